@@ -31,7 +31,7 @@ struct Pair {
     rng: ChaCha8Rng,
 }
 
-fn identity(byte: u8) -> IdentityKeyPair {
+fn make_identity(byte: u8) -> IdentityKeyPair {
     IdentityKeyPair::new(StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|scalar| {
         scalar.fill(byte);
     })))
@@ -39,14 +39,14 @@ fn identity(byte: u8) -> IdentityKeyPair {
 
 impl Party {
     fn new(own: u8, other: u8) -> Self {
-        let remote = identity(other).public();
-        let identity = identity(own);
-        let conversation = Conversation::new(identity.public(), remote);
+        let remote = make_identity(other).public_key();
+        let identity = make_identity(own);
+        let conversation = Conversation::new(identity.public_key(), remote);
         let prekeys = Prekeys::new(identity.duplicate());
         Self { identity, prekeys, conversation, published: (Vec::new(), Vec::new()) }
     }
 
-    fn state(&self) -> Vec<u8> {
+    fn encode_state(&self) -> Vec<u8> {
         [self.conversation.encode().as_slice(), self.prekeys.encode().as_slice()].concat()
     }
 
@@ -74,25 +74,25 @@ impl Party {
     }
 
     /// Restarts from the rows on the disk.
-    fn reload(&mut self) {
-        let rows = self.conversation.records();
+    fn reload_state(&mut self) {
+        let rows = self.conversation.all_rows();
         let local = *self.conversation.local();
         let remote = *self.conversation.remote();
-        let loaded = Conversation::load(local, remote, records(&rows)).expect("our own rows");
+        let loaded = Conversation::load(local, remote, rows_put(&rows)).expect("our own rows");
         assert_eq!(loaded.encode().as_slice(), self.conversation.encode().as_slice());
         self.conversation = loaded;
-        let rows = self.prekeys.records();
-        let loaded = Prekeys::load(self.identity.duplicate(), records(&rows));
-        let again = loaded.expect("our own rows").records();
-        assert!(flat(&again) == flat(&rows), "rows changed by a restart");
+        let rows = self.prekeys.all_rows();
+        let loaded = Prekeys::load(self.identity.duplicate(), rows_put(&rows));
+        let again = loaded.expect("our own rows").all_rows();
+        assert!(flatten_rows(&again) == flatten_rows(&rows), "rows changed by a restart");
     }
 }
 
-fn flat(changes: &Changes) -> Vec<(Table, &[u8], &[u8])> {
-    records(changes).map(|row| (row.table, row.key, row.value)).collect()
+fn flatten_rows(changes: &Changes) -> Vec<(Table, &[u8], &[u8])> {
+    rows_put(changes).map(|row| (row.table, row.key, row.value)).collect()
 }
 
-fn records(changes: &Changes) -> impl Iterator<Item = StoredRow<'_>> {
+fn rows_put(changes: &Changes) -> impl Iterator<Item = StoredRow<'_>> {
     changes.iter().filter_map(|change| match change {
         Change::Put { table, key, value } => Some(StoredRow { table: *table, key, value }),
         Change::Drop { .. } => None,
@@ -110,17 +110,19 @@ impl Pair {
     }
 
     /// Begins a session from the other's newest bundle.
-    fn begin(&mut self, from: usize) {
+    fn begin_session(&mut self, from: usize) {
         let (bundle, one_time) = &mut self.parties[1 - from].published;
         let bundle = bundle.clone();
         let one_time = one_time.pop();
         let remote = *self.parties[from].conversation.remote();
         let checked = Bundle::decode(&bundle).expect("an honest bundle");
-        let Ok(checked) = checked.check(&remote, &SuiteList::ours(), self.now) else { return };
+        let Ok(checked) = checked.check(&remote, &SuiteList::our_suites(), self.now) else {
+            return;
+        };
         let fresh = EphemeralKey::random::<PortableBackend>(&mut self.rng);
         let party = &mut self.parties[from];
         let (session, _) = checked
-            .initiate::<PortableBackend>(&party.identity, fresh, one_time, &mut self.rng)
+            .initiate_session::<PortableBackend>(&party.identity, fresh, one_time, &mut self.rng)
             .expect("a checked bundle begins a session");
         let _ = party.conversation.add_session(session, self.now);
     }
@@ -129,39 +131,41 @@ impl Pair {
         let party = &mut self.parties[from];
         let fresh = party.conversation.needs_ephemeral();
         let fresh = fresh.then(|| EphemeralKey::random::<PortableBackend>(&mut self.rng));
-        let before = party.state();
+        let before = party.encode_state();
         match party.conversation.seal(&body, b"outer", Padding::Blocks, fresh, self.now) {
             Ok((message, _)) => self.wires[1 - from].push((message, body)),
-            Err(_) => assert_eq!(before, party.state(), "a refused seal changed the state"),
+            Err(_) => assert_eq!(before, party.encode_state(), "a refused seal changed the state"),
         }
     }
 
     /// Hands `message` to a party; if it opens it has to be `body`.
     fn open(&mut self, to: usize, message: &[u8], body: Option<&[u8]>) {
         let party = &mut self.parties[to];
-        let before = party.state();
+        let before = party.encode_state();
         let Party { identity, prekeys, conversation, .. } = party;
         match conversation.open(message, b"outer", identity, prekeys, self.now) {
             Ok(opened) => assert_eq!(Some(opened.body.as_slice()), body, "another body opened"),
-            Err(_) => assert_eq!(before, party.state(), "a refused message changed the state"),
+            Err(_) => {
+                assert_eq!(before, party.encode_state(), "a refused message changed the state");
+            }
         }
     }
 }
 
 /// Two parties: begin, seal, deliver in any order, repeat, damage, wait, restart.
-pub fn operations(data: &[u8]) {
+pub fn run_operations(data: &[u8]) {
     let mut ops = Operations::new(data);
     let mut pair = Pair::new();
-    while let Some(kind) = ops.next(10) {
-        let who = ops.below(2);
+    while let Some(kind) = ops.next_kind(10) {
+        let who = ops.draw_below(2);
         match kind {
-            0 => pair.begin(who),
+            0 => pair.begin_session(who),
             1 | 2 => {
-                let length = ops.below(256) * 2;
-                pair.seal(who, vec![ops.byte(); length]);
+                let length = ops.draw_below(256) * 2;
+                pair.seal(who, vec![ops.next_byte(); length]);
             }
             3..=5 if !pair.wires[who].is_empty() => {
-                let at = if kind == 3 { 0 } else { ops.below(pair.wires[who].len()) };
+                let at = if kind == 3 { 0 } else { ops.draw_below(pair.wires[who].len()) };
                 let (message, body) = pair.wires[who][at].clone();
                 pair.open(who, &message, Some(&body));
                 if kind != 5 {
@@ -169,23 +173,23 @@ pub fn operations(data: &[u8]) {
                 }
             }
             6 if !pair.wires[who].is_empty() => {
-                let at = ops.below(pair.wires[who].len());
+                let at = ops.draw_below(pair.wires[who].len());
                 let (mut message, _) = pair.wires[who][at].clone();
-                let place = (ops.below(256) * 256 + ops.below(256)) % message.len();
-                message[place] ^= 1 << ops.below(8);
+                let place = (ops.draw_below(256) * 256 + ops.draw_below(256)) % message.len();
+                message[place] ^= 1 << ops.draw_below(8);
                 pair.open(who, &message, None);
             }
             7 => {
-                pair.now = pair.now.plus_ms(ops.below(256) as u64 * 3 * Time::HOUR_MS);
+                pair.now = pair.now.plus_ms(ops.draw_below(256) as u64 * 3 * Time::HOUR_MS);
                 let now = pair.now;
                 let rng = &mut pair.rng;
                 pair.parties[who].wake(now, rng);
-                let _ = pair.parties[who].conversation.sweep(now);
+                let _ = pair.parties[who].conversation.sweep_expired(now);
             }
-            8 => pair.parties[who].reload(),
+            8 => pair.parties[who].reload_state(),
             9 => {
-                let length = ops.below(256);
-                let message = ops.bytes(length);
+                let length = ops.draw_below(256);
+                let message = ops.next_bytes(length);
                 pair.open(who, &message, None);
             }
             _ => {}
@@ -194,9 +198,9 @@ pub fn operations(data: &[u8]) {
 }
 
 /// A pair after a few turns, with a gap, so that every table has rows.
-fn talked() -> Pair {
+fn make_talked() -> Pair {
     let mut pair = Pair::new();
-    pair.begin(0);
+    pair.begin_session(0);
     for turn in 0..4 {
         for n in 0..3 {
             pair.seal(turn % 2, vec![n; 20]);
@@ -212,15 +216,20 @@ fn talked() -> Pair {
 }
 
 /// Bytes as a bundle; what decodes is checked and, if it were accepted, begins a session.
-pub fn bundle(data: &[u8]) {
+pub fn check_bundle(data: &[u8]) {
     let Ok(bundle) = Bundle::decode(data) else { return };
-    let Ok(checked) = bundle.check(&identity(2).public(), &SuiteList::ours(), START) else {
+    let Ok(checked) = bundle.check(&make_identity(2).public_key(), &SuiteList::our_suites(), START)
+    else {
         return;
     };
     let fresh =
         EphemeralKey::from_scalar::<PortableBackend>(Secret::init_with(|scalar| scalar.fill(8)));
     let mut rng = ChaCha8Rng::seed_from_u64(0);
-    assert!(checked.initiate::<PortableBackend>(&identity(1), fresh, None, &mut rng).is_ok());
+    assert!(
+        checked
+            .initiate_session::<PortableBackend>(&make_identity(1), fresh, None, &mut rng)
+            .is_ok()
+    );
 }
 
 /// An honest bundle.
@@ -230,17 +239,17 @@ pub fn bundle_seeds() -> Vec<Vec<u8>> {
 
 /// Bytes as a message, to somebody without a session and to somebody with one. The first byte
 /// chooses.
-pub fn message(data: &[u8]) {
+pub fn check_message(data: &[u8]) {
     let Some((choice, message)) = data.split_first() else { return };
-    let mut pair = if choice % 2 == 0 { Pair::new() } else { talked() };
+    let mut pair = if choice % 2 == 0 { Pair::new() } else { make_talked() };
     let party = &mut pair.parties[1];
-    let before = party.state();
+    let before = party.encode_state();
     let Party { identity, prekeys, conversation, .. } = party;
     match conversation.open(message, b"outer", identity, prekeys, START) {
         Ok(opened) => {
             assert!(HONEST.contains(&opened.body.as_slice()), "opened what nobody sealed");
         }
-        Err(_) => assert_eq!(before, party.state(), "a refused message changed the state"),
+        Err(_) => assert_eq!(before, party.encode_state(), "a refused message changed the state"),
     }
 }
 
@@ -250,10 +259,10 @@ const HONEST: [&[u8]; 2] = [b"first", b"later"];
 /// A first message to each of the two, and a later one.
 pub fn message_seeds() -> Vec<Vec<u8>> {
     let mut pair = Pair::new();
-    pair.begin(0);
+    pair.begin_session(0);
     pair.seal(0, HONEST[0].to_vec());
     let first = pair.wires[1][0].0.clone();
-    let mut pair = talked();
+    let mut pair = make_talked();
     pair.seal(0, HONEST[1].to_vec());
     let later = pair.wires[1].last().map(|(message, _)| message.clone()).unwrap_or_default();
     [(0, &first), (1, &first), (1, &later)]
@@ -263,20 +272,20 @@ pub fn message_seeds() -> Vec<Vec<u8>> {
 }
 
 /// One stored row of each table, read back: `table u8 | key length u8 | key | value`.
-pub fn stored(data: &[u8]) {
+pub fn check_stored(data: &[u8]) {
     let [table, key_len, rest @ ..] = data else { return };
     let Some((key, value)) = rest.split_at_checked(usize::from(*key_len)) else { return };
     let Some(table) = Table::from_number(*table) else { return };
     let row = [StoredRow { table, key, value }];
-    let local = identity(1).public();
-    let remote = identity(2).public();
+    let local = make_identity(1).public_key();
+    let remote = make_identity(2).public_key();
     if let Ok(conversation) = Conversation::<PortableBackend>::load(local, remote, row) {
-        let again = conversation.records();
-        let same = Conversation::<PortableBackend>::load(local, remote, records(&again));
+        let again = conversation.all_rows();
+        let same = Conversation::<PortableBackend>::load(local, remote, rows_put(&again));
         assert_eq!(same.expect("our own rows").encode(), conversation.encode());
     }
     let row = [StoredRow { table, key, value }];
-    if let Ok(mut prekeys) = Prekeys::load(identity(1), row) {
+    if let Ok(mut prekeys) = Prekeys::load(make_identity(1), row) {
         let mut rng = ChaCha8Rng::seed_from_u64(4);
         prekeys.wake(START, &mut rng);
         while prekeys.poll().is_some() {}
@@ -285,15 +294,15 @@ pub fn stored(data: &[u8]) {
 
 /// Every row that a pair has after a few turns.
 pub fn stored_seeds() -> Vec<Vec<u8>> {
-    let pair = talked();
+    let pair = make_talked();
     let row = |record: StoredRow<'_>| {
         let head = [record.table.number(), record.key.len() as u8];
         [&head, record.key, record.value].concat()
     };
     let rows = pair.parties.iter().flat_map(|party| {
-        let sessions = party.conversation.records();
-        let keys = party.prekeys.records();
-        records(&sessions).map(row).chain(records(&keys).map(row)).collect::<Vec<_>>()
+        let sessions = party.conversation.all_rows();
+        let keys = party.prekeys.all_rows();
+        rows_put(&sessions).map(row).chain(rows_put(&keys).map(row)).collect::<Vec<_>>()
     });
     rows.collect()
 }

@@ -13,11 +13,11 @@ use rand_core::SeedableRng;
 
 const ADDRESS: MailboxAddress = MailboxAddress([7; 16]);
 
-fn pair(byte: u8) -> StaticKey {
+fn make_pair(byte: u8) -> StaticKey {
     StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|scalar| scalar.fill(byte)))
 }
 
-fn relay() -> RelayEntry {
+fn make_relay() -> RelayEntry {
     RelayEntry {
         key: RelayKey([9; 32]),
         address: ADDRESS,
@@ -26,25 +26,25 @@ fn relay() -> RelayEntry {
     }
 }
 
-fn issued(further: Vec<(u8, Vec<u8>)>) -> Card {
+fn issue_card(further: Vec<(u8, Vec<u8>)>) -> Card {
     let mut rng = ChaCha8Rng::seed_from_u64(2);
     let draft = CardDraft {
         serial: 5_000_000,
         issued_days: 20_000,
-        suites: SuiteList::ours(),
+        suites: SuiteList::our_suites(),
         name: "alice",
-        relays: vec![relay()],
+        relays: vec![make_relay()],
     };
-    let card = Card::issue_with(&IdentityKeyPair::new(pair(1)), draft, further, &mut rng);
+    let card = Card::issue_with(&IdentityKeyPair::new(make_pair(1)), draft, further, &mut rng);
     card.expect("a card of legal parts")
 }
 
 /// A card that decodes encodes to the same bytes, in every form that it has.
-pub fn card(data: &[u8]) {
+pub fn check_card(data: &[u8]) {
     let Ok(card) = Card::decode(data) else { return };
     assert_eq!(card.encode(), data);
     for form in [CardForm::Full, CardForm::Poster, CardForm::Offline] {
-        if let Ok(smaller) = card.form(form) {
+        if let Ok(smaller) = card.to_form(form) {
             assert_eq!(Card::decode(&smaller.encode()).as_ref(), Ok(&smaller));
         }
     }
@@ -52,19 +52,19 @@ pub fn card(data: &[u8]) {
 
 /// A card with its relay part, and one with every part there is.
 pub fn card_seeds() -> Vec<Vec<u8>> {
-    let full = issued(vec![(2, vec![2; 64]), (3, vec![3; 630]), (9, vec![9; 3])]);
-    vec![issued(Vec::new()).encode(), full.encode()]
+    let full = issue_card(vec![(2, vec![2; 64]), (3, vec![3; 630]), (9, vec![9; 3])]);
+    vec![issue_card(Vec::new()).encode(), full.encode()]
 }
 
 /// An address that decodes means the same after it is written again.
-pub fn uri(data: &[u8]) {
+pub fn check_uri(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let Ok(found) = address::decode(&text) else { return };
     let again = match &found {
-        address::Uri::Card(card) => address::card(card, true),
-        address::Uri::Block(bytes) => address::block(bytes, true),
+        address::Uri::Card(card) => address::encode_card(card, true),
+        address::Uri::Block(bytes) => address::encode_block(bytes, true),
         address::Uri::Relay { key, port, host } => {
-            address::relay(key, *port, host, true).expect("what was read can be written")
+            address::encode_relay(key, *port, host, true).expect("what was read can be written")
         }
     };
     assert_eq!(address::decode(&again), Ok(found));
@@ -72,21 +72,21 @@ pub fn uri(data: &[u8]) {
 
 /// A card and a relay, in both cases.
 pub fn uri_seeds() -> Vec<Vec<u8>> {
-    let card = issued(Vec::new());
-    let relay = |upper| address::relay(&RelayKey([9; 32]), 7101, "relay.example.org", upper);
+    let card = issue_card(Vec::new());
+    let relay = |upper| address::encode_relay(&RelayKey([9; 32]), 7101, "relay.example.org", upper);
     let texts = [
-        Ok(address::card(&card, true)),
-        Ok(address::card(&card, false)),
+        Ok(address::encode_card(&card, true)),
+        Ok(address::encode_card(&card, false)),
         relay(true),
         relay(false),
-        Ok(address::block(&[0x11; 630], true)),
+        Ok(address::encode_block(&[0x11; 630], true)),
     ];
     texts.into_iter().flatten().map(String::into_bytes).collect()
 }
 
 /// A note that decodes keeps its meaning. (Not its bytes: the padding of later versions and the
 /// bodies of unknown items are dropped.)
-pub fn note(data: &[u8]) {
+pub fn check_note(data: &[u8]) {
     let Ok(note) = Note::decode(data) else { return };
     let bytes = note.encode();
     assert_eq!(bytes.len(), note.wire_bytes());
@@ -99,10 +99,10 @@ pub fn note_seeds() -> Vec<Vec<u8>> {
     let receipt = Receipt { what: 1, era: Era([1; 4]), floor: 3, base: 4, bits: 0b101 };
     let items = vec![
         Item::Text("hello there".into()),
-        Item::Hello { slot: None, tag: Some([3; 8]), card: issued(Vec::new()).encode() },
+        Item::Hello { slot: None, tag: Some([3; 8]), card: issue_card(Vec::new()).encode() },
         Item::Receipt(receipt),
         Item::Timer(3_600),
-        Item::Card(issued(Vec::new()).encode()),
+        Item::Card(issue_card(Vec::new()).encode()),
         Item::Reset(1),
         Item::Retry,
         Item::Meet(MixnetStart {
@@ -112,15 +112,18 @@ pub fn note_seeds() -> Vec<Vec<u8>> {
             root: None,
         }),
         Item::Void { era: Era([1; 4]), from: 2, to: 9 },
-        Item::Kept(Kept { era: Era([1; 4]), notes: vec![(3, NoteDigest::of(sent, "here"))] }),
+        Item::Kept(Kept {
+            era: Era([1; 4]),
+            notes: vec![(3, NoteDigest::from_text(sent, "here"))],
+        }),
         Item::Bundle(vec![5; 200]),
     ];
     vec![Note { era: Era([1; 4]), seq: 7, sent, timer_s: 60, items }.encode().to_vec()]
 }
 
 /// No envelope but the one that was sealed opens.
-pub fn envelope(data: &[u8]) {
-    let own = pair(5);
+pub fn check_envelope(data: &[u8]) {
+    let own = make_pair(5);
     if let Some(parcel) = wrap::open::<PortableBackend>(&ADDRESS, &own, data) {
         assert_eq!(parcel, PARCEL, "opened what nobody sealed");
     }
@@ -132,7 +135,7 @@ const PARCEL: &[u8] = b"\x01parcel";
 pub fn envelope_seeds() -> Vec<Vec<u8>> {
     let sealed = wrap::seal::<PortableBackend>(
         &ADDRESS,
-        pair(5).public(),
+        make_pair(5).public_key(),
         PARCEL,
         EphemeralKey::from_scalar::<PortableBackend>(Secret::init_with(|scalar| scalar.fill(6))),
     );
@@ -140,19 +143,20 @@ pub fn envelope_seeds() -> Vec<Vec<u8>> {
 }
 
 /// A stored window reads back as it was written, and whatever it holds can be asked and changed.
-pub fn window(data: &[u8]) {
+pub fn check_window(data: &[u8]) {
     let mut reader = Reader::new(data);
     let Ok(mut window) = Window::read(&mut reader) else { return };
     let mut writer = Writer::new();
     window.write(&mut writer);
     assert_eq!(writer.as_slice(), &data[..data.len() - reader.len()]);
-    let seqs = reader.rest().chunks_exact(4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
+    let seqs =
+        reader.read_rest().chunks_exact(4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
     for seq in seqs {
         window.insert(seq);
-        window.void(seq, seq.saturating_add(5));
-        window.look(seq);
+        window.void_range(seq, seq.saturating_add(5));
+        window.check_seq(seq);
         let floor = window.floor();
-        assert!(window.receipts(Receipt::DELIVERED).iter().all(|r| r.floor <= floor));
+        assert!(window.list_receipts(Receipt::DELIVERED).iter().all(|r| r.floor <= floor));
     }
 }
 
@@ -165,13 +169,13 @@ pub fn window_seeds() -> Vec<Vec<u8>> {
     let mut writer = Writer::new();
     window.write(&mut writer);
     for seq in [3, 4, 5, 1_024, 1_025, u32::MAX] {
-        writer.u32(seq);
+        writer.put_u32(seq);
     }
     vec![writer.finish()]
 }
 
 /// A list of suites that decodes encodes to the same bytes.
-pub fn list(data: &[u8]) {
+pub fn check_list(data: &[u8]) {
     if let Ok(list) = SuiteList::decode(data) {
         assert_eq!(list.encode(), data);
     }
@@ -179,5 +183,5 @@ pub fn list(data: &[u8]) {
 
 /// Our list, and one with suites of others.
 pub fn list_seeds() -> Vec<Vec<u8>> {
-    vec![SuiteList::ours().encode(), vec![3, 1, 9, 1, 2, 1, 1]]
+    vec![SuiteList::our_suites().encode(), vec![3, 1, 9, 1, 2, 1, 1]]
 }

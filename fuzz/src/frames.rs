@@ -10,15 +10,15 @@ const LENGTH_BYTES: usize = 3;
 
 /// A stream, cut into pieces as the first byte says. Frames come out whole, nothing is held back
 /// beyond what came in, and what decodes encodes to the same bytes.
-pub fn frames(data: &[u8]) {
+pub fn check_frames(data: &[u8]) {
     let Some((piece, stream)) = data.split_first() else { return };
     let mut splitter = RelayDeframer::default();
     let mut fed = 0;
     for mut input in stream.chunks(usize::from(*piece) + 1) {
         fed += input.len();
         loop {
-            match splitter.next(&mut input) {
-                Ok(Some(frame)) => one(&frame),
+            match splitter.next_frame(&mut input) {
+                Ok(Some(frame)) => check_frame(&frame),
                 Ok(None) => break,
                 Err(_) => return,
             }
@@ -27,7 +27,7 @@ pub fn frames(data: &[u8]) {
     }
 }
 
-fn one(frame: &[u8]) {
+fn check_frame(frame: &[u8]) {
     if let Ok(client) = ClientFrame::decode(frame) {
         let again = client.encode().expect("what came in a frame fits into one");
         assert_eq!(&again[LENGTH_BYTES..], frame);

@@ -25,14 +25,14 @@ const FIELDS: &[Field] = &[
     Field::new(38, 2, Check::Mac),
 ];
 
-fn pairing() -> PairingKey {
+fn make_pairing() -> PairingKey {
     PairingKey::from_secret(Secret::init_with(|key| key.fill(1)))
 }
 
-fn settings(mode: GuardMode) -> GuardSettings {
+fn make_settings(mode: GuardMode) -> GuardSettings {
     let rule = |kind| FrameRule { kind, bytes: 40, fields: FIELDS };
-    let key = pairing();
-    let clients = BTreeMap::from([(key.client(), GuardClientSettings { key, inbound: mode })]);
+    let key = make_pairing();
+    let clients = BTreeMap::from([(key.client_id(), GuardClientSettings { key, inbound: mode })]);
     GuardSettings {
         policy: if mode == GuardMode::Blind { StrictPolicy::Report } else { StrictPolicy::Strict },
         table: RuleTable::new([0x15, 0x16, 0x17].map(rule)).expect("fields that tile"),
@@ -44,26 +44,27 @@ fn settings(mode: GuardMode) -> GuardSettings {
 }
 
 /// Messages, control frames, frames of GKX, ledgers, stored coins.
-pub fn decoders(data: &[u8]) {
+pub fn check_decoders(data: &[u8]) {
     let group = Ristretto::new();
     if let Ok(message) = Message::decode(&group, data) {
         assert_eq!(message.encode(&group), data);
     }
     if let Ok(control) = Control::read_clear(data) {
-        assert_eq!(control.clear(), data);
+        assert_eq!(control.encode_clear(), data);
     }
     let mut dice = SimRng::new(1, 0);
-    for mut guard in [GkxGuard::dialling(), GkxGuard::answering()] {
-        let _ = guard.outgoing(&group, data, &mut Uniform, dice.rng());
-        let _ = guard.incoming(&group, data, &mut Uniform, dice.rng());
+    for mut guard in [GkxGuard::for_dialling(), GkxGuard::for_answering()] {
+        let _ = guard.change_outgoing(&group, data, &mut Uniform, dice.rng());
+        let _ = guard.change_incoming(&group, data, &mut Uniform, dice.rng());
     }
     if let Ok((ledger, whole)) = SlotLedger::load(data) {
         assert!(whole <= data.len());
-        let short: Vec<u8> = ledger.compact().iter().flat_map(LedgerRecord::encode).collect();
+        let short: Vec<u8> =
+            ledger.compact_records().iter().flat_map(LedgerRecord::encode).collect();
         let (again, all) = SlotLedger::load(&short).expect("a compact ledger loads");
-        assert_eq!((all, again.compact()), (short.len(), ledger.compact()));
+        assert_eq!((all, again.compact_records()), (short.len(), ledger.compact_records()));
     }
-    let _ = GuardClient::new(pairing(), CoinEncoding::X25519).load(data);
+    let _ = GuardClient::new(make_pairing(), CoinEncoding::X25519).load_coin(data);
 }
 
 /// One of each.
@@ -74,16 +75,20 @@ pub fn decoder_seeds() -> Vec<Vec<u8>> {
         [&[kind][..], &one[1..].repeat(count)].concat()
     };
     let slot = mezza_guard::coin::SlotIndex {
-        name: SlotName { client: pairing().client(), purpose: CoinPurpose::LinkDialling, dest: 1 },
+        name: SlotName {
+            client: make_pairing().client_id(),
+            purpose: CoinPurpose::LinkDialling,
+            dest: 1,
+        },
         index: 3,
     };
     let ledger = [
         LedgerRecord::Point(slot, [2; 32], mezza_guard::coin::CoinEra([1; 32])),
         LedgerRecord::Advanced(slot, Some(7)),
-        LedgerRecord::Refused(pairing().client(), 1, Time::from_ms(5)),
-        LedgerRecord::Ever(pairing().client(), 3),
+        LedgerRecord::Refused(make_pairing().client_id(), 1, Time::from_ms(5)),
+        LedgerRecord::Ever(make_pairing().client_id(), 3),
     ];
-    let hail = Control::Hail { client: pairing().client(), nonce: [4; 32] }.clear();
+    let hail = Control::Hail { client: make_pairing().client_id(), nonce: [4; 32] }.encode_clear();
     let ledger = ledger.iter().flat_map(LedgerRecord::encode).collect();
     let frame = |kind: u8, body: &[u8]| [&[1, kind], body].concat();
     let both = element(0, 2);
@@ -99,34 +104,36 @@ pub fn decoder_seeds() -> Vec<Vec<u8>> {
 }
 
 /// A guard beside its client: frames arrive whole, damaged, twice or on the wrong side.
-pub fn machine(data: &[u8]) {
+pub fn run_machine(data: &[u8]) {
     let mut operations = Operations::new(data);
-    let mode = if operations.byte() & 1 == 0 { GuardMode::Coins } else { GuardMode::Blind };
-    let mut dice = SimRng::new(operations.byte().into(), 0);
+    let mode = if operations.next_byte() & 1 == 0 { GuardMode::Coins } else { GuardMode::Blind };
+    let mut dice = SimRng::new(operations.next_byte().into(), 0);
     let key = CoinKey::from_secret(Secret::init_with(|key| key.fill(3)));
-    let (mut guard, era) = Guard::start(settings(mode), key, SlotLedger::default(), dice.rng());
-    let mut client = GuardClient::new(pairing(), CoinEncoding::X25519);
+    let (mut guard, era) =
+        Guard::start(make_settings(mode), key, SlotLedger::default(), dice.rng());
+    let mut client = GuardClient::new(make_pairing(), CoinEncoding::X25519);
     let mut now = Time::from_ms(1_000);
     let mut ledger = era.encode();
     let mut frames = Vec::new();
-    while let Some(operation) = operations.next(10) {
-        let conn = GuardConnection(operations.below(4) as u64);
-        let side = if operations.byte() & 1 == 0 { GuardSide::Inside } else { GuardSide::Wire };
-        let me = pairing().client();
+    while let Some(operation) = operations.next_kind(10) {
+        let conn = GuardConnection(operations.draw_below(4) as u64);
+        let side =
+            if operations.next_byte() & 1 == 0 { GuardSide::Inside } else { GuardSide::Wire };
+        let me = make_pairing().client_id();
         let input = match operation {
             0 => Input::Opened(conn, Opening::Inside),
-            1 => Input::Opened(conn, Opening::Wire(me, operations.byte().into())),
+            1 => Input::Opened(conn, Opening::Wire(me, operations.next_byte().into())),
             2 => Input::Opened(conn, Opening::Pinned(me, 1)),
             3 => Input::Dialled(conn),
             4 => Input::Closed(conn, side),
             5 => {
-                now = now.plus_ms(u64::from(operations.byte()) * 100);
+                now = now.plus_ms(u64::from(operations.next_byte()) * 100);
                 guard.wake(now, dice.rng());
                 client.wake(now, dice.rng());
                 Input::DialFailed(conn)
             }
             6 => {
-                let dial = client::Input::Dial(conn, mode, operations.below(3) as u16);
+                let dial = client::Input::Dial(conn, mode, operations.draw_below(3) as u16);
                 let _ = handle_checked(&mut client, dial, now, dice.rng());
                 Input::Dialled(conn)
             }
@@ -136,28 +143,29 @@ pub fn machine(data: &[u8]) {
                 dest: 1,
             }),
             8 => {
-                let at = operations.below(frames.len());
+                let at = operations.draw_below(frames.len());
                 let mut frame: Vec<u8> = frames.get(at).cloned().unwrap_or_default();
-                let place = operations.below(frame.len());
-                if let (true, Some(byte)) = (operations.byte() & 1 == 0, frame.get_mut(place)) {
+                let place = operations.draw_below(frame.len());
+                if let (true, Some(byte)) = (operations.next_byte() & 1 == 0, frame.get_mut(place))
+                {
                     *byte ^= 1;
                 }
                 Input::Frame(conn, side, frame)
             }
             _ => {
-                let frame = [&[1, 0x15][..], &operations.bytes(38)].concat();
+                let frame = [&[1, 0x15][..], &operations.next_bytes(38)].concat();
                 frames.push(frame.clone());
                 Input::Frame(conn, side, frame)
             }
         };
         let _ = handle_checked(&mut guard, input, now, dice.rng());
-        drain(&mut guard, &mut client, now, &mut dice, &mut ledger, &mut frames);
+        drain_both(&mut guard, &mut client, now, &mut dice, &mut ledger, &mut frames);
     }
     let (_, whole) = SlotLedger::load(&ledger).expect("what was appended loads again");
     assert_eq!(whole, ledger.len());
 }
 
-fn drain(
+fn drain_both(
     guard: &mut Guard,
     client: &mut GuardClient,
     now: Time,

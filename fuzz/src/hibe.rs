@@ -16,12 +16,13 @@ const START: Tick = Tick(59_500_800);
 /// Epochs of the small tree.
 const EPOCHS: usize = 34;
 
-fn chance(seed: u64) -> ChaCha8Rng {
+fn seeded_rng(seed: u64) -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(seed)
 }
 
-fn tree(shape: Shape) -> KeyTree {
-    let tree = KeyTree::create(&System::new(), shape, TreeProfile::Minute, START, &mut chance(1));
+fn make_tree(shape: Shape) -> KeyTree {
+    let tree =
+        KeyTree::create(&System::new(), shape, TreeProfile::Minute, START, &mut seeded_rng(1));
     tree.expect("a tree")
 }
 
@@ -33,17 +34,17 @@ struct World {
     lent: Vec<u8>,
 }
 
-fn world() -> &'static World {
+fn shared_world() -> &'static World {
     static WORLD: OnceLock<World> = OnceLock::new();
     WORLD.get_or_init(|| {
         let system = System::new();
-        let tree = tree(Shape::Wide);
-        let mut rng = chance(2);
+        let tree = make_tree(Shape::Wide);
+        let mut rng = seeded_rng(2);
         let mut held = HeldKeys::new();
         for epoch in [0, 1, 2] {
             held.insert(tree.open_key(&system, Epoch(epoch), &mut rng).expect("a key"));
         }
-        let key = tree.card().at(START).expect("a key");
+        let key = tree.card().seal_key(START).expect("a key");
         let key = EnvelopeKey::new(&system, &key, START, &mut rng).expect("a key");
         let sealed = key.seal(b"hello", Bucket::SMALLEST, START).expect("an envelope").into_bytes();
         let lent = tree.detect_key(Epoch(70), 4, &mut rng).expect("a key").encode().to_vec();
@@ -52,23 +53,23 @@ fn world() -> &'static World {
 }
 
 /// A card block that decodes has the bytes it came from.
-pub fn card(data: &[u8]) {
+pub fn check_card(data: &[u8]) {
     for policy in [BlockPolicy::Product, BlockPolicy::TestTree] {
         if let Ok(card) = CardBlock::decode(data, policy) {
             assert_eq!(card.as_bytes(), data);
-            assert!(card.end() > card.origin());
+            assert!(card.end_tick() > card.origin());
         }
     }
 }
 
 /// Both shapes.
 pub fn card_seeds() -> Vec<Vec<u8>> {
-    [Shape::Wide, Shape::Test].map(|shape| tree(shape).card().as_bytes().to_vec()).into()
+    [Shape::Wide, Shape::Test].map(|shape| make_tree(shape).card().as_bytes().to_vec()).into()
 }
 
 /// Nothing opens but what was sealed.
-pub fn envelope(data: &[u8]) {
-    let world = world();
+pub fn check_envelope(data: &[u8]) {
+    let world = shared_world();
     if let Trial::Opened(opened) = trial_open(&world.system, &world.held, data) {
         assert_eq!((data, opened.payload.as_slice()), (world.sealed.as_slice(), &b"hello"[..]));
     }
@@ -76,11 +77,11 @@ pub fn envelope(data: &[u8]) {
 
 /// One of ours.
 pub fn envelope_seeds() -> Vec<Vec<u8>> {
-    vec![world().sealed.clone()]
+    vec![shared_world().sealed.clone()]
 }
 
 /// A detect key that decodes encodes to the same bytes.
-pub fn detect(data: &[u8]) {
+pub fn check_detect(data: &[u8]) {
     if let Ok(key) = DetectKey::decode(data) {
         assert_eq!(key.encode().as_slice(), data);
     }
@@ -88,7 +89,7 @@ pub fn detect(data: &[u8]) {
 
 /// One of ours.
 pub fn detect_seeds() -> Vec<Vec<u8>> {
-    vec![world().lent.clone()]
+    vec![shared_world().lent.clone()]
 }
 
 /// The disk of a host.
@@ -110,15 +111,15 @@ impl Disk {
         }
     }
 
-    fn load(&self, card: &CardBlock) -> KeyTree {
+    fn load_tree(&self, card: &CardBlock) -> KeyTree {
         KeyTree::import(card, &self.keyring, &self.records, 0).expect("whatever a crash left loads")
     }
 }
 
 /// A small tree with its disk, stored once.
-fn stored() -> (CardBlock, Disk) {
-    let mut tree = tree(Shape::Test);
-    let delta = tree.pending().expect("a new tree");
+fn store_tree() -> (CardBlock, Disk) {
+    let mut tree = make_tree(Shape::Test);
+    let delta = tree.pending_delta().expect("a new tree");
     let mut disk = Disk::default();
     disk.carry_out(&delta, usize::MAX);
     let card = CardBlock::decode(tree.card().as_bytes(), BlockPolicy::TestTree);
@@ -126,9 +127,9 @@ fn stored() -> (CardBlock, Disk) {
 }
 
 /// A keyring, then the bytes of its one record: what loads stores the same floor again.
-pub fn store(data: &[u8]) {
+pub fn check_store(data: &[u8]) {
     static STORED: OnceLock<(CardBlock, Disk)> = OnceLock::new();
-    let (card, disk) = STORED.get_or_init(stored);
+    let (card, disk) = STORED.get_or_init(store_tree);
     let (keyring, record) = data.split_at_checked(disk.keyring.len()).unwrap_or((data, &[]));
     let mut records = disk.records.clone();
     if let (false, Some(first)) = (record.is_empty(), records.values_mut().next()) {
@@ -136,56 +137,56 @@ pub fn store(data: &[u8]) {
     }
     if let Ok(mut tree) = KeyTree::import(card, keyring, &records, 0) {
         let mut again = Disk::default();
-        again.carry_out(&tree.export(), usize::MAX);
-        assert_eq!(again.load(card).floor(), tree.floor());
+        again.carry_out(&tree.export_delta(), usize::MAX);
+        assert_eq!(again.load_tree(card).floor(), tree.floor());
     }
 }
 
 /// A keyring alone, and one with its record.
 pub fn store_seeds() -> Vec<Vec<u8>> {
-    let (_, disk) = stored();
+    let (_, disk) = store_tree();
     let record = disk.records.values().next().cloned().unwrap_or_default();
     vec![disk.keyring.clone(), [disk.keyring, record].concat()]
 }
 
 /// Erase, expand, store with a crash or a failure anywhere, load again: the floor never goes back, what
 /// loads covers all that is not erased, and what is refused changes nothing.
-pub fn operations(data: &[u8]) {
-    let (card, mut disk) = stored();
-    let mut rng = chance(3);
-    let mut tree = disk.load(&card);
+pub fn run_operations(data: &[u8]) {
+    let (card, mut disk) = store_tree();
+    let mut rng = seeded_rng(3);
+    let mut tree = disk.load_tree(&card);
     let mut ops = Operations::new(data);
     for _ in 0..24 {
-        let Some(op) = ops.next(5) else { break };
+        let Some(op) = ops.next_kind(5) else { break };
         let floor = tree.floor();
-        let size = tree.size();
-        let epoch = Epoch(ops.below(EPOCHS + 3) as u32);
+        let size = tree.stack_size();
+        let epoch = Epoch(ops.draw_below(EPOCHS + 3) as u32);
         match op {
             0 => {
                 let done = tree.erase_below(epoch, &mut rng);
-                assert!(done.is_ok() || (tree.floor(), tree.size()) == (floor, size));
+                assert!(done.is_ok() || (tree.floor(), tree.stack_size()) == (floor, size));
             }
-            1 => drop(tree.prepare(epoch, ops.below(60) as u32, &mut rng)),
+            1 => drop(tree.prepare_until(epoch, ops.draw_below(60) as u32, &mut rng)),
             2 => {
-                if let Some(delta) = tree.pending() {
+                if let Some(delta) = tree.pending_delta() {
                     disk.carry_out(&delta, usize::MAX);
-                    tree.confirm(delta.generation);
+                    tree.confirm_stored(delta.generation);
                 }
             }
             3 => {
                 // A write that fails half way; nobody confirms.
-                if let Some(delta) = tree.pending() {
-                    disk.carry_out(&delta, ops.below(40));
+                if let Some(delta) = tree.pending_delta() {
+                    disk.carry_out(&delta, ops.draw_below(40));
                 }
             }
             _ => {
-                let before = disk.load(&card).floor();
-                tree = disk.load(&card);
+                let before = disk.load_tree(&card).floor();
+                tree = disk.load_tree(&card);
                 assert!(tree.floor() == before && before.0 as usize <= EPOCHS);
                 continue;
             }
         }
         assert!(tree.floor() >= floor);
-        assert!(tree.size().0 <= 320);
+        assert!(tree.stack_size().0 <= 320);
     }
 }

@@ -7,6 +7,6 @@ mod peer;
 mod world;
 
 /// After every operation what was stored loads, with nothing set aside, and is the running device.
-pub fn operations(data: &[u8]) {
+pub fn run_operations(data: &[u8]) {
     let _ = world::operations(data);
 }

@@ -59,13 +59,13 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     }
     let seconds = match what.map(|what| what.parse::<f64>().map_err(|_| what)) {
-        Some(Err(file)) => return replay(&chosen, file),
+        Some(Err(file)) => return replay_file(&chosen, file),
         Some(Ok(seconds)) => Some(seconds),
         None => None,
     };
     let seed = env::var("MEZZA_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
     let time = |target: &Target| seconds.unwrap_or_else(|| seconds_of(target.name));
-    let found = chosen.iter().filter(|target| !smoke(target, time(target), seed)).count();
+    let found = chosen.iter().filter(|target| !smoke_target(target, time(target), seed)).count();
     if found == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -76,12 +76,12 @@ fn seconds_of(name: &str) -> f64 {
 }
 
 /// Runs one target for a while; false if it found something.
-fn smoke(target: &Target, seconds: f64, seed: u64) -> bool {
+fn smoke_target(target: &Target, seconds: f64, seed: u64) -> bool {
     let mut mutator = Mutator::new(seed, (target.seeds)());
     let end = Instant::now() + Duration::from_secs_f64(seconds);
     let mut inputs = 0_u64;
     while Instant::now() < end {
-        let input = mutator.input();
+        let input = mutator.next_input();
         inputs += 1;
         if catch_unwind(AssertUnwindSafe(|| (target.run)(&input))).is_err() {
             let file = format!("finding-{}-{seed}-{inputs}", target.name);
@@ -97,7 +97,7 @@ fn smoke(target: &Target, seconds: f64, seed: u64) -> bool {
     true
 }
 
-fn replay(chosen: &[&Target], file: &str) -> ExitCode {
+fn replay_file(chosen: &[&Target], file: &str) -> ExitCode {
     match fs::read(file) {
         Ok(input) => {
             for target in chosen {

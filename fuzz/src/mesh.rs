@@ -12,14 +12,14 @@ use mezza_sim::{Operations, SimRng, handle_checked};
 const START_MS: u64 = 1_800_000_000_000;
 
 /// Frames, cells, filters and bundles: what decodes encodes to the same bytes.
-pub fn frames(data: &[u8]) {
+pub fn check_frames(data: &[u8]) {
     if let Ok(frame) = WireFrame::decode(data) {
         // Flags of a beacon that are not known are written as zero.
         if !matches!(frame, WireFrame::Beacon { .. }) {
             assert_eq!(frame.encode(), data);
         }
         if let WireFrame::Sync { filter, .. } = &frame
-            && let Ok(values) = filter.values()
+            && let Ok(values) = filter.read_values()
         {
             assert!(values.len() == usize::from(filter.n) && values.is_sorted());
         }
@@ -35,7 +35,7 @@ pub fn frames(data: &[u8]) {
 
 /// A frame of each kind, a cell and a bundle.
 pub fn frame_seeds() -> Vec<Vec<u8>> {
-    let cell = cell(7, 3);
+    let cell = make_cell(7, 3);
     let name = [1; 6];
     let head = |kind: u8, rest: &[u8]| [&[kind][..], &name, rest].concat();
     let bits = mezza_mesh::wire::filter::encode(5, 7, &[cell.id()]);
@@ -52,21 +52,24 @@ pub fn frame_seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-fn cell(tick: u32, content: u8) -> MeshCell {
+fn make_cell(tick: u32, content: u8) -> MeshCell {
     let mut payload = vec![content; CELL_BYTES[0] - HEAD_BYTES];
     (payload[0], payload[1]) = (0x10, tick as u8);
     MeshCell::new(Life::Minute, tick, &payload).expect("a cell of class 0")
 }
 
 /// Traces of other people's tools: read or refused with the number of a line.
-pub fn traces(data: &[u8]) {
+pub fn check_traces(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let lines = text.lines().count();
-    let refused = [ContactTrace::one(text).err(), ContactTrace::list(text, 20).err()];
+    let refused = [ContactTrace::parse_one(text).err(), ContactTrace::parse_list(text, 20).err()];
     assert!(refused.into_iter().flatten().all(|error| (1..=lines).contains(&error.line)));
-    for trace in [PlaceTrace::positions(text), PlaceTrace::bonnmotion(text)].into_iter().flatten() {
+    for trace in [PlaceTrace::parse_positions(text), PlaceTrace::parse_bonnmotion(text)]
+        .into_iter()
+        .flatten()
+    {
         for device in trace.points.keys() {
-            trace.place(*device, 5.0);
+            trace.place_at(*device, 5.0);
         }
     }
 }
@@ -84,48 +87,49 @@ pub fn trace_seeds() -> Vec<Vec<u8>> {
 }
 
 /// A node beside two peers that say what the bytes spell: no panic, and a refusal changes nothing.
-pub fn node(data: &[u8]) {
+pub fn run_node(data: &[u8]) {
     let settings = NodeSettings { store_bytes: 16 * 512, ..NodeSettings::default() };
     let mut node = Node::new(settings, MeshNetwork::new("open", None), Time::from_ms(1));
     let mut rng = SimRng::new(1, 0);
     let mut now = 1_000_u64;
     let mut operations = Operations::new(data);
     let mut seen: Vec<Vec<u8>> = Vec::new();
-    while let Some(kind) = operations.next(9) {
+    while let Some(kind) = operations.next_kind(9) {
         let tick = node.status(Time::from_ms(now)).cur;
-        let link = operations.below(3) as u32;
+        let link = operations.draw_below(3) as u32;
         let input = match kind {
             0 => Input::LinkUp {
                 link,
                 kind: [LinkKind::Cast, LinkKind::StreamAlone, LinkKind::Stream]
-                    [operations.below(3)],
-                frame_bytes_max: [1_200, 4_160][operations.below(2)],
+                    [operations.draw_below(3)],
+                frame_bytes_max: [1_200, 4_160][operations.draw_below(2)],
                 delay_us: 0,
-                room: operations.below(200),
+                room: operations.draw_below(200),
             },
             1 => Input::LinkDown { link },
             2 => Input::Rtc {
-                time: Time::from_ms(START_MS + now + 1_000 * operations.below(200) as u64),
-                grade: [Grade::None, Grade::Poor, Grade::Fair, Grade::Good][operations.below(4)],
+                time: Time::from_ms(START_MS + now + 1_000 * operations.draw_below(200) as u64),
+                grade: [Grade::None, Grade::Poor, Grade::Fair, Grade::Good]
+                    [operations.draw_below(4)],
             },
             3 => Input::Originate {
                 ticket: 1,
-                life: Life::ALL[operations.below(3)],
-                tick: tick + operations.below(3) as u32,
-                payload: cell(tick, operations.byte()).payload().to_vec(),
+                life: Life::ALL[operations.draw_below(3)],
+                tick: tick + operations.draw_below(3) as u32,
+                payload: make_cell(tick, operations.next_byte()).payload().to_vec(),
             },
-            4 => Input::Import { cell: cell(tick, operations.byte()).bytes().to_vec() },
-            5 => Input::Room { link, frames: operations.below(50) },
-            6 => [Input::TrustNeighbours, Input::Leave][operations.below(40) / 39].clone(),
+            4 => Input::Import { cell: make_cell(tick, operations.next_byte()).bytes().to_vec() },
+            5 => Input::Room { link, frames: operations.draw_below(50) },
+            6 => [Input::TrustNeighbours, Input::Leave][operations.draw_below(40) / 39].clone(),
             // A frame of its own, of a peer's name, or bytes.
             _ => Input::Frame {
                 link,
-                source: operations.below(3) as u64,
-                bytes: frame(&mut operations, &seen),
+                source: operations.draw_below(3) as u64,
+                bytes: make_frame(&mut operations, &seen),
             },
         };
         let _ = handle_checked(&mut node, input, Time::from_ms(now), rng.rng());
-        now += [0, 1, 60, 1_500, 31_000][operations.below(5)];
+        now += [0, 1, 60, 1_500, 31_000][operations.draw_below(5)];
         node.wake(Time::from_ms(now), rng.rng());
         while let Some(output) = node.poll() {
             if let Output::Send { frame, .. } = output
@@ -138,17 +142,19 @@ pub fn node(data: &[u8]) {
 }
 
 /// A frame that the node sent, under another name or damaged, or bytes.
-fn frame(operations: &mut Operations<'_>, seen: &[Vec<u8>]) -> Vec<u8> {
+fn make_frame(operations: &mut Operations<'_>, seen: &[Vec<u8>]) -> Vec<u8> {
     let count = seen.len();
-    let Some(known) = seen.get(operations.below(count)).filter(|_| operations.below(4) > 0) else {
-        return operations.bytes(40);
+    let Some(known) =
+        seen.get(operations.draw_below(count)).filter(|_| operations.draw_below(4) > 0)
+    else {
+        return operations.next_bytes(40);
     };
     let mut frame = known.clone();
     let at = if frame[0] == 1 { 5 } else { 1 };
-    frame[at..at + 6].fill(operations.below(3) as u8);
-    if operations.below(4) == 0 {
-        let last = operations.below(frame.len());
-        frame[last] ^= operations.byte();
+    frame[at..at + 6].fill(operations.draw_below(3) as u8);
+    if operations.draw_below(4) == 0 {
+        let last = operations.draw_below(frame.len());
+        frame[last] ^= operations.next_byte();
     }
     frame
 }

@@ -19,7 +19,7 @@ impl Mutator {
     }
 
     /// The next input.
-    pub fn input(&mut self) -> Vec<u8> {
+    pub fn next_input(&mut self) -> Vec<u8> {
         if self.seeds.is_empty() || self.below(8) == 0 {
             let length = [16, 200, 2_000][self.below(3)];
             let mut bytes = vec![0; self.below(length)];
@@ -30,13 +30,13 @@ impl Mutator {
         let mut bytes = self.seeds[at].clone();
         // The undamaged copy is an input as well.
         for _ in 0..self.below(5) {
-            self.damage(&mut bytes);
+            self.damage_bytes(&mut bytes);
         }
         bytes.truncate(BYTES_MAX);
         bytes
     }
 
-    fn damage(&mut self, bytes: &mut Vec<u8>) {
+    fn damage_bytes(&mut self, bytes: &mut Vec<u8>) {
         let at = self.below(bytes.len().max(1));
         let end = (at + self.below(33)).min(bytes.len());
         match self.below(8) {

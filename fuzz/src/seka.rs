@@ -13,7 +13,7 @@ use crate::link_stage::{Device, Frames, exchange, paired, store_key};
 type Suite = DefaultSuite<PortableBackend>;
 
 /// A frame that decodes encodes to the same bytes.
-pub fn frames(data: &[u8]) {
+pub fn check_frames(data: &[u8]) {
     fn same<F: HandshakeFrame>(data: &[u8]) {
         if let Ok(frame) = F::decode(2, data) {
             assert_eq!(frame.encode(), data);
@@ -45,10 +45,10 @@ pub fn frame_seeds() -> Vec<Vec<u8>> {
 }
 
 /// Sealed records: what opens loads.
-pub fn record(data: &[u8]) {
+pub fn check_record(data: &[u8]) {
     let _ = PeerRecord::open(&store_key(), data);
     let half = data.len() / 2;
-    let _ = PeerRecord::newest(&store_key(), [&data[..half], &data[half..]]);
+    let _ = PeerRecord::open_newest(&store_key(), [&data[..half], &data[half..]]);
     let _ = body_bytes(data);
 }
 
@@ -59,59 +59,59 @@ pub fn record_seeds() -> Vec<Vec<u8>> {
 }
 
 /// Frames from an interface and from a peer with keys.
-pub fn offload(data: &[u8]) {
+pub fn check_offload(data: &[u8]) {
     let mut operations = Operations::new(data);
-    let room = 64 + operations.below(200) * 8;
-    let header = operations.bytes(10);
-    let mut frame = operations.bytes(400);
+    let room = 64 + operations.draw_below(200) * 8;
+    let header = operations.next_bytes(10);
+    let mut frame = operations.next_bytes(400);
     if let Some(header) = header.first_chunk() {
         let header = VirtioHeader::decode(header);
-        if let SegmentShape::Segments(cut) = SegmentShape::of(&header, &mut frame, room) {
+        if let SegmentShape::Segments(cut) = SegmentShape::for_frame(&header, &mut frame, room) {
             let mut out = vec![0; cut.segment_frame_bytes()];
-            for index in 0..cut.count() {
-                cut.write(&frame, index, &mut out);
+            for index in 0..cut.segment_count() {
+                cut.write_segment(&frame, index, &mut out);
             }
         }
     }
     let mut joiner = Joiner::default();
     let mut assembler = Assembler::default();
     let mut emit = |run: &JoinedRun<'_>| assert!(run.pieces.iter().all(|p| p.end <= frame.len()));
-    while let Some(step) = operations.next(3) {
-        let start = operations.below(frame.len());
-        let end = start + operations.below(frame.len() - start + 1);
-        let packet = operations.below(4) as u32;
+    while let Some(step) = operations.next_kind(3) {
+        let start = operations.draw_below(frame.len());
+        let end = start + operations.draw_below(frame.len() - start + 1);
+        let packet = operations.draw_below(4) as u32;
         if step == 0 {
-            assembler.push(packet, &frame[start..end]);
+            assembler.push_fragment(packet, &frame[start..end]);
         } else if start < end {
-            joiner.push(&frame, &TextPlace { packet, range: start..end }, &mut emit);
+            joiner.push_text(&frame, &TextPlace { packet, range: start..end }, &mut emit);
         }
     }
-    joiner.finish(&mut emit);
+    joiner.finish_run(&mut emit);
 }
 
 /// Two peers: frames that are late, repeated, damaged or lost, and everything a driver may say.
-pub fn peers(data: &[u8]) {
+pub fn run_peers(data: &[u8]) {
     let (mut sides, mut now) = paired::<Suite>();
     let mut operations = Operations::new(data);
     let mut air = Vec::new();
-    while let Some(step) = operations.next(10) {
-        let at = operations.below(2);
+    while let Some(step) = operations.next_kind(10) {
+        let at = operations.draw_below(2);
         for (from, side) in sides.iter_mut().enumerate() {
             air.extend(side.sent.drain(..).map(|frame| (1 - from, frame)));
         }
         if air.len() > 64 {
             air.drain(..32);
         }
-        let number = u64::from(operations.byte());
+        let number = u64::from(operations.next_byte());
         let _ = match step {
             0 | 1 if !air.is_empty() => {
-                let (to, frame) = air[operations.below(air.len())].clone();
+                let (to, frame) = air[operations.draw_below(air.len())].clone();
                 sides[to].hear(&frame, now)
             }
             2 if !air.is_empty() => {
-                let (to, mut frame) = air[operations.below(air.len())].clone();
-                let place = operations.below(frame.len());
-                frame[place] ^= operations.byte() | 1;
+                let (to, mut frame) = air[operations.draw_below(air.len())].clone();
+                let place = operations.draw_below(frame.len());
+                frame[place] ^= operations.next_byte() | 1;
                 sides[to].hear(&frame, now)
             }
             3 => {
@@ -137,14 +137,14 @@ pub fn peers(data: &[u8]) {
 }
 
 /// A pairing with everything that may be on the link.
-pub fn pairing(data: &[u8]) {
+pub fn run_pairing(data: &[u8]) {
     let mut operations = Operations::new(data);
-    let sas = operations.below(2) == 1;
+    let sas = operations.draw_below(2) == 1;
     let mut devices = [1, 2].map(|own| Device::<Suite>::new(own, |settings| settings.sas = sas));
     let mut now = Time::from_ms(1_000);
     let mut air = Vec::new();
-    while let Some(step) = operations.next(6) {
-        let at = operations.below(2);
+    while let Some(step) = operations.next_kind(6) {
+        let at = operations.draw_below(2);
         for (from, device) in devices.iter_mut().enumerate() {
             air.extend(device.sent.drain(..).map(|frame| (1 - from, frame)));
         }
@@ -153,22 +153,22 @@ pub fn pairing(data: &[u8]) {
         }
         match step {
             0 | 1 if !air.is_empty() => {
-                let (to, frame) = air[operations.below(air.len())].clone();
+                let (to, frame) = air[operations.draw_below(air.len())].clone();
                 devices[to].hear(&frame, now);
             }
             2 if !air.is_empty() => {
-                let (to, mut frame) = air[operations.below(air.len())].clone();
-                let place = operations.below(frame.len());
-                frame[place] ^= operations.byte() | 1;
+                let (to, mut frame) = air[operations.draw_below(air.len())].clone();
+                let place = operations.draw_below(frame.len());
+                frame[place] ^= operations.next_byte() | 1;
                 devices[to].hear(&frame, now);
             }
-            3 => devices[at].give(PairingInput::Confirm(operations.below(4) > 0), now),
+            3 => devices[at].give(PairingInput::Confirm(operations.draw_below(4) > 0), now),
             4 => {
-                let frame = operations.bytes(90);
+                let frame = operations.next_bytes(90);
                 devices[at].hear(&frame, now);
             }
             _ => {
-                now = now.plus_ms(u64::from(operations.byte()) * 8);
+                now = now.plus_ms(u64::from(operations.next_byte()) * 8);
                 devices[at].wake(now);
             }
         }
@@ -176,7 +176,7 @@ pub fn pairing(data: &[u8]) {
 }
 
 /// Records of a stream, sealed and opened.
-pub fn stream(data: &[u8]) {
+pub fn check_stream(data: &[u8]) {
     let (mut sides, now) = paired::<Suite>();
     assert!(exchange(&mut sides, now));
     let [mut one, mut two] =

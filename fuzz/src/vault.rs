@@ -13,7 +13,7 @@ const TEXT: &[u8] = b"value";
 
 /// A head that decodes encodes to the same bytes. (Its passphrase is not tried: that takes as long
 /// as it should.)
-pub fn head(data: &[u8]) {
+pub fn check_head(data: &[u8]) {
     if let Ok(head) = VaultHeader::decode(data) {
         assert_eq!(head.encode(), data);
     }
@@ -32,15 +32,15 @@ pub fn head_seeds() -> Vec<Vec<u8>> {
     vec![bytes]
 }
 
-fn keyring() -> Keyring {
+fn make_keyring() -> Keyring {
     let master = MasterKey::draw(&mut ChaCha8Rng::seed_from_u64(7));
     Keyring::new(PathBuf::new(), &master)
 }
 
 /// A keyring that opens encodes to the same bytes under the same nonce; one that does not leaves
 /// what is held as it was.
-pub fn ring(data: &[u8]) {
-    let mut ring = keyring();
+pub fn check_ring(data: &[u8]) {
+    let mut ring = make_keyring();
     if ring.decode(data).is_err() {
         assert_eq!((ring.generation(), ring.buckets().count()), (0, 0));
         return;
@@ -51,17 +51,17 @@ pub fn ring(data: &[u8]) {
 
 /// An empty keyring.
 pub fn ring_seeds() -> Vec<Vec<u8>> {
-    keyring().encode(&[1; 24]).into_iter().collect()
+    make_keyring().encode(&[1; 24]).into_iter().collect()
 }
 
-fn place() -> (Secret<32>, RecordHeader) {
+fn make_place() -> (Secret<32>, RecordHeader) {
     let key = Secret::init_with(|key| key.fill(9));
     (key, RecordHeader { kind: 3, id: 77, bucket: RetentionCode::rolling(20_000) })
 }
 
 /// No body opens but the one that was sealed for this row.
-pub fn body(data: &[u8]) {
-    let (key, place) = place();
+pub fn check_body(data: &[u8]) {
+    let (key, place) = make_place();
     if let Some(content) = record::open(&key, place, data) {
         assert_eq!((content.key.as_slice(), content.value.as_slice()), (&b"key"[..], TEXT));
     }
@@ -69,7 +69,7 @@ pub fn body(data: &[u8]) {
 
 /// The one good body, and one of another row.
 pub fn body_seeds() -> Vec<Vec<u8>> {
-    let (key, here) = place();
+    let (key, here) = make_place();
     let there = RecordHeader { id: 78, ..here };
     let seal = |place, value: &[u8]| record::seal(&key, &[2; 24], place, b"key", value);
     [seal(here, TEXT), seal(there, b"other")].into_iter().flatten().collect()

@@ -8,7 +8,7 @@ mod fetch;
 mod peers;
 
 use crate::needs::{self, Package};
-use crate::run::{Ended, Logs, find, first_line, run_tests};
+use crate::run::{Ended, Logs, find_program, first_line, run_tests};
 use crate::{machine, test};
 use fetch::Folder;
 use peers::{InteropPeer, PEERS};
@@ -25,10 +25,14 @@ usage: cargo xtask interop [signal-v3|pqxdh] [--require] [--no-install] [--from 
 /// Debian packages without which a peer is skipped.
 pub const PACKAGES: [Package; 5] = [
     Package { name: "default-jdk-headless", present: fetch::has_jdk, purpose: "peers in Java" },
-    Package { name: "maven", present: || find(&["mvn"]).is_some(), purpose: "peers in Java" },
+    Package {
+        name: "maven",
+        present: || find_program(&["mvn"]).is_some(),
+        purpose: "peers in Java",
+    },
     Package {
         name: "python3",
-        present: || find(&["python3"]).is_some(),
+        present: || find_program(&["python3"]).is_some(),
         purpose: "peers in Python",
     },
     Package { name: "python3-venv", present: needs::has_venv, purpose: "peers in Python" },
@@ -46,9 +50,9 @@ struct Options {
 }
 
 /// `cargo xtask interop`.
-pub fn command(root: &Path, args: &[String]) -> Result<(), String> {
+pub fn run_interop(root: &Path, args: &[String]) -> Result<(), String> {
     let options = Options::parse(args)?;
-    let target = machine::target(root);
+    let target = machine::target_folder(root);
     let logs = Logs::new(&target)?;
     if !options.no_install {
         needs::install_missing(&PACKAGES.iter().collect::<Vec<_>>(), &logs)?;
@@ -57,7 +61,7 @@ pub fn command(root: &Path, args: &[String]) -> Result<(), String> {
         PEERS.iter().filter(|peer| options.suite.as_deref().is_none_or(|s| s == peer.suite));
     let folder = Folder::new(root, &logs, options.from.as_deref())?;
     let ended = run_peers(&folder, wanted, |filters, peers| {
-        let mut command = machine::cargo(root);
+        let mut command = machine::cargo_command(root);
         command.args(["test", "-p", "mezza-ratchet", "--test", "it", "--", "--show-output"]);
         command.args(filters).env("MEZZA_TEST_PEERS", peers);
         run_tests(&mut command, &mut logs.open("test-interop")?)
@@ -77,7 +81,7 @@ pub fn command(root: &Path, args: &[String]) -> Result<(), String> {
 
 /// The step of `cargo xtask test`: every peer. `run` runs the tests whose names are given, with the
 /// folder of the peers.
-pub fn step(
+pub fn run_step(
     root: &Path,
     logs: &Logs,
     run: impl FnOnce(&[String], &Path) -> Result<Ended, String>,
@@ -98,7 +102,7 @@ fn run_peers<'a>(
     let mut ready = Vec::new();
     let mut skipped = Vec::new();
     for peer in wanted {
-        match folder.prepare(peer)? {
+        match folder.prepare_peer(peer)? {
             None => ready.push(peer.filter()),
             Some(reason) => skipped.push(reason),
         }
@@ -108,7 +112,7 @@ fn run_peers<'a>(
     }
     let mut ended = run(&ready, folder.path())?;
     ended.skipped.append(&mut skipped);
-    let log = folder.logs().texts("test-");
+    let log = folder.logs().read_logs("test-");
     let silent = ready.iter().find(|name| !log.contains(&format!("test {name}")));
     match silent {
         Some(name) if ended.ok => Err(format!("no test ran against {name}; are they renamed?")),

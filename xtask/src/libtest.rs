@@ -30,7 +30,7 @@ enum Part {
 
 impl TestOutput {
     /// Reads the next line.
-    pub fn read(&mut self, line: &str) {
+    pub fn read_line(&mut self, line: &str) {
         self.part = match line {
             "successes:" => Part::Successes,
             "failures:" => Part::Failures,
@@ -45,7 +45,7 @@ impl TestOutput {
         // Errors of the compiler, and of cargo about a test program that was killed.
         let fatal = line.starts_with("error");
         if self.part == Part::Failures || self.differs || fatal {
-            self.keep(line);
+            self.keep_line(line);
         }
     }
 
@@ -54,7 +54,7 @@ impl TestOutput {
         self.failures
     }
 
-    fn keep(&mut self, line: &str) {
+    fn keep_line(&mut self, line: &str) {
         self.of_this_test += 1;
         let begins = ["---- ", "Testing ", "error"].iter().any(|start| line.starts_with(start));
         if begins || line == "failures:" {
@@ -99,7 +99,7 @@ test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out
 error: 1 target failed:
     `-p x --lib`";
         let mut output = TestOutput::default();
-        log.lines().for_each(|line| output.read(line));
+        log.lines().for_each(|line| output.read_line(line));
         let kept =
             ["---- bad stdout ----", "assertion failed", "    bad", "error: 1 target failed:"];
         assert_eq!(output.failures(), kept);
@@ -121,7 +121,7 @@ test cli_3 ... FAILED
 test other ... ok
 1 failed, 2 passed";
         let mut output = TestOutput::default();
-        log.lines().for_each(|line| output.read(line));
+        log.lines().for_each(|line| output.read_line(line));
         let kept = output.failures();
         assert_eq!(
             kept.first().map(String::as_str),
@@ -138,7 +138,7 @@ test other ... ok
         let lines = ["failures:".to_owned(), "---- a stdout ----".to_owned()];
         let next = ["---- b stdout ----".to_owned(), "why".to_owned()];
         for line in lines.into_iter().chain(trace).chain(next) {
-            output.read(&line);
+            output.read_line(&line);
         }
         let kept = output.failures();
         assert_eq!(kept.len(), LINES_OF_A_TEST + 2);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The build directory: `CARGO_TARGET_DIR`, else `target` in the repository.
-pub fn target(root: &Path) -> PathBuf {
+pub fn target_folder(root: &Path) -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {
         Some(folder) => root.join(folder),
         None => root.join("target"),
@@ -14,7 +14,7 @@ pub fn target(root: &Path) -> PathBuf {
 }
 
 /// The `cargo` that runs this program.
-pub fn cargo(root: &Path) -> Command {
+pub fn cargo_command(root: &Path) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = calling_cargo(Path::new(&program));
     command.current_dir(root);
@@ -33,9 +33,9 @@ pub fn calling_cargo(program: &Path) -> Command {
 }
 
 /// Major and minor version of the compiler: `rustc 1.95.0 (..)`.
-pub fn rustc() -> Option<(u32, u32)> {
+pub fn rustc_version() -> Option<(u32, u32)> {
     let line = first_line(Command::new("rustc").arg("--version"))?;
-    version(line.strip_prefix("rustc ")?)
+    parse_version(line.strip_prefix("rustc ")?)
 }
 
 /// Returns true if a C compiler answers.
@@ -45,9 +45,9 @@ pub fn has_cc() -> bool {
 }
 
 /// Major and minor version of Node, if it is there: `v20.19.2`.
-pub fn node() -> Option<(u32, u32)> {
+pub fn node_version() -> Option<(u32, u32)> {
     let line = first_line(Command::new("node").arg("--version"))?;
-    version(line.strip_prefix('v')?)
+    parse_version(line.strip_prefix('v')?)
 }
 
 /// Returns true if the page's tools run on this version: 20.19 or newer, but not 21 nor 22.0 to 22.11.
@@ -59,13 +59,13 @@ pub fn node_is_supported(major: u32, minor: u32) -> bool {
     }
 }
 
-fn version(text: &str) -> Option<(u32, u32)> {
+fn parse_version(text: &str) -> Option<(u32, u32)> {
     let mut parts = text.split('.').map(str::parse);
     Some((parts.next()?.ok()?, parts.next()?.ok()?))
 }
 
 /// Processors this process may use.
-pub fn cores() -> usize {
+pub fn count_cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
@@ -88,9 +88,9 @@ mod tests {
 
     #[test]
     fn versions_of_compiler_and_node() {
-        assert_eq!(version("20.19.2"), Some((20, 19)));
-        assert_eq!(version("1.95.0 (59807616e 2026-04-14)"), Some((1, 95)));
-        assert_eq!(version("20"), None);
+        assert_eq!(parse_version("20.19.2"), Some((20, 19)));
+        assert_eq!(parse_version("1.95.0 (59807616e 2026-04-14)"), Some((1, 95)));
+        assert_eq!(parse_version("20"), None);
         for good in [(20, 19), (22, 12), (23, 0), (24, 1)] {
             assert!(node_is_supported(good.0, good.1), "{good:?}");
         }

@@ -52,16 +52,16 @@ fn main() -> ExitCode {
     if let Some(code) = weigh::run_as_compiler(&own_name, &args) {
         return code;
     }
-    let root = root();
+    let root = find_root();
     let rest = args.get(1..).unwrap_or_default();
     let outcome = match args.first().map(String::as_str) {
-        Some("up") => up::up(&root, rest),
-        Some("test") => test::test(&root, rest),
-        Some("interop") => interop::command(&root, rest),
-        Some("mutants") => mutants::command(&root, rest),
-        Some("tidy") => tidy::command(&root),
-        Some("prose") => tidy::prose(&root, rest),
-        Some("weigh") => weigh::weigh(&root),
+        Some("up") => up::start_demo(&root, rest),
+        Some("test") => test::test_all(&root, rest),
+        Some("interop") => interop::run_interop(&root, rest),
+        Some("mutants") => mutants::run_mutants(&root, rest),
+        Some("tidy") => tidy::run_tidy(&root),
+        Some("prose") => tidy::run_prose(&root, rest),
+        Some("weigh") => weigh::weigh_crates(&root),
         Some("help" | "--help" | "-h") => {
             println!("{USAGE}");
             Ok(())
@@ -79,7 +79,7 @@ fn main() -> ExitCode {
 }
 
 /// The repository, which is the parent of this crate's folder.
-fn root() -> PathBuf {
+fn find_root() -> PathBuf {
     let own = std::env::var("CARGO_MANIFEST_DIR");
     let own = own.unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").to_owned());
     Path::new(&own).parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)

@@ -3,7 +3,7 @@
 //! installs the pinned version and holds the share of noticed faults against the limit.
 
 use crate::machine;
-use crate::run::{find, first_line};
+use crate::run::{find_program, first_line};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,8 @@ const VERSION: &str = "27.1.0";
 const NOTICED_MIN: u64 = 90;
 
 /// Runs cargo-mutants with `args`, for example `--shard 3/60` or `--package mezza-seka`.
-pub fn command(root: &Path, args: &[String]) -> Result<(), String> {
-    let folder = machine::target(root).join("mutants");
+pub fn run_mutants(root: &Path, args: &[String]) -> Result<(), String> {
+    let folder = machine::target_folder(root).join("mutants");
     fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     let mut command = machine::calling_cargo(&install_missing(&folder)?);
     command.current_dir(root).args(["mutants", "--output"]).arg(&folder).args(args);
@@ -32,7 +32,7 @@ pub fn command(root: &Path, args: &[String]) -> Result<(), String> {
     let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
     let score = Score::read(&text).ok_or_else(|| format!("{}: no outcomes", path.display()))?;
     println!("{} of {} mutants noticed", score.noticed, score.noticed + score.missed);
-    score.judge()
+    score.check_score()
 }
 
 /// The numbers of a run. Mutants that do not compile are in neither.
@@ -52,7 +52,7 @@ impl Score {
         Some(Self { noticed, missed: number("missed")? })
     }
 
-    fn judge(&self) -> Result<(), String> {
+    fn check_score(&self) -> Result<(), String> {
         let all = self.noticed + self.missed;
         if 100 * self.noticed >= NOTICED_MIN * all {
             return Ok(());
@@ -68,12 +68,12 @@ fn install_missing(folder: &Path) -> Result<PathBuf, String> {
         let line = first_line(Command::new(program).args(["mutants", "--version"]));
         line.is_some_and(|line| line.ends_with(&format!(" {VERSION}")))
     };
-    let found = find(&["cargo-mutants"]).into_iter().chain([own.clone()]);
+    let found = find_program(&["cargo-mutants"]).into_iter().chain([own.clone()]);
     if let Some(program) = found.into_iter().find(|program| is_right(program)) {
         return Ok(program);
     }
     println!("install  cargo install cargo-mutants --version ={VERSION} --locked");
-    let mut cargo = machine::cargo(folder);
+    let mut cargo = machine::cargo_command(folder);
     cargo.args(["install", "--quiet", "--locked", "cargo-mutants", "--version"]);
     cargo.arg(format!("={VERSION}")).arg("--root").arg(folder.join("tools"));
     let status = cargo.status().map_err(|e| format!("cargo: {e}; install Rust by rustup"))?;
@@ -93,10 +93,10 @@ mod tests {
             "unviable":2,"success":0}"#;
         let score = Score::read(text).expect("numbers");
         assert_eq!(score, Score { noticed: 9, missed: 1 });
-        assert_eq!(score.judge(), Ok(()));
+        assert_eq!(score.check_score(), Ok(()));
         let short = Score { noticed: 8, missed: 1 };
-        assert!(short.judge().expect_err("short").starts_with("FAILED: below 90 %"));
-        assert_eq!(Score { noticed: 0, missed: 0 }.judge(), Ok(()));
+        assert!(short.check_score().expect_err("short").starts_with("FAILED: below 90 %"));
+        assert_eq!(Score { noticed: 0, missed: 0 }.check_score(), Ok(()));
         assert_eq!(Score::read("{}"), None);
     }
 

@@ -1,7 +1,7 @@
 //! The tools that tests use. As root they are installed with apt; otherwise the step that needs one is
 //! skipped and names the command that installs it.
 
-use crate::run::{Logs, find, first_line, run};
+use crate::run::{Logs, find_program, first_line, run_logged};
 use crate::{interop, machine};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,17 +31,33 @@ pub struct Package {
 }
 
 const PACKAGES: [Package; 8] = [
-    Package { name: "chromium", present: || chromium().is_some(), purpose: "browser test" },
-    Package { name: "clang", present: || has("clang"), purpose: "floors 0-2 for wasm: blst is C" },
+    Package { name: "chromium", present: || find_chromium().is_some(), purpose: "browser test" },
+    Package {
+        name: "clang",
+        present: || has_program("clang"),
+        purpose: "floors 0-2 for wasm: blst is C",
+    },
     Package { name: "postgresql", present: has_postgres, purpose: "the relay's second store" },
-    Package { name: "zbar-tools", present: || has("zbarimg"), purpose: "QR codes read by others" },
+    Package {
+        name: "zbar-tools",
+        present: || has_program("zbarimg"),
+        purpose: "QR codes read by others",
+    },
     Package {
         name: "gnutls-bin",
-        present: || has("gnutls-cli"),
+        present: || has_program("gnutls-cli"),
         purpose: "TLS by another library",
     },
-    Package { name: "iproute2", present: || has("ip"), purpose: "links and meshes in namespaces" },
-    Package { name: "iputils-ping", present: || has("ping"), purpose: "the guide to links" },
+    Package {
+        name: "iproute2",
+        present: || has_program("ip"),
+        purpose: "links and meshes in namespaces",
+    },
+    Package {
+        name: "iputils-ping",
+        present: || has_program("ping"),
+        purpose: "the guide to links",
+    },
     Package { name: "libfaketime", present: has_faketime, purpose: "a clock that jumps" },
 ];
 
@@ -60,26 +76,27 @@ pub fn find_tools(
     if install {
         install_missing(&PACKAGES.iter().chain(&interop::PACKAGES).collect::<Vec<_>>(), logs)?;
     }
-    if install && python(target, &[IMPORTS, CONTROLLERS]).is_none() {
+    if install && find_python(target, &[IMPORTS, CONTROLLERS]).is_none() {
         python_packages(root, target, logs)?;
     }
-    if install && has("rustup") && !has_wasm() {
+    if install && has_program("rustup") && !has_wasm() {
         let args = ["target", "add", "wasm32-unknown-unknown"];
         install_quietly("rustup", &args, logs)?;
     }
-    let python = python(target, &[IMPORTS, CONTROLLERS]).or_else(|| python(target, &[IMPORTS]));
+    let python =
+        find_python(target, &[IMPORTS, CONTROLLERS]).or_else(|| find_python(target, &[IMPORTS]));
     let may_install = install && machine::is_root();
-    Ok(TestTools { chromium: chromium(), python, wasm: has_wasm(), may_install })
+    Ok(TestTools { chromium: find_chromium(), python, wasm: has_wasm(), may_install })
 }
 
 /// Returns the path of cargo-deny. It compiles for minutes, so the step that needs it installs it, beside
 /// other steps.
 pub fn cargo_deny(logs: &Logs, may_install: bool) -> Result<Option<PathBuf>, String> {
-    if may_install && !has("cargo-deny") {
+    if may_install && !has_program("cargo-deny") {
         let args = ["install", "--locked", "cargo-deny", "--version", CARGO_DENY];
         install_quietly("cargo", &args, logs)?;
     }
-    Ok(find(&["cargo-deny"]))
+    Ok(find_program(&["cargo-deny"]))
 }
 
 /// Returns the oldest compiler that `Cargo.toml` names, if rustup has it, or may get it.
@@ -92,7 +109,7 @@ pub fn oldest_compiler(
         .map_err(|error| format!("Cargo.toml: {error}"))?;
     let named = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "));
     let version = named.ok_or("Cargo.toml names no rust-version")?.trim_matches('"');
-    if !has("rustup") {
+    if !has_program("rustup") {
         return Ok(None);
     }
     let is_there = || {
@@ -111,7 +128,7 @@ pub fn oldest_compiler(
 /// step that misses the tool reports itself as skipped.
 fn install_quietly(program: &str, args: &[&str], logs: &Logs) -> Result<(), String> {
     println!("install  {program} {}", args.join(" "));
-    let _ = run(Command::new(program).args(args), &mut logs.open("install tools")?);
+    let _ = run_logged(Command::new(program).args(args), &mut logs.open("install tools")?);
     Ok(())
 }
 
@@ -119,13 +136,13 @@ fn install_quietly(program: &str, args: &[&str], logs: &Logs) -> Result<(), Stri
 pub fn install_missing(packages: &[&Package], logs: &Logs) -> Result<(), String> {
     let missing = packages.iter().filter(|package| !(package.present)());
     let missing = missing.copied().collect::<Vec<_>>();
-    if missing.is_empty() || !machine::is_root() || !has("apt-get") {
+    if missing.is_empty() || !machine::is_root() || !has_program("apt-get") {
         return Ok(());
     }
-    apt(&missing, logs)
+    install_packages(&missing, logs)
 }
 
-fn apt(missing: &[&Package], logs: &Logs) -> Result<(), String> {
+fn install_packages(missing: &[&Package], logs: &Logs) -> Result<(), String> {
     let names = missing.iter().map(|package| package.name).collect::<Vec<_>>();
     println!(
         "install  apt-get install {}   (`--no-install` leaves the machine alone)",
@@ -136,7 +153,7 @@ fn apt(missing: &[&Package], logs: &Logs) -> Result<(), String> {
         let mut command = Command::new("apt-get");
         command.args(["-o", "Acquire::Retries=1", "-o", "Acquire::http::Timeout=20"]).args(args);
         command.env("DEBIAN_FRONTEND", "noninteractive");
-        run(&mut command, &mut log).is_ok_and(|ended| ended.ok)
+        run_logged(&mut command, &mut log).is_ok_and(|ended| ended.ok)
     };
     apt(&["update", "--quiet"]);
     for package in missing {
@@ -153,7 +170,7 @@ fn apt(missing: &[&Package], logs: &Logs) -> Result<(), String> {
 /// Installs what the references and the tests over Bluetooth import into a virtual environment, without
 /// system packages. Pip accepts only the files whose hashes are in the repository.
 fn python_packages(root: &Path, target: &Path, logs: &Logs) -> Result<(), String> {
-    let Some(python) = find(&["python3"]) else { return Ok(()) };
+    let Some(python) = find_program(&["python3"]) else { return Ok(()) };
     let folder = target.join("python");
     println!("install  pip install cryptography py_ecc bumble   (into {})", folder.display());
     let mut log = logs.open("install python")?;
@@ -162,8 +179,8 @@ fn python_packages(root: &Path, target: &Path, logs: &Logs) -> Result<(), String
     let mut controllers = pip_install(&folder);
     controllers.args(["--no-deps", "--require-hashes", "-r"]);
     controllers.arg(root.join("crates/mezza/tests/it/mesh/bumble.txt"));
-    for mut command in [venv(&python, &folder), references, controllers] {
-        if !run(&mut command, &mut log).is_ok_and(|ended| ended.ok) {
+    for mut command in [make_venv(&python, &folder), references, controllers] {
+        if !run_logged(&mut command, &mut log).is_ok_and(|ended| ended.ok) {
             println!("install  failed; see {}", logs.path("install python").display());
             break;
         }
@@ -172,7 +189,7 @@ fn python_packages(root: &Path, target: &Path, logs: &Logs) -> Result<(), String
 }
 
 /// Makes a fresh environment of Python.
-pub fn venv(python: &Path, folder: &Path) -> Command {
+pub fn make_venv(python: &Path, folder: &Path) -> Command {
     let mut venv = Command::new(python);
     venv.args(["-m", "venv", "--clear"]).arg(folder);
     venv
@@ -185,19 +202,19 @@ pub fn pip_install(folder: &Path) -> Command {
     pip
 }
 
-fn has(program: &str) -> bool {
-    find(&[program]).is_some()
+fn has_program(program: &str) -> bool {
+    find_program(&[program]).is_some()
 }
 
-fn chromium() -> Option<PathBuf> {
+fn find_chromium() -> Option<PathBuf> {
     let named = std::env::var_os("MEZZA_CHROMIUM").map(PathBuf::from).filter(|file| file.is_file());
-    named.or_else(|| find(&["chromium", "chromium-browser", "google-chrome"]))
+    named.or_else(|| find_program(&["chromium", "chromium-browser", "google-chrome"]))
 }
 
 /// Debian keeps the server out of the search path.
 fn has_postgres() -> bool {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    has("postgres") || versions.into_iter().any(|v| v.path().join("bin/postgres").is_file())
+    has_program("postgres") || versions.into_iter().any(|v| v.path().join("bin/postgres").is_file())
 }
 
 /// Returns true if Python can make an environment of its own.
@@ -206,9 +223,9 @@ pub fn has_venv() -> bool {
 }
 
 /// The system's Python if it can run all of `scripts`, else that of the virtual environment.
-fn python(target: &Path, scripts: &[&str]) -> Option<PathBuf> {
+fn find_python(target: &Path, scripts: &[&str]) -> Option<PathBuf> {
     let named = std::env::var_os("MEZZA_TEST_PYTHON").map(PathBuf::from);
-    let all = [named, find(&["python3"]), Some(target.join("python/bin/python"))];
+    let all = [named, find_program(&["python3"]), Some(target.join("python/bin/python"))];
     let runs =
         |python: &PathBuf, script| first_line(Command::new(python).args(["-c", script])).is_some();
     let works = |python: &PathBuf| scripts.iter().all(|script| runs(python, *script));

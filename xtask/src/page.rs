@@ -1,7 +1,7 @@
 //! The web page: built from `ui/` into the folder that the program embeds, once per content.
 
 use crate::machine;
-use crate::run::{Logs, run};
+use crate::run::{Logs, run_logged};
 use std::fmt;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -33,17 +33,17 @@ impl fmt::Display for Missing {
 }
 
 /// The page's sources.
-pub fn folder(root: &Path) -> PathBuf {
+pub fn page_folder(root: &Path) -> PathBuf {
     root.join("ui")
 }
 
 /// The first requirement of the page that this machine does not meet.
 pub fn missing_requirement(root: &Path) -> Option<Missing> {
-    if !folder(root).join("package.json").is_file() {
+    if !page_folder(root).join("package.json").is_file() {
         let what = "no ui/ in this tree".to_owned();
         return Some(Missing { what, step: "take a full checkout" });
     }
-    let what = match machine::node() {
+    let what = match machine::node_version() {
         Some((major, minor)) if machine::node_is_supported(major, minor) => return None,
         Some((major, minor)) => format!("node {major}.{minor} is not supported"),
         None => "node not found".to_owned(),
@@ -52,26 +52,26 @@ pub fn missing_requirement(root: &Path) -> Option<Missing> {
 }
 
 /// `npm` in `ui/`.
-pub fn npm(root: &Path, args: &[&str]) -> Command {
+pub fn npm_command(root: &Path, args: &[&str]) -> Command {
     let mut command = Command::new("npm");
-    command.current_dir(folder(root)).args(args).env_remove("MEZZA_REQUIRE_ALL");
+    command.current_dir(page_folder(root)).args(args).env_remove("MEZZA_REQUIRE_ALL");
     command
 }
 
 /// Builds the page unless the last build saw the same sources.
-pub fn build(root: &Path, logs: &Logs) -> Result<Built, String> {
+pub fn build_page(root: &Path, logs: &Logs) -> Result<Built, String> {
     if let Some(reason) = missing_requirement(root) {
         return Ok(Built::Not(reason));
     }
     let mark = logs.path("page").with_extension("hash");
-    let hash = content_hash(&folder(root))?;
+    let hash = content_hash(&page_folder(root))?;
     let page = root.join("crates/mezza/page/index.html");
     if page.is_file() && fs::read_to_string(&mark).is_ok_and(|last| last == hash) {
         return Ok(Built::Before);
     }
     let mut log = logs.open("page")?;
     for args in [["ci"].as_slice(), &["run", "build"]] {
-        let ended = run(&mut npm(root, args), &mut log)?;
+        let ended = run_logged(&mut npm_command(root, args), &mut log)?;
         if !ended.ok {
             let tail = ended.tail.join("\n");
             let log = logs.path("page");

@@ -40,7 +40,7 @@ impl Logs {
     }
 
     /// Removes the logs of earlier runs, so that no old result counts as one of today.
-    pub fn clear(&self) -> Result<(), String> {
+    pub fn remove_logs(&self) -> Result<(), String> {
         for path in self.paths() {
             fs::remove_file(&path).map_err(|e| format!("{}: {e}", path.display()))?;
         }
@@ -48,7 +48,7 @@ impl Logs {
     }
 
     /// The contents of all logs whose names begin with `start`.
-    pub fn texts(&self, start: &str) -> String {
+    pub fn read_logs(&self, start: &str) -> String {
         let paths = self.paths().into_iter();
         let named = |path: &PathBuf| {
             path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(start))
@@ -72,7 +72,7 @@ impl Logs {
 }
 
 /// Runs `command` to its end; every line goes to `log`.
-pub fn run(command: &mut Command, log: &mut File) -> Result<Ended, String> {
+pub fn run_logged(command: &mut Command, log: &mut File) -> Result<Ended, String> {
     run_lines(command, log, |_| true)
 }
 
@@ -80,7 +80,7 @@ pub fn run(command: &mut Command, log: &mut File) -> Result<Ended, String> {
 pub fn run_tests(command: &mut Command, log: &mut File) -> Result<Ended, String> {
     let mut output = libtest::TestOutput::default();
     let mut ended = run_lines(command, log, |line| {
-        output.read(line);
+        output.read_line(line);
         true
     })?;
     ended.tail = output.failures();
@@ -94,12 +94,12 @@ pub fn run_lines(
     log: &mut File,
     mut keep: impl FnMut(&str) -> bool,
 ) -> Result<Ended, String> {
-    let _ = writeln!(log, "$ {}", words(command));
+    let _ = writeln!(log, "$ {}", format_command(command));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|e| format!("{}: {e}", words(command)))?;
+    let mut child = command.spawn().map_err(|e| format!("{}: {e}", format_command(command)))?;
     let (sender, lines) = mpsc::channel();
-    forward(child.stdout.take(), sender.clone());
-    forward(child.stderr.take(), sender);
+    forward_lines(child.stdout.take(), sender.clone());
+    forward_lines(child.stderr.take(), sender);
     let mut ended = Ended { ok: false, skipped: Vec::new(), tail: Vec::new() };
     for line in lines {
         if !keep(&line) {
@@ -112,11 +112,11 @@ pub fn run_lines(
         }
         ended.tail.push(line);
     }
-    let status = child.wait().map_err(|e| format!("{}: {e}", words(command)))?;
+    let status = child.wait().map_err(|e| format!("{}: {e}", format_command(command)))?;
     ended.ok = status.success();
     if !ended.ok {
         // The status distinguishes a killed program from one that failed.
-        let line = format!("{} ended with {status}", words(command));
+        let line = format!("{} ended with {status}", format_command(command));
         let _ = writeln!(log, "{line}");
         ended.tail.push(line);
     }
@@ -131,7 +131,7 @@ pub fn first_line(command: &mut Command) -> Option<String> {
 }
 
 /// The first of `names` that is an executable file in the search path.
-pub fn find(names: &[&str]) -> Option<PathBuf> {
+pub fn find_program(names: &[&str]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let folders = std::env::split_paths(&path).collect::<Vec<_>>();
     let found = names.iter().flat_map(|name| folders.iter().map(move |dir| dir.join(name)));
@@ -145,7 +145,7 @@ fn skip_reason(line: &str) -> Option<String> {
     reason.contains("; ").then(|| text.trim().to_owned())
 }
 
-fn forward(pipe: Option<impl Read + Send + 'static>, to: mpsc::Sender<String>) {
+fn forward_lines(pipe: Option<impl Read + Send + 'static>, to: mpsc::Sender<String>) {
     let Some(pipe) = pipe else { return };
     thread::spawn(move || {
         let mut reader = BufReader::new(pipe);
@@ -160,7 +160,7 @@ fn forward(pipe: Option<impl Read + Send + 'static>, to: mpsc::Sender<String>) {
     });
 }
 
-fn words(command: &Command) -> String {
+fn format_command(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
 }
@@ -186,11 +186,11 @@ mod tests {
         let logs = logs.expect("a folder for logs");
         let mut log = logs.open("self test").expect("a log");
         let script = "echo one; echo SKIPPED x: no y\\; get y >&2; exit 3";
-        let ended = run(Command::new("sh").args(["-c", script]), &mut log).expect("sh");
+        let ended = run_logged(Command::new("sh").args(["-c", script]), &mut log).expect("sh");
         assert!(!ended.ok && ended.tail.contains(&"one".to_owned()));
         assert_eq!(ended.skipped, ["x: no y; get y"]);
         let kept = fs::read_to_string(logs.path("self test")).expect("the log");
         assert!(kept.starts_with("$ sh -c") && kept.contains("\none\n"));
-        assert!(run(&mut Command::new("no such program"), &mut log).is_err());
+        assert!(run_logged(&mut Command::new("no such program"), &mut log).is_err());
     }
 }

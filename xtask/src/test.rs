@@ -69,7 +69,7 @@ struct Tally {
 }
 
 /// Runs all steps, the quick ones, or those named in `args` with the steps that they need.
-pub fn test(root: &Path, args: &[String]) -> Result<(), String> {
+pub fn test_all(root: &Path, args: &[String]) -> Result<(), String> {
     let begun = Instant::now();
     let install = !args.iter().any(|arg| arg == "--no-install");
     let names = args.iter().map(String::as_str).filter(|arg| *arg != "--no-install");
@@ -90,19 +90,19 @@ pub fn test(root: &Path, args: &[String]) -> Result<(), String> {
             }
         };
     }
-    let target = machine::target(root);
+    let target = machine::target_folder(root);
     let logs = Logs::new(&target)?;
-    logs.clear()?;
+    logs.remove_logs()?;
     // The quick tier runs before each commit: it uses the tools that are there.
     let tools = needs::find_tools(root, &target, &logs, install && tier == Tier::Full)?;
     let context = Context { root, target, logs, tools, tier, binaries: OnceLock::new() };
     let mut tally = Tally::default();
-    let steps = schedule::select(&steps::STEPS, &names);
-    schedule::run(&steps, &context, |outcome| tally.add(outcome, &context));
+    let steps = schedule::select_steps(&steps::STEPS, &names);
+    schedule::run_steps(&steps, &context, |outcome| tally.add_outcome(outcome, &context));
     let ended = tally.sum_up(begun.elapsed(), tier == Tier::Full && skips_are_errors());
-    let count = count::Count::of_log(&context.logs.texts("test-"));
+    let count = count::Count::of_log(&context.logs.read_logs("test-"));
     if count != count::Count::default() {
-        println!("{}", count.line(ended.is_ok(), begun.elapsed()));
+        println!("{}", count.result_line(ended.is_ok(), begun.elapsed()));
     }
     ended
 }
@@ -114,7 +114,7 @@ pub fn skips_are_errors() -> bool {
 }
 
 impl Tally {
-    fn add(&mut self, outcome: Outcome, context: &Context) {
+    fn add_outcome(&mut self, outcome: Outcome, context: &Context) {
         let Outcome { name, verdict, time } = outcome;
         let word = match &verdict {
             Verdict::Passed(skipped) if skipped.is_empty() => "ok".to_owned(),
@@ -123,7 +123,7 @@ impl Tally {
             Verdict::Failed(_) => "FAILED".to_owned(),
             Verdict::NotRun => "not run".to_owned(),
         };
-        println!("{name:.<24} {word:<16} {:>8}", seconds(time));
+        println!("{name:.<24} {word:<16} {:>8}", format_time(time));
         match verdict {
             Verdict::Passed(skipped) => self.skipped.extend(skipped),
             Verdict::Skipped(reason) => self.skipped.push(reason),
@@ -152,19 +152,19 @@ impl Tally {
         }
         if !self.failed.is_empty() {
             let names = self.failed.iter().map(|(name, _)| *name).collect::<Vec<_>>();
-            return Err(format!("FAILED: {} ({})", names.join(", "), seconds(time)));
+            return Err(format!("FAILED: {} ({})", names.join(", "), format_time(time)));
         }
         if require_all && !self.skipped.is_empty() {
             let text = "here a skip is a failure (CI or MEZZA_REQUIRE_ALL is set)";
             return Err(format!("FAILED: {} skipped; {text}", self.skipped.len()));
         }
-        println!("OK {}", seconds(time));
+        println!("OK {}", format_time(time));
         Ok(())
     }
 }
 
 /// `84 s` below two minutes, `3 min 20 s` above; tenths below ten seconds.
-pub fn seconds(time: Duration) -> String {
+pub fn format_time(time: Duration) -> String {
     match time.as_secs() {
         0..10 => format!("{:.1} s", time.as_secs_f64()),
         whole @ 10..120 => format!("{whole} s"),
@@ -189,14 +189,14 @@ mod tests {
 
     #[test]
     fn unknown_steps_are_named() {
-        let text = test(Path::new("."), &["fmd".to_owned()]).expect_err("no such step");
+        let text = test_all(Path::new("."), &["fmd".to_owned()]).expect_err("no such step");
         assert!(text.contains("`fmd`") && text.contains("clippy"));
     }
 
     #[test]
     fn times_for_people() {
-        assert_eq!(seconds(Duration::from_millis(1_230)), "1.2 s");
-        assert_eq!(seconds(Duration::from_secs(84)), "84 s");
-        assert_eq!(seconds(Duration::from_secs(200)), "3 min 20 s");
+        assert_eq!(format_time(Duration::from_millis(1_230)), "1.2 s");
+        assert_eq!(format_time(Duration::from_secs(84)), "84 s");
+        assert_eq!(format_time(Duration::from_secs(200)), "3 min 20 s");
     }
 }

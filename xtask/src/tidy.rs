@@ -71,7 +71,7 @@ impl fmt::Display for Diagnostic {
 }
 
 /// All diagnostics of the repository at `root`, in order of path and line.
-pub fn refusals(root: &Path) -> Result<Vec<Diagnostic>, String> {
+pub fn collect_refusals(root: &Path) -> Result<Vec<Diagnostic>, String> {
     let tree = Tree::read(root)?;
     let mut all = floors::check(&tree);
     all.extend(carriers::check(&tree));
@@ -94,8 +94,8 @@ pub fn refusals(root: &Path) -> Result<Vec<Diagnostic>, String> {
 }
 
 /// `cargo xtask tidy`.
-pub fn command(root: &Path) -> Result<(), String> {
-    let all = refusals(root)?;
+pub fn run_tidy(root: &Path) -> Result<(), String> {
+    let all = collect_refusals(root)?;
     if all.is_empty() {
         println!("tidy: nothing to refuse");
         return Ok(());
@@ -105,12 +105,12 @@ pub fn command(root: &Path) -> Result<(), String> {
 }
 
 /// `cargo xtask prose`.
-pub fn prose(root: &Path, args: &[String]) -> Result<(), String> {
-    prose::command(root, args)
+pub fn run_prose(root: &Path, args: &[String]) -> Result<(), String> {
+    prose::run_prose(root, args)
 }
 
 /// The crates of floors 0 to 2 in the repository at `root`.
 pub fn pure_crates(root: &Path) -> Result<Vec<String>, String> {
     let tree = Tree::read(root)?;
-    Ok(floors::pure(&tree).map(str::to_owned).collect())
+    Ok(floors::pure_crates(&tree).map(str::to_owned).collect())
 }

@@ -2,7 +2,7 @@
 
 use crate::page::{Built, Missing};
 use crate::run::Logs;
-use crate::test::seconds;
+use crate::test::format_time;
 use crate::{machine, page};
 use serde_json::json;
 use std::os::unix::process::CommandExt;
@@ -22,15 +22,15 @@ struct Wishes {
 }
 
 /// Starts the demo world. It returns only after an error.
-pub fn up(root: &Path, args: &[String]) -> Result<(), String> {
+pub fn start_demo(root: &Path, args: &[String]) -> Result<(), String> {
     let wishes = Wishes::parse(args)?;
-    let target = machine::target(root);
+    let target = machine::target_folder(root);
     let logs = Logs::new(&target)?;
     if !wishes.remove {
-        doctor(&wishes)?;
-        web(root, &logs, &wishes)?;
+        check_tools(&wishes)?;
+        build_web(root, &logs, &wishes)?;
     }
-    program(root, &wishes)?;
+    build_program(root, &wishes)?;
     let mut program = Command::new(target.join("release/mezza"));
     program.current_dir(root).arg("up").args((!wishes.remove).then_some("--demo"));
     let failed = program.args(&wishes.passed_on).exec();
@@ -68,7 +68,7 @@ impl Wishes {
     }
 
     /// One line for a person, or one event for a program.
-    fn say(&self, topic: &str, text: &str) {
+    fn print_line(&self, topic: &str, text: &str) {
         if self.json {
             println!("{}", json!({ "event": topic, "text": text }));
         } else {
@@ -77,13 +77,13 @@ impl Wishes {
     }
 }
 
-fn doctor(wishes: &Wishes) -> Result<(), String> {
-    let rustc =
-        machine::rustc().map_or("?".to_owned(), |(major, minor)| format!("{major}.{minor}"));
+fn check_tools(wishes: &Wishes) -> Result<(), String> {
+    let rustc = machine::rustc_version()
+        .map_or("?".to_owned(), |(major, minor)| format!("{major}.{minor}"));
     if !machine::has_cc() {
         return Err("no C compiler; on Debian: apt install gcc".to_owned());
     }
-    let node = match machine::node() {
+    let node = match machine::node_version() {
         Some((major, minor)) if machine::node_is_supported(major, minor) => {
             format!("node {major} ok")
         }
@@ -91,42 +91,42 @@ fn doctor(wishes: &Wishes) -> Result<(), String> {
         None => "node not found".to_owned(),
     };
     let memory = machine::memory_gib().map_or(String::new(), |gib| format!(", {gib} GiB"));
-    let cores = machine::cores();
+    let cores = machine::count_cores();
     let line = format!("rustc {rustc} ok   cc ok   {node}   {cores} cores{memory}");
-    wishes.say("doctor", &line);
+    wishes.print_line("doctor", &line);
     Ok(())
 }
 
-fn web(root: &Path, logs: &Logs, wishes: &Wishes) -> Result<(), String> {
+fn build_web(root: &Path, logs: &Logs, wishes: &Wishes) -> Result<(), String> {
     if wishes.no_web {
         return Ok(());
     }
     let begun = Instant::now();
-    match page::build(root, logs)? {
+    match page::build_page(root, logs)? {
         Built::Now => {
-            let time = seconds(begun.elapsed());
-            wishes.say("web", &format!("npm ci, vite build ............... {time}"));
+            let time = format_time(begun.elapsed());
+            wishes.print_line("web", &format!("npm ci, vite build ............... {time}"));
         }
-        Built::Before => wishes.say("web", "built before from the same sources"),
+        Built::Before => wishes.print_line("web", "built before from the same sources"),
         Built::Not(Missing { what, step }) => {
             let text = format!("{what}; building without the page ({step}, then run again)");
-            wishes.say("web", &text);
+            wishes.print_line("web", &text);
         }
     }
     Ok(())
 }
 
 /// Cargo reports its progress on stderr itself.
-fn program(root: &Path, wishes: &Wishes) -> Result<(), String> {
+fn build_program(root: &Path, wishes: &Wishes) -> Result<(), String> {
     let begun = Instant::now();
-    let mut build = machine::cargo(root);
+    let mut build = machine::cargo_command(root);
     build.args(["build", "--release", "--locked", "-p", "mezza"]);
     let status = build.status().map_err(|e| format!("cargo: {e}; install Rust by rustup"))?;
     if !status.success() {
         return Err(format!("the program did not build ({status}); the compiler's text is above"));
     }
-    let time = seconds(begun.elapsed());
-    wishes.say("program", &format!("cargo build --release -p mezza ... {time}"));
+    let time = format_time(begun.elapsed());
+    wishes.print_line("program", &format!("cargo build --release -p mezza ... {time}"));
     Ok(())
 }
 

@@ -63,8 +63,8 @@ pub fn run_as_compiler(own_name: &str, args: &[String]) -> Option<ExitCode> {
 }
 
 /// Builds the program from nothing and prints the CPU time of each crate.
-pub fn weigh(root: &Path) -> Result<(), String> {
-    let folder = machine::target(root).join("weigh");
+pub fn weigh_crates(root: &Path) -> Result<(), String> {
+    let folder = machine::target_folder(root).join("weigh");
     let _ = fs::remove_dir_all(&folder);
     let told = |e: std::io::Error| format!("{}: {e}", folder.display());
     fs::create_dir_all(&folder).map_err(told)?;
@@ -74,7 +74,7 @@ pub fn weigh(root: &Path) -> Result<(), String> {
     let cc = folder.join(CC_NAME);
     fs::copy(std::env::current_exe().map_err(told)?, &own).map_err(told)?;
     symlink(&own, &cc).map_err(told)?;
-    let mut build = machine::cargo(root);
+    let mut build = machine::cargo_command(root);
     build.args(["build", "--release", "--jobs", "1", "-p", "mezza"]);
     build.env("CARGO_TARGET_DIR", folder.join("build")).env("RUSTC_WRAPPER", &own);
     let real = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
@@ -85,12 +85,12 @@ pub fn weigh(root: &Path) -> Result<(), String> {
     }
     let text = fs::read_to_string(&ledger).map_err(told)?;
     let _ = fs::remove_dir_all(folder.join("build"));
-    report(&text)
+    print_report(&text)
 }
 
 /// Prints the table and holds the sum against the limit.
-fn report(ledger: &str) -> Result<(), String> {
-    let crates = costs(ledger);
+fn print_report(ledger: &str) -> Result<(), String> {
+    let crates = read_costs(ledger);
     let sum = crates.iter().map(|(_, seconds)| seconds).sum::<f64>();
     println!("{:>8}  crate", "CPU s");
     for (name, seconds) in &crates {
@@ -114,7 +114,7 @@ fn report(ledger: &str) -> Result<(), String> {
 }
 
 /// Seconds per crate, the dearest first.
-fn costs(ledger: &str) -> Vec<(String, f64)> {
+fn read_costs(ledger: &str) -> Vec<(String, f64)> {
     let mut ticks = BTreeMap::<&str, u64>::new();
     for line in ledger.lines() {
         if let Some((name, cost)) = line.rsplit_once(' ') {
@@ -155,16 +155,16 @@ mod tests {
 
     #[test]
     fn costs_add_up_and_sort() {
-        let all = costs("a 10\nb 250\na 300\n");
+        let all = read_costs("a 10\nb 250\na 300\n");
         assert_eq!(all, [("a".to_owned(), 3.1), ("b".to_owned(), 2.5)]);
     }
 
     #[test]
     fn the_limit_is_held() {
-        assert!(report("libsqlite3-sys 100\nx 900\n").is_ok());
-        assert!(report("libsqlite3-sys 100\nx 901\n").is_err());
-        assert!(report("libsqlite3-sys 10000\nx 50000\n").is_ok());
-        assert!(report("libsqlite3-sys 10000\nx 50001\n").is_err());
-        assert!(report("x 651\n").is_err());
+        assert!(print_report("libsqlite3-sys 100\nx 900\n").is_ok());
+        assert!(print_report("libsqlite3-sys 100\nx 901\n").is_err());
+        assert!(print_report("libsqlite3-sys 10000\nx 50000\n").is_ok());
+        assert!(print_report("libsqlite3-sys 10000\nx 50001\n").is_err());
+        assert!(print_report("x 651\n").is_err());
     }
 }

@@ -16,13 +16,13 @@ pub trait Backend: 'static {
     type Pair: Send + 'static;
 
     /// Prepares a scalar of 32 bytes, which X25519 clamps, once for as many uses as the key has.
-    fn prepare(scalar: &Secret<32>) -> Self::Pair;
+    fn prepare_scalar(scalar: &Secret<32>) -> Self::Pair;
 
     /// The public key of a prepared scalar.
     fn public_key(pair: &Self::Pair) -> PublicKey;
 
     /// X25519 (RFC 7748), 32 bytes.
-    fn dh(pair: &Self::Pair, their: &PublicKey) -> Result<Secret<32>, ZeroSecret>;
+    fn diffie_hellman(pair: &Self::Pair, their: &PublicKey) -> Result<Secret<32>, ZeroSecret>;
 }
 
 /// An AEAD key of `K` bytes, set up once, used for many frames in place.
@@ -45,7 +45,7 @@ impl Backend for PortableBackend {
     type Chacha = PortableChacha;
     type Pair = Secret<32>;
 
-    fn prepare(scalar: &Secret<32>) -> Secret<32> {
+    fn prepare_scalar(scalar: &Secret<32>) -> Secret<32> {
         scalar.duplicate()
     }
 
@@ -53,7 +53,7 @@ impl Backend for PortableBackend {
         PublicKey(MontgomeryPoint::mul_base_clamped(*scalar.expose()).to_bytes())
     }
 
-    fn dh(scalar: &Secret<32>, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
+    fn diffie_hellman(scalar: &Secret<32>, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
         let mut shared = MontgomeryPoint(their.0).mul_clamped(*scalar.expose());
         let secret = Secret::copy_from(shared.as_bytes());
         shared.zeroize();

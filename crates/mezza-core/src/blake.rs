@@ -50,24 +50,24 @@ const SIGMA: [[usize; WORDS]; 10] = [
 pub fn blake2b(out: &mut [u8], key: &[u8], person: &str, parts: &[&[u8]]) {
     let mut padded = [0; 16];
     padded[..person.len()].copy_from_slice(person.as_bytes());
-    hash(out, key, u128::from_le_bytes(padded), parts);
+    hash_parts(out, key, u128::from_le_bytes(padded), parts);
 }
 
-fn hash(out: &mut [u8], key: &[u8], person: u128, parts: &[&[u8]]) {
+fn hash_parts(out: &mut [u8], key: &[u8], person: u128, parts: &[&[u8]]) {
     let mut state = State::new(out.len(), key.len(), person);
     let mut last_bytes = BLOCK_BYTES;
-    state.fill(key);
+    state.fill_block(key);
     if key.is_empty() || parts.iter().any(|part| !part.is_empty()) {
         if !key.is_empty() {
-            state.compress(BLOCK_BYTES, false);
+            state.compress_block(BLOCK_BYTES, false);
         }
         for part in parts {
-            state.update(part);
+            state.absorb_part(part);
         }
         last_bytes = state.filled;
     }
-    state.compress(last_bytes, true);
-    state.write(out);
+    state.compress_block(last_bytes, true);
+    state.write_digest(out);
 }
 
 struct State {
@@ -91,41 +91,41 @@ impl State {
     }
 
     /// Takes bytes that have room in the block.
-    fn fill(&mut self, bytes: &[u8]) {
+    fn fill_block(&mut self, bytes: &[u8]) {
         self.block[self.filled..][..bytes.len()].copy_from_slice(bytes);
         self.filled += bytes.len();
     }
 
     /// Takes any bytes; a full block waits, because the last one is compressed as such.
-    fn update(&mut self, mut part: &[u8]) {
+    fn absorb_part(&mut self, mut part: &[u8]) {
         while part.len() > BLOCK_BYTES - self.filled {
             let (now, rest) = part.split_at(BLOCK_BYTES - self.filled);
             if let Ok(block) = now.try_into() {
                 self.count += BLOCK_BYTES as u64;
-                compress::<WORDS>(&mut self.h, block, self.count, false);
+                compress_words::<WORDS>(&mut self.h, block, self.count, false);
             } else {
-                self.fill(now);
-                self.compress(BLOCK_BYTES, false);
+                self.fill_block(now);
+                self.compress_block(BLOCK_BYTES, false);
             }
             part = rest;
         }
-        self.fill(part);
+        self.fill_block(part);
     }
 
     /// Compresses the block, which counts as so many bytes, and empties it.
-    fn compress(&mut self, bytes: usize, last: bool) {
+    fn compress_block(&mut self, bytes: usize, last: bool) {
         self.count += bytes as u64;
         if self.filled <= 8 * SHORT_WORDS {
-            compress::<SHORT_WORDS>(&mut self.h, &self.block, self.count, last);
+            compress_words::<SHORT_WORDS>(&mut self.h, &self.block, self.count, last);
         } else {
-            compress::<WORDS>(&mut self.h, &self.block, self.count, last);
+            compress_words::<WORDS>(&mut self.h, &self.block, self.count, last);
         }
         self.block = [0; BLOCK_BYTES];
         self.filled = 0;
     }
 
     /// The first bytes of the state.
-    fn write(&self, out: &mut [u8]) {
+    fn write_digest(&self, out: &mut [u8]) {
         let (words, rest) = out.as_chunks_mut();
         for (out, word) in words.iter_mut().zip(self.h) {
             *out = word.to_le_bytes();
@@ -146,7 +146,7 @@ impl Drop for State {
 
 /// Section 3.2, of a block whose words from `USED` on are zero.
 #[inline(never)]
-fn compress<const USED: usize>(
+fn compress_words<const USED: usize>(
     h: &mut [u64; 8],
     block: &[u8; BLOCK_BYTES],
     count: u64,
@@ -179,34 +179,34 @@ type Row = [u64; 4];
 /// The columns, then the diagonals.
 #[inline(always)]
 fn round(v: &mut [Row; 4], m: &[u64; WORDS], s: &[usize; WORDS]) {
-    half(v, [m[s[0]], m[s[2]], m[s[4]], m[s[6]]], 32, 24);
-    half(v, [m[s[1]], m[s[3]], m[s[5]], m[s[7]]], 16, 63);
-    *v = [v[0], left(v[1], 1), left(v[2], 2), left(v[3], 3)];
-    half(v, [m[s[8]], m[s[10]], m[s[12]], m[s[14]]], 32, 24);
-    half(v, [m[s[9]], m[s[11]], m[s[13]], m[s[15]]], 16, 63);
-    *v = [v[0], left(v[1], 3), left(v[2], 2), left(v[3], 1)];
+    mix_half(v, [m[s[0]], m[s[2]], m[s[4]], m[s[6]]], 32, 24);
+    mix_half(v, [m[s[1]], m[s[3]], m[s[5]], m[s[7]]], 16, 63);
+    *v = [v[0], rotate_row(v[1], 1), rotate_row(v[2], 2), rotate_row(v[3], 3)];
+    mix_half(v, [m[s[8]], m[s[10]], m[s[12]], m[s[14]]], 32, 24);
+    mix_half(v, [m[s[9]], m[s[11]], m[s[13]], m[s[15]]], 16, 63);
+    *v = [v[0], rotate_row(v[1], 3), rotate_row(v[2], 2), rotate_row(v[3], 1)];
 }
 
 /// One half of section 3.1, four times.
 #[inline(always)]
-fn half(v: &mut [Row; 4], m: Row, d_right: u32, b_right: u32) {
-    v[0] = add(add(v[0], v[1]), m);
-    v[3] = xor(v[3], v[0]).map(|d| d.rotate_right(d_right));
-    v[2] = add(v[2], v[3]);
-    v[1] = xor(v[1], v[2]).map(|b| b.rotate_right(b_right));
+fn mix_half(v: &mut [Row; 4], m: Row, d_right: u32, b_right: u32) {
+    v[0] = add_rows(add_rows(v[0], v[1]), m);
+    v[3] = xor_rows(v[3], v[0]).map(|d| d.rotate_right(d_right));
+    v[2] = add_rows(v[2], v[3]);
+    v[1] = xor_rows(v[1], v[2]).map(|b| b.rotate_right(b_right));
 }
 
 #[inline(always)]
-fn add(a: Row, b: Row) -> Row {
+fn add_rows(a: Row, b: Row) -> Row {
     array::from_fn(|i| a[i].wrapping_add(b[i]))
 }
 
 #[inline(always)]
-fn xor(a: Row, b: Row) -> Row {
+fn xor_rows(a: Row, b: Row) -> Row {
     array::from_fn(|i| a[i] ^ b[i])
 }
 
 #[inline(always)]
-fn left(row: Row, places: usize) -> Row {
+fn rotate_row(row: Row, places: usize) -> Row {
     array::from_fn(|i| row[(i + places) % 4])
 }

@@ -25,8 +25,8 @@ impl PublicKey {
     }
 
     /// Reads the next 32 bytes.
-    pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self(reader.array()?))
+    pub fn read_from(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self(reader.read_array()?))
     }
 }
 
@@ -63,8 +63,8 @@ impl StaticKey {
     /// The key of a scalar of 32 bytes, clamped here (RFC 7748, section 5).
     #[expect(clippy::needless_pass_by_value, reason = "who hands a scalar in keeps no copy")]
     pub fn from_scalar<B: Backend>(scalar: Secret<32>) -> Self {
-        let scalar = clamped(&scalar);
-        let pair = B::prepare(&scalar);
+        let scalar = clamp_scalar(&scalar);
+        let pair = B::prepare_scalar(&scalar);
         let public = B::public_key(&pair);
         let pair: Box<dyn Any + Send> = Box::new(pair);
         Self { scalar, public, pair: OnceCell::from(pair) }
@@ -73,7 +73,7 @@ impl StaticKey {
     /// Puts a stored key together again. The public key is taken as it is stored.
     #[expect(clippy::needless_pass_by_value, reason = "who hands a scalar in keeps no copy")]
     pub fn from_stored(scalar: Secret<32>, public: PublicKey) -> Self {
-        Self { scalar: clamped(&scalar), public, pair: OnceCell::new() }
+        Self { scalar: clamp_scalar(&scalar), public, pair: OnceCell::new() }
     }
 
     /// The scalar, 32 bytes, clamped.
@@ -82,16 +82,16 @@ impl StaticKey {
     }
 
     /// The public key.
-    pub fn public(&self) -> &PublicKey {
+    pub fn public_key(&self) -> &PublicKey {
         &self.public
     }
 
     /// X25519 of this key and `their`, 32 bytes (RFC 7748).
-    pub fn dh<B: Backend>(&self, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
-        let prepared = self.pair.get_or_init(|| Box::new(B::prepare(&self.scalar)));
+    pub fn diffie_hellman<B: Backend>(&self, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
+        let prepared = self.pair.get_or_init(|| Box::new(B::prepare_scalar(&self.scalar)));
         match prepared.downcast_ref() {
-            Some(pair) => B::dh(pair, their),
-            None => B::dh(&B::prepare(&self.scalar), their),
+            Some(pair) => B::diffie_hellman(pair, their),
+            None => B::diffie_hellman(&B::prepare_scalar(&self.scalar), their),
         }
     }
 
@@ -129,27 +129,27 @@ impl EphemeralKey {
     }
 
     /// The public key.
-    pub fn public(&self) -> &PublicKey {
-        self.0.public()
+    pub fn public_key(&self) -> &PublicKey {
+        self.0.public_key()
     }
 
     /// X25519 of this key and `their`, 32 bytes (RFC 7748); the key is used up.
-    pub fn dh<B: Backend>(self, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
-        self.0.dh::<B>(their)
+    pub fn diffie_hellman<B: Backend>(self, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
+        self.0.diffie_hellman::<B>(their)
     }
 
     /// X25519 of this key and each of `theirs`, in their order, for an exchange that mixes several
     /// secrets; the key is used up.
-    pub fn dh_each<'a, B: Backend>(
+    pub fn diffie_hellman_each<'a, B: Backend>(
         self,
         theirs: impl IntoIterator<Item = &'a PublicKey>,
     ) -> Result<Vec<Secret<32>>, ZeroSecret> {
-        theirs.into_iter().map(|their| self.0.dh::<B>(their)).collect()
+        theirs.into_iter().map(|their| self.0.diffie_hellman::<B>(their)).collect()
     }
 
     /// The same key, kept from now on, as a session keeps its ratchet key.
     #[must_use]
-    pub fn keep(self) -> StaticKey {
+    pub fn into_static(self) -> StaticKey {
         self.0
     }
 }
@@ -160,7 +160,7 @@ impl fmt::Debug for EphemeralKey {
     }
 }
 
-fn clamped(scalar: &Secret<32>) -> Secret<32> {
+fn clamp_scalar(scalar: &Secret<32>) -> Secret<32> {
     Secret::init_with(|s| {
         s.copy_from_slice(scalar.expose());
         s[0] &= 0xf8;
@@ -189,13 +189,13 @@ mod tests {
         type Chacha = <PortableBackend as Backend>::Chacha;
         type Pair = ();
 
-        fn prepare(_: &Secret<32>) {}
+        fn prepare_scalar(_: &Secret<32>) {}
 
         fn public_key((): &()) -> PublicKey {
             PublicKey([0; 32])
         }
 
-        fn dh((): &(), _: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
+        fn diffie_hellman((): &(), _: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
             Err(ZeroSecret)
         }
     }
@@ -203,9 +203,9 @@ mod tests {
     #[test]
     fn a_key_of_low_order_gives_no_secret() {
         let low = PublicKey([0; 32]);
-        assert_eq!(key(1).dh::<PortableBackend>(&low), Err(ZeroSecret));
-        assert_eq!(fresh(2).dh::<PortableBackend>(&low), Err(ZeroSecret));
-        let both = fresh(2).dh_each::<PortableBackend>([key(3).public(), &low]);
+        assert_eq!(key(1).diffie_hellman::<PortableBackend>(&low), Err(ZeroSecret));
+        assert_eq!(fresh(2).diffie_hellman::<PortableBackend>(&low), Err(ZeroSecret));
+        let both = fresh(2).diffie_hellman_each::<PortableBackend>([key(3).public_key(), &low]);
         assert_eq!(both, Err(ZeroSecret));
     }
 
@@ -213,25 +213,28 @@ mod tests {
     fn a_stored_key_and_its_copy_agree_as_the_key_did() {
         let own = key(4);
         let other = key(5);
-        let secret = other.dh::<PortableBackend>(own.public());
-        let again = StaticKey::from_stored(own.scalar().duplicate(), *own.public());
-        assert_eq!(again.dh::<PortableBackend>(other.public()), secret);
-        assert_eq!(again.duplicate().dh::<PortableBackend>(other.public()), secret);
-        assert_eq!(fresh(4).keep().dh::<PortableBackend>(other.public()), secret);
+        let secret = other.diffie_hellman::<PortableBackend>(own.public_key());
+        let again = StaticKey::from_stored(own.scalar().duplicate(), *own.public_key());
+        assert_eq!(again.diffie_hellman::<PortableBackend>(other.public_key()), secret);
+        assert_eq!(again.duplicate().diffie_hellman::<PortableBackend>(other.public_key()), secret);
+        assert_eq!(
+            fresh(4).into_static().diffie_hellman::<PortableBackend>(other.public_key()),
+            secret
+        );
     }
 
     #[test]
     fn another_backend_never_computes_with_what_the_first_one_prepared() {
         let own = key(7);
         let other = key(8);
-        let secret = own.dh::<PortableBackend>(other.public());
-        assert_eq!(own.dh::<Other>(other.public()), Err(ZeroSecret));
-        assert_eq!(own.dh::<PortableBackend>(other.public()), secret);
+        let secret = own.diffie_hellman::<PortableBackend>(other.public_key());
+        assert_eq!(own.diffie_hellman::<Other>(other.public_key()), Err(ZeroSecret));
+        assert_eq!(own.diffie_hellman::<PortableBackend>(other.public_key()), secret);
     }
 
     #[test]
     fn debug_is_silent() {
-        let shown = format!("{:?} {:?} {:?}", key(6), key(6).public(), fresh(6));
+        let shown = format!("{:?} {:?} {:?}", key(6), key(6).public_key(), fresh(6));
         assert_eq!(shown, "StaticKey PublicKey EphemeralKey");
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! let alice = StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(0x11)));
 //! let bob = StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(0x22)));
-//! assert_eq!(alice.dh::<PortableBackend>(bob.public())?, bob.dh::<PortableBackend>(alice.public())?);
+//! assert_eq!(alice.diffie_hellman::<PortableBackend>(bob.public_key())?, bob.diffie_hellman::<PortableBackend>(alice.public_key())?);
 //! # Ok::<(), mezza_core::ZeroSecret>(())
 //! ```
 //!
@@ -53,5 +53,5 @@ pub use splitter::{Deframer, FrameTooLong};
 pub use suite::{Aead, Suite, SuiteId};
 pub use time::Time;
 pub use timers::Timers;
-pub use wiping::{Wipe, Wiping, wipe};
+pub use wiping::{Wipe, Wiping, wipe_bytes};
 pub use wire::{DecodeError, Reader, Writer};

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use core::fmt;
 
-use crate::wiping::wipe;
+use crate::wiping::wipe_bytes;
 use crate::wire::{DecodeError, Reader};
 use rand_core::CryptoRng;
 use subtle::ConstantTimeEq;
@@ -33,8 +33,8 @@ impl<const N: usize> Secret<N> {
     }
 
     /// Reads the next `N` bytes of a stored form.
-    pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self::copy_from(reader.array_ref()?))
+    pub fn read_from(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self::copy_from(reader.read_array_ref()?))
     }
 
     /// Writes another secret over this one, where it lies.
@@ -70,7 +70,7 @@ impl<const N: usize> fmt::Debug for Secret<N> {
 
 impl<const N: usize> Zeroize for Secret<N> {
     fn zeroize(&mut self) {
-        wipe(self.0.as_mut_slice());
+        wipe_bytes(self.0.as_mut_slice());
     }
 }
 

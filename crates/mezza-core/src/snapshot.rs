@@ -87,7 +87,7 @@ macro_rules! snapshot {
             fn snapshot_into(&self, w: &mut $crate::Writer) {
                 match self { $(
                     Self::$variant $(($($part),+))? $({ $($field),+ })? => {
-                        w.var8(stringify!($variant).as_bytes());
+                        w.put_var8(stringify!($variant).as_bytes());
                         $( $( $crate::snapshot!(part w, $part $(=> $as)?); )+ )?
                         $( $( $crate::snapshot!(part w, $field); )+ )?
                     }
@@ -108,11 +108,11 @@ macro_rules! snapshot {
 
 impl Snapshot for u8 {
     fn snapshot_into(&self, w: &mut Writer) {
-        w.u8(*self);
+        w.put_u8(*self);
     }
 
     fn snapshot_each(parts: &[Self], w: &mut Writer) {
-        w.bytes(parts);
+        w.put_bytes(parts);
     }
 }
 
@@ -121,7 +121,7 @@ macro_rules! numbers {
     ($($number:ty),+) => { $(
         impl Snapshot for $number {
             fn snapshot_into(&self, w: &mut Writer) {
-                w.bytes(&self.to_be_bytes());
+                w.put_bytes(&self.to_be_bytes());
             }
         }
     )+ };
@@ -131,7 +131,7 @@ numbers!(u16, u32, u64, usize, f64);
 
 impl Snapshot for bool {
     fn snapshot_into(&self, w: &mut Writer) {
-        w.u8(u8::from(*self));
+        w.put_u8(u8::from(*self));
     }
 }
 
@@ -241,7 +241,7 @@ impl<A: Snapshot, B: Snapshot, C: Snapshot> Snapshot for (A, B, C) {
 
 impl<const N: usize> Snapshot for Secret<N> {
     fn snapshot_into(&self, w: &mut Writer) {
-        w.bytes(self.expose());
+        w.put_bytes(self.expose());
     }
 }
 
@@ -249,7 +249,7 @@ impl<const N: usize> Snapshot for Secret<N> {
 impl Snapshot for StaticKey {
     fn snapshot_into(&self, w: &mut Writer) {
         self.scalar().snapshot_into(w);
-        self.public().snapshot_into(w);
+        self.public_key().snapshot_into(w);
     }
 }
 
@@ -261,7 +261,7 @@ impl Snapshot for EphemeralKey {
 
 impl Snapshot for Time {
     fn snapshot_into(&self, w: &mut Writer) {
-        w.u64(self.ms());
+        w.put_u64(self.as_ms());
     }
 }
 

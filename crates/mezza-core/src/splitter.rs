@@ -34,8 +34,8 @@ impl<const LENGTH: usize, const MIN: usize, const MAX: usize> Deframer<LENGTH, M
     /// # Errors
     /// [`DecodeError::Value`] for a length below `MIN` or above `MAX`: the stream is lost from there
     /// on.
-    pub fn next(&mut self, input: &mut &[u8]) -> Result<Option<Vec<u8>>, DecodeError> {
-        let head = eat(input, LENGTH - self.length_bytes);
+    pub fn next_frame(&mut self, input: &mut &[u8]) -> Result<Option<Vec<u8>>, DecodeError> {
+        let head = take_front(input, LENGTH - self.length_bytes);
         self.length[self.length_bytes..][..head.len()].copy_from_slice(head);
         self.length_bytes += head.len();
         if self.length_bytes < LENGTH {
@@ -45,7 +45,7 @@ impl<const LENGTH: usize, const MIN: usize, const MAX: usize> Deframer<LENGTH, M
         if !(MIN..=MAX).contains(&len) {
             return Err(DecodeError::Value);
         }
-        self.frame.extend_from_slice(eat(input, len - self.frame.len()));
+        self.frame.extend_from_slice(take_front(input, len - self.frame.len()));
         if self.frame.len() < len {
             return Ok(None);
         }
@@ -60,7 +60,7 @@ impl<const LENGTH: usize, const MIN: usize, const MAX: usize> Deframer<LENGTH, M
 }
 
 /// At most `n` bytes from the front of `input`.
-fn eat<'a>(input: &mut &'a [u8], n: usize) -> &'a [u8] {
+fn take_front<'a>(input: &mut &'a [u8], n: usize) -> &'a [u8] {
     let (head, tail) = input.split_at(n.min(input.len()));
     *input = tail;
     head
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn a_promise_of_bytes_allocates_nothing() {
         let mut splitter = Deframer::<3, 1, 65_536>::default();
-        assert_eq!(splitter.next(&mut &[1, 0, 0, 0x12][..]), Ok(None));
+        assert_eq!(splitter.next_frame(&mut &[1, 0, 0, 0x12][..]), Ok(None));
         assert!(splitter.frame.capacity() < 64);
         assert_eq!(splitter.buffered_bytes(), 4);
     }
@@ -82,7 +82,7 @@ mod tests {
     fn lengths_outside_the_limits_end_the_stream() {
         for bad in [[0, 0, 0, 9], [0, 0, 0, 13], [0xff; 4]] {
             assert_eq!(
-                Deframer::<4, 10, 12>::default().next(&mut &bad[..]),
+                Deframer::<4, 10, 12>::default().next_frame(&mut &bad[..]),
                 Err(DecodeError::Value)
             );
         }

@@ -20,22 +20,22 @@ impl Time {
     }
 
     /// Milliseconds since 1970.
-    pub const fn ms(self) -> u64 {
+    pub const fn as_ms(self) -> u64 {
         self.0
     }
 
     /// Whole minutes since 1970, cut to 32 bits (good until the year 10135).
-    pub const fn minutes(self) -> u32 {
+    pub const fn as_minutes(self) -> u32 {
         (self.0 / Self::MINUTE_MS) as u32
     }
 
     /// Whole hours since 1970, cut to 32 bits.
-    pub const fn hours(self) -> u32 {
+    pub const fn as_hours(self) -> u32 {
         (self.0 / Self::HOUR_MS) as u32
     }
 
     /// Whole days since 1970, cut to 32 bits.
-    pub const fn days(self) -> u32 {
+    pub const fn as_days(self) -> u32 {
         (self.0 / Self::DAY_MS) as u32
     }
 
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn units_and_edges() {
         let t = Time::from_ms(3 * Time::DAY_MS + 5 * Time::HOUR_MS + 7 * Time::MINUTE_MS);
-        assert_eq!((t.days(), t.hours(), t.minutes()), (3, 77, 77 * 60 + 7));
+        assert_eq!((t.as_days(), t.as_hours(), t.as_minutes()), (3, 77, 77 * 60 + 7));
         assert_eq!(Time::from_ms(5).minus_ms(9), Time::from_ms(0));
         assert_eq!(Time::from_ms(u64::MAX).plus_ms(1), Time::from_ms(u64::MAX));
         assert_eq!(Time::from_ms(5).since_ms(Time::from_ms(9)), 0);

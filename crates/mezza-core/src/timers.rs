@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use crate::{Snapshot, Time};
 
-/// Deadlines by key. A key has one deadline or none, and a later [`set`](Self::set) replaces it.
+/// Deadlines by key. A key has one deadline or none, and a later [`set_deadline`](Self::set_deadline) replaces it.
 #[derive(Debug)]
 pub struct Timers<K> {
     deadlines: BTreeMap<K, Time>,
@@ -16,7 +16,7 @@ crate::snapshot!(struct Timers<K: Snapshot> { deadlines, order });
 
 impl<K: Ord + Clone> Timers<K> {
     /// Sets the deadline of a key; `None` takes it away.
-    pub fn set(&mut self, key: K, at: Option<Time>) {
+    pub fn set_deadline(&mut self, key: K, at: Option<Time>) {
         let before = match at {
             Some(at) => self.deadlines.insert(key.clone(), at),
             None => self.deadlines.remove(&key),
@@ -30,18 +30,18 @@ impl<K: Ord + Clone> Timers<K> {
     }
 
     /// The earliest deadline.
-    pub fn next(&self) -> Option<Time> {
+    pub fn next_deadline(&self) -> Option<Time> {
         self.order.first().map(|(at, _)| *at)
     }
 
     /// Takes every key out whose deadline has come, in the order of deadline and key.
-    pub fn take(&mut self, now: Time) -> Vec<K> {
+    pub fn take_due(&mut self, now: Time) -> Vec<K> {
         core::iter::from_fn(|| self.take_first(now)).collect()
     }
 
     /// Takes the first of them out.
     pub fn take_first(&mut self, now: Time) -> Option<K> {
-        self.next().filter(|at| *at <= now)?;
+        self.next_deadline().filter(|at| *at <= now)?;
         let (_, key) = self.order.pop_first()?;
         self.deadlines.remove(&key);
         Some(key)
@@ -63,14 +63,14 @@ mod tests {
         let mut timers = Timers::default();
         let at = Time::from_ms;
         for (key, ms) in [('c', 5), ('a', 7), ('b', 5), ('d', 9)] {
-            timers.set(key, Some(at(ms)));
+            timers.set_deadline(key, Some(at(ms)));
         }
-        timers.set('a', Some(at(3)));
-        timers.set('d', None);
-        timers.set('e', None);
-        assert_eq!(timers.next(), Some(at(3)));
-        assert!(timers.take(at(2)).is_empty());
-        assert_eq!(timers.take(at(5)), ['a', 'b', 'c']);
-        assert_eq!((timers.next(), timers.take(at(100)).len()), (None, 0));
+        timers.set_deadline('a', Some(at(3)));
+        timers.set_deadline('d', None);
+        timers.set_deadline('e', None);
+        assert_eq!(timers.next_deadline(), Some(at(3)));
+        assert!(timers.take_due(at(2)).is_empty());
+        assert_eq!(timers.take_due(at(5)), ['a', 'b', 'c']);
+        assert_eq!((timers.next_deadline(), timers.take_due(at(100)).len()), (None, 0));
     }
 }

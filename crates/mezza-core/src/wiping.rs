@@ -7,7 +7,7 @@ use core::ops::{Deref, DerefMut};
 
 /// Fills with zeros in a way that the compiler may not leave out.
 #[inline]
-pub fn wipe(bytes: &mut [u8]) {
+pub fn wipe_bytes(bytes: &mut [u8]) {
     bytes.fill(0);
     zeroize::optimization_barrier(bytes);
 }
@@ -20,7 +20,7 @@ pub trait Wipe {
 
 impl<const N: usize> Wipe for [u8; N] {
     fn wipe(&mut self) {
-        wipe(self);
+        wipe_bytes(self);
     }
 }
 

@@ -33,7 +33,7 @@ impl<'a> Reader<'a> {
     ) -> Result<T, E> {
         let mut reader = Self(bytes);
         let value = decode(&mut reader)?;
-        reader.end()?;
+        reader.expect_end()?;
         Ok(value)
     }
 
@@ -53,75 +53,75 @@ impl<'a> Reader<'a> {
     }
 
     /// The next `n` bytes.
-    pub fn bytes(&mut self, n: usize) -> Result<&'a [u8], DecodeError> {
+    pub fn read_bytes(&mut self, n: usize) -> Result<&'a [u8], DecodeError> {
         let (head, tail) = self.0.split_at_checked(n).ok_or(DecodeError::Truncated)?;
         self.0 = tail;
         Ok(head)
     }
 
     /// All that is left.
-    pub fn rest(&mut self) -> &'a [u8] {
+    pub fn read_rest(&mut self) -> &'a [u8] {
         core::mem::take(&mut self.0)
     }
 
     /// The next `N` bytes, borrowed.
-    pub fn array_ref<const N: usize>(&mut self) -> Result<&'a [u8; N], DecodeError> {
+    pub fn read_array_ref<const N: usize>(&mut self) -> Result<&'a [u8; N], DecodeError> {
         let (head, tail) = self.0.split_first_chunk().ok_or(DecodeError::Truncated)?;
         self.0 = tail;
         Ok(head)
     }
 
     /// The next `N` bytes.
-    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
-        self.array_ref().copied()
+    pub fn read_array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        self.read_array_ref().copied()
     }
 
     /// An integer of 1 byte.
-    pub fn u8(&mut self) -> Result<u8, DecodeError> {
-        Ok(u8::from_be_bytes(self.array()?))
+    pub fn read_u8(&mut self) -> Result<u8, DecodeError> {
+        Ok(u8::from_be_bytes(self.read_array()?))
     }
 
     /// An integer of 2 bytes.
-    pub fn u16(&mut self) -> Result<u16, DecodeError> {
-        Ok(u16::from_be_bytes(self.array()?))
+    pub fn read_u16(&mut self) -> Result<u16, DecodeError> {
+        Ok(u16::from_be_bytes(self.read_array()?))
     }
 
     /// An integer of 3 bytes.
-    pub fn u24(&mut self) -> Result<u32, DecodeError> {
-        let [a, b, c] = self.array()?;
+    pub fn read_u24(&mut self) -> Result<u32, DecodeError> {
+        let [a, b, c] = self.read_array()?;
         Ok(u32::from_be_bytes([0, a, b, c]))
     }
 
     /// An integer of 4 bytes.
-    pub fn u32(&mut self) -> Result<u32, DecodeError> {
-        Ok(u32::from_be_bytes(self.array()?))
+    pub fn read_u32(&mut self) -> Result<u32, DecodeError> {
+        Ok(u32::from_be_bytes(self.read_array()?))
     }
 
     /// An integer of 6 bytes.
-    pub fn u48(&mut self) -> Result<u64, DecodeError> {
-        let [a, b, c, d, e, f] = self.array()?;
+    pub fn read_u48(&mut self) -> Result<u64, DecodeError> {
+        let [a, b, c, d, e, f] = self.read_array()?;
         Ok(u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
     }
 
     /// An integer of 8 bytes.
-    pub fn u64(&mut self) -> Result<u64, DecodeError> {
-        Ok(u64::from_be_bytes(self.array()?))
+    pub fn read_u64(&mut self) -> Result<u64, DecodeError> {
+        Ok(u64::from_be_bytes(self.read_array()?))
     }
 
     /// A byte string behind its length of 1 byte.
-    pub fn var8(&mut self) -> Result<&'a [u8], DecodeError> {
-        let n = self.u8()?;
-        self.bytes(usize::from(n))
+    pub fn read_var8(&mut self) -> Result<&'a [u8], DecodeError> {
+        let n = self.read_u8()?;
+        self.read_bytes(usize::from(n))
     }
 
     /// A byte string behind its length of 2 bytes.
-    pub fn var16(&mut self) -> Result<&'a [u8], DecodeError> {
-        let n = self.u16()?;
-        self.bytes(usize::from(n))
+    pub fn read_var16(&mut self) -> Result<&'a [u8], DecodeError> {
+        let n = self.read_u16()?;
+        self.read_bytes(usize::from(n))
     }
 
     /// Refuses anything that is left.
-    pub fn end(&self) -> Result<(), DecodeError> {
+    pub fn expect_end(&self) -> Result<(), DecodeError> {
         if self.0.is_empty() { Ok(()) } else { Err(DecodeError::Trailing) }
     }
 }
@@ -163,53 +163,53 @@ impl Writer {
 
     /// Bytes as they are.
     #[inline]
-    pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+    pub fn put_bytes(&mut self, bytes: &[u8]) -> &mut Self {
         self.0.extend_from_slice(bytes);
         self
     }
 
     /// An integer of 1 byte.
-    pub fn u8(&mut self, value: u8) -> &mut Self {
-        self.bytes(&[value])
+    pub fn put_u8(&mut self, value: u8) -> &mut Self {
+        self.put_bytes(&[value])
     }
 
     /// An integer of 2 bytes.
-    pub fn u16(&mut self, value: u16) -> &mut Self {
-        self.bytes(&value.to_be_bytes())
+    pub fn put_u16(&mut self, value: u16) -> &mut Self {
+        self.put_bytes(&value.to_be_bytes())
     }
 
     /// An integer of 3 bytes; higher bits must be zero.
-    pub fn u24(&mut self, value: u32) -> &mut Self {
+    pub fn put_u24(&mut self, value: u32) -> &mut Self {
         debug_assert!(value < 1 << 24);
-        self.bytes(&value.to_be_bytes()[1..])
+        self.put_bytes(&value.to_be_bytes()[1..])
     }
 
     /// An integer of 4 bytes.
-    pub fn u32(&mut self, value: u32) -> &mut Self {
-        self.bytes(&value.to_be_bytes())
+    pub fn put_u32(&mut self, value: u32) -> &mut Self {
+        self.put_bytes(&value.to_be_bytes())
     }
 
     /// An integer of 6 bytes; higher bits must be zero.
-    pub fn u48(&mut self, value: u64) -> &mut Self {
+    pub fn put_u48(&mut self, value: u64) -> &mut Self {
         debug_assert!(value < 1 << 48);
-        self.bytes(&value.to_be_bytes()[2..])
+        self.put_bytes(&value.to_be_bytes()[2..])
     }
 
     /// An integer of 8 bytes.
-    pub fn u64(&mut self, value: u64) -> &mut Self {
-        self.bytes(&value.to_be_bytes())
+    pub fn put_u64(&mut self, value: u64) -> &mut Self {
+        self.put_bytes(&value.to_be_bytes())
     }
 
     /// A byte string of at most 255 bytes behind its length of 1 byte.
-    pub fn var8(&mut self, bytes: &[u8]) -> &mut Self {
+    pub fn put_var8(&mut self, bytes: &[u8]) -> &mut Self {
         debug_assert!(bytes.len() <= 0xff);
-        self.u8(bytes.len() as u8).bytes(bytes)
+        self.put_u8(bytes.len() as u8).put_bytes(bytes)
     }
 
     /// A byte string of at most 65,535 bytes behind its length of 2 bytes.
-    pub fn var16(&mut self, bytes: &[u8]) -> &mut Self {
+    pub fn put_var16(&mut self, bytes: &[u8]) -> &mut Self {
         debug_assert!(bytes.len() <= 0xffff);
-        self.u16(bytes.len() as u16).bytes(bytes)
+        self.put_u16(bytes.len() as u16).put_bytes(bytes)
     }
 
     /// Zeros up to a length of `len` bytes; nothing if the message is longer already.
@@ -231,11 +231,11 @@ mod tests {
         fn what_is_written_is_read(a: u8, b: u16, c in 0u32..1 << 24, d: u32, e in 0u64..1 << 48,
                                    f: u64, s in proptest::collection::vec(any::<u8>(), 0..200)) {
             let mut w = Writer::new();
-            w.u8(a).u16(b).u24(c).u32(d).u48(e).u64(f).var8(&s).var16(&s);
+            w.put_u8(a).put_u16(b).put_u24(c).put_u32(d).put_u48(e).put_u64(f).put_var8(&s).put_var16(&s);
             let bytes = w.finish();
             let read = |r: &mut Reader<'_>| -> Result<_, DecodeError> {
-                Ok((r.u8()?, r.u16()?, r.u24()?, r.u32()?, r.u48()?, r.u64()?,
-                    r.var8()?.to_vec(), r.var16()?.to_vec()))
+                Ok((r.read_u8()?, r.read_u16()?, r.read_u24()?, r.read_u32()?, r.read_u48()?, r.read_u64()?,
+                    r.read_var8()?.to_vec(), r.read_var16()?.to_vec()))
             };
             prop_assert_eq!(Reader::decode_exact(&bytes, read), Ok((a, b, c, d, e, f, s.clone(), s)));
             for cut in 0..bytes.len() {

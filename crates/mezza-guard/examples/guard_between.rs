@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use mezza_core::{Machine, PortableBackend, Secret, StaticKey, Time};
 use mezza_guard::Ristretto;
-use mezza_guard::audit::{ChannelBits, Surroundings, audit, protection_level};
+use mezza_guard::audit::{ChannelBits, Surroundings, audit_table, protection_level};
 use mezza_guard::coin::{CoinEncoding, CoinKey, CoinPurpose};
 use mezza_guard::coins::Uniform;
 use mezza_guard::gkx::{GkxCandidate, GkxInitiator, GkxResponder};
@@ -113,7 +113,7 @@ fn exchange_keys(driver: &mut Driver, rng: &mut SimRng) {
     let group = Ristretto::new();
     let [alice, bob] =
         [(); 2].map(|()| StaticKey::from_scalar::<PortableBackend>(Secret::random(rng.rng())));
-    let ends = (&alice, bob.public());
+    let ends = (&alice, bob.public_key());
     let (initiator, g1) =
         GkxInitiator::begin::<PortableBackend>(&group, ends, &mut Uniform, rng.rng()).expect("G1");
     let g1 = driver.pass_frame(GuardSide::Inside, &g1, &[("C1", 32), ("C2", 32)]);
@@ -121,8 +121,9 @@ fn exchange_keys(driver: &mut Driver, rng: &mut SimRng) {
     let g2 = driver.pass_frame(GuardSide::Wire, &g2, &[("Y", 32)]);
     let (opened, g3) = initiator.open(&group, &g2).expect("G3");
     let g3 = driver.pass_frame(GuardSide::Inside, &g3, &[("r", 32), ("s", 32), ("tag", 16)]);
-    let known = [GkxCandidate::new::<PortableBackend>(&bob, *alice.public()).expect("a valid key")];
-    let accepted = responder.finish(&group, &g3, bob.public(), &known).expect("G4");
+    let known =
+        [GkxCandidate::new::<PortableBackend>(&bob, *alice.public_key()).expect("a valid key")];
+    let accepted = responder.finish(&group, &g3, bob.public_key(), &known).expect("G4");
     let g4 = driver.pass_frame(GuardSide::Wire, &accepted.frame, &[("tag", 16)]);
     let keys = opened.finish(&g4).expect("keys");
     assert!(keys.initiator == accepted.keys.initiator, "both ends have equal keys");
@@ -140,7 +141,7 @@ fn describe_bits(bits: ChannelBits) -> String {
 fn main() {
     let mut rng = SimRng::new(7, 0);
     let key = PairingKey::random(rng.rng());
-    let client = key.client();
+    let client = key.client_id();
     let table = RuleTable::new(RULES).expect("fields without a gap");
     let settings = GuardSettings {
         policy: StrictPolicy::Strict,
@@ -161,7 +162,7 @@ fn main() {
     let around = Surroundings { destinations: 1, lengths: 1, tick_ms: 0, totals, free_counters: 1 };
     println!("\nAudit: bits that a tampered client can hide in a handshake");
     println!("  frame and field             accepted  refused  closed by");
-    for row in audit(&table, None, &around) {
+    for row in audit_table(&table, None, &around) {
         let (kind, what, closed_by) = (row.kind, row.what, row.closed_by);
         let [accepted, refused] = [row.accepted, row.refused].map(describe_bits);
         println!("  {kind:02x} {what:<26} {accepted:>8} {refused:>8}  {closed_by}");

@@ -26,7 +26,7 @@ use mezza_guard::gkx::{GkxCandidate, GkxInitiator, GkxOpened, GkxResponder};
 use mezza_guard::keys::GuardClientId;
 use mezza_guard::{Firewall, Group, Message, Ristretto, commit};
 use mezza_sim::SimRng;
-use mezza_sim::timing::{LIMIT, welch};
+use mezza_sim::timing::{LIMIT, welch_t};
 
 type Scalar = <Ristretto as Group>::Scalar;
 type Point = <Ristretto as Group>::Element;
@@ -46,34 +46,34 @@ impl Scalars {
     }
 
     /// t of an operation on scalars.
-    fn test<R>(&self, count: usize, operation: impl FnMut(Scalar) -> R) -> f64 {
-        self.made(count, |scalar| scalar, operation)
+    fn time_operation<R>(&self, count: usize, operation: impl FnMut(Scalar) -> R) -> f64 {
+        self.time_prepared(count, |scalar| scalar, operation)
     }
 
     /// t of an operation on what is made of a scalar beforehand, outside of the clock.
-    fn made<T, R>(
+    fn time_prepared<T, R>(
         &self,
         count: usize,
         mut make: impl FnMut(Scalar) -> T,
         mut operation: impl FnMut(T) -> R,
     ) -> f64 {
-        welch(count, |class, dice| {
+        welch_t(count, |class, dice| {
             let at = dice.between(0, INPUTS as u64 - 1) as usize;
             let input = make(black_box(self.0[usize::from(class)][at]));
-            clocked(|| operation(black_box(input)))
+            measure_ns(|| operation(black_box(input)))
         })
     }
 }
 
 /// Nanoseconds of one call.
-fn clocked<R>(operation: impl FnOnce() -> R) -> f64 {
+fn measure_ns<R>(operation: impl FnOnce() -> R) -> f64 {
     let start = Instant::now();
     black_box(operation());
     start.elapsed().as_secs_f64() * 1e9
 }
 
 /// Returns a right value with one bit changed, in its first and in its last byte.
-fn wrong<const N: usize>(right: [u8; N], first: usize) -> [[u8; N]; 2] {
+fn wrong_copies<const N: usize>(right: [u8; N], first: usize) -> [[u8; N]; 2] {
     [first, N - 1].map(|at| {
         let mut wrong = right;
         wrong[at] ^= 1;
@@ -83,15 +83,15 @@ fn wrong<const N: usize>(right: [u8; N], first: usize) -> [[u8; N]; 2] {
 
 /// t of a comparison with either of both. They are made ahead: a byte that is written just before would be
 /// slower to read where it stands alone in its word.
-fn compared<T, R, const N: usize>(
+fn time_comparison<T, R, const N: usize>(
     count: usize,
     wrong: &[[u8; N]; 2],
     mut make: impl FnMut([u8; N]) -> T,
     mut operation: impl FnMut(T) -> R,
 ) -> f64 {
-    welch(count, |class, _| {
+    welch_t(count, |class, _| {
         let input = make(black_box(wrong)[usize::from(class)]);
-        clocked(|| operation(black_box(input)))
+        measure_ns(|| operation(black_box(input)))
     })
 }
 
@@ -101,7 +101,7 @@ fn leaky_comparison(a: &[u8; 32], b: &[u8; 32]) -> bool {
 }
 
 /// Doubles, and adds where a bit is set: what the test must catch.
-fn leaky(point: &Point, scalar: &Scalar) -> Point {
+fn multiply_leaky(point: &Point, scalar: &Scalar) -> Point {
     let bits =
         scalar.as_bytes().iter().rev().flat_map(|byte| (0..8).rev().map(move |at| byte >> at & 1));
     bits.fold(Point::default(), |sum, bit| {
@@ -115,33 +115,38 @@ const SLOT: SlotIndex = SlotIndex {
     index: 0,
 };
 
-fn rho(scalar: &Scalar) -> Rho {
+fn make_rho(scalar: &Scalar) -> Rho {
     Rho::decode(&scalar.to_bytes()).expect("a scalar")
 }
 
-fn pair(scalar: &Scalar) -> CoinKeyPair {
-    let coin = rho(&Scalar::from(1_u8));
-    secret(*scalar).with_coin(&SLOT, &coin.commitment(&SLOT), &coin).expect("a key")
+fn make_pair(scalar: &Scalar) -> CoinKeyPair {
+    let coin = make_rho(&Scalar::from(1_u8));
+    make_secret(*scalar).with_coin(&SLOT, &coin.commitment(&SLOT), &coin).expect("a key")
 }
 
-fn arithmetic(group: &Ristretto, scalars: &Scalars, count: usize) -> Vec<(&'static str, f64)> {
+fn time_arithmetic(group: &Ristretto, scalars: &Scalars, count: usize) -> Vec<(&'static str, f64)> {
     let h = group.h();
     let other = Scalar::from(0x1234_5678_9abc_def0_u64);
     vec![
-        ("power of any base", scalars.test(count, |s| group.power(&h, &s))),
-        ("power of g, by its table", scalars.test(count, |s| group.power_g(&s))),
-        ("power of h, by its table", scalars.test(count, |s| group.power_h(&s))),
+        ("power of any base", scalars.time_operation(count, |s| group.power(&h, &s))),
+        ("power of g, by its table", scalars.time_operation(count, |s| group.power_g(&s))),
+        ("power of h, by its table", scalars.time_operation(count, |s| group.power_h(&s))),
         (
             "sum and product modulo q",
-            scalars.test(count, |s| group.times(&group.add(&s, &other), &s)),
+            scalars.time_operation(count, |s| {
+                group.multiply_scalars(&group.add_scalars(&s, &other), &s)
+            }),
         ),
-        ("inverse modulo q", scalars.test(count, |s| group.inverse(&s))),
-        ("commitment", scalars.test(count, |s| commit::commit(group, &h, [&s, &s]))),
+        ("inverse modulo q", scalars.time_operation(count, |s| group.invert_scalar(&s))),
+        (
+            "commitment",
+            scalars.time_operation(count, |s| commit::commit_element(group, &h, [&s, &s])),
+        ),
     ]
 }
 
 /// Firewalls, whose coins are of the class.
-fn walls(group: &Ristretto, scalars: &Scalars, count: usize) -> Vec<(&'static str, f64)> {
+fn time_firewalls(group: &Ristretto, scalars: &Scalars, count: usize) -> Vec<(&'static str, f64)> {
     let h = group.h();
     let mut dice = SimRng::new(6, 0);
     let both = || Message::commitment(h, group.g());
@@ -149,55 +154,56 @@ fn walls(group: &Ristretto, scalars: &Scalars, count: usize) -> Vec<(&'static st
     vec![
         (
             "DH_FW, its coin",
-            scalars.made(
+            scalars.time_prepared(
                 count,
                 |coin| DhFirewall::with_coins(group.clone(), coins(coin)),
-                |mut wall| wall.outgoing(Message::key(h), dice.rng()),
+                |mut wall| wall.change_outgoing(Message::key(h), dice.rng()),
             ),
         ),
         (
             "DH_Comm_FW, its three coins",
-            scalars.made(
+            scalars.time_prepared(
                 count,
                 |coin| CommittingFirewall::with_coins(group.clone(), coins(coin)),
-                |mut wall| wall.outgoing(both(), dice.rng()),
+                |mut wall| wall.change_outgoing(both(), dice.rng()),
             ),
         ),
         (
             "the same, answering",
-            scalars.made(
+            scalars.time_prepared(
                 count,
                 |coin| AnsweringFirewall::with_coins(group.clone(), coins(coin)),
-                |mut wall| wall.incoming(both(), dice.rng()),
+                |mut wall| wall.change_incoming(both(), dice.rng()),
             ),
         ),
     ]
 }
 
-fn secret(scalar: Scalar) -> CoinSecret {
+fn make_secret(scalar: Scalar) -> CoinSecret {
     CoinSecret::decode(&scalar.to_bytes()).expect("a scalar")
 }
 
-fn coins(scalars: &Scalars, count: usize) -> Vec<(&'static str, f64)> {
+fn time_coins(scalars: &Scalars, count: usize) -> Vec<(&'static str, f64)> {
     let mut rows = Vec::new();
     for (encoding, [check, point]) in [
         (CoinEncoding::Ristretto, ["coin check, ristretto255", "point Z, ristretto255"]),
         (CoinEncoding::X25519, ["coin check, X25519", "point Z, X25519"]),
     ] {
-        let z = secret(Scalar::from(77_u8)).point(encoding);
-        let checks = scalars.made(count, |s| rho(&s), |rho| rho.public(encoding, &z));
-        let points = scalars.made(count, secret, |secret| secret.point(encoding));
+        let z = make_secret(Scalar::from(77_u8)).point(encoding);
+        let checks =
+            scalars.time_prepared(count, |s| make_rho(&s), |rho| rho.public_key(encoding, &z));
+        let points = scalars.time_prepared(count, make_secret, |secret| secret.point(encoding));
         rows.extend([(check, checks), (point, points)]);
     }
-    let their = PublicKey(pair(&Scalar::from(9_u8)).public(CoinEncoding::X25519));
-    let agreed = scalars.made(count, |s| pair(&s), |pair| pair.x25519(&their));
+    let their = PublicKey(make_pair(&Scalar::from(9_u8)).public_key(CoinEncoding::X25519));
+    let agreed = scalars.time_prepared(count, |s| make_pair(&s), |pair| pair.agree_x25519(&their));
     rows.push(("X25519 of a coin key", agreed));
     rows
 }
 
 /// The initiator of an exchange whose coins are given, so that its tags are the same each time.
-fn opened(group: &Ristretto, g2: &[u8], dice: &mut SimRng) -> (GkxOpened, Vec<u8>) {
-    let (initiator, _) = begun(group, dice);
+fn open_exchange(group: &Ristretto, g2: &[u8], dice: &mut SimRng) -> (GkxOpened, Vec<u8>) {
+    let (initiator, _) = begin_exchange(group, dice);
     initiator.open(group, g2).expect("G3")
 }
 
@@ -207,34 +213,34 @@ fn identities() -> [StaticKey; 2] {
     })
 }
 
-fn begun(group: &Ristretto, dice: &mut SimRng) -> (GkxInitiator, Vec<u8>) {
+fn begin_exchange(group: &Ristretto, dice: &mut SimRng) -> (GkxInitiator, Vec<u8>) {
     let ([own, peer], coins) = (identities(), &mut GivenCoins::new([7_u8, 8, 9].map(Scalar::from)));
-    let ends = (&own, peer.public());
+    let ends = (&own, peer.public_key());
     GkxInitiator::begin::<PortableBackend>(group, ends, coins, dice.rng()).expect("G1")
 }
 
-fn comparisons(group: &Ristretto, count: usize) -> Vec<(&'static str, f64)> {
-    let secret = secret(Scalar::from(6_u8));
-    let coin = rho(&Scalar::from(5_u8));
+fn time_comparisons(group: &Ristretto, count: usize) -> Vec<(&'static str, f64)> {
+    let secret = make_secret(Scalar::from(6_u8));
+    let coin = make_rho(&Scalar::from(5_u8));
     let h = coin.commitment(&SLOT);
-    let commitments = compared(
+    let commitments = time_comparison(
         count,
-        &wrong(h, 0),
+        &wrong_copies(h, 0),
         |wrong| wrong,
         |wrong| secret.with_coin(&SLOT, &wrong, &coin).is_err(),
     );
     let (mut dice, [alice, bob]) = (SimRng::new(8, 0), identities());
-    let (_, g1) = begun(group, &mut dice);
+    let (_, g1) = begin_exchange(group, &mut dice);
     let (responder, g2) = GkxResponder::answer(group, &g1, &mut Uniform, dice.rng()).expect("G2");
-    let (_, g3) = opened(group, &g2, &mut dice);
+    let (_, g3) = open_exchange(group, &g2, &mut dice);
     let candidates =
-        [GkxCandidate::new::<PortableBackend>(&bob, *alice.public()).expect("a candidate")];
-    let g4 = responder.finish(group, &g3, bob.public(), &candidates).expect("accepted").frame;
+        [GkxCandidate::new::<PortableBackend>(&bob, *alice.public_key()).expect("a candidate")];
+    let g4 = responder.finish(group, &g3, bob.public_key(), &candidates).expect("accepted").frame;
     let g4: [u8; 18] = g4.try_into().expect("18 bytes");
-    let tags = compared(
+    let tags = time_comparison(
         count / 4,
-        &wrong(g4, 2),
-        |wrong| (opened(group, &g2, &mut dice).0, wrong),
+        &wrong_copies(g4, 2),
+        |wrong| (open_exchange(group, &g2, &mut dice).0, wrong),
         |(opened, g4)| opened.finish(&g4).is_err(),
     );
     vec![("commitment to a coin", commitments), ("tag of G4", tags)]
@@ -246,20 +252,28 @@ fn main() -> ExitCode {
     let scalars = Scalars::new(&mut SimRng::new(3, 0));
     let right = [7; 32];
     let twins = [
-        ("leaky twin of a power", scalars.test(count / 10, |s| leaky(&group.h(), &s))),
+        (
+            "leaky twin of a power",
+            scalars.time_operation(count / 10, |s| multiply_leaky(&group.h(), &s)),
+        ),
         (
             "leaky twin of a comparison",
-            compared(count, &wrong(right, 0), |it| it, |it| leaky_comparison(&it, &right)),
+            time_comparison(
+                count,
+                &wrong_copies(right, 0),
+                |it| it,
+                |it| leaky_comparison(&it, &right),
+            ),
         ),
     ];
     for (name, t) in twins {
         println!("{name:<28} t = {t:9.1}   must be beyond {LIMIT}");
     }
     let rows = [
-        arithmetic(&group, &scalars, count),
-        walls(&group, &scalars, count),
-        coins(&scalars, count),
-        comparisons(&group, count),
+        time_arithmetic(&group, &scalars, count),
+        time_firewalls(&group, &scalars, count),
+        time_coins(&scalars, count),
+        time_comparisons(&group, count),
     ]
     .concat();
     for (name, t) in &rows {

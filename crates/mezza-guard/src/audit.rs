@@ -84,7 +84,7 @@ pub struct Surroundings {
 }
 
 /// The rows of a table, then those of its surroundings.
-pub fn audit(table: &RuleTable, pins: Option<&Pins>, around: &Surroundings) -> Vec<AuditRow> {
+pub fn audit_table(table: &RuleTable, pins: Option<&Pins>, around: &Surroundings) -> Vec<AuditRow> {
     let fields = table
         .rules()
         .iter()
@@ -98,12 +98,15 @@ pub fn audit(table: &RuleTable, pins: Option<&Pins>, around: &Surroundings) -> V
         attack,
         closed_by,
     };
+    // Without a tick any delay passes, so no figure bounds this channel.
     let timing = if around.tick_ms == 0 { ChannelBits::Free } else { ChannelBits::bits(1) };
     let GuardTotals { resets, handshakes, refused } = around.totals;
     // The first counter is free, and so is each one after a reset.
     let counters =
         32 * u64::from(around.free_counters + u32::from(around.free_counters > 0) * resets);
+    // Capped so that the figure in hundredths stays inside 32 bits.
     let counters = ChannelBits::bits(u32::try_from(counters).unwrap_or(u32::MAX / 100));
+    // The channel is which handshakes were followed by a reset, not only how many.
     let resets = log2_choose(handshakes.saturating_add(resets), resets);
     let surroundings = [
         other("length of a record", log2(around.lengths.into()), "A10", "records of one length"),
@@ -207,12 +210,14 @@ fn log2_choose(n: u32, k: u32) -> ChannelBits {
         ChannelBits::Hundredths(h) => h,
         ChannelBits::Free => 0,
     };
+    // The coefficient is symmetric, and the smaller side has fewer factors.
     let k = k.min(n - k);
     // Beyond this many the sum is bounded by its terms: an audit must end.
     if k > FACTORS_MAX {
         return ChannelBits::Hundredths(hundredths(n).saturating_mul(k));
     }
     let above: u32 = (0..k).map(|i| hundredths(n - i)).sum();
+    // Divisors are rounded down and factors up, so that the figure is never too small (GUARD-40).
     let below: u32 = (0..k).map(|i| hundredths(i + 1).saturating_sub(1)).sum();
     ChannelBits::Hundredths(above.saturating_sub(below))
 }

@@ -104,18 +104,18 @@ impl StoredCoin {
     pub fn encode(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(75);
         let SlotIndex { name, index } = &self.slot;
-        w.u8(name.purpose.byte()).u16(name.dest).u64(*index).bytes(&self.h);
-        w.bytes(self.secret.encode().expose());
+        w.put_u8(name.purpose.wire_byte()).put_u16(name.dest).put_u64(*index).put_bytes(&self.h);
+        w.put_bytes(self.secret.encode().expose());
         Wiping::new(w.finish())
     }
 
     fn decode(pairing: &PairingKey, bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            let purpose = CoinPurpose::from_byte(r.u8()?).ok_or(DecodeError::Value)?;
-            let name = SlotName { client: pairing.client(), purpose, dest: r.u16()? };
-            let slot = SlotIndex { name, index: r.u64()? };
-            let h = r.array()?;
-            let secret = CoinSecret::decode(r.array_ref()?).map_err(|_| DecodeError::Value)?;
+            let purpose = CoinPurpose::from_byte(r.read_u8()?).ok_or(DecodeError::Value)?;
+            let name = SlotName { client: pairing.client_id(), purpose, dest: r.read_u16()? };
+            let slot = SlotIndex { name, index: r.read_u64()? };
+            let h = r.read_array()?;
+            let secret = CoinSecret::decode(r.read_array_ref()?).map_err(|_| DecodeError::Value)?;
             Ok(Self { slot, h, secret })
         })
     }
@@ -162,8 +162,10 @@ impl GuardClient {
     ///
     /// # Errors
     /// Bytes that are none, or too many of them.
-    pub fn load(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
+    pub fn load_coin(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
+        // The name of the client is not stored: it is the one of this pairing.
         let coin = StoredCoin::decode(&self.pairing, bytes)?;
+        // One coin for each destination and lane: the limit bounds the memory (GUARD-36).
         if self.coins.len() >= STORED_COINS_MAX {
             return Err(DecodeError::Value);
         }
@@ -171,29 +173,31 @@ impl GuardClient {
         Ok(())
     }
 
-    fn begin(
+    fn begin_connection(
         &mut self,
         conn: GuardConnection,
         wants: Option<(GuardMode, u16)>,
         (now, rng): (Time, &mut dyn CryptoRng),
     ) -> Result<(), GuardClientError> {
-        self.dialogues.room(conn)?;
+        // Before the nonce is drawn, so that a refused connection leaves nothing behind.
+        self.dialogues.check_room(conn)?;
         let mut nonce = [0; 32];
         rng.fill_bytes(&mut nonce);
         let dialogue = Dialogue { wants, nonce, channel: None, pointed: None, in_use: None };
+        // The end that dialled speaks first. An inbound client waits for HELLO.
         if wants.is_some() {
-            self.out.push_back(Output::Send(conn, self.hail(nonce)));
+            self.out.push_back(Output::Send(conn, self.hail_frame(nonce)));
         }
         self.dialogues.insert(conn, dialogue, now);
         Ok(())
     }
 
-    fn hail(&self, nonce: [u8; 32]) -> Vec<u8> {
-        Control::Hail { client: self.pairing.client(), nonce }.clear()
+    fn hail_frame(&self, nonce: [u8; 32]) -> Vec<u8> {
+        Control::Hail { client: self.pairing.client_id(), nonce }.encode_clear()
     }
 
     /// A frame of the guard. One that breaks the rules ends the connection; no coin is used twice.
-    fn frame(
+    fn on_frame(
         &mut self,
         conn: GuardConnection,
         frame: &[u8],
@@ -201,7 +205,9 @@ impl GuardClient {
     ) -> Result<(), GuardClientError> {
         let mut dialogue =
             self.dialogues.take_out(conn).ok_or(GuardClientError::UnknownConnection)?;
-        if self.take(conn, &mut dialogue, frame, rng).is_some() {
+        if self.apply_frame(conn, &mut dialogue, frame, rng).is_some() {
+            // Taken out while it worked, so that the check for other connections sees all others
+            // (GUARD-24).
             self.dialogues.put_back(conn, dialogue);
         } else {
             self.dialogues.remove(conn);
@@ -210,7 +216,7 @@ impl GuardClient {
         Ok(())
     }
 
-    fn take(
+    fn apply_frame(
         &mut self,
         conn: GuardConnection,
         dialogue: &mut Dialogue,
@@ -218,11 +224,13 @@ impl GuardClient {
         rng: &mut dyn CryptoRng,
     ) -> Option<()> {
         let Some(channel) = &mut dialogue.channel else {
+            // Anything but HELLO in clear would be a frame without a tag.
             let Control::Hello { nonce } = Control::read_clear(frame).ok()? else { return None };
+            // Both nonces enter the key, so that no connection of before can be replayed.
             let mut channel = ControlChannel::of_client(&self.pairing, &nonce, &dialogue.nonce);
             let answer = match dialogue.wants {
                 Some((mode, dest)) => channel.seal(&Control::Open { mode, dest }),
-                None => self.hail(dialogue.nonce),
+                None => self.hail_frame(dialogue.nonce),
             };
             self.out.push_back(Output::Send(conn, answer));
             dialogue.channel = Some(channel);
@@ -230,10 +238,11 @@ impl GuardClient {
         };
         match channel.open(frame).ok()? {
             Control::Seed(seed) => self.out.push_back(Output::Gift(Secret::copy_from(&seed))),
-            Control::Slot(slot) => self.slot(conn, dialogue, &slot, rng)?,
-            Control::Coin(coin) => self.coin(conn, dialogue, &coin)?,
+            Control::Slot(slot) => self.on_slot(conn, dialogue, &slot, rng)?,
+            Control::Coin(coin) => self.on_coin(conn, dialogue, &coin)?,
             Control::Ready => {
-                self.dialogues.stands(conn);
+                // The destination answered, so the deadline of the handshake no longer applies.
+                self.dialogues.clear_deadline(conn);
                 self.out.push_back(Output::Ready(conn));
             }
             Control::Refused(code) => self.out.push_back(Output::Refused(conn, code)),
@@ -243,7 +252,7 @@ impl GuardClient {
     }
 
     /// SLOT: the `x_c` of this h, or a new one; a slot that has moved on needs its old one no more.
-    fn slot(
+    fn on_slot(
         &mut self,
         conn: GuardConnection,
         dialogue: &mut Dialogue,
@@ -253,6 +262,7 @@ impl GuardClient {
         let dest = dialogue.wants.map(|(_, dest)| dest);
         let purpose =
             if dest.is_some() { CoinPurpose::LinkDialling } else { CoinPurpose::LinkAnswering };
+        // A second SLOT would take a second point in one handshake.
         if dialogue.pointed.is_some() || slot.purpose != purpose {
             return None;
         }
@@ -262,13 +272,17 @@ impl GuardClient {
             return None;
         }
         if !self.coins.contains_key(&h) {
+            // A larger index means that the old key went out, or never will (GUARD-23).
             self.forget_older(dest, slot.index);
             if self.coins.len() >= STORED_COINS_MAX {
                 return None;
             }
-            let name = SlotName { client: self.pairing.client(), purpose, dest: dest.unwrap_or(0) };
+            let name =
+                SlotName { client: self.pairing.client_id(), purpose, dest: dest.unwrap_or(0) };
             let slot = SlotIndex { name, index: slot.index };
             let coin = StoredCoin { slot, h, secret: CoinSecret::random(rng) };
+            // Stored before POINT: after a crash the guard keeps asking for this same point
+            // (GUARD-22, GUARD-23).
             self.out.push_back(Output::Store(coin.duplicate()));
             self.coins.insert(h, coin);
         }
@@ -279,6 +293,7 @@ impl GuardClient {
         }
         let point = SlotValue { value: coin.secret.point(self.encoding), ..slot.clone() };
         let frame = dialogue.channel.as_mut()?.seal(&Control::Point(point));
+        // From here on no other connection may use this commitment (GUARD-24).
         dialogue.pointed = Some(h);
         self.out.push_back(Output::Send(conn, frame));
         Some(())
@@ -294,7 +309,7 @@ impl GuardClient {
         let older: Vec<[u8; 32]> =
             self.coins.values().filter(|coin| is_older(coin)).map(|coin| coin.h).collect();
         for h in older {
-            self.erase(h);
+            self.erase_coin(h);
         }
     }
 
@@ -305,6 +320,8 @@ impl GuardClient {
             && coin.slot.name.dest != lane
         {
             coin.slot.name.dest = lane;
+            // With the lane in the stored coin, a later COIN of this lane finds and erases it after
+            // a restart.
             self.out.push_back(Output::Store(coin.duplicate()));
         }
         let is_older = |coin: &StoredCoin| {
@@ -314,31 +331,35 @@ impl GuardClient {
         let older: Vec<[u8; 32]> =
             self.coins.values().filter(|coin| is_older(coin)).map(|coin| coin.h).collect();
         for h in older {
-            self.erase(h);
+            self.erase_coin(h);
         }
     }
 
-    fn erase(&mut self, h: [u8; 32]) {
+    fn erase_coin(&mut self, h: [u8; 32]) {
         if self.coins.remove(&h).is_some() {
+            // Erased on disk too, or a thief of the store could compute past keys.
             self.out.push_back(Output::Erase(h));
         }
     }
 
     /// COIN: the key of both, if the coin is the one that was committed to (GUARD-25).
-    fn coin(
+    fn on_coin(
         &mut self,
         conn: GuardConnection,
         dialogue: &mut Dialogue,
         coin: &SlotValue,
     ) -> Option<()> {
+        // One COIN for each point: a second one would give a second key for the same x_c.
         let h = dialogue.pointed.filter(|_| dialogue.in_use.is_none())?;
         let stored = self.coins.get(&h)?;
+        // A coin of another slot would not be the one of the commitment.
         if coin.index != stored.slot.index || coin.purpose != stored.slot.name.purpose {
             return None;
         }
         let rho = Rho::decode(&coin.value).ok()?;
         let dests: Vec<u16> = match dialogue.wants {
             Some((_, dest)) => alloc::vec![dest],
+            // The lane is not part of SLOT, so all eight are tried against the commitment.
             None => LANES.collect(),
         };
         let of_dest = |dest: u16| {
@@ -346,6 +367,7 @@ impl GuardClient {
             stored.secret.with_coin(&SlotIndex { name, ..stored.slot }, &h, &rho).ok()
         };
         let (dest, pair) = dests.into_iter().find_map(|dest| Some((dest, of_dest(dest)?)))?;
+        // x_c is erased when the peer answers, because a repeat may still need the same key.
         dialogue.in_use = Some(h);
         let index = stored.slot.index;
         if dialogue.wants.is_none() {
@@ -353,7 +375,7 @@ impl GuardClient {
         }
         self.out.push_back(Output::Key(conn, pair));
         if dialogue.wants.is_none() {
-            self.dialogues.stands(conn);
+            self.dialogues.clear_deadline(conn);
         }
         Some(())
     }
@@ -371,14 +393,17 @@ impl Machine for GuardClient {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), GuardClientError> {
         match input {
-            Input::Dial(conn, mode, dest) => self.begin(conn, Some((mode, dest)), (now, rng)),
-            Input::Accepted(conn) => self.begin(conn, None, (now, rng)),
-            Input::Frame(conn, frame) => self.frame(conn, &frame, rng),
+            Input::Dial(conn, mode, dest) => {
+                self.begin_connection(conn, Some((mode, dest)), (now, rng))
+            }
+            Input::Accepted(conn) => self.begin_connection(conn, None, (now, rng)),
+            Input::Frame(conn, frame) => self.on_frame(conn, &frame, rng),
             Input::Answered(conn) => {
                 let dialogue = self.dialogues.get(conn);
                 let dialogue = dialogue.ok_or(GuardClientError::UnknownConnection)?;
+                // The answer proves that X arrived, so nothing needs x_c any more (GUARD-23).
                 if let Some(h) = dialogue.in_use {
-                    self.erase(h);
+                    self.erase_coin(h);
                 }
                 Ok(())
             }
@@ -390,8 +415,9 @@ impl Machine for GuardClient {
     }
 
     fn wake(&mut self, now: Time, _: &mut dyn CryptoRng) {
-        while let Some(conn) = self.dialogues.overdue(now) {
+        while let Some(conn) = self.dialogues.take_overdue(now) {
             self.dialogues.remove(conn);
+            // A guard that stays silent must not hold a slot for ever.
             self.out.push_back(Output::Close(conn));
         }
     }
@@ -412,16 +438,16 @@ impl Machine for GuardClient {
 impl Snapshot for GuardClient {
     fn snapshot_into(&self, w: &mut Writer) {
         for coin in self.coins.values() {
-            w.bytes(&coin.encode());
+            w.put_bytes(&coin.encode());
         }
         for (conn, Dialogue { wants, nonce, channel, pointed, in_use }) in self.dialogues.iter() {
-            w.u64(conn.0).u16(wants.map_or(0, |(_, dest)| dest)).bytes(nonce);
+            w.put_u64(conn.0).put_u16(wants.map_or(0, |(_, dest)| dest)).put_bytes(nonce);
             for counter in channel.as_ref().map_or([0; 2], ControlChannel::counters) {
-                w.u64(counter);
+                w.put_u64(counter);
             }
-            w.bytes(&pointed.unwrap_or_default()).bytes(&in_use.unwrap_or_default());
+            w.put_bytes(&pointed.unwrap_or_default()).put_bytes(&in_use.unwrap_or_default());
         }
-        w.u64(self.dialogues.deadline().map_or(0, Time::ms)).u64(self.out.len() as u64);
+        w.put_u64(self.dialogues.deadline().map_or(0, Time::as_ms)).put_u64(self.out.len() as u64);
     }
 }
 

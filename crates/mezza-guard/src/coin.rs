@@ -25,7 +25,7 @@ use mezza_core::{CryptoRng, PublicKey, Secret, ZeroSecret};
 use subtle::ConstantTimeEq as _;
 use zeroize::{Zeroize as _, Zeroizing};
 
-use crate::group::wide;
+use crate::group::reduce_wide;
 use crate::keys::{GuardClientId, hmac_sha512, sha256};
 
 /// The purpose of a coin. Others are reserved: 16 X3DH, 17 ratchet key, 18 signed prekey, 19 one-time
@@ -40,7 +40,7 @@ pub enum CoinPurpose {
 
 impl CoinPurpose {
     /// The byte on the wire.
-    pub const fn byte(self) -> u8 {
+    pub const fn wire_byte(self) -> u8 {
         self as u8
     }
 
@@ -85,9 +85,9 @@ pub struct SlotIndex {
 }
 
 impl SlotIndex {
-    fn bytes(&self) -> Vec<u8> {
+    fn encode(&self) -> Vec<u8> {
         let Self { name: SlotName { client, purpose, dest }, index } = self;
-        [&client.0[..], &[purpose.byte()], &dest.to_be_bytes(), &index.to_be_bytes()].concat()
+        [&client.0[..], &[purpose.wire_byte()], &dest.to_be_bytes(), &index.to_be_bytes()].concat()
     }
 }
 
@@ -114,6 +114,7 @@ impl CoinKey {
     /// The key in force in an era: HMAC-SHA512(CoinKey, "era" | era), the first 32 bytes.
     #[must_use]
     pub fn in_era(&self, era: &CoinEra) -> Self {
+        // A ledger that was put back meets another era, so its slots get other coins.
         let mut mac = hmac_sha512(self.0.expose(), &[b"era", &era.0]);
         let key = Secret::init_with(|key| key.copy_from_slice(&mac[..32]));
         mac.zeroize();
@@ -121,9 +122,10 @@ impl CoinKey {
     }
 
     /// The coin of a slot (GUARD-20: it is fixed by the slot).
-    pub fn rho(&self, slot: &SlotIndex) -> Rho {
-        let mut mac = hmac_sha512(self.0.expose(), &[b"rho", &slot.bytes()]);
-        let rho = Rho(Zeroizing::new(wide(&mac)));
+    pub fn derive_rho(&self, slot: &SlotIndex) -> Rho {
+        let mut mac = hmac_sha512(self.0.expose(), &[b"rho", &slot.encode()]);
+        // 64 bytes modulo q, so that the bias stays below 2^-250.
+        let rho = Rho(Zeroizing::new(reduce_wide(&mac)));
         mac.zeroize();
         rho
     }
@@ -144,6 +146,7 @@ impl Rho {
     /// # Errors
     /// [`CoinError::Form`] at and above the order.
     pub fn decode(bytes: &[u8; 32]) -> Result<Self, CoinError> {
+        // Scalars have one form: at and above q they are refused (GUARD-2).
         let scalar = Option::from(Scalar::from_canonical_bytes(*bytes)).ok_or(CoinError::Form)?;
         Ok(Self(Zeroizing::new(scalar)))
     }
@@ -155,22 +158,26 @@ impl Rho {
 
     /// h, what the guard commits to before it sees the point.
     pub fn commitment(&self, slot: &SlotIndex) -> [u8; 32] {
-        sha256(&[b"guard1 coin", &slot.bytes(), &*self.encode()])
+        // The slot is bound, so that one coin cannot be shown for another slot.
+        sha256(&[b"guard1 coin", &slot.encode(), &*self.encode()])
     }
 
     /// The public key that a client with point Z must put on the wire.
     ///
     /// # Errors
     /// [`CoinError::Form`] if Z is no point, or the key would be the identity.
-    pub fn public(&self, encoding: CoinEncoding, z: &[u8; 32]) -> Result<[u8; 32], CoinError> {
+    pub fn public_key(&self, encoding: CoinEncoding, z: &[u8; 32]) -> Result<[u8; 32], CoinError> {
         match encoding {
             CoinEncoding::Ristretto => {
                 let z = CompressedRistretto(*z).decompress().ok_or(CoinError::Form)?;
                 let x = z + RISTRETTO_BASEPOINT_TABLE * &*self.0;
+                // A client that guesses rho could send the identity, which no peer accepts.
                 if x.is_identity() { Err(CoinError::Form) } else { Ok(x.compress().to_bytes()) }
             }
             CoinEncoding::X25519 => {
                 let z = CompressedEdwardsY(*z).decompress().ok_or(CoinError::Form)?;
+                // The cofactor removes torsion: a point of small order in Z would be a flag of 3
+                // bits (GUARD-27).
                 let x = z.mul_by_cofactor() + ED25519_BASEPOINT_TABLE * &*self.0;
                 if x.is_identity() {
                     Err(CoinError::Form)
@@ -207,7 +214,7 @@ impl CoinSecret {
     pub fn random(rng: &mut dyn CryptoRng) -> Self {
         let mut bytes = [0; 64];
         rng.fill_bytes(&mut bytes);
-        let secret = Self(Zeroizing::new(wide(&bytes)));
+        let secret = Self(Zeroizing::new(reduce_wide(&bytes)));
         bytes.zeroize();
         secret
     }
@@ -236,6 +243,7 @@ impl CoinSecret {
         match encoding {
             CoinEncoding::Ristretto => (RISTRETTO_BASEPOINT_TABLE * &*self.0).compress().to_bytes(),
             CoinEncoding::X25519 => {
+                // The guard multiplies by 8, so that the sum belongs to x_c itself.
                 let eighth = Zeroizing::new(*self.0 * Scalar::from(8_u8).invert());
                 (ED25519_BASEPOINT_TABLE * &*eighth).compress().to_bytes()
             }
@@ -252,6 +260,7 @@ impl CoinSecret {
         h: &[u8; 32],
         rho: &Rho,
     ) -> Result<CoinKeyPair, CoinError> {
+        // A guard that chose rho after seeing Z would choose the key (GUARD-25).
         if !bool::from(rho.commitment(slot).ct_eq(h)) {
             return Err(CoinError::Commitment);
         }
@@ -277,7 +286,7 @@ const ORDER: [u8; 32] = [
 
 impl CoinKeyPair {
     /// The public key as it stands in the frame, 32 bytes.
-    pub fn public(&self, encoding: CoinEncoding) -> [u8; 32] {
+    pub fn public_key(&self, encoding: CoinEncoding) -> [u8; 32] {
         match encoding {
             CoinEncoding::Ristretto => (RISTRETTO_BASEPOINT_TABLE * &*self.0).compress().to_bytes(),
             CoinEncoding::X25519 => (ED25519_BASEPOINT_TABLE * &*self.0).to_montgomery().to_bytes(),
@@ -294,12 +303,15 @@ impl CoinKeyPair {
     ///
     /// # Errors
     /// The peer's key has low order.
-    pub fn x25519(self, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
+    pub fn agree_x25519(self, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
         let scalar = multiple_of_eight(&self.0);
+        // Unclamped: clamping would set bits of x' and break the agreement with the wire key.
         let bits = (0..256).rev().map(|bit| (scalar[bit / 8] >> (bit % 8)) & 1 == 1);
         let mut shared = MontgomeryPoint(their.0).mul_bits_be(bits);
         let secret = Secret::copy_from(shared.as_bytes());
         shared.zeroize();
+        // A zero result means that the peer's key has low order, and anybody knows the secret (RFC
+        // 7748).
         if secret == Secret::init_with(|_| {}) { Err(ZeroSecret) } else { Ok(secret) }
     }
 }

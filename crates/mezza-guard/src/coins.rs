@@ -40,7 +40,7 @@ pub type View<'a, G> = dyn Fn(&<G as Group>::Scalar) -> Vec<Vec<u8>> + 'a;
 /// source ignores it, a substitution attack is a source that does not.
 pub trait Coins<G: Group> {
     /// One coin.
-    fn draw(
+    fn draw_coin(
         &mut self,
         group: &G,
         role: CoinRole,
@@ -54,14 +54,16 @@ pub trait Coins<G: Group> {
 pub struct Uniform;
 
 impl<G: Group> Coins<G> for Uniform {
-    fn draw(
+    fn draw_coin(
         &mut self,
         group: &G,
         role: CoinRole,
         _: &View<'_, G>,
         rng: &mut dyn CryptoRng,
     ) -> G::Scalar {
-        if role.may_be_zero() { group.draw(rng) } else { group.draw_nonzero(rng) }
+        // A shift of 0 belongs to the uniform law. A factor of 0 would erase the client's value
+        // (GUARD-3).
+        if role.may_be_zero() { group.draw_scalar(rng) } else { group.draw_nonzero(rng) }
     }
 }
 
@@ -84,14 +86,14 @@ impl<S> fmt::Debug for GivenCoins<S> {
 }
 
 impl<G: Group> Coins<G> for GivenCoins<G::Scalar> {
-    fn draw(
+    fn draw_coin(
         &mut self,
         group: &G,
         role: CoinRole,
         view: &View<'_, G>,
         rng: &mut dyn CryptoRng,
     ) -> G::Scalar {
-        self.0.pop_front().unwrap_or_else(|| Uniform.draw(group, role, view, rng))
+        self.0.pop_front().unwrap_or_else(|| Uniform.draw_coin(group, role, view, rng))
     }
 }
 
@@ -111,7 +113,9 @@ impl<G: Group> Coin<G> {
         coins: &mut dyn Coins<G>,
         rng: &mut dyn CryptoRng,
     ) -> Self {
-        Self(Zeroizing::new(coins.draw(group, role, &|_| Vec::new(), rng)))
+        // The guard's own source gets an empty view: its coins must not follow from what they
+        // cause.
+        Self(Zeroizing::new(coins.draw_coin(group, role, &|_| Vec::new(), rng)))
     }
 
     /// The scalar itself, for one computation.
@@ -127,6 +131,6 @@ impl<G: Group> fmt::Debug for Coin<G> {
 }
 
 /// Wipes a scalar that is used up.
-pub(crate) fn wiped<S: Zeroize>(scalar: S) -> Zeroizing<S> {
+pub(crate) fn wipe_on_drop<S: Zeroize>(scalar: S) -> Zeroizing<S> {
     Zeroizing::new(scalar)
 }

@@ -6,12 +6,16 @@ use alloc::vec;
 use mezza_core::CryptoRng;
 use zeroize::Zeroizing;
 
-use crate::coins::{CoinRole, Coins, wiped};
+use crate::coins::{CoinRole, Coins, wipe_on_drop};
 use crate::error::ExchangeError;
 use crate::group::Group;
 
 /// (C1, C2) = (g^r h^s, h^s x). h^s is computed once.
-pub fn commit<G: Group>(group: &G, x: &G::Element, [r, s]: [&G::Scalar; 2]) -> [G::Element; 2] {
+pub fn commit_element<G: Group>(
+    group: &G,
+    x: &G::Element,
+    [r, s]: [&G::Scalar; 2],
+) -> [G::Element; 2] {
     let hs = group.power_h(s);
     [group.multiply(&group.power_g(r), &hs), group.multiply(&hs, x)]
 }
@@ -20,16 +24,18 @@ pub fn commit<G: Group>(group: &G, x: &G::Element, [r, s]: [&G::Scalar; 2]) -> [
 ///
 /// # Errors
 /// [`ExchangeError::Opening`] if they do not.
-pub fn open<G: Group>(
+pub fn open_commitment<G: Group>(
     group: &G,
     [c1, c2]: [&G::Element; 2],
     [r, s]: [&G::Scalar; 2],
 ) -> Result<G::Element, ExchangeError> {
     let hs = group.power_h(s);
+    // The thesis checks this alone. Without the next check a client could commit to the identity.
     if group.multiply(&group.power_g(r), &hs) != *c1 {
         return Err(ExchangeError::Opening);
     }
     let x = group.multiply(c2, &group.invert(&hs));
+    // 1^a = 1 passes every firewall unchanged, so it would be a flag (GUARD-7).
     if group.is_identity(&x) { Err(ExchangeError::Opening) } else { Ok(x) }
 }
 
@@ -39,15 +45,21 @@ pub(crate) fn coins_and_commitment<G: Group>(
     coins: &mut dyn Coins<G>,
     rng: &mut dyn CryptoRng,
 ) -> ([Zeroizing<G::Scalar>; 3], [G::Element; 2]) {
+    // Each view holds what the wire would show of this coin, for attacks that search by it.
     let see_key = |x: &G::Scalar| vec![group.encode(&group.power_g(x))];
-    let x = wiped(coins.draw(group, CoinRole::Exponent, &see_key, rng));
-    let r = wiped(coins.draw(group, CoinRole::CommitmentR, &|r| vec![group.encode_scalar(r)], rng));
+    let x = wipe_on_drop(coins.draw_coin(group, CoinRole::Exponent, &see_key, rng));
+    let r = wipe_on_drop(coins.draw_coin(
+        group,
+        CoinRole::CommitmentR,
+        &|r| vec![group.encode_scalar(r)],
+        rng,
+    ));
     let key = group.power_g(&x);
     let see_both = |s: &G::Scalar| {
-        let [c1, c2] = commit(group, &key, [&r, s]);
+        let [c1, c2] = commit_element(group, &key, [&r, s]);
         vec![group.encode(&c1), group.encode(&c2), group.encode_scalar(s)]
     };
-    let s = wiped(coins.draw(group, CoinRole::CommitmentS, &see_both, rng));
-    let commitment = commit(group, &key, [&r, &s]);
+    let s = wipe_on_drop(coins.draw_coin(group, CoinRole::CommitmentS, &see_both, rng));
+    let commitment = commit_element(group, &key, [&r, &s]);
     ([x, r, s], commitment)
 }

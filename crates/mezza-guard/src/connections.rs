@@ -28,7 +28,8 @@ impl<T> Connections<T> {
     }
 
     /// Checks that there is room for a connection.
-    pub(crate) fn room(&self, conn: GuardConnection) -> Result<(), NoRoom> {
+    pub(crate) fn check_room(&self, conn: GuardConnection) -> Result<(), NoRoom> {
+        // Replacing a connection would drop its state without counting its end (GUARD-35).
         if self.open.contains_key(&conn) {
             Err(NoRoom::Twice)
         } else if self.open.len() >= self.most {
@@ -41,7 +42,9 @@ impl<T> Connections<T> {
     /// Takes a connection for which there is room; its handshake may last so long from now on.
     pub(crate) fn insert(&mut self, conn: GuardConnection, state: T, now: Time) {
         self.open.insert(conn, state);
-        self.timers.set(conn, Some(now.plus_ms(HANDSHAKE_MS_MAX)));
+        // A handshake in progress holds keys and up to 512 bytes, so its time is bounded
+        // (GUARD-36).
+        self.timers.set_deadline(conn, Some(now.plus_ms(HANDSHAKE_MS_MAX)));
     }
 
     pub(crate) fn get(&self, conn: GuardConnection) -> Option<&T> {
@@ -58,24 +61,25 @@ impl<T> Connections<T> {
     }
 
     /// The handshake is over: the connection may stand as long as it likes.
-    pub(crate) fn stands(&mut self, conn: GuardConnection) {
-        self.timers.set(conn, None);
+    pub(crate) fn clear_deadline(&mut self, conn: GuardConnection) {
+        self.timers.set_deadline(conn, None);
     }
 
     /// The connection is gone.
     pub(crate) fn remove(&mut self, conn: GuardConnection) -> Option<T> {
-        self.timers.set(conn, None);
+        // Timer first, or it would fire for a connection that reuses the number.
+        self.timers.set_deadline(conn, None);
         self.open.remove(&conn)
     }
 
     /// The next connection whose handshake took too long; its deadline is taken away.
-    pub(crate) fn overdue(&mut self, now: Time) -> Option<GuardConnection> {
+    pub(crate) fn take_overdue(&mut self, now: Time) -> Option<GuardConnection> {
         self.timers.take_first(now)
     }
 
     /// When the next one will have.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        self.timers.next()
+        self.timers.next_deadline()
     }
 
     pub(crate) fn len(&self) -> usize {

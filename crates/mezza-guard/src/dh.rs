@@ -12,7 +12,7 @@ use core::fmt;
 use mezza_core::{CryptoRng, Secret};
 use zeroize::Zeroizing;
 
-use crate::coins::{CoinRole, Coins, wiped};
+use crate::coins::{CoinRole, Coins, wipe_on_drop};
 use crate::error::ExchangeError;
 use crate::group::{Group, SharedElement};
 use crate::keys;
@@ -31,7 +31,7 @@ impl<G: Group> DhParty<G> {
         rng: &mut dyn CryptoRng,
     ) -> (Self, Message<G>) {
         let see = |a: &G::Scalar| vec![group.encode(&group.power_g(a))];
-        let exponent = wiped(coins.draw(group, CoinRole::Exponent, &see, rng));
+        let exponent = wipe_on_drop(coins.draw_coin(group, CoinRole::Exponent, &see, rng));
         let key = Message::key(group.power_g(&exponent));
         (Self { exponent }, key)
     }

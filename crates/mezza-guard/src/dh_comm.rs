@@ -15,8 +15,8 @@ use core::fmt;
 use mezza_core::{CryptoRng, Secret};
 use zeroize::Zeroizing;
 
-use crate::coins::{CoinRole, Coins, wiped};
-use crate::commit::{coins_and_commitment, open};
+use crate::coins::{CoinRole, Coins, wipe_on_drop};
+use crate::commit::{coins_and_commitment, open_commitment};
 use crate::error::ExchangeError;
 use crate::group::{Group, SharedElement};
 use crate::keys;
@@ -49,6 +49,7 @@ impl<G: Group> Committer<G> {
         group: &G,
         their: &G::Element,
     ) -> Result<(Message<G>, Secret<32>), ExchangeError> {
+        // The identity is refused: any exponent gives the same key for it (GUARD-1).
         let shared =
             SharedElement::agree(group, their, &self.x).map_err(|_| ExchangeError::Identity)?;
         let opening = Message::opening((*self.r).clone(), (*self.s).clone());
@@ -71,7 +72,7 @@ impl<G: Group> Answerer<G> {
         rng: &mut dyn CryptoRng,
     ) -> (Self, Message<G>) {
         let see = |a: &G::Scalar| vec![group.encode(&group.power_g(a))];
-        let a = wiped(coins.draw(group, CoinRole::Exponent, &see, rng));
+        let a = wipe_on_drop(coins.draw_coin(group, CoinRole::Exponent, &see, rng));
         let key = Message::key(group.power_g(&a));
         (Self { a, commitment }, key)
     }
@@ -82,7 +83,8 @@ impl<G: Group> Answerer<G> {
     /// They do not, or what is committed is the identity.
     pub fn finish(self, group: &G, opening: [&G::Scalar; 2]) -> Result<Secret<32>, ExchangeError> {
         let [c1, c2] = &self.commitment;
-        let x = open(group, [c1, c2], opening)?;
+        // Opened before it is used: an x of another commitment could be chosen after A was known.
+        let x = open_commitment(group, [c1, c2], opening)?;
         let shared =
             SharedElement::agree(group, &x, &self.a).map_err(|_| ExchangeError::Identity)?;
         Ok(keys::lab_key(group, &shared))

@@ -12,7 +12,7 @@ use core::fmt;
 use mezza_core::CryptoRng;
 use zeroize::Zeroizing;
 
-use crate::coins::{CoinRole, Coins, wiped};
+use crate::coins::{CoinRole, Coins, wipe_on_drop};
 use crate::error::ExchangeError;
 use crate::group::Group;
 use crate::message::Message;
@@ -30,7 +30,7 @@ impl<G: Group> KeyOwner<G> {
         rng: &mut dyn CryptoRng,
     ) -> (Self, Message<G>) {
         let see = |a: &G::Scalar| vec![group.encode(&group.power_g(a))];
-        let a = wiped(coins.draw(group, CoinRole::Exponent, &see, rng));
+        let a = wipe_on_drop(coins.draw_coin(group, CoinRole::Exponent, &see, rng));
         let key = Message::encryption_key(group.power_g(&a));
         (Self { a }, key)
     }
@@ -66,6 +66,7 @@ impl<G: Group> Encryptor<G> {
             Message::MauledKey([g, h]) => (Some(g), h),
             _ => return Err(ExchangeError::Group(crate::error::GroupError::Message)),
         };
+        // Under an identity the plaintext would travel unchanged (GUARD-1).
         if [g, Some(h)].into_iter().flatten().any(|element| group.is_identity(element.seen())) {
             return Err(ExchangeError::Identity);
         }
@@ -88,7 +89,7 @@ impl<G: Group> Encryptor<G> {
             [c0, group.multiply(&group.power(&self.h, b), m)]
         };
         let see = |b: &G::Scalar| encrypt(b).iter().map(|element| group.encode(element)).collect();
-        let b = wiped(coins.draw(group, CoinRole::Encryption, &see, rng));
+        let b = wipe_on_drop(coins.draw_coin(group, CoinRole::Encryption, &see, rng));
         let [c0, c1] = encrypt(&b);
         Message::ciphertext(c0, c1)
     }

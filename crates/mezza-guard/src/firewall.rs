@@ -35,7 +35,7 @@ pub trait Firewall<G: Group> {
     ///
     /// # Errors
     /// Out of order, an identity, or an opening that does not fit.
-    fn outgoing(
+    fn change_outgoing(
         &mut self,
         message: Message<G>,
         rng: &mut dyn CryptoRng,
@@ -44,8 +44,8 @@ pub trait Firewall<G: Group> {
     /// A message of the wire on its way to the party.
     ///
     /// # Errors
-    /// As for [`outgoing`](Self::outgoing).
-    fn incoming(
+    /// As for [`change_outgoing`](Self::change_outgoing).
+    fn change_incoming(
         &mut self,
         message: Message<G>,
         rng: &mut dyn CryptoRng,
@@ -61,25 +61,27 @@ pub struct Stack<G: Group>(Vec<AnyFirewall<G>>);
 impl<G: Group> Stack<G> {
     /// A stack; firewalls above [`STACK_MAX`] are left out.
     pub fn new(firewalls: impl IntoIterator<Item = AnyFirewall<G>>) -> Self {
+        // Eight is the tested bound (GUARD-8). Fewer firewalls still protect.
         Self(firewalls.into_iter().take(STACK_MAX).collect())
     }
 }
 
 impl<G: Group> Firewall<G> for Stack<G> {
-    fn outgoing(
+    fn change_outgoing(
         &mut self,
         message: Message<G>,
         rng: &mut dyn CryptoRng,
     ) -> Result<Message<G>, FirewallError> {
-        self.0.iter_mut().try_fold(message, |message, w| w.outgoing(message, rng))
+        self.0.iter_mut().try_fold(message, |message, w| w.change_outgoing(message, rng))
     }
 
-    fn incoming(
+    fn change_incoming(
         &mut self,
         message: Message<G>,
         rng: &mut dyn CryptoRng,
     ) -> Result<Message<G>, FirewallError> {
-        self.0.iter_mut().rev().try_fold(message, |message, w| w.incoming(message, rng))
+        // Incoming messages meet the firewalls in the opposite order.
+        self.0.iter_mut().rev().try_fold(message, |message, w| w.change_incoming(message, rng))
     }
 }
 
@@ -90,7 +92,10 @@ impl<G: Group> core::fmt::Debug for Stack<G> {
 }
 
 /// Refuses the identity, which no coin changes.
-pub(crate) fn proper<G: Group>(group: &G, elements: &[&G::Element]) -> Result<(), FirewallError> {
+pub(crate) fn check_proper<G: Group>(
+    group: &G,
+    elements: &[&G::Element],
+) -> Result<(), FirewallError> {
     if elements.iter().any(|element| group.is_identity(element)) {
         return Err(FirewallError::Identity);
     }

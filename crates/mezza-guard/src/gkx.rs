@@ -23,10 +23,10 @@ use mezza_core::{Backend, CryptoRng, PublicKey, Secret, StaticKey};
 use subtle::ConstantTimeEq as _;
 use zeroize::{Zeroize as _, Zeroizing};
 
-use crate::coins::{CoinRole, Coins, wiped};
-use crate::commit::{coins_and_commitment, open};
+use crate::coins::{CoinRole, Coins, wipe_on_drop};
+use crate::commit::{coins_and_commitment, open_commitment};
 use crate::group::{Group as _, Ristretto, SharedElement};
-use crate::keys::{hkdf_sha256, tag};
+use crate::keys::{hkdf_sha256, hmac_tag};
 use crate::wire::{self, G1, G1_BYTES, G2, G2_BYTES, G3, G3_BYTES, G4, G4_BYTES, TAG_BYTES};
 
 /// The most identities that a responder tries: about 1 ms of trials.
@@ -63,7 +63,7 @@ impl GkxCandidate {
     /// # Errors
     /// The contact's key is of low order.
     pub fn new<B: Backend>(own: &StaticKey, identity: PublicKey) -> Result<Self, GkxError> {
-        let ss = own.dh::<B>(&identity).map_err(|_| GkxError::Identity)?;
+        let ss = own.diffie_hellman::<B>(&identity).map_err(|_| GkxError::Identity)?;
         Ok(Self { identity, ss })
     }
 }
@@ -102,7 +102,10 @@ impl Schedule {
         ss: &Secret<32>,
         [initiator, responder]: [&PublicKey; 2],
     ) -> Self {
+        // Only values that no guard changes are hashed: S, ss, psk and identities (GUARD-9,
+        // GUARD-12).
         let mut ikm = [&shared.encode(group)[..], ss.expose(), &NO_PSK].concat();
+        // Identities are bound, so that an exchange with one contact cannot be taken for another.
         let info = [b"keys", &MODE[..], initiator.as_bytes(), responder.as_bytes()].concat();
         let all: Secret<128> = hkdf_sha256(b"guard1 gkx", &ikm, &info);
         ikm.zeroize();
@@ -111,15 +114,16 @@ impl Schedule {
         };
         let (confirm_i, confirm_r): (Secret<32>, Secret<32>) = (part(0), part(1));
         Self {
-            initiator_tag: tag(confirm_i.expose(), b"initiator"),
-            responder_tag: tag(confirm_r.expose(), b"responder"),
+            initiator_tag: hmac_tag(confirm_i.expose(), b"initiator"),
+            responder_tag: hmac_tag(confirm_r.expose(), b"responder"),
             keys: GkxKeys { initiator: part(2), responder: part(3) },
         }
     }
 }
 
 /// Decoded elements and scalars, or the one refusal.
-fn decode<T>(value: Result<T, impl Sized>) -> Result<T, GkxError> {
+fn require_decoded<T>(value: Result<T, impl Sized>) -> Result<T, GkxError> {
+    // One error for every cause, so that a peer cannot tell which check failed (GUARD-14).
     value.map_err(|_| GkxError::Refused)
 }
 
@@ -143,10 +147,11 @@ impl GkxInitiator {
         coins: &mut dyn Coins<Ristretto>,
         rng: &mut dyn CryptoRng,
     ) -> Result<(Self, Vec<u8>), GkxError> {
-        let ss = own.dh::<B>(peer).map_err(|_| GkxError::Identity)?;
+        let ss = own.diffie_hellman::<B>(peer).map_err(|_| GkxError::Identity)?;
         let ([x, r, s], [c1, c2]) = coins_and_commitment(group, coins, rng);
-        let frame = wire::frame(G1, &[&group.encode(&c1), &group.encode(&c2)]);
-        Ok((Self { x, r, s, ss, identities: [*own.public(), *peer] }, frame))
+        // The commitment leaves before Y is known, so that X cannot be chosen after it (GUARD-11).
+        let frame = wire::build_frame(G1, &[&group.encode(&c1), &group.encode(&c2)]);
+        Ok((Self { x, r, s, ss, identities: [*own.public_key(), *peer] }, frame))
     }
 
     /// Takes G2; gives G3, 82 bytes.
@@ -154,13 +159,16 @@ impl GkxInitiator {
     /// # Errors
     /// [`GkxError::Refused`].
     pub fn open(self, group: &Ristretto, g2: &[u8]) -> Result<(GkxOpened, Vec<u8>), GkxError> {
-        let y = decode(group.decode(decode(wire::body::<{ G2_BYTES - 2 }>(g2, G2))?))?;
-        let shared = decode(SharedElement::agree(group, &y, &self.x))?;
+        let y = require_decoded(
+            group.decode(require_decoded(wire::frame_body::<{ G2_BYTES - 2 }>(g2, G2))?),
+        )?;
+        // The shared element is never the identity, which would make the keys public.
+        let shared = require_decoded(SharedElement::agree(group, &y, &self.x))?;
         let [initiator, responder] = &self.identities;
         let schedule = Schedule::new(group, &shared, &self.ss, [initiator, responder]);
         let r = group.encode_scalar(&self.r);
         let s = group.encode_scalar(&self.s);
-        let frame = wire::frame(G3, &[&r, &s, &schedule.initiator_tag]);
+        let frame = wire::build_frame(G3, &[&r, &s, &schedule.initiator_tag]);
         Ok((GkxOpened { schedule }, frame))
     }
 }
@@ -176,7 +184,7 @@ impl GkxOpened {
     /// # Errors
     /// [`GkxError::Refused`].
     pub fn finish(self, g4: &[u8]) -> Result<GkxKeys, GkxError> {
-        let seen = decode(wire::body::<{ G4_BYTES - 2 }>(g4, G4))?;
+        let seen = require_decoded(wire::frame_body::<{ G4_BYTES - 2 }>(g4, G4))?;
         // The comparison takes constant time (GUARD-16).
         if bool::from(seen.ct_eq(&self.schedule.responder_tag)) {
             Ok(self.schedule.keys)
@@ -215,13 +223,16 @@ impl GkxResponder {
         coins: &mut dyn Coins<Ristretto>,
         rng: &mut dyn CryptoRng,
     ) -> Result<(Self, Vec<u8>), GkxError> {
-        let commitment = *decode(wire::body::<{ G1_BYTES - 2 }>(g1, G1))?;
-        for element in wire::two(&commitment) {
-            decode(group.decode(element))?;
+        let commitment = *require_decoded(wire::frame_body::<{ G1_BYTES - 2 }>(g1, G1))?;
+        // Elements are checked at the first boundary, before a coin is drawn for an answer
+        // (GUARD-1).
+        for element in wire::split_pair(&commitment) {
+            require_decoded(group.decode(element))?;
         }
         let see = |y: &Scalar| alloc::vec![group.encode(&group.power_g(y))];
-        let y = wiped(coins.draw(group, CoinRole::Exponent, &see, rng));
-        let frame = wire::frame(G2, &[&group.encode(&group.power_g(&y))]);
+        // Drawn while X is still committed, so that it cannot follow from X (GUARD-11).
+        let y = wipe_on_drop(coins.draw_coin(group, CoinRole::Exponent, &see, rng));
+        let frame = wire::build_frame(G2, &[&group.encode(&group.power_g(&y))]);
         Ok((Self { y, commitment }, frame))
     }
 
@@ -237,27 +248,34 @@ impl GkxResponder {
         own: &PublicKey,
         candidates: &[GkxCandidate],
     ) -> Result<GkxAccepted, GkxError> {
+        // The bound keeps the time of trials, which an observer sees, near 1 ms (GUARD-13).
         if candidates.len() > GKX_CANDIDATES_MAX {
             return Err(GkxError::Candidates);
         }
-        let body = decode(wire::body::<{ G3_BYTES - 2 }>(g3, G3))?;
+        let body = require_decoded(wire::frame_body::<{ G3_BYTES - 2 }>(g3, G3))?;
         let (r, rest) = body.split_at(32);
         let (s, seen) = rest.split_at(32);
-        let [c1, c2] = wire::two(&self.commitment).map(|element| group.decode(element));
-        let r = decode(group.decode_scalar(r))?;
-        let s = decode(group.decode_scalar(s))?;
-        let x = decode(open(group, [&decode(c1)?, &decode(c2)?], [&r, &s]))?;
-        let shared = decode(SharedElement::agree(group, &x, &self.y))?;
+        let [c1, c2] = wire::split_pair(&self.commitment).map(|element| group.decode(element));
+        let r = require_decoded(group.decode_scalar(r))?;
+        let s = require_decoded(group.decode_scalar(s))?;
+        // Without an opened x there is no shared element, and nothing to try.
+        let x = require_decoded(open_commitment(
+            group,
+            [&require_decoded(c1)?, &require_decoded(c2)?],
+            [&r, &s],
+        ))?;
+        let shared = require_decoded(SharedElement::agree(group, &x, &self.y))?;
         let mut found = None;
         for (number, candidate) in candidates.iter().enumerate() {
             let identities = [&candidate.identity, own];
             let schedule = Schedule::new(group, &shared, &candidate.ss, identities);
             if bool::from(seen.ct_eq(&schedule.initiator_tag)) {
+                // No break: the time must not show which candidate dialled (GUARD-13).
                 found = Some((number, schedule));
             }
         }
         let (candidate, Schedule { responder_tag, keys, .. }) = found.ok_or(GkxError::Refused)?;
-        Ok(GkxAccepted { candidate, keys, frame: wire::frame(G4, &[&responder_tag]) })
+        Ok(GkxAccepted { candidate, keys, frame: wire::build_frame(G4, &[&responder_tag]) })
     }
 }
 

@@ -4,7 +4,7 @@
 mod ristretto;
 
 pub use ristretto::Ristretto;
-pub(crate) use ristretto::wide;
+pub(crate) use ristretto::reduce_wide;
 
 use alloc::vec::Vec;
 use core::fmt::Debug;
@@ -76,7 +76,7 @@ pub trait Group: Clone {
     fn draw_nonzero(&self, rng: &mut dyn CryptoRng) -> Self::Scalar;
 
     /// A scalar drawn uniformly from 0 to q - 1: the coins that are added.
-    fn draw(&self, rng: &mut dyn CryptoRng) -> Self::Scalar;
+    fn draw_scalar(&self, rng: &mut dyn CryptoRng) -> Self::Scalar;
 
     /// Reads a scalar below q.
     ///
@@ -88,19 +88,19 @@ pub trait Group: Clone {
     fn encode_scalar(&self, scalar: &Self::Scalar) -> Vec<u8>;
 
     /// a + b modulo q.
-    fn add(&self, a: &Self::Scalar, b: &Self::Scalar) -> Self::Scalar;
+    fn add_scalars(&self, a: &Self::Scalar, b: &Self::Scalar) -> Self::Scalar;
 
     /// a b modulo q.
-    fn times(&self, a: &Self::Scalar, b: &Self::Scalar) -> Self::Scalar;
+    fn multiply_scalars(&self, a: &Self::Scalar, b: &Self::Scalar) -> Self::Scalar;
 
     /// The inverse modulo q of a scalar that is not 0; `None` where there is none.
-    fn inverse(&self, scalar: &Self::Scalar) -> Option<Self::Scalar>;
+    fn invert_scalar(&self, scalar: &Self::Scalar) -> Option<Self::Scalar>;
 
     /// [`GroupError::Element`] if this is the identity.
     ///
     /// # Errors
     /// As said.
-    fn proper(&self, element: &Self::Element) -> Result<(), GroupError> {
+    fn check_proper(&self, element: &Self::Element) -> Result<(), GroupError> {
         if self.is_identity(element) { Err(GroupError::Element) } else { Ok(()) }
     }
 }
@@ -154,7 +154,8 @@ impl<G: Group> SharedElement<G> {
     /// [`GroupError::Element`] if the peer's element, and with it the result, is the identity.
     pub fn agree(group: &G, their: &G::Element, exponent: &G::Scalar) -> Result<Self, GroupError> {
         let shared = group.power(their, exponent);
-        group.proper(&shared)?;
+        // Checked on the result, which is the identity exactly if the peer's element was.
+        group.check_proper(&shared)?;
         Ok(Self(shared))
     }
 

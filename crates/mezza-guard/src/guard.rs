@@ -184,9 +184,11 @@ impl Guard {
         rng: &mut dyn CryptoRng,
     ) -> (Self, LedgerRecord) {
         let mut era = CoinEra([0; 32]);
+        // A fresh era at each start: a restored ledger must not show a coin for a second point
+        // (GUARD-20).
         rng.fill_bytes(&mut era.0);
         let record = LedgerRecord::Era(era);
-        ledger.apply(&record);
+        ledger.apply_record(&record);
         let guard = Self {
             settings,
             group: Ristretto::new(),
@@ -205,34 +207,40 @@ impl Guard {
     }
 
     /// Sessions under way.
-    pub fn sessions(&self) -> usize {
+    pub fn session_count(&self) -> usize {
         self.sessions.len()
     }
 
-    fn persist(&mut self, conn: GuardConnection, record: LedgerRecord) {
-        self.ledger.apply(&record);
+    fn persist_record(&mut self, conn: GuardConnection, record: LedgerRecord) {
+        // Applied and queued together, before any output that depends on it (GUARD-37).
+        self.ledger.apply_record(&record);
         self.out.push_back(Output::Persist(conn, record));
     }
 
-    fn open(
+    fn open_session(
         &mut self,
         conn: GuardConnection,
         opening: Opening,
         now: Time,
     ) -> Result<(), GuardError> {
-        self.sessions.room(conn)?;
+        // Before anything else: a refused connection must leave the guard as it was.
+        self.sessions.check_room(conn)?;
         let session = match opening {
-            Opening::Inside => Session::dialling(),
+            Opening::Inside => Session::for_dialling(),
             Opening::Pinned(client, dest) => {
-                if !self.settings.is_known(client) || self.settings.destination(dest).is_none() {
+                // A listener of a pinned client must name both, because this client sends no HAIL
+                // (GUARD-32).
+                if !self.settings.is_known(client) || self.settings.find_destination(dest).is_none()
+                {
                     return Err(GuardError::Unknown);
                 }
-                Session::pinned(client, dest)
+                Session::for_pinned(client, dest)
             }
             Opening::Wire(client, origin) => {
-                let mode = self.settings.client(client).ok_or(GuardError::Unknown)?.inbound;
+                let mode = self.settings.find_client(client).ok_or(GuardError::Unknown)?.inbound;
+                // A full lane refuses the newest caller, so that handshakes in progress go on.
                 let lane = session::free_lane(self.sessions.values(), client, origin);
-                Session::answering(client, origin, lane.ok_or(GuardError::TooMany)?, mode)
+                Session::for_answering(client, origin, lane.ok_or(GuardError::TooMany)?, mode)
             }
         };
         self.sessions.insert(conn, session, now);
@@ -241,11 +249,13 @@ impl Guard {
 
     /// Ends a session: coins are wiped with it, its slot is kept; a handshake whose MAC was not answered
     /// counts (GUARD-35).
-    fn close(&mut self, conn: GuardConnection, reason: CloseReason, now: Time) {
+    fn close_session(&mut self, conn: GuardConnection, reason: CloseReason, now: Time) {
         let Some(session) = self.sessions.remove(conn) else { return };
+        // The MAC that went out may have carried 128 bits, whatever ended the session (GUARD-35).
         if let (true, Some((client, dest))) = (session.counts_as_refused(), session.pair()) {
-            self.persist(conn, LedgerRecord::Refused(client, dest, now));
-            let count = self.ledger.refusals(client, dest, now);
+            // Durable before the event: a restart must not forget refusals (GUARD-37).
+            self.persist_record(conn, LedgerRecord::Refused(client, dest, now));
+            let count = self.ledger.count_refusals(client, dest, now);
             let event = match count {
                 0..=1 => Some(GuardEvent::Notice(client, dest)),
                 _ if count >= REFUSALS_BLOCK => Some(GuardEvent::Blocked(client, dest)),
@@ -253,51 +263,57 @@ impl Guard {
                 _ => None,
             };
             self.out.extend(event.map(Output::Event));
+            // Refusals of a life add up, also one a day that never raises a daily alarm (GUARD-45).
             let ever = self.ledger.refused_ever(client);
             if ever.is_multiple_of(REFUSALS_EVER) {
                 self.out.push_back(Output::Event(GuardEvent::Worn(client, ever)));
             }
         }
+        // Only a client with a sealed channel is told: others could be anybody.
         if let CloseReason::Refused(code) = reason
-            && let Some(frame) = session.refusal(code)
+            && let Some(frame) = session.refusal_frame(code)
         {
             self.out.push_back(Output::Send(conn, GuardSide::Inside, frame));
         }
         self.out.push_back(Output::Close(conn, reason));
     }
 
-    fn frame(
+    fn on_frame(
         &mut self,
         conn: GuardConnection,
         side: GuardSide,
         frame: &[u8],
         (now, rng): (Time, &mut dyn CryptoRng),
     ) -> Result<(), GuardError> {
+        // Taken out while it works, so that the session may change the guard.
         let mut session = self.sessions.take_out(conn).ok_or(GuardError::UnknownConnection)?;
-        if !session.has(side) {
+        // A frame of a side that is not connected is a fault of the driver, and changes nothing.
+        if !session.has_side(side) {
             self.sessions.put_back(conn, session);
             return Err(GuardError::Unasked);
         }
-        let taken = session.take(self, conn, (side, frame), (now, rng));
+        // An error closes the session: a handshake is not repaired in the middle.
+        let taken = session.on_frame(self, conn, (side, frame), (now, rng));
         self.sessions.put_back(conn, session);
         if let Err(reason) = taken {
-            self.close(conn, reason, now);
+            self.close_session(conn, reason, now);
         }
         Ok(())
     }
 
-    fn dialled(
+    fn on_dialled(
         &mut self,
         conn: GuardConnection,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), GuardError> {
         let mut session = self.sessions.take_out(conn).ok_or(GuardError::UnknownConnection)?;
-        let is_asked = session.dialled(conn, &mut self.out, rng);
+        let is_asked = session.on_dialled(conn, &mut self.out, rng);
         self.sessions.put_back(conn, session);
+        // A connection that nobody asked for must not become the other side of a session.
         if is_asked { Ok(()) } else { Err(GuardError::Unasked) }
     }
 
-    fn known(&self, conn: GuardConnection) -> Result<(), GuardError> {
+    fn check_known(&self, conn: GuardConnection) -> Result<(), GuardError> {
         self.sessions.get(conn).map(|_| ()).ok_or(GuardError::UnknownConnection)
     }
 }
@@ -314,37 +330,40 @@ impl Machine for Guard {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), GuardError> {
         match input {
-            Input::Opened(conn, opening) => self.open(conn, opening, now)?,
-            Input::Dialled(conn) => self.dialled(conn, rng)?,
+            Input::Opened(conn, opening) => self.open_session(conn, opening, now)?,
+            Input::Dialled(conn) => self.on_dialled(conn, rng)?,
             Input::DialFailed(conn) => {
-                self.known(conn)?;
-                self.close(conn, CloseReason::Refused(RefusalCode::Unreachable), now);
+                self.check_known(conn)?;
+                // No frame went out, so this end is not counted as a refused handshake.
+                self.close_session(conn, CloseReason::Refused(RefusalCode::Unreachable), now);
             }
-            Input::Frame(conn, side, frame) => self.frame(conn, side, &frame, (now, rng))?,
+            Input::Frame(conn, side, frame) => self.on_frame(conn, side, &frame, (now, rng))?,
             Input::Closed(conn, _) => {
-                self.known(conn)?;
-                self.close(conn, CloseReason::Ended, now);
+                self.check_known(conn)?;
+                self.close_session(conn, CloseReason::Ended, now);
             }
             Input::Unblock(client, dest) => {
                 if !self.settings.is_known(client) {
                     return Err(GuardError::Unknown);
                 }
-                self.persist(GuardConnection(0), LedgerRecord::Unblocked(client, dest));
+                self.persist_record(GuardConnection(0), LedgerRecord::Unblocked(client, dest));
             }
             Input::ResetSlot(name) => {
                 if !self.settings.is_known(name.client) {
                     return Err(GuardError::Unknown);
                 }
-                let (slot, _) = self.ledger.slot(name);
-                self.persist(GuardConnection(0), LedgerRecord::Reset(slot));
+                // The present number is given up: it is never offered again (GUARD-22).
+                let (slot, _) = self.ledger.find_slot(name);
+                self.persist_record(GuardConnection(0), LedgerRecord::Reset(slot));
             }
         }
         Ok(())
     }
 
     fn wake(&mut self, now: Time, _: &mut dyn CryptoRng) {
-        while let Some(conn) = self.sessions.overdue(now) {
-            self.close(conn, CloseReason::Timeout, now);
+        while let Some(conn) = self.sessions.take_overdue(now) {
+            // A peer that stays silent counts as a refusal if a MAC went out (GUARD-35).
+            self.close_session(conn, CloseReason::Timeout, now);
         }
     }
 
@@ -364,15 +383,15 @@ impl Machine for Guard {
 impl Snapshot for Guard {
     fn snapshot_into(&self, w: &mut Writer) {
         let Self { settings: _, group: _, key: _, era, ledger, sessions, out } = self;
-        w.bytes(&era.0);
+        w.put_bytes(&era.0);
         ledger.snapshot_into(w);
         for (conn, session) in sessions.iter() {
-            w.u64(conn.0);
+            w.put_u64(conn.0);
             session.snapshot_into(w);
         }
-        w.u64(sessions.deadline().map_or(0, Time::ms)).u64(out.len() as u64);
+        w.put_u64(sessions.deadline().map_or(0, Time::as_ms)).put_u64(out.len() as u64);
         for output in out {
-            w.var16(alloc::format!("{output:?}").as_bytes());
+            w.put_var16(alloc::format!("{output:?}").as_bytes());
         }
     }
 }

@@ -33,11 +33,12 @@ pub(crate) fn hmac_sha512(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 64] {
 }
 
 /// The first `bytes` bytes of SHA-512(label | 00 | u32 i) for i = 0, 1, ..
-pub fn expand(label: &[u8], bytes: usize) -> Vec<u8> {
+pub fn expand_label(label: &[u8], bytes: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.next_multiple_of(64));
     let mut counter = 0_u32;
     while out.len() < bytes {
         out.extend_from_slice(&Sha512::hash(&[label, &[0], &counter.to_be_bytes()]));
+        // Blocks differ by the counter, so that outputs longer than 64 bytes do not repeat.
         counter += 1;
     }
     out.truncate(bytes);
@@ -86,16 +87,16 @@ impl PairingKey {
     }
 
     /// The name of the client that has this key.
-    pub fn client(&self) -> GuardClientId {
+    pub fn client_id(&self) -> GuardClientId {
         let hash = sha256(&[b"guard1 client", self.0.expose()]);
         GuardClientId(core::array::from_fn(|at| hash[at]))
     }
 
     /// The code that a person enters: base32 of the key and 3 bytes of its hash, 56 characters.
-    pub fn code(&self) -> Secret<PAIRING_CODE_CHARS> {
+    pub fn pairing_code(&self) -> Secret<PAIRING_CODE_CHARS> {
         let mut bytes = [0; 35];
         bytes[..32].copy_from_slice(self.0.expose());
-        bytes[32..].copy_from_slice(&self.check());
+        bytes[32..].copy_from_slice(&self.code_check());
         let code = Secret::init_with(|code| BASE32_NOPAD.encode_mut(&bytes, code.as_mut_slice()));
         bytes.zeroize();
         code
@@ -109,14 +110,16 @@ impl PairingKey {
         let mut typed: String =
             code.chars().filter(|c| !c.is_whitespace()).map(|c| c.to_ascii_uppercase()).collect();
         let mut bytes = BASE32_NOPAD.decode(typed.as_bytes()).unwrap_or_default();
+        // The code is the key, so no copy of it stays behind.
         typed.zeroize();
         let key = bytes.first_chunk::<32>().map(|key| Self(Secret::copy_from(key)));
-        let key = key.filter(|key| bytes[32..] == key.check());
+        // 24 bits find nearly all typing errors. The key itself is proved by the channel.
+        let key = key.filter(|key| bytes[32..] == key.code_check());
         bytes.zeroize();
         key.ok_or(PairingCodeError)
     }
 
-    fn check(&self) -> [u8; 3] {
+    fn code_check(&self) -> [u8; 3] {
         let hash = sha256(&[b"guard1 pairing", self.0.expose()]);
         core::array::from_fn(|at| hash[at])
     }
@@ -129,6 +132,7 @@ impl PairingKey {
 
     /// The key of one direction of a control connection, 32 bytes.
     pub(crate) fn control_key(&self, nonces: [&[u8; 32]; 2], info: &[u8]) -> Secret<32> {
+        // Both nonces, so that neither end alone can bring back the keys of an earlier connection.
         let salt = nonces.map(|nonce| *nonce).concat();
         hkdf_sha256(&salt, self.0.expose(), info)
     }
@@ -149,7 +153,7 @@ pub(crate) fn hkdf_sha256<const N: usize>(salt: &[u8], ikm: &[u8], info: &[u8]) 
 }
 
 /// HMAC-SHA256 (RFC 2104), the first 16 bytes.
-pub(crate) fn tag(key: &[u8], text: &[u8]) -> [u8; 16] {
+pub(crate) fn hmac_tag(key: &[u8], text: &[u8]) -> [u8; 16] {
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else { return [0; 16] };
     mac.update(text);
     let bytes: [u8; 32] = mac.finalize().into_bytes().into();

@@ -105,39 +105,46 @@ impl LedgerRecord {
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();
         let named = |w: &mut Writer, kind: u8, client: &GuardClientId, dest: u16| {
-            w.u8(kind).bytes(&client.0).u16(dest);
+            w.put_u8(kind).put_bytes(&client.0).put_u16(dest);
         };
         let slot = |w: &mut Writer, kind: u8, slot: &SlotIndex| {
             let SlotIndex { name: SlotName { client, purpose, dest }, index } = slot;
-            w.u8(kind).bytes(&client.0).u8(purpose.byte()).u16(*dest).u64(*index);
+            w.put_u8(kind)
+                .put_bytes(&client.0)
+                .put_u8(purpose.wire_byte())
+                .put_u16(*dest)
+                .put_u64(*index);
         };
         match self {
             Self::Era(era) => {
-                w.u8(1).bytes(&era.0);
+                w.put_u8(1).put_bytes(&era.0);
             }
             Self::Point(at, z, era) => {
                 slot(&mut w, 2, at);
-                w.bytes(z).bytes(&era.0);
+                w.put_bytes(z).put_bytes(&era.0);
             }
             Self::Advanced(at, counter) => {
                 slot(&mut w, 3, at);
-                w.u32(counter.unwrap_or(0)).u8(u8::from(counter.is_some()));
+                w.put_u32(counter.unwrap_or(0)).put_u8(u8::from(counter.is_some()));
             }
             Self::Refused(client, dest, at) => {
                 named(&mut w, 4, client, *dest);
-                w.u64(at.ms());
+                w.put_u64(at.as_ms());
             }
             Self::Unblocked(client, dest) => named(&mut w, 5, client, *dest),
             Self::Reset(at) => slot(&mut w, 6, at),
             Self::Totals(GuardTotals { resets, handshakes, refused }) => {
-                w.u8(7).u32(*resets).u32(*handshakes).u32(*refused);
+                w.put_u8(7).put_u32(*resets).put_u32(*handshakes).put_u32(*refused);
             }
             Self::Learned(name, pins) => {
                 named(&mut w, 8, &name.client, name.dest);
-                w.bytes(&name.caller).bytes(&pins.own).bytes(&pins.peer).u16(pins.link);
+                w.put_bytes(&name.caller)
+                    .put_bytes(&pins.own)
+                    .put_bytes(&pins.peer)
+                    .put_u16(pins.link);
             }
             Self::Ever(client, refused) => {
-                w.u8(9).bytes(&client.0).u32(*refused);
+                w.put_u8(9).put_bytes(&client.0).put_u32(*refused);
             }
         }
         let body = w.finish();
@@ -150,43 +157,49 @@ impl LedgerRecord {
 
     fn decode(body: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(body, |r| {
-            let kind = r.u8()?;
+            let kind = r.read_u8()?;
             let slot = |r: &mut Reader<'_>| -> Result<SlotIndex, DecodeError> {
-                let client = GuardClientId(r.array()?);
-                let purpose = CoinPurpose::from_byte(r.u8()?).ok_or(DecodeError::Value)?;
+                let client = GuardClientId(r.read_array()?);
+                let purpose = CoinPurpose::from_byte(r.read_u8()?).ok_or(DecodeError::Value)?;
                 Ok(SlotIndex {
-                    name: SlotName { client, purpose, dest: r.u16()? },
-                    index: r.u64()?,
+                    name: SlotName { client, purpose, dest: r.read_u16()? },
+                    index: r.read_u64()?,
                 })
             };
             Ok(match kind {
-                1 => Self::Era(CoinEra(r.array()?)),
-                2 => Self::Point(slot(r)?, r.array()?, CoinEra(r.array()?)),
+                1 => Self::Era(CoinEra(r.read_array()?)),
+                2 => Self::Point(slot(r)?, r.read_array()?, CoinEra(r.read_array()?)),
                 3 => {
                     let slot = slot(r)?;
-                    let counter = r.u32()?;
-                    match r.u8()? {
+                    let counter = r.read_u32()?;
+                    match r.read_u8()? {
+                        // One form for a frame without a counter.
                         0 if counter == 0 => Self::Advanced(slot, None),
                         1 => Self::Advanced(slot, Some(counter)),
                         _ => return Err(DecodeError::Value),
                     }
                 }
-                4 => Self::Refused(GuardClientId(r.array()?), r.u16()?, Time::from_ms(r.u64()?)),
-                5 => Self::Unblocked(GuardClientId(r.array()?), r.u16()?),
+                4 => Self::Refused(
+                    GuardClientId(r.read_array()?),
+                    r.read_u16()?,
+                    Time::from_ms(r.read_u64()?),
+                ),
+                5 => Self::Unblocked(GuardClientId(r.read_array()?), r.read_u16()?),
                 6 => Self::Reset(slot(r)?),
                 7 => Self::Totals(GuardTotals {
-                    resets: r.u32()?,
-                    handshakes: r.u32()?,
-                    refused: r.u32()?,
+                    resets: r.read_u32()?,
+                    handshakes: r.read_u32()?,
+                    refused: r.read_u32()?,
                 }),
                 8 => {
-                    let client = GuardClientId(r.array()?);
-                    let dest = r.u16()?;
-                    let name = LearnedName { client, dest, caller: r.array()? };
-                    let pins = Pins { own: r.array()?, peer: r.array()?, link: r.u16()? };
+                    let client = GuardClientId(r.read_array()?);
+                    let dest = r.read_u16()?;
+                    let name = LearnedName { client, dest, caller: r.read_array()? };
+                    let pins =
+                        Pins { own: r.read_array()?, peer: r.read_array()?, link: r.read_u16()? };
                     Self::Learned(name, pins)
                 }
-                9 => Self::Ever(GuardClientId(r.array()?), r.u32()?),
+                9 => Self::Ever(GuardClientId(r.read_array()?), r.read_u32()?),
                 _ => return Err(DecodeError::Value),
             })
         })
@@ -198,8 +211,9 @@ impl LedgerRecord {
 
     /// Reads the next record; `None` where the rest is an incomplete one: cut off, or zeros, because the
     /// file grew before its data was written.
-    fn read(bytes: &[u8]) -> Result<Option<(Self, usize)>, DecodeError> {
+    fn read_next(bytes: &[u8]) -> Result<Option<(Self, usize)>, DecodeError> {
         let Some((len, rest)) = bytes.split_first() else { return Ok(None) };
+        // The file grew before its data was written: the rest is no record (GUARD-37).
         if bytes.iter().all(|byte| *byte == 0) {
             return Ok(None);
         }
@@ -211,13 +225,16 @@ impl LedgerRecord {
             }
             None => Self::BODY_BYTES.contains(&len),
         };
+        // A length that no kind has is damage. A cut record has the length of its kind (GUARD-37).
         if !is_known {
             return Err(DecodeError::Value);
         }
+        // The power failed while this record was written. Its output never happened.
         if rest.len() < len + CHECK_BYTES {
             return Ok(None);
         }
         let check = sha256(&[b"guard1 ledger", &bytes[..=len]]);
+        // A damaged record could hold a used slot, so the guard does not start (GUARD-37).
         if rest[len..len + CHECK_BYTES] != check[..CHECK_BYTES] {
             return Err(DecodeError::Value);
         }
@@ -257,21 +274,22 @@ impl SlotLedger {
         let mut ledger = Self::default();
         let mut at = 0;
         while let Some((record, len)) =
-            LedgerRecord::read(&bytes[at..]).map_err(|_| LedgerError(at))?
+            LedgerRecord::read_next(&bytes[at..]).map_err(|_| LedgerError(at))?
         {
-            ledger.apply(&record);
+            ledger.apply_record(&record);
             at += len;
         }
         Ok((ledger, at))
     }
 
     /// The records that make this ledger, fewer than were appended.
-    pub fn compact(&self) -> Vec<LedgerRecord> {
+    pub fn compact_records(&self) -> Vec<LedgerRecord> {
         let era = self.era.map(LedgerRecord::Era);
         let slots = self.slots.iter().flat_map(|(name, state)| {
             let at = |index| SlotIndex { name: *name, index };
             let counter = self.counters.get(&(name.client, name.dest)).copied();
             let before =
+                // The last advance carries index and counter, so older ones are not needed.
                 state.index.checked_sub(1).map(|index| LedgerRecord::Advanced(at(index), counter));
             let point = state.point.map(|(z, era)| LedgerRecord::Point(at(state.index), z, era));
             before.into_iter().chain(point)
@@ -288,7 +306,7 @@ impl SlotLedger {
     }
 
     /// Takes a record over.
-    pub fn apply(&mut self, record: &LedgerRecord) {
+    pub fn apply_record(&mut self, record: &LedgerRecord) {
         match *record {
             LedgerRecord::Era(era) => self.era = Some(era),
             LedgerRecord::Point(SlotIndex { name, index }, z, era) => {
@@ -307,10 +325,12 @@ impl SlotLedger {
                 *ever = ever.saturating_add(1);
                 let times = self.refusals.entry((client, dest)).or_default();
                 times.push_back(at);
+                // As many as block are kept: more would change nothing.
                 if times.len() > REFUSALS_BLOCK {
                     times.pop_front();
                 }
             }
+            // Only the day's refusals are forgotten: those of the life stay (GUARD-45).
             LedgerRecord::Unblocked(client, dest) => {
                 self.refusals.remove(&(client, dest));
             }
@@ -322,7 +342,9 @@ impl SlotLedger {
                 self.learned.insert(name, pins);
             }
             LedgerRecord::Reset(SlotIndex { name, index }) => {
+                // The next number, because the client may have shown the point of this one.
                 self.slots.insert(name, SlotState { index: index.saturating_add(1), point: None });
+                // A client without state counts anew. The audit charges the free counter.
                 self.counters.remove(&(name.client, name.dest));
                 // A client that lost its state pairs again, under another name and number.
                 let is_of = |learned: &LearnedName| {
@@ -335,19 +357,19 @@ impl SlotLedger {
     }
 
     /// A slot, new ones at number 0.
-    pub(crate) fn slot(&self, name: SlotName) -> (SlotIndex, Option<([u8; 32], CoinEra)>) {
+    pub(crate) fn find_slot(&self, name: SlotName) -> (SlotIndex, Option<([u8; 32], CoinEra)>) {
         let state = self.slots.get(&name).copied();
         let SlotState { index, point } = state.unwrap_or(SlotState { index: 0, point: None });
         (SlotIndex { name, index }, point)
     }
 
     /// The counter seen last.
-    pub(crate) fn counter(&self, client: GuardClientId, dest: u16) -> Option<u32> {
+    pub(crate) fn last_counter(&self, client: GuardClientId, dest: u16) -> Option<u32> {
         self.counters.get(&(client, dest)).copied()
     }
 
     /// Names and number that the first handshake held.
-    pub(crate) fn learned(&self, name: &LearnedName) -> Option<&Pins> {
+    pub(crate) fn learned_pins(&self, name: &LearnedName) -> Option<&Pins> {
         self.learned.get(name)
     }
 
@@ -366,9 +388,9 @@ impl SlotLedger {
     }
 
     /// Refusals of the last 24 hours of boot time; one that seems to lie ahead counts.
-    pub fn refusals(&self, client: GuardClientId, dest: u16, now: Time) -> usize {
+    pub fn count_refusals(&self, client: GuardClientId, dest: u16, now: Time) -> usize {
         let times = self.refusals.get(&(client, dest));
-        let recent = |at: &&Time| at.ms() > now.ms() || now.ms() - at.ms() < DAY_MS;
+        let recent = |at: &&Time| at.as_ms() > now.as_ms() || now.as_ms() - at.as_ms() < DAY_MS;
         times.map_or(0, |times| times.iter().filter(recent).count())
     }
 
@@ -385,8 +407,8 @@ impl SlotLedger {
 
 impl Snapshot for SlotLedger {
     fn snapshot_into(&self, w: &mut Writer) {
-        for record in self.compact() {
-            w.bytes(&record.encode());
+        for record in self.compact_records() {
+            w.put_bytes(&record.encode());
         }
     }
 }

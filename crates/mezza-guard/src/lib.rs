@@ -14,7 +14,7 @@
 //! let (alice, a) = DhParty::begin(&group, &mut Uniform, rng);
 //! let (bob, b) = DhParty::begin(&group, &mut Uniform, rng);
 //! let (Message::Key(a), Message::Key(b)) =
-//!     (firewall.outgoing(a, rng)?, firewall.incoming(b, rng)?) else { unreachable!() };
+//!     (firewall.change_outgoing(a, rng)?, firewall.change_incoming(b, rng)?) else { unreachable!() };
 //! assert_eq!(alice.finish(&group, b.seen())?, bob.finish(&group, a.seen())?);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -76,14 +76,14 @@ impl<G: Group> Message<G> {
     pub fn encode(&self, group: &G) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(1 + 2 * group.element_bytes());
         bytes.push(self.kind());
-        for field in self.fields(group) {
+        for field in self.encode_fields(group) {
             bytes.extend_from_slice(&field);
         }
         bytes
     }
 
     /// The encoded fields, in their order: what an observer of the wire sees of each.
-    pub fn fields(&self, group: &G) -> Vec<Vec<u8>> {
+    pub fn encode_fields(&self, group: &G) -> Vec<Vec<u8>> {
         let element = |element: &ViewDependent<G::Element>| group.encode(element.seen());
         match self {
             Self::Key(one) | Self::EncryptionKey(one) => [one].map(element).into(),
@@ -104,14 +104,14 @@ impl<G: Group> Message<G> {
         let scalar = |bytes| group.decode_scalar(bytes).map(ViewDependent::new);
         let one = || element(body);
         let two = || -> Result<_, GroupError> {
-            let [a, b] = halves(body, group.element_bytes())?;
+            let [a, b] = split_halves(body, group.element_bytes())?;
             Ok([element(a)?, element(b)?])
         };
         Ok(match kind {
             1 => Self::Key(one()?),
             2 => Self::Commitment(two()?),
             3 => {
-                let [r, s] = halves(body, group.scalar_bytes())?;
+                let [r, s] = split_halves(body, group.scalar_bytes())?;
                 Self::Opening([scalar(r)?, scalar(s)?])
             }
             4 => Self::EncryptionKey(one()?),
@@ -123,8 +123,9 @@ impl<G: Group> Message<G> {
 }
 
 /// Two fields of `each` bytes.
-fn halves(body: &[u8], each: usize) -> Result<[&[u8]; 2], GroupError> {
+fn split_halves(body: &[u8], each: usize) -> Result<[&[u8]; 2], GroupError> {
     let (first, second) = body.split_at_checked(each).ok_or(GroupError::Message)?;
+    // Surplus bytes would pass every firewall unchanged (GUARD-5).
     if second.len() == each { Ok([first, second]) } else { Err(GroupError::Message) }
 }
 

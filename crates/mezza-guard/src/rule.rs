@@ -29,7 +29,7 @@ pub enum FieldPin {
 }
 
 impl Pins {
-    fn of(&self, pin: FieldPin) -> Vec<u8> {
+    fn pinned_value(&self, pin: FieldPin) -> Vec<u8> {
         match pin {
             FieldPin::Own => self.own.to_vec(),
             FieldPin::Peer => self.peer.to_vec(),
@@ -78,7 +78,7 @@ impl Field {
         Self { at, len, check }
     }
 
-    fn of<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
+    fn field_bytes<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
         frame.get(usize::from(self.at)..usize::from(self.at + self.len)).unwrap_or_default()
     }
 }
@@ -115,6 +115,7 @@ impl RuleTable {
             let end = rule.fields.iter().try_fold(0, |at, field| {
                 (field.at == at && field.len > 0).then(|| at.checked_add(field.len)).flatten()
             });
+            // A byte without a rule would be free for the client (GUARD-30).
             if end != Some(rule.bytes) || rule.bytes < 2 {
                 return Err(TableError(rule.kind));
             }
@@ -128,7 +129,7 @@ impl RuleTable {
     }
 
     /// The rule of the frame at a step, 0 to 2.
-    pub fn at(&self, step: usize) -> Option<&FrameRule> {
+    pub fn rule_at(&self, step: usize) -> Option<&FrameRule> {
         self.rules.get(step)
     }
 }
@@ -173,26 +174,27 @@ const COUNTER_STEP_MAX: u32 = 16;
 
 impl FrameRule {
     /// Returns true if a frame has the size and kind of the rule.
-    pub fn fits(&self, frame: &[u8]) -> bool {
+    pub fn fits_frame(&self, frame: &[u8]) -> bool {
         frame.len() == usize::from(self.bytes) && frame.get(1) == Some(&self.kind)
     }
 
     /// Returns true if an incoming frame repeats the fields of the first frame unchanged.
-    pub fn echoes(&self, frame: &[u8], first: &[u8]) -> bool {
+    pub fn echoes_first(&self, frame: &[u8], first: &[u8]) -> bool {
         self.fields.iter().all(|field| match field.check {
             Check::Echo(at) => {
                 let (from, len) = (usize::from(at), usize::from(field.len));
-                first.get(from..from + len) == Some(field.of(frame))
+                first.get(from..from + len) == Some(field.field_bytes(frame))
             }
+            // Other fields of an answer are for the client to check: the guard has no keys.
             _ => true,
         })
     }
 
     /// The names and the number that a frame holds, where its rule has pinned fields.
-    pub fn pins(&self, frame: &[u8]) -> Pins {
+    pub fn read_pins(&self, frame: &[u8]) -> Pins {
         let mut pins = Pins { own: [0; 6], peer: [0; 6], link: 0 };
         for field in self.fields {
-            let seen = field.of(frame);
+            let seen = field.field_bytes(frame);
             match field.check {
                 Check::Pinned(FieldPin::Own) => pins.own = seen.try_into().unwrap_or_default(),
                 Check::Pinned(FieldPin::Peer) => pins.peer = seen.try_into().unwrap_or_default(),
@@ -209,15 +211,17 @@ impl FrameRule {
     ///
     /// # Errors
     /// The first field that breaks its rule.
-    pub fn judge(&self, frame: &[u8], judge: &Judge<'_>) -> Result<Judged, FrameRuleError> {
-        if !self.fits(frame) {
+    pub fn judge_frame(&self, frame: &[u8], judge: &Judge<'_>) -> Result<Judged, FrameRuleError> {
+        // Size and kind first, so that every field lies inside the frame.
+        if !self.fits_frame(frame) {
             return Err(FrameRuleError::Form);
         }
         let mut judged = Judged::default();
         for field in self.fields {
-            let seen = field.of(frame);
+            let seen = field.field_bytes(frame);
             let holds = match field.check {
                 Check::Constant(bytes) => seen == bytes,
+                // Without a stored point no key may leave (GUARD-22).
                 Check::Element(..) => judge.public.is_some_and(|public| seen == public),
                 Check::Derived(label, over) => {
                     let part = |(from, to): &(u16, u16)| {
@@ -225,6 +229,7 @@ impl FrameRule {
                     };
                     let parts: Vec<&[u8]> =
                         core::iter::once(label).chain(over.iter().map(part)).collect();
+                    // The client has no choice here: the bytes follow from others of the frame.
                     sha256(&parts).starts_with(seen)
                 }
                 Check::Echo(at) => {
@@ -232,11 +237,14 @@ impl FrameRule {
                     judge.first.get(from..from + seen.len()) == Some(seen)
                 }
                 Check::LowByte(at) => frame.get(usize::from(at) + 3) == seen.first(),
-                Check::Pinned(pin) => judge.pins.is_none_or(|pins| pins.of(pin) == seen),
+                // The first handshake is free and then learned (GUARD-44). The audit shows its
+                // bits.
+                Check::Pinned(pin) => judge.pins.is_none_or(|pins| pins.pinned_value(pin) == seen),
                 Check::Counter => {
                     let value = seen.try_into().map(u32::from_be_bytes).ok();
                     let step = value.map(|value| match judge.counter {
                         Some(last) => value.saturating_sub(last),
+                        // The first counter is free, which the audit charges with 32 bits.
                         None => 1,
                     });
                     judged.counter = value;
@@ -244,6 +252,8 @@ impl FrameRule {
                     step.is_some_and(|step| (1..=COUNTER_STEP_MAX).contains(&step))
                 }
                 Check::Mac => {
+                    // The guard has no key for it: it is closed only while the peer accepts
+                    // (GUARD-35).
                     judged.has_mac = true;
                     true
                 }

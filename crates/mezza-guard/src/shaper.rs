@@ -34,7 +34,7 @@ impl Shaper {
 
     /// The first tick after `now`: ticks lie on multiples, so that they say nothing of when a frame came.
     fn tick_after(&self, now: Time) -> Time {
-        Time::from_ms((now.ms() / self.tick_ms + 1) * self.tick_ms)
+        Time::from_ms((now.as_ms() / self.tick_ms + 1) * self.tick_ms)
     }
 }
 
@@ -49,10 +49,12 @@ impl Machine for Shaper {
         now: Time,
         _: &mut dyn CryptoRng,
     ) -> Result<(), ShaperFull> {
+        // No tick was set: frames leave at once, and the audit reports timing as open.
         if self.tick_ms == 0 {
             self.ready.push_back(frame);
             return Ok(());
         }
+        // Refused instead of dropped, so that the driver stops reading from the client (GUARD-36).
         if self.waiting.len() >= SHAPER_QUEUE_MAX {
             return Err(ShaperFull);
         }
@@ -84,9 +86,9 @@ impl Machine for Shaper {
 
 impl Snapshot for Shaper {
     fn snapshot_into(&self, w: &mut Writer) {
-        w.u64(self.tick_ms).u64(self.next.map_or(0, Time::ms));
+        w.put_u64(self.tick_ms).put_u64(self.next.map_or(0, Time::as_ms));
         for frame in self.waiting.iter().chain(&self.ready) {
-            w.var16(frame);
+            w.put_var16(frame);
         }
     }
 }

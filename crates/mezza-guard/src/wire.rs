@@ -37,9 +37,10 @@ pub const TAG_BYTES: usize = 16;
 ///
 /// # Errors
 /// Another version, kind or size.
-pub fn body<const N: usize>(frame: &[u8], kind: u8) -> Result<&[u8; N], DecodeError> {
+pub fn frame_body<const N: usize>(frame: &[u8], kind: u8) -> Result<&[u8; N], DecodeError> {
     match frame {
         [VERSION, seen, body @ ..] if *seen == kind => {
+            // Fixed sizes: a length that the client chooses would be a channel (GUARD-5).
             let is_short = body.len() < N;
             body.try_into()
                 .map_err(|_| if is_short { DecodeError::Truncated } else { DecodeError::Trailing })
@@ -50,7 +51,7 @@ pub fn body<const N: usize>(frame: &[u8], kind: u8) -> Result<&[u8; N], DecodeEr
 }
 
 /// Puts version and kind before a body.
-pub fn frame(kind: u8, parts: &[&[u8]]) -> alloc::vec::Vec<u8> {
+pub fn build_frame(kind: u8, parts: &[&[u8]]) -> alloc::vec::Vec<u8> {
     let mut frame = alloc::vec![VERSION, kind];
     for part in parts {
         frame.extend_from_slice(part);
@@ -59,7 +60,7 @@ pub fn frame(kind: u8, parts: &[&[u8]]) -> alloc::vec::Vec<u8> {
 }
 
 /// Two fields of 32 bytes.
-pub(crate) fn two(body: &[u8; 64]) -> [&[u8]; 2] {
+pub(crate) fn split_pair(body: &[u8; 64]) -> [&[u8]; 2] {
     let (first, second) = body.split_at(32);
     [first, second]
 }

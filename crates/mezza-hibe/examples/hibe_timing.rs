@@ -18,7 +18,7 @@ use mezza_hibe::curve::{Fr, G1, G1Affine, G2Affine, gt::Gt};
 use mezza_hibe::{
     Bucket, EnvelopeKey, HeldKeys, KeyTree, Shape, System, Tick, TreeProfile, trial_open,
 };
-use mezza_sim::timing::{LIMIT, welch};
+use mezza_sim::timing::{LIMIT, welch_t};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 
@@ -30,7 +30,7 @@ struct Scalars {
 
 impl Scalars {
     fn new(rng: &mut ChaCha20Rng) -> Self {
-        let few = (0..=255_u8).map(|i| Fr::small(i % 7 + 1)).collect();
+        let few = (0..=255_u8).map(|i| Fr::from_small(i % 7 + 1)).collect();
         let mut any = |_| {
             let mut wide = [0; 64];
             rng.fill_bytes(&mut wide);
@@ -40,8 +40,8 @@ impl Scalars {
     }
 
     /// t of an operation on scalars.
-    fn test(&self, count: usize, mut operation: impl FnMut(&Fr)) -> f64 {
-        welch(count, |class, dice| {
+    fn time_operation(&self, count: usize, mut operation: impl FnMut(&Fr)) -> f64 {
+        welch_t(count, |class, dice| {
             let at = dice.between(0, 255) as usize;
             let scalar = if class { &self.any[at] } else { &self.few[at] };
             let start = Instant::now();
@@ -52,7 +52,7 @@ impl Scalars {
 }
 
 /// Doubles and adds where a bit is set: what the test must catch.
-fn leaky(point: &G1, scalar: &Fr) -> G1 {
+fn multiply_leaky(point: &G1, scalar: &Fr) -> G1 {
     scalar.as_bytes().iter().rev().fold(G1::infinity(), |sum, byte| {
         (0..8).rev().fold(sum, |sum, bit| {
             let double = sum.add(&sum);
@@ -69,15 +69,24 @@ fn main() -> ExitCode {
     let p1 = G1Affine::generator().to_point();
     let p2 = G2Affine::generator().to_point();
     let gt = Gt::pairing(&G1Affine::generator(), &G2Affine::generator());
-    let twin = scalars.test(count / 10, |s| drop(black_box(leaky(&p1, s))));
+    let twin = scalars.time_operation(count / 10, |s| drop(black_box(multiply_leaky(&p1, s))));
     println!("{:<28} t = {twin:9.1}   must be beyond {LIMIT}", "leaky twin");
     let rows = [
-        ("comb of P1", scalars.test(count, |s| drop(black_box(system.multiply_p1(s))))),
-        ("comb of P2", scalars.test(count, |s| drop(black_box(system.multiply_p2(s))))),
-        ("G1 multiplication of blst", scalars.test(count, |s| drop(black_box(p1.mul(s))))),
-        ("G2 multiplication of blst", scalars.test(count, |s| drop(black_box(p2.mul(s))))),
-        ("power in Gt, with its digits", scalars.test(count, |s| drop(black_box(gt.pow(s))))),
-        ("tag of an envelope", tag(count / 4, rng)),
+        ("comb of P1", scalars.time_operation(count, |s| drop(black_box(system.multiply_p1(s))))),
+        ("comb of P2", scalars.time_operation(count, |s| drop(black_box(system.multiply_p2(s))))),
+        (
+            "G1 multiplication of blst",
+            scalars.time_operation(count, |s| drop(black_box(p1.mul(s)))),
+        ),
+        (
+            "G2 multiplication of blst",
+            scalars.time_operation(count, |s| drop(black_box(p2.mul(s)))),
+        ),
+        (
+            "power in Gt, with its digits",
+            scalars.time_operation(count, |s| drop(black_box(gt.pow(s)))),
+        ),
+        ("tag of an envelope", time_tag_check(count / 4, rng)),
     ];
     for (name, t) in rows {
         println!("{name:<28} t = {t:9.1}   must be below {LIMIT}");
@@ -87,12 +96,12 @@ fn main() -> ExitCode {
 }
 
 /// The comparison of the tag: a first byte that is wrong against a last one.
-fn tag(count: usize, rng: &mut ChaCha20Rng) -> f64 {
+fn time_tag_check(count: usize, rng: &mut ChaCha20Rng) -> f64 {
     let system = System::new();
     let now = Tick(59_500_000);
     let tree =
         KeyTree::create(&system, Shape::Wide, TreeProfile::Minute, now, rng).expect("a tree");
-    let key = EnvelopeKey::new(&system, &tree.card().at(now).expect("a key"), now, rng);
+    let key = EnvelopeKey::new(&system, &tree.card().seal_key(now).expect("a key"), now, rng);
     let envelope = key.expect("a key").seal(b"x", Bucket::SMALLEST, now).expect("an envelope");
     let mut held = HeldKeys::new();
     let epoch = tree.card().epoch_of(now).expect("an epoch");
@@ -102,7 +111,7 @@ fn tag(count: usize, rng: &mut ChaCha20Rng) -> f64 {
         bytes[at] ^= 1;
         bytes
     });
-    welch(count, |class, _| {
+    welch_t(count, |class, _| {
         let start = Instant::now();
         black_box(trial_open(&system, &held, &wrong[usize::from(class)]));
         start.elapsed().as_secs_f64() * 1e9

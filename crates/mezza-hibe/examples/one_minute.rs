@@ -9,7 +9,7 @@
 
 use mezza_hibe::{
     BlockPolicy, Bucket, CardBlock, Detected, EnvelopeKey, HeldKeys, KeyTree, Shape, System, Tick,
-    TreeProfile, Trial, detect, trial_open,
+    TreeProfile, Trial, detect_envelopes, trial_open,
 };
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // Alice seals for this minute. She needs no answer from Bob.
     let card = CardBlock::decode(&shown, BlockPolicy::Product)?;
-    let envelope = EnvelopeKey::new(&system, &card.at(now)?, now, rng)?;
+    let envelope = EnvelopeKey::new(&system, &card.seal_key(now)?, now, rng)?;
     let envelope = envelope.seal(b"at the fountain", Bucket::SMALLEST, now)?;
     println!("Alice's envelope has {} bytes", envelope.as_bytes().len());
 
@@ -42,9 +42,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // A gateway that was lent a key for a later half hour recognises what is his, and reads nothing.
     let lent = tree.detect_key(epoch.plus(65), 4, rng)?;
     let (then, _) = lent.ticks();
-    let later = EnvelopeKey::new(&system, &card.at(then)?, then, rng)?;
+    let later = EnvelopeKey::new(&system, &card.seal_key(then)?, then, rng)?;
     let later = later.seal(b"bring the map", Bucket::SMALLEST, then)?;
-    let seen = detect(&system, &lent, &[later.as_bytes()], then);
+    let seen = detect_envelopes(&system, &lent, &[later.as_bytes()], then);
     println!("the gateway's key has {} bytes and says {:?}", lent.encode().len(), seen[0]);
     assert_eq!(seen, [Detected::Match(then)]);
 

@@ -36,7 +36,7 @@ pub struct Parameters {
 
 impl Parameters {
     /// Z(id), for a path that is not longer than there are levels.
-    pub fn identity(&self, path: &Path) -> [G1; 2] {
+    pub fn identity_points(&self, path: &Path) -> [G1; 2] {
         [0, 1].map(|j| {
             let levels = self.z[1..].iter().zip(path.components());
             levels.fold(self.z[0][j].to_point(), |sum, (z, m)| {
@@ -50,13 +50,13 @@ impl Parameters {
 pub const HEADER_POINTS: usize = 4;
 
 /// c0 = (r P1, r `H_a`), c1 = r Z(id).
-pub fn header(system: &System, identity: &[G1; 2], r: &Fr) -> [G1; HEADER_POINTS] {
+pub fn compute_header(system: &System, identity: &[G1; 2], r: &Fr) -> [G1; HEADER_POINTS] {
     let [z0, z1] = identity;
-    [system.p1(r), system.h_a(r), z0.mul(r), z1.mul(r)]
+    [system.mul_p1(r), system.h_a(r), z0.mul(r), z1.mul(r)]
 }
 
 /// The points of a secret key in their stored order.
-fn decoded(bytes: &[u8]) -> Result<Vec<G2>, DecodeError> {
+fn decode_points(bytes: &[u8]) -> Result<Vec<G2>, DecodeError> {
     let (points, rest) = bytes.as_chunks::<G2_BYTES>();
     if !rest.is_empty() {
         return Err(DecodeError::Truncated);
@@ -77,7 +77,7 @@ impl UserKey {
     /// Reads t0 t1 u v, 384 bytes. Its points are trusted to lie in the subgroup: they were sealed.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let points: [G2; USER_POINTS] =
-            decoded(bytes)?.try_into().map_err(|_| DecodeError::Truncated)?;
+            decode_points(bytes)?.try_into().map_err(|_| DecodeError::Truncated)?;
         let [t0, t1, u, v] = points;
         Ok(Self { t: [t0, t1], u, v })
     }
@@ -148,7 +148,7 @@ pub enum DerivedKeys {
 impl NodeKey {
     /// Reads the points of a node at `depth` of `levels` in stored order.
     pub fn decode(bytes: &[u8], levels_below: usize) -> Result<Self, DecodeError> {
-        let mut points = decoded(bytes)?.into_iter();
+        let mut points = decode_points(bytes)?.into_iter();
         if points.len() != 2 * USER_POINTS + LEVEL_POINTS * levels_below {
             return Err(DecodeError::Truncated);
         }
@@ -182,14 +182,14 @@ impl NodeKey {
     }
 
     /// The sums of the empty path.
-    pub fn sums(&self) -> Sums {
+    pub fn empty_sums(&self) -> Sums {
         let [u, v, uh, big_v] =
             [&self.user.u, &self.user.v, &self.uh, &self.big_v].map(|x| x.add(&G2::infinity()));
         Sums { u, v, uh, big_v, depth: 0 }
     }
 
     /// The sums of a path one component longer.
-    pub fn descend(&self, sums: &Sums, m: u8) -> Sums {
+    pub fn descend_to(&self, sums: &Sums, m: u8) -> Sums {
         let [d, big_d, e, big_e] = self.levels[sums.depth].points();
         Sums {
             u: sums.u.add(&d.small_mul(m)),
@@ -201,7 +201,7 @@ impl NodeKey {
     }
 
     /// The sums of the sibling on the left: one component less by one.
-    pub fn left(&self, sums: &Sums) -> Sums {
+    pub fn left_sibling(&self, sums: &Sums) -> Sums {
         let [d, big_d, e, big_e] = self.levels[sums.depth - 1].points();
         Sums {
             u: sums.u.add(&d.neg()),
@@ -214,17 +214,17 @@ impl NodeKey {
 
     /// Makes tables of the points that many derivations have in common, 264 kB and 3 ms each, where they
     /// pay: `keys`\[i\] keys with i + 1 further components are to be derived.
-    pub fn expect(&mut self, keys: &[u32]) {
+    pub fn prepare_tables(&mut self, keys: &[u32]) {
         let levels = self.levels.len();
         // A leaf has s' alone; a node has S' too, for T and for each level below it.
         let leaf = |i: usize| i + 1 == levels;
         let each = keys.iter().enumerate().map(|(i, n)| if leaf(i) { *n } else { 2 * n });
         let products: u32 = each.sum();
-        self.big_t.iter_mut().for_each(|t| t.expect(products));
+        self.big_t.iter_mut().for_each(|t| t.prepare_table(products));
         for (i, level) in self.levels.iter_mut().enumerate() {
             let products = 2 * keys.iter().take(i).sum::<u32>();
-            level.big_d.expect(products);
-            level.big_e.expect(products);
+            level.big_d.prepare_table(products);
+            level.big_e.prepare_table(products);
         }
     }
 
@@ -234,7 +234,7 @@ impl NodeKey {
     }
 
     /// USKDel to the path of `sums`: fresh s', and S' where levels are left (HIBE-12).
-    pub fn derive(&self, sums: &Sums, rng: &mut dyn CryptoRng) -> DerivedKeys {
+    pub fn derive_keys(&self, sums: &Sums, rng: &mut dyn CryptoRng) -> DerivedKeys {
         let s = Fr::random(rng);
         let user = self.user_key(sums, &s);
         let below = &self.levels[sums.depth..];
@@ -288,7 +288,7 @@ silent!(MasterSecret);
 /// Gen and USKGen of the root: what a tree of `levels` levels starts with.
 pub fn generate(system: &System, levels: usize, rng: &mut dyn CryptoRng) -> (Parameters, NodeKey) {
     let master = MasterSecret::random(levels, rng);
-    (master.parameters(system), master.user_key(system, &Path::root(), rng))
+    (master.derive_parameters(system), master.user_key(system, &Path::root(), rng))
 }
 
 impl MasterSecret {
@@ -302,8 +302,8 @@ impl MasterSecret {
     }
 
     /// `Z_i`\[j\] = `Y_i`\[j\] P1 + `x_i`\[j\] `H_a`, z' = y'_0 P1 + x'_0 `H_a`.
-    pub fn parameters(&self, system: &System) -> Parameters {
-        let commit = |y: &Fr, x: &Fr| system.p1(y).add(&system.h_a(x)).to_affine();
+    pub fn derive_parameters(&self, system: &System) -> Parameters {
+        let commit = |y: &Fr, x: &Fr| system.mul_p1(y).add(&system.h_a(x)).to_affine();
         let z = self.levels.iter().map(|[x, y]| [0, 1].map(|j| commit(&y[j], &x[j])));
         Parameters { z: z.collect(), z_prime: commit(&self.y_prime, &self.x_prime) }
     }
@@ -314,42 +314,44 @@ impl MasterSecret {
         let big_s = Fr::random(rng);
         let t = self.b.each_ref().map(|b| s.mul(b));
         let big_t = self.b.each_ref().map(|b| big_s.mul(b));
-        let x = self.identity(path, 0);
-        let y = self.identity(path, 1);
-        let p2 = |scalar: &Fr| system.p2(scalar);
+        let x = self.identity_scalars(path, 0);
+        let y = self.identity_scalars(path, 1);
+        let p2 = |scalar: &Fr| system.mul_p2(scalar);
         let user = UserKey {
             t: t.each_ref().map(p2),
-            u: p2(&dot(&x, &t).add(&self.x_prime)),
-            v: p2(&dot(&y, &t).add(&self.y_prime)),
+            u: p2(&dot_product(&x, &t).add(&self.x_prime)),
+            v: p2(&dot_product(&y, &t).add(&self.y_prime)),
         };
         let levels = self.levels[1 + path.depth()..].iter().map(|[x, y]| {
-            Level::new([(x, &t), (x, &big_t), (y, &t), (y, &big_t)].map(|(a, b)| p2(&dot(a, b))))
+            Level::new(
+                [(x, &t), (x, &big_t), (y, &t), (y, &big_t)].map(|(a, b)| p2(&dot_product(a, b))),
+            )
         });
         NodeKey {
             user,
-            uh: p2(&dot(&x, &big_t)),
-            big_v: p2(&dot(&y, &big_t)),
+            uh: p2(&dot_product(&x, &big_t)),
+            big_v: p2(&dot_product(&y, &big_t)),
             levels: levels.collect(),
             big_t: big_t.each_ref().map(|t| Factor::new(p2(t))),
         }
     }
 
     /// X(id) for `which` = 0, Y(id) for 1.
-    fn identity(&self, path: &Path, which: usize) -> [Fr; 2] {
+    fn identity_scalars(&self, path: &Path, which: usize) -> [Fr; 2] {
         [0, 1].map(|j| {
             let levels = self.levels[1..].iter().zip(path.components());
             levels.fold(self.levels[0][which][j].add(&Fr::zero()), |sum, (level, m)| {
-                sum.add(&level[which][j].mul(&Fr::small(*m)))
+                sum.add(&level[which][j].mul(&Fr::from_small(*m)))
             })
         })
     }
 }
 
-fn dot(a: &[Fr; 2], b: &[Fr; 2]) -> Fr {
+fn dot_product(a: &[Fr; 2], b: &[Fr; 2]) -> Fr {
     a[0].mul(&b[0]).add(&a[1].mul(&b[1]))
 }
 
 /// The base of every key: e(z', P2).
-pub fn base(parameters: &Parameters) -> Gt {
+pub fn compute_base(parameters: &Parameters) -> Gt {
     Gt::pairing(&parameters.z_prime, &G2Affine::generator())
 }

@@ -89,7 +89,7 @@ impl Fr {
     }
 
     /// A public number: a component of a path.
-    pub fn small(m: u8) -> Self {
+    pub fn from_small(m: u8) -> Self {
         let mut scalar = Self::zero();
         scalar.0.b[0] = m;
         scalar

@@ -17,7 +17,7 @@ use crate::shape::{Epoch, Shape, Tick, TreeProfile};
 use crate::system::System;
 use crate::wire::card::CardBlock;
 use crate::wire::envelope::Fields;
-use crate::wire::{low_of_suite, nibbles};
+use crate::wire::{join_nibbles, low_of_suite};
 
 /// Bytes in front of the points.
 const HEAD_BYTES: usize = 12;
@@ -62,25 +62,25 @@ impl DetectKey {
 
     /// Reads one that is alone.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        Reader::decode_exact(bytes, Self::read)
+        Reader::decode_exact(bytes, Self::read_from)
     }
 
     /// Reads the next one. Every point must lie in the subgroup (HIBE-2).
-    pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let version = r.u8()?;
-        let tree = r.u8()?;
-        let k = r.u8()?;
-        let depth = usize::from(r.u8()?);
+    pub fn read_from(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let version = r.read_u8()?;
+        let tree = r.read_u8()?;
+        let k = r.read_u8()?;
+        let depth = usize::from(r.read_u8()?);
         let shape = low_of_suite(tree).and_then(Shape::from_nibble).ok_or(DecodeError::Value)?;
         let profile = TreeProfile::from_byte(k).ok_or(DecodeError::Value)?;
-        let origin = Tick(r.u32()?);
-        let start = Epoch(r.u32()?);
-        let known = version == VERSION && start.0 < shape.epochs();
-        if !known || shape.path(start).depth() != depth {
+        let origin = Tick(r.read_u32()?);
+        let start = Epoch(r.read_u32()?);
+        let known = version == VERSION && start.0 < shape.epoch_count();
+        if !known || shape.path_to(start).depth() != depth {
             return Err(DecodeError::Value);
         }
         let points = (0..USER_POINTS + 2 * (shape.depth() - depth)).map(|_| {
-            let point = G2Affine::uncompress(r.array_ref()?)?;
+            let point = G2Affine::uncompress(r.read_array_ref()?)?;
             if point.in_subgroup() { Ok(point.to_point()) } else { Err(DecodeError::Value) }
         });
         let points = points.collect::<Result<_, _>>()?;
@@ -90,9 +90,11 @@ impl DetectKey {
     /// Its bytes: a secret, which tells who receives what.
     pub fn encode(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(HEAD_BYTES + G2_BYTES * self.points.len());
-        w.u8(VERSION).u8(nibbles(self.shape.nibble())).u8(self.profile.byte());
-        w.u8(self.shape.path(self.start).depth() as u8).u32(self.origin.0).u32(self.start.0);
-        w.bytes(&G2::compress_each(self.points.iter()));
+        w.put_u8(VERSION).put_u8(join_nibbles(self.shape.nibble())).put_u8(self.profile.byte());
+        w.put_u8(self.shape.path_to(self.start).depth() as u8)
+            .put_u32(self.origin.0)
+            .put_u32(self.start.0);
+        w.put_bytes(&G2::compress_each(self.points.iter()));
         Wiping::new(w.finish())
     }
 
@@ -100,18 +102,18 @@ impl DetectKey {
     pub fn ticks(&self) -> (Tick, Tick) {
         let k = self.profile.epoch_ticks();
         let at = |epoch: u32| Tick(self.origin.0.saturating_add(epoch.saturating_mul(k)));
-        (at(self.start.0), at(self.start.0 + self.epochs()))
+        (at(self.start.0), at(self.start.0 + self.epoch_count()))
     }
 
     /// Number of epochs that it covers.
-    pub fn epochs(&self) -> u32 {
-        self.shape.subtree(self.shape.path(self.start).depth())
+    pub fn epoch_count(&self) -> u32 {
+        self.shape.subtree_epochs(self.shape.path_to(self.start).depth())
     }
 
     /// The points that the four of a header are paired with, for an epoch below: V, uh, -T0, -T1.
     fn pairing_points(&self, epoch: Epoch) -> [G2Affine; HEADER_POINTS] {
-        let depth = self.shape.path(self.start).depth();
-        let path = self.shape.path(epoch);
+        let depth = self.shape.path_to(self.start).depth();
+        let path = self.shape.path_to(epoch);
         let [t0, t1, uh, v] = [0, 1, 2, 3].map(|i| self.points[i].add(&G2::infinity()));
         let levels = self.points[USER_POINTS..].chunks_exact(2).zip(&path.components()[depth..]);
         let (uh, v) = levels.fold((uh, v), |(uh, v), (level, m)| {
@@ -121,7 +123,7 @@ impl DetectKey {
     }
 
     /// The epoch of the tick next to `near` with this low byte, if the key covers it.
-    fn epoch(&self, low: u8, near: Tick) -> Option<(Epoch, Tick)> {
+    fn find_epoch(&self, low: u8, near: Tick) -> Option<(Epoch, Tick)> {
         let ahead = u32::from(low.wrapping_sub(near.0 as u8));
         let tick = near.0.checked_add(ahead)?;
         let tick = Tick(if ahead < 128 { tick } else { tick.checked_sub(256)? });
@@ -132,14 +134,21 @@ impl DetectKey {
 }
 
 /// Recognises envelopes of the ticks around `near`, each with its outcome, in their order.
-pub fn detect(system: &System, key: &DetectKey, envelopes: &[&[u8]], near: Tick) -> Vec<Detected> {
+pub fn detect_envelopes(
+    system: &System,
+    key: &DetectKey,
+    envelopes: &[&[u8]],
+    near: Tick,
+) -> Vec<Detected> {
     let one = Gt::one().to_bytes();
     let mut prepared = None;
     let each = envelopes.iter().map(|envelope| {
-        let Some(fields) = Fields::of(envelope) else { return Detected::Malformed };
-        let Some((epoch, tick)) = key.epoch(fields.tick_low, near) else { return Detected::NoKey };
+        let Some(fields) = Fields::split_envelope(envelope) else { return Detected::Malformed };
+        let Some((epoch, tick)) = key.find_epoch(fields.tick_low, near) else {
+            return Detected::NoKey;
+        };
         if prepared.as_ref().is_none_or(|(held, _)| *held != epoch) {
-            prepared = Some((epoch, system.pairing().prepare(&key.pairing_points(epoch))));
+            prepared = Some((epoch, system.pairing().prepare_points(&key.pairing_points(epoch))));
         }
         let Some((_, lines)) = &prepared else { return Detected::NoKey };
         match system.pairing().multi_pair(lines, &[fields.header]).pop() {

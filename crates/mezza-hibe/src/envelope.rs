@@ -40,7 +40,7 @@ pub struct EnvelopeId(pub [u8; 16]);
 
 impl EnvelopeId {
     /// `H_32("fshibe/v1/id`", envelope), its first 16 bytes.
-    pub fn of(envelope: &[u8]) -> Self {
+    pub fn from_envelope(envelope: &[u8]) -> Self {
         let hash = labelled_hash::<32>("fshibe/v1/id", &[envelope]);
         Self(core::array::from_fn(|i| hash[i]))
     }
@@ -71,11 +71,11 @@ struct Ticks {
 }
 
 impl Ticks {
-    fn of(card: &CardBlock, epoch: Epoch) -> Self {
+    fn from_epoch(card: &CardBlock, epoch: Epoch) -> Self {
         Self { first: card.first_tick(epoch), count: card.profile().epoch_ticks() }
     }
 
-    fn holds(self, tick: Tick) -> bool {
+    fn has_tick(self, tick: Tick) -> bool {
         tick.0.checked_sub(self.first.0).is_some_and(|since| since < self.count)
     }
 
@@ -98,13 +98,13 @@ silent!(SealKey EnvelopeKey EpochKey);
 
 impl SealKey {
     pub(crate) fn new(card: &CardBlock, epoch: Epoch) -> Self {
-        let identity = card.parameters().identity(&card.shape().path(epoch));
-        let ticks = Ticks::of(card, epoch);
+        let identity = card.parameters().identity_points(&card.shape().path_to(epoch));
+        let ticks = Ticks::from_epoch(card, epoch);
         Self { card: *card.hash(), ticks, identity, base: card.base().duplicate() }
     }
 
-    fn check(&self, tick: Tick) -> Result<(), EncapsulateError> {
-        match self.ticks.holds(tick) {
+    fn check_tick(&self, tick: Tick) -> Result<(), EncapsulateError> {
+        match self.ticks.has_tick(tick) {
             true => Ok(()),
             false if tick < self.ticks.first => Err(EncapsulateError::NotYet),
             false => Err(EncapsulateError::Over),
@@ -121,18 +121,18 @@ fn body_keys(card: &CardBlockHash, tick: Tick, c: &[u8; HEADER_BYTES], k: &GtByt
     Wiping::new(labelled_hash("fshibe/v1/kdf", &[&card.0, &tick, c, k.as_slice()]))
 }
 
-fn binding(card: &CardBlockHash, tick: Tick, c: &[u8; HEADER_BYTES]) -> EnvelopeBinding {
+fn build_binding(card: &CardBlockHash, tick: Tick, c: &[u8; HEADER_BYTES]) -> EnvelopeBinding {
     let tick = tick.0.to_be_bytes();
     EnvelopeBinding(labelled_hash("fshibe/v1/bind", &[&card.0, &tick, c]))
 }
 
-fn crypt(keys: &BodyKeys, body: &mut [u8]) {
+fn crypt_body(keys: &BodyKeys, body: &mut [u8]) {
     let mut key = Wiping::new([0; 32]);
     key.copy_from_slice(&keys[..32]);
     ChaCha20::new(&(*key).into(), &[0; 12].into()).apply_keystream(body);
 }
 
-fn tag(keys: &BodyKeys, tagged: &[u8]) -> [u8; TAG_BYTES] {
+fn compute_tag(keys: &BodyKeys, tagged: &[u8]) -> [u8; TAG_BYTES] {
     let mut tag = [0; TAG_BYTES];
     blake2b(&mut tag, &keys[32..], "", &[tagged]);
     tag
@@ -163,11 +163,11 @@ impl EnvelopeKey {
         tick: Tick,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, EncapsulateError> {
-        key.check(tick)?;
+        key.check_tick(tick)?;
         let r = Fr::random(rng);
-        let c = header_bytes(&bkp::header(system, &key.identity, &r));
+        let c = header_bytes(&bkp::compute_header(system, &key.identity, &r));
         let keys = body_keys(&key.card, tick, &c, &key.base.pow(&r).to_bytes());
-        let binding = binding(&key.card, tick, &c);
+        let binding = build_binding(&key.card, tick, &c);
         Ok(Self { r, ticks: key.ticks, tick, c, keys, binding })
     }
 
@@ -184,8 +184,8 @@ impl EnvelopeKey {
         bucket_min: Bucket,
         now: Tick,
     ) -> Result<Envelope, EncapsulateError> {
-        let bucket = bucket_min.fitting(payload.len()).ok_or(EncapsulateError::TooLong)?;
-        if now >= self.ticks.first && !self.ticks.holds(now) {
+        let bucket = bucket_min.fit_payload(payload.len()).ok_or(EncapsulateError::TooLong)?;
+        if now >= self.ticks.first && !self.ticks.has_tick(now) {
             return Err(EncapsulateError::Over);
         }
         let mut bytes = Vec::with_capacity(bucket.total_bytes());
@@ -195,8 +195,8 @@ impl EnvelopeKey {
         bytes.extend_from_slice(&(payload.len() as u16).to_be_bytes());
         bytes.extend_from_slice(payload);
         bytes.resize(bucket.total_bytes() - TAG_BYTES, 0);
-        crypt(&self.keys, &mut bytes[BODY_AT..]);
-        let tag = tag(&self.keys, &bytes);
+        crypt_body(&self.keys, &mut bytes[BODY_AT..]);
+        let tag = compute_tag(&self.keys, &bytes);
         bytes.extend_from_slice(&tag);
         Ok(Envelope(bytes))
     }
@@ -216,9 +216,9 @@ impl EpochKey {
         Self {
             card: *card.hash(),
             epoch,
-            ticks: Ticks::of(card, epoch),
-            prepared: system.pairing().prepare(&key.pairing_points()),
-            identity: card.parameters().identity(&card.shape().path(epoch)),
+            ticks: Ticks::from_epoch(card, epoch),
+            prepared: system.pairing().prepare_points(&key.pairing_points()),
+            identity: card.parameters().identity_points(&card.shape().path_to(epoch)),
         }
     }
 
@@ -228,7 +228,7 @@ impl EpochKey {
     }
 
     /// Steps 4 to 6 of a trial, with K of step 4 computed.
-    fn open(
+    fn open_payload(
         &self,
         system: &System,
         tick: Tick,
@@ -236,13 +236,13 @@ impl EpochKey {
         k: &GtBytes,
     ) -> Option<Payload> {
         let keys = body_keys(&self.card, tick, fields.header, k);
-        if !bool::from(tag(&keys, fields.tagged).ct_eq(fields.tag)) {
+        if !bool::from(compute_tag(&keys, fields.tagged).ct_eq(fields.tag)) {
             return None;
         }
         let mut body = Wiping::new(fields.body.to_vec());
-        crypt(&keys, &mut body);
+        crypt_body(&keys, &mut body);
         let (r, rest) = body.split_first_chunk::<SCALAR_BYTES>()?;
-        let again = bkp::header(system, &self.identity, &Fr::from_bytes(r)?);
+        let again = bkp::compute_header(system, &self.identity, &Fr::from_bytes(r)?);
         if header_bytes(&again) != *fields.header {
             return None;
         }
@@ -285,13 +285,13 @@ impl HeldKeys {
     }
 
     /// The epochs that are held.
-    pub fn epochs(&self) -> impl Iterator<Item = Epoch> {
+    pub fn held_epochs(&self) -> impl Iterator<Item = Epoch> {
         self.0.iter().map(|held| held.epoch)
     }
 
     /// Returns true if a key of this epoch is held.
-    pub fn holds(&self, epoch: Epoch) -> bool {
-        self.epochs().any(|held| held == epoch)
+    pub fn has_epoch(&self, epoch: Epoch) -> bool {
+        self.held_epochs().any(|held| held == epoch)
     }
 
     /// The key and the tick of a byte 1; the held epochs span at most 180 ticks.
@@ -338,7 +338,7 @@ pub fn trial_open_batch(system: &System, keys: &HeldKeys, envelopes: &[&[u8]]) -
     let mut groups: Vec<Vec<(usize, Tick, Fields<'_>)>> =
         keys.0.iter().map(|_| Vec::new()).collect();
     for (index, envelope) in envelopes.iter().enumerate() {
-        let Some(fields) = Fields::of(envelope) else {
+        let Some(fields) = Fields::split_envelope(envelope) else {
             trials.push(Trial::Malformed);
             continue;
         };
@@ -351,10 +351,10 @@ pub fn trial_open_batch(system: &System, keys: &HeldKeys, envelopes: &[&[u8]]) -
         let headers: Vec<_> = group.iter().map(|(.., fields)| fields.header).collect();
         let products = system.pairing().multi_pair(&key.prepared, &headers);
         for ((index, tick, fields), k) in group.into_iter().zip(products) {
-            let payload = k.ok().and_then(|k| key.open(system, tick, &fields, &k));
+            let payload = k.ok().and_then(|k| key.open_payload(system, tick, &fields, &k));
             trials[index] = payload.map_or(Trial::NotForMe, |payload| {
-                let binding = binding(&key.card, tick, fields.header);
-                let id = EnvelopeId::of(envelopes[index]);
+                let binding = build_binding(&key.card, tick, fields.header);
+                let id = EnvelopeId::from_envelope(envelopes[index]);
                 Trial::Opened(OpenedEnvelope { payload, tick, binding, id })
             });
         }
@@ -371,7 +371,7 @@ pub struct TrialJob {
 
 impl TrialJob {
     /// Jobs of at most [`BATCH_MAX`] envelopes each, with the keys of this moment.
-    pub fn split(keys: &HeldKeys, envelopes: Vec<Vec<u8>>) -> Vec<Self> {
+    pub fn split_jobs(keys: &HeldKeys, envelopes: Vec<Vec<u8>>) -> Vec<Self> {
         let mut envelopes = envelopes.into_iter().peekable();
         let mut jobs = Vec::new();
         while envelopes.peek().is_some() {

@@ -50,7 +50,7 @@ impl ClockTrust {
 
     /// The earliest tick that it may be if the clock shows `now`: until it is settled it may be ahead.
     #[must_use]
-    pub const fn earliest(self, now: Tick, settled: bool) -> Tick {
+    pub const fn earliest_tick(self, now: Tick, settled: bool) -> Tick {
         if settled { now } else { Tick(now.0.saturating_sub(self.uncertainty_ticks)) }
     }
 }
@@ -91,18 +91,22 @@ impl FloorRule {
     }
 
     /// The clock is trusted this much from now on: another slack. What was erased stays so.
-    pub fn trust(&mut self, trust: ClockTrust) {
+    pub fn set_trust(&mut self, trust: ClockTrust) {
         self.slack_ms = trust.slack_ms;
     }
 
-    /// The floor at a boot time, given the epoch of [`ClockTrust::earliest`]; no clock gives `None`. It
+    /// The floor at a boot time, given the epoch of [`ClockTrust::earliest_tick`]; no clock gives `None`. It
     /// never goes back (HIBE-22).
-    pub fn floor(&mut self, current: Option<Epoch>, boot_ms: u64) -> (Epoch, Option<FloorHeld>) {
+    pub fn update_floor(
+        &mut self,
+        current: Option<Epoch>,
+        boot_ms: u64,
+    ) -> (Epoch, Option<FloorHeld>) {
         let mut held = None;
-        self.floor = self.floor.max(self.lower(boot_ms));
+        self.floor = self.floor.max(self.boot_floor(boot_ms));
         if let Some(current) = current {
             let asked = current.minus(1);
-            held = self.doubt(asked, boot_ms);
+            held = self.check_jump(asked, boot_ms);
             if held.is_none() {
                 self.floor = self.floor.max(asked);
             }
@@ -111,28 +115,28 @@ impl FloorRule {
     }
 
     /// A person confirmed that this is the epoch.
-    pub fn confirm(&mut self, current: Epoch, boot_ms: u64) {
+    pub fn confirm_epoch(&mut self, current: Epoch, boot_ms: u64) {
         self.base = (current.minus(1).max(self.floor), boot_ms);
         self.standing = None;
     }
 
     /// Returns the floor by boot time alone: time cannot be frozen for longer than the slack.
-    fn lower(&self, boot_ms: u64) -> Epoch {
+    fn boot_floor(&self, boot_ms: u64) -> Epoch {
         let (floor, since_ms) = self.started;
         let elapsed_ms = boot_ms.saturating_sub(since_ms).saturating_sub(self.slack_ms);
-        floor.plus(epochs(elapsed_ms / self.epoch_ms))
+        floor.plus(saturate_epochs(elapsed_ms / self.epoch_ms))
     }
 
     /// Why the floor that a clock asks for is not believed yet.
-    fn doubt(&mut self, asked: Epoch, boot_ms: u64) -> Option<FloorHeld> {
-        let explained = self.reach(self.base, boot_ms);
-        let within = |ms: u64| asked <= explained.plus(epochs(ms / self.epoch_ms));
+    fn check_jump(&mut self, asked: Epoch, boot_ms: u64) -> Option<FloorHeld> {
+        let explained = self.explained_epoch(self.base, boot_ms);
+        let within = |ms: u64| asked <= explained.plus(saturate_epochs(ms / self.epoch_ms));
         if within(JUMP_AT_ONCE_MS) || !within(JUMP_MS_MAX) {
             self.standing = None;
             return (!within(JUMP_MS_MAX)).then_some(FloorHeld::Confirm);
         }
         // A clock that jumps on while it stands begins anew.
-        let standing = self.standing.filter(|since| asked <= self.reach(*since, boot_ms));
+        let standing = self.standing.filter(|since| asked <= self.explained_epoch(*since, boot_ms));
         let (least, since_ms) = standing.unwrap_or((asked, boot_ms));
         self.standing = Some((least.min(asked), since_ms));
         let until_ms = since_ms.saturating_add(JUMP_STANDS_MS);
@@ -141,13 +145,13 @@ impl FloorRule {
 
     /// Returns the epoch that boot time explains, at one and a half times its pace: a device that began behind catches
     /// up, and liars burn keys little faster than time passes.
-    fn reach(&self, (epoch, since_ms): Since, boot_ms: u64) -> Epoch {
+    fn explained_epoch(&self, (epoch, since_ms): Since, boot_ms: u64) -> Epoch {
         let elapsed_ms = boot_ms.saturating_sub(since_ms);
-        epoch.plus(epochs((elapsed_ms + elapsed_ms / 2).div_ceil(self.epoch_ms))).plus(1)
+        epoch.plus(saturate_epochs((elapsed_ms + elapsed_ms / 2).div_ceil(self.epoch_ms))).plus(1)
     }
 }
 
-fn epochs(count: u64) -> u32 {
+fn saturate_epochs(count: u64) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 

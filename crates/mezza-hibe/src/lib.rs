@@ -29,7 +29,7 @@
 //! let mut tree = KeyTree::create(&system, Shape::Wide, TreeProfile::Minute, now, rng)?;
 //!
 //! // Whoever holds the card seals.
-//! let key = EnvelopeKey::new(&system, &tree.card().at(now)?, now, rng)?;
+//! let key = EnvelopeKey::new(&system, &tree.card().seal_key(now)?, now, rng)?;
 //! let envelope = key.seal(b"at the fountain", Bucket::SMALLEST, now)?;
 //!
 //! // Its owner opens.
@@ -60,7 +60,7 @@ pub mod system;
 pub mod tree;
 pub mod wire;
 
-pub use detect::{DetectKey, Detected, detect};
+pub use detect::{DetectKey, Detected, detect_envelopes};
 pub use envelope::{
     Envelope, EnvelopeBinding, EnvelopeId, EnvelopeKey, EpochKey, HeldKeys, OpenedEnvelope,
     SealKey, Trial, TrialJob, trial_open, trial_open_batch,

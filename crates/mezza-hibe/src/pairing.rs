@@ -25,7 +25,7 @@ pub trait PairingEngine {
     type Prepared;
 
     /// Prepares four points of the subgroup.
-    fn prepare(&self, q: &[G2Affine; HEADER_POINTS]) -> Self::Prepared;
+    fn prepare_points(&self, q: &[G2Affine; HEADER_POINTS]) -> Self::Prepared;
 
     /// The products of all `c`, in their order.
     fn multi_pair(
@@ -58,7 +58,7 @@ silent!(PreparedKey);
 impl PairingEngine for PairingKernel {
     type Prepared = PreparedKey;
 
-    fn prepare(&self, q: &[G2Affine; HEADER_POINTS]) -> PreparedKey {
+    fn prepare_points(&self, q: &[G2Affine; HEADER_POINTS]) -> PreparedKey {
         let lines = match self {
             Self::Lines => Lines::new(&q.each_ref()),
             Self::Plain => None,
@@ -73,12 +73,12 @@ impl PairingEngine for PairingKernel {
         q: &PreparedKey,
         c: &[&[u8; HEADER_BYTES]],
     ) -> Vec<Result<GtBytes, DecodeError>> {
-        c.iter().map(|c| Ok(q.product(&header_points(c)?).to_bytes())).collect()
+        c.iter().map(|c| Ok(q.pairing_product(&header_points(c)?).to_bytes())).collect()
     }
 }
 
 impl PreparedKey {
-    fn product(&self, c: &[G1Affine; HEADER_POINTS]) -> Gt {
+    fn pairing_product(&self, c: &[G1Affine; HEADER_POINTS]) -> Gt {
         match self {
             Self::Lines(lines) => lines.multi_pair(c),
             Self::Plain(q) => {

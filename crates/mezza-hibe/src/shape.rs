@@ -18,18 +18,18 @@ pub struct Tick(pub u32);
 
 impl Tick {
     /// The tick of a time.
-    pub const fn at(time: Time) -> Self {
-        Self((time.ms() / TICK_MS) as u32)
+    pub const fn from_time(time: Time) -> Self {
+        Self((time.as_ms() / TICK_MS) as u32)
     }
 
     /// The time at which it begins.
-    pub const fn time(self) -> Time {
+    pub const fn start_time(self) -> Time {
         Time::from_ms(self.0 as u64 * TICK_MS)
     }
 
     /// The tick at 00:00 UTC of its day.
     #[must_use]
-    pub const fn day(self) -> Self {
+    pub const fn day_start(self) -> Self {
         Self(self.0 / DAY_TICKS * DAY_TICKS)
     }
 }
@@ -133,33 +133,33 @@ impl Shape {
     }
 
     /// Epochs of a subtree whose root is at `depth`: `S_depth`.
-    pub fn subtree(self, depth: usize) -> u32 {
+    pub fn subtree_epochs(self, depth: usize) -> u32 {
         self.arities()[depth..].iter().rev().fold(1, |below, arity| 1 + u32::from(*arity) * below)
     }
 
     /// Number of epochs, N.
-    pub fn epochs(self) -> u32 {
-        self.subtree(0)
+    pub fn epoch_count(self) -> u32 {
+        self.subtree_epochs(0)
     }
 
-    /// The path of an epoch below [`Self::epochs`].
-    pub fn path(self, epoch: Epoch) -> Path {
-        debug_assert!(epoch.0 < self.epochs());
+    /// The path of an epoch below [`Self::epoch_count`].
+    pub fn path_to(self, epoch: Epoch) -> Path {
+        debug_assert!(epoch.0 < self.epoch_count());
         let mut path = Path::root();
         let mut left = epoch.0;
         while left > 0 {
             left -= 1;
-            let below = self.subtree(path.depth() + 1);
-            path.push((left / below + 1) as u8);
+            let below = self.subtree_epochs(path.depth() + 1);
+            path.push_component((left / below + 1) as u8);
             left %= below;
         }
         path
     }
 
     /// The epoch of a path whose components are in their ranges (HIBE-11).
-    pub fn number(self, path: &Path) -> Epoch {
+    pub fn path_epoch(self, path: &Path) -> Epoch {
         let levels = (1..).zip(path.components());
-        Epoch(levels.map(|(level, m)| 1 + (u32::from(*m) - 1) * self.subtree(level)).sum())
+        Epoch(levels.map(|(level, m)| 1 + (u32::from(*m) - 1) * self.subtree_epochs(level)).sum())
     }
 }
 
@@ -194,7 +194,7 @@ impl Path {
         self.depth
     }
 
-    fn push(&mut self, m: u8) {
+    fn push_component(&mut self, m: u8) {
         self.components[self.depth] = m;
         self.depth += 1;
     }
@@ -212,9 +212,9 @@ mod tests {
     fn sizes_and_examples_are_those_of_the_document() {
         let sizes = [17_047_825, 1_065_489, 66_593, 2_081, 65, 1];
         for (depth, size) in sizes.into_iter().enumerate() {
-            assert_eq!(Shape::Wide.subtree(depth), size);
+            assert_eq!(Shape::Wide.subtree_epochs(depth), size);
         }
-        assert_eq!(Shape::Test.epochs(), 34);
+        assert_eq!(Shape::Test.epoch_count(), 34);
         for (epoch, components) in [
             (0, &[][..]),
             (5, &[1, 1, 1, 1, 1]),
@@ -224,8 +224,8 @@ mod tests {
             (1_065_490, &[2]),
             (17_047_824, &[16, 16, 32, 32, 64]),
         ] {
-            assert_eq!(Shape::Wide.path(Epoch(epoch)), path(components), "{epoch}");
-            assert_eq!(Shape::Wide.number(&path(components)), Epoch(epoch));
+            assert_eq!(Shape::Wide.path_to(Epoch(epoch)), path(components), "{epoch}");
+            assert_eq!(Shape::Wide.path_epoch(&path(components)), Epoch(epoch));
         }
     }
 
@@ -238,8 +238,8 @@ mod tests {
     #[test]
     fn ticks_are_half_minutes_of_network_time() {
         let noon = Time::from_ms(1_785_000_000_000);
-        assert_eq!(Tick::at(noon).time(), noon);
-        assert_eq!(Tick(2 * DAY_TICKS + 7).day(), Tick(2 * DAY_TICKS));
+        assert_eq!(Tick::from_time(noon).start_time(), noon);
+        assert_eq!(Tick(2 * DAY_TICKS + 7).day_start(), Tick(2 * DAY_TICKS));
         assert_eq!(TreeProfile::from_byte(2), None);
         assert_eq!(TreeProfile::from_byte(60), Some(TreeProfile::Hour));
     }

@@ -45,13 +45,13 @@ impl System {
     /// s P1 by the table, for programs that measure it.
     #[doc(hidden)]
     pub fn multiply_p1(&self, s: &Fr) -> G1 {
-        self.p1(s)
+        self.mul_p1(s)
     }
 
     /// s P2, by the table if there is one, for programs that measure it.
     #[doc(hidden)]
     pub fn multiply_p2(&self, s: &Fr) -> G2 {
-        self.p2(s)
+        self.mul_p2(s)
     }
 
     pub(crate) fn pairing(&self) -> PairingKernel {
@@ -59,7 +59,7 @@ impl System {
     }
 
     /// s P1.
-    pub(crate) fn p1(&self, s: &Fr) -> G1 {
+    pub(crate) fn mul_p1(&self, s: &Fr) -> G1 {
         self.p1.mul(s)
     }
 
@@ -69,7 +69,7 @@ impl System {
     }
 
     /// s P2.
-    pub(crate) fn p2(&self, s: &Fr) -> G2 {
+    pub(crate) fn mul_p2(&self, s: &Fr) -> G2 {
         match &self.p2 {
             Some(comb) => comb.mul(s),
             None => G2Affine::generator().to_point().mul(s),

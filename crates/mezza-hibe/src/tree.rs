@@ -73,14 +73,14 @@ impl Entry {
 
     /// Its levels from the root.
     fn depth(&self, shape: Shape) -> usize {
-        shape.path(self.start).depth()
+        shape.path_to(self.start).depth()
     }
 
     /// The first epoch behind those that it covers.
-    fn end(&self, shape: Shape) -> Epoch {
+    fn end_epoch(&self, shape: Shape) -> Epoch {
         match self.kind {
             EntryKind::Single => self.start.plus(1),
-            EntryKind::Node => self.start.plus(shape.subtree(self.depth(shape))),
+            EntryKind::Node => self.start.plus(shape.subtree_epochs(self.depth(shape))),
         }
     }
 
@@ -98,7 +98,7 @@ impl Entry {
         &self.points[..bkp::USER_POINTS * G2_BYTES]
     }
 
-    fn name(&self) -> Option<RecordName> {
+    fn record_name(&self) -> Option<RecordName> {
         let Self { start, kind, generation, .. } = *self;
         Some(RecordName { generation: generation?, start, kind })
     }
@@ -128,7 +128,7 @@ impl KeyTree {
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, TreeError> {
         let (parameters, root) = bkp::generate(system, shape.depth(), rng);
-        let card = CardBlock::new(shape, profile, earliest.day(), parameters);
+        let card = CardBlock::new(shape, profile, earliest.day_start(), parameters);
         let root = Entry::new(Epoch(0), EntryKind::Node, root.encode(), rng);
         let stack = alloc::vec![root];
         let storage = store::Storage::new();
@@ -149,17 +149,17 @@ impl KeyTree {
     }
 
     /// The last epoch of the tree.
-    pub fn last(&self) -> Epoch {
-        self.end().minus(1)
+    pub fn last_epoch(&self) -> Epoch {
+        self.end_epoch().minus(1)
     }
 
     /// Returns true if everything is erased.
     pub fn is_over(&self) -> bool {
-        self.floor >= self.end()
+        self.floor >= self.end_epoch()
     }
 
-    fn end(&self) -> Epoch {
-        Epoch(self.shape().epochs())
+    fn end_epoch(&self) -> Epoch {
+        Epoch(self.shape().epoch_count())
     }
 
     fn shape(&self) -> Shape {
@@ -167,16 +167,16 @@ impl KeyTree {
     }
 
     /// Number of entries of the stack, and bytes of their points.
-    pub fn size(&self) -> (usize, usize) {
+    pub fn stack_size(&self) -> (usize, usize) {
         (self.stack.len(), self.stack.iter().map(|entry| entry.points.len()).sum())
     }
 
     /// The entry that covers an epoch which is not erased.
-    fn covering(&self, epoch: Epoch) -> Result<usize, TreeError> {
+    fn find_entry(&self, epoch: Epoch) -> Result<usize, TreeError> {
         if epoch < self.floor {
             return Err(TreeError::Erased);
         }
-        if epoch >= self.end() {
+        if epoch >= self.end_epoch() {
             return Err(TreeError::Over);
         }
         // The stack covers [floor, N), so there is an entry that starts at `epoch` or before.
@@ -191,7 +191,7 @@ impl KeyTree {
         epoch: Epoch,
         rng: &mut dyn CryptoRng,
     ) -> Result<EpochKey, TreeError> {
-        let entry = &self.stack[self.covering(epoch)?];
+        let entry = &self.stack[self.find_entry(epoch)?];
         let user = if entry.start == epoch {
             entry.user_key()?
         } else {
@@ -204,9 +204,9 @@ impl KeyTree {
 
     /// The sums of the path from a node down to an epoch that it covers.
     fn sums_to(&self, entry: &Entry, node: &NodeKey, epoch: Epoch) -> bkp::Sums {
-        let path = self.shape().path(epoch);
+        let path = self.shape().path_to(epoch);
         let relative = &path.components()[entry.depth(self.shape())..];
-        relative.iter().fold(node.sums(), |sums, m| node.descend(&sums, *m))
+        relative.iter().fold(node.empty_sums(), |sums, m| node.descend_to(&sums, *m))
     }
 
     /// A key that recognises the envelopes of the subtree at `depth` that holds `epoch`, and opens
@@ -218,10 +218,10 @@ impl KeyTree {
         rng: &mut dyn CryptoRng,
     ) -> Result<DetectKey, TreeError> {
         let shape = self.shape();
-        let entry = &self.stack[self.covering(epoch)?];
-        let path = shape.path(epoch);
+        let entry = &self.stack[self.find_entry(epoch)?];
+        let path = shape.path_to(epoch);
         let root = path.components().get(..depth).and_then(crate::shape::Path::new);
-        let root = shape.number(&root.ok_or(TreeError::Leaf)?);
+        let root = shape.path_epoch(&root.ok_or(TreeError::Leaf)?);
         if entry.kind == EntryKind::Single || root < entry.start {
             return Err(TreeError::Leaf);
         }

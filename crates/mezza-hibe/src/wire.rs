@@ -9,7 +9,7 @@ pub mod ring;
 pub const SUITE: u8 = 1;
 
 /// `suite | low` as one byte.
-pub(crate) const fn nibbles(low: u8) -> u8 {
+pub(crate) const fn join_nibbles(low: u8) -> u8 {
     SUITE << 4 | low
 }
 

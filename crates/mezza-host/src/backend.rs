@@ -18,7 +18,7 @@ impl Backend for AwsLc {
     type Pair = PrivateKey;
 
     #[expect(clippy::expect_used, reason = "every 32 bytes are an X25519 scalar")]
-    fn prepare(scalar: &Secret<32>) -> PrivateKey {
+    fn prepare_scalar(scalar: &Secret<32>) -> PrivateKey {
         PrivateKey::from_private_key(&X25519, scalar.expose()).expect("32 bytes")
     }
 
@@ -28,7 +28,7 @@ impl Backend for AwsLc {
         PublicKey(public.as_ref().try_into().expect("32 bytes"))
     }
 
-    fn dh(pair: &PrivateKey, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
+    fn diffie_hellman(pair: &PrivateKey, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
         // The only error that 32 bytes can bring about is a result of zeros, which aws-lc refuses
         // itself; the check here does not rely on it.
         let shared =

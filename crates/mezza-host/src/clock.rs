@@ -34,7 +34,7 @@ pub struct Moment {
 impl Moment {
     /// The present moment of this machine.
     pub fn now() -> Self {
-        Self { wall: now(), boot: boot() }
+        Self { wall: now(), boot: boot_time() }
     }
 
     /// A moment at which both clocks show the same, as they do in a test that moves neither.
@@ -51,7 +51,7 @@ pub fn now() -> Time {
 }
 
 /// Milliseconds since the system was started.
-fn boot() -> Time {
+fn boot_time() -> Time {
     Time::from_ms(whole_ms(clock_gettime(BOOT).map_or(Duration::ZERO, Duration::from)))
 }
 
@@ -89,7 +89,7 @@ impl Clock {
 
     /// A clock that asks `read`, in a system start of its own.
     pub fn from_fn(read: impl Fn() -> Moment + Send + Sync + 'static) -> Self {
-        let calendar = Calendar::since(None, read());
+        let calendar = Calendar::from_written(None, read());
         let calendar = Arc::new(Mutex::new(calendar));
         Self { read: Arc::new(read), calendar, start: SystemStart::draw() }
     }
@@ -118,7 +118,7 @@ impl Clock {
     /// The date, as far as it may be believed: the wall clock's, unless that has left boot time by
     /// more than a day (MSG-99).
     pub fn date(&self) -> Time {
-        self.calendar().believed(self.read())
+        self.lock_calendar().believed_date(self.read())
     }
 
     /// Returns true if another machine's date is within `apart_ms` of the wall clock or of [`Clock::date`].
@@ -127,22 +127,22 @@ impl Clock {
     }
 
     /// Looks whether the wall clock may be believed.
-    pub fn look(&self) -> Result<(), Doubt> {
-        self.calendar().look(self.read())
+    pub fn check_wall(&self) -> Result<(), Doubt> {
+        self.lock_calendar().check_wall(self.read())
     }
 
     /// The person says that the wall clock is right.
-    pub fn agree(&self) {
-        self.calendar().agree(self.read());
+    pub fn trust_wall(&self) {
+        self.lock_calendar().trust_wall(self.read());
     }
 
     /// The present moment with the date that may be believed, and whether the wall clock is doubted.
     pub fn today(&self) -> Today {
         let at = self.read();
-        let mut calendar = self.calendar();
-        let doubted = calendar.look(at).is_err();
+        let mut calendar = self.lock_calendar();
+        let doubted = calendar.check_wall(at).is_err();
         let confirmed = calendar.is_confirmed();
-        Today { date: calendar.believed(at), boot: at.boot, doubted, confirmed }
+        Today { date: calendar.believed_date(at), boot: at.boot, doubted, confirmed }
     }
 
     /// The system start in which boot time counts.
@@ -151,8 +151,8 @@ impl Clock {
     }
 
     /// Compares itself, once, with the date that a store went by last.
-    pub fn meet(&self, written: &WrittenDate) {
-        let mut calendar = self.calendar();
+    pub fn compare_written(&self, written: &WrittenDate) {
+        let mut calendar = self.lock_calendar();
         if written.start == self.start && written.at.boot <= self.boot() {
             calendar.meet_moment(written.at, written.confirmed);
         } else {
@@ -162,18 +162,18 @@ impl Clock {
 
     /// The same with the newest day in a store that has no date; see [`Calendar::meet_day`].
     pub fn meet_day(&self, day: u32) {
-        self.calendar().meet_day(day);
+        self.lock_calendar().meet_day(day);
     }
 
     /// Another machine says what time it is. Two clocks that agree are right.
-    pub fn hear(&self, other: Time) {
+    pub fn note_peer_time(&self, other: Time) {
         let at = self.read();
         if calendar::apart_ms(at.wall, other) <= calendar::STEP_MS {
-            self.calendar().agree(at);
+            self.lock_calendar().trust_wall(at);
         }
     }
 
-    fn calendar(&self) -> MutexGuard<'_, Calendar> {
+    fn lock_calendar(&self) -> MutexGuard<'_, Calendar> {
         self.calendar.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

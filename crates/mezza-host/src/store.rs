@@ -60,7 +60,7 @@ use head::VaultHeader;
 use keyring::Keyring;
 use record::RecordContent;
 pub use record::RecordHeader;
-use rows::{Rows, damaged};
+use rows::{Rows, damage_fault};
 
 use crate::api::{Exit, Fault, Refused};
 use crate::process::home::private;
@@ -89,7 +89,7 @@ struct Row {
     bucket: RetentionCode,
 }
 
-/// The row of each record by its [`name`].
+/// The row of each record by its [`record_name`].
 type Index = BTreeMap<Vec<u8>, Row>;
 
 /// The row in which the database remembers the keyring.
@@ -100,7 +100,7 @@ struct Memory {
 }
 
 impl Memory {
-    fn read(value: &[u8]) -> Option<Self> {
+    fn parse_value(value: &[u8]) -> Option<Self> {
         let (generation, tag) = value.split_first_chunk()?;
         let tag = if tag.is_empty() { None } else { Some(tag.try_into().ok()?) };
         Some(Self { generation: u64::from_be_bytes(*generation), tag })
@@ -189,7 +189,7 @@ impl Vault {
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<(Self, VaultHeader), Fault> {
-        private::folder(dir)?;
+        private::make_folder(dir)?;
         let lock = Lock::take(&dir.join(LOCK))?;
         refuse_moved(dir)?;
         if Self::exists(dir) {
@@ -203,16 +203,16 @@ impl Vault {
         let master = MasterKey::draw(rng);
         let head = VaultHeader::seal(&master, pass, cost, rng)?;
         let mut ring = Keyring::new(dir.join(KEYRING), &master);
-        ring.add(&[RetentionCode::PERMANENT, RetentionCode::rolling(now.days())], rng)?;
+        ring.add_keys(&[RetentionCode::PERMANENT, RetentionCode::rolling(now.as_days())], rng)?;
         let mut rows = Rows::create(&dir.join(RECORDS))?;
-        let today = RetentionCode::rolling(now.days());
+        let today = RetentionCode::rolling(now.as_days());
         rows.transaction(|writing| commit::put_memory(writing, &ring, today))?;
         Ok((Self::new(rows, ring, lock, &master, now), head))
     }
 
     /// The head comes last: with it the vault exists.
     fn write_head(dir: &Path, head: &VaultHeader) -> Result<(), Fault> {
-        head::create(&dir.join(HEAD), head).inspect_err(|_| {
+        head::create_head(&dir.join(HEAD), head).inspect_err(|_| {
             // The file may be there although its write failed, and the caller is told that there is
             // no vault.
             let _ = fs::remove_file(dir.join(HEAD));
@@ -235,18 +235,18 @@ impl Vault {
         pass: &[u8],
         date: impl FnOnce(Option<WrittenDate>, Option<u32>) -> Time,
     ) -> Result<(Self, Vec<Record>), Fault> {
-        let lock = Self::lock(dir)?;
-        let master = head::unlock(&dir.join(HEAD), pass)?;
+        let lock = Self::take_lock(dir)?;
+        let master = head::unlock_master(&dir.join(HEAD), pass)?;
         Self::enter_locked(dir, &master, date, lock)
     }
 
-    /// Opens the vault with a master key that [`head::unlock`] gave.
+    /// Opens the vault with a master key that [`head::unlock_master`] gave.
     pub fn open_with_key(
         dir: &Path,
         master: &MasterKey,
         now: Time,
     ) -> Result<(Self, Vec<Record>), Fault> {
-        let lock = Self::lock(dir)?;
+        let lock = Self::take_lock(dir)?;
         Self::enter_locked(dir, master, |_, _| now, lock)
     }
 
@@ -255,7 +255,7 @@ impl Vault {
     /// which nobody else can change while it is open.
     ///
     /// # Errors
-    /// See [`head::change`].
+    /// See [`head::change_passphrase`].
     pub fn change_passphrase(
         &self,
         dir: &Path,
@@ -263,12 +263,12 @@ impl Vault {
         new: &[u8],
         rng: &mut dyn CryptoRng,
     ) -> Result<(), Fault> {
-        head::change(&dir.join(HEAD), old, new, rng)
+        head::change_passphrase(&dir.join(HEAD), old, new, rng)
     }
 
     /// Opens every record again, for a device that has to be loaded anew.
-    pub fn records(&mut self) -> Result<Vec<Record>, Fault> {
-        let loaded = self.load()?;
+    pub fn reload_records(&mut self) -> Result<Vec<Record>, Fault> {
+        let loaded = self.load_rows()?;
         (self.index, self.unread) = (loaded.index, loaded.unread);
         Ok(loaded.records)
     }
@@ -284,15 +284,15 @@ impl Vault {
         kind: RecordKind,
         key: &[u8],
     ) -> Result<Option<(RecordHeader, Vec<u8>)>, Fault> {
-        self.index.get(&name(kind, key)).map(|row| self.rows.one(row.id)).transpose()
+        self.index.get(&record_name(kind, key)).map(|row| self.rows.read_row(row.id)).transpose()
     }
 
     /// Does what is due at `now`: change of day, end of expiry buckets, hourly checkpoint.
     pub fn tick(&mut self, now: Time) -> Result<(), Fault> {
         while self.step(now)? {}
-        if self.hour != now.hours() {
+        if self.hour != now.as_hours() {
             self.rows.checkpoint()?;
-            self.hour = now.hours();
+            self.hour = now.as_hours();
         }
         self.deadline = next_hour(now);
         Ok(())
@@ -311,11 +311,11 @@ impl Vault {
     /// How many days live state is ahead of the clock. Not 0 only if the clock was once wrong:
     /// until it has caught up, yesterday's live state is not sealed anew.
     pub fn days_ahead(&self, now: Time) -> u32 {
-        self.ring.today().unwrap_or(0).saturating_sub(now.days())
+        self.ring.newest_day().unwrap_or(0).saturating_sub(now.as_days())
     }
 
     /// The key of what is kept of this vault outside of it (module `witness`).
-    pub fn outside(&self) -> &Secret<32> {
+    pub fn outside_key(&self) -> &Secret<32> {
         &self.outside
     }
 
@@ -333,14 +333,14 @@ impl Vault {
             unread: Vec::new(),
             last_id: MEMORY_ID,
             swept: false,
-            hour: now.hours(),
+            hour: now.as_hours(),
             deadline: next_hour(now),
             outside: master.derive(OUTSIDE),
             _lock: lock,
         }
     }
 
-    fn lock(dir: &Path) -> Result<Lock, Fault> {
+    fn take_lock(dir: &Path) -> Result<Lock, Fault> {
         refuse_moved(dir)?;
         if !Self::exists(dir) {
             return Err(Fault::new(
@@ -360,33 +360,35 @@ impl Vault {
         lock: Lock,
     ) -> Result<(Self, Vec<Record>), Fault> {
         // A vault opens though its disk refuses this: the next change of passphrase does it again.
-        if let Err(fault) = head::settle(&dir.join(HEAD)) {
+        if let Err(fault) = head::settle_head(&dir.join(HEAD)) {
             tracing::warn!(target: "mezza", "the head of the vault is not settled yet: {fault}");
         }
         let ring = Keyring::read(dir.join(KEYRING), master)?;
         let rows = Rows::open(&dir.join(RECORDS))?;
         // The date comes before the first tick, which erases by it (MSG-103).
-        let now = date(date::written(&rows, &ring)?, ring.today());
+        let now = date(date::read_written(&rows, &ring)?, ring.newest_day());
         let mut vault = Self::new(rows, ring, lock, master, now);
-        vault.recall()?;
+        vault.check_generation()?;
         vault.tick(now)?;
-        vault.last_id = vault.rows.last()?;
-        let records = vault.records()?;
+        vault.last_id = vault.rows.last_id()?;
+        let records = vault.reload_records()?;
         Ok((vault, records))
     }
 
     /// Refuses a keyring that is older than the one the database remembers, or another one.
-    fn recall(&mut self) -> Result<(), Fault> {
-        let (place, body) = self.rows.one(MEMORY_ID)?;
+    fn check_generation(&mut self) -> Result<(), Fault> {
+        let (place, body) = self.rows.read_row(MEMORY_ID)?;
         let own = Some(place).filter(|place| place.kind == KIND_MEMORY);
         let content = own.and_then(|place| self.open_row(place, &body));
-        match content.and_then(|content| Memory::read(&content.value)) {
+        match content.and_then(|content| Memory::parse_value(&content.value)) {
             Some(memory) if !self.is_behind_live_state()? && self.is_of_ring(&memory)? => {
                 self.remembered = memory.generation;
-                self.ring.outrun(memory.generation);
+                self.ring.mark_used(memory.generation);
                 Ok(())
             }
-            _ => Err(damaged("the vault's keyring is older than its database, or another vault's")),
+            _ => Err(damage_fault(
+                "the vault's keyring is older than its database, or another vault's",
+            )),
         }
     }
 
@@ -396,30 +398,30 @@ impl Vault {
         match memory.generation.cmp(&self.ring.generation()) {
             Ordering::Less => Ok(true),
             Ordering::Equal => Ok(memory.tag.is_none_or(|tag| tag == *self.ring.tag())),
-            Ordering::Greater => Ok(memory.tag.is_none() && self.load()?.unread.is_empty()),
+            Ordering::Greater => Ok(memory.tag.is_none() && self.load_rows()?.unread.is_empty()),
         }
     }
 
     /// Returns true if all live state is of days that the keyring does not have yet. A row that was damaged
     /// may name any day; the rows beside it name one of the keyring's.
     fn is_behind_live_state(&self) -> Result<bool, Fault> {
-        let today = self.ring.today();
+        let today = self.ring.newest_day();
         let days = self.rows.live_days(MEMORY_ID)?;
         Ok(days.first().is_some_and(|first| Some(*first) > today))
     }
 
     /// Opens every row. Of two rows with one name the newer counts, which was written when the
     /// older one did not open; a session must not go back to what it was then.
-    fn load(&self) -> Result<Loaded, Fault> {
+    fn load_rows(&self) -> Result<Loaded, Fault> {
         let mut loaded = Loaded::default();
-        self.rows.each(|place, body| {
+        self.rows.for_each_row(|place, body| {
             if place.is_some_and(|place| (place.id, place.kind) == (MEMORY_ID, KIND_MEMORY)) {
                 return;
             }
             let kind = place.and_then(|place| RecordKind::from_number(place.kind));
             let content = place.and_then(|place| self.open_row(place, body));
             if let (Some(place), Some(kind), Some(content)) = (place, kind, content)
-                && let Entry::Vacant(vacant) = loaded.index.entry(name(kind, &content.key))
+                && let Entry::Vacant(vacant) = loaded.index.entry(record_name(kind, &content.key))
             {
                 vacant.insert(Row { id: place.id, bucket: place.bucket });
                 loaded.records.push((kind, content.key, content.value));
@@ -435,8 +437,9 @@ impl Vault {
     }
 
     /// The bucket of live state.
-    fn today(&self) -> Result<RetentionCode, Fault> {
-        let day = self.ring.today().ok_or_else(|| damaged("the vault's keyring has no day"))?;
+    fn today_bucket(&self) -> Result<RetentionCode, Fault> {
+        let day =
+            self.ring.newest_day().ok_or_else(|| damage_fault("the vault's keyring has no day"))?;
         Ok(RetentionCode::rolling(day))
     }
 }
@@ -448,15 +451,15 @@ fn refuse_moved(dir: &Path) -> Result<(), Fault> {
 }
 
 /// The name of a record in the index: its kind and its key.
-fn name(kind: RecordKind, key: &[u8]) -> Vec<u8> {
+fn record_name(kind: RecordKind, key: &[u8]) -> Vec<u8> {
     [&[kind as u8], key].concat()
 }
 
 /// Removes what an earlier [`Vault::create`] left that did not reach the head.
 fn remove_leftovers(dir: &Path) -> Result<(), Fault> {
-    private::sweep(&dir.join(HEAD))?;
-    private::sweep(&dir.join(KEYRING))?;
-    let files = rows::files(&dir.join(RECORDS));
+    private::sweep_leftover(&dir.join(HEAD))?;
+    private::sweep_leftover(&dir.join(KEYRING))?;
+    let files = rows::database_files(&dir.join(RECORDS));
     for file in files.iter().chain([&dir.join(KEYRING)]) {
         match fs::remove_file(file) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -469,5 +472,5 @@ fn remove_leftovers(dir: &Path) -> Result<(), Fault> {
 }
 
 fn next_hour(now: Time) -> Time {
-    Time::from_ms((now.ms() / Time::HOUR_MS).saturating_add(1).saturating_mul(Time::HOUR_MS))
+    Time::from_ms((now.as_ms() / Time::HOUR_MS).saturating_add(1).saturating_mul(Time::HOUR_MS))
 }

@@ -9,7 +9,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
 use crate::clock::{
-    BenchRound, LOOP_MS, LoadWatch, Spread, busy_count, is_busy, median, quiet_values, sort,
+    BenchRound, LOOP_MS, LoadWatch, Spread, busy_count, is_busy, median, quiet_values, sort_samples,
 };
 use crate::peer::{OpCost, PeerProcess};
 use crate::place::MeasurementLock;
@@ -59,7 +59,7 @@ impl Bench {
         std::fs::create_dir_all(out).map_err(cannot)?;
         let folder = tempfile::Builder::new().prefix("lab-").tempdir_in(out).map_err(cannot)?;
         let watch = LoadWatch::new(profile.pick(2, LOOP_MS, LOOP_MS), decides);
-        let path = raw::path(out, run.experiment, run.shard);
+        let path = raw::raw_path(out, run.experiment, run.shard);
         Ok(Self { profile, seed, params, raw: Raw::new(run), watch, folder, path, _lock: lock })
     }
 
@@ -67,8 +67,8 @@ impl Bench {
     ///
     /// # Errors
     /// A value that JSON cannot hold.
-    pub fn note(&mut self, line: &RawFigure<'_>) -> Result<()> {
-        self.raw.push(line)
+    pub fn note_figure(&mut self, line: &RawFigure<'_>) -> Result<()> {
+        self.raw.push_figure(line)
     }
 
     /// Adds a value that was calculated, simulated or counted.
@@ -82,26 +82,26 @@ impl Bench {
         unit: &'static str,
         value: f64,
     ) -> Result<()> {
-        self.note(&RawFigure::single(who, op, "count", unit, value))
+        self.note_figure(&RawFigure::single(who, op, "count", unit, value))
     }
 
     /// Writes the raw file and gives its path.
     ///
     /// # Errors
     /// If the disk refuses.
-    pub fn finish(self) -> Result<PathBuf> {
-        self.raw.finish(&self.path)?;
+    pub fn write_raw(self) -> Result<PathBuf> {
+        self.raw.write_file(&self.path)?;
         Ok(self.path)
     }
 
     /// A case with the calls and sizes of this profile.
-    fn sized(&self, case: BenchCase) -> BenchCase {
+    fn fit_case(&self, case: BenchCase) -> BenchCase {
         let calls = self.profile.pick(case.calls.div_ceil(SMOKE), case.calls, case.calls);
-        BenchCase { size: self.bytes(case.size), calls, ..case }
+        BenchCase { size: self.fit_bytes(case.size), calls, ..case }
     }
 
     /// A size as this profile has it: the files of a smoke run are small.
-    pub fn bytes(&self, size: usize) -> usize {
+    pub fn fit_bytes(&self, size: usize) -> usize {
         self.profile.pick(size.min(SMOKE_BYTES), size, size)
     }
 
@@ -117,7 +117,7 @@ impl Bench {
     ) -> Result<Comparison<K>> {
         let mut rng = ChaCha20Rng::seed_from_u64(self.seed);
         let (keys, cases): (Vec<K>, Vec<_>) = cases.into_iter().unzip();
-        let cases: Vec<_> = cases.into_iter().map(|case| self.sized(case)).collect();
+        let cases: Vec<_> = cases.into_iter().map(|case| self.fit_case(case)).collect();
         let mut refused: Vec<Option<String>> = vec![None; cases.len()];
         let mut rounds = Vec::new();
         for _ in 0..self.profile.pick(1, 5, 11) {
@@ -152,7 +152,7 @@ impl Bench {
                 let spread = Spread { n: case.calls, min, p10: min, median, mad: 0.0 };
                 let op = format!("{}_{}", case.op, case.size);
                 let figure = RawFigure::single(&case.who, &op, "thread_cpu", "ns", median);
-                self.note(&RawFigure { round: number + 1, spread, busy: *busy, ..figure })?;
+                self.note_figure(&RawFigure { round: number + 1, spread, busy: *busy, ..figure })?;
             }
         }
         Ok(())
@@ -188,14 +188,14 @@ impl<K: PartialEq> Comparison<K> {
     ///
     /// # Errors
     /// Why there are none.
-    pub fn of(&self, key: &K) -> Result<&Series> {
+    pub fn find_series(&self, key: &K) -> Result<&Series> {
         let found = self.series.iter().find(|(other, _)| other == key);
         let (_, series) = found.context("nobody measured that")?;
         series.as_ref().map_err(|reason| anyhow!(reason.clone()))
     }
 
     /// The number of disturbed rounds, for people.
-    pub fn quiet(&self) -> String {
+    pub fn describe_disturbed(&self) -> String {
         let Self { rounds, busy, .. } = self;
         match busy {
             0 => format!("{rounds} rounds, not busy"),
@@ -217,24 +217,24 @@ pub struct Series {
 impl Series {
     /// The cost that decides, ns: the median over the rounds of their medians; on a busy machine the
     /// least of all, which other programs disturb least.
-    pub fn cost(&self) -> f64 {
+    pub fn deciding_cost(&self) -> f64 {
         if self.busy {
-            return self.min();
+            return self.least_cost();
         }
         median(&self.rates.iter().map(|rate| rate.median).collect::<Vec<_>>())
     }
 
     /// The least of all, ns.
-    pub fn min(&self) -> f64 {
+    pub fn least_cost(&self) -> f64 {
         self.rates.iter().map(|rate| rate.min).fold(f64::INFINITY, f64::min)
     }
 
     /// This divided by `other`, round by round.
     pub fn ratio_to(&self, other: &Self) -> Ratio {
         let pairs = self.rates.iter().zip(&other.rates);
-        let sorted = sort(pairs.map(|(a, b)| a.median / b.median).collect());
+        let sorted = sort_samples(pairs.map(|(a, b)| a.median / b.median).collect());
         let end = |at: Option<&f64>| at.copied().unwrap_or(f64::NAN);
-        let of_minima = self.min() / other.min();
+        let of_minima = self.least_cost() / other.least_cost();
         let value = if self.busy { of_minima } else { median(&sorted) };
         Ratio { value, low: end(sorted.first()), high: end(sorted.last()), of_minima }
     }
@@ -268,12 +268,12 @@ fn one_round(
     rng: &mut ChaCha20Rng,
 ) -> Vec<Option<OpCost>> {
     let mut rates = vec![None; cases.len()];
-    for at in shuffled(cases.len(), rng) {
+    for at in shuffle_numbers(cases.len(), rng) {
         let BenchCase { peer, op, size, calls, .. } = &cases[at];
         if refused[at].is_some() {
             continue;
         }
-        match peers[*peer].rate(op, *size, *calls) {
+        match peers[*peer].measure_cost(op, *size, *calls) {
             Ok(rate) => rates[at] = Some(rate),
             Err(error) => refused[at] = Some(format!("{error:#}")),
         }
@@ -282,7 +282,7 @@ fn one_round(
 }
 
 /// The numbers below `n` in random order.
-fn shuffled(n: usize, rng: &mut ChaCha20Rng) -> Vec<usize> {
+fn shuffle_numbers(n: usize, rng: &mut ChaCha20Rng) -> Vec<usize> {
     let mut order: Vec<(u64, usize)> = (0..n).map(|at| (rng.next_u64(), at)).collect();
     order.sort_unstable();
     order.into_iter().map(|(_, at)| at).collect()
@@ -306,14 +306,14 @@ mod tests {
         // On a busy machine the least costs decide.
         let ratio = series(&ours, true).ratio_to(&series(&theirs, true));
         assert_eq!(ratio.to_string(), "1.00 [1.00, 4.00], of minima 1.00");
-        let costs = [false, true].map(|busy| series(&ours, busy).cost().to_bits());
+        let costs = [false, true].map(|busy| series(&ours, busy).deciding_cost().to_bits());
         assert_eq!(costs, [30.0_f64, 9.0].map(f64::to_bits));
         assert!(is_busy(2, 5) && !is_busy(1, 5) && !is_busy(0, 1));
     }
 
     #[test]
     fn each_entry_has_its_turn_and_the_seed_decides_when() {
-        let order = |seed| shuffled(20, &mut ChaCha20Rng::seed_from_u64(seed));
+        let order = |seed| shuffle_numbers(20, &mut ChaCha20Rng::seed_from_u64(seed));
         let mut sorted = order(7);
         sorted.sort_unstable();
         assert_eq!(sorted, (0..20).collect::<Vec<_>>());

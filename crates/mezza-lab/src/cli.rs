@@ -7,10 +7,10 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use mezza::testing::api::Exit;
 use mezza::testing::faces::cli::args::KernelName;
-use mezza::testing::faces::cli::cpu::choose;
+use mezza::testing::faces::cli::cpu::apply_kernel_choice;
 
 use crate::goals::{self, PartName};
-use crate::terminal::{complain, say};
+use crate::terminal::{print_error, print_line};
 use crate::{doctor, ours, place, run, search, wires};
 
 /// Measures what the designs promise and what the papers published
@@ -67,31 +67,33 @@ enum Command {
 /// Reads the arguments and runs the command.
 pub fn main() -> ExitCode {
     let Cli { kernel, command } = Cli::parse();
-    if let Some(Err(fault)) = kernel.map(choose) {
-        complain(&format!("mezza-lab: {fault}"));
+    if let Some(Err(fault)) = kernel.map(apply_kernel_choice) {
+        print_error(&format!("mezza-lab: {fault}"));
         return fault.code.into();
     }
     let done = match command {
-        Command::Goals(order) => goals::run(order),
-        Command::Run(order) => run::run(order),
-        Command::List { out } => list(out).map(|()| Exit::Done),
-        Command::Doctor => doctor::run().map(|()| Exit::Done),
-        Command::SafePrime(order) => search::search(order),
-        Command::CheckPrime(order) => search::check(&order),
-        Command::Tunnel { state, config, frames } => ours::plain::run(&state, &config, &frames),
-        Command::Peer => ours::serve().map(|()| Exit::Done),
-        Command::Wire { job } => wires::serve(&job).map(|()| Exit::Done),
+        Command::Goals(order) => goals::measure_goals(order),
+        Command::Run(order) => run::run_experiments(order),
+        Command::List { out } => print_list(out).map(|()| Exit::Done),
+        Command::Doctor => doctor::print_machine().map(|()| Exit::Done),
+        Command::SafePrime(order) => search::search_prime(order),
+        Command::CheckPrime(order) => search::check_prime(&order),
+        Command::Tunnel { state, config, frames } => {
+            ours::plain::run_links(&state, &config, &frames)
+        }
+        Command::Peer => ours::serve_lines().map(|()| Exit::Done),
+        Command::Wire { job } => wires::serve_job(&job).map(|()| Exit::Done),
     };
     let exit = done.unwrap_or_else(|error| {
-        complain(&format!("mezza-lab: {error:#}"));
+        print_error(&format!("mezza-lab: {error:#}"));
         crate::place::exit_of(&error)
     });
     exit.into()
 }
 
 /// Prints all experiments and goals.
-fn list(out: Option<PathBuf>) -> Result<()> {
-    let out = place::out(out);
-    let goals = PartName::ALL.into_iter().flat_map(|part| goals::list(part, &out));
-    run::list(&out).into_iter().chain(goals).try_for_each(|line| say(&line))
+fn print_list(out: Option<PathBuf>) -> Result<()> {
+    let out = place::out_folder(out);
+    let goals = PartName::ALL.into_iter().flat_map(|part| goals::list_part(part, &out));
+    run::list_experiments(&out).into_iter().chain(goals).try_for_each(|line| print_line(&line))
 }

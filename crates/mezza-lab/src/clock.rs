@@ -35,7 +35,7 @@ pub fn cost_ns<T>(work: impl FnOnce() -> T) -> Result<(T, f64)> {
     let began = thread_cpu()?;
     let value = work();
     let ended = thread_cpu()?;
-    Ok((value, ns(ended.saturating_sub(began))))
+    Ok((value, to_ns(ended.saturating_sub(began))))
 }
 
 /// The cost that [`cost_ns`] gives for no work, in nanoseconds.
@@ -47,11 +47,11 @@ pub fn clock_cost_ns() -> Result<f64> {
     for _ in 0..1_000 {
         samples.push(cost_ns(|| ())?.1);
     }
-    Ok(Spread::of(samples).median)
+    Ok(Spread::from_samples(samples).median)
 }
 
 /// Nanoseconds of a duration.
-pub fn ns(time: Duration) -> f64 {
+pub fn to_ns(time: Duration) -> f64 {
     time.as_secs_f64() * 1e9
 }
 
@@ -72,10 +72,10 @@ pub struct Spread {
 
 impl Spread {
     /// The spread of samples in any order; of no samples it is NaN.
-    pub fn of(samples: Vec<f64>) -> Self {
-        let sorted = sort(samples);
+    pub fn from_samples(samples: Vec<f64>) -> Self {
+        let sorted = sort_samples(samples);
         let median = quantile(&sorted, 0.5);
-        let distances = sort(sorted.iter().map(|sample| (sample - median).abs()).collect());
+        let distances = sort_samples(sorted.iter().map(|sample| (sample - median).abs()).collect());
         Self {
             n: sorted.len(),
             min: quantile(&sorted, 0.0),
@@ -87,12 +87,12 @@ impl Spread {
 
     /// The spread of a single value.
     pub fn single(value: f64) -> Self {
-        Self::of(vec![value])
+        Self::from_samples(vec![value])
     }
 }
 
 /// Samples from the least to the greatest.
-pub fn sort(mut samples: Vec<f64>) -> Vec<f64> {
+pub fn sort_samples(mut samples: Vec<f64>) -> Vec<f64> {
     samples.sort_by(f64::total_cmp);
     samples
 }
@@ -110,7 +110,7 @@ pub fn quantile(sorted: &[f64], q: f64) -> f64 {
 
 /// The median of a few figures.
 pub fn median(figures: &[f64]) -> f64 {
-    quantile(&sort(figures.to_vec()), 0.5)
+    quantile(&sort_samples(figures.to_vec()), 0.5)
 }
 
 /// Notices whether other programs use the processors.
@@ -131,10 +131,10 @@ pub struct BenchRound<T> {
 impl LoadWatch {
     /// A watch whose fixed loop takes about `loop_ms`; `patient` repeats busy rounds.
     pub fn new(loop_ms: u64, patient: bool) -> Self {
-        let pace = spin(PACE_STEPS).as_secs_f64().max(1e-9);
+        let pace = spin_loop(PACE_STEPS).as_secs_f64().max(1e-9);
         let steps = Duration::from_millis(loop_ms).as_secs_f64() / pace;
-        let steps = scaled(PACE_STEPS, steps).max(1);
-        let seen_ns = (0..FIRST_LOOPS).map(|_| ns(spin(steps))).collect();
+        let steps = scale_count(PACE_STEPS, steps).max(1);
+        let seen_ns = (0..FIRST_LOOPS).map(|_| to_ns(spin_loop(steps))).collect();
         Self { steps, repeats: if patient { REPEATS } else { 0 }, seen_ns }
     }
 
@@ -142,12 +142,17 @@ impl LoadWatch {
     ///
     /// # Errors
     /// The error of `work`.
-    pub fn rounds<T>(&mut self, mut work: impl FnMut() -> Result<T>) -> Result<Vec<BenchRound<T>>> {
+    pub fn run_rounds<T>(
+        &mut self,
+        mut work: impl FnMut() -> Result<T>,
+    ) -> Result<Vec<BenchRound<T>>> {
         let mut all = Vec::new();
         for _ in 0..=self.repeats {
-            let before = self.look();
+            let before = self.is_loop_off();
             let value = work()?;
-            let busy = self.look() || before || is_loaded(machine::load(), machine::cores());
+            let busy = self.is_loop_off()
+                || before
+                || is_loaded(machine::read_load(), machine::count_cores());
             all.push(BenchRound { value, busy });
             if !busy {
                 break;
@@ -157,14 +162,14 @@ impl LoadWatch {
     }
 
     /// Returns true if the fixed loop is off now.
-    fn look(&mut self) -> bool {
-        let took = ns(spin(self.steps));
+    fn is_loop_off(&mut self) -> bool {
+        let took = to_ns(spin_loop(self.steps));
         let off = is_off(took, median(&self.seen_ns));
         self.seen_ns.push(took);
         off
     }
 
-    /// As [`Self::rounds`], but if every repetition was busy too, later rounds are not repeated:
+    /// As [`Self::run_rounds`], but if every repetition was busy too, later rounds are not repeated:
     /// the machine is busy all the time.
     ///
     /// # Errors
@@ -173,7 +178,7 @@ impl LoadWatch {
         &mut self,
         work: impl FnMut() -> Result<T>,
     ) -> Result<Vec<BenchRound<T>>> {
-        let all = self.rounds(work)?;
+        let all = self.run_rounds(work)?;
         if all.len() > 1 && all.iter().all(|round| round.busy) {
             self.repeats = 0;
         }
@@ -236,14 +241,14 @@ fn is_loaded(load: Option<f64>, cores: usize) -> bool {
 }
 
 #[expect(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "a count of steps")]
-fn scaled(count: u64, by: f64) -> u64 {
+fn scale_count(count: u64, by: f64) -> u64 {
     (count as f64 * by) as u64
 }
 
 /// Arithmetic of a fixed length, in wall time, because other programs take wall time away. Four
 /// chains keep the units of a core busy; a single chain would not slow down when another program uses
 /// the second thread of the core.
-fn spin(steps: u64) -> Duration {
+fn spin_loop(steps: u64) -> Duration {
     let began = Instant::now();
     let mut chains = std::hint::black_box([1_u64, 2, 3, 4]);
     for _ in 0..steps {
@@ -261,10 +266,10 @@ mod tests {
 
     #[test]
     fn spreads_by_hand() {
-        let spread = Spread::of(vec![5.0, 1.0, 2.0, 9.0, 3.0]);
+        let spread = Spread::from_samples(vec![5.0, 1.0, 2.0, 9.0, 3.0]);
         assert_eq!(spread, Spread { n: 5, min: 1.0, p10: 1.0, median: 3.0, mad: 2.0 });
-        assert!(Spread::of(vec![]).median.is_nan());
-        let hundred = sort((1..=100).map(f64::from).collect());
+        assert!(Spread::from_samples(vec![]).median.is_nan());
+        let hundred = sort_samples((1..=100).map(f64::from).collect());
         assert_eq!(quantile(&hundred, 0.99).to_bits(), 99.0_f64.to_bits());
         assert_eq!(quantile(&hundred, 1.0).to_bits(), 100.0_f64.to_bits());
     }
@@ -294,7 +299,7 @@ mod tests {
         assert_eq!(busy_words(&[round(1, false)]), None);
         // A watch that finds every loop off repeats three times.
         let mut watch = LoadWatch { steps: 50_000, repeats: REPEATS, seen_ns: vec![1.0; 99] };
-        let all = watch.rounds(|| Ok(7)).unwrap();
+        let all = watch.run_rounds(|| Ok(7)).unwrap();
         assert!(all.len() == 4 && all.iter().all(|round| round.busy && round.value == 7));
         // A watch that has given up repeats no more.
         let counts = [(); 2].map(|()| watch.rounds_or_give_up(|| Ok(7)).unwrap().len());
@@ -307,12 +312,15 @@ mod tests {
     #[test]
     fn slow_thread_cpu_is_that_of_this_thread() {
         let ((), own) = cost_ns(|| {
-            std::thread::spawn(|| while spin(1_000_000) < Duration::from_millis(5) {}).join().ok();
-            let other = std::thread::spawn(|| (0..20).map(|_| spin(1_000_000)).sum::<Duration>());
+            std::thread::spawn(|| while spin_loop(1_000_000) < Duration::from_millis(5) {})
+                .join()
+                .ok();
+            let other =
+                std::thread::spawn(|| (0..20).map(|_| spin_loop(1_000_000)).sum::<Duration>());
             assert!(other.join().unwrap() > Duration::from_millis(1));
         })
         .unwrap();
-        let (_, busy) = cost_ns(|| spin(40_000_000)).unwrap();
+        let (_, busy) = cost_ns(|| spin_loop(40_000_000)).unwrap();
         assert!(own < busy, "{own} {busy}");
         assert!(clock_cost_ns().unwrap() < 100_000.0);
     }

@@ -10,7 +10,7 @@ pub struct Fit {
 }
 
 /// Fits points of `(variables, y)`. Too few or degenerate points give NaN.
-pub fn line(points: &[(Vec<f64>, f64)]) -> Fit {
+pub fn fit_line(points: &[(Vec<f64>, f64)]) -> Fit {
     let wide = points.first().map_or(0, |(x, _)| x.len()) + 1;
     let row = |x: &[f64]| std::iter::once(1.0).chain(x.iter().copied()).collect::<Vec<f64>>();
     // The normal equations, the right side last.
@@ -23,7 +23,7 @@ pub fn line(points: &[(Vec<f64>, f64)]) -> Fit {
             }
         }
     }
-    let coefficients = solve(equations);
+    let coefficients = solve_equations(equations);
     let count: f64 = points.iter().map(|_| 1.0).sum();
     let mean = points.iter().map(|(_, y)| y).sum::<f64>() / count;
     let at = |x: &[f64]| row(x).iter().zip(&coefficients).map(|(a, c)| a * c).sum::<f64>();
@@ -33,7 +33,7 @@ pub fn line(points: &[(Vec<f64>, f64)]) -> Fit {
 }
 
 /// Solves linear equations by elimination, the largest pivot first.
-fn solve(mut rows: Vec<Vec<f64>>) -> Vec<f64> {
+fn solve_equations(mut rows: Vec<Vec<f64>>) -> Vec<f64> {
     let n = rows.len();
     for column in 0..n {
         let largest =
@@ -56,18 +56,18 @@ mod tests {
     #[test]
     fn planes_are_found_and_curves_are_not() {
         let plane = |x: f64, y: f64| (vec![x, y], 3.0 + 2.0 * x - 0.5 * y);
-        let fit = line(&[plane(1.0, 5.0), plane(2.0, 9.0), plane(7.0, 1.0), plane(0.0, 4.0)]);
+        let fit = fit_line(&[plane(1.0, 5.0), plane(2.0, 9.0), plane(7.0, 1.0), plane(0.0, 4.0)]);
         let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
         assert!(near(fit.coefficients[0], 3.0) && near(fit.coefficients[1], 2.0), "{fit:?}");
         assert!(near(fit.coefficients[2], -0.5) && near(fit.r2, 1.0), "{fit:?}");
         let square = |x: f64| (vec![x], x * x);
-        let fit = line(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0].map(square));
+        let fit = fit_line(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0].map(square));
         assert!((0.9..0.95).contains(&fit.r2), "{fit:?}");
     }
 
     #[test]
     fn a_point_is_no_line() {
-        assert!(line(&[(vec![1.0], 1.0)]).r2.is_nan());
-        assert!(line(&[(vec![1.0], 1.0), (vec![1.0], 2.0)]).coefficients[1].is_nan());
+        assert!(fit_line(&[(vec![1.0], 1.0)]).r2.is_nan());
+        assert!(fit_line(&[(vec![1.0], 1.0), (vec![1.0], 2.0)]).coefficients[1].is_nan());
     }
 }

@@ -21,8 +21,8 @@ use crate::bench::Bench;
 use crate::machine::Hardware;
 use crate::profile::Profile;
 use crate::raw::{self, RunSpec};
-use crate::row::{Row, Verdict, exit};
-use crate::terminal::{complain, say};
+use crate::row::{Row, Verdict, exit_code};
+use crate::terminal::{print_error, print_line};
 use crate::{peer, place};
 use measurement::Measurement;
 
@@ -111,33 +111,36 @@ impl PartName {
 ///
 /// # Errors
 /// An unknown row, a busy machine, a peer that cannot be fetched, or a disk that refuses.
-pub fn run(order: Order) -> Result<Exit> {
+pub fn measure_goals(order: Order) -> Result<Exit> {
     let Order { part, profile, only, args: MeasureArgs { fetch, json, seed, shard, out } } = order;
     let (all, experiment, peers) = part.goals();
-    let mut chosen = choose(all, &only)?;
+    let mut chosen = choose_measurements(all, &only)?;
     if let Some(shard) = shard {
-        chosen = shard.of(chosen, |measurement| profile.cost_s(measurement.seconds));
+        chosen = shard.pick_jobs(chosen, |measurement| profile.cost_s(measurement.seconds));
     }
     if fetch {
-        peers.iter().try_for_each(|name| peer::fetch(name))?;
+        peers.iter().try_for_each(|name| peer::fetch_peer(name))?;
     }
-    let out = place::out(out);
+    let out = place::out_folder(out);
     let mut params = json!({ "only": only });
     if let Some(shard) = shard {
         params["shard"] = json!(shard.to_string());
     }
     let run = RunSpec { experiment, rev: REV, profile, seed, params, exclusive: true, shard };
     let mut bench = Bench::new(&run, &out)?;
-    let rows = measure(&mut bench, &chosen);
-    let path = bench.finish()?;
-    print(&rows, json, part, profile)?;
+    let rows = measure_rows(&mut bench, &chosen);
+    let path = bench.write_raw()?;
+    print_rows(&rows, json, part, profile)?;
     if !json {
-        say(&format!("raw   {}", path.display()))?;
+        print_line(&format!("raw   {}", path.display()))?;
     }
-    Ok(exit(&rows, profile != Profile::Smoke))
+    Ok(exit_code(&rows, profile != Profile::Smoke))
 }
 
-fn choose(all: &'static [Measurement], only: &[String]) -> Result<Vec<&'static Measurement>> {
+fn choose_measurements(
+    all: &'static [Measurement],
+    only: &[String],
+) -> Result<Vec<&'static Measurement>> {
     let named = |measurement: &Measurement, name: &str| {
         measurement.ids().iter().any(|id| id.eq_ignore_ascii_case(name))
     };
@@ -151,15 +154,15 @@ fn choose(all: &'static [Measurement], only: &[String]) -> Result<Vec<&'static M
 }
 
 /// Rows in the order of their ids; a measurement that breaks gives broken rows, not an end.
-fn measure(bench: &mut Bench, chosen: &[&Measurement]) -> Vec<Row> {
+fn measure_rows(bench: &mut Bench, chosen: &[&Measurement]) -> Vec<Row> {
     let mut rows = Vec::new();
     for measurement in chosen {
         let ids = Vec::from_iter(measurement.ids());
-        complain(&format!("measuring {}", ids.join(" ")));
+        print_error(&format!("measuring {}", ids.join(" ")));
         match (measurement.run)(bench) {
             Ok(measured) => rows.extend(measured),
             Err(error) => {
-                rows.extend(measurement.limits().map(|limit| limit.broken(&error)));
+                rows.extend(measurement.limits().map(|limit| limit.broken_row(&error)));
             }
         }
     }
@@ -167,27 +170,27 @@ fn measure(bench: &mut Bench, chosen: &[&Measurement]) -> Vec<Row> {
     rows
 }
 
-fn print(rows: &[Row], json: bool, part: PartName, profile: Profile) -> Result<()> {
+fn print_rows(rows: &[Row], json: bool, part: PartName, profile: Profile) -> Result<()> {
     if json {
         for row in rows {
-            say(&row.value().to_string())?;
+            print_line(&row.to_json().to_string())?;
         }
         return Ok(());
     }
-    let built = raw::build()["profile"].as_str().context("no build profile")?.to_owned();
-    say(&format!(
+    let built = raw::describe_build()["profile"].as_str().context("no build profile")?.to_owned();
+    print_line(&format!(
         "goals of the {}, profile {}, {built} build, machine {}",
         part.name(),
         profile.name(),
-        Hardware::this().id()
+        Hardware::of_this_machine().id()
     ))?;
-    say(&format!("{:<48} {:>14} {:>16} {:>6}", "    goal", "measured", "limit", "ratio"))?;
-    for line in rows.iter().flat_map(Row::lines) {
-        say(&line)?;
+    print_line(&format!("{:<48} {:>14} {:>16} {:>6}", "    goal", "measured", "limit", "ratio"))?;
+    for line in rows.iter().flat_map(Row::to_lines) {
+        print_line(&line)?;
     }
     let count = |verdict| rows.iter().filter(|row| row.verdict() == verdict).count();
     let decides = if profile == Profile::Smoke { "; smoke figures decide nothing" } else { "" };
-    say(&format!(
+    print_line(&format!(
         "{} hold, {} fall short, {} not measurable here, {} without a peer, {} broken{decides}",
         count(Verdict::Holds),
         count(Verdict::FallsShort),
@@ -198,7 +201,7 @@ fn print(rows: &[Row], json: bool, part: PartName, profile: Profile) -> Result<(
 }
 
 /// The lines of `mezza-lab list` on a part.
-pub fn list(part: PartName, out: &std::path::Path) -> Vec<String> {
+pub fn list_part(part: PartName, out: &std::path::Path) -> Vec<String> {
     let ((all, experiment, _), mut lines) = (part.goals(), Vec::new());
     for measurement in all {
         let [smoke, quick, full] = measurement.seconds;
@@ -206,7 +209,7 @@ pub fn list(part: PartName, out: &std::path::Path) -> Vec<String> {
         lines.extend(measurement.limits().map(|limit| format!("  {limit}")));
         lines.push(format!("      {smoke} / {quick} / {full} s   needs: {needs}"));
     }
-    let state = raw::state(out, experiment);
+    let state = raw::describe_state(out, experiment);
     lines.push(format!("run them with `mezza-lab goals {}`; {state}", part.name()));
     lines
 }
@@ -384,9 +387,9 @@ mod tests {
 
     #[test]
     fn rows_are_chosen_by_their_ids() {
-        assert_eq!(choose(node::ALL, &[]).unwrap().len(), node::ALL.len());
-        assert_eq!(choose(node::ALL, &["m2".into(), "M4".into()]).unwrap().len(), 2);
-        let error = choose(node::ALL, &["M99".into()]).err().unwrap();
+        assert_eq!(choose_measurements(node::ALL, &[]).unwrap().len(), node::ALL.len());
+        assert_eq!(choose_measurements(node::ALL, &["m2".into(), "M4".into()]).unwrap().len(), 2);
+        let error = choose_measurements(node::ALL, &["M99".into()]).err().unwrap();
         assert_eq!(crate::place::exit_of(&error), Exit::NotFound);
     }
 }

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::row::{Figure, Outcome, Row, Sense, number, sign};
+use crate::row::{Figure, Outcome, Row, Sense, format_number, format_sense};
 
 /// The texts of a limit are constants.
 type Text = &'static str;
@@ -69,23 +69,23 @@ impl Limit {
     }
 
     /// The row of a value. A limit that is a figure of the run falls short without that figure.
-    pub fn row(&self, measured: f64) -> Row {
+    pub fn make_row(&self, measured: f64) -> Row {
         match self.bound {
             Bound::Fixed(bound) => self.row_at(measured, bound),
             Bound::OfTheRun => self.row_at(measured, f64::NAN),
-            Bound::None => self.row_of(Outcome::Measured(self.figure(measured, None))),
+            Bound::None => self.row_of(Outcome::Measured(self.make_figure(measured, None))),
         }
     }
 
     /// The row of a value beside a bound of the same run.
     pub fn row_at(&self, measured: f64, bound: f64) -> Row {
-        let row = self.row_of(Outcome::Measured(self.figure(measured, Some(bound))));
+        let row = self.row_of(Outcome::Measured(self.make_figure(measured, Some(bound))));
         let Some(stretch) = self.stretch else { return row };
-        let is_reached = self.figure(measured, Some(stretch)).holds();
+        let is_reached = self.make_figure(measured, Some(stretch)).holds();
         let reached = if is_reached { "reached" } else { "not reached" };
-        let sign = sign(self.sense);
-        let stretch = number(stretch);
-        row.with(format!("stretch {sign} {stretch} {}: {reached}", self.unit))
+        let sign = format_sense(self.sense);
+        let stretch = format_number(stretch);
+        row.with_detail(format!("stretch {sign} {stretch} {}: {reached}", self.unit))
     }
 
     /// The row of a value that this machine cannot measure.
@@ -100,25 +100,25 @@ impl Limit {
 
     /// The row of a value whose measurement broke. It is an error even where the value decides
     /// nothing.
-    pub fn broken(&self, error: &anyhow::Error) -> Row {
+    pub fn broken_row(&self, error: &anyhow::Error) -> Row {
         Row::must(self.id, self.goal, Outcome::Broken(format!("{error:#}")))
     }
 
-    fn figure(&self, measured: f64, limit: Option<f64>) -> Figure {
+    fn make_figure(&self, measured: f64, limit: Option<f64>) -> Figure {
         Figure { measured, limit, unit: self.unit, sense: self.sense }
     }
 
     fn row_of(&self, outcome: Outcome) -> Row {
         let row = Row::must(self.id, self.goal, outcome);
-        if self.bound == Bound::None { row.beside() } else { row }
+        if self.bound == Bound::None { row.into_context() } else { row }
     }
 }
 
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bound = match self.bound {
-            Bound::Fixed(bound) => format!("{} {bound} {}", sign(self.sense), self.unit),
-            Bound::OfTheRun => format!("{} of the run, {}", sign(self.sense), self.unit),
+            Bound::Fixed(bound) => format!("{} {bound} {}", format_sense(self.sense), self.unit),
+            Bound::OfTheRun => format!("{} of the run, {}", format_sense(self.sense), self.unit),
             Bound::None => format!("shown, {}", self.unit),
         };
         let stretch = self.stretch.map_or(String::new(), |bound| format!(", stretch {bound}"));
@@ -129,7 +129,7 @@ impl fmt::Display for Limit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::{Verdict, Weight, exit};
+    use crate::row::{Verdict, Weight, exit_code};
     use mezza::testing::api::Exit;
 
     #[test]
@@ -138,7 +138,7 @@ mod tests {
         let most = Limit::at_most("M1", "goal", 2.0, "ms");
         let least = Limit::at_least("M1", "goal", 2.0, "/s");
         let of_the_run = Limit::at_most_of_the_run("M1", "goal", "ms");
-        let verdicts = |limit: Limit| [1.9, 2.0, 2.1].map(|value| limit.row(value).verdict());
+        let verdicts = |limit: Limit| [1.9, 2.0, 2.1].map(|value| limit.make_row(value).verdict());
         assert_eq!(verdicts(most), [Holds, Holds, FallsShort]);
         assert_eq!(verdicts(least), [FallsShort, Holds, Holds]);
         assert_eq!(verdicts(of_the_run), [FallsShort; 3]);
@@ -150,9 +150,9 @@ mod tests {
     #[test]
     fn a_stretch_is_told_and_decides_nothing() {
         let limit = Limit::at_least("T3", "goal", 40.0, "x").stretching(60.0);
-        let [short, must, stretch] = [39.0, 40.0, 60.0].map(|value| limit.row(value));
+        let [short, must, stretch] = [39.0, 40.0, 60.0].map(|value| limit.make_row(value));
         assert_eq!(
-            (exit(&[short], true), exit(std::slice::from_ref(&must), true)),
+            (exit_code(&[short], true), exit_code(std::slice::from_ref(&must), true)),
             (Exit::No, Exit::Done)
         );
         assert_eq!(must.details, ["stretch >= 60.0 x: not reached"]);

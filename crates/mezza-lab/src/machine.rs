@@ -25,16 +25,17 @@ pub struct Hardware {
 
 impl Hardware {
     /// This machine. Properties that the system does not tell stay empty.
-    pub fn this() -> Self {
+    pub fn of_this_machine() -> Self {
         let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let known: Vec<&str> = field(&info, "flags").split(' ').collect();
+        let known: Vec<&str> = find_field(&info, "flags").split(' ').collect();
         let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-        let kib = field(&memory, "MemTotal").trim_end_matches(" kB").parse::<u64>().unwrap_or(0);
+        let kib =
+            find_field(&memory, "MemTotal").trim_end_matches(" kB").parse::<u64>().unwrap_or(0);
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         Self {
-            cpu: field(&info, "model name").to_owned(),
+            cpu: find_field(&info, "model name").to_owned(),
             flags: FLAGS.into_iter().filter(|flag| known.contains(flag)).collect(),
-            cores: cores(),
+            cores: count_cores(),
             gib: (kib + (1 << 19)) >> 20,
             kernel: kernel.trim().to_owned(),
         }
@@ -48,35 +49,35 @@ impl Hardware {
     }
 
     /// The value in the head of a raw file.
-    pub fn value(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         let virt = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         json!({
             "id": self.id(), "cpu": self.cpu, "flags": self.flags, "cores": self.cores,
-            "gib": self.gib, "kernel": self.kernel, "governor": governor(), "load": load(),
-            "virtual": field(&virt, "flags").split(' ').any(|flag| flag == "hypervisor"),
+            "gib": self.gib, "kernel": self.kernel, "governor": read_governor(), "load": read_load(),
+            "virtual": find_field(&virt, "flags").split(' ').any(|flag| flag == "hypervisor"),
         })
     }
 }
 
 /// The value of the first line `name : value`.
-fn field<'a>(text: &'a str, name: &str) -> &'a str {
+fn find_field<'a>(text: &'a str, name: &str) -> &'a str {
     let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
     pairs.find(|(key, _)| key.trim() == name).map_or("", |(_, value)| value.trim())
 }
 
 /// Processors that this program may use.
-pub fn cores() -> usize {
+pub fn count_cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Programs that wanted to run during the last minute, on average.
-pub fn load() -> Option<f64> {
+pub fn read_load() -> Option<f64> {
     let text = fs::read_to_string("/proc/loadavg").ok()?;
     text.split(' ').next()?.parse().ok()
 }
 
 /// The governor of the CPU frequency, if there is one.
-pub fn governor() -> Option<String> {
+pub fn read_governor() -> Option<String> {
     let path = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
 }
@@ -84,7 +85,7 @@ pub fn governor() -> Option<String> {
 /// Memory that a process holds, in bytes.
 pub fn resident_bytes(pid: u32) -> Option<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let kib: u32 = field(&status, "VmRSS").trim_end_matches(" kB").parse().ok()?;
+    let kib: u32 = find_field(&status, "VmRSS").trim_end_matches(" kB").parse().ok()?;
     Some(f64::from(kib) * 1_024.0)
 }
 
@@ -108,9 +109,9 @@ mod tests {
     #[test]
     fn fields_of_proc() {
         let text = "model name\t: A B: C\nflags\t\t: aes sha_ni\nVmRSS:\t  12 kB\n";
-        assert_eq!(field(text, "model name"), "A B: C");
-        assert_eq!(field(text, "VmRSS"), "12 kB");
-        assert_eq!(field(text, "none"), "");
+        assert_eq!(find_field(text, "model name"), "A B: C");
+        assert_eq!(find_field(text, "VmRSS"), "12 kB");
+        assert_eq!(find_field(text, "none"), "");
     }
 
     #[test]

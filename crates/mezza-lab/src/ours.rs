@@ -43,9 +43,10 @@ use variants::{OnlyAead, OnlyKdf, OnlySig};
 ///
 /// # Errors
 /// If standard input or output breaks.
-pub fn serve() -> Result<()> {
+pub fn serve_lines() -> Result<()> {
     let version = concat!("mezzavoce ", env!("CARGO_PKG_VERSION"));
-    let prepare = |op: &str, size, calls| prepare(op, size, calls).map_err(|e| format!("{e:#}"));
+    let prepare =
+        |op: &str, size, calls| prepare_call(op, size, calls).map_err(|e| format!("{e:#}"));
     Ok(rate::serve(version, &[], &prepare)?)
 }
 
@@ -53,7 +54,7 @@ pub fn serve() -> Result<()> {
 ///
 /// # Errors
 /// A name that is not there, or what the library refuses.
-pub fn prepare(op: &str, size: usize, calls: usize) -> Result<Call> {
+pub fn prepare_call(op: &str, size: usize, calls: usize) -> Result<Call> {
     let (who, op) = op
         .split_once(':')
         .with_context(|| format!("{op} names nobody; it must be WHO:OPERATION"))?;
@@ -62,28 +63,28 @@ pub fn prepare(op: &str, size: usize, calls: usize) -> Result<Call> {
     };
     match who {
         "rustcrypto" => of(rustcrypto::code),
-        "aws-lc" => of(aws_lc::code),
-        "own" => of(own::code),
-        "fosam" => fosam::prepare(op, size),
-        "hibe" => hibe::prepare(op, size),
-        "fw" => firewalls::prepare(op),
-        "lanes" => lanes::prepare(op, size),
-        "seka" => seka::prepare(op),
-        "b2c20" => device::prepare::<MeasuredConversation<B2c20, AwsLc>>(op, size, calls),
+        "aws-lc" => of(aws_lc::find_implementation),
+        "own" => of(own::find_implementation),
+        "fosam" => fosam::prepare_call(op, size),
+        "hibe" => hibe::prepare_call(op, size),
+        "fw" => firewalls::prepare_call(op),
+        "lanes" => lanes::prepare_call(op, size),
+        "seka" => seka::prepare_call(op),
+        "b2c20" => device::prepare_call::<MeasuredConversation<B2c20, AwsLc>>(op, size, calls),
         "b2c20-portable" => {
-            device::prepare::<MeasuredConversation<B2c20, PortableBackend>>(op, size, calls)
+            device::prepare_call::<MeasuredConversation<B2c20, PortableBackend>>(op, size, calls)
         }
-        "v3" => device::prepare::<MeasuredConversation<V3, AwsLc>>(op, size, calls),
-        "b2c20-pq" => device::prepare::<MeasuredConversation<B2c20Pq, AwsLc>>(op, size, calls),
+        "v3" => device::prepare_call::<MeasuredConversation<V3, AwsLc>>(op, size, calls),
+        "b2c20-pq" => device::prepare_call::<MeasuredConversation<B2c20Pq, AwsLc>>(op, size, calls),
         "v3-portable" => {
-            device::prepare::<MeasuredConversation<V3, PortableBackend>>(op, size, calls)
+            device::prepare_call::<MeasuredConversation<V3, PortableBackend>>(op, size, calls)
         }
-        "bare-b2c20" => device::prepare::<Bare<B2c20, AwsLc>>(op, size, calls),
-        "bare-v3" => device::prepare::<Bare<V3, AwsLc>>(op, size, calls),
-        "bare-paper" => device::prepare::<Bare<Paper, AwsLc>>(op, size, calls),
-        "bare-sig" => device::prepare::<Bare<OnlySig, AwsLc>>(op, size, calls),
-        "bare-kdf" => device::prepare::<Bare<OnlyKdf, AwsLc>>(op, size, calls),
-        "bare-aead" => device::prepare::<Bare<OnlyAead, AwsLc>>(op, size, calls),
+        "bare-b2c20" => device::prepare_call::<Bare<B2c20, AwsLc>>(op, size, calls),
+        "bare-v3" => device::prepare_call::<Bare<V3, AwsLc>>(op, size, calls),
+        "bare-paper" => device::prepare_call::<Bare<Paper, AwsLc>>(op, size, calls),
+        "bare-sig" => device::prepare_call::<Bare<OnlySig, AwsLc>>(op, size, calls),
+        "bare-kdf" => device::prepare_call::<Bare<OnlyKdf, AwsLc>>(op, size, calls),
+        "bare-aead" => device::prepare_call::<Bare<OnlyAead, AwsLc>>(op, size, calls),
         _ => anyhow::bail!("nobody is called {who}"),
     }
 }

@@ -48,7 +48,7 @@ impl Column {
     }
 
     /// The printed values that contradict the ten runs, as sentences.
-    pub fn errors(&self) -> Vec<String> {
+    pub fn list_errors(&self) -> Vec<String> {
         let claims = [("average", Some(self.average)), ("text", self.text)];
         let wrong = |(_, value): &(_, Option<f64>)| {
             value.is_some_and(|value| (value - self.mean()).abs() > ROUNDING)
@@ -71,7 +71,7 @@ impl Column {
 ///
 /// # Errors
 /// If the file is damaged.
-pub fn signal() -> Result<Vec<Column>> {
+pub fn load_signal() -> Result<Vec<Column>> {
     Ok(toml::from_str::<Paper>(SIGNAL)?.column)
 }
 
@@ -153,13 +153,13 @@ impl std::ops::Deref for Vuvuzela {
 
 impl Printed {
     /// The values of that name that an experiment shows, in their order.
-    pub fn of(&self, exp: &str, name: &str) -> Vec<f64> {
+    pub fn find_values(&self, exp: &str, name: &str) -> Vec<f64> {
         let these = self.value.iter().filter(|v| v.exp == exp && v.name == name);
         these.map(|value| value.number).collect()
     }
 
     /// The printed values of an experiment, as lines.
-    pub fn lines(&self, exp: &str) -> Vec<String> {
+    pub fn list_values(&self, exp: &str) -> Vec<String> {
         let line = |value: &Value| {
             let Value { name, number, unit, status, place, .. } = value;
             format!("{status}: {name} {number} {unit} ({place})")
@@ -168,8 +168,8 @@ impl Printed {
     }
 
     /// The first of them, or NaN if there is none.
-    pub fn one(&self, exp: &str, name: &str) -> f64 {
-        self.of(exp, name).first().copied().unwrap_or(f64::NAN)
+    pub fn find_first(&self, exp: &str, name: &str) -> f64 {
+        self.find_values(exp, name).first().copied().unwrap_or(f64::NAN)
     }
 }
 
@@ -177,7 +177,7 @@ impl Printed {
 ///
 /// # Errors
 /// If the file is damaged.
-pub fn vuvuzela() -> Result<Vuvuzela> {
+pub fn load_vuvuzela() -> Result<Vuvuzela> {
     Ok(toml::from_str(VUVUZELA)?)
 }
 
@@ -185,7 +185,7 @@ pub fn vuvuzela() -> Result<Vuvuzela> {
 ///
 /// # Errors
 /// If the file is damaged.
-pub fn fosam() -> Result<Printed> {
+pub fn load_fosam() -> Result<Printed> {
     Ok(toml::from_str(FOSAM)?)
 }
 
@@ -209,9 +209,9 @@ mod tests {
 
     #[test]
     fn lab_5_one_sentence_of_the_paper_does_not_fit_its_table() {
-        let columns = signal().unwrap();
+        let columns = load_signal().unwrap();
         assert_eq!(columns.len(), 6 + 4 + 4);
-        let errors: Vec<String> = columns.iter().flat_map(Column::errors).collect();
+        let errors: Vec<String> = columns.iter().flat_map(Column::list_errors).collect();
         let expected =
             "Table 3, cbc-hmac-seal file: the text says 18651238, its ten runs give 21146063";
         assert_eq!(errors, [expected]);
@@ -222,15 +222,16 @@ mod tests {
 
     #[test]
     fn lab_5_the_shares_of_the_reproduction_add_up() {
-        let paper = vuvuzela().unwrap();
-        let share = |name| paper.one("vuvuzela-breakdown", name);
+        let paper = load_vuvuzela().unwrap();
+        let share = |name| paper.find_first("vuvuzela-breakdown", name);
         let sum = share("network") + share("cryptography");
         assert_eq!(sum.to_bits(), share("together").to_bits());
-        let levels = paper.of("vuvuzela-scaling", "mu").into_iter().map(|mu| format!("{mu:.0}"));
+        let levels =
+            paper.find_values("vuvuzela-scaling", "mu").into_iter().map(|mu| format!("{mu:.0}"));
         assert_eq!(levels.collect::<Vec<_>>(), ["100", "200", "300"]);
         assert!(share("nothing of that name").is_nan());
         // SOSP 2015 speaks of messages of users and noise: 1,000,000 in 37 s alone are fewer.
-        let of = |name| paper.one("sosp15-f9", name);
+        let of = |name| paper.find_first("sosp15-f9", name);
         assert!(of("users") / of("latency") < of("throughput"));
         let is_context = |value: &Value| (value.exp == "sosp15-f9") == (value.status == "context");
         assert!(paper.value.iter().all(is_context), "context and nothing else");
@@ -239,7 +240,7 @@ mod tests {
 
     #[test]
     fn the_papers_own_runs_by_the_sign_test() {
-        let columns = signal().unwrap();
+        let columns = load_signal().unwrap();
         let find = |op: &str, input: &str| {
             columns.iter().find(|c| c.op == op && c.input == input).unwrap().tests
         };

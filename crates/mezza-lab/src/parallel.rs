@@ -7,8 +7,8 @@ use std::thread;
 use crate::machine;
 
 /// `work` on each of `jobs`, on all cores; the results in the order of the jobs.
-pub fn map<T: Send, R: Send>(jobs: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
-    map_on(machine::cores(), jobs, work)
+pub fn map_parallel<T: Send, R: Send>(jobs: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+    map_on(machine::count_cores(), jobs, work)
 }
 
 /// The same on so many threads.
@@ -45,6 +45,6 @@ mod tests {
         for cores in [1, 2, 5] {
             assert_eq!(map_on(cores, (0..100).collect(), |job: u64| job * job), expected);
         }
-        assert_eq!(map(Vec::new(), |job: u64| job), [0_u64; 0]);
+        assert_eq!(map_parallel(Vec::new(), |job: u64| job), [0_u64; 0]);
     }
 }

@@ -64,8 +64,8 @@ impl PeerProcess {
     ///
     /// # Errors
     /// If it does not start.
-    pub fn ours() -> Result<Self> {
-        Self::start(&mut ours()?)
+    pub fn start_ours() -> Result<Self> {
+        Self::start(&mut own_command()?)
     }
 
     /// Starts this program as a peer with `mask` as the CPU flags of aws-lc. An empty mask would switch
@@ -74,15 +74,15 @@ impl PeerProcess {
     /// # Errors
     /// If it does not start.
     pub fn with_cpu_mask(mask: &str) -> Result<Self> {
-        Self::start(ours()?.env("OPENSSL_ia32cap", mask))
+        Self::start(own_command()?.env("OPENSSL_ia32cap", mask))
     }
 
     /// Minimum and median of the cost of a call.
     ///
     /// # Errors
     /// If the peer does not answer with numbers.
-    pub fn rate(&mut self, op: &str, size: usize, calls: usize) -> Result<OpCost> {
-        let [min, median] = self.ask(&format!("rate {op} {size} {calls}"))?;
+    pub fn measure_cost(&mut self, op: &str, size: usize, calls: usize) -> Result<OpCost> {
+        let [min, median] = self.ask_numbers(&format!("rate {op} {size} {calls}"))?;
         Ok(OpCost { min, median })
     }
 
@@ -90,13 +90,13 @@ impl PeerProcess {
     ///
     /// # Errors
     /// If the peer does not answer with numbers.
-    pub fn cold(&mut self, op: &str, size: usize) -> Result<Cold> {
-        let [first, ten, rest] = self.ask(&format!("cold {op} {size}"))?;
+    pub fn measure_cold(&mut self, op: &str, size: usize) -> Result<Cold> {
+        let [first, ten, rest] = self.ask_numbers(&format!("cold {op} {size}"))?;
         Ok(Cold { first, ten, rest })
     }
 
-    fn ask<const N: usize>(&mut self, line: &str) -> Result<[f64; N]> {
-        let answer = self.line(line)?.map_err(|said| anyhow!("`{line}`: {said}"))?;
+    fn ask_numbers<const N: usize>(&mut self, line: &str) -> Result<[f64; N]> {
+        let answer = self.exchange_line(line)?.map_err(|said| anyhow!("`{line}`: {said}"))?;
         let words = answer.split(' ').map(str::parse).collect::<Result<Vec<f64>, _>>();
         let numbers = words.ok().and_then(|words| <[f64; N]>::try_from(words).ok());
         numbers.with_context(|| format!("`{line}` gave `{answer}`"))
@@ -106,7 +106,7 @@ impl PeerProcess {
     ///
     /// # Errors
     /// A peer that has ended, is silent, or answers anything else.
-    pub fn line(&mut self, line: &str) -> Result<Result<String, String>> {
+    pub fn exchange_line(&mut self, line: &str) -> Result<Result<String, String>> {
         let input = self.input.as_mut().context("the peer has ended")?;
         writeln!(input, "{line}").and_then(|()| input.flush()).context("the peer has ended")?;
         let answer = self.answers.recv_timeout(PATIENCE).context("the peer does not answer")?;
@@ -126,7 +126,7 @@ impl Drop for PeerProcess {
     }
 }
 
-fn ours() -> Result<Command> {
+fn own_command() -> Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("peer").env_remove("OPENSSL_ia32cap");
     Ok(command)
@@ -139,8 +139,8 @@ pub type Found = Result<PeerProcess, String>;
 ///
 /// # Errors
 /// If neither the current folder nor this program is inside the repository.
-pub fn find(name: &str, args: &[&str]) -> Result<Found> {
-    let output = script(name, "version")?.stderr(Stdio::null()).output()?;
+pub fn find_peer(name: &str, args: &[&str]) -> Result<Found> {
+    let output = script_command(name, "version")?.stderr(Stdio::null()).output()?;
     let said = String::from_utf8_lossy(&output.stdout);
     let said = said.lines().next().unwrap_or_default();
     if output.status.code() == Some(ABSENT) {
@@ -149,11 +149,11 @@ pub fn find(name: &str, args: &[&str]) -> Result<Found> {
     if !output.status.success() {
         return Ok(Err(format!("`lab/peers/{name}.sh version` failed; fetch the peer again")));
     }
-    Ok(PeerProcess::start(script(name, "run")?.args(args))
+    Ok(PeerProcess::start(script_command(name, "run")?.args(args))
         .map_err(|e| format!("{name}: {e}; fetch it")))
 }
 
-/// [`find`], but a smoke run starts no virtual machine.
+/// [`find_peer`], but a smoke run starts no virtual machine.
 ///
 /// # Errors
 /// If neither the current folder nor this program is inside the repository.
@@ -161,15 +161,15 @@ pub fn find_for(profile: Profile, name: &str) -> Result<Found> {
     if profile == Profile::Smoke && ["java", "jvm"].contains(&name) {
         return Ok(Err(format!("{name}: too slow for a smoke run; use `--profile quick`")));
     }
-    find(name, &[])
+    find_peer(name, &[])
 }
 
 /// Gets a peer from its registry. Only `--fetch` does this.
 ///
 /// # Errors
 /// If the script fails.
-pub fn fetch(name: &str) -> Result<()> {
-    let status = script(name, "fetch")?.status()?;
+pub fn fetch_peer(name: &str) -> Result<()> {
+    let status = script_command(name, "fetch")?.status()?;
     if status.success() {
         return Ok(());
     }
@@ -177,14 +177,14 @@ pub fn fetch(name: &str) -> Result<()> {
     Err(Fault::new(Exit::Unreachable, text, "run it again with a network").into())
 }
 
-fn script(name: &str, action: &str) -> Result<Command> {
+fn script_command(name: &str, action: &str) -> Result<Command> {
     let missing = || {
         let next = "start the lab inside the repository";
         Fault::new(Exit::NotFound, "the peers are not here", next)
     };
-    let root = place::repository().ok_or_else(missing)?;
+    let root = place::find_repository().ok_or_else(missing)?;
     let mut command = Command::new(root.join("lab/peers").join(format!("{name}.sh")));
-    command.arg(action).env("MEZZA_PEERS", place::target().join("peers"));
+    command.arg(action).env("MEZZA_PEERS", place::target_folder().join("peers"));
     Ok(command)
 }
 
@@ -199,8 +199,8 @@ mod tests {
     #[test]
     fn answers_are_numbers_or_errors() {
         let mut peer = says("while read line; do echo ok 12.5 13; done");
-        assert_eq!(peer.rate("x", 1, 1).unwrap(), OpCost { min: 12.5, median: 13.0 });
-        assert!(peer.cold("x", 1).unwrap_err().to_string().contains("gave `12.5 13`"));
+        assert_eq!(peer.measure_cost("x", 1, 1).unwrap(), OpCost { min: 12.5, median: 13.0 });
+        assert!(peer.measure_cold("x", 1).unwrap_err().to_string().contains("gave `12.5 13`"));
     }
 
     #[test]
@@ -211,13 +211,13 @@ mod tests {
             ("read line; echo ok x y", "x y"),
             ("exit 3", "peer"),
         ] {
-            let error = format!("{:#}", says(script).rate("x", 1, 1).unwrap_err());
+            let error = format!("{:#}", says(script).measure_cost("x", 1, 1).unwrap_err());
             assert!(error.contains(part), "{script}: {error}");
         }
     }
 
     #[test]
     fn an_absent_peer_says_what_would_help() {
-        assert!(find("nobody", &[]).is_err());
+        assert!(find_peer("nobody", &[]).is_err());
     }
 }

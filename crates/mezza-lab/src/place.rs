@@ -7,15 +7,15 @@ use anyhow::Result;
 use mezza::testing::api::{Exit, Fault};
 
 /// The repository around the current folder, or around this program.
-pub fn repository() -> Option<PathBuf> {
+pub fn find_repository() -> Option<PathBuf> {
     let starts = [std::env::current_dir().ok(), std::env::current_exe().ok()];
     let is_root = |folder: &&Path| folder.join("crates/mezza-lab/Cargo.toml").exists();
     starts.iter().flatten().find_map(|start| start.ancestors().find(is_root)).map(Path::to_owned)
 }
 
 /// The build folder of the repository.
-pub fn target() -> PathBuf {
-    let root = repository().unwrap_or_default();
+pub fn target_folder() -> PathBuf {
+    let root = find_repository().unwrap_or_default();
     match std::env::var_os("CARGO_TARGET_DIR") {
         Some(folder) => root.join(folder),
         None => root.join("target"),
@@ -23,14 +23,14 @@ pub fn target() -> PathBuf {
 }
 
 /// The folder of figures: the given one, else `lab` in the build folder.
-pub fn out(named: Option<PathBuf>) -> PathBuf {
-    named.unwrap_or_else(|| target().join("lab"))
+pub fn out_folder(named: Option<PathBuf>) -> PathBuf {
+    named.unwrap_or_else(|| target_folder().join("lab"))
 }
 
 /// The user's runtime folder if it is there and absolute, as the XDG base directories have it.
 fn lock_folder(runtime: Option<PathBuf>) -> PathBuf {
     let usable = runtime.filter(|folder| folder.is_absolute() && folder.is_dir());
-    usable.unwrap_or_else(|| target().join("lab"))
+    usable.unwrap_or_else(|| target_folder().join("lab"))
 }
 
 /// Held while an experiment runs. An experiment that measures time holds it alone. Experiments that only
@@ -97,12 +97,12 @@ mod tests {
         assert_eq!(lock_folder(Some(runtime.path().into())), runtime.path());
         let own = [None, Some("relative".into()), Some(runtime.path().join("absent"))];
         for folder in own.map(lock_folder) {
-            assert_eq!(folder, target().join("lab"));
+            assert_eq!(folder, target_folder().join("lab"));
         }
     }
 
     #[test]
     fn the_repository_is_around_us() {
-        assert!(repository().unwrap().join("Cargo.toml").exists());
+        assert!(find_repository().unwrap().join("Cargo.toml").exists());
     }
 }

@@ -27,35 +27,37 @@ impl Plot {
     }
 
     /// Adds a curve. Points with NaN or infinite values are left out.
-    pub fn curve(&mut self, name: impl Into<String>, points: impl Iterator<Item = [f64; 2]>) {
+    pub fn add_curve(&mut self, name: impl Into<String>, points: impl Iterator<Item = [f64; 2]>) {
         let points = points.filter(|point| point.iter().all(|value| value.is_finite()));
         self.curves.push((name.into(), points.collect()));
     }
 
     /// The whole file.
-    pub fn svg(&self) -> String {
+    pub fn to_svg(&self) -> String {
         let [left, right, above, below] = MARGINS;
         let values =
             |at: usize| self.curves.iter().flat_map(move |(_, c)| c.iter().map(move |p| p[at]));
-        let x = Axis::of(values(0), [left, SIZE[0] - right]);
-        let y = Axis::of(values(1), [SIZE[1] - below, above]);
+        let x = Axis::from_values(values(0), [left, SIZE[0] - right]);
+        let y = Axis::from_values(values(1), [SIZE[1] - below, above]);
         let ([x0, x1], [y0, y1]) = (x.pixels, y.pixels);
         let columns = x.ticks().map(|value| {
-            let at = x.at(value);
-            segment([at, y0], [at, y1]) + &text([at, y0 + 18.0], "middle", &x.label(value))
+            let at = x.pixel_of_value(value);
+            draw_segment([at, y0], [at, y1])
+                + &draw_text([at, y0 + 18.0], "middle", &x.label(value))
         });
         let rows = y.ticks().map(|value| {
-            let at = y.at(value);
-            segment([x0, at], [x1, at]) + &text([x0 - 8.0, at + 4.0], "end", &y.label(value))
+            let at = y.pixel_of_value(value);
+            draw_segment([x0, at], [x1, at])
+                + &draw_text([x0 - 8.0, at + 4.0], "end", &y.label(value))
         });
         let names = [
-            text([left, above - 24.0], "start", self.title),
-            text([left, above - 8.0], "start", self.axes[1]),
-            text([x1, y0 + 40.0], "end", self.axes[0]),
+            draw_text([left, above - 24.0], "start", self.title),
+            draw_text([left, above - 8.0], "start", self.axes[1]),
+            draw_text([x1, y0 + 40.0], "end", self.axes[0]),
         ];
         let curves = self.curves.iter().zip(COLOURS.iter().cycle()).zip(0_u8..);
         let curves = curves.map(|((curve, colour), at)| {
-            group(curve, colour, [&x, &y], left + NAME_WIDTH * f64::from(at))
+            draw_group(curve, colour, [&x, &y], left + NAME_WIDTH * f64::from(at))
         });
         let body: String = columns.chain(rows).chain(names).chain(curves).collect();
         let [wide, high] = SIZE;
@@ -75,7 +77,7 @@ struct Axis {
 }
 
 impl Axis {
-    fn of(values: impl Iterator<Item = f64>, pixels: [f64; 2]) -> Self {
+    fn from_values(values: impl Iterator<Item = f64>, pixels: [f64; 2]) -> Self {
         let (low, high) = values.fold((0.0_f64, 0.0_f64), |(l, h), v| (l.min(v), h.max(v)));
         let rough = if high > low { (high - low) / TICKS } else { 1.0 };
         let power = 10_f64.powf(rough.log10().floor());
@@ -86,7 +88,7 @@ impl Axis {
         Self { low, high, step, pixels }
     }
 
-    fn at(&self, value: f64) -> f64 {
+    fn pixel_of_value(&self, value: f64) -> f64 {
         let share = (value - self.low) / (self.high - self.low);
         self.pixels[0] + share * (self.pixels[1] - self.pixels[0])
     }
@@ -105,8 +107,11 @@ impl Axis {
 }
 
 /// A curve with its points, and its name below the plot.
-fn group((name, points): &Curve, colour: &str, [x, y]: [&Axis; 2], at: f64) -> String {
-    let places: Vec<_> = points.iter().map(|point| [x.at(point[0]), y.at(point[1])]).collect();
+fn draw_group((name, points): &Curve, colour: &str, [x, y]: [&Axis; 2], at: f64) -> String {
+    let places: Vec<_> = points
+        .iter()
+        .map(|point| [x.pixel_of_value(point[0]), y.pixel_of_value(point[1])])
+        .collect();
     let line: Vec<_> = places.iter().map(|[x, y]| format!("{x:.1},{y:.1}")).collect();
     let dot = |[x, y]: &[f64; 2]| format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\"/>");
     let dots: Vec<_> = places.iter().map(dot).collect();
@@ -114,15 +119,15 @@ fn group((name, points): &Curve, colour: &str, [x, y]: [&Axis; 2], at: f64) -> S
         "<g fill=\"{colour}\"><polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\"/>{}{}</g>\n",
         line.join(" "),
         dots.concat(),
-        text([at, SIZE[1] - 8.0], "start", name)
+        draw_text([at, SIZE[1] - 8.0], "start", name)
     )
 }
 
-fn segment([x1, y1]: [f64; 2], [x2, y2]: [f64; 2]) -> String {
+fn draw_segment([x1, y1]: [f64; 2], [x2, y2]: [f64; 2]) -> String {
     format!("<path d=\"M{x1:.1} {y1:.1}L{x2:.1} {y2:.1}\" stroke=\"#ccc\"/>\n")
 }
 
-fn text([x, y]: [f64; 2], anchor: &str, text: &str) -> String {
+fn draw_text([x, y]: [f64; 2], anchor: &str, text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>\n")
 }
@@ -133,14 +138,14 @@ mod tests {
 
     fn plot() -> Plot {
         let mut plot = Plot::new("latency < users & noise", ["users", "ms"]);
-        plot.curve("mu 100", [[0.0, 0.0], [400.0, 7.5], [f64::NAN, 1.0]].into_iter());
-        plot.curve("mu 200", [[400.0, 10.0]].into_iter());
+        plot.add_curve("mu 100", [[0.0, 0.0], [400.0, 7.5], [f64::NAN, 1.0]].into_iter());
+        plot.add_curve("mu 200", [[400.0, 10.0]].into_iter());
         plot
     }
 
     #[test]
     fn curves_lie_where_their_points_are() {
-        let svg = plot().svg();
+        let svg = plot().to_svg();
         // 0 is in the corner of the axes, 400 users and 10 ms in the opposite one.
         assert!(svg.contains("points=\"80.0,380.0 700.0,125.0\""), "{svg}");
         assert!(svg.contains("<circle cx=\"700.0\" cy=\"40.0\" r=\"3\"/>"), "{svg}");
@@ -150,18 +155,18 @@ mod tests {
 
     #[test]
     fn text_is_escaped_and_every_tag_is_closed() {
-        let svg = plot().svg();
+        let svg = plot().to_svg();
         assert!(svg.contains("latency &lt; users &amp; noise"));
         assert_eq!(svg.matches("<g ").count(), svg.matches("</g>").count());
         assert_eq!(svg.matches("<text ").count(), svg.matches("</text>").count());
         assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && !svg.contains("NaN"));
-        assert_eq!(svg, plot().svg());
+        assert_eq!(svg, plot().to_svg());
     }
 
     #[test]
     fn axes_have_round_steps() {
         let labels = |values: &[f64]| {
-            let axis = Axis::of(values.iter().copied(), [0.0, 1.0]);
+            let axis = Axis::from_values(values.iter().copied(), [0.0, 1.0]);
             axis.ticks().map(|tick| axis.label(tick)).collect::<Vec<_>>()
         };
         assert_eq!(labels(&[10.0, 400.0]), ["0", "100", "200", "300", "400"]);

@@ -17,7 +17,7 @@ use anyhow::{Result, bail};
 use crypto_bigint::modular::{BoxedMontyForm, BoxedMontyParams};
 use crypto_bigint::{BoxedUint, Odd, Resize as _};
 use crypto_primes::hazmat::{LucasCheck, MillerRabin, Primality, SelfridgeBase, lucas_test};
-use mezza_guard::keys::expand;
+use mezza_guard::keys::expand_label;
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
@@ -56,25 +56,25 @@ impl SafePrimeSearch {
                 BITS.end()
             );
         }
-        let mut bytes = expand(&[LABEL, seed].concat(), bits as usize / 8);
+        let mut bytes = expand_label(&[LABEL, seed].concat(), bits as usize / 8);
         bytes[0] |= 0xc0;
-        let start = number(&bytes, bits)
+        let start = from_bytes(&bytes, bits)
             .shr_vartime(1)
             .unwrap_or_else(|| BoxedUint::zero_with_precision(bits));
         let rest = small_remainder(&start, 12);
-        let q0 = start.wrapping_add(add(bits, (11 + 12 - rest) % 12));
+        let q0 = start.wrapping_add(small_number(bits, (11 + 12 - rest) % 12));
         Ok(Self { bits, seed: seed.to_vec(), q0 })
     }
 
     /// q of a candidate.
     pub fn candidate(&self, i: u64) -> BoxedUint {
-        self.q0.wrapping_add(add(self.bits, 12 * i))
+        self.q0.wrapping_add(small_number(self.bits, 12 * i))
     }
 
     /// p of a candidate.
     pub fn modulus(&self, i: u64) -> BoxedUint {
         let q = self.candidate(i);
-        q.wrapping_add(&q).wrapping_add(add(self.bits, 1))
+        q.wrapping_add(&q).wrapping_add(small_number(self.bits, 1))
     }
 
     /// The sieve of a window.
@@ -96,11 +96,11 @@ impl SafePrimeSearch {
 }
 
 /// A small number of the width of a search.
-fn add(bits: u32, small: u64) -> BoxedUint {
+fn small_number(bits: u32, small: u64) -> BoxedUint {
     BoxedUint::from(small).resize(bits)
 }
 
-fn number(bytes: &[u8], bits: u32) -> BoxedUint {
+fn from_bytes(bytes: &[u8], bits: u32) -> BoxedUint {
     BoxedUint::from_be_slice(bytes, bits).unwrap_or_else(|_| BoxedUint::zero_with_precision(bits))
 }
 
@@ -119,12 +119,12 @@ fn is_one(base: u64, exponent: &BoxedUint, modulus: &BoxedUint) -> bool {
     let params = BoxedMontyParams::new_vartime(odd);
     let base = BoxedUint::from(base).resize(modulus.bits_precision());
     let power = BoxedMontyForm::new(base, &params).pow(exponent);
-    power.retrieve() == add(modulus.bits_precision(), 1)
+    power.retrieve() == small_number(modulus.bits_precision(), 1)
 }
 
 /// The whole test of q and p = 2 q + 1, the cheap parts first.
 pub fn is_safe(q: &BoxedUint, p: &BoxedUint) -> bool {
-    let before = q.wrapping_sub(add(q.bits_precision(), 1));
+    let before = q.wrapping_sub(small_number(q.bits_precision(), 1));
     if !is_one(2, &before, q) || !is_one(2, q, p) {
         return false;
     }
@@ -172,7 +172,7 @@ mod tests {
             if case.text("kind") != "safe-prime" {
                 continue;
             }
-            let bits: u32 = case.parsed("bits");
+            let bits: u32 = case.parse_value("bits");
             let search = SafePrimeSearch::new(bits, &case.bytes("seed")).unwrap();
             let i = naive(&search);
             assert_eq!(case.text("i"), i.to_string());
@@ -199,7 +199,7 @@ mod tests {
         let p = crate::modp::group_15();
         let p = BoxedUint::from_be_slice(p.as_ref().to_be_bytes().as_ref(), 3_072).unwrap();
         let q = p.shr_vartime(1).unwrap();
-        let before = q.wrapping_sub(add(3_072, 1));
+        let before = q.wrapping_sub(small_number(3_072, 1));
         assert!(is_one(2, &before, &q) && is_one(2, &q, &p));
     }
 }

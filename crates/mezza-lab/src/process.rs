@@ -15,7 +15,7 @@ use crate::machine;
 /// The name under which this program is `mezza`: rows about processes start this program itself, so
 /// that what is measured is always what this lab was built with.
 pub const PROGRAM: &str = "mezza";
-/// How long [`Program::until`] waits.
+/// How long [`Program::wait_until`] waits.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How long a program has for an orderly end.
 const ORDERLY: Duration = Duration::from_secs(3);
@@ -47,7 +47,7 @@ impl Program {
     }
 
     /// The whole lines of its output so far.
-    pub fn said(&self) -> String {
+    pub fn read_output(&self) -> String {
         let text = std::fs::read_to_string(&self.out).unwrap_or_default();
         text.rsplit_once('\n').map_or_else(String::new, |(whole, _)| whole.to_owned())
     }
@@ -69,7 +69,11 @@ impl Program {
     ///
     /// # Errors
     /// If the program ends before that, or after two minutes.
-    pub fn until<T>(&mut self, what: &str, mut find: impl FnMut(&Self) -> Option<T>) -> Result<T> {
+    pub fn wait_until<T>(
+        &mut self,
+        what: &str,
+        mut find: impl FnMut(&Self) -> Option<T>,
+    ) -> Result<T> {
         let end = Instant::now() + PATIENCE;
         loop {
             let gone = self.child.try_wait()?.is_some();

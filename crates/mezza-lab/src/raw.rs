@@ -55,20 +55,20 @@ impl RunSpec {
         data_encoding::HEXLOWER.encode(&labelled_hash::<8>("mezza/lab/job", &[text.as_bytes()]))
     }
 
-    fn head(&self) -> Value {
+    fn to_head(&self) -> Value {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let (commit, dirty) = commit();
+        let (commit, dirty) = find_commit();
         json!({
             "v": VERSION, "head": 1, "exp": self.experiment, "rev": self.rev, "job": self.id(),
             "params": self.params, "seed": self.seed, "profile": self.profile.name(),
-            "commit": commit, "dirty": dirty, "build": build(), "peers": {},
-            "machine": Hardware::this().value(), "started_s": since.as_secs(),
+            "commit": commit, "dirty": dirty, "build": describe_build(), "peers": {},
+            "machine": Hardware::of_this_machine().to_json(), "started_s": since.as_secs(),
         })
     }
 }
 
 /// The build of this program.
-pub fn build() -> Value {
+pub fn describe_build() -> Value {
     json!({
         "rustc": env!("LAB_RUSTC"), "profile": env!("LAB_PROFILE"),
         "rustflags": env!("LAB_RUSTFLAGS"), "backend": "aws-lc",
@@ -76,8 +76,8 @@ pub fn build() -> Value {
 }
 
 /// The commit that is checked out, and whether files differ from it.
-pub fn commit() -> (Option<String>, Option<bool>) {
-    let Some(root) = place::repository() else { return (None, None) };
+pub fn find_commit() -> (Option<String>, Option<bool>) {
+    let Some(root) = place::find_repository() else { return (None, None) };
     let git = |args: &[&str]| {
         let output = Command::new("git").arg("-C").arg(&root).args(args).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
@@ -112,13 +112,19 @@ pub struct RawFigure<'a> {
 
 impl<'a> RawFigure<'a> {
     /// Samples of the first round, the machine not busy.
-    pub fn of(who: &'a str, op: &'a str, clock: Text, unit: Text, samples: Vec<f64>) -> Self {
-        Self { who, op, clock, unit, round: 1, spread: Spread::of(samples), busy: false }
+    pub fn from_samples(
+        who: &'a str,
+        op: &'a str,
+        clock: Text,
+        unit: Text,
+        samples: Vec<f64>,
+    ) -> Self {
+        Self { who, op, clock, unit, round: 1, spread: Spread::from_samples(samples), busy: false }
     }
 
     /// A value that was measured once, in the first round, the machine not busy.
     pub fn single(who: &'a str, op: &'a str, clock: Text, unit: Text, value: f64) -> Self {
-        Self::of(who, op, clock, unit, vec![value])
+        Self::from_samples(who, op, clock, unit, vec![value])
     }
 }
 
@@ -131,14 +137,14 @@ pub struct Raw {
 impl Raw {
     /// A file with its head.
     pub fn new(job: &RunSpec) -> Self {
-        Self { text: format!("{}\n", job.head()), lines: 0 }
+        Self { text: format!("{}\n", job.to_head()), lines: 0 }
     }
 
     /// Adds a figure.
     ///
     /// # Errors
     /// A value that JSON cannot hold.
-    pub fn push(&mut self, line: &RawFigure<'_>) -> Result<()> {
+    pub fn push_figure(&mut self, line: &RawFigure<'_>) -> Result<()> {
         self.text.push_str(&serde_json::to_string(line)?);
         self.text.push('\n');
         self.lines += 1;
@@ -149,7 +155,7 @@ impl Raw {
     ///
     /// # Errors
     /// If the disk refuses.
-    pub fn finish(mut self, path: &Path) -> Result<()> {
+    pub fn write_file(mut self, path: &Path) -> Result<()> {
         let end = json!({ "end": 1, "lines": self.lines }).to_string();
         self.text.push_str(&(end + "\n"));
         let folder = path.parent().context("a file without a folder")?;
@@ -166,14 +172,14 @@ impl Raw {
 }
 
 /// The file of an experiment, or of a part of it.
-pub fn path(out: &Path, experiment: &str, shard: Option<Shard>) -> PathBuf {
+pub fn raw_path(out: &Path, experiment: &str, shard: Option<Shard>) -> PathBuf {
     let part = shard.map_or_else(String::new, |shard| format!(".{shard}"));
     out.join("raw").join(format!("{experiment}{part}.jsonl"))
 }
 
 /// Describes for people whether an experiment was measured, with the path of its figures.
-pub fn state(out: &Path, experiment: &str) -> String {
-    let path = path(out, experiment, None);
+pub fn describe_state(out: &Path, experiment: &str) -> String {
+    let path = raw_path(out, experiment, None);
     let state = match fs::read_to_string(&path) {
         Ok(text) if is_finished(&text) => "measured, in",
         Ok(_) => "unfinished, measure again:",
@@ -213,18 +219,18 @@ mod tests {
     }
 
     fn line() -> RawFigure<'static> {
-        let spread = Spread::of(vec![1.0, 2.0, 3.0]);
+        let spread = Spread::from_samples(vec![1.0, 2.0, 3.0]);
         let (who, op, clock, unit) = ("ours", "send", "thread_cpu", "ns");
         RawFigure { who, op, clock, unit, round: 1, spread, busy: false }
     }
 
     fn written() -> String {
         let folder = tempfile::tempdir().unwrap();
-        let path = path(folder.path(), "node-goals", None);
+        let path = raw_path(folder.path(), "node-goals", None);
         let mut raw = Raw::new(&job(7));
-        raw.push(&line()).unwrap();
-        raw.push(&line()).unwrap();
-        raw.finish(&path).unwrap();
+        raw.push_figure(&line()).unwrap();
+        raw.push_figure(&line()).unwrap();
+        raw.write_file(&path).unwrap();
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
         fs::read_to_string(path).unwrap()
     }

@@ -118,21 +118,21 @@ impl Row {
 
     /// The row with another text for its goal.
     #[must_use]
-    pub fn called(mut self, goal: &str) -> Self {
+    pub fn with_goal(mut self, goal: &str) -> Self {
         self.goal = goal.into();
         self
     }
 
     /// The row as context, which decides nothing.
     #[must_use]
-    pub fn beside(mut self) -> Self {
+    pub fn into_context(mut self) -> Self {
         self.weight = Weight::Context;
         self
     }
 
     /// The row with one more line below it.
     #[must_use]
-    pub fn with(mut self, detail: impl Into<String>) -> Self {
+    pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
         self.details.push(detail.into());
         self
     }
@@ -150,13 +150,13 @@ impl Row {
     }
 
     /// The row as people read it: one line, then its details.
-    pub fn lines(&self) -> Vec<String> {
+    pub fn to_lines(&self) -> Vec<String> {
         let head = format!("{:<3} {:<44}", self.id, self.goal);
         let first = match &self.outcome {
             Outcome::Measured(figure) => {
                 let context = if self.weight == Weight::Context { " (context)" } else { "" };
                 let verdict = self.verdict();
-                format!("{head} {} {verdict}{context}", columns(figure))
+                format!("{head} {} {verdict}{context}", format_columns(figure))
             }
             Outcome::NotHere(reason) | Outcome::NoPeer(reason) | Outcome::Broken(reason) => {
                 format!("{head} {} {reason}", self.verdict())
@@ -167,7 +167,7 @@ impl Row {
     }
 
     /// The row as programs read it.
-    pub fn value(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         let mut value = json!({
             "id": self.id, "goal": self.goal, "must": self.weight == Weight::Must,
             "verdict": self.verdict().to_string(), "details": self.details,
@@ -177,7 +177,7 @@ impl Row {
                 value["measured"] = json!(figure.measured);
                 value["limit"] = json!(figure.limit);
                 value["unit"] = json!(figure.unit);
-                value["sense"] = json!(sign(figure.sense));
+                value["sense"] = json!(format_sense(figure.sense));
                 value["ratio"] = json!(figure.ratio());
             }
             Outcome::NotHere(reason) | Outcome::NoPeer(reason) | Outcome::Broken(reason) => {
@@ -189,24 +189,24 @@ impl Row {
 }
 
 /// The direction as a row prints it.
-pub fn sign(sense: Sense) -> &'static str {
+pub fn format_sense(sense: Sense) -> &'static str {
     match sense {
         Sense::AtMost => "<=",
         Sense::AtLeast => ">=",
     }
 }
 
-fn columns(figure: &Figure) -> String {
-    let measured = format!("{} {}", number(figure.measured), figure.unit);
+fn format_columns(figure: &Figure) -> String {
+    let measured = format!("{} {}", format_number(figure.measured), figure.unit);
     let limit = figure.limit.map_or(String::new(), |limit| {
-        format!("{} {} {}", sign(figure.sense), number(limit), figure.unit)
+        format!("{} {} {}", format_sense(figure.sense), format_number(limit), figure.unit)
     });
     let ratio = figure.ratio().map_or("-".into(), |ratio| format!("{ratio:.2}"));
     format!("{measured:>14} {limit:>16} {ratio:>6} ")
 }
 
 /// Three or more digits.
-pub fn number(value: f64) -> String {
+pub fn format_number(value: f64) -> String {
     match value.abs() {
         100.0.. => format!("{value:.0}"),
         10.0..100.0 => format!("{value:.1}"),
@@ -216,7 +216,7 @@ pub fn number(value: f64) -> String {
 
 /// The exit code: [`Exit::Bug`] if a row broke; where figures decide, [`Exit::No`] if a must-row falls
 /// short, and [`Exit::Unreachable`] if the peer of one is absent.
-pub fn exit(rows: &[Row], figures_decide: bool) -> Exit {
+pub fn exit_code(rows: &[Row], figures_decide: bool) -> Exit {
     let is = |verdict| move |row: &Row| row.weight == Weight::Must && row.verdict() == verdict;
     if rows.iter().any(|row| row.verdict() == Verdict::Error) {
         Exit::Bug
@@ -273,55 +273,55 @@ mod tests {
 
     #[test]
     fn lab_4_a_row_that_loses_is_printed_like_one_that_wins() {
-        let wins = measured("M1", at_most(1.0, 2.0, "ms")).with("beside");
-        let loses = measured("M1", short()).with("beside");
+        let wins = measured("M1", at_most(1.0, 2.0, "ms")).with_detail("beside");
+        let loses = measured("M1", short()).with_detail("beside");
         assert_eq!((wins.verdict(), loses.verdict()), (Verdict::Holds, Verdict::FallsShort));
-        assert_eq!(wins.lines().len(), loses.lines().len());
-        let line = &loses.lines()[0];
+        assert_eq!(wins.to_lines().len(), loses.to_lines().len());
+        let line = &loses.to_lines()[0];
         for part in ["M1", "goal", "3.00 ms", "<= 2.00 ms", "1.50", "falls short"] {
             assert!(line.contains(part), "{part} in {line}");
         }
-        assert_eq!(wins.value().as_object().map(serde_json::Map::len), Some(10));
-        assert_eq!(loses.value().as_object().map(serde_json::Map::len), Some(10));
+        assert_eq!(wins.to_json().as_object().map(serde_json::Map::len), Some(10));
+        assert_eq!(loses.to_json().as_object().map(serde_json::Map::len), Some(10));
     }
 
     #[test]
     fn every_verdict_is_reached() {
         let not_here = Row::must("M6", "goal", Outcome::NotHere("no page; build it".into()));
         let broken = Row::must("M3", "goal", Outcome::Broken("no socket".into()));
-        let shown = measured("M2", plain(50.0, "x")).beside();
+        let shown = measured("M2", plain(50.0, "x")).into_context();
         assert_eq!(not_here.verdict(), Verdict::NotHere);
-        assert!(not_here.lines()[0].ends_with("NOT MEASURABLE HERE no page; build it"));
+        assert!(not_here.to_lines()[0].ends_with("NOT MEASURABLE HERE no page; build it"));
         assert_eq!(broken.verdict(), Verdict::Error);
-        assert_eq!(broken.value()["reason"], "no socket");
+        assert_eq!(broken.to_json()["reason"], "no socket");
         assert_eq!(shown.verdict(), Verdict::Shown);
-        assert!(shown.lines()[0].ends_with("shown (context)"), "{:?}", shown.lines());
-        assert!(!not_here.lines()[0].contains("context"));
-        assert!(!measured("M2", short()).lines()[0].contains("context"));
+        assert!(shown.to_lines()[0].ends_with("shown (context)"), "{:?}", shown.to_lines());
+        assert!(!not_here.to_lines()[0].contains("context"));
+        assert!(!measured("M2", short()).to_lines()[0].contains("context"));
     }
 
     #[test]
     fn exit_codes() {
         let good = || measured("M1", at_most(1.0, 2.0, "ms"));
         let bad = || measured("M1", short());
-        let beside = || measured("M5", short()).beside();
+        let beside = || measured("M5", short()).into_context();
         let not_here = || Row::must("M6", "goal", Outcome::NotHere("why".into()));
         let broken = || Row::must("M3", "goal", Outcome::Broken("why".into()));
-        assert_eq!(exit(&[good(), beside(), not_here()], true), Exit::Done);
-        assert_eq!(exit(&[good(), bad()], true), Exit::No);
-        assert_eq!(exit(&[good(), bad()], false), Exit::Done);
-        assert_eq!(exit(&[good(), bad(), broken()], true), Exit::Bug);
-        assert_eq!(exit(&[broken()], false), Exit::Bug);
+        assert_eq!(exit_code(&[good(), beside(), not_here()], true), Exit::Done);
+        assert_eq!(exit_code(&[good(), bad()], true), Exit::No);
+        assert_eq!(exit_code(&[good(), bad()], false), Exit::Done);
+        assert_eq!(exit_code(&[good(), bad(), broken()], true), Exit::Bug);
+        assert_eq!(exit_code(&[broken()], false), Exit::Bug);
         let no_peer = || Row::must("T1", "goal", Outcome::NoPeer("fetch it".into()));
         assert_eq!(no_peer().verdict(), Verdict::NoPeer);
-        assert_eq!(exit(&[good(), no_peer()], true), Exit::Unreachable);
-        assert_eq!(exit(&[bad(), no_peer()], true), Exit::No);
-        assert_eq!(exit(&[no_peer()], false), Exit::Done);
+        assert_eq!(exit_code(&[good(), no_peer()], true), Exit::Unreachable);
+        assert_eq!(exit_code(&[bad(), no_peer()], true), Exit::No);
+        assert_eq!(exit_code(&[no_peer()], false), Exit::Done);
     }
 
     #[test]
     fn numbers_keep_their_digits() {
-        let texts = [38_123.4, 100.0, 12.34, 1.234, 0.0].map(number);
+        let texts = [38_123.4, 100.0, 12.34, 1.234, 0.0].map(format_number);
         assert_eq!(texts, ["38123", "100", "12.3", "1.23", "0.00"]);
     }
 }

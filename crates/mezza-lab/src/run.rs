@@ -29,7 +29,7 @@ use crate::machine::Hardware;
 use crate::profile::Profile;
 use crate::raw::{self, RunSpec};
 use crate::shape::Claim;
-use crate::terminal::{complain, say};
+use crate::terminal::{print_error, print_line};
 use crate::{parallel, peer, place};
 use experiment::{Experiment, Report};
 use options::WireOptions;
@@ -68,7 +68,7 @@ const PAPERS: [(&str, &[Experiment]); 10] = [
 ];
 
 /// All experiments.
-fn all() -> impl Iterator<Item = &'static Experiment> {
+fn all_experiments() -> impl Iterator<Item = &'static Experiment> {
     PAPERS.into_iter().flat_map(|(_, experiments)| experiments)
 }
 
@@ -76,44 +76,44 @@ fn all() -> impl Iterator<Item = &'static Experiment> {
 ///
 /// # Errors
 /// An unknown id, a busy machine, a peer that cannot be fetched, or a disk that refuses.
-pub fn run(order: Order) -> Result<Exit> {
+pub fn run_experiments(order: Order) -> Result<Exit> {
     let Order { what, profile, pages, options, args } = order;
     let MeasureArgs { fetch, json, seed, shard, out } = args;
-    let mut chosen = choose(&what)?;
+    let mut chosen = choose_experiments(&what)?;
     let params = options.params(&chosen)?;
     if let Some(shard) = shard {
-        chosen = shard.of(chosen, |experiment| profile.cost_s(experiment.seconds));
+        chosen = shard.pick_jobs(chosen, |experiment| profile.cost_s(experiment.seconds));
     }
     if fetch {
         let peers: BTreeSet<&str> = chosen.iter().flat_map(|e| e.peers).copied().collect();
-        peers.into_iter().try_for_each(peer::fetch)?;
+        peers.into_iter().try_for_each(peer::fetch_peer)?;
     }
-    let out = place::out(out);
+    let out = place::out_folder(out);
     let pages = pages.unwrap_or_else(|| out.join("pages"));
-    let measure = |experiment| measure(experiment, (profile, seed, &params), &out);
+    let measure = |experiment| measure_experiment(experiment, (profile, seed, &params), &out);
     // Experiments that measure no time run on all cores, before the others start.
     let (exclusive, calculated): (Vec<_>, Vec<_>) = chosen.into_iter().partition(|e| e.exclusive);
-    let calculated = parallel::map(calculated, measure);
+    let calculated = parallel::map_parallel(calculated, measure);
     let mut all_hold = true;
     for done in calculated.into_iter().chain(exclusive.into_iter().map(measure)) {
         let Done { experiment, report, raw, took } = done?;
         all_hold &= report.holds(profile);
         if profile == Profile::Quick
-            && let Some(text) = claims::mismatch(experiment, &report)
+            && let Some(text) = claims::find_mismatch(experiment, &report)
         {
-            complain(&text);
+            print_error(&text);
             all_hold = false;
         }
-        let value = value(experiment, &report, profile);
-        keep(&out, experiment, &report, &value)?;
-        let head = PageHead::now(experiment, profile, took);
-        let page = page::write(&pages, &head, &report)?;
+        let value = report_json(experiment, &report, profile);
+        store_report(&out, experiment, &report, &value)?;
+        let head = PageHead::for_run(experiment, profile, took);
+        let page = page::write_page(&pages, &head, &report)?;
         if json {
-            say(&value.to_string())?;
+            print_line(&value.to_string())?;
         } else {
-            print(experiment, &report, profile)?;
-            say(&format!("raw    {}", raw.display()))?;
-            say(&format!("page   {}", page.display()))?;
+            print_report(experiment, &report, profile)?;
+            print_line(&format!("raw    {}", raw.display()))?;
+            print_line(&format!("page   {}", page.display()))?;
         }
     }
     Ok(if all_hold { Exit::Done } else { Exit::No })
@@ -130,23 +130,23 @@ struct Done {
 }
 
 /// Runs an experiment.
-fn measure(
+fn measure_experiment(
     experiment: &'static Experiment,
     (profile, seed, params): (Profile, u64, &Value),
     out: &Path,
 ) -> Result<Done> {
     let Experiment { id, rev, exclusive, .. } = *experiment;
-    complain(&format!("measuring {id}"));
+    print_error(&format!("measuring {id}"));
     let params = params.clone();
     let run = RunSpec { experiment: id, rev, profile, seed, params, exclusive, shard: None };
     let mut bench = Bench::new(&run, out)?;
     let begun = Instant::now();
     let report = (experiment.run)(&mut bench)?;
-    Ok(Done { experiment, report, raw: bench.finish()?, took: begun.elapsed() })
+    Ok(Done { experiment, report, raw: bench.write_raw()?, took: begun.elapsed() })
 }
 
-fn value(experiment: &Experiment, report: &Report, profile: Profile) -> Value {
-    let shapes: Vec<_> = report.shapes.iter().map(Claim::value).collect();
+fn report_json(experiment: &Experiment, report: &Report, profile: Profile) -> Value {
+    let shapes: Vec<_> = report.shapes.iter().map(Claim::to_json).collect();
     json!({
         "exp": experiment.id, "profile": profile.name(), "lines": report.lines, "shapes": shapes,
         "absent": report.absent, "losing": report.losing, "holds": report.holds(profile),
@@ -154,7 +154,7 @@ fn value(experiment: &Experiment, report: &Report, profile: Profile) -> Value {
 }
 
 /// Writes table and plot beside the raw lines.
-fn keep(out: &Path, experiment: &Experiment, report: &Report, value: &Value) -> Result<()> {
+fn store_report(out: &Path, experiment: &Experiment, report: &Report, value: &Value) -> Result<()> {
     let write = |folder: &str, ending: &str, text: String| {
         let folder = out.join(folder);
         std::fs::create_dir_all(&folder)?;
@@ -163,33 +163,33 @@ fn keep(out: &Path, experiment: &Experiment, report: &Report, value: &Value) -> 
     write("tables", "txt", report.lines.join("\n") + "\n")?;
     write("tables", "json", format!("{value}\n"))?;
     if let Some(plot) = &report.plot {
-        write("plots", "svg", plot.svg())?;
+        write("plots", "svg", plot.to_svg())?;
     }
     Ok(())
 }
 
-fn print(experiment: &Experiment, report: &Report, profile: Profile) -> Result<()> {
-    let machine = Hardware::this().id();
+fn print_report(experiment: &Experiment, report: &Report, profile: Profile) -> Result<()> {
+    let machine = Hardware::of_this_machine().id();
     let id = experiment.id;
     let about = experiment.about;
     let profile = profile.name();
-    say(&format!("{id}  {about}    profile {profile}, machine {machine}"))?;
+    print_line(&format!("{id}  {about}    profile {profile}, machine {machine}"))?;
     for line in &report.lines {
-        say(&format!("  {line}"))?;
+        print_line(&format!("  {line}"))?;
     }
     for shape in &report.shapes {
-        say(&shape.line())?;
+        print_line(&shape.format_line())?;
     }
     for text in &report.losing {
-        say(&format!("loses  {text}"))?;
+        print_line(&format!("loses  {text}"))?;
     }
     for reason in &report.absent {
-        say(&format!("PEER ABSENT {reason}"))?;
+        print_line(&format!("PEER ABSENT {reason}"))?;
     }
     Ok(())
 }
 
-fn choose(what: &[String]) -> Result<Vec<&'static Experiment>> {
+fn choose_experiments(what: &[String]) -> Result<Vec<&'static Experiment>> {
     let named = |paper: &str, experiment: &Experiment, word: &str| {
         [experiment.id, paper, "all"].iter().any(|name| name.eq_ignore_ascii_case(word))
     };
@@ -206,14 +206,14 @@ fn choose(what: &[String]) -> Result<Vec<&'static Experiment>> {
 }
 
 /// The lines of `mezza-lab list` on experiments.
-pub fn list(out: &Path) -> Vec<String> {
+pub fn list_experiments(out: &Path) -> Vec<String> {
     let line = |e: &Experiment| {
         let [smoke, quick, full] = e.seconds;
         let needs = if e.peers.is_empty() { "nothing".into() } else { e.peers.join(" ") };
         let head = format!("{:<18} {:<44} {smoke:>3} / {quick} / {full} s", e.id, e.about);
-        format!("{head}   peers: {needs}; {}", raw::state(out, e.id))
+        format!("{head}   peers: {needs}; {}", raw::describe_state(out, e.id))
     };
-    all().map(line).collect()
+    all_experiments().map(line).collect()
 }
 
 #[cfg(test)]
@@ -227,11 +227,13 @@ mod tests {
             ids.sort_unstable();
             ids
         };
-        let whole = sorted(all().map(|experiment| experiment.id).collect());
+        let whole = sorted(all_experiments().map(|experiment| experiment.id).collect());
         for count in 1..=whole.len() + 1 {
             let part = |index: usize| {
                 let shard: Shard = format!("{index}/{count}").parse().unwrap();
-                shard.of(all().collect(), |experiment| Profile::Quick.cost_s(experiment.seconds))
+                shard.pick_jobs(all_experiments().collect(), |experiment| {
+                    Profile::Quick.cost_s(experiment.seconds)
+                })
             };
             let union = (0..count).flat_map(part).map(|experiment| experiment.id).collect();
             assert_eq!(sorted(union), whole, "{count} parts");
@@ -241,7 +243,7 @@ mod tests {
     /// Every other experiment measures time and runs alone.
     #[test]
     fn what_only_calculates_is_declared() {
-        let calculated = all().filter(|experiment| !experiment.exclusive);
+        let calculated = all_experiments().filter(|experiment| !experiment.exclusive);
         let ids: Vec<_> = calculated.map(|experiment| experiment.id).collect();
         let calculated = |all: &[Experiment]| {
             let all = all.iter().filter(|experiment| !experiment.exclusive);
@@ -272,14 +274,15 @@ mod tests {
             if path.extension().is_none_or(|e| e != "md") || OTHER_PAGES.contains(&name) {
                 continue;
             }
-            let experiment = all().find(|e| e.id == name).unwrap_or_else(|| panic!("{name}"));
+            let experiment =
+                all_experiments().find(|e| e.id == name).unwrap_or_else(|| panic!("{name}"));
             let text = std::fs::read_to_string(&path).unwrap();
             assert_eq!(text.lines().next(), Some(&*format!("# {}", experiment.about)), "{name}");
             assert!(text.contains(&format!("`mezza-lab run {name} --profile ")), "{name}");
             let figure = format!("{name}.svg");
             assert_eq!(text.contains(&figure), folder.join(&figure).exists(), "{name}");
             let claims = text.lines().filter(|line| is_claim(line)).count();
-            assert_eq!(claims::declared(name), Some(claims), "{name}: claims of its page");
+            assert_eq!(claims::declared_count(name), Some(claims), "{name}: claims of its page");
             pages += 1;
         }
         assert_eq!(pages, claims::CLAIMS.len(), "each declared experiment has a page");
@@ -289,12 +292,12 @@ mod tests {
     fn experiments_are_chosen_by_id_paper_or_all() {
         let chosen = |words: &[&str]| {
             let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
-            choose(&words).map(|chosen| chosen.len())
+            choose_experiments(&words).map(|chosen| chosen.len())
         };
         assert_eq!(chosen(&["signal-T1", "signal-t1"]).unwrap(), 1);
         assert_eq!(chosen(&["signal"]).unwrap(), signal::ALL.len());
         assert_eq!(chosen(&["vuvuzela", "sosp15"]).unwrap(), vuvuzela::ALL.len() + 1);
-        assert_eq!(chosen(&["all"]).unwrap(), all().count());
+        assert_eq!(chosen(&["all"]).unwrap(), all_experiments().count());
         let error = chosen(&["signal-t9"]).unwrap_err();
         assert_eq!(crate::place::exit_of(&error), Exit::NotFound);
     }

@@ -11,7 +11,7 @@ use crypto_bigint::BoxedUint;
 use mezza::testing::api::{Exit, Fault};
 
 use crate::prime::{BITS, SIEVE_MAX, SafePrimeSearch, WINDOW, is_safe, primes_below};
-use crate::terminal::{complain, say};
+use crate::terminal::{print_error, print_line};
 use crate::{machine, parallel};
 
 /// Survivors between two lines of progress, for each job.
@@ -41,7 +41,7 @@ pub struct SearchOrder {
 ///
 /// # Errors
 /// A seed that is no hex, or a file that cannot be read or written.
-pub fn search(order: SearchOrder) -> Result<Exit> {
+pub fn search_prime(order: SearchOrder) -> Result<Exit> {
     let SearchOrder { bits, seed, jobs, out, resume } = order;
     let stored = resume.as_deref().filter(|path| path.exists()).map(read_progress).transpose()?;
     let (bits, seed, first) = match stored {
@@ -54,13 +54,13 @@ pub fn search(order: SearchOrder) -> Result<Exit> {
     }
     let search = SafePrimeSearch::new(bits, &seed)?;
     let keep = |i: u64| resume.as_deref().map_or(Ok(()), |path| write_progress(path, &search, i));
-    let i = find(&search, first, jobs.unwrap_or_else(machine::cores), &keep)?;
+    let i = find_prime(&search, first, jobs.unwrap_or_else(machine::count_cores), &keep)?;
     let text = file_of(&search, i);
     match out {
-        None => say(text.trim_end())?,
+        None => print_line(text.trim_end())?,
         Some(path) => {
             std::fs::write(&path, text).map_err(|_| cannot_write(&path))?;
-            say(&format!("found, candidate {i}; written to {}", path.display()))?;
+            print_line(&format!("found, candidate {i}; written to {}", path.display()))?;
         }
     }
     Ok(Exit::Done)
@@ -80,7 +80,7 @@ fn given_or_fresh(seed: Option<String>) -> Result<Vec<u8>> {
 }
 
 /// The lowest candidate from `first` on that is a safe prime.
-fn find(
+fn find_prime(
     search: &SafePrimeSearch,
     first: u64,
     jobs: usize,
@@ -110,7 +110,7 @@ fn find(
             let _ = write!(out, "\r{line}, windows done {window} ");
             keep(batch.last().map_or(first, |last| last + 1))?;
         }
-        complain("");
+        print_error("");
     }
     bail!("no candidate is left")
 }
@@ -132,11 +132,12 @@ fn write_progress(path: &Path, search: &SafePrimeSearch, next: u64) -> Result<()
 }
 
 fn read_progress(path: &Path) -> Result<(u32, Vec<u8>, u64)> {
-    let fields = fields(path)?;
-    let number = |key| field(path, &fields, key)?.parse::<u64>().map_err(|_| malformed(path));
-    let seed = data_encoding::HEXLOWER.decode(field(path, &fields, "seed")?.as_bytes());
+    let fields = read_fields(path)?;
+    let number =
+        |key| find_field(path, &fields, key)?.parse::<u64>().map_err(|_| malformed_file(path));
+    let seed = data_encoding::HEXLOWER.decode(find_field(path, &fields, "seed")?.as_bytes());
     let bits = u32::try_from(number("bits")?).context("bits")?;
-    Ok((bits, seed.map_err(|_| malformed(path))?, number("next")?))
+    Ok((bits, seed.map_err(|_| malformed_file(path))?, number("next")?))
 }
 
 /// The arguments of `check-prime`.
@@ -151,39 +152,39 @@ pub struct CheckOrder {
 ///
 /// # Errors
 /// A file that cannot be read or is none.
-pub fn check(order: &CheckOrder) -> Result<Exit> {
+pub fn check_prime(order: &CheckOrder) -> Result<Exit> {
     let path = &order.file;
-    let fields = fields(path)?;
-    let hex = field(path, &fields, "p")?;
+    let fields = read_fields(path)?;
+    let hex = find_field(path, &fields, "p")?;
     let bytes = data_encoding::HEXLOWER_PERMISSIVE.decode(hex.as_bytes());
-    let bytes = bytes.map_err(|_| malformed(path))?;
+    let bytes = bytes.map_err(|_| malformed_file(path))?;
     let bits = u32::try_from(bytes.len() * 8).unwrap_or(u32::MAX);
     if !BITS.contains(&bits) || bytes.first().is_none_or(|byte| byte & 0x80 == 0) {
         let text = format!("p has {bits} bits or leading zeros");
         let next = format!("give one of {} to {} bits", BITS.start(), BITS.end());
         return Err(Fault::new(Exit::Malformed, text, next).into());
     }
-    let p = BoxedUint::from_be_slice(&bytes, bits).map_err(|_| malformed(path))?;
+    let p = BoxedUint::from_be_slice(&bytes, bits).map_err(|_| malformed_file(path))?;
     let q = p.shr_vartime(1).context("a shift by one")?;
     let is_right_class = crate::prime::small_remainder(&p, 8) == 7;
     let mut is_right = is_right_class && is_safe(&q, &p);
-    say(&format!(
+    print_line(&format!(
         "p has {bits} bits and is {}a safe prime that is 7 modulo 8",
         if is_right { "" } else { "not " }
     ))?;
-    if let (Ok(seed), Ok(i)) = (field(path, &fields, "seed"), field(path, &fields, "i")) {
+    if let (Ok(seed), Ok(i)) = (find_field(path, &fields, "seed"), find_field(path, &fields, "i")) {
         let seed = data_encoding::HEXLOWER_PERMISSIVE
             .decode(seed.as_bytes())
-            .map_err(|_| malformed(path))?;
-        let i = i.parse().map_err(|_| malformed(path))?;
+            .map_err(|_| malformed_file(path))?;
+        let i = i.parse().map_err(|_| malformed_file(path))?;
         let same = SafePrimeSearch::new(bits, &seed).is_ok_and(|search| search.modulus(i) == p);
-        say(&format!("it is {}candidate {i} of its seed", if same { "" } else { "not " }))?;
+        print_line(&format!("it is {}candidate {i} of its seed", if same { "" } else { "not " }))?;
         is_right &= same;
     }
     Ok(if is_right { Exit::Done } else { Exit::No })
 }
 
-fn fields(path: &Path) -> Result<Vec<(String, String)>> {
+fn read_fields(path: &Path) -> Result<Vec<(String, String)>> {
     let text = std::fs::read_to_string(path).map_err(|_| {
         Fault::new(
             Exit::NotFound,
@@ -196,12 +197,12 @@ fn fields(path: &Path) -> Result<Vec<(String, String)>> {
     Ok(text.lines().filter_map(pair).collect())
 }
 
-fn field<'a>(path: &Path, fields: &'a [(String, String)], key: &str) -> Result<&'a str> {
+fn find_field<'a>(path: &Path, fields: &'a [(String, String)], key: &str) -> Result<&'a str> {
     let found = fields.iter().find(|(known, _)| known == key);
-    found.map(|(_, value)| value.trim()).ok_or_else(|| malformed(path))
+    found.map(|(_, value)| value.trim()).ok_or_else(|| malformed_file(path))
 }
 
-fn malformed(path: &Path) -> anyhow::Error {
+fn malformed_file(path: &Path) -> anyhow::Error {
     let text = format!("{} is no file of a safe prime", path.display());
     Fault::new(Exit::Malformed, text, "it has lines `bits:`, `seed:`, `i:` and `p:`").into()
 }

@@ -16,12 +16,12 @@ pub struct Claim {
 impl Claim {
     /// `value` is below `limit`. NaN is not.
     pub fn below(text: impl Into<String>, value: f64, limit: f64) -> Self {
-        Self { text: text.into(), found: beside(value, limit), holds: value < limit }
+        Self { text: text.into(), found: format_both(value, limit), holds: value < limit }
     }
 
     /// `value` is above `limit`. NaN is not.
     pub fn above(text: impl Into<String>, value: f64, limit: f64) -> Self {
-        Self { text: text.into(), found: beside(value, limit), holds: value > limit }
+        Self { text: text.into(), found: format_both(value, limit), holds: value > limit }
     }
 
     /// A claim that is true or false.
@@ -30,19 +30,19 @@ impl Claim {
     }
 
     /// For people.
-    pub fn line(&self) -> String {
+    pub fn format_line(&self) -> String {
         let Self { text, found, .. } = self;
         format!("shape  {:<6} {text}: {found}", if self.holds { "holds" } else { "FAILS" })
     }
 
     /// For programs.
-    pub fn value(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         json!({ "claim": self.text, "found": self.found, "holds": self.holds })
     }
 }
 
 /// A value and its limit, with enough digits to tell them apart.
-fn beside(value: f64, limit: f64) -> String {
+fn format_both(value: f64, limit: f64) -> String {
     let texts = |digits: usize| [value, limit].map(|number| format!("{number:.digits$}"));
     let [value, limit] = match texts(2) {
         [value, limit] if value == limit => texts(4),
@@ -63,7 +63,7 @@ mod tests {
         assert!(Claim::is("a", "b", true).holds && !Claim::is("a", "b", false).holds);
         assert_eq!(Claim::above("R^2", 0.9938, 0.995).found, "0.9938 (limit 0.9950)");
         assert_eq!(Claim::below("a", 1.0, 2.0).found, "1.00 (limit 2.00)");
-        assert_eq!(Claim::is("a", "b", false).line(), "shape  FAILS  a: b");
-        assert_eq!(Claim::above("a", 3.0, 2.0).value()["holds"], true);
+        assert_eq!(Claim::is("a", "b", false).format_line(), "shape  FAILS  a: b");
+        assert_eq!(Claim::above("a", 3.0, 2.0).to_json()["holds"], true);
     }
 }

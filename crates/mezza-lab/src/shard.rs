@@ -17,7 +17,7 @@ pub struct Shard {
 impl Shard {
     /// The jobs of this part, in the order of `jobs`. They are dealt in the order of falling cost, so
     /// that all parts take about as long; each job belongs to exactly one part.
-    pub fn of<T>(self, jobs: Vec<T>, cost: impl Fn(&T) -> u32) -> Vec<T> {
+    pub fn pick_jobs<T>(self, jobs: Vec<T>, cost: impl Fn(&T) -> u32) -> Vec<T> {
         let mut dealt: Vec<usize> = (0..jobs.len()).collect();
         dealt.sort_by_key(|at| Reverse(cost(&jobs[*at])));
         let own: BTreeSet<_> = dealt.into_iter().skip(self.index).step_by(self.count).collect();
@@ -53,7 +53,7 @@ mod tests {
     fn each_job_belongs_to_exactly_one_part() {
         let jobs: Vec<u32> = vec![5, 1, 400, 20, 20, 7, 120, 3];
         for count in 1..=jobs.len() + 2 {
-            let part = |index| Shard { index, count }.of(jobs.clone(), |job| *job);
+            let part = |index| Shard { index, count }.pick_jobs(jobs.clone(), |job| *job);
             let parts: Vec<Vec<u32>> = (0..count).map(part).collect();
             let mut union = parts.concat();
             union.sort_unstable();
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn jobs_keep_their_order_and_the_dearest_are_apart() {
-        let part = |index| Shard { index, count: 2 }.of(vec![10, 300, 20, 200], |job| *job);
+        let part = |index| Shard { index, count: 2 }.pick_jobs(vec![10, 300, 20, 200], |job| *job);
         assert_eq!([part(0), part(1)], [[300, 20], [10, 200]]);
     }
 

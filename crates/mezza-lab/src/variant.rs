@@ -76,9 +76,9 @@ impl Variant {
     ///
     /// # Errors
     /// There is none; the text says which there are.
-    pub fn named(name: &str) -> Result<Self> {
+    pub fn find_named(name: &str) -> Result<Self> {
         let found = Self::ALL.into_iter().find(|variant| variant.name() == name);
-        found.ok_or_else(|| unknown("variant", name, &Self::ALL.map(Self::name)))
+        found.ok_or_else(|| unknown_name("variant", name, &Self::ALL.map(Self::name)))
     }
 }
 
@@ -86,7 +86,7 @@ impl Variant {
 ///
 /// # Errors
 /// There is none of that name; the text says which there are.
-pub fn firewall<G: Group + 'static>(
+pub fn make_firewall<G: Group + 'static>(
     variant: Variant,
     name: &str,
     group: &G,
@@ -102,7 +102,7 @@ pub fn firewall<G: Group + 'static>(
         (Variant::Eg, "remaul") => Box::new(ReMaulFirewall::new(group)),
         _ => {
             let what = format!("firewall of {}", variant.name());
-            return Err(unknown(&what, name, variant.firewalls()));
+            return Err(unknown_name(&what, name, variant.firewalls()));
         }
     };
     Ok(Some(firewall))
@@ -116,7 +116,7 @@ pub trait GroupTask {
     ///
     /// # Errors
     /// The error of the work.
-    fn with<G: Group + 'static>(self, group: G) -> Result<Self::Given>;
+    fn run_with<G: Group + 'static>(self, group: G) -> Result<Self::Given>;
 }
 
 /// The groups by name.
@@ -128,16 +128,16 @@ pub const GROUPS: [&str; 4] = ["ristretto255", "modp3072", "modp3072-thesis", "c
 /// There is none of that name, or what the work meets.
 pub fn with_group<T: GroupTask>(name: &str, task: T) -> Result<T::Given> {
     match name {
-        "ristretto255" => task.with(Ristretto::new()),
-        "modp3072" => task.with(Modp::new(Profile::Safe, true)),
-        "modp3072-thesis" => task.with(Modp::new(Profile::Thesis, true)),
-        "curve25519-full" => task.with(FullCurve::new()),
-        _ => Err(unknown("group", name, &GROUPS)),
+        "ristretto255" => task.run_with(Ristretto::new()),
+        "modp3072" => task.run_with(Modp::new(Profile::Safe, true)),
+        "modp3072-thesis" => task.run_with(Modp::new(Profile::Thesis, true)),
+        "curve25519-full" => task.run_with(FullCurve::new()),
+        _ => Err(unknown_name("group", name, &GROUPS)),
     }
 }
 
 /// The error of a name that does not exist: it says which do.
-pub fn unknown(what: &str, name: &str, there_are: &[&str]) -> anyhow::Error {
+pub fn unknown_name(what: &str, name: &str, there_are: &[&str]) -> anyhow::Error {
     let text = format!("there is no {what} {name}");
     Fault::new(Exit::Usage, text, format!("there are: {}", there_are.join(", "))).into()
 }
@@ -151,5 +151,5 @@ pub fn check_firewall(variant: Variant, name: &str) -> Result<()> {
         return Ok(());
     }
     let what = format!("firewall of {}", variant.name());
-    bail!(unknown(&what, name, variant.firewalls()))
+    bail!(unknown_name(&what, name, variant.firewalls()))
 }

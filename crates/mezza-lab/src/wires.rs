@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use crate::asa::Sequence;
 use crate::asa::symbol::{AttackKey, Planted};
-use crate::terminal::say;
+use crate::terminal::print_line;
 use crate::variant::{GroupTask, Variant, with_group};
 
 /// The most bytes of a message: two elements of 3072 bits and the kind.
@@ -76,7 +76,7 @@ impl Attack {
     }
 
     /// The secret in blocks.
-    pub fn planted(&self) -> Option<Planted> {
+    pub fn planted_secret(&self) -> Option<Planted> {
         self.secret.map(|secret| Planted::new(secret, self.lambda))
     }
 
@@ -90,7 +90,7 @@ impl Attack {
 ///
 /// # Errors
 /// A job that is none, or what its wires meet.
-pub fn serve(job: &str) -> Result<()> {
+pub fn serve_job(job: &str) -> Result<()> {
     let job: WireJob = serde_json::from_str(job).context("not a job of this program")?;
     let group = job.group.clone();
     with_group(&group, job)
@@ -99,13 +99,13 @@ pub fn serve(job: &str) -> Result<()> {
 impl GroupTask for WireJob {
     type Given = ();
 
-    fn with<G: Group + 'static>(self, group: G) -> Result<()> {
-        let variant = Variant::named(&self.variant)?;
+    fn run_with<G: Group + 'static>(self, group: G) -> Result<()> {
+        let variant = Variant::find_named(&self.variant)?;
         match self.role.as_str() {
-            "initiator" => end::initiator(&group, variant, &self),
-            "responder" => end::responder(&group, variant, &self),
-            "firewall" => hop::firewall(&group, variant, &self),
-            "observer" => hop::observer(&group, variant, &self),
+            "initiator" => end::run_initiator(&group, variant, &self),
+            "responder" => end::run_responder(&group, variant, &self),
+            "firewall" => hop::run_firewall(&group, variant, &self),
+            "observer" => hop::run_observer(&group, variant, &self),
             role => bail!("there is no role {role}"),
         }
     }
@@ -126,28 +126,28 @@ impl Connection {
         Ok(Self { stream, deframer: Deframer::default(), waiting: Vec::new() })
     }
 
-    fn dial(job: &WireJob) -> Result<Self> {
+    fn dial_next(job: &WireJob) -> Result<Self> {
         let address = job.dials.context("nobody to dial")?;
         Self::new(TcpStream::connect(address).context("the next process does not answer")?)
     }
 
     /// Listens on a free port of loopback, says which, and takes the one connection that comes.
-    fn accept() -> Result<Self> {
+    fn accept_one() -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        tell(&json!({ "listens": listener.local_addr()?.port() }))?;
+        print_value(&json!({ "listens": listener.local_addr()?.port() }))?;
         Self::new(listener.accept()?.0)
     }
 
-    fn send(&mut self, message: &[u8]) -> Result<()> {
+    fn send_bytes(&mut self, message: &[u8]) -> Result<()> {
         let length = u16::try_from(message.len()).context("a message is too long")?;
         let frame = [&length.to_be_bytes()[..], message].concat();
         Ok(self.stream.write_all(&frame)?)
     }
 
-    fn receive(&mut self) -> Result<Vec<u8>> {
+    fn receive_bytes(&mut self) -> Result<Vec<u8>> {
         loop {
             let mut input = self.waiting.as_slice();
-            let message = self.deframer.next(&mut input).context("not a message")?;
+            let message = self.deframer.next_frame(&mut input).context("not a message")?;
             self.waiting = input.to_vec();
             if let Some(message) = message {
                 return Ok(message);
@@ -162,17 +162,17 @@ impl Connection {
     }
 
     fn send_message<G: Group>(&mut self, group: &G, message: &Message<G>) -> Result<()> {
-        self.send(&message.encode(group))
+        self.send_bytes(&message.encode(group))
     }
 
     fn receive_message<G: Group>(&mut self, group: &G) -> Result<Message<G>> {
-        Ok(Message::decode(group, &self.receive()?)?)
+        Ok(Message::decode(group, &self.receive_bytes()?)?)
     }
 }
 
 /// Says a line to the process that started this one.
-fn tell(value: &Value) -> Result<()> {
-    say(&value.to_string())
+fn print_value(value: &Value) -> Result<()> {
+    print_line(&value.to_string())
 }
 
 fn hex(bytes: &[u8]) -> String {

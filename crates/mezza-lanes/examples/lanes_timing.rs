@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use mezza_lanes::{BASE, FixedPoint, Kernel, Scalar, Strided, ifma, portable};
-use mezza_sim::timing::{LIMIT, welch};
+use mezza_sim::timing::{LIMIT, welch_t};
 
 /// Inputs of one call.
 const BATCH: usize = 8;
@@ -22,12 +22,12 @@ type Words = [[u8; 32]; BATCH];
 
 /// t of the time that `run` takes on what `prepare` makes of two classes in random order. Zeros and
 /// ones are told apart by a mask: a branch would leave its traces in what is measured.
-fn measure<T>(
+fn time_classes<T>(
     count: usize,
     mut prepare: impl FnMut(u8, Words) -> T,
     mut run: impl FnMut(&mut T),
 ) -> f64 {
-    welch(count, |class, dice| {
+    welch_t(count, |class, dice| {
         let mut random = [[0; 32]; BATCH];
         dice.rng().fill_bytes(random.as_flattened_mut());
         let mut input = black_box(prepare(black_box(u8::from(class).wrapping_neg()), random));
@@ -38,7 +38,7 @@ fn measure<T>(
 }
 
 /// Random words where the mask is set, else zeros.
-fn words(mask: u8, random: Words) -> Words {
+fn draw_words(mask: u8, random: Words) -> Words {
     random.map(|word| word.map(|byte| byte & mask))
 }
 
@@ -57,27 +57,32 @@ impl Leaky {
     }
 }
 
-fn operations(kernel: &dyn Kernel, base: &FixedPoint, count: usize) -> [(&'static str, f64); 4] {
+fn time_operations(
+    kernel: &dyn Kernel,
+    base: &FixedPoint,
+    count: usize,
+) -> [(&'static str, f64); 4] {
     let mut out = [[0; 32]; BATCH];
-    let shared = measure(count, words, |words| {
+    let shared = time_classes(count, draw_words, |words| {
         let scalar = Scalar::copy_from(&words[0]);
         kernel.x25519_shared(&scalar, &[BASE; BATCH], black_box(&mut out));
     });
-    let each = measure(count, words, |words| {
+    let each = time_classes(count, draw_words, |words| {
         kernel.x25519_pairwise(words, &[BASE; BATCH], black_box(&mut out));
     });
-    let fixed =
-        measure(count, words, |words| kernel.x25519_fixed(base, words, black_box(&mut out)));
+    let fixed = time_classes(count, draw_words, |words| {
+        kernel.x25519_fixed(base, words, black_box(&mut out));
+    });
     [
         ("x25519_shared", shared),
         ("x25519_pairwise", each),
         ("x25519_fixed", fixed),
-        open(kernel, count),
+        time_opening(kernel, count),
     ]
 }
 
 /// Right tags against wrong ones.
-fn open(kernel: &dyn Kernel, count: usize) -> (&'static str, f64) {
+fn time_opening(kernel: &dyn Kernel, count: usize) -> (&'static str, f64) {
     let keys = [[3; 32]; BATCH];
     let mut sealed = [[7; BODY + 16]; BATCH];
     kernel.seal_each(&keys, Strided::new(sealed.as_flattened_mut(), BODY + 16, 0, BODY));
@@ -87,7 +92,7 @@ fn open(kernel: &dyn Kernel, count: usize) -> (&'static str, f64) {
             message
         })
     };
-    let t = measure(count, spoilt, |messages| {
+    let t = time_classes(count, spoilt, |messages| {
         let m = Strided::new(messages.as_flattened_mut(), BODY + 16, 0, BODY);
         kernel.open_each(&keys, m, black_box(&mut [0; BATCH]));
     });
@@ -98,14 +103,14 @@ fn main() -> ExitCode {
     let count = std::env::args().nth(1).and_then(|arg| arg.parse().ok()).unwrap_or(20_000);
     // Not zeros: the system keeps one page for all of those.
     let leaky = Leaky(vec![0x10; 16 * Leaky::STRIDE]);
-    let twin = measure(count, words, |words| {
+    let twin = time_classes(count, draw_words, |words| {
         black_box(leaky.run(words));
     });
     println!("{:<10} {:<14} t = {twin:9.1}   must be beyond {LIMIT}", "leaky", "table");
     let mut right = twin.abs() > LIMIT;
     for kernel in [Some(portable()), ifma()].into_iter().flatten() {
         let Some(base) = kernel.fixed_point(&BASE) else { return ExitCode::FAILURE };
-        for (name, t) in operations(kernel, &base, count) {
+        for (name, t) in time_operations(kernel, &base, count) {
             println!("{:<10} {name:<14} t = {t:9.1}   must be below {LIMIT}", kernel.name());
             right &= t.abs() < LIMIT;
         }

@@ -136,13 +136,13 @@ impl Lanes for Ifma {
     }
 
     #[inline(always)]
-    fn columns(self, bytes: &[u8], at: &[usize; LANES]) -> [__m512i; LANES] {
+    fn load_columns(self, bytes: &[u8], at: &[usize; LANES]) -> [__m512i; LANES] {
         let mut rows = [self.splat(0); LANES];
         for (row, at) in rows.iter_mut().zip(at) {
             *row = self.load_words(&bytes[*at..][..BLOCK].as_chunks().0[0]);
         }
         // SAFETY: self proves avx512f.
-        unsafe { turned(&rows) }
+        unsafe { transpose_lanes(&rows) }
     }
 
     #[inline(always)]
@@ -156,7 +156,7 @@ impl Lanes32 for Ifma {
     type W = __m512i;
 
     #[inline(always)]
-    fn words(self, x: u32) -> __m512i {
+    fn splat_words(self, x: u32) -> __m512i {
         // SAFETY: self proves avx512f.
         unsafe { _mm512_set1_epi32(x.cast_signed()) }
     }
@@ -196,7 +196,7 @@ impl Lanes32 for Ifma {
     #[inline(always)]
     fn transpose(self, rows: [__m512i; WORDS]) -> [__m512i; WORDS] {
         // SAFETY: self proves avx512f.
-        unsafe { transposed(&rows) }
+        unsafe { transpose_words(&rows) }
     }
 }
 
@@ -204,7 +204,7 @@ impl Lanes32 for Ifma {
 /// then the quarters.
 #[target_feature(enable = "avx512f")]
 #[inline]
-fn transposed(rows: &[__m512i; WORDS]) -> [__m512i; WORDS] {
+fn transpose_words(rows: &[__m512i; WORDS]) -> [__m512i; WORDS] {
     let mut out = *rows;
     for column in 0..4 {
         // Quarter L of quad q: column 4L + `column` of the rows 4q, 4q + 1, 4q + 2, 4q + 3.
@@ -218,7 +218,7 @@ fn transposed(rows: &[__m512i; WORDS]) -> [__m512i; WORDS] {
             let odd = column & 1 == 1;
             *quad = if odd { _mm512_unpackhi_epi64(ab, cd) } else { _mm512_unpacklo_epi64(ab, cd) };
         }
-        for (quarter, row) in quarters(quads).into_iter().enumerate() {
+        for (quarter, row) in transpose_quarters(quads).into_iter().enumerate() {
             out[4 * quarter + column] = row;
         }
     }
@@ -228,7 +228,7 @@ fn transposed(rows: &[__m512i; WORDS]) -> [__m512i; WORDS] {
 /// Word w of row j becomes lane j of row w: pairs of rows first, then quarters of vectors.
 #[target_feature(enable = "avx512f")]
 #[inline]
-fn turned(rows: &[__m512i; LANES]) -> [__m512i; LANES] {
+fn transpose_lanes(rows: &[__m512i; LANES]) -> [__m512i; LANES] {
     let mut out = *rows;
     for column in 0..2 {
         let mut pairs = [rows[0]; 4];
@@ -236,7 +236,7 @@ fn turned(rows: &[__m512i; LANES]) -> [__m512i; LANES] {
             let odd = column == 1;
             *pair = if odd { _mm512_unpackhi_epi64(*a, *b) } else { _mm512_unpacklo_epi64(*a, *b) };
         }
-        for (quarter, row) in quarters(pairs).into_iter().enumerate() {
+        for (quarter, row) in transpose_quarters(pairs).into_iter().enumerate() {
             out[2 * quarter + column] = row;
         }
     }
@@ -246,7 +246,7 @@ fn turned(rows: &[__m512i; LANES]) -> [__m512i; LANES] {
 /// Quarter j of vector i becomes quarter i of vector j.
 #[target_feature(enable = "avx512f")]
 #[inline]
-fn quarters([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
+fn transpose_quarters([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
     let low = [_mm512_shuffle_i32x4::<0x44>(a, b), _mm512_shuffle_i32x4::<0x44>(c, d)];
     let high = [_mm512_shuffle_i32x4::<0xee>(a, b), _mm512_shuffle_i32x4::<0xee>(c, d)];
     [

@@ -22,9 +22,9 @@ use crate::fixed_point::MultiplesTable;
 use crate::lanes::{LANES, Lanes, Lanes32};
 use crate::{FixedPoint, Kernel, Scalar, Strided};
 use comb::{Comb, Digits};
-use field::load;
-use inversion::{Fractions, pack, unpack, wipe_group};
-use ladder::{SwapMasks, ladder};
+use field::load_block;
+use inversion::{Fractions, pack_points, unpack_points, wipe_group};
+use ladder::{SwapMasks, run_ladder};
 
 /// Groups of eight that share an inversion, which is then below 2 % of the cost.
 const INVERSION_GROUPS: usize = 32;
@@ -44,14 +44,14 @@ impl<L: Lanes + Lanes32> VectorKernel<L> {
     }
 
     /// Divides what was collected, and writes as many results as `out` takes.
-    fn finish(&self, fractions: Fractions, out: &mut [[u8; 32]]) {
+    fn write_quotients(&self, fractions: Fractions, out: &mut [[u8; 32]]) {
         let l = self.lanes;
         let mut quotients = l.outline(
             #[inline(always)]
-            || fractions.quotients(l),
+            || fractions.divide_all(l),
         );
         for (quotient, out) in quotients.iter_mut().zip(out.chunks_mut(LANES)) {
-            pack(quotient, out);
+            pack_points(quotient, out);
             wipe_group(quotient);
         }
     }
@@ -72,12 +72,12 @@ impl<L: Lanes + Lanes32 + Sync> Kernel for VectorKernel<L> {
                 l.outline(
                     #[inline(always)]
                     || {
-                        let (x, z) = ladder(l, &masks, load(l, &unpack(u)));
-                        fractions.push(l, x, z);
+                        let (x, z) = run_ladder(l, &masks, load_block(l, &unpack_points(u)));
+                        fractions.push_fraction(l, x, z);
                     },
                 );
             }
-            self.finish(fractions, out);
+            self.write_quotients(fractions, out);
         }
     }
 
@@ -94,12 +94,12 @@ impl<L: Lanes + Lanes32 + Sync> Kernel for VectorKernel<L> {
                 l.outline(
                     #[inline(always)]
                     || {
-                        let (x, z) = ladder(l, &masks, load(l, &unpack(u)));
-                        fractions.push(l, x, z);
+                        let (x, z) = run_ladder(l, &masks, load_block(l, &unpack_points(u)));
+                        fractions.push_fraction(l, x, z);
                     },
                 );
             }
-            self.finish(fractions, out);
+            self.write_quotients(fractions, out);
         }
     }
 
@@ -116,7 +116,7 @@ impl<L: Lanes + Lanes32 + Sync> Kernel for VectorKernel<L> {
         let l = self.lanes;
         l.outline(
             #[inline(always)]
-            || edwards::from_montgomery(l, load(l, &unpack(&[*u]))).is_some(),
+            || edwards::from_montgomery(l, load_block(l, &unpack_points(&[*u]))).is_some(),
         )
     }
 
@@ -133,28 +133,28 @@ impl<L: Lanes + Lanes32 + Sync> Kernel for VectorKernel<L> {
                 l.outline(
                     #[inline(always)]
                     || {
-                        let (x, z) = comb.products(l, &digits);
-                        fractions.push(l, x, z);
+                        let (x, z) = comb.multiply_base(l, &digits);
+                        fractions.push_fraction(l, x, z);
                     },
                 );
             }
-            self.finish(fractions, out);
+            self.write_quotients(fractions, out);
         }
     }
 
     fn seal_each(&self, keys: &[[u8; 32]], m: Strided<'_>) {
-        assert_eq!(keys.len(), m.count(), "a key for each message");
+        assert_eq!(keys.len(), m.message_count(), "a key for each message");
         self.lanes.outline(
             #[inline(always)]
-            || aead::seal(self.lanes, keys, m),
+            || aead::seal_all(self.lanes, keys, m),
         );
     }
 
     fn open_each(&self, keys: &[[u8; 32]], m: Strided<'_>, ok: &mut [u8]) {
-        assert!(keys.len() == m.count() && keys.len() == ok.len(), "a key and a flag each");
+        assert!(keys.len() == m.message_count() && keys.len() == ok.len(), "a key and a flag each");
         self.lanes.outline(
             #[inline(always)]
-            || aead::open(self.lanes, keys, m, ok),
+            || aead::open_all(self.lanes, keys, m, ok),
         );
     }
 }

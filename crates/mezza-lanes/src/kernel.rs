@@ -42,7 +42,7 @@ pub trait Kernel: Sync {
 }
 
 /// The fastest kernel of this crate that the CPU can run.
-pub fn kernel() -> &'static dyn Kernel {
+pub fn fastest_kernel() -> &'static dyn Kernel {
     ifma().unwrap_or_else(portable)
 }
 

@@ -46,7 +46,7 @@ pub trait Lanes: Copy {
     ///
     /// # Panics
     /// If a lane would reach beyond `bytes`.
-    fn columns(self, bytes: &[u8], at: &[usize; LANES]) -> [Self::V; LANES];
+    fn load_columns(self, bytes: &[u8], at: &[usize; LANES]) -> [Self::V; LANES];
     /// Calls `f` from a function of its own, compiled for this backend. What is called from there is
     /// inlined into it, and it is inlined nowhere.
     fn outline<R>(self, f: impl FnOnce() -> R) -> R;
@@ -63,7 +63,7 @@ pub trait Lanes32: Copy {
     type W: Copy;
 
     /// `x` in every place.
-    fn words(self, x: u32) -> Self::W;
+    fn splat_words(self, x: u32) -> Self::W;
     /// Word j of 64 bytes, little-endian, in place j.
     fn load_words(self, bytes: &[u8; BLOCK]) -> Self::W;
     /// Place j into word j.

@@ -1,32 +1,32 @@
 //! The same public-key or AEAD operation on many independent inputs at once. Floor 0: knows no
 //! protocol and no other crate of ours.
 //!
-//! A [`Kernel`] does the work; [`kernel()`] gives the fastest one that this CPU can run. Each of
+//! A [`Kernel`] does the work; [`fastest_kernel()`] gives the fastest one that this CPU can run. Each of
 //! them gives the bytes of RFC 7748 and RFC 8439 for every input, in time that depends on counts
 //! and sizes alone. The rules are in `docs/protocols/lanes.md`.
 //!
 //! ```
-//! use mezza_lanes::{BASE, Scalar, Strided, kernel};
+//! use mezza_lanes::{BASE, Scalar, Strided, fastest_kernel};
 //!
 //! // A server with one secret and two clients with a scalar each.
 //! let (server, clients) = ([7; 32], [[1; 32], [2; 32]]);
-//! let base = kernel().fixed_point(&BASE).expect("the base point has prime order");
+//! let base = fastest_kernel().fixed_point(&BASE).expect("the base point has prime order");
 //! let (mut public, mut points) = ([[0; 32]], [[0; 32]; 2]);
-//! kernel().x25519_fixed(&base, &[server], &mut public);
-//! kernel().x25519_fixed(&base, &clients, &mut points);
+//! fastest_kernel().x25519_fixed(&base, &[server], &mut public);
+//! fastest_kernel().x25519_fixed(&base, &clients, &mut points);
 //!
 //! // Each side computes its own way to the same secrets.
 //! let (mut ours, mut theirs) = ([[0; 32]; 2], [[0; 32]; 2]);
-//! kernel().x25519_shared(&Scalar::copy_from(&server), &points, &mut ours);
-//! kernel().x25519_pairwise(&clients, &[public[0]; 2], &mut theirs);
+//! fastest_kernel().x25519_shared(&Scalar::copy_from(&server), &points, &mut ours);
+//! fastest_kernel().x25519_pairwise(&clients, &[public[0]; 2], &mut theirs);
 //! assert_eq!(ours, theirs);
 //!
 //! // Two messages of 3 bytes, 19 bytes apart: 3 of the body, 16 of the tag.
 //! let mut bytes = *b"one................two................";
-//! kernel().seal_each(&ours, Strided::new(&mut bytes, 19, 0, 3));
+//! fastest_kernel().seal_each(&ours, Strided::new(&mut bytes, 19, 0, 3));
 //! bytes[0] ^= 1;
 //! let mut ok = [0; 2];
-//! kernel().open_each(&theirs, Strided::new(&mut bytes, 19, 0, 3), &mut ok);
+//! fastest_kernel().open_each(&theirs, Strided::new(&mut bytes, 19, 0, 3), &mut ok);
 //! assert_eq!((ok, &bytes[..3], &bytes[19..22]), ([0, 1], &[0; 3][..], &b"two"[..]));
 //! ```
 //!
@@ -63,9 +63,9 @@ mod tests;
 mod wipe;
 
 pub use fixed_point::FixedPoint;
-pub use kernel::{Kernel, ifma, kernel, portable};
+pub use kernel::{Kernel, fastest_kernel, ifma, portable};
 pub use scalar::Scalar;
-pub use selftest::{SelftestError, selftest};
+pub use selftest::{SelftestError, run_selftest};
 pub use strided::Strided;
 pub use wipe::wipe_stack;
 

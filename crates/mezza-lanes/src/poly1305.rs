@@ -31,12 +31,12 @@ impl Poly1305Key {
     /// From the first two quarters of key block 0, little-endian.
     pub fn new(r: u128, s: u128) -> Self {
         let clamp = u128::from(CLAMP[0]) | u128::from(CLAMP[1]) << 64;
-        Self { r: limbs(r & clamp), s }
+        Self { r: split_limbs(r & clamp), s }
     }
 
     /// The tag for the value `h` of the polynomial, limbs below 2^45: reduces, adds.
-    pub fn finish(&self, h: [u64; 3]) -> [u8; BLOCK_BYTES] {
-        let [h0, h1, h2] = carried(carried(h));
+    pub fn finish_tag(&self, h: [u64; 3]) -> [u8; BLOCK_BYTES] {
+        let [h0, h1, h2] = carry_limbs(carry_limbs(h));
         // h is below 2^130 now, so p = 2^130 - 5 fits at most once: it does if h + 5 reaches 2^130.
         let g0 = h0 + 5;
         let g1 = h1 + (g0 >> 44);
@@ -50,30 +50,30 @@ impl Poly1305Key {
     }
 
     /// The tag of a ciphertext without additional data.
-    pub fn tag(&self, text: &[u8]) -> [u8; BLOCK_BYTES] {
+    pub fn compute_tag(&self, text: &[u8]) -> [u8; BLOCK_BYTES] {
         let mut h = [0; 3];
         let (blocks, rest) = text.as_chunks();
         for block in blocks {
-            h = self.absorb(h, block);
+            h = self.absorb_block(h, block);
         }
         if !rest.is_empty() {
-            h = self.absorb(h, &padded(rest));
+            h = self.absorb_block(h, &pad_block(rest));
         }
-        self.finish(self.absorb(h, &lengths(text.len())))
+        self.finish_tag(self.absorb_block(h, &length_block(text.len())))
     }
 
     /// `(h + block) r`, limbs below 2^44 + 2^8.
     #[inline]
-    pub fn absorb(&self, h: [u64; 3], block: &[u8; BLOCK_BYTES]) -> [u64; 3] {
-        let m = limbs(u128::from_le_bytes(*block));
+    pub fn absorb_block(&self, h: [u64; 3], block: &[u8; BLOCK_BYTES]) -> [u64; 3] {
+        let m = split_limbs(u128::from_le_bytes(*block));
         let [r0, r1, r2] = self.r;
         // 2^132 = 20 modulo p, so what leaves the top comes back 20 times.
         let s1 = 20 * r1;
         let s2 = 20 * r2;
         let h = [h[0] + m[0], h[1] + m[1], h[2] + m[2] + WHOLE];
-        let d0 = dot(h, [r0, s2, s1]);
-        let d1 = dot(h, [r1, r0, s2]).wrapping_add(d0 >> 44);
-        let d2 = dot(h, [r2, r1, r0]).wrapping_add(d1 >> 44);
+        let d0 = dot_product(h, [r0, s2, s1]);
+        let d1 = dot_product(h, [r1, r0, s2]).wrapping_add(d0 >> 44);
+        let d2 = dot_product(h, [r2, r1, r0]).wrapping_add(d1 >> 44);
         let h0 = (d0 as u64 & MASK_44) + 5 * (d2 >> 42) as u64;
         let h1 = (d1 as u64 & MASK_44) + (h0 >> 44);
         [h0 & MASK_44, h1, d2 as u64 & MASK_42]
@@ -81,30 +81,30 @@ impl Poly1305Key {
 }
 
 /// A sum of three products, below 2^97: there is nothing to check.
-fn dot(a: [u64; 3], b: [u64; 3]) -> u128 {
+fn dot_product(a: [u64; 3], b: [u64; 3]) -> u128 {
     let times = |i: usize| u128::from(a[i]) * u128::from(b[i]);
     times(0).wrapping_add(times(1)).wrapping_add(times(2))
 }
 
 /// The last bytes of a text, filled up with zeros.
-pub fn padded(rest: &[u8]) -> [u8; BLOCK_BYTES] {
+pub fn pad_block(rest: &[u8]) -> [u8; BLOCK_BYTES] {
     let mut block = [0; BLOCK_BYTES];
     block[..rest.len()].copy_from_slice(rest);
     block
 }
 
 /// The last block: no additional data, and the length of the text in bytes.
-pub fn lengths(text_bytes: usize) -> [u8; BLOCK_BYTES] {
+pub fn length_block(text_bytes: usize) -> [u8; BLOCK_BYTES] {
     ((text_bytes as u128) << 64).to_le_bytes()
 }
 
-fn carried([h0, h1, h2]: [u64; 3]) -> [u64; 3] {
+fn carry_limbs([h0, h1, h2]: [u64; 3]) -> [u64; 3] {
     let h1 = h1 + (h0 >> 44);
     let h2 = h2 + (h1 >> 44);
     let h0 = (h0 & MASK_44) + 5 * (h2 >> 42);
     [h0 & MASK_44, (h1 & MASK_44) + (h0 >> 44), h2 & MASK_42]
 }
 
-fn limbs(x: u128) -> [u64; 3] {
+fn split_limbs(x: u128) -> [u64; 3] {
     [x as u64 & MASK_44, (x >> 44) as u64 & MASK_44, (x >> 88) as u64]
 }

@@ -12,7 +12,7 @@ use zeroize::Zeroize;
 
 use crate::fixed_point::MultiplesTable;
 use crate::poly1305::Poly1305Key;
-use crate::wipe::wipe;
+use crate::wipe::wipe_bytes;
 use crate::{FixedPoint, Kernel, Scalar, Strided};
 
 /// Points that share an inversion: it costs as much as a quarter of a product from the table.
@@ -34,7 +34,7 @@ impl Kernel for PortableKernel {
     fn x25519_shared(&self, k: &Scalar, u: &[[u8; 32]], out: &mut [[u8; 32]]) {
         assert_eq!(u.len(), out.len(), "an output for each point");
         for (u, out) in u.iter().zip(out) {
-            ladder(k.expose(), u, out);
+            multiply_point(k.expose(), u, out);
         }
     }
 
@@ -44,44 +44,44 @@ impl Kernel for PortableKernel {
             "a scalar and an output for each point"
         );
         for ((k, u), out) in k.iter().zip(u).zip(out) {
-            ladder(k, u, out);
+            multiply_point(k, u, out);
         }
     }
 
     fn fixed_point(&self, u: &[u8; 32]) -> Option<FixedPoint> {
-        let table = Box::new(EdwardsBasepointTable::create(&edwards(u)?));
+        let table = Box::new(EdwardsBasepointTable::create(&to_edwards(u)?));
         Some(FixedPoint::new(u, MultiplesTable::Portable(table)))
     }
 
     fn is_fixed_point(&self, u: &[u8; 32]) -> bool {
-        edwards(u).is_some()
+        to_edwards(u).is_some()
     }
 
     fn x25519_fixed(&self, p: &FixedPoint, k: &[[u8; 32]], out: &mut [[u8; 32]]) {
         assert_eq!(k.len(), out.len(), "an output for each scalar");
         for (k, out) in k.chunks(INVERSION_GROUP).zip(out.chunks_mut(INVERSION_GROUP)) {
             match &p.table {
-                MultiplesTable::Portable(table) => fixed(table, k, out),
+                MultiplesTable::Portable(table) => multiply_fixed(table, k, out),
                 _ => self.x25519_pairwise(k, &[*p.u(); INVERSION_GROUP][..k.len()], out),
             }
         }
     }
 
     fn seal_each(&self, keys: &[[u8; 32]], mut m: Strided<'_>) {
-        assert_eq!(keys.len(), m.count(), "a key for each message");
+        assert_eq!(keys.len(), m.message_count(), "a key for each message");
         for (key, (body, tag)) in keys.iter().zip(m.messages()) {
             let (stream, once) = Stream::new(key);
-            stream.apply(body);
-            *tag = once.tag(body);
+            stream.apply_stream(body);
+            *tag = once.compute_tag(body);
         }
     }
 
     fn open_each(&self, keys: &[[u8; 32]], mut m: Strided<'_>, ok: &mut [u8]) {
-        assert!(keys.len() == m.count() && keys.len() == ok.len(), "a key and a flag each");
+        assert!(keys.len() == m.message_count() && keys.len() == ok.len(), "a key and a flag each");
         for ((key, (body, tag)), ok) in keys.iter().zip(m.messages()).zip(ok) {
             let (stream, once) = Stream::new(key);
-            *ok = once.tag(body).ct_eq(tag).unwrap_u8();
-            stream.apply(body);
+            *ok = once.compute_tag(body).ct_eq(tag).unwrap_u8();
+            stream.apply_stream(body);
             zero_unless(*ok, body);
         }
     }
@@ -95,18 +95,18 @@ pub fn zero_unless(ok: u8, body: &mut [u8]) {
     }
 }
 
-fn ladder(k: &[u8; 32], u: &[u8; 32], out: &mut [u8; 32]) {
+fn multiply_point(k: &[u8; 32], u: &[u8; 32], out: &mut [u8; 32]) {
     let mut product = MontgomeryPoint(*u).mul_clamped(*k);
     out.copy_from_slice(product.as_bytes());
     product.zeroize();
 }
 
 /// The point in Edwards form, if it may be a fixed one. Both signs of x give the same u.
-fn edwards(u: &[u8; 32]) -> Option<EdwardsPoint> {
+fn to_edwards(u: &[u8; 32]) -> Option<EdwardsPoint> {
     MontgomeryPoint(*u).to_edwards(0).filter(|point| !point.is_small_order())
 }
 
-fn fixed(table: &EdwardsBasepointTable, k: &[[u8; 32]], out: &mut [[u8; 32]]) {
+fn multiply_fixed(table: &EdwardsBasepointTable, k: &[[u8; 32]], out: &mut [[u8; 32]]) {
     let mut points = [EdwardsPoint::default(); INVERSION_GROUP];
     let points = &mut points[..k.len()];
     for (point, k) in points.iter_mut().zip(k) {
@@ -137,24 +137,24 @@ impl Stream {
     }
 
     /// Encrypts or decrypts the body.
-    fn apply(mut self, body: &mut [u8]) {
+    fn apply_stream(mut self, body: &mut [u8]) {
         let (first, rest) = body.split_at_mut(body.len().min(CHUNK_BYTES - BLOCK_BYTES));
-        xor(first, &self.chunk[BLOCK_BYTES..]);
+        xor_stream(first, &self.chunk[BLOCK_BYTES..]);
         for part in rest.chunks_mut(CHUNK_BYTES) {
             self.chunk.fill(0);
             self.cipher.apply_keystream(&mut self.chunk);
-            xor(part, &self.chunk);
+            xor_stream(part, &self.chunk);
         }
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        wipe(&mut self.chunk);
+        wipe_bytes(&mut self.chunk);
     }
 }
 
-fn xor(text: &mut [u8], stream: &[u8]) {
+fn xor_stream(text: &mut [u8], stream: &[u8]) {
     for (byte, key) in text.iter_mut().zip(stream) {
         *byte ^= key;
     }

@@ -42,51 +42,51 @@ pub enum SelftestError {
 ///
 /// # Errors
 /// The first operation that was wrong.
-pub fn selftest(kernel: &dyn Kernel) -> Result<(), SelftestError> {
+pub fn run_selftest(kernel: &dyn Kernel) -> Result<(), SelftestError> {
     let scalars = bytes_of::<SCALARS>();
     let mut points = [[0; 32]; SCALARS];
     kernel.x25519_pairwise(&scalars, &[BASE; SCALARS], &mut points);
-    expect(sum(points) == EACH, SelftestError::Each)?;
+    check_answer(sum_outputs(points) == EACH, SelftestError::Each)?;
     let mut out = [[0; 32]; SCALARS];
     kernel.x25519_shared(&Scalar::copy_from(&scalars[SCALARS - 1]), &points, &mut out);
-    expect(sum(out) == SHARED, SelftestError::Shared)?;
+    check_answer(sum_outputs(out) == SHARED, SelftestError::Shared)?;
     let refused = [[0; 32], minus_one()].iter().all(|u| kernel.fixed_point(u).is_none());
     let base = kernel.fixed_point(&BASE).filter(|_| refused).ok_or(SelftestError::FixedPoint)?;
     kernel.x25519_fixed(&base, &scalars, &mut out);
-    expect(out == points, SelftestError::Fixed)?;
-    aead(kernel)
+    check_answer(out == points, SelftestError::Fixed)?;
+    test_aead(kernel)
 }
 
-fn aead(kernel: &dyn Kernel) -> Result<(), SelftestError> {
+fn test_aead(kernel: &dyn Kernel) -> Result<(), SelftestError> {
     let keys = bytes_of::<MESSAGES>();
     let text = |i: usize, j: usize| (31 * i + j) as u8;
     let mut bytes = [0; MESSAGES * STRIDE_BYTES];
     for (i, chunk) in bytes.chunks_exact_mut(STRIDE_BYTES).enumerate() {
         chunk.iter_mut().enumerate().for_each(|(j, byte)| *byte = text(i, j));
     }
-    kernel.seal_each(&keys, strided(&mut bytes));
+    kernel.seal_each(&keys, make_strided(&mut bytes));
     let tags = bytes.chunks_exact(STRIDE_BYTES).map(|chunk| &chunk[BODY_BYTES..]);
-    expect(sum(tags) == TAGS, SelftestError::Seal)?;
+    check_answer(sum_outputs(tags) == TAGS, SelftestError::Seal)?;
     // Every third message is forged: in the body, or in the tag.
     let forged = |i: usize| i.is_multiple_of(3);
     for i in (0..MESSAGES).filter(|i| forged(*i)) {
         bytes[i * STRIDE_BYTES + 7 * i] ^= 1;
     }
     let mut ok = [2; MESSAGES];
-    kernel.open_each(&keys, strided(&mut bytes), &mut ok);
+    kernel.open_each(&keys, make_strided(&mut bytes), &mut ok);
     for (i, chunk) in bytes.chunks_exact(STRIDE_BYTES).enumerate() {
         let right = |(j, byte): (usize, &u8)| *byte == if forged(i) { 0 } else { text(i, j) };
         let body = chunk[..BODY_BYTES].iter().enumerate().all(right);
-        expect(body && ok[i] == u8::from(!forged(i)), SelftestError::Open)?;
+        check_answer(body && ok[i] == u8::from(!forged(i)), SelftestError::Open)?;
     }
     Ok(())
 }
 
-fn strided(bytes: &mut [u8]) -> Strided<'_> {
+fn make_strided(bytes: &mut [u8]) -> Strided<'_> {
     Strided::new(bytes, STRIDE_BYTES, 0, BODY_BYTES)
 }
 
-fn expect(right: bool, fault: SelftestError) -> Result<(), SelftestError> {
+fn check_answer(right: bool, fault: SelftestError) -> Result<(), SelftestError> {
     if right { Ok(()) } else { Err(fault) }
 }
 
@@ -103,7 +103,7 @@ fn minus_one() -> [u8; 32] {
 }
 
 /// Every bit of every output counts, and so does its place.
-fn sum<T: AsRef<[u8]>>(outputs: impl IntoIterator<Item = T>) -> u128 {
+fn sum_outputs<T: AsRef<[u8]>>(outputs: impl IntoIterator<Item = T>) -> u128 {
     let mut sum = 0_u128;
     for output in outputs {
         for half in output.as_ref().as_chunks().0 {

@@ -35,7 +35,7 @@ impl<'a> Strided<'a> {
     }
 
     /// How many messages there are.
-    pub fn count(&self) -> usize {
+    pub fn message_count(&self) -> usize {
         self.count
     }
 
@@ -66,12 +66,12 @@ impl<'a> Strided<'a> {
 #[cfg(any(test, target_arch = "x86_64"))]
 impl Strided<'_> {
     /// All bytes, gaps included.
-    pub(crate) fn bytes(&self) -> &[u8] {
+    pub(crate) fn all_bytes(&self) -> &[u8] {
         self.bytes
     }
 
     /// Where the body of message `i` begins; beyond the last one, where that of the last begins.
-    pub(crate) fn start(&self, i: usize) -> usize {
+    pub(crate) fn body_start(&self, i: usize) -> usize {
         i.min(self.count - 1) * self.stride + self.offset
     }
 }

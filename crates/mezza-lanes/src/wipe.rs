@@ -4,7 +4,7 @@
 const SCRUBBED_BYTES: usize = 65_536;
 
 /// Fills with zeros.
-pub fn wipe(bytes: &mut [u8]) {
+pub fn wipe_bytes(bytes: &mut [u8]) {
     bytes.fill(0);
     zeroize::optimization_barrier(bytes);
 }
@@ -16,5 +16,5 @@ pub fn wipe(bytes: &mut [u8]) {
 pub fn wipe_stack() {
     let mut stack = [0xff; SCRUBBED_BYTES];
     zeroize::optimization_barrier(&stack);
-    wipe(&mut stack);
+    wipe_bytes(&mut stack);
 }

@@ -37,7 +37,7 @@ fn main() {
         ms[ms.len() * 95 / 100]
     );
     let cells = crew.deliveries().made as f64 * crew.len() as f64;
-    let (all, kinds) = crew.bytes();
+    let (all, kinds) = crew.sent_bytes();
     println!(
         "bytes per cell and device {:.0}, by kind {:?}",
         all as f64 / cells,

@@ -13,12 +13,13 @@ pub const CELLS_MAX: u32 = 16_384;
 /// The bytes of a bundle of these cells.
 pub fn encode<'a>(cells: impl IntoIterator<Item = &'a MeshCell>) -> Vec<u8> {
     let mut cells: Vec<_> = cells.into_iter().map(|cell| (cell.id(), cell)).collect();
+    // Sorted by id, so that a file does not show the order in which cells arrived.
     cells.sort_unstable_by_key(|(id, _)| *id);
     cells.truncate(CELLS_MAX as usize);
     let mut w = Writer::new();
-    w.bytes(MAGIC).u32(cells.len() as u32);
+    w.put_bytes(MAGIC).put_u32(cells.len() as u32);
     for (_, cell) in cells {
-        w.var16(cell.bytes());
+        w.put_var16(cell.bytes());
     }
     w.finish()
 }
@@ -29,16 +30,20 @@ pub fn encode<'a>(cells: impl IntoIterator<Item = &'a MeshCell>) -> Vec<u8> {
 /// If it is no bundle, or its number of cells is beyond [`CELLS_MAX`].
 pub fn decode(bytes: &[u8]) -> Result<Vec<MeshCell>, DecodeError> {
     let mut r = Reader::new(bytes);
-    if r.bytes(4)? != MAGIC {
+    if r.read_bytes(4)? != MAGIC {
         return Err(DecodeError::Value);
     }
-    let n = r.u32()?;
+    let n = r.read_u32()?;
+    // The number is compared with its bound before anything is read (MESH-41).
     if n > CELLS_MAX {
         return Err(DecodeError::Value);
     }
     let mut cells = Vec::new();
     for _ in 0..n {
-        let Ok(cell) = r.var16() else { break };
+        // A stick that was pulled early cuts the file. The whole cells before the cut are still
+        // good.
+        let Ok(cell) = r.read_var16() else { break };
+        // A cell that is malformed or of a later version must not lose the others.
         cells.extend(MeshCell::decode(cell).ok());
     }
     Ok(cells)

@@ -55,6 +55,8 @@ impl MeshCell {
         cell.extend_from_slice(&[VERSION << 4 | class as u8, life.number()]);
         cell.extend_from_slice(&tick.to_be_bytes());
         cell.extend_from_slice(payload);
+        // The payload comes from the caller, so it passes the same check as a cell from the
+        // network.
         Self::decode(&cell)
     }
 
@@ -63,7 +65,7 @@ impl MeshCell {
     /// # Errors
     /// The fault of the bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, CellError> {
-        check(bytes)?;
+        check_form(bytes)?;
         Ok(Self(bytes.to_vec()))
     }
 
@@ -84,20 +86,23 @@ impl MeshCell {
 
     /// Its head.
     pub fn facts(&self) -> CellFacts {
-        facts(&self.0, 0)
+        read_facts(&self.0, 0)
     }
 }
 
 /// Checks the form of a cell.
-fn check(bytes: &[u8]) -> Result<(), CellError> {
+fn check_form(bytes: &[u8]) -> Result<(), CellError> {
     let [head, life, a, b, c, d, kind, tick, ..] = *bytes else { return Err(CellError::Size) };
     let class = head & 0x0f;
+    // Sizes first: all checks are free of hashing, so that junk costs a comparison only (MESH-1).
     if CELL_BYTES.get(usize::from(class)) != Some(&bytes.len()) {
         return Err(CellError::Size);
     }
     if head >> 4 != VERSION || Life::from_number(life).is_none() {
         return Err(CellError::Head);
     }
+    // The tick appears twice, in the head and in the envelope. A relabelled head disagrees
+    // (MESH-1).
     if kind & 0x0f != class || tick != u32::from_be_bytes([a, b, c, d]) as u8 {
         return Err(CellError::Payload);
     }
@@ -105,20 +110,21 @@ fn check(bytes: &[u8]) -> Result<(), CellError> {
 }
 
 /// The head of checked bytes.
-fn facts(bytes: &[u8], sum: u32) -> CellFacts {
+fn read_facts(bytes: &[u8], sum: u32) -> CellFacts {
     let tick = u32::from_be_bytes([bytes[2], bytes[3], bytes[4], bytes[5]]);
+    // The bytes were checked before, so the fallback is never used.
     let life = Life::from_number(bytes[1]).unwrap_or_default();
     CellFacts { tick, life, class: bytes[0] & 0x0f, sum }
 }
 
 /// The first eight bytes of an id, as frames name a cell.
-pub fn short(id: &CellId) -> u64 {
+pub fn short_id(id: &CellId) -> u64 {
     let [a, b, c, d, e, f, g, h, ..] = *id;
     u64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 
 /// The four bytes of an id that the sum of a beacon is made of.
-pub fn sum(id: &CellId) -> u32 {
+pub fn sum_part(id: &CellId) -> u32 {
     u32::from_be_bytes([id[8], id[9], id[10], id[11]])
 }
 
@@ -165,6 +171,6 @@ mod tests {
         other.0[511] ^= 1;
         assert_ne!(cell.id(), other.id());
         let relabelled = MeshCell::new(Life::FiveMinutes, 9, &payload(0, 9)).unwrap();
-        assert_ne!(short(&cell.id()), short(&relabelled.id()));
+        assert_ne!(short_id(&cell.id()), short_id(&relabelled.id()));
     }
 }

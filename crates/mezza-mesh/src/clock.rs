@@ -32,7 +32,7 @@ pub enum Grade {
 
 impl Grade {
     /// How far neighbours may move the clock from the device's own, µs.
-    pub fn bound(self) -> i64 {
+    pub fn bound_us(self) -> i64 {
         let ms = match self {
             Self::Good => 2_500,
             Self::Fair => 150_000,
@@ -186,7 +186,7 @@ impl MeshClock {
         Self {
             mode,
             grade,
-            within: grade.bound(),
+            within: grade.bound_us(),
             rtc,
             trusted: None,
             offset: rtc,
@@ -206,34 +206,37 @@ impl MeshClock {
 
     /// The device's own clock minus the monotonic one, µs, with what a person decided.
     fn anchor(&self) -> i64 {
+        // A decision of the user shifts the anchor, so the bound is measured from there (MESH-56).
         self.rtc + self.trusted.unwrap_or(0)
     }
 
     /// How far neighbours may move the clock from the device's own, µs.
-    pub fn bound(&self) -> i64 {
-        if self.trusted.is_some() { Grade::Poor.bound() } else { self.within }
+    pub fn bound_us(&self) -> i64 {
+        // The neighbours' time is not vouched for by any source, so it gets the widest bound.
+        if self.trusted.is_some() { Grade::Poor.bound_us() } else { self.within }
     }
 
     /// Returns the correction of our clock by a user who decided that the neighbours are right, µs.
-    pub fn trusted(&self) -> Option<i64> {
+    pub fn trusted_correction(&self) -> Option<i64> {
         self.trusted
     }
 
     /// Network time, µs since 1970.
-    pub fn mesh(&self, now: u64) -> u64 {
+    pub fn mesh_time(&self, now: u64) -> u64 {
+        // Saturating: a neighbour's time before 1970 must not wrap to a far future.
         now.saturating_add_signed(self.offset)
     }
 
     /// The tick of network time.
     #[inline]
-    pub fn tick(&self, now: u64) -> u32 {
-        u32::try_from(self.mesh(now) / (TICK_MS * MS)).unwrap_or(u32::MAX)
+    pub fn tick_at(&self, now: u64) -> u32 {
+        u32::try_from(self.mesh_time(now) / (TICK_MS * MS)).unwrap_or(u32::MAX)
     }
 
     /// When the next tick begins, by the monotonic clock.
     pub fn next_tick(&self, now: u64) -> u64 {
         let length = TICK_MS * MS;
-        now + (length - self.mesh(now) % length)
+        now + (length - self.mesh_time(now) % length)
     }
 
     /// The tick of the device's own clock.
@@ -243,7 +246,7 @@ impl MeshClock {
     }
 
     /// Network time minus the device's own, µs.
-    pub fn moved(&self) -> i64 {
+    pub fn moved_by(&self) -> i64 {
         self.offset - self.anchor()
     }
 
@@ -254,6 +257,7 @@ impl MeshClock {
 
     /// How good the device's own clock is.
     pub fn grade(&self) -> Grade {
+        // A clock that follows its neighbours is no better than a poor one.
         if self.trusted.is_some() { Grade::Poor } else { self.grade }
     }
 
@@ -269,18 +273,20 @@ impl MeshClock {
 
     /// How far the neighbours' clocks are from the device's own, µs, while they agree with each other
     /// and not with it.
-    pub fn elsewhere(&self) -> Option<i64> {
+    pub fn neighbour_difference(&self) -> Option<i64> {
         self.elsewhere.map(|doubt| doubt.differs)
     }
 
     /// The device's own clock was read: it says `rtc` µs more than the monotonic one.
-    pub fn read(&mut self, rtc: i64, grade: Grade) {
-        self.read_within(rtc, grade, grade.bound());
+    pub fn read_own(&mut self, rtc: i64, grade: Grade) {
+        self.read_within(rtc, grade, grade.bound_us());
     }
 
     /// The same, where it is known how far the own clock may be off, µs.
     pub fn read_bounded(&mut self, rtc: i64, bound: i64) {
-        let bound = bound.clamp(Grade::Good.bound(), Grade::Poor.bound());
+        // The record of a source may claim less than the least bound. No clock is better than 2.5
+        // s.
+        let bound = bound.clamp(Grade::Good.bound_us(), Grade::Poor.bound_us());
         self.read_within(rtc, Grade::of_bound(bound), bound);
     }
 
@@ -297,37 +303,41 @@ impl MeshClock {
             }
         }
         (self.rtc, self.grade, self.within) = (rtc, grade, within);
-        self.clamp();
+        // Also at each reading: a step of the own clock moves the allowed range (MESH-20).
+        self.clamp_offset();
     }
 
     /// A person decided that the neighbours are right. Good until the next step of the own clock, however
     /// often that is read. False if no neighbour said so in the last ten seconds.
     pub fn trust_neighbours(&mut self, now: u64) -> bool {
+        // A doubt is acted on for 10 s only, so the user confirms what was shown (MESH-57).
         let Some(doubt) = self.elsewhere.filter(|doubt| doubt.at + SILENT >= now) else {
             return false;
         };
         self.elsewhere = None;
-        self.trust(self.trusted.unwrap_or(0) + doubt.differs);
+        self.trust_correction(self.trusted.unwrap_or(0) + doubt.differs);
         true
     }
 
     /// A person decided so before, while this system ran: the own clock counts with this correction, µs.
-    pub fn trust(&mut self, correction: i64) {
+    pub fn trust_correction(&mut self, correction: i64) {
         self.trusted = Some(correction);
         self.offset = self.anchor();
+        // The clock jumped, so earlier holds prove nothing about it.
         (self.holds, self.state) = (0, ClockState::Seeking);
     }
 
     /// The clock was agreed somewhere else before: it shows `offset` µs more than the monotonic one,
     /// within the bound. For devices of a crowd that come from elsewhere.
-    pub(crate) fn place(&mut self, offset: i64) {
+    pub(crate) fn set_offset(&mut self, offset: i64) {
         self.offset = offset;
-        self.clamp();
+        self.clamp_offset();
     }
 
     /// The stamp of a beacon sent now, in eighths of a second.
-    pub fn stamp(&self, now: u64) -> u64 {
-        (self.mesh(now).saturating_add_signed(self.veil) / STAMP.unsigned_abs()) & 0xffff_ffff_ffff
+    pub fn make_stamp(&self, now: u64) -> u64 {
+        (self.mesh_time(now).saturating_add_signed(self.veil) / STAMP.unsigned_abs())
+            & 0xffff_ffff_ffff
     }
 
     /// The stamp of a beacon under a new name: the time of the neighbours around, since a clock that is
@@ -336,25 +346,28 @@ impl MeshClock {
     pub fn stamp_among(&self, now: u64) -> u64 {
         let heard = self.heard.filter(|heard| heard.at + HEARD >= now);
         let offset = heard.map_or(self.offset, |heard| heard.offset);
+        // Under a new name the own offset would link it to the name before (MESH-30).
         let shown = now.saturating_add_signed(offset).saturating_add_signed(self.veil);
         (shown / STAMP.unsigned_abs()) & 0xffff_ffff_ffff
     }
 
     /// A new name was drawn; `veil` is its offset of stamps, at most a quarter of a second either way.
-    pub fn veil(&mut self, veil: i64) {
+    pub fn set_veil(&mut self, veil: i64) {
         self.veil = veil.clamp(-VEIL_MAX, VEIL_MAX);
     }
 
     /// A beacon of `name` with this stamp came now over a link that usually takes `delay` µs.
     #[inline]
-    pub fn hear(&mut self, name: Name, stamp: u64, delay: u64, now: u64) {
+    pub fn add_sample(&mut self, name: Name, stamp: u64, delay: u64, now: u64) {
         // A stamp beyond this is no time, and differences of two samples must not overflow.
         let stamp = stamp.min(STAMP_MAX);
+        // A driver may report a long delay. More than a second would be an error, not an age.
         let age = delay.min(SECOND).cast_signed();
         let offset = stamp.cast_signed() * STAMP + STAMP / 2 + age - now.cast_signed();
         let sample = ClockSample { name, offset, at: now };
         self.hear_beacon(offset);
         match self.samples.iter().position(|known| known.name == name) {
+            // One sample per name: a liar that sends more often must not weigh more (MESH-23).
             Some(at) => self.samples[at] = sample,
             None if self.samples.len() < SAMPLES_MAX => self.samples.push(sample),
             // More neighbours than a node has places for: the vote is no worse without them.
@@ -363,12 +376,12 @@ impl MeshClock {
     }
 
     /// Forgets the samples of `name`.
-    pub fn forget(&mut self, name: Name) {
+    pub fn forget_name(&mut self, name: Name) {
         self.samples.retain(|known| known.name != name);
     }
 
     /// Brings the state in line with who is around, `around` of them, without a vote.
-    pub fn observe(&mut self, around: usize, now: u64) {
+    pub fn update_state(&mut self, around: usize, now: u64) {
         if self.mode == ClockMode::Level {
             self.observe_level(around, now);
         }
@@ -377,8 +390,10 @@ impl MeshClock {
     /// Votes on what was heard since the last vote, with `around` neighbours. Whether the offset changed.
     pub fn vote(&mut self, around: usize, now: u64, rng: &mut (impl Rng + ?Sized)) -> bool {
         let before = self.offset;
-        self.observe(around, now);
+        self.update_state(around, now);
         match self.mode {
+            // A device without a plausible time does not vote, since it could confirm any liar
+            // (Clock, grades).
             _ if self.grade == Grade::None => (),
             ClockMode::Level => self.vote_level(around, now),
             ClockMode::Paper => self.vote_paper(rng),
@@ -388,10 +403,11 @@ impl MeshClock {
     }
 
     /// Never farther from the own clock than its bound.
-    fn clamp(&mut self) {
+    fn clamp_offset(&mut self) {
         if self.mode == ClockMode::Level {
             let anchor = self.anchor();
-            let bound = self.bound();
+            let bound = self.bound_us();
+            // W is the bound of the own error. Beyond it neighbours must be wrong (MESH-20).
             self.offset = self.offset.clamp(anchor - bound, anchor + bound);
         }
     }

@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 use rand_core::Rng;
 
-use crate::chance::below;
+use crate::chance::draw_below;
 use crate::clock::{ClockMode, Grade, MeshClock};
 use crate::engine::{Engine, EngineSettings, MeshLinkId, NeighbourId};
 use crate::epoch::Life;
@@ -138,13 +138,15 @@ impl<R: Rng> Crew<R> {
         let clock = MeshClock::new(self.settings.mode, grade, anchor);
         let engine = self.settings.engine.clone();
         let mut engine = Engine::new(u64::from(device), engine, clock, (&mut self.table, 1), now);
-        let first = now + below(&mut rng, self.settings.engine.beacon as usize + 1) as u64;
+        // Beacons start at random times, or a crowd would send all of them in one instant.
+        let first = now + draw_below(&mut rng, self.settings.engine.beacon as usize + 1) as u64;
         let link = engine.link_up(0xff, self.settings.delay, first);
         let writes_at = match self.settings.every {
             NEVER => NEVER,
-            every => now + below(&mut rng, every as usize) as u64,
+            every => now + draw_below(&mut rng, every as usize) as u64,
         };
-        let floor = engine.cur().saturating_sub(1);
+        // The key of the epoch before is still held (hibe), so one tick earlier is readable.
+        let floor = engine.current_tick().saturating_sub(1);
         let member = Member { engine, rng, link, writes_at, floor };
         self.due.push(member.due());
         self.members.push(member);
@@ -152,13 +154,13 @@ impl<R: Rng> Crew<R> {
     }
 
     /// The stamps of a device are off by this from now on, as those of a node are under each name.
-    pub fn veil(&mut self, device: MemberId, veil: i64) {
-        self.members[device as usize].engine.clock_mut().veil(veil);
+    pub fn set_veil(&mut self, device: MemberId, veil: i64) {
+        self.members[device as usize].engine.clock_mut().set_veil(veil);
     }
 
     /// A device comes from elsewhere, where its clock was moved to `offset`.
-    pub fn place(&mut self, device: MemberId, offset: i64) {
-        self.members[device as usize].engine.clock_mut().place(offset);
+    pub fn set_offset(&mut self, device: MemberId, offset: i64) {
+        self.members[device as usize].engine.clock_mut().set_offset(offset);
     }
 
     /// Number of devices.
@@ -205,22 +207,22 @@ impl<R: Rng> Crew<R> {
 
     /// Bytes that were sent since the counting began: all, and those of beacons, announcements,
     /// requests, cells and comparisons.
-    pub fn bytes(&self) -> (u64, [u64; 5]) {
+    pub fn sent_bytes(&self) -> (u64, [u64; 5]) {
         (self.bytes, self.last_bytes)
     }
 
     /// Remembers from now on who takes which cell when.
-    pub fn watch(&mut self) {
+    pub fn record_taken(&mut self) {
         self.taken = Some(Vec::new());
     }
 
     /// Device, number of the cell and time, of each cell that a device took from another one.
-    pub fn taken(&self) -> &[(MemberId, u64, u64)] {
+    pub fn taken_cells(&self) -> &[(MemberId, u64, u64)] {
         self.taken.as_deref().unwrap_or_default()
     }
 
     /// The device stops writing.
-    pub fn silence(&mut self, device: MemberId) {
+    pub fn stop_writing(&mut self, device: MemberId) {
         self.members[device as usize].writes_at = NEVER;
     }
 
@@ -232,25 +234,25 @@ impl<R: Rng> Crew<R> {
 
     /// Two devices come into range of each other: the number of each at the other one, of `b` at `a`
     /// first.
-    pub fn meet(&mut self, a: MemberId, b: MemberId, now: u64) -> [NeighbourId; 2] {
+    pub fn add_contact(&mut self, a: MemberId, b: MemberId, now: u64) -> [NeighbourId; 2] {
         [(a, b), (b, a)].map(|(here, there)| {
             let Self { members, table, due, .. } = self;
             let member = &mut members[here as usize];
-            let id = member.engine.meet(member.link, u64::from(there), now, table);
+            let id = member.engine.add_neighbour(member.link, u64::from(there), now, table);
             due[here as usize] = member.due();
             id
         })
     }
 
     /// A neighbour of `device` is out of range.
-    pub fn part(&mut self, device: MemberId, neighbour: NeighbourId) {
-        self.members[device as usize].engine.part(neighbour, &mut self.table);
+    pub fn remove_neighbour(&mut self, device: MemberId, neighbour: NeighbourId) {
+        self.members[device as usize].engine.remove_neighbour(neighbour, &mut self.table);
     }
 
     /// A frame arrives at `device` from one of its neighbours. Whether it has something to do earlier
     /// than before.
     #[inline]
-    pub fn hear(
+    pub fn handle_frame(
         &mut self,
         device: MemberId,
         from: NeighbourId,
@@ -259,20 +261,24 @@ impl<R: Rng> Crew<R> {
     ) -> bool {
         let Self { members, table, parcels, deliveries, counted_from, due, .. } = self;
         let Some(Member { engine, rng, floor, .. }) = members.get_mut(device as usize) else {
+            // A frame may arrive after its device left the simulation.
             return false;
         };
         let cells = &mut self.arrivals;
-        let sooner = engine.hear(from, frame, now, (table, rng), |slot| cells.push(slot));
+        let sooner = engine.handle_frame(from, frame, now, (table, rng), |slot| cells.push(slot));
         if sooner {
             due[device as usize] = due[device as usize].min(engine.due());
         }
         for slot in cells.drain(..) {
+            // Watching costs memory for each cell, so it is off unless a test asks for it.
             if let Some(taken) = &mut self.taken {
                 taken.push((device, table.number(slot), now));
             }
             let parcel = &mut parcels[slot as usize];
             if parcel.to == device && !parcel.arrived {
                 parcel.arrived = true;
+                // The key of an epoch that the clock passed is erased, so the cell cannot be
+                // opened.
                 let has_key = table.facts(slot).tick >= *floor;
                 let counts = parcel.made >= *counted_from;
                 deliveries.reached += u64::from(counts);
@@ -287,37 +293,38 @@ impl<R: Rng> Crew<R> {
 
     /// The next frame that `device` sends, with its size in bytes; what it writes is written first.
     #[inline]
-    pub fn next(&mut self, device: MemberId, now: u64) -> Option<(MeshFrame, usize)> {
+    pub fn next_frame(&mut self, device: MemberId, now: u64) -> Option<(MeshFrame, usize)> {
         if self.members[device as usize].writes_at <= now {
-            self.write(device, now);
+            self.write_message(device, now);
         }
         let member = self.members.get_mut(device as usize)?;
-        let frame = member.engine.next(member.link, now, &mut self.table, &mut member.rng);
+        let frame = member.engine.next_frame(member.link, now, &mut self.table, &mut member.rng);
         self.due[device as usize] = member.due();
         let frame = frame?;
         // Keys are erased as the clock goes on; they do not come back when it is set back.
-        member.floor = member.floor.max(member.engine.cur().saturating_sub(1));
-        let (kind, bytes) = self.size(&frame);
+        member.floor = member.floor.max(member.engine.current_tick().saturating_sub(1));
+        let (kind, bytes) = self.frame_size(&frame);
         self.bytes += bytes as u64;
         self.last_bytes[kind] += bytes as u64;
         Some((frame, bytes))
     }
 
     /// The user writes to somebody else.
-    fn write(&mut self, device: MemberId, now: u64) {
+    fn write_message(&mut self, device: MemberId, now: u64) {
         let count = self.members.len();
         let member = &mut self.members[device as usize];
         member.writes_at += self.settings.every;
-        let other = below(&mut member.rng, count.saturating_sub(1).max(1)) as MemberId;
+        let other = draw_below(&mut member.rng, count.saturating_sub(1).max(1)) as MemberId;
+        // The own number is skipped, so nobody writes to itself.
         let to = if other >= device { other + 1 } else { other };
-        self.send(device, to, now);
+        self.send_message(device, to, now);
     }
 
     /// `device` sends a message to `to` now. Its slot.
-    pub fn send(&mut self, device: MemberId, to: MemberId, now: u64) -> Slot {
+    pub fn send_message(&mut self, device: MemberId, to: MemberId, now: u64) -> Slot {
         let member = &mut self.members[device as usize];
         let facts = CellFacts {
-            tick: member.engine.clock().tick(now),
+            tick: member.engine.clock().tick_at(now),
             life: self.settings.life,
             class: 0,
             sum: member.rng.next_u32(),
@@ -326,6 +333,7 @@ impl<R: Rng> Crew<R> {
         self.parcels[slot as usize] = Parcel { to, made: now, arrived: false };
         member.engine.originate(slot, now, &mut self.table);
         self.due[device as usize] = member.due();
+        // Messages of the warm-up time are not part of the result.
         if now >= self.counted_from {
             self.deliveries.made += 1;
         }
@@ -333,7 +341,7 @@ impl<R: Rng> Crew<R> {
     }
 
     /// The kind of a frame and its size on the wire, bytes.
-    fn size(&self, frame: &MeshFrame) -> (usize, usize) {
+    fn frame_size(&self, frame: &MeshFrame) -> (usize, usize) {
         match frame {
             MeshFrame::Beacon(_) => (0, 24),
             MeshFrame::Have(set) => (1, 8 + 8 * set.count() as usize),

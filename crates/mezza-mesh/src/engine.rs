@@ -6,10 +6,11 @@
 //! ```
 //!
 //! An engine knows cells as slots of a [`CellTable`] and never sees their bytes. It has no queue of
-//! frames: what is owed is state, and [`Engine::next`] makes the next frame when the link can take one,
-//! so that nothing grows while a link is slow. The driver's contract: after each [`Engine::hear`], and at
+//! frames: what is owed is state, and [`Engine::next_frame`] makes the next frame when the link can take one,
+//! so that nothing grows while a link is slow. The driver's contract: after each [`Engine::handle_frame`], and at
 //! [`Engine::due`], call `next` for each link that can take a frame, until there is none.
 
+mod announce;
 mod ask;
 mod compare;
 mod give;
@@ -21,14 +22,14 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use rand_core::Rng;
 
-use crate::chance::below;
+use crate::chance::draw_below;
 use crate::clock::MeshClock;
 use crate::epoch::Age;
 use crate::frame::{Beacon, MeshFrame, Name};
-use crate::limits::{BEACON_QUIET, MS, NEVER, SECOND, SHORTS_PER_FRAME};
-use crate::set::{Column, Set, Slot, WordMask, bits, highest};
+use crate::limits::{BEACON_QUIET, MS, NEVER, SECOND};
+use crate::set::{Column, Set, Slot, iter_bits};
 use crate::table::rows::Seat;
-use crate::table::{CellFacts, CellTable, in_turn};
+use crate::table::{CellFacts, CellTable};
 use ask::{Hold, Request};
 use give::Given;
 pub use neighbours::{MeshNeighbour, NeighbourId};
@@ -104,9 +105,10 @@ impl Link {
     ///
     /// The only place where a slot leaves the columns of a link because its cell is gone, so that no time
     /// to send stays behind without a cell to send (MESH-54).
-    fn forget(&mut self, word: u32, gone: u64) {
+    fn forget_slots(&mut self, word: u32, gone: u64) {
         self.fresh.remove(word, gone);
         self.owed.remove(word, gone);
+        // Few words have cells in `given`, so the queue is searched only for those.
         if self.given.word(word) & gone != 0 {
             self.given.remove(word, gone);
             let of_word = self.given_until.iter_mut().filter(|given| given.word == word);
@@ -118,6 +120,7 @@ impl Link {
     /// again would hear nothing else (MESH-54).
     fn put_off(&mut self, now: u64) {
         let times = [&mut self.have_at, &mut self.want_at, &mut self.sync_at, &mut self.give_at];
+        // Only times that have come: later ones belong to work that is still valid.
         for at in times.into_iter().filter(|at| **at <= now) {
             *at = now + PUT_OFF;
         }
@@ -125,6 +128,7 @@ impl Link {
 
     /// When it has something to send at the latest.
     fn due(&self) -> u64 {
+        // Under a new name nothing precedes the beacon, which binds the name to its address.
         if self.mute {
             return self.beacon_at;
         }
@@ -177,13 +181,13 @@ impl Engine {
         (table, links): (&mut impl CellTable, usize),
         now: u64,
     ) -> Self {
-        let cur = clock.tick(now);
+        let cur = clock.tick_at(now);
         let expire_at = clock.next_tick(now);
         Self {
             name,
             settings,
             clock,
-            seat: table.seat(),
+            seat: table.add_seat(),
             links_max: links,
             words: table.rows().words(),
             links: Vec::new(),
@@ -235,7 +239,9 @@ impl Engine {
         self.due = self.due.min(at);
         let free = self.links.iter().position(|link| !link.up);
         let id = free.unwrap_or(self.links.len());
+        // `silent_links` has a bit for each of these links, and their number is bounded (MESH-40).
         assert!(id < self.links_max, "an engine has the links it was made for");
+        // The number may be reused from a stream, whose stamps did not count.
         self.silent_links &= !(1 << id);
         match self.links.get_mut(id) {
             Some(place) => *place = link,
@@ -255,12 +261,12 @@ impl Engine {
     }
 
     /// The tick it lives in.
-    pub fn cur(&self) -> u32 {
+    pub fn current_tick(&self) -> u32 {
         self.cur
     }
 
     /// Number of live cells.
-    pub fn live(&self) -> u32 {
+    pub fn live_count(&self) -> u32 {
         self.live[0] + self.live[1]
     }
 
@@ -279,6 +285,7 @@ impl Engine {
                 sum ^= self.sum[at];
             }
         }
+        // The field of a beacon has 16 bits.
         (live.min(u32::from(u16::MAX)), sum)
     }
 
@@ -288,20 +295,20 @@ impl Engine {
     }
 
     /// Returns true if it holds the cell in `slot`.
-    pub fn holds(&self, slot: Slot, table: &impl CellTable) -> bool {
+    pub fn holds_slot(&self, slot: Slot, table: &impl CellTable) -> bool {
         table.rows().hot(self.seat, slot / 64)[HELD] >> (slot % 64) & 1 == 1
     }
 
     /// Returns the set of cells that it holds.
-    pub fn held(&self, table: &impl CellTable) -> Set {
+    pub fn held_set(&self, table: &impl CellTable) -> Set {
         let mut held = Set::default();
         for word in 0..table.rows().words() {
-            held.push(word, table.rows().hot(self.seat, word)[HELD]);
+            held.push_word(word, table.rows().hot(self.seat, word)[HELD]);
         }
         held
     }
 
-    /// When [`Self::next`] has something to do at the latest.
+    /// When [`Self::next_frame`] has something to do at the latest.
     #[inline]
     pub fn due(&self) -> u64 {
         self.due
@@ -310,20 +317,22 @@ impl Engine {
     /// A cell of this device itself. Whether it was taken: its tick has to be live.
     pub fn originate(&mut self, slot: Slot, now: u64, table: &mut impl CellTable) -> bool {
         self.catch_up(table);
-        self.age(now, table);
+        self.expire_cells(now, table);
         let facts = table.facts(slot);
-        if facts.life.judge(facts.tick, self.cur) != Age::Live || self.holds(slot, table) {
+        // The own clock decides as for any other cell: own cells get no privilege (MESH-5).
+        if facts.life.judge_tick(facts.tick, self.cur) != Age::Live || self.holds_slot(slot, table)
+        {
             return false;
         }
-        self.keep(table, slot / 64, 1 << (slot % 64), (facts.sum, facts.class), now);
-        self.reckon();
+        self.store_new(table, slot / 64, 1 << (slot % 64), (facts.sum, facts.class), now);
+        self.update_due();
         true
     }
 
     /// One frame of the neighbour `from`. `taken` hears of each new cell. Whether there is something to
     /// do earlier than before.
     #[inline]
-    pub fn hear<T: CellTable>(
+    pub fn handle_frame<T: CellTable>(
         &mut self,
         from: NeighbourId,
         frame: &MeshFrame,
@@ -340,6 +349,8 @@ impl Engine {
                 self.hear_want(from, *again, set, now, table);
             }
             MeshFrame::Want { to, set, .. } => self.overhear_want(*to, set, now, table),
+            // Data is handled here and not by the node, since only the engine knows open requests
+            // (MESH-10).
             MeshFrame::Data(set) => self.hear_data(from, set, now, table, taken),
             MeshFrame::Sync(sync) if sync.to == self.name => {
                 self.hear_sync(from, sync, now, table);
@@ -347,6 +358,7 @@ impl Engine {
             MeshFrame::Busy { to, wait_ms } if *to == self.name => {
                 self.hear_busy(from, *wait_ms, now, table);
             }
+            // A SYNC or BUSY for another device says nothing about this one.
             MeshFrame::Sync(_) | MeshFrame::Busy { .. } => (),
             MeshFrame::Bye => self.hear_bye(from, now),
         }
@@ -354,7 +366,7 @@ impl Engine {
     }
 
     /// The next frame for `link`, if there is one now. Also does what time brings.
-    pub fn next<T: CellTable>(
+    pub fn next_frame<T: CellTable>(
         &mut self,
         link: MeshLinkId,
         now: u64,
@@ -362,18 +374,20 @@ impl Engine {
         rng: &mut (impl Rng + ?Sized),
     ) -> Option<MeshFrame> {
         self.catch_up(table);
-        self.age(now, table);
-        let frame = self.make(link, now, table, rng);
+        self.expire_cells(now, table);
+        let frame = self.make_frame(link, now, table, rng);
         if frame.is_none()
+            // Without a frame every deadline that has come moves on, or the driver would spin
+            // (MESH-54).
             && let Some(link) = self.links.get_mut(usize::from(link))
         {
             link.put_off(now);
         }
-        self.reckon();
+        self.update_due();
         frame
     }
 
-    fn make<T: CellTable>(
+    fn make_frame<T: CellTable>(
         &mut self,
         id: MeshLinkId,
         now: u64,
@@ -381,44 +395,50 @@ impl Engine {
         rng: &mut (impl Rng + ?Sized),
     ) -> Option<MeshFrame> {
         let link = self.links.get(usize::from(id)).filter(|link| link.up)?;
+        // The beacon goes first: a vote and the removal of silent neighbours depend on its pace.
         if link.beacon_at <= now {
-            return Some(self.beacon(id, now, (table, rng)));
+            return Some(self.make_beacon(id, now, (table, rng)));
         }
+        // A receiver refuses other frames until a beacon bound the name to its address.
         if link.mute {
             return None;
         }
         if link.have_at <= now {
-            return Some(self.have(id, now, table));
+            return Some(self.make_have(id, now, table));
         }
         if link.want_at <= now
-            && let Some(frame) = self.want(id, now, table, rng)
+            && let Some(frame) = self.make_want(id, now, table, rng)
         {
             return Some(frame);
         }
+        // Requests before comparisons: a missing cell loses life with each second.
         if self.links[usize::from(id)].sync_at <= now
-            && let Some(frame) = self.sync(id, now, table)
+            && let Some(frame) = self.make_sync(id, now, table)
         {
             return Some(frame);
         }
         if self.links[usize::from(id)].give_at <= now {
-            return self.say_busy(id).or_else(|| self.give(id, now, table));
+            // BUSY before cells, so that refused neighbours request elsewhere at once.
+            return self.say_busy(id).or_else(|| self.make_data(id, now, table));
         }
         None
     }
 
     /// Presence; and once a beacon, a vote and a look at who was heard.
-    fn beacon(
+    fn make_beacon(
         &mut self,
         id: MeshLinkId,
         now: u64,
         (table, rng): (&mut impl CellTable, &mut (impl Rng + ?Sized)),
     ) -> MeshFrame {
-        if self.settings.votes && self.clock.vote(self.around(now), now, rng) {
+        if self.settings.votes && self.clock.vote(self.count_around(now), now, rng) {
+            // After a move the tick may have changed. It is checked within a second (MESH-4).
             self.expire_at = self.clock.next_tick(now).min(now + SECOND);
         }
         self.forget_silent(now, table);
         let quiet = self.clock.state() == crate::clock::ClockState::Agreed;
         let link = &mut self.links[usize::from(id)];
+        // Agreed devices without news send rarely, which saves most of the idle traffic.
         let every = if quiet && !link.news {
             BEACON_QUIET.max(self.settings.beacon)
         } else {
@@ -426,12 +446,13 @@ impl Engine {
         };
         link.news = false;
         (link.mute, link.beaconed_at) = (false, Some(now));
-        link.beacon_at = now + every - every / 10 + below(rng, every as usize / 5 + 1) as u64;
+        // A tenth of jitter keeps devices from sending in step.
+        link.beacon_at = now + every - every / 10 + draw_below(rng, every as usize / 5 + 1) as u64;
         let shown = now >= self.shy_until;
         let (live, sum) = self.live_on(&self.links[usize::from(id)]);
         MeshFrame::Beacon(Beacon {
             // What a name begins with must not be what the name before it ended with (MESH-30).
-            stamp: if shown { self.clock.stamp(now) } else { self.clock.stamp_among(now) },
+            stamp: if shown { self.clock.make_stamp(now) } else { self.clock.stamp_among(now) },
             agreed: quiet && shown,
             streams: self.settings.streams,
             large: self.has_large() && shown,
@@ -440,55 +461,8 @@ impl Engine {
         })
     }
 
-    /// Announces new cells since the last announcement, as many as one frame names.
-    fn have<T: CellTable>(&mut self, id: MeshLinkId, now: u64, table: &mut T) -> MeshFrame {
-        let set = if T::KNOWS_BRINGERS {
-            self.fresh_in_turn(id, table)
-        } else {
-            self.fresh_by_slot(id, table)
-        };
-        let link = &mut self.links[usize::from(id)];
-        link.had_at = now;
-        link.have_at = if link.fresh.is_empty() { NEVER } else { now + self.settings.have };
-        MeshFrame::Have(set)
-    }
-
-    fn fresh_in_turn(&mut self, id: MeshLinkId, table: &impl CellTable) -> Set {
-        let link = &mut self.links[usize::from(id)];
-        let mut waiting = Vec::new();
-        for WordMask { word, mask } in link.fresh.parts().collect::<Vec<_>>() {
-            let held = mask & table.rows().hot(self.seat, word)[HELD];
-            link.fresh.remove(word, !held);
-            waiting.extend(bits(held).map(|bit| 64 * word + bit));
-        }
-        let mut first = in_turn(waiting, table);
-        first.truncate(SHORTS_PER_FRAME);
-        for slot in &first {
-            link.fresh.remove(slot / 64, 1 << (slot % 64));
-        }
-        first.into_iter().collect()
-    }
-
-    fn fresh_by_slot(&mut self, id: MeshLinkId, table: &impl CellTable) -> Set {
-        let mut set = Set::default();
-        let mut room = SHORTS_PER_FRAME as u32;
-        let link = &mut self.links[usize::from(id)];
-        let mut from = 0;
-        while room > 0
-            && let Some(WordMask { word, mask }) = link.fresh.next_part(from)
-        {
-            let held = table.rows().hot(self.seat, word)[HELD];
-            let some = highest(mask & held, room);
-            link.fresh.remove(word, some | !held);
-            set.push(word, some);
-            room -= some.count_ones();
-            from = word + 1;
-        }
-        set
-    }
-
     /// Takes new cells of one word into the store: they are announced on every link.
-    fn keep(
+    fn store_new(
         &mut self,
         table: &mut impl CellTable,
         word: u32,
@@ -503,48 +477,54 @@ impl Engine {
         self.live[small] += new.count_ones();
         self.sum[small] ^= sum;
         for link in &mut self.links {
+            // Large classes travel on streams only, so a cast link does not announce them.
             if !link.up || link.classes >> class & 1 == 0 {
                 continue;
             }
             link.fresh.insert(word, new);
             link.news = true;
+            // Announcements are at least 200 ms apart, whoever brings the cell (MESH-5).
             link.have_at = link.have_at.min(now.max(link.had_at + self.settings.have));
             self.due = self.due.min(link.have_at);
         }
     }
 
     /// Follows the clock: what is past its time goes, and what was ahead may come again.
-    fn age(&mut self, now: u64, table: &mut impl CellTable) {
+    fn expire_cells(&mut self, now: u64, table: &mut impl CellTable) {
         if now < self.expire_at {
             return;
         }
-        let cur = self.clock.tick(now);
+        let cur = self.clock.tick_at(now);
         self.expire_at = self.clock.next_tick(now);
+        // Within a tick no cell can expire.
         if cur == self.cur {
             return;
         }
+        // A clock that was set back makes stale cells live again, so their marks are cleared.
         let back = cur < self.cur;
         self.cur = cur;
         for word in 0..table.rows().words() {
+            // Cells that were ahead may be live now and are requested again.
             let ahead = core::mem::take(&mut table.rows_mut().cold_mut(self.seat, word)[AHEAD]);
             let hot = table.rows_mut().hot_mut(self.seat, word);
             hot[KNOWN] = if back { hot[HELD] } else { hot[KNOWN] & !ahead };
             let mut dead = 0_u64;
-            for bit in bits(hot[HELD]) {
+            for bit in iter_bits(hot[HELD]) {
                 let facts = table.facts(64 * word + bit);
-                if facts.life.judge(facts.tick, cur) != Age::Live {
+                // A dead cell must leave store, queues and tables within a second (MESH-4).
+                if facts.life.judge_tick(facts.tick, cur) != Age::Live {
                     dead |= 1 << bit;
-                    self.leaves(facts);
+                    self.subtract_live(facts);
                 }
             }
             if dead != 0 {
-                self.bury(table, word, dead);
+                self.clear_slots(table, word, dead);
             }
         }
     }
 
     /// A cell is not live any more.
-    fn leaves(&mut self, facts: CellFacts) {
+    fn subtract_live(&mut self, facts: CellFacts) {
         let small = usize::from(facts.class >= 2);
         self.live[small] -= 1;
         self.sum[small] ^= facts.sum;
@@ -552,19 +532,19 @@ impl Engine {
 
     /// Cells leave the store: no column but that of the known ones and those of the neighbours names
     /// them any more.
-    fn bury(&mut self, table: &mut impl CellTable, word: u32, gone: u64) {
+    fn clear_slots(&mut self, table: &mut impl CellTable, word: u32, gone: u64) {
         let hot = table.rows_mut().hot_mut(self.seat, word);
         for column in [ASKED, WAITING, HELD] {
             hot[column] &= !gone;
         }
         table.rows_mut().cold_mut(self.seat, word)[FAILED] &= !gone;
-        self.links.iter_mut().for_each(|link| link.forget(word, gone));
+        self.links.iter_mut().for_each(|link| link.forget_slots(word, gone));
     }
 
     /// Empties the words that the table has opened since the last look.
     #[inline]
     fn catch_up(&mut self, table: &mut impl CellTable) {
-        while self.opened < table.opened() {
+        while self.opened < table.opened_words() {
             self.open_word(table);
         }
     }
@@ -577,7 +557,7 @@ impl Engine {
         let held = table.rows().hot(self.seat, word)[HELD].count_ones();
         self.live[0] = self.live[0].saturating_sub(held);
         self.missing.remove(word, u64::MAX);
-        self.links.iter_mut().for_each(|link| link.forget(word, u64::MAX));
+        self.links.iter_mut().for_each(|link| link.forget_slots(word, u64::MAX));
         table.rows_mut().clear_word(self.seat, word);
         if self.live[0] == 0 {
             self.sum[0] = 0;
@@ -585,7 +565,7 @@ impl Engine {
     }
 
     /// The least of all deadlines.
-    fn reckon(&mut self) {
+    fn update_due(&mut self) {
         let links = self.links.iter().filter(|link| link.up).map(Link::due);
         self.due = links.min().unwrap_or(NEVER).min(self.expire_at);
     }

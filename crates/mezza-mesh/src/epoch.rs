@@ -1,4 +1,4 @@
-//! Ticks, lives and epochs: which cells are live (docs/protocols/mesh.md, section 4.1).
+//! Ticks, lives and epochs: which cells are live (docs/protocols/mesh.md, "Cell").
 
 /// How long the keys for a cell are kept, which is how long the cell is carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,17 +32,19 @@ impl Life {
     }
 
     /// The epoch of a tick.
-    pub fn epoch(self, tick: u32) -> u32 {
+    pub fn epoch_of(self, tick: u32) -> u32 {
         tick / self.ticks()
     }
 
     /// Judges a cell that was sealed at `tick`, at a device whose clock shows `cur`.
-    pub fn judge(self, tick: u32, cur: u32) -> Age {
-        let sealed = self.epoch(tick);
-        let now = self.epoch(cur);
+    pub fn judge_tick(self, tick: u32, cur: u32) -> Age {
+        let sealed = self.epoch_of(tick);
+        let now = self.epoch_of(cur);
+        // One epoch of grace, since the keys of the epoch before are still held (MESH-2).
         if now > sealed.saturating_add(1) {
             Age::Stale
         } else if sealed > now.saturating_add(1) {
+            // A clock ahead by more than one epoch: the cell may be live later (MESH-2).
             Age::Ahead
         } else {
             Age::Live
@@ -50,8 +52,8 @@ impl Life {
     }
 
     /// The last tick at which a cell of `tick` is live.
-    pub fn last(self, tick: u32) -> u32 {
-        (self.epoch(tick).saturating_add(2)).saturating_mul(self.ticks()) - 1
+    pub fn last_tick(self, tick: u32) -> u32 {
+        (self.epoch_of(tick).saturating_add(2)).saturating_mul(self.ticks()) - 1
     }
 }
 
@@ -75,14 +77,14 @@ mod tests {
         for life in Life::ALL {
             let k = life.ticks();
             let tick = 10 * k;
-            assert_eq!(life.judge(tick, 9 * k - 1), Age::Ahead, "{life:?}");
-            assert_eq!(life.judge(tick, 9 * k), Age::Live);
-            assert_eq!(life.judge(tick, 12 * k - 1), Age::Live);
-            assert_eq!(life.judge(tick, 12 * k), Age::Stale);
-            assert_eq!(life.last(tick), 12 * k - 1);
+            assert_eq!(life.judge_tick(tick, 9 * k - 1), Age::Ahead, "{life:?}");
+            assert_eq!(life.judge_tick(tick, 9 * k), Age::Live);
+            assert_eq!(life.judge_tick(tick, 12 * k - 1), Age::Live);
+            assert_eq!(life.judge_tick(tick, 12 * k), Age::Stale);
+            assert_eq!(life.last_tick(tick), 12 * k - 1);
             assert_eq!(Life::from_number(life.number()), Some(life));
         }
         assert_eq!(Life::from_number(3), None);
-        assert_eq!(Life::Minute.judge(u32::MAX, u32::MAX), Age::Live);
+        assert_eq!(Life::Minute.judge_tick(u32::MAX, u32::MAX), Age::Live);
     }
 }

@@ -1,4 +1,4 @@
-//! Sizes, times and bounds (docs/protocols/mesh.md, section 7).
+//! Sizes, times and bounds (docs/protocols/mesh.md, "Limits").
 
 /// One millisecond in the microseconds of the engine.
 pub const MS: u64 = 1_000;

@@ -34,6 +34,7 @@ struct DayKeys {
 impl MeshNetwork {
     /// The network of this name; closed if there is a key. Its name is cut to 32 bytes.
     pub fn new(name: &str, key: Option<Secret<32>>) -> Self {
+        // The cut is at a character, so the name stays valid UTF-8.
         let end = (0..=name.len().min(NAME_BYTES_MAX)).rfind(|at| name.is_char_boundary(*at));
         let name = String::from(&name[..end.unwrap_or(0)]);
         let days = [0, 1, 2].map(|day| DayKeys::new(&name, key.as_ref(), day));
@@ -56,10 +57,11 @@ impl MeshNetwork {
     }
 
     /// Follows the clock: `mesh` is network time, µs since 1970.
-    pub fn follow(&mut self, mesh: u64) {
+    pub fn follow_clock(&mut self, mesh: u64) {
         let day = (mesh / SECOND / DAY_S) as u32;
         if self.days[1].day != day {
             let day_keys = |day| DayKeys::new(&self.name, self.key.as_ref(), day);
+            // All three days are derived at once, and only when the day changes.
             self.days = [day.wrapping_sub(1), day, day.wrapping_add(1)].map(day_keys);
         }
     }
@@ -72,34 +74,38 @@ impl MeshNetwork {
     /// Returns true if a beacon's network is this one: today's, and within an hour of midnight the other
     /// day's.
     pub fn is_ours(&self, net: [u8; 4], mesh: u64) -> bool {
-        self.near(mesh).any(|day| day.net == net)
+        // Clocks may differ around midnight, so the other day's frames are accepted for an hour.
+        self.nearby_days(mesh).any(|day| day.net == net)
     }
 
     /// Adds the check to a frame.
-    pub fn close(&self, frame: &mut Vec<u8>) {
+    pub fn append_mac(&self, frame: &mut Vec<u8>) {
         if let Some(mac) = &self.days[1].mac {
-            let check = check(mac, frame);
+            let check = compute_mac(mac, frame);
             frame.extend_from_slice(check.expose());
         }
     }
 
     /// The frame without its check; `None` if that is wrong.
-    pub fn open<'a>(&self, frame: &'a [u8], mesh: u64) -> Option<&'a [u8]> {
+    pub fn check_mac<'a>(&self, frame: &'a [u8], mesh: u64) -> Option<&'a [u8]> {
+        // Frames of an open network have no check. Anybody may be a member.
         if !self.is_closed() {
             return Some(frame);
         }
         let body = frame.len().checked_sub(MAC_BYTES).map(|end| &frame[..end])?;
-        self.near(mesh).any(|day| day.fits(frame)).then_some(body)
+        // A wrong check is the same as another network, so nothing of the frame is read (section
+        // Frames).
+        self.nearby_days(mesh).any(|day| day.verify_mac(frame)).then_some(body)
     }
 
     /// Returns true if `frame`, a beacon that names `net`, is one of this network on another `day`.
     pub fn is_of_day(&self, frame: &[u8], net: [u8; 4], day: u32) -> bool {
         let keys = DayKeys::new(&self.name, self.key.as_ref(), day);
-        keys.net == net && keys.fits(frame)
+        keys.net == net && keys.verify_mac(frame)
     }
 
     /// The days whose frames are taken now.
-    fn near(&self, mesh: u64) -> impl Iterator<Item = &DayKeys> {
+    fn nearby_days(&self, mesh: u64) -> impl Iterator<Item = &DayKeys> {
         let second = mesh / SECOND % DAY_S;
         let [yesterday, today, tomorrow] = &self.days;
         let early = (second < MIDNIGHT_S).then_some(yesterday);
@@ -120,6 +126,8 @@ impl DayKeys {
             })
         });
         let net = match &mac {
+            // The network id must not show the name of a closed network, so it is derived from the
+            // key.
             Some(mac) => labelled_hash("mezza/mesh net", &[mac.expose(), &number]),
             None => labelled_hash("mezza/mesh net", &[name.as_bytes(), &number]),
         };
@@ -127,15 +135,16 @@ impl DayKeys {
     }
 
     /// Returns true if the check at the end of a frame is right; an open network has none.
-    fn fits(&self, frame: &[u8]) -> bool {
+    fn verify_mac(&self, frame: &[u8]) -> bool {
         let Some(key) = &self.mac else { return true };
         let Some((body, mac)) = frame.split_last_chunk::<MAC_BYTES>() else { return false };
-        check(key, body) == Secret::copy_from(mac)
+        // `Secret` compares in constant time.
+        compute_mac(key, body) == Secret::copy_from(mac)
     }
 }
 
 /// The first eight bytes of keyed BLAKE2b-256 over the frame.
-fn check(key: &Secret<32>, frame: &[u8]) -> Secret<MAC_BYTES> {
+fn compute_mac(key: &Secret<32>, frame: &[u8]) -> Secret<MAC_BYTES> {
     let mut whole = [0; 32];
     blake2b(&mut whole, key.expose(), "", &[frame]);
     Secret::init_with(|check| check.copy_from_slice(&whole[..MAC_BYTES]))
@@ -149,7 +158,7 @@ mod tests {
 
     fn closed(byte: u8) -> MeshNetwork {
         let mut network = MeshNetwork::new("friends", Some(Secret::copy_from(&[byte; 32])));
-        network.follow(NOON);
+        network.follow_clock(NOON);
         network
     }
 
@@ -158,12 +167,12 @@ mod tests {
         let ours = closed(1);
         let theirs = closed(2);
         let mut frame = b"frame".to_vec();
-        ours.close(&mut frame);
-        assert_eq!(ours.open(&frame, NOON), Some(&b"frame"[..]));
-        assert_eq!(theirs.open(&frame, NOON), None);
-        assert_eq!(ours.open(b"short", NOON), None);
+        ours.append_mac(&mut frame);
+        assert_eq!(ours.check_mac(&frame, NOON), Some(&b"frame"[..]));
+        assert_eq!(theirs.check_mac(&frame, NOON), None);
+        assert_eq!(ours.check_mac(b"short", NOON), None);
         frame[0] ^= 1;
-        assert_eq!(ours.open(&frame, NOON), None);
+        assert_eq!(ours.check_mac(&frame, NOON), None);
         assert!(!ours.is_ours(theirs.net(), NOON));
     }
 
@@ -171,9 +180,9 @@ mod tests {
     fn the_other_day_counts_within_an_hour_of_midnight() {
         let mut network = MeshNetwork::new("open", None);
         let midnight = 1_001 * DAY_S * SECOND;
-        network.follow(midnight - SECOND);
+        network.follow_clock(midnight - SECOND);
         let yesterday = network.net();
-        network.follow(midnight + SECOND);
+        network.follow_clock(midnight + SECOND);
         assert_ne!(network.net(), yesterday);
         assert!(network.is_ours(yesterday, midnight + SECOND));
         assert!(!network.is_ours(yesterday, midnight + 3_601 * SECOND));

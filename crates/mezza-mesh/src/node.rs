@@ -111,8 +111,10 @@ pub struct Node {
 impl Node {
     /// A node that waits for its clock to be read. `name` is drawn anew before anything is sent.
     pub fn new(settings: NodeSettings, network: MeshNetwork, now: Time) -> Self {
-        let now = micros(now);
+        let now = to_micros(now);
+        // The store is bounded by the settings and by 8 MiB, whichever is less (MESH-40).
         let mut ids = Ids::new(settings.store_bytes);
+        // No clock was read yet, so the node neither sends nor receives.
         let clock = MeshClock::new(settings.mode, Grade::None, 0);
         let rules = EngineSettings { introduces: true, ..settings.engine.clone() };
         let engine = Engine::new(0, rules, clock, (&mut ids, LINKS_MAX), now);
@@ -141,13 +143,13 @@ impl Node {
     }
 
     fn read_clock(&mut self, time: Time, grade: Grade, now: u64, rng: &mut dyn CryptoRng) {
-        let anchor = micros(time).cast_signed() - now.cast_signed();
+        let anchor = to_micros(time).cast_signed() - now.cast_signed();
         self.engine.read_clock(anchor, grade, now, &mut self.ids);
         self.start_or_stop(grade != Grade::None, now, rng);
     }
 
     fn read_clock_within(&mut self, time: Time, within_ms: u32, now: u64, rng: &mut dyn CryptoRng) {
-        let anchor = micros(time).cast_signed() - now.cast_signed();
+        let anchor = to_micros(time).cast_signed() - now.cast_signed();
         let bound = i64::from(within_ms) * MS.cast_signed();
         self.engine.read_clock_bounded(anchor, bound, now, &mut self.ids);
         self.start_or_stop(true, now, rng);
@@ -157,34 +159,44 @@ impl Node {
     fn start_or_stop(&mut self, running: bool, now: u64, rng: &mut dyn CryptoRng) {
         let starts = running && !self.running;
         self.running = running;
+        // The name before the stop may be known to listeners, so a start takes a new one.
         if starts {
-            self.rename(now, 0, rng);
+            self.change_name(now, 0, rng);
         }
-        self.show(now);
+        self.report_changes(now);
     }
 
     /// Takes a new name. What is known of links and neighbours goes; for a while nothing is sent.
-    fn rename(&mut self, now: u64, silence: u64, rng: &mut dyn CryptoRng) {
+    fn change_name(&mut self, now: u64, silence: u64, rng: &mut dyn CryptoRng) {
+        // 48 bits, the size of a name on the wire.
         let name = rng.next_u64() >> 16;
         let quarter = (SECOND / 4).cast_signed();
+        // The offset of stamps is new with each name, so that stamps do not link two names
+        // (MESH-30).
         let veil = (rng.next_u64() % (SECOND / 2)).cast_signed() - quarter;
         self.silent_until = now + silence;
         let (shortest, longest) = self.settings.name_life_s;
-        self.rename_at = self.silent_until + between((shortest * SECOND, longest * SECOND), rng);
+        self.rename_at =
+            self.silent_until + draw_between((shortest * SECOND, longest * SECOND), rng);
         self.named_at = now;
+        // A frame of the former name may come back over a link that loops.
         self.former = Some(self.engine.name());
+        // A set that nobody else holds would link two names, so its sum is hidden for 30 s
+        // (MESH-30).
         let quiet = (self.silent_until, if silence == 0 { 0 } else { self.silent_until + SHY });
-        self.engine.rename(name, veil, quiet, &mut self.ids);
+        self.engine.change_name(name, veil, quiet, &mut self.ids);
         self.links.values_mut().for_each(|link| link.names.clear());
+        // Streams end with the name (section Links), so pending dials are void.
         self.dialled.clear();
         self.outputs.push_back(Output::NewName { name, silence_ms: silence / MS });
     }
 
-    /// When a duty is due at the latest. After [`Node::perform`] it is later than now.
+    /// When a duty is due at the latest. After [`Node::perform_duty`] it is later than now.
     fn due_at(&self, duty: Duty) -> u64 {
         match duty {
             Duty::Tick => self.engine.tick_due(),
-            Duty::Sweep if self.swept != self.engine.cur() => 0,
+            // A new tick makes cells expire, so the store is checked at once (MESH-4).
+            Duty::Sweep if self.swept != self.engine.current_tick() => 0,
             Duty::Sweep => self.sweep_at,
             // A node without a time, or one that leaves, has no name to change and nothing to say.
             Duty::Rename | Duty::Speak if !self.may_speak() => NEVER,
@@ -192,82 +204,92 @@ impl Node {
             Duty::Speak => {
                 let ready = self.links.values().filter(|link| link.room > 0);
                 let first = ready.map(|link| self.engine.link_due(link.engine)).min();
+                // Never before the end of the silence, whatever the links owe.
                 first.unwrap_or(NEVER).max(self.silent_until)
             }
         }
     }
 
-    fn perform(&mut self, duty: Duty, now: u64, rng: &mut dyn CryptoRng) {
+    fn perform_duty(&mut self, duty: Duty, now: u64, rng: &mut dyn CryptoRng) {
         match duty {
-            Duty::Tick => self.engine.tick(now, &mut self.ids),
+            Duty::Tick => self.engine.advance_time(now, &mut self.ids),
             Duty::Rename => {
+                // BYE under the old name, before the new one is drawn.
                 self.say_bye();
-                self.rename(now, between(SILENCE, rng), rng);
+                self.change_name(now, draw_between(SILENCE, rng), rng);
             }
             Duty::Sweep => {
-                (self.sweep_at, self.swept) = (now + SWEEP, self.engine.cur());
-                self.sweep(now);
+                (self.sweep_at, self.swept) = (now + SWEEP, self.engine.current_tick());
+                self.sweep_store(now);
                 self.close_idle_streams(now);
+                // Agreement and doubt must also end when no frame arrives (MESH-57).
                 self.engine.observe_clock(now);
             }
-            Duty::Speak => self.speak(now, rng),
+            Duty::Speak => self.send_due(now, rng),
         }
     }
 
     /// Does everything that is due.
     fn do_due_work(&mut self, now: u64, rng: &mut dyn CryptoRng) {
-        self.network.follow(self.engine.clock().mesh(now));
+        self.network.follow_clock(self.engine.clock().mesh_time(now));
         for duty in Duty::ALL {
+            // Each duty is checked again: one of them may have made another one due.
             if self.due_at(duty) <= now {
-                self.perform(duty, now, rng);
+                self.perform_duty(duty, now, rng);
             }
         }
-        self.show(now);
+        self.report_changes(now);
     }
 
     /// Cells past their time leave the store, and slots that are waited for in vain become free.
-    fn sweep(&mut self, now: u64) {
+    fn sweep_store(&mut self, now: u64) {
         let engine = &self.engine;
-        let dead = |slot: &u32| !engine.holds(*slot, &self.ids);
-        let dead: Vec<_> = self.ids.held().map(|(slot, _)| slot).filter(dead).collect();
+        // The engine decides which cells live. The table only follows.
+        let dead = |slot: &u32| !engine.holds_slot(*slot, &self.ids);
+        let dead: Vec<_> = self.ids.held_cells().map(|(slot, _)| slot).filter(dead).collect();
         for slot in dead {
             if let Some(ticket) = self.own.expire(slot) {
                 self.outputs.push_back(Output::Expired { ticket });
             }
-            self.ids.bury(slot);
+            // The name of a dead cell stays known, so that it is not requested again (MESH-4).
+            self.ids.bury_cell(slot);
         }
-        let vain = self.ids.expected().filter(|slot| !self.engine.misses(*slot));
+        let vain = self.ids.expected_slots().filter(|slot| !self.engine.is_missing(*slot));
         let mut free: Vec<_> = vain.collect();
-        let open: Vec<_> = self.ids.expected().filter(|slot| self.engine.misses(*slot)).collect();
+        let open: Vec<_> =
+            self.ids.expected_slots().filter(|slot| self.engine.is_missing(*slot)).collect();
+        // An id that nobody delivered for 30 s makes room for others (MESH-78).
         free.extend(open.into_iter().filter(|slot| self.engine.give_up(*slot, now, &self.ids)));
         // Names of what is past stay as long as there is room for a quarter of the table.
-        let past: Vec<_> = self.ids.past().collect();
+        let past: Vec<_> = self.ids.past_slots().collect();
+        // The oldest names leave first when more than a quarter of the table is past.
         free.extend(past.iter().rev().skip(self.settings.store_bytes / 512 / 4));
         for slot in free {
-            self.release(slot);
+            self.release_slot(slot);
         }
     }
 
     /// A slot becomes free.
-    fn release(&mut self, slot: u32) {
-        self.engine.release(slot, &mut self.ids);
-        self.ids.forget(slot);
+    fn release_slot(&mut self, slot: u32) {
+        self.engine.release_slot(slot, &mut self.ids);
+        self.ids.free_slot(slot);
     }
 
     /// Says what changed about clock and neighbours.
-    fn show(&mut self, now: u64) {
+    fn report_changes(&mut self, now: u64) {
         let clock = self.engine.clock();
         let state = clock.state();
         let grade = clock.grade();
-        let shown = Some((self.engine.cur(), state, grade));
+        let shown = Some((self.engine.current_tick(), state, grade));
+        // Only changes are reported, so a listener is not woken each second.
         if self.running && self.shown != shown {
             self.shown = shown;
-            let cur = self.engine.cur();
+            let cur = self.engine.current_tick();
             let anchor_tick = clock.anchor_tick(now);
-            let within_ms = clock.bound().unsigned_abs() / 1_000;
+            let within_ms = clock.bound_us().unsigned_abs() / 1_000;
             self.outputs.push_back(Output::Clock { cur, anchor_tick, state, grade, within_ms });
         }
-        let around = self.engine.around(now);
+        let around = self.engine.count_around(now);
         if around != self.shown_neighbours {
             self.shown_neighbours = around;
             self.outputs.push_back(Output::Neighbours(around));
@@ -281,7 +303,7 @@ impl Machine for Node {
     type Error = Error;
 
     fn handle(&mut self, input: Input, now: Time, rng: &mut dyn CryptoRng) -> Result<(), Error> {
-        let now = micros(now);
+        let now = to_micros(now);
         match input {
             Input::LinkUp { link, kind, frame_bytes_max, delay_us, room } => {
                 self.link_up(link, kind, (frame_bytes_max, delay_us, room), now, rng)?;
@@ -290,9 +312,12 @@ impl Machine for Node {
                 let down = self.links.remove(&link).ok_or(Error::NoLink)?;
                 self.engine.link_down(down.engine, &mut self.ids);
             }
-            Input::Frame { link, source, bytes } => self.hear(link, source, &bytes, now, rng)?,
+            Input::Frame { link, source, bytes } => {
+                self.handle_frame(link, source, &bytes, now, rng)?;
+            }
             Input::Room { link, frames } => {
                 let link = self.links.get_mut(&link).ok_or(Error::NoLink)?;
+                // The room is a claim of the driver. Saturating avoids a wrap.
                 link.room = link.room.saturating_add(frames);
             }
             Input::Rtc { time, grade } => self.read_clock(time, grade, now, rng),
@@ -304,15 +329,17 @@ impl Machine for Node {
                 self.engine.trust_correction(correction, now, &mut self.ids);
             }
             Input::TrustNeighbours => {
+                // Nothing to decide is an error, so the user does not believe that something
+                // happened.
                 if !self.engine.trust_neighbours(now, &mut self.ids) {
                     return Err(Error::NothingToDecide);
                 }
-                self.show(now);
+                self.report_changes(now);
             }
             Input::Originate { ticket, life, tick, payload } => {
                 self.originate(ticket, life, (tick, &payload), now)?;
             }
-            Input::Import { cell } => self.import(&cell, now)?,
+            Input::Import { cell } => self.import_cell(&cell, now)?,
             Input::Leave => {
                 self.leaving = true;
                 self.say_bye();
@@ -323,7 +350,7 @@ impl Machine for Node {
     }
 
     fn wake(&mut self, now: Time, rng: &mut dyn CryptoRng) {
-        self.do_due_work(micros(now), rng);
+        self.do_due_work(to_micros(now), rng);
     }
 
     fn poll(&mut self) -> Option<Output> {
@@ -343,11 +370,11 @@ impl Machine for Node {
 }
 
 /// The engine's microseconds.
-fn micros(time: Time) -> u64 {
-    time.ms().saturating_mul(MS)
+fn to_micros(time: Time) -> u64 {
+    time.as_ms().saturating_mul(MS)
 }
 
 /// A time between two others.
-fn between((low, high): (u64, u64), rng: &mut dyn CryptoRng) -> u64 {
+fn draw_between((low, high): (u64, u64), rng: &mut dyn CryptoRng) -> u64 {
     low + rng.next_u64() % (high - low + 1)
 }

@@ -29,7 +29,7 @@ pub struct Set {
 
 impl Set {
     /// The set of one slot.
-    pub fn of(slot: Slot) -> Self {
+    pub fn from_slot(slot: Slot) -> Self {
         let mut set = Self::default();
         set.insert(slot);
         set
@@ -37,19 +37,20 @@ impl Set {
 
     /// Adds the slots of one word; a word that is there already gains them.
     #[inline]
-    pub fn push(&mut self, word: u32, mask: u64) {
+    pub fn push_word(&mut self, word: u32, mask: u64) {
         if mask == 0 {
             return;
         }
+        // Loops push ascending words, so comparing with the last one is enough.
         match self.last_mut() {
             Some(last) if last.word == word => last.mask |= mask,
-            _ => self.append(WordMask { word, mask }),
+            _ => self.append_part(WordMask { word, mask }),
         }
     }
 
     /// Adds one slot.
     pub fn insert(&mut self, slot: Slot) {
-        self.push(slot / 64, 1 << (slot % 64));
+        self.push_word(slot / 64, 1 << (slot % 64));
     }
 
     /// The words of the set.
@@ -60,7 +61,7 @@ impl Set {
 
     /// The slots of the set.
     pub fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
-        self.parts().flat_map(|part| bits(part.mask).map(move |bit| 64 * part.word + bit))
+        self.parts().flat_map(|part| iter_bits(part.mask).map(move |bit| 64 * part.word + bit))
     }
 
     /// Number of slots.
@@ -83,7 +84,7 @@ impl Set {
         if at < NEAR { self.near.get_mut(at) } else { self.far.last_mut() }
     }
 
-    fn append(&mut self, part: WordMask) {
+    fn append_part(&mut self, part: WordMask) {
         match self.near.get_mut(self.len as usize) {
             Some(place) => *place = part,
             None => self.far.push(part),
@@ -105,7 +106,7 @@ impl FromIterator<Slot> for Set {
 }
 
 /// The numbers of the bits of `mask`, from the lowest.
-pub(crate) fn bits(mut mask: u64) -> impl Iterator<Item = u32> {
+pub(crate) fn iter_bits(mut mask: u64) -> impl Iterator<Item = u32> {
     core::iter::from_fn(move || {
         let bit = mask.trailing_zeros();
         mask &= mask.wrapping_sub(1);
@@ -114,13 +115,14 @@ pub(crate) fn bits(mut mask: u64) -> impl Iterator<Item = u32> {
 }
 
 /// The highest `count` bits of `mask`.
-pub(crate) fn highest(mask: u64, count: u32) -> u64 {
+pub(crate) fn highest_bits(mask: u64, count: u32) -> u64 {
     if count >= 64 {
         return mask;
     }
     let mut low = mask;
     for _ in 0..count {
         if low == 0 {
+            // Fewer bits than asked for: all of them.
             return mask;
         }
         low &= !(1 << (low.ilog2()));
@@ -208,14 +210,14 @@ mod tests {
         assert_eq!(set.slots().collect::<Vec<_>>(), slots);
         assert_eq!(set.count(), 20);
         assert!(set.contains(37) && !set.contains(38));
-        assert!(Set::default().is_empty() && Set::of(7).contains(7));
+        assert!(Set::default().is_empty() && Set::from_slot(7).contains(7));
     }
 
     #[test]
     fn the_highest_bits() {
-        assert_eq!(highest(0b1011_0100, 2), 0b1010_0000);
-        assert_eq!(highest(0b11, 5), 0b11);
-        assert_eq!(highest(u64::MAX, 64), u64::MAX);
+        assert_eq!(highest_bits(0b1011_0100, 2), 0b1010_0000);
+        assert_eq!(highest_bits(0b11, 5), 0b11);
+        assert_eq!(highest_bits(u64::MAX, 64), u64::MAX);
     }
 
     #[test]

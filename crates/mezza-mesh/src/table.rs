@@ -44,13 +44,15 @@ impl Announced {
 /// others (MESH-77). Of one bringer those come first that stood first in its own announcements, since these were
 /// in turn too, and then the newest.
 pub(crate) fn in_turn(mut slots: Vec<Slot>, table: &impl CellTable) -> Vec<Slot> {
+    // The order of sending must not show which cells are our own (MESH-5).
     slots.sort_unstable_by_key(|slot| {
-        (table.bringer(*slot), Reverse(table.place(*slot)), Reverse(table.rank(*slot)))
+        (table.bringer(*slot), Reverse(table.announced_place(*slot)), Reverse(table.rank(*slot)))
     });
     let mut turns = Vec::with_capacity(slots.len());
     for same in slots.chunk_by(|one, other| table.bringer(*one) == table.bringer(*other)) {
         turns.extend(same.iter().enumerate().map(|(turn, slot)| (turn, *slot)));
     }
+    // The first of each bringer, then the second of each: a flood only delays itself (MESH-77).
     turns.sort_unstable_by_key(|(turn, slot)| (*turn, Reverse(table.rank(*slot))));
     turns.into_iter().map(|(_, slot)| slot).collect()
 }
@@ -62,8 +64,8 @@ pub trait CellTable {
     const KNOWS_BRINGERS: bool = false;
 
     /// A place for one more engine.
-    fn seat(&mut self) -> Seat {
-        self.rows_mut().seat()
+    fn add_seat(&mut self) -> Seat {
+        self.rows_mut().add_seat()
     }
 
     /// The bit columns.
@@ -74,7 +76,7 @@ pub trait CellTable {
 
     /// How many words were ever opened, where slots are used again in a ring. Whoever lags behind
     /// empties the columns of the words that were opened since.
-    fn opened(&self) -> u64 {
+    fn opened_words(&self) -> u64 {
         0
     }
 
@@ -92,12 +94,12 @@ pub trait CellTable {
     }
 
     /// The place at which its bringer announced the cell in `slot`, counted back; the greatest if it did not.
-    fn place(&self, _: Slot) -> u8 {
+    fn announced_place(&self, _: Slot) -> u8 {
         u8::MAX
     }
 
     /// When a missing cell was announced: the newest announcement is asked for first (MESH-78).
-    fn announced(&self, _: Slot) -> Option<Announced> {
+    fn announced_at(&self, _: Slot) -> Option<Announced> {
         None
     }
 }

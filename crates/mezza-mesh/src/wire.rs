@@ -98,33 +98,39 @@ impl<'a> WireFrame<'a> {
         let mut w = Writer::new();
         match self {
             Self::Beacon { net, name, beacon } => {
-                w.u8(1).bytes(net).u48(*name).u48(beacon.stamp);
+                w.put_u8(1).put_bytes(net).put_u48(*name).put_u48(beacon.stamp);
                 let flag = |set: bool, bit: u8| if set { bit } else { 0 };
-                w.u8(flag(beacon.streams, STREAMS)
-                    | flag(beacon.agreed, AGREED)
-                    | flag(beacon.large, LARGE));
-                w.u16(beacon.live).u32(beacon.sum);
+                w.put_u8(
+                    flag(beacon.streams, STREAMS)
+                        | flag(beacon.agreed, AGREED)
+                        | flag(beacon.large, LARGE),
+                );
+                w.put_u16(beacon.live).put_u32(beacon.sum);
             }
             Self::Have { name, shorts } => {
-                w.u8(2).u48(*name).u8(shorts.len() as u8);
+                w.put_u8(2).put_u48(*name).put_u8(shorts.len() as u8);
                 put_shorts(&mut w, shorts);
             }
             Self::Want { name, to, again, shorts } => {
-                w.u8(3).u48(*name).u48(*to).u8(shorts.len() as u8).u8(u8::from(*again));
+                w.put_u8(3)
+                    .put_u48(*name)
+                    .put_u48(*to)
+                    .put_u8(shorts.len() as u8)
+                    .put_u8(u8::from(*again));
                 put_shorts(&mut w, shorts);
             }
             Self::Data { name, cell } => {
-                w.u8(4).u48(*name).bytes(cell);
+                w.put_u8(4).put_u48(*name).put_bytes(cell);
             }
             Self::Sync { name, to, filter } => {
-                w.u8(5).u48(*name).u48(*to);
+                w.put_u8(5).put_u48(*name).put_u48(*to);
                 filter.encode(&mut w);
             }
             Self::Busy { name, to, wait_ms } => {
-                w.u8(6).u48(*name).u48(*to).u16(*wait_ms);
+                w.put_u8(6).put_u48(*name).put_u48(*to).put_u16(*wait_ms);
             }
             Self::Bye { name } => {
-                w.u8(7).u48(*name);
+                w.put_u8(7).put_u48(*name);
             }
         }
         w.finish()
@@ -136,27 +142,36 @@ impl<'a> WireFrame<'a> {
     /// The fault of the bytes.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            Ok(match r.u8()? {
-                1 => Self::Beacon { net: r.array()?, name: r.u48()?, beacon: beacon(r)? },
+            Ok(match r.read_u8()? {
+                1 => Self::Beacon {
+                    net: r.read_array()?,
+                    name: r.read_u48()?,
+                    beacon: read_beacon(r)?,
+                },
                 2 => {
-                    let name = r.u48()?;
-                    let n = r.u8()?;
-                    Self::Have { name, shorts: shorts(r, n)? }
+                    let name = r.read_u48()?;
+                    let n = r.read_u8()?;
+                    Self::Have { name, shorts: read_shorts(r, n)? }
                 }
                 3 => {
-                    let name = r.u48()?;
-                    let to = r.u48()?;
-                    let n = r.u8()?;
-                    let again = r.u8()?;
+                    let name = r.read_u48()?;
+                    let to = r.read_u48()?;
+                    let n = r.read_u8()?;
+                    let again = r.read_u8()?;
+                    // Other values are reserved. A second encoding of one request is refused.
                     if again > 1 {
                         return Err(DecodeError::Value);
                     }
-                    Self::Want { name, to, again: again == 1, shorts: shorts(r, n)? }
+                    Self::Want { name, to, again: again == 1, shorts: read_shorts(r, n)? }
                 }
-                4 => Self::Data { name: r.u48()?, cell: r.rest() },
-                5 => Self::Sync { name: r.u48()?, to: r.u48()?, filter: SyncFilter::decode(r)? },
-                6 => Self::Busy { name: r.u48()?, to: r.u48()?, wait_ms: r.u16()? },
-                7 => Self::Bye { name: r.u48()? },
+                4 => Self::Data { name: r.read_u48()?, cell: r.read_rest() },
+                5 => Self::Sync {
+                    name: r.read_u48()?,
+                    to: r.read_u48()?,
+                    filter: SyncFilter::decode(r)?,
+                },
+                6 => Self::Busy { name: r.read_u48()?, to: r.read_u48()?, wait_ms: r.read_u16()? },
+                7 => Self::Bye { name: r.read_u48()? },
                 _ => return Err(DecodeError::Value),
             })
         })
@@ -176,28 +191,31 @@ impl<'a> WireFrame<'a> {
     }
 }
 
-fn beacon(r: &mut Reader<'_>) -> Result<Beacon, DecodeError> {
-    let stamp = r.u48()?;
-    let flags = r.u8()?;
+fn read_beacon(r: &mut Reader<'_>) -> Result<Beacon, DecodeError> {
+    let stamp = r.read_u48()?;
+    let flags = r.read_u8()?;
+    // Unknown flags are ignored, so later versions may set them.
     let [streams, agreed, large] = [STREAMS, AGREED, LARGE].map(|bit| flags & bit != 0);
-    Ok(Beacon { stamp, agreed, streams, large, live: r.u16()?, sum: r.u32()? })
+    Ok(Beacon { stamp, agreed, streams, large, live: r.read_u16()?, sum: r.read_u32()? })
 }
 
 fn put_shorts(w: &mut Writer, shorts: &[u64]) {
     for short in shorts {
-        w.u64(*short);
+        w.put_u64(*short);
     }
 }
 
-fn shorts(r: &mut Reader<'_>, n: u8) -> Result<Vec<u64>, DecodeError> {
+fn read_shorts(r: &mut Reader<'_>, n: u8) -> Result<Vec<u64>, DecodeError> {
     let n = usize::from(n);
+    // An empty list is malformed, and the bound is checked before memory is allocated (MESH-41).
     if n == 0 || n > SHORTS_PER_FRAME {
         return Err(DecodeError::Value);
     }
+    // The count is compared with the bytes that are there (MESH-41).
     if r.len() < 8 * n {
         return Err(DecodeError::Truncated);
     }
-    (0..n).map(|_| r.u64()).collect()
+    (0..n).map(|_| r.read_u64()).collect()
 }
 
 #[cfg(test)]

@@ -44,14 +44,14 @@ impl Relay {
         println!("{:>5} -> relay  {request:?}", NAMES[from]);
         let reply = match request {
             RelayOutput::Connect { relay } => {
-                RelayInput::Up { connection: relay.connection(), level: 1, demo: false }
+                RelayInput::Up { connection: relay.connection_id(), level: 1, demo: false }
             }
             RelayOutput::Watch { ticket, mailbox, token, .. } => {
-                self.readers.insert(MailboxAddress::of(&token), (from, mailbox));
+                self.readers.insert(MailboxAddress::from_token(&token), (from, mailbox));
                 RelayInput::Done { ticket }
             }
             RelayOutput::Publish { ticket, token, bundle, one_time, .. } => {
-                self.bundles.insert(MailboxAddress::of(&token), (bundle, one_time));
+                self.bundles.insert(MailboxAddress::from_token(&token), (bundle, one_time));
                 RelayInput::Done { ticket }
             }
             RelayOutput::Fetch { ticket, address, .. } => {
@@ -161,7 +161,7 @@ fn main() {
     let contact = driver.devices[1].contacts().first().expect("a request").id;
     driver.run(VecDeque::from([(1, Command::Accept { contact }.into())]));
 
-    let note = driver.devices[0].sent(&[1; 16]).expect("accepted");
+    let note = driver.devices[0].find_sent(&[1; 16]).expect("accepted");
     let state = driver.devices[0].note(note, NOW).expect("stored").state;
     assert_eq!(state, NoteState::Delivered);
     println!("\nStored records: {} and {}.", driver.disks[0].len(), driver.disks[1].len());

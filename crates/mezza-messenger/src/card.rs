@@ -155,16 +155,18 @@ impl Card {
             parts.push((RELAY_PART, encode_relays(&draft.relays)?));
         }
         parts.extend(further);
-        let entries = parts.iter().map(|(kind, part)| PartDigest::of(*kind, part));
+        let entries = parts.iter().map(|(kind, part)| PartDigest::from_part(*kind, part));
         let head = CardHead {
             serial: draft.serial,
             issued_days: draft.issued_days,
-            ik: identity.public(),
+            ik: identity.public_key(),
             suites: draft.suites,
             name: draft.name.into(),
             entries: entries.collect::<Result<_, _>>()?,
         };
-        head.check()?;
+        // Our own card passes the same limits as a card that is read, so every reader accepts it
+        // (MSG-1).
+        head.check_limits()?;
         let signature = identity.sign::<Blake2b512>(&[SIGNED, &head.encode()], rng);
         let parts = parts.into_iter().map(|(_, part)| Some(part)).collect();
         let card = Self { head, signature, parts, relays: draft.relays };
@@ -174,6 +176,7 @@ impl Card {
 
     /// Decodes and checks a card; nothing may follow it.
     pub fn decode(bytes: &[u8]) -> Result<Self, CardError> {
+        // The length is checked before anything is parsed (MSG-1).
         if bytes.len() > CARD_BYTES_MAX {
             return Err(CardError::TooBig { bytes: bytes.len() });
         }
@@ -183,11 +186,11 @@ impl Card {
     /// Decodes a card that was stored. Versions before MSG-44 united forms without a bound; of such
     /// a card that is left out which does not fit.
     pub(crate) fn decode_stored(bytes: &[u8]) -> Result<Self, CardError> {
-        Self::parse(bytes).map(Self::bounded)
+        Self::parse(bytes).map(Self::trim_to_limit)
     }
 
     /// Whose card it says to be, and under which name; nothing is checked.
-    pub(crate) fn claims(bytes: &[u8]) -> Option<(IdentityKey, String)> {
+    pub(crate) fn read_claims(bytes: &[u8]) -> Option<(IdentityKey, String)> {
         CardHead::read(&mut Reader::new(bytes)).ok().map(|head| (head.ik, head.name))
     }
 
@@ -195,12 +198,14 @@ impl Card {
         let mut r = Reader::new(bytes);
         let head = CardHead::read(&mut r)?;
         let head_bytes = &bytes[..bytes.len() - r.len()];
-        let signature = r.array()?;
+        let signature = r.read_array()?;
+        // The signature covers the head, and the head binds each part by its hash (section 3.1).
         if !xeddsa::verify::<Blake2b512>(&head.ik, &[SIGNED, head_bytes], &signature) {
             return Err(CardError::Forged);
         }
-        let parts: Vec<_> = head.entries.iter().map(|entry| entry.take(&mut r)).collect();
-        r.end().map_err(|_| CardError::PartChanged)?;
+        let parts: Vec<_> = head.entries.iter().map(|entry| entry.take_part(&mut r)).collect();
+        // Bytes after the matching parts belong to a changed or foreign part (MSG-1).
+        r.expect_end().map_err(|_| CardError::PartChanged)?;
         let mut card = Self { head, signature, parts, relays: Vec::new() };
         if let Some(part) = card.part(RELAY_PART) {
             card.relays = decode_relays(part)?;
@@ -219,15 +224,19 @@ impl Card {
     }
 
     /// The same card with fewer parts.
-    pub fn form(&self, form: CardForm) -> Result<Self, CardError> {
+    pub fn to_form(&self, form: CardForm) -> Result<Self, CardError> {
         match form {
+            // The full form is read from a screen and has room for one relay entry (section 3.1).
             CardForm::Full if self.relays.len() > 1 => {
                 Err(CardError::LeaveOut { part: RELAY_PART, bytes: self.encode().len() })
             }
             CardForm::Full => Ok(self.clone()),
-            CardForm::Poster => self.keep(|kind| kind != OFFLINE_PART).no_longer_than_a_poster(),
+            CardForm::Poster => {
+                self.keep_parts(|kind| kind != OFFLINE_PART).no_longer_than_a_poster()
+            }
+            // An offline form without its part would be a head that reaches nobody.
             CardForm::Offline if self.part(OFFLINE_PART).is_none() => Err(CardError::NoOfflinePart),
-            CardForm::Offline => Ok(self.keep(|kind| kind == OFFLINE_PART)),
+            CardForm::Offline => Ok(self.keep_parts(|kind| kind == OFFLINE_PART)),
         }
     }
 
@@ -278,7 +287,7 @@ impl Card {
     }
 
     /// Returns the parts besides the relays: kinds and parts, ascending.
-    pub fn further(&self) -> impl Iterator<Item = (u8, &[u8])> {
+    pub fn further_parts(&self) -> impl Iterator<Item = (u8, &[u8])> {
         let listed = self.head.entries.iter().zip(&self.parts);
         let here = listed.filter_map(|(entry, part)| Some((entry.kind, part.as_deref()?)));
         here.filter(|(kind, _)| *kind > RELAY_PART)
@@ -311,27 +320,29 @@ impl Card {
         if card.relays.is_empty() {
             card.relays.clone_from(&older.relays);
         }
-        card.bounded()
+        card.trim_to_limit()
     }
 
     /// Leaves out what does not fit into a card; the parts of the lowest kinds stay.
-    fn bounded(mut self) -> Self {
+    fn trim_to_limit(mut self) -> Self {
         let mut bytes = self.head.encode().len() + SIGNATURE_BYTES;
         for part in &mut self.parts {
             let longer = bytes + part.as_ref().map_or(0, Vec::len);
+            // An omitted part counts as unknown, so the card stays valid without it (section 3.1).
             if longer > CARD_BYTES_MAX {
                 *part = None;
             } else {
                 bytes = longer;
             }
         }
+        // Entries of a part that was omitted must not be used.
         if self.part(RELAY_PART).is_none() {
             self.relays.clear();
         }
         self
     }
 
-    fn keep(&self, wanted: impl Fn(u8) -> bool) -> Self {
+    fn keep_parts(&self, wanted: impl Fn(u8) -> bool) -> Self {
         let mut card = self.clone();
         for (entry, part) in card.head.entries.iter().zip(&mut card.parts) {
             if !wanted(entry.kind) {
@@ -346,6 +357,7 @@ impl Card {
 
     fn no_longer_than_a_poster(self) -> Result<Self, CardError> {
         let bytes = self.encode().len();
+        // A longer poster would not fit a QR code on paper, so its creation fails (MSG-4).
         if bytes <= POSTER_BYTES_MAX {
             return Ok(self);
         }
@@ -365,11 +377,12 @@ impl fmt::Debug for Card {
 }
 
 fn encode_relays(relays: &[RelayEntry]) -> Result<Vec<u8>, CardError> {
+    // A host that readers refuse must not be signed.
     if relays.len() > RELAYS_MAX || !relays.iter().all(RelayEntry::is_sound) {
         return Err(CardError::Relays);
     }
     let mut w = Writer::new();
-    w.u8(relays.len() as u8);
+    w.put_u8(relays.len() as u8);
     for relay in relays {
         relay.write(&mut w);
     }
@@ -378,7 +391,8 @@ fn encode_relays(relays: &[RelayEntry]) -> Result<Vec<u8>, CardError> {
 
 fn decode_relays(part: &[u8]) -> Result<Vec<RelayEntry>, CardError> {
     let relays = Reader::decode_exact(part, |r| {
-        let count = usize::from(r.u8()?);
+        let count = usize::from(r.read_u8()?);
+        // A part without entries is never written, so it is malformed.
         if count == 0 || count > RELAYS_MAX {
             return Err(DecodeError::Value);
         }

@@ -126,7 +126,7 @@ impl<B: Backend> CarrierSet<B> {
     }
 
     /// The mixnet, if one was joined.
-    pub fn network(&self, now: Time) -> Option<NetworkView> {
+    pub fn network_view(&self, now: Time) -> Option<NetworkView> {
         self.mixnet.view(now)
     }
 }
@@ -136,7 +136,7 @@ impl<B: Backend> Port for CarrierSet<B> {
     type Input = CarrierInput;
     type Output = CarrierOutput;
 
-    fn one(&self, id: CarrierId) -> Option<&dyn Carrier> {
+    fn carrier(&self, id: CarrierId) -> Option<&dyn Carrier> {
         match id {
             CarrierId::RELAY => Some(&self.relay),
             CarrierId::MIXNET => Some(&self.mixnet),
@@ -144,7 +144,7 @@ impl<B: Backend> Port for CarrierSet<B> {
         }
     }
 
-    fn one_mut(&mut self, id: CarrierId) -> Option<&mut dyn Carrier> {
+    fn carrier_mut(&mut self, id: CarrierId) -> Option<&mut dyn Carrier> {
         match id {
             CarrierId::RELAY => Some(&mut self.relay),
             CarrierId::MIXNET => Some(&mut self.mixnet),
@@ -152,27 +152,27 @@ impl<B: Backend> Port for CarrierSet<B> {
         }
     }
 
-    fn all(&self) -> impl Iterator<Item = (CarrierId, &dyn Carrier)> {
+    fn all_carriers(&self) -> impl Iterator<Item = (CarrierId, &dyn Carrier)> {
         let all: [(_, &dyn Carrier); 2] =
             [(CarrierId::RELAY, &self.relay), (CarrierId::MIXNET, &self.mixnet)];
         all.into_iter()
     }
 
-    fn all_mut(&mut self) -> impl Iterator<Item = (CarrierId, &mut dyn Carrier)> {
+    fn all_carriers_mut(&mut self) -> impl Iterator<Item = (CarrierId, &mut dyn Carrier)> {
         let all: [(_, &mut dyn Carrier); 2] =
             [(CarrierId::RELAY, &mut self.relay), (CarrierId::MIXNET, &mut self.mixnet)];
         all.into_iter()
     }
 
-    fn input(
+    fn handle_input(
         &mut self,
         input: CarrierInput,
         seals: &[&StaticKey],
         at: &mut At<'_>,
     ) -> Result<(), DeviceError> {
         match input {
-            CarrierInput::Relay(input) => self.relay.input(input, seals, at),
-            CarrierInput::Mixnet(input) => self.mixnet.input(input, at),
+            CarrierInput::Relay(input) => self.relay.handle_input(input, seals, at),
+            CarrierInput::Mixnet(input) => self.mixnet.handle_input(input, at),
         }
     }
 

@@ -10,7 +10,7 @@ use mezza_ratchet::IdentityKey;
 
 use crate::card::Card;
 use crate::error::{CallerError, DeviceError, PersonError};
-use crate::io::{ContactId, DeliveryProblem, Event, RecordKind, Step, flag, key32, text};
+use crate::io::{ContactId, DeliveryProblem, Event, RecordKind, Step, key32, read_flag, read_text};
 use crate::policy::{Policy, timer_step};
 use crate::view::{ContactState, VerificationMethod};
 
@@ -60,10 +60,12 @@ impl Contact {
     fn take_card(&mut self, card: Card) {
         let known = self.card.name();
         let is_accepted = self.phase != ContactPhase::Request && !known.is_empty();
+        // A contact that takes the name of another one must not be shown under it (MSG-98).
         if self.petname.is_none() && is_accepted && known != card.name() {
             self.petname = Some(known.into());
         }
         self.card = card;
+        // A newer card may name a reachable relay, so earlier problems are tried again.
         self.trouble = None;
     }
 
@@ -92,14 +94,14 @@ impl Contact {
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let card = self.card.encode();
         let mut w = Writer::with_capacity(128 + card.len());
-        w.u8(VERSION).u8(self.phase as u8).u8(u8::from(self.blocked));
-        w.var16(&card).var8(self.petname.as_deref().unwrap_or("").as_bytes());
+        w.put_u8(VERSION).put_u8(self.phase as u8).put_u8(u8::from(self.blocked));
+        w.put_var16(&card).put_var8(self.petname.as_deref().unwrap_or("").as_bytes());
         let (how, at) = match self.verified {
             None => (0, Time::default()),
             Some((VerificationMethod::InPerson, at)) => (1, at),
             Some((VerificationMethod::Number, at)) => (2, at),
         };
-        w.u8(how).u64(at.ms());
+        w.put_u8(how).put_u64(at.as_ms());
         self.policy.write(&mut w);
         Wiping::new(w.finish())
     }
@@ -107,23 +109,23 @@ impl Contact {
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            if r.u8()? == VERSION { Self::read_body(r) } else { Err(DecodeError::Value) }
+            if r.read_u8()? == VERSION { Self::read_body(r) } else { Err(DecodeError::Value) }
         })
     }
 
     /// Reads what follows the version; the versions before began with the same.
     pub fn read_body(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let phase = match r.u8()? {
+        let phase = match r.read_u8()? {
             0 => ContactPhase::Held,
             1 => ContactPhase::Asked,
             2 => ContactPhase::Open,
             3 => ContactPhase::Request,
             _ => return Err(DecodeError::Value),
         };
-        let blocked = flag(r)?;
-        let card = Card::decode_stored(r.var16()?).map_err(|_| DecodeError::Value)?;
-        let petname = Some(text(r.var8()?)?).filter(|name| !name.is_empty());
-        let verified = match (r.u8()?, Time::from_ms(r.u64()?)) {
+        let blocked = read_flag(r)?;
+        let card = Card::decode_stored(r.read_var16()?).map_err(|_| DecodeError::Value)?;
+        let petname = Some(read_text(r.read_var8()?)?).filter(|name| !name.is_empty());
+        let verified = match (r.read_u8()?, Time::from_ms(r.read_u64()?)) {
             (0, _) => None,
             (1, at) => Some((VerificationMethod::InPerson, at)),
             (2, at) => Some((VerificationMethod::Number, at)),
@@ -136,11 +138,11 @@ impl Contact {
 
 /// Whose contact a stored form is, and what the person calls it; read leniently, for a form that
 /// is none of ours.
-pub(crate) fn owner(bytes: &[u8]) -> Option<(IdentityKey, String)> {
+pub(crate) fn read_owner(bytes: &[u8]) -> Option<(IdentityKey, String)> {
     let mut r = Reader::new(bytes);
-    r.bytes(HEAD_BYTES).ok()?;
-    let (ik, claimed) = Card::claims(r.var16().ok()?)?;
-    let petname = r.var8().ok().and_then(|name| text(name).ok());
+    r.read_bytes(HEAD_BYTES).ok()?;
+    let (ik, claimed) = Card::read_claims(r.read_var16().ok()?)?;
+    let petname = r.read_var8().ok().and_then(|name| read_text(name).ok());
     let petname = petname.filter(|name| !name.is_empty() && crate::name::is_clean(name));
     Some((ik, petname.unwrap_or(claimed)))
 }
@@ -171,7 +173,7 @@ impl Contacts {
     }
 
     /// One that our caller named.
-    pub fn named(&self, id: ContactId) -> Result<&Contact, DeviceError> {
+    pub fn named_contact(&self, id: ContactId) -> Result<&Contact, DeviceError> {
         self.get(id).ok_or(DeviceError::Caller(CallerError::NoSuchContact))
     }
 
@@ -181,17 +183,20 @@ impl Contacts {
     }
 
     /// Requests that wait for the person.
-    pub fn requests(&self) -> usize {
+    pub fn count_requests(&self) -> usize {
         let waits = |contact: &&Contact| contact.phase == ContactPhase::Request && !contact.blocked;
         self.all.values().filter(waits).count()
     }
 
     /// Checks that this card may replace the stored one (MSG-6).
-    pub fn accepts(&self, id: ContactId, card: &Card) -> Result<(), DeviceError> {
-        let held = &self.named(id)?.card;
+    pub fn check_card(&self, id: ContactId, card: &Card) -> Result<(), DeviceError> {
+        let held = &self.named_contact(id)?.card;
+        // An older card would bring back keys or relays that were replaced (MSG-6).
         if card.serial() < held.serial() {
             return Err(DeviceError::Person(PersonError::CardOlder));
         }
+        // Two cards with one serial: the user must see that one of them is forged or restored
+        // (MSG-6).
         if card.serial() == held.serial() && !card.same_head(held) {
             return Err(DeviceError::Person(PersonError::CardClash));
         }
@@ -231,7 +236,7 @@ impl Contacts {
 
     /// A card that the person has, and that was accepted.
     pub fn replace_card(&mut self, id: ContactId, card: Card, step: &mut Step) {
-        self.change(id, step, |contact| {
+        self.update_contact(id, step, |contact| {
             let same = card.serial() == contact.card.serial();
             contact.take_card(if same { card.with_parts_of(&contact.card) } else { card });
         });
@@ -243,6 +248,7 @@ impl Contacts {
     pub fn learn_card(&mut self, id: ContactId, bytes: &[u8], step: &mut Step) -> bool {
         let Ok(card) = Card::decode(bytes) else { return false };
         let Some(contact) = self.all.get_mut(&id) else { return true };
+        // The identity of a contact never changes, and old cards are ignored (MSG-6, MSG-7).
         if card.ik() != contact.card.ik() || card.serial() < contact.card.serial() {
             return true;
         }
@@ -252,7 +258,8 @@ impl Contacts {
         } else if card.same_head(&contact.card) {
             contact.card = card.with_parts_of(&contact.card);
         } else {
-            self.trouble(id, DeliveryProblem::CardClash, step);
+            // The stored card stays until the user decides (MSG-6).
+            self.report_trouble(id, DeliveryProblem::CardClash, step);
         }
         self.store(id, step);
         true
@@ -260,59 +267,62 @@ impl Contacts {
 
     /// The owner's name for it.
     pub fn rename(&mut self, id: ContactId, name: Option<String>, step: &mut Step) {
-        self.change(id, step, |contact| contact.petname = name.or(contact.petname.take()));
+        self.update_contact(id, step, |contact| contact.petname = name.or(contact.petname.take()));
     }
 
     /// How it was verified.
-    pub fn verify(
+    pub fn set_verified(
         &mut self,
         id: ContactId,
         how: Option<(VerificationMethod, Time)>,
         step: &mut Step,
     ) {
-        self.change(id, step, |contact| contact.verified = how);
+        self.update_contact(id, step, |contact| contact.verified = how);
     }
 
     /// The rules of the conversation.
     pub fn set_policy(&mut self, id: ContactId, policy: Policy, step: &mut Step) {
-        self.change(id, step, |contact| contact.policy = policy);
+        self.update_contact(id, step, |contact| contact.policy = policy);
     }
 
     /// Both sides agreed on another timer.
     pub fn agree_timer(&mut self, id: ContactId, timer_s: u32, step: &mut Step) {
-        self.change(id, step, |contact| contact.policy.timer_s = timer_step(timer_s));
+        self.update_contact(id, step, |contact| contact.policy.timer_s = timer_step(timer_s));
     }
 
     /// Takes nothing of it any more, or something again.
-    pub fn block(&mut self, id: ContactId, blocked: bool, step: &mut Step) {
-        self.change(id, step, |contact| contact.blocked = blocked);
+    pub fn set_blocked(&mut self, id: ContactId, blocked: bool, step: &mut Step) {
+        self.update_contact(id, step, |contact| contact.blocked = blocked);
     }
 
     /// A request becomes a contact.
     pub fn let_in(&mut self, id: ContactId, step: &mut Step) {
-        self.change(id, step, |contact| contact.phase = ContactPhase::Open);
+        self.update_contact(id, step, |contact| contact.phase = ContactPhase::Open);
         step.show(Event::Request(id));
     }
 
     /// Something of ours is on its way to it.
-    pub fn asked(&mut self, id: ContactId, step: &mut Step) {
+    pub fn mark_asked(&mut self, id: ContactId, step: &mut Step) {
+        // Later phases must not fall back to `Asked`.
         if self.get(id).is_some_and(|contact| contact.phase == ContactPhase::Held) {
-            self.change(id, step, |contact| contact.phase = ContactPhase::Asked);
+            self.update_contact(id, step, |contact| contact.phase = ContactPhase::Asked);
         }
     }
 
     /// A note of it came: whoever was only asked has answered.
-    pub fn answered(&mut self, id: ContactId, step: &mut Step) {
+    pub fn mark_answered(&mut self, id: ContactId, step: &mut Step) {
         let waits =
             |contact: &Contact| matches!(contact.phase, ContactPhase::Held | ContactPhase::Asked);
+        // A request stays one until the user accepts it (MSG-26).
         if self.get(id).is_some_and(waits) {
-            self.change(id, step, |contact| contact.phase = ContactPhase::Open);
+            self.update_contact(id, step, |contact| contact.phase = ContactPhase::Open);
         }
     }
 
     /// Reports a problem once to the user. It stays at the contact until it is over.
-    pub fn trouble(&mut self, id: ContactId, trouble: DeliveryProblem, step: &mut Step) {
+    pub fn report_trouble(&mut self, id: ContactId, trouble: DeliveryProblem, step: &mut Step) {
         let Some(contact) = self.all.get_mut(&id) else { return };
+        // A problem is reported once, not with each message that causes it.
         if contact.trouble.replace(trouble) != Some(trouble) {
             step.show(Event::Trouble(id, trouble));
             step.show(Event::Contact(id));
@@ -332,7 +342,12 @@ impl Contacts {
         }
     }
 
-    fn change(&mut self, id: ContactId, step: &mut Step, change: impl FnOnce(&mut Contact)) {
+    fn update_contact(
+        &mut self,
+        id: ContactId,
+        step: &mut Step,
+        change: impl FnOnce(&mut Contact),
+    ) {
         let Some(contact) = self.all.get_mut(&id) else { return };
         change(contact);
         self.store(id, step);
@@ -346,7 +361,7 @@ impl Contacts {
     }
 
     /// Its rows.
-    pub fn records(&self, step: &mut Step) {
+    pub fn put_records(&self, step: &mut Step) {
         self.all.keys().for_each(|id| self.store(*id, step));
     }
 }

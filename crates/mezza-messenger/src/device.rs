@@ -24,8 +24,6 @@ mod leave;
 mod own_card;
 mod parts;
 mod person;
-mod receipts;
-pub mod restore;
 mod rows;
 mod seal;
 mod settle;
@@ -93,7 +91,8 @@ impl<P: Port> DeviceOver<P> {
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, LoadError> {
         let mut step = Step::default();
-        let parts = rows::load(carriers, records, unread, &mut At { now, step: &mut step, rng })?;
+        let parts =
+            rows::load_device(carriers, records, unread, &mut At { now, step: &mut step, rng })?;
         Ok(Self::start(parts, step, now, rng))
     }
 
@@ -102,34 +101,34 @@ impl<P: Port> DeviceOver<P> {
         let mut device = Self { parts, timers: Timers::default(), outputs: VecDeque::new() };
         device.parts.carriers.start(&mut At { now, step: &mut step, rng });
         device.set_timers(&mut step);
-        device.turn(step, now, rng);
+        device.run_due(step, now, rng);
         device
     }
 
     /// Does what is due, and whatever follows from it and from `step`.
-    fn turn(&mut self, mut step: Step, now: Time, rng: &mut dyn CryptoRng) {
+    fn run_due(&mut self, mut step: Step, now: Time, rng: &mut dyn CryptoRng) {
         let at = &mut At { now, step: &mut step, rng };
         due::fire_all(&mut self.parts, &mut self.timers, at);
         // A clock that was put back shows at any time: prekeys from the future are replaced.
         self.parts.sessions.wake_prekeys(at);
         // What somebody forgot to touch waits for a wake, and no longer.
         at.step.touch_all();
-        settle::settle(&mut self.parts, at);
-        self.commit(step);
+        settle::run_until_idle(&mut self.parts, at);
+        self.commit_step(step);
     }
 
     /// Makes the next note to whoever was just written to faster; kept in memory alone.
     pub fn precompute(&mut self, rng: &mut dyn CryptoRng) {
-        self.parts.carriers.ready(rng);
+        self.parts.carriers.prepare_next_note(rng);
     }
 
-    fn commit(&mut self, mut step: Step) {
+    fn commit_step(&mut self, mut step: Step) {
         self.set_timers(&mut step);
-        commit::commit(&mut self.parts, step, &mut self.outputs);
+        commit::commit_step(&mut self.parts, step, &mut self.outputs);
     }
 
     fn set_timers(&mut self, step: &mut Step) {
-        step.timers.drain(..).for_each(|(due, at)| self.timers.set(due, at));
+        step.timers.drain(..).for_each(|(due, at)| self.timers.set_deadline(due, at));
     }
 
     /// The carriers of a device that ends.
@@ -144,12 +143,12 @@ impl<P: Port> DeviceOver<P> {
 
     /// Every record as it is stored, without what was set aside and the rows of the mixnet's client.
     pub fn records(&self) -> Vec<RecordChange> {
-        rows::records(&self.parts)
+        rows::collect_records(&self.parts)
     }
 
     /// The own identity.
-    pub fn me(&self) -> IdentityView {
-        view::me(&self.parts)
+    pub fn own_identity(&self) -> IdentityView {
+        view::own_identity(&self.parts)
     }
 
     /// The own prekeys, in numbers.
@@ -159,7 +158,7 @@ impl<P: Port> DeviceOver<P> {
 
     /// The own card in one of its forms.
     pub fn card(&self, form: CardForm) -> Result<Card, CardError> {
-        self.parts.profile.card().form(form)
+        self.parts.profile.card().to_form(form)
     }
 
     /// All contacts, requests and blocked ones too, in the order in which they came.
@@ -204,13 +203,13 @@ impl<P: Port> DeviceOver<P> {
     }
 
     /// The note that a client's number has become.
-    pub fn sent(&self, client: &[u8; 16]) -> Option<NoteId> {
-        self.parts.threads.sent(client)
+    pub fn find_sent(&self, client: &[u8; 16]) -> Option<NoteId> {
+        self.parts.threads.find_sent(client)
     }
 
     /// The safety number: 60 digits, and the bytes for a code to scan.
-    pub fn number(&self, id: ContactId) -> Option<(String, Vec<u8>)> {
-        view::number(&self.parts, id)
+    pub fn safety_number(&self, id: ContactId) -> Option<(String, Vec<u8>)> {
+        view::safety_number(&self.parts, id)
     }
 
     /// The active session with a contact, in numbers.
@@ -224,13 +223,18 @@ impl<P: Port> DeviceOver<P> {
     }
 
     /// Returns the estimate of each carrier for a text of `text_bytes` bytes to this contact.
-    pub fn preview(&self, id: ContactId, text_bytes: usize, now: Time) -> Vec<CarrierEstimate> {
-        view::preview(&self.parts, id, text_bytes, now)
+    pub fn estimate_carriers(
+        &self,
+        id: ContactId,
+        text_bytes: usize,
+        now: Time,
+    ) -> Vec<CarrierEstimate> {
+        view::estimate_carriers(&self.parts, id, text_bytes, now)
     }
 
     /// Returns the effects of removing a carrier on the notes and contacts that it serves.
-    pub fn without(&self, carrier: CarrierId, now: Time) -> LeavingView {
-        view::without(&self.parts, carrier, now)
+    pub fn preview_leaving(&self, carrier: CarrierId, now: Time) -> LeavingView {
+        view::preview_leaving(&self.parts, carrier, now)
     }
 
     /// Returns the stored parts that did not load at the last start.
@@ -239,8 +243,8 @@ impl<P: Port> DeviceOver<P> {
     }
 
     /// Counts of what came in and was of no use.
-    pub fn refusals(&self) -> RejectCounts {
-        view::rejected(&self.parts)
+    pub fn reject_counts(&self) -> RejectCounts {
+        view::reject_counts(&self.parts)
     }
 }
 
@@ -256,27 +260,23 @@ impl<P: Port> Machine for DeviceOver<P> {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), DeviceError> {
         let mut step = Step::default();
+        let at = &mut At { now, step: &mut step, rng };
         match input {
             Input::Command(command) => {
-                let admitted = admit::command(&self.parts, command, now, rng)?;
-                person::perform(&mut self.parts, admitted, &mut At { now, step: &mut step, rng });
+                let admitted = admit::admit_command(&self.parts, command, now, at.rng)?;
+                person::perform(&mut self.parts, admitted, at);
             }
-            Input::Carrier(input) => {
-                carried::input(&mut self.parts, input, &mut At { now, step: &mut step, rng })
-                    .inspect_err(|_| debug_assert!(step.is_empty(), "it is refused"))?;
-            }
-            Input::Stored(carrier, number) => {
-                let at = &mut At { now, step: &mut step, rng };
-                self.parts.carriers.stored(carrier, number, at);
-            }
+            Input::Carrier(input) => carried::handle_input(&mut self.parts, input, at)
+                .inspect_err(|_| debug_assert!(at.step.is_empty(), "it is refused"))?,
+            Input::Stored(carrier, number) => self.parts.carriers.on_durable(carrier, number, at),
         }
-        settle::settle(&mut self.parts, &mut At { now, step: &mut step, rng });
-        self.commit(step);
+        settle::run_until_idle(&mut self.parts, at);
+        self.commit_step(step);
         Ok(())
     }
 
     fn wake(&mut self, now: Time, rng: &mut dyn CryptoRng) {
-        self.turn(Step::default(), now, rng);
+        self.run_due(Step::default(), now, rng);
     }
 
     fn poll(&mut self) -> Option<Self::Output> {
@@ -284,7 +284,7 @@ impl<P: Port> Machine for DeviceOver<P> {
     }
 
     fn deadline(&self) -> Option<Time> {
-        self.timers.next()
+        self.timers.next_deadline()
     }
 
     /// The whole state: a refused input changes nothing of it (MSG-36).

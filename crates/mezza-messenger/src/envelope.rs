@@ -71,8 +71,9 @@ impl SenderContext {
         to: &PublicKey,
         fresh: EphemeralKey,
     ) -> Result<Self, EnvelopeError> {
-        let enc = *fresh.public();
-        let dh = fresh.dh::<B>(to).map_err(|ZeroSecret| EnvelopeError::BadKey)?;
+        let enc = *fresh.public_key();
+        // RFC 9180, section 7.1.4: an all-zero shared secret is refused.
+        let dh = fresh.diffie_hellman::<B>(to).map_err(|ZeroSecret| EnvelopeError::BadKey)?;
         let (key, iv) = key_schedule(&dh, &enc, to, &[INFO.as_bytes(), &address.0]);
         Ok(Self { address: *address, to: *to, enc, key, iv })
     }
@@ -85,6 +86,7 @@ impl SenderContext {
     /// Puts `parcel` into the smallest envelope that holds it.
     pub fn seal<B: Backend>(self, parcel: &[u8]) -> Result<Vec<u8>, EnvelopeError> {
         let too_big = EnvelopeError::TooBig { bytes: parcel.len() };
+        // The smallest of six sizes that fits: a relay learns 2.6 bits of the length.
         let size = SIZES.into_iter().find(|size| parcel.len() + OVERHEAD_BYTES <= *size);
         let size = size.ok_or(too_big)?;
         let mut envelope = Vec::with_capacity(size);
@@ -93,6 +95,7 @@ impl SenderContext {
         let text_at = envelope.len();
         envelope.extend_from_slice(&(parcel.len() as u16).to_be_bytes());
         envelope.extend_from_slice(parcel);
+        // Zeros fill the envelope, and the AEAD covers them.
         envelope.resize(size - TAG_BYTES, 0);
         // The parcel is encrypted where it lies: no second copy of it stays behind.
         let key = B::Chacha::new(self.key.expose());
@@ -120,25 +123,28 @@ pub fn open<B: Backend>(
     own: &StaticKey,
     envelope: &[u8],
 ) -> Option<Vec<u8>> {
+    // Any other size was not written by this protocol, so nothing is decrypted.
     if !SIZES.contains(&envelope.len()) {
         return None;
     }
     let mut r = Reader::new(envelope);
-    let version = r.u8().ok()?;
-    let enc = PublicKey::read(&mut r).ok()?;
-    let (ct, tag) = r.rest().split_last_chunk::<TAG_BYTES>()?;
+    let version = r.read_u8().ok()?;
+    let enc = PublicKey::read_from(&mut r).ok()?;
+    let (ct, tag) = r.read_rest().split_last_chunk::<TAG_BYTES>()?;
     if version != VERSION {
         return None;
     }
-    let dh = own.dh::<B>(&enc).ok()?;
-    let (key, iv) = key_schedule(&dh, &enc, own.public(), &[INFO.as_bytes(), &address.0]);
+    // A key of low order opens nothing, as in `SenderContext::new`.
+    let dh = own.diffie_hellman::<B>(&enc).ok()?;
+    let (key, iv) = key_schedule(&dh, &enc, own.public_key(), &[INFO.as_bytes(), &address.0]);
     let mut text = Wiping::new(ct.to_vec());
     if !B::Chacha::new(key.expose()).open(&iv, &[version], &mut text, tag) {
         return None;
     }
     let mut r = Reader::new(&text);
-    let parcel = r.var16().ok()?;
-    r.rest().iter().all(|b| *b == 0).then(|| parcel.to_vec())
+    let parcel = r.read_var16().ok()?;
+    // Other filling would be a second encoding of one parcel.
+    r.read_rest().iter().all(|b| *b == 0).then(|| parcel.to_vec())
 }
 
 /// Key and nonce of the only message of a context: sections 4.1 (`ExtractAndExpand`) and 5.1
@@ -149,23 +155,31 @@ fn key_schedule(
     to: &PublicKey,
     info: &[&[u8]],
 ) -> (Secret<32>, [u8; 12]) {
-    let eae_prk = extract(KEM_ID, &[], "eae_prk", &[dh.expose()]).1;
+    // RFC 9180, section 4.1: `shared_secret` binds both public keys.
+    let eae_prk = labeled_extract(KEM_ID, &[], "eae_prk", &[dh.expose()]).1;
     let shared = Secret::<32>::init_with(|out| {
-        expand(&eae_prk, KEM_ID, "shared_secret", &[&enc.0, &to.0], out);
+        labeled_expand(&eae_prk, KEM_ID, "shared_secret", &[&enc.0, &to.0], out);
     });
-    let psk_id_hash = extract(HPKE_ID, &[], "psk_id_hash", &[]).0;
-    let info_hash = extract(HPKE_ID, &[], "info_hash", info).0;
+    let psk_id_hash = labeled_extract(HPKE_ID, &[], "psk_id_hash", &[]).0;
+    let info_hash = labeled_extract(HPKE_ID, &[], "info_hash", info).0;
     let context = [&[MODE_BASE], psk_id_hash.as_slice(), info_hash.as_slice()];
-    let secret = extract(HPKE_ID, shared.expose(), "secret", &[]).1;
-    let key = Secret::init_with(|out| expand(&secret, HPKE_ID, "key", &context, out));
+    // RFC 9180, section 5.1: without a PSK the second input is empty.
+    let secret = labeled_extract(HPKE_ID, shared.expose(), "secret", &[]).1;
+    let key = Secret::init_with(|out| labeled_expand(&secret, HPKE_ID, "key", &context, out));
     let mut iv = [0; 12];
-    expand(&secret, HPKE_ID, "base_nonce", &context, &mut iv);
+    labeled_expand(&secret, HPKE_ID, "base_nonce", &context, &mut iv);
     (key, iv)
 }
 
 /// `LabeledExtract` of section 4: the pseudorandom key as bytes, and ready to expand.
-fn extract(suite: &[u8], salt: &[u8], label: &str, ikm: &[&[u8]]) -> ([u8; 32], Hkdf<Sha256>) {
+fn labeled_extract(
+    suite: &[u8],
+    salt: &[u8],
+    label: &str,
+    ikm: &[&[u8]],
+) -> ([u8; 32], Hkdf<Sha256>) {
     let mut hkdf = HkdfExtract::<Sha256>::new(Some(salt));
+    // RFC 9180, section 4: the version and suite labels separate this use from all others.
     for part in [b"HPKE-v1", suite, label.as_bytes()].iter().chain(ikm) {
         hkdf.input_ikm(part);
     }
@@ -175,7 +189,7 @@ fn extract(suite: &[u8], salt: &[u8], label: &str, ikm: &[&[u8]]) -> ([u8; 32], 
 
 /// `LabeledExpand` of section 4, as many bytes as `out` has.
 #[expect(clippy::expect_used, reason = "the only error is an output above 8,160 bytes")]
-fn expand(prk: &Hkdf<Sha256>, suite: &[u8], label: &str, info: &[&[u8]], out: &mut [u8]) {
+fn labeled_expand(prk: &Hkdf<Sha256>, suite: &[u8], label: &str, info: &[&[u8]], out: &mut [u8]) {
     let out_bytes = (out.len() as u16).to_be_bytes();
     let mut parts: Vec<&[u8]> = Vec::with_capacity(4 + info.len());
     parts.extend_from_slice(&[&out_bytes, b"HPKE-v1", suite, label.as_bytes()]);
@@ -203,7 +217,8 @@ mod tests {
             for filler in [0, 1] {
                 let fresh = EphemeralKey::from_scalar::<PortableBackend>(scalar(9));
                 let outer =
-                    SenderContext::new::<PortableBackend>(&address, own.public(), fresh).unwrap();
+                    SenderContext::new::<PortableBackend>(&address, own.public_key(), fresh)
+                        .unwrap();
                 let mut text = vec![0; SIZES[0] - OVERHEAD_BYTES + 2];
                 (text[1], text[at]) = (3, filler);
                 let chacha = <PortableBackend as Backend>::Chacha::new(outer.key.expose());
@@ -226,10 +241,10 @@ mod tests {
             PublicKey(hex("4310ee97d88cc1f088a5576c77ab0cf5c3ac797f3d95139c6c84b5429c59662a"));
         let fresh = EphemeralKey::from_scalar::<PortableBackend>(Secret::copy_from(&sk_e));
         let own = StaticKey::from_scalar::<PortableBackend>(Secret::copy_from(&sk_r));
-        assert_eq!((fresh.public(), own.public()), (&enc, &pk_r));
+        assert_eq!((fresh.public_key(), own.public_key()), (&enc, &pk_r));
 
-        let dh = fresh.dh::<PortableBackend>(&pk_r).unwrap();
-        assert_eq!(dh, own.dh::<PortableBackend>(&enc).unwrap());
+        let dh = fresh.diffie_hellman::<PortableBackend>(&pk_r).unwrap();
+        assert_eq!(dh, own.diffie_hellman::<PortableBackend>(&enc).unwrap());
         let (key, iv) = key_schedule(&dh, &enc, &pk_r, &[b"Ode on a ", b"Grecian Urn"]);
         let key_hex = "ad2744de8e17f4ebba575b3f5f5a8fa1f69c2a07f6e7500bc60ca6e3e3ec1c91";
         assert_eq!((key.expose(), iv), (&hex(key_hex), hex("5c4d98150661b848853b547f")));

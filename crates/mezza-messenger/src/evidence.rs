@@ -93,8 +93,9 @@ pub enum NoteState {
 }
 
 /// The state of an own note: the strongest of its facts, highest first (messenger 5.2).
-pub fn state(facts: &[Fact], due: Option<Time>, why: WaitReason, now: Time) -> NoteState {
+pub fn compute_state(facts: &[Fact], due: Option<Time>, why: WaitReason, now: Time) -> NoteState {
     let has = |what| facts.iter().any(|fact| fact.what == what);
+    // The strongest evidence comes first: a receipt after the end still counts (5.2).
     if has(FactKind::Read) {
         return NoteState::Read;
     }
@@ -108,6 +109,7 @@ pub fn state(facts: &[Fact], due: Option<Time>, why: WaitReason, now: Time) -> N
         FactKind::Carried(k) => Some(k),
         _ => None,
     });
+    // Announcements are stronger than a handover, since other devices have the parcel.
     if let Some(k) = carried.max() {
         return NoteState::Carried(k);
     }
@@ -117,12 +119,13 @@ pub fn state(facts: &[Fact], due: Option<Time>, why: WaitReason, now: Time) -> N
 
 /// Adds a fact unless the same one is there already; facts are never taken back (MSG-13). Of how many
 /// announce a note, the most by one carrier is one fact.
-pub fn add(facts: &mut Vec<Fact>, fact: Fact) -> bool {
+pub fn add_fact(facts: &mut Vec<Fact>, fact: Fact) -> bool {
     if let FactKind::Carried(others) = fact.what {
         let by = |f: &Fact| match f.what {
             FactKind::Carried(k) if f.carrier == fact.carrier => Some(k),
             _ => None,
         };
+        // A lower count must not weaken the fact (MSG-13).
         if facts.iter().filter_map(by).any(|k| k >= others) {
             return false;
         }
@@ -135,8 +138,8 @@ pub fn add(facts: &mut Vec<Fact>, fact: Fact) -> bool {
     !known
 }
 
-pub(crate) fn write(facts: &[Fact], w: &mut Writer) {
-    w.u8(facts.len() as u8);
+pub(crate) fn write_facts(facts: &[Fact], w: &mut Writer) {
+    w.put_u8(facts.len() as u8);
     for fact in facts {
         let (what, k) = match fact.what {
             FactKind::Handed => (1, 0),
@@ -144,31 +147,35 @@ pub(crate) fn write(facts: &[Fact], w: &mut Writer) {
             FactKind::Delivered => (3, 0),
             FactKind::Read => (4, 0),
         };
-        w.u8(what).u16(k).u8(fact.carrier.number()).u8(fact.level).u64(fact.at.ms());
+        w.put_u8(what)
+            .put_u16(k)
+            .put_u8(fact.carrier.number())
+            .put_u8(fact.level)
+            .put_u64(fact.at.as_ms());
     }
 }
 
 /// Reads facts; those of a version before have no `levels`.
-pub(crate) fn read(r: &mut Reader<'_>, levels: bool) -> Result<Vec<Fact>, DecodeError> {
+pub(crate) fn read_facts(r: &mut Reader<'_>, levels: bool) -> Result<Vec<Fact>, DecodeError> {
     let mut facts = Vec::new();
-    for _ in 0..r.u8()? {
-        let what = match (r.u8()?, r.u16()?) {
+    for _ in 0..r.read_u8()? {
+        let what = match (r.read_u8()?, r.read_u16()?) {
             (1, 0) => FactKind::Handed,
             (2, k) => FactKind::Carried(k),
             (3, 0) => FactKind::Delivered,
             (4, 0) => FactKind::Read,
             _ => return Err(DecodeError::Value),
         };
-        let carrier = CarrierId::from_number(r.u8()?).ok_or(DecodeError::Value)?;
-        let level = if levels { level(r)? } else { 0 };
-        facts.push(Fact { what, carrier, level, at: Time::from_ms(r.u64()?) });
+        let carrier = CarrierId::from_number(r.read_u8()?).ok_or(DecodeError::Value)?;
+        let level = if levels { read_level(r)? } else { 0 };
+        facts.push(Fact { what, carrier, level, at: Time::from_ms(r.read_u64()?) });
     }
     Ok(facts)
 }
 
 /// A level of a stored form, 0 to 4.
-pub(crate) fn level(r: &mut Reader<'_>) -> Result<u8, DecodeError> {
-    let level = r.u8()?;
+pub(crate) fn read_level(r: &mut Reader<'_>) -> Result<u8, DecodeError> {
+    let level = r.read_u8()?;
     if level <= 4 { Ok(level) } else { Err(DecodeError::Value) }
 }
 
@@ -185,13 +192,13 @@ mod tests {
         };
         let facts: Vec<Fact> = whats.into_iter().enumerate().map(fact).collect();
         let mut w = Writer::new();
-        write(&facts, &mut w);
+        write_facts(&facts, &mut w);
         let bytes = w.finish();
-        assert_eq!(Reader::decode_exact(&bytes, |r| read(r, true)), Ok(facts));
+        assert_eq!(Reader::decode_exact(&bytes, |r| read_facts(r, true)), Ok(facts));
         for (at, wrong) in [(1, 0), (1, 5), (4, 0), (5, 5)] {
             let mut bytes = bytes.clone();
             bytes[at] = wrong;
-            let read = Reader::decode_exact(&bytes, |r| read(r, true));
+            let read = Reader::decode_exact(&bytes, |r| read_facts(r, true));
             assert_eq!(read, Err(DecodeError::Value), "{at}");
         }
     }

@@ -33,7 +33,9 @@ pub(crate) use pace::Pace;
 pub use record::{RecordChange, RecordKind, RecordOwner, Retention, Unread, WriteBatch};
 pub(crate) use step::RowFate;
 pub use step::{At, Due, Step, key32, key64};
-pub use stored::{PersonRows, RowsByKey, StoredRecord, StoredRows, Unloaded, fits, loads_again};
+pub use stored::{
+    PersonRows, RowsByKey, StoredRecord, StoredRows, Unloaded, fits_vault, loads_again,
+};
 pub(crate) use stored::{id32, id64};
 
 /// The number of a contact on this device; it never names another contact later.
@@ -55,7 +57,7 @@ pub struct MailboxId(pub u32);
 snapshot!(struct MailboxId(id));
 
 /// Names the connection to a relay by key, host and port
-/// ([`RelayEntry::connection`]): two cards that give one relay different hosts name two of them.
+/// ([`RelayEntry::connection_id`]): two cards that give one relay different hosts name two of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RelayConnectionId(pub [u8; 16]);
 
@@ -212,13 +214,13 @@ impl<C> From<Command> for Input<C> {
 pub(crate) const RATCHET_MESSAGE: u8 = 0x01;
 
 /// UTF-8 out of a stored form.
-pub(crate) fn text(bytes: &[u8]) -> Result<String, DecodeError> {
+pub(crate) fn read_text(bytes: &[u8]) -> Result<String, DecodeError> {
     core::str::from_utf8(bytes).map(String::from).map_err(|_| DecodeError::Value)
 }
 
 /// A flag of a stored form, 1 byte.
-pub(crate) fn flag(r: &mut Reader<'_>) -> Result<bool, DecodeError> {
-    match r.u8()? {
+pub(crate) fn read_flag(r: &mut Reader<'_>) -> Result<bool, DecodeError> {
+    match r.read_u8()? {
         0 => Ok(false),
         1 => Ok(true),
         _ => Err(DecodeError::Value),

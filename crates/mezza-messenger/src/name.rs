@@ -49,15 +49,16 @@ const FORBIDDEN: [(u32, u32); 23] = [
 
 /// A name as it is compared: without case and without spaces around it, in normalization form C
 /// (UAX 15), so that letters with accents are equal however a keyboard makes them.
-pub fn folded(name: &str) -> String {
+pub fn fold_name(name: &str) -> String {
     name.trim().nfc().flat_map(char::to_lowercase).nfc().collect()
 }
 
 /// Returns true if a person may take one name for the other. Who has no name is shown by key, and looks like
 /// nobody.
 pub fn looks_like(one: &str, other: &str) -> bool {
-    let one = folded(one);
-    !one.is_empty() && one == folded(other)
+    let one = fold_name(one);
+    // The empty name is no claim, so it resembles nobody.
+    !one.is_empty() && one == fold_name(other)
 }
 
 /// Returns true if a name looks like the number of a contact, `#2`. No name that a person gives is one.
@@ -69,6 +70,7 @@ pub(crate) fn looks_like_number(name: &str) -> bool {
 ///
 /// The empty name is clean: who has none is shown by key alone.
 pub fn is_clean(name: &str) -> bool {
+    // Bytes first: the scan below is bounded by them.
     if name.len() > NAME_BYTES_MAX {
         return false;
     }
@@ -79,6 +81,7 @@ pub fn is_clean(name: &str) -> bool {
             before.is_some_and(char::is_alphabetic)
                 && chars.clone().next().is_some_and(char::is_alphabetic)
         };
+        // A joiner at an end or next to another one hides characters (section 3.2).
         if is_forbidden(c) && !(JOINERS.contains(&c) && is_between_letters()) {
             return false;
         }

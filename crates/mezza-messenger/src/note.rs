@@ -32,7 +32,7 @@ const SENT_MAX: u64 = (1 << 48) - 1;
 
 /// The time of writing as a note holds it, ms: a later one than 48 bits have is the last of them.
 pub(crate) fn sent_ms(sent: Time) -> u64 {
-    sent.ms().min(SENT_MAX)
+    sent.as_ms().min(SENT_MAX)
 }
 
 /// Keeps two lives of a vault, or of a contact in it, apart: numbers of notes count within an era.
@@ -45,7 +45,7 @@ snapshot!(struct Era(bytes));
 impl Era {
     /// Reads the next 4 bytes.
     pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self(reader.array()?))
+        Ok(Self(reader.read_array()?))
     }
 }
 
@@ -75,8 +75,8 @@ impl Note {
     /// The plaintext. It is built in one piece of memory, so that wiping it wipes all of it.
     pub fn encode(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(self.wire_bytes());
-        w.u8(VERSION).bytes(&self.era.0).u32(self.seq);
-        w.u48(sent_ms(self.sent)).u32(self.timer_s);
+        w.put_u8(VERSION).put_bytes(&self.era.0).put_u32(self.seq);
+        w.put_u48(sent_ms(self.sent)).put_u32(self.timer_s);
         for item in &self.items {
             item.write(&mut w);
         }
@@ -92,26 +92,28 @@ impl Note {
     /// unknown one.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut r = Reader::new(bytes);
-        if r.u8()? != VERSION {
+        if r.read_u8()? != VERSION {
             return Err(DecodeError::Value);
         }
         let mut note = Self {
             era: Era::read(&mut r)?,
-            seq: r.u32()?,
-            sent: Time::from_ms(r.u48()?),
-            timer_s: r.u32()?,
+            seq: r.read_u32()?,
+            sent: Time::from_ms(r.read_u48()?),
+            timer_s: r.read_u32()?,
             items: Vec::new(),
         };
         while !r.is_empty() {
-            let number = r.u8()?;
+            let number = r.read_u8()?;
             if number == 0 {
-                let is_blank = r.rest().iter().all(|b| *b == 0);
+                // An item of type 00 is padding. Data behind it would be a hidden channel.
+                let is_blank = r.read_rest().iter().all(|b| *b == 0);
                 return if is_blank { Ok(note) } else { Err(DecodeError::Trailing) };
             }
+            // The bound limits the memory that one note can request (MSG-35).
             if note.items.len() == ITEMS_MAX {
                 return Err(DecodeError::Value);
             }
-            note.items.push(Item::decode(number, r.var16()?)?);
+            note.items.push(Item::decode(number, r.read_var16()?)?);
         }
         Ok(note)
     }

@@ -127,9 +127,9 @@ snapshot!(struct Outbox {
 
 impl Outbox {
     /// Something can be said to a contact from now on.
-    pub fn open(&mut self, contact: ContactId, step: &mut Step) {
+    pub fn open_lane(&mut self, contact: ContactId, step: &mut Step) {
         self.lanes.insert(contact, Lane::default());
-        self.store(contact, step);
+        self.store_lane(contact, step);
     }
 
     /// Returns the items that are owed to a contact.
@@ -150,7 +150,9 @@ impl Outbox {
         era: Era,
         step: &mut Step,
     ) -> (Vec<NoteId>, Vec<Dropped>) {
-        let Requeued { notes, dropped, .. } = self.requeue(contact, step);
+        // Parcels of the old era are dropped first: their numbers name other notes from now on
+        // (MSG-91).
+        let Requeued { notes, dropped, .. } = self.requeue_notes(contact, step);
         for list in &mut self.unreceipted {
             list.retain(|(of, _), _| *of != contact);
         }
@@ -159,9 +161,9 @@ impl Outbox {
             lane.era_waits = false;
             lane.owed.voids.clear();
             (lane.owed.hello, lane.owed.void) = (true, false);
-            lane.owed.reset(ResetCause::Restored);
+            lane.owed.owe_reset(ResetCause::Restored);
         }
-        self.store(contact, step);
+        self.store_lane(contact, step);
         (notes, dropped)
     }
 
@@ -170,7 +172,7 @@ impl Outbox {
         if let Some(lane) = self.lanes.get_mut(&contact) {
             lane.era = Some(era);
         }
-        self.store(contact, step);
+        self.store_lane(contact, step);
     }
 
     /// The number that the next note gets.
@@ -179,7 +181,7 @@ impl Outbox {
     }
 
     /// Returns true if an invitation to this contact is on its way.
-    pub fn invites(&self, contact: ContactId) -> bool {
+    pub fn has_invitation_to(&self, contact: ContactId) -> bool {
         self.invitations_to(contact).next().is_some()
     }
 
@@ -195,56 +197,59 @@ impl Outbox {
     }
 
     /// Own notes to be sealed, oldest first.
-    pub fn waiting(&self, contact: ContactId) -> Vec<NoteId> {
+    pub fn waiting_notes(&self, contact: ContactId) -> Vec<NoteId> {
         let range = (contact, NoteId(0))..=(contact, NoteId(u64::MAX));
         self.waiting.range(range).map(|(_, note)| *note).collect()
     }
 
     /// Own notes that were sealed and have no receipt.
-    pub fn unanswered(&self, contact: ContactId) -> impl Iterator<Item = NoteId> {
+    pub fn unanswered_notes(&self, contact: ContactId) -> impl Iterator<Item = NoteId> {
         let range = (contact, 0)..=(contact, u32::MAX);
         self.unreceipted[0].range(range).map(|(_, (note, _))| *note)
     }
 
     /// A note is to be sealed.
-    pub fn queue(&mut self, contact: ContactId, note: NoteId) {
+    pub fn queue_note(&mut self, contact: ContactId, note: NoteId) {
         self.waiting.insert((contact, note));
     }
 
     /// A note has left by a carrier in vain: it is to be sealed for another one.
-    pub fn tried(&mut self, contact: ContactId, note: NoteId, carrier: CarrierId) {
+    pub fn mark_tried(&mut self, contact: ContactId, note: NoteId, carrier: CarrierId) {
         self.tried.insert((note, carrier));
-        self.queue(contact, note);
+        self.queue_note(contact, note);
     }
 
     /// Those of the carriers by which a note has not left in vain; all of them once it has by each.
-    pub fn untried(&self, note: Option<NoteId>, all: &[CarrierId]) -> Vec<CarrierId> {
+    pub fn untried_carriers(&self, note: Option<NoteId>, all: &[CarrierId]) -> Vec<CarrierId> {
         let tried = |by: &CarrierId| note.is_some_and(|note| self.tried.contains(&(note, *by)));
+        // If all carriers were tried, all of them are tried again (MSG-101).
         let left: Vec<CarrierId> = all.iter().copied().filter(|by| !tried(by)).collect();
         if left.is_empty() { all.to_vec() } else { left }
     }
 
     /// A note has arrived, or is gone.
-    fn settled(&mut self, note: NoteId) {
-        self.repeats.forget(note);
+    fn forget_attempts(&mut self, note: NoteId) {
+        self.repeats.forget_note(note);
         self.tried.retain(|(of, _)| *of != note);
     }
 
     /// The reader's window holds so many numbers above the first one that is missing. If it is
     /// that far back, that one is sent again before anything new, and then once an hour.
-    pub fn reach(&mut self, contact: ContactId, note: NoteId, now: Time) -> Reached {
+    pub fn check_reach(&mut self, contact: ContactId, note: NoteId, now: Time) -> Reached {
         let range = (contact, 0)..=(contact, u32::MAX);
         let oldest = self.unreceipted[0].range(range).next();
         let Some((&(_, seq), &(oldest, _))) = oldest else { return Reached::Yes };
+        // The reader's window reaches 1,024 seqs: a later note would be dropped (5.4).
         if self.next_seq(contact) - seq < REACH || oldest == note {
             return Reached::Yes;
         }
         let out = self.parcels_of(contact).any(|(_, parcel)| parcel.note == Some(oldest));
         let Some(lane) = self.lanes.get_mut(&contact) else { return Reached::No };
+        // The oldest note is under way already, so nothing more can be done now.
         if out || self.waiting.contains(&(contact, oldest)) {
             return Reached::No;
         }
-        match lane.oldest.take(now) {
+        match lane.oldest.take_turn(now) {
             Ok(()) => {
                 self.waiting.insert((contact, oldest));
                 Reached::After(oldest)
@@ -256,17 +261,17 @@ impl Outbox {
     /// Checks that a note may be sealed a second time now: it waits for its turn, so that
     /// nobody makes all that waits for a receipt leave again at once (MSG-53).
     pub fn may_repeat(&mut self, contact: ContactId, now: Time) -> Result<(), Time> {
-        self.lanes.get_mut(&contact).map_or(Ok(()), |lane| lane.repeats.take(now))
+        self.lanes.get_mut(&contact).map_or(Ok(()), |lane| lane.repeats.take_turn(now))
     }
 
     /// Checks that receipts may be sent alone now (MSG-27).
     pub fn may_receipt(&mut self, contact: ContactId, now: Time) -> Result<(), Time> {
-        self.lanes.get_mut(&contact).map_or(Ok(()), |lane| lane.receipts.take(now))
+        self.lanes.get_mut(&contact).map_or(Ok(()), |lane| lane.receipts.take_turn(now))
     }
 
     /// A message was sealed: its parcel waits for the carrier, and what it says is not owed any
     /// more.
-    pub fn sealed(&mut self, sealed: Sealed<'_>, now: Time, step: &mut Step) -> ParcelId {
+    pub fn record_sealed(&mut self, sealed: Sealed<'_>, now: Time, step: &mut Step) -> ParcelId {
         let Sealed { contact, note, wire, is_former, spoken, route, pin, level, bytes } = sealed;
         if let Some(note) = note {
             self.waiting.remove(&(contact, note));
@@ -281,25 +286,30 @@ impl Outbox {
             if !is_former {
                 lane.next_seq = lane.next_seq.max(wire.seq.saturating_add(1));
             }
+            // Items below their level stay owed, even if the note itself has left (MSG-20).
             if lane.owed.level <= pin {
-                lane.owed.said(wire, spoken);
+                lane.owed.clear_sent(wire, spoken);
             }
-            lane.timer.said(wire);
+            lane.timer.record_sent(wire);
         }
-        self.store(contact, step);
-        let says = Burden::of(wire, spoken);
-        self.add(Parcel { level, says, ..Parcel::new(contact, note, route, bytes) }, now, step)
+        self.store_lane(contact, step);
+        let says = Burden::from_note(wire, spoken);
+        self.add_parcel(
+            Parcel { level, says, ..Parcel::new(contact, note, route, bytes) },
+            now,
+            step,
+        )
     }
 
     /// The own note with this number, as long as a receipt of it is waited for.
-    pub fn numbered(&self, contact: ContactId, seq: u32) -> Option<NoteId> {
+    pub fn find_by_seq(&self, contact: ContactId, seq: u32) -> Option<NoteId> {
         let of = |list: &BTreeMap<_, (NoteId, bool)>| list.get(&(contact, seq)).map(|(id, _)| *id);
         self.unreceipted.iter().find_map(of)
     }
 
     /// The own notes for which a receipt stands: what is not known to have arrived needs a digest
     /// beside it, whose numbers are in `kept` (MSG-95).
-    pub fn proven(
+    pub fn proven_notes(
         &mut self,
         contact: ContactId,
         receipt: &Receipt,
@@ -309,9 +319,10 @@ impl Outbox {
         let lists = if receipt.what == Receipt::READ { 2 } else { 1 };
         if let Some(lane) = self.lanes.get_mut(&contact) {
             let before = lane.owed.voids.len();
+            // The reader repeats nothing that its floor has passed (5.4).
             lane.owed.voids.retain(|(_, to)| *to > receipt.floor);
             if lane.owed.voids.len() != before {
-                self.store(contact, step);
+                self.store_lane(contact, step);
             }
         }
         let range = (contact, 0)..=(contact, u32::MAX);
@@ -319,14 +330,15 @@ impl Outbox {
         let all = self.unreceipted[..lists].iter().flat_map(|list| list.range(range.clone()));
         let arrived = |seq: &u32| self.unreceipted[1].contains_key(&(contact, *seq));
         let proven = all.filter(|((_, seq), (_, voided))| {
-            receipt.proves(*seq, *voided) && (kept.contains(seq) || arrived(seq))
+            // A digest or an earlier receipt must show that the bytes are there (MSG-95).
+            receipt.proves_seq(*seq, *voided) && (kept.contains(seq) || arrived(seq))
         });
         proven.map(|((_, seq), (note, _))| (*seq, *note)).collect()
     }
 
     /// A note has arrived, or was read: nothing of it need leave any more. What a carrier has in
     /// hand stays until its answer, which is a fact of its own.
-    pub fn confirmed(
+    pub fn confirm_note(
         &mut self,
         contact: ContactId,
         seq: u32,
@@ -344,13 +356,14 @@ impl Outbox {
             && lane.timer.is_proven_by(seq)
         {
             lane.timer.close();
-            self.store(contact, step);
+            self.store_lane(contact, step);
         }
         self.waiting.remove(&(contact, note));
-        self.settled(note);
+        self.forget_attempts(note);
         let out = |parcel: &Parcel| parcel.note == Some(note) && parcel.out && !parcel.confirmed;
         let own = self.parcels_of(contact).filter(|(_, parcel)| out(parcel)).map(|(id, _)| id);
         for id in own.collect::<Vec<_>>() {
+            // The carrier's answer is still a fact for this note, so the parcel stays in memory.
             if let Some(parcel) = self.parcels.get_mut(&id) {
                 parcel.confirmed = true;
                 step.drop_row(RecordKind::Parcel, key64(id.0));
@@ -361,15 +374,16 @@ impl Outbox {
 
     /// Every own note without receipt is to be sealed anew, with its era and number (messenger
     /// 5.3). What was given up does not leave again.
-    pub fn requeue(&mut self, contact: ContactId, step: &mut Step) -> Requeued {
-        let invitation = self.invites(contact);
+    pub fn requeue_notes(&mut self, contact: ContactId, step: &mut Step) -> Requeued {
+        let invitation = self.has_invitation_to(contact);
         let dropped = self.drop_where(contact, |_| true, step);
         if let Some(lane) = self.lanes.get_mut(&contact).filter(|lane| lane.timer.is_open()) {
             // What a carrier took may be lost with the rest.
             lane.owed.timer = true;
-            self.store(contact, step);
+            self.store_lane(contact, step);
         }
         let range = (contact, 0)..=(contact, u32::MAX);
+        // A note that was given up must not leave again (MSG-89).
         let notes = self.unreceipted[0].range(range).filter(|(_, (_, voided))| !voided);
         let mut notes: Vec<NoteId> = notes.map(|(_, (note, _))| *note).collect();
         notes.extend(self.former_notes(contact));
@@ -391,32 +405,38 @@ impl Outbox {
                 lane.timer.open();
             }
             Owe::Card => owed.card = true,
-            Owe::Reset(cause) => owed.reset(cause),
-            Owe::Answer(era, from, to) => owed.answer(era, from, to),
+            Owe::Reset(cause) => owed.owe_reset(cause),
+            Owe::Answer(era, from, to) => owed.add_answer(era, from, to),
         }
-        self.store(contact, step);
+        self.store_lane(contact, step);
     }
 
     /// A note of the contact is kept, and the next receipt proves it.
-    pub fn keep(&mut self, contact: ContactId, note: (Era, u32, NoteDigest), step: &mut Step) {
+    pub fn keep_digest(
+        &mut self,
+        contact: ContactId,
+        note: (Era, u32, NoteDigest),
+        step: &mut Step,
+    ) {
         let Some(lane) = self.lanes.get_mut(&contact) else { return };
-        lane.owed.keep(note);
+        lane.owed.keep_digest(note);
         lane.owed.receipt = true;
-        self.store(contact, step);
+        self.store_lane(contact, step);
     }
 
     /// Raises the level of owed items to the level of the message that caused them (MSG-20).
-    pub fn caused(&mut self, contact: ContactId, level: u8, step: &mut Step) {
+    pub fn raise_cause_level(&mut self, contact: ContactId, level: u8, step: &mut Step) {
         let Some(lane) = self.lanes.get_mut(&contact) else { return };
-        let caused = if lane.owed.any() { lane.owed.level.max(level) } else { 0 };
+        // Without owed items no level is left behind for later ones.
+        let caused = if lane.owed.has_any() { lane.owed.level.max(level) } else { 0 };
         if lane.owed.level != caused {
             lane.owed.level = caused;
-            self.store(contact, step);
+            self.store_lane(contact, step);
         }
     }
 
     /// Nothing of this note leaves any more; if it has a number, that is declared void.
-    pub fn void(
+    pub fn void_note(
         &mut self,
         contact: ContactId,
         (note, seq): (NoteId, u32),
@@ -425,7 +445,8 @@ impl Outbox {
         self.waiting.remove(&(contact, note));
         if let Some(lane) = self.lanes.get_mut(&contact).filter(|_| seq > 0) {
             lane.owed.give_up(seq);
-            self.store(contact, step);
+            self.store_lane(contact, step);
+            // From now on only a bit proves the note, since the floor passes voids (MSG-14).
             for list in &mut self.unreceipted {
                 list.entry((contact, seq)).and_modify(|(_, voided)| *voided = true);
             }
@@ -434,9 +455,9 @@ impl Outbox {
     }
 
     /// A note is gone from this device.
-    pub fn gone(&mut self, contact: ContactId, note: NoteId, seq: u32, step: &mut Step) {
+    pub fn forget_note(&mut self, contact: ContactId, note: NoteId, seq: u32, step: &mut Step) {
         self.waiting.remove(&(contact, note));
-        self.settled(note);
+        self.forget_attempts(note);
         for list in &mut self.unreceipted {
             // A note of an era before a restore may have the number of another one.
             if list.get(&(contact, seq)).is_some_and(|(id, _)| *id == note) {
@@ -453,9 +474,10 @@ impl Outbox {
     /// minutes; then it waits until they are over. Whether it gets it now.
     pub fn wants_again(&mut self, contact: ContactId, now: Time, step: &mut Step) -> bool {
         let Some(lane) = self.lanes.get_mut(&contact) else { return false };
-        let gets = lane.again.wants(now);
-        step.timer(Due::Again(contact), lane.again.due());
-        self.store(contact, step);
+        let gets = lane.again.request_turn(now);
+        // The timer is set again, also when nothing waits, so that no old one remains.
+        step.set_timer(Due::Again(contact), lane.again.due());
+        self.store_lane(contact, step);
         gets
     }
 
@@ -475,14 +497,14 @@ impl Outbox {
     }
 
     /// A contact is deleted.
-    pub fn forget(&mut self, contact: ContactId, step: &mut Step) -> Vec<Dropped> {
+    pub fn forget_contact(&mut self, contact: ContactId, step: &mut Step) -> Vec<Dropped> {
         self.lanes.remove(&contact);
         self.owing.remove(&contact);
         self.waiting.retain(|(other, _)| *other != contact);
         for list in &mut self.unreceipted {
             let gone = list.iter().filter(|((other, _), _)| *other == contact);
             gone.for_each(|(_, (note, _))| {
-                self.repeats.forget(*note);
+                self.repeats.forget_note(*note);
                 self.tried.retain(|(of, _)| of != note);
             });
             list.retain(|(other, _), _| *other != contact);
@@ -491,15 +513,15 @@ impl Outbox {
         if self.aftermaths.remove(&contact).is_some() {
             step.drop_row(RecordKind::Aftermath, key32(contact.0));
         }
-        step.timer(Due::Again(contact), None);
-        step.timer(Due::Look(contact), None);
+        step.set_timer(Due::Again(contact), None);
+        step.set_timer(Due::Look(contact), None);
         step.drop_row(RecordKind::Owed, key32(contact.0));
         self.drop_where(contact, |_| true, step)
     }
 
     /// Loads the stored lane of a contact.
-    pub fn load(&mut self, contact: ContactId, lane: Lane, step: &mut Step) {
-        step.timer(Due::Again(contact), lane.again.due());
+    pub fn load_lane(&mut self, contact: ContactId, lane: Lane, step: &mut Step) {
+        step.set_timer(Due::Again(contact), lane.again.due());
         self.lanes.insert(contact, lane);
         self.look_at(contact);
     }
@@ -515,32 +537,32 @@ impl Outbox {
         self.unreceipted[usize::from(delivered)].insert((contact, seq), note);
     }
 
-    fn store(&mut self, contact: ContactId, step: &mut Step) {
+    fn store_lane(&mut self, contact: ContactId, step: &mut Step) {
         self.look_at(contact);
-        self.put(contact, step);
+        self.put_lane(contact, step);
     }
 
     /// Updates the index of contacts with owed items.
     fn look_at(&mut self, contact: ContactId) {
-        if self.lanes.get(&contact).is_some_and(|lane| lane.owed.any()) {
+        if self.lanes.get(&contact).is_some_and(|lane| lane.owed.has_any()) {
             self.owing.insert(contact);
         } else {
             self.owing.remove(&contact);
         }
     }
 
-    fn put(&self, contact: ContactId, step: &mut Step) {
+    fn put_lane(&self, contact: ContactId, step: &mut Step) {
         if let Some(lane) = self.lanes.get(&contact) {
             step.put(RecordKind::Owed, key32(contact.0), lane.write());
         }
     }
 
     /// Its rows.
-    pub fn records(&self, step: &mut Step) {
+    pub fn put_records(&self, step: &mut Step) {
         for (id, parcel) in self.parcels.iter().filter(|(_, parcel)| !parcel.confirmed) {
             step.put(RecordKind::Parcel, key64(id.0), parcel.write());
         }
-        self.lanes.keys().for_each(|contact| self.put(*contact, step));
+        self.lanes.keys().for_each(|contact| self.put_lane(*contact, step));
         for (contact, left) in &self.aftermaths {
             if let Some(value) = left.stored() {
                 step.put(RecordKind::Aftermath, key32(contact.0), value);

@@ -70,6 +70,7 @@ impl Policy {
     /// Returns true if list, pin and timer are as their fields say.
     pub fn is_sound(&self) -> bool {
         let list = &self.carriers;
+        // A carrier that is listed twice would be tried twice.
         let twice = list.iter().enumerate().any(|(i, c)| list[..i].contains(c));
         let timer = timer_step(self.timer_s) == self.timer_s;
         !list.is_empty() && !twice && (1..=4).contains(&self.level_min) && timer
@@ -78,34 +79,35 @@ impl Policy {
     /// The carriers that a note may take now, best first (MSG-20, MSG-21).
     pub fn candidates(&self) -> &[CarrierId] {
         match self.fallback {
+            // With fallback none only the first carrier may be used (MSG-21).
             Fallback::None => self.carriers.get(..1).unwrap_or_default(),
             Fallback::Listed => &self.carriers,
         }
     }
 
     pub(crate) fn write(&self, w: &mut Writer) {
-        w.u8(self.carriers.len() as u8);
+        w.put_u8(self.carriers.len() as u8);
         for carrier in &self.carriers {
-            w.u8(carrier.number());
+            w.put_u8(carrier.number());
         }
-        w.u8(self.level_min).u8(self.fallback as u8).u32(self.timer_s);
-        w.u8(u8::from(self.delivered) | u8::from(self.read) << 1);
+        w.put_u8(self.level_min).put_u8(self.fallback as u8).put_u32(self.timer_s);
+        w.put_u8(u8::from(self.delivered) | u8::from(self.read) << 1);
     }
 
     pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let mut carriers = Vec::new();
-        for number in r.var8()? {
+        for number in r.read_var8()? {
             carriers.push(CarrierId::from_number(*number).ok_or(DecodeError::Value)?);
         }
-        let pin = r.u8()?;
-        let fallback = match r.u8()? {
+        let pin = r.read_u8()?;
+        let fallback = match r.read_u8()? {
             0 => Fallback::None,
             1 => Fallback::Listed,
             _ => return Err(DecodeError::Value),
         };
         // Versions before had any timer.
-        let timer_s = timer_step(r.u32()?);
-        let flags = r.u8()?;
+        let timer_s = timer_step(r.read_u32()?);
+        let flags = r.read_u8()?;
         let policy = Self {
             carriers,
             level_min: pin,

@@ -10,7 +10,7 @@ use mezza_ratchet::{IdentityKeyPair, SuiteList};
 
 use crate::backup::BackupIdentity;
 use crate::card::{Card, CardDraft, CardError, RelayEntry};
-use crate::io::{CardParts, ContactId, NoteId, RecordKind, Step, text};
+use crate::io::{CardParts, ContactId, NoteId, RecordKind, Step, read_text};
 use crate::note::Era;
 
 /// Version of the stored form.
@@ -58,7 +58,7 @@ impl Profile {
         let mut era = [0; 4];
         rng.fill_bytes(&mut era);
         let identity = IdentityKeyPair::new(pair);
-        let card = issue(&identity, name, parts, 0, now, rng)?;
+        let card = sign_card(&identity, name, parts, 0, now, rng)?;
         let era = Era(era);
         let mended = [0; 16];
         Ok(Self { identity, scalar, era, card, next_contact: 1, next_note: 1, mended })
@@ -90,10 +90,10 @@ impl Profile {
         rng.fill_bytes(&mut era);
         let pair = IdentityKeyPair::new(StaticKey::from_scalar::<B>(scalar.duplicate()));
         // The part of a day counts as a day. A clock that is behind the backup adds one day.
-        let days = now.days().saturating_sub(made.days()).saturating_add(1);
+        let days = now.as_days().saturating_sub(made.as_days()).saturating_add(1);
         let last = serial.saturating_add(days.saturating_mul(SERIALS_A_DAY));
         let parts = CardParts { relays, further: Vec::new() };
-        let card = issue(&pair, &name, parts, last.min(u32::MAX / 2), now, rng)?;
+        let card = sign_card(&pair, &name, parts, last.min(u32::MAX / 2), now, rng)?;
         let mended = [0; 16];
         let era = Era(era);
         let identity = pair;
@@ -118,18 +118,18 @@ impl Profile {
     }
 
     /// A new card with other content; its serial is above the last one (MSG-6).
-    pub fn issue(
+    pub fn issue_card(
         &self,
         name: &str,
         parts: CardParts,
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<Card, CardError> {
-        issue(&self.identity, name, parts, self.card.serial(), now, rng)
+        sign_card(&self.identity, name, parts, self.card.serial(), now, rng)
     }
 
     /// Has this card from now on.
-    pub fn adopt(&mut self, card: Card, step: &mut Step) {
+    pub fn adopt_card(&mut self, card: Card, step: &mut Step) {
         self.card = card;
         self.store(step);
     }
@@ -151,6 +151,7 @@ impl Profile {
     pub fn note_number(&mut self, step: &mut Step) -> NoteId {
         let number = self.next_note;
         self.next_note += 1;
+        // The block is stored when it is used up, so a crash skips numbers and repeats none.
         if number.is_multiple_of(NOTE_BLOCK) {
             self.store(step);
         }
@@ -159,6 +160,7 @@ impl Profile {
 
     /// No contact gets this number any more; one that is none of ours is left out.
     pub fn skip_contact(&mut self, id: u32) {
+        // A number from a damaged key must not exhaust the counter.
         if id <= u32::MAX / 4 {
             self.next_contact = self.next_contact.max(id + 1);
         }
@@ -170,7 +172,8 @@ impl Profile {
     }
 
     /// Which parcels were set aside when this was last asked; whether they are others now.
-    pub fn mends(&mut self, lost: [u8; 16], step: &mut Step) -> bool {
+    pub fn update_mended(&mut self, lost: [u8; 16], step: &mut Step) -> bool {
+        // Sealing again is expensive, so it is done once for each set of quarantined parcels.
         let others = self.mended != lost;
         if others {
             self.mended = lost;
@@ -188,45 +191,46 @@ impl Profile {
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let card = self.card.encode();
         let mut w = Writer::with_capacity(96 + card.len());
-        w.u8(VERSION).bytes(self.scalar.expose()).bytes(&self.era.0);
-        w.u32(self.next_contact).u64(self.next_note.next_multiple_of(NOTE_BLOCK));
-        w.bytes(&self.mended).var16(&card);
+        w.put_u8(VERSION).put_bytes(self.scalar.expose()).put_bytes(&self.era.0);
+        w.put_u32(self.next_contact).put_u64(self.next_note.next_multiple_of(NOTE_BLOCK));
+        w.put_bytes(&self.mended).put_var16(&card);
         Wiping::new(w.finish())
     }
 
     /// Reads the stored form. What a version before had, and another owner has now, comes with it:
     /// the number of the next mailbox.
     pub fn read<B: Backend>(bytes: &[u8]) -> Result<(Self, Option<u32>), DecodeError> {
-        Reader::decode_exact(bytes, |r| match r.u8()? {
+        Reader::decode_exact(bytes, |r| match r.read_u8()? {
             VERSION => {
-                let scalar = Secret::read(r)?;
+                let scalar = Secret::read_from(r)?;
                 let era = Era::read(r)?;
-                let counters = (r.u32()?, r.u64()?);
-                let mended = r.array()?;
-                let card = Card::decode(r.var16()?).map_err(|_| DecodeError::Value)?;
-                Ok((Self::of::<B>(scalar, era, counters, mended, card)?, None))
+                let counters = (r.read_u32()?, r.read_u64()?);
+                let mended = r.read_array()?;
+                let card = Card::decode(r.read_var16()?).map_err(|_| DecodeError::Value)?;
+                Ok((Self::from_parts::<B>(scalar, era, counters, mended, card)?, None))
             }
             version @ (FIRST | MENDED) => {
-                let scalar = Secret::read(r)?;
+                let scalar = Secret::read_from(r)?;
                 let era = Era::read(r)?;
-                let _name = text(r.var8()?)?;
-                let counters = (r.u32()?, r.u64()?);
-                let mailbox = r.u32()?;
-                for _ in 0..r.u8()? {
+                let _name = read_text(r.read_var8()?)?;
+                let counters = (r.read_u32()?, r.read_u64()?);
+                let mailbox = r.read_u32()?;
+                for _ in 0..r.read_u8()? {
                     RelayEntry::read(r)?;
                 }
-                let card = Card::decode(r.var16()?).map_err(|_| DecodeError::Value)?;
-                let mended = if version == MENDED { r.array()? } else { [0; 16] };
+                let card = Card::decode(r.read_var16()?).map_err(|_| DecodeError::Value)?;
+                let mended = if version == MENDED { r.read_array()? } else { [0; 16] };
+                // The counter was part of the profile in these versions, with the same bound.
                 if mailbox > u32::MAX / 2 {
                     return Err(DecodeError::Value);
                 }
-                Ok((Self::of::<B>(scalar, era, counters, mended, card)?, Some(mailbox)))
+                Ok((Self::from_parts::<B>(scalar, era, counters, mended, card)?, Some(mailbox)))
             }
             _ => Err(DecodeError::Value),
         })
     }
 
-    fn of<B: Backend>(
+    fn from_parts<B: Backend>(
         scalar: Secret<32>,
         era: Era,
         (next_contact, next_note): (u32, u64),
@@ -241,7 +245,7 @@ impl Profile {
     }
 }
 
-fn issue(
+fn sign_card(
     identity: &IdentityKeyPair,
     name: &str,
     parts: CardParts,
@@ -250,9 +254,9 @@ fn issue(
     rng: &mut dyn CryptoRng,
 ) -> Result<Card, CardError> {
     // Counting from the day keeps the serial ahead of every card of an older life.
-    let serial = last.saturating_add(1).max(now.days().min(SERIAL_DAYS_MAX) * 256);
-    let issued_days = now.days();
-    let suites = SuiteList::ours();
+    let serial = last.saturating_add(1).max(now.as_days().min(SERIAL_DAYS_MAX) * 256);
+    let issued_days = now.as_days();
+    let suites = SuiteList::our_suites();
     let draft = CardDraft { serial, issued_days, suites, name, relays: parts.relays };
     Card::issue_with(identity, draft, parts.further, rng)
 }

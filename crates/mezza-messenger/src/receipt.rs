@@ -6,7 +6,7 @@
 //! seqs of both kinds, so a gap that the writer gave up blocks nothing. Bits stand for arrived
 //! seqs alone.
 //!
-//! **Writer.** [`Receipt::proves`] answers for one own note. For a note that was not given up,
+//! **Writer.** [`Receipt::proves_seq`] answers for one own note. For a note that was not given up,
 //! floor and bits are evidence. For a voided one only a bit is: the reader's floor passes it
 //! whether it arrived or not (MSG-14).
 //!
@@ -59,30 +59,32 @@ impl Receipt {
     pub const READ: u8 = 2;
 
     /// Returns true if floor or bits stand for `seq`. Seq 0 asks for no receipt and has none.
-    pub fn covers(&self, seq: u32) -> bool {
+    pub fn covers_seq(&self, seq: u32) -> bool {
         seq > 0 && (seq <= self.floor || self.has_bit(seq))
     }
 
     /// Returns true if this receipt is evidence for the own note `seq` of its era; `voided`: whether the
     /// writer gave the note up, so that the floor says nothing about it.
-    pub fn proves(&self, seq: u32, voided: bool) -> bool {
-        if voided { seq > 0 && self.has_bit(seq) } else { self.covers(seq) }
+    pub fn proves_seq(&self, seq: u32, voided: bool) -> bool {
+        // The floor also passes voids, so for a voided note only its own bit counts (MSG-14).
+        if voided { seq > 0 && self.has_bit(seq) } else { self.covers_seq(seq) }
     }
 
     /// Returns the receipt for a number that came with other content than before: it names a seq that no writer
     /// gets to, so that it is evidence for no note (MSG-91).
-    pub fn twice(era: Era) -> Self {
+    pub fn for_conflict(era: Era) -> Self {
+        // A bit for the last u32: no writer reaches it (MSG-91).
         Self { what: Self::DELIVERED, era, floor: 0, base: u32::MAX, bits: 1 }
     }
 
     /// Returns true if this stands for a seq from `next` on, none of which was given yet: then somebody else
     /// writes in this era, another life of the same vault.
     pub fn is_ahead(&self, next: u32) -> bool {
-        self.highest() >= next
+        self.highest_seq() >= next
     }
 
     /// The highest seq that this stands for; 0 for none.
-    pub fn highest(&self) -> u32 {
+    pub fn highest_seq(&self) -> u32 {
         let highest = self.bits.checked_ilog2().map(|bit| self.base.saturating_add(bit));
         self.floor.max(highest.unwrap_or(0))
     }
@@ -95,14 +97,25 @@ impl Receipt {
     }
 
     pub(crate) fn write(&self, w: &mut Writer) {
-        w.u8(self.what).bytes(&self.era.0).u32(self.floor).u32(self.base).u64(self.bits);
+        w.put_u8(self.what)
+            .put_bytes(&self.era.0)
+            .put_u32(self.floor)
+            .put_u32(self.base)
+            .put_u64(self.bits);
     }
 
     pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let what = r.u8()?;
+        let what = r.read_u8()?;
+        // Other values are reserved. A receipt of unknown meaning proves nothing.
         if what != Self::DELIVERED && what != Self::READ {
             return Err(DecodeError::Value);
         }
-        Ok(Self { what, era: Era::read(r)?, floor: r.u32()?, base: r.u32()?, bits: r.u64()? })
+        Ok(Self {
+            what,
+            era: Era::read(r)?,
+            floor: r.read_u32()?,
+            base: r.read_u32()?,
+            bits: r.read_u64()?,
+        })
     }
 }

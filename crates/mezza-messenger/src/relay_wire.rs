@@ -9,7 +9,7 @@
 //!
 //! let ask = ClientFrame::BundleGet { req: 7, address: MailboxAddress([0x11; 16]) };
 //! let bytes = ask.encode()?;
-//! let frame = RelayDeframer::default().next(&mut &bytes[..])?.ok_or("cut short")?;
+//! let frame = RelayDeframer::default().next_frame(&mut &bytes[..])?.ok_or("cut short")?;
 //! assert_eq!(ClientFrame::decode(&frame)?, ask);
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
@@ -52,13 +52,13 @@ snapshot!(struct MailboxAddress(bytes));
 
 impl MailboxAddress {
     /// The address of the mailbox whose secret is `token`: `H_16("mezza/slot", token)`.
-    pub fn of(token: &Secret<32>) -> Self {
+    pub fn from_token(token: &Secret<32>) -> Self {
         Self(labelled_hash("mezza/slot", &[token.expose()]))
     }
 
     /// Reads the next 16 bytes.
     pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self(reader.array()?))
+        Ok(Self(reader.read_array()?))
     }
 }
 
@@ -78,22 +78,27 @@ pub struct RawOneTimePrekey {
 
 impl RawOneTimePrekey {
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self { id: reader.u32()?, key: reader.array()? })
+        Ok(Self { id: reader.read_u32()?, key: reader.read_array()? })
     }
 
     fn write(&self, writer: &mut Writer) {
-        writer.u32(self.id).bytes(&self.key);
+        writer.put_u32(self.id).put_bytes(&self.key);
     }
 }
 
 /// Puts length and kind before what `body` writes.
-fn frame(kind: u8, bytes: usize, body: impl FnOnce(&mut Writer)) -> Result<Vec<u8>, FrameTooLong> {
+fn encode_frame(
+    kind: u8,
+    bytes: usize,
+    body: impl FnOnce(&mut Writer),
+) -> Result<Vec<u8>, FrameTooLong> {
     let len = bytes + 1;
+    // The length is checked before memory is allocated.
     if len > FRAME_BYTES_MAX {
         return Err(FrameTooLong);
     }
     let mut writer = Writer::with_capacity(LENGTH_BYTES + len);
-    writer.u24(len as u32).u8(kind);
+    writer.put_u24(len as u32).put_u8(kind);
     body(&mut writer);
     debug_assert_eq!(writer.len(), LENGTH_BYTES + len);
     Ok(writer.finish())

@@ -109,21 +109,21 @@ impl<B: Backend> Sessions<B> {
 
     /// The private signed prekeys, to one of which strangers seal.
     pub fn signed_prekeys(&self) -> Vec<&StaticKey> {
-        self.prekeys.spks().map(|(_, _, spk)| spk).collect()
+        self.prekeys.signed_prekeys().map(|(_, _, spk)| spk).collect()
     }
 
     /// Messages that no session opened.
-    pub fn rejected(&self) -> u64 {
+    pub fn rejected_count(&self) -> u64 {
         self.unopened
     }
 
     /// A message was not one, or opened for nobody.
-    pub fn reject(&mut self) {
+    pub fn count_rejected(&mut self) {
         self.unopened += 1;
     }
 
     /// The session with a contact, as far as others need to know.
-    pub fn facts(&self, id: ContactId) -> SessionFacts {
+    pub fn session_facts(&self, id: ContactId) -> SessionFacts {
         let Some(peer) = self.peers.get(&id) else { return SessionFacts::default() };
         let summary = peer.conversation.summary();
         SessionFacts {
@@ -161,20 +161,21 @@ impl<B: Backend> Sessions<B> {
     }
 
     /// A contact has sessions from now on.
-    pub fn know(&mut self, id: ContactId, ik: IdentityKey) {
-        let conversation = Conversation::new(self.identity.public(), ik);
+    pub fn add_contact(&mut self, id: ContactId, ik: IdentityKey) {
+        let conversation = Conversation::new(self.identity.public_key(), ik);
         self.peers.insert(id, SessionPeer::new(conversation));
     }
 
     /// Opens a message of a contact.
-    pub fn open(
+    pub fn open_message(
         &mut self,
         id: ContactId,
         message: Incoming<'_>,
         at: &mut At<'_>,
     ) -> Result<Opened, Unopened> {
         let peer = self.peers.get_mut(&id).ok_or(Unopened::Repeated)?;
-        if peer.replays.holds(message.bytes) {
+        // A message that was opened before is no sign of trouble (MSG-30).
+        if peer.replays.has_seen(message.bytes) {
             return Err(Unopened::Repeated);
         }
         let identity = &self.identity;
@@ -190,23 +191,23 @@ impl<B: Backend> Sessions<B> {
             // The contact has our new session, and seals anew what it wrote before it.
             self.end_wait_for_reset(id, at.step);
         }
-        self.remember(id, message.bytes, at.step);
-        self.take(id, &mut opened, at);
+        self.remember_message(id, message.bytes, at.step);
+        self.apply_changes(id, &mut opened, at);
         Ok(opened)
     }
 
     /// Applies the changes of an opened message.
-    fn take(&mut self, id: ContactId, opened: &mut Opened, at: &mut At<'_>) {
+    fn apply_changes(&mut self, id: ContactId, opened: &mut Opened, at: &mut At<'_>) {
         self.store(id, core::mem::take(&mut opened.changes), at.step);
         // A session that the other side began ends our own plans for one.
         if opened.first {
             self.set_renewal(id, at.step, |renewal| renewal.renew = false);
         }
-        self.drain(at);
+        self.drain_prekeys(at);
     }
 
     /// A message that comes again is no trouble.
-    fn remember(&mut self, id: ContactId, message: &[u8], step: &mut Step) {
+    fn remember_message(&mut self, id: ContactId, message: &[u8], step: &mut Step) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         let place = peer.replays.push(message);
         let value = peer.replays.write(place);
@@ -215,13 +216,13 @@ impl<B: Backend> Sessions<B> {
 
     /// Returns true if a message of somebody new may be opened now.
     pub fn hears_strangers(&self, now: Time) -> bool {
-        self.nameless.clone().take(now).is_ok()
+        self.nameless.clone().take_turn(now).is_ok()
     }
 
     /// A stranger's message opened and held no card. It cost what a request costs.
-    pub fn nameless(&mut self, now: Time) {
+    pub fn count_nameless(&mut self, now: Time) {
         // Whether there was room was asked before the message was opened.
-        let _ = self.nameless.take(now);
+        let _ = self.nameless.take_turn(now);
     }
 
     /// Opens the first message of somebody new. The prekeys that it uses are used up whatever
@@ -232,63 +233,65 @@ impl<B: Backend> Sessions<B> {
         Incoming { bytes, outer }: Incoming<'_>,
         at: &mut At<'_>,
     ) -> Option<Stranger<B>> {
-        let mut conversation = Conversation::new(self.identity.public(), ik);
+        let mut conversation = Conversation::new(self.identity.public_key(), ik);
         let identity = &self.identity;
         let prekeys = &mut self.prekeys;
         let Ok(opened) = conversation.open(bytes, outer, identity, prekeys, at.now) else {
             self.unopened += 1;
             return None;
         };
+        // Prekey rows belong to the device and stay, whatever becomes of this sender.
         let own = |change: &Change| !matches!(change.table(), Table::Session | Table::Skipped);
         let (prekeys, changes): (Vec<_>, Vec<_>) = opened.changes.into_iter().partition(own);
         self.store(ContactId(0), prekeys, at.step);
-        self.drain(at);
+        self.drain_prekeys(at);
         let Opened { body, exporter, .. } = opened;
         Some(Stranger { conversation, changes, body, exporter })
     }
 
     /// Somebody new has a number.
-    pub fn adopt(&mut self, id: ContactId, stranger: Stranger<B>, step: &mut Step) {
+    pub fn adopt_stranger(&mut self, id: ContactId, stranger: Stranger<B>, step: &mut Step) {
         self.peers.insert(id, SessionPeer::new(stranger.conversation));
         self.store(id, stranger.changes, step);
     }
 
     /// Remembers the message that made a contact of somebody.
-    pub fn opened(&mut self, id: ContactId, message: &[u8], step: &mut Step) {
-        self.remember(id, message, step);
+    pub fn remember_first(&mut self, id: ContactId, message: &[u8], step: &mut Step) {
+        self.remember_message(id, message, step);
     }
 
     /// Returns the first of these paddings that fits a message with a body of `body` bytes.
-    fn padding(&self, id: ContactId, body: usize, paddings: &[Padding]) -> Padding {
+    fn select_padding(&self, id: ContactId, body: usize, paddings: &[Padding]) -> Padding {
         let fits = |padding: &&Padding| {
-            self.peers.get(&id).is_some_and(|peer| peer.conversation.fits(body, **padding))
+            self.peers.get(&id).is_some_and(|peer| peer.conversation.fits_body(body, **padding))
         };
         paddings.iter().find(fits).copied().unwrap_or(Padding::Blocks)
     }
 
     /// Seals in the active session. A session that cannot go on gives way to a new one.
-    pub fn seal(
+    pub fn seal_message(
         &mut self,
         id: ContactId,
         body: &[u8],
         (paddings, outer): (&[Padding], &[u8]),
         at: &mut At<'_>,
     ) -> Result<Vec<u8>, SealError> {
-        let padding = self.padding(id, body.len(), paddings);
+        let padding = self.select_padding(id, body.len(), paddings);
         let peer = self.peers.get_mut(&id).ok_or(SealError::NoSession)?;
-        let fresh = peer.conversation.needs_ephemeral().then(|| at.ephemeral::<B>());
+        let fresh = peer.conversation.needs_ephemeral().then(|| at.draw_ephemeral::<B>());
         match peer.conversation.seal(body, outer, padding, fresh, at.now) {
             Ok((message, changes)) => {
                 self.store(id, changes, at.step);
                 Ok(message)
             }
             Err(error) => {
+                // Errors of the caller leave the session as it was. All others end its use.
                 let caller = matches!(
                     error,
                     SealError::TooLong | SealError::OuterUnsupported | SealError::NeedEphemeral
                 );
                 if !caller {
-                    self.renew(id, at.step);
+                    self.renew_session(id, at.step);
                 }
                 Err(error)
             }
@@ -296,7 +299,7 @@ impl<B: Backend> Sessions<B> {
     }
 
     /// Checks a bundle against the contact's card.
-    pub fn check(
+    pub fn check_bundle(
         card: &Card,
         bundle: &[u8],
         ours: &SuiteList,
@@ -306,15 +309,17 @@ impl<B: Backend> Sessions<B> {
     }
 
     /// Begins a session.
-    pub fn begin(
+    pub fn begin_session(
         &mut self,
         id: ContactId,
         bundle: CheckedBundle,
         one_time: Option<OneTimePrekey>,
         at: &mut At<'_>,
     ) -> Result<Begun, BundleError> {
-        let fresh = at.ephemeral::<B>();
-        let (session, exporter) = bundle.initiate::<B>(&self.identity, fresh, one_time, at.rng)?;
+        // Every ephemeral key comes from this one function of the device (4.1).
+        let fresh = at.draw_ephemeral::<B>();
+        let (session, exporter) =
+            bundle.initiate_session::<B>(&self.identity, fresh, one_time, at.rng)?;
         let peer = self.peers.get_mut(&id).ok_or(BundleError::Malformed)?;
         let again = peer.renewal.renew;
         let changes = peer.conversation.add_session(session, at.now);
@@ -324,12 +329,12 @@ impl<B: Backend> Sessions<B> {
     }
 
     /// The next note needs a new session.
-    pub fn renew(&mut self, id: ContactId, step: &mut Step) {
+    pub fn renew_session(&mut self, id: ContactId, step: &mut Step) {
         self.set_renewal(id, step, |renewal| renewal.renew = true);
     }
 
     /// The next note goes in the session that is there.
-    pub fn stay(&mut self, id: ContactId, step: &mut Step) {
+    pub fn keep_session(&mut self, id: ContactId, step: &mut Step) {
         self.set_renewal(id, step, |renewal| renewal.renew = false);
     }
 
@@ -345,13 +350,14 @@ impl<B: Backend> Sessions<B> {
             Some(value) => step.put(RecordKind::Renewal, key, value),
             None => step.drop_row(RecordKind::Renewal, key),
         }
+        self.time_reset(id, step);
         self.look_at(id);
     }
 
     /// A session does what is due.
     pub fn wake(&mut self, id: ContactId, at: &mut At<'_>) {
         if let Some(peer) = self.peers.get_mut(&id) {
-            let changes = peer.conversation.sweep(at.now);
+            let changes = peer.conversation.sweep_expired(at.now);
             self.store(id, changes, at.step);
         }
     }
@@ -365,7 +371,7 @@ impl<B: Backend> Sessions<B> {
         self.drop_held(id, step);
         let Some(peer) = self.peers.remove(&id) else { return };
         self.look_at(id);
-        for change in peer.conversation.records() {
+        for change in peer.conversation.all_rows() {
             let (kind, key) = row_of(id, &change);
             step.drop_row(kind, key);
         }
@@ -375,8 +381,8 @@ impl<B: Backend> Sessions<B> {
         if peer.renewal.stored().is_some() {
             step.drop_row(RecordKind::Renewal, key32(id.0));
         }
-        step.timer(Due::Session(id), None);
-        step.timer(Due::Reset(id), None);
+        step.set_timer(Due::Session(id), None);
+        step.set_timer(Due::Reset(id), None);
     }
 
     /// Rows of the ratchet: those of a session belong to the contact, prekeys to the device.
@@ -389,29 +395,30 @@ impl<B: Backend> Sessions<B> {
             }
         }
         if let Some(peer) = self.peers.get(&id) {
-            step.timer(Due::Session(id), peer.conversation.deadline());
+            step.set_timer(Due::Session(id), peer.conversation.deadline());
         }
     }
 
     /// The prekeys that were stored.
     pub fn load_prekeys(&mut self, prekeys: Prekeys, step: &mut Step) {
         self.prekeys = prekeys;
-        step.timer(Due::Prekeys, self.prekeys.deadline());
+        step.set_timer(Due::Prekeys, self.prekeys.deadline());
     }
 
     /// The sessions of a contact that were stored.
     pub fn load(&mut self, id: ContactId, peer: SessionPeer<B>, step: &mut Step) {
-        step.timer(Due::Session(id), peer.conversation.deadline());
+        step.set_timer(Due::Session(id), peer.conversation.deadline());
         self.peers.insert(id, peer);
+        self.time_reset(id, step);
         self.look_at(id);
     }
 
     /// Its rows.
     pub fn records(&self, step: &mut Step) {
         let own = self.peers.iter().flat_map(|(id, peer)| {
-            peer.conversation.records().into_iter().map(|change| (*id, change))
+            peer.conversation.all_rows().into_iter().map(|change| (*id, change))
         });
-        let prekeys = self.prekeys.records().into_iter().map(|change| (ContactId(0), change));
+        let prekeys = self.prekeys.all_rows().into_iter().map(|change| (ContactId(0), change));
         for (id, change) in own.chain(prekeys) {
             let (kind, key) = row_of(id, &change);
             if let Change::Put { value, .. } = change {

@@ -1,6 +1,7 @@
 //! Threads: the notes of each contact with their facts, and which notes of it have arrived or were
 //! read.
 
+mod answers;
 mod dates;
 mod note;
 mod quota;
@@ -15,7 +16,7 @@ use mezza_core::{Time, snapshot};
 
 use crate::evidence::{self, Fact, FactKind, WaitReason};
 use crate::io::{By, CarrierId, ContactId, Due, Event, NoteId, RecordKind, Step, key32, key64};
-use crate::note::{Era, Kept, NoteDigest};
+use crate::note::{Era, NoteDigest};
 use crate::policy::timer_step;
 use crate::receipt::{Receipt, SeqStatus, Window};
 use crate::view::NoteContent;
@@ -27,17 +28,6 @@ pub(crate) use stored::{key_seen, read_windows, write_windows};
 
 /// Notes kept of one request.
 const REQUEST_NOTES_MAX: usize = 8;
-/// Notes beside one receipt that arrived since the last one; the others go with the next.
-const KEPT_SAID_MAX: usize = 32;
-/// Notes of one void that are named beside its answer.
-const KEPT_ASKED_MAX: usize = 16;
-/// Notes named in one note, so that it still fits the seven cells of a message in the mixnet.
-const KEPT_TOTAL_MAX: usize = 48;
-/// The newest notes that are named beside every receipt, and among how many of the thread they are.
-const NEWEST: usize = 8;
-const NEWEST_OF: usize = 32;
-/// Items that name them.
-const KEPT_ITEMS_MAX: usize = 8;
 /// Eras of one contact: each restore of a backup makes one.
 const ERAS_MAX: usize = 64;
 
@@ -75,7 +65,7 @@ impl Received {
             NoteContent::Text(text) => text.as_str(),
             NoteContent::Newer => "",
         };
-        NoteDigest::of(self.sent, text)
+        NoteDigest::from_text(self.sent, text)
     }
 }
 
@@ -116,7 +106,7 @@ snapshot!(struct Thread { notes, windows, quota, unseen });
 
 impl Thread {
     /// A window begins with a note that is stored, so that none is in memory alone.
-    fn window(&mut self, era: Era) -> &mut Windows {
+    fn open_window(&mut self, era: Era) -> &mut Windows {
         self.windows.entry(era).or_insert_with(|| (Window::new(era), Window::new(era)))
     }
 }
@@ -138,12 +128,12 @@ snapshot!(struct Threads { notes, by_client, by_number, by_sent, all, malformed 
 
 impl Threads {
     /// A contact has a thread from now on.
-    pub fn open(&mut self, contact: ContactId) {
+    pub fn open_thread(&mut self, contact: ContactId) {
         self.all.entry(contact).or_default();
     }
 
     /// The note that a client's number has become.
-    pub fn sent(&self, client: &[u8; 16]) -> Option<NoteId> {
+    pub fn find_sent(&self, client: &[u8; 16]) -> Option<NoteId> {
         self.by_client.get(client).copied()
     }
 
@@ -158,12 +148,12 @@ impl Threads {
     }
 
     /// The notes of one thread, oldest first.
-    pub fn of(&self, contact: ContactId) -> impl DoubleEndedIterator<Item = NoteId> {
+    pub fn thread_notes(&self, contact: ContactId) -> impl DoubleEndedIterator<Item = NoteId> {
         self.all.get(&contact).into_iter().flat_map(|thread| &thread.notes).copied()
     }
 
     /// Those of them that are older than one, oldest first.
-    pub fn before(
+    pub fn notes_before(
         &self,
         contact: ContactId,
         end: NoteId,
@@ -173,19 +163,19 @@ impl Threads {
     }
 
     /// Notes that the person has not seen.
-    pub fn unseen(&self, contact: ContactId) -> usize {
+    pub fn count_unseen(&self, contact: ContactId) -> usize {
         self.all.get(&contact).map_or(0, |thread| thread.unseen.notes as usize)
     }
 
     /// Notes known to be on their way to us: gaps in what arrived.
-    pub fn missing(&self, contact: ContactId) -> usize {
+    pub fn count_missing(&self, contact: ContactId) -> usize {
         let windows = self.all.get(&contact).into_iter().flat_map(|thread| thread.windows.values());
-        windows.map(|(arrived, _)| arrived.missing()).sum()
+        windows.map(|(arrived, _)| arrived.count_missing()).sum()
     }
 
     /// Notes of the contact that were not kept, because it sent more than its share.
-    pub fn refused(&self, contact: ContactId) -> u32 {
-        self.all.get(&contact).map_or(0, |thread| thread.quota.refused())
+    pub fn refused_count(&self, contact: ContactId) -> u32 {
+        self.all.get(&contact).map_or(0, |thread| thread.quota.refused_count())
     }
 
     /// Returns true if anything of the contact has arrived.
@@ -194,23 +184,23 @@ impl Threads {
     }
 
     /// Good messages in which was no note.
-    pub fn rejected(&self) -> u64 {
+    pub fn rejected_count(&self) -> u64 {
         self.malformed
     }
 
     /// A good message held no note.
-    pub fn malformed(&mut self) {
+    pub fn count_malformed(&mut self) {
         self.malformed += 1;
     }
 
     /// Takes what a person writes.
-    pub fn write(&mut self, id: NoteId, draft: Draft, step: &mut Step) {
+    pub fn add_draft(&mut self, id: NoteId, draft: Draft, step: &mut Step) {
         let sent = draft.at;
-        self.write_copy(id, draft, sent, step);
+        self.add_copy(id, draft, sent, step);
     }
 
     /// Takes a note that was written before, and says when.
-    pub fn write_copy(&mut self, id: NoteId, draft: Draft, sent: Time, step: &mut Step) {
+    pub fn add_copy(&mut self, id: NoteId, draft: Draft, sent: Time, step: &mut Step) {
         let contact = draft.contact;
         let note = StoredNote {
             contact,
@@ -238,24 +228,25 @@ impl Threads {
     }
 
     /// Decides about a note of the contact. Counts the note if it is to be kept.
-    pub fn look(&mut self, note: &Received, request: bool, step: &mut Step) -> Keeping {
+    pub fn judge_note(&mut self, note: &Received, request: bool, step: &mut Step) -> Keeping {
         let thread = self.all.entry(note.contact).or_default();
+        // The notes of a request are bounded, since anybody can send them (MSG-35).
         if request && thread.notes.len() >= REQUEST_NOTES_MAX {
             return Keeping::Leave;
         }
-        let known = thread.windows.get(&note.era).map(|(arrived, _)| arrived.look(note.seq));
-        match known.unwrap_or_else(|| Window::new(note.era).look(note.seq)) {
+        let known = thread.windows.get(&note.era).map(|(arrived, _)| arrived.check_seq(note.seq));
+        match known.unwrap_or_else(|| Window::new(note.era).check_seq(note.seq)) {
             SeqStatus::Fresh => {}
-            SeqStatus::Known => return self.known(note),
+            SeqStatus::Known => return self.compare_known(note),
             SeqStatus::Voided | SeqStatus::TooFar => return Keeping::Leave,
         }
-        if self.twin(note).is_some() {
+        if self.find_twin(note).is_some() {
             // The writer's vault was restored: it numbers anew what is here already (MSG-108).
-            self.arrived(note.contact, note.era, note.seq, step);
+            self.record_arrival(note.contact, note.era, note.seq, step);
             return Keeping::Known;
         }
         let thread = self.all.entry(note.contact).or_default();
-        let kept = thread.quota.take(note.body.bytes(), thread.unseen, note.at);
+        let kept = thread.quota.try_take(note.body.bytes(), thread.unseen, note.at);
         store_quota(note.contact, &thread.quota, step);
         if kept {
             return Keeping::Keep;
@@ -267,19 +258,19 @@ impl Threads {
 
     /// A number that came before. The note itself tells whether it is the same one, as long as it is
     /// here; of one that is gone only its number is known.
-    fn known(&self, note: &Received) -> Keeping {
+    fn compare_known(&self, note: &Received) -> Keeping {
         let number = (note.contact, note.era, note.seq);
         let before = self.by_number.get(&number).and_then(|id| self.notes.get(id));
         match before.map(|before| before.digest() == note.digest()) {
             Some(true) => Keeping::Known,
             Some(false) => Keeping::Twice,
-            None if self.twin(note).is_some() => Keeping::Known,
+            None if self.find_twin(note).is_some() => Keeping::Known,
             None => Keeping::Gone,
         }
     }
 
     /// A note of the contact that is kept under a number of another era, with the same time and text.
-    fn twin(&self, note: &Received) -> Option<NoteId> {
+    fn find_twin(&self, note: &Received) -> Option<NoteId> {
         let first = (note.contact, note.sent, NoteId(0));
         let same_time = self.by_sent.range(first..=(note.contact, note.sent, NoteId(u64::MAX)));
         let is_twin = |id: &NoteId| {
@@ -291,9 +282,9 @@ impl Threads {
 
     /// A number of the contact has arrived. An era begins with something that is stored, so that none is
     /// in memory alone; of too many the one that was silent longest goes (MSG-109).
-    fn arrived(&mut self, contact: ContactId, era: Era, seq: u32, step: &mut Step) {
+    fn record_arrival(&mut self, contact: ContactId, era: Era, seq: u32, step: &mut Step) {
         self.make_room(contact, era, step);
-        let (arrived, _) = self.all.entry(contact).or_default().window(era);
+        let (arrived, _) = self.all.entry(contact).or_default().open_window(era);
         arrived.insert(seq);
         self.store_windows(contact, era, step);
     }
@@ -307,6 +298,7 @@ impl Threads {
             let own = self.by_number.range((contact, *era, 0)..=(contact, *era, u32::MAX));
             own.map(|(_, id)| *id).max()
         };
+        // The era that was silent longest is dropped. No era is refused (MSG-109).
         let Some(silent) = thread.windows.keys().copied().min_by_key(newest) else { return };
         if let Some(thread) = self.all.get_mut(&contact) {
             thread.windows.remove(&silent);
@@ -315,7 +307,7 @@ impl Threads {
     }
 
     /// Keeps a note of the contact.
-    pub fn receive(&mut self, id: NoteId, note: Received, step: &mut Step) {
+    pub fn store_received(&mut self, id: NoteId, note: Received, step: &mut Step) {
         let contact = note.contact;
         let era = note.era;
         let stored = StoredNote {
@@ -338,7 +330,7 @@ impl Threads {
             facts: Vec::new(),
             why: WaitReason::Sending,
         };
-        self.arrived(contact, era, note.seq, step);
+        self.record_arrival(contact, era, note.seq, step);
         self.insert(id, stored, step);
         self.store(id, step);
         step.show(Event::Note(contact, id));
@@ -346,18 +338,30 @@ impl Threads {
     }
 
     /// The writer gave these up: they leave no gap, and one that comes late is not shown.
-    pub fn void(&mut self, contact: ContactId, era: Era, (from, to): (u32, u32), step: &mut Step) {
+    pub fn void_range(
+        &mut self,
+        contact: ContactId,
+        era: Era,
+        (from, to): (u32, u32),
+        step: &mut Step,
+    ) {
         self.make_room(contact, era, step);
-        let (arrived, read) = self.all.entry(contact).or_default().window(era);
+        let (arrived, read) = self.all.entry(contact).or_default().open_window(era);
         // A range beyond the window is not noted; the writer says it again.
-        arrived.void(from, to);
-        read.void(from, to);
+        arrived.void_range(from, to);
+        read.void_range(from, to);
         self.store_windows(contact, era, step);
     }
 
     /// The person has seen the thread up to and with `last`. Whether there is something to say of
     /// it; `says`: the conversation tells what was read.
-    pub fn see(&mut self, contact: ContactId, last: NoteId, says: bool, step: &mut Step) -> bool {
+    pub fn mark_seen(
+        &mut self,
+        contact: ContactId,
+        last: NoteId,
+        says: bool,
+        step: &mut Step,
+    ) -> bool {
         let Some(thread) = self.all.get_mut(&contact) else { return false };
         let mut eras = BTreeSet::new();
         let seen: Vec<NoteId> = thread.notes.range(..=last).copied().collect();
@@ -381,65 +385,27 @@ impl Threads {
     }
 
     /// The answer to a void of the contact, or that its numbers were used twice.
-    pub fn answer(&self, contact: ContactId, (era, from, to): &(Era, u32, u32)) -> Vec<Receipt> {
+    pub fn answer_void(
+        &self,
+        contact: ContactId,
+        (era, from, to): &(Era, u32, u32),
+    ) -> Vec<Receipt> {
+        // The marker of a conflict is answered with a receipt that proves nothing (MSG-91).
         if (*from, *to) == (u32::MAX, u32::MAX) {
-            return [Receipt::twice(*era)].into();
+            return [Receipt::for_conflict(*era)].into();
         }
         let windows = self.all.get(&contact).and_then(|thread| thread.windows.get(era));
-        windows.map_or(Vec::new(), |(arrived, _)| arrived.answer(Receipt::DELIVERED, *from, *to))
-    }
-
-    /// Receipts of one kind for all that arrived, or was read. Those of these eras come first: the others
-    /// are of lives of the contact's vault that are over, and may have no room.
-    pub fn receipts(&self, contact: ContactId, what: u8, first: &BTreeSet<Era>) -> Vec<Receipt> {
-        let Some(thread) = self.all.get(&contact) else { return Vec::new() };
-        let of = |is_first: bool| {
-            let windows = thread.windows.iter();
-            windows.filter(move |(era, _)| first.contains(era) == is_first)
-        };
-        let all = of(true).chain(of(false)).map(|(_, (arrived, read))| {
-            if what == Receipt::READ { read } else { arrived }.receipts(what)
-        });
-        all.flatten().collect()
-    }
-
-    /// Returns the digests that accompany receipts: of notes since the last one, of those that were asked
-    /// for, and the newest notes, since a receipt may be lost.
-    pub fn kept(&self, contact: ContactId, owing: &Owing<'_>) -> Vec<Kept> {
-        let mut all: Vec<_> = owing.kept.iter().copied().take(KEPT_SAID_MAX).collect();
-        for (era, from, to) in owing.answers {
-            let asked = self.by_number.range((contact, *era, *from)..=(contact, *era, *to));
-            all.extend(asked.take(KEPT_ASKED_MAX).filter_map(|(_, id)| self.kept_as(*id)));
-        }
-        if owing.delivered || owing.read {
-            let newest = self.of(contact).rev().take(NEWEST_OF);
-            all.extend(newest.filter_map(|id| self.kept_as(id)).take(NEWEST));
-        }
-        let mut eras: BTreeMap<Era, BTreeMap<u32, NoteDigest>> = BTreeMap::new();
-        for (era, seq, digest) in all.into_iter().take(KEPT_TOTAL_MAX) {
-            eras.entry(era).or_default().insert(seq, digest);
-        }
-        let chunks = eras.into_iter().flat_map(|(era, notes)| {
-            let notes: Vec<_> = notes.into_iter().collect();
-            let notes = notes.chunks(Kept::NOTES_MAX).map(<[_]>::to_vec).collect::<Vec<_>>();
-            notes.into_iter().map(move |notes| Kept { era, notes })
-        });
-        chunks.take(KEPT_ITEMS_MAX).collect()
-    }
-
-    /// An incoming note with a number, as a receipt names it.
-    fn kept_as(&self, id: NoteId) -> Option<(Era, u32, NoteDigest)> {
-        let note = self.notes.get(&id).filter(|note| note.incoming && note.seq > 0)?;
-        Some((note.era, note.seq, note.digest()))
+        windows
+            .map_or(Vec::new(), |(arrived, _)| arrived.answer_void(Receipt::DELIVERED, *from, *to))
     }
 
     /// A fact about an own note: it is told at once. `due`: until when the carrier can deliver it.
-    pub fn fact(&mut self, id: NoteId, fact: Fact, due: Option<Time>, step: &mut Step) {
+    pub fn add_fact(&mut self, id: NoteId, fact: Fact, due: Option<Time>, step: &mut Step) {
         let Some(note) = self.notes.get_mut(&id) else { return };
-        let news = evidence::add(&mut note.facts, fact);
+        let news = evidence::add_fact(&mut note.facts, fact);
         if fact.what == FactKind::Handed {
             note.due = due;
-            step.timer(Due::Note(id), note.due());
+            step.set_timer(Due::Note(id), note.due());
         } else if !news {
             return;
         }
@@ -448,7 +414,7 @@ impl Threads {
     }
 
     /// Why a note waits, and shows it if that is news.
-    pub fn wait(&mut self, id: NoteId, why: WaitReason, step: &mut Step) {
+    pub fn set_wait_reason(&mut self, id: NoteId, why: WaitReason, step: &mut Step) {
         if let Some(note) = self.notes.get_mut(&id)
             && note.why != why
         {
@@ -458,41 +424,48 @@ impl Threads {
     }
 
     /// A note was sealed under this number, to leave by this carrier.
-    pub fn sealed(&mut self, id: NoteId, (era, seq): (Era, u32), by: CarrierId, step: &mut Step) {
-        self.change(id, step, |note| {
+    pub fn record_sealed(
+        &mut self,
+        id: NoteId,
+        (era, seq): (Era, u32),
+        by: CarrierId,
+        step: &mut Step,
+    ) {
+        self.update_note(id, step, |note| {
             (note.era, note.seq, note.again) = (era, seq, false);
             (note.carrier, note.why) = (Some(by), WaitReason::Sending);
         });
     }
 
     /// A note is to be sealed under a new number.
-    pub fn renumber(&mut self, id: NoteId, step: &mut Step) {
-        self.change(id, step, |note| {
+    pub fn renumber_note(&mut self, id: NoteId, step: &mut Step) {
+        self.update_note(id, step, |note| {
             (note.seq, note.again, note.voided, note.why) = (0, true, false, WaitReason::Sending);
         });
     }
 
     /// A note is to be sealed once more: the session that carried it is gone.
-    pub fn again(&mut self, id: NoteId, step: &mut Step) {
-        self.change(id, step, |note| (note.again, note.why) = (true, WaitReason::Sending));
+    pub fn mark_for_resealing(&mut self, id: NoteId, step: &mut Step) {
+        self.update_note(id, step, |note| (note.again, note.why) = (true, WaitReason::Sending));
     }
 
     /// Own notes that nobody took yet leave at this level at least.
-    pub fn raise(&mut self, contact: ContactId, level_min: u8, step: &mut Step) {
-        for id in self.of(contact).collect::<Vec<_>>() {
+    pub fn raise_level_min(&mut self, contact: ContactId, level_min: u8, step: &mut Step) {
+        for id in self.thread_notes(contact).collect::<Vec<_>>() {
+            // A note that a carrier took has left under its level already (MSG-89).
             let waits = |note: &StoredNote| !note.incoming && note.facts.is_empty();
             if self.notes.get(&id).is_some_and(|note| waits(note) && note.level_min < level_min) {
-                self.change(id, step, |note| note.level_min = level_min);
+                self.update_note(id, step, |note| note.level_min = level_min);
             }
         }
     }
 
     /// The number of a note was declared void.
-    pub fn voided(&mut self, id: NoteId, step: &mut Step) {
-        self.change(id, step, |note| note.voided = true);
+    pub fn mark_voided(&mut self, id: NoteId, step: &mut Step) {
+        self.update_note(id, step, |note| note.voided = true);
     }
 
-    fn change(&mut self, id: NoteId, step: &mut Step, change: impl FnOnce(&mut StoredNote)) {
+    fn update_note(&mut self, id: NoteId, step: &mut Step, change: impl FnOnce(&mut StoredNote)) {
         if let Some(note) = self.notes.get_mut(&id) {
             change(note);
             store_note(id, note, step);
@@ -500,7 +473,7 @@ impl Threads {
     }
 
     /// Deletes a note here, whatever its state.
-    pub fn remove(&mut self, id: NoteId, step: &mut Step) {
+    pub fn remove_note(&mut self, id: NoteId, step: &mut Step) {
         let Some(note) = self.notes.remove(&id) else { return };
         if let Some(thread) = self.all.get_mut(&note.contact) {
             thread.notes.remove(&id);
@@ -511,27 +484,32 @@ impl Threads {
         self.by_number.remove(&(note.contact, note.era, note.seq));
         self.by_sent.remove(&(note.contact, note.sent, id));
         self.by_client.remove(&note.client);
-        step.timer(Due::Note(id), None);
+        step.set_timer(Due::Note(id), None);
         step.drop_row(RecordKind::Note, key64(id.0));
         step.show(Event::Gone(note.contact, id));
     }
 
     /// Deletes a thread.
-    pub fn forget(&mut self, contact: ContactId, step: &mut Step) {
-        for note in self.of(contact).collect::<Vec<_>>() {
-            self.remove(note, step);
+    pub fn forget_contact(&mut self, contact: ContactId, step: &mut Step) {
+        for note in self.thread_notes(contact).collect::<Vec<_>>() {
+            self.remove_note(note, step);
         }
         let Some(thread) = self.all.remove(&contact) else { return };
         for era in thread.windows.keys() {
             step.drop_row(RecordKind::Seen, key_seen(contact, *era));
         }
-        if thread.quota.stored().is_some() {
+        if thread.quota.stored_form().is_some() {
             step.drop_row(RecordKind::Quota, key32(contact.0));
         }
     }
 
     /// A thread that was stored.
-    pub fn load(&mut self, contact: ContactId, windows: BTreeMap<Era, Windows>, quota: Quota) {
+    pub fn load_thread(
+        &mut self,
+        contact: ContactId,
+        windows: BTreeMap<Era, Windows>,
+        quota: Quota,
+    ) {
         let thread = Thread { windows, quota, ..Thread::default() };
         self.all.insert(contact, thread);
     }
@@ -553,7 +531,7 @@ impl Threads {
         } else {
             self.by_client.insert(note.client, id);
         }
-        step.timer(Due::Note(id), note.due());
+        step.set_timer(Due::Note(id), note.due());
         self.notes.insert(id, note);
     }
 
@@ -573,7 +551,7 @@ impl Threads {
     }
 
     /// Its rows.
-    pub fn records(&self, step: &mut Step) {
+    pub fn put_records(&self, step: &mut Step) {
         self.notes.iter().for_each(|(id, note)| store_note(*id, note, step));
         for (contact, thread) in &self.all {
             thread.windows.keys().for_each(|era| self.store_windows(*contact, *era, step));
@@ -587,7 +565,7 @@ fn store_note(id: NoteId, note: &StoredNote, step: &mut Step) {
 }
 
 fn store_quota(contact: ContactId, quota: &Quota, step: &mut Step) {
-    if let Some(value) = quota.stored() {
+    if let Some(value) = quota.stored_form() {
         step.put(RecordKind::Quota, key32(contact.0), value);
     }
 }

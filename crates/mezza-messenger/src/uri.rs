@@ -99,6 +99,7 @@ pub fn decode(text: &str) -> Result<Uri, UriError> {
     let mut compact = String::new();
     for c in text.chars().filter(|c| !is_between(*c)) {
         // The kind is short; whatever it is, no address is longer than this.
+        // The text is bounded while it is read, before it is decoded.
         if compact.len() > SCHEME.len() + LETTERS_MAX + 16 {
             return Err(UriError::TooLong);
         }
@@ -110,9 +111,9 @@ pub fn decode(text: &str) -> Result<Uri, UriError> {
     }
     let (kind, letters) = rest.split_once('/').ok_or(UriError::Scheme)?;
     match kind.to_ascii_lowercase().as_str() {
-        CARD => Ok(Uri::Card(Card::decode(&payload(CARD, letters)?)?)),
-        RELAY => decode_relay(&payload(RELAY, letters)?),
-        BLOCK => Ok(Uri::Block(payload(BLOCK, letters)?)),
+        CARD => Ok(Uri::Card(Card::decode(&decode_payload(CARD, letters)?)?)),
+        RELAY => decode_relay(&decode_payload(RELAY, letters)?),
+        BLOCK => Ok(Uri::Block(decode_payload(BLOCK, letters)?)),
         _ => Err(UriError::Kind),
     }
 }
@@ -123,29 +124,35 @@ fn is_between(c: char) -> bool {
 }
 
 /// The address of a card; `upper`: in upper case, for a QR code.
-pub fn card(card: &Card, upper: bool) -> String {
+pub fn encode_card(card: &Card, upper: bool) -> String {
     encode(CARD, card.encode(), upper)
 }
 
 /// The address of a card block of at most 1,024 bytes; `upper`: in upper case, for a QR code.
-pub fn block(bytes: &[u8], upper: bool) -> String {
+pub fn encode_block(bytes: &[u8], upper: bool) -> String {
     encode(BLOCK, bytes.to_vec(), upper)
 }
 
 /// The address of a relay; `upper`: in upper case, for a QR code. Port and host have to be ones
 /// that a reader accepts.
-pub fn relay(key: &RelayKey, port: u16, host: &str, upper: bool) -> Result<String, UriError> {
+pub fn encode_relay(
+    key: &RelayKey,
+    port: u16,
+    host: &str,
+    upper: bool,
+) -> Result<String, UriError> {
+    // A reader refuses such an address, so it is never written.
     if port == 0 || !host_is_sound(host) {
         return Err(UriError::Relay);
     }
     let mut w = Writer::new();
-    w.bytes(&key.0);
+    w.put_bytes(&key.0);
     write_place(&mut w, port, host);
     Ok(encode(RELAY, w.finish(), upper))
 }
 
 fn encode(kind: &str, mut payload: Vec<u8>, upper: bool) -> String {
-    payload.extend_from_slice(&check(kind, &payload));
+    payload.extend_from_slice(&compute_check(kind, &payload));
     let mut text = String::from(SCHEME);
     text.push_str(kind);
     text.push('/');
@@ -154,18 +161,19 @@ fn encode(kind: &str, mut payload: Vec<u8>, upper: bool) -> String {
 }
 
 /// The payload behind `letters`, its check removed and found right.
-fn payload(kind: &str, letters: &str) -> Result<Vec<u8>, UriError> {
+fn decode_payload(kind: &str, letters: &str) -> Result<Vec<u8>, UriError> {
     if letters.len() > LETTERS_MAX {
         return Err(UriError::TooLong);
     }
     let has = |test: fn(&u8) -> bool| letters.bytes().any(|b| test(&b));
+    // Mixed case is a typing error: programs change the case of the scheme only (3.3).
     if has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase) {
         return Err(UriError::MixedCase);
     }
     let bytes = BASE32_NOPAD.decode(letters.to_ascii_uppercase().as_bytes());
     let bytes = bytes.map_err(|_| UriError::Letter)?;
     let (payload, sum) = bytes.split_last_chunk().ok_or(UriError::Check)?;
-    if *sum != check(kind, payload) {
+    if *sum != compute_check(kind, payload) {
         return Err(UriError::Check);
     }
     Ok(payload.to_vec())
@@ -173,13 +181,13 @@ fn payload(kind: &str, letters: &str) -> Result<Vec<u8>, UriError> {
 
 fn decode_relay(payload: &[u8]) -> Result<Uri, UriError> {
     let relay = Reader::decode_exact(payload, |r| {
-        let key = RelayKey(r.array()?);
+        let key = RelayKey(r.read_array()?);
         let (port, host) = read_place(r)?;
         Ok::<_, mezza_core::DecodeError>(Uri::Relay { key, port, host })
     });
     relay.map_err(|_| UriError::Relay)
 }
 
-fn check(kind: &str, payload: &[u8]) -> [u8; CHECK_BYTES] {
+fn compute_check(kind: &str, payload: &[u8]) -> [u8; CHECK_BYTES] {
     labelled_hash("mezza/uri", &[kind.as_bytes(), payload])
 }

@@ -13,14 +13,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use mezza_core::{Machine as _, PublicKey, Secret, Time};
-use mezza_lanes::{BASE, Kernel, kernel};
+use mezza_lanes::{BASE, Kernel, fastest_kernel};
 use mezza_mixnet::config::{
     Chain, Config, MixServer, Mode, NetworkId, Server, ServicePolicy, SignatureSet, SignedConfig,
     Traps,
 };
 use mezza_mixnet::job::Job;
 use mezza_mixnet::mix::{Input, Mix, MixOptions, Neighbour, NoiseFloor, Output};
-use mezza_mixnet::onion::{Layer, Multiply, Tables, wrap};
+use mezza_mixnet::onion::{Layer, Multiply, Tables, wrap_onions};
 use mezza_mixnet::sign::Signer;
 use mezza_mixnet::wire::{Frame, FrameBody, Items, Settings};
 use mezza_mixnet::{RoundId, Service};
@@ -44,7 +44,7 @@ fn signer(n: u8) -> Signer {
 }
 
 fn config(users: u32, mu: u32) -> Config {
-    let server = |n: u8| Server { key: signer(n).public(), address: format!("m{n}:7000") };
+    let server = |n: u8| Server { key: signer(n).public_key(), address: format!("m{n}:7000") };
     let mix = |i: u8| MixServer { server: server(10 + i), operator: String::new() };
     let policy = ServicePolicy {
         service: Service::Conversation,
@@ -72,7 +72,7 @@ fn config(users: u32, mu: u32) -> Config {
         valid_from: OPEN.minus_ms(Time::DAY_MS),
         valid_until: OPEN.plus_ms(Time::DAY_MS),
         threshold: 1,
-        guardians: vec![signer(1).public()],
+        guardians: vec![signer(1).public_key()],
         coordinator: server(2),
         bucket: server(3),
         mixes: (0..MIXES as u8).map(mix).collect(),
@@ -81,9 +81,9 @@ fn config(users: u32, mu: u32) -> Config {
     }
 }
 
-fn mix(config: &Config, i: u8) -> Mix {
+fn build_mix(config: &Config, i: u8) -> Mix {
     let mut signed = SignedConfig::new(config.clone());
-    signed.sign(SignatureSet::Own, 0, &signer(1));
+    signed.add_signature(SignatureSet::Own, 0, &signer(1));
     let chain = Chain::begin(&config.hash(), &signed).expect("a genesis");
     let floor = NoiseFloor::None;
     Mix::new(MixOptions {
@@ -96,7 +96,7 @@ fn mix(config: &Config, i: u8) -> Mix {
 }
 
 impl Network {
-    fn input(&mut self, at: usize, input: Input) {
+    fn feed_input(&mut self, at: usize, input: Input) {
         let mut queue = VecDeque::from([(at, input)]);
         while let Some((at, input)) = queue.pop_front() {
             let now = OPEN.minus_ms(6_000);
@@ -104,7 +104,7 @@ impl Network {
             while let Some(output) = self.mixes[at].poll() {
                 match output {
                     Output::Store(id) => queue.push_back((at, Input::Stored(id))),
-                    Output::Job(job) => queue.push_back((at, self.run(job))),
+                    Output::Job(job) => queue.push_back((at, self.run_job(job))),
                     Output::Frame(Neighbour::Next, frame) => {
                         queue.push_back((at + 1, Input::Frame(Neighbour::Previous, frame)));
                     }
@@ -118,7 +118,7 @@ impl Network {
         }
     }
 
-    fn run(&mut self, job: Job) -> Input {
+    fn run_job(&mut self, job: Job) -> Input {
         let name = match &job {
             Job::Table(_) => "table",
             Job::Noise(_) => "noise",
@@ -130,18 +130,18 @@ impl Network {
             Job::Trap(_) => "trap",
         };
         let begun = Instant::now();
-        let done = job.run(kernel());
+        let done = job.run(fastest_kernel());
         *self.took.entry(name).or_default() += begun.elapsed();
         Input::Done(job, done)
     }
 
-    fn say(&mut self, at: usize, from: Neighbour, body: FrameBody) {
-        self.input(at, Input::Frame(from, Frame::Round(ID, body)));
+    fn send_frame(&mut self, at: usize, from: Neighbour, body: FrameBody) {
+        self.feed_input(at, Input::Frame(from, Frame::Round(ID, body)));
     }
 
     /// Keys and signatures, and the noise that is made ahead of time.
-    fn announce(&mut self, config: &Config) -> Settings {
-        (0..MIXES).for_each(|at| self.say(at, Neighbour::Coordinator, FrameBody::NewRound));
+    fn announce_round(&mut self, config: &Config) -> Settings {
+        (0..MIXES).for_each(|at| self.send_frame(at, Neighbour::Coordinator, FrameBody::NewRound));
         let keys = self.out.drain(..).filter_map(|body| match body {
             FrameBody::RoundKey(key) => Some(key),
             _ => None,
@@ -155,14 +155,15 @@ impl Network {
             policy: 0,
             keys: keys.collect(),
         };
-        (0..MIXES)
-            .for_each(|at| self.say(at, Neighbour::Coordinator, FrameBody::Sign(settings.clone())));
+        (0..MIXES).for_each(|at| {
+            self.send_frame(at, Neighbour::Coordinator, FrameBody::Sign(settings.clone()));
+        });
         settings
     }
 }
 
 /// Onions of users who meet in pairs.
-fn onions(
+fn make_onions(
     kernel: &dyn Kernel,
     settings: &Settings,
     users: usize,
@@ -179,8 +180,9 @@ fn onions(
         second[..16].copy_from_slice(&first[..16]);
     }
     let chunks = inner.chunks(512 * 272);
-    let wrapped = chunks
-        .map(|part| wrap(kernel, Multiply::Tables(&tables), &layers, (part, 272), rng).onions);
+    let wrapped = chunks.map(|part| {
+        wrap_onions(kernel, Multiply::Tables(&tables), &layers, (part, 272), rng).onions
+    });
     wrapped.collect::<Vec<_>>().concat()
 }
 
@@ -190,7 +192,7 @@ fn ladders_per_second() -> f64 {
     let mut out = vec![[0; 32]; 4_096];
     let secret = mezza_lanes::Scalar::copy_from(&[7; 32]);
     let begun = Instant::now();
-    kernel().x25519_shared(&secret, &points, &mut out);
+    fastest_kernel().x25519_shared(&secret, &points, &mut out);
     4_096.0 / begun.elapsed().as_secs_f64()
 }
 
@@ -200,17 +202,17 @@ fn main() {
     let users = *numbers.first().unwrap_or(&10_000);
     let mu = *numbers.get(1).unwrap_or(&1_000);
     let config = config(users, mu);
-    let mixes = (0..MIXES as u8).map(|i| mix(&config, i)).collect();
+    let mixes = (0..MIXES as u8).map(|i| build_mix(&config, i)).collect();
     let rng = ChaCha20Rng::seed_from_u64(1);
     let mut net = Network { mixes, rng, took: BTreeMap::new(), out: Vec::new() };
-    let settings = net.announce(&config);
-    let batch = onions(kernel(), &settings, users as usize, &mut net.rng.clone());
+    let settings = net.announce_round(&config);
+    let batch = make_onions(fastest_kernel(), &settings, users as usize, &mut net.rng.clone());
     let begun = Instant::now();
-    net.say(0, Neighbour::Previous, FrameBody::BatchStart { count: users, size: 416 });
+    net.send_frame(0, Neighbour::Previous, FrameBody::BatchStart { count: users, size: 416 });
     for items in Items::of_batch(&batch, 416) {
-        net.say(0, Neighbour::Previous, FrameBody::Onions(items));
+        net.send_frame(0, Neighbour::Previous, FrameBody::Onions(items));
     }
-    net.say(0, Neighbour::Previous, FrameBody::BatchEnd { count: users });
+    net.send_frame(0, Neighbour::Previous, FrameBody::BatchEnd { count: users });
     let took = begun.elapsed();
     let replies = net.out.iter().map(|body| match body {
         FrameBody::Replies(items) => u32::from(items.count),
@@ -222,7 +224,7 @@ fn main() {
     // Ladders: 3 N for the users and 6 mu for the noise of two mixes.
     let ladders = ladders_per_second();
     let limit = f64::from(users) * ladders / (3.0 * f64::from(users) + 6.0 * f64::from(mu));
-    println!("kernel {}, {users} users, mu {mu}, one thread", kernel().name());
+    println!("kernel {}, {users} users, mu {mu}, one thread", fastest_kernel().name());
     println!("round {took:.2?}, noise ahead of it {noise:.2?}: {rate:.0} messages/s with both");
     println!(
         "limit {limit:.0} messages/s at {ladders:.0} ladders/s: {:.0} %",

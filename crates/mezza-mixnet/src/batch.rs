@@ -16,12 +16,14 @@ use crate::service::DROP_BYTES;
 ///
 /// Keys are sorted by their first 16 bytes; those that share them, by all 32. Both sorts are
 /// `n log n` whatever the sender chose.
-pub fn duplicates(keys: &[[u8; 32]]) -> Vec<bool> {
+pub fn mark_duplicates(keys: &[[u8; 32]]) -> Vec<bool> {
     let mut order: Vec<(u128, u32)> =
-        keys.iter().enumerate().map(|(i, key)| (front(key), i as u32)).collect();
+        keys.iter().enumerate().map(|(i, key)| (key_prefix(key), i as u32)).collect();
     order.sort_unstable();
     let mut marks = vec![false; keys.len()];
     for group in order.chunk_by(|a, b| a.0 == b.0).filter(|group| group.len() > 1) {
+        // Only keys with equal first halves are compared in full, and sorted again, so the search
+        // stays n log n.
         let mut alike: Vec<u32> = group.iter().map(|(_, i)| *i).collect();
         alike.sort_unstable_by_key(|i| (keys[*i as usize], *i));
         for pair in alike.windows(2).filter(|p| keys[p[0] as usize] == keys[p[1] as usize]) {
@@ -31,7 +33,7 @@ pub fn duplicates(keys: &[[u8; 32]]) -> Vec<bool> {
     marks
 }
 
-fn front(key: &[u8; 32]) -> u128 {
+fn key_prefix(key: &[u8; 32]) -> u128 {
     key.first_chunk().map_or(0, |front| u128::from_be_bytes(*front))
 }
 
@@ -98,8 +100,9 @@ impl Permutation {
         assert!(u32::try_from(count).is_ok(), "a batch is shorter");
         let mut rng = ChaCha20Rng::from_seed(*seed.expose());
         let mut places = (0..count as u32).collect::<SecretIndices>();
+        // Fisher-Yates from the last position down, as the specification fixes it for the vectors.
         for last in (1..count as u32).rev() {
-            let chosen = below(last + 1, &mut rng);
+            let chosen = draw_below(last + 1, &mut rng);
             places.0.0.swap(last as usize, chosen as usize);
         }
         Self(places)
@@ -127,7 +130,8 @@ impl Permutation {
 }
 
 /// A uniform number below `bound`, without bias (Lemire 2019, algorithm 5).
-fn below(bound: u32, rng: &mut ChaCha20Rng) -> u32 {
+fn draw_below(bound: u32, rng: &mut ChaCha20Rng) -> u32 {
+    // Products below this are refused: they would make small numbers come more often.
     let refused = bound.wrapping_neg() % bound;
     loop {
         let product = u64::from(rng.next_u32()) * u64::from(bound);
@@ -151,6 +155,7 @@ pub enum Reply {
 /// Matches the accesses of a batch: the first two to a drop swap, in the order of the batch.
 pub fn match_drops(drops: &[[u8; DROP_BYTES]]) -> Vec<Reply> {
     let mut order: Vec<(&[u8; DROP_BYTES], u32)> = drops.iter().zip(0_u32..).collect();
+    // The index is part of the order, so the first two accesses are those of the batch (MIX-9).
     order.sort_unstable();
     let mut replies = vec![Reply::Third; drops.len()];
     for group in order.chunk_by(|a, b| a.0 == b.0) {
@@ -181,7 +186,7 @@ mod tests {
             }), 0..60),
         ) {
             let expected = (0..keys.len()).map(|i| keys[..i].contains(&keys[i])).collect::<Vec<_>>();
-            prop_assert_eq!(duplicates(&keys), expected);
+            prop_assert_eq!(mark_duplicates(&keys), expected);
         }
 
         #[test]
@@ -212,8 +217,8 @@ mod tests {
     #[test]
     fn keys_are_grouped_by_their_first_16_bytes() {
         let key: [u8; 32] = core::array::from_fn(|i| i as u8);
-        assert_eq!(front(&key), 0x0001_0203_0405_0607_0809_0a0b_0c0d_0e0f);
-        assert_eq!(front(&[0xff; 32]), u128::MAX);
+        assert_eq!(key_prefix(&key), 0x0001_0203_0405_0607_0809_0a0b_0c0d_0e0f);
+        assert_eq!(key_prefix(&[0xff; 32]), u128::MAX);
     }
 
     #[test]

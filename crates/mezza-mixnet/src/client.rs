@@ -36,8 +36,8 @@ use mezza_lanes::Kernel;
 use crate::config::ServicePolicy;
 use crate::contact::DeadDrop;
 use crate::keys::SecretVec;
-use crate::noise::below;
-use crate::onion::{Layer, Multiply, wrap as wrap_layers, wrap_one};
+use crate::noise::draw_below;
+use crate::onion::{Layer, Multiply, wrap_one, wrap_onions as wrap_layers};
 
 /// Longest time between sealing and sending, milliseconds: a slow disk makes the record of the round
 /// durable in it, after whatever it was writing.
@@ -67,9 +67,12 @@ impl Timing {
     /// collect / 2)].
     pub fn draw(policy: &ServicePolicy, open: Time, now: Time, rng: &mut dyn CryptoRng) -> Self {
         let collect = u64::from(policy.collect_ms);
+        // A SUBMIT sent at the edge of the window could arrive after the close and cost the round.
         let margin = TRAVEL_MS_MAX.min(collect / 8).max(1);
-        let draw = |max: u64, rng: &mut dyn CryptoRng| below(u128::from(max) + 1, rng) as u64;
+        let draw = |max: u64, rng: &mut dyn CryptoRng| draw_below(u128::from(max) + 1, rng) as u64;
+        // The draw does not depend on what the slots will hold, so the time tells nothing (MIX-74).
         let send = open.plus_ms(margin + draw(collect - 2 * margin, rng));
+        // The record must be durable before `send`, also on a disk that takes 250 ms for a sync.
         let seal = send.minus_ms(SEAL_MS_MAX.min(collect / 2)).max(now);
         Self { seal, send, fetch_ms: draw(FETCH_MS_MAX.min(collect / 2), rng) }
     }
@@ -78,9 +81,10 @@ impl Timing {
 /// Which contacts a client serves in a round: the `slots` with the largest turns, largest first.
 /// Both sides of a pair compute the same turn, so that they need no agreement: with a and b active
 /// contacts they meet in a fraction 1/(a+b-1) of the rounds for one slot.
-pub fn served(meetings: &[DeadDrop], slots: usize) -> Vec<usize> {
+pub fn select_served(meetings: &[DeadDrop], slots: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..meetings.len()).collect();
     order.sort_by_key(|at| core::cmp::Reverse(meetings[*at].priority));
+    // A pair meets only if both sides serve it, so both rank by the shared turn (MIX-85).
     order.truncate(slots);
     order
 }
@@ -98,7 +102,7 @@ snapshot!(struct Submission { onions, reply_keys });
 
 /// Wraps one plaintext for each slot in `layers`, outermost first. The pairs of the outermost layer
 /// come from outside, one for each slot, and serve this call alone; `None` if there are not as many.
-pub fn wrap<B: Backend>(
+pub fn wrap_slots<B: Backend>(
     kernel: &dyn Kernel,
     layers: &[Layer],
     pairs: Vec<EphemeralKey>,
@@ -107,9 +111,12 @@ pub fn wrap<B: Backend>(
 ) -> Option<Submission> {
     let (outermost, behind) = layers.split_first()?;
     let size = outermost.id.service.innermost_bytes();
+    // One pair too few would leave a slot without an onion, and the count of onions is fixed
+    // (MIX-21).
     if pairs.is_empty() || pairs.len() * size != inner.len() {
         return None;
     }
+    // The inner layers come first: the outermost layer seals what they produce.
     let wrapped = wrap_layers(kernel, Multiply::Ladders, behind, (inner, size), rng);
     let body = inner.len() / size.max(1);
     let bytes = wrapped.onions.len() / body.max(1);
@@ -117,8 +124,10 @@ pub fn wrap<B: Backend>(
     let mut back = Vec::with_capacity(body);
     let slots = pairs.into_iter().zip(wrapped.onions.chunks_exact(bytes)).enumerate();
     for (slot, (pair, onion)) in slots {
-        let public = *pair.public();
-        let shared = pair.dh::<B>(&outermost.key).ok()?;
+        let public = *pair.public_key();
+        // The round key was checked as a fixed point (MIX-6), so a zero result means a broken
+        // caller.
+        let shared = pair.diffie_hellman::<B>(&outermost.key).ok()?;
         let (whole, first) = wrap_one(kernel, outermost, &public, shared.expose(), onion);
         let mut keys = SecretVec::zeros(layers.len());
         keys[0] = first[0];

@@ -98,25 +98,26 @@ impl Config {
     ///
     /// # Errors
     /// Whatever the bytes lack, or a value outside its limits.
-    pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let version = r.u16()?;
+    pub fn read_from(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let version = r.read_u16()?;
+        // An unknown version may have other fields, so nothing of it can be checked.
         if !(VERSION_WITHOUT_TRAPS..=VERSION).contains(&version) {
             return Err(DecodeError::Value);
         }
-        let network = NetworkId(r.array()?);
-        let seq = r.u64()?;
-        let prev = r.array()?;
-        let valid_from = Time::from_ms(r.u64()?);
-        let valid_until = Time::from_ms(r.u64()?);
-        let threshold = r.u8()?;
-        let guardians = list(r, GUARDIANS_MAX, Reader::array)?;
-        let coordinator = server(r)?;
-        let bucket = server(r)?;
-        let mixes = list(r, MIXES_MAX, |r| {
-            Ok(MixServer { server: server(r)?, operator: text(r.var8()?)? })
+        let network = NetworkId(r.read_array()?);
+        let seq = r.read_u64()?;
+        let prev = r.read_array()?;
+        let valid_from = Time::from_ms(r.read_u64()?);
+        let valid_until = Time::from_ms(r.read_u64()?);
+        let threshold = r.read_u8()?;
+        let guardians = read_list(r, GUARDIANS_MAX, Reader::read_array)?;
+        let coordinator = read_server(r)?;
+        let bucket = read_server(r)?;
+        let mixes = read_list(r, MIXES_MAX, |r| {
+            Ok(MixServer { server: read_server(r)?, operator: read_text(r.read_var8()?)? })
         })?;
-        let users_max = r.u32()?;
-        let services = list(r, Service::ALL.len(), |r| ServicePolicy::read(r, version))?;
+        let users_max = r.read_u32()?;
+        let services = read_list(r, Service::ALL.len(), |r| ServicePolicy::read_from(r, version))?;
         let config = Self {
             network,
             seq,
@@ -131,6 +132,7 @@ impl Config {
             users_max,
             services,
         };
+        // The version follows from the content: a second form would give one config two hashes.
         let sound = version == config.version() && config.is_sound();
         if sound { Ok(config) } else { Err(DecodeError::Value) }
     }
@@ -138,30 +140,32 @@ impl Config {
     /// Decodes a config and nothing behind it.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// As [`read_from`](Self::read_from).
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        Reader::decode_exact(bytes, Self::read)
+        Reader::decode_exact(bytes, Self::read_from)
     }
 
     /// The bytes that are hashed.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::with_capacity(1_024);
         let version = self.version();
-        w.u16(version).bytes(&self.network.0).u64(self.seq).bytes(&self.prev);
-        w.u64(self.valid_from.ms()).u64(self.valid_until.ms());
-        w.u8(self.threshold).u8(self.guardians.len() as u8);
+        w.put_u16(version).put_bytes(&self.network.0).put_u64(self.seq).put_bytes(&self.prev);
+        w.put_u64(self.valid_from.as_ms()).put_u64(self.valid_until.as_ms());
+        w.put_u8(self.threshold).put_u8(self.guardians.len() as u8);
         for key in &self.guardians {
-            w.bytes(key);
+            w.put_bytes(key);
         }
         for server in [&self.coordinator, &self.bucket] {
-            w.bytes(&server.key).var8(server.address.as_bytes());
+            w.put_bytes(&server.key).put_var8(server.address.as_bytes());
         }
-        w.u8(self.mixes.len() as u8);
+        w.put_u8(self.mixes.len() as u8);
         for MixServer { server, operator } in &self.mixes {
-            w.bytes(&server.key).var8(server.address.as_bytes()).var8(operator.as_bytes());
+            w.put_bytes(&server.key)
+                .put_var8(server.address.as_bytes())
+                .put_var8(operator.as_bytes());
         }
-        w.u32(self.users_max).u8(self.services.len() as u8);
-        self.services.iter().for_each(|service| service.write(&mut w, version));
+        w.put_u32(self.users_max).put_u8(self.services.len() as u8);
+        self.services.iter().for_each(|service| service.write_to(&mut w, version));
         w.finish()
     }
 
@@ -177,17 +181,18 @@ impl Config {
     }
 
     /// The entry of a service and its index, which settings name.
-    pub fn policy(&self, service: Service) -> Option<(u16, &ServicePolicy)> {
+    pub fn find_policy(&self, service: Service) -> Option<(u16, &ServicePolicy)> {
         let at = self.services.iter().position(|policy| policy.service == service)?;
         Some((at as u16, &self.services[at]))
     }
 
     /// Returns true if buckets of a round may be as a manifest says: as many as the config has, together no
     /// longer than `users` clients and all noise can make them.
-    pub fn allows(&self, manifest: &Manifest, users: u32) -> bool {
-        let Some((_, policy)) = self.policy(manifest.id.service) else { return false };
+    pub fn allows_manifest(&self, manifest: &Manifest, users: u32) -> bool {
+        let Some((_, policy)) = self.find_policy(manifest.id.service) else { return false };
         let lens = manifest.entries.iter().map(|entry| u64::from(entry.len));
         manifest.entries.len() == policy.buckets as usize
+            // An empty object has its count, so a shorter one is no object.
             && lens.clone().all(|len| len >= OBJECT_BYTES_MIN)
             && lens.sum::<u64>() <= self.objects_bytes_max(policy, users.min(self.users_max))
     }
@@ -195,6 +200,7 @@ impl Config {
     /// Most bytes of all buckets of a round of `users`. A token takes at most 26 bits: the quotients of
     /// a set sum up to fewer than its tokens.
     fn objects_bytes_max(&self, policy: &ServicePolicy, users: u32) -> u64 {
+        // The bound of MIX-11 holds for each mix, and every mix adds noise here (MIX-18).
         let noise = policy.noise_max();
         let entries = u64::from(users) * u64::from(policy.slots) + self.mixes.len() as u64 * noise;
         let bytes = match policy.service {
@@ -211,23 +217,23 @@ impl Config {
 }
 
 /// At most `max` entries behind their number of one byte.
-fn list<'a, T>(
+fn read_list<'a, T>(
     r: &mut Reader<'a>,
     max: usize,
     mut one: impl FnMut(&mut Reader<'a>) -> Result<T, DecodeError>,
 ) -> Result<Vec<T>, DecodeError> {
-    let count = usize::from(r.u8()?);
+    let count = usize::from(r.read_u8()?);
     if count > max {
         return Err(DecodeError::Value);
     }
     (0..count).map(|_| one(r)).collect()
 }
 
-fn server(r: &mut Reader<'_>) -> Result<Server, DecodeError> {
-    Ok(Server { key: r.array()?, address: text(r.var8()?)? })
+fn read_server(r: &mut Reader<'_>) -> Result<Server, DecodeError> {
+    Ok(Server { key: r.read_array()?, address: read_text(r.read_var8()?)? })
 }
 
-fn text(bytes: &[u8]) -> Result<String, DecodeError> {
+fn read_text(bytes: &[u8]) -> Result<String, DecodeError> {
     core::str::from_utf8(bytes).map(String::from).map_err(|_| DecodeError::Value)
 }
 

@@ -131,37 +131,40 @@ snapshot!(struct Keywheel { secret, round });
 impl Keywheel {
     fn begin(label: &str, root: &Secret<32>, round: u64) -> Self {
         let mut secret = Secret::init_with(|_| {});
-        derive(label, root, round, &mut secret);
+        derive_into(label, root, round, &mut secret);
         Self { secret, round }
     }
 
     /// Goes towards `round` by at most `steps` steps; `Ok(true)` once there.
-    fn advance(&mut self, round: u64, steps: u64) -> Result<bool, OutOfReach> {
+    fn advance_to(&mut self, round: u64, steps: u64) -> Result<bool, OutOfReach> {
+        // The chain is one-way: keys of earlier rounds are wiped and must not come back.
         let ahead = round.checked_sub(self.round).filter(|n| *n <= CHAIN_SKIP_MAX);
         for _ in 0..ahead.ok_or(OutOfReach)?.min(steps) {
-            self.step();
+            self.step_round();
         }
         Ok(self.round == round)
     }
 
-    fn step(&mut self) {
+    fn step_round(&mut self) {
         // A network has no round 2^64 - 1: its clock checks refuse it.
         self.round = self.round.saturating_add(1);
+        // The copy is wiped when it goes, so that an earlier round cannot be derived from memory.
         let last = self.secret.duplicate();
-        derive("mezza/mix step", &last, self.round, &mut self.secret);
+        derive_into("mezza/mix step", &last, self.round, &mut self.secret);
     }
 
-    fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self { secret: Secret::read(r)?, round: r.u64()? })
+    fn read_from(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self { secret: Secret::read_from(r)?, round: r.read_u64()? })
     }
 
-    fn write(&self, w: &mut Writer) {
-        w.bytes(self.secret.expose()).u64(self.round);
+    fn write_to(&self, w: &mut Writer) {
+        w.put_bytes(self.secret.expose()).put_u64(self.round);
     }
 }
 
 /// `H_32(label, secret, round)`, written where it will live.
-fn derive(label: &str, secret: &Secret<32>, round: u64, into: &mut Secret<32>) {
+fn derive_into(label: &str, secret: &Secret<32>, round: u64, into: &mut Secret<32>) {
+    // Written in place: a moved secret would leave its bytes at the old address.
     let next = Wiping::new(labelled_hash::<32>(label, &[secret.expose(), &round.to_be_bytes()]));
     into.overwrite_with(|bytes| bytes.copy_from_slice(&*next));
 }
@@ -194,13 +197,13 @@ impl ConversationKeywheel {
     ///
     /// # Errors
     /// [`OutOfReach`] for a round behind, or 2^26 ahead; the chain stays.
-    pub fn advance(&mut self, round: u64, steps: u64) -> Result<bool, OutOfReach> {
-        self.chain.advance(round, steps)
+    pub fn advance_to(&mut self, round: u64, steps: u64) -> Result<bool, OutOfReach> {
+        self.chain.advance_to(round, steps)
     }
 
     /// Where the two meet in the round that the chain stands at.
     pub fn meeting(&self) -> DeadDrop {
-        let bytes = Wiping::new(self.derived("mezza/mix meet"));
+        let bytes = Wiping::new(self.derive_label("mezza/mix meet"));
         let mut meeting = DeadDrop { drop: [0; DROP_BYTES], priority: 0 };
         meeting.drop.copy_from_slice(&bytes[..16]);
         meeting.priority =
@@ -211,18 +214,21 @@ impl ConversationKeywheel {
     /// Takes the round that the chain stands at; the chain goes on to the next one, so that nothing
     /// else is ever sealed under these keys.
     pub fn take_round_keys(&mut self) -> RoundKeys {
-        let bytes = Wiping::new(self.derived("mezza/mix cell"));
+        let bytes = Wiping::new(self.derive_label("mezza/mix cell"));
         let half = |at: usize| Secret::init_with(|key| key.copy_from_slice(&bytes[at..at + 32]));
         let (seal, open) = match self.role {
+            // One key for each direction: equal keys under a zero nonce would reveal the cells'
+            // difference.
             Role::Initiator => (half(0), half(32)),
             Role::Responder => (half(32), half(0)),
         };
+        // The drop is derived before the step, from the same round as the keys.
         let drop = self.meeting().drop;
-        self.chain.step();
+        self.chain.step_round();
         RoundKeys { drop, seal, open }
     }
 
-    fn derived(&self, label: &str) -> [u8; 64] {
+    fn derive_label(&self, label: &str) -> [u8; 64] {
         labelled_hash(label, &[self.chain.secret.expose(), &self.chain.round.to_be_bytes()])
     }
 
@@ -230,14 +236,14 @@ impl ConversationKeywheel {
     ///
     /// # Errors
     /// Whatever the bytes lack.
-    pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self { role: Role::from_number(r.u8()?)?, chain: Keywheel::read(r)? })
+    pub fn read_from(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self { role: Role::from_number(r.read_u8()?)?, chain: Keywheel::read_from(r)? })
     }
 
     /// Writes 41 secret bytes.
-    pub fn write(&self, w: &mut Writer) {
-        w.u8(self.role.number());
-        self.chain.write(w);
+    pub fn write_to(&self, w: &mut Writer) {
+        w.put_u8(self.role.number());
+        self.chain.write_to(w);
     }
 }
 
@@ -263,19 +269,21 @@ impl CallKeywheel {
         self.0.round
     }
 
-    /// Goes towards `round`, as [`ConversationKeywheel::advance`].
+    /// Goes towards `round`, as [`ConversationKeywheel::advance_to`].
     ///
     /// # Errors
     /// [`OutOfReach`] for a round behind, or 2^26 ahead; the chain stays.
-    pub fn advance(&mut self, round: u64, steps: u64) -> Result<bool, OutOfReach> {
-        self.0.advance(round, steps)
+    pub fn advance_to(&mut self, round: u64, steps: u64) -> Result<bool, OutOfReach> {
+        self.0.advance_to(round, steps)
     }
 
     /// The token of the round that the chain stands at, for our call. The chain goes on to the next
     /// round, so that no other onion has this token (MIX-42).
-    pub fn take(&mut self, role: Role, intent: Intent) -> [u8; TOKEN_BYTES] {
+    pub fn take_token(&mut self, role: Role, intent: Intent) -> [u8; TOKEN_BYTES] {
         let token = self.token(role, intent);
-        self.0.step();
+        // A missed call is repeated with the token of a later round, so that no two onions look
+        // alike.
+        self.0.step_round();
         token
     }
 
@@ -285,6 +293,8 @@ impl CallKeywheel {
         let secret = self.0.secret.expose();
         let bytes = Wiping::new(labelled_hash::<32>(
             "mezza/mix ring",
+            // The role is bound, so that our own calls in the bucket do not look like the
+            // partner's.
             &[secret, &round, &[role.number()], &[intent.number()]],
         ));
         let mut token = [0; TOKEN_BYTES];
@@ -296,13 +306,13 @@ impl CallKeywheel {
     ///
     /// # Errors
     /// [`DecodeError::Truncated`] if the bytes are fewer.
-    pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Keywheel::read(r).map(Self)
+    pub fn read_from(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Keywheel::read_from(r).map(Self)
     }
 
     /// Writes 40 secret bytes.
-    pub fn write(&self, w: &mut Writer) {
-        self.0.write(w);
+    pub fn write_to(&self, w: &mut Writer) {
+        self.0.write_to(w);
     }
 }
 
@@ -314,7 +324,7 @@ impl core::fmt::Debug for CallKeywheel {
 
 /// The bucket, 1 to `buckets`, in which the owner of a dialling key looks for calls and
 /// invitations. It is the same in every round.
-pub fn bucket(dialling: &PublicKey, network: &NetworkId, buckets: u32) -> u32 {
+pub fn assign_bucket(dialling: &PublicKey, network: &NetworkId, buckets: u32) -> u32 {
     let hash: [u8; 32] = labelled_hash("mezza/mix bucket", &[&dialling.0, &network.0]);
     let head = hash[..8].iter().fold(0, |head: u64, byte| (head << 8) | u64::from(*byte));
     1 + (head % u64::from(buckets.max(1))) as u32
@@ -334,8 +344,8 @@ mod tests {
         let mut alice = chain(Role::Initiator);
         let mut bob = chain(Role::Responder);
         for round in [100, 101, 107] {
-            assert_eq!(alice.advance(round, 10), Ok(true));
-            assert_eq!(bob.advance(round, 10), Ok(true));
+            assert_eq!(alice.advance_to(round, 10), Ok(true));
+            assert_eq!(bob.advance_to(round, 10), Ok(true));
             assert_eq!(alice.meeting(), bob.meeting());
             let met = alice.meeting().drop;
             let ours = alice.take_round_keys();
@@ -343,10 +353,10 @@ mod tests {
             assert_eq!((ours.drop, theirs.drop), (met, met));
             assert!(ours.seal == theirs.open && ours.open == theirs.seal);
             assert!(ours.seal != ours.open);
-            assert_eq!(alice.advance(round, 10), Err(OutOfReach), "a round is taken once");
+            assert_eq!(alice.advance_to(round, 10), Err(OutOfReach), "a round is taken once");
         }
-        assert_eq!(alice.advance(106, 10), Err(OutOfReach), "a chain only goes forward");
-        assert_eq!(alice.advance(109 + CHAIN_SKIP_MAX, 10), Err(OutOfReach));
+        assert_eq!(alice.advance_to(106, 10), Err(OutOfReach), "a chain only goes forward");
+        assert_eq!(alice.advance_to(109 + CHAIN_SKIP_MAX, 10), Err(OutOfReach));
         assert_eq!(alice.round(), 108);
     }
 
@@ -355,10 +365,10 @@ mod tests {
         let mut slices = chain(Role::Initiator);
         let mut steps = chain(Role::Initiator);
         let mut slept = 0;
-        while !slices.advance(1_100, 300).expect("in reach") {
+        while !slices.advance_to(1_100, 300).expect("in reach") {
             slept += 1;
         }
-        (101..=1_100).for_each(|round| assert_eq!(steps.advance(round, 1), Ok(true)));
+        (101..=1_100).for_each(|round| assert_eq!(steps.advance_to(round, 1), Ok(true)));
         assert_eq!((slept, slices.meeting()), (3, steps.meeting()));
     }
 
@@ -367,10 +377,10 @@ mod tests {
         let mut w = Writer::new();
         let chain = chain(Role::Responder);
         let calls = CallKeywheel::begin(&Secret::init_with(|s| s.fill(7)), 5);
-        chain.write(&mut w);
-        calls.write(&mut w);
+        chain.write_to(&mut w);
+        calls.write_to(&mut w);
         let read = |r: &mut Reader<'_>| {
-            Ok::<_, DecodeError>((ConversationKeywheel::read(r)?, CallKeywheel::read(r)?))
+            Ok::<_, DecodeError>((ConversationKeywheel::read_from(r)?, CallKeywheel::read_from(r)?))
         };
         let (mut again, calls_again) =
             Reader::decode_exact(w.as_slice(), read).expect("what was written");
@@ -390,16 +400,16 @@ mod tests {
         let mut calls = CallKeywheel::begin(&Secret::init_with(|s| s.fill(7)), 5);
         let mut seen = alloc::collections::BTreeSet::new();
         for round in 5..8 {
-            calls.advance(round, 1).expect("in reach");
+            calls.advance_to(round, 1).expect("in reach");
             for role in [Role::Initiator, Role::Responder] {
                 seen.extend(Intent::ALL.map(|intent| calls.token(role, intent)));
             }
         }
         assert_eq!(seen.len(), 12);
         let token = calls.token(Role::Initiator, Intent::Talk);
-        assert_eq!(calls.take(Role::Initiator, Intent::Talk), token);
-        assert_eq!(calls.advance(7, 1), Err(OutOfReach), "a round is called in once");
-        assert!((1..=8).contains(&bucket(&PublicKey([1; 32]), &NetworkId([2; 16]), 8)));
-        assert_eq!(bucket(&PublicKey([1; 32]), &NetworkId([2; 16]), 1), 1);
+        assert_eq!(calls.take_token(Role::Initiator, Intent::Talk), token);
+        assert_eq!(calls.advance_to(7, 1), Err(OutOfReach), "a round is called in once");
+        assert!((1..=8).contains(&assign_bucket(&PublicKey([1; 32]), &NetworkId([2; 16]), 8)));
+        assert_eq!(assign_bucket(&PublicKey([1; 32]), &NetworkId([2; 16]), 1), 1);
     }
 }

@@ -175,7 +175,7 @@ impl Coordinator {
 
     /// Clients that were welcomed.
     pub fn clients(&self) -> usize {
-        self.welcomed().count()
+        self.welcomed_clients().count()
     }
 
     /// The configs known.
@@ -184,7 +184,7 @@ impl Coordinator {
     }
 
     /// The clients that were welcomed: those that [`Output::ToAll`] is for.
-    pub fn welcomed(&self) -> impl Iterator<Item = ConnectionId> {
+    pub fn welcomed_clients(&self) -> impl Iterator<Item = ConnectionId> {
         self.clients.iter().filter(|(_, client)| client.since.is_some()).map(|(at, _)| *at)
     }
 
@@ -200,16 +200,19 @@ impl Coordinator {
 
     /// Begins what is due: one round of each service whose request for keys has come. A round
     /// whose settings should be out already is skipped, and so is one while four are unfinished.
-    fn ask(&mut self, now: Time) {
+    fn begin_due_rounds(&mut self, now: Time) {
         for service in Service::ALL {
-            let Some((id, _)) = self.next(service, now).filter(|(_, at)| *at <= now) else {
+            let Some((id, _)) = self.next_round(service, now).filter(|(_, at)| *at <= now) else {
                 continue;
             };
+            // Marked before the checks: a round that is skipped below is not asked for again.
             self.asked.insert(service, id.round);
             let under_way = self.rounds.keys().filter(|round| round.service == service).count();
             let config = self.chain.of_round(id);
             let Some(round) = config.and_then(|config| Round::begin(id, config)) else { continue };
             let again = self.rounds.contains_key(&id);
+            // Settings that are late would leave clients no time, and a fifth round would be
+            // refused by the mixes.
             if again || under_way >= ROUNDS_IN_FLIGHT || now >= round.announce {
                 continue;
             }
@@ -217,7 +220,7 @@ impl Coordinator {
             self.rounds.insert(id, round);
             self.tell_mixes(mixes, &Frame::Round(id, FrameBody::NewRound));
         }
-        let next = Service::ALL.into_iter().filter_map(|service| self.next(service, now));
+        let next = Service::ALL.into_iter().filter_map(|service| self.next_round(service, now));
         self.ask_at = next.map(|(_, at)| at).min();
     }
 
@@ -227,6 +230,8 @@ impl Coordinator {
         if self.newest_since > now {
             // Clients that came while the clock was ahead take part from now on, not from then.
             for client in self.clients.values_mut() {
+                // A future `since` would answer all their SUBMITs with MISSED until the clock is
+                // there again.
                 client.since = client.since.map(|since| since.min(now));
             }
             self.newest_since = now;
@@ -234,6 +239,7 @@ impl Coordinator {
         for service in Service::ALL {
             let Some(round) = self.asked.get(&service) else { continue };
             let asked = self.ask_time(RoundId { service, round: *round });
+            // Small steps of the clock are usual, and mixes accept 30 s (MIX-34, MIX-49).
             if asked.is_none_or(|asked| asked <= now.plus_ms(BACK_MS)) {
                 continue;
             }
@@ -241,22 +247,23 @@ impl Coordinator {
             let early = self.rounds.keys().filter(|id| id.service == service);
             let early = early.filter(|id| self.ask_time(**id).is_some_and(|asked| asked > now));
             for id in early.copied().collect::<Vec<_>>() {
-                self.abort(id, AbortReason::Deadline, AbortCause::Entry);
+                // Signed rounds end too: their numbers lie ahead of the present time (MIX-49).
+                self.abort_round(id, AbortReason::Deadline, AbortCause::Entry);
             }
         }
     }
 
     /// When a round is asked for.
     fn ask_time(&self, id: RoundId) -> Option<Time> {
-        let (_, policy) = self.chain.of_round(id)?.policy(id.service)?;
-        Some(policy.open(id.round)?.minus_ms(policy.ahead_ms()))
+        let (_, policy) = self.chain.of_round(id)?.find_policy(id.service)?;
+        Some(policy.open_time(id.round)?.minus_ms(policy.ahead_ms()))
     }
 
     /// The next round of a service to ask for, and when. It may belong to a config that has not
     /// begun: its first rounds are prepared while the one before is in force.
-    fn next(&self, service: Service, now: Time) -> Option<(RoundId, Time)> {
+    fn next_round(&self, service: Service, now: Time) -> Option<(RoundId, Time)> {
         let of = |config: &Config| {
-            let (_, policy) = config.policy(service)?;
+            let (_, policy) = config.find_policy(service)?;
             let ahead = policy.ahead_ms();
             let current = policy.round_at(now.plus_ms(ahead)).unwrap_or(policy.base_round);
             let round = match self.asked.get(&service) {
@@ -264,7 +271,9 @@ impl Coordinator {
                 _ => current,
             };
             let id = RoundId { service, round };
-            let open = policy.open(round)?;
+            let open = policy.open_time(round)?;
+            // A config numbers its rounds only while it is in force, so another one may own this
+            // number.
             let own = self.chain.of_round(id).is_some_and(|its| its.seq == config.seq);
             own.then_some((id, open.minus_ms(ahead)))
         };
@@ -272,13 +281,15 @@ impl Coordinator {
     }
 
     /// Ends a round before its time: mixes hear why, clients that are in it that they missed it.
-    fn abort(&mut self, id: RoundId, reason: AbortReason, cause: AbortCause) {
+    fn abort_round(&mut self, id: RoundId, reason: AbortReason, cause: AbortCause) {
         let Some(round) = self.rounds.remove(&id) else { return };
-        let abort = round.abort(&self.signer, reason);
+        let abort = round.sign_abort(&self.signer, reason);
+        // Mixes first: they wipe their keys as soon as they know (MIX-14).
         self.tell_mixes(round.mixes.len(), &abort);
-        self.outputs.extend(round.missed());
+        self.outputs.extend(round.missed_frames());
         self.outputs.push_back(Output::Over(id, Ending::Aborted(reason, cause)));
-        self.past.put(round.id, round.config, round.mixes, round.alarmed);
+        // Alarms arrive after the round, so its mixes are remembered for 16 rounds (MIX-27).
+        self.past.put_round(round.id, round.config, round.mixes, round.alarmed);
     }
 
     fn abort_all(
@@ -289,7 +300,7 @@ impl Coordinator {
     ) {
         let ended = self.rounds.values().filter(|round| which(round)).map(|round| round.id);
         for id in ended.collect::<Vec<_>>() {
-            self.abort(id, reason, cause);
+            self.abort_round(id, reason, cause);
         }
     }
 }
@@ -328,10 +339,11 @@ impl Machine for Coordinator {
                 Ok(())
             }
             Input::Config(config) => {
-                let known = self.chain.head().seq;
-                self.chain.accept(&config, now)?;
-                if self.chain.head().seq > known {
-                    self.archive.push(config);
+                let known = self.chain.head_config().seq;
+                self.chain.accept_config(&config, now)?;
+                // A config that was known already must not rebuild the archive.
+                if self.chain.head_config().seq > known {
+                    self.archive.push_config(config);
                     self.ask_at = Some(now);
                 }
                 Ok(())
@@ -340,8 +352,9 @@ impl Machine for Coordinator {
     }
 
     fn wake(&mut self, now: Time, _: &mut dyn CryptoRng) {
+        // First the clock: rounds of a time that is no longer ahead must not be moved on.
         self.go_back(now);
-        self.ask(now);
+        self.begin_due_rounds(now);
         let due = self.rounds.values().filter(|round| round.deadline() <= now).map(|r| r.id);
         for id in due.collect::<Vec<_>>() {
             self.move_on(id, now);
@@ -365,7 +378,7 @@ impl Machine for Coordinator {
 impl fmt::Debug for Coordinator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Coordinator")
-            .field("head", &self.chain.head().seq)
+            .field("head", &self.chain.head_config().seq)
             .field("clients", &self.clients)
             .field("rounds", &self.rounds)
             .field("shelves", &self.shelves.len())

@@ -94,19 +94,27 @@ pub enum Urgency {
 impl Job {
     /// Does the work. What seeds and keys left on the stack is overwritten (MIX-14).
     pub fn run(&self, kernel: &dyn Kernel) -> JobOutput {
-        let done = self.work(kernel);
+        let done = self.do_work(kernel);
+        // The thread of the pool goes on with other jobs, so keys must not stay on its stack
+        // (MIX-14).
         mezza_lanes::wipe_stack();
         done
     }
 
-    fn work(&self, kernel: &dyn Kernel) -> JobOutput {
+    fn do_work(&self, kernel: &dyn Kernel) -> JobOutput {
         match self {
             Self::Table(job) => JobOutput::Table(Tables::new(kernel, &job.layers)),
             Self::Noise(job) => JobOutput::Noise(job.run(kernel)),
             Self::Unwrap(job) => {
                 let onions = job.onions();
                 let size = job.size;
-                JobOutput::Unwrap(onion::unwrap(kernel, &job.secret, &job.layer, onions, size))
+                JobOutput::Unwrap(onion::unwrap_layer(
+                    kernel,
+                    &job.secret,
+                    &job.layer,
+                    onions,
+                    size,
+                ))
             }
             Self::Shuffle(job) => JobOutput::Shuffle(job.run()),
             Self::Gather(job) => JobOutput::Gather(Wiping::new(job.run())),
@@ -138,6 +146,7 @@ impl Job {
     /// Returns the urgency: a round may wait for the job.
     pub const fn urgency(&self) -> Urgency {
         match self {
+            // Noise is made before the batch arrives, and an alarm may come after the round.
             Self::Table(_) | Self::Noise(_) | Self::Trap(_) => Urgency::Background,
             Self::Unwrap(_)
             | Self::Shuffle(_)

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::{Deref, DerefMut};
 
-use mezza_core::{CryptoRng, snapshot, wipe};
+use mezza_core::{CryptoRng, snapshot, wipe_bytes};
 
 /// Keys, scalars or shared secrets, 32 bytes each. The length is fixed from the start, so that no
 /// copy is left behind by growing. `Debug` shows how many there are.
@@ -23,6 +23,7 @@ impl SecretVec {
     /// `count` fresh keys.
     pub fn draw(count: usize, rng: &mut dyn CryptoRng) -> Self {
         let mut keys = Self::zeros(count);
+        // Filled in place, so that no copy of a key is left on the stack.
         rng.fill_bytes(keys.as_flattened_mut());
         keys
     }
@@ -44,7 +45,7 @@ impl DerefMut for SecretVec {
 
 impl Drop for SecretVec {
     fn drop(&mut self) {
-        wipe(self.0.as_flattened_mut());
+        wipe_bytes(self.0.as_flattened_mut());
     }
 }
 

@@ -169,34 +169,39 @@ impl<B: Backend> Mix<B> {
         self.rounds.keys().copied()
     }
 
-    fn frame(
+    fn on_frame(
         &mut self,
         from: Neighbour,
         frame: Frame,
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), MixError> {
+        // Frames without a round belong to clients and the entry.
         let Frame::Round(id, body) = frame else { return Err(MixError::Unexpected) };
         match (from, body) {
-            (Neighbour::Coordinator, FrameBody::NewRound) => self.begin(id, now, rng),
-            (Neighbour::Coordinator, FrameBody::Sign(settings)) => self.agree(id, settings, now),
-            (_, FrameBody::Abort { position, reason, signature }) => {
-                self.aborted(id, position, reason, &signature)
+            // Each kind is accepted from one neighbour only: the links prove which one it is
+            // (MIX-1).
+            (Neighbour::Coordinator, FrameBody::NewRound) => self.begin_round(id, now, rng),
+            (Neighbour::Coordinator, FrameBody::Sign(settings)) => {
+                self.on_settings(id, settings, now)
             }
-            (Neighbour::Previous, body) => self.forward(id, body, rng),
-            (Neighbour::Next, body) => self.backward(id, body, rng),
-            (Neighbour::Store, FrameBody::Stored) => self.published(id),
+            (_, FrameBody::Abort { position, reason, signature }) => {
+                self.on_abort(id, position, reason, &signature)
+            }
+            (Neighbour::Previous, body) => self.on_batch_frame(id, body, rng),
+            (Neighbour::Next, body) => self.on_reply_frame(id, body, rng),
+            (Neighbour::Store, FrameBody::Stored) => self.on_published(id),
             _ => Err(MixError::Unexpected),
         }
     }
 
     /// A round under way, or the refusal of what came for it.
-    fn round(&mut self, id: RoundId) -> Result<&mut Round, MixError> {
+    fn find_round(&mut self, id: RoundId) -> Result<&mut Round, MixError> {
         self.rounds.get_mut(&id).ok_or(MixError::UnknownRound)
     }
 
     /// Ends a round before its time and says so to everybody around.
-    fn abort(&mut self, id: RoundId, reason: AbortReason) {
+    fn abort_round(&mut self, id: RoundId, reason: AbortReason) {
         let Some(round) = self.rounds.remove(&id) else { return };
         let position = round.position;
         let signature = self
@@ -205,6 +210,7 @@ impl<B: Backend> Mix<B> {
             .sign(Purpose::Abort, &[&abort_bytes(&round.config, id, position, reason)]);
         let abort = Frame::Round(id, FrameBody::Abort { position, reason, signature });
         for peer in round.neighbours() {
+            // All neighbours are notified at once, so that none waits until its deadline (MIX-29).
             self.outputs.push_back(Output::Frame(peer, abort.clone()));
         }
     }
@@ -212,7 +218,7 @@ impl<B: Backend> Mix<B> {
     fn abort_all(&mut self, reason: AbortReason, which: impl Fn(&Round) -> bool) {
         let ended = self.rounds.iter().filter(|(_, round)| which(round)).map(|(id, _)| *id);
         for id in ended.collect::<Vec<_>>() {
-            self.abort(id, reason);
+            self.abort_round(id, reason);
         }
     }
 }
@@ -224,19 +230,20 @@ impl<B: Backend> Machine for Mix<B> {
 
     fn handle(&mut self, input: Input, now: Time, rng: &mut dyn CryptoRng) -> Result<(), MixError> {
         match input {
-            Input::Frame(from, frame) => self.frame(from, frame, now, rng),
+            Input::Frame(from, frame) => self.on_frame(from, frame, now, rng),
             Input::LinkLost(peer) => {
-                self.abort_all(AbortReason::Lost, |round| round.needs(peer));
+                // Rounds that can end well without this peer go on.
+                self.abort_all(AbortReason::Lost, |round| round.needs_peer(peer));
                 Ok(())
             }
-            Input::Done(job, done) => self.done(job, done, rng),
+            Input::Done(job, done) => self.on_done(job, done, rng),
             Input::Lost(id) => {
-                self.round(id)?;
-                self.abort(id, AbortReason::Lost);
+                self.find_round(id)?;
+                self.abort_round(id, AbortReason::Lost);
                 Ok(())
             }
-            Input::Stored(id) => self.signed(id),
-            Input::Config(config) => Ok(self.setup.chain.accept(&config, now)?),
+            Input::Stored(id) => self.on_stored(id),
+            Input::Config(config) => Ok(self.setup.chain.accept_config(&config, now)?),
             Input::Stop => {
                 self.abort_all(AbortReason::Shutdown, |_| true);
                 Ok(())
@@ -265,7 +272,7 @@ impl<B: Backend> fmt::Debug for Mix<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mix")
             .field("signed", &self.setup.signed)
-            .field("head", &self.setup.chain.head().seq)
+            .field("head", &self.setup.chain.head_config().seq)
             .field("rounds", &self.rounds)
             .field("outputs", &self.outputs.len())
             .finish_non_exhaustive()

@@ -12,7 +12,7 @@ pub mod gauss;
 mod laplace;
 mod uniform;
 
-pub use uniform::below;
+pub use uniform::draw_below;
 
 use mezza_core::{CryptoRng, snapshot};
 
@@ -43,22 +43,24 @@ pub struct Counts {
 
 impl Counts {
     /// Messages that these are.
-    pub const fn messages(self) -> u32 {
+    pub const fn message_count(self) -> u32 {
         self.singles + 2 * self.pairs
     }
 }
 
 impl Law {
     /// The law that a config names for a service.
-    pub const fn of(policy: &ServicePolicy) -> Self {
+    pub const fn from_policy(policy: &ServicePolicy) -> Self {
         Self { mode: policy.mode, mu: policy.mu, scale: policy.scale }
     }
 
     /// Draws the noise of a conversation round: two independent counts.
     pub fn draw_conversation(self, rng: &mut dyn CryptoRng) -> Counts {
+        // Drawn separately from the pairs: two counts from one draw would reveal each other
+        // (MIX-16).
         let singles = self.draw_bucket(rng);
         let pairs = match self.mode {
-            Mode::Gauss => shifted(self.mu / 2, gauss::draw(self.scale / 2, rng)),
+            Mode::Gauss => shift_mean(self.mu / 2, gauss::draw(self.scale / 2, rng)),
             Mode::Paper => {
                 laplace::draw(f64::from(self.mu) / 2.0, f64::from(self.scale) / 2.0, rng)
             }
@@ -69,7 +71,7 @@ impl Law {
     /// Draws the noise of one bucket of a call or invitation round.
     pub fn draw_bucket(self, rng: &mut dyn CryptoRng) -> u32 {
         match self.mode {
-            Mode::Gauss => shifted(self.mu, gauss::draw(self.scale, rng)),
+            Mode::Gauss => shift_mean(self.mu, gauss::draw(self.scale, rng)),
             Mode::Paper => laplace::draw(f64::from(self.mu), f64::from(self.scale), rng),
         }
     }
@@ -81,6 +83,7 @@ impl Law {
         let scale = u64::from(self.scale);
         let buckets = u64::from(buckets) + 1;
         match (service, self.mode) {
+            // Twelve sigma for singles, and twelve halves for pairs of two messages each (MIX-11).
             (Service::Conversation, Mode::Gauss) => 2 * mu + 24 * scale,
             (Service::Conversation, Mode::Paper) => 2 * mu + 80 * scale + 3,
             (_, Mode::Gauss) => buckets * (mu + 12 * scale),
@@ -90,7 +93,7 @@ impl Law {
 }
 
 /// `max(0, mean + deviation)`.
-fn shifted(mean: u32, deviation: i64) -> u32 {
+fn shift_mean(mean: u32, deviation: i64) -> u32 {
     u32::try_from(i64::from(mean).saturating_add(deviation).max(0)).unwrap_or(u32::MAX)
 }
 

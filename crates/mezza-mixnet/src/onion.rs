@@ -36,9 +36,10 @@ snapshot!(struct Layer { id, position, key });
 
 impl Layer {
     /// Writes `kf` and `kr` of an onion.
-    fn derive(&self, z: &[u8; 32], x: &[u8; 32], forward: &mut [u8; 32], back: &mut [u8; 32]) {
+    fn derive_keys(&self, z: &[u8; 32], x: &[u8; 32], forward: &mut [u8; 32], back: &mut [u8; 32]) {
         let RoundId { service, round } = self.id;
         let place = [service.number(), self.position];
+        // Round, service and position are bound, so an onion of another one does not open (MIX-8).
         let keys: Wiping<[u8; 64]> = Wiping::new(labelled_hash(
             "mezza/onion",
             &[z, x, &self.key.0, &place, &round.to_be_bytes()],
@@ -65,15 +66,15 @@ snapshot!(struct Unwrapped { bodies, reply_keys, opened, keys });
 
 impl Unwrapped {
     /// The next layer of each onion; zeros where an onion is bad.
-    pub fn inner(&self) -> impl Iterator<Item = &[u8]> {
-        (0..self.keys.len()).map(|at| self.onion(at))
+    pub fn inner_onions(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.keys.len()).map(|at| self.onion_at(at))
     }
 
     /// The next layer of onion number `at`.
     ///
     /// # Panics
     /// If there are not so many.
-    pub fn onion(&self, at: usize) -> &[u8] {
+    pub fn onion_at(&self, at: usize) -> &[u8] {
         let stride = self.bodies.len() / self.keys.len();
         &self.bodies[at * stride..(at + 1) * stride - TAG_BYTES]
     }
@@ -85,7 +86,7 @@ impl Unwrapped {
 ///
 /// # Panics
 /// If `onions` is no whole number of onions, or `size` holds no layer: the caller checks counts.
-pub fn unwrap(
+pub fn unwrap_layer(
     kernel: &dyn Kernel,
     secret: &Scalar,
     layer: &Layer,
@@ -103,19 +104,22 @@ pub fn unwrap(
         bodies.extend_from_slice(&onion[KEY_BYTES..]);
     }
     let mut shared = SecretVec::zeros(count);
+    // All onions of the job at once, bad ones included: the time shows nothing about one of them.
     kernel.x25519_shared(secret, &keys, &mut shared);
     let mut forward = SecretVec::zeros(count);
     let mut back = SecretVec::zeros(count);
     for i in 0..count {
-        layer.derive(&shared[i], &keys[i], &mut forward[i], &mut back[i]);
+        layer.derive_keys(&shared[i], &keys[i], &mut forward[i], &mut back[i]);
     }
     let mut opened = vec![0; count];
     let all = Strided::new(&mut bodies, stride, 0, stride - TAG_BYTES);
     kernel.open_each(&forward, all, &mut opened);
     let found = opened.iter_mut().zip(shared.iter());
     for ((opened, shared), body) in found.zip(bodies.chunks_exact_mut(stride)) {
+        // A point of small order gives Z = 0, which its sender and anybody else knows (MIX-7).
         *opened &= u8::from(*shared != [0; 32]);
         if *opened == 0 {
+            // What did not open is unauthenticated, and must not be read by mistake.
             body.fill(0);
         }
     }
@@ -147,12 +151,13 @@ impl Tables {
     /// with: of small order, or on the twist.
     pub fn new(kernel: &dyn Kernel, layers: &[Layer]) -> Option<Self> {
         let base = kernel.fixed_point(&BASE)?;
+        // A key of small order or on the twist has no table, and no client would accept it (MIX-6).
         let layers = layers.iter().map(|layer| kernel.fixed_point(&layer.key.0));
         Some(Self { base, layers: layers.collect::<Option<_>>()? })
     }
 
     /// The public key of each scalar.
-    pub fn publics(&self, kernel: &dyn Kernel, scalars: &SecretVec, out: &mut [[u8; 32]]) {
+    pub fn compute_publics(&self, kernel: &dyn Kernel, scalars: &SecretVec, out: &mut [[u8; 32]]) {
         kernel.x25519_fixed(&self.base, scalars, out);
     }
 }
@@ -192,7 +197,13 @@ impl Nest {
     }
 
     /// Puts layer `j`, counted from the outermost, around each onion.
-    fn seal(&mut self, kernel: &dyn Kernel, j: usize, publics: &[[u8; 32]], keys: &SecretVec) {
+    fn seal_layer(
+        &mut self,
+        kernel: &dyn Kernel,
+        j: usize,
+        publics: &[[u8; 32]],
+        keys: &SecretVec,
+    ) {
         let stride = self.stride();
         let at = KEY_BYTES * j;
         for (onion, public) in self.bytes.chunks_exact_mut(stride).zip(publics) {
@@ -207,7 +218,7 @@ impl Nest {
 ///
 /// # Panics
 /// If `inner` is no whole number of plaintexts, or the tables are of fewer layers: a bug of ours.
-pub fn wrap(
+pub fn wrap_onions(
     kernel: &dyn Kernel,
     multiply: Multiply<'_>,
     layers: &[Layer],
@@ -218,7 +229,9 @@ pub fn wrap(
     let count = inner.len() / size;
     let mut nest = Nest::new(inner, size, layers.len());
     let mut back = Vec::with_capacity(layers.len());
+    // From the innermost layer outwards: each one seals what the ones before it produced.
     for (j, layer) in layers.iter().enumerate().rev() {
+        // Fresh for each layer: equal X in two layers would link them for two mixes.
         let scalars = SecretVec::draw(count, rng);
         let mut publics = vec![[0; 32]; count];
         let mut shared = SecretVec::zeros(count);
@@ -226,6 +239,7 @@ pub fn wrap(
         let mut backward = SecretVec::zeros(count);
         match multiply {
             Multiply::Tables(tables) => {
+                // One key for many onions: a table costs once what each ladder costs again.
                 kernel.x25519_fixed(&tables.base, &scalars, &mut publics);
                 kernel.x25519_fixed(&tables.layers[j], &scalars, &mut shared);
             }
@@ -235,9 +249,10 @@ pub fn wrap(
             }
         }
         for i in 0..count {
-            layer.derive(&shared[i], &publics[i], &mut forward[i], &mut backward[i]);
+            layer.derive_keys(&shared[i], &publics[i], &mut forward[i], &mut backward[i]);
         }
-        nest.seal(kernel, j, &publics, &forward);
+        // Zero nonce: every key seals once, as it follows from a fresh scalar.
+        nest.seal_layer(kernel, j, &publics, &forward);
         back.push(backward);
     }
     back.reverse();
@@ -255,9 +270,9 @@ pub fn wrap_one(
 ) -> (Vec<u8>, SecretVec) {
     let mut forward = SecretVec::zeros(1);
     let mut back = SecretVec::zeros(1);
-    layer.derive(shared, &public.0, &mut forward[0], &mut back[0]);
+    layer.derive_keys(shared, &public.0, &mut forward[0], &mut back[0]);
     let mut nest = Nest::new(inner, inner.len(), 1);
-    nest.seal(kernel, 0, &[public.0], &forward);
+    nest.seal_layer(kernel, 0, &[public.0], &forward);
     (nest.bytes, back)
 }
 
@@ -291,6 +306,8 @@ pub fn open_reply(kernel: &dyn Kernel, back: &SecretVec, mut reply: Vec<u8>) -> 
         let mut ok = [0];
         kernel.open_each(&[*key], Strided::new(&mut reply, size + TAG_BYTES, 0, size), &mut ok);
         reply.truncate(size);
+        // Some mix changed the reply. Which one cannot be told, so the whole reply counts as
+        // garbage.
         if ok == [0] {
             return None;
         }

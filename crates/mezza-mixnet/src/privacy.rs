@@ -12,7 +12,7 @@
 //!
 //! This is a bound, three to four times the least delta that holds; the budget, the ledger and the
 //! least noise are on its side. [`tight`] says between which two numbers the least delta lies, and
-//! [`advanced`] is the composition of the paper. Sources: Canonne, Kamath and Steinke 2020; Mironov
+//! [`advanced_delta`] is the composition of the paper. Sources: Canonne, Kamath and Steinke 2020; Mironov
 //! 2017; Vuvuzela, section 6.
 //!
 //! Rounds are charged in which somebody takes part, so all of this compares the true story with one in
@@ -28,8 +28,8 @@ mod tight;
 pub use calibrate::{Accounting, PrivacyTarget, noise_for};
 pub use ledger::Ledger;
 pub use preset::{NoisePreset, PresetNoise};
-pub use promise::{NetworkPromise, reached};
-pub use tight::{Bracket, tight};
+pub use promise::{NetworkPromise, reached_delta};
+pub use tight::{Bracket, tight_delta};
 
 use crate::Service;
 use crate::config::{Mode, ServicePolicy};
@@ -50,8 +50,8 @@ pub struct RoundsSpent {
 
 impl RoundsSpent {
     /// So many rounds of what a config says about a service.
-    pub const fn of(policy: &ServicePolicy, rounds: u64) -> Self {
-        Self { service: policy.service, law: Law::of(policy), slots: policy.slots, rounds }
+    pub const fn from_policy(policy: &ServicePolicy, rounds: u64) -> Self {
+        Self { service: policy.service, law: Law::from_policy(policy), slots: policy.slots, rounds }
     }
 
     /// The rounds that differ from a story in which the user talked as often, at other times.
@@ -71,32 +71,38 @@ impl RoundsSpent {
     /// A `unit` without noise loses everything in one round: then the plain number is returned.
     pub fn count_as(&self, unit: &Self) -> u64 {
         let same = (self.service, self.law, self.slots) == (unit.service, unit.law, unit.slots);
+        // Equal noise counts one for one, without rounding up.
         if same || unit.law.scale == 0 {
             return self.rounds;
         }
-        let clamped = self.clamped() / unit.clamped().max(f64::MIN_POSITIVE);
-        let ratio = orders().map(|a| self.rho(a) / unit.rho(a)).fold(clamped, f64::max);
-        whole(libm::ceil(real(self.rounds) * ratio))
+        let clamped = self.clamp_probability() / unit.clamp_probability().max(f64::MIN_POSITIVE);
+        // The largest ratio over all orders: at every order these rounds lose at most as much
+        // (MIX-72).
+        let ratio = search_orders()
+            .map(|a| self.renyi_divergence(a) / unit.renyi_divergence(a))
+            .fold(clamped, f64::max);
+        to_whole(libm::ceil(to_real(self.rounds) * ratio))
     }
 
     /// The Rényi divergence of one round at order `a`.
-    fn rho(&self, a: f64) -> f64 {
+    fn renyi_divergence(&self, a: f64) -> f64 {
         let scale = f64::from(self.law.scale);
         if scale == 0.0 {
+            // Without noise one round reveals everything, which the calculator has to report.
             return f64::INFINITY;
         }
         match self.law.mode {
             Mode::Gauss => {
-                let shift = self.shift();
+                let shift = self.relative_shift();
                 a * shift * shift / (scale * scale)
             }
-            Mode::Paper => 2.0 * laplace_rho(a, self.shift() / scale),
+            Mode::Paper => 2.0 * laplace_rho(a, self.relative_shift() / scale),
         }
     }
 
     /// How far one user moves a count, in units of its scale: a conversation moves singles by 2s at
     /// scale b and pairs by s at b/2; a call or invitation moves two buckets by 1.
-    fn shift(&self) -> f64 {
+    fn relative_shift(&self) -> f64 {
         match self.service {
             Service::Conversation => 2.0 * f64::from(self.slots),
             _ => 1.0,
@@ -104,7 +110,7 @@ impl RoundsSpent {
     }
 
     /// The probability that one of the two counts a user moves is clamped at 0 in a round.
-    fn clamped(&self) -> f64 {
+    fn clamp_probability(&self) -> f64 {
         let mu = f64::from(self.law.mu);
         let scale = f64::from(self.law.scale);
         if scale == 0.0 {
@@ -120,7 +126,7 @@ impl RoundsSpent {
     fn one_round(&self) -> (f64, f64) {
         let mu = f64::from(self.law.mu);
         let b = f64::from(self.law.scale);
-        let shift = self.shift();
+        let shift = self.relative_shift();
         let delta = libm::exp((shift - mu) / b);
         let half = if self.service == Service::Conversation { 1.0 } else { 0.5 };
         (2.0 * shift / b, half * delta)
@@ -129,24 +135,29 @@ impl RoundsSpent {
 
 /// A delta that holds for `epsilon` over all of `spent`, at most 1. Rényi accounting: a bound.
 pub fn delta(spent: &[RoundsSpent], epsilon: f64) -> f64 {
-    let clamped = spent.iter().map(|s| real(s.rounds) * s.clamped()).sum::<f64>();
+    // Clamping at 0 is outside of the divergence, so it is charged apart, for both stories.
+    let clamped = spent.iter().map(|s| to_real(s.rounds) * s.clamp_probability()).sum::<f64>();
     (divergence_delta(spent, epsilon).0 + (1.0 + libm::exp(epsilon)) * clamped).min(1.0)
 }
 
 /// The part of [`delta`] that comes from the divergence, and the order that gives it.
 pub fn divergence_delta(spent: &[RoundsSpent], epsilon: f64) -> (f64, f64) {
     let at = |a: f64| {
-        let rho = spent.iter().filter(|s| s.rounds > 0).map(|s| real(s.rounds) * s.rho(a));
+        // Unused services are left out: 0 rounds without noise would give 0 times infinity.
+        let rho = spent
+            .iter()
+            .filter(|s| s.rounds > 0)
+            .map(|s| to_real(s.rounds) * s.renyi_divergence(a));
         let exponent = (a - 1.0) * (rho.sum::<f64>() - epsilon);
         libm::exp(exponent + a * libm::log1p(-1.0 / a)) / (a - 1.0)
     };
-    let least = orders().map(|a| (at(a), a)).min_by(|x, y| x.0.total_cmp(&y.0));
+    let least = search_orders().map(|a| (at(a), a)).min_by(|x, y| x.0.total_cmp(&y.0));
     least.map_or((1.0, 0.0), |(delta, a)| (delta.min(1.0), a))
 }
 
 /// The orders at which the minimum is looked for: 1.01 to 5 in steps of 0.01, then up to 10,000 in
 /// steps of 1 %. Any subset gives a true bound; a finer one a slightly better.
-fn orders() -> impl Iterator<Item = f64> {
+fn search_orders() -> impl Iterator<Item = f64> {
     let low = (1..=400).map(|i| 1.0 + f64::from(i) / 100.0);
     low.chain((1..=764).map(|j| 5.0 * libm::pow(1.01, f64::from(j))))
 }
@@ -155,16 +166,17 @@ fn orders() -> impl Iterator<Item = f64> {
 ///
 /// For each d the paper gives `eps' = sqrt(2 ln(1/d) sum k eps^2) + sum k eps (e^eps - 1)` and
 /// `delta' = d + sum k delta`; the d that gives `epsilon` exactly is known in closed form.
-pub fn advanced(spent: &[RoundsSpent], epsilon: f64) -> f64 {
+pub fn advanced_delta(spent: &[RoundsSpent], epsilon: f64) -> f64 {
     let mut squares = 0.0;
     let mut drift = 0.0;
     let mut lost = 0.0;
     for part in spent {
-        let ((eps, delta), k) = (part.one_round(), real(part.rounds));
+        let ((eps, delta), k) = (part.one_round(), to_real(part.rounds));
         squares += k * eps * eps;
         drift += k * eps * libm::expm1(eps);
         lost += k * delta;
     }
+    // The drift alone exceeds epsilon, so no d of the theorem helps.
     if epsilon <= drift {
         return 1.0;
     }
@@ -175,7 +187,7 @@ pub fn advanced(spent: &[RoundsSpent], epsilon: f64) -> f64 {
 
 /// The least epsilon for which `delta_max` holds over all of `spent`, to 10^-9, by Rényi
 /// accounting; `None` if none up to 700 does.
-pub fn epsilon(spent: &[RoundsSpent], delta_max: f64) -> Option<f64> {
+pub fn least_epsilon(spent: &[RoundsSpent], delta_max: f64) -> Option<f64> {
     // delta falls in eps until the clamped part, which grows with it, wins: look for a first eps.
     let fits = |eps: f64| delta(spent, eps) <= delta_max;
     let mut high = core::iter::successors(Some(1e-6), |eps| Some(eps * 1.25))
@@ -183,6 +195,7 @@ pub fn epsilon(spent: &[RoundsSpent], delta_max: f64) -> Option<f64> {
         .find(|eps| fits(*eps))?;
     let mut low = 0.0;
     while high - low > 1e-9 {
+        // Bisection is valid below the first eps that fits: there delta falls.
         let middle = f64::midpoint(low, high);
         if fits(middle) { high = middle } else { low = middle }
     }
@@ -190,7 +203,7 @@ pub fn epsilon(spent: &[RoundsSpent], delta_max: f64) -> Option<f64> {
 }
 
 /// How many rounds like those of `one` fit into (epsilon, delta), by `account`.
-pub fn rounds(
+pub fn count_rounds(
     one: RoundsSpent,
     epsilon: f64,
     delta_max: f64,
@@ -199,6 +212,7 @@ pub fn rounds(
     let fits = |rounds: u64| account(&[RoundsSpent { rounds, ..one }], epsilon) <= delta_max;
     let mut low = 0;
     let mut high = 1;
+    // The bound ends the search where no network runs so many rounds.
     while fits(high) && high < 1 << 50 {
         (low, high) = (high, high * 2);
     }
@@ -221,13 +235,13 @@ pub fn normal_tail(x: f64) -> f64 {
 
 /// The whole number of a real one that is not negative; `u64::MAX` beyond the end of numbers.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast saturates")]
-const fn whole(number: f64) -> u64 {
+const fn to_whole(number: f64) -> u64 {
     number as u64
 }
 
 /// A number of rounds; those above 2^53 do not fit into the life of a network.
 #[expect(clippy::cast_precision_loss, reason = "the relative error is below 2^-52")]
-const fn real(rounds: u64) -> f64 {
+const fn to_real(rounds: u64) -> f64 {
     rounds as f64
 }
 

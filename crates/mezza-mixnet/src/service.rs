@@ -82,6 +82,7 @@ pub const fn reply_bytes(layers: usize) -> usize {
 
 /// Items of `size` bytes in each batch frame but the last: whole groups of 256.
 pub const fn items_per_frame(size: usize) -> usize {
+    // Whole groups: the batch inversion of the kernel works on 256 points at a time.
     GROUP * ((FRAME_BYTES_MAX - HEAD_BYTES - ITEMS_HEAD_BYTES) / (GROUP * size))
 }
 
@@ -101,13 +102,13 @@ impl RoundId {
     ///
     /// # Errors
     /// Whatever the bytes lack.
-    pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self { service: Service::from_number(reader.u8()?)?, round: reader.u64()? })
+    pub fn read_from(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self { service: Service::from_number(reader.read_u8()?)?, round: reader.read_u64()? })
     }
 
     /// Writes the 9 bytes of service and round.
-    pub fn write(self, writer: &mut Writer) {
-        writer.u8(self.service.number()).u64(self.round);
+    pub fn write_to(self, writer: &mut Writer) {
+        writer.put_u8(self.service.number()).put_u64(self.round);
     }
 }
 

@@ -37,9 +37,10 @@ impl Purpose {
         }
     }
 
-    fn message(self, parts: &[&[u8]]) -> Vec<u8> {
+    fn signed_message(self, parts: &[&[u8]]) -> Vec<u8> {
         let mut message = Vec::with_capacity(32 + parts.iter().map(|p| p.len()).sum::<usize>());
         message.extend_from_slice(self.label());
+        // The zero ends the label, so that no purpose is the beginning of another one.
         message.push(0);
         for part in parts {
             message.extend_from_slice(part);
@@ -60,13 +61,13 @@ impl Signer {
     }
 
     /// The public key, 32 bytes.
-    pub fn public(&self) -> VerifyKey {
+    pub fn public_key(&self) -> VerifyKey {
         self.0.verifying_key().to_bytes()
     }
 
     /// Signs `parts`, one behind the other, for one purpose.
     pub fn sign(&self, purpose: Purpose, parts: &[&[u8]]) -> Signature {
-        self.0.sign(&purpose.message(parts)).to_bytes()
+        self.0.sign(&purpose.signed_message(parts)).to_bytes()
     }
 }
 
@@ -81,7 +82,8 @@ impl fmt::Debug for Signer {
 pub fn verify(key: &VerifyKey, purpose: Purpose, parts: &[&[u8]], signature: &Signature) -> bool {
     let signature = ed25519_dalek::Signature::from_bytes(signature);
     VerifyingKey::from_bytes(key)
-        .is_ok_and(|key| key.verify_strict(&purpose.message(parts), &signature).is_ok())
+        // Strict: one signature must not verify under several keys or in several encodings.
+        .is_ok_and(|key| key.verify_strict(&purpose.signed_message(parts), &signature).is_ok())
 }
 
 #[cfg(test)]
@@ -94,10 +96,10 @@ mod tests {
         let signer = Signer::from_seed(&Secret::init_with(|s| s.fill(7)));
         let other = Signer::from_seed(&Secret::init_with(|s| s.fill(8)));
         let signature = signer.sign(Purpose::Abort, &[b"a", b"b"]);
-        assert!(verify(&signer.public(), Purpose::Abort, &[b"ab"], &signature));
-        assert!(!verify(&signer.public(), Purpose::Alarm, &[b"ab"], &signature));
-        assert!(!verify(&signer.public(), Purpose::Abort, &[b"ac"], &signature));
-        assert!(!verify(&other.public(), Purpose::Abort, &[b"ab"], &signature));
+        assert!(verify(&signer.public_key(), Purpose::Abort, &[b"ab"], &signature));
+        assert!(!verify(&signer.public_key(), Purpose::Alarm, &[b"ab"], &signature));
+        assert!(!verify(&signer.public_key(), Purpose::Abort, &[b"ac"], &signature));
+        assert!(!verify(&other.public_key(), Purpose::Abort, &[b"ab"], &signature));
         assert!(!verify(&[0; 32], Purpose::Abort, &[b"ab"], &[0; 64]));
         assert_eq!(format!("{signer:?}"), "Signer");
     }

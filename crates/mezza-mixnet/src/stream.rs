@@ -11,8 +11,8 @@
 //! that was sent is sent again when four later results were Met and it is not acknowledged. Every
 //! piece of a message but its last is full.
 //!
-//! Both sides are rebuilt after a start from what was durable: [`Sender::sealed`],
-//! [`Receiver::recorded`].
+//! Both sides are rebuilt after a start from what was durable: [`Sender::restore_sealed`],
+//! [`Receiver::restore_piece`].
 
 mod receiver;
 mod sender;

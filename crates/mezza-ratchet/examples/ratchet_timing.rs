@@ -13,53 +13,53 @@ use std::time::Instant;
 use mezza_core::{Aead, Blake2b512, Hash512, PortableBackend, Secret, Sha512, Suite};
 use mezza_ratchet::suite::{B2c20, V3};
 use mezza_ratchet::xeddsa;
-use mezza_sim::timing::{LIMIT, welch};
+use mezza_sim::timing::{LIMIT, welch_t};
 
 /// Bytes of a text.
 const TEXT: usize = 32;
 
-fn ns(f: impl FnOnce()) -> f64 {
+fn measure_ns(f: impl FnOnce()) -> f64 {
     let begun = Instant::now();
     f();
     begun.elapsed().as_secs_f64() * 1e9
 }
 
 /// A fixed key against random ones.
-fn sign<H: Hash512>(count: usize) -> f64 {
-    welch(count, |class, dice| {
+fn time_signing<H: Hash512>(count: usize) -> f64 {
+    welch_t(count, |class, dice| {
         let random = Secret::<32>::random(dice.rng());
         let fresh = Secret::random(dice.rng());
         let key = if class { random } else { Secret::copy_from(&[0x55; 32]) };
-        ns(|| {
+        measure_ns(|| {
             black_box(xeddsa::sign::<H>(black_box(&key), &[&[7; 64]], &fresh));
         })
     })
 }
 
 /// A tag that is wrong in its first byte against one that is wrong in its last.
-fn open<S: Suite>(count: usize, tag_bytes: usize) -> f64 {
+fn time_opening<S: Suite>(count: usize, tag_bytes: usize) -> f64 {
     let key = Secret::copy_from(&[3; 32]);
     let mut sealed = vec![0; S::Aead::NONCE_BYTES];
     sealed.extend([9; TEXT]);
     S::Aead::seal::<PortableBackend>(&key, &[], &mut sealed, 0);
     let first = sealed.len() - tag_bytes;
     let last = sealed.len() - 1;
-    welch(count, |class, _| {
+    welch_t(count, |class, _| {
         let mut forged = black_box(sealed.clone());
         forged[if class { first } else { last }] ^= 1;
-        ns(|| {
+        measure_ns(|| {
             black_box(S::Aead::open::<PortableBackend>(&key, [&[], &[]], &forged));
         })
     })
 }
 
 /// A comparison that stops at the first difference; the test must catch it.
-fn leaky(count: usize) -> f64 {
+fn time_leaky_comparison(count: usize) -> f64 {
     let right = [0; 256];
-    welch(count, |class, _| {
+    welch_t(count, |class, _| {
         let mut wrong = black_box(right);
         wrong[if class { 0 } else { 255 }] ^= 1;
-        ns(|| {
+        measure_ns(|| {
             black_box(right.iter().zip(&wrong).position(|(a, b)| black_box(a) != black_box(b)));
         })
     })
@@ -67,14 +67,14 @@ fn leaky(count: usize) -> f64 {
 
 fn main() -> ExitCode {
     let count = std::env::args().nth(1).and_then(|arg| arg.parse().ok()).unwrap_or(20_000);
-    let twin = leaky(count);
+    let twin = time_leaky_comparison(count);
     println!("{:<22} t = {twin:9.1}   must be beyond {LIMIT}", "a leaky comparison");
     let mut right = twin.abs() > LIMIT;
     for (name, t) in [
-        ("sign, BLAKE2b", sign::<Blake2b512>(count)),
-        ("sign, SHA-512", sign::<Sha512>(count)),
-        ("tag of b2c20", open::<B2c20>(count, 16)),
-        ("tag of signal-v3", open::<V3>(count, 8)),
+        ("sign, BLAKE2b", time_signing::<Blake2b512>(count)),
+        ("sign, SHA-512", time_signing::<Sha512>(count)),
+        ("tag of b2c20", time_opening::<B2c20>(count, 16)),
+        ("tag of signal-v3", time_opening::<V3>(count, 8)),
     ] {
         println!("{name:<22} t = {t:9.1}   must be below {LIMIT}");
         right &= t.abs() < LIMIT;

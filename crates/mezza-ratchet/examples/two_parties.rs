@@ -21,52 +21,53 @@ fn main() -> Result<(), Failure> {
     let now = Time::from_ms(1_800_000_000_000);
     let pairs: [_; 6] = core::array::from_fn(|_| EphemeralKey::random::<PortableBackend>(&mut rng));
     let [initiator, responder, base, turn_1, turn_2, turn_3] = pairs;
-    let initiator = IdentityKeyPair::new(initiator.keep());
-    let responder = IdentityKeyPair::new(responder.keep());
+    let initiator = IdentityKeyPair::new(initiator.into_static());
+    let responder = IdentityKeyPair::new(responder.into_static());
 
     // responder -> server: bundle (suite list, signed prekey), one-time keys
     let mut prekeys = Prekeys::new(responder.duplicate());
-    let (bundle, one_time) = publish(&mut prekeys, now, &mut rng)?;
+    let (bundle, one_time) = publish_prekeys(&mut prekeys, now, &mut rng)?;
     println!("published  {} B bundle, {} one-time keys", bundle.len(), one_time.len());
 
     // server -> initiator: bundle, one one-time key
     // The identity key and the list come from the card of the responder, never from the server.
-    let checked = Bundle::decode(&bundle)?.check(&responder.public(), &SuiteList::ours(), now)?;
+    let checked =
+        Bundle::decode(&bundle)?.check(&responder.public_key(), &SuiteList::our_suites(), now)?;
     let (session, _exporter) =
-        checked.initiate(&initiator, base, one_time.first().copied(), &mut rng)?;
-    let mut ours = Talk::new(initiator.public(), responder.public());
-    let mut theirs = Talk::new(responder.public(), initiator.public());
+        checked.initiate_session(&initiator, base, one_time.first().copied(), &mut rng)?;
+    let mut ours = Talk::new(initiator.public_key(), responder.public_key());
+    let mut theirs = Talk::new(responder.public_key(), initiator.public_key());
     // These changes, and those below, go to the disk before a message leaves.
     let _changes = ours.add_session(session, now);
 
     // initiator -> responder: first message (identity, base key, ids, list, ratchet key 1)
-    let hello = seal(&mut ours, "hello", Some(turn_1), now)?;
+    let hello = seal_text(&mut ours, "hello", Some(turn_1), now)?;
     let opened = theirs.open(&hello, &[], &responder, &mut prekeys, now)?;
-    println!("opened     {} ({} B on the wire)", text(&opened.body), hello.len());
+    println!("opened     {} ({} B on the wire)", read_text(&opened.body), hello.len());
 
     // responder -> initiator: reply under ratchet key 2
-    let reply = seal(&mut theirs, "good to hear from you", Some(turn_2), now)?;
+    let reply = seal_text(&mut theirs, "good to hear from you", Some(turn_2), now)?;
     let mut none = Prekeys::new(initiator.duplicate());
     let opened = ours.open(&reply, &[], &initiator, &mut none, now)?;
-    println!("opened     {} ({} B on the wire)", text(&opened.body), reply.len());
+    println!("opened     {} ({} B on the wire)", read_text(&opened.body), reply.len());
 
     // initiator -> responder: two messages under ratchet key 3, which arrive in the wrong order
-    let one = seal(&mut ours, "one", Some(turn_3), now)?;
-    let two = seal(&mut ours, "two", None, now)?;
+    let one = seal_text(&mut ours, "one", Some(turn_3), now)?;
+    let two = seal_text(&mut ours, "two", None, now)?;
     for message in [&two, &one] {
         let opened = theirs.open(message, &[], &responder, &mut prekeys, now)?;
-        println!("opened     {}", text(&opened.body));
+        println!("opened     {}", read_text(&opened.body));
     }
     let again = theirs.open(&one, &[], &responder, &mut prekeys, now);
     println!("a repeat   {}", again.err().unwrap_or(OpenError::NoSession));
 
     // Both people compare this.
-    println!("number     {}", safety::number(&initiator.public(), &responder.public()));
+    println!("number     {}", safety::number(&initiator.public_key(), &responder.public_key()));
     Ok(())
 }
 
 /// Drives the prekey machine once: it asks for keys, stores and publishes them.
-fn publish(
+fn publish_prekeys(
     prekeys: &mut Prekeys,
     now: Time,
     rng: &mut ChaCha20Rng,
@@ -89,7 +90,7 @@ fn publish(
     Ok(published)
 }
 
-fn seal(
+fn seal_text(
     talk: &mut Talk,
     body: &str,
     fresh: Option<EphemeralKey>,
@@ -99,6 +100,6 @@ fn seal(
     Ok(message)
 }
 
-fn text(body: &[u8]) -> String {
+fn read_text(body: &[u8]) -> String {
     String::from_utf8_lossy(body).into_owned()
 }

@@ -52,9 +52,12 @@ impl OneTimePrekey {
     /// Decodes 36 bytes; refuses an id out of range and a key that is not allowed.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let decoded = Reader::decode_exact(bytes, |reader| {
-            Ok::<_, DecodeError>(Self { id: reader.u32()?, key: PublicKey::read(reader)? })
+            Ok::<_, DecodeError>(Self {
+                id: reader.read_u32()?,
+                key: PublicKey::read_from(reader)?,
+            })
         })?;
-        decoded.check()?;
+        decoded.check_fields()?;
         Ok(decoded)
     }
 
@@ -66,7 +69,7 @@ impl OneTimePrekey {
         bytes
     }
 
-    fn check(&self) -> Result<(), DecodeError> {
+    fn check_fields(&self) -> Result<(), DecodeError> {
         self.check_in(B2c20::ID).map_err(|_| DecodeError::Value)
     }
 
@@ -77,7 +80,7 @@ impl OneTimePrekey {
         if !(1..=id_max).contains(&self.id) {
             return Err(BundleError::BadId(self.id));
         }
-        keys::usable(&self.key).map_err(|_| BundleError::BadKey)
+        keys::check_usable(&self.key).map_err(|_| BundleError::BadKey)
     }
 }
 
@@ -93,11 +96,11 @@ pub(crate) fn encode<'a>(
     entries: impl ExactSizeIterator<Item = &'a SignedPrekeyEntry>,
 ) -> Vec<u8> {
     let mut writer = Writer::new();
-    writer.u8(VERSION);
-    list.write(&mut writer);
-    writer.u8(entries.len() as u8);
+    writer.put_u8(VERSION);
+    list.write_to(&mut writer);
+    writer.put_u8(entries.len() as u8);
     for entry in entries {
-        entry.write(&mut writer);
+        entry.write_to(&mut writer);
     }
     writer.finish()
 }
@@ -113,11 +116,11 @@ impl Bundle {
     /// Decodes a bundle; `Malformed` is the only error. Entries of unknown suites are skipped.
     pub fn decode(bytes: &[u8]) -> Result<Self, BundleError> {
         Reader::decode_exact(bytes, |reader| {
-            if reader.u8()? != VERSION {
+            if reader.read_u8()? != VERSION {
                 return Err(BundleError::Malformed);
             }
-            let list = SuiteList::read(reader)?;
-            let count = usize::from(reader.u8()?);
+            let list = SuiteList::read_from(reader)?;
+            let count = usize::from(reader.read_u8()?);
             if count == 0 || count > list.ids().len() {
                 return Err(BundleError::Malformed);
             }
@@ -125,12 +128,12 @@ impl Bundle {
             let mut ids = list.ids().iter();
             let mut entries = Vec::with_capacity(count);
             for _ in 0..count {
-                let suite = SuiteId(reader.u16()?);
-                let body = reader.var16()?;
+                let suite = SuiteId(reader.read_u16()?);
+                let body = reader.read_var16()?;
                 ids.find(|id| **id == suite).ok_or(BundleError::Malformed)?;
                 if suite::is_known(suite) {
                     entries.push(Reader::decode_exact(body, |reader| {
-                        SignedPrekeyEntry::read(reader, suite)
+                        SignedPrekeyEntry::read_from(reader, suite)
                     })?);
                 }
             }
@@ -151,7 +154,7 @@ impl Bundle {
         floor: &SuiteList,
         now: Time,
     ) -> Result<CheckedBundle, BundleError> {
-        self.check_with(&SuiteList::ours(), identity, floor, now)
+        self.check_with(&SuiteList::our_suites(), identity, floor, now)
     }
 
     /// [`check`](Self::check) of an initiator who offers `ours`: [`SuiteList::without_kem`] if its first
@@ -164,7 +167,7 @@ impl Bundle {
         now: Time,
     ) -> Result<CheckedBundle, BundleError> {
         let downgrade = BundleError::SuiteDowngrade { offered: self.list, pinned: *floor };
-        if !self.list.covers(floor) {
+        if !self.list.covers_floor(floor) {
             return Err(downgrade);
         }
         let suite = ours
@@ -178,7 +181,7 @@ impl Bundle {
         if !entry.verify(identity, &self.list) {
             return Err(BundleError::BadSignature);
         }
-        keys::usable(&entry.spk).map_err(|_| BundleError::BadKey)?;
+        keys::check_usable(&entry.spk).map_err(|_| BundleError::BadKey)?;
         let lists = Some((*ours, self.list));
         Ok(CheckedBundle { identity: *identity, lists, entry, not_after, registration: 0 })
     }
@@ -227,11 +230,11 @@ impl CheckedBundle {
         &self.identity
     }
 
-    pub(crate) fn ours(&self) -> Option<&SuiteList> {
+    pub(crate) fn our_suites(&self) -> Option<&SuiteList> {
         self.lists.as_ref().map(|(ours, _)| ours)
     }
 
-    pub(crate) fn list(&self) -> Option<&SuiteList> {
+    pub(crate) fn their_suites(&self) -> Option<&SuiteList> {
         self.lists.as_ref().map(|(_, theirs)| theirs)
     }
 
@@ -247,7 +250,7 @@ impl CheckedBundle {
     /// bytes of `rng` for its encapsulation. The session seals once
     /// [`Conversation::add_session`](crate::Conversation::add_session) has taken it, and sends first messages
     /// until a reply was opened.
-    pub fn initiate<B: Backend>(
+    pub fn initiate_session<B: Backend>(
         self,
         identity: &IdentityKeyPair,
         ephemeral: EphemeralKey,
@@ -255,7 +258,7 @@ impl CheckedBundle {
         rng: &mut dyn CryptoRng,
     ) -> Result<(Session<B>, Exporter), BundleError> {
         of_suite!(self.suite(), S => {
-            let begun = x3dh::initiate::<S, B>(&self, identity, ephemeral, one_time, rng)?;
+            let begun = x3dh::initiate_session::<S, B>(&self, identity, ephemeral, one_time, rng)?;
             Ok((begun.0.into(), begun.1))
         }, else Err(BundleError::Malformed))
     }

@@ -105,7 +105,7 @@ impl<B: Backend> Conversation<B> {
         let mut sessions: Vec<_> = sessions.into_iter().map(|(session, _)| session).collect();
         for (id, rows) in keys {
             let session = sessions.iter_mut().find(|session| *session.id() == id);
-            session.ok_or(DecodeError::Value)?.skipped_mut().load(rows)?;
+            session.ok_or(DecodeError::Value)?.skipped_mut().load_rows(rows)?;
         }
         Ok(Self { local, remote, sessions })
     }
@@ -128,24 +128,24 @@ impl<B: Backend> Conversation<B> {
         assert!(*session.local() == self.local && *session.remote() == self.remote);
         session.set_created(now);
         let mut changes = Changes::new();
-        self.insert(session, &mut changes);
+        self.activate_session(session, &mut changes);
         changes
     }
 
     /// Returns true if the next [`seal`](Self::seal) needs a fresh ratchet key.
     pub fn needs_ephemeral(&self) -> bool {
-        self.active().is_some_and(Session::needs_ephemeral)
+        self.active_session().is_some_and(Session::needs_ephemeral)
     }
 
     /// Bytes of the message that [`seal`](Self::seal) would make of a body with
     /// [`Padding::Blocks`]; `None` without a session, or if the body is too long.
     pub fn message_bytes(&self, body_bytes: usize) -> Option<usize> {
-        self.active()?.message_bytes(body_bytes)
+        self.active_session()?.message_bytes(body_bytes)
     }
 
     /// Returns true if a message of the active session with this padding has room for a body.
-    pub fn fits(&self, body_bytes: usize, padding: Padding) -> bool {
-        self.active().is_some_and(|session| session.fits(body_bytes, padding))
+    pub fn fits_body(&self, body_bytes: usize, padding: Padding) -> bool {
+        self.active_session().is_some_and(|session| session.fits_body(body_bytes, padding))
     }
 
     /// Seals a body of at most 2 MiB in the active session. `outer` (0 to 64 bytes) binds the
@@ -164,40 +164,40 @@ impl<B: Backend> Conversation<B> {
         let active = self.sessions.first_mut().ok_or(SealError::NoSession)?;
         let message = active.seal(body, outer, padding, ephemeral, now)?;
         let mut changes = Changes::new();
-        self.put(0, &mut changes);
+        self.record_session(0, &mut changes);
         Ok((message, changes))
     }
 
     /// Makes `session` the active one and drops the oldest archived one above the limit.
-    fn insert(&mut self, session: Session<B>, changes: &mut Changes) {
+    fn activate_session(&mut self, session: Session<B>, changes: &mut Changes) {
         self.sessions.insert(0, session);
         if self.sessions.len() > 1 {
-            self.put(1, changes);
+            self.record_session(1, changes);
         }
         while self.sessions.len() > ARCHIVED_MAX + 1 {
             if let Some(oldest) = self.sessions.pop() {
                 drop_session(&oldest, changes);
             }
         }
-        self.put(0, changes);
+        self.record_session(0, changes);
     }
 
-    fn put(&self, at: usize, changes: &mut Changes) {
+    fn record_session(&self, at: usize, changes: &mut Changes) {
         let session = &self.sessions[at];
-        changes.put(Table::Session, session.id().to_vec(), session.encode(at == 0));
+        changes.put_row(Table::Session, session.id().to_vec(), session.encode(at == 0));
     }
 
     /// Wipes what is too old: skipped keys and archived sessions after 30 days. Call it at start,
     /// before anything else, and at [`deadline`](Self::deadline).
-    pub fn sweep(&mut self, now: Time) -> Changes {
+    pub fn sweep_expired(&mut self, now: Time) -> Changes {
         let mut changes = Changes::new();
         let mut active = true;
         self.sessions.retain_mut(|session| {
-            let keep = active || now < ends(session);
+            let keep = active || now < wipe_time(session);
             active = false;
             if keep {
                 let id = *session.id();
-                session.skipped_mut().sweep(&id, now, &mut changes);
+                session.skipped_mut().sweep_expired(&id, now, &mut changes);
             } else {
                 drop_session(session, &mut changes);
             }
@@ -206,14 +206,14 @@ impl<B: Backend> Conversation<B> {
         changes
     }
 
-    /// When [`sweep`](Self::sweep) has something to do; `None`: never.
+    /// When [`sweep_expired`](Self::sweep_expired) has something to do; `None`: never.
     pub fn deadline(&self) -> Option<Time> {
-        let archived = self.sessions.iter().skip(1).map(ends);
+        let archived = self.sessions.iter().skip(1).map(wipe_time);
         let skipped = self.sessions.iter().filter_map(|session| session.skipped().deadline());
         archived.chain(skipped).min()
     }
 
-    fn active(&self) -> Option<&Session<B>> {
+    fn active_session(&self) -> Option<&Session<B>> {
         self.sessions.first()
     }
 
@@ -224,22 +224,22 @@ impl<B: Backend> Conversation<B> {
 
     /// Returns true if the active session still waits for the first reply.
     pub fn is_pending(&self) -> bool {
-        self.active().is_some_and(Session::is_pending)
+        self.active_session().is_some_and(Session::is_pending)
     }
 
     /// Returns true if the active session is confirmed: a message of the contact was opened in it.
     pub fn is_open(&self) -> bool {
-        self.active().is_some_and(|active| !active.is_pending())
+        self.active_session().is_some_and(|active| !active.is_pending())
     }
 
     /// The id of the active session, 16 bytes.
     pub fn active_id(&self) -> Option<[u8; 16]> {
-        self.active().map(|active| *active.id())
+        self.active_session().map(|active| *active.id())
     }
 
     /// The active session in numbers.
     pub fn summary(&self) -> Option<SessionSummary> {
-        let active = self.active()?;
+        let active = self.active_session()?;
         let (sent, received) = active.counters();
         Some(SessionSummary {
             suite: active.suite(),
@@ -255,18 +255,18 @@ impl<B: Backend> Conversation<B> {
     }
 
     /// Every row, as it should lie on disk now.
-    pub fn records(&self) -> Changes {
+    pub fn all_rows(&self) -> Changes {
         let mut changes = Changes::new();
         for (at, session) in self.sessions.iter().enumerate() {
-            self.put(at, &mut changes);
-            session.skipped().records(session.id(), &mut changes);
+            self.record_session(at, &mut changes);
+            session.skipped().record_rows(session.id(), &mut changes);
         }
         changes
     }
 
     /// The whole state as bytes, to compare it before and after.
     pub fn encode(&self) -> Wiping<Vec<u8>> {
-        self.records().encode()
+        self.all_rows().encode()
     }
 }
 
@@ -286,7 +286,7 @@ fn drop_session<B: Backend>(session: &Session<B>, changes: &mut Changes) {
 }
 
 /// When an archived session is wiped.
-fn ends<B: Backend>(session: &Session<B>) -> Time {
+fn wipe_time<B: Backend>(session: &Session<B>) -> Time {
     session.last_used().plus_ms(ARCHIVED_D * Time::DAY_MS)
 }
 

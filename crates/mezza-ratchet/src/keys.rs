@@ -37,7 +37,7 @@ const LOW_ORDER: [[u8; 32]; 5] = [
 ];
 
 /// Refuses a u-coordinate that is not below 2^255 - 19 or has bit 255 set.
-pub(crate) fn canonical(PublicKey(key): &PublicKey) -> Result<(), KeyError> {
+pub(crate) fn check_canonical(PublicKey(key): &PublicKey) -> Result<(), KeyError> {
     let above = key[31] > 0x7f || (key[31] == 0x7f && key[1..31] == PRIME_MIDDLE && key[0] >= 0xed);
     if above { Err(KeyError::NotCanonical) } else { Ok(()) }
 }
@@ -48,8 +48,8 @@ pub(crate) fn torsion_free(PublicKey(key): &PublicKey) -> bool {
 }
 
 /// A canonical key that is not of low order.
-pub(crate) fn usable(key: &PublicKey) -> Result<(), KeyError> {
-    canonical(key)?;
+pub(crate) fn check_usable(key: &PublicKey) -> Result<(), KeyError> {
+    check_canonical(key)?;
     if LOW_ORDER.contains(&key.0) { Err(KeyError::LowOrder) } else { Ok(()) }
 }
 
@@ -64,7 +64,7 @@ impl IdentityKey {
     /// Takes a canonical u-coordinate that is not of low order.
     pub fn decode(bytes: &[u8; 32]) -> Result<Self, KeyError> {
         let key = PublicKey(*bytes);
-        usable(&key)?;
+        check_usable(&key)?;
         Ok(Self(key))
     }
 
@@ -98,12 +98,12 @@ impl IdentityKeyPair {
     /// The identity of a pair that is kept for ever.
     pub fn new(pair: StaticKey) -> Self {
         // A clamped scalar times the base point is canonical and never of low order.
-        let public = IdentityKey(*pair.public());
+        let public = IdentityKey(*pair.public_key());
         Self { pair, public }
     }
 
     /// The public key.
-    pub fn public(&self) -> IdentityKey {
+    pub fn public_key(&self) -> IdentityKey {
         self.public
     }
 
@@ -135,7 +135,7 @@ pub struct Exporter(pub(crate) Secret<32>);
 
 impl Exporter {
     /// One 32-byte secret for each label, equal on both sides.
-    pub fn export<const N: usize>(self, labels: [&str; N]) -> [Secret<32>; N] {
+    pub fn export_secrets<const N: usize>(self, labels: [&str; N]) -> [Secret<32>; N] {
         labels.map(|label| {
             Secret::init_with(|out| {
                 blake2b(out, self.0.expose(), "b2c20 export", &[label.as_bytes()]);

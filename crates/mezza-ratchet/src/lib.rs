@@ -24,9 +24,9 @@
 //! let alice = IdentityKeyPair::new(StaticKey::random::<PortableBackend>(&mut rng));
 //! let bob = IdentityKeyPair::new(StaticKey::random::<PortableBackend>(&mut rng));
 //! let signature = alice.sign::<Blake2b512>(&[b"a card"], &mut rng);
-//! assert!(xeddsa::verify::<Blake2b512>(&alice.public(), &[b"a card"], &signature));
-//! assert_eq!(safety::number(&alice.public(), &bob.public()).len(), 60);
-//! let talk = Conversation::<PortableBackend>::new(alice.public(), bob.public());
+//! assert!(xeddsa::verify::<Blake2b512>(&alice.public_key(), &[b"a card"], &signature));
+//! assert_eq!(safety::number(&alice.public_key(), &bob.public_key()).len(), 60);
+//! let talk = Conversation::<PortableBackend>::new(alice.public_key(), bob.public_key());
 //! assert!(!talk.has_session()); // `examples/two_parties.rs` goes on from here
 //! ```
 //!

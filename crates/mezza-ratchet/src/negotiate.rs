@@ -25,7 +25,7 @@ snapshot!(struct SuiteList { ids, count });
 
 impl SuiteList {
     /// Returns the suites that this version of the crate offers and accepts.
-    pub fn ours() -> Self {
+    pub fn our_suites() -> Self {
         Self { ids: [B2c20Pq::ID, B2c20::ID, SuiteId(0), SuiteId(0)], count: 2 }
     }
 
@@ -48,34 +48,34 @@ impl SuiteList {
 
     /// Decodes a list that fills `bytes`.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        Reader::decode_exact(bytes, Self::read)
+        Reader::decode_exact(bytes, Self::read_from)
     }
 
     /// Reads a list from the front.
-    pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let count = usize::from(reader.u8()?);
+    pub fn read_from(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let count = usize::from(reader.read_u8()?);
         if count > SUITES_MAX {
             return Err(DecodeError::Value);
         }
         let mut ids = [SuiteId(0); SUITES_MAX];
         for id in &mut ids[..count] {
-            *id = SuiteId(reader.u16()?);
+            *id = SuiteId(reader.read_u16()?);
         }
         Self::new(&ids[..count])
     }
 
     /// Writes the list.
-    pub fn write(&self, writer: &mut Writer) {
-        writer.u8(self.count);
+    pub fn write_to(&self, writer: &mut Writer) {
+        writer.put_u8(self.count);
         for id in self.ids() {
-            writer.u16(id.0);
+            writer.put_u16(id.0);
         }
     }
 
     /// The wire form, 3 to 9 bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::with_capacity(1 + 2 * SUITES_MAX);
-        self.write(&mut writer);
+        self.write_to(&mut writer);
         writer.finish()
     }
 
@@ -85,18 +85,18 @@ impl SuiteList {
     }
 
     /// Returns true if `suite` stands in the list.
-    pub fn holds(&self, suite: SuiteId) -> bool {
+    pub fn has_suite(&self, suite: SuiteId) -> bool {
         self.ids().contains(&suite)
     }
 
     /// Returns true if every suite of `floor` stands in this list.
-    pub fn covers(&self, floor: &Self) -> bool {
-        floor.ids().iter().all(|id| self.holds(*id))
+    pub fn covers_floor(&self, floor: &Self) -> bool {
+        floor.ids().iter().all(|id| self.has_suite(*id))
     }
 
     /// The highest id that stands in both lists.
     pub fn best_common(&self, other: &Self) -> Option<SuiteId> {
-        self.ids().iter().copied().find(|id| other.holds(*id))
+        self.ids().iter().copied().find(|id| other.has_suite(*id))
     }
 }
 

@@ -75,7 +75,7 @@ impl Prekeys {
     pub fn new(identity: IdentityKeyPair) -> Self {
         Self {
             identity,
-            suites: SuiteList::ours().ids().to_vec(),
+            suites: SuiteList::our_suites().ids().to_vec(),
             spks: Vec::new(),
             opks: BTreeMap::new(),
             seen: BTreeMap::new(),
@@ -85,10 +85,10 @@ impl Prekeys {
         }
     }
 
-    /// Offers `suites` instead of [`SuiteList::ours`], best first; for a device that is no product, such
+    /// Offers `suites` instead of [`SuiteList::our_suites`], best first; for a device that is no product, such
     /// as one of `signal-v3`. Say so before anything else, and again after each load.
     #[must_use]
-    pub fn offering(mut self, suites: &[SuiteId]) -> Self {
+    pub fn offer_suites(mut self, suites: &[SuiteId]) -> Self {
         self.suites = suites.to_vec();
         self
     }
@@ -116,63 +116,63 @@ impl Prekeys {
                 _ => return Err(DecodeError::Value),
             }
         }
-        prekeys.sort();
+        prekeys.sort_by_age();
         let held = |id: &u32| prekeys.spks.iter().any(|spk| spk.id == *id);
         if prekeys.seen.keys().all(held) { Ok(prekeys) } else { Err(DecodeError::Value) }
     }
 
     /// Oldest first; those made together in an order that a restart finds again.
-    fn sort(&mut self) {
+    fn sort_by_age(&mut self) {
         self.spks.sort_by_key(|spk| (spk.made, spk.id));
     }
 
     /// Every signed prekey held, newest first: suite, id, pair. The pairs also open intro boxes.
-    pub fn spks(&self) -> impl Iterator<Item = (SuiteId, u32, &StaticKey)> {
+    pub fn signed_prekeys(&self) -> impl Iterator<Item = (SuiteId, u32, &StaticKey)> {
         self.spks.iter().rev().map(|spk| (spk.suite, spk.id, &spk.pair))
     }
 
     /// Every signed prekey held, newest first: suite, when it was made, when it is wiped.
     pub fn signed_prekey_lifetimes(&self) -> impl Iterator<Item = (SuiteId, Time, Time)> {
-        self.spks.iter().rev().map(|spk| (spk.suite, spk.made(), spk.wiped_at()))
+        self.spks.iter().rev().map(|spk| (spk.suite, spk.made_at(), spk.wiped_at()))
     }
 
     /// Sessions that others began on the day of `now`, and how many of them without a one-time
     /// key. A restart begins to count anew.
     pub fn sessions_of_day(&self, now: Time) -> (u32, u32) {
-        self.drain.counts(now)
+        self.drain.day_counts(now)
     }
 
     /// The end of the current bundle; `None` before the first keys came.
     pub fn current_not_after(&self) -> Option<Time> {
-        self.current().last().map(StoredSignedPrekey::not_after)
+        self.current_prekeys().last().map(StoredSignedPrekey::not_after)
     }
 
     /// The current bundle and every one-time key that belongs to it, to publish it again with
     /// `replace` off (a server ignores ids that it has or had).
     pub fn current_bundle(&self) -> Option<(Vec<u8>, Vec<OneTimePrekey>)> {
-        let made = self.current().last()?.made;
+        let made = self.current_prekeys().last()?.made;
         let one_time = self
             .opks
             .values()
             .filter(|opk| opk.made >= made)
             .map(StoredOneTimePrekey::one_time)
             .collect();
-        Some((self.bundle(), one_time))
+        Some((self.encode_bundle(), one_time))
     }
 
     /// The current prekeys of the best suite of Signal that is offered, without a one-time key;
     /// `None` if there is none. `registration` is the number of this install, 1 to 16,380.
     pub fn signal_bundle(&self, registration: u32) -> Option<SignalBundle> {
-        Some(self.current().find(|spk| spk.list.is_none())?.signal_bundle(registration))
+        Some(self.current_prekeys().find(|spk| spk.list.is_none())?.signal_bundle(registration))
     }
 
     /// Returns true if first messages of `suite` may begin a session here.
-    pub(crate) fn offers(&self, suite: SuiteId) -> bool {
+    pub(crate) fn offers_suite(&self, suite: SuiteId) -> bool {
         self.suites.contains(&suite) || self.spks.iter().any(|spk| spk.suite == suite)
     }
 
     /// The suites of our bundle.
-    fn list(&self) -> Option<SuiteList> {
+    fn bundle_suites(&self) -> Option<SuiteList> {
         let ids: Vec<SuiteId> =
             self.suites.iter().copied().filter(|suite| is_container(*suite)).collect();
         SuiteList::new(&ids).ok()
@@ -184,13 +184,13 @@ impl Prekeys {
     }
 
     /// Every row, as it should lie on disk now.
-    pub fn records(&self) -> Changes {
+    pub fn all_rows(&self) -> Changes {
         let mut changes = Changes::new();
         for spk in &self.spks {
-            spk.put(&mut changes);
+            spk.record_row(&mut changes);
         }
         for opk in self.opks.values() {
-            opk.put(&mut changes);
+            opk.record_row(&mut changes);
         }
         for (spk_id, hashes) in &self.seen {
             for hash in hashes {
@@ -206,28 +206,30 @@ impl Prekeys {
     }
 
     /// The newest signed prekey of each suite, in the order of the list.
-    fn current(&self) -> impl Iterator<Item = &StoredSignedPrekey> {
+    fn current_prekeys(&self) -> impl Iterator<Item = &StoredSignedPrekey> {
         let newest = |id: &SuiteId| self.spks.iter().rev().find(|spk| spk.suite == *id);
         self.suites.iter().filter_map(newest)
     }
 
     /// The wire form of the bundle; empty if we offer no suite that has one.
-    fn bundle(&self) -> Vec<u8> {
+    fn encode_bundle(&self) -> Vec<u8> {
         let listed: Vec<&StoredSignedPrekey> =
-            self.current().filter(|spk| spk.list.is_some()).collect();
+            self.current_prekeys().filter(|spk| spk.list.is_some()).collect();
         let Some(list) = listed.last().and_then(|spk| spk.list) else { return Vec::new() };
         let entries: Vec<SignedPrekeyEntry> =
-            listed.into_iter().map(StoredSignedPrekey::entry).collect();
+            listed.into_iter().map(StoredSignedPrekey::bundle_entry).collect();
         bundle::encode(&list, entries.iter())
     }
 
     fn rotation_due(&self, now: Time) -> bool {
         let fresh = |spk: &StoredSignedPrekey| {
             // A key from the future was made by a wrong clock.
-            let future = spk.made() > now.plus_ms(Time::DAY_MS);
-            !future && now < spk.made().plus_ms(ROTATE_D * Time::DAY_MS) && !self.is_crowded(spk.id)
+            let future = spk.made_at() > now.plus_ms(Time::DAY_MS);
+            !future
+                && now < spk.made_at().plus_ms(ROTATE_D * Time::DAY_MS)
+                && !self.is_crowded(spk.id)
         };
-        self.current().count() < self.suites.len() || !self.current().all(fresh)
+        self.current_prekeys().count() < self.suites.len() || !self.current_prekeys().all(fresh)
     }
 
     /// Returns true if the memory of base keys under this signed prekey is half full.
@@ -235,16 +237,16 @@ impl Prekeys {
         self.seen.get(&spk).is_some_and(|seen| seen.len() >= SEEN_ROTATE)
     }
 
-    fn rotates(&self) -> bool {
+    fn is_rotating(&self) -> bool {
         self.asked.is_some_and(|(spk, _)| spk > 0)
     }
 
-    fn need(&mut self, spk: usize, opk: usize) {
+    fn request_keys(&mut self, spk: usize, opk: usize) {
         self.asked = Some((spk, opk));
         self.outputs.push_back(Output::Need { spk, opk });
     }
 
-    fn fresh(
+    fn accept_keys(
         &mut self,
         spk: Vec<StaticKey>,
         opk: Vec<StaticKey>,
@@ -258,17 +260,17 @@ impl Prekeys {
         let mut changes = Changes::new();
         let replace = !spk.is_empty();
         if replace {
-            self.rotate(spk, now, rng, &mut changes);
+            self.rotate_signed(spk, now, rng, &mut changes);
         }
-        let one_time = self.stock(opk, now, rng, &mut changes);
+        let one_time = self.stock_one_time(opk, now, rng, &mut changes);
         self.asked = None;
         self.outputs.push_back(Output::Store(changes));
-        self.outputs.push_back(Output::Publish { bundle: self.bundle(), one_time, replace });
+        self.outputs.push_back(Output::Publish { bundle: self.encode_bundle(), one_time, replace });
         Ok(())
     }
 
     /// The private parts for a first message, if it may begin a session.
-    pub(crate) fn offered(
+    pub(crate) fn responder_keys(
         &self,
         first: &FirstMessageHeader,
         now: Time,
@@ -302,18 +304,23 @@ impl Prekeys {
     }
 
     /// A first message began a session: its one-time key goes, its base key is remembered.
-    pub(crate) fn consume(&mut self, first: &FirstMessageHeader, now: Time, changes: &mut Changes) {
+    pub(crate) fn consume_prekey(
+        &mut self,
+        first: &FirstMessageHeader,
+        now: Time,
+        changes: &mut Changes,
+    ) {
         self.drop_opk(first.opk_id, changes);
         let seen = self.seen.entry(first.spk_id).or_default();
         let hash = stored::seen_hash(&first.base);
         if seen.len() < SEEN_MAX && seen.insert(hash) {
             stored::put_seen(first.spk_id, &hash, changes);
         }
-        if self.drain.count(first.opk_id != 0, now) {
+        if self.drain.count_session(first.opk_id != 0, now) {
             self.outputs.push_back(Output::Low);
         }
-        if self.rotation_due(now) && !self.rotates() {
-            self.need(self.suites.len(), OPK_STOCK);
+        if self.rotation_due(now) && !self.is_rotating() {
+            self.request_keys(self.suites.len(), OPK_STOCK);
         }
     }
 }
@@ -333,35 +340,35 @@ impl Machine for Prekeys {
             Input::Stock(left) => {
                 let left = left as usize;
                 if left < OPK_REFILL && self.asked.is_none() && !self.spks.is_empty() {
-                    self.need(0, OPK_STOCK - left);
+                    self.request_keys(0, OPK_STOCK - left);
                 }
                 Ok(())
             }
             Input::Rotate => {
-                if !self.rotates() {
-                    self.need(self.suites.len(), OPK_STOCK);
+                if !self.is_rotating() {
+                    self.request_keys(self.suites.len(), OPK_STOCK);
                 }
                 Ok(())
             }
             Input::Refill(left) => {
                 let missing = OPK_STOCK.saturating_sub(left as usize);
                 if missing > 0 && self.asked.is_none() && !self.spks.is_empty() {
-                    self.need(0, missing);
+                    self.request_keys(0, missing);
                 }
                 Ok(())
             }
-            Input::Fresh { spk, opk } => self.fresh(spk, opk, now, rng),
+            Input::Fresh { spk, opk } => self.accept_keys(spk, opk, now, rng),
         }
     }
 
     fn wake(&mut self, now: Time, _rng: &mut dyn CryptoRng) {
         let mut changes = Changes::new();
-        self.wipe(now, &mut changes);
+        self.wipe_expired(now, &mut changes);
         if !changes.is_empty() {
             self.outputs.push_back(Output::Store(changes));
         }
-        if self.rotation_due(now) && !self.rotates() {
-            self.need(self.suites.len(), OPK_STOCK);
+        if self.rotation_due(now) && !self.is_rotating() {
+            self.request_keys(self.suites.len(), OPK_STOCK);
         }
     }
 
@@ -372,8 +379,9 @@ impl Machine for Prekeys {
     fn deadline(&self) -> Option<Time> {
         let wipe_spk = self.spks.iter().map(StoredSignedPrekey::wiped_at).min();
         let wipe_opk = self.opks.values().map(StoredOneTimePrekey::wiped_at).min();
-        let rotate = self.current().map(|spk| spk.made().plus_ms(ROTATE_D * Time::DAY_MS)).min();
-        let rotate = if self.rotates() { None } else { rotate.or(Some(Time::from_ms(0))) };
+        let rotate =
+            self.current_prekeys().map(|spk| spk.made_at().plus_ms(ROTATE_D * Time::DAY_MS)).min();
+        let rotate = if self.is_rotating() { None } else { rotate.or(Some(Time::from_ms(0))) };
         [wipe_spk, wipe_opk, rotate].into_iter().flatten().min()
     }
 

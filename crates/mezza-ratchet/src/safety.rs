@@ -21,7 +21,7 @@ const SHORT_BYTES: usize = 32;
 
 /// The 60 digits of two identities, equal on both sides.
 pub fn number(local: &IdentityKey, remote: &IdentityKey) -> String {
-    ordered(&fingerprint(local), &fingerprint(remote))
+    join_ordered(&fingerprint(local), &fingerprint(remote))
 }
 
 /// The scannable form, 76 bytes: a protobuf of a version and both fingerprints.
@@ -29,13 +29,13 @@ pub fn number(local: &IdentityKey, remote: &IdentityKey) -> String {
 /// ```text
 /// 08 version | 12 22 0A 20 local[32] | 1A 22 0A 20 remote[32]
 /// ```
-pub fn scannable(local: &IdentityKey, remote: &IdentityKey) -> Vec<u8> {
-    code(VERSION, &fingerprint(local), &fingerprint(remote))
+pub fn scannable_code(local: &IdentityKey, remote: &IdentityKey) -> Vec<u8> {
+    encode_code(VERSION, &fingerprint(local), &fingerprint(remote))
 }
 
 /// Returns true if the code on the other device's screen names the same two identities.
-pub fn matches(local: &IdentityKey, remote: &IdentityKey, theirs: &[u8]) -> bool {
-    scannable(remote, local) == theirs
+pub fn matches_code(local: &IdentityKey, remote: &IdentityKey, theirs: &[u8]) -> bool {
+    scannable_code(remote, local) == theirs
 }
 
 /// An identity with the name that Signal's apps mix in, such as a phone number.
@@ -49,7 +49,7 @@ pub struct NamedIdentity<'a> {
 
 /// The 60 digits in Signal's form, over the hash of a suite: SHA-512 in `signal-v3`.
 pub fn signal_number<H: Hash512>(local: NamedIdentity<'_>, remote: NamedIdentity<'_>) -> String {
-    ordered(&local.fingerprint::<H>(), &remote.fingerprint::<H>())
+    join_ordered(&local.fingerprint::<H>(), &remote.fingerprint::<H>())
 }
 
 /// The scannable form of [`signal_number`]; Signal's apps use version 2.
@@ -58,7 +58,7 @@ pub fn signal_scannable<H: Hash512>(
     local: NamedIdentity<'_>,
     remote: NamedIdentity<'_>,
 ) -> Vec<u8> {
-    code(version, &local.fingerprint::<H>(), &remote.fingerprint::<H>())
+    encode_code(version, &local.fingerprint::<H>(), &remote.fingerprint::<H>())
 }
 
 impl NamedIdentity<'_> {
@@ -77,28 +77,28 @@ impl NamedIdentity<'_> {
 /// h = 0001 | IK; 5,200 times: h = `B_64`("", "b2c20 safety", h | IK).
 fn fingerprint(key: &IdentityKey) -> [u8; 64] {
     let key = key.as_bytes().as_slice();
-    let mut hash = round(&[&[0, 1], key, key]);
+    let mut hash = hash_round(&[&[0, 1], key, key]);
     for _ in 1..SAFETY_ROUNDS {
-        hash = round(&[&hash, key]);
+        hash = hash_round(&[&hash, key]);
     }
     hash
 }
 
-fn round(parts: &[&[u8]]) -> [u8; 64] {
+fn hash_round(parts: &[&[u8]]) -> [u8; 64] {
     let mut hash = [0; 64];
     blake2b(&mut hash, &[], "b2c20 safety", parts);
     hash
 }
 
 /// Both halves, the lower one first.
-fn ordered(local: &[u8; 64], remote: &[u8; 64]) -> String {
-    let local = digits(local);
-    let remote = digits(remote);
+fn join_ordered(local: &[u8; 64], remote: &[u8; 64]) -> String {
+    let local = encode_digits(local);
+    let remote = encode_digits(remote);
     if local <= remote { local + &remote } else { remote + &local }
 }
 
 /// 30 digits: six groups of 5 bytes, big-endian, modulo 100,000.
-fn digits(hash: &[u8; 64]) -> String {
+fn encode_digits(hash: &[u8; 64]) -> String {
     let mut text = String::with_capacity(30);
     for group in hash[..30].chunks_exact(5) {
         let value = group.iter().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
@@ -108,7 +108,7 @@ fn digits(hash: &[u8; 64]) -> String {
     text
 }
 
-fn code(version: u32, local: &[u8; 64], remote: &[u8; 64]) -> Vec<u8> {
+fn encode_code(version: u32, local: &[u8; 64], remote: &[u8; 64]) -> Vec<u8> {
     let mut code = Vec::with_capacity(SCANNABLE_BYTES_MAX);
     proto::write_u32(1, version, &mut code);
     for (number, hash) in [(2, local), (3, remote)] {

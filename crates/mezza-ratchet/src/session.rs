@@ -79,10 +79,10 @@ macro_rules! each {
 impl<B: Backend> Session<B> {
     /// Which suite it speaks.
     pub fn suite(&self) -> SuiteId {
-        fn of<S: RatchetSuite, B>(_: &Ratchet<S, B>) -> SuiteId {
+        fn ratchet_suite<S: RatchetSuite, B>(_: &Ratchet<S, B>) -> SuiteId {
             S::ID
         }
-        each!(self, r => of(r))
+        each!(self, r => ratchet_suite(r))
     }
 
     pub(crate) fn id(&self) -> &[u8; SESSION_ID_BYTES] {
@@ -116,13 +116,13 @@ impl<B: Backend> Session<B> {
     /// Messages sealed in the sending chain; next index of the receiving chain.
     pub(crate) fn counters(&self) -> (u32, u32) {
         each!(self, r => (
-            r.send.as_ref().map_or(0, SendChain::n),
-            r.recv.as_ref().map_or(0, ReceiveChain::n),
+            r.send.as_ref().map_or(0, SendChain::sealed_count),
+            r.recv.as_ref().map_or(0, ReceiveChain::next_index),
         ))
     }
 
     pub(crate) fn last_opened(&self) -> Option<Time> {
-        each!(self, r => (r.opened.ms() != 0).then_some(r.opened))
+        each!(self, r => (r.opened.as_ms() != 0).then_some(r.opened))
     }
 
     /// The later of created and last opened.
@@ -135,14 +135,14 @@ impl<B: Backend> Session<B> {
     }
 
     /// Returns the header of the message that began the session, on the responder's side.
-    pub(crate) fn accepted(&self) -> Option<FirstMessageHeader> {
-        each!(self, r => if r.initiator { None } else { r.beginning().ok() })
+    pub(crate) fn accepted_header(&self) -> Option<FirstMessageHeader> {
+        each!(self, r => if r.initiator { None } else { r.first_header().ok() })
     }
 
     /// Returns true if the key of a message is found without a DH.
     pub(crate) fn has_message_key(&self, inner: &RatchetMessage<'_>, now: Time) -> bool {
         each!(self, r => {
-            r.receives(&inner.key) || r.skipped.find(&inner.key, inner.n, now).is_some()
+            r.is_current_key(&inner.key) || r.skipped.find_key(&inner.key, inner.n, now).is_some()
         })
     }
 
@@ -150,8 +150,8 @@ impl<B: Backend> Session<B> {
         each!(self, r => r.message_bytes(body_bytes))
     }
 
-    pub(crate) fn fits(&self, body_bytes: usize, padding: Padding) -> bool {
-        each!(self, r => r.fits(body_bytes, padding))
+    pub(crate) fn fits_body(&self, body_bytes: usize, padding: Padding) -> bool {
+        each!(self, r => r.fits_body(body_bytes, padding))
     }
 
     pub(crate) fn seal(

@@ -142,7 +142,7 @@ impl Changes {
         bytes
     }
 
-    pub(crate) fn put(&mut self, table: Table, key: Vec<u8>, value: Vec<u8>) {
+    pub(crate) fn put_row(&mut self, table: Table, key: Vec<u8>, value: Vec<u8>) {
         self.0.push(Change::Put { table, key, value: Wiping::new(value) });
     }
 

@@ -33,11 +33,11 @@ pub trait RatchetSuite: Suite {
 /// The key schedule of a suite. All keys have 32 bytes.
 pub trait Kdf {
     /// Derives the keys that both sides share from the DH results, in order, and from the transcript.
-    fn x3dh(shared: &[Secret<32>], transcript: &Transcript<'_>) -> Agreement;
+    fn derive_agreement(shared: &[Secret<32>], transcript: &Transcript<'_>) -> Agreement;
     /// Next root key and a new chain key.
-    fn root(root: &Secret<32>, shared: &Secret<32>) -> (Secret<32>, Secret<32>);
+    fn step_root(root: &Secret<32>, shared: &Secret<32>) -> (Secret<32>, Secret<32>);
     /// A message key; the next chain key takes the place of the old one.
-    fn chain(chain: &mut Secret<32>) -> Secret<32>;
+    fn step_chain(chain: &mut Secret<32>) -> Secret<32>;
 }
 
 /// Keys that a handshake gives both sides.

@@ -53,7 +53,7 @@ pub trait Wire {
     /// Decodes a message of either kind; keys are canonical afterwards.
     fn decode(message: &[u8]) -> Result<DecodedMessage<'_>, DecodeError>;
     /// The prefix of the first messages of a session.
-    fn prefix(first: &FirstMessageHeader) -> Vec<u8>;
+    fn encode_prefix(first: &FirstMessageHeader) -> Vec<u8>;
     /// Reads a prefix that was stored; it must be of this suite and initiator.
     fn read_prefix(
         suite: SuiteId,
@@ -61,26 +61,31 @@ pub trait Wire {
         prefix: &[u8],
     ) -> Result<FirstMessageHeader, DecodeError>;
     /// Appends the additional data in front of the head.
-    fn aad(sender: &IdentityKey, receiver: &IdentityKey, outer: &[u8], out: &mut Vec<u8>);
+    fn append_aad(sender: &IdentityKey, receiver: &IdentityKey, outer: &[u8], out: &mut Vec<u8>);
     /// Appends the head: the message up to the sealed part, as it is authenticated.
-    fn head(header: &Header<'_>, out: &mut Vec<u8>);
+    fn append_head(header: &Header<'_>, out: &mut Vec<u8>);
     /// A message up to the sealed part, with room for the rest.
-    fn begin(prefix: &[u8], initiator: &IdentityKey, head: &[u8], sealed_bytes: usize) -> Vec<u8>;
+    fn begin_message(
+        prefix: &[u8],
+        initiator: &IdentityKey,
+        head: &[u8],
+        sealed_bytes: usize,
+    ) -> Vec<u8>;
     /// Appends what stands behind the sealed part.
-    fn end(prefix: &[u8], initiator: &IdentityKey, out: &mut Vec<u8>);
+    fn append_end(prefix: &[u8], initiator: &IdentityKey, out: &mut Vec<u8>);
     /// Bytes of a whole message.
     fn message_bytes(prefix: &[u8], initiator: &IdentityKey, header: &Header<'_>) -> usize;
     /// Returns the header field for a previous chain of `count` messages.
-    fn pn(count: u32) -> u32;
+    fn encode_pn(count: u32) -> u32;
     /// The index at which a header closes the previous chain.
     fn closed_at(pn: u32) -> u32;
     /// Bytes of the padded body, so that a message that needs `fixed_bytes` besides it comes out
     /// as `padding` says; `None` if the body does not fit.
     fn padded_bytes(body_bytes: usize, padding: Padding, fixed_bytes: usize) -> Option<usize>;
     /// Appends a body, filled up to `padded_bytes`.
-    fn pad(body: &[u8], padded_bytes: usize, out: &mut Vec<u8>);
-    /// Takes the padding off again; `None` if it is not what [`pad`](Self::pad) makes.
-    fn unpad(text: Vec<u8>) -> Option<Wiping<Vec<u8>>>;
+    fn pad_body(body: &[u8], padded_bytes: usize, out: &mut Vec<u8>);
+    /// Takes the padding off again; `None` if it is not what [`pad_body`](Self::pad_body) makes.
+    fn unpad_body(text: Vec<u8>) -> Option<Wiping<Vec<u8>>>;
 }
 
 /// The header of a message that is written.
@@ -91,7 +96,7 @@ pub struct Header<'a> {
     pub key: &'a PublicKey,
     /// Index in the chain.
     pub n: u32,
-    /// The field of the previous chain ([`Wire::pn`]).
+    /// The field of the previous chain ([`Wire::encode_pn`]).
     pub pn: u32,
     /// Bytes of the sealed part.
     pub sealed_bytes: usize,
@@ -179,14 +184,18 @@ pub struct RatchetMessage<'a> {
 pub fn peek_suite(message: &[u8]) -> Result<(SuiteId, bool), DecodeError> {
     match message.split_first().ok_or(DecodeError::Truncated)? {
         (&container::FAMILY, _) => container::peek_suite(message),
-        (0x30..=0x3f, protobuf) => Ok((V3::ID, proto::PreKeySignalMessage::is(protobuf))),
-        (0x40..=0x4f, protobuf) => Ok((V4::ID, proto::PreKeySignalMessage::is(protobuf))),
+        (0x30..=0x3f, protobuf) => {
+            Ok((V3::ID, proto::PreKeySignalMessage::is_prekey_message(protobuf)))
+        }
+        (0x40..=0x4f, protobuf) => {
+            Ok((V4::ID, proto::PreKeySignalMessage::is_prekey_message(protobuf)))
+        }
         _ => Err(DecodeError::Value),
     }
 }
 
 /// Decodes a message of a suite that sessions may speak.
-pub fn decode(message: &[u8]) -> Result<DecodedMessage<'_>, DecodeError> {
+pub fn decode_message(message: &[u8]) -> Result<DecodedMessage<'_>, DecodeError> {
     let (suite, _) = peek_suite(message)?;
     decode_as(suite, message)
 }
@@ -200,6 +209,6 @@ pub(crate) fn decode_as(suite: SuiteId, message: &[u8]) -> Result<DecodedMessage
 /// first message, or the key is not allowed.
 pub fn first_identity(message: &[u8]) -> Option<IdentityKey> {
     let (_, is_first) = peek_suite(message).ok()?;
-    let first = if is_first { decode(message).ok()?.first } else { None };
+    let first = if is_first { decode_message(message).ok()?.first } else { None };
     IdentityKey::decode(first?.identity.as_bytes()).ok()
 }

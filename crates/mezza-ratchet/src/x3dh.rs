@@ -46,15 +46,18 @@ impl Transcript<'_> {
     pub fn hash(&self) -> [u8; 64] {
         let first = self.first;
         let mut writer = Writer::with_capacity(192);
-        writer.u16(first.suite.0);
+        writer.put_u16(first.suite.0);
         for list in [first.list.as_ref(), self.list].into_iter().flatten() {
-            list.write(&mut writer);
+            list.write_to(&mut writer);
         }
-        writer.bytes(&first.identity.0).bytes(self.responder.as_bytes()).bytes(&first.base.0);
-        writer.u32(first.spk_id).bytes(&self.spk.0);
-        writer.u32(first.opk_id).bytes(&self.opk.map_or([0; 32], |opk| opk.0));
+        writer
+            .put_bytes(&first.identity.0)
+            .put_bytes(self.responder.as_bytes())
+            .put_bytes(&first.base.0);
+        writer.put_u32(first.spk_id).put_bytes(&self.spk.0);
+        writer.put_u32(first.opk_id).put_bytes(&self.opk.map_or([0; 32], |opk| opk.0));
         if let (Some(kem), Some(key)) = (&first.kem, self.kem_key) {
-            writer.u32(kem.id).bytes(key).bytes(&kem.ciphertext);
+            writer.put_u32(kem.id).put_bytes(key).put_bytes(&kem.ciphertext);
         }
         let mut hash = [0; 64];
         blake2b(&mut hash, &[], "b2c20 trans", &[writer.as_slice()]);
@@ -64,7 +67,7 @@ impl Transcript<'_> {
 
 /// The initiator's half; a post-quantum suite draws 32 bytes of `rng`. `BadKey` if the one-time key
 /// or the KEM key is not allowed, or a DH gives zero; `BadId` for the id of the one-time key.
-pub fn initiate<S: RatchetSuite, B: Backend>(
+pub fn initiate_session<S: RatchetSuite, B: Backend>(
     bundle: &CheckedBundle,
     identity: &IdentityKeyPair,
     base: EphemeralKey,
@@ -74,19 +77,19 @@ pub fn initiate<S: RatchetSuite, B: Backend>(
     if let Some(opk) = &one_time {
         opk.check_in(S::ID)?;
     }
-    let base_public = *base.public();
+    let base_public = *base.public_key();
     let mut shared = Vec::with_capacity(5);
-    shared.push(identity.pair().dh::<B>(bundle.spk())?);
+    shared.push(identity.pair().diffie_hellman::<B>(bundle.spk())?);
     let theirs = [bundle.identity().public_key(), bundle.spk()];
     let theirs = theirs.into_iter().chain(one_time.as_ref().map(|opk| &opk.key));
-    shared.extend(base.dh_each::<B>(theirs)?);
+    shared.extend(base.diffie_hellman_each::<B>(theirs)?);
     let mut encapsulated = None;
     if let (Some(kem), Some(their)) = (S::KEM, bundle.kem()) {
         let made = kem.encapsulate(&their.key, &Secret::random(rng)).ok_or(BundleError::BadKey)?;
         shared.push(made.1);
         encapsulated = Some(Encapsulated { id: their.id, ciphertext: made.0 });
     }
-    let local = identity.public();
+    let local = identity.public_key();
     let remote = *bundle.identity();
     let first = FirstMessageHeader {
         suite: S::ID,
@@ -94,21 +97,21 @@ pub fn initiate<S: RatchetSuite, B: Backend>(
         base: base_public,
         spk_id: bundle.spk_id(),
         opk_id: one_time.map_or(0, |opk| opk.id),
-        list: bundle.ours().copied(),
+        list: bundle.our_suites().copied(),
         registration: bundle.registration(),
         kem: encapsulated,
     };
     let transcript = Transcript {
         first: &first,
         responder: &remote,
-        list: bundle.list(),
+        list: bundle.their_suites(),
         spk: bundle.spk(),
         opk: one_time.as_ref().map(|opk| &opk.key),
         kem_key: bundle.kem().map(|kem| kem.key.as_slice()),
     };
-    let Agreement { id, root, exporter } = S::Kdf::x3dh(&shared, &transcript);
+    let Agreement { id, root, exporter } = S::Kdf::derive_agreement(&shared, &transcript);
     let role = Role::Initiator { their: *bundle.spk() };
-    let prefix = S::Wire::prefix(&first);
+    let prefix = S::Wire::encode_prefix(&first);
     let ratchet = Ratchet::start(Parties { id, local, remote }, role, root, prefix);
     Ok((ratchet, Exporter(exporter)))
 }
@@ -126,14 +129,14 @@ pub struct ResponderKeys<'a> {
 }
 
 /// The responder's half, up to the inner message: a session that is not committed yet.
-pub fn accept<S: RatchetSuite, B: Backend>(
+pub fn accept_session<S: RatchetSuite, B: Backend>(
     first: &FirstMessageHeader,
     identity: &IdentityKeyPair,
     offered: &ResponderKeys<'_>,
 ) -> Result<(Ratchet<S, B>, Exporter), OpenError> {
     let remote =
         IdentityKey::decode(first.identity.as_bytes()).map_err(|_| OpenError::Malformed)?;
-    keys::usable(&first.base).map_err(|_| OpenError::Malformed)?;
+    keys::check_usable(&first.base).map_err(|_| OpenError::Malformed)?;
     // X25519 does not see torsion: with it, one handshake would have a base key of eight forms, each
     // unknown to the memory of base keys. T of 0x0101 binds the form, and needs no check.
     if S::ID != B2c20::ID && !keys::torsion_free(&first.base) {
@@ -144,11 +147,11 @@ pub fn accept<S: RatchetSuite, B: Backend>(
         return Err(OpenError::SuiteDowngrade);
     }
     let mut shared: Vec<Secret<32>> = Vec::with_capacity(5);
-    shared.push(offered.spk.dh::<B>(remote.public_key())?);
-    shared.push(identity.pair().dh::<B>(&first.base)?);
-    shared.push(offered.spk.dh::<B>(&first.base)?);
+    shared.push(offered.spk.diffie_hellman::<B>(remote.public_key())?);
+    shared.push(identity.pair().diffie_hellman::<B>(&first.base)?);
+    shared.push(offered.spk.diffie_hellman::<B>(&first.base)?);
     if let Some(opk) = offered.opk {
-        shared.push(opk.dh::<B>(&first.base)?);
+        shared.push(opk.diffie_hellman::<B>(&first.base)?);
     }
     let mut kem_key = None;
     if let (Some(kem), Some(theirs), Some(seed)) = (S::KEM, &first.kem, offered.kem) {
@@ -156,18 +159,18 @@ pub fn accept<S: RatchetSuite, B: Backend>(
         kem_key = Some(opened.0);
         shared.push(opened.1);
     }
-    let local = identity.public();
+    let local = identity.public_key();
     let transcript = Transcript {
         first,
         responder: &local,
         list: offered.list.as_ref(),
-        spk: offered.spk.public(),
-        opk: offered.opk.map(StaticKey::public),
+        spk: offered.spk.public_key(),
+        opk: offered.opk.map(StaticKey::public_key),
         kem_key: kem_key.as_deref(),
     };
-    let Agreement { id, root, exporter } = S::Kdf::x3dh(&shared, &transcript);
+    let Agreement { id, root, exporter } = S::Kdf::derive_agreement(&shared, &transcript);
     let role = Role::Responder { own: offered.spk.duplicate() };
-    let prefix = S::Wire::prefix(&first.with_ciphertext_digest());
+    let prefix = S::Wire::encode_prefix(&first.with_ciphertext_digest());
     let ratchet = Ratchet::start(Parties { id, local, remote }, role, root, prefix);
     Ok((ratchet, Exporter(exporter)))
 }

@@ -43,7 +43,7 @@ pub fn sign<H: Hash512>(k: &Secret<32>, parts: &[&[u8]], z: &Secret<64>) -> [u8;
     let mut wide = H::hash(&nonce_parts);
     let mut r = Scalar::from_bytes_mod_order_wide(&wide);
     let point = EdwardsPoint::mul_base(&r).compress().to_bytes();
-    let s = r + challenge::<H>(&point, &key, parts) * a;
+    let s = r + hash_challenge::<H>(&point, &key, parts) * a;
 
     wide.zeroize();
     r.zeroize();
@@ -62,23 +62,27 @@ pub fn verify<H: Hash512>(key: &IdentityKey, parts: &[&[u8]], signature: &[u8; 6
 /// Verifies a signature in which bit 7 of the last byte is the sign of the Edwards key, as
 /// Signal's libraries write it; both values are accepted.
 pub fn verify_signed<H: Hash512>(key: &IdentityKey, parts: &[&[u8]], signature: &[u8; 64]) -> bool {
-    accepts::<H>(key, parts, signature).unwrap_or(false)
+    check_equation::<H>(key, parts, signature).unwrap_or(false)
 }
 
-fn accepts<H: Hash512>(key: &IdentityKey, parts: &[&[u8]], signature: &[u8; 64]) -> Option<bool> {
+fn check_equation<H: Hash512>(
+    key: &IdentityKey,
+    parts: &[&[u8]],
+    signature: &[u8; 64],
+) -> Option<bool> {
     let (point, scalar) = signature.split_first_chunk::<32>()?;
     let mut s = *scalar.first_chunk::<32>()?;
     let sign = s[31] >> 7;
     s[31] &= 0x7f;
     let s = Option::<Scalar>::from(Scalar::from_canonical_bytes(s))?;
     let a = MontgomeryPoint(*key.as_bytes()).to_edwards(sign)?;
-    let h = challenge::<H>(point, a.compress().as_bytes(), parts);
+    let h = hash_challenge::<H>(point, a.compress().as_bytes(), parts);
     let r = EdwardsPoint::vartime_double_scalar_mul_basepoint(&h, &-a, &s);
     Some(r.compress().as_bytes() == point)
 }
 
 /// h = H(R | A | M) mod q.
-fn challenge<H: Hash512>(point: &[u8; 32], key: &[u8; 32], parts: &[&[u8]]) -> Scalar {
+fn hash_challenge<H: Hash512>(point: &[u8; 32], key: &[u8; 32], parts: &[&[u8]]) -> Scalar {
     let mut all = Vec::with_capacity(parts.len() + 2);
     all.push(point.as_slice());
     all.push(key.as_slice());

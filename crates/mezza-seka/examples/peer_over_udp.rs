@@ -102,7 +102,7 @@ impl Side {
             PeerOutput::Install(session) => self.sessions.push((*session, Opener::default())),
             PeerOutput::Retire(attempt) => self.sessions.retain(|(s, _)| s.attempt() != attempt),
             PeerOutput::Tell(event) => {
-                println!("{:>5} {:?}: {event:?}", self.now().ms(), self.role);
+                println!("{:>5} {:?}: {event:?}", self.now().as_ms(), self.role);
             }
             // The responder ends an exchange with an empty frame. The initiator uses the new session once
             // that frame opens.
@@ -123,7 +123,7 @@ impl Side {
         let (session, _) = found.expect("an open session");
         // DATA: a header of 8 bytes, a byte of flags, the text, a tag of 16 bytes.
         let mut frame = [&[0; 8 + 1], text.as_bytes(), &[0; 16]].concat();
-        let packet = session.reserve(1).expect("far from the limit");
+        let packet = session.reserve_packets(1).expect("far from the limit");
         Sealer::<Frames>::default().seal(session, packet, &mut frame);
         self.send(&frame);
         PeerInput::Used(session.usage())
@@ -146,7 +146,7 @@ impl Side {
         let mut settings = PairingSettings::new(own, "loopback", 1);
         settings.role = Some(self.role);
         let (key, began) = (self.store_key.duplicate(), (self.now(), 0));
-        let mut pairing = Pairing::<Suite>::begin(settings, key, began, self.rng.rng());
+        let mut pairing = Pairing::<Suite>::open_window(settings, key, began, self.rng.rng());
         while !pairing.is_flushed() {
             if let Some(frame) = self.receive(pairing.deadline()) {
                 let from = PeerAddress::default();
@@ -165,7 +165,7 @@ impl Side {
                     }
                     PairingOutput::Failed(failure) => panic!("{failure}"),
                     output => {
-                        println!("{:>5} {:?}: {output:?}", self.now().ms(), self.role);
+                        println!("{:>5} {:?}: {output:?}", self.now().as_ms(), self.role);
                         None
                     }
                 };
@@ -186,14 +186,14 @@ impl Side {
         for (slot, place) in slots.iter_mut().zip([0, SEALED_BYTES as u64]) {
             self.file.read_exact_at(slot, place).expect("a file of two slots");
         }
-        let newest = PeerRecord::newest(&self.store_key, [&slots[0], &slots[1]]);
+        let newest = PeerRecord::open_newest(&self.store_key, [&slots[0], &slots[1]]);
         let (seq, place, record) = newest.expect("a record that opens");
         self.newest = place;
         let settings = PeerSettings { rekey_ms: 500, ..PeerSettings::default() };
         let key = self.store_key.duplicate();
         let mut peer =
             Peer::<Suite>::restore((seq, record), key, settings, self.now()).expect("this suite");
-        println!("{:>5} {:?}: restarted from write {seq}", self.now().ms(), self.role);
+        println!("{:>5} {:?}: restarted from write {seq}", self.now().as_ms(), self.role);
         let mut input = Some(PeerInput::Carrier(true));
         let mut opened = 0;
         while opened < SESSIONS {
@@ -213,7 +213,7 @@ impl Side {
                 if !text.is_empty() {
                     println!(
                         "{:>5} {:?}: \"{text}\" in session {attempt}",
-                        self.now().ms(),
+                        self.now().as_ms(),
                         self.role
                     );
                     opened += 1;

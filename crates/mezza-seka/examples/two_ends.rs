@@ -32,7 +32,7 @@ impl Device {
         let mut settings = PairingSettings::new(own, "cable", byte.into());
         settings.role = Some(role);
         let key = StoreKey::new(Secret::random(rng.rng()));
-        let pairing = Pairing::begin(settings, key, (Time::from_ms(0), 0), rng.rng());
+        let pairing = Pairing::open_window(settings, key, (Time::from_ms(0), 0), rng.rng());
         Self { pairing, rng, sent: Vec::new(), session: None }
     }
 
@@ -98,7 +98,7 @@ fn main() {
     let text = b"\0an Ethernet frame";
     let mut frame = vec![0; 8 + text.len() + 16];
     frame[8..8 + text.len()].copy_from_slice(text);
-    let packet = one.reserve(1).expect("far from the limit");
+    let packet = one.reserve_packets(1).expect("far from the limit");
     Sealer::<Frames>::default().seal(&one, packet, &mut frame);
     println!("           I ---> R  DATA {} bytes, packet {packet}", frame.len());
     let (_, opened) =

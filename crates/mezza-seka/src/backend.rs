@@ -29,6 +29,7 @@ macro_rules! portable {
             }
 
             fn seal(&self, iv: &[u8; 12], aad: &[u8], text: &mut [u8]) -> [u8; 16] {
+                // GCM refuses only texts above 64 GiB, and a frame is far shorter.
                 let text = InOutBuf::from(text);
                 self.0.encrypt_inout_detached(&Nonce::from(*iv), aad, text).expect("short").into()
             }

@@ -59,12 +59,13 @@ impl TagOf {
 
 impl<S: LinkSuite> TagKey<S> {
     /// The key under the present state of a pairing.
-    pub(crate) fn current(record: &PeerRecord, prefixes: &NoncePrefixes) -> Self {
+    pub(crate) fn from_current(record: &PeerRecord, prefixes: &NoncePrefixes) -> Self {
+        // The attempt that made the state is the origin of the counter (key schedule, ctr).
         Self { born: record.current_born, mac: S::Mac::new(&record.current, prefixes) }
     }
 
     /// The key under the state that waits for its third message.
-    pub(crate) fn pending(record: &PeerRecord, prefixes: &NoncePrefixes) -> Option<Self> {
+    pub(crate) fn from_pending(record: &PeerRecord, prefixes: &NoncePrefixes) -> Option<Self> {
         let state = record.pending.as_ref()?;
         Some(Self { born: record.pending_born, mac: S::Mac::new(state, prefixes) })
     }
@@ -75,37 +76,42 @@ impl<S: LinkSuite> TagKey<S> {
     }
 
     /// Returns true if the suite allows this attempt under this state (SEKA-26).
-    pub(crate) fn allows(&self, attempt: u32) -> bool {
+    pub(crate) fn allows_attempt(&self, attempt: u32) -> bool {
+        // A negative count is an attempt from before this state, which an old record could allow.
         let before = self.attempts_before(attempt);
         before >= 0 && S::ATTEMPTS_MAX.is_none_or(|most| before < most)
     }
 
     /// The tag over `parts` in `attempt`.
-    pub(crate) fn tag(&self, of: TagOf, attempt: u32, parts: &[&[u8]]) -> [u8; TAG_BYTES] {
+    pub(crate) fn compute_tag(&self, of: TagOf, attempt: u32, parts: &[&[u8]]) -> [u8; TAG_BYTES] {
         // Two tags of an attempt go from the initiator to the responder, one goes back.
         let counter = 2 * self.attempts_before(attempt) + i64::from(of == TagOf::Ke3);
+        // An attempt beyond the bound is refused before, so this value is never sealed under
+        // (SEKA-26).
         let counter = u16::try_from(counter).unwrap_or(u16::MAX);
         let place = TagPlace { sender: of.sender(), counter };
         let mut all: [&[u8]; 4] = [of.label(), &[], &[], &[]];
         all[1..=parts.len()].copy_from_slice(parts);
-        self.mac.tag(&place, &all[..=parts.len()])
+        self.mac.compute_tag(&place, &all[..=parts.len()])
     }
 
     /// Returns true if a tag is the right one, in constant time (SEKA-5).
-    pub(crate) fn fits(
+    pub(crate) fn verify_tag(
         &self,
         of: TagOf,
         attempt: u32,
         parts: &[&[u8]],
         tag: &[u8; TAG_BYTES],
     ) -> bool {
-        self.allows(attempt) && self.tag(of, attempt, parts).ct_eq(tag).into()
+        // The bound is checked first: suite 01 must never compute a tag with a repeated nonce
+        // (SEKA-25).
+        self.allows_attempt(attempt) && self.compute_tag(of, attempt, parts).ct_eq(tag).into()
     }
 }
 
 /// The key follows from the state, which is part of the record.
 impl<S: LinkSuite> Snapshot for TagKey<S> {
     fn snapshot_into(&self, w: &mut Writer) {
-        w.bytes(&self.born.to_be_bytes());
+        w.put_bytes(&self.born.to_be_bytes());
     }
 }

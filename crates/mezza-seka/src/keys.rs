@@ -19,12 +19,15 @@ impl LinkId {
     pub fn random(rng: &mut dyn CryptoRng) -> Self {
         let mut bytes = [0; ID_BYTES];
         rng.fill_bytes(&mut bytes);
+        // Unicast and locally administered, so the name collides with no vendor address (IEEE 802).
         bytes[0] = (bytes[0] & 0xfc) | 0x02;
         Self(bytes)
     }
 
     /// The name of these bytes; `None` for a group address and for zeros.
     pub fn from_bytes(bytes: [u8; ID_BYTES]) -> Option<Self> {
+        // A group address would be delivered to every station, and zeros stand for "any" in B1 and
+        // S1.
         (bytes[0] & 1 == 0 && bytes != [0; ID_BYTES]).then_some(Self(bytes))
     }
 
@@ -35,7 +38,7 @@ impl LinkId {
 
     /// Reads the next 6 bytes.
     pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Self::from_bytes(reader.array()?).ok_or(DecodeError::Value)
+        Self::from_bytes(reader.read_array()?).ok_or(DecodeError::Value)
     }
 }
 
@@ -83,7 +86,7 @@ pub struct LinkPair {
 
 impl LinkPair {
     /// The pair of `own` in its role with `peer`.
-    pub const fn of(role: LinkRole, own: LinkId, peer: LinkId) -> Self {
+    pub const fn from_role(role: LinkRole, own: LinkId, peer: LinkId) -> Self {
         match role {
             LinkRole::Initiator => Self { initiator: own, responder: peer },
             LinkRole::Responder => Self { initiator: peer, responder: own },
@@ -91,7 +94,7 @@ impl LinkPair {
     }
 
     /// The name of the side in `role`.
-    pub const fn side(&self, role: LinkRole) -> LinkId {
+    pub const fn side_name(&self, role: LinkRole) -> LinkId {
         match role {
             LinkRole::Initiator => self.initiator,
             LinkRole::Responder => self.responder,
@@ -99,7 +102,7 @@ impl LinkPair {
     }
 
     /// Both names, the initiator's first, 12 bytes.
-    pub fn bytes(&self) -> [u8; 2 * ID_BYTES] {
+    pub fn to_bytes(&self) -> [u8; 2 * ID_BYTES] {
         let mut bytes = [0; 2 * ID_BYTES];
         bytes[..ID_BYTES].copy_from_slice(&self.initiator.0);
         bytes[ID_BYTES..].copy_from_slice(&self.responder.0);
@@ -113,13 +116,16 @@ pub struct CanonicalPoint(PublicKey);
 
 impl CanonicalPoint {
     /// The point of these bytes, if they are its canonical form.
-    pub fn check(bytes: [u8; 32]) -> Option<Self> {
+    pub fn from_canonical(bytes: [u8; 32]) -> Option<Self> {
+        // Only 2^255 - 19 to 2^255 - 1 start with these 31 bytes. A second form of a point would
+        // make a second tag input.
         let full = bytes[31] == 0x7f && bytes[1..31].iter().all(|byte| *byte == 0xff);
         (bytes[31] & 0x80 == 0 && !(full && bytes[0] >= 0xed)).then_some(Self(PublicKey(bytes)))
     }
 
     /// The own public key, which X25519 makes canonical.
-    pub(crate) const fn own(key: &PublicKey) -> Self {
+    pub(crate) const fn from_own_key(key: &PublicKey) -> Self {
+        // X25519 outputs are reduced modulo p (RFC 7748), so no check is needed.
         Self(*key)
     }
 
@@ -135,7 +141,7 @@ impl CanonicalPoint {
 
     /// Reads the next 32 bytes.
     pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Self::check(reader.array()?).ok_or(DecodeError::Value)
+        Self::from_canonical(reader.read_array()?).ok_or(DecodeError::Value)
     }
 }
 
@@ -204,30 +210,32 @@ impl fmt::Debug for SessionKey {
 
 /// `H(key, parts)`: HMAC-SHA-512 (RFC 2104), its first `N` bytes, at most 64.
 pub(crate) fn keyed_hash<const N: usize>(key: &[u8], parts: &[&[u8]]) -> Secret<N> {
-    let mac = keyed(key);
-    finish(mac, parts)
+    let mac = keyed_hmac(key);
+    finish_hash(mac, parts)
 }
 
 /// HMAC-SHA-512 with the key set up.
 #[expect(clippy::expect_used, reason = "HMAC takes keys of every length")]
-pub(crate) fn keyed(key: &[u8]) -> Hmac<Sha512> {
+pub(crate) fn keyed_hmac(key: &[u8]) -> Hmac<Sha512> {
     Hmac::<Sha512>::new_from_slice(key).expect("any length")
 }
 
 /// The first `N` bytes of the hash of `parts` under a key that is set up.
-pub(crate) fn finish<const N: usize>(mut mac: Hmac<Sha512>, parts: &[&[u8]]) -> Secret<N> {
+pub(crate) fn finish_hash<const N: usize>(mut mac: Hmac<Sha512>, parts: &[&[u8]]) -> Secret<N> {
     for part in parts {
         mac.update(part);
     }
+    // The whole digest is secret material too, so it is wiped and not only truncated.
     let whole = Wiping::new(<[u8; 64]>::from(mac.finalize().into_bytes()));
     Secret::init_with(|out| out.copy_from_slice(&whole[..N]))
 }
 
 /// `KDF(ikm, out.len(), salt, info)`: HKDF-SHA-512 (RFC 5869).
 #[expect(clippy::expect_used, reason = "64 bytes at most, HKDF gives 16,320")]
-pub(crate) fn kdf(ikm: &Secret<32>, salt: &[&[u8]], info: &[&[u8]], out: &mut [u8]) {
+pub(crate) fn derive_key(ikm: &Secret<32>, salt: &[&[u8]], info: &[&[u8]], out: &mut [u8]) {
     let mut joined = Wiping::new([0; 64]);
     let mut len = 0;
+    // Parts are joined on the stack: the longest salt is a session id and a state, 48 bytes.
     for part in salt {
         joined[len..len + part.len()].copy_from_slice(part);
         len += part.len();
@@ -246,7 +254,7 @@ snapshot!(struct LinkPair { initiator, responder });
 impl LinkId {
     /// Writes the 6 bytes.
     pub(crate) fn write(self, w: &mut Writer) {
-        w.bytes(&self.0);
+        w.put_bytes(&self.0);
     }
 }
 
@@ -273,11 +281,11 @@ mod tests {
     fn points_are_canonical_or_refused() {
         let mut prime = [0xff; 32];
         (prime[0], prime[31]) = (0xed, 0x7f);
-        assert!(CanonicalPoint::check(prime).is_none());
+        assert!(CanonicalPoint::from_canonical(prime).is_none());
         prime[0] = 0xec;
-        assert!(CanonicalPoint::check(prime).is_some());
+        assert!(CanonicalPoint::from_canonical(prime).is_some());
         prime[31] = 0xff;
-        assert!(CanonicalPoint::check(prime).is_none());
+        assert!(CanonicalPoint::from_canonical(prime).is_none());
     }
 
     #[test]

@@ -90,7 +90,7 @@ pub struct Pairing<S: LinkSuite> {
 
 impl<S: LinkSuite> Pairing<S> {
     /// A window that opens at `now`; `wall_ms` is the time of day, ms since 1970.
-    pub fn begin(
+    pub fn open_window(
         settings: PairingSettings,
         store_key: StoreKey,
         (now, wall_ms): (Time, u64),
@@ -99,13 +99,15 @@ impl<S: LinkSuite> Pairing<S> {
         let (least, most) = LISTEN_MS;
         let mut draw = [0; 2];
         rng.fill_bytes(&mut draw);
+        // A random delay makes it unlikely that both sides speak at the same moment.
         let listens = least + u64::from(u16::from_be_bytes(draw)) % (most - least + 1);
         let mut coins = [0; 16];
         rng.fill_bytes(&mut coins);
         let mut timers = Timers::default();
-        timers.set(PairingTimer::Window, Some(now.plus_ms(settings.window_ms)));
+        timers.set_deadline(PairingTimer::Window, Some(now.plus_ms(settings.window_ms)));
+        // A side that may only answer never speaks first.
         if settings.role != Some(LinkRole::Responder) {
-            timers.set(PairingTimer::Speak, Some(now.plus_ms(listens)));
+            timers.set_deadline(PairingTimer::Speak, Some(now.plus_ms(listens)));
         }
         Self {
             role: settings.role.unwrap_or(LinkRole::Responder),
@@ -150,30 +152,34 @@ impl<S: LinkSuite> Pairing<S> {
         self.role == LinkRole::Initiator
     }
 
-    fn ask(&mut self, now: Time) {
+    fn send_ask(&mut self, now: Time) {
         match &mut self.asks_left {
+            // After the first answer three repeats suffice: an attacker must cancel each one
+            // (Pairing, step 3).
             Some(0) => return,
             Some(left) => *left -= 1,
             None => {}
         }
         // Before anybody answered, everybody is asked.
         let to = self.peer.map(|(_, address)| address).filter(|_| self.asks_left.is_none());
+        // While asking, other devices may answer too, and a second one must end the window
+        // (SEKA-33).
         let to = to.filter(|_| !matches!(self.step, Step::Asking(_)));
         self.outputs.push_back(PairingOutput::Send { to, frame: self.asks.clone() });
-        self.timers.set(PairingTimer::Ask, Some(now.plus_ms(ASK_MS)));
+        self.timers.set_deadline(PairingTimer::Ask, Some(now.plus_ms(ASK_MS)));
     }
 
-    fn due(&mut self, timer: PairingTimer, now: Time, rng: &mut dyn CryptoRng) {
+    fn handle_timer(&mut self, timer: PairingTimer, now: Time, rng: &mut dyn CryptoRng) {
         match timer {
             PairingTimer::Speak => self.outputs.push_back(PairingOutput::Want),
-            PairingTimer::Ask => self.ask(now),
-            PairingTimer::Settled => self.settled(now, rng),
-            PairingTimer::Window => self.fail(PairingFailure::Timeout),
+            PairingTimer::Ask => self.send_ask(now),
+            PairingTimer::Settled => self.on_settled(now, rng),
+            PairingTimer::Window => self.fail_with(PairingFailure::Timeout),
         }
     }
 
     /// A key of our own: to ask with, to answer with, or for the first exchange.
-    fn give(
+    fn use_ephemeral(
         &mut self,
         ephemeral: EphemeralKey,
         now: Time,
@@ -201,12 +207,12 @@ impl<S: LinkSuite> Pairing<S> {
     }
 
     fn begin_asking(&mut self, ephemeral: EphemeralKey, now: Time, rng: &mut dyn CryptoRng) {
-        let m1 = CanonicalPoint::own(ephemeral.public());
+        let m1 = CanonicalPoint::from_own_key(ephemeral.public_key());
         self.session_id = S::session_id(&self.settings.own, &m1, rng);
-        self.first = if self.settings.sas { self.s1(&m1) } else { self.b1(&m1) };
+        self.first = if self.settings.sas { self.build_s1(&m1) } else { self.build_b1(&m1) };
         self.asks = self.first.clone();
         self.step = Step::Asking(ephemeral);
-        self.ask(now);
+        self.send_ask(now);
     }
 }
 
@@ -223,7 +229,7 @@ impl<S: LinkSuite> Machine for Pairing<S> {
     ) -> Result<(), LinkError> {
         match input {
             PairingInput::Datagram { frame, from, on_link } => {
-                self.heard(&frame, (from, on_link), now, rng)
+                self.on_frame(&frame, (from, on_link), now, rng)
             }
             PairingInput::Give(ephemeral) => match &mut self.step {
                 Step::Exchanging(peer) | Step::Over(Some(peer)) => {
@@ -231,7 +237,7 @@ impl<S: LinkSuite> Machine for Pairing<S> {
                     self.drain_peer();
                     Ok(())
                 }
-                _ => self.give(ephemeral, now, rng),
+                _ => self.use_ephemeral(ephemeral, now, rng),
             },
             PairingInput::Peer(input) => match &mut self.step {
                 Step::Exchanging(peer) | Step::Over(Some(peer)) => {
@@ -241,9 +247,11 @@ impl<S: LinkSuite> Machine for Pairing<S> {
                 }
                 _ => Err(LinkError::Unknown),
             },
-            PairingInput::Confirm(equal) => self.confirm(equal, now, rng),
+            PairingInput::Confirm(equal) => self.confirm_digits(equal, now, rng),
+            // A cancel of the user ends the window like any failure, and what was not sent is
+            // cleared.
             PairingInput::Cancel => {
-                self.fail(PairingFailure::Cancelled);
+                self.fail_with(PairingFailure::Cancelled);
                 Ok(())
             }
         }
@@ -251,7 +259,7 @@ impl<S: LinkSuite> Machine for Pairing<S> {
 
     fn wake(&mut self, now: Time, rng: &mut dyn CryptoRng) {
         while let Some(timer) = self.timers.take_first(now) {
-            self.due(timer, now, rng);
+            self.handle_timer(timer, now, rng);
         }
         if let Step::Exchanging(peer) | Step::Over(Some(peer)) = &mut self.step {
             peer.wake(now, rng);
@@ -268,7 +276,7 @@ impl<S: LinkSuite> Machine for Pairing<S> {
             Step::Exchanging(peer) | Step::Over(Some(peer)) => peer.deadline(),
             _ => None,
         };
-        [self.timers.next(), peer].into_iter().flatten().min()
+        [self.timers.next_deadline(), peer].into_iter().flatten().min()
     }
 
     fn snapshot(&self) -> Wiping<Vec<u8>> {

@@ -133,6 +133,7 @@ impl<S: LinkSuite> Peer<S> {
         settings: PeerSettings,
         now: Time,
     ) -> Result<Self, LinkError> {
+        // A record of another suite would derive other keys from the same state (SEKA-27).
         if record.suite != S::NUMBER {
             return Err(LinkError::Refused);
         }
@@ -150,9 +151,9 @@ impl<S: LinkSuite> Peer<S> {
         settings: PeerSettings,
         now: Time,
     ) -> Self {
-        let prefixes = NoncePrefixes::of(&record.pair());
-        let current = TagKey::current(&record, &prefixes);
-        let pending = TagKey::pending(&record, &prefixes);
+        let prefixes = NoncePrefixes::from_pair(&record.pair());
+        let current = TagKey::from_current(&record, &prefixes);
+        let pending = TagKey::from_pending(&record, &prefixes);
         let mut peer = Self {
             settings,
             store_key,
@@ -185,8 +186,9 @@ impl<S: LinkSuite> Peer<S> {
             timers: Timers::default(),
             outputs: VecDeque::new(),
         };
+        // An ephemeral key is requested ahead, so that a KE1 is not refused as busy.
         peer.outputs.push_back(PeerOutput::Want);
-        peer.timers.set(PeerTimer::Heal, Some(now.plus_ms(peer.settings.heal_ms)));
+        peer.timers.set_deadline(PeerTimer::Heal, Some(now.plus_ms(peer.settings.heal_ms)));
         peer
     }
 
@@ -197,7 +199,7 @@ impl<S: LinkSuite> Peer<S> {
 
     /// Returns true if both slots hold the present record: no older state is on the disk.
     pub fn is_flushed(&self) -> bool {
-        self.flushes == 0 && self.flush_out.is_none() && !self.stage.writes()
+        self.flushes == 0 && self.flush_out.is_none() && !self.stage.is_writing()
     }
 
     /// Its status at `now`.
@@ -223,11 +225,11 @@ impl<S: LinkSuite> Peer<S> {
     }
 
     /// The index that the other side puts into DATA of this attempt.
-    fn index(&self, attempt: u32) -> u32 {
+    fn data_index(&self, attempt: u32) -> u32 {
         (u32::from(self.record.link) << 8) | (attempt & 0xff)
     }
 
-    fn heard(&mut self, arrival: Arrival<'_>, rng: &mut dyn CryptoRng) -> Result<(), LinkError> {
+    fn on_frame(&mut self, arrival: Arrival<'_>, rng: &mut dyn CryptoRng) -> Result<(), LinkError> {
         match (self.record.role, kind_of(arrival.frame)) {
             (LinkRole::Responder, Some(Ke1::KIND)) => self.heard_ke1(arrival, rng),
             (LinkRole::Responder, Some(Ke3::KIND)) => self.heard_ke3(arrival),
@@ -235,6 +237,8 @@ impl<S: LinkSuite> Peer<S> {
             (LinkRole::Initiator, Some(Nudge::KIND)) if S::COMPLETE => {
                 self.heard_nudge(arrival, rng)
             }
+            // The peer uses our own role: a replayed frame of ours, or a pairing that was
+            // intercepted.
             (LinkRole::Initiator, Some(Ke1::KIND)) | (LinkRole::Responder, Some(Nudge::KIND)) => {
                 self.heard_own_role(arrival.frame, arrival.now)
             }
@@ -243,11 +247,11 @@ impl<S: LinkSuite> Peer<S> {
         }
     }
 
-    fn tell(&mut self, event: PeerEvent) {
+    fn report_event(&mut self, event: PeerEvent) {
         self.outputs.push_back(PeerOutput::Tell(event));
     }
 
-    fn send(&mut self, to: FrameTarget, frame: Vec<u8>) {
+    fn send_frame(&mut self, to: FrameTarget, frame: Vec<u8>) {
         self.outputs.push_back(PeerOutput::Send { to, frame });
     }
 
@@ -256,6 +260,7 @@ impl<S: LinkSuite> Peer<S> {
     /// elsewhere and never come here (SEKA-77).
     fn move_to(&mut self, address: PeerAddress) {
         self.nudges = 0;
+        // Announce a move only if there is one: data threads react to it.
         if self.record.address != address {
             self.record.address = address;
             self.outputs.push_back(PeerOutput::Moved(address));
@@ -270,32 +275,33 @@ impl<S: LinkSuite> Peer<S> {
     }
 
     /// An exchange is needed: the initiator begins one, the responder asks for one.
-    fn need(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+    fn request_exchange(&mut self, now: Time, rng: &mut dyn CryptoRng) {
         match self.record.role {
             LinkRole::Initiator => {
                 self.owed = true;
-                self.begin(now, rng);
+                self.begin_attempt(now, rng);
             }
-            LinkRole::Responder if S::COMPLETE => self.nudge(now),
+            LinkRole::Responder if S::COMPLETE => self.send_nudge(now),
             LinkRole::Responder => {}
         }
     }
 
-    fn due(&mut self, timer: PeerTimer, now: Time, rng: &mut dyn CryptoRng) {
+    fn handle_timer(&mut self, timer: PeerTimer, now: Time, rng: &mut dyn CryptoRng) {
         match timer {
             PeerTimer::Ke1 => self.ke1_due(now),
             PeerTimer::Ke3 => self.ke3_due(now, rng),
-            PeerTimer::Retry => self.need(now, rng),
+            PeerTimer::Retry => self.request_exchange(now, rng),
             PeerTimer::Rekey => self.rekey_due(now, rng),
-            PeerTimer::Overdue => self.tell(PeerEvent::Overdue),
+            PeerTimer::Overdue => self.report_event(PeerEvent::Overdue),
+            // Only the initiator begins exchanges (SEKA-10). A responder heals with it.
             PeerTimer::Heal => {
-                self.timers.set(PeerTimer::Heal, Some(now.plus_ms(self.settings.heal_ms)));
+                self.timers.set_deadline(PeerTimer::Heal, Some(now.plus_ms(self.settings.heal_ms)));
                 if self.record.role == LinkRole::Initiator {
-                    self.need(now, rng);
+                    self.request_exchange(now, rng);
                 }
             }
-            PeerTimer::Nudge => self.nudge(now),
-            PeerTimer::Flush => self.flush(rng),
+            PeerTimer::Nudge => self.send_nudge(now),
+            PeerTimer::Flush => self.flush_record(rng),
             PeerTimer::Session => self.sessions_due(now, rng),
             PeerTimer::KeepAlive => self.keep_alive_due(now),
         }
@@ -315,40 +321,45 @@ impl<S: LinkSuite> Machine for Peer<S> {
     ) -> Result<(), LinkError> {
         match input {
             PeerInput::Datagram { frame, from } => {
-                return self.heard(Arrival { frame: &frame, from, now }, rng);
+                return self.on_frame(Arrival { frame: &frame, from, now }, rng);
             }
+            // A second key would replace the first one unused and hide a driver error.
             PeerInput::Give(_) if self.ephemeral.is_some() => return Err(LinkError::Unknown),
             PeerInput::Give(ephemeral) => {
                 self.ephemeral = Some(ephemeral);
                 if self.owed {
-                    self.begin(now, rng);
+                    self.begin_attempt(now, rng);
                 }
             }
-            PeerInput::Stored(seq) => return self.stored(seq, now, rng),
+            PeerInput::Stored(seq) => return self.on_stored(seq, now, rng),
             PeerInput::StoreFailed(seq) => return self.store_failed(seq, now),
             PeerInput::Fresh(attempt) => return self.heard_fresh(attempt, now),
             PeerInput::Used(usage) => {
+                // Counts of a session that is no longer used must not renew the present one.
                 if self.sessions.sending().is_none_or(|(sending, _)| sending != usage.attempt) {
                     return Err(LinkError::Unknown);
                 }
                 self.heard_used(usage, now, rng);
             }
             PeerInput::Rekey => {
-                self.timers.set(PeerTimer::Retry, None);
-                self.need(now, rng);
+                // The user's request overrides the back-off.
+                self.timers.set_deadline(PeerTimer::Retry, None);
+                self.request_exchange(now, rng);
             }
             PeerInput::Wanted => {
+                // A request during an exchange would end the attempt whose answer is on its way.
                 if self.sessions.sending().is_none() && !self.is_renewing() {
-                    self.need(now, rng);
+                    self.request_exchange(now, rng);
                 }
             }
             PeerInput::Carrier(true) => {
+                // A new carrier may reach the peer at once, so the back-off starts again.
                 self.backoff_ms = BACKOFF_MS;
-                self.timers.set(PeerTimer::Retry, None);
-                self.need(now, rng);
+                self.timers.set_deadline(PeerTimer::Retry, None);
+                self.request_exchange(now, rng);
             }
             PeerInput::Carrier(false) => self.end_sessions(),
-            PeerInput::Wall(ms) => self.wall_ms = ms.saturating_sub(now.ms()),
+            PeerInput::Wall(ms) => self.wall_ms = ms.saturating_sub(now.as_ms()),
             PeerInput::Heard(address) => self.record.address = address,
         }
         Ok(())
@@ -356,7 +367,7 @@ impl<S: LinkSuite> Machine for Peer<S> {
 
     fn wake(&mut self, now: Time, rng: &mut dyn CryptoRng) {
         while let Some(timer) = self.timers.take_first(now) {
-            self.due(timer, now, rng);
+            self.handle_timer(timer, now, rng);
         }
     }
 
@@ -365,7 +376,7 @@ impl<S: LinkSuite> Machine for Peer<S> {
     }
 
     fn deadline(&self) -> Option<Time> {
-        self.timers.next()
+        self.timers.next_deadline()
     }
 
     fn snapshot(&self) -> Wiping<Vec<u8>> {

@@ -104,7 +104,7 @@ impl PeerRecord {
 
     /// Both names by role.
     pub fn pair(&self) -> LinkPair {
-        LinkPair::of(self.role, self.own, self.peer)
+        LinkPair::from_role(self.role, self.own, self.peer)
     }
 
     /// A second copy, for a change that is not durable yet.
@@ -120,41 +120,48 @@ impl PeerRecord {
     fn encode(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(RECORD_BYTES);
         let status = u8::from(self.accepted) * ACCEPTED + u8::from(self.compared) * COMPARED;
-        w.bytes(MAGIC).u8(RECORD_VERSION).u8(role_byte(self.role)).u8(self.suite).u8(status);
-        w.bytes(self.own.as_bytes()).bytes(self.peer.as_bytes());
-        w.bytes(self.current.expose()).u8(u8::from(self.pending.is_some()));
-        w.bytes(self.pending.as_ref().map_or(&[0; 32], |state| state.expose()));
+        w.put_bytes(MAGIC)
+            .put_u8(RECORD_VERSION)
+            .put_u8(role_byte(self.role))
+            .put_u8(self.suite)
+            .put_u8(status);
+        w.put_bytes(self.own.as_bytes()).put_bytes(self.peer.as_bytes());
+        w.put_bytes(self.current.expose()).put_u8(u8::from(self.pending.is_some()));
+        w.put_bytes(self.pending.as_ref().map_or(&[0; 32], |state| state.expose()));
         for number in [self.current_born, self.pending_born, self.attempt_next, self.attempt_seen] {
-            w.bytes(&number.to_be_bytes());
+            w.put_bytes(&number.to_be_bytes());
         }
-        w.u64(self.rekeys).u64(self.created_ms).u64(self.accepted_ms);
-        w.bytes(&self.address.0);
+        w.put_u64(self.rekeys).put_u64(self.created_ms).put_u64(self.accepted_ms);
+        w.put_bytes(&self.address.0);
         let end = w.len() + NAME_BYTES;
-        w.bytes(self.name.as_bytes()).pad_to(end);
-        w.u16(self.link).pad_to(RECORD_BYTES);
+        w.put_bytes(self.name.as_bytes()).pad_to(end);
+        w.put_u16(self.link).pad_to(RECORD_BYTES);
         Wiping::new(w.finish())
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |reader| {
-            if reader.array_ref::<4>()? != MAGIC || reader.u8()? != RECORD_VERSION {
+            if reader.read_array_ref::<4>()? != MAGIC || reader.read_u8()? != RECORD_VERSION {
                 return Err(DecodeError::Value);
             }
-            let role = role_of(reader.u8()?)?;
-            let suite = reader.u8()?;
-            let status = reader.u8()?;
+            let role = role_of(reader.read_u8()?)?;
+            let suite = reader.read_u8()?;
+            let status = reader.read_u8()?;
+            // Unknown status bits are from a newer version, whose record this one would misread.
             if status > (ACCEPTED | COMPARED) {
                 return Err(DecodeError::Value);
             }
             let own = LinkId::read(reader)?;
             let peer = LinkId::read(reader)?;
-            let current = LinkState::new(Secret::read(reader)?);
-            let is_pending = flag(reader.u8()?)?;
-            let pending = LinkState::new(Secret::read(reader)?);
-            let mut number = || reader.array().map(i64::from_be_bytes);
+            let current = LinkState::new(Secret::read_from(reader)?);
+            let is_pending = read_flag(reader.read_u8()?)?;
+            let pending = LinkState::new(Secret::read_from(reader)?);
+            let mut number = || reader.read_array().map(i64::from_be_bytes);
             let numbers = [number()?, number()?, number()?, number()?];
             let [current_born, pending_born, attempt_next, attempt_seen] = numbers;
+            // -1 to 2^32 are the attempts that a u32 and "none" can name.
             let sound = |number: &i64| (-1..=1 << 32).contains(number);
+            // Equal names would give both directions the same nonce prefix.
             if !numbers.iter().all(sound) || own == peer {
                 return Err(DecodeError::Value);
             }
@@ -171,14 +178,14 @@ impl PeerRecord {
                 pending_born,
                 attempt_next,
                 attempt_seen,
-                rekeys: reader.u64()?,
-                created_ms: reader.u64()?,
-                accepted_ms: reader.u64()?,
-                address: PeerAddress(reader.array()?),
-                name: name_of(reader.array_ref()?)?,
-                link: reader.u16()?,
+                rekeys: reader.read_u64()?,
+                created_ms: reader.read_u64()?,
+                accepted_ms: reader.read_u64()?,
+                address: PeerAddress(reader.read_array()?),
+                name: name_of(reader.read_array_ref()?)?,
+                link: reader.read_u16()?,
             };
-            zeros(reader.rest())?;
+            check_zeros(reader.read_rest())?;
             Ok(record)
         })
     }
@@ -191,13 +198,15 @@ impl PeerRecord {
         seq: u64,
         rng: &mut dyn CryptoRng,
     ) -> [u8; SEALED_BYTES] {
+        // A random 24-byte nonce does not repeat, also when a slot is written twice with one
+        // number.
         let mut nonce = [0; xchacha::NONCE_BYTES];
         rng.fill_bytes(&mut nonce);
         let mut text = self.encode();
         let aad = seq.to_be_bytes();
         let tag = xchacha::seal(&key.0, &nonce, &aad, &mut text).expect("short");
         let mut w = Writer::with_capacity(SEALED_BYTES);
-        w.u64(seq).bytes(&nonce).bytes(&text).bytes(&tag);
+        w.put_u64(seq).put_bytes(&nonce).put_bytes(&text).put_bytes(&tag);
         let mut sealed = [0; SEALED_BYTES];
         sealed.copy_from_slice(&w.finish());
         sealed
@@ -209,11 +218,12 @@ impl PeerRecord {
     /// A seal that does not open, or a record that nobody writes.
     pub fn open(key: &StoreKey, sealed: &[u8]) -> Result<(u64, Self), RecordError> {
         let mut reader = Reader::new(sealed);
-        let seq = reader.u64()?;
-        let nonce = reader.array_ref()?;
-        let mut text = Wiping::new(reader.bytes(RECORD_BYTES)?.to_vec());
-        let tag = reader.array_ref()?;
-        reader.end()?;
+        let seq = reader.read_u64()?;
+        let nonce = reader.read_array_ref()?;
+        // The record holds states, so its plaintext is wiped.
+        let mut text = Wiping::new(reader.read_bytes(RECORD_BYTES)?.to_vec());
+        let tag = reader.read_array_ref()?;
+        reader.expect_end()?;
         if !xchacha::open(&key.0, nonce, &seq.to_be_bytes(), &mut text, tag) {
             return Err(RecordError::Sealed);
         }
@@ -225,9 +235,13 @@ impl PeerRecord {
     ///
     /// # Errors
     /// The fault of the first slot, if neither opens.
-    pub fn newest(key: &StoreKey, slots: [&[u8]; 2]) -> Result<(u64, usize, Self), RecordError> {
+    pub fn open_newest(
+        key: &StoreKey,
+        slots: [&[u8]; 2],
+    ) -> Result<(u64, usize, Self), RecordError> {
         let [first, second] = slots.map(|sealed| Self::open(key, sealed));
         match (first, second) {
+            // The greater number is the newer write (section Records on the disk).
             (Ok((a, _)), Ok((b, second))) if b > a => Ok((b, 1, second)),
             (Ok((a, first)), _) => Ok((a, 0, first)),
             (Err(_), Ok((b, second))) => Ok((b, 1, second)),
@@ -257,7 +271,7 @@ fn role_of(byte: u8) -> Result<LinkRole, DecodeError> {
     }
 }
 
-fn flag(byte: u8) -> Result<bool, DecodeError> {
+fn read_flag(byte: u8) -> Result<bool, DecodeError> {
     match byte {
         0 => Ok(false),
         1 => Ok(true),
@@ -267,7 +281,7 @@ fn flag(byte: u8) -> Result<bool, DecodeError> {
 
 fn name_of(bytes: &[u8; NAME_BYTES]) -> Result<String, DecodeError> {
     let len = bytes.iter().position(|byte| *byte == 0).unwrap_or(NAME_BYTES);
-    zeros(&bytes[len..])?;
+    check_zeros(&bytes[len..])?;
     let name = core::str::from_utf8(&bytes[..len]).map_err(|_| DecodeError::Value)?;
     is_name(name).then(|| name.into()).ok_or(DecodeError::Value)
 }
@@ -276,12 +290,13 @@ fn name_of(bytes: &[u8; NAME_BYTES]) -> Result<String, DecodeError> {
 /// letters, digits, `-`, `_` and `.`, the first one a letter.
 pub fn is_name(name: &str) -> bool {
     let sound = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    // 15 bytes: the longest name of a network interface in Linux (IFNAMSIZ less the zero).
     name.len() <= 15
         && name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.chars().all(sound)
 }
 
-fn zeros(bytes: &[u8]) -> Result<(), DecodeError> {
+fn check_zeros(bytes: &[u8]) -> Result<(), DecodeError> {
     if bytes.iter().all(|byte| *byte == 0) { Ok(()) } else { Err(DecodeError::Value) }
 }
 

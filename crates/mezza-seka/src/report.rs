@@ -48,7 +48,8 @@ impl DeliveryReport {
     }
 
     /// Frames of a hundred that arrived, of those up to the greatest number; `None` without frames.
-    pub fn percent(&self) -> Option<u8> {
+    pub fn arrived_percent(&self) -> Option<u8> {
+        // At least 1 avoids a division by zero. The caller gets `None` in that case.
         let share = u64::from(self.opened) * 100 / u64::from(self.next.max(1));
         (self.next > 0).then_some(share.min(100) as u8)
     }

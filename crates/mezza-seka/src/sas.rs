@@ -23,7 +23,7 @@ pub struct SasDigits(u32);
 
 impl SasDigits {
     /// The digits of three frames.
-    pub fn of(s1: &[u8], s2: &[u8], s3: &[u8]) -> Self {
+    pub fn from_frames(s1: &[u8], s2: &[u8], s3: &[u8]) -> Self {
         let digest = Sha512::new()
             .chain_update(b"seka1 sas")
             .chain_update(s1)
@@ -31,6 +31,7 @@ impl SasDigits {
             .chain_update(s3)
             .finalize();
         let head = digest.iter().take(8).fold(0_u64, |head, byte| (head << 8) | u64::from(*byte));
+        // 2^64 is not a multiple of 10^6: the bias is below 2^-44.
         Self((head % DIGITS_MAX) as u32)
     }
 
@@ -48,7 +49,7 @@ impl fmt::Display for SasDigits {
 
 /// The commitment of an initiator to its key and its chance, 32 bytes. Only the first 36 bytes of S1
 /// are looked at, so they may be given before the commitment is in place.
-pub fn commitment(s1: &[u8], m1: &CanonicalPoint, coins: &[u8; 16]) -> [u8; 32] {
+pub fn compute_commitment(s1: &[u8], m1: &CanonicalPoint, coins: &[u8; 16]) -> [u8; 32] {
     let digest = Sha512::new()
         .chain_update(b"seka1 commit")
         .chain_update(&s1[..COMMITTED_BYTES.min(s1.len())])

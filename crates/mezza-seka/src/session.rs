@@ -15,7 +15,7 @@ use mezza_core::Secret;
 use sha2::{Digest, Sha512};
 
 use crate::error::FrameError;
-use crate::keys::{LinkId, LinkPair, LinkRole, SessionKey, finish, keyed, keyed_hash};
+use crate::keys::{LinkId, LinkPair, LinkRole, SessionKey, finish_hash, keyed_hash, keyed_hmac};
 use crate::limits::{FRAMES_PER_SUBKEY, PACKETS_MAX, TAG_BYTES};
 use crate::report::DeliveryReport;
 use crate::suite::FrameKey;
@@ -34,9 +34,12 @@ pub struct NoncePrefixes {
 
 impl NoncePrefixes {
     /// Those of both directions.
-    pub fn of(pair: &LinkPair) -> Self {
+    pub fn from_pair(pair: &LinkPair) -> Self {
         let LinkPair { initiator, responder } = *pair;
-        Self { initiator: prefix(initiator, responder), responder: prefix(responder, initiator) }
+        Self {
+            initiator: compute_prefix(initiator, responder),
+            responder: compute_prefix(responder, initiator),
+        }
     }
 
     /// Returns the prefix of the nonces of `sender`, 10 bytes.
@@ -48,7 +51,7 @@ impl NoncePrefixes {
     }
 }
 
-fn prefix(sender: LinkId, receiver: LinkId) -> [u8; PREFIX_BYTES] {
+fn compute_prefix(sender: LinkId, receiver: LinkId) -> [u8; PREFIX_BYTES] {
     let digest = Sha512::new().chain_update(sender.as_bytes()).chain_update(receiver.as_bytes());
     let mut prefix = [0; PREFIX_BYTES];
     prefix.copy_from_slice(&digest.finalize()[..PREFIX_BYTES]);
@@ -56,7 +59,7 @@ fn prefix(sender: LinkId, receiver: LinkId) -> [u8; PREFIX_BYTES] {
 }
 
 /// A nonce: the prefix of its direction and a number.
-pub(crate) fn nonce(prefix: &[u8; PREFIX_BYTES], number: u16) -> [u8; 12] {
+pub(crate) fn build_nonce(prefix: &[u8; PREFIX_BYTES], number: u16) -> [u8; 12] {
     let mut iv = [0; 12];
     iv[..PREFIX_BYTES].copy_from_slice(prefix);
     iv[PREFIX_BYTES..].copy_from_slice(&number.to_be_bytes());
@@ -76,20 +79,21 @@ impl Way {
             LinkRole::Responder => b"R",
         };
         Self {
-            root: finish(key.clone(), &[b"seka1 dir", letter]),
+            root: finish_hash(key.clone(), &[b"seka1 dir", letter]),
             prefix: *prefixes.of_sender(sender),
         }
     }
 
     /// The key of the frames `subkey * 2^16` and after.
-    pub(crate) fn subkey<F: FrameKey>(&self, subkey: u32) -> F {
+    pub(crate) fn derive_subkey<F: FrameKey>(&self, subkey: u32) -> F {
+        // The suite decides how many bytes of the subkey it uses.
         let key: Secret<32> =
             keyed_hash(self.root.expose(), &[b"seka1 key", &subkey.to_be_bytes()]);
         F::from_subkey(&key)
     }
 
-    pub(crate) fn nonce(&self, packet: u32) -> [u8; 12] {
-        nonce(&self.prefix, packet as u16)
+    pub(crate) fn packet_nonce(&self, packet: u32) -> [u8; 12] {
+        build_nonce(&self.prefix, packet as u16)
     }
 }
 
@@ -136,15 +140,16 @@ pub(crate) struct SessionPlace {
 impl LinkSession {
     #[expect(clippy::needless_pass_by_value, reason = "the session key goes with the session")]
     pub(crate) fn new(key: SessionKey, place: &SessionPlace) -> Self {
-        let key = keyed(key.expose());
+        let key = keyed_hmac(key.expose());
         Self {
             attempt: place.attempt,
             own_index: place.own_index,
             peer_index: place.peer_index,
             out: Way::new(&key, &place.prefixes, place.role),
             back: Way::new(&key, &place.prefixes, place.role.other()),
-            exporter: finish(key, &[b"seka1 export"]),
+            exporter: finish_hash(key, &[b"seka1 export"]),
             next: AtomicU32::new(0),
+            // The bound of the receiver applies whatever the settings of the sender are (SEKA-41).
             limit: place.subkeys.saturating_mul(FRAMES_PER_SUBKEY).min(PACKETS_MAX),
             received: AtomicU32::new(0),
             opened: AtomicU32::new(0),
@@ -164,7 +169,9 @@ impl LinkSession {
 
     /// Reserves `count` packet numbers in one step, and gives the first; `None` at the limit, where
     /// nothing is reserved (SEKA-41).
-    pub fn reserve(&self, count: u32) -> Option<u32> {
+    pub fn reserve_packets(&self, count: u32) -> Option<u32> {
+        // One step reserves all numbers of a super-frame, so that threads cannot interleave them
+        // (SEKA-44).
         let step = |next: u32| next.checked_add(count).filter(|end| *end <= self.limit);
         self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step).ok()
     }
@@ -186,7 +193,7 @@ impl LinkSession {
     }
 
     /// Receive counters, for a report to the peer.
-    pub fn delivery(&self) -> DeliveryReport {
+    pub fn delivery_report(&self) -> DeliveryReport {
         DeliveryReport {
             opened: self.opened.load(Ordering::Relaxed),
             next: self.received(),
@@ -200,7 +207,7 @@ impl LinkSession {
     }
 
     /// A key for something else, 32 bytes. Labels are constants, and none is the beginning of another.
-    pub fn export(&self, label: &str) -> Secret<32> {
+    pub fn export_key(&self, label: &str) -> Secret<32> {
         keyed_hash(self.exporter.expose(), &[label.as_bytes()])
     }
 }
@@ -231,18 +238,20 @@ impl<F: FrameKey> Sealer<F> {
     /// # Panics
     /// If the frame has less than 24 bytes.
     pub fn seal(&mut self, session: &LinkSession, packet: u32, frame: &mut [u8]) {
-        let key = self.key(session, packet / FRAMES_PER_SUBKEY);
+        // A subkey protects 2^16 frames, because its nonce has 16 bits of the packet number.
+        let key = self.select_key(session, packet / FRAMES_PER_SUBKEY);
         let (header, rest) = frame.split_at_mut(DATA_HEADER_BYTES);
         let (text, tag) = rest.split_at_mut(rest.len() - TAG_BYTES);
         header[..4].copy_from_slice(&session.peer_index.to_be_bytes());
         header[0] = DATA;
         header[4..].copy_from_slice(&packet.to_be_bytes());
-        tag.copy_from_slice(&key.seal(&session.out.nonce(packet), header, text));
+        tag.copy_from_slice(&key.seal(&session.out.packet_nonce(packet), header, text));
     }
 
     /// Wipes the key unless it belongs to this session (SEKA-44).
     pub fn keep_only(&mut self, session: Option<&LinkSession>) {
         let kept = session.map(LinkSession::attempt);
+        // Keys of an ended session must not stay in memory of an idle thread (SEKA-44).
         if self.of.map(|(attempt, _)| attempt) != kept {
             (self.of, self.key) = (None, None);
         }
@@ -253,12 +262,13 @@ impl<F: FrameKey> Sealer<F> {
         self.key.is_some()
     }
 
-    fn key(&mut self, session: &LinkSession, subkey: u32) -> &F {
+    fn select_key(&mut self, session: &LinkSession, subkey: u32) -> &F {
+        // The key is derived once per subkey and not once per frame.
         if self.of != Some((session.attempt, subkey)) {
             self.of = Some((session.attempt, subkey));
             self.key = None;
         }
-        self.key.get_or_insert_with(|| session.out.subkey(subkey))
+        self.key.get_or_insert_with(|| session.out.derive_subkey(subkey))
     }
 }
 
@@ -308,36 +318,41 @@ impl<F: FrameKey> Opener<F> {
         let text_bytes = text_bytes.ok_or(FrameError::Forged)?;
         let (header, rest) = frame.split_at_mut(DATA_HEADER_BYTES);
         let (text, tag) = rest.split_at_mut(text_bytes);
-        let (packet, tag) = numbers(header, tag).ok_or(FrameError::Forged)?;
+        let (packet, tag) = read_numbers(header, tag).ok_or(FrameError::Forged)?;
+        // Numbers above the last subkey would repeat a nonce (SEKA-41).
         if packet >= PACKETS_MAX {
             return Err(FrameError::Forged);
         }
-        if !self.window.allows(packet) {
+        // The window is checked first: a replayed frame then costs no decryption (SEKA-42).
+        if !self.window.is_new(packet) {
             return Err(FrameError::Replayed);
         }
         let subkey = packet / FRAMES_PER_SUBKEY;
-        let iv = session.back.nonce(packet);
+        let iv = session.back.packet_nonce(packet);
         let known = self.keys.iter().flatten().find(|(of, _)| *of == subkey);
         if let Some((_, key)) = known {
             if !key.open(&iv, header, text, &tag) {
                 return Err(FrameError::Forged);
             }
         } else {
-            let key: F = session.back.subkey(subkey);
+            // A key is stored only after a frame opened under it, or forged numbers would evict
+            // good keys (SEKA-43).
+            let key: F = session.back.derive_subkey(subkey);
             if !key.open(&iv, header, text, &tag) {
                 return Err(FrameError::Forged);
             }
             self.keys[self.place] = Some((subkey, key));
             self.place = (self.place + 1) % self.keys.len();
         }
-        self.window.mark(packet);
+        // Marked after the tag was checked: a forged number must not close the window (SEKA-43).
+        self.window.mark_seen(packet);
         session.received.store(self.window.next(), Ordering::Relaxed);
         Ok((packet, text))
     }
 }
 
 /// Packet number and tag of a frame.
-fn numbers(header: &[u8], tag: &[u8]) -> Option<(u32, [u8; TAG_BYTES])> {
+fn read_numbers(header: &[u8], tag: &[u8]) -> Option<(u32, [u8; TAG_BYTES])> {
     let packet = header.last_chunk::<4>()?;
     Some((u32::from_be_bytes(*packet), *tag.first_chunk()?))
 }

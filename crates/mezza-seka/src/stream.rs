@@ -55,7 +55,7 @@ impl RecordType {
         }
     }
 
-    const fn of(number: u8) -> Self {
+    const fn from_number(number: u8) -> Self {
         match number {
             0 => Self::Data,
             1 => Self::End,
@@ -97,15 +97,22 @@ impl<F: FrameKey> Records<F> {
     pub fn seal(&mut self, kind: RecordType, payload: &[u8]) -> Result<Vec<u8>, RecordTooLong> {
         let needed = payload.len() + HEAD_BYTES + TAG_BYTES;
         let body = BODY_BYTES.into_iter().find(|body| *body >= needed).ok_or(RecordTooLong)?;
-        let packet = self.session.reserve(1).ok_or(RecordTooLong)?;
+        // Each record uses one number, so a repeated nonce is impossible even if the caller drops
+        // the record.
+        let packet = self.session.reserve_packets(1).ok_or(RecordTooLong)?;
         let mut w = Writer::with_capacity(RECORD_HEADER_BYTES + body);
-        w.u8(VERSION).u8(RECORD).u16(body as u16).u8(kind.number()).var16(payload);
+        w.put_u8(VERSION)
+            .put_u8(RECORD)
+            .put_u16(body as u16)
+            .put_u8(kind.number())
+            .put_var16(payload);
         w.pad_to(RECORD_HEADER_BYTES + body);
         let mut record = w.finish();
         let (header, rest) = record.split_at_mut(RECORD_HEADER_BYTES);
         let (text, tag) = rest.split_at_mut(body - TAG_BYTES);
-        let iv = self.session.out.nonce(packet);
-        let key = key_of(&mut self.keys[0], packet, |subkey| self.session.out.subkey(subkey));
+        let iv = self.session.out.packet_nonce(packet);
+        let key =
+            key_of(&mut self.keys[0], packet, |subkey| self.session.out.derive_subkey(subkey));
         tag.copy_from_slice(&key.seal(&iv, header, text));
         Ok(record)
     }
@@ -116,6 +123,7 @@ impl<F: FrameKey> Records<F> {
     /// Anything that is not the next record; the stream is over then.
     pub fn open(&mut self, record: &[u8]) -> Result<(RecordType, Wiping<Vec<u8>>), FrameError> {
         let body = body_bytes(record).map_err(|_| FrameError::Forged)?;
+        // Nothing may follow the end record, or an attacker could extend a stream that is complete.
         if self.ended || self.received >= PACKETS_MAX || record.len() != RECORD_HEADER_BYTES + body
         {
             return Err(FrameError::Forged);
@@ -125,13 +133,15 @@ impl<F: FrameKey> Records<F> {
         let tag = tag.first_chunk().ok_or(FrameError::Forged)?;
         let mut text = Wiping::new(text.to_vec());
         let packet = self.received;
-        let iv = self.session.back.nonce(self.received);
-        let key = key_of(&mut self.keys[1], packet, |subkey| self.session.back.subkey(subkey));
+        let iv = self.session.back.packet_nonce(self.received);
+        let key =
+            key_of(&mut self.keys[1], packet, |subkey| self.session.back.derive_subkey(subkey));
         if !key.open(&iv, header, &mut text, tag) {
             return Err(FrameError::Forged);
         }
         let (kind, payload) = payload_of(&text).map_err(|_| FrameError::Forged)?;
         let payload = Wiping::new(payload.to_vec());
+        // Counted after the tag was checked. The number is never sent, so both sides stay in step.
         self.received += 1;
         self.ended = kind == RecordType::End;
         Ok((kind, payload))
@@ -154,25 +164,27 @@ impl<F: FrameKey> Records<F> {
 /// A header that is none, or a size that no body has.
 pub fn body_bytes(record: &[u8]) -> Result<usize, DecodeError> {
     let mut reader = Reader::new(record);
-    if reader.u8()? != VERSION || reader.u8()? != RECORD {
+    if reader.read_u8()? != VERSION || reader.read_u8()? != RECORD {
         return Err(DecodeError::Value);
     }
-    let bytes = usize::from(reader.u16()?);
+    let bytes = usize::from(reader.read_u16()?);
     BODY_BYTES.contains(&bytes).then_some(bytes).ok_or(DecodeError::Value)
 }
 
 /// Type and payload of a text; what fills it up is zeros.
 fn payload_of(text: &[u8]) -> Result<(RecordType, &[u8]), DecodeError> {
     let mut reader = Reader::new(text);
-    let kind = RecordType::of(reader.u8()?);
-    let payload = reader.var16()?;
-    let is_filled = reader.rest().iter().all(|byte| *byte == 0);
+    let kind = RecordType::from_number(reader.read_u8()?);
+    let payload = reader.read_var16()?;
+    // Other filling would be a hidden channel, and a second encoding of the same payload.
+    let is_filled = reader.read_rest().iter().all(|byte| *byte == 0);
     is_filled.then_some((kind, payload)).ok_or(DecodeError::Value)
 }
 
 /// The key of a packet number, from the place where the last one lies.
 fn key_of<F>(place: &mut Option<(u32, F)>, packet: u32, derive: impl FnOnce(u32) -> F) -> &F {
     let subkey = packet / FRAMES_PER_SUBKEY;
+    // The key of the last subkey is dropped as soon as the next one is needed.
     if place.as_ref().is_some_and(|(of, _)| *of != subkey) {
         *place = None;
     }

@@ -47,7 +47,7 @@ pub trait LinkMac: Send {
     fn new(state: &LinkState, prefixes: &NoncePrefixes) -> Self;
 
     /// The tag of `parts`, one behind the other, at most 512 bytes in all.
-    fn tag(&self, place: &TagPlace, parts: &[&[u8]]) -> [u8; TAG_BYTES];
+    fn compute_tag(&self, place: &TagPlace, parts: &[&[u8]]) -> [u8; TAG_BYTES];
 }
 
 /// The key of the frames of one subkey.
@@ -110,8 +110,12 @@ pub trait LinkSuite: Send + 'static {
     fn is_session_id(id: &[u8; TAG_BYTES], initiator: &LinkId, m1: &CanonicalPoint) -> bool;
 
     /// The first state, from the secret of the ephemerals of a pairing.
-    fn bootstrap(shared: &Secret<32>, view: &ExchangeView<'_>) -> LinkState;
+    fn derive_first_state(shared: &Secret<32>, view: &ExchangeView<'_>) -> LinkState;
 
     /// Next state and session key, from the secret of the ephemerals of an exchange.
-    fn exchange(shared: &Secret<32>, state: &LinkState, view: &ExchangeView<'_>) -> ExchangeKeys;
+    fn derive_exchange_keys(
+        shared: &Secret<32>,
+        state: &LinkState,
+        view: &ExchangeView<'_>,
+    ) -> ExchangeKeys;
 }

@@ -9,7 +9,7 @@ const WORDS: usize = 2 * (WINDOW_FRAMES / WORD_BITS) as usize;
 
 /// The packet numbers of one direction that were seen: all below `next - WINDOW_FRAMES` count as seen.
 ///
-/// [`ReplayWindow::allows`] looks and [`ReplayWindow::mark`] changes: a frame is marked only after it
+/// [`ReplayWindow::is_new`] looks and [`ReplayWindow::mark_seen`] changes: a frame is marked only after it
 /// opened (SEKA-43).
 #[derive(Clone, Debug)]
 pub struct ReplayWindow {
@@ -26,19 +26,21 @@ impl Default for ReplayWindow {
 
 impl ReplayWindow {
     /// Returns true if this number was not seen and is not too old to tell.
-    pub fn allows(&self, number: u32) -> bool {
+    pub fn is_new(&self, number: u32) -> bool {
         if number >= self.next {
             return true;
         }
-        self.next - number <= WINDOW_FRAMES && self.words[word(number)] & bit(number) == 0
+        // Too old numbers count as seen: their bits were overwritten (RFC 6479).
+        self.next - number <= WINDOW_FRAMES
+            && self.words[word_index(number)] & bit_mask(number) == 0
     }
 
     /// Remembers a number that is allowed.
-    pub fn mark(&mut self, number: u32) {
+    pub fn mark_seen(&mut self, number: u32) {
         if number >= self.next {
-            self.advance(number);
+            self.advance_to(number);
         }
-        self.words[word(number)] |= bit(number);
+        self.words[word_index(number)] |= bit_mask(number);
     }
 
     /// One more than the greatest number that was seen.
@@ -47,7 +49,9 @@ impl ReplayWindow {
     }
 
     /// Clears the words between the greatest number so far and `number`.
-    fn advance(&mut self, number: u32) {
+    fn advance_to(&mut self, number: u32) {
+        // A word that the last number had opened already keeps its bits, so clearing starts behind
+        // it.
         let from = self.next.div_ceil(WORD_BITS);
         let to = number / WORD_BITS;
         let count = (to + 1).saturating_sub(from).min(WORDS as u32);
@@ -58,11 +62,11 @@ impl ReplayWindow {
     }
 }
 
-fn word(number: u32) -> usize {
+fn word_index(number: u32) -> usize {
     (number / WORD_BITS) as usize % WORDS
 }
 
-fn bit(number: u32) -> u64 {
+fn bit_mask(number: u32) -> u64 {
     1 << (number % WORD_BITS)
 }
 
@@ -97,10 +101,10 @@ mod tests {
             for (forward, by) in steps {
                 let number = if forward { at + by % 700 } else { at.saturating_sub(by % 9_000) };
                 at = at.max(number);
-                let allowed = window.allows(number);
+                let allowed = window.is_new(number);
                 prop_assert_eq!(allowed, naive.take(number), "{}", number);
                 if allowed {
-                    window.mark(number);
+                    window.mark_seen(number);
                 }
             }
         }
@@ -109,9 +113,9 @@ mod tests {
     #[test]
     fn a_jump_over_the_whole_ring_clears_it() {
         let mut window = ReplayWindow::default();
-        (0..200).for_each(|number| window.mark(number));
-        window.mark(50_000_000);
-        assert!(!window.allows(199) && !window.allows(50_000_000));
-        assert!(window.allows(49_999_999) && window.allows(50_000_001));
+        (0..200).for_each(|number| window.mark_seen(number));
+        window.mark_seen(50_000_000);
+        assert!(!window.is_new(199) && !window.is_new(50_000_000));
+        assert!(window.is_new(49_999_999) && window.is_new(50_000_001));
     }
 }

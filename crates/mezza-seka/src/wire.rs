@@ -84,11 +84,11 @@ impl FieldBytes for Option<LinkId> {
     const BYTES: usize = 6;
 
     fn write(&self, w: &mut Writer) {
-        w.bytes(self.as_ref().map_or(&[0; 6], |id| id.as_bytes()));
+        w.put_bytes(self.as_ref().map_or(&[0; 6], |id| id.as_bytes()));
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        match reader.array()? {
+        match reader.read_array()? {
             [0, 0, 0, 0, 0, 0] => Ok(None),
             bytes => LinkId::from_bytes(bytes).map(Some).ok_or(DecodeError::Value),
         }
@@ -99,11 +99,11 @@ impl<const N: usize> FieldBytes for [u8; N] {
     const BYTES: usize = N;
 
     fn write(&self, w: &mut Writer) {
-        w.bytes(self);
+        w.put_bytes(self);
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        reader.array()
+        reader.read_array()
     }
 }
 
@@ -111,11 +111,11 @@ impl FieldBytes for u32 {
     const BYTES: usize = 4;
 
     fn write(&self, w: &mut Writer) {
-        w.u32(*self);
+        w.put_u32(*self);
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        reader.u32()
+        reader.read_u32()
     }
 }
 
@@ -123,7 +123,7 @@ impl FieldBytes for CanonicalPoint {
     const BYTES: usize = 32;
 
     fn write(&self, w: &mut Writer) {
-        w.bytes(self.as_bytes());
+        w.put_bytes(self.as_bytes());
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
@@ -196,18 +196,21 @@ macro_rules! frame {
 
             fn encode(&self) -> Vec<u8> {
                 let mut w = Writer::with_capacity($bytes);
-                w.u8(VERSION).u8($kind).u8(self.suite).u8(0).u32(self.index);
+                w.put_u8(VERSION).put_u8($kind).put_u8(self.suite).put_u8(0).put_u32(self.index);
                 $(FieldBytes::write(&self.$field, &mut w);)+
                 w.finish()
             }
 
             fn decode(suite: u8, bytes: &[u8]) -> Result<Self, DecodeError> {
                 Reader::decode_exact(bytes, |reader| {
-                    let [version, kind, own, flags] = reader.array()?;
+                    let [version, kind, own, flags] = reader.read_array()?;
+                    // Flags other than 0 are reserved. A frame of a later version must not be half
+                    // understood (SEKA-1).
                     if version != VERSION || kind != $kind || own != suite || flags != 0 {
                         return Err(DecodeError::Value);
                     }
-                    let index = reader.u32()?;
+                    let index = reader.read_u32()?;
+                    // The index has 24 bits. Upper bits would make two encodings of one value.
                     if index >> 24 != 0 {
                         return Err(DecodeError::Value);
                     }
@@ -221,7 +224,7 @@ macro_rules! frame {
 
         impl Snapshot for $name {
             fn snapshot_into(&self, w: &mut Writer) {
-                w.bytes(&self.encode());
+                w.put_bytes(&self.encode());
             }
         }
     };
@@ -374,6 +377,7 @@ pub fn names_of(frame: &[u8]) -> Option<(LinkId, Option<LinkId>)> {
 
 /// Returns true if a handshake frame belongs to pairing.
 pub fn is_pairing(kind: u8) -> bool {
+    // Kinds 10 to 14 are contiguous, so a range is enough.
     (B1::KIND..=S3::KIND).contains(&kind)
 }
 

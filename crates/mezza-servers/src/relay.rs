@@ -24,7 +24,7 @@ pub(crate) mod writer;
 pub(crate) use date::ClockRecord;
 pub use error::RelayError;
 pub use limits::Limits;
-pub use server::{RelayConfig, RelayHandle, serve};
+pub use server::{RelayConfig, RelayHandle, start_relay};
 pub use store::{StoreSpec, Totals};
 
 use mezza_messenger::card::RelayKey;
@@ -60,7 +60,7 @@ pub struct Status {
 /// [`RelayError`] says what is in the way and what to do; [`RelayError::InUse`] while it runs.
 pub async fn init(dir: &Path, spec: &StoreSpec) -> Result<RelayKey, RelayError> {
     let identity = TlsIdentity::load_or_make(dir)?;
-    let _lock = lock(dir)?;
+    let _lock = lock_dir(dir)?;
     store::open(spec, dir).await?.close().await?;
     Ok(RelayKey(*identity.public()))
 }
@@ -69,12 +69,12 @@ pub async fn init(dir: &Path, spec: &StoreSpec) -> Result<RelayKey, RelayError> 
 ///
 /// # Errors
 /// [`RelayError`] if there is no relay in `dir`.
-pub fn key(dir: &Path) -> Result<RelayKey, RelayError> {
-    Ok(RelayKey(*identity(dir)?.public()))
+pub fn read_key(dir: &Path) -> Result<RelayKey, RelayError> {
+    Ok(RelayKey(*load_identity(dir)?.public()))
 }
 
 /// The key pair of a relay that was made before.
-fn identity(dir: &Path) -> Result<TlsIdentity, RelayError> {
+fn load_identity(dir: &Path) -> Result<TlsIdentity, RelayError> {
     TlsIdentity::load(dir).map_err(|error| match error {
         IdentityError::Io { source, .. } if source.kind() == ErrorKind::NotFound => {
             RelayError::Missing { dir: dir.to_owned() }
@@ -86,17 +86,17 @@ fn identity(dir: &Path) -> Result<TlsIdentity, RelayError> {
 }
 
 /// Where the relay in `dir` listens, if it runs.
-pub fn address(dir: &Path) -> Option<SocketAddr> {
+pub fn running_address(dir: &Path) -> Option<SocketAddr> {
     let text = std::fs::read_to_string(dir.join(ADDRESS)).ok()?;
     Lock::is_held(&dir.join(LOCK)).then(|| text.parse().ok()).flatten()
 }
 
 /// Held while a relay serves the folder.
-fn lock(dir: &Path) -> Result<Lock, RelayError> {
+fn lock_dir(dir: &Path) -> Result<Lock, RelayError> {
     let io = |source| RelayError::Io { what: "its lock file", source };
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(false).mode(0o600).open(dir.join(LOCK));
-    Lock::on(file.map_err(io)?).map_err(|error| match error {
+    Lock::from_file(file.map_err(io)?).map_err(|error| match error {
         TryLockError::WouldBlock => RelayError::InUse { dir: dir.to_owned() },
         TryLockError::Error(source) => io(source),
     })
@@ -113,9 +113,9 @@ fn tell_address(dir: &Path, address: SocketAddr) {
 ///
 /// # Errors
 /// [`RelayError`] if there is no relay in `dir` or its store cannot be read.
-pub async fn status(dir: &Path, spec: &StoreSpec) -> Result<Status, RelayError> {
-    let identity = identity(dir)?;
-    let totals = store::totals(spec, dir).await?;
+pub async fn read_status(dir: &Path, spec: &StoreSpec) -> Result<Status, RelayError> {
+    let identity = load_identity(dir)?;
+    let totals = store::count_store(spec, dir).await?;
     Ok(Status { key: RelayKey(*identity.public()), totals, clock: ClockRecord::read(dir) })
 }
 
@@ -124,6 +124,6 @@ pub async fn status(dir: &Path, spec: &StoreSpec) -> Result<Status, RelayError> 
 /// # Errors
 /// [`RelayError`] if there is no relay in `dir`, or its folder cannot be written to.
 pub fn trust_clock(dir: &Path) -> Result<(), RelayError> {
-    identity(dir)?;
+    load_identity(dir)?;
     ClockRecord::agreed(mezza_host::clock::now()).write(dir).map_err(RelayError::Date)
 }

@@ -16,7 +16,7 @@ impl<W> Default for WriteCache<W> {
 
 impl<W> WriteCache<W> {
     /// Takes a write.
-    pub fn put(&mut self, write: W) {
+    pub fn push_write(&mut self, write: W) {
         self.0.push_back(write);
     }
 
@@ -47,7 +47,7 @@ mod tests {
         let mut left = [0; 4];
         for _ in 0..200 {
             let mut cache = WriteCache::default();
-            (0..3).for_each(|write| cache.put(write));
+            (0..3).for_each(|write| cache.push_write(write));
             let reached: Vec<usize> = cache.lose_power(dice).collect();
             assert!(reached.iter().copied().eq(0..reached.len()) && cache.is_empty());
             left[reached.len()] += 1;
@@ -58,7 +58,7 @@ mod tests {
     #[test]
     fn what_is_synced_stays() {
         let mut cache = WriteCache::default();
-        (0..3).for_each(|write| cache.put(write));
+        (0..3).for_each(|write| cache.push_write(write));
         assert_eq!((cache.sync_next(), cache.sync_next()), (Some(0), Some(1)));
         let lost = cache.lose_power(&mut SimRng::new(2, 0)).count();
         assert!(lost <= 1 && cache.sync_next().is_none());

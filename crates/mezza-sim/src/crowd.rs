@@ -22,22 +22,28 @@ pub trait Swarm {
     type Frame;
 
     /// When the device has something to do at the latest, µs.
-    fn due(&self, device: DeviceId) -> u64;
+    fn due_time(&self, device: DeviceId) -> u64;
 
     /// The next frame of the device and its bytes; `None` if it has none now. Then
-    /// [`due`](Self::due) must be later than `now`, or the device is not asked again before something
+    /// [`due_time`](Self::due_time) must be later than `now`, or the device is not asked again before something
     /// else happens to it.
-    fn next(&mut self, device: DeviceId, now: u64) -> Option<(Self::Frame, usize)>;
+    fn next_frame(&mut self, device: DeviceId, now: u64) -> Option<(Self::Frame, usize)>;
 
     /// A frame arrives from the contact that the device calls `contact`. Whether the device has
     /// something to do earlier than before.
-    fn hear(&mut self, device: DeviceId, contact: u16, frame: &Self::Frame, now: u64) -> bool;
+    fn receive_frame(
+        &mut self,
+        device: DeviceId,
+        contact: u16,
+        frame: &Self::Frame,
+        now: u64,
+    ) -> bool;
 
     /// Two devices come into range: what `a` calls `b`, and what `b` calls `a`.
-    fn meet(&mut self, a: DeviceId, b: DeviceId, now: u64) -> [u16; 2];
+    fn begin_contact(&mut self, a: DeviceId, b: DeviceId, now: u64) -> [u16; 2];
 
     /// The contact that the device calls `contact` is out of range.
-    fn part(&mut self, device: DeviceId, contact: u16, now: u64);
+    fn end_contact(&mut self, device: DeviceId, contact: u16, now: u64);
 }
 
 /// How radios behave.
@@ -82,7 +88,7 @@ impl Alarm {
 
     /// Sets the alarm; whether an event has to be pushed.
     #[inline]
-    fn set(&mut self, at: u64) -> bool {
+    fn set_alarm(&mut self, at: u64) -> bool {
         self.at = at;
         if self.queued.contains(&at) {
             return false;
@@ -102,7 +108,7 @@ impl Alarm {
 
     /// An event comes up. Whether it is the one that is waited for.
     #[inline]
-    fn rings(&mut self, at: u64) -> bool {
+    fn take_event(&mut self, at: u64) -> bool {
         for queued in &mut self.queued {
             if *queued == at {
                 *queued = u64::MAX;
@@ -169,7 +175,7 @@ impl<S: Swarm> Crowd<S> {
             counts: CrowdCounts::default(),
         };
         for device in 0..devices as DeviceId {
-            crowd.look(device);
+            crowd.check_device(device);
         }
         crowd
     }
@@ -184,7 +190,7 @@ impl<S: Swarm> Crowd<S> {
         &self.swarm
     }
 
-    /// The devices, to change them. Call [`look`](Self::look) for those that have something to send now.
+    /// The devices, to change them. Call [`check_device`](Self::check_device) for those that have something to send now.
     pub fn swarm_mut(&mut self) -> &mut S {
         &mut self.swarm
     }
@@ -210,24 +216,24 @@ impl<S: Swarm> Crowd<S> {
     }
 
     /// Two devices come into range of each other; nothing happens if they are.
-    pub fn meet(&mut self, a: DeviceId, b: DeviceId) {
+    pub fn begin_contact(&mut self, a: DeviceId, b: DeviceId) {
         if a == b || self.contacts(a).any(|peer| peer == b) {
             return;
         }
-        let [ours, theirs] = self.swarm.meet(a, b, self.now);
+        let [ours, theirs] = self.swarm.begin_contact(a, b, self.now);
         self.contacts[a as usize].push(Contact { peer: b, ours, theirs });
         self.contacts[b as usize].push(Contact { peer: a, ours: theirs, theirs: ours });
-        self.look(a);
-        self.look(b);
+        self.check_device(a);
+        self.check_device(b);
     }
 
     /// Two devices are out of range of each other from now on.
-    pub fn part(&mut self, a: DeviceId, b: DeviceId) {
+    pub fn end_contact(&mut self, a: DeviceId, b: DeviceId) {
         for (device, other) in [(a, b), (b, a)] {
             let contacts = &mut self.contacts[device as usize];
             if let Some(at) = contacts.iter().position(|contact| contact.peer == other) {
                 let contact = contacts.remove(at);
-                self.swarm.part(device, contact.ours, self.now);
+                self.swarm.end_contact(device, contact.ours, self.now);
             }
         }
     }
@@ -239,11 +245,11 @@ impl<S: Swarm> Crowd<S> {
             self.counts.events += 1;
             match event {
                 Event::Wake => {
-                    if self.alarms[device as usize].rings(at) {
-                        self.look(device);
+                    if self.alarms[device as usize].take_event(at) {
+                        self.check_device(device);
                     }
                 }
-                Event::Sent => self.sent(device),
+                Event::Sent => self.deliver_frame(device),
             }
         }
         self.now = self.now.max(end);
@@ -251,29 +257,29 @@ impl<S: Swarm> Crowd<S> {
 
     /// Looks whether a device has something to send, and otherwise when it will.
     #[inline]
-    pub fn look(&mut self, device: DeviceId) {
+    pub fn check_device(&mut self, device: DeviceId) {
         let at = device as usize;
         if self.sending[at].is_some() {
             return;
         }
-        let mut due = self.swarm.due(device);
+        let mut due = self.swarm.due_time(device);
         if due <= self.now {
             if self.model.shared && self.heard_until[at] > self.now {
                 due = self.heard_until[at] + self.dice.between(20, 500);
-            } else if let Some((frame, bytes)) = self.swarm.next(device, self.now) {
-                self.send(device, frame, bytes);
+            } else if let Some((frame, bytes)) = self.swarm.next_frame(device, self.now) {
+                self.send_frame(device, frame, bytes);
                 return;
             } else {
-                due = self.swarm.due(device).max(self.now + 1);
+                due = self.swarm.due_time(device).max(self.now + 1);
             }
         }
         let alarm = &mut self.alarms[at];
-        if due < alarm.at && alarm.set(due) {
-            self.queue.push(due, Event::Wake, device);
+        if due < alarm.at && alarm.set_alarm(due) {
+            self.queue.push_event(due, Event::Wake, device);
         }
     }
 
-    fn send(&mut self, device: DeviceId, frame: S::Frame, bytes: usize) {
+    fn send_frame(&mut self, device: DeviceId, frame: S::Frame, bytes: usize) {
         let takes = (8_000_000 * bytes as u64).div_ceil(self.model.rate).max(1);
         let ends = self.now + takes;
         self.counts.frames += 1;
@@ -286,11 +292,11 @@ impl<S: Swarm> Crowd<S> {
         }
         self.sending[device as usize] = Some(frame);
         self.alarms[device as usize].at = u64::MAX;
-        self.queue.push(ends, Event::Sent, device);
+        self.queue.push_event(ends, Event::Sent, device);
     }
 
     /// The frame of `device` arrives at everybody in range.
-    fn sent(&mut self, device: DeviceId) {
+    fn deliver_frame(&mut self, device: DeviceId) {
         let Self { swarm, sending, contacts, stirred, dice, counts, .. } = self;
         let Some(frame) = &sending[device as usize] else { return };
         for contact in &contacts[device as usize] {
@@ -299,14 +305,14 @@ impl<S: Swarm> Crowd<S> {
                 continue;
             }
             counts.receptions += 1;
-            if swarm.hear(contact.peer, contact.theirs, frame, self.now) {
+            if swarm.receive_frame(contact.peer, contact.theirs, frame, self.now) {
                 stirred.push(contact.peer);
             }
         }
         sending[device as usize] = None;
-        self.look(device);
+        self.check_device(device);
         while let Some(stirred) = self.stirred.pop() {
-            self.look(stirred);
+            self.check_device(stirred);
         }
     }
 }

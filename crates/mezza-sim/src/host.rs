@@ -3,7 +3,7 @@
 use core::fmt;
 use mezza_core::{CryptoRng, Time};
 
-/// The number of a host in its world: 0, 1, 2, ... in the order of [`World::add`](crate::World::add).
+/// The number of a host in its world: 0, 1, 2, ... in the order of [`World::add_host`](crate::World::add_host).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostId(pub u32);
 
@@ -16,7 +16,7 @@ impl fmt::Display for HostId {
 /// A machine and what it would keep on a disk.
 ///
 /// The world calls one of `order`, `deliver`, `lost`, `stored` or `wake`, and then
-/// [`effect`](Host::effect) until it answers `None`; each effect is executed before the next one
+/// [`next_effect`](Host::next_effect) until it answers `None`; each effect is executed before the next one
 /// is asked for. `now` is the host's own clock, which a test may set wrong; `rng` is the host's own
 /// seeded source. Worlds of unlike parties (a device, a server) use an enum for `Self`, `Disk`,
 /// `Write`, `Packet` and so on.
@@ -37,10 +37,16 @@ pub trait Host: Sized {
     fn boot(disk: &Self::Disk, now: Time, rng: &mut dyn CryptoRng) -> Self;
 
     /// The person at this host asks for something.
-    fn command(&mut self, order: Self::Order, now: Time, rng: &mut dyn CryptoRng);
+    fn apply_order(&mut self, order: Self::Order, now: Time, rng: &mut dyn CryptoRng);
 
     /// A packet arrives.
-    fn deliver(&mut self, from: HostId, packet: Self::Packet, now: Time, rng: &mut dyn CryptoRng);
+    fn deliver_packet(
+        &mut self,
+        from: HostId,
+        packet: Self::Packet,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    );
 
     /// The stream to `peer` broke: the peer crashed or hung up, the link was cut, or nobody
     /// answered. Packets on their way in either direction are gone; the next send opens a new
@@ -61,10 +67,10 @@ pub trait Host: Sized {
     fn deadline(&self) -> Option<Time>;
 
     /// The next thing to do, in order, until `None`.
-    fn effect(&mut self) -> Option<Effect<Self>>;
+    fn next_effect(&mut self) -> Option<Effect<Self>>;
 
     /// Carries out one change of the disk.
-    fn write(disk: &mut Self::Disk, write: Self::Write);
+    fn apply_write(disk: &mut Self::Disk, write: Self::Write);
 }
 
 /// An effect that a host requests. A crash drops every effect that was not executed yet.

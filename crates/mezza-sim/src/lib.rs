@@ -19,22 +19,22 @@
 //!     type Order = HostId;
 //!     type News = ();
 //!     fn boot(_: &(), _: Time, _: &mut dyn CryptoRng) -> Self { Self { throw: None } }
-//!     fn command(&mut self, to: HostId, _: Time, _: &mut dyn CryptoRng) { self.throw = Some((to, 1)); }
-//!     fn deliver(&mut self, from: HostId, caught: u8, _: Time, _: &mut dyn CryptoRng) {
+//!     fn apply_order(&mut self, to: HostId, _: Time, _: &mut dyn CryptoRng) { self.throw = Some((to, 1)); }
+//!     fn deliver_packet(&mut self, from: HostId, caught: u8, _: Time, _: &mut dyn CryptoRng) {
 //!         self.throw = (caught < 3).then_some((from, caught + 1));
 //!     }
 //!     fn wake(&mut self, _: Time, _: &mut dyn CryptoRng) {}
 //!     fn deadline(&self) -> Option<Time> { None }
-//!     fn effect(&mut self) -> Option<Effect<Self>> {
+//!     fn next_effect(&mut self) -> Option<Effect<Self>> {
 //!         self.throw.take().map(|(to, packet)| Effect::Send { to, packet })
 //!     }
-//!     fn write(_: &mut (), _: ()) {}
+//!     fn apply_write(_: &mut (), _: ()) {}
 //! }
 //!
 //! let mut world = World::<Player>::new(7);
-//! let (alice, bob) = (world.add(()), world.add(()));
-//! world.link(alice, bob, LinkModel::datagram());
-//! world.command(alice, 0, bob);
+//! let (alice, bob) = (world.add_host(()), world.add_host(()));
+//! world.set_link(alice, bob, LinkModel::datagram());
+//! world.schedule_order(alice, 0, bob);
 //! let mut caught = 0;
 //! world.run_for(1_000, |_, step| caught += u32::from(matches!(step, WorldStep::Delivered { .. })));
 //! assert_eq!(caught, 3);
@@ -51,7 +51,7 @@
 //! | [`dice`] | [`SimRng`]: seeded chance with the three questions tests ask |
 //! | [`seeds`] | [`for_each_seed`]: many seeds, and the replay of one |
 //! | [`crowd`] | [`Crowd`](crowd::Crowd): thousands of devices with radios, by events of microseconds |
-//! | [`timing`] | [`timing::welch`]: whether time depends on a secret |
+//! | [`timing`] | [`timing::welch_t`]: whether time depends on a secret |
 
 pub mod cache;
 pub mod crowd;

@@ -50,7 +50,7 @@ impl LinkModel {
         Self { stream: true, ..Self::datagram() }
     }
 
-    fn delay(&self, dice: &mut SimRng) -> u64 {
+    fn draw_delay(&self, dice: &mut SimRng) -> u64 {
         let held = if dice.chance(self.late_permille) { dice.between(0, self.late_ms) } else { 0 };
         dice.between(self.delay_ms.0, self.delay_ms.1) + held
     }
@@ -71,7 +71,7 @@ pub(crate) struct Links {
 }
 
 /// Both directions of a pair share one entry.
-fn pair(a: HostId, b: HostId) -> (HostId, HostId) {
+fn order_pair(a: HostId, b: HostId) -> (HostId, HostId) {
     (a.min(b), a.max(b))
 }
 
@@ -91,7 +91,7 @@ impl Links {
         self.own.get(&(from, to)).copied().unwrap_or(self.default)
     }
 
-    pub(crate) fn set(&mut self, from: HostId, to: HostId, link: LinkModel) {
+    pub(crate) fn set_link(&mut self, from: HostId, to: HostId, link: LinkModel) {
         self.own.insert((from, to), link);
     }
 
@@ -106,19 +106,19 @@ impl Links {
     }
 
     pub(crate) fn is_cut(&self, a: HostId, b: HostId) -> bool {
-        self.cut.contains(&pair(a, b))
+        self.cut.contains(&order_pair(a, b))
     }
 
-    pub(crate) fn cut(&mut self, a: HostId, b: HostId) {
-        self.cut.insert(pair(a, b));
+    pub(crate) fn cut_link(&mut self, a: HostId, b: HostId) {
+        self.cut.insert(order_pair(a, b));
     }
 
-    pub(crate) fn heal(&mut self, a: HostId, b: HostId) {
-        self.cut.remove(&pair(a, b));
+    pub(crate) fn heal_link(&mut self, a: HostId, b: HostId) {
+        self.cut.remove(&order_pair(a, b));
     }
 
     /// The arrivals of one packet put on a link at `now`: none, one or two.
-    pub(crate) fn arrivals(
+    pub(crate) fn draw_arrivals(
         &mut self,
         from: HostId,
         to: HostId,
@@ -127,14 +127,14 @@ impl Links {
     ) -> Vec<Time> {
         let link = self.get(from, to);
         if link.stream {
-            self.open.insert(pair(from, to));
+            self.open.insert(order_pair(from, to));
             return vec![self.in_order(from, to, now, dice)];
         }
         if dice.chance(link.loss_permille) {
             return Vec::new();
         }
         let copies = if dice.chance(link.duplicate_permille) { 2 } else { 1 };
-        (0..copies).map(|_| now.plus_ms(link.delay(dice))).collect()
+        (0..copies).map(|_| now.plus_ms(link.draw_delay(dice))).collect()
     }
 
     /// When something sent on a stream now arrives: after all that was sent before.
@@ -145,25 +145,25 @@ impl Links {
         now: Time,
         dice: &mut SimRng,
     ) -> Time {
-        let arrival = now.plus_ms(self.get(from, to).delay(dice));
+        let arrival = now.plus_ms(self.get(from, to).draw_delay(dice));
         let floor = self.floor.entry((from, to)).or_default();
         *floor = arrival.max(*floor);
         *floor
     }
 
     /// How often the stream between the two broke so far.
-    pub(crate) fn breaks(&self, a: HostId, b: HostId) -> u64 {
-        self.breaks.get(&pair(a, b)).copied().unwrap_or(0)
+    pub(crate) fn break_count(&self, a: HostId, b: HostId) -> u64 {
+        self.breaks.get(&order_pair(a, b)).copied().unwrap_or(0)
     }
 
     /// Breaks the stream between the two; false if none was in use.
     pub(crate) fn break_stream(&mut self, a: HostId, b: HostId) -> bool {
-        *self.breaks.entry(pair(a, b)).or_default() += 1;
-        self.open.remove(&pair(a, b))
+        *self.breaks.entry(order_pair(a, b)).or_default() += 1;
+        self.open.remove(&order_pair(a, b))
     }
 
     /// The peers `place` has a stream in use with.
-    pub(crate) fn peers(&self, place: HostId) -> Vec<HostId> {
+    pub(crate) fn stream_peers(&self, place: HostId) -> Vec<HostId> {
         let other = |&(a, b): &(HostId, HostId)| match place {
             p if p == a => Some(b),
             p if p == b => Some(a),

@@ -19,25 +19,25 @@ impl<'a> Operations<'a> {
     }
 
     /// The next operation: a number below `kinds`; `None` at the end.
-    pub fn next(&mut self, kinds: usize) -> Option<usize> {
+    pub fn next_kind(&mut self, kinds: usize) -> Option<usize> {
         self.left = self.left.checked_sub(1)?;
-        (!self.bytes.is_empty()).then(|| self.below(kinds))
+        (!self.bytes.is_empty()).then(|| self.draw_below(kinds))
     }
 
     /// An argument below `limit` (0 if that is 0).
-    pub fn below(&mut self, limit: usize) -> usize {
-        usize::from(self.byte()) % limit.max(1)
+    pub fn draw_below(&mut self, limit: usize) -> usize {
+        usize::from(self.next_byte()) % limit.max(1)
     }
 
     /// One byte.
-    pub fn byte(&mut self) -> u8 {
+    pub fn next_byte(&mut self) -> u8 {
         let Some((first, rest)) = self.bytes.split_first() else { return 0 };
         self.bytes = rest;
         *first
     }
 
     /// Up to `count` raw bytes.
-    pub fn bytes(&mut self, count: usize) -> Vec<u8> {
+    pub fn next_bytes(&mut self, count: usize) -> Vec<u8> {
         let (taken, rest) = self.bytes.split_at(count.min(self.bytes.len()));
         self.bytes = rest;
         taken.to_vec()
@@ -45,7 +45,7 @@ impl<'a> Operations<'a> {
 }
 
 /// Long random lists, from a fixed seed.
-pub fn seeds() -> Vec<Vec<u8>> {
+pub fn random_lists() -> Vec<Vec<u8>> {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let mut list = |_| {
         let mut bytes = vec![0; 600];

@@ -11,12 +11,17 @@ pub fn for_each_seed(count: u64, mut world: impl FnMut(u64)) {
     let number = |text: Option<&str>| text.and_then(|t| t.trim().parse().ok());
     let one = number(option_env!("MEZZA_SEED"));
     let many = number(option_env!("MEZZA_TEST_SEEDS"));
-    run(one, many.unwrap_or(count), &mut world, |seed| {
+    run_seeds(one, many.unwrap_or(count), &mut world, |seed| {
         eprintln!("the world of seed {seed} failed; replay with MEZZA_SEED={seed}");
     });
 }
 
-fn run(one: Option<u64>, count: u64, world: &mut impl FnMut(u64), mut failed: impl FnMut(u64)) {
+fn run_seeds(
+    one: Option<u64>,
+    count: u64,
+    world: &mut impl FnMut(u64),
+    mut failed: impl FnMut(u64),
+) {
     let seeds = one.map_or(0..count, |seed| seed..seed.saturating_add(1));
     for seed in seeds {
         if let Err(cause) = catch_unwind(AssertUnwindSafe(|| world(seed))) {
@@ -34,7 +39,7 @@ mod tests {
     fn all_seeds_or_the_one() {
         let seen = |one, count| {
             let mut seeds = Vec::new();
-            run(one, count, &mut |seed| seeds.push(seed), |_| {});
+            run_seeds(one, count, &mut |seed| seeds.push(seed), |_| {});
             seeds
         };
         assert_eq!(seen(None, 3), [0, 1, 2]);
@@ -45,7 +50,9 @@ mod tests {
     fn the_failing_seed_is_named_and_the_panic_goes_on() {
         let mut named = None;
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            run(None, 9, &mut |seed| assert!(seed != 4, "seed four"), |seed| named = Some(seed));
+            run_seeds(None, 9, &mut |seed| assert!(seed != 4, "seed four"), |seed| {
+                named = Some(seed);
+            });
         }));
         assert!(outcome.is_err());
         assert_eq!(named, Some(4));

@@ -18,14 +18,14 @@ struct Class {
 }
 
 impl Class {
-    fn add(&mut self, x: f64) {
+    fn add_time(&mut self, x: f64) {
         self.n += 1.0;
         let before = x - self.mean;
         self.mean += before / self.n;
         self.squares += before * (x - self.mean);
     }
 
-    fn error(&self) -> f64 {
+    fn squared_error(&self) -> f64 {
         self.squares / (self.n - 1.0) / self.n
     }
 }
@@ -33,7 +33,7 @@ impl Class {
 /// Welch's t of `count` times, of two classes in random order. `time` is told the class, draws what
 /// it needs from the dice (as much for one class as for the other) and answers how long the
 /// operation took, in any unit.
-pub fn welch(count: usize, mut time: impl FnMut(bool, &mut SimRng) -> f64) -> f64 {
+pub fn welch_t(count: usize, mut time: impl FnMut(bool, &mut SimRng) -> f64) -> f64 {
     let mut dice = SimRng::new(7, 0);
     let times: Vec<(bool, f64)> = (0..count)
         .map(|_| {
@@ -47,10 +47,10 @@ pub fn welch(count: usize, mut time: impl FnMut(bool, &mut SimRng) -> f64) -> f6
     let limit = sorted.get(count * 9 / 10).copied().unwrap_or(f64::INFINITY);
     let mut classes = [Class::default(), Class::default()];
     for (class, time) in times.iter().filter(|(_, time)| *time <= limit) {
-        classes[usize::from(*class)].add(*time);
+        classes[usize::from(*class)].add_time(*time);
     }
     let [a, b] = classes;
-    (a.mean - b.mean) / (a.error() + b.error()).sqrt()
+    (a.mean - b.mean) / (a.squared_error() + b.squared_error()).sqrt()
 }
 
 #[cfg(test)]
@@ -63,7 +63,7 @@ mod tests {
     }
 
     fn t(difference: f64) -> f64 {
-        welch(20_000, |class, dice| 1_000.0 + noise(dice) + if class { difference } else { 0.0 })
+        welch_t(20_000, |class, dice| 1_000.0 + noise(dice) + if class { difference } else { 0.0 })
     }
 
     #[test]
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn it_grows_with_the_number_of_measurements() {
-        let of = |count| welch(count, |class, dice| noise(dice) + if class { 10.0 } else { 0.0 });
+        let of = |count| welch_t(count, |class, dice| noise(dice) + if class { 10.0 } else { 0.0 });
         assert!(of(200_000).abs() > 2.0 * of(10_000).abs());
     }
 }

@@ -74,7 +74,7 @@ impl<H: Host> World<H> {
     }
 
     /// Adds a host with this disk and boots it at once.
-    pub fn add(&mut self, disk: H::Disk) -> HostId {
+    pub fn add_host(&mut self, disk: H::Disk) -> HostId {
         let place = HostId(u32::try_from(self.places.len()).unwrap_or(u32::MAX));
         let mut dice = SimRng::new(self.seed, u64::from(place.0) + 1);
         let host = Some(H::boot(&disk, self.now, dice.rng()));
@@ -111,7 +111,7 @@ impl<H: Host> World<H> {
 
     /// The time by the clock of `place`.
     pub fn now_at(&self, place: HostId) -> Time {
-        self.site(place).clock(self.now)
+        self.site(place).local_time(self.now)
     }
 
     /// The test's own dice, for schedules drawn from the same seed.
@@ -141,19 +141,19 @@ impl<H: Host> World<H> {
     }
 
     /// Sets both directions between two hosts.
-    pub fn link(&mut self, a: HostId, b: HostId, link: LinkModel) {
-        self.links.set(a, b, link);
-        self.links.set(b, a, link);
+    pub fn set_link(&mut self, a: HostId, b: HostId, link: LinkModel) {
+        self.links.set_link(a, b, link);
+        self.links.set_link(b, a, link);
     }
 
     /// Sets one direction. Streams need the same kind of link both ways.
     pub fn link_one_way(&mut self, from: HostId, to: HostId, link: LinkModel) {
-        self.links.set(from, to, link);
+        self.links.set_link(from, to, link);
     }
 
     /// Cuts the link between two hosts; streams break at once, datagrams vanish.
-    pub fn cut(&mut self, a: HostId, b: HostId) {
-        self.links.cut(a, b);
+    pub fn cut_link(&mut self, a: HostId, b: HostId) {
+        self.links.cut_link(a, b);
         if self.links.break_stream(a, b) {
             self.tell_lost(a, b);
             self.tell_lost(b, a);
@@ -161,8 +161,8 @@ impl<H: Host> World<H> {
     }
 
     /// Mends the link between two hosts.
-    pub fn heal(&mut self, a: HostId, b: HostId) {
-        self.links.heal(a, b);
+    pub fn heal_link(&mut self, a: HostId, b: HostId) {
+        self.links.heal_link(a, b);
     }
 
     /// Partition: cuts every link between `group` and the rest.
@@ -170,7 +170,7 @@ impl<H: Host> World<H> {
         let rest = self.places().filter(|place| !group.contains(place)).collect::<Vec<_>>();
         for &inside in group {
             for &outside in &rest {
-                self.cut(inside, outside);
+                self.cut_link(inside, outside);
             }
         }
     }
@@ -183,7 +183,7 @@ impl<H: Host> World<H> {
     }
 
     /// Lets `place` crash by chance from now on.
-    pub fn crashes(&mut self, place: HostId, crashes: CrashRate) {
+    pub fn set_crash_rate(&mut self, place: HostId, crashes: CrashRate) {
         self.site_mut(place).crashes = crashes;
     }
 
@@ -193,7 +193,7 @@ impl<H: Host> World<H> {
     }
 
     /// Crashes `place` now; it boots again after `down_ms`.
-    pub fn crash(&mut self, place: HostId, down_ms: u64) {
+    pub fn crash_host(&mut self, place: HostId, down_ms: u64) {
         let site = self.site_mut(place);
         if site.host.take().is_none() {
             return;
@@ -201,15 +201,15 @@ impl<H: Host> World<H> {
         site.held = None;
         if !site.cache.is_empty() {
             let reached = site.cache.lose_power(&mut site.dice);
-            reached.for_each(|write| H::write(&mut site.disk, write));
+            reached.for_each(|write| H::apply_write(&mut site.disk, write));
         }
-        self.rest(place);
+        self.wait_for_deadline(place);
         self.deaf.retain(|&(at, _), _| at != place);
-        for peer in self.links.peers(place) {
+        for peer in self.links.stream_peers(place) {
             self.links.break_stream(place, peer);
             self.tell_lost(peer, place);
         }
-        self.push(self.now.plus_ms(down_ms), Event::Boot(place));
+        self.push_event(self.now.plus_ms(down_ms), Event::Boot(place));
     }
 
     /// Moves the clock of `place` by `ms`, forwards or backwards.
@@ -220,8 +220,8 @@ impl<H: Host> World<H> {
     }
 
     /// Gives `order` to `place` in `delay_ms`.
-    pub fn command(&mut self, place: HostId, delay_ms: u64, order: H::Order) {
-        self.push(self.now.plus_ms(delay_ms), Event::Order(place, order));
+    pub fn schedule_order(&mut self, place: HostId, delay_ms: u64, order: H::Order) {
+        self.push_event(self.now.plus_ms(delay_ms), Event::Order(place, order));
     }
 
     /// Ends all misfortune: links behave, nothing is cut, nobody crashes, clocks are right.
@@ -255,13 +255,13 @@ impl<H: Host> World<H> {
 
 impl<H: Host> Site<H> {
     /// Returns the time that the clock of the site shows when the world's shows `now`.
-    fn clock(&self, now: Time) -> Time {
-        Time::from_ms(now.ms().saturating_add_signed(self.skew_ms))
+    fn local_time(&self, now: Time) -> Time {
+        Time::from_ms(now.as_ms().saturating_add_signed(self.skew_ms))
     }
 
     /// When it wants to wake, by the world's clock.
     fn deadline(&self) -> Option<Time> {
         let own = self.host.as_ref()?.deadline()?;
-        Some(Time::from_ms(own.ms().saturating_add_signed(self.skew_ms.saturating_neg())))
+        Some(Time::from_ms(own.as_ms().saturating_add_signed(self.skew_ms.saturating_neg())))
     }
 }

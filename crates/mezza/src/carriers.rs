@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 
 use mezza_host::api::json::HealthLine;
 use mezza_host::api::words::CarrierFacts;
-use mezza_host::backend::kernel::kernel;
+use mezza_host::backend::kernel::choose_kernel;
 use mezza_host::clock::Clock;
 use mezza_host::process::rng::OsRng;
 use mixnet::MixnetAdapter;
@@ -33,10 +33,10 @@ pub(crate) const ORDERS_MAX: usize = 4_096;
 /// The connections of one carrier.
 pub(crate) trait Adapter {
     /// Takes in what the connection with this serial number reports; what is for the device comes back.
-    fn report(&mut self, serial: u64, news: ConnectionEvent) -> Option<CarrierInput>;
+    fn handle_report(&mut self, serial: u64, news: ConnectionEvent) -> Option<CarrierInput>;
 
     /// The lines of the node's health that are this carrier's.
-    fn health(&self, facts: &CarrierFacts) -> Vec<HealthLine>;
+    fn health_lines(&self, facts: &CarrierFacts) -> Vec<HealthLine>;
 
     /// Returns true if strangers can write to us by it.
     fn is_reachable(&self) -> bool {
@@ -46,7 +46,7 @@ pub(crate) trait Adapter {
     /// The device is gone, as the vault was locked or a commit failed. What is reported until another
     /// device orders something is dropped by the node: an adapter that lives on keeps it, within a
     /// bound.
-    fn lock(&mut self);
+    fn on_device_gone(&mut self);
 }
 
 /// A report of a connection to the node.
@@ -101,13 +101,13 @@ impl<E: From<ConnectionReport>> Reporter<E> {
     }
 
     /// The same for another connection: its own is the next number.
-    fn next(&mut self) -> Self {
+    fn next_connection(&mut self) -> Self {
         self.serial += 1;
         self.clone()
     }
 
     /// Returns true if the node still listens.
-    async fn tell(&self, news: ConnectionEvent) -> bool {
+    async fn send_news(&self, news: ConnectionEvent) -> bool {
         let report = ConnectionReport { carrier: self.carrier, serial: self.serial, news };
         self.jobs.send(report.into()).await.is_ok()
     }
@@ -129,7 +129,7 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
         }
     }
 
-    fn all(&self) -> [(CarrierId, &dyn Adapter); 2] {
+    fn all_adapters(&self) -> [(CarrierId, &dyn Adapter); 2] {
         [(CarrierId::RELAY, &self.relay), (CarrierId::MIXNET, &self.mixnet)]
     }
 
@@ -139,49 +139,52 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
 
     /// Carries out what a carrier of the device wants. `doubted`: the vault was put back, and the person
     /// has not decided yet.
-    pub(crate) fn order(&mut self, output: CarrierOutput, doubted: bool) {
+    pub(crate) fn carry_out_order(&mut self, output: CarrierOutput, doubted: bool) {
         match output {
-            CarrierOutput::Relay(order) => self.relay.order(order),
-            CarrierOutput::Mixnet(order) => self.mixnet.order(order, doubted),
+            CarrierOutput::Relay(order) => self.relay.carry_out_order(order),
+            CarrierOutput::Mixnet(order) => self.mixnet.carry_out_order(order, doubted),
         }
     }
 
     /// Takes a report in; what is for the device comes back.
-    pub(crate) fn report(&mut self, report: ConnectionReport) -> Option<CarrierInput> {
+    pub(crate) fn handle_report(&mut self, report: ConnectionReport) -> Option<CarrierInput> {
         let (_, one) = self.all_mut().into_iter().find(|(id, _)| *id == report.carrier)?;
-        one.report(report.serial, report.news)
+        one.handle_report(report.serial, report.news)
     }
 
     /// The lines of each carrier, by the facts about it.
-    pub(crate) fn health(&self, facts: impl Fn(CarrierId) -> CarrierFacts) -> Vec<Vec<HealthLine>> {
-        self.all().map(|(id, one)| one.health(&facts(id))).into()
+    pub(crate) fn health_lines(
+        &self,
+        facts: impl Fn(CarrierId) -> CarrierFacts,
+    ) -> Vec<Vec<HealthLine>> {
+        self.all_adapters().map(|(id, one)| one.health_lines(&facts(id))).into()
     }
 
     /// Returns true if strangers can write to us by one of the carriers.
     pub(crate) fn are_reachable(&self) -> bool {
-        self.all().iter().any(|(_, one)| one.is_reachable())
+        self.all_adapters().iter().any(|(_, one)| one.is_reachable())
     }
 
     /// The person goes on with a vault that was put back.
-    pub(crate) fn resume(&mut self) {
-        self.mixnet.resume();
+    pub(crate) fn resume_restored(&mut self) {
+        self.mixnet.resume_restored();
     }
 
-    /// The device is gone, see [`Adapter::lock`].
-    pub(crate) fn lock(&mut self) {
-        self.all_mut().into_iter().for_each(|(_, one)| one.lock());
+    /// The device is gone, see [`Adapter::on_device_gone`].
+    pub(crate) fn on_device_gone(&mut self) {
+        self.all_mut().into_iter().for_each(|(_, one)| one.on_device_gone());
     }
 
     /// Ends the connections to relays alone.
     pub(crate) fn lock_relay(&mut self) {
-        self.relay.lock();
+        self.relay.on_device_gone();
     }
 
     /// The device is locked. Its rounds go on where there is a line to the mixnet (MIX-78).
     pub(crate) fn lock_but_for(&mut self, line: Option<LockedLine>, now: Time) {
-        let Some(line) = line else { return self.lock() };
+        let Some(line) = line else { return self.on_device_gone() };
         self.lock_relay();
-        self.mixnet.begin_cover(MixnetCover::new(line, kernel(), now, &mut OsRng));
+        self.mixnet.begin_cover(MixnetCover::new(line, choose_kernel(), now, &mut OsRng));
     }
 
     /// Takes the line of the mixnet that went on while the device was locked.
@@ -235,10 +238,10 @@ mod tests {
         let mut adapters = adapters();
         let mut is_heard = |carrier, serial, locked| {
             if locked {
-                adapters.lock();
+                adapters.on_device_gone();
             }
             let news = ConnectionEvent::Input(MixnetInput::Down.into());
-            adapters.report(ConnectionReport { carrier, serial, news }).is_some()
+            adapters.handle_report(ConnectionReport { carrier, serial, news }).is_some()
         };
         assert!(is_heard(CarrierId::MIXNET, 0, false));
         assert!(!is_heard(CarrierId::RELAY, 0, false), "the relay has no such connection");
@@ -256,16 +259,16 @@ mod tests {
         };
         for end in [MixnetOutput::Disconnect, MixnetOutput::Leave] {
             let mut adapters = adapters();
-            adapters.order(connect().into(), true);
+            adapters.carry_out_order(connect().into(), true);
             assert!(adapters.withholds());
-            adapters.order(end.into(), true);
+            adapters.carry_out_order(end.into(), true);
             assert!(!adapters.withholds());
         }
         let mut adapters = adapters();
-        adapters.order(connect().into(), true);
-        adapters.lock();
+        adapters.carry_out_order(connect().into(), true);
+        adapters.on_device_gone();
         assert!(!adapters.withholds());
-        adapters.order(connect().into(), false);
+        adapters.carry_out_order(connect().into(), false);
         assert!(!adapters.withholds(), "it is dialled");
     }
 }

@@ -61,9 +61,9 @@ const STOP: Duration = Duration::from_millis(1_500);
 ///
 /// # Errors
 /// Whatever keeps a party from starting.
-pub(crate) fn up(context: &CliContext, args: &UpArgs) -> Result<Exit, Fault> {
+pub(crate) fn run_up(context: &CliContext, args: &UpArgs) -> Result<Exit, Fault> {
     if args.remove {
-        return remove::remove(context);
+        return remove::remove_demonstration(context);
     }
     let context = &CliContext { home: home_of(context, args)?, ..*context };
     if args.serve.key.passphrase_file.is_some() && !is_own(&context.home) {
@@ -71,8 +71,8 @@ pub(crate) fn up(context: &CliContext, args: &UpArgs) -> Result<Exit, Fault> {
         let next = "leave `--passphrase-file` out, or make an identity with `mezza init` first";
         return Err(Fault::new(Exit::Usage, text, next));
     }
-    let settings = serve::settings(context, &serve::flags(&args.serve))?;
-    serve::block_on(serve::two_threads(), run(context, args, &settings))
+    let settings = serve::read_settings(context, &serve::setting_flags(&args.serve))?;
+    serve::block_on(serve::two_threads(), run_world(context, args, &settings))
 }
 
 /// The home that is named, else the person's where it holds an identity, else the demonstration's.
@@ -90,31 +90,35 @@ fn is_own(home: &Home) -> bool {
 }
 
 /// The lock of a home; who holds it is stopped by a command that names the home.
-fn lock(home: &Home) -> Result<Lock, Fault> {
-    served::lock(home).map_err(|fault| match fault.code {
+fn lock_home(home: &Home) -> Result<Lock, Fault> {
+    served::lock_home(home).map_err(|fault| match fault.code {
         Exit::Busy => {
-            Fault { next: format!("stop it with `{}`", home.command("node stop")), ..fault }
+            Fault { next: format!("stop it with `{}`", home.format_command("node stop")), ..fault }
         }
         _ => fault,
     })
 }
 
-async fn run(context: &CliContext, args: &UpArgs, settings: &Settings) -> Result<Exit, Fault> {
-    context.home.make()?;
-    let lock = lock(&context.home)?;
+async fn run_world(
+    context: &CliContext,
+    args: &UpArgs,
+    settings: &Settings,
+) -> Result<Exit, Fault> {
+    context.home.make_folders()?;
+    let lock = lock_home(&context.home)?;
     if is_own(&context.home) {
         if args.demo {
             let text = "this home holds an identity already";
             let next = "choose another folder for the demonstration with `--home DIR`";
             return Err(Fault::new(Exit::CannotWrite, text, next));
         }
-        return own(context, args, settings, lock).await;
+        return run_own(context, args, settings, lock).await;
     }
-    demonstrate(context, args, settings, lock).await
+    run_demonstration(context, args, settings, lock).await
 }
 
 /// The demonstration world.
-async fn demonstrate(
+async fn run_demonstration(
     context: &CliContext,
     args: &UpArgs,
     settings: &Settings,
@@ -123,35 +127,35 @@ async fn demonstrate(
     let screen = Screen::new(context, args);
     context.home.mark_as_demonstration()?;
     let echo_home = context.home.echo();
-    echo_home.make()?;
+    echo_home.make_folders()?;
     let relay = DemoRelay::start(context, settings, true).await?;
-    screen.relay(&relay, context);
-    let network = demo::start(&context.home).await?;
-    screen.network();
-    let observer = Arc::new(Observer::new(serve::files(&context.home)));
+    screen.show_relay(&relay, context);
+    let network = demo::start_network(&context.home).await?;
+    screen.show_network();
+    let observer = Arc::new(Observer::new(serve::watched_files(&context.home)));
     let options = options_of(&context.home, &relay, Some(observer));
     let served = ServedNode::open(&context.home, lock, settings.web_port, options).await?;
     wake(&served.node, PERSON, &relay).await?;
-    screen.person(context);
-    let echo = node::start(options_of(&echo_home, &relay, None));
+    screen.show_person(context);
+    let echo = node::start_node(options_of(&echo_home, &relay, None));
     wake(&echo.node, ECHO, &relay).await?;
-    screen.echo();
-    join(&served.node, &network.uri).await?;
-    join(&echo.node, &network.uri).await?;
-    let contact = introduce(&served.node, &echo.node).await?;
-    let answering = tokio::spawn(echo::answer(echo.node.clone()));
+    screen.show_echo();
+    join_network(&served.node, &network.uri).await?;
+    join_network(&echo.node, &network.uri).await?;
+    let contact = introduce_echo(&served.node, &echo.node).await?;
+    let answering = tokio::spawn(echo::answer_notes(echo.node.clone()));
     let done = tokio::select! {
-        done = prove(&screen, &served, &contact, args) => done,
-        signal = until_stopped(served.stopping()) => signal.map(|()| Exit::Done),
+        done = prove_and_wait(&screen, &served, &contact, args) => done,
+        signal = until_stopped(served.watch_stop()) => signal.map(|()| Exit::Done),
     };
     answering.abort();
-    close(served, Some(echo), Some(relay)).await;
+    close_all(served, Some(echo), Some(relay)).await;
     let _ = tokio::time::timeout(STOP, network.stop()).await;
     done
 }
 
 /// The address of the page, then the check, and then nothing but waiting (NODE-4).
-async fn prove(
+async fn prove_and_wait(
     screen: &Screen<'_>,
     served: &ServedNode,
     contact: &ContactJson,
@@ -164,8 +168,8 @@ async fn prove(
     for (carrier, patience) in
         [(CarrierId::RELAY, check::PATIENCE), (CarrierId::MIXNET, check::PATIENCE_OF_ROUNDS)]
     {
-        let proof = check::exchange(&served.node, contact, carrier, patience).await;
-        screen.check(&proof);
+        let proof = check::exchange_notes(&served.node, contact, carrier, patience).await;
+        screen.show_check(&proof);
         proven = proof.is_ok();
         if !proven {
             break;
@@ -180,7 +184,7 @@ async fn prove(
 }
 
 /// A home with an identity of its own.
-async fn own(
+async fn run_own(
     context: &CliContext,
     args: &UpArgs,
     settings: &Settings,
@@ -193,9 +197,9 @@ async fn own(
         None
     };
     if let Some(relay) = &relay {
-        screen.relay(relay, context);
+        screen.show_relay(relay, context);
     }
-    let observer = Arc::new(Observer::new(serve::files(&context.home)));
+    let observer = Arc::new(Observer::new(serve::watched_files(&context.home)));
     let dialer = Dialer {
         at_home: relay.iter().map(DemoRelay::at_home).collect(),
         tap: Some(observer.clone() as Arc<dyn Tap>),
@@ -209,17 +213,18 @@ async fn own(
     let observer = Some(observer);
     let options = NodeOptions { vault, witness, demo: false, idle_lock_s, clock, dialer, observer };
     let served = ServedNode::open(&context.home, lock, settings.web_port, options).await?;
-    let unlocked = if unattended { serve::unlock(&served, &args.serve).await } else { Ok(()) };
+    let unlocked =
+        if unattended { serve::unlock_at_start(&served, &args.serve).await } else { Ok(()) };
     if unlocked.is_ok() && !args.check {
-        screen.own(context, unattended);
+        screen.show_own(context, unattended);
         screen.open(&served);
-        until_stopped(served.stopping()).await?;
+        until_stopped(served.watch_stop()).await?;
     }
-    close(served, None, relay).await;
+    close_all(served, None, relay).await;
     unlocked.map(|()| Exit::Done)
 }
 
-async fn close(served: ServedNode, echo: Option<RunningNode>, relay: Option<DemoRelay>) {
+async fn close_all(served: ServedNode, echo: Option<RunningNode>, relay: Option<DemoRelay>) {
     // All at once: together they have the two seconds of NODE-2.
     let echo = async {
         if let Some(echo) = echo {
@@ -250,24 +255,24 @@ fn options_of(home: &Home, relay: &DemoRelay, observer: Option<Arc<Observer>>) -
 async fn wake(node: &NodeHandle, name: &'static str, relay: &DemoRelay) -> Result<(), Fault> {
     let entry = relay.entry.clone();
     let woken = node.ask(move |shell| match shell.state() {
-        NodeStateJson::Empty => shell.create(name, PASSPHRASE, &[entry]),
-        _ => shell.unlock(PASSPHRASE),
+        NodeStateJson::Empty => shell.create_identity(name, PASSPHRASE, &[entry]),
+        _ => shell.unlock_vault(PASSPHRASE),
     });
     Ok(woken.await?)
 }
 
 /// Joins the network of this world, if it was not joined at an earlier start.
-async fn join(node: &NodeHandle, uri: &NetworkUri) -> Result<(), Fault> {
+async fn join_network(node: &NodeHandle, uri: &NetworkUri) -> Result<(), Fault> {
     let uri = uri.clone();
-    let joined = node.ask(move |shell| shell.mixnet().or_else(|_| shell.join(uri)));
+    let joined = node.ask(move |shell| shell.describe_mixnet().or_else(|_| shell.join_mixnet(uri)));
     Ok(joined.await.map(drop)?)
 }
 
 /// Alice adds echo by its card, as anybody would.
-async fn introduce(person: &NodeHandle, echo: &NodeHandle) -> Result<ContactJson, Fault> {
+async fn introduce_echo(person: &NodeHandle, echo: &NodeHandle) -> Result<ContactJson, Fault> {
     check::until_reachable(echo).await?;
-    let card: CardText = echo.ask(|shell| shell.card(CardFormJson::Full)).await?;
-    Ok(person.ask(move |shell| shell.add(&card.uri, None, false)).await?)
+    let card: CardText = echo.ask(|shell| shell.card_text(CardFormJson::Full)).await?;
+    Ok(person.ask(move |shell| shell.add_contact(&card.uri, None, false)).await?)
 }
 
 /// The relay of this world.
@@ -282,7 +287,7 @@ impl DemoRelay {
     async fn start(context: &CliContext, settings: &Settings, roam: bool) -> Result<Self, Fault> {
         let config = relay_config(&context.home, settings)?;
         let (stop, stopped) = watch::channel(false);
-        let handle = Self::listen(config, roam, &stopped).await?;
+        let handle = Self::start_listening(config, roam, &stopped).await?;
         let address = handle.address();
         let key = *handle.key();
         let host = address.ip().to_string();
@@ -291,7 +296,7 @@ impl DemoRelay {
         Ok(Self { entry, handle, stop })
     }
 
-    async fn listen(
+    async fn start_listening(
         config: RelayConfig,
         roam: bool,
         stopped: &watch::Receiver<bool>,
@@ -301,7 +306,7 @@ impl DemoRelay {
         for port in ports::candidates(config.listen.port()).take(tries) {
             let mut config = config.clone();
             config.listen.set_port(port);
-            match relay::serve(config, stopped.clone()).await {
+            match relay::start_relay(config, stopped.clone()).await {
                 Ok(handle) => return Ok(handle),
                 Err(error @ relay::RelayError::Listen { .. }) => {
                     fault.get_or_insert(relay_fault(&error));
@@ -317,7 +322,7 @@ impl DemoRelay {
         (self.entry.key, self.handle.address())
     }
 
-    fn value(&self) -> serde_json::Value {
+    fn to_json(&self) -> serde_json::Value {
         json!({
             "event": "relay", "address": self.handle.address(),
             "key": words::key_digits(&self.entry.key),

@@ -22,5 +22,5 @@ use std::process::ExitCode;
 
 /// Runs the program.
 pub fn main() -> ExitCode {
-    faces::cli::main(demo::up)
+    faces::cli::main(demo::run_up)
 }

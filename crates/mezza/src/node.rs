@@ -95,12 +95,12 @@ impl LastActivity {
     }
 
     /// It was now.
-    pub(crate) fn now(&self) {
-        self.boot_ms.store(self.clock.boot().ms(), Ordering::Relaxed);
+    pub(crate) fn set_now(&self) {
+        self.boot_ms.store(self.clock.boot().as_ms(), Ordering::Relaxed);
     }
 
     /// When it was, by boot time.
-    pub(crate) fn at(&self) -> Time {
+    pub(crate) fn last_time(&self) -> Time {
         Time::from_ms(self.boot_ms.load(Ordering::Relaxed))
     }
 }
@@ -113,14 +113,14 @@ pub struct RunningNode {
 }
 
 /// Starts the task on the runtime of the caller. It begins locked, or empty if there is no vault.
-pub fn start(options: NodeOptions) -> RunningNode {
+pub fn start_node(options: NodeOptions) -> RunningNode {
     let (jobs, queue) = mpsc::channel(QUEUE_MAX);
     let events = Arc::new(EventLog::new(options.clock.wall()));
     let touched = Arc::new(LastActivity::new(options.clock.clone()));
     let (stop, stopped) = watch::channel(false);
     let node = NodeHandle { jobs, events, touched, stop };
     let shell = NodeShell::new(options, &node);
-    let task = tokio::spawn(drive::run(shell, queue, stopped, NAP_MAX));
+    let task = tokio::spawn(drive::run_shell(shell, queue, stopped, NAP_MAX));
     RunningNode { node, task }
 }
 
@@ -147,7 +147,7 @@ impl NodeHandle {
 
     /// A person did something: the idle lock begins anew.
     pub fn touch(&self) {
-        self.touched.now();
+        self.touched.set_now();
     }
 
     /// Where the events of this node are told.

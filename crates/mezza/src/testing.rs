@@ -30,7 +30,7 @@ pub mod backend {
     pub use mezza_host::backend::{AwsLc, hmac_sha256};
 
     pub mod kernel {
-        pub use mezza_host::backend::kernel::{all, aws_lc, kernel};
+        pub use mezza_host::backend::kernel::{aws_lc, choose_kernel, runnable_kernels};
     }
 }
 
@@ -46,13 +46,13 @@ pub mod connection {
     pub mod link {
         pub use mezza_host::connection::link::{
             CLIENT, CONTROL, DATA, FrameBytes, FrameSender, FrameSizeClass, SERVER_FRAMES_MAX,
-            STORE, carry, dial, parcel,
+            STORE, carry_frames, dial, make_parcel,
         };
     }
 
     pub mod relay {
         pub use mezza_host::connection::relay::{
-            ConnectError, Connection, ConnectionError, connect,
+            ConnectError, Connection, ConnectionError, connect_relay,
         };
     }
 
@@ -72,7 +72,7 @@ pub mod faces {
         }
 
         pub mod cpu {
-            pub use crate::faces::cli::cpu::choose;
+            pub use crate::faces::cli::cpu::apply_kernel_choice;
         }
 
         pub mod follow {
@@ -80,12 +80,12 @@ pub mod faces {
         }
 
         pub mod serve {
-            pub use crate::faces::cli::serve::files;
+            pub use crate::faces::cli::serve::watched_files;
         }
     }
 
     pub mod config {
-        pub use crate::faces::config::{LoadedSettings, Settings, keep};
+        pub use crate::faces::config::{LoadedSettings, Settings, store_settings};
     }
 
     pub mod passphrase {
@@ -97,19 +97,19 @@ pub mod faces {
     }
 
     pub mod served {
-        pub use crate::faces::served::{ApiEndpoint, ServedNode, lock};
+        pub use crate::faces::served::{ApiEndpoint, ServedNode, lock_home};
     }
 
     pub mod web {
-        pub use crate::faces::web::description;
+        pub use crate::faces::web::describe_interface;
     }
 }
 
 pub mod node {
     pub mod plan {
-        pub use crate::node::plan::drain;
+        pub use crate::node::plan::drain_device;
     }
-    pub use crate::node::{NodeHandle, NodeOptions, start};
+    pub use crate::node::{NodeHandle, NodeOptions, start_node};
 
     pub mod observer {
         pub use crate::node::observer::Observer;
@@ -125,7 +125,9 @@ pub mod process {
         pub use mezza_host::process::home::Home;
 
         pub mod private {
-            pub use mezza_host::process::home::private::{folder, read, replace, sweep};
+            pub use mezza_host::process::home::private::{
+                make_folder, read, replace, sweep_leftover,
+            };
         }
     }
 
@@ -134,7 +136,7 @@ pub mod process {
     }
 
     pub mod memory {
-        pub use mezza_host::process::memory::{keep, require_closed};
+        pub use mezza_host::process::memory::{protect_memory, require_closed};
     }
 
     pub mod metrics {
@@ -154,18 +156,20 @@ pub mod servers {
     pub mod mesh {
         pub mod crowd {
             pub use mezza_servers::mesh::crowd::{
-                CrowdRng, HostedCrew, Moves, START, clocks, settings,
+                CrowdRng, HostedCrew, Moves, START, crew_settings, draw_clocks,
             };
         }
     }
 
     pub mod mixnet {
         pub mod client {
-            pub use mezza_servers::mixnet::client::{EntryClient, join};
+            pub use mezza_servers::mixnet::client::{EntryClient, join_network};
         }
 
         pub mod demo {
-            pub use mezza_servers::mixnet::demo::{DemoFiles, Times, free_ports, policy, run};
+            pub use mezza_servers::mixnet::demo::{
+                DemoFiles, Times, free_ports, make_policy, start_from_files,
+            };
         }
 
         pub mod entry {
@@ -181,7 +185,7 @@ pub mod servers {
         }
 
         pub mod network {
-            pub use mezza_servers::mixnet::network::{ConfigArchive, read};
+            pub use mezza_servers::mixnet::network::{ConfigArchive, read_config};
         }
 
         pub mod server {
@@ -204,8 +208,8 @@ pub mod servers {
 
     pub mod relay {
         pub use mezza_servers::relay::{
-            Limits, RelayConfig, RelayError, RelayHandle, StoreSpec, Totals, address, init, key,
-            serve, status,
+            Limits, RelayConfig, RelayError, RelayHandle, StoreSpec, Totals, init, read_key,
+            read_status, running_address, start_relay,
         };
 
         pub mod store {
@@ -229,7 +233,7 @@ pub mod store {
     }
 
     pub mod head {
-        pub use mezza_host::store::head::{HEAD_BYTES, MasterKey, VaultHeader, unlock};
+        pub use mezza_host::store::head::{HEAD_BYTES, MasterKey, VaultHeader, unlock_master};
     }
 
     pub mod keyring {
@@ -237,7 +241,9 @@ pub mod store {
     }
 
     pub mod record {
-        pub use mezza_host::store::record::{RecordHeader, TEXT_BYTES_MAX, open, padded, seal};
+        pub use mezza_host::store::record::{
+            RecordHeader, TEXT_BYTES_MAX, open, padded_size, seal,
+        };
     }
 }
 

@@ -36,8 +36,8 @@ impl Town {
         let phones = ["alice", "bob", "carol"].iter().map(phone).collect();
         let mut town = Self { phones, relay: Model::new(Store::default()), now: START, rng };
         for who in 0..PHONES {
-            town.execute(who);
-            town.settle(who, 64);
+            town.perform_outputs(who);
+            town.deliver_answers(who, 64);
         }
         town
     }
@@ -45,16 +45,16 @@ impl Town {
     /// Hands one input over; a refusal leaves everything as it was.
     pub(super) fn handle(&mut self, who: usize, input: Input) {
         let _ = hand(&mut self.phones[who].device, input, self.now, &mut self.rng);
-        self.execute(who);
+        self.perform_outputs(who);
     }
 
     /// The relay says this to a phone.
-    pub(super) fn tell(&mut self, who: usize, tell: Tell) {
+    pub(super) fn handle_tell(&mut self, who: usize, tell: Tell) {
         self.handle(who, tell.into_input(connection()));
     }
 
     /// Carries out what a phone wants, in order.
-    pub(super) fn execute(&mut self, who: usize) {
+    pub(super) fn perform_outputs(&mut self, who: usize) {
         let Phone { device, disk, .. } = &mut self.phones[who];
         for ask in drain(device, disk).into_iter().filter_map(Ask::from_output) {
             let (early, late) = self.relay.ask(who, ask);
@@ -65,24 +65,24 @@ impl Town {
     }
 
     /// Hands over up to `count` answers in their order.
-    pub(super) fn settle(&mut self, who: usize, count: usize) {
+    pub(super) fn deliver_answers(&mut self, who: usize, count: usize) {
         for _ in 0..count {
             let Some(answer) = self.phones[who].answers.pop_front() else { return };
-            self.tell(who, answer);
+            self.handle_tell(who, answer);
         }
     }
 
     /// Dies and starts again from the disk.
-    pub(super) fn crash(&mut self, who: usize) {
+    pub(super) fn crash_phone(&mut self, who: usize) {
         let device = load_any(&self.phones[who].disk, self.now, &mut self.rng);
-        self.start(who, device.expect("what a device stored loads"));
+        self.start_phone(who, device.expect("what a device stored loads"));
     }
 
     /// A phone is this device from now on, and was told nothing yet.
-    pub(super) fn start(&mut self, who: usize, device: Device<PortableBackend>) {
+    pub(super) fn start_phone(&mut self, who: usize, device: Device<PortableBackend>) {
         self.relay.leave(who);
         self.phones[who].device = device;
         self.phones[who].answers.clear();
-        self.execute(who);
+        self.perform_outputs(who);
     }
 }

@@ -11,7 +11,7 @@ use mezza_mixnet::config::{
 };
 use mezza_mixnet::contact::Role;
 use mezza_mixnet::mix::NoiseFloor;
-use mezza_mixnet::onion::{Layer, seal_replies, unwrap};
+use mezza_mixnet::onion::{Layer, seal_replies, unwrap_layer};
 use mezza_mixnet::service::{CELL_BYTES, DROP_BYTES, Service};
 use mezza_mixnet::sign::Signer;
 use mezza_mixnet::wire::{Frame, FrameBody, MissedReason, Settings, SignedSettings};
@@ -28,16 +28,17 @@ pub const SNAPSHOT_BYTES: usize = 16_384;
 /// The secret of the mix, in every round.
 const SECRET: u8 = 7;
 
-fn signer(n: u8) -> Signer {
+fn make_signer(n: u8) -> Signer {
     Signer::from_seed(&Secret::init_with(|s| s.fill(n)))
 }
 
-fn pair(n: u8) -> StaticKey {
+fn make_pair(n: u8) -> StaticKey {
     StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(n)))
 }
 
-fn config() -> Config {
-    let server = |key: u8| Server { key: signer(key).public(), address: format!("m{key}:7000") };
+fn make_config() -> Config {
+    let server =
+        |key: u8| Server { key: make_signer(key).public_key(), address: format!("m{key}:7000") };
     let policy = ServicePolicy {
         service: Service::Conversation,
         base_round: 100,
@@ -64,7 +65,7 @@ fn config() -> Config {
         valid_from: OPEN.minus_ms(Time::DAY_MS),
         valid_until: OPEN.plus_ms(100 * Time::DAY_MS),
         threshold: 1,
-        guardians: vec![signer(1).public()],
+        guardians: vec![make_signer(1).public_key()],
         coordinator: server(40),
         bucket: server(41),
         mixes: vec![MixServer { server: server(50), operator: "Ada".into() }],
@@ -73,9 +74,9 @@ fn config() -> Config {
     }
 }
 
-pub fn setup(n: u8) -> ClientOptions {
-    let pin = config().hash();
-    ClientOptions { pin, dialling: pair(n), floor: NoiseFloor::None, kernel: portable() }
+pub fn make_setup(n: u8) -> ClientOptions {
+    let pin = make_config().hash();
+    ClientOptions { pin, dialling: make_pair(n), floor: NoiseFloor::None, kernel: portable() }
 }
 
 /// One side: its client, its disk, its messenger.
@@ -110,7 +111,7 @@ impl Pair {
     pub fn new() -> Self {
         let now = OPEN.minus_ms(10_000);
         let person = |n: u8| Person {
-            client: Client::new(setup(n), now),
+            client: Client::new(make_setup(n), now),
             rows: BTreeMap::new(),
             sent: Vec::new(),
             tickets: 0,
@@ -126,49 +127,49 @@ impl Pair {
         };
         let rng = ChaCha8Rng::seed_from_u64(6);
         let mut pair = Self { people: [person(8), person(9)], now, rng, round: 99 };
-        let mut genesis = SignedConfig::new(config());
-        genesis.sign(SignatureSet::Own, 0, &signer(1));
+        let mut genesis = SignedConfig::new(make_config());
+        genesis.add_signature(SignatureSet::Own, 0, &make_signer(1));
         for who in 0..2 {
-            pair.until(now);
-            let welcome = Frame::Welcome { head: config().hash(), now };
-            pair.give(who, Input::Frame { frame: welcome, age_ms: 0 });
+            pair.run_until(now);
+            let welcome = Frame::Welcome { head: make_config().hash(), now };
+            pair.give_input(who, Input::Frame { frame: welcome, age_ms: 0 });
             let config = Frame::Config { left: 0, config: genesis.encode() };
-            pair.give(who, Input::Frame { frame: config, age_ms: 0 });
-            pair.give(who, Input::Down);
+            pair.give_input(who, Input::Frame { frame: config, age_ms: 0 });
+            pair.give_input(who, Input::Down);
             let role = if who == 0 { Role::Initiator } else { Role::Responder };
-            pair.add(who, 3, role);
+            pair.add_root(who, 3, role);
         }
-        pair.until(OPEN);
+        pair.run_until(OPEN);
         for who in 0..2 {
-            pair.join(who);
+            pair.join_entry(who);
         }
         pair
     }
 
-    fn add(&mut self, who: usize, root: u8, role: Role) {
+    fn add_root(&mut self, who: usize, root: u8, role: Role) {
         let root = Secret::init_with(|s| s.fill(root));
         let start = (100, 0);
         let new = NewRoot { contact: 0, root, role, start, bucket: 1 };
-        self.give(who, Input::Add(new));
-        self.give(who, Input::Activate(0));
+        self.give_input(who, Input::Add(new));
+        self.give_input(who, Input::Activate(0));
     }
 
-    pub fn join(&mut self, who: usize) {
-        let welcome = Frame::Welcome { head: config().hash(), now: self.now };
-        self.give(who, Input::Frame { frame: welcome, age_ms: 0 });
+    pub fn join_entry(&mut self, who: usize) {
+        let welcome = Frame::Welcome { head: make_config().hash(), now: self.now };
+        self.give_input(who, Input::Frame { frame: welcome, age_ms: 0 });
     }
 
     /// One input; a refusal changes nothing.
-    pub fn give(&mut self, who: usize, input: Input) {
+    pub fn give_input(&mut self, who: usize, input: Input) {
         let person = &mut self.people[who];
         person.up &= !matches!(input, Input::Down);
         let client = &mut person.client;
         // Rounds end and connections break, so that some answers come too late.
         let _ = handle_checked(client, input, self.now, &mut self.rng);
-        self.drain(who);
+        self.drain_outputs(who);
     }
 
-    fn drain(&mut self, who: usize) {
+    fn drain_outputs(&mut self, who: usize) {
         while let Some(output) = self.people[who].client.poll() {
             self.carry_out(who, output);
         }
@@ -178,21 +179,21 @@ impl Pair {
         let person = &mut self.people[who];
         match output {
             Output::Dial { search, .. } => {
-                self.give(who, Input::Up { trusted: search.is_none() });
+                self.give_input(who, Input::Up { trusted: search.is_none() });
             }
             Output::Want(pairs) => {
                 for _ in 0..pairs {
                     let pair = EphemeralKey::random::<PortableBackend>(&mut self.rng);
-                    self.give(who, Input::Give(pair));
+                    self.give_input(who, Input::Give(pair));
                 }
             }
-            Output::Job(job) if person.lose_jobs => self.give(who, Input::Lost(job.id())),
+            Output::Job(job) if person.lose_jobs => self.give_input(who, Input::Lost(job.id())),
             Output::Job(mut job) => {
                 if let ClientJob::Wrap(wrap) = &job {
                     person.wrapped.insert(wrap.id, wrap.inner.to_vec());
                 }
                 let done = job.run::<PortableBackend>(portable());
-                self.give(who, Input::Done(job, done));
+                self.give_input(who, Input::Done(job, done));
             }
             Output::Store { seq, first, record } => {
                 let padded = record.len().is_power_of_two() && record.len() >= SNAPSHOT_BYTES;
@@ -217,7 +218,7 @@ impl Pair {
                 person.up = true;
                 for at in 0..self.people[who].sent.len() {
                     if self.people[who].sent[at].1.is_some() {
-                        self.send(who, at);
+                        self.send_message(who, at);
                     }
                 }
             }
@@ -234,20 +235,20 @@ impl Pair {
             }
             _ => {}
         }
-        self.say(who);
+        self.report_stored(who);
     }
 
     /// Reports the newest durable row, if the disk is not slow.
-    pub fn say(&mut self, who: usize) {
+    pub fn report_stored(&mut self, who: usize) {
         let person = &mut self.people[who];
         if let Some(seq) = person.unsaid.last().copied().filter(|_| !person.slow) {
             person.unsaid.clear();
-            self.give(who, Input::Stored(seq));
+            self.give_input(who, Input::Stored(seq));
         }
     }
 
     /// Gives a message to the client, if that is up; else it is given once it is.
-    pub fn send(&mut self, who: usize, at: usize) {
+    pub fn send_message(&mut self, who: usize, at: usize) {
         let person = &mut self.people[who];
         if !person.up {
             return;
@@ -256,17 +257,17 @@ impl Pair {
         let ticket = person.tickets;
         person.sent[at].1 = Some(ticket);
         let bytes = Wiping::new(person.sent[at].0.clone());
-        self.give(who, Input::Send { ticket, contact: 0, bytes });
+        self.give_input(who, Input::Send { ticket, contact: 0, bytes });
     }
 
-    pub fn until(&mut self, end: Time) {
+    pub fn run_until(&mut self, end: Time) {
         for _ in 0..1_000 {
             let due = self.people.iter().filter_map(|person| person.client.deadline()).min();
             let Some(due) = due.filter(|due| *due <= end) else { break };
             self.now = due.max(self.now);
             for who in 0..2 {
                 self.people[who].client.wake(self.now, &mut self.rng);
-                self.drain(who);
+                self.drain_outputs(who);
             }
         }
         self.now = end.max(self.now);
@@ -277,20 +278,20 @@ impl Pair {
         let since = self.now.since_ms(OPEN).div_ceil(2_000);
         self.round = (self.round + 1).max(100 + since);
         let opens = OPEN.plus_ms(2_000 * (self.round - 100));
-        self.until(opens.minus_ms(200).max(self.now));
-        self.announce(self.round, 1_000);
-        self.until(opens.plus_ms(1_000));
+        self.run_until(opens.minus_ms(200).max(self.now));
+        self.announce_round(self.round, 1_000);
+        self.run_until(opens.plus_ms(1_000));
     }
 
     /// Two rounds, of which the later one closes first by the word of the entry.
     pub fn run_rounds_crosswise(&mut self) {
         self.run_round();
         let opens = OPEN.plus_ms(2_000 * (self.round + 1 - 100));
-        self.until(opens.minus_ms(200).max(self.now));
-        self.announce(self.round + 1, 3_500);
-        self.announce(self.round + 2, 0);
+        self.run_until(opens.minus_ms(200).max(self.now));
+        self.announce_round(self.round + 1, 3_500);
+        self.announce_round(self.round + 2, 0);
         self.round += 2;
-        self.until(opens.plus_ms(4_000));
+        self.run_until(opens.plus_ms(4_000));
     }
 
     /// Both clocks are put back.
@@ -298,43 +299,43 @@ impl Pair {
         self.now = self.now.minus_ms(ms);
         for who in 0..2 {
             self.people[who].client.wake(self.now, &mut self.rng);
-            self.drain(who);
+            self.drain_outputs(who);
         }
     }
 
     /// Announces a round, which closes so much after it opens.
-    fn announce(&mut self, round: u64, closes_ms: u32) {
+    fn announce_round(&mut self, round: u64, closes_ms: u32) {
         let id = RoundId { service: Service::Conversation, round };
         let opens = OPEN.plus_ms(2_000 * (round - 100));
         let settings = Settings {
-            config: config().hash(),
+            config: make_config().hash(),
             id,
             collect_ms: 1_000,
             slots: 1,
             buckets: 1,
             policy: 0,
-            keys: vec![pair(SECRET).public().0],
+            keys: vec![make_pair(SECRET).public_key().0],
         };
-        let signatures = vec![settings.sign(&signer(50))];
+        let signatures = vec![settings.sign(&make_signer(50))];
         let closes_in_ms = closes_ms + opens.since_ms(self.now) as u32;
         let announced = SignedSettings { settings, signatures, closes_in_ms };
         for who in 0..2 {
             let body = FrameBody::Settings(announced.clone());
-            self.give(who, Input::Frame { frame: Frame::Round(id, body), age_ms: 0 });
+            self.give_input(who, Input::Frame { frame: Frame::Round(id, body), age_ms: 0 });
         }
     }
 
     /// The mix does its part; `fate` says who hears of it, and what.
     pub fn end_round(&mut self, fate: u8) {
         let id = RoundId { service: Service::Conversation, round: self.round };
-        let layer = Layer { id, position: 0, key: *pair(SECRET).public() };
-        let secret = Scalar::copy_from(pair(SECRET).scalar().expose());
+        let layer = Layer { id, position: 0, key: *make_pair(SECRET).public_key() };
+        let secret = Scalar::copy_from(make_pair(SECRET).scalar().expose());
         let of = |person: &mut Person| person.submitted.take().filter(|(its, _)| *its == id);
         let sent = [0, 1].map(|who| of(&mut self.people[who]).map(|(_, onions)| onions));
         let owners: Vec<usize> = (0..2).filter(|who| sent[*who].is_some()).collect();
         let onions = sent.into_iter().flatten().collect::<Vec<_>>().concat();
-        let opened = unwrap(portable(), &secret, &layer, &onions, id.service.onion_bytes(1));
-        let accesses = opened.inner().collect::<Vec<_>>();
+        let opened = unwrap_layer(portable(), &secret, &layer, &onions, id.service.onion_bytes(1));
+        let accesses = opened.inner_onions().collect::<Vec<_>>();
         let drops = accesses.iter().map(|a| a[..DROP_BYTES].try_into().expect("a drop"));
         let replies = batch::match_drops(&drops.collect::<Vec<_>>());
         let cells = replies.iter().enumerate().map(|(own, reply)| match reply {
@@ -350,43 +351,43 @@ impl Pair {
                 0 => FrameBody::Missed(MissedReason::Aborted),
                 _ => FrameBody::Return { users: 2, replies },
             };
-            self.give(*owner, Input::Frame { frame: Frame::Round(id, body), age_ms: 0 });
+            self.give_input(*owner, Input::Frame { frame: Frame::Round(id, body), age_ms: 0 });
         }
     }
 
     /// Returns the client that a restart makes of the rows of one side.
-    fn restored(&self, who: usize) -> Client {
+    fn restore_client(&self, who: usize) -> Client {
         let rows = self.people[who].rows.iter().map(|(seq, row)| (*seq, row.as_slice()));
         let mut rng = self.rng.clone();
-        let client = Client::restore(setup(8 + who as u8), rows, self.now, &mut rng);
+        let client = Client::restore(make_setup(8 + who as u8), rows, self.now, &mut rng);
         let client = client.expect("what a client wrote");
-        assert!(client.aside().is_empty(), "a row was not read");
+        assert!(client.rows_aside().is_empty(), "a row was not read");
         client
     }
 
     /// The process dies and is started again from its rows.
-    pub fn restart(&mut self, who: usize) {
-        let client = self.restored(who);
+    pub fn restart_client(&mut self, who: usize) {
+        let client = self.restore_client(who);
         let person = &mut self.people[who];
         person.client = client;
         person.wrapped.clear();
         person.unsaid.clear();
         person.up = false;
         person.submitted = None;
-        self.drain(who);
+        self.drain_outputs(who);
     }
 
     /// Checks that messages came as they were sent and in order. A client made of the rows must have the same
     /// ledger, seal no round again, and number pieces as the client that wrote them.
-    pub fn check(&self) {
+    pub fn check_messages(&self) {
         for (who, person) in self.people.iter().enumerate() {
-            let again = self.restored(who);
+            let again = self.restore_client(who);
             let client = &person.client;
             assert_eq!(again.ledger(), client.ledger());
-            let last = |client: &Client| Service::ALL.map(|service| client.last(service));
+            let last = |client: &Client| Service::ALL.map(|service| client.last_sealed(service));
             assert_eq!(last(&again), last(client));
             let next = |mark: StreamMark| (mark.contact, mark.line, mark.next);
-            assert!(again.streams().map(next).eq(client.streams().map(next)));
+            assert!(again.stream_marks().map(next).eq(client.stream_marks().map(next)));
         }
         for (from, to) in [(0, 1), (1, 0)] {
             let sent = self.people[from].sent.iter().map(|(bytes, _)| bytes);

@@ -1,7 +1,7 @@
 //! Fetches the files of a peer and compares them with pinned hashes.
 
 use super::peers::{InteropPeer, Jar, PeerFiles};
-use crate::run::{Logs, find, first_line, run};
+use crate::run::{Logs, find_program, first_line, run_logged};
 use crate::{machine, needs};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub struct Folder<'a> {
 impl<'a> Folder<'a> {
     /// The folder `peers` in the build directory.
     pub fn new(root: &'a Path, logs: &'a Logs, from: Option<&'a Path>) -> Result<Self, String> {
-        let path = machine::target(root).join("peers");
+        let path = machine::target_folder(root).join("peers");
         fs::create_dir_all(&path).map_err(|e| format!("{}: {e}", path.display()))?;
         Ok(Self { root, logs, from, path })
     }
@@ -42,18 +42,18 @@ impl<'a> Folder<'a> {
 
     /// Fetches the files of `peer`. `Some` is the reason why it cannot run here and the next step. A file
     /// with another hash than the pinned one is an error.
-    pub fn prepare(&self, peer: &InteropPeer) -> Result<Option<String>, String> {
+    pub fn prepare_peer(&self, peer: &InteropPeer) -> Result<Option<String>, String> {
         let reason = match peer.files {
             _ if !peer.runs_here => {
                 Some("its library has no code for this machine; use one with x86-64".to_owned())
             }
-            PeerFiles::Jars(jars) => self.jars(peer.name, jars)?,
-            PeerFiles::Python => self.python(peer.name)?,
+            PeerFiles::Jars(jars) => self.fetch_jars(peer.name, jars)?,
+            PeerFiles::Python => self.prepare_python(peer.name)?,
         };
         Ok(reason.map(|reason| format!("{}: {reason}", peer.name)))
     }
 
-    fn jars(&self, peer: &str, jars: &[Jar]) -> Result<Option<String>, String> {
+    fn fetch_jars(&self, peer: &str, jars: &[Jar]) -> Result<Option<String>, String> {
         if !has_jdk() {
             let text = format!("no JDK {JAVA_OLDEST} or newer found");
             return Ok(Some(format!("{text}; on Debian: apt install default-jdk-headless")));
@@ -61,17 +61,17 @@ impl<'a> Folder<'a> {
         for jar in jars {
             let file = self.path.join(jar.file());
             if !file.is_file()
-                && let Some(reason) = self.bring(peer, jar, &file)?
+                && let Some(reason) = self.bring_jar(peer, jar, &file)?
             {
                 return Ok(Some(reason));
             }
-            compare(&file, jar.sha256)?;
+            check_hash(&file, jar.sha256)?;
         }
         Ok(None)
     }
 
     /// Copies a jar from the folder of `--from`, or lets Maven fetch it.
-    fn bring(&self, peer: &str, jar: &Jar, file: &Path) -> Result<Option<String>, String> {
+    fn bring_jar(&self, peer: &str, jar: &Jar, file: &Path) -> Result<Option<String>, String> {
         if let Some(from) = self.from {
             let source = from.join(jar.file());
             return match fs::copy(&source, file) {
@@ -79,7 +79,7 @@ impl<'a> Folder<'a> {
                 Err(e) => Ok(Some(format!("{}: {e}; put {} there", source.display(), jar.file()))),
             };
         }
-        if find(&["mvn"]).is_none() {
+        if find_program(&["mvn"]).is_none() {
             return Ok(Some("no Maven found; on Debian: apt install maven".to_owned()));
         }
         println!("fetch    {} with mvn", jar.artifact());
@@ -88,11 +88,11 @@ impl<'a> Folder<'a> {
         mvn.current_dir(&self.path).args(["-q", "-B", "dependency:copy"]);
         mvn.arg(format!("-Dartifact={}", jar.artifact()));
         mvn.arg(format!("-DoutputDirectory={}", self.path.display()));
-        let ended = run(&mut mvn, &mut self.logs.open(&name)?)?;
+        let ended = run_logged(&mut mvn, &mut self.logs.open(&name)?)?;
         Ok((!ended.ok || !file.is_file()).then(|| self.not_fetched(&jar.file(), &name)))
     }
 
-    fn python(&self, peer: &str) -> Result<Option<String>, String> {
+    fn prepare_python(&self, peer: &str) -> Result<Option<String>, String> {
         let lists = LISTS.map(|(list, _)| self.list(list));
         let wanted = lists.iter().map(fs::read_to_string).collect::<Result<String, _>>();
         let wanted = wanted.map_err(|e| format!("{}: {e}", lists[0].display()))?;
@@ -100,17 +100,17 @@ impl<'a> Folder<'a> {
         if fs::read_to_string(&mark).is_ok_and(|installed| installed == wanted) {
             return Ok(None);
         }
-        let Some(python) = find(&["python3"]) else {
+        let Some(python) = find_program(&["python3"]) else {
             let text = "no python3 found; on Debian: apt install python3-venv python3-dev";
             return Ok(Some(text.to_owned()));
         };
         let name = format!("fetch {peer}");
         println!("fetch    Python packages with pip");
         let mut log = self.logs.open(&name)?;
-        for mut command in self.pip(&python) {
-            let ended = run(&mut command, &mut log)?;
+        for mut command in self.pip_commands(&python) {
+            let ended = run_logged(&mut command, &mut log)?;
             if ended.tail.iter().any(|line| line.contains("DO NOT MATCH THE HASHES")) {
-                return Err(wrong("a Python package of axolotl.txt"));
+                return Err(wrong_hash("a Python package of axolotl.txt"));
             }
             if !ended.ok {
                 return Ok(Some(self.not_fetched("the Python packages", &name)));
@@ -121,7 +121,7 @@ impl<'a> Folder<'a> {
     }
 
     /// The commands that make a fresh environment with everything in it.
-    fn pip(&self, python: &Path) -> Vec<Command> {
+    fn pip_commands(&self, python: &Path) -> Vec<Command> {
         let folder = self.path.join("py");
         let installs = LISTS.map(|(list, args)| {
             let mut pip = needs::pip_install(&folder);
@@ -131,7 +131,7 @@ impl<'a> Folder<'a> {
             }
             pip
         });
-        [needs::venv(python, &folder)].into_iter().chain(installs).collect()
+        [needs::make_venv(python, &folder)].into_iter().chain(installs).collect()
     }
 
     fn list(&self, name: &str) -> PathBuf {
@@ -158,14 +158,14 @@ fn java_version(line: &str) -> Option<u32> {
 }
 
 /// Refuses a file with another hash than the pinned one.
-fn compare(file: &Path, pinned: &str) -> Result<(), String> {
-    if sha256(file)? == pinned {
+fn check_hash(file: &Path, pinned: &str) -> Result<(), String> {
+    if hash_file(file)? == pinned {
         return Ok(());
     }
-    Err(wrong(&file.file_name().unwrap_or_default().to_string_lossy()))
+    Err(wrong_hash(&file.file_name().unwrap_or_default().to_string_lossy()))
 }
 
-fn wrong(what: &str) -> String {
+fn wrong_hash(what: &str) -> String {
     format!(
         "{what} has another SHA-256 than pinned; delete target/peers and run `cargo xtask interop` \
          again; if it stays, report it"
@@ -173,7 +173,7 @@ fn wrong(what: &str) -> String {
 }
 
 /// The hash by a tool of the system: GNU's, or Perl's on a Mac.
-fn sha256(file: &Path) -> Result<String, String> {
+fn hash_file(file: &Path) -> Result<String, String> {
     let tools: [(&str, &[&str]); 2] = [("sha256sum", &["-b"]), ("shasum", &["-a", "256"])];
     let lines =
         tools.iter().map(|(tool, args)| first_line(Command::new(tool).args(*args).arg(file)));
@@ -203,9 +203,9 @@ mod tests {
         fs::write(&file, "abc").expect("file");
         // FIPS 180-4, the example of one block.
         let pinned = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert_eq!(compare(&file, pinned), Ok(()));
+        assert_eq!(check_hash(&file, pinned), Ok(()));
         fs::write(&file, "abd").expect("file");
-        let text = compare(&file, pinned).expect_err("another file");
+        let text = check_hash(&file, pinned).expect_err("another file");
         assert!(text.starts_with("some-1.0.jar has another SHA-256 than pinned; delete"), "{text}");
     }
 }

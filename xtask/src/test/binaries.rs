@@ -20,12 +20,12 @@ pub struct TestBinary {
 }
 
 /// Builds every test program of the workspace. Its log is that of the step `build`.
-pub fn build(context: &Context) -> Result<(Ended, Vec<TestBinary>), String> {
-    let mut command = machine::cargo(context.root);
+pub fn build_binaries(context: &Context) -> Result<(Ended, Vec<TestBinary>), String> {
+    let mut command = machine::cargo_command(context.root);
     command.args(["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"]);
     let mut binaries = Vec::new();
     let ended = run_lines(&mut command, &mut context.logs.open("build")?, |line| {
-        let binary = parse(line);
+        let binary = parse_message(line);
         let is_message = line.starts_with("{\"reason\"");
         binaries.extend(binary);
         // Cargo's messages are for this program; the compiler's texts are for people.
@@ -37,7 +37,7 @@ pub fn build(context: &Context) -> Result<(Ended, Vec<TestBinary>), String> {
 }
 
 /// Reads one of cargo's messages; `None` if it does not report a test program.
-fn parse(line: &str) -> Option<TestBinary> {
+fn parse_message(line: &str) -> Option<TestBinary> {
     let message = serde_json::from_str::<Value>(line).ok()?;
     let is_test = message["profile"]["test"].as_bool()?;
     let program = PathBuf::from(message["executable"].as_str()?);
@@ -90,15 +90,15 @@ mod tests {
         let line = r#"{"reason":"compiler-artifact","package_id":"path+file:///a/crates/mezza-mesh#0.1.0",
             "manifest_path":"/a/crates/mezza-mesh/Cargo.toml","target":{"kind":["test"],"name":"it"},
             "profile":{"test":true},"executable":"/a/target/debug/deps/it-0"}"#;
-        let found = parse(line).expect("a test program");
+        let found = parse_message(line).expect("a test program");
         assert_eq!((found.package.as_str(), found.target.as_str()), ("mezza-mesh", "it"));
         assert_eq!(found.folder, Path::new("/a/crates/mezza-mesh"));
         assert_eq!(found.log_name(), "test-mezza-mesh-it");
         let other = line.replace("mezza-mesh#0.1.0", "testing#mezza-mixnet-testing@0.1.0");
-        assert_eq!(parse(&other).expect("a test program").package, "mezza-mixnet-testing");
+        assert_eq!(parse_message(&other).expect("a test program").package, "mezza-mixnet-testing");
         for wrong in [line.replace("\"test\":true", "\"test\":false"), "   Compiling x".to_owned()]
         {
-            assert!(parse(&wrong).is_none(), "{wrong}");
+            assert!(parse_message(&wrong).is_none(), "{wrong}");
         }
     }
 }

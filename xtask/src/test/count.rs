@@ -24,7 +24,7 @@ impl Count {
     }
 
     /// One line of the usual form for all binaries together.
-    pub fn line(self, ok: bool, time: Duration) -> String {
+    pub fn result_line(self, ok: bool, time: Duration) -> String {
         let word = if ok { "ok" } else { "FAILED" };
         let seconds = time.as_secs_f64();
         format!(
@@ -62,6 +62,6 @@ test result: FAILED. 40 passed; 2 failed; 0 ignored; 0 measured; 7 filtered out;
         assert_eq!(count, Count { passed: 43, failed: 2, ignored: 1 });
         let line = "test result: FAILED. 43 passed; 2 failed; 1 ignored; 0 measured; \
                     0 filtered out; finished in 2.50s";
-        assert_eq!(count.line(false, Duration::from_millis(2_500)), line);
+        assert_eq!(count.result_line(false, Duration::from_millis(2_500)), line);
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::machine;
-use crate::run::run;
+use crate::run::run_logged;
 
 /// Bytes of a text, or bits of a number, for each operation.
 const SIZE: u32 = 256;
@@ -15,10 +15,10 @@ const SIZE: u32 = 256;
 const OPENSSL: &str = "/usr/include/openssl/evp.h";
 
 /// Builds each peer program and has it do each of its operations once; why some of them were left out.
-pub fn check(root: &Path, target: &Path, log: &mut File) -> Result<Vec<String>, String> {
+pub fn check_peers(root: &Path, target: &Path, log: &mut File) -> Result<Vec<String>, String> {
     let has_openssl = Path::new(OPENSSL).is_file();
     let mut skipped = Vec::new();
-    for folder in folders(root)? {
+    for folder in peer_folders(root)? {
         let manifest = folder.join("Cargo.toml");
         let text =
             fs::read_to_string(&manifest).map_err(|e| format!("{}: {e}", manifest.display()))?;
@@ -29,20 +29,20 @@ pub fn check(root: &Path, target: &Path, log: &mut File) -> Result<Vec<String>, 
             continue;
         }
         let target = target.join("peers/check");
-        let mut build = machine::cargo(root);
+        let mut build = machine::cargo_command(root);
         build.args(["build", "--quiet", "--locked", "--manifest-path"]).arg(&manifest);
         if text.contains("[\"dep:openssl\"]") && has_openssl {
             build.args(["--features", "openssl"]);
         }
-        if !run(build.env("CARGO_TARGET_DIR", &target), log)?.ok {
+        if !run_logged(build.env("CARGO_TARGET_DIR", &target), log)?.ok {
             return Err(format!("{} does not build", manifest.display()));
         }
-        each_once(&target.join("debug").join(package(&text)?), log)?;
+        each_once(&target.join("debug").join(package_name(&text)?), log)?;
     }
     Ok(skipped)
 }
 
-fn folders(root: &Path) -> Result<Vec<PathBuf>, String> {
+fn peer_folders(root: &Path) -> Result<Vec<PathBuf>, String> {
     let peers = root.join("lab/peers");
     let entries = fs::read_dir(&peers).map_err(|e| format!("{}: {e}", peers.display()))?;
     let mut folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
@@ -51,20 +51,20 @@ fn folders(root: &Path) -> Result<Vec<PathBuf>, String> {
     if folders.is_empty() { Err(format!("no peer in {}", peers.display())) } else { Ok(folders) }
 }
 
-fn package(manifest: &str) -> Result<&str, String> {
+fn package_name(manifest: &str) -> Result<&str, String> {
     let name = manifest.lines().find_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'));
     name.ok_or_else(|| "a manifest without a name".to_owned())
 }
 
 /// Asks a peer what it measures, and for one call of each.
 fn each_once(program: &Path, log: &mut File) -> Result<(), String> {
-    let answers = ask(program, &["ops".to_owned()], log)?;
+    let answers = ask_program(program, &["ops".to_owned()], log)?;
     let ops = answers.first().and_then(|answer| answer.strip_prefix("ok ")).unwrap_or_default();
     let asked: Vec<String> = ops.split_whitespace().map(|op| format!("once {op} {SIZE}")).collect();
     if asked.is_empty() {
         return Err(format!("{} does not say what it measures", program.display()));
     }
-    let answers = ask(program, &asked, log)?;
+    let answers = ask_program(program, &asked, log)?;
     let failed = asked
         .iter()
         .enumerate()
@@ -76,7 +76,7 @@ fn each_once(program: &Path, log: &mut File) -> Result<(), String> {
 }
 
 /// The answers to these lines.
-fn ask(program: &Path, lines: &[String], log: &mut File) -> Result<Vec<String>, String> {
+fn ask_program(program: &Path, lines: &[String], log: &mut File) -> Result<Vec<String>, String> {
     let wrong = |error: std::io::Error| format!("{}: {error}", program.display());
     let mut child = Command::new(program)
         .stdin(Stdio::piped())

@@ -42,7 +42,7 @@ pub struct Outcome {
 }
 
 /// Returns the steps that are named, and all steps that these need, in the order of the list.
-pub fn select<'a>(all: &'a [Step], names: &[&str]) -> Vec<&'a Step> {
+pub fn select_steps<'a>(all: &'a [Step], names: &[&str]) -> Vec<&'a Step> {
     let mut chosen = names.to_vec();
     let mut next = 0;
     while let Some(name) = chosen.get(next).copied() {
@@ -57,7 +57,7 @@ pub fn select<'a>(all: &'a [Step], names: &[&str]) -> Vec<&'a Step> {
 }
 
 /// Runs `steps` and reports the outcome of each in the order in which they end.
-pub fn run(steps: &[&Step], context: &Context, mut report: impl FnMut(Outcome)) {
+pub fn run_steps(steps: &[&Step], context: &Context, mut report: impl FnMut(Outcome)) {
     let mut course = Course { waiting: steps.to_vec(), running: Vec::new(), failed: Vec::new() };
     let (sender, outcomes) = mpsc::channel();
     thread::scope(|scope| {
@@ -80,7 +80,7 @@ pub fn run(steps: &[&Step], context: &Context, mut report: impl FnMut(Outcome)) 
                 return;
             }
             let Ok(outcome) = outcomes.recv() else { return };
-            course.end(outcome.name, outcome.verdict.allows_dependents());
+            course.end_step(outcome.name, outcome.verdict.allows_dependents());
             report(outcome);
         }
     });
@@ -123,7 +123,7 @@ impl<'a> Course<'a> {
         Some(name)
     }
 
-    fn end(&mut self, name: &'static str, passed: bool) {
+    fn end_step(&mut self, name: &'static str, passed: bool) {
         self.running.retain(|step| step.name != name);
         if !passed {
             self.failed.push(name);
@@ -161,12 +161,12 @@ mod tests {
         let mut course = course();
         assert_eq!(start_all(&mut course), ["build", "words"]);
         assert_eq!(start_all(&mut course), [""; 0]);
-        course.end("build", true);
+        course.end_step("build", true);
         assert_eq!(start_all(&mut course), ["lint", "test"]);
-        course.end("words", true);
-        course.end("test", true);
+        course.end_step("words", true);
+        course.end_step("test", true);
         assert_eq!(start_all(&mut course), [""; 0], "figures are measured beside nothing else");
-        course.end("lint", true);
+        course.end_step("lint", true);
         assert_eq!(start_all(&mut course), ["figures"]);
     }
 
@@ -174,7 +174,7 @@ mod tests {
     fn dependents_of_a_failed_step_do_not_run() {
         let mut course = course();
         start_all(&mut course);
-        course.end("build", false);
+        course.end_step("build", false);
         let blocked = std::iter::from_fn(|| course.next_blocked()).collect::<Vec<_>>();
         assert_eq!(blocked, ["lint", "test", "figures"]);
         assert!(course.waiting.is_empty());
@@ -183,8 +183,9 @@ mod tests {
     #[test]
     fn a_named_step_brings_the_steps_it_needs() {
         let all = STEPS;
-        let names =
-            |wanted: &[&str]| select(&all, wanted).iter().map(|step| step.name).collect::<Vec<_>>();
+        let names = |wanted: &[&str]| {
+            select_steps(&all, wanted).iter().map(|step| step.name).collect::<Vec<_>>()
+        };
         assert_eq!(names(&["test"]), ["build", "test"]);
         assert_eq!(names(&["words", "figures"]), ["build", "figures", "words"]);
     }

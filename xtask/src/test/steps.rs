@@ -2,8 +2,8 @@
 
 use super::binaries::{self, TestBinary};
 use super::schedule::{Lane, Step};
-use super::{Context, Tier, Verdict, peers, seconds};
-use crate::run::{Ended, find, run, run_tests};
+use super::{Context, Tier, Verdict, format_time, peers};
+use crate::run::{Ended, find_program, run_logged, run_tests};
 use crate::{interop, machine, needs, page, tidy};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,27 +15,27 @@ use std::time::{Duration, Instant};
 /// All steps. The page is built before the test programs, so that the program is compiled once and
 /// contains it. Of two steps that could start, the first one does: long ones stand before short ones.
 pub const STEPS: [Step; 20] = [
-    Step { name: "tidy", needs: &[], lane: Lane::Light, work: tidy },
+    Step { name: "tidy", needs: &[], lane: Lane::Light, work: run_tidy },
     Step { name: "fmt", needs: &[], lane: Lane::Light, work: fmt },
-    Step { name: "web", needs: &[], lane: Lane::Light, work: web },
-    Step { name: "build", needs: &["web"], lane: Lane::Cargo, work: build },
-    Step { name: "processes", needs: &["build"], lane: Lane::Processes, work: processes },
-    Step { name: "browser", needs: &["build"], lane: Lane::Processes, work: browser },
-    Step { name: "test", needs: &["build"], lane: Lane::Compute, work: test },
-    Step { name: "clippy", needs: &["build"], lane: Lane::Cargo, work: clippy },
-    Step { name: "page", needs: &["build"], lane: Lane::Compute, work: page },
-    Step { name: "interop", needs: &["build"], lane: Lane::Compute, work: interop },
-    Step { name: "vectors", needs: &[], lane: Lane::Compute, work: vectors },
-    Step { name: "doctest", needs: &["build"], lane: Lane::Cargo, work: doctest },
+    Step { name: "web", needs: &[], lane: Lane::Light, work: build_web },
+    Step { name: "build", needs: &["web"], lane: Lane::Cargo, work: build_tests },
+    Step { name: "processes", needs: &["build"], lane: Lane::Processes, work: test_processes },
+    Step { name: "browser", needs: &["build"], lane: Lane::Processes, work: test_browser },
+    Step { name: "test", needs: &["build"], lane: Lane::Compute, work: test_others },
+    Step { name: "clippy", needs: &["build"], lane: Lane::Cargo, work: run_clippy },
+    Step { name: "page", needs: &["build"], lane: Lane::Compute, work: check_page },
+    Step { name: "interop", needs: &["build"], lane: Lane::Compute, work: test_interop },
+    Step { name: "vectors", needs: &[], lane: Lane::Compute, work: check_vectors },
+    Step { name: "doctest", needs: &["build"], lane: Lane::Cargo, work: test_docs },
     Step { name: "peers", needs: &["build"], lane: Lane::Cargo, work: build_peers },
-    Step { name: "doc", needs: &["build"], lane: Lane::Cargo, work: doc },
-    Step { name: "wasm", needs: &["build"], lane: Lane::Cargo, work: wasm },
-    Step { name: "publish", needs: &["build"], lane: Lane::Cargo, work: publish },
+    Step { name: "doc", needs: &["build"], lane: Lane::Cargo, work: check_docs },
+    Step { name: "wasm", needs: &["build"], lane: Lane::Cargo, work: check_wasm },
+    Step { name: "publish", needs: &["build"], lane: Lane::Cargo, work: check_packages },
     // Compiles nothing: it follows the compilations, so that a core has work while long tests end.
-    Step { name: "fuzz", needs: &["build"], lane: Lane::Cargo, work: fuzz },
-    Step { name: "deny", needs: &[], lane: Lane::Light, work: deny },
-    Step { name: "lab", needs: &["build"], lane: Lane::Alone, work: lab },
-    Step { name: "msrv", needs: &[], lane: Lane::Cargo, work: msrv },
+    Step { name: "fuzz", needs: &["build"], lane: Lane::Cargo, work: smoke_fuzz },
+    Step { name: "deny", needs: &[], lane: Lane::Light, work: check_licences },
+    Step { name: "lab", needs: &["build"], lane: Lane::Alone, work: smoke_lab },
+    Step { name: "msrv", needs: &[], lane: Lane::Cargo, work: check_msrv },
 ];
 
 /// Steps that run where they are named alone: they want a second toolchain and compile everything again.
@@ -57,24 +57,24 @@ const LONG: Duration = Duration::from_secs(60);
 const LAB_SMOKE: [&[&str]; 4] =
     [&["goals", "node"], &["goals", "ratchet"], &["goals", "lanes"], &["run", "signal"]];
 
-fn tidy(context: &Context) -> Result<Verdict, String> {
-    let refused = tidy::refusals(context.root)?;
+fn run_tidy(context: &Context) -> Result<Verdict, String> {
+    let refused = tidy::collect_refusals(context.root)?;
     let lines = refused.iter().map(ToString::to_string).collect::<Vec<_>>();
     let _ = fs::write(context.logs.path("tidy"), lines.join("\n"));
     Ok(if lines.is_empty() { Verdict::Passed(Vec::new()) } else { Verdict::Failed(lines) })
 }
 
 fn fmt(context: &Context) -> Result<Verdict, String> {
-    quietly(context, "fmt", &mut [cargo(context, &["fmt", "--all", "--check"])])
+    run_quietly(context, "fmt", &mut [cargo_command(context, &["fmt", "--all", "--check"])])
 }
 
-fn clippy(context: &Context) -> Result<Verdict, String> {
+fn run_clippy(context: &Context) -> Result<Verdict, String> {
     let args = ["clippy", "--workspace", "--all-targets", "--keep-going", "--", "-D", "warnings"];
-    quietly(context, "clippy", &mut [cargo(context, &args)])
+    run_quietly(context, "clippy", &mut [cargo_command(context, &args)])
 }
 
 /// Everything compiles with the oldest compiler that `Cargo.toml` names (`rust-version`).
-fn msrv(context: &Context) -> Result<Verdict, String> {
+fn check_msrv(context: &Context) -> Result<Verdict, String> {
     let Some(version) =
         needs::oldest_compiler(context.root, &context.logs, context.tools.may_install)?
     else {
@@ -84,58 +84,58 @@ fn msrv(context: &Context) -> Result<Verdict, String> {
     let mut command = machine::calling_cargo(Path::new("cargo"));
     command.current_dir(context.root).arg(format!("+{version}")).args(["check", "--workspace"]);
     command.arg("--locked").env("CARGO_TARGET_DIR", context.target.join("msrv"));
-    quietly(context, "msrv", &mut [command])
+    run_quietly(context, "msrv", &mut [command])
 }
 
 /// Floors 0-2 know no operating system: they compile for a target that has none.
-fn wasm(context: &Context) -> Result<Verdict, String> {
+fn check_wasm(context: &Context) -> Result<Verdict, String> {
     const TARGET: &str = "wasm32-unknown-unknown";
     if !context.tools.wasm {
         let text = format!("wasm: no standard library for {TARGET}; rustup target add {TARGET}");
         return Ok(Verdict::Skipped(text));
     }
-    if find(&["clang"]).is_none() {
+    if find_program(&["clang"]).is_none() {
         return Ok(Verdict::Skipped("wasm: no clang for blst; apt install clang".to_owned()));
     }
     let mut args = vec!["check", "--target", TARGET];
     let pure = tidy::pure_crates(context.root)?;
     args.extend(pure.iter().flat_map(|name| ["-p", name]));
-    quietly(context, "wasm", &mut [cargo(context, &args)])
+    run_quietly(context, "wasm", &mut [cargo_command(context, &args)])
 }
 
 /// The page, from locked packages. A program without it can be built, too.
-fn web(context: &Context) -> Result<Verdict, String> {
+fn build_web(context: &Context) -> Result<Verdict, String> {
     if let Some(reason) = page::missing_requirement(context.root) {
         return Ok(Verdict::Skipped(format!("web: {reason}")));
     }
-    page::build(context.root, &context.logs)?;
+    page::build_page(context.root, &context.logs)?;
     Ok(Verdict::Passed(Vec::new()))
 }
 
 /// The page's types and unit tests.
-fn page(context: &Context) -> Result<Verdict, String> {
+fn check_page(context: &Context) -> Result<Verdict, String> {
     if let Some(reason) = page::missing_requirement(context.root) {
         return Ok(Verdict::Skipped(format!("page: {reason}")));
     }
     let scripts: [&[&str]; 2] = [&["run", "check"], &["test"]];
-    quietly(context, "page", &mut scripts.map(|args| page::npm(context.root, args)))
+    run_quietly(context, "page", &mut scripts.map(|args| page::npm_command(context.root, args)))
 }
 
 /// Every program of tests, and the programs that the tests start.
-fn build(context: &Context) -> Result<Verdict, String> {
-    let (ended, built) = binaries::build(context)?;
+fn build_tests(context: &Context) -> Result<Verdict, String> {
+    let (ended, built) = binaries::build_binaries(context)?;
     let _ = context.binaries.set(built);
-    Ok(verdict(ended))
+    Ok(to_verdict(ended))
 }
 
 /// Tests that start real programs, which mostly wait: more of them run at once than there are cores.
-fn processes(context: &Context) -> Result<Verdict, String> {
-    let threads = format!("--test-threads={}", PROCESS_TESTS_PER_CORE * machine::cores());
+fn test_processes(context: &Context) -> Result<Verdict, String> {
+    let threads = format!("--test-threads={}", PROCESS_TESTS_PER_CORE * machine::count_cores());
     run_binaries(context, is_processes, &[threads])
 }
 
 /// All other tests.
-fn test(context: &Context) -> Result<Verdict, String> {
+fn test_others(context: &Context) -> Result<Verdict, String> {
     run_binaries(context, |binary| !is_processes(binary), &[])
 }
 
@@ -164,7 +164,7 @@ fn run_binaries(
             let begun = Instant::now();
             let ended = binary.run(context, &args)?;
             if begun.elapsed() >= LONG {
-                println!("    {:<36} {:>8}", binary.log_name(), seconds(begun.elapsed()));
+                println!("    {:<36} {:>8}", binary.log_name(), format_time(begun.elapsed()));
             }
             all.push((*binary, ended));
         }
@@ -189,13 +189,14 @@ fn run_binaries(
 }
 
 /// The examples in the documentation.
-fn doctest(context: &Context) -> Result<Verdict, String> {
+fn test_docs(context: &Context) -> Result<Verdict, String> {
     let mut log = context.logs.open("test-doc")?;
-    run_tests(&mut cargo(context, &["test", "--workspace", "--doc"]), &mut log).map(verdict)
+    run_tests(&mut cargo_command(context, &["test", "--workspace", "--doc"]), &mut log)
+        .map(to_verdict)
 }
 
 /// The second implementation of every vector, in Python.
-fn vectors(context: &Context) -> Result<Verdict, String> {
+fn check_vectors(context: &Context) -> Result<Verdict, String> {
     let mut references = Vec::new();
     let folders = fs::read_dir(context.root.join("vectors"));
     for folder in folders.into_iter().flatten().flatten() {
@@ -215,13 +216,13 @@ fn vectors(context: &Context) -> Result<Verdict, String> {
         command.current_dir(context.root).arg(file).arg("--check");
         command
     };
-    quietly(context, "vectors", &mut references.into_iter().map(check).collect::<Vec<_>>())
+    run_quietly(context, "vectors", &mut references.into_iter().map(check).collect::<Vec<_>>())
 }
 
 /// The ratchet against implementations of other people.
-fn interop(context: &Context) -> Result<Verdict, String> {
+fn test_interop(context: &Context) -> Result<Verdict, String> {
     let built = context.binaries.get().ok_or("the step `build` did not run")?;
-    interop::step(context.root, &context.logs, |filters, peers| {
+    interop::run_step(context.root, &context.logs, |filters, peers| {
         let mut all = Ended { ok: true, skipped: Vec::new(), tail: Vec::new() };
         for binary in built.iter().filter(|binary| binary.target == "it") {
             let log = format!("{}-interop", binary.log_name());
@@ -234,11 +235,11 @@ fn interop(context: &Context) -> Result<Verdict, String> {
         }
         Ok(all)
     })
-    .map(verdict)
+    .map(to_verdict)
 }
 
 /// Two real nodes and a real browser.
-fn browser(context: &Context) -> Result<Verdict, String> {
+fn test_browser(context: &Context) -> Result<Verdict, String> {
     if let Some(reason) = page::missing_requirement(context.root) {
         return Ok(Verdict::Skipped(format!("browser: {reason}")));
     }
@@ -246,49 +247,49 @@ fn browser(context: &Context) -> Result<Verdict, String> {
         let text = "browser: no chromium; apt install chromium";
         return Ok(Verdict::Skipped(text.to_owned()));
     };
-    let mut npm = page::npm(context.root, &["run", "browser"]);
+    let mut npm = page::npm_command(context.root, &["run", "browser"]);
     npm.env("MEZZA_CHROMIUM", chromium).env("MEZZA_BIN", context.target.join("debug/mezza"));
-    quietly(context, "browser", &mut [npm])
+    run_quietly(context, "browser", &mut [npm])
 }
 
 /// The lab's quick experiments: every row is measured, and the rows that must hold do.
-fn lab(context: &Context) -> Result<Verdict, String> {
+fn smoke_lab(context: &Context) -> Result<Verdict, String> {
     let smoke = |words: &&[&str]| {
         let mut command = machine::calling_cargo(&context.target.join("debug/mezza-lab"));
         command.current_dir(context.root).args(*words).args(["--profile", "smoke"]);
         command
     };
-    quietly(context, "lab", &mut LAB_SMOKE.iter().map(smoke).collect::<Vec<_>>())
+    run_quietly(context, "lab", &mut LAB_SMOKE.iter().map(smoke).collect::<Vec<_>>())
 }
 
 /// The lab's peer programs build, and do each of their operations.
 fn build_peers(context: &Context) -> Result<Verdict, String> {
     let mut log = context.logs.open("peers")?;
-    peers::check(context.root, &context.target, &mut log).map(Verdict::Passed)
+    peers::check_peers(context.root, &context.target, &mut log).map(Verdict::Passed)
 }
 
 /// Every fuzz target for a moment, on the stable compiler: they run and find nothing. Each runs for as
 /// long as the table in `fuzz/src/main.rs` says.
-fn fuzz(context: &Context) -> Result<Verdict, String> {
+fn smoke_fuzz(context: &Context) -> Result<Verdict, String> {
     let mut targets = machine::calling_cargo(&context.target.join("debug/mezza-fuzz"));
     targets.current_dir(context.root).arg("all");
-    quietly(context, "fuzz", &mut [targets])
+    run_quietly(context, "fuzz", &mut [targets])
 }
 
-fn doc(context: &Context) -> Result<Verdict, String> {
-    let mut command = cargo(context, &["doc", "--workspace", "--no-deps"]);
+fn check_docs(context: &Context) -> Result<Verdict, String> {
+    let mut command = cargo_command(context, &["doc", "--workspace", "--no-deps"]);
     command.env("RUSTDOCFLAGS", "-D warnings");
-    quietly(context, "doc", &mut [command])
+    run_quietly(context, "doc", &mut [command])
 }
 
 /// The crates that are meant for the registry can be packaged as they are.
-fn publish(context: &Context) -> Result<Verdict, String> {
+fn check_packages(context: &Context) -> Result<Verdict, String> {
     let args = ["publish", "--workspace", "--dry-run", "--no-verify", "--allow-dirty", "--locked"];
-    quietly(context, "publish", &mut [cargo(context, &args)])
+    run_quietly(context, "publish", &mut [cargo_command(context, &args)])
 }
 
 /// Licences, banned crates and sources of the dependencies (`deny.toml`).
-fn deny(context: &Context) -> Result<Verdict, String> {
+fn check_licences(context: &Context) -> Result<Verdict, String> {
     let found = needs::cargo_deny(&context.logs, context.tools.may_install)?;
     let Some(program) = found else {
         let text = "deny: no cargo-deny; cargo install --locked cargo-deny";
@@ -297,25 +298,25 @@ fn deny(context: &Context) -> Result<Verdict, String> {
     let mut command = machine::calling_cargo(&program);
     // The list of advisories is fetched from a server that a closed network does not reach.
     command.current_dir(context.root).args(["check", "bans", "licenses", "sources"]);
-    quietly(context, "deny", &mut [command])
+    run_quietly(context, "deny", &mut [command])
 }
 
-fn verdict(ended: Ended) -> Verdict {
+fn to_verdict(ended: Ended) -> Verdict {
     if ended.ok { Verdict::Passed(ended.skipped) } else { Verdict::Failed(ended.tail) }
 }
 
-fn cargo(context: &Context, args: &[&str]) -> Command {
-    let mut command = machine::cargo(context.root);
+fn cargo_command(context: &Context, args: &[&str]) -> Command {
+    let mut command = machine::cargo_command(context.root);
     command.args(args);
     command
 }
 
 /// Runs the commands of one step one after the other into its log; the first that fails ends it.
-fn quietly(context: &Context, step: &str, commands: &mut [Command]) -> Result<Verdict, String> {
+fn run_quietly(context: &Context, step: &str, commands: &mut [Command]) -> Result<Verdict, String> {
     let mut log = context.logs.open(step)?;
     let mut skipped = Vec::new();
     for command in commands {
-        let ended = run(command, &mut log)?;
+        let ended = run_logged(command, &mut log)?;
         if !ended.ok {
             return Ok(Verdict::Failed(ended.tail));
         }

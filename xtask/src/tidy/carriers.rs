@@ -2,7 +2,7 @@
 //! calls the carrier of an ID, or each carrier in turn, so that a new carrier changes none of it.
 
 use super::shipped::shipped;
-use super::source::{has_word, imports};
+use super::source::{find_imports, has_word};
 use super::{Diagnostic, Tree};
 
 /// A carrier as a module, and in the names of its types.
@@ -37,9 +37,9 @@ fn check_listed(tree: &Tree, listed: &[(&str, usize)]) -> Vec<Diagnostic> {
             if places.iter().any(|place| is_of(module, place)) {
                 continue;
             }
-            let lines = naming(&code);
+            let lines = find_naming(&code);
             let allowed = listed.iter().find(|(of, _)| *of == path).map_or(0, |(_, lines)| *lines);
-            refused.extend(wrong(path, &lines, allowed));
+            refused.extend(report_lines(path, &lines, allowed));
         }
     }
     refused
@@ -51,7 +51,7 @@ fn is_of(module: &str, place: &str) -> bool {
 }
 
 /// The diagnostics of a file that names carriers on these lines and may do so on so many.
-fn wrong(path: &str, lines: &[usize], allowed: usize) -> Vec<Diagnostic> {
+fn report_lines(path: &str, lines: &[usize], allowed: usize) -> Vec<Diagnostic> {
     let found = lines.len();
     if found < allowed {
         let text = format!(
@@ -69,13 +69,14 @@ fn wrong(path: &str, lines: &[usize], allowed: usize) -> Vec<Diagnostic> {
 }
 
 /// The lines that name a carrier, each once.
-fn naming(code: &str) -> Vec<usize> {
-    let mut lines = imports(code, "carriers::")
+fn find_naming(code: &str) -> Vec<usize> {
+    let mut lines = find_imports(code, "carriers::")
         .into_iter()
         .filter(|(_, name)| CARRIERS.iter().any(|(module, _)| module == name))
         .map(|(line, _)| line)
         .collect::<Vec<_>>();
-    let names = CARRIERS.iter().flat_map(|(module, name)| names(module, name)).collect::<Vec<_>>();
+    let names =
+        CARRIERS.iter().flat_map(|(module, name)| carrier_names(module, name)).collect::<Vec<_>>();
     let named = |line: &str| names.iter().any(|name| has_word(line, name));
     lines.extend(code.lines().enumerate().filter(|(_, line)| named(line)).map(|(i, _)| i + 1));
     lines.sort_unstable();
@@ -84,7 +85,7 @@ fn naming(code: &str) -> Vec<usize> {
 }
 
 /// How code names a carrier without its module.
-fn names(module: &str, name: &str) -> [String; 6] {
+fn carrier_names(module: &str, name: &str) -> [String; 6] {
     [
         format!("CarrierId::{}", module.to_uppercase()),
         format!("CarrierInput::{name}"),

@@ -23,14 +23,14 @@ struct Citable<'a> {
 }
 
 pub fn check(tree: &Tree) -> Vec<Diagnostic> {
-    let citable = Citable::of(tree);
+    let citable = Citable::from_tree(tree);
     let mut refused = Vec::new();
-    for (path, text) in tree.ending(&CITING) {
+    for (path, text) in tree.files_ending(&CITING) {
         // The rules in force are looked up by `rules`.
         let lines = text.lines().enumerate().filter(|(_, line)| !line.contains("In force:"));
         let lines = lines.filter(|(_, line)| citable.may_cite(line));
         for (index, line) in lines {
-            let missing = citable.missing(line).into_iter();
+            let missing = citable.find_missing(line).into_iter();
             refused.extend(missing.map(|text| Diagnostic::new(path, index + 1, text)));
         }
     }
@@ -38,11 +38,11 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
 }
 
 impl<'a> Citable<'a> {
-    fn of(tree: &'a Tree) -> Self {
+    fn from_tree(tree: &'a Tree) -> Self {
         let mut names = BTreeSet::new();
         let mut rules = BTreeSet::new();
         let mut sections = BTreeSet::new();
-        for (path, text) in tree.ending(&["md"]) {
+        for (path, text) in tree.files_ending(&["md"]) {
             let Some(name) = path.strip_prefix("docs/protocols/") else { continue };
             let name = name.trim_end_matches(".md");
             names.insert(name);
@@ -61,7 +61,7 @@ impl<'a> Citable<'a> {
     }
 
     /// The errors of the citations in a line.
-    fn missing(&self, line: &str) -> Vec<String> {
+    fn find_missing(&self, line: &str) -> Vec<String> {
         let rules = rules_in(line).filter(|rule| !self.rules.contains(rule));
         let rules = rules.filter(|rule| self.families.contains(rule.family));
         let rules =

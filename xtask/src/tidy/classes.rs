@@ -22,8 +22,9 @@ struct Function<'a> {
 pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let proof = tree.code().find(|(path, _)| *path == PROOF).map_or("", |(_, code)| code);
     let mut refused = Vec::new();
-    for (path, text) in tree.ending(&["rs"]).filter(|(path, _)| path.starts_with(ARITHMETIC)) {
-        for function in functions(text) {
+    for (path, text) in tree.files_ending(&["rs"]).filter(|(path, _)| path.starts_with(ARITHMETIC))
+    {
+        for function in find_functions(text) {
             let name = function.name;
             let wrong = if function.bounded && !function.documented {
                 format!("`{name}` computes on lanes; say `Classes:` in its comment (LANES-4)")
@@ -38,7 +39,7 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     refused
 }
 
-fn functions<'a>(text: &'a str) -> Vec<Function<'a>> {
+fn find_functions<'a>(text: &'a str) -> Vec<Function<'a>> {
     let lines = text.lines().collect::<Vec<_>>();
     let function = |(at, line): (usize, &&'a str)| {
         let line: &'a str = line;

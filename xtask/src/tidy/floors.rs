@@ -43,7 +43,7 @@ pub fn floor(name: &str) -> Option<u8> {
 }
 
 /// The crates of floors 0 to 2 that the repository holds.
-pub fn pure(tree: &Tree) -> impl Iterator<Item = &str> + use<'_> {
+pub fn pure_crates(tree: &Tree) -> impl Iterator<Item = &str> + use<'_> {
     let names = tree.crates().map(|(name, _)| name);
     names.filter(|name| floor(name).is_some_and(|floor| floor <= 2))
 }
@@ -77,7 +77,7 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
             refused.push(Diagnostic::new(&path, 0, text));
             continue;
         };
-        let wrong = edges(root, manifest).filter_map(|edge| wrong(name, own, &edge));
+        let wrong = list_edges(root, manifest).filter_map(|edge| edge_error(name, own, &edge));
         refused.extend(wrong.map(|text| Diagnostic::new(&path, 0, text)));
     }
     refused
@@ -85,7 +85,7 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
 
 /// The error of an edge from the crate `name` of floor `own`. What tests of a crate share with
 /// others lies in its folder, in a package named after it that only tests may use.
-fn wrong(name: &str, own: u8, Edge { to, kind }: &Edge<'_>) -> Option<String> {
+fn edge_error(name: &str, own: u8, Edge { to, kind }: &Edge<'_>) -> Option<String> {
     let dev = *kind == "dev-dependencies";
     if WORLDLY_CRATES.contains(to) && own <= 2 && !dev {
         return Some(format!("{to} brings the world below floor 3; hand its work in from floor 3"));
@@ -117,19 +117,21 @@ fn stands_before(to: &str, name: &str) -> bool {
 }
 
 /// The dependencies of a manifest, also those of `[target.'..'.dependencies]`.
-fn edges<'a>(root: Option<&'a Table>, manifest: &'a Table) -> impl Iterator<Item = Edge<'a>> {
+fn list_edges<'a>(root: Option<&'a Table>, manifest: &'a Table) -> impl Iterator<Item = Edge<'a>> {
     let targets = manifest.get("target").and_then(Value::as_table);
     let targets = targets.into_iter().flat_map(Table::values).filter_map(Value::as_table);
     [manifest].into_iter().chain(targets).flat_map(move |tables| {
         let tables = KINDS.iter().filter_map(|kind| Some((*kind, tables.get(*kind)?.as_table()?)));
         tables.flat_map(move |(kind, entries)| {
-            entries.iter().map(move |(key, entry)| Edge { to: package(root, key, entry), kind })
+            entries
+                .iter()
+                .map(move |(key, entry)| Edge { to: package_name(root, key, entry), kind })
         })
     })
 }
 
 /// The crate behind an entry: its `package`, here or in the workspace, else its key.
-fn package<'a>(root: Option<&'a Table>, key: &'a str, entry: &'a Value) -> &'a str {
+fn package_name<'a>(root: Option<&'a Table>, key: &'a str, entry: &'a Value) -> &'a str {
     let inherited = || root?.get("workspace")?.get("dependencies")?.get(key)?.get("package");
     let package = if entry.get("workspace").is_some() { inherited() } else { entry.get("package") };
     package.and_then(Value::as_str).unwrap_or(key)

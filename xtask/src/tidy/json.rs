@@ -11,7 +11,7 @@ const KEYS: [&str; 9] =
 /// The crates of the program.
 const CRATES: [&str; 3] = ["crates/mezza-host/", "crates/mezza-servers/", "crates/mezza/"];
 /// Calls that turn a path into text.
-const TEXTS: [&str; 2] = ["path(", "show::path"];
+const TEXTS: [&str; 2] = ["path(", "show::format_path"];
 
 pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let of_program =
@@ -20,8 +20,12 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let mut refused = Vec::new();
     for (path, code) in sources {
         let text = tree.iter().find(|(of, _)| *of == path).map_or("", |(_, text)| text);
-        refused.extend(paths(code, text).into_iter().map(|line| {
-            Diagnostic::new(path, line, "`json!` panics at such a path; hand it `show::path(..)`")
+        refused.extend(find_paths(code, text).into_iter().map(|line| {
+            Diagnostic::new(
+                path,
+                line,
+                "`json!` panics at such a path; hand it `show::format_path(..)`",
+            )
         }));
     }
     refused
@@ -29,11 +33,11 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
 
 /// The lines of `text` on which a path is handed to `json!`. Strings are blank in `code`, which has
 /// every other character in the same place.
-fn paths(code: &str, text: &str) -> Vec<usize> {
+fn find_paths(code: &str, text: &str) -> Vec<usize> {
     let mut lines = Vec::new();
     for (at, _) in code.match_indices(JSON) {
         let start = at + JSON.len();
-        let end = start + closing(&code[start..]);
+        let end = start + find_closing(&code[start..]);
         for key in KEYS {
             let key = format!("\"{key}\":");
             for (found, _) in text[start..end].match_indices(&key) {
@@ -51,7 +55,7 @@ fn paths(code: &str, text: &str) -> Vec<usize> {
 }
 
 /// Where the bracket ends that was opened before `code`.
-fn closing(code: &str) -> usize {
+fn find_closing(code: &str) -> usize {
     let mut depth = 1;
     for (at, c) in code.char_indices() {
         depth += i32::from(c == '(') - i32::from(c == ')');
@@ -82,11 +86,11 @@ mod tests {
     fn cli_7_a_path_as_it_is_is_refused() {
         let lines = |text: &str| {
             let code = crate::tidy::source::code_only(text).expect("Rust");
-            paths(&code, text)
+            find_paths(&code, text)
         };
         assert_eq!(lines("f(&json!({\n \"file\": file,\n \"home\": c.home.root() }))"), [2, 3]);
-        assert_eq!(lines("json!({ \"file\": show::path(file), \"name\": name })"), [0; 0]);
-        assert_eq!(lines("json!({ \"file\": kept.as_deref().map(show::path) })"), [0; 0]);
+        assert_eq!(lines("json!({ \"file\": show::format_path(file), \"name\": name })"), [0; 0]);
+        assert_eq!(lines("json!({ \"file\": kept.as_deref().map(show::format_path) })"), [0; 0]);
         assert_eq!(lines("json!({ \"file\": \"a text\" })"), [0; 0]);
         assert_eq!(lines("let file = (\"file\", file);"), [0; 0]);
     }

@@ -1,7 +1,7 @@
 //! The layers inside a crate: a module knows the layers below its own, and no module beside it.
 
 use super::shipped::shipped;
-use super::source::{has_word, imports};
+use super::source::{find_imports, has_word};
 use super::{Diagnostic, Tree};
 
 /// The layers of a crate, the lowest first, and the modules of each.
@@ -76,8 +76,8 @@ fn check_crate(tree: &Tree, name: &str, layers: &Layers) -> Vec<Diagnostic> {
         if modules == ["lib"] || modules == ["main"] {
             continue;
         }
-        if layer(layers, own).is_none() {
-            refused.push(Diagnostic::new(path, 0, unknown(own)));
+        if find_layer(layers, own).is_none() {
+            refused.push(Diagnostic::new(path, 0, unknown_module(own)));
             continue;
         }
         for (_, _, other) in APART.iter().filter(|(of, module, _)| *of == name && *module == own) {
@@ -88,30 +88,31 @@ fn check_crate(tree: &Tree, name: &str, layers: &Layers) -> Vec<Diagnostic> {
         }
         // From a module as deep as this, so many times `super` is the crate.
         for root in ["crate::".to_owned(), "super::".repeat(modules.len())] {
-            let imports = imports(&code, &root).into_iter();
-            let wrong = imports.filter_map(|(line, to)| Some((line, wrong(layers, own, &to)?)));
+            let imports = find_imports(&code, &root).into_iter();
+            let wrong =
+                imports.filter_map(|(line, to)| Some((line, import_error(layers, own, &to)?)));
             refused.extend(wrong.map(|(line, text)| Diagnostic::new(path, line, text)));
         }
     }
     refused
 }
 
-fn layer(layers: &Layers, module: &str) -> Option<usize> {
+fn find_layer(layers: &Layers, module: &str) -> Option<usize> {
     layers.iter().position(|modules| modules.contains(&module))
 }
 
-fn unknown(module: &str) -> String {
+fn unknown_module(module: &str) -> String {
     format!("no layer is known for `{module}`; enter the module in xtask, or import from one")
 }
 
 /// The error of an import of `to` in the module `own`.
-fn wrong(layers: &Layers, own: &str, to: &str) -> Option<String> {
+fn import_error(layers: &Layers, own: &str, to: &str) -> Option<String> {
     let both_values = VALUES.contains(&own) && VALUES.contains(&to) && layers[0] == VALUES;
     if own == to || both_values {
         return None;
     }
-    let Some(below) = layer(layers, to) else { return Some(unknown(to)) };
-    (Some(below) >= layer(layers, own)).then(|| {
+    let Some(below) = find_layer(layers, to) else { return Some(unknown_module(to)) };
+    (Some(below) >= find_layer(layers, own)).then(|| {
         format!("`{to}` does not stand before `{own}` in its crate; move what is needed down")
     })
 }

@@ -18,11 +18,11 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
         }
     }
     named.retain(|name, _| !SHARED.contains(&name.as_str()));
-    named.iter().flat_map(|(name, places)| several(name, places)).collect()
+    named.iter().flat_map(|(name, places)| report_several(name, places)).collect()
 }
 
 /// The diagnostics at the places of one name.
-fn several(name: &str, places: &[(&str, usize)]) -> Vec<Diagnostic> {
+fn report_several(name: &str, places: &[(&str, usize)]) -> Vec<Diagnostic> {
     let crates = places.iter().filter_map(|(path, _)| path.split('/').nth(1));
     let crates = crates.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>();
     let text = format!("`{name}` is a public type of {}; rename all but one", crates.join(", "));

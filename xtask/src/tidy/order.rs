@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::shipped::shipped;
-use super::source::imports;
+use super::source::find_imports;
 use super::{Diagnostic, Tree};
 
 const FOLDER: &str = "crates/mezza-messenger/src/device/";
@@ -13,8 +13,8 @@ type Needs<'a> = BTreeMap<String, BTreeMap<String, (&'a str, usize)>>;
 
 pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let files = shipped(tree, FOLDER);
-    let needs = needs(&files);
-    let circle = |from: &str, to: &str| reaches(&needs, to, from, &mut BTreeSet::new());
+    let needs = find_needs(&files);
+    let circle = |from: &str, to: &str| needs_indirectly(&needs, to, from, &mut BTreeSet::new());
     let all = needs.iter().flat_map(|(from, to)| to.iter().map(move |(to, at)| (from, to, *at)));
     all.filter(|(from, to, _)| circle(from, to))
         .map(|(from, to, (path, line))| {
@@ -25,7 +25,7 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
 }
 
 /// The imports among the files of the folder; what lies below a file belongs to it.
-fn needs<'a>(files: &'a [(&str, String)]) -> Needs<'a> {
+fn find_needs<'a>(files: &'a [(&str, String)]) -> Needs<'a> {
     let own = |path: &str| -> Vec<String> {
         path[FOLDER.len()..].trim_end_matches(".rs").split('/').map(str::to_owned).collect()
     };
@@ -34,7 +34,7 @@ fn needs<'a>(files: &'a [(&str, String)]) -> Needs<'a> {
     for (path, code) in files {
         let modules = own(path);
         for root in ["crate::device::".to_owned(), "super::".repeat(modules.len())] {
-            let found = imports(code, &root).into_iter();
+            let found = find_imports(code, &root).into_iter();
             for (line, to) in found.filter(|(_, to)| known.contains(to) && *to != modules[0]) {
                 needs.entry(modules[0].clone()).or_default().entry(to).or_insert((path, line));
             }
@@ -44,14 +44,16 @@ fn needs<'a>(files: &'a [(&str, String)]) -> Needs<'a> {
 }
 
 /// Returns true if `from` needs `to`, itself or by what it needs.
-fn reaches(needs: &Needs<'_>, from: &str, to: &str, seen: &mut BTreeSet<String>) -> bool {
+fn needs_indirectly(needs: &Needs<'_>, from: &str, to: &str, seen: &mut BTreeSet<String>) -> bool {
     if from == to {
         return true;
     }
     if !seen.insert(from.to_owned()) {
         return false;
     }
-    needs.get(from).is_some_and(|next| next.keys().any(|next| reaches(needs, next, to, seen)))
+    needs
+        .get(from)
+        .is_some_and(|next| next.keys().any(|next| needs_indirectly(needs, next, to, seen)))
 }
 
 #[cfg(test)]

@@ -65,7 +65,7 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     for (name, counts) in count_all(tree) {
         for (key, limit) in limits_of(name) {
             let number = counts.number(key);
-            let listed = listed(&list, name, key);
+            let listed = listed_number(&list, name, key);
             let allowed = listed.unwrap_or(limit);
             if number > allowed {
                 let text = format!(
@@ -85,7 +85,7 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
 
 /// `cargo xtask prose [CRATE | --shrink]`: prints the numbers, or the places of one crate; or lowers the
 /// list to the numbers of today.
-pub fn command(root: &Path, args: &[String]) -> Result<(), String> {
+pub fn run_prose(root: &Path, args: &[String]) -> Result<(), String> {
     let tree = Tree::read(root)?;
     let all = count_all(&tree);
     match args.first().map(String::as_str) {
@@ -98,7 +98,7 @@ pub fn command(root: &Path, args: &[String]) -> Result<(), String> {
             Ok(())
         }
         Some("--shrink") => {
-            let text = shrunk(&read_list(&tree).unwrap_or_default(), &all);
+            let text = shrink_list(&read_list(&tree).unwrap_or_default(), &all);
             std::fs::write(root.join(LIST), text).map_err(|e| format!("{LIST}: {e}"))
         }
         Some(name) => {
@@ -114,13 +114,13 @@ pub fn command(root: &Path, args: &[String]) -> Result<(), String> {
 }
 
 /// The list with no number above those of today. A number at its limit is left out.
-fn shrunk(list: &Table, all: &BTreeMap<&str, Counts<'_>>) -> String {
+fn shrink_list(list: &Table, all: &BTreeMap<&str, Counts<'_>>) -> String {
     let mut text = String::from(
         "# Numbers of `cargo xtask prose` that are above their limits. They may only shrink.\n",
     );
     for (name, counts) in all {
         let left = limits_of(name).filter_map(|(key, limit)| {
-            let number = counts.number(key).min(listed(list, name, key)?);
+            let number = counts.number(key).min(listed_number(list, name, key)?);
             (number > limit).then(|| format!("{key} = {number}\n"))
         });
         let left = left.collect::<String>();
@@ -144,7 +144,7 @@ fn read_list(tree: &Tree) -> Option<Table> {
     Some(text.parse().unwrap_or_default())
 }
 
-fn listed(list: &Table, name: &str, key: &str) -> Option<usize> {
+fn listed_number(list: &Table, name: &str, key: &str) -> Option<usize> {
     list.get(name)?.get(key)?.as_integer()?.try_into().ok()
 }
 
@@ -157,10 +157,10 @@ fn count_all(tree: &Tree) -> BTreeMap<&str, Counts<'_>> {
         let counts = all.entry(name).or_default();
         counts.lines += text.lines().count();
         count_openings(counts, path, text);
-        for pair in functions::pairs(code) {
+        for pair in functions::find_pairs(code) {
             counts.add("pairs", path, pair.line, &pair.text);
         }
-        for function in functions::all(code) {
+        for function in functions::find_functions(code) {
             for tuple in &function.tuples {
                 counts.add("tuples", path, function.line, tuple);
             }
@@ -172,7 +172,7 @@ fn count_all(tree: &Tree) -> BTreeMap<&str, Counts<'_>> {
             continue;
         }
         let counts = all.entry(name).or_default();
-        let own = functions::all(&code).into_iter().filter(Function::has_own_name);
+        let own = functions::find_functions(&code).into_iter().filter(Function::has_own_name);
         for function in own {
             counts.functions += 1;
             if function.is_one_word() {
@@ -255,7 +255,7 @@ mod tests {
         let file = [("crates/mezza-sim/src/a.rs", "/// What is here.\nfn is_told() {}\n")];
         let tree = Tree::read(&plant("prose-shrunk", &file)).expect("the tree is readable");
         let list = "[mezza-sim]\nopenings = 3\ntuples = 2\n".parse().expect("a list");
-        let text = shrunk(&list, &count_all(&tree));
+        let text = shrink_list(&list, &count_all(&tree));
         assert!(text.ends_with("\n[mezza-sim]\nopenings = 1\n"), "{text}");
     }
 }

@@ -9,23 +9,24 @@ use super::{Diagnostic, Tree};
 use std::collections::BTreeSet;
 
 pub fn check(tree: &Tree) -> Vec<Diagnostic> {
-    let tested = tested(tree);
+    let tested = find_tested(tree);
     let mut refused = Vec::new();
-    let documents = tree.ending(&["md"]).filter(|(path, _)| path.starts_with("docs/protocols/"));
+    let documents =
+        tree.files_ending(&["md"]).filter(|(path, _)| path.starts_with("docs/protocols/"));
     for (path, text) in documents {
         let lists = text.lines().enumerate().filter_map(|(i, line)| {
             Some((i + 1, line.trim_start_matches(['*', '>', ' ']).strip_prefix("In force:")?))
         });
         for (line, list) in lists {
             for rule in list.split(|c: char| !c.is_ascii_alphanumeric() && c != '-') {
-                refused.extend(wrong(path, line, rule, text, &tested));
+                refused.extend(rule_error(path, line, rule, text, &tested));
             }
         }
     }
     refused
 }
 
-fn wrong(
+fn rule_error(
     path: &str,
     line: usize,
     rule: &str,
@@ -66,7 +67,7 @@ impl<'a> Rule<'a> {
 }
 
 /// The prefixes (`msg_1`) of all test functions, and of all titles and exports in `ui/tests/`.
-fn tested(tree: &Tree) -> BTreeSet<String> {
+fn find_tested(tree: &Tree) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for (_, code) in tree.code() {
         // `#[test]`, and `#[tokio::test(..)]`.

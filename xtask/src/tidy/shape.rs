@@ -12,7 +12,8 @@ const LINES_MAX: usize = 600;
 pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let mut refused = Vec::new();
     // `.d.ts` files are generated.
-    let written = tree.ending(&["rs", "ts", "svelte"]).filter(|(path, _)| !path.ends_with(".d.ts"));
+    let written =
+        tree.files_ending(&["rs", "ts", "svelte"]).filter(|(path, _)| !path.ends_with(".d.ts"));
     for (path, text) in written {
         let lines = text.lines().count();
         if lines > LINES_MAX {

@@ -7,12 +7,12 @@ use proc_macro2::{LexError, TokenStream, TokenTree};
 pub fn code_only(text: &str) -> Result<String, LexError> {
     let blank = |byte: u8| if byte == b'\n' { byte } else { b' ' };
     let mut code = text.bytes().map(blank).collect::<Vec<_>>();
-    copy(text.parse()?, text.as_bytes(), &mut code);
+    copy_code(text.parse()?, text.as_bytes(), &mut code);
     Ok(String::from_utf8_lossy(&code).into_owned())
 }
 
 /// Copies the tokens that are code from `text` to their places in `code`.
-fn copy(tokens: TokenStream, text: &[u8], code: &mut [u8]) {
+fn copy_code(tokens: TokenStream, text: &[u8], code: &mut [u8]) {
     for token in tokens {
         let place = token.span().byte_range();
         let source = &text[place.clone()];
@@ -23,7 +23,7 @@ fn copy(tokens: TokenStream, text: &[u8], code: &mut [u8]) {
                 for end in [group.span_open(), group.span_close()] {
                     code[end.byte_range()].copy_from_slice(&text[end.byte_range()]);
                 }
-                copy(group.stream(), text, code);
+                copy_code(group.stream(), text, code);
             }
             TokenTree::Literal(_) if source.contains(&b'"') || source.contains(&b'\'') => {}
             _ => code[place].copy_from_slice(source),
@@ -41,18 +41,18 @@ pub fn has_word(line: &str, word: &str) -> bool {
 }
 
 /// The names behind `root` in `code`, each with its line. A group gives all of its names.
-pub fn imports(code: &str, root: &str) -> Vec<(usize, String)> {
+pub fn find_imports(code: &str, root: &str) -> Vec<(usize, String)> {
     let starts = code.match_indices(root).map(|(at, _)| at);
     let starts = starts.filter(|at| !code[..*at].ends_with(is_part));
     let imports = starts.flat_map(|at| {
         let line = 1 + code[..at].matches('\n').count();
-        names(&code[at + root.len()..]).into_iter().map(move |name| (line, name))
+        first_names(&code[at + root.len()..]).into_iter().map(move |name| (line, name))
     });
     imports.collect()
 }
 
 /// The first names of a path: `a` and `c` for `{a::b, c::{d, e}}`.
-fn names(path: &str) -> Vec<String> {
+fn first_names(path: &str) -> Vec<String> {
     let name =
         |path: &str| path.trim().split(|c| !is_part(c)).next().unwrap_or_default().to_owned();
     if !path.starts_with('{') {

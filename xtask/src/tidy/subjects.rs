@@ -14,11 +14,11 @@ pub fn check(root: &Path) -> Vec<Diagnostic> {
     let mut git = Command::new("git");
     let log = git.args(["log", "--no-merges", "--format=%s", COMMITS]).current_dir(root).output();
     let text = log.map(|log| String::from_utf8_lossy(&log.stdout).into_owned()).unwrap_or_default();
-    text.lines().filter_map(refusal).map(|text| Diagnostic::new("git log", 0, text)).collect()
+    text.lines().filter_map(find_refusal).map(|text| Diagnostic::new("git log", 0, text)).collect()
 }
 
 /// The reason why a subject is refused.
-fn refusal(subject: &str) -> Option<String> {
+fn find_refusal(subject: &str) -> Option<String> {
     let length = subject.chars().count();
     if length > CHARACTERS_MAX {
         return Some(format!(
@@ -40,8 +40,8 @@ mod tests {
 
     #[test]
     fn a_subject_names_its_area_in_sixty_characters() {
-        assert_eq!(refusal("mesh: bound the answers to one SYNC"), None);
-        assert!(refusal("Fix things").is_some());
-        assert!(refusal(&format!("mesh: {}", "long ".repeat(12))).is_some());
+        assert_eq!(find_refusal("mesh: bound the answers to one SYNC"), None);
+        assert!(find_refusal("Fix things").is_some());
+        assert!(find_refusal(&format!("mesh: {}", "long ".repeat(12))).is_some());
     }
 }

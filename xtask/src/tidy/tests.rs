@@ -1,7 +1,7 @@
 //! One planted tree per refusal: a good one, and the same with one thing wrong.
 
 use super::source::{has_word, is_part};
-use super::{Tree, refusals};
+use super::{Tree, collect_refusals};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,7 @@ pub fn plant(name: &str, extra: &[(&str, &str)]) -> PathBuf {
 /// The diagnostics of the planted tree as strings.
 fn said(name: &str, extra: &[(&str, &str)]) -> Vec<String> {
     let root = plant(name, extra);
-    refusals(&root).expect("the tree is readable").iter().map(ToString::to_string).collect()
+    collect_refusals(&root).expect("the tree is readable").iter().map(ToString::to_string).collect()
 }
 
 /// Exactly one refusal, at this place, with these words in it.
@@ -62,7 +62,7 @@ fn the_good_tree_passes() {
 #[test]
 fn this_repository_passes() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let said = refusals(&root).expect("readable");
+    let said = collect_refusals(&root).expect("readable");
     assert!(said.is_empty(), "{said:#?}");
 }
 
@@ -154,7 +154,7 @@ fn an_edge_sideways_in_every_spelling() {
 #[test]
 fn a_manifest_that_cargo_cannot_read() {
     let root = plant("no-toml", &[("crates/mezza-core/Cargo.toml", "[package\n")]);
-    let text = refusals(&root).expect_err("no TOML");
+    let text = collect_refusals(&root).expect_err("no TOML");
     assert!(text.starts_with("crates/mezza-core/Cargo.toml: TOML parse error"), "{text}");
 }
 

@@ -24,9 +24,9 @@ impl Tree {
     /// Reads every text file below `root`. Files that are not UTF-8 are skipped.
     pub fn read(root: &Path) -> Result<Self, String> {
         let mut files = BTreeMap::new();
-        walk(root, "", &mut files)?;
-        let manifests = parse(&files, "Cargo.toml", str::parse::<Table>)?;
-        let code = parse(&files, ".rs", code_only)?;
+        walk_folder(root, "", &mut files)?;
+        let manifests = parse_files(&files, "Cargo.toml", str::parse::<Table>)?;
+        let code = parse_files(&files, ".rs", code_only)?;
         Ok(Self { files, manifests, code })
     }
 
@@ -36,7 +36,10 @@ impl Tree {
     }
 
     /// The files whose name ends with `.` and one of `endings`.
-    pub fn ending<'a>(&'a self, endings: &'a [&str]) -> impl Iterator<Item = (&'a str, &'a str)> {
+    pub fn files_ending<'a>(
+        &'a self,
+        endings: &'a [&str],
+    ) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.iter().filter(|(path, _)| {
             path.rsplit_once('.').is_some_and(|(_, ending)| endings.contains(&ending))
         })
@@ -62,7 +65,7 @@ impl Tree {
 }
 
 /// The result of `read` for each file whose path ends with `ending`.
-fn parse<T, E: Display>(
+fn parse_files<T, E: Display>(
     files: &BTreeMap<String, String>,
     ending: &str,
     read: impl Fn(&str) -> Result<T, E>,
@@ -75,7 +78,11 @@ fn parse<T, E: Display>(
     parsed.collect()
 }
 
-fn walk(root: &Path, inside: &str, files: &mut BTreeMap<String, String>) -> Result<(), String> {
+fn walk_folder(
+    root: &Path,
+    inside: &str,
+    files: &mut BTreeMap<String, String>,
+) -> Result<(), String> {
     let folder = root.join(inside);
     let entries = fs::read_dir(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     for entry in entries.flatten() {
@@ -87,7 +94,7 @@ fn walk(root: &Path, inside: &str, files: &mut BTreeMap<String, String>) -> Resu
             continue;
         }
         if kind.is_dir() {
-            walk(root, &path, files)?;
+            walk_folder(root, &path, files)?;
         } else if kind.is_file()
             && let Ok(text) = fs::read_to_string(entry.path())
         {

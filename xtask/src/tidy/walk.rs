@@ -10,7 +10,8 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let lines = page.into_iter().flat_map(|(_, text)| text.lines().enumerate());
     let mut refused = Vec::new();
     for (index, line) in lines {
-        let missing = named(line).into_iter().filter(|(owner, name)| !exists(tree, owner, name));
+        let missing =
+            named_paths(line).into_iter().filter(|(owner, name)| !is_defined(tree, owner, name));
         refused.extend(missing.map(|(owner, name)| {
             let text = format!("`{owner}::{name}` does not exist; name the function of today");
             Diagnostic::new(PAGE, index + 1, text)
@@ -21,7 +22,7 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
 
 /// The owner and the name of each `path::to::owner::name` between backticks. Paths of the standard
 /// library, and those that end with a type, are left out.
-fn named(line: &str) -> Vec<(&str, &str)> {
+fn named_paths(line: &str) -> Vec<(&str, &str)> {
     let spans = line.split('`').skip(1).step_by(2);
     let paths = spans.filter(|span| !span.starts_with("std::"));
     let split = paths.filter_map(|span| {
@@ -36,11 +37,11 @@ fn is_snake(name: &str) -> bool {
     !name.is_empty() && name.chars().all(fits)
 }
 
-fn exists(tree: &Tree, owner: &str, name: &str) -> bool {
+fn is_defined(tree: &Tree, owner: &str, name: &str) -> bool {
     let is_type = owner.starts_with(char::is_uppercase);
     tree.code().any(|(path, code)| {
         let is_owner = if is_type {
-            code.lines().any(|line| declares(line, owner))
+            code.lines().any(|line| declares_owner(line, owner))
         } else {
             // A module is its file and the files below its folder.
             path.ends_with(&format!("/{owner}.rs")) || path.contains(&format!("/{owner}/"))
@@ -50,7 +51,7 @@ fn exists(tree: &Tree, owner: &str, name: &str) -> bool {
 }
 
 /// Returns true if a line declares the type or opens a block of its methods.
-fn declares(line: &str, owner: &str) -> bool {
+fn declares_owner(line: &str, owner: &str) -> bool {
     let starts = ["impl", "pub struct", "pub trait", "pub enum", "pub(crate) trait", "struct"];
     starts.iter().any(|start| line.trim_start().starts_with(start)) && has_word(line, owner)
 }

@@ -1,7 +1,7 @@
 //! Words that are forbidden in some or all files.
 
-use super::floors::{WORLDLY_CRATES, floor, pure};
-use super::source::{has_word, imports};
+use super::floors::{WORLDLY_CRATES, floor, pure_crates};
+use super::source::{find_imports, has_word};
 use super::{Diagnostic, Tree};
 
 /// The parts of std for files, sockets, threads, clocks, processes and the environment.
@@ -34,15 +34,15 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
         refused.extend(empty_names_in(path, code));
         refused.extend(paper_suite(path, code));
     }
-    for name in pure(tree) {
+    for name in pure_crates(tree) {
         refused.extend(worldly_words(tree, name));
     }
     for (path, text) in tree.iter() {
         refused.extend(empty_name_of(path));
         refused.extend(own_paths(path, text));
     }
-    for (path, text) in tree.ending(&["rs", "ts", "svelte", "py"]) {
-        refused.extend(leftovers(path, text));
+    for (path, text) in tree.files_ending(&["rs", "ts", "svelte", "py"]) {
+        refused.extend(find_leftovers(path, text));
     }
     refused
 }
@@ -60,7 +60,7 @@ fn worldly_words(tree: &Tree, name: &str) -> Vec<Diagnostic> {
     let sources = format!("crates/{name}/src/");
     let mut refused = Vec::new();
     for (path, code) in tree.code().filter(|(path, _)| path.starts_with(&sources)) {
-        refused.extend(worldly(code).into_iter().map(|(line, word)| {
+        refused.extend(find_worldly(code).into_iter().map(|(line, word)| {
             let text = format!("`{word}` is the world; below floor 3 it comes in as an argument");
             Diagnostic::new(path, line, text)
         }));
@@ -73,8 +73,8 @@ fn worldly_words(tree: &Tree, name: &str) -> Vec<Diagnostic> {
 }
 
 /// The worldly words of code, each with its line.
-fn worldly(code: &str) -> Vec<(usize, String)> {
-    let std = imports(code, "std::").into_iter();
+fn find_worldly(code: &str) -> Vec<(usize, String)> {
+    let std = find_imports(code, "std::").into_iter();
     let std = std.filter(|(_, part)| WORLDLY_STD.contains(&part.as_str()));
     let std = std.map(|(line, part)| (line, format!("std::{part}")));
     let crates = code.lines().enumerate().filter_map(|(index, line)| {
@@ -138,7 +138,7 @@ fn own_paths(path: &str, text: &str) -> Vec<Diagnostic> {
     on_lines(path, text, wrong).collect()
 }
 
-fn leftovers(path: &str, text: &str) -> Vec<Diagnostic> {
+fn find_leftovers(path: &str, text: &str) -> Vec<Diagnostic> {
     let wrong = |line: &str| {
         let left = LEFTOVERS.iter().find(|left| line.contains(**left))?;
         Some(format!("`{left}`: finish it, or write it down as an open question of the document"))

@@ -31,7 +31,7 @@ pub fn read_cases(name: &str, least: usize) -> Vec<Case> {
         fs::read_dir(vector_folder(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
     let paths = entries.map(|entry| entry.expect("an entry of the folder").path());
     let is_case = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "txt");
-    let mut cases = paths.filter(is_case).map(|path| Case::read(&path)).collect::<Vec<_>>();
+    let mut cases = paths.filter(is_case).map(|path| Case::read_file(&path)).collect::<Vec<_>>();
     cases.sort_by(|a, b| a.name.cmp(&b.name));
     assert!(cases.len() >= least, "{name}: only {} cases", cases.len());
     cases
@@ -45,10 +45,10 @@ impl Case {
     /// Where there is no such file, or it is no case.
     #[must_use]
     pub fn named(folder: &str, name: &str) -> Self {
-        Self::read(&vector_folder(folder).join(format!("{name}.txt")))
+        Self::read_file(&vector_folder(folder).join(format!("{name}.txt")))
     }
 
-    fn read(path: &Path) -> Self {
+    fn read_file(path: &Path) -> Self {
         let text =
             fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let name = path.file_stem().expect("the name of a file").to_string_lossy();
@@ -82,7 +82,7 @@ impl Case {
 
     /// Returns true if the case has the key.
     #[must_use]
-    pub fn has(&self, key: &str) -> bool {
+    pub fn has_key(&self, key: &str) -> bool {
         self.texts(key).next().is_some()
     }
 
@@ -126,7 +126,7 @@ impl Case {
     /// Where the value is missing or no number.
     #[must_use]
     pub fn number(&self, key: &str) -> u64 {
-        self.parsed(key)
+        self.parse_value(key)
     }
 
     /// Returns a value of any type that can be written as text.
@@ -135,7 +135,7 @@ impl Case {
     ///
     /// Where the value is missing or no such text.
     #[must_use]
-    pub fn parsed<T: FromStr<Err: Debug>>(&self, key: &str) -> T {
+    pub fn parse_value<T: FromStr<Err: Debug>>(&self, key: &str) -> T {
         let value = self.text(key).parse();
         value.unwrap_or_else(|error| panic!("{}: {key}: {error:?}", self.name))
     }
@@ -145,7 +145,7 @@ impl Case {
     /// # Panics
     ///
     /// Where they are not.
-    pub fn same(&self, key: &str, bytes: &[u8]) {
+    pub fn assert_bytes(&self, key: &str, bytes: &[u8]) {
         assert_eq!(hex(bytes), self.text(key), "{}: {key}", self.name);
     }
 
@@ -154,7 +154,7 @@ impl Case {
     /// # Panics
     ///
     /// Where it is not.
-    pub fn expect(&self, outcome: &str) {
+    pub fn assert_outcome(&self, outcome: &str) {
         assert_eq!(outcome, self.text("expect"), "{}", self.name);
     }
 }
@@ -171,8 +171,8 @@ mod tests {
             [("key", "0aff"), ("to", ""), ("to", "b: c"), ("count", "7")]
         );
         assert_eq!((case.array("key"), case.number("count")), ([0x0a, 0xff], 7));
-        assert!(case.has("to") && !case.has("from"));
-        case.same("key", &[0x0a, 0xff]);
+        assert!(case.has_key("to") && !case.has_key("from"));
+        case.assert_bytes("key", &[0x0a, 0xff]);
     }
 
     #[test]

@@ -15,7 +15,7 @@ fn wycheproof_x25519() {
             continue;
         };
         let own = EphemeralKey::from_scalar::<PortableBackend>(Secret::copy_from(&scalar));
-        match own.dh::<PortableBackend>(&PublicKey(public)) {
+        match own.diffie_hellman::<PortableBackend>(&PublicKey(public)) {
             Ok(shared) => assert_eq!(shared.expose()[..], test.shared_secret[..], "{test:?}"),
             Err(ZeroSecret) => assert!(test.shared_secret.iter().all(|b| *b == 0), "{test:?}"),
         }

@@ -10,7 +10,7 @@
 
 use mezza_core::CryptoRng;
 
-use super::{Firewall, proper};
+use super::{Firewall, check_proper};
 use crate::coins::{Coin, CoinRole, Coins, Uniform};
 use crate::error::FirewallError;
 use crate::group::{Group, ViewDependent};
@@ -45,7 +45,7 @@ impl<G: Group, C: Coins<G>> AnsweringFirewall<G, C> {
 }
 
 impl<G: Group, C: Coins<G>> Firewall<G> for AnsweringFirewall<G, C> {
-    fn outgoing(
+    fn change_outgoing(
         &mut self,
         message: Message<G>,
         _: &mut dyn CryptoRng,
@@ -53,15 +53,16 @@ impl<G: Group, C: Coins<G>> Firewall<G> for AnsweringFirewall<G, C> {
         let (State::Asked(alpha), Message::Key(key)) = (&self.state, &message) else {
             return Err(FirewallError::Order);
         };
-        proper(&self.group, &[key.seen()])?;
+        check_proper(&self.group, &[key.seen()])?;
         let raised = self.group.power(key.seen(), alpha.scalar());
+        // The coin moves to the next state: it is never copied (GUARD-3).
         if let State::Asked(alpha) = core::mem::replace(&mut self.state, State::New) {
             self.state = State::Replied(alpha);
         }
         Ok(Message::key(raised))
     }
 
-    fn incoming(
+    fn change_incoming(
         &mut self,
         message: Message<G>,
         rng: &mut dyn CryptoRng,
@@ -69,15 +70,18 @@ impl<G: Group, C: Coins<G>> Firewall<G> for AnsweringFirewall<G, C> {
         match (&self.state, &message) {
             (State::New, Message::Commitment(both)) => {
                 let [c1, c2] = both.each_ref().map(ViewDependent::seen);
-                proper(&self.group, &[c1, c2])?;
+                check_proper(&self.group, &[c1, c2])?;
+                // Not 0: C^0 would be the same commitment for all (GUARD-3).
                 let alpha = Coin::draw(&self.group, CoinRole::Power, &mut self.coins, rng);
                 let [c1, c2] = [c1, c2].map(|c| self.group.power(c, alpha.scalar()));
                 self.state = State::Asked(alpha);
                 Ok(Message::commitment(c1, c2))
             }
             (State::Replied(alpha), Message::Opening(both)) => {
-                let scale = |s: &ViewDependent<_>| self.group.times(alpha.scalar(), s.seen());
+                let scale =
+                    |s: &ViewDependent<_>| self.group.multiply_scalars(alpha.scalar(), s.seen());
                 let [r, s] = both.each_ref().map(scale);
+                // The coin ends with its session and is wiped here.
                 self.state = State::Done;
                 Ok(Message::opening(r, s))
             }

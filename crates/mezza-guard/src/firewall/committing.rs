@@ -10,7 +10,7 @@
 
 use mezza_core::CryptoRng;
 
-use super::{Firewall, proper};
+use super::{Firewall, check_proper};
 use crate::coins::{Coin, CoinRole, Coins, Uniform};
 use crate::commit;
 use crate::error::FirewallError;
@@ -41,6 +41,7 @@ pub(crate) struct CommittingCoins<G: Group> {
 impl<G: Group> CommittingCoins<G> {
     pub(crate) fn draw(group: &G, coins: &mut dyn Coins<G>, rng: &mut dyn CryptoRng) -> Self {
         let mut draw = |role| Coin::draw(group, role, coins, rng);
+        // In this order, which the vectors fix.
         let alpha = draw(CoinRole::Power);
         let u = draw(CoinRole::Shift);
         let v = draw(CoinRole::Shift);
@@ -48,37 +49,45 @@ impl<G: Group> CommittingCoins<G> {
     }
 
     /// C1' and C2'; refuses an identity before and after.
-    pub(crate) fn commitment(
+    pub(crate) fn change_commitment(
         &self,
         group: &G,
         [c1, c2]: [&G::Element; 2],
     ) -> Result<[G::Element; 2], FirewallError> {
-        proper(group, &[c1, c2])?;
+        // An identity would leave as a power of the shift alone.
+        check_proper(group, &[c1, c2])?;
         let hv = group.power_h(self.v.scalar());
         let shift = group.multiply(&group.power_g(self.u.scalar()), &hv);
         let raise = |element: G::Element| group.power(&element, self.alpha.scalar());
         let changed = [raise(group.multiply(c1, &shift)), raise(group.multiply(c2, &hv))];
-        proper(group, &[&changed[0], &changed[1]])?;
+        // A client that guesses u or v could make the result the identity.
+        check_proper(group, &[&changed[0], &changed[1]])?;
         Ok(changed)
     }
 
     /// The other key to the power of alpha.
-    pub(crate) fn key(&self, group: &G, key: &G::Element) -> Result<G::Element, FirewallError> {
-        proper(group, &[key])?;
+    pub(crate) fn change_key(
+        &self,
+        group: &G,
+        key: &G::Element,
+    ) -> Result<G::Element, FirewallError> {
+        check_proper(group, &[key])?;
         Ok(group.power(key, self.alpha.scalar()))
     }
 
     /// r' and s', checked against the commitment that went out (GUARD-7).
-    pub(crate) fn opening(
+    pub(crate) fn change_opening(
         &self,
         group: &G,
         went_out: [&G::Element; 2],
         [r, s]: [&G::Scalar; 2],
     ) -> Result<[G::Scalar; 2], FirewallError> {
         let alpha = self.alpha.scalar();
-        let r = group.times(alpha, &group.add(r, self.u.scalar()));
-        let s = group.times(alpha, &group.add(s, self.v.scalar()));
-        commit::open(group, went_out, [&r, &s]).map_err(|_| FirewallError::Opening)?;
+        // Modulo q: over the integers the gcd of both openings would give alpha (GUARD-5).
+        let r = group.multiply_scalars(alpha, &group.add_scalars(r, self.u.scalar()));
+        let s = group.multiply_scalars(alpha, &group.add_scalars(s, self.v.scalar()));
+        // An opening that does not fit would be 64 free bytes of the client (GUARD-7).
+        commit::open_commitment(group, went_out, [&r, &s]).map_err(|_| FirewallError::Opening)?;
         Ok([r, s])
     }
 }
@@ -105,7 +114,7 @@ impl<G: Group, C: Coins<G>> CommittingFirewall<G, C> {
 }
 
 impl<G: Group, C: Coins<G>> Firewall<G> for CommittingFirewall<G, C> {
-    fn outgoing(
+    fn change_outgoing(
         &mut self,
         message: Message<G>,
         rng: &mut dyn CryptoRng,
@@ -115,13 +124,15 @@ impl<G: Group, C: Coins<G>> Firewall<G> for CommittingFirewall<G, C> {
             (State::New, Message::Commitment(both)) => {
                 let coins = CommittingCoins::draw(group, &mut self.coins, rng);
                 let both = both.each_ref().map(ViewDependent::seen);
-                let [c1, c2] = coins.commitment(group, both)?;
+                // Refused before the state changes, so that the coins of a bad message are wiped
+                // (GUARD-6).
+                let [c1, c2] = coins.change_commitment(group, both)?;
                 self.state = State::Committed(coins, [c1.clone(), c2.clone()]);
                 Ok(Message::commitment(c1, c2))
             }
             (State::Answered(coins, went_out), Message::Opening(both)) => {
                 let both = both.each_ref().map(ViewDependent::seen);
-                let [r, s] = coins.opening(group, went_out.each_ref(), both)?;
+                let [r, s] = coins.change_opening(group, went_out.each_ref(), both)?;
                 self.state = State::Done;
                 Ok(Message::opening(r, s))
             }
@@ -129,7 +140,7 @@ impl<G: Group, C: Coins<G>> Firewall<G> for CommittingFirewall<G, C> {
         }
     }
 
-    fn incoming(
+    fn change_incoming(
         &mut self,
         message: Message<G>,
         _: &mut dyn CryptoRng,
@@ -137,7 +148,8 @@ impl<G: Group, C: Coins<G>> Firewall<G> for CommittingFirewall<G, C> {
         let (State::Committed(coins, _), Message::Key(key)) = (&self.state, &message) else {
             return Err(FirewallError::Order);
         };
-        let raised = coins.key(&self.group, key.seen())?;
+        let raised = coins.change_key(&self.group, key.seen())?;
+        // The commitment that was sent is kept: the opening is checked against it (GUARD-7).
         if let State::Committed(coins, sent) = core::mem::replace(&mut self.state, State::New) {
             self.state = State::Answered(coins, sent);
         }

@@ -7,7 +7,7 @@
 
 use mezza_core::CryptoRng;
 
-use super::{Firewall, proper};
+use super::{Firewall, check_proper};
 use crate::coins::{Coin, CoinRole, Coins, Uniform};
 use crate::error::FirewallError;
 use crate::group::Group;
@@ -40,23 +40,26 @@ impl<G: Group, C: Coins<G>> DhFirewall<G, C> {
         Self { group, coins, state: State::New }
     }
 
-    fn pass(
+    fn change_message(
         &mut self,
         message: &Message<G>,
         is_out: bool,
         rng: &mut dyn CryptoRng,
     ) -> Result<Message<G>, FirewallError> {
         let Message::Key(key) = message else { return Err(FirewallError::Order) };
-        proper(&self.group, &[key.seen()])?;
+        check_proper(&self.group, &[key.seen()])?;
         let (raised, next) = match &self.state {
             State::New => {
                 let coin = Coin::draw(&self.group, CoinRole::Power, &mut self.coins, rng);
                 let raised = self.group.power(key.seen(), coin.scalar());
                 (raised, State::Raised(coin, is_out))
             }
+            // Both keys get the same coin, once in each direction, so that both ends agree.
             State::Raised(coin, first_went_out) if *first_went_out != is_out => {
                 (self.group.power(key.seen(), coin.scalar()), State::Done)
             }
+            // A second key in one direction would show a quotient of two keys under one coin
+            // (GUARD-3).
             State::Raised(..) | State::Done => return Err(FirewallError::Order),
         };
         self.state = next;
@@ -65,19 +68,19 @@ impl<G: Group, C: Coins<G>> DhFirewall<G, C> {
 }
 
 impl<G: Group, C: Coins<G>> Firewall<G> for DhFirewall<G, C> {
-    fn outgoing(
+    fn change_outgoing(
         &mut self,
         message: Message<G>,
         rng: &mut dyn CryptoRng,
     ) -> Result<Message<G>, FirewallError> {
-        self.pass(&message, true, rng)
+        self.change_message(&message, true, rng)
     }
 
-    fn incoming(
+    fn change_incoming(
         &mut self,
         message: Message<G>,
         rng: &mut dyn CryptoRng,
     ) -> Result<Message<G>, FirewallError> {
-        self.pass(&message, false, rng)
+        self.change_message(&message, false, rng)
     }
 }

@@ -8,7 +8,7 @@
 
 use mezza_core::CryptoRng;
 
-use super::{Firewall, proper};
+use super::{Firewall, check_proper};
 use crate::coins::{Coin, CoinRole, Coins, Uniform};
 use crate::error::FirewallError;
 use crate::group::{Group, ViewDependent};
@@ -24,7 +24,7 @@ fn public_key<G: Group>(group: &G, message: &Message<G>) -> Result<SeenKey<G>, F
         Message::MauledKey([g, h]) => (Some(g.seen().clone()), h.seen().clone()),
         _ => return Err(FirewallError::Order),
     };
-    proper(group, &[g.as_ref().unwrap_or(&h), &h])?;
+    check_proper(group, &[g.as_ref().unwrap_or(&h), &h])?;
     Ok((g, h))
 }
 
@@ -50,13 +50,14 @@ impl<G: Group, C: Coins<G>> RerandFirewall<G, C> {
 }
 
 /// (c0 g^r, c1 h^r) with a fresh r.
-fn rerandomise<G: Group>(
+fn rerandomise_ciphertext<G: Group>(
     group: &G,
     (g, h): &SeenKey<G>,
     [c0, c1]: [&G::Element; 2],
     coins: &mut dyn Coins<G>,
     rng: &mut dyn CryptoRng,
 ) -> [G::Element; 2] {
+    // One coin for each ciphertext: with a shared one, quotients of messages survive.
     let r = Coin::draw(group, CoinRole::Shift, coins, rng);
     let gr = match g {
         Some(g) => group.power(g, r.scalar()),
@@ -66,7 +67,7 @@ fn rerandomise<G: Group>(
 }
 
 impl<G: Group, C: Coins<G>> Firewall<G> for RerandFirewall<G, C> {
-    fn outgoing(
+    fn change_outgoing(
         &mut self,
         message: Message<G>,
         rng: &mut dyn CryptoRng,
@@ -75,16 +76,17 @@ impl<G: Group, C: Coins<G>> Firewall<G> for RerandFirewall<G, C> {
             return Err(FirewallError::Order);
         };
         let both = both.each_ref().map(ViewDependent::seen);
-        let [c0, c1] = rerandomise(&self.group, key, both, &mut self.coins, rng);
+        let [c0, c1] = rerandomise_ciphertext(&self.group, key, both, &mut self.coins, rng);
         Ok(Message::ciphertext(c0, c1))
     }
 
-    fn incoming(
+    fn change_incoming(
         &mut self,
         message: Message<G>,
         _: &mut dyn CryptoRng,
     ) -> Result<Message<G>, FirewallError> {
         let key = public_key(&self.group, &message)?;
+        // A new key in the middle would mix ciphertexts under two keys.
         if self.key.replace(key).is_some() {
             return Err(FirewallError::Order);
         }
@@ -114,22 +116,23 @@ impl<G: Group, C: Coins<G>> KeyMaulFirewall<G, C> {
 }
 
 impl<G: Group, C: Coins<G>> Firewall<G> for KeyMaulFirewall<G, C> {
-    fn outgoing(
+    fn change_outgoing(
         &mut self,
         message: Message<G>,
         rng: &mut dyn CryptoRng,
     ) -> Result<Message<G>, FirewallError> {
+        // One coin serves one key: a second key under alpha would reveal their quotient (GUARD-3).
         let (None, Message::EncryptionKey(h)) = (&self.alpha, &message) else {
             return Err(FirewallError::Order);
         };
-        proper(&self.group, &[h.seen()])?;
+        check_proper(&self.group, &[h.seen()])?;
         let alpha = Coin::draw(&self.group, CoinRole::Power, &mut self.coins, rng);
         let mauled = self.group.power(h.seen(), alpha.scalar());
         self.alpha = Some(alpha);
         Ok(Message::encryption_key(mauled))
     }
 
-    fn incoming(
+    fn change_incoming(
         &mut self,
         message: Message<G>,
         _: &mut dyn CryptoRng,
@@ -137,6 +140,7 @@ impl<G: Group, C: Coins<G>> Firewall<G> for KeyMaulFirewall<G, C> {
         let (Some(alpha), Message::Ciphertext([c0, c1])) = (&self.alpha, &message) else {
             return Err(FirewallError::Order);
         };
+        // Only c0 is mauled: it moves the ciphertext from the mauled key to the owner's.
         let c0 = self.group.power(c0.seen(), alpha.scalar());
         Ok(Message::ciphertext(c0, c1.seen().clone()))
     }
@@ -171,7 +175,7 @@ impl<G: Group, C: Coins<G>> ReMaulFirewall<G, C> {
 }
 
 impl<G: Group, C: Coins<G>> Firewall<G> for ReMaulFirewall<G, C> {
-    fn outgoing(
+    fn change_outgoing(
         &mut self,
         message: Message<G>,
         rng: &mut dyn CryptoRng,
@@ -181,16 +185,18 @@ impl<G: Group, C: Coins<G>> Firewall<G> for ReMaulFirewall<G, C> {
             return Err(FirewallError::Order);
         };
         let both = both.each_ref().map(ViewDependent::seen);
-        let [c0, c1] = rerandomise(&self.group, key, both, &mut self.coins, rng);
+        let [c0, c1] = rerandomise_ciphertext(&self.group, key, both, &mut self.coins, rng);
+        // Re-randomised first and mauled back last. The order of the thesis does not decrypt.
         Ok(Message::ciphertext(self.group.power(&c0, back), c1))
     }
 
-    fn incoming(
+    fn change_incoming(
         &mut self,
         message: Message<G>,
         rng: &mut dyn CryptoRng,
     ) -> Result<Message<G>, FirewallError> {
         let (g, h) = public_key(&self.group, &message)?;
+        // Two keys under one pair of coins could be compared by the encryptor.
         if self.mauled.is_some() {
             return Err(FirewallError::Order);
         }
@@ -199,8 +205,8 @@ impl<G: Group, C: Coins<G>> Firewall<G> for ReMaulFirewall<G, C> {
         let alpha = draw();
         let beta = draw();
         // q is prime, so a coin that is not 0 has an inverse.
-        let inverse = group.inverse(alpha.scalar()).ok_or(FirewallError::Order)?;
-        let back = crate::coins::wiped(group.times(beta.scalar(), &inverse));
+        let inverse = group.invert_scalar(alpha.scalar()).ok_or(FirewallError::Order)?;
+        let back = crate::coins::wipe_on_drop(group.multiply_scalars(beta.scalar(), &inverse));
         let mauled_g = match g {
             Some(g) => group.power(&g, alpha.scalar()),
             None => group.power_g(alpha.scalar()),

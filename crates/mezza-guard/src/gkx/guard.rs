@@ -12,7 +12,7 @@ use mezza_core::{CryptoRng, Snapshot, Writer};
 
 use crate::coins::{Coin, CoinRole, Coins};
 use crate::error::FirewallError;
-use crate::firewall::{CommittingCoins, proper};
+use crate::firewall::{CommittingCoins, check_proper};
 use crate::group::{Group as _, Ristretto};
 use crate::wire::{self, G1, G1_BYTES, G2, G2_BYTES, G3, G3_BYTES, G4, G4_BYTES};
 
@@ -32,18 +32,18 @@ enum State {
 }
 
 /// A frame of the right kind and size, or out of order.
-fn body<const N: usize>(frame: &[u8], kind: u8) -> Result<&[u8; N], FirewallError> {
-    wire::body(frame, kind).map_err(|_| FirewallError::Order)
+fn expect_frame<const N: usize>(frame: &[u8], kind: u8) -> Result<&[u8; N], FirewallError> {
+    wire::frame_body(frame, kind).map_err(|_| FirewallError::Order)
 }
 
 impl GkxGuard {
     /// The guard of the end that dials.
-    pub const fn dialling() -> Self {
+    pub const fn for_dialling() -> Self {
         Self(State::NewDialling)
     }
 
     /// The guard of the end that answers.
-    pub const fn answering() -> Self {
+    pub const fn for_answering() -> Self {
         Self(State::NewAnswering)
     }
 
@@ -62,7 +62,7 @@ impl GkxGuard {
     ///
     /// # Errors
     /// Out of order, not of the group, or an opening that does not fit; the guard is as it was.
-    pub fn outgoing(
+    pub fn change_outgoing(
         &mut self,
         group: &Ristretto,
         frame: &[u8],
@@ -71,26 +71,32 @@ impl GkxGuard {
     ) -> Result<Vec<u8>, FirewallError> {
         let (next, frame) = match &self.0 {
             State::NewDialling => {
-                let both = elements(group, body::<{ G1_BYTES - 2 }>(frame, G1)?)?;
+                // Decoded and checked before coins are drawn for them (GUARD-1).
+                let both = decode_elements(group, expect_frame::<{ G1_BYTES - 2 }>(frame, G1)?)?;
                 let drawn = CommittingCoins::draw(group, coins, rng);
-                let sent = encoded(group, &drawn.commitment(group, both.each_ref())?);
-                (State::Committed(drawn, sent), wire::frame(G1, &[&sent]))
+                let sent =
+                    encode_elements(group, &drawn.change_commitment(group, both.each_ref())?);
+                (State::Committed(drawn, sent), wire::build_frame(G1, &[&sent]))
             }
             State::Answered(drawn, sent) => {
-                let (opening, tag) = body::<{ G3_BYTES - 2 }>(frame, G3)?.split_at(64);
-                let both = scalars(group, opening)?;
-                let sent = elements(group, sent)?;
-                let both = drawn.opening(group, sent.each_ref(), both.each_ref())?;
+                let (opening, tag) = expect_frame::<{ G3_BYTES - 2 }>(frame, G3)?.split_at(64);
+                let both = decode_scalars(group, opening)?;
+                let sent = decode_elements(group, sent)?;
+                // Checked against the commitment that went out, so that no free scalars leave
+                // (GUARD-7).
+                let both = drawn.change_opening(group, sent.each_ref(), both.each_ref())?;
                 let [r, s] = both.map(|scalar| group.encode_scalar(&scalar));
-                (State::OpenedDialling, wire::frame(G3, &[&r, &s, tag]))
+                // The tag passes unchanged: it depends on no value that the guard changed
+                // (GUARD-9).
+                (State::OpenedDialling, wire::build_frame(G3, &[&r, &s, tag]))
             }
             State::Asked(beta) => {
-                let raised = raised(group, body::<{ G2_BYTES - 2 }>(frame, G2)?, beta)?;
-                return Ok(self.move_coin(wire::frame(G2, &[&raised])));
+                let raised = raise_key(group, expect_frame::<{ G2_BYTES - 2 }>(frame, G2)?, beta)?;
+                return Ok(self.move_coin(wire::build_frame(G2, &[&raised])));
             }
             State::OpenedAnswering => {
-                let tag = body::<{ G4_BYTES - 2 }>(frame, G4)?;
-                (State::Done, wire::frame(G4, &[tag]))
+                let tag = expect_frame::<{ G4_BYTES - 2 }>(frame, G4)?;
+                (State::Done, wire::build_frame(G4, &[tag]))
             }
             _ => return Err(FirewallError::Order),
         };
@@ -101,8 +107,8 @@ impl GkxGuard {
     /// A frame of the wire on its way to the client.
     ///
     /// # Errors
-    /// As for [`outgoing`](Self::outgoing).
-    pub fn incoming(
+    /// As for [`change_outgoing`](Self::change_outgoing).
+    pub fn change_incoming(
         &mut self,
         group: &Ristretto,
         frame: &[u8],
@@ -111,26 +117,30 @@ impl GkxGuard {
     ) -> Result<Vec<u8>, FirewallError> {
         let (next, frame) = match &self.0 {
             State::NewAnswering => {
-                let both = elements(group, body::<{ G1_BYTES - 2 }>(frame, G1)?)?;
+                let both = decode_elements(group, expect_frame::<{ G1_BYTES - 2 }>(frame, G1)?)?;
+                // One coin for commitment, opening and Y, or the two ends would not agree.
                 let beta = Coin::draw(group, CoinRole::Power, coins, rng);
                 let raised = both.map(|element| group.power(&element, beta.scalar()));
-                (State::Asked(beta), wire::frame(G1, &[&encoded(group, &raised)]))
+                (State::Asked(beta), wire::build_frame(G1, &[&encode_elements(group, &raised)]))
             }
             State::Replied(beta) => {
-                let (opening, tag) = body::<{ G3_BYTES - 2 }>(frame, G3)?.split_at(64);
-                let scaled = scalars(group, opening)?.map(|s| group.times(beta.scalar(), &s));
+                let (opening, tag) = expect_frame::<{ G3_BYTES - 2 }>(frame, G3)?.split_at(64);
+                // Not checked here: the client opens the commitment itself and refuses a bad one.
+                let scaled = decode_scalars(group, opening)?
+                    .map(|s| group.multiply_scalars(beta.scalar(), &s));
                 let [r, s] = scaled.map(|scalar| group.encode_scalar(&scalar));
-                (State::OpenedAnswering, wire::frame(G3, &[&r, &s, tag]))
+                (State::OpenedAnswering, wire::build_frame(G3, &[&r, &s, tag]))
             }
             State::Committed(drawn, _) => {
-                let key = body::<{ G2_BYTES - 2 }>(frame, G2)?;
+                let key = expect_frame::<{ G2_BYTES - 2 }>(frame, G2)?;
                 let key = group.decode(key).map_err(|_| FirewallError::Order)?;
-                let raised = group.encode(&drawn.key(group, &key)?);
-                return Ok(self.move_coin(wire::frame(G2, &[&raised])));
+                // Y gets the same alpha as the commitment, so that S is equal at both ends.
+                let raised = group.encode(&drawn.change_key(group, &key)?);
+                return Ok(self.move_coin(wire::build_frame(G2, &[&raised])));
             }
             State::OpenedDialling => {
-                let tag = body::<{ G4_BYTES - 2 }>(frame, G4)?;
-                (State::Done, wire::frame(G4, &[tag]))
+                let tag = expect_frame::<{ G4_BYTES - 2 }>(frame, G4)?;
+                (State::Done, wire::build_frame(G4, &[tag]))
             }
             _ => return Err(FirewallError::Order),
         };
@@ -143,24 +153,25 @@ impl GkxGuard {
         self.0 = match core::mem::replace(&mut self.0, State::Done) {
             State::Committed(drawn, sent) => State::Answered(drawn, sent),
             State::Asked(beta) => State::Replied(beta),
+            // Only the two states of G2 move on. All others are refused before.
             other => other,
         };
         frame
     }
 }
 
-fn elements(
+fn decode_elements(
     group: &Ristretto,
     both: &[u8; 64],
 ) -> Result<[<Ristretto as crate::Group>::Element; 2], FirewallError> {
-    let [first, second] = wire::two(both).map(|element| group.decode(element));
+    let [first, second] = wire::split_pair(both).map(|element| group.decode(element));
     match (first, second) {
         (Ok(first), Ok(second)) => Ok([first, second]),
         _ => Err(FirewallError::Order),
     }
 }
 
-fn scalars(
+fn decode_scalars(
     group: &Ristretto,
     both: &[u8],
 ) -> Result<[<Ristretto as crate::Group>::Scalar; 2], FirewallError> {
@@ -171,7 +182,10 @@ fn scalars(
     }
 }
 
-fn encoded(group: &Ristretto, both: &[<Ristretto as crate::Group>::Element; 2]) -> [u8; 64] {
+fn encode_elements(
+    group: &Ristretto,
+    both: &[<Ristretto as crate::Group>::Element; 2],
+) -> [u8; 64] {
     let mut bytes = [0; 64];
     for (place, element) in bytes.chunks_exact_mut(32).zip(both) {
         place.copy_from_slice(&group.encode(element));
@@ -179,9 +193,13 @@ fn encoded(group: &Ristretto, both: &[<Ristretto as crate::Group>::Element; 2]) 
     bytes
 }
 
-fn raised(group: &Ristretto, key: &[u8], beta: &Coin<Ristretto>) -> Result<Vec<u8>, FirewallError> {
+fn raise_key(
+    group: &Ristretto,
+    key: &[u8],
+    beta: &Coin<Ristretto>,
+) -> Result<Vec<u8>, FirewallError> {
     let key = group.decode(key).map_err(|_| FirewallError::Order)?;
-    proper(group, &[&key])?;
+    check_proper(group, &[&key])?;
     Ok(group.encode(&group.power(&key, beta.scalar())))
 }
 
@@ -190,15 +208,19 @@ impl Snapshot for GkxGuard {
     fn snapshot_into(&self, w: &mut Writer) {
         let scalar = |coin: &Coin<Ristretto>| coin.scalar().to_bytes();
         match &self.0 {
-            State::NewDialling => w.u8(0),
-            State::Committed(drawn, sent) => w.u8(1).bytes(&drawn.snapshot()).bytes(sent),
-            State::Answered(drawn, sent) => w.u8(2).bytes(&drawn.snapshot()).bytes(sent),
-            State::OpenedDialling => w.u8(3),
-            State::NewAnswering => w.u8(4),
-            State::Asked(beta) => w.u8(5).bytes(&scalar(beta)),
-            State::Replied(beta) => w.u8(6).bytes(&scalar(beta)),
-            State::OpenedAnswering => w.u8(7),
-            State::Done => w.u8(8),
+            State::NewDialling => w.put_u8(0),
+            State::Committed(drawn, sent) => {
+                w.put_u8(1).put_bytes(&drawn.snapshot()).put_bytes(sent)
+            }
+            State::Answered(drawn, sent) => {
+                w.put_u8(2).put_bytes(&drawn.snapshot()).put_bytes(sent)
+            }
+            State::OpenedDialling => w.put_u8(3),
+            State::NewAnswering => w.put_u8(4),
+            State::Asked(beta) => w.put_u8(5).put_bytes(&scalar(beta)),
+            State::Replied(beta) => w.put_u8(6).put_bytes(&scalar(beta)),
+            State::OpenedAnswering => w.put_u8(7),
+            State::Done => w.put_u8(8),
         };
     }
 }

@@ -28,6 +28,7 @@ pub struct Ristretto {
 impl Ristretto {
     /// The group; computes the table of h, about 0.1 ms.
     pub fn new() -> Self {
+        // Hashed to the group: a known logarithm of h would make commitments open to any value.
         let h = RistrettoPoint::from_uniform_bytes(&Sha512::hash(&[H_LABEL]));
         Self { h, multiples_of_h: Arc::new(RistrettoBasepointTable::create(&h)) }
     }
@@ -46,7 +47,7 @@ impl fmt::Debug for Ristretto {
 }
 
 /// 64 bytes, little-endian, modulo q.
-pub(crate) fn wide(bytes: &[u8; 64]) -> Scalar {
+pub(crate) fn reduce_wide(bytes: &[u8; 64]) -> Scalar {
     Scalar::from_bytes_mod_order_wide(bytes)
 }
 
@@ -77,7 +78,8 @@ impl Group for Ristretto {
     fn decode(&self, bytes: &[u8]) -> Result<RistrettoPoint, GroupError> {
         let bytes = bytes.try_into().map_err(|_| GroupError::Element)?;
         let point = CompressedRistretto(bytes).decompress().ok_or(GroupError::Element)?;
-        self.proper(&point)?;
+        // The identity is a valid encoding, but no coin changes it (GUARD-1).
+        self.check_proper(&point)?;
         Ok(point)
     }
 
@@ -111,23 +113,27 @@ impl Group for Ristretto {
 
     fn draw_nonzero(&self, rng: &mut dyn CryptoRng) -> Scalar {
         loop {
-            let scalar = self.draw(rng);
+            let scalar = self.draw_scalar(rng);
+            // A factor of 0 would replace the client's value by a constant (GUARD-3).
             if scalar != Scalar::ZERO {
                 return scalar;
             }
         }
     }
 
-    fn draw(&self, rng: &mut dyn CryptoRng) -> Scalar {
+    fn draw_scalar(&self, rng: &mut dyn CryptoRng) -> Scalar {
         let mut bytes = [0; 64];
         rng.fill_bytes(&mut bytes);
-        let scalar = wide(&bytes);
+        let scalar = reduce_wide(&bytes);
+        // 64 bytes are wider than q, so that the reduction has no visible bias. They are wiped at
+        // once.
         bytes.zeroize();
         scalar
     }
 
     fn decode_scalar(&self, bytes: &[u8]) -> Result<Scalar, GroupError> {
         let bytes = bytes.try_into().map_err(|_| GroupError::Scalar)?;
+        // A scalar at or above q would be a second form of the same value (GUARD-2).
         Option::from(Scalar::from_canonical_bytes(bytes)).ok_or(GroupError::Scalar)
     }
 
@@ -135,15 +141,16 @@ impl Group for Ristretto {
         scalar.to_bytes().to_vec()
     }
 
-    fn add(&self, a: &Scalar, b: &Scalar) -> Scalar {
+    fn add_scalars(&self, a: &Scalar, b: &Scalar) -> Scalar {
         a + b
     }
 
-    fn times(&self, a: &Scalar, b: &Scalar) -> Scalar {
+    fn multiply_scalars(&self, a: &Scalar, b: &Scalar) -> Scalar {
         a * b
     }
 
-    fn inverse(&self, scalar: &Scalar) -> Option<Scalar> {
+    fn invert_scalar(&self, scalar: &Scalar) -> Option<Scalar> {
+        // Inverting 0 gives 0, which would erase a ciphertext.
         (*scalar != Scalar::ZERO).then(|| scalar.invert())
     }
 }

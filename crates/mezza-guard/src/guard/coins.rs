@@ -38,37 +38,41 @@ const LEARNED_CALLERS_MAX: usize = 16;
 
 /// The owner of the names in a handshake: a destination, or the caller.
 fn learned_name(guard: &Guard, client: GuardClientId, dest: u16, first: &[u8]) -> LearnedName {
+    // A destination is one peer of the owner's list, so no caller has to be told apart.
     if !LANES.contains(&dest) {
         return LearnedName { client, dest, caller: [0; 6] };
     }
-    let rule = guard.settings.table.at(0);
-    let caller = rule.map_or([0; 6], |rule| rule.pins(first).own);
+    let rule = guard.settings.table.rule_at(0);
+    let caller = rule.map_or([0; 6], |rule| rule.read_pins(first).own);
     LearnedName { client, dest: LANES.start, caller }
 }
 
 impl Session {
     /// SLOT: the number that is next, and the commitment to its coin.
-    pub(super) fn offer(
+    pub(super) fn offer_slot(
         &mut self,
         guard: &mut Guard,
         conn: GuardConnection,
     ) -> Result<(), CloseReason> {
         let (client, dest) = self.pair().ok_or(CloseReason::Control)?;
-        let (slot, point) = guard.ledger.slot(SlotName { client, purpose: self.purpose(), dest });
+        let (slot, point) =
+            guard.ledger.find_slot(SlotName { client, purpose: self.purpose(), dest });
+        // A slot with a point keeps the era of that point, or its rho would change (GUARD-20,
+        // GUARD-22).
         let era = point.map_or(guard.era, |(_, era)| era);
-        let h = guard.key.in_era(&era).rho(&slot).commitment(&slot);
+        let h = guard.key.in_era(&era).derive_rho(&slot).commitment(&slot);
         if !matches!(self.stage, Stage::Coins(_)) {
             self.stage = Stage::Coins(alloc::boxed::Box::new(Coined::new()));
         }
         if let Stage::Coins(coined) = &mut self.stage {
             coined.slot = Some(slot);
         }
-        self.say(conn, &mut guard.out, &Control::Slot(SlotValue::of(&slot, h)));
+        self.send_control(conn, &mut guard.out, &Control::Slot(SlotValue::for_slot(&slot, h)));
         Ok(())
     }
 
     /// POINT: stored durably, then the coin is revealed (GUARD-20, GUARD-21).
-    pub(super) fn point(
+    pub(super) fn on_point(
         &mut self,
         guard: &mut Guard,
         conn: GuardConnection,
@@ -76,37 +80,43 @@ impl Session {
     ) -> Result<(), CloseReason> {
         let refused = |code| Err(CloseReason::Refused(code));
         let Stage::Coins(coined) = &mut self.stage else { return refused(RefusalCode::OutOfOrder) };
+        // A second POINT in one handshake would try further keys.
         let (Some(slot), None) = (coined.slot, coined.public) else {
             return refused(RefusalCode::OutOfOrder);
         };
         // Another session of the same slot may have moved on meanwhile.
-        let (current, stored) = guard.ledger.slot(slot.name);
+        let (current, stored) = guard.ledger.find_slot(slot.name);
         let is_of_slot = (point.purpose, point.index) == (slot.name.purpose, slot.index);
         if !is_of_slot || current != slot {
             return refused(RefusalCode::OutOfOrder);
         }
         let era = stored.map_or(guard.era, |(_, era)| era);
-        let rho = guard.key.in_era(&era).rho(&slot);
-        let public = rho.public(guard.settings.encoding, &point.value);
+        let rho = guard.key.in_era(&era).derive_rho(&slot);
+        // Computed before it is stored: a malformed point must not take the slot.
+        let public = rho.public_key(guard.settings.encoding, &point.value);
         let Ok(public) = public else { return refused(RefusalCode::OutOfOrder) };
         match stored {
+            // A client that sees rho and changes Z would choose X (GUARD-21).
             Some((z, _)) if z != point.value => return refused(RefusalCode::SlotTaken),
             Some(_) => {}
-            None => guard.persist(conn, LedgerRecord::Point(slot, point.value, era)),
+            // Durable before COIN: after a crash the same Z must be asked for (GUARD-20).
+            None => guard.persist_record(conn, LedgerRecord::Point(slot, point.value, era)),
         }
         coined.public = Some(public);
         let first = if self.is_dialling { None } else { Some(coined.first.clone()) };
-        let coin = SlotValue::of(&slot, *rho.encode());
-        self.say(conn, &mut guard.out, &Control::Coin(coin));
+        let coin = SlotValue::for_slot(&slot, *rho.encode());
+        self.send_control(conn, &mut guard.out, &Control::Coin(coin));
         match first {
-            None => self.ask(guard, conn),
+            // The destination is dialled only now, so that an unfinished client causes no
+            // connection.
+            None => self.request_link(guard, conn),
             Some(frame) => guard.out.push_back(Output::Send(conn, GuardSide::Inside, frame)),
         }
         Ok(())
     }
 
     /// A frame of the client on its way to the wire.
-    pub(super) fn outgoing(
+    pub(super) fn pass_outgoing(
         &mut self,
         guard: &mut Guard,
         conn: GuardConnection,
@@ -115,23 +125,25 @@ impl Session {
     ) -> Result<(), CloseReason> {
         match &self.stage {
             Stage::New if guard.settings.policy == StrictPolicy::Report => {
-                self.uncovered(guard, conn, GuardSide::Wire, frame)
+                self.pass_uncovered(guard, conn, GuardSide::Wire, frame)
             }
+            // Nothing of the client leaves before its rule is known (GUARD-31, GUARD-33).
             Stage::New => Err(CloseReason::Frame(FrameRuleError::Form)),
-            Stage::Blind(..) => self.blind(guard, conn, (GuardSide::Inside, frame), rng),
+            Stage::Blind(..) => self.pass_blind(guard, conn, (GuardSide::Inside, frame), rng),
             Stage::Coins(_) => self.coined_out(guard, conn, frame),
-            Stage::Forward => self.record(guard, conn, (GuardSide::Wire, frame)),
+            Stage::Forward => self.pass_record(guard, conn, (GuardSide::Wire, frame)),
         }
     }
 
     /// A frame that no rule covers passes under `report`, if the other side stands.
-    pub(super) fn uncovered(
+    pub(super) fn pass_uncovered(
         &self,
         guard: &mut Guard,
         conn: GuardConnection,
         to: GuardSide,
         frame: &[u8],
     ) -> Result<(), CloseReason> {
+        // There is no connection that the frame could leave by.
         if self.link != Link::Both {
             return Err(CloseReason::Frame(FrameRuleError::Form));
         }
@@ -149,19 +161,24 @@ impl Session {
         let (client, dest) = self.pair().ok_or(CloseReason::Control)?;
         let is_ready = self.link == Link::Both;
         let Stage::Coins(coined) = &mut self.stage else { return Err(CloseReason::Control) };
+        // X leaves only with its point stored and the other side connected (GUARD-22).
         let (true, Some(slot), Some(public)) = (is_ready, coined.slot, &coined.public) else {
             return Err(CloseReason::Refused(RefusalCode::OutOfOrder));
         };
+        // A repeat is byte for byte the same, so it carries nothing new.
         if !coined.last_out.is_empty() && coined.last_out == frame {
             guard.out.push_back(Output::Send(conn, GuardSide::Wire, frame.to_vec()));
             return Ok(());
         }
+        // Frames out of turn would be handshakes without an answer in between.
         let own_turn = coined.step.is_multiple_of(2) == self.is_dialling;
-        let rule = guard.settings.table.at(coined.step).filter(|_| own_turn);
+        let rule = guard.settings.table.rule_at(coined.step).filter(|_| own_turn);
         let rule = rule.ok_or(CloseReason::Frame(FrameRuleError::Form))?;
-        let settings = guard.settings.destination(dest);
+        let settings = guard.settings.find_destination(dest);
         let name = learned_name(guard, client, dest, &coined.first);
-        let known = settings.and_then(|dest| dest.pins.as_ref()).or(guard.ledger.learned(&name));
+        // What the owner pinned comes before what was learned (GUARD-44).
+        let known =
+            settings.and_then(|dest| dest.pins.as_ref()).or(guard.ledger.learned_pins(&name));
         let learns = known.is_none();
         if learns && !self.is_dialling {
             // A confederate on the wire would bring a fresh name, and with it 16 bits, each time.
@@ -174,14 +191,17 @@ impl Session {
             pins: known,
             public: Some(public),
             first: if coined.step == 0 { frame } else { &coined.first },
-            counter: guard.ledger.counter(client, dest).or(settings.and_then(|dest| dest.counter)),
+            counter: guard
+                .ledger
+                .last_counter(client, dest)
+                .or(settings.and_then(|dest| dest.counter)),
         };
-        let judged = rule.judge(frame, &judge).map_err(CloseReason::Frame)?;
-        let held = rule.pins(frame);
+        let judged = rule.judge_frame(frame, &judge).map_err(CloseReason::Frame)?;
+        let held = rule.read_pins(frame);
         // The first frame of this end is the one that carries X: the slot moves on (GUARD-22).
         let carries_key = coined.step <= 1;
         // Another session of the same slot may have used it up meanwhile.
-        if carries_key && guard.ledger.slot(slot.name).0 != slot {
+        if carries_key && guard.ledger.find_slot(slot.name).0 != slot {
             return Err(CloseReason::Refused(RefusalCode::OutOfOrder));
         }
         if coined.step == 0 {
@@ -190,25 +210,28 @@ impl Session {
         coined.step += 1;
         coined.last_out = frame.to_vec();
         let is_over = coined.step > 2;
+        // A gap of the counter is a channel of 4 bits, so it counts as a refusal (GUARD-35).
         self.owed.gap |= judged.has_gap;
         self.owed.answer |= judged.has_mac;
         self.owed.frame = false;
         if carries_key {
-            guard.persist(conn, LedgerRecord::Advanced(slot, judged.counter));
+            // Durable before the frame leaves: otherwise a crash could reuse the slot for a second
+            // X (GUARD-22).
+            guard.persist_record(conn, LedgerRecord::Advanced(slot, judged.counter));
             // Names are free once: all later handshakes hold what the first one held.
             if learns {
-                guard.persist(conn, LedgerRecord::Learned(name, held));
+                guard.persist_record(conn, LedgerRecord::Learned(name, held));
             }
         }
         guard.out.push_back(Output::Send(conn, GuardSide::Wire, frame.to_vec()));
         if is_over {
-            self.forward(guard, conn);
+            self.begin_forwarding(guard, conn);
         }
         Ok(())
     }
 
     /// A frame of the wire on its way to the client.
-    pub(super) fn incoming(
+    pub(super) fn pass_incoming(
         &mut self,
         guard: &mut Guard,
         conn: GuardConnection,
@@ -216,32 +239,36 @@ impl Session {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), CloseReason> {
         match &mut self.stage {
+            // The client has not named itself, so no frame of the wire has an addressee.
             Stage::New if self.is_dialling => Err(CloseReason::Frame(FrameRuleError::Form)),
             Stage::New => self.first_inbound(guard, conn, frame, rng),
-            Stage::Blind(..) => self.blind(guard, conn, (GuardSide::Wire, frame), rng),
-            Stage::Forward => self.record(guard, conn, (GuardSide::Inside, frame)),
+            Stage::Blind(..) => self.pass_blind(guard, conn, (GuardSide::Wire, frame), rng),
+            Stage::Forward => self.pass_record(guard, conn, (GuardSide::Inside, frame)),
             Stage::Coins(coined) => {
                 let their_turn = coined.step.is_multiple_of(2) != self.is_dialling;
-                let rule = guard.settings.table.at(coined.step).filter(|_| their_turn);
+                let rule = guard.settings.table.rule_at(coined.step).filter(|_| their_turn);
                 // A repeat of theirs passes; what it means is for the ends to say.
-                let repeats = coined.step.checked_sub(1).and_then(|at| guard.settings.table.at(at));
-                let is_repeat = !their_turn && repeats.is_some_and(|rule| rule.fits(frame));
+                let repeats =
+                    coined.step.checked_sub(1).and_then(|at| guard.settings.table.rule_at(at));
+                let is_repeat = !their_turn && repeats.is_some_and(|rule| rule.fits_frame(frame));
                 if !is_repeat {
                     // What an answer repeats is right, or nobody who heard the question has made it.
                     let fits = |rule: &crate::rule::FrameRule| {
-                        rule.fits(frame) && rule.echoes(frame, &coined.first)
+                        rule.fits_frame(frame) && rule.echoes_first(frame, &coined.first)
                     };
                     if !rule.is_some_and(fits) {
                         return Err(CloseReason::Frame(FrameRuleError::Form));
                     }
                     // KE2 answers t1, KE3 answers t2.
                     coined.step += 1;
+                    // Only a peer that accepted the MAC answers, so the handshake does not count as
+                    // refused (GUARD-35).
                     self.owed.answer = false;
                 }
                 let is_over = coined.step > 2;
                 guard.out.push_back(Output::Send(conn, GuardSide::Inside, frame.to_vec()));
                 if is_over {
-                    self.forward(guard, conn);
+                    self.begin_forwarding(guard, conn);
                 }
                 Ok(())
             }
@@ -256,19 +283,22 @@ impl Session {
         frame: &[u8],
         rng: &mut dyn CryptoRng,
     ) -> Result<(), CloseReason> {
+        // A second frame would arrive before the client is there, and nothing is queued for it
+        // (GUARD-36).
         if self.link != Link::One {
             return Err(CloseReason::Frame(FrameRuleError::Form));
         }
         if self.mode == crate::wire::control::GuardMode::Blind {
-            self.stage = Stage::blind(crate::gkx::GkxGuard::answering());
-            return self.blind(guard, conn, (GuardSide::Wire, frame), rng);
+            self.stage = Stage::blind(crate::gkx::GkxGuard::for_answering());
+            return self.pass_blind(guard, conn, (GuardSide::Wire, frame), rng);
         }
-        if !guard.settings.table.at(0).is_some_and(|rule| rule.fits(frame)) {
+        // A caller outside of the rule must not wake the client.
+        if !guard.settings.table.rule_at(0).is_some_and(|rule| rule.fits_frame(frame)) {
             return Err(CloseReason::Frame(FrameRuleError::Form));
         }
         let coined = Coined { first: frame.to_vec(), step: 1, ..Coined::new() };
         self.stage = Stage::Coins(alloc::boxed::Box::new(coined));
-        self.ask(guard, conn);
+        self.request_link(guard, conn);
         Ok(())
     }
 }
@@ -276,7 +306,7 @@ impl Session {
 impl Snapshot for Coined {
     fn snapshot_into(&self, w: &mut Writer) {
         let Self { slot, public, step, first, last_out } = self;
-        w.u64(slot.map_or(0, |slot| slot.index + 1)).bytes(&public.unwrap_or_default());
-        w.u64(*step as u64).var16(first).var16(last_out);
+        w.put_u64(slot.map_or(0, |slot| slot.index + 1)).put_bytes(&public.unwrap_or_default());
+        w.put_u64(*step as u64).put_var16(first).put_var16(last_out);
     }
 }

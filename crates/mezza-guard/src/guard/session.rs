@@ -98,8 +98,10 @@ pub(super) fn free_lane<'a>(
     client: GuardClientId,
     origin: u64,
 ) -> Option<u16> {
+    // Links that are up hold no lane, or eight of them would exclude all other callers.
     let is_shaking = |s: &&Session| !s.is_dialling && !matches!(s.stage, Stage::Forward);
     let of_client = sessions.filter(is_shaking).filter(|s| s.client == Some(client));
+    // One address must not fill all lanes of a client.
     if of_client.clone().filter(|s| s.origin == origin).count() >= LANES_OF_ONE {
         return None;
     }
@@ -122,18 +124,18 @@ impl Session {
         }
     }
 
-    pub(super) fn dialling() -> Self {
+    pub(super) fn for_dialling() -> Self {
         Self::new(true, GuardMode::Coins)
     }
 
-    pub(super) fn pinned(client: GuardClientId, dest: u16) -> Self {
-        let stage = Stage::blind(GkxGuard::dialling());
+    pub(super) fn for_pinned(client: GuardClientId, dest: u16) -> Self {
+        let stage = Stage::blind(GkxGuard::for_dialling());
         let client = Some(client);
         let dest = Some(dest);
         Self { client, dest, stage, ..Self::new(true, GuardMode::Blind) }
     }
 
-    pub(super) fn answering(
+    pub(super) fn for_answering(
         client: GuardClientId,
         origin: u64,
         lane: u16,
@@ -143,7 +145,7 @@ impl Session {
     }
 
     /// Returns true if frames can come from this side.
-    pub(super) fn has(&self, side: GuardSide) -> bool {
+    pub(super) fn has_side(&self, side: GuardSide) -> bool {
         let first = if self.is_dialling { GuardSide::Inside } else { GuardSide::Wire };
         side == first || self.link == Link::Both
     }
@@ -163,22 +165,22 @@ impl Session {
     }
 
     /// The frame that tells a paired client why it is refused.
-    pub(super) fn refusal(mut self, code: RefusalCode) -> Option<Vec<u8>> {
-        self.channel().map(|channel| channel.seal(&Control::Refused(code)))
+    pub(super) fn refusal_frame(mut self, code: RefusalCode) -> Option<Vec<u8>> {
+        self.sealed_channel().map(|channel| channel.seal(&Control::Refused(code)))
     }
 
-    pub(super) fn say(
+    pub(super) fn send_control(
         &mut self,
         conn: GuardConnection,
         out: &mut VecDeque<Output>,
         what: &Control,
     ) {
-        if let Some(channel) = self.channel() {
+        if let Some(channel) = self.sealed_channel() {
             out.push_back(Output::Send(conn, GuardSide::Inside, channel.seal(what)));
         }
     }
 
-    fn channel(&mut self) -> Option<&mut ControlChannel> {
+    fn sealed_channel(&mut self) -> Option<&mut ControlChannel> {
         match self.talk.as_deref_mut() {
             Some(Talk::Sealed(channel)) => Some(channel),
             _ => None,
@@ -186,28 +188,35 @@ impl Session {
     }
 
     /// The other side stands; false if nobody asked for it.
-    pub(super) fn dialled(
+    pub(super) fn on_dialled(
         &mut self,
         conn: GuardConnection,
         out: &mut VecDeque<Output>,
         rng: &mut dyn CryptoRng,
     ) -> bool {
+        // The driver reports a connection that this session did not request.
         if self.link != Link::Asked {
             return false;
         }
         self.link = Link::Both;
         if self.is_dialling {
+            // A connection without a frame counts as refused: opening one is a signal (GUARD-35).
             self.owed.frame = true;
-            self.say(conn, out, &Control::Ready);
+            self.send_control(conn, out, &Control::Ready);
             if let Stage::Blind(blinded) = &mut self.stage
                 && let Some(frame) = blinded.waiting.take()
             {
+                // The frame waited for this connection and leaves with it.
                 self.owed.frame = false;
                 out.push_back(Output::Send(conn, GuardSide::Wire, frame));
             }
         } else {
             let nonce = self.fresh_nonce(rng);
-            out.push_back(Output::Send(conn, GuardSide::Inside, Control::Hello { nonce }.clear()));
+            out.push_back(Output::Send(
+                conn,
+                GuardSide::Inside,
+                Control::Hello { nonce }.encode_clear(),
+            ));
         }
         true
     }
@@ -220,7 +229,7 @@ impl Session {
     }
 
     /// Takes a frame; an error closes the session.
-    pub(super) fn take(
+    pub(super) fn on_frame(
         &mut self,
         guard: &mut Guard,
         conn: GuardConnection,
@@ -231,31 +240,32 @@ impl Session {
         match side {
             // Frames of the wire are never control frames, and control frames never leave (GUARD-28).
             GuardSide::Wire if is_control => Err(CloseReason::Control),
-            GuardSide::Inside if is_control => self.control(guard, conn, frame, (now, rng)),
-            GuardSide::Inside => self.outgoing(guard, conn, frame, rng),
-            GuardSide::Wire => self.incoming(guard, conn, frame, rng),
+            GuardSide::Inside if is_control => self.on_control(guard, conn, frame, (now, rng)),
+            GuardSide::Inside => self.pass_outgoing(guard, conn, frame, rng),
+            GuardSide::Wire => self.pass_incoming(guard, conn, frame, rng),
         }
     }
 
-    fn control(
+    fn on_control(
         &mut self,
         guard: &mut Guard,
         conn: GuardConnection,
         frame: &[u8],
         (now, rng): (Time, &mut dyn CryptoRng),
     ) -> Result<(), CloseReason> {
-        let Some(channel) = self.channel() else {
-            return self.hail(guard, conn, frame, rng);
+        let Some(channel) = self.sealed_channel() else {
+            // Without a channel only HAIL is possible, which travels in clear.
+            return self.on_hail(guard, conn, frame, rng);
         };
         match channel.open(frame).map_err(|_| CloseReason::Control)? {
-            Control::Open { mode, dest } => self.open(guard, conn, (mode, dest), (now, rng)),
-            Control::Point(point) => self.point(guard, conn, &point),
+            Control::Open { mode, dest } => self.on_open(guard, conn, (mode, dest), (now, rng)),
+            Control::Point(point) => self.on_point(guard, conn, &point),
             _ => Err(CloseReason::Control),
         }
     }
 
     /// HAIL: the client of an outbound connection says who it is first, that of an inbound one answers.
-    fn hail(
+    fn on_hail(
         &mut self,
         guard: &mut Guard,
         conn: GuardConnection,
@@ -266,37 +276,40 @@ impl Session {
         let Control::Hail { client, nonce: theirs } = hail else {
             return Err(CloseReason::Control);
         };
+        // An inbound connection is for one client, and another must not take it.
         if self.client.is_some_and(|expected| expected != client) {
             return Err(CloseReason::Control);
         }
         let own = match (self.talk.as_deref(), self.is_dialling) {
             (None, true) => {
                 let nonce = self.fresh_nonce(rng);
-                let hello = Control::Hello { nonce }.clear();
+                let hello = Control::Hello { nonce }.encode_clear();
                 guard.out.push_back(Output::Send(conn, GuardSide::Inside, hello));
                 nonce
             }
             (Some(Talk::Greeted(nonce)), false) => *nonce,
+            // A second HAIL would draw a second key for the same session.
             _ => return Err(CloseReason::Control),
         };
-        let pairing = &guard.settings.client(client).ok_or(CloseReason::Control)?.key;
+        let pairing = &guard.settings.find_client(client).ok_or(CloseReason::Control)?.key;
         let channel = ControlChannel::of_guard(pairing, &own, &theirs);
+        // A wrong client is found at its first sealed frame: it has no pairing key.
         self.talk = Some(Box::new(Talk::Sealed(channel)));
         self.client = Some(client);
         if !self.is_dialling {
-            self.seed(guard, conn, rng);
-            self.answered(guard, conn)?;
+            self.send_seed(guard, conn, rng);
+            self.on_answered(guard, conn)?;
         }
         Ok(())
     }
 
-    fn seed(&mut self, guard: &mut Guard, conn: GuardConnection, rng: &mut dyn CryptoRng) {
+    fn send_seed(&mut self, guard: &mut Guard, conn: GuardConnection, rng: &mut dyn CryptoRng) {
         let mut seed = [0; 32];
         rng.fill_bytes(&mut seed);
-        self.say(conn, &mut guard.out, &Control::Seed(seed));
+        self.send_control(conn, &mut guard.out, &Control::Seed(seed));
     }
 
-    fn open(
+    fn on_open(
         &mut self,
         guard: &mut Guard,
         conn: GuardConnection,
@@ -308,37 +321,44 @@ impl Session {
         else {
             return Err(CloseReason::Refused(RefusalCode::OutOfOrder));
         };
-        if guard.settings.destination(dest).is_none() {
+        // Destinations are numbers of the owner's list: a free choice would be a channel
+        // (GUARD-32).
+        if guard.settings.find_destination(dest).is_none() {
             return Err(CloseReason::Refused(RefusalCode::UnknownDestination));
         }
+        // Boot time restarts with the machine, so that a block must not last beyond a day from
+        // then.
         guard.ledger.clamp_refusals(now);
-        if guard.ledger.refusals(client, dest, now) >= REFUSALS_BLOCK {
+        // Each refused handshake may carry 128 bits, so their number in a day is bounded
+        // (GUARD-35).
+        if guard.ledger.count_refusals(client, dest, now) >= REFUSALS_BLOCK {
             return Err(CloseReason::Refused(RefusalCode::Blocked));
         }
         (self.dest, self.mode) = (Some(dest), mode);
-        self.seed(guard, conn, rng);
+        // Fresh bytes help a client whose generator is broken (P5).
+        self.send_seed(guard, conn, rng);
         match mode {
-            GuardMode::Blind => self.stage = Stage::blind(GkxGuard::dialling()),
-            GuardMode::Coins => self.offer(guard, conn)?,
+            GuardMode::Blind => self.stage = Stage::blind(GkxGuard::for_dialling()),
+            GuardMode::Coins => self.offer_slot(guard, conn)?,
         }
         Ok(())
     }
 
     /// The client of an inbound connection has answered: its coins, or at once the frame that waits.
-    fn answered(&mut self, guard: &mut Guard, conn: GuardConnection) -> Result<(), CloseReason> {
+    fn on_answered(&mut self, guard: &mut Guard, conn: GuardConnection) -> Result<(), CloseReason> {
         match (&mut self.stage, self.mode) {
             (Stage::Blind(blinded), _) => {
                 let frame = blinded.waiting.take().ok_or(CloseReason::Control)?;
                 guard.out.push_back(Output::Send(conn, GuardSide::Inside, frame));
                 Ok(())
             }
-            (Stage::Coins(_), GuardMode::Coins) => self.offer(guard, conn),
+            (Stage::Coins(_), GuardMode::Coins) => self.offer_slot(guard, conn),
             _ => Err(CloseReason::Control),
         }
     }
 
     /// A frame of GKX through its guard.
-    pub(super) fn blind(
+    pub(super) fn pass_blind(
         &mut self,
         guard: &mut Guard,
         conn: GuardConnection,
@@ -350,9 +370,10 @@ impl Session {
         let group = &guard.group;
         let coins = &mut COINS.clone();
         let changed = match side {
-            GuardSide::Inside => wall.outgoing(group, frame, coins, rng),
-            GuardSide::Wire => wall.incoming(group, frame, coins, rng),
+            GuardSide::Inside => wall.change_outgoing(group, frame, coins, rng),
+            GuardSide::Wire => wall.change_incoming(group, frame, coins, rng),
         };
+        // The guard did not change its state, and the session closes without a hint (GUARD-14).
         let changed = changed.map_err(CloseReason::Firewall)?;
         let to = if side == GuardSide::Inside { GuardSide::Wire } else { GuardSide::Inside };
         // The tag of the initiator is answered by G4; that of the responder by the first record.
@@ -363,17 +384,19 @@ impl Session {
             self.owed.frame &= to != GuardSide::Wire;
             guard.out.push_back(Output::Send(conn, to, changed));
         } else {
+            // One frame waits while the other side is dialled. A second one is out of order.
             *waiting = Some(changed);
-            self.ask(guard, conn);
+            self.request_link(guard, conn);
         }
         if is_done {
-            self.forward(guard, conn);
+            self.begin_forwarding(guard, conn);
         }
         Ok(())
     }
 
     /// Asks for the other side.
-    pub(super) fn ask(&mut self, guard: &mut Guard, conn: GuardConnection) {
+    pub(super) fn request_link(&mut self, guard: &mut Guard, conn: GuardConnection) {
+        // Set first: a second request would open a second connection.
         self.link = Link::Asked;
         let (Some(client), Some(dest)) = (self.client, self.dest) else { return };
         guard.out.push_back(if self.is_dialling {
@@ -386,35 +409,35 @@ impl Session {
 
 impl Snapshot for Session {
     fn snapshot_into(&self, w: &mut Writer) {
-        w.bytes(&self.client.map_or([0; 16], |client| client.0));
-        w.u16(self.dest.unwrap_or(0)).u64(self.origin);
+        w.put_bytes(&self.client.map_or([0; 16], |client| client.0));
+        w.put_u16(self.dest.unwrap_or(0)).put_u64(self.origin);
         for flag in [self.is_dialling, self.owed.answer, self.owed.gap, self.owed.frame] {
-            w.u8(u8::from(flag));
+            w.put_u8(u8::from(flag));
         }
-        w.u8(self.link as u8).u8(self.mode as u8);
+        w.put_u8(self.link as u8).put_u8(self.mode as u8);
         match self.talk.as_deref() {
-            None => w.u8(0),
-            Some(Talk::Greeted(nonce)) => w.u8(1).bytes(nonce),
+            None => w.put_u8(0),
+            Some(Talk::Greeted(nonce)) => w.put_u8(1).put_bytes(nonce),
             Some(Talk::Sealed(channel)) => {
                 let [sent, received] = channel.counters();
-                w.u8(2).u64(sent).u64(received)
+                w.put_u8(2).put_u64(sent).put_u64(received)
             }
         };
         match &self.stage {
             Stage::New => {
-                w.u8(0);
+                w.put_u8(0);
             }
             Stage::Blind(blinded) => {
                 let Blinded { wall, waiting } = &**blinded;
-                w.u8(1).var16(waiting.as_deref().unwrap_or_default());
+                w.put_u8(1).put_var16(waiting.as_deref().unwrap_or_default());
                 wall.snapshot_into(w);
             }
             Stage::Coins(coined) => {
-                w.u8(2);
+                w.put_u8(2);
                 coined.snapshot_into(w);
             }
             Stage::Forward => {
-                w.u8(3);
+                w.put_u8(3);
             }
         }
     }

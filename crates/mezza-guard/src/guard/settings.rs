@@ -67,11 +67,11 @@ impl GuardSettings {
         self.clients.contains_key(&client)
     }
 
-    pub(crate) fn client(&self, client: GuardClientId) -> Option<&GuardClientSettings> {
+    pub(crate) fn find_client(&self, client: GuardClientId) -> Option<&GuardClientSettings> {
         self.clients.get(&client)
     }
 
-    pub(crate) fn destination(&self, dest: u16) -> Option<&Destination> {
+    pub(crate) fn find_destination(&self, dest: u16) -> Option<&Destination> {
         self.destinations.get(&dest)
     }
 }

@@ -76,7 +76,7 @@ pub struct SlotValue {
 
 impl SlotValue {
     /// Of this slot.
-    pub const fn of(slot: &SlotIndex, value: [u8; 32]) -> Self {
+    pub const fn for_slot(slot: &SlotIndex, value: [u8; 32]) -> Self {
         Self { purpose: slot.name.purpose, index: slot.index, value }
     }
 }
@@ -146,21 +146,24 @@ impl Control {
 
     /// Returns true if a kind travels without a tag.
     const fn is_clear(kind: u8) -> bool {
+        // HAIL and HELLO carry the nonces from which the keys are derived.
         matches!(kind, 0x70 | 0x71)
     }
 
-    fn plain(&self) -> Zeroizing<Vec<u8>> {
+    fn encode_plain(&self) -> Zeroizing<Vec<u8>> {
         let mut w = Writer::with_capacity(CONTROL_BODY_MAX);
         match self {
-            Self::Hail { client, nonce } => w.bytes(&client.0).bytes(nonce),
-            Self::Hello { nonce } => w.bytes(nonce),
-            Self::Open { mode, dest } => w.u8(u8::from(*mode == GuardMode::Coins)).u16(*dest),
-            Self::Slot(slot) | Self::Point(slot) | Self::Coin(slot) => {
-                w.u8(slot.purpose.byte()).u64(slot.index).bytes(&slot.value)
+            Self::Hail { client, nonce } => w.put_bytes(&client.0).put_bytes(nonce),
+            Self::Hello { nonce } => w.put_bytes(nonce),
+            Self::Open { mode, dest } => {
+                w.put_u8(u8::from(*mode == GuardMode::Coins)).put_u16(*dest)
             }
-            Self::Seed(seed) => w.bytes(seed),
+            Self::Slot(slot) | Self::Point(slot) | Self::Coin(slot) => {
+                w.put_u8(slot.purpose.wire_byte()).put_u64(slot.index).put_bytes(&slot.value)
+            }
+            Self::Seed(seed) => w.put_bytes(seed),
             Self::Ready => &mut w,
-            Self::Refused(code) => w.u8(*code as u8),
+            Self::Refused(code) => w.put_u8(*code as u8),
         };
         Zeroizing::new(w.finish())
     }
@@ -172,35 +175,39 @@ impl Control {
     pub fn decode(kind: u8, plain: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(plain, |r| {
             let slot = |r: &mut Reader<'_>| -> Result<SlotValue, DecodeError> {
-                let purpose = CoinPurpose::from_byte(r.u8()?).ok_or(DecodeError::Value)?;
-                Ok(SlotValue { purpose, index: r.u64()?, value: r.array()? })
+                let purpose = CoinPurpose::from_byte(r.read_u8()?).ok_or(DecodeError::Value)?;
+                Ok(SlotValue { purpose, index: r.read_u64()?, value: r.read_array()? })
             };
             Ok(match kind {
-                0x70 => Self::Hail { client: GuardClientId(r.array()?), nonce: r.array()? },
-                0x71 => Self::Hello { nonce: r.array()? },
+                0x70 => {
+                    Self::Hail { client: GuardClientId(r.read_array()?), nonce: r.read_array()? }
+                }
+                0x71 => Self::Hello { nonce: r.read_array()? },
                 0x72 => {
-                    let mode = match r.u8()? {
+                    let mode = match r.read_u8()? {
                         0 => GuardMode::Blind,
                         1 => GuardMode::Coins,
                         _ => return Err(DecodeError::Value),
                     };
-                    Self::Open { mode, dest: r.u16()? }
+                    Self::Open { mode, dest: r.read_u16()? }
                 }
                 0x73 => Self::Slot(slot(r)?),
                 0x74 => Self::Point(slot(r)?),
                 0x75 => Self::Coin(slot(r)?),
-                0x76 => Self::Seed(r.array()?),
+                0x76 => Self::Seed(r.read_array()?),
                 0x77 => Self::Ready,
-                0x78 => Self::Refused(RefusalCode::from_byte(r.u8()?).ok_or(DecodeError::Value)?),
+                0x78 => {
+                    Self::Refused(RefusalCode::from_byte(r.read_u8()?).ok_or(DecodeError::Value)?)
+                }
                 _ => return Err(DecodeError::Value),
             })
         })
     }
 
     /// A clear frame: HAIL or HELLO.
-    pub fn clear(&self) -> Vec<u8> {
-        let plain = self.plain();
-        [&header(self.kind(), plain.len())[..], &plain].concat()
+    pub fn encode_clear(&self) -> Vec<u8> {
+        let plain = self.encode_plain();
+        [&encode_header(self.kind(), plain.len())[..], &plain].concat()
     }
 
     /// Reads a clear frame.
@@ -208,24 +215,25 @@ impl Control {
     /// # Errors
     /// Anything but HAIL and HELLO.
     pub fn read_clear(frame: &[u8]) -> Result<Self, DecodeError> {
-        let (kind, body) = split(frame)?;
+        let (kind, body) = split_frame(frame)?;
+        // A sealed kind in clear would be accepted without a tag.
         if Self::is_clear(kind) { Self::decode(kind, body) } else { Err(DecodeError::Value) }
     }
 }
 
-fn header(kind: u8, body_bytes: usize) -> [u8; 4] {
+fn encode_header(kind: u8, body_bytes: usize) -> [u8; 4] {
     // A body has at most CONTROL_BODY_MAX bytes.
     let [high, low] = (body_bytes as u16).to_be_bytes();
     [VERSION, kind, high, low]
 }
 
 /// Kind and body of a frame whose length field says what follows.
-fn split(frame: &[u8]) -> Result<(u8, &[u8]), DecodeError> {
+fn split_frame(frame: &[u8]) -> Result<(u8, &[u8]), DecodeError> {
     Reader::decode_exact(frame, |r| {
-        if r.u8()? != VERSION {
+        if r.read_u8()? != VERSION {
             return Err(DecodeError::Value);
         }
-        Ok((r.u8()?, r.var16()?))
+        Ok((r.read_u8()?, r.read_var16()?))
     })
 }
 
@@ -248,6 +256,7 @@ impl Direction {
 
     fn iv(&self) -> [u8; 12] {
         let mut iv = [0; 12];
+        // Four zero bytes and the counter: no nonce repeats under the key of one direction.
         iv[4..].copy_from_slice(&self.counter.to_be_bytes());
         iv
     }
@@ -268,9 +277,10 @@ impl ControlChannel {
 
     /// Seals a frame.
     pub fn seal(&mut self, control: &Control) -> Vec<u8> {
-        let mut text = control.plain();
-        let header = header(control.kind(), text.len() + TAG_BYTES);
+        let mut text = control.encode_plain();
+        let header = encode_header(control.kind(), text.len() + TAG_BYTES);
         let tag = self.sends.key.seal(&self.sends.iv(), &header, &mut text);
+        // Counted after sealing, so that each frame has its own nonce.
         self.sends.counter += 1;
         [&header[..], &text, &tag].concat()
     }
@@ -280,18 +290,21 @@ impl ControlChannel {
     /// # Errors
     /// Forged, repeated, out of order, or of no known form.
     pub fn open(&mut self, frame: &[u8]) -> Result<Control, DecodeError> {
-        let (kind, body) = split(frame)?;
+        let (kind, body) = split_frame(frame)?;
+        // Bounded before it is copied (GUARD-36).
         if body.len() > CONTROL_BODY_MAX || Control::is_clear(kind) {
             return Err(DecodeError::Value);
         }
         let (text, tag) = body.split_last_chunk::<TAG_BYTES>().ok_or(DecodeError::Truncated)?;
         let mut text = Zeroizing::new(text.to_vec());
-        let header = header(kind, body.len());
+        let header = encode_header(kind, body.len());
         if !self.receives.key.open(&self.receives.iv(), &header, &mut text, tag) {
             return Err(DecodeError::Value);
         }
         let control = Control::decode(kind, &text)?;
         text.zeroize();
+        // Only an authentic frame moves the counter, so that a forged one cannot desynchronise the
+        // ends.
         self.receives.counter += 1;
         Ok(control)
     }

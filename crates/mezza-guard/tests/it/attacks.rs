@@ -51,7 +51,7 @@ fn guard_44_names_are_free_once_and_learned_for_good() {
     assert!(with_link(&mut bench, 50, 7));
     // A restart knows them, and so does a ledger that was made shorter.
     let (ledger, _) = SlotLedger::load(&bench.ledger).expect("sound");
-    let shorter: Vec<u8> = ledger.compact().iter().flat_map(LedgerRecord::encode).collect();
+    let shorter: Vec<u8> = ledger.compact_records().iter().flat_map(LedgerRecord::encode).collect();
     let (ledger, _) = SlotLedger::load(&shorter).expect("sound");
     let mut open = settings(ME, GuardMode::Coins);
     open.destinations.insert(1, Destination { pins: None, counter: Some(40) });
@@ -68,7 +68,7 @@ fn guard_44_names_are_free_once_and_learned_for_good() {
 #[test]
 fn guard_44_callers_whose_numbers_are_learned_are_few() {
     let mut bench = without_pins(2);
-    let me = pairing(ME).client();
+    let me = pairing(ME).client_id();
     let mut passed = 0;
     for a in 0..40_u8 {
         let conn = bench.fresh();
@@ -93,7 +93,7 @@ fn guard_44_callers_whose_numbers_are_learned_are_few() {
 #[test]
 fn guard_23_lost_third_messages_fill_no_store() {
     let mut bench = Bench::new(3);
-    let me = pairing(ME).client();
+    let me = pairing(ME).client_id();
     for a in 0..80_u32 {
         let conn = bench.fresh();
         bench.guard_in(Input::Opened(conn, Opening::Wire(me, u64::from(a)))).expect("a lane");
@@ -110,7 +110,7 @@ fn guard_23_lost_third_messages_fill_no_store() {
         if a % 7 == 0 {
             let mut client = GuardClient::new(pairing(ME), CoinEncoding::X25519);
             for (_, row) in &bench.rows {
-                client.load(row).expect("a row");
+                client.load_coin(row).expect("a row");
             }
             bench.client = client;
         }
@@ -135,10 +135,10 @@ fn guard_35_an_answer_that_repeats_something_else_is_none() {
 
 #[test]
 fn guard_35_a_block_ends_a_day_after_a_start_however_long_the_machine_ran_before() {
-    let me = pairing(ME).client();
+    let me = pairing(ME).client_id();
     let mut ledger = SlotLedger::default();
     for n in 0..REFUSALS_BLOCK as u64 {
-        ledger.apply(&LedgerRecord::Refused(me, 1, Time::from_ms(300 * DAY_MS + n)));
+        ledger.apply_record(&LedgerRecord::Refused(me, 1, Time::from_ms(300 * DAY_MS + n)));
     }
     assert_eq!(ledger.totals().refused, REFUSALS_BLOCK as u32);
     let mut bench = Bench::new(5);
@@ -165,7 +165,7 @@ fn guard_35_a_block_ends_a_day_after_a_start_however_long_the_machine_ran_before
 /// One refusal a day never raises the alarm of a day, and carries a key of 256 bits in two days.
 #[test]
 fn guard_45_refusals_add_up_over_days_restarts_and_shorter_ledgers() {
-    let me = pairing(ME).client();
+    let me = pairing(ME).client_id();
     let mut bench = Bench::new(45);
     let refuse = |bench: &mut Bench, number: u32| {
         let conn = bench.fresh();
@@ -181,7 +181,7 @@ fn guard_45_refusals_add_up_over_days_restarts_and_shorter_ledgers() {
     // The owner looked at it, the ledger was made shorter, and the guard began again.
     bench.guard_in(Input::Unblock(me, 1)).expect("a known client");
     let (ledger, _) = SlotLedger::load(&bench.ledger).expect("a ledger");
-    let short: Vec<u8> = ledger.compact().iter().flat_map(LedgerRecord::encode).collect();
+    let short: Vec<u8> = ledger.compact_records().iter().flat_map(LedgerRecord::encode).collect();
     let (ledger, whole) = SlotLedger::load(&short).expect("a ledger");
     assert_eq!((ledger.refused_ever(me), whole), (REFUSALS_EVER - 1, short.len()));
     let settings = settings(ME, GuardMode::Coins);

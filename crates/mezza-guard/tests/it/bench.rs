@@ -183,7 +183,7 @@ impl Bench {
 
     /// The key that client and guard made.
     pub fn public(&self) -> [u8; 32] {
-        self.pair.as_ref().expect("a key").public(CoinEncoding::X25519)
+        self.pair.as_ref().expect("a key").public_key(CoinEncoding::X25519)
     }
 
     /// A whole handshake of the client with an untouched peer.
@@ -195,9 +195,9 @@ impl Bench {
         assert_eq!(self.wire, std::slice::from_ref(&first), "{:?}", self.closed);
         let peer = CoinSecret::random(self.dice.rng());
         let slot = mezza_guard::coin::SlotIndex { name: slot_name(), index: 0 };
-        let rho = coin_key().rho(&slot);
+        let rho = coin_key().derive_rho(&slot);
         let peer = peer.with_coin(&slot, &rho.commitment(&slot), &rho).expect("a key");
-        let second = ke2(&first, &peer.public(CoinEncoding::X25519));
+        let second = ke2(&first, &peer.public_key(CoinEncoding::X25519));
         self.outside(conn, second.clone());
         self.client_in(client::Input::Answered(conn));
         let shared = secret(self.pair.take().expect("a key"), &key(&second));
@@ -218,7 +218,7 @@ impl Bench {
         let coins = &mut Uniform;
         let alice = identity(1);
         let bob = identity(2);
-        let ends = (&alice, bob.public());
+        let ends = (&alice, bob.public_key());
         let begun = GkxInitiator::begin::<PortableBackend>(&group, ends, coins, self.dice.rng());
         let (initiator, g1) = begun.expect("G1");
         self.inside(conn, g1.clone());
@@ -230,9 +230,10 @@ impl Bench {
         let (opened, g3) = initiator.open(&group, &self.wire.remove(0)).expect("G3");
         self.inside(conn, g3);
         let candidates =
-            [GkxCandidate::new::<PortableBackend>(&bob, *alice.public()).expect("a key")];
+            [GkxCandidate::new::<PortableBackend>(&bob, *alice.public_key()).expect("a key")];
         let g3 = self.wire.remove(0);
-        let accepted = responder.finish(&group, &g3, bob.public(), &candidates).expect("accepted");
+        let accepted =
+            responder.finish(&group, &g3, bob.public_key(), &candidates).expect("accepted");
         self.outside(conn, accepted.frame);
         assert!(self.is_pumped, "G4 answers the tag");
         let keys = opened.finish(&self.wire.remove(0)).expect("keys");
@@ -241,5 +242,5 @@ impl Bench {
 }
 
 pub fn slot_name() -> SlotName {
-    SlotName { client: pairing(ME).client(), purpose: CoinPurpose::LinkDialling, dest: 1 }
+    SlotName { client: pairing(ME).client_id(), purpose: CoinPurpose::LinkDialling, dest: 1 }
 }

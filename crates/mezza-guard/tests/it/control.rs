@@ -37,7 +37,7 @@ fn control_frames_have_their_sizes_and_are_read_again() {
     let [mut guard, mut client] = channels();
     for (control, bytes) in all() {
         let is_clear = matches!(control, Control::Hail { .. } | Control::Hello { .. });
-        let frame = if is_clear { control.clear() } else { guard.seal(&control) };
+        let frame = if is_clear { control.encode_clear() } else { guard.seal(&control) };
         assert_eq!(frame.len(), bytes, "{control:?}");
         let read = if is_clear { Control::read_clear(&frame) } else { client.open(&frame) };
         assert_eq!(read, Ok(control));
@@ -57,7 +57,7 @@ fn forged_repeated_and_reflected_frames_are_refused_and_move_nothing() {
     assert_eq!(client.open(&first), Ok(Control::Ready));
     assert!(client.open(&first).is_err(), "repeated");
     assert!(
-        client.open(&Control::Hello { nonce: [0; 32] }.clear()).is_err(),
+        client.open(&Control::Hello { nonce: [0; 32] }.encode_clear()).is_err(),
         "clear in a sealed channel"
     );
     assert!(Control::read_clear(&first).is_err());
@@ -68,10 +68,10 @@ fn forged_repeated_and_reflected_frames_are_refused_and_move_nothing() {
 #[test]
 fn a_pairing_code_is_read_again_and_a_mistyped_one_is_not() {
     let key = PairingKey::random(SimRng::new(2, 0).rng());
-    let code = String::from_utf8(key.code().expose().to_vec()).expect("letters");
+    let code = String::from_utf8(key.pairing_code().expose().to_vec()).expect("letters");
     assert_eq!(code.len(), PAIRING_CODE_CHARS);
     let typed = format!("{} {}", code[..28].to_lowercase(), &code[28..]);
-    assert_eq!(PairingKey::from_code(&typed).expect("the code").client(), key.client());
+    assert_eq!(PairingKey::from_code(&typed).expect("the code").client_id(), key.client_id());
     for at in 0..code.len() {
         let other = if code.as_bytes()[at] == b'A' { "B" } else { "A" };
         let wrong = [&code[..at], other, &code[at + 1..]].concat();

@@ -25,11 +25,11 @@ pub struct Guards(Vec<GkxGuard>);
 
 impl Guards {
     pub fn dialling(k: usize) -> Self {
-        Self((0..k).map(|_| GkxGuard::dialling()).collect())
+        Self((0..k).map(|_| GkxGuard::for_dialling()).collect())
     }
 
     pub fn answering(k: usize) -> Self {
-        Self((0..k).map(|_| GkxGuard::answering()).collect())
+        Self((0..k).map(|_| GkxGuard::for_answering()).collect())
     }
 
     fn out(
@@ -39,7 +39,7 @@ impl Guards {
         rng: &mut dyn CryptoRng,
     ) -> Result<Vec<u8>, FirewallError> {
         let group = Ristretto::new();
-        self.0.iter_mut().try_fold(frame, |frame, w| w.outgoing(&group, &frame, coins, rng))
+        self.0.iter_mut().try_fold(frame, |frame, w| w.change_outgoing(&group, &frame, coins, rng))
     }
 
     fn inwards(
@@ -49,7 +49,10 @@ impl Guards {
         rng: &mut dyn CryptoRng,
     ) -> Result<Vec<u8>, FirewallError> {
         let group = Ristretto::new();
-        self.0.iter_mut().rev().try_fold(frame, |frame, w| w.incoming(&group, &frame, coins, rng))
+        self.0
+            .iter_mut()
+            .rev()
+            .try_fold(frame, |frame, w| w.change_incoming(&group, &frame, coins, rng))
     }
 }
 
@@ -68,7 +71,7 @@ fn exchange(
         frame
     };
     let text = |e: &dyn std::fmt::Debug| format!("{e:?}");
-    let (initiator, g1) = GkxInitiator::begin::<B>(&group, (&alice, bob.public()), coins, rng)
+    let (initiator, g1) = GkxInitiator::begin::<B>(&group, (&alice, bob.public_key()), coins, rng)
         .map_err(|e| text(&e))?;
     let g1 = wire(1, own.out(g1, coins, rng).map_err(|e| text(&e))?);
     let g1 = their.inwards(g1, coins, rng).map_err(|e| text(&e))?;
@@ -79,9 +82,9 @@ fn exchange(
     let g3 = wire(3, own.out(g3, coins, rng).map_err(|e| text(&e))?);
     let g3 = their.inwards(g3, coins, rng).map_err(|e| text(&e))?;
     let candidates = [9, 1, 8]
-        .map(|byte| GkxCandidate::new::<B>(&bob, *identity(byte).public()).expect("a key"));
+        .map(|byte| GkxCandidate::new::<B>(&bob, *identity(byte).public_key()).expect("a key"));
     let accepted =
-        responder.finish(&group, &g3, bob.public(), &candidates).map_err(|e| text(&e))?;
+        responder.finish(&group, &g3, bob.public_key(), &candidates).map_err(|e| text(&e))?;
     assert_eq!(accepted.candidate, 1);
     let g4 = wire(4, their.out(accepted.frame, coins, rng).map_err(|e| text(&e))?);
     let g4 = own.inwards(g4, coins, rng).map_err(|e| text(&e))?;
@@ -157,7 +160,7 @@ fn guard_11_the_responder_answers_before_it_knows_x_and_both_refuse_bad_values()
     assert_eq!(GkxCandidate::new::<B>(&bob, low).expect_err("no secret"), GkxError::Identity);
     // The identity as Y, and as an element of the commitment.
     let begin = |rng: &mut dyn CryptoRng| {
-        GkxInitiator::begin::<B>(&group, (&alice, bob.public()), &mut Uniform, rng).expect("G1")
+        GkxInitiator::begin::<B>(&group, (&alice, bob.public_key()), &mut Uniform, rng).expect("G1")
     };
     let (initiator, g1) = begin(rng);
     let y = [&[1, 2][..], &[0; 32]].concat();
@@ -167,13 +170,13 @@ fn guard_11_the_responder_answers_before_it_knows_x_and_both_refuse_bad_values()
     let answer = GkxResponder::answer(&group, &wrong, &mut Uniform, rng);
     assert_eq!(answer.expect_err("the identity"), GkxError::Refused);
     // A commitment to X = 0 opens to the identity.
-    let [r, s] = [group.draw(rng), group.draw(rng)];
+    let [r, s] = [group.draw_scalar(rng), group.draw_scalar(rng)];
     let zero = group.multiply(&group.g(), &group.invert(&group.g()));
-    let [c1, c2] = mezza_guard::commit::commit(&group, &zero, [&r, &s]);
+    let [c1, c2] = mezza_guard::commit::commit_element(&group, &zero, [&r, &s]);
     let g1 = [&[1, 1][..], &group.encode(&c1), &group.encode(&c2)].concat();
     let (responder, _) = GkxResponder::answer(&group, &g1, &mut Uniform, rng).expect("G2");
     let g3 = [&[1, 3][..], &r.to_bytes(), &s.to_bytes(), &[0; 16]].concat();
-    let end = responder.finish(&group, &g3, bob.public(), &[]);
+    let end = responder.finish(&group, &g3, bob.public_key(), &[]);
     assert_eq!(end.expect_err("the identity"), GkxError::Refused);
 }
 
@@ -186,14 +189,16 @@ fn guard_13_candidates_are_tried_all_and_bounded() {
     let bob = identity(2);
     let run = |count: usize, place: usize, rng: &mut dyn CryptoRng| {
         let (initiator, g1) =
-            GkxInitiator::begin::<B>(&group, (&alice, bob.public()), &mut Uniform, rng)
+            GkxInitiator::begin::<B>(&group, (&alice, bob.public_key()), &mut Uniform, rng)
                 .expect("G1");
         let (responder, g2) = GkxResponder::answer(&group, &g1, &mut Uniform, rng).expect("G2");
         let (_, g3) = initiator.open(&group, &g2).expect("G3");
-        let of = |at| if at == place { *alice.public() } else { *identity(7).public() };
+        let of = |at| if at == place { *alice.public_key() } else { *identity(7).public_key() };
         let candidates: Vec<_> =
             (0..count).map(|at| GkxCandidate::new::<B>(&bob, of(at)).expect("a key")).collect();
-        responder.finish(&group, &g3, bob.public(), &candidates).map(|accepted| accepted.candidate)
+        responder
+            .finish(&group, &g3, bob.public_key(), &candidates)
+            .map(|accepted| accepted.candidate)
     };
     assert_eq!(run(20, 0, rng), Ok(0));
     assert_eq!(run(20, 19, rng), Ok(19));
@@ -214,37 +219,42 @@ fn guard_12_tags_and_keys_depend_on_the_shared_element_and_identities_alone() {
     };
     let alice = identity(1);
     let bob = identity(2);
-    let (initiator, g1) =
-        GkxInitiator::begin::<B>(&group, (&alice, bob.public()), &mut given(&["x", "r", "s"]), rng)
-            .expect("G1");
+    let (initiator, g1) = GkxInitiator::begin::<B>(
+        &group,
+        (&alice, bob.public_key()),
+        &mut given(&["x", "r", "s"]),
+        rng,
+    )
+    .expect("G1");
     assert_eq!(hex(&g1[2..34]), "8c22ea2824eaf239c9b6bfe8d0cda7221f466ff793d85de0a3b96cca80f16457");
     assert_eq!(hex(&g1[34..]), "f869b0751c3e0f8336caf7376ee6e544ecb924a0f9b660fa59abc6875bcefa5c");
-    let mut own = GkxGuard::dialling();
-    let mut their = GkxGuard::answering();
-    let g1 = own.outgoing(&group, &g1, &mut given(&["alpha", "u", "v"]), rng).expect("G1 out");
+    let mut own = GkxGuard::for_dialling();
+    let mut their = GkxGuard::for_answering();
+    let g1 =
+        own.change_outgoing(&group, &g1, &mut given(&["alpha", "u", "v"]), rng).expect("G1 out");
     assert_eq!(hex(&g1[2..34]), "88deeffcd10d70d8f7a4afd55c3705d8e30455257dae0570385353f3782a4a79");
     assert_eq!(hex(&g1[34..]), "1a40f32107aa4522fa2a2d29d1e96b32296fd424c932ab9ed41ed539e43b6810");
-    let g1 = their.incoming(&group, &g1, &mut given(&["beta"]), rng).expect("G1 in");
+    let g1 = their.change_incoming(&group, &g1, &mut given(&["beta"]), rng).expect("G1 in");
     let (responder, g2) = GkxResponder::answer(&group, &g1, &mut given(&["y"]), rng).expect("G2");
     assert_eq!(hex(&g2[2..]), "8a8997c38a68ac82d84d6307f3ad26205e969ac0f978118d3441168ee66bb445");
-    let g2 = their.outgoing(&group, &g2, &mut Uniform, rng).expect("G2 out");
+    let g2 = their.change_outgoing(&group, &g2, &mut Uniform, rng).expect("G2 out");
     assert_eq!(hex(&g2[2..]), "0876d7c3cd2d25e3c5038da1fd72d3f0b01e933dfc49d1aa971cf42f3a86a71e");
-    let g2 = own.incoming(&group, &g2, &mut Uniform, rng).expect("G2 in");
+    let g2 = own.change_incoming(&group, &g2, &mut Uniform, rng).expect("G2 in");
     assert_eq!(hex(&g2[2..]), "18e59048abd317e05b4d2d91c81f9c1fca5ee3f35d8c58ffc8083ab48ea4a321");
     let (opened, g3) = initiator.open(&group, &g2).expect("G3");
     assert!(!own.awaits_answer());
-    let g3 = own.outgoing(&group, &g3, &mut Uniform, rng).expect("G3 out");
+    let g3 = own.change_outgoing(&group, &g3, &mut Uniform, rng).expect("G3 out");
     assert!(own.awaits_answer());
     assert_eq!(hex(&g3[2..34]), "60853fa4f21c24742f55e2e4486da22f494e5c9b851c120d2e6f3eea16135900");
     assert_eq!(
         hex(&g3[34..66]),
         "ef7f49a61a0d448818f391c0c97a7f6cb616e48da376a30b24c69f3308493a06"
     );
-    let g3 = their.incoming(&group, &g3, &mut Uniform, rng).expect("G3 in");
-    let candidates = [GkxCandidate::new::<B>(&bob, *alice.public()).expect("a key")];
-    let accepted = responder.finish(&group, &g3, bob.public(), &candidates).expect("accepted");
-    let g4 = their.outgoing(&group, &accepted.frame, &mut Uniform, rng).expect("G4 out");
-    let g4 = own.incoming(&group, &g4, &mut Uniform, rng).expect("G4 in");
+    let g3 = their.change_incoming(&group, &g3, &mut Uniform, rng).expect("G3 in");
+    let candidates = [GkxCandidate::new::<B>(&bob, *alice.public_key()).expect("a key")];
+    let accepted = responder.finish(&group, &g3, bob.public_key(), &candidates).expect("accepted");
+    let g4 = their.change_outgoing(&group, &accepted.frame, &mut Uniform, rng).expect("G4 out");
+    let g4 = own.change_incoming(&group, &g4, &mut Uniform, rng).expect("G4 in");
     assert!(own.is_done() && their.is_done() && !own.awaits_answer());
     assert!(agree(&[opened.finish(&g4).expect("keys"), accepted.keys]));
 }

@@ -27,17 +27,17 @@ struct Liar {
 
 fn slot() -> SlotIndex {
     let name =
-        SlotName { client: pairing(1).client(), purpose: CoinPurpose::LinkDialling, dest: 1 };
+        SlotName { client: pairing(1).client_id(), purpose: CoinPurpose::LinkDialling, dest: 1 };
     SlotIndex { name, index: 4 }
 }
 
 fn rho(index: u64) -> Rho {
     let key = CoinKey::from_secret(mezza_core::Secret::init_with(|key| key.fill(3)));
-    key.rho(&SlotIndex { index, ..slot() })
+    key.derive_rho(&SlotIndex { index, ..slot() })
 }
 
 fn value(value: [u8; 32]) -> SlotValue {
-    SlotValue::of(&slot(), value)
+    SlotValue::for_slot(&slot(), value)
 }
 
 impl Liar {
@@ -59,7 +59,7 @@ impl Liar {
         let Some(Output::Send(_, hail)) = self.client.poll() else { panic!("no HAIL") };
         let Ok(Control::Hail { nonce, .. }) = Control::read_clear(&hail) else { panic!("no HAIL") };
         self.channel = Some(ControlChannel::of_guard(&pairing(1), &hello, &nonce));
-        self.frame(conn, Control::Hello { nonce: hello }.clear());
+        self.frame(conn, Control::Hello { nonce: hello }.encode_clear());
     }
 
     fn give(&mut self, input: Input) -> Result<(), GuardClientError> {
@@ -169,7 +169,7 @@ fn a_guard_that_dies_harms_nobody() {
         vec![1],
         vec![1, 0x73, 0, 0],
         vec![0xff; 300],
-        Control::Hello { nonce: [0; 32] }.clear(),
+        Control::Hello { nonce: [0; 32] }.encode_clear(),
     ] {
         let mut liar = Liar::new(3);
         liar.frame(CONN, garbage);
@@ -184,8 +184,8 @@ fn a_session_of_gkx_is_small_and_secrets_are_silent() {
     let planted = mezza_core::Secret::init_with(|key| key.fill(0xa7));
     let pairing = PairingKey::from_secret(planted.duplicate());
     let key = CoinKey::from_secret(planted);
-    let rho = key.rho(&slot());
+    let rho = key.derive_rho(&slot());
     let channel = ControlChannel::of_guard(&pairing, &[1; 32], &[2; 32]);
-    let shown = format!("{pairing:?} {key:?} {rho:?} {channel:?} {:?}", pairing.client());
+    let shown = format!("{pairing:?} {key:?} {rho:?} {channel:?} {:?}", pairing.client_id());
     assert_eq!(shown, "PairingKey CoinKey Rho ControlChannel GuardClientId");
 }

@@ -88,7 +88,7 @@ pub fn pairing(byte: u8) -> PairingKey {
 /// A guard with one client and one destination, number 1.
 pub fn settings(client: u8, inbound: GuardMode) -> GuardSettings {
     let key = pairing(client);
-    let clients = BTreeMap::from([(key.client(), GuardClientSettings { key, inbound })]);
+    let clients = BTreeMap::from([(key.client_id(), GuardClientSettings { key, inbound })]);
     GuardSettings {
         policy: StrictPolicy::Strict,
         table: RuleTable::new(rules()).expect("fields that tile"),
@@ -153,5 +153,5 @@ pub fn record() -> Vec<u8> {
 
 /// X25519 of a coin key.
 pub fn secret(pair: CoinKeyPair, their: &PublicKey) -> Vec<u8> {
-    pair.x25519(their).expect("a proper key").expose().to_vec()
+    pair.agree_x25519(their).expect("a proper key").expose().to_vec()
 }

@@ -75,14 +75,16 @@ fn guard_23_the_secret_is_stored_before_its_point_leaves() {
     // A crash: the row alone is left, and leads to the same key.
     bench.guard_in(Input::Closed(conn, GuardSide::Inside)).expect("known");
     bench.client = GuardClient::new(pairing(ME), CoinEncoding::X25519);
-    bench.client.load(&row).expect("a row");
+    bench.client.load_coin(&row).expect("a row");
     let conn = bench.fresh();
     bench.dial(conn, GuardMode::Coins);
     assert_eq!(bench.public(), before);
     bench.client_in(client::Input::Answered(conn));
     assert!(!bench.rows.iter().any(|(stored, _)| *stored == h));
     for cut in 0..row.len() {
-        assert!(GuardClient::new(pairing(ME), CoinEncoding::X25519).load(&row[..cut]).is_err());
+        assert!(
+            GuardClient::new(pairing(ME), CoinEncoding::X25519).load_coin(&row[..cut]).is_err()
+        );
     }
 }
 
@@ -118,7 +120,7 @@ fn guard_28_control_frames_never_cross() {
     let first = ke1(&bench.public(), 41);
     bench.inside(conn, first);
     assert_eq!(bench.wire.len(), 1);
-    bench.outside(conn, Control::Hello { nonce: [1; 32] }.clear());
+    bench.outside(conn, Control::Hello { nonce: [1; 32] }.encode_clear());
     assert_eq!(bench.closed, Some(CloseReason::Control));
     assert!(bench.wire.iter().all(|frame| !Control::is_kind(frame[1])));
 }
@@ -177,7 +179,7 @@ fn guard_35_a_handshake_that_nobody_accepted_counts() {
         bench.guard_in(Input::Closed(conn, GuardSide::Wire)).expect("known");
         bench.client_in(client::Input::Closed(conn));
     }
-    let me = pairing(ME).client();
+    let me = pairing(ME).client_id();
     // The count over the life of the ledger is another rule (GUARD-45).
     bench.events.retain(|event| !matches!(event, GuardEvent::Worn(..)));
     assert_eq!(bench.events.len(), REFUSALS_BLOCK - 1, "the second one is silent");
@@ -202,9 +204,9 @@ fn a_gap_in_the_counter_and_a_bare_connection_count_too() {
     let conn = bench.fresh();
     bench.dial(conn, GuardMode::Coins);
     bench.guard_in(Input::Closed(conn, GuardSide::Inside)).expect("known");
-    bench.guard_in(Input::Unblock(pairing(ME).client(), 1)).expect("a known client");
+    bench.guard_in(Input::Unblock(pairing(ME).client_id(), 1)).expect("a known client");
     let (ledger, _) = SlotLedger::load(&bench.ledger).expect("a ledger");
-    assert_eq!(ledger.refusals(pairing(ME).client(), 1, bench.now), 0);
+    assert_eq!(ledger.count_refusals(pairing(ME).client_id(), 1, bench.now), 0);
 }
 
 #[test]
@@ -243,7 +245,7 @@ fn guard_32_destinations_are_numbers_of_the_guards_list() {
     let unknown = GuardClientId([0; 16]);
     for opening in [
         Opening::Pinned(unknown, 1),
-        Opening::Pinned(pairing(ME).client(), 9),
+        Opening::Pinned(pairing(ME).client_id(), 9),
         Opening::Wire(unknown, 0),
     ] {
         let conn = bench.fresh();
@@ -255,7 +257,7 @@ fn guard_32_destinations_are_numbers_of_the_guards_list() {
 #[test]
 fn an_inbound_handshake_is_made_with_coins_too() {
     let mut bench = Bench::new(40);
-    let me = pairing(ME).client();
+    let me = pairing(ME).client_id();
     for index in 0..3 {
         let conn = bench.fresh();
         bench.guard_in(Input::Opened(conn, Opening::Wire(me, 5))).expect("a lane");
@@ -287,7 +289,7 @@ fn an_inbound_handshake_is_made_with_coins_too() {
 #[test]
 fn lanes_are_bounded_by_client_and_by_address() {
     let mut bench = Bench::new(41);
-    let me = pairing(ME).client();
+    let me = pairing(ME).client_id();
     let open = |bench: &mut Bench, origin| {
         let conn = bench.fresh();
         bench.guard_in(Input::Opened(conn, Opening::Wire(me, origin)))
@@ -305,7 +307,7 @@ fn lanes_are_bounded_by_client_and_by_address() {
     bench.now = bench.now.plus_ms(HANDSHAKE_MS_MAX);
     bench.guard.wake(bench.now, bench.dice.rng());
     bench.drain();
-    assert_eq!((bench.guard.sessions(), bench.closed), (0, Some(CloseReason::Timeout)));
+    assert_eq!((bench.guard.session_count(), bench.closed), (0, Some(CloseReason::Timeout)));
     assert_eq!(open(&mut bench, 1), Ok(()));
 }
 
@@ -319,7 +321,7 @@ fn gkx_passes_the_machine_in_blind_mode() {
         if knows {
             bench.dial(conn, GuardMode::Blind);
         } else {
-            let opening = Opening::Pinned(pairing(ME).client(), 1);
+            let opening = Opening::Pinned(pairing(ME).client_id(), 1);
             bench.guard_in(Input::Opened(conn, opening)).expect("a new connection");
         }
         bench.gkx(conn);
@@ -336,14 +338,14 @@ fn guard_37_a_restart_keeps_slots_points_and_counters() {
     // The power goes: what was appended is all there is, the last record perhaps cut.
     for cut in [0, 1, 5] {
         let mut bytes = bench.ledger.clone();
-        bytes.extend(&LedgerRecord::Unblocked(pairing(ME).client(), 1).encode()[..cut]);
+        bytes.extend(&LedgerRecord::Unblocked(pairing(ME).client_id(), 1).encode()[..cut]);
         let (ledger, whole) = SlotLedger::load(&bytes).expect("a ledger");
         assert_eq!(whole, bench.ledger.len());
         let (guard, _) =
             Guard::start(settings(ME, GuardMode::Coins), coin_key(), ledger, bench.dice.rng());
         let mut again = Bench::new(38 + cut as u64);
         again.guard = guard;
-        again.client.load(&bench.rows[0].1).expect("a row");
+        again.client.load_coin(&bench.rows[0].1).expect("a row");
         again.dial(CONN, GuardMode::Coins);
         assert_eq!(again.public(), before, "the slot keeps its era and its coin");
         let old = ke1(&before, 41);
@@ -360,10 +362,10 @@ fn guard_37_a_restart_keeps_slots_points_and_counters() {
     assert!(SlotLedger::load(&bytes).is_err());
     // A shorter form of the same.
     let (ledger, _) = SlotLedger::load(&bench.ledger).expect("a ledger");
-    let short: Vec<u8> = ledger.compact().iter().flat_map(LedgerRecord::encode).collect();
+    let short: Vec<u8> = ledger.compact_records().iter().flat_map(LedgerRecord::encode).collect();
     let (again, _) = SlotLedger::load(&short).expect("a ledger");
     assert_eq!(again.totals(), ledger.totals());
-    assert_eq!(again.compact(), ledger.compact());
+    assert_eq!(again.compact_records(), ledger.compact_records());
 }
 
 /// Two connections of one slot: the key goes out once.
@@ -376,7 +378,7 @@ fn a_key_goes_out_once_even_if_two_connections_have_it() {
     let public = bench.public();
     // A tampered client opens a second connection and says the same point there.
     let mut tampered = GuardClient::new(pairing(ME), CoinEncoding::X25519);
-    tampered.load(&bench.rows[0].1).expect("a row");
+    tampered.load_coin(&bench.rows[0].1).expect("a row");
     let honest = std::mem::replace(&mut bench.client, tampered);
     bench.dial(two, GuardMode::Coins);
     bench.client = honest;

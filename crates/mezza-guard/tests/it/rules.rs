@@ -2,7 +2,7 @@
 
 use mezza_core::{Machine as _, Time};
 use mezza_guard::ViewDependent;
-use mezza_guard::audit::{AuditRow, ChannelBits, Surroundings, audit, protection_level};
+use mezza_guard::audit::{AuditRow, ChannelBits, Surroundings, audit_table, protection_level};
 use mezza_guard::ledger::GuardTotals;
 use mezza_guard::rule::{Check, Field, FrameRule, Judge, RuleTable, TableError};
 use mezza_guard::shaper::{SHAPER_QUEUE_MAX, Shaper, ShaperFull, TICK_MS};
@@ -90,7 +90,7 @@ const AROUND: Surroundings = Surroundings {
 };
 
 fn rows() -> Vec<AuditRow> {
-    audit(&RuleTable::new(rules()).expect("fields that tile"), Some(&PINS), &AROUND)
+    audit_table(&RuleTable::new(rules()).expect("fields that tile"), Some(&PINS), &AROUND)
 }
 
 #[test]
@@ -102,11 +102,11 @@ fn guard_40_the_audit_is_computed_from_the_rules_in_force() {
     // A field that is taken off its check shows at once: nothing else decides.
     let mut open = rules();
     open[2].fields = OPEN;
-    let open = audit(&RuleTable::new(open).expect("tiles"), Some(&PINS), &AROUND);
+    let open = audit_table(&RuleTable::new(open).expect("tiles"), Some(&PINS), &AROUND);
     let last = open.iter().find(|row| row.kind == 0x17).expect("KE3");
     assert_eq!(last.accepted, ChannelBits::Free);
     // What nobody has pinned is believed once.
-    let learned = audit(&table, None, &AROUND);
+    let learned = audit_table(&table, None, &AROUND);
     let bits: u32 = learned
         .iter()
         .filter(|row| row.what == "learned once")
@@ -148,7 +148,7 @@ fn guard_45_the_audit_counts_the_bits_of_refused_handshakes() {
     let totals = GuardTotals { refused: 7, ..AROUND.totals };
     let around = Surroundings { totals, ..AROUND };
     let table = RuleTable::new(rules()).expect("tiles");
-    let rows = audit(&table, Some(&PINS), &around);
+    let rows = audit_table(&table, Some(&PINS), &around);
     let row = rows.iter().find(|row| row.what == "refused handshakes so far").expect("a row");
     assert_eq!((row.accepted, row.refused), (ChannelBits::NONE, ChannelBits::Hundredths(89_600)));
     assert!(!row.closed_by.is_empty());
@@ -169,7 +169,7 @@ fn guard_41_each_row_is_what_an_attack_finds() {
     let judge = |frame: &[u8]| {
         let judge =
             Judge { pins: Some(&PINS), public: Some(&public), first: frame, counter: Some(40) };
-        first.judge(frame, &judge)
+        first.judge_frame(frame, &judge)
     };
     assert!(judge(&frame).is_ok());
     for row in rows().into_iter().filter(|row| row.kind == 0x15) {

@@ -57,10 +57,10 @@ pub fn carry<G: Group>(
     [from, to]: [&mut Wall<G>; 2],
     rng: &mut dyn CryptoRng,
 ) -> Message<G> {
-    let out = from.outgoing(message, rng).expect("the own wall lets it out");
+    let out = from.change_outgoing(message, rng).expect("the own wall lets it out");
     // The wire holds bytes.
     let wire = Message::decode(group, &out.encode(group)).expect("a message of the group");
-    to.incoming(wire, rng).expect("the other wall lets it in")
+    to.change_incoming(wire, rng).expect("the other wall lets it in")
 }
 
 /// The element of a key.

@@ -22,7 +22,7 @@ fn guard_33_nothing_leaves_but_what_the_client_has_said() {
     // A client that is silent, a stranger who dials in, an owner at work, and a clock that goes on.
     let silent = bench.fresh();
     let inbound = bench.fresh();
-    let me = pairing(ME).client();
+    let me = pairing(ME).client_id();
     let peer = [9; 32];
     let inputs = [
         Input::Opened(silent, Opening::Inside),
@@ -44,7 +44,7 @@ fn guard_33_nothing_leaves_but_what_the_client_has_said() {
         said += outputs(&mut bench);
     }
     // DialClient and HELLO; unblocked, reset; two that end.
-    assert_eq!((said, bench.guard.sessions()), (6, 1));
+    assert_eq!((said, bench.guard.session_count()), (6, 1));
 }
 
 /// How many outputs there are; none of them is for the wire, and one input makes at most five
@@ -74,8 +74,9 @@ fn guard_34_no_secret_is_stored_or_shown() {
     let shared = bench.handshake(41);
     // The coin of that handshake, and one that is out and not used yet.
     let era = CoinEra(bench.ledger[2..34].try_into().expect("the first record is the era"));
-    let coin =
-        |index| *coin_key().in_era(&era).rho(&SlotIndex { name: slot_name(), index }).encode();
+    let coin = |index| {
+        *coin_key().in_era(&era).derive_rho(&SlotIndex { name: slot_name(), index }).encode()
+    };
     let conn = bench.fresh();
     bench.dial(conn, GuardMode::Coins);
     let public = bench.public();

@@ -79,7 +79,7 @@ impl Group for Toy {
         1 + below(Q - 1, rng)
     }
 
-    fn draw(&self, rng: &mut dyn CryptoRng) -> u64 {
+    fn draw_scalar(&self, rng: &mut dyn CryptoRng) -> u64 {
         below(Q, rng)
     }
 
@@ -94,15 +94,15 @@ impl Group for Toy {
         self.encode(scalar)
     }
 
-    fn add(&self, a: &u64, b: &u64) -> u64 {
+    fn add_scalars(&self, a: &u64, b: &u64) -> u64 {
         (a + b) % Q
     }
 
-    fn times(&self, a: &u64, b: &u64) -> u64 {
+    fn multiply_scalars(&self, a: &u64, b: &u64) -> u64 {
         (a * b) % Q
     }
 
-    fn inverse(&self, scalar: &u64) -> Option<u64> {
+    fn invert_scalar(&self, scalar: &u64) -> Option<u64> {
         (1..Q).find(|x| x * scalar % Q == 1)
     }
 }

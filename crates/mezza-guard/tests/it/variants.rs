@@ -81,7 +81,7 @@ fn guard_1_every_element_is_canonical_and_proper() {
 #[test]
 fn guard_2_scalars_at_and_above_the_order_are_refused() {
     let group = Ristretto::new();
-    let last = group.encode_scalar(&group.draw(SimRng::new(1, 0).rng()));
+    let last = group.encode_scalar(&group.draw_scalar(SimRng::new(1, 0).rng()));
     assert!(group.decode_scalar(&last).is_ok());
     // q, q + 1, and the largest number, little-endian.
     let mut q = [0; 32];
@@ -102,7 +102,7 @@ fn guard_2_scalars_at_and_above_the_order_are_refused() {
 #[test]
 fn guard_3_coins_that_multiply_are_never_zero() {
     let mut dice = SimRng::new(3, 0);
-    let draws = (0..2_000).map(|_| (Toy.draw_nonzero(dice.rng()), Toy.draw(dice.rng())));
+    let draws = (0..2_000).map(|_| (Toy.draw_nonzero(dice.rng()), Toy.draw_scalar(dice.rng())));
     let (power, shift): (Vec<_>, Vec<_>) = draws.unzip();
     assert!(!power.contains(&0) && shift.contains(&0));
     assert!((1..Q).all(|x| power.contains(&x)) && (0..Q).all(|x| shift.contains(&x)));
@@ -114,7 +114,7 @@ fn guard_5_messages_have_fixed_sizes() {
     let mut dice = SimRng::new(5, 0);
     let rng = dice.rng();
     let [g, h] = [group.g(), group.h()];
-    let s = group.draw(rng);
+    let s = group.draw_scalar(rng);
     for (message, bytes) in [
         (Message::key(g), 33),
         (Message::commitment(g, h), 65),
@@ -144,7 +144,7 @@ fn guard_6_out_of_order_is_refused_and_changes_nothing() {
     let group = Ristretto::new();
     let mut dice = SimRng::new(6, 0);
     let [g, h] = [group.g(), group.h()];
-    let s = group.draw(dice.rng());
+    let s = group.draw_scalar(dice.rng());
     let any = [
         Message::key(g),
         Message::commitment(g, h),
@@ -160,11 +160,14 @@ fn guard_6_out_of_order_is_refused_and_changes_nothing() {
         (Box::new(RerandFirewall::new(group.clone())), &[(false, 4), (true, 6)]),
         (Box::new(ReMaulFirewall::new(group.clone())), &[(false, 4), (true, 6)]),
     ];
-    let mut pass = |wall: &mut Box<dyn Firewall<Ristretto>>,
-                    is_out,
-                    message: Message<Ristretto>| {
-        if is_out { wall.outgoing(message, dice.rng()) } else { wall.incoming(message, dice.rng()) }
-    };
+    let mut pass =
+        |wall: &mut Box<dyn Firewall<Ristretto>>, is_out, message: Message<Ristretto>| {
+            if is_out {
+                wall.change_outgoing(message, dice.rng())
+            } else {
+                wall.change_incoming(message, dice.rng())
+            }
+        };
     for (wall, script) in &mut walls {
         for (step, &(way, kind)) in script.iter().enumerate() {
             for message in &any {
@@ -192,23 +195,23 @@ fn guard_7_an_opening_that_does_not_fit_stays_inside() {
     let rng = dice.rng();
     let mut wall = CommittingFirewall::new(group.clone());
     let (committer, commitment) = Committer::begin(&group, &mut Uniform, rng);
-    assert_eq!(wall.outgoing(Message::key(group.g()), rng), Err(FirewallError::Order));
-    wall.outgoing(commitment, rng).expect("a commitment");
+    assert_eq!(wall.change_outgoing(Message::key(group.g()), rng), Err(FirewallError::Order));
+    wall.change_outgoing(commitment, rng).expect("a commitment");
     let (opening, _) = committer.finish(&group, &group.g()).expect("a key");
-    assert_eq!(wall.outgoing(opening.clone(), rng), Err(FirewallError::Order));
-    wall.incoming(Message::key(group.g()), rng).expect("an answer");
+    assert_eq!(wall.change_outgoing(opening.clone(), rng), Err(FirewallError::Order));
+    wall.change_incoming(Message::key(group.g()), rng).expect("an answer");
     let [r, s] = opening_of(&opening);
-    let wrong = Message::opening(group.add(r, s), *s);
-    assert_eq!(wall.outgoing(wrong, rng), Err(FirewallError::Opening));
-    assert!(wall.outgoing(opening, rng).is_ok());
+    let wrong = Message::opening(group.add_scalars(r, s), *s);
+    assert_eq!(wall.change_outgoing(wrong, rng), Err(FirewallError::Opening));
+    assert!(wall.change_outgoing(opening, rng).is_ok());
     // A commitment to the identity: the opening fits, and X' is 1 whatever the coins are.
-    let [r, s] = [group.draw(rng), group.draw(rng)];
+    let [r, s] = [group.draw_scalar(rng), group.draw_scalar(rng)];
     let one = group.multiply(&group.g(), &group.invert(&group.g()));
-    let [c1, c2] = commit::commit(&group, &one, [&r, &s]);
+    let [c1, c2] = commit::commit_element(&group, &one, [&r, &s]);
     let mut wall = CommittingFirewall::new(group.clone());
-    wall.outgoing(Message::commitment(c1, c2), rng).expect("a commitment");
-    wall.incoming(Message::key(group.g()), rng).expect("an answer");
-    assert_eq!(wall.outgoing(Message::opening(r, s), rng), Err(FirewallError::Opening));
+    wall.change_outgoing(Message::commitment(c1, c2), rng).expect("a commitment");
+    wall.change_incoming(Message::key(group.g()), rng).expect("an answer");
+    assert_eq!(wall.change_outgoing(Message::opening(r, s), rng), Err(FirewallError::Opening));
 }
 
 /// Outgoing values, counted.
@@ -220,10 +223,10 @@ fn committed([x, r, s]: [u64; 3], coins: [u64; 3]) -> Option<Vec<u8>> {
     let mut dice = SimRng::new(0, 0);
     let rng = dice.rng();
     let mut wall = CommittingFirewall::with_coins(Toy, GivenCoins::new(coins));
-    let [c1, c2] = commit::commit(&Toy, &Toy.power_g(&x), [&r, &s]);
-    let out = wall.outgoing(Message::commitment(c1, c2), rng).ok()?;
-    wall.incoming(Message::key(Toy.g()), rng).expect("an answer");
-    let opening = wall.outgoing(Message::opening(r, s), rng).expect("a right opening");
+    let [c1, c2] = commit::commit_element(&Toy, &Toy.power_g(&x), [&r, &s]);
+    let out = wall.change_outgoing(Message::commitment(c1, c2), rng).ok()?;
+    wall.change_incoming(Message::key(Toy.g()), rng).expect("an answer");
+    let opening = wall.change_outgoing(Message::opening(r, s), rng).expect("a right opening");
     Some([out.encode(&Toy), opening.encode(&Toy)].concat())
 }
 
@@ -272,11 +275,11 @@ fn promise_1_a_rerandomised_ciphertext_forgets_the_coin_of_the_encryptor() {
             } else {
                 Box::new(RerandFirewall::with_coins(Toy, GivenCoins::new([two])))
             };
-            let shown = wall.incoming(Message::encryption_key(key), rng().rng()).ok()?;
+            let shown = wall.change_incoming(Message::encryption_key(key), rng().rng()).ok()?;
             let encryptor = Encryptor::new(&Toy, &shown).ok()?;
             let coins = &mut GivenCoins::new([b]);
             let ciphertext = encryptor.encrypt(&Toy, &text, coins, rng().rng());
-            Some(wall.outgoing(ciphertext, rng().rng()).expect("a ciphertext").encode(&Toy))
+            Some(wall.change_outgoing(ciphertext, rng().rng()).expect("a ciphertext").encode(&Toy))
         })
     };
     for remauls in [false, true] {

@@ -51,8 +51,8 @@ fn every_vector_comes_out() {
         let mut dice = SimRng::new(0, 0);
         match case.text("kind") {
             "group" => {
-                case.same("g", &group.encode(&group.g()));
-                case.same("h", &group.encode(&group.h()));
+                case.assert_bytes("g", &group.encode(&group.g()));
+                case.assert_bytes("h", &group.encode(&group.h()));
             }
             "element" => expect(&case, group.decode(&case.bytes("bytes")).is_ok()),
             "scalar" => expect(&case, group.decode_scalar(&case.bytes("bytes")).is_ok()),
@@ -97,13 +97,13 @@ fn dh(case: &Case, group: &Ristretto, rng: &mut dyn CryptoRng) {
     let [own, their] = &mut walls;
     let (alice, a) = DhParty::begin(group, &mut coins_of(case, &["a"]), rng);
     let (bob, b) = DhParty::begin(group, &mut coins_of(case, &["b"]), rng);
-    case.same("A", &a.fields(group)[0]);
+    case.assert_bytes("A", &a.encode_fields(group)[0]);
     let a = carry(group, a, [own, their], rng);
-    case.same("A_wire", &a.fields(group)[0]);
+    case.assert_bytes("A_wire", &a.encode_fields(group)[0]);
     let b = carry(group, b, [their, own], rng);
-    case.same("B_seen", &b.fields(group)[0]);
-    case.same("key", alice.finish(group, key_of(&b)).expect("a key").expose());
-    case.same("key", bob.finish(group, key_of(&a)).expect("a key").expose());
+    case.assert_bytes("B_seen", &b.encode_fields(group)[0]);
+    case.assert_bytes("key", alice.finish(group, key_of(&b)).expect("a key").expose());
+    case.assert_bytes("key", bob.finish(group, key_of(&a)).expect("a key").expose());
 }
 
 fn comm(case: &Case, group: &Ristretto, rng: &mut dyn CryptoRng) {
@@ -125,24 +125,24 @@ fn comm(case: &Case, group: &Ristretto, rng: &mut dyn CryptoRng) {
     let mut their = Stack::new(their);
     let (committer, commitment) =
         Committer::begin(group, &mut coins_of(case, &["x", "r", "s"]), rng);
-    for (key, field) in ["C1", "C2"].iter().zip(commitment.fields(group)) {
-        case.same(key, &field);
+    for (key, field) in ["C1", "C2"].iter().zip(commitment.encode_fields(group)) {
+        case.assert_bytes(key, &field);
     }
     let commitment = carry(group, commitment, [&mut own, &mut their], rng);
-    for (key, field) in ["C1_seen", "C2_seen"].iter().zip(commitment.fields(group)) {
-        case.same(key, &field);
+    for (key, field) in ["C1_seen", "C2_seen"].iter().zip(commitment.encode_fields(group)) {
+        case.assert_bytes(key, &field);
     }
     let (answerer, a) =
         Answerer::answer(group, commitment_of(&commitment), &mut coins_of(case, &["a"]), rng);
     let a = carry(group, a, [&mut their, &mut own], rng);
-    case.same("A_seen", &a.fields(group)[0]);
+    case.assert_bytes("A_seen", &a.encode_fields(group)[0]);
     let (opening, key) = committer.finish(group, key_of(&a)).expect("a key");
     let opening = carry(group, opening, [&mut own, &mut their], rng);
-    for (key, field) in ["r_seen", "s_seen"].iter().zip(opening.fields(group)) {
-        case.same(key, &field);
+    for (key, field) in ["r_seen", "s_seen"].iter().zip(opening.encode_fields(group)) {
+        case.assert_bytes(key, &field);
     }
-    case.same("key", key.expose());
-    case.same("key", answerer.finish(group, opening_of(&opening)).expect("a key").expose());
+    case.assert_bytes("key", key.expose());
+    case.assert_bytes("key", answerer.finish(group, opening_of(&opening)).expect("a key").expose());
 }
 
 fn eg(case: &Case, group: &Ristretto, rng: &mut dyn CryptoRng) {
@@ -160,14 +160,14 @@ fn eg(case: &Case, group: &Ristretto, rng: &mut dyn CryptoRng) {
     let mut encryptors = Stack::new(encryptors);
     let mut owners = Stack::new(owners);
     let (owner, key) = KeyOwner::generate(group, &mut coins_of(case, &["a"]), rng);
-    case.same("h", &key.fields(group)[0]);
+    case.assert_bytes("h", &key.encode_fields(group)[0]);
     let key = carry(group, key, [&mut owners, &mut encryptors], rng);
     let text = group.decode(&case.bytes("m")).expect("an element");
     let encryptor = Encryptor::new(group, &key).expect("a proper key");
     let ciphertext = encryptor.encrypt(group, &text, &mut coins_of(case, &["b"]), rng);
     let ciphertext = carry(group, ciphertext, [&mut encryptors, &mut owners], rng);
-    for (key, field) in ["c0", "c1"].iter().zip(ciphertext.fields(group)) {
-        case.same(key, &field);
+    for (key, field) in ["c0", "c1"].iter().zip(ciphertext.encode_fields(group)) {
+        case.assert_bytes(key, &field);
     }
     assert!(owner.decrypt(group, ciphertext_of(&ciphertext)) == text, "{}", case.name());
 }
@@ -177,11 +177,11 @@ fn gkx(case: &Case, group: &Ristretto, rng: &mut dyn CryptoRng) {
     let bob = identity(2);
     let mut coins = coins_of(case, &["coins"]);
     let mut own: Vec<GkxGuard> =
-        (0..case.number("dialling")).map(|_| GkxGuard::dialling()).collect();
+        (0..case.number("dialling")).map(|_| GkxGuard::for_dialling()).collect();
     let mut their: Vec<GkxGuard> =
-        (0..case.number("answering")).map(|_| GkxGuard::answering()).collect();
+        (0..case.number("answering")).map(|_| GkxGuard::for_answering()).collect();
     let drawn: &mut dyn Coins<Ristretto> = &mut coins;
-    let ends = (&alice, bob.public());
+    let ends = (&alice, bob.public_key());
     let (initiator, frame) =
         GkxInitiator::begin::<B>(group, ends, &mut coins_of(case, &["x", "r", "s"]), rng)
             .expect("G1");
@@ -191,7 +191,7 @@ fn gkx(case: &Case, group: &Ristretto, rng: &mut dyn CryptoRng) {
                rng: &mut dyn CryptoRng| {
         guards
             .iter_mut()
-            .fold(frame, |f: Vec<u8>, w| w.outgoing(group, &f, drawn, rng).expect("out"))
+            .fold(frame, |f: Vec<u8>, w| w.change_outgoing(group, &f, drawn, rng).expect("out"))
     };
     // The answering guard next to the wire is the first of its vector's coins.
     let inwards = |guards: &mut [GkxGuard],
@@ -201,28 +201,29 @@ fn gkx(case: &Case, group: &Ristretto, rng: &mut dyn CryptoRng) {
         guards
             .iter_mut()
             .rev()
-            .fold(frame, |f: Vec<u8>, w| w.incoming(group, &f, drawn, rng).expect("in"))
+            .fold(frame, |f: Vec<u8>, w| w.change_incoming(group, &f, drawn, rng).expect("in"))
     };
     let frame = out(&mut own, frame, drawn, rng);
-    case.same("g1_wire", &frame);
+    case.assert_bytes("g1_wire", &frame);
     let frame = inwards(&mut their, frame, drawn, rng);
-    case.same("g1_seen", &frame);
+    case.assert_bytes("g1_seen", &frame);
     let (responder, frame) =
         GkxResponder::answer(group, &frame, &mut coins_of(case, &["y"]), rng).expect("G2");
     let frame = out(&mut their, frame, drawn, rng);
     let frame = inwards(&mut own, frame, drawn, rng);
-    case.same("g2_seen", &frame);
+    case.assert_bytes("g2_seen", &frame);
     let (opened, frame) = initiator.open(group, &frame).expect("G3");
     let frame = out(&mut own, frame, drawn, rng);
-    case.same("g3_wire", &frame);
+    case.assert_bytes("g3_wire", &frame);
     let frame = inwards(&mut their, frame, drawn, rng);
-    let candidates = [GkxCandidate::new::<B>(&bob, *alice.public()).expect("a key")];
-    let accepted = responder.finish(group, &frame, bob.public(), &candidates).expect("accepted");
-    case.same("g4", &accepted.frame);
+    let candidates = [GkxCandidate::new::<B>(&bob, *alice.public_key()).expect("a key")];
+    let accepted =
+        responder.finish(group, &frame, bob.public_key(), &candidates).expect("accepted");
+    case.assert_bytes("g4", &accepted.frame);
     let keys = opened.finish(&accepted.frame).expect("keys");
     for keys in [keys, accepted.keys] {
-        case.same("initiator_key", keys.initiator.expose());
-        case.same("responder_key", keys.responder.expose());
+        case.assert_bytes("initiator_key", keys.initiator.expose());
+        case.assert_bytes("responder_key", keys.responder.expose());
     }
 }
 
@@ -231,7 +232,7 @@ fn gkx_wrong(case: &Case, group: &Ristretto, rng: &mut dyn CryptoRng) {
     let alice = identity(1);
     let bob = identity(2);
     let run = |rng: &mut dyn CryptoRng| -> Option<()> {
-        let ends = (&alice, bob.public());
+        let ends = (&alice, bob.public_key());
         let (initiator, _) =
             GkxInitiator::begin::<B>(group, ends, &mut coins_of(case, &["x", "r", "s"]), rng)
                 .ok()?;
@@ -239,14 +240,15 @@ fn gkx_wrong(case: &Case, group: &Ristretto, rng: &mut dyn CryptoRng) {
         let (responder, g2) =
             GkxResponder::answer(group, &g1, &mut coins_of(case, &["y"]), rng).ok()?;
         let (opened, _) = initiator.open(group, &g2).ok()?;
-        let candidates = [GkxCandidate::new::<B>(&bob, *alice.public()).ok()?];
-        responder.finish(group, &case.bytes("g3_wire"), bob.public(), &candidates).ok()?;
+        let candidates = [GkxCandidate::new::<B>(&bob, *alice.public_key()).ok()?];
+        responder.finish(group, &case.bytes("g3_wire"), bob.public_key(), &candidates).ok()?;
         opened.finish(&case.bytes("g4")).ok().map(|_| ())
     };
     expect(case, run(rng).is_some());
     // A guard refuses all of it but the tags, which it cannot check.
     let frame = case.bytes("g1_wire");
-    let is_element = GkxGuard::dialling().outgoing(group, &frame, &mut Uniform, rng).is_ok();
+    let is_element =
+        GkxGuard::for_dialling().change_outgoing(group, &frame, &mut Uniform, rng).is_ok();
     assert_eq!(is_element, !case.name().contains("-g1-"), "{}", case.name());
 }
 
@@ -270,20 +272,23 @@ fn coin(case: &Case) {
     } else {
         CoinEncoding::Ristretto
     };
-    let rho = key.rho(&slot);
-    case.same("rho", &*rho.encode());
+    let rho = key.derive_rho(&slot);
+    case.assert_bytes("rho", &*rho.encode());
     let h = rho.commitment(&slot);
-    case.same("h", &h);
+    case.assert_bytes("h", &h);
     let z = secret.point(encoding);
-    case.same("Z", &z);
-    case.same("X", &rho.public(encoding, &z).expect("a point"));
+    case.assert_bytes("Z", &z);
+    case.assert_bytes("X", &rho.public_key(encoding, &z).expect("a point"));
     let pair = secret.with_coin(&slot, &h, &rho).expect("a key");
-    case.same("X", &pair.public(encoding));
+    case.assert_bytes("X", &pair.public_key(encoding));
     if encoding == CoinEncoding::X25519 {
         let peer = StaticKey::from_scalar::<B>(Secret::copy_from(&case.array("peer")));
-        let own = PublicKey(pair.public(encoding));
-        case.same("shared", peer.dh::<B>(&own).expect("a secret").expose());
-        case.same("shared", pair.x25519(peer.public()).expect("a secret").expose());
+        let own = PublicKey(pair.public_key(encoding));
+        case.assert_bytes("shared", peer.diffie_hellman::<B>(&own).expect("a secret").expose());
+        case.assert_bytes(
+            "shared",
+            pair.agree_x25519(peer.public_key()).expect("a secret").expose(),
+        );
     }
 }
 
@@ -308,11 +313,11 @@ fn control(case: &Case) {
     if let Ok(read) = read {
         assert_eq!(Control::decode(kind, &plain), Ok(read.clone()));
         let made = if is_clear {
-            read.clear()
+            read.encode_clear()
         } else {
             ControlChannel::of_guard(&key, &[1; 32], &[2; 32]).seal(&read)
         };
-        case.same("frame", &made);
+        case.assert_bytes("frame", &made);
     }
 }
 
@@ -320,8 +325,8 @@ fn pairing(case: &Case) {
     let read = PairingKey::from_code(case.text("code"));
     expect(case, read.is_ok());
     if let Ok(key) = read {
-        case.same("client", &key.client().0);
-        assert_eq!(key.code().expose(), case.text("code").as_bytes());
+        case.assert_bytes("client", &key.client_id().0);
+        assert_eq!(key.pairing_code().expose(), case.text("code").as_bytes());
     }
 }
 

@@ -131,7 +131,7 @@ impl Person {
         };
         let Some(pair) = &talk.pair else { return };
         self.counter += 1;
-        talk.first = ke1(&pair.public(CoinEncoding::X25519), self.counter);
+        talk.first = ke1(&pair.public_key(CoinEncoding::X25519), self.counter);
         let frame = talk.first.clone();
         self.effects.push_back(Effect::Write(Change::Counter(self.counter)));
         self.send(Packet::Frame(conn, frame));
@@ -144,7 +144,7 @@ impl Person {
             KE1 if !talk.is_dialling => {
                 let Some(pair) = talk.pair.take() else { return };
                 talk.first = frame.to_vec();
-                answers.push(ke2(frame, &pair.public(CoinEncoding::X25519)));
+                answers.push(ke2(frame, &pair.public_key(CoinEncoding::X25519)));
                 talk.shared = secret(pair, &key(frame));
             }
             KE2 if talk.is_dialling => {
@@ -243,7 +243,7 @@ impl Keeper {
                 let opening = if is_inside {
                     Opening::Inside
                 } else {
-                    Opening::Wire(pairing(self.byte).client(), conn)
+                    Opening::Wire(pairing(self.byte).client_id(), conn)
                 };
                 self.give(Input::Opened(GuardConnection(conn), opening), now, rng);
             }
@@ -277,7 +277,7 @@ impl Host for Party {
             Disk::Client { guard, byte, rows, counter } => {
                 let mut machine = GuardClient::new(pairing(*byte), CoinEncoding::X25519);
                 for row in rows.values() {
-                    machine.load(row).expect("what was stored loads again");
+                    machine.load_coin(row).expect("what was stored loads again");
                 }
                 let (talks, effects) = Default::default();
                 Self::Client(Box::new(Person {
@@ -314,7 +314,7 @@ impl Host for Party {
         }
     }
 
-    fn command(&mut self, (): (), now: Time, rng: &mut dyn CryptoRng) {
+    fn apply_order(&mut self, (): (), now: Time, rng: &mut dyn CryptoRng) {
         let Self::Client(person) = self else { return };
         person.next += 1;
         let conn = person.next;
@@ -327,7 +327,7 @@ impl Host for Party {
         person.drain();
     }
 
-    fn deliver(&mut self, from: HostId, packet: Packet, now: Time, rng: &mut dyn CryptoRng) {
+    fn deliver_packet(&mut self, from: HostId, packet: Packet, now: Time, rng: &mut dyn CryptoRng) {
         match self {
             Self::Guard(keeper) => keeper.packet(from == keeper.inside, packet, now, rng),
             Self::Client(person) => {
@@ -397,14 +397,14 @@ impl Host for Party {
         }
     }
 
-    fn effect(&mut self) -> Option<Effect<Self>> {
+    fn next_effect(&mut self) -> Option<Effect<Self>> {
         match self {
             Self::Guard(keeper) => keeper.effects.pop_front(),
             Self::Client(person) => person.effects.pop_front(),
         }
     }
 
-    fn write(disk: &mut Disk, write: Change) {
+    fn apply_write(disk: &mut Disk, write: Change) {
         match (disk, write) {
             (Disk::Client { rows, .. }, Change::Store(h, row)) => {
                 rows.insert(h, row);
@@ -424,19 +424,19 @@ fn world(seed: u64, crashes: CrashRate, calls: u64) -> [Vec<Vec<u8>>; 2] {
     let mut world = World::<Party>::new(seed);
     let client = |guard, byte| Disk::Client { guard, byte, rows: BTreeMap::new(), counter: 40 };
     let guard = |inside, wire, byte| Disk::Guard { inside, wire, byte, ledger: Vec::new() };
-    world.add(client(GUARD_A, 1));
-    world.add(guard(ALICE, GUARD_B, 1));
-    world.add(guard(BOB, GUARD_A, 2));
-    world.add(client(GUARD_B, 2));
+    world.add_host(client(GUARD_A, 1));
+    world.add_host(guard(ALICE, GUARD_B, 1));
+    world.add_host(guard(BOB, GUARD_A, 2));
+    world.add_host(client(GUARD_B, 2));
     for (a, b) in [(ALICE, GUARD_A), (GUARD_A, GUARD_B), (GUARD_B, BOB)] {
-        world.link(a, b, LinkModel::stream());
+        world.set_link(a, b, LinkModel::stream());
     }
     for place in [ALICE, GUARD_A, GUARD_B, BOB] {
-        world.crashes(place, crashes);
+        world.set_crash_rate(place, crashes);
     }
     for call in 0..calls {
         let at = 3_000 * call + world.dice().between(0, 1_000);
-        world.command(ALICE, at, ());
+        world.schedule_order(ALICE, at, ());
     }
     let mut agreed = [Vec::new(), Vec::new()];
     let mut keys: BTreeMap<[u8; 32], u32> = BTreeMap::new();
@@ -453,7 +453,7 @@ fn world(seed: u64, crashes: CrashRate, calls: u64) -> [Vec<Vec<u8>>; 2] {
     // Then calm: what the crashes left behind must not stand in the way.
     world.stop_faults();
     world.run_for(30_000, &mut watch);
-    world.command(ALICE, 0, ());
+    world.schedule_order(ALICE, 0, ());
     let mut after = 0;
     world.run_for(30_000, |world, step| {
         after += usize::from(matches!(step, WorldStep::Told { news: News::Agreed(_), .. }));

@@ -57,17 +57,17 @@ impl<B: Base> Comb<B> {
             base = row[ENTRIES - 1].doubled();
             let mut words = B::words_of(&row);
             table.extend_from_slice(&words);
-            wipe::<B>(&mut words);
+            wipe_table::<B>(&mut words);
         }
         Self(table)
     }
 
     /// The product of the point and a secret scalar.
     pub fn mul(&self, scalar: &Fr) -> B {
-        let mut digits = digits(scalar.as_bytes());
+        let mut digits = signed_digits(scalar.as_bytes());
         let rows = self.0.chunks_exact(ENTRIES);
         let product = rows.zip(&digits).fold(B::infinity(), |sum, (row, digit)| {
-            let mut words = selected::<B>(row, u64::from(digit.unsigned_abs()));
+            let mut words = select_entry::<B>(row, u64::from(digit.unsigned_abs()));
             let sum = sum.plus_words(&words, *digit < 0);
             words.as_mut().zeroize();
             sum
@@ -79,11 +79,11 @@ impl<B: Base> Comb<B> {
 
 impl<B: Base> Drop for Comb<B> {
     fn drop(&mut self) {
-        wipe::<B>(&mut self.0);
+        wipe_table::<B>(&mut self.0);
     }
 }
 
-fn wipe<B: Base>(table: &mut [B::Words]) {
+fn wipe_table<B: Base>(table: &mut [B::Words]) {
     for words in table {
         words.as_mut().zeroize();
     }
@@ -102,7 +102,7 @@ impl Factor {
     }
 
     /// Makes a table, if that pays for so many products.
-    pub fn expect(&mut self, products: u32) {
+    pub fn prepare_table(&mut self, products: u32) {
         if products >= TABLE_PRODUCTS_MIN && self.table.is_none() {
             self.table = Some(Comb::new(self.point.add(&G2::infinity())));
         }
@@ -120,7 +120,7 @@ impl Factor {
 }
 
 /// Digits from -31 to 32 with sum digit 2^(6 w) equal to the scalar.
-fn digits(scalar: &[u8; 32]) -> [i8; WINDOWS] {
+fn signed_digits(scalar: &[u8; 32]) -> [i8; WINDOWS] {
     let mut carry = 0;
     core::array::from_fn(|w| {
         let byte = WINDOW_BITS * w / 8;
@@ -134,7 +134,7 @@ fn digits(scalar: &[u8; 32]) -> [i8; WINDOWS] {
 }
 
 /// Entry `digit` - 1 of a row, or the infinite point for 0; every entry is read.
-fn selected<B: Base>(row: &[B::Words], digit: u64) -> B::Words {
+fn select_entry<B: Base>(row: &[B::Words], digit: u64) -> B::Words {
     let mut out = B::ZERO;
     for (k, entry) in (1..).zip(row) {
         let different = digit ^ k;
@@ -258,12 +258,12 @@ mod tests {
         let mut factor = Factor::new(G2Affine::generator().to_point().small_mul(7));
         let s = scalar([0x3f; 32]);
         let without = factor.mul(&s).to_affine().compress();
-        factor.expect(TABLE_PRODUCTS_MIN - 1);
+        factor.prepare_table(TABLE_PRODUCTS_MIN - 1);
         assert!(factor.table.is_none());
-        factor.expect(TABLE_PRODUCTS_MIN);
+        factor.prepare_table(TABLE_PRODUCTS_MIN);
         assert_eq!(factor.mul(&s).to_affine().compress(), without);
         let mut table = factor.table.take().expect("a table");
-        wipe::<G2>(&mut table.0);
+        wipe_table::<G2>(&mut table.0);
         assert!(table.0.as_flattened().iter().all(|word| *word == 0));
     }
 
@@ -316,7 +316,7 @@ mod tests {
     #[test]
     fn digits_add_up() {
         for s in edges() {
-            let digits = digits(s.as_bytes());
+            let digits = signed_digits(s.as_bytes());
             assert!(digits.iter().all(|digit| (-31..=32).contains(digit)));
             // Horner over four limbs of 64 bits, two's complement.
             let mut sum = [0_u64; 5];

@@ -57,13 +57,13 @@ impl Gt {
     /// digits of 64 bits go side by side over a table of the 16 products of the bases.
     #[must_use]
     pub fn pow(&self, scalar: &Fr) -> Self {
-        let table = self.products();
-        let mut digits = digits(scalar.as_bytes());
+        let table = self.basis_products();
+        let mut digits = z_digits(scalar.as_bytes());
         let mut power = Self::one();
         for bit in (0..u64::BITS).rev() {
             let index = (0..DIGITS).fold(0, |index, i| index | (digits[i] >> bit & 1) << i);
             let squared = Self(raw::fp12_cyclotomic_sqr(&power.0));
-            power = squared.mul(&selected(&table, index));
+            power = squared.mul(&select_entry(&table, index));
         }
         digits.zeroize();
         power
@@ -71,7 +71,7 @@ impl Gt {
 
     /// Entry i has the product of the bases of the bits of i. z is negative, so odd powers of
     /// Frobenius are inverted, and an inverse is the conjugate.
-    fn products(&self) -> [Self; PRODUCTS] {
+    fn basis_products(&self) -> [Self; PRODUCTS] {
         let conjugate = |mut f| {
             raw::fp12_conjugate(&mut f);
             Self(f)
@@ -98,7 +98,7 @@ impl Drop for Gt {
 }
 
 /// Entry `index` of the table; every entry is read.
-fn selected(table: &[Gt; PRODUCTS], index: u64) -> Gt {
+fn select_entry(table: &[Gt; PRODUCTS], index: u64) -> Gt {
     let mut out = raw::Fp12 { fp6: [raw::Fp6::default(); 2] };
     for (i, entry) in (0..).zip(table) {
         let different = index ^ i;
@@ -117,17 +117,17 @@ fn selected(table: &[Gt; PRODUCTS], index: u64) -> Gt {
 
 /// Digits below |z| with sum digit |z|^i equal to the scalar: three divisions, bit by bit with a
 /// masked subtraction, since the division of a CPU takes longer for some values than for others.
-fn digits(scalar: &[u8; 32]) -> [u64; DIGITS] {
+fn z_digits(scalar: &[u8; 32]) -> [u64; DIGITS] {
     let mut rest: [u64; 4] = core::array::from_fn(|i| {
         u64::from_le_bytes(core::array::from_fn(|byte| scalar[8 * i + byte]))
     });
-    let digits = core::array::from_fn(|_| divide(&mut rest));
+    let digits = core::array::from_fn(|_| divide_by_z(&mut rest));
     rest.zeroize();
     digits
 }
 
 /// Divides by |z|; gives the remainder.
-fn divide(dividend: &mut [u64; 4]) -> u64 {
+fn divide_by_z(dividend: &mut [u64; 4]) -> u64 {
     let mut remainder = 0_u64;
     for word in dividend.iter_mut().rev() {
         let mut quotient = 0;
@@ -154,7 +154,7 @@ mod tests {
         for fill in [1_u8, 0x3f, 0x5a, 0x72] {
             let mut bytes = [fill; 32];
             bytes[31] &= 0x3f;
-            let digits = digits(&bytes);
+            let digits = z_digits(&bytes);
             assert!(digits.iter().all(|digit| *digit < Z));
             let mut sum = [0_u64; 4];
             for digit in digits.iter().rev() {

@@ -38,7 +38,7 @@ impl Lines {
         for (lines, point) in lines.as_chunks_mut().0.iter_mut().zip(points) {
             raw::precompute_lines(&point.0, lines);
         }
-        let possible = divide(&mut lines);
+        let possible = normalise_lines(&mut lines);
         let mut steps = vec![[Line::default(); PAIRS]; LINES].into_boxed_slice();
         for (j, step) in steps.iter_mut().enumerate() {
             for (i, line) in step.iter_mut().enumerate() {
@@ -58,7 +58,7 @@ impl Lines {
         let mut multiply = |f: &mut Gt| {
             let step = steps.next().into_iter().flat_map(|step| step.as_chunks().0);
             for (lines, points) in step.zip(scaled.as_chunks().0) {
-                *f = f.mul(&product(lines, points));
+                *f = f.mul(&multiply_lines(lines, points));
             }
         };
         let mut f = Gt::one();
@@ -87,9 +87,9 @@ impl Drop for Lines {
 
 /// Divides every line by its constant. That lies in Fp2, and the final exponentiation takes such a factor
 /// to 1, so no product changes. False, with lines that mean nothing, if a constant is 0.
-fn divide(lines: &mut [Fp6]) -> bool {
+fn normalise_lines(lines: &mut [Fp6]) -> bool {
     // One inversion for all: the products of the constants before each, and then backwards.
-    let mut product = one();
+    let mut product = fp2_one();
     let mut before = Vec::with_capacity(lines.len());
     for line in &*lines {
         before.push(product);
@@ -120,14 +120,14 @@ impl Scaled {
     }
 
     /// The line at this point.
-    fn line(&self, line: &Line) -> Line {
-        Line { x: times(&line.x, &self.x), y: times(&line.y, &self.y) }
+    fn line_at(&self, line: &Line) -> Line {
+        Line { x: scale_fp2(&line.x, &self.x), y: scale_fp2(&line.y, &self.y) }
     }
 }
 
 /// (1 + x v + y v w) (1 + x' v + y' v w) = (1 + (1 + u) y y', x + x', x x') + (0, y + y', x y' + x' y) w.
-fn product(lines: &[Line; 2], points: &[Scaled; 2]) -> Gt {
-    let [a, b] = [0, 1].map(|i| points[i].line(&lines[i]));
+fn multiply_lines(lines: &[Line; 2], points: &[Scaled; 2]) -> Gt {
+    let [a, b] = [0, 1].map(|i| points[i].line_at(&lines[i]));
     let xx = raw::fp2_mul(&a.x, &b.x);
     let yy = raw::fp2_mul(&a.y, &b.y);
     let x = raw::fp2_add(&a.x, &b.x);
@@ -136,16 +136,16 @@ fn product(lines: &[Line; 2], points: &[Scaled; 2]) -> Gt {
     let mixed = raw::fp2_sub(&raw::fp2_sub(&all, &xx), &yy);
     let [re, im] = &yy.fp;
     let shifted = Fp2 { fp: [raw::fp_sub(re, im), raw::fp_add(re, im)] };
-    let constant = raw::fp2_add(&one(), &shifted);
+    let constant = raw::fp2_add(&fp2_one(), &shifted);
     let zero = Fp2::default();
     Gt(raw::Fp12 { fp6: [Fp6 { fp2: [constant, x, xx] }, Fp6 { fp2: [zero, y, mixed] }] })
 }
 
-fn one() -> Fp2 {
+fn fp2_one() -> Fp2 {
     raw::fp12_one().fp6[0].fp2[0]
 }
 
-fn times(a: &Fp2, b: &raw::Fp) -> Fp2 {
+fn scale_fp2(a: &Fp2, b: &raw::Fp) -> Fp2 {
     Fp2 { fp: [raw::fp_mul(&a.fp[0], b), raw::fp_mul(&a.fp[1], b)] }
 }
 
@@ -157,9 +157,9 @@ mod tests {
     fn lines_without_a_constant_are_told() {
         let generator = G2Affine::generator();
         assert!(Lines::new(&[&generator; PAIRS]).is_some());
-        let mut lines = [Fp6 { fp2: [one(); 3] }; 3];
-        assert!(divide(&mut lines));
+        let mut lines = [Fp6 { fp2: [fp2_one(); 3] }; 3];
+        assert!(normalise_lines(&mut lines));
         lines[1].fp2[0] = Fp2::default();
-        assert!(!divide(&mut lines));
+        assert!(!normalise_lines(&mut lines));
     }
 }

@@ -11,7 +11,7 @@ fn rule() -> FloorRule {
 
 /// The floor that it gives to a clock which shows so many epochs after the start.
 fn asked(rule: &mut FloorRule, epochs: u32, boot_ms: u64) -> (u32, Option<FloorHeld>) {
-    let (floor, held) = rule.floor(Some(START.plus(epochs + 1)), boot_ms);
+    let (floor, held) = rule.update_floor(Some(START.plus(epochs + 1)), boot_ms);
     (floor.0 - START.0, held)
 }
 
@@ -21,8 +21,8 @@ fn a_clock_that_stands_holds_erasure_for_the_slack_alone() {
     assert_eq!(asked(&mut rule, 0, MINUTE_MS), (0, None));
     assert_eq!(asked(&mut rule, 0, 11 * MINUTE_MS), (20, None));
     // No clock is no better than one that stands, and one that goes back no worse.
-    assert_eq!(rule.floor(None, 12 * MINUTE_MS), (START.plus(22), None));
-    assert_eq!(rule.floor(Some(Epoch(0)), 13 * MINUTE_MS), (START.plus(24), None));
+    assert_eq!(rule.update_floor(None, 12 * MINUTE_MS), (START.plus(22), None));
+    assert_eq!(rule.update_floor(Some(Epoch(0)), 13 * MINUTE_MS), (START.plus(24), None));
 }
 
 #[test]
@@ -65,15 +65,15 @@ fn a_jump_of_more_than_a_day_needs_a_person() {
     }
     let boot_ms = 3 * Time::HOUR_MS;
     let shown = START.plus(200 * HOUR + 1);
-    rule.confirm(shown, boot_ms);
-    assert_eq!(rule.floor(Some(shown), boot_ms), (START.plus(200 * HOUR), None));
+    rule.confirm_epoch(shown, boot_ms);
+    assert_eq!(rule.update_floor(Some(shown), boot_ms), (START.plus(200 * HOUR), None));
 }
 
 #[test]
 fn a_clock_that_is_not_settled_may_be_ahead() {
-    assert_eq!(ClockTrust::POOR.earliest(Tick(100), false), Tick(80));
-    assert_eq!(ClockTrust::POOR.earliest(Tick(100), true), Tick(100));
-    assert_eq!(ClockTrust::FAIR.earliest(Tick(3), false), Tick(0));
+    assert_eq!(ClockTrust::POOR.earliest_tick(Tick(100), false), Tick(80));
+    assert_eq!(ClockTrust::POOR.earliest_tick(Tick(100), true), Tick(100));
+    assert_eq!(ClockTrust::FAIR.earliest_tick(Tick(3), false), Tick(0));
 }
 
 #[test]
@@ -91,9 +91,9 @@ fn a_bound_that_is_known_gives_slack_and_uncertainty_between_those_of_the_grades
 #[test]
 fn hibe_74_a_slack_that_becomes_known_counts_from_the_start() {
     let mut rule = FloorRule::new(TreeProfile::Minute, START, ClockTrust::POOR, 0);
-    assert_eq!(rule.floor(None, 5 * MINUTE_MS), (START, None));
-    rule.trust(ClockTrust::GOOD);
-    assert_eq!(rule.floor(None, 5 * MINUTE_MS), (START.plus(8), None));
-    rule.trust(ClockTrust::POOR);
-    assert_eq!(rule.floor(None, 6 * MINUTE_MS), (START.plus(8), None), "it never goes back");
+    assert_eq!(rule.update_floor(None, 5 * MINUTE_MS), (START, None));
+    rule.set_trust(ClockTrust::GOOD);
+    assert_eq!(rule.update_floor(None, 5 * MINUTE_MS), (START.plus(8), None));
+    rule.set_trust(ClockTrust::POOR);
+    assert_eq!(rule.update_floor(None, 6 * MINUTE_MS), (START.plus(8), None), "it never goes back");
 }

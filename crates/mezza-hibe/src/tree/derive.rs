@@ -12,13 +12,13 @@ use crate::wire::ring::EntryKind;
 
 impl Entry {
     /// Derives the key of a path and makes an entry of it.
-    pub(super) fn derived(
+    pub(super) fn derive_from(
         start: Epoch,
         node: &NodeKey,
         sums: &Sums,
         rng: &mut dyn CryptoRng,
     ) -> Self {
-        let (kind, points) = match node.derive(sums, rng) {
+        let (kind, points) = match node.derive_keys(sums, rng) {
             DerivedKeys::Node(key) => (EntryKind::Node, key.encode()),
             DerivedKeys::User(key) => (EntryKind::Single, key.encode()),
         };
@@ -48,16 +48,16 @@ impl KeyTree {
         if floor <= self.floor {
             return Ok(());
         }
-        if floor > self.end() {
+        if floor > self.end_epoch() {
             return Err(TreeError::Over);
         }
         let shape = self.shape();
-        let gone = self.stack.partition_point(|entry| entry.end(shape) <= floor);
+        let gone = self.stack.partition_point(|entry| entry.end_epoch(shape) <= floor);
         let cut = self.stack.get(gone).filter(|entry| entry.start < floor);
         let derived = cut.map(|entry| self.right_of(entry, floor, rng)).transpose()?;
         let erased = gone + usize::from(derived.is_some());
         let erased: Vec<Entry> = self.stack.drain(..erased).collect();
-        self.storage.erase(&erased);
+        self.storage.record_changes(&erased);
         if let Some(mut derived) = derived {
             derived.append(&mut self.stack);
             self.stack = derived;
@@ -70,7 +70,7 @@ impl KeyTree {
     /// Returns the cost of `erase_below`.
     pub fn erasure_cost(&self, floor: Epoch) -> Cost {
         let mut cost = Cost::default();
-        let Ok(index) = self.covering(floor) else { return cost };
+        let Ok(index) = self.find_entry(floor) else { return cost };
         let shape = self.shape();
         let entry = &self.stack[index];
         if entry.start == floor {
@@ -80,7 +80,7 @@ impl KeyTree {
             cost.derivations += derivations;
             cost.multiplications += derivations * derivation_cost(shape, depth);
         };
-        let path = shape.path(floor);
+        let path = shape.path_to(floor);
         let depth = entry.depth(shape);
         for (level, siblings) in (depth..).zip(right_of_path(shape, &path, depth)) {
             count(siblings, level + 1);
@@ -99,26 +99,26 @@ impl KeyTree {
     ) -> Result<Vec<Entry>, TreeError> {
         let shape = self.shape();
         let mut node = entry.node_key(shape)?;
-        let path = shape.path(floor);
+        let path = shape.path_to(floor);
         let right = right_of_path(shape, &path, entry.depth(shape));
-        node.expect(&right.collect::<Vec<_>>());
+        node.prepare_tables(&right.collect::<Vec<_>>());
         let mut entries = Vec::new();
-        let mut sums = node.sums();
+        let mut sums = node.empty_sums();
         // The epoch of the path so far.
         let mut start = entry.start;
         for level in entry.depth(shape)..path.depth() {
             let m = path.components()[level];
             let arity = shape.arities()[level];
-            let below = shape.subtree(level + 1);
-            sums = node.descend(&sums, arity);
+            let below = shape.subtree_epochs(level + 1);
+            sums = node.descend_to(&sums, arity);
             for j in (m + 1..=arity).rev() {
                 let sibling = start.plus(1 + (u32::from(j) - 1) * below);
-                entries.push(Entry::derived(sibling, &node, &sums, rng));
-                sums = node.left(&sums);
+                entries.push(Entry::derive_from(sibling, &node, &sums, rng));
+                sums = node.left_sibling(&sums);
             }
             start = start.plus(1 + (u32::from(m) - 1) * below);
         }
-        entries.push(Entry::derived(start, &node, &sums, rng));
+        entries.push(Entry::derive_from(start, &node, &sums, rng));
         entries.reverse();
         Ok(entries)
     }

@@ -37,15 +37,15 @@ impl Expansion {
     fn new(shape: Shape, entry: &Entry) -> Result<Self, TreeError> {
         let node = entry.node_key(shape)?;
         let next = shape.arities()[entry.depth(shape)];
-        let sums = node.descend(&node.sums(), next);
+        let sums = node.descend_to(&node.empty_sums(), next);
         Ok(Self { start: entry.start, node, sums, next, children: Vec::new() })
     }
 
     /// Derives the next child.
-    fn step(&mut self, below: u32, rng: &mut dyn CryptoRng) {
+    fn derive_child(&mut self, below: u32, rng: &mut dyn CryptoRng) {
         let start = self.start.plus(1 + (u32::from(self.next) - 1) * below);
-        self.children.push(Entry::derived(start, &self.node, &self.sums, rng));
-        self.sums = self.node.left(&self.sums);
+        self.children.push(Entry::derive_from(start, &self.node, &self.sums, rng));
+        self.sums = self.node.left_sibling(&self.sums);
         self.next -= 1;
     }
 }
@@ -54,7 +54,7 @@ impl KeyTree {
     /// Expands every inner node that begins at `upto` or before, and then one beyond, but none that
     /// begins more than 64 epochs behind the floor (HIBE-27). One call multiplies at most `budget`
     /// times in G2: 24 are the dearest child, 32 stay below 20 ms.
-    pub fn prepare(
+    pub fn prepare_until(
         &mut self,
         upto: Epoch,
         budget: u32,
@@ -66,13 +66,13 @@ impl KeyTree {
             let start = self.stack[index].start;
             let depth = self.stack[index].depth(shape);
             let cost = derivation_cost(shape, depth + 1);
-            let below = shape.subtree(depth + 1);
+            let below = shape.subtree_epochs(depth + 1);
             let mut expansion = match self.expansion.take() {
                 Some(expansion) if expansion.start == start => expansion,
                 _ => Expansion::new(shape, &self.stack[index])?,
             };
             while expansion.next > 0 && spent + cost <= budget {
-                expansion.step(below, rng);
+                expansion.derive_child(below, rng);
                 spent += cost;
             }
             if expansion.next > 0 {
@@ -80,7 +80,7 @@ impl KeyTree {
                 self.expansion = Some(expansion);
                 return Ok(Progress { left });
             }
-            self.replace(index, expansion, rng);
+            self.replace_entry(index, expansion, rng);
         }
         Ok(Progress { left: 0 })
     }
@@ -113,14 +113,14 @@ impl KeyTree {
     }
 
     /// Puts a node's own user key and its children in its place.
-    fn replace(&mut self, index: usize, expansion: Expansion, rng: &mut dyn CryptoRng) {
+    fn replace_entry(&mut self, index: usize, expansion: Expansion, rng: &mut dyn CryptoRng) {
         let node = &self.stack[index];
         let own = Wiping::new(node.user_points().to_vec());
         let own = Entry::new(node.start, EntryKind::Single, own, rng);
         let children = expansion.children.into_iter().rev();
         let entries: Vec<Entry> = core::iter::once(own).chain(children).collect();
         let erased: Vec<Entry> = self.stack.splice(index..=index, entries).collect();
-        self.storage.erase(&erased);
+        self.storage.record_changes(&erased);
     }
 
     /// Drops partial work on a node that is no longer in the stack.

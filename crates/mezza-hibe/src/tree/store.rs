@@ -56,15 +56,15 @@ impl Storage {
     }
 
     /// Remembers that entries left the stack, or others came.
-    pub fn erase(&mut self, erased: &[Entry]) {
+    pub fn record_changes(&mut self, erased: &[Entry]) {
         self.changed = true;
-        self.dropped.extend(erased.iter().filter_map(Entry::name));
+        self.dropped.extend(erased.iter().filter_map(Entry::record_name));
     }
 }
 
 impl KeyTree {
     /// Returns the changes to store now, if there are any. They grow until they are confirmed.
-    pub fn pending(&mut self) -> Option<Delta> {
+    pub fn pending_delta(&mut self) -> Option<Delta> {
         let storage = &mut self.storage;
         if !storage.changed && storage.confirmed == storage.generation {
             return None;
@@ -79,27 +79,28 @@ impl KeyTree {
             entry.generation.get_or_insert(generation);
         }
         let new = self.stack.iter().filter(|e| e.generation.is_some_and(|g| g > confirmed));
-        let put = new.filter_map(|entry| Some((entry.name()?, self.sealed(entry)?))).collect();
-        let keyring = self.keyring(generation);
+        let put =
+            new.filter_map(|entry| Some((entry.record_name()?, self.seal_entry(entry)?))).collect();
+        let keyring = self.encode_keyring(generation);
         let drop = self.storage.dropped.clone();
         Some(Delta { generation, put, keyring, drop })
     }
 
     /// The same with every record: a copy of the whole tree.
-    pub fn export(&mut self) -> Delta {
+    pub fn export_delta(&mut self) -> Delta {
         self.storage.confirmed = 0;
         self.storage.changed = true;
         let generation = self.storage.generation;
-        self.pending().unwrap_or_else(|| Delta {
+        self.pending_delta().unwrap_or_else(|| Delta {
             generation,
             put: Vec::new(),
-            keyring: self.keyring(generation),
+            keyring: self.encode_keyring(generation),
             drop: Vec::new(),
         })
     }
 
     /// The host has stored the delta of this generation, deletions included.
-    pub fn confirm(&mut self, generation: u64) {
+    pub fn confirm_stored(&mut self, generation: u64) {
         if generation == self.storage.generation {
             self.storage.confirmed = generation;
             if !self.storage.changed {
@@ -120,16 +121,16 @@ impl KeyTree {
         core::mem::take(&mut self.storage.dropped)
     }
 
-    fn sealed(&self, entry: &Entry) -> Option<Vec<u8>> {
+    fn seal_entry(&self, entry: &Entry) -> Option<Vec<u8>> {
         let shape = self.shape();
-        let name = entry.name()?;
+        let name = entry.record_name()?;
         let depth = entry.depth(shape) as u8;
         let points = entry.points.as_slice();
         let record = Record { shape, kind: entry.kind, depth, start: entry.start, points };
         Some(record.seal(self.card.hash(), &name, &entry.wrap))
     }
 
-    fn keyring(&self, generation: u64) -> Wiping<Vec<u8>> {
+    fn encode_keyring(&self, generation: u64) -> Wiping<Vec<u8>> {
         let card = &self.card;
         let shape = card.shape();
         let profile = card.profile();
@@ -161,18 +162,18 @@ impl KeyTree {
         let mut stack = Vec::with_capacity(ring.entries.len());
         let mut next = floor;
         for entry in ring.entries {
-            let entry = Entry::load(card, entry, records)?;
+            let entry = Entry::load_entry(card, entry, records)?;
             if entry.start != next {
                 return Err(ImportError::Gap);
             }
-            next = entry.end(card.shape());
+            next = entry.end_epoch(card.shape());
             stack.push(entry);
         }
         let bytes: usize = stack.iter().map(|entry| entry.points.len()).sum();
-        if next != Epoch(card.shape().epochs()) || bytes > STACK_BYTES_MAX {
+        if next != Epoch(card.shape().epoch_count()) || bytes > STACK_BYTES_MAX {
             return Err(ImportError::Gap);
         }
-        let named: Vec<RecordName> = stack.iter().filter_map(Entry::name).collect();
+        let named: Vec<RecordName> = stack.iter().filter_map(Entry::record_name).collect();
         let orphans = records.keys().filter(|name| !named.contains(name));
         let orphans: Vec<RecordName> = orphans.copied().collect();
         let crashed = records.keys().map(|name| name.generation);
@@ -193,16 +194,16 @@ impl KeyTree {
 impl Entry {
     /// Finds and opens the record of an entry of a keyring: of those with its epoch and kind, the one
     /// that opens under its key.
-    fn load(
+    fn load_entry(
         card: &CardBlock,
         RingEntry { start, kind, key }: RingEntry,
         records: &BTreeMap<RecordName, Vec<u8>>,
     ) -> Result<Self, ImportError> {
         let shape = card.shape();
-        if start.0 >= shape.epochs() {
+        if start.0 >= shape.epoch_count() {
             return Err(ImportError::Gap);
         }
-        let depth = shape.path(start).depth();
+        let depth = shape.path_to(start).depth();
         if kind == EntryKind::Node && depth == shape.depth() {
             return Err(ImportError::Gap);
         }

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 
 use mezza_core::{Reader, Writer, labelled_hash};
 
-use super::{low_of_suite, nibbles};
+use super::{join_nibbles, low_of_suite};
 use crate::bkp::{self, Parameters};
 use crate::curve::gt::Gt;
 use crate::curve::{G1_BYTES, G1Affine};
@@ -66,13 +66,13 @@ impl CardBlock {
     /// The card block of a new public key.
     pub fn new(shape: Shape, profile: TreeProfile, origin: Tick, parameters: Parameters) -> Self {
         let mut w = Writer::with_capacity(bytes_of(shape.depth()));
-        w.u8(nibbles(shape.nibble())).u8(profile.byte()).u32(origin.0);
+        w.put_u8(join_nibbles(shape.nibble())).put_u8(profile.byte()).put_u32(origin.0);
         for point in parameters.z.iter().flatten().chain([&parameters.z_prime]) {
-            w.bytes(&point.compress());
+            w.put_bytes(&point.compress());
         }
         let bytes = w.finish();
         let hash = CardBlockHash(labelled_hash("fshibe/v1/card", &[&bytes]));
-        let base = bkp::base(&parameters);
+        let base = bkp::compute_base(&parameters);
         Self { shape, profile, origin, parameters, base, bytes, hash }
     }
 
@@ -82,7 +82,7 @@ impl CardBlock {
         let too_short = CardBlockError::Length { bytes: bytes.len(), expected: CARD_BLOCK_BYTES };
         let kind = bytes.first().ok_or(too_short)?;
         let tree = low_of_suite(*kind).ok_or(CardBlockError::Suite)?;
-        let shape = Shape::from_nibble(tree).filter(|shape| allowed(*shape, policy));
+        let shape = Shape::from_nibble(tree).filter(|shape| is_allowed(*shape, policy));
         let shape = shape.ok_or(CardBlockError::Tree)?;
         let expected = bytes_of(shape.depth());
         let length = CardBlockError::Length { bytes: bytes.len(), expected };
@@ -90,14 +90,14 @@ impl CardBlock {
             return Err(length);
         }
         let mut r = Reader::new(&bytes[1..]);
-        let k = r.u8().map_err(|_| length)?;
+        let k = r.read_u8().map_err(|_| length)?;
         let profile = TreeProfile::from_byte(k).ok_or(CardBlockError::Profile)?;
-        let origin = Tick(r.u32().map_err(|_| length)?);
+        let origin = Tick(r.read_u32().map_err(|_| length)?);
         if !can_begin(shape, profile, origin) {
             return Err(CardBlockError::Origin);
         }
         let points: Vec<G1Affine> =
-            (0..).zip(r.rest().as_chunks().0).map(point).collect::<Result<_, _>>()?;
+            (0..).zip(r.read_rest().as_chunks().0).map(decode_point).collect::<Result<_, _>>()?;
         let (z, z_prime) = points.as_chunks::<2>();
         let parameters = Parameters { z: z.to_vec(), z_prime: z_prime[0].clone() };
         Ok(Self::new(shape, profile, origin, parameters))
@@ -129,15 +129,15 @@ impl CardBlock {
     }
 
     /// The first tick behind its life.
-    pub fn end(&self) -> Tick {
-        Tick(self.origin.0 + self.shape.epochs() * self.profile.epoch_ticks())
+    pub fn end_tick(&self) -> Tick {
+        Tick(self.origin.0 + self.shape.epoch_count() * self.profile.epoch_ticks())
     }
 
     /// The epoch of a tick.
     pub fn epoch_of(&self, tick: Tick) -> Result<Epoch, TreeError> {
         let since = tick.0.checked_sub(self.origin.0).ok_or(TreeError::NotYet)?;
         let epoch = since / self.profile.epoch_ticks();
-        if epoch < self.shape.epochs() { Ok(Epoch(epoch)) } else { Err(TreeError::Over) }
+        if epoch < self.shape.epoch_count() { Ok(Epoch(epoch)) } else { Err(TreeError::Over) }
     }
 
     /// The epoch of a tick, as a floor follows it: `None` before the life of this card; after it two beyond
@@ -145,7 +145,7 @@ impl CardBlock {
     pub fn epoch_at(&self, tick: Tick) -> Option<Epoch> {
         match self.epoch_of(tick) {
             Ok(epoch) => Some(epoch),
-            Err(TreeError::Over) => Some(Epoch(self.shape.epochs()).plus(1)),
+            Err(TreeError::Over) => Some(Epoch(self.shape.epoch_count()).plus(1)),
             Err(_) => None,
         }
     }
@@ -156,7 +156,7 @@ impl CardBlock {
     }
 
     /// Returns the key that seals for the epoch of a tick. A sender keeps it while that epoch lasts.
-    pub fn at(&self, tick: Tick) -> Result<crate::envelope::SealKey, EncapsulateError> {
+    pub fn seal_key(&self, tick: Tick) -> Result<crate::envelope::SealKey, EncapsulateError> {
         let epoch = self.epoch_of(tick).map_err(|error| match error {
             TreeError::NotYet => EncapsulateError::NotYet,
             TreeError::Erased | TreeError::Over | TreeError::Leaf | TreeError::Damaged => {
@@ -184,18 +184,18 @@ impl CardBlock {
     }
 }
 
-fn allowed(shape: Shape, policy: BlockPolicy) -> bool {
+fn is_allowed(shape: Shape, policy: BlockPolicy) -> bool {
     shape == Shape::Wide || policy == BlockPolicy::TestTree
 }
 
 /// A multiple of the epoch, and no tick of the life is above 32 bits.
 fn can_begin(shape: Shape, profile: TreeProfile, origin: Tick) -> bool {
-    let life = shape.epochs().checked_mul(profile.epoch_ticks());
+    let life = shape.epoch_count().checked_mul(profile.epoch_ticks());
     let ends = life.and_then(|life| origin.0.checked_add(life)).is_some();
     ends && origin.0.is_multiple_of(profile.epoch_ticks())
 }
 
-fn point((index, bytes): (usize, &[u8; G1_BYTES])) -> Result<G1Affine, CardBlockError> {
+fn decode_point((index, bytes): (usize, &[u8; G1_BYTES])) -> Result<G1Affine, CardBlockError> {
     let point = G1Affine::uncompress(bytes).ok().filter(G1Affine::in_subgroup);
     point.ok_or(CardBlockError::Point(index))
 }

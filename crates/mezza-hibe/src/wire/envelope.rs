@@ -8,7 +8,7 @@
 //! | 194 | total - 226 | body: `r[32]`, length u16, payload, zeros; encrypted |
 //! | total - 32 | 32 | tag over all before it |
 
-use super::{low_of_suite, nibbles};
+use super::{join_nibbles, low_of_suite};
 use crate::curve::SCALAR_BYTES;
 use crate::pairing::HEADER_BYTES;
 
@@ -55,17 +55,17 @@ impl Bucket {
     }
 
     /// The smallest one, not smaller than this, that holds a payload of so many bytes.
-    pub fn fitting(self, payload_bytes: usize) -> Option<Self> {
+    pub fn fit_payload(self, payload_bytes: usize) -> Option<Self> {
         (self.0..=Self::LARGEST.0).map(Self).find(|b| payload_bytes <= b.payload_bytes_max())
     }
 
     /// The kind byte of its envelopes.
     pub(crate) const fn kind(self) -> u8 {
-        nibbles(self.0)
+        join_nibbles(self.0)
     }
 
     /// The bucket of an envelope whose length agrees with its kind byte (HIBE-40).
-    pub fn of(envelope: &[u8]) -> Option<Self> {
+    pub fn from_envelope(envelope: &[u8]) -> Option<Self> {
         let number = low_of_suite(*envelope.first()?)?;
         Self::new(number).filter(|bucket| bucket.total_bytes() == envelope.len())
     }
@@ -83,8 +83,8 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    pub fn of(envelope: &'a [u8]) -> Option<Self> {
-        Bucket::of(envelope)?;
+    pub fn split_envelope(envelope: &'a [u8]) -> Option<Self> {
+        Bucket::from_envelope(envelope)?;
         let (tagged, tag) = envelope.split_last_chunk()?;
         let (head, body) = tagged.split_at_checked(BODY_AT)?;
         let header = head.last_chunk()?;

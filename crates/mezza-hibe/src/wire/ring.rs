@@ -14,7 +14,7 @@ use chacha20poly1305::{ChaCha20Poly1305, Key, Nonce, Tag};
 use mezza_core::{DecodeError, Reader, Secret, Wiping, Writer};
 
 use super::card::CardBlockHash;
-use super::{low_of_suite, nibbles};
+use super::{join_nibbles, low_of_suite};
 use crate::shape::{Epoch, Shape, Tick, TreeProfile};
 
 /// Entries of a stack at most.
@@ -66,10 +66,10 @@ pub struct RecordName {
 }
 
 impl RecordName {
-    fn aad(&self, card: &CardBlockHash) -> Vec<u8> {
+    fn record_aad(&self, card: &CardBlockHash) -> Vec<u8> {
         let mut w = Writer::new();
-        w.bytes(RECORD_LABEL).bytes(&card.0).u64(self.generation);
-        w.u32(self.start.0).u8(self.kind.byte());
+        w.put_bytes(RECORD_LABEL).put_bytes(&card.0).put_u64(self.generation);
+        w.put_u32(self.start.0).put_u8(self.kind.byte());
         w.finish()
     }
 }
@@ -87,11 +87,15 @@ impl Record<'_> {
     /// Seals it under a key that seals nothing else (HIBE-29).
     pub fn seal(&self, card: &CardBlockHash, name: &RecordName, key: &Secret<32>) -> Vec<u8> {
         let mut w = Writer::with_capacity(RECORD_HEAD_BYTES + self.points.len() + RECORD_TAG_BYTES);
-        w.u8(RECORD_VERSION).u8(nibbles(self.shape.nibble())).u8(self.kind.byte()).u8(self.depth);
-        w.u32(self.start.0).bytes(self.points);
+        w.put_u8(RECORD_VERSION)
+            .put_u8(join_nibbles(self.shape.nibble()))
+            .put_u8(self.kind.byte())
+            .put_u8(self.depth);
+        w.put_u32(self.start.0).put_bytes(self.points);
         let mut text = w.finish();
         let buffer = InOutBuf::from(text.as_mut_slice());
-        let sealed = cipher(key).encrypt_inout_detached(&Nonce::default(), &name.aad(card), buffer);
+        let sealed =
+            cipher(key).encrypt_inout_detached(&Nonce::default(), &name.record_aad(card), buffer);
         // A text of a few thousand bytes is never too long for the cipher.
         text.extend_from_slice(&sealed.unwrap_or_default());
         text
@@ -111,17 +115,17 @@ pub(crate) fn open_record(
         sealed.split_last_chunk::<RECORD_TAG_BYTES>().ok_or(DecodeError::Truncated)?;
     let mut text = Wiping::new(text.to_vec());
     let buffer = InOutBuf::from(text.as_mut_slice());
-    let aad = name.aad(card);
+    let aad = name.record_aad(card);
     let opened =
         cipher(key).decrypt_inout_detached(&Nonce::default(), &aad, buffer, &Tag::from(*tag));
     opened.map_err(|_| DecodeError::Value)?;
     let mut r = Reader::new(&text);
-    let head = (r.u8()?, r.u8()?, r.u8()?, r.u8()?, Epoch(r.u32()?));
-    let tree = nibbles(shape.nibble());
+    let head = (r.read_u8()?, r.read_u8()?, r.read_u8()?, r.read_u8()?, Epoch(r.read_u32()?));
+    let tree = join_nibbles(shape.nibble());
     if head != (RECORD_VERSION, tree, name.kind.byte(), depth, name.start) {
         return Err(DecodeError::Value);
     }
-    Ok(Wiping::new(r.rest().to_vec()))
+    Ok(Wiping::new(r.read_rest().to_vec()))
 }
 
 fn cipher(key: &Secret<32>) -> ChaCha20Poly1305 {
@@ -152,19 +156,20 @@ impl Ring {
             return Err(DecodeError::Truncated);
         }
         let mut r = Reader::new(bytes);
-        let magic = r.array_ref::<4>()?;
-        let shape = low_of_suite(r.u8()?).and_then(Shape::from_nibble).ok_or(DecodeError::Value)?;
-        let profile = TreeProfile::from_byte(r.u8()?).ok_or(DecodeError::Value)?;
-        let origin = Tick(r.u32()?);
-        let floor = Epoch(r.u32()?);
-        let generation = r.u64()?;
-        let count = usize::from(r.u16()?);
-        if magic != RING_MAGIC || floor.0 > shape.epochs() || count > ENTRIES_MAX {
+        let magic = r.read_array_ref::<4>()?;
+        let shape =
+            low_of_suite(r.read_u8()?).and_then(Shape::from_nibble).ok_or(DecodeError::Value)?;
+        let profile = TreeProfile::from_byte(r.read_u8()?).ok_or(DecodeError::Value)?;
+        let origin = Tick(r.read_u32()?);
+        let floor = Epoch(r.read_u32()?);
+        let generation = r.read_u64()?;
+        let count = usize::from(r.read_u16()?);
+        if magic != RING_MAGIC || floor.0 > shape.epoch_count() || count > ENTRIES_MAX {
             return Err(DecodeError::Value);
         }
-        let entries = (0..count).map(|_| RingEntry::read(&mut r));
+        let entries = (0..count).map(|_| RingEntry::read_from(&mut r));
         let entries = entries.collect::<Result<Vec<_>, _>>()?;
-        if r.rest().iter().any(|byte| *byte != 0) {
+        if r.read_rest().iter().any(|byte| *byte != 0) {
             return Err(DecodeError::Trailing);
         }
         Ok(Self { shape, profile, origin, floor, generation, entries })
@@ -172,10 +177,10 @@ impl Ring {
 }
 
 impl RingEntry {
-    fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let start = Epoch(r.u32()?);
-        let kind = EntryKind::from_byte(r.u8()?).ok_or(DecodeError::Value)?;
-        Ok(Self { start, kind, key: Secret::read(r)? })
+    fn read_from(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let start = Epoch(r.read_u32()?);
+        let kind = EntryKind::from_byte(r.read_u8()?).ok_or(DecodeError::Value)?;
+        Ok(Self { start, kind, key: Secret::read_from(r)? })
     }
 }
 
@@ -195,10 +200,13 @@ pub(crate) fn encode_ring<'a>(
 ) -> Wiping<Vec<u8>> {
     debug_assert!(entries.len() <= ENTRIES_MAX);
     let mut w = Writer::with_capacity(RING_BYTES);
-    w.bytes(RING_MAGIC).u8(nibbles(head.shape.nibble())).u8(head.profile.byte());
-    w.u32(head.origin.0).u32(head.floor.0).u64(head.generation).u16(entries.len() as u16);
+    w.put_bytes(RING_MAGIC).put_u8(join_nibbles(head.shape.nibble())).put_u8(head.profile.byte());
+    w.put_u32(head.origin.0)
+        .put_u32(head.floor.0)
+        .put_u64(head.generation)
+        .put_u16(entries.len() as u16);
     for (start, kind, key) in entries {
-        w.u32(start.0).u8(kind.byte()).bytes(key.expose());
+        w.put_u32(start.0).put_u8(kind.byte()).put_bytes(key.expose());
     }
     w.pad_to(RING_BYTES);
     Wiping::new(w.finish())

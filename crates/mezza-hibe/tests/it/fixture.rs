@@ -58,7 +58,7 @@ pub fn digest(bytes: &[u8]) -> String {
 
 /// An envelope for a card at a tick.
 pub fn envelope_for(system: &System, card: &CardBlock, tick: Tick, payload: &[u8]) -> Vec<u8> {
-    let key = card.at(tick).expect("within the life of the card");
+    let key = card.seal_key(tick).expect("within the life of the card");
     let key = EnvelopeKey::new(system, &key, tick, &mut chance(tick.0.into())).expect("a key");
     key.seal(payload, Bucket::SMALLEST, tick).expect("an envelope").into_bytes()
 }

@@ -31,7 +31,8 @@ fn every_step_from_the_master_key_to_the_envelope() {
 
     // Gen(5), USKGen(()).
     let master = MasterSecret::random(5, rng);
-    let card = CardBlock::new(Shape::Wide, TreeProfile::Minute, origin, master.parameters(&system));
+    let card =
+        CardBlock::new(Shape::Wide, TreeProfile::Minute, origin, master.derive_parameters(&system));
     let pk = &card.as_bytes()[6..];
     assert_eq!(pk.len(), 624);
     assert_eq!(digest(pk), "2b294925c0c0eda4318dfc81649fda036b6c60739b3428e147cadc061cbdb13d");
@@ -39,8 +40,8 @@ fn every_step_from_the_master_key_to_the_envelope() {
         hex(&card.hash().0),
         "3e929ac925d9c4019c81bb5eafe908c9b34b2f3c70d985ed049ce41674e7fd8a"
     );
-    let path = Shape::Wide.path(epoch);
-    let root = master.user_key(&system, &Shape::Wide.path(Epoch(0)), rng);
+    let path = Shape::Wide.path_to(epoch);
+    let root = master.user_key(&system, &Shape::Wide.path_to(Epoch(0)), rng);
     let stored = root.encode();
     assert_eq!(stored.len(), 2_688);
     assert_eq!(digest(&stored), "05f618759500c516aba1841f8ca3942e825cc0f4a7f55da0727a978a73f4ee68");
@@ -48,8 +49,8 @@ fn every_step_from_the_master_key_to_the_envelope() {
     // One-level USKDel along the path.
     let mut node = root;
     let leaf = path.components().iter().find_map(|m| {
-        let sums = node.descend(&node.sums(), *m);
-        match node.derive(&sums, rng) {
+        let sums = node.descend_to(&node.empty_sums(), *m);
+        match node.derive_keys(&sums, rng) {
             DerivedKeys::Node(child) => {
                 node = *child;
                 None
@@ -64,7 +65,8 @@ fn every_step_from_the_master_key_to_the_envelope() {
     );
 
     // Enc with the next draw as r.
-    let key = EnvelopeKey::new(&system, &card.at(tick).expect("a key"), tick, rng).expect("a key");
+    let key =
+        EnvelopeKey::new(&system, &card.seal_key(tick).expect("a key"), tick, rng).expect("a key");
     let binding = *key.binding();
     assert_eq!(hex(&binding.0), "49afe9d0baccffa1ada4e760954f184d3086e16fe25290ffd589c83ac923897b");
     let envelope = key.seal(b"hello", Bucket::SMALLEST, tick).expect("an envelope");

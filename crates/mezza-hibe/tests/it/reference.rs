@@ -113,7 +113,7 @@ fn k_is_the_same_by_arkworks_at_all_depths() {
     let (z, z_prime) = theirs.public(hashed);
 
     // pk.
-    let parameters = ours.parameters(&system);
+    let parameters = ours.derive_parameters(&system);
     for (ours, theirs) in parameters.z.iter().zip(&z) {
         assert_eq!([0, 1].map(|j| ours[j].compress()), [0, 1].map(|j| compress(&theirs[j])));
     }
@@ -126,12 +126,13 @@ fn k_is_the_same_by_arkworks_at_all_depths() {
         wide[..8].copy_from_slice(&(7 + components.len() as u64).to_le_bytes());
         wide[40] = 1;
         let r = curve::Fr::from_wide(&wide);
-        let c = mezza_hibe::bkp::header(&system, &parameters.identity(&path), &r);
+        let c = mezza_hibe::bkp::compute_header(&system, &parameters.identity_points(&path), &r);
         let c: Vec<G1Affine> =
             c.iter().map(|point| decode(&point.to_affine().compress())).collect();
         let c: [G1Affine; 4] = c.try_into().expect("four points");
         let r = Fr::from_le_bytes_mod_order(&wide);
-        let k = mezza_hibe::bkp::base(&parameters).pow(&curve::Fr::from_wide(&wide)).to_bytes();
+        let k =
+            mezza_hibe::bkp::compute_base(&parameters).pow(&curve::Fr::from_wide(&wide)).to_bytes();
         let from_public = Bls12_381::pairing(z_prime * r, G2Affine::generator());
         assert_eq!(*k, gt_bytes(&from_public), "{components:?}");
         let key = theirs.user_key(components, Fr::from(11_u64).pow([5]));
@@ -146,10 +147,10 @@ fn k_is_the_same_by_arkworks_at_all_depths() {
 /// One-level derivations along a path.
 fn derived(master: &MasterSecret, system: &System, components: &[u8]) -> Vec<u8> {
     let rng = &mut crate::fixture::chance(1);
-    let mut node: NodeKey = master.user_key(system, &Shape::Wide.path(Epoch(0)), rng);
+    let mut node: NodeKey = master.user_key(system, &Shape::Wide.path_to(Epoch(0)), rng);
     for m in components {
-        let sums = node.descend(&node.sums(), *m);
-        match node.derive(&sums, rng) {
+        let sums = node.descend_to(&node.empty_sums(), *m);
+        match node.derive_keys(&sums, rng) {
             mezza_hibe::bkp::DerivedKeys::Node(child) => node = *child,
             mezza_hibe::bkp::DerivedKeys::User(leaf) => return leaf.encode().to_vec(),
         }

@@ -7,7 +7,7 @@ use mezza_hibe::shape::Path;
 use mezza_hibe::{
     BlockPolicy, Bucket, CardBlock, CardBlockError, DetectKey, Detected, EncapsulateError,
     EnvelopeId, EnvelopeKey, Epoch, KeyTree, Shape, System, Tick, TreeError, TreeProfile, Trial,
-    TrialJob, detect, trial_open, trial_open_batch,
+    TrialJob, detect_envelopes, trial_open, trial_open_batch,
 };
 use proptest::prelude::*;
 
@@ -114,8 +114,8 @@ fn q_wide(q: &[u8; 32]) -> [u8; 64] {
 
 #[test]
 fn hibe_11_components_of_a_path_are_in_their_ranges() {
-    for epoch in (0..Shape::Wide.epochs()).step_by(997) {
-        let path = Shape::Wide.path(Epoch(epoch));
+    for epoch in (0..Shape::Wide.epoch_count()).step_by(997) {
+        let path = Shape::Wide.path_to(Epoch(epoch));
         let ranges = path.components().iter().zip(Shape::Wide.arities());
         assert!(ranges.clone().all(|(m, arity)| (1..=*arity).contains(m)));
     }
@@ -135,8 +135,8 @@ fn hibe_12_derivations_draw_fresh_factors() {
     let system = System::new();
     let rng = &mut chance(3);
     let (_, node) = root(&system, 4);
-    let sums = node.descend(&node.sums(), 7);
-    let keys = [(); 2].map(|()| match node.derive(&sums, rng) {
+    let sums = node.descend_to(&node.empty_sums(), 7);
+    let keys = [(); 2].map(|()| match node.derive_keys(&sums, rng) {
         DerivedKeys::Node(node) => node.encode(),
         DerivedKeys::User(_) => unreachable!("a node of depth 1"),
     });
@@ -144,7 +144,7 @@ fn hibe_12_derivations_draw_fresh_factors() {
     assert!(points(0).zip(points(1)).all(|(a, b)| a != b), "no point of two derivations is equal");
     // Two draws of 64 bytes for a node, one for a user key.
     let mut counted = mauled::Counted::new();
-    node.derive(&sums, &mut counted);
+    node.derive_keys(&sums, &mut counted);
     assert_eq!(counted.draws, 2);
     node.derive_user(&sums, &mut counted);
     assert_eq!(counted.draws, 3);
@@ -158,32 +158,32 @@ proptest! {
         let system = System::new();
         let rng = &mut chance(5);
         let (master, root) = root(&system, 6);
-        let parameters = master.parameters(&system);
+        let parameters = master.derive_parameters(&system);
         let path = Path::new(&m).expect("a path");
         // Steps end where a bit of `cuts` says so, and at the leaf.
         let mut node = root;
         let mut sums = None;
         let mut leaf = None;
         for (level, m) in m.iter().enumerate() {
-            let from = sums.take().unwrap_or_else(|| node.sums());
-            let next = node.descend(&from, *m);
+            let from = sums.take().unwrap_or_else(|| node.empty_sums());
+            let next = node.descend_to(&from, *m);
             if level < 4 && cuts >> level & 1 == 0 {
                 sums = Some(next);
                 continue;
             }
-            match node.derive(&next, rng) {
+            match node.derive_keys(&next, rng) {
                 DerivedKeys::Node(child) => node = *child,
                 DerivedKeys::User(user) => leaf = Some(user),
             }
         }
         let leaf = leaf.expect("a leaf");
         let r = Fr::random(rng);
-        let k = mezza_hibe::bkp::base(&parameters).pow(&r).to_bytes();
+        let k = mezza_hibe::bkp::compute_base(&parameters).pow(&r).to_bytes();
         let opens = |id: &Path| {
-            let header = mezza_hibe::bkp::header(&system, &parameters.identity(id), &r);
+            let header = mezza_hibe::bkp::compute_header(&system, &parameters.identity_points(id), &r);
             let bytes = header.each_ref().map(|point| point.to_affine().compress());
             let bytes: [u8; 192] = bytes.concat().try_into().expect("192 bytes");
-            let prepared = PairingKernel::Lines.prepare(&leaf.pairing_points());
+            let prepared = PairingKernel::Lines.prepare_points(&leaf.pairing_points());
             let product = PairingKernel::Lines.multi_pair(&prepared, &[&bytes]).pop().expect("one");
             product.expect("points") == k
         };
@@ -197,8 +197,8 @@ proptest! {
 #[test]
 fn hibe_20_path_and_number_are_inverse_for_all_epochs() {
     for shape in [Shape::Wide, Shape::Test] {
-        for epoch in (0..shape.epochs()).map(Epoch) {
-            assert_eq!(shape.number(&shape.path(epoch)), epoch);
+        for epoch in (0..shape.epoch_count()).map(Epoch) {
+            assert_eq!(shape.path_epoch(&shape.path_to(epoch)), epoch);
         }
     }
 }
@@ -269,8 +269,9 @@ fn hibe_44_opening_encapsulates_again() {
     let honest = mauled::sealed(&person, NOW, |_| {});
     assert!(matches!(person.trial(NOW, &honest), Trial::Opened(_)));
     // A sender with the right keys who puts the coins of another header into the body.
-    let wrong =
-        mauled::sealed(&person, NOW, |body| body[..32].copy_from_slice(Fr::small(7).as_bytes()));
+    let wrong = mauled::sealed(&person, NOW, |body| {
+        body[..32].copy_from_slice(Fr::from_small(7).as_bytes());
+    });
     assert!(matches!(person.trial(NOW, &wrong), Trial::NotForMe));
 }
 
@@ -321,7 +322,12 @@ fn hibe_47_the_key_of_an_envelope_is_used_once_and_in_its_epoch() {
     let card = person.tree.card();
     let first = card.first_tick(person.epoch(NOW));
     let key = |tick| {
-        EnvelopeKey::new(&person.system, &card.at(first).expect("a key"), tick, &mut chance(1))
+        EnvelopeKey::new(
+            &person.system,
+            &card.seal_key(first).expect("a key"),
+            tick,
+            &mut chance(1),
+        )
     };
     let sealed = |now| key(first).expect("a key").seal(b"x", Bucket::SMALLEST, now);
     assert!(sealed(Tick(first.0 + 4)).is_ok());
@@ -335,19 +341,20 @@ fn hibe_47_the_key_of_an_envelope_is_used_once_and_in_its_epoch() {
 fn hibe_48_a_sender_outside_of_the_life_is_refused() {
     let person = Person::new(16, NOW);
     let card = person.tree.card();
-    let at = |tick| card.at(tick).err();
+    let at = |tick| card.seal_key(tick).err();
     assert_eq!(at(Tick(card.origin().0 - 1)), Some(EncapsulateError::NotYet));
     assert_eq!(at(card.origin()), None);
-    assert_eq!(at(Tick(card.end().0 - 1)), None);
-    assert_eq!(at(card.end()), Some(EncapsulateError::Over));
+    assert_eq!(at(Tick(card.end_tick().0 - 1)), None);
+    assert_eq!(at(card.end_tick()), Some(EncapsulateError::Over));
 }
 
 #[test]
 fn hibe_49_a_payload_of_3831_bytes_is_refused() {
     let mut person = Person::new(17, NOW);
     let card = person.tree.card();
-    let key =
-        || EnvelopeKey::new(&person.system, &card.at(NOW).expect("a key"), NOW, &mut chance(1));
+    let key = || {
+        EnvelopeKey::new(&person.system, &card.seal_key(NOW).expect("a key"), NOW, &mut chance(1))
+    };
     let sealed = |bytes: usize| key().expect("a key").seal(&vec![7; bytes], Bucket::SMALLEST, NOW);
     for (bytes, total) in
         [(0, 506), (246, 506), (247, 1018), (758, 1018), (1_783, 4090), (3_830, 4090)]
@@ -400,7 +407,7 @@ fn hibe_50_a_batch_gives_what_single_trials_give() {
         "{batch:?}"
     );
     // As jobs, and by the plain engine.
-    let jobs = TrialJob::split(&held, envelopes.clone());
+    let jobs = TrialJob::split_jobs(&held, envelopes.clone());
     let jobs = jobs.iter().flat_map(|job| job.run(&person.system)).collect();
     assert_eq!(batch, shown(jobs));
     person.system = System::with_kernel(PairingKernel::Plain);
@@ -413,11 +420,11 @@ fn hibe_52_an_envelope_is_named_by_all_of_its_bytes() {
     let mut person = Person::new(20, NOW);
     let envelope = person.envelope(NOW, b"x");
     let Trial::Opened(opened) = person.trial(NOW, &envelope) else { panic!("not opened") };
-    assert_eq!(opened.id, EnvelopeId::of(&envelope));
+    assert_eq!(opened.id, EnvelopeId::from_envelope(&envelope));
     for at in 0..envelope.len() {
         let mut other = envelope.clone();
         other[at] ^= 0x80;
-        assert_ne!(EnvelopeId::of(&other), opened.id);
+        assert_ne!(EnvelopeId::from_envelope(&other), opened.id);
     }
 }
 
@@ -433,13 +440,13 @@ fn hibe_60_a_detect_key_recognises_its_subtree_and_opens_nothing() {
         let mut covered = covered;
         covered(4)
     };
-    assert_eq!((key.epochs(), key.encode().len()), (65, 588));
+    assert_eq!((key.epoch_count(), key.encode().len()), (65, 588));
     let (from, to) = key.ticks();
     let stranger = Person::new(23, NOW);
     for tick in (from.0 - 3..to.0 + 3).step_by(4).map(Tick) {
         let own = envelope_for(system, tree.card(), tick, b"x");
         let foreign = envelope_for(system, stranger.tree.card(), tick, b"x");
-        let seen = detect(system, &key, &[&own, &foreign], tick);
+        let seen = detect_envelopes(system, &key, &[&own, &foreign], tick);
         let inside = from <= tick && tick < to;
         let expected =
             if inside { [Detected::Match(tick), Detected::Other] } else { [Detected::NoKey; 2] };
@@ -456,14 +463,14 @@ fn hibe_60_a_detect_key_recognises_its_subtree_and_opens_nothing() {
 
 #[test]
 fn hibe_61_the_sizes_of_lent_keys_are_known_before() {
-    assert_eq!(mezza_hibe::detect::LENT_EPOCHS_MAX, Shape::Wide.subtree(3));
+    assert_eq!(mezza_hibe::detect::LENT_EPOCHS_MAX, Shape::Wide.subtree_epochs(3));
     let person = Person::new(26, NOW);
     let start = person.epoch(NOW).plus(4_000);
     for (depth, epochs, bytes) in [(5, 1, 396), (4, 65, 588), (3, 2_081, 780)] {
         let key = person.tree.detect_key(start, depth, &mut chance(27));
         // Not every epoch has a path as long as that.
         let Ok(key) = key else { continue };
-        assert_eq!((key.epochs(), key.encode().len()), (epochs, bytes));
+        assert_eq!((key.epoch_count(), key.encode().len()), (epochs, bytes));
         let again = DetectKey::decode(&key.encode()).expect("a key");
         assert_eq!(*again.encode(), *key.encode());
     }
@@ -483,7 +490,7 @@ fn hibe_72_unknown_suites_and_the_test_tree_are_refused() {
         wrong[0] = kind;
         assert_eq!(CardBlock::decode(&wrong, BlockPolicy::Product).err(), Some(error));
     }
-    let start = NOW.day();
+    let start = NOW.day_start();
     let rng = &mut chance(29);
     let small = KeyTree::create(&person.system, Shape::Test, TreeProfile::Minute, start, rng);
     let small = small.expect("a tree").card().as_bytes().to_vec();

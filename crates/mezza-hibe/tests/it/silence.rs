@@ -21,21 +21,22 @@ fn hibe_70_debug_is_the_name_alone() {
     let rng = &mut chance(2);
     let master = MasterSecret::random(5, rng);
     let node = master.user_key(&system, &Path::root(), rng);
-    let sums = node.sums();
+    let sums = node.empty_sums();
     let epoch = person.epoch(NOW);
     let key = person.tree.open_key(&system, epoch, rng).expect("a key");
-    let mut tree =
-        KeyTree::create(&system, Shape::Test, TreeProfile::Minute, NOW.day(), rng).expect("a tree");
+    let mut tree = KeyTree::create(&system, Shape::Test, TreeProfile::Minute, NOW.day_start(), rng)
+        .expect("a tree");
     let lent = person.tree.detect_key(epoch.plus(200), 4, rng).expect("a key");
-    let seal = person.tree.card().at(NOW).expect("a key");
+    let seal = person.tree.card().seal_key(NOW).expect("a key");
     let envelope_key = EnvelopeKey::new(&system, &seal, NOW, rng).expect("a key");
-    let pending = tree.pending();
-    let prepared = PairingKernel::Lines.prepare(&node.derive_user(&sums, rng).pairing_points());
+    let pending = tree.pending_delta();
+    let prepared =
+        PairingKernel::Lines.prepare_points(&node.derive_user(&sums, rng).pairing_points());
     let point = G2Affine::generator();
     let shown = format!(
         "{master:?} {node:?} {sums:?} {key:?} {lent:?} {seal:?} {envelope_key:?} {prepared:?} {:?} \
          {:?} {point:?} {:?} {:?} {:?} {pending:?} {:?}",
-        Fr::small(7),
+        Fr::from_small(7),
         Gt::one(),
         point.to_point(),
         G1Affine::generator(),
@@ -71,7 +72,7 @@ fn hibe_71_keys_and_payloads_are_wiped_from_the_heap() {
         KeyTree::create(&system, Shape::Wide, TreeProfile::Minute, NOW, rng).expect("a tree");
     let epoch = tree.card().epoch_of(NOW).expect("an epoch");
     // The points of every entry, as the thief of a disk would find them.
-    let delta = tree.pending().expect("a new tree");
+    let delta = tree.pending_delta().expect("a new tree");
     let disk = crate::thief::Disk {
         keyring: delta.keyring.to_vec(),
         records: delta.put.iter().cloned().collect(),
@@ -85,9 +86,9 @@ fn hibe_71_keys_and_payloads_are_wiped_from_the_heap() {
     let found = leaked(planted, move || {
         let mut held = HeldKeys::new();
         held.insert(tree.open_key(&system, epoch, rng).expect("a key"));
-        tree.prepare(epoch.plus(2), u32::MAX, rng).expect("an expansion");
+        tree.prepare_until(epoch.plus(2), u32::MAX, rng).expect("an expansion");
         tree.erase_below(epoch.plus(5_000), rng).expect("an erasure");
-        drop(tree.pending());
+        drop(tree.pending_delta());
         drop((held, tree));
     });
     assert_eq!(found, 0);
@@ -102,8 +103,8 @@ fn hibe_14_delegation_keys_are_wiped_as_user_keys_are() {
     let planted = pieces(&node.encode());
     assert_eq!(planted.len(), 28);
     let found = leaked(planted, move || {
-        let sums = node.descend(&node.sums(), 3);
-        let DerivedKeys::Node(child) = node.derive(&sums, rng) else { unreachable!("a node") };
+        let sums = node.descend_to(&node.empty_sums(), 3);
+        let DerivedKeys::Node(child) = node.derive_keys(&sums, rng) else { unreachable!("a node") };
         drop(child.encode());
         drop(node.encode());
         drop((node, child, sums));
@@ -143,9 +144,9 @@ fn hibe_10_the_master_key_is_wiped_before_create_returns() {
 fn hibe_24_a_key_of_the_past_has_no_delegation_key() {
     let mut person = Person::new(7, NOW);
     let epoch = person.epoch(NOW);
-    person.tree.prepare(epoch.plus(2), u32::MAX, &mut chance(8)).expect("an expansion");
+    person.tree.prepare_until(epoch.plus(2), u32::MAX, &mut chance(8)).expect("an expansion");
     person.tree.erase_below(epoch, &mut chance(9)).expect("an erasure");
-    let delta = person.tree.pending().expect("a new tree");
+    let delta = person.tree.pending_delta().expect("a new tree");
     let disk = crate::thief::Disk {
         keyring: delta.keyring.to_vec(),
         records: delta.put.into_iter().collect(),
@@ -168,8 +169,12 @@ fn hibe_28_a_derived_key_is_another_one_each_time() {
     assert_eq!(counted.draws, 1, "s' is drawn");
     let mut held = HeldKeys::new();
     held.insert(key);
-    let envelope =
-        EnvelopeKey::new(&person.system, &card.at(tick).expect("a key"), tick, &mut chance(11));
+    let envelope = EnvelopeKey::new(
+        &person.system,
+        &card.seal_key(tick).expect("a key"),
+        tick,
+        &mut chance(11),
+    );
     let envelope =
         envelope.expect("a key").seal(b"x", Bucket::SMALLEST, tick).expect("an envelope");
     assert!(matches!(trial_open(&person.system, &held, envelope.as_bytes()), Trial::Opened(_)));

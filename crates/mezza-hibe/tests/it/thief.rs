@@ -37,9 +37,9 @@ impl Disk {
 
     /// Stores whatever is not stored.
     pub fn store(&mut self, tree: &mut KeyTree) {
-        while let Some(delta) = tree.pending() {
+        while let Some(delta) = tree.pending_delta() {
             self.carry_out(&delta, usize::MAX);
-            tree.confirm(delta.generation);
+            tree.confirm_stored(delta.generation);
         }
     }
 
@@ -119,8 +119,8 @@ impl Master {
     fn each(&self, t: &[G2; 2]) -> Vec<G2> {
         let levels: Vec<G2> =
             self.x.iter().map(|x| t[0].mul(&x[0]).add(&t[1].mul(&x[1]))).collect();
-        let epochs = (0..self.shape.epochs()).map(|epoch| {
-            let path = self.shape.path(Epoch(epoch));
+        let epochs = (0..self.shape.epoch_count()).map(|epoch| {
+            let path = self.shape.path_to(Epoch(epoch));
             let levels_of = levels[1..].iter().zip(path.components());
             levels_of.fold(levels[0].small_mul(1), |sum, (level, m)| sum.add(&level.small_mul(*m)))
         });
@@ -151,8 +151,8 @@ impl Master {
             assert_eq!(alone, [start.0], "a key opens its own epoch alone");
             epochs.extend(alone);
             if *kind == EntryKind::Node {
-                let depth = self.shape.path(*start).depth();
-                epochs.extend(start.0 + 1..start.0 + self.shape.subtree(depth));
+                let depth = self.shape.path_to(*start).depth();
+                epochs.extend(start.0 + 1..start.0 + self.shape.subtree_epochs(depth));
                 self.learn(&points[384..768]);
             }
         }
@@ -173,8 +173,8 @@ impl Master {
         a: &(Epoch, EntryKind, Vec<u8>),
         b: &(Epoch, EntryKind, Vec<u8>),
     ) -> Vec<u32> {
-        let path_a = self.shape.path(a.0);
-        let path_b = self.shape.path(b.0);
+        let path_a = self.shape.path_to(a.0);
+        let path_b = self.shape.path_to(b.0);
         let (Some((m, parent_a)), Some((n, parent_b))) =
             (path_a.components().split_last(), path_b.components().split_last())
         else {

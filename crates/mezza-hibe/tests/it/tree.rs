@@ -13,7 +13,7 @@ const NOW: Tick = Tick(59_500_003);
 fn small_tree(seed: u64) -> (System, KeyTree) {
     let system = System::new();
     let rng = &mut chance(seed);
-    let start = NOW.day();
+    let start = NOW.day_start();
     let tree = KeyTree::create(&system, Shape::Test, TreeProfile::Minute, start, rng);
     (system, tree.expect("a tree"))
 }
@@ -29,7 +29,7 @@ fn opens(system: &System, tree: &KeyTree) -> Vec<u32> {
         held.insert(key);
         matches!(trial_open(system, &held, &envelope), Trial::Opened(_))
     };
-    (0..tree.card().shape().epochs()).filter(opens).collect()
+    (0..tree.card().shape().epoch_count()).filter(opens).collect()
 }
 
 #[test]
@@ -55,8 +55,8 @@ fn a_crash_at_every_file_operation_leaves_a_tree_that_loads() {
     for floor in [1, 2, 9, 20] {
         let old = tree.floor();
         tree.erase_below(Epoch(floor), rng).expect("an erasure");
-        tree.prepare(Epoch(floor + 1), u32::MAX, rng).expect("an expansion");
-        let delta = tree.pending().expect("something changed");
+        tree.prepare_until(Epoch(floor + 1), u32::MAX, rng).expect("an expansion");
+        let delta = tree.pending_delta().expect("something changed");
         for steps in 0..=delta.put.len() + 1 + delta.drop.len() {
             let mut crashed = disk.clone();
             crashed.carry_out(&delta, steps);
@@ -69,7 +69,7 @@ fn a_crash_at_every_file_operation_leaves_a_tree_that_loads() {
             let last = crashed.load(&card).expect("it loads");
             let opens = master.epochs(&crashed.opened(card.hash()));
             assert_eq!(opens, (floor..34).collect::<Vec<_>>());
-            assert_eq!(crashed.records.len(), last.size().0);
+            assert_eq!(crashed.records.len(), last.stack_size().0);
         }
         disk.store(&mut tree);
     }
@@ -84,13 +84,13 @@ fn a_write_that_failed_is_made_up_for_by_the_next_one() {
     for (floor, steps) in [(1, 0), (2, 1), (6, 2), (9, 5), (15, 7)] {
         tree.erase_below(Epoch(floor), rng).expect("an erasure");
         // So much of it is done, and nobody confirms.
-        let delta = tree.pending().expect("something changed");
+        let delta = tree.pending_delta().expect("something changed");
         disk.carry_out(&delta, steps);
     }
     disk.store(&mut tree);
     let again = disk.load(tree.card()).expect("it loads");
     assert_eq!(opens(&system, &again), (15..34).collect::<Vec<_>>());
-    assert_eq!(disk.records.len(), again.size().0);
+    assert_eq!(disk.records.len(), again.stack_size().0);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn hibe_26_a_step_to_a_prepared_epoch_derives_nothing() {
     let (_, mut tree) = small_tree(11);
     let rng = &mut chance(12);
     for floor in 1..34 {
-        let progress = tree.prepare(Epoch(floor), u32::MAX, rng).expect("an expansion");
+        let progress = tree.prepare_until(Epoch(floor), u32::MAX, rng).expect("an expansion");
         assert_eq!(progress.left, 0);
         assert_eq!(tree.erasure_cost(Epoch(floor)).derivations, 0);
         tree.erase_below(Epoch(floor), rng).expect("an erasure");
@@ -135,13 +135,13 @@ fn hibe_27_prepare_expands_one_node_beyond_and_keeps_its_budget() {
     let (_, mut tree) = small_tree(13);
     let rng = &mut chance(14);
     let mut calls = 0;
-    while tree.prepare(Epoch(1), 24, rng).expect("an expansion").left > 0 {
+    while tree.prepare_until(Epoch(1), 24, rng).expect("an expansion").left > 0 {
         calls += 1;
         assert!(calls < 20);
     }
-    let size = tree.size();
-    tree.prepare(Epoch(1), u32::MAX, rng).expect("an expansion");
-    assert_eq!(tree.size(), size, "asking again expands no further node");
+    let size = tree.stack_size();
+    tree.prepare_until(Epoch(1), u32::MAX, rng).expect("an expansion");
+    assert_eq!(tree.stack_size(), size, "asking again expands no further node");
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn hibe_32_a_life_begins_at_midnight_and_holds_no_past() {
     let rng = &mut chance(18);
     let tree =
         KeyTree::create(&system, Shape::Wide, TreeProfile::Minute, NOW, rng).expect("a tree");
-    assert_eq!(tree.card().origin(), NOW.day());
+    assert_eq!(tree.card().origin(), NOW.day_start());
     let current = tree.card().epoch_of(NOW).expect("an epoch");
     assert_eq!(tree.floor(), current.minus(1));
     assert_eq!(tree.open_key(&system, current.minus(2), rng).err(), Some(TreeError::Erased));
@@ -192,9 +192,9 @@ fn hibe_32_a_life_begins_at_midnight_and_holds_no_past() {
 fn hibe_25_at_most_156_derivations_for_any_distance() {
     let system = System::new();
     let rng = &mut chance(19);
-    let tree = KeyTree::create(&system, Shape::Wide, TreeProfile::Minute, NOW.day(), rng);
+    let tree = KeyTree::create(&system, Shape::Wide, TreeProfile::Minute, NOW.day_start(), rng);
     let tree = tree.expect("a tree");
-    let dearest = (0..Shape::Wide.epochs()).step_by(1_009).chain([5, 1_000_007, 17_047_824]);
+    let dearest = (0..Shape::Wide.epoch_count()).step_by(1_009).chain([5, 1_000_007, 17_047_824]);
     let costs: Vec<_> = dearest.map(|epoch| tree.erasure_cost(Epoch(epoch))).collect();
     assert!(costs.iter().all(|cost| cost.derivations <= 156 && cost.multiplications <= 1_784));
     assert_eq!(tree.erasure_cost(Epoch(5)).derivations, 156);

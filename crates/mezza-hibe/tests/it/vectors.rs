@@ -6,7 +6,7 @@ use mezza_hibe::curve::{G1, G1Affine, G2, G2Affine, hash_to_g1};
 use mezza_hibe::wire::ring::RING_BYTES;
 use mezza_hibe::{
     BlockPolicy, Bucket, CardBlock, DetectKey, Detected, EntryKind, EnvelopeKey, Epoch, HeldKeys,
-    ImportError, KeyTree, PairingKernel, RecordName, Shape, System, Tick, Trial, detect,
+    ImportError, KeyTree, PairingKernel, RecordName, Shape, System, Tick, Trial, detect_envelopes,
     trial_open,
 };
 
@@ -64,18 +64,19 @@ fn the_scheme_is_that_of_python() {
     let card = CardBlock::decode(&case.bytes("card"), BlockPolicy::Product).expect("a card");
     same(&case, "pkh", &hex(&card.hash().0));
     let master = MasterSecret::random(5, rng);
-    let mut node = master.user_key(&system, &Shape::Wide.path(Epoch(0)), rng);
+    let mut node = master.user_key(&system, &Shape::Wide.path_to(Epoch(0)), rng);
     same(&case, "root", &digest(&node.encode()));
     let tick = Tick(case.number("tick") as u32);
-    let path = Shape::Wide.path(card.epoch_of(tick).expect("an epoch"));
+    let path = Shape::Wide.path_to(card.epoch_of(tick).expect("an epoch"));
     same(&case, "path", &path.components().iter().map(u8::to_string).collect::<Vec<_>>().join(" "));
     for m in path.components() {
-        match node.derive(&node.descend(&node.sums(), *m), rng) {
+        match node.derive_keys(&node.descend_to(&node.empty_sums(), *m), rng) {
             DerivedKeys::Node(child) => node = *child,
             DerivedKeys::User(leaf) => same(&case, "leaf", &hex(&leaf.encode())),
         }
     }
-    let key = EnvelopeKey::new(&system, &card.at(tick).expect("a key"), tick, rng).expect("a key");
+    let key =
+        EnvelopeKey::new(&system, &card.seal_key(tick).expect("a key"), tick, rng).expect("a key");
     same(&case, "binding", &hex(&key.binding().0));
     let envelope = key.seal(&case.bytes("payload"), Bucket::SMALLEST, tick).expect("an envelope");
     same(&case, "envelope", &hex(envelope.as_bytes()));
@@ -128,12 +129,12 @@ fn hibe_29_records_and_keyrings() {
     // Each record has a key of its own: no two of a tree's keyring are equal.
     let _ = System::new();
     let rng = &mut chance(3);
-    let start = Tick(59_500_000).day();
+    let start = Tick(59_500_000).day_start();
     let tree =
         KeyTree::create(&System::new(), Shape::Test, mezza_hibe::TreeProfile::Minute, start, rng);
     let mut tree = tree.expect("a tree");
     tree.erase_below(Epoch(5), rng).expect("an erasure");
-    let ring = tree.pending().expect("a new tree").keyring;
+    let ring = tree.pending_delta().expect("a new tree").keyring;
     let count = usize::from(u16::from_be_bytes([ring[22], ring[23]]));
     let keys: std::collections::BTreeSet<&[u8]> =
         ring[24..].chunks_exact(37).take(count).map(|entry| &entry[5..]).collect();
@@ -148,7 +149,7 @@ fn detect_keys() {
             Err(_) => "malformed key",
             Ok(key) => {
                 let near = Tick(case.number("near") as u32);
-                match detect(&system, &key, &[&case.bytes("envelope")], near)[0] {
+                match detect_envelopes(&system, &key, &[&case.bytes("envelope")], near)[0] {
                     Detected::Match(_) => "match",
                     Detected::Other => "other",
                     Detected::NoKey => "no key",
@@ -167,7 +168,7 @@ fn python_opens_what_this_crate_seals() {
     let (tree, _) = stored(&system);
     for (n, payload) in [&b"from the crate"[..], b"", &[0xff; 300]].into_iter().enumerate() {
         let tick = Tick(tree.card().origin().0 + 32 + n as u32 % 2);
-        let key = tree.card().at(tick).expect("a key");
+        let key = tree.card().seal_key(tick).expect("a key");
         let key = EnvelopeKey::new(&system, &key, tick, &mut chance(n as u64)).expect("a key");
         let envelope = key.seal(payload, Bucket::SMALLEST, tick).expect("an envelope");
         let envelope = hex(envelope.as_bytes());

@@ -59,13 +59,13 @@ impl Receiver {
         self.started.get_or_insert((floor, boot_ms));
         self.boot_ms = boot_ms;
         let card = self.tree.card();
-        let current = card.epoch_of(Tick::at(now)).ok();
-        let (floor, _) = rule.floor(current, boot_ms);
-        let end = self.tree.last().plus(1);
+        let current = card.epoch_of(Tick::from_time(now)).ok();
+        let (floor, _) = rule.update_floor(current, boot_ms);
+        let end = self.tree.last_epoch().plus(1);
         self.tree.erase_below(floor.min(end), rng).expect("an erasure");
         let upto = current.unwrap_or(floor).plus(1);
-        self.tree.prepare(upto, 40, rng).expect("an expansion");
-        if let Some(Delta { generation, put, keyring, drop }) = self.tree.pending() {
+        self.tree.prepare_until(upto, 40, rng).expect("an expansion");
+        if let Some(Delta { generation, put, keyring, drop }) = self.tree.pending_delta() {
             let puts = put.into_iter().map(|(name, bytes)| Write::Put(name, bytes));
             let ring = Write::Ring(keyring.to_vec());
             let drops = drop.into_iter().map(Write::Drop);
@@ -94,17 +94,17 @@ impl Host for Receiver {
         Self { tree, rule: None, started: None, boot_ms: 0, effects, storing }
     }
 
-    fn command(&mut self, look: Look, now: Time, rng: &mut dyn CryptoRng) {
+    fn apply_order(&mut self, look: Look, now: Time, rng: &mut dyn CryptoRng) {
         self.look(&look, now, rng);
     }
 
-    fn deliver(&mut self, _: HostId, (): (), _: Time, _: &mut dyn CryptoRng) {}
+    fn deliver_packet(&mut self, _: HostId, (): (), _: Time, _: &mut dyn CryptoRng) {}
 
     fn write_durable(&mut self, _: Time, _: &mut dyn CryptoRng) {
         if let Some((generation, left)) = &mut self.storing {
             *left -= 1;
             if *left == 0 {
-                self.tree.confirm(*generation);
+                self.tree.confirm_stored(*generation);
                 self.storing = None;
             }
         }
@@ -116,12 +116,12 @@ impl Host for Receiver {
         None
     }
 
-    fn effect(&mut self) -> Option<Effect<Self>> {
+    fn next_effect(&mut self) -> Option<Effect<Self>> {
         let generation = self.storing.map_or(0, |(generation, _)| generation);
         self.effects.pop_front().map(|write| Effect::Write((write, generation)))
     }
 
-    fn write(medium: &mut Medium, (write, generation): (Write, u64)) {
+    fn apply_write(medium: &mut Medium, (write, generation): (Write, u64)) {
         let Medium { disk, generation: remembered, .. } = medium;
         match write {
             Write::Put(name, bytes) => {
@@ -143,7 +143,7 @@ impl Host for Receiver {
 fn medium(seed: u64, start: Tick) -> (Medium, Master) {
     let tree = KeyTree::create(&System::new(), Shape::Test, PROFILE, start, &mut chance(seed));
     let mut tree = tree.expect("a tree");
-    let delta = tree.pending().expect("a new tree");
+    let delta = tree.pending_delta().expect("a new tree");
     let disk = Disk { keyring: delta.keyring.to_vec(), records: delta.put.into_iter().collect() };
     let medium =
         Medium { card: tree.card().as_bytes().to_vec(), disk, generation: delta.generation };
@@ -159,7 +159,7 @@ fn within_bounds(receiver: &Receiver) {
     let jump = (JUMP_MS_MAX / epoch_ms) as u32;
     let most = floor.plus((elapsed_ms * 3 / 2).div_ceil(epoch_ms) as u32 + 1 + jump);
     let least = floor.plus((elapsed_ms.saturating_sub(TRUST.slack_ms) / epoch_ms) as u32);
-    let least = least.min(receiver.tree.last().plus(1));
+    let least = least.min(receiver.tree.last_epoch().plus(1));
     assert!(least <= now && now <= most, "{least:?} <= {now:?} <= {most:?}");
 }
 
@@ -167,10 +167,10 @@ fn within_bounds(receiver: &Receiver) {
 fn hibe_23_slow_nothing_below_the_floor_opens_whatever_happens() {
     for_each_seed(100, |seed| {
         let mut world = World::<Receiver>::new(seed);
-        let start = Tick::at(world.now()).day();
+        let start = Tick::from_time(world.now()).day_start();
         let (medium, mut master) = medium(seed, start);
         let card = CardBlock::decode(&medium.card, BlockPolicy::TestTree).expect("a card");
-        let host = world.add(medium);
+        let host = world.add_host(medium);
         let mut floor = Epoch(0);
         let mut stored = 0;
         for _ in 0..40 {
@@ -189,8 +189,8 @@ fn hibe_23_slow_nothing_below_the_floor_opens_whatever_happens() {
                 let hours = i64::try_from(hours).expect("a few hours");
                 world.shift_clock(host, sign * hours * Time::HOUR_MS.cast_signed());
             }
-            let boot_ms = world.now().ms();
-            world.command(host, 0, Look { boot_ms, writes });
+            let boot_ms = world.now().as_ms();
+            world.schedule_order(host, 0, Look { boot_ms, writes });
             world.run_for(sleep * PERIOD_MS, |world, step| {
                 if let Some(receiver) = world.host(host) {
                     within_bounds(receiver);
@@ -203,7 +203,7 @@ fn hibe_23_slow_nothing_below_the_floor_opens_whatever_happens() {
                 assert!(disk.floor() >= floor, "the floor went back");
                 floor = disk.floor();
                 let opens = master.epochs(&disk.opened(card.hash()));
-                let expected: Vec<u32> = (floor.0..Shape::Test.epochs()).collect();
+                let expected: Vec<u32> = (floor.0..Shape::Test.epoch_count()).collect();
                 assert_eq!(opens, expected, "seed {seed}");
             });
         }
@@ -216,16 +216,16 @@ fn by_pairings_the_same() {
     let system = System::new();
     for_each_seed(3, |seed| {
         let mut world = World::<Receiver>::new(seed);
-        let start = Tick::at(world.now()).day();
+        let start = Tick::from_time(world.now()).day_start();
         let (medium, _) = medium(seed, start);
         let card = CardBlock::decode(&medium.card, BlockPolicy::TestTree).expect("a card");
-        let host = world.add(medium);
+        let host = world.add_host(medium);
         let mut envelopes: Vec<(Epoch, Vec<u8>)> = Vec::new();
         for _ in 0..20 {
-            let boot_ms = world.now().ms();
-            world.command(host, 0, Look { boot_ms, writes: None });
+            let boot_ms = world.now().as_ms();
+            world.schedule_order(host, 0, Look { boot_ms, writes: None });
             world.run_for(5 * PERIOD_MS, |_, _| {});
-            let tick = Tick::at(world.now());
+            let tick = Tick::from_time(world.now());
             if let Ok(epoch) = card.epoch_of(tick) {
                 envelopes.push((epoch, envelope_for(&system, &card, tick, b"x")));
             }

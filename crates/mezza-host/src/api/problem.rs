@@ -40,7 +40,7 @@ impl IntoResponse for Closed {
                 "open a new address: `mezza url` prints one, it works once",
             ),
         };
-        respond(&Problem {
+        make_response(&Problem {
             code: code.into(),
             title: title.into(),
             next: next.into(),
@@ -52,9 +52,9 @@ impl IntoResponse for Closed {
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
-        respond(&Problem {
+        make_response(&Problem {
             code: self.word.into(),
-            status: status(&self),
+            status: http_status(&self),
             title: self.fault.text,
             next: self.fault.next,
             exit: self.fault.code.number(),
@@ -62,7 +62,7 @@ impl IntoResponse for Refused {
     }
 }
 
-fn status(refused: &Refused) -> u16 {
+fn http_status(refused: &Refused) -> u16 {
     match refused.word {
         "locked" => return 423,
         "exists" => return 409,
@@ -81,7 +81,7 @@ fn status(refused: &Refused) -> u16 {
     }
 }
 
-fn respond(problem: &Problem) -> Response {
+fn make_response(problem: &Problem) -> Response {
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = (status, Json(problem)).into_response();
     let kind = HeaderValue::from_static("application/problem+json");

@@ -19,23 +19,23 @@ use crate::api::network_uri::NetworkUri;
 use crate::api::{Exit, Fault, json};
 
 /// The own identity.
-pub fn me(me: &IdentityView) -> json::MeJson {
+pub fn describe_identity(me: &IdentityView) -> json::MeJson {
     json::MeJson {
         name: me.name.clone(),
         id: HEXLOWER.encode(&me.ik[..16]),
         card_serial: me.serial,
         issued_days: me.issued,
-        suites: me.suites.iter().map(|s| suite(s.0)).collect(),
-        relays: me.relays.iter().map(relay).collect(),
+        suites: me.suites.iter().map(|s| format_suite(s.0)).collect(),
+        relays: me.relays.iter().map(describe_relay).collect(),
         one_time_stock: me.one_time_stock,
     }
 }
 
 /// The active session with a contact.
-pub fn session(contact: ContactId, session: &SessionSummary) -> json::RatchetSession {
+pub fn describe_session(contact: ContactId, session: &SessionSummary) -> json::RatchetSession {
     json::RatchetSession {
         contact: contact.0.to_string(),
-        suite: suite(session.suite.0),
+        suite: format_suite(session.suite.0),
         initiator: session.initiator,
         pending: session.pending,
         our_turn: session.our_turn,
@@ -43,22 +43,22 @@ pub fn session(contact: ContactId, session: &SessionSummary) -> json::RatchetSes
         received: session.received,
         skipped: session.skipped,
         archived: session.archived,
-        last_opened_ms: session.last_opened.map(Time::ms),
+        last_opened_ms: session.last_opened.map(Time::as_ms),
     }
 }
 
 /// The own prekeys, those of a suite together, the newest first.
-pub fn prekeys(held: &PrekeysView) -> json::PrekeysJson {
+pub fn describe_prekeys(held: &PrekeysView) -> json::PrekeysJson {
     let signed = held.signed.iter().map(|(id, made, wiped)| json::SignedPrekey {
-        suite: suite(id.0),
-        made_ms: made.ms(),
-        wiped_ms: wiped.ms(),
+        suite: format_suite(id.0),
+        made_ms: made.as_ms(),
+        wiped_ms: wiped.as_ms(),
     });
     let mut signed = signed.collect::<Vec<_>>();
     signed.sort_by(|a, b| a.suite.cmp(&b.suite).then(b.made_ms.cmp(&a.made_ms)));
     json::PrekeysJson {
         signed,
-        bundle_until_ms: held.until.map(Time::ms),
+        bundle_until_ms: held.until.map(Time::as_ms),
         one_time_held: held.one_time_held,
         one_time_stock: held.one_time_stock,
         sessions_today: held.sessions_today,
@@ -66,12 +66,12 @@ pub fn prekeys(held: &PrekeysView) -> json::PrekeysJson {
     }
 }
 
-fn suite(number: u16) -> String {
+fn format_suite(number: u16) -> String {
     format!("0x{number:04x}")
 }
 
 /// A relay as people compare it.
-pub fn relay(entry: &RelayEntry) -> json::RelayJson {
+pub fn describe_relay(entry: &RelayEntry) -> json::RelayJson {
     json::RelayJson {
         key: words::key_digits(&entry.key),
         host: entry.host.clone(),
@@ -80,22 +80,22 @@ pub fn relay(entry: &RelayEntry) -> json::RelayJson {
 }
 
 /// A contact, with its newest note.
-pub fn contact(view: &ContactView, last: Option<json::NoteJson>) -> json::ContactJson {
+pub fn describe_contact(view: &ContactView, last: Option<json::NoteJson>) -> json::ContactJson {
     json::ContactJson {
         id: view.id.0.to_string(),
         name: view.name.clone(),
         claimed_name: view.claimed.clone(),
-        standing: standing(view.standing),
+        standing: describe_standing(view.standing),
         verified: view.verified.map(|(proof, at)| json::Verified {
             how: match proof {
                 VerificationMethod::InPerson => json::VerifiedHow::InPerson,
                 VerificationMethod::Number => json::VerifiedHow::Number,
             },
-            at_ms: at.ms(),
+            at_ms: at.as_ms(),
         }),
-        policy: policy(&view.policy),
-        suites: view.suites.iter().map(|s| suite(s.0)).collect(),
-        relay: view.relay.as_ref().map(relay),
+        policy: describe_policy(&view.policy),
+        suites: view.suites.iter().map(|s| format_suite(s.0)).collect(),
+        relay: view.relay.as_ref().map(describe_relay),
         absent_parts: view.absent_parts.clone(),
         unread: view.unread,
         missing: view.missing,
@@ -107,11 +107,11 @@ pub fn contact(view: &ContactView, last: Option<json::NoteJson>) -> json::Contac
 }
 
 /// Somebody who invites over the mixnet.
-pub fn invitation(view: &InvitationView) -> json::InvitationJson {
-    json::InvitationJson { id: view.id.0.to_string(), at_ms: view.at.ms(), asked: view.asked }
+pub fn describe_invitation(view: &InvitationView) -> json::InvitationJson {
+    json::InvitationJson { id: view.id.0.to_string(), at_ms: view.at.as_ms(), asked: view.asked }
 }
 
-fn standing(standing: ContactState) -> json::StandingJson {
+fn describe_standing(standing: ContactState) -> json::StandingJson {
     match standing {
         ContactState::Held => json::StandingJson::Held,
         ContactState::Asked => json::StandingJson::Asked,
@@ -121,7 +121,7 @@ fn standing(standing: ContactState) -> json::StandingJson {
     }
 }
 
-fn policy(policy: &Policy) -> json::PolicyJson {
+fn describe_policy(policy: &Policy) -> json::PolicyJson {
     json::PolicyJson {
         carriers: policy.carriers.iter().map(|c| c.name().into()).collect(),
         pin: policy.level_min,
@@ -161,49 +161,49 @@ pub fn policy_of(policy: &json::PolicyJson) -> Result<Policy, Refused> {
 }
 
 /// A note.
-pub fn note(view: &NoteView) -> json::NoteJson {
+pub fn describe_note(view: &NoteView) -> json::NoteJson {
     let (kind, text) = match &view.body {
         NoteContent::Text(text) => (json::NoteKind::Text, Some(text.clone())),
         NoteContent::Newer => (json::NoteKind::Newer, None),
     };
     let why = match view.state {
-        NoteState::Queued(why) => Some(words::why(why).0.to_owned()),
+        NoteState::Queued(why) => Some(words::describe_reason(why).0.to_owned()),
         _ => None,
     };
-    let (state, words) = words::state(view.state);
+    let (state, words) = words::describe_state(view.state);
     json::NoteJson {
         id: view.id.0.to_string(),
         contact: view.contact.0.to_string(),
         incoming: view.incoming,
         kind,
         text,
-        sent_ms: view.sent.ms(),
-        at_ms: view.at.ms(),
+        sent_ms: view.sent.as_ms(),
+        at_ms: view.at.as_ms(),
         state,
         why,
         words,
         carrier: view.carrier.map(|c| c.name().into()),
         level: view.level,
         pin: view.level_min,
-        facts: view.facts.iter().map(fact).collect(),
-        due_ms: view.due.map(mezza_core::Time::ms),
+        facts: view.facts.iter().map(describe_fact).collect(),
+        due_ms: view.due.map(mezza_core::Time::as_ms),
         mark: view.mark.map(words::restore_mark),
     }
 }
 
-fn fact(fact: &Fact) -> json::FactJson {
+fn describe_fact(fact: &Fact) -> json::FactJson {
     let (what, words) = words::fact_words(fact);
-    json::FactJson { what, carrier: fact.carrier.name().into(), at_ms: fact.at.ms(), words }
+    json::FactJson { what, carrier: fact.carrier.name().into(), at_ms: fact.at.as_ms(), words }
 }
 
 /// One line of the carriers' table.
-pub fn carrier(road: &ConnectionView) -> json::CarrierJson {
+pub fn describe_carrier(road: &ConnectionView) -> json::CarrierJson {
     let caps = &road.caps;
     json::CarrierJson {
         carrier: road.carrier.name().into(),
         up: road.up,
         level: caps.level,
-        relay: road.relay.as_ref().map(relay),
+        relay: road.relay.as_ref().map(describe_relay),
         delay_ms: caps.delay_ms,
         delay_p99_ms: caps.delay_p99_ms,
         piece_bytes: caps.piece_bytes,
@@ -212,7 +212,7 @@ pub fn carrier(road: &ConnectionView) -> json::CarrierJson {
         receipts: caps.receipts,
         demo: caps.demo,
         noise_grade: caps.noise.map(|grade| words::mixnet::grade_name(grade).into()),
-        hides: words::hides(caps),
+        hides: words::list_hidden(caps),
     }
 }
 
@@ -220,7 +220,7 @@ pub fn carrier(road: &ConnectionView) -> json::CarrierJson {
 const NO_BUDGET: u64 = u32::MAX as u64;
 
 /// The mixnet.
-pub fn mixnet(view: &NetworkView) -> json::Mixnet {
+pub fn describe_mixnet(view: &NetworkView) -> json::Mixnet {
     let uri = NetworkUri { genesis: view.link.pin, address: view.link.address.clone() };
     let policy = view.policy.as_ref();
     json::Mixnet {
@@ -229,7 +229,7 @@ pub fn mixnet(view: &NetworkView) -> json::Mixnet {
         up: view.up,
         level: view.level,
         noise_grade: view.noise.map(|grade| words::mixnet::grade_name(grade).into()),
-        trouble: view.trouble.map(|trouble| words::mixnet::trouble(trouble).0),
+        trouble: view.trouble.map(|trouble| words::mixnet::describe_trouble(trouble).0),
         round: view.round,
         interval_ms: policy.map(|policy| policy.interval_ms),
         users: view.users,
@@ -238,15 +238,15 @@ pub fn mixnet(view: &NetworkView) -> json::Mixnet {
         noise: policy.map(|policy| [policy.mu, policy.scale]),
         rounds_used: view.rounds_used,
         rounds_max: policy.map(|policy| policy.rounds).filter(|rounds| *rounds < NO_BUDGET),
-        promise: view.promise.as_ref().map(promise),
-        budgets: view.budgets.iter().map(budget).collect(),
+        promise: view.promise.as_ref().map(describe_promise),
+        budgets: view.budgets.iter().map(describe_budget).collect(),
         spent: view.spent,
         alarms: view.alarms,
         clock_off: view.clock_off,
     }
 }
 
-fn promise(promise: &NetworkPromise) -> json::Promise {
+fn describe_promise(promise: &NetworkPromise) -> json::Promise {
     json::Promise {
         likely: 100.0 * fifty_becomes(promise.epsilon),
         idle: promise.reached_after(1),
@@ -255,7 +255,7 @@ fn promise(promise: &NetworkPromise) -> json::Promise {
     }
 }
 
-fn budget(budget: &BudgetView) -> json::Budget {
+fn describe_budget(budget: &BudgetView) -> json::Budget {
     json::Budget {
         service: words::mixnet::service_name(budget.service).into(),
         used: budget.used,
@@ -264,7 +264,7 @@ fn budget(budget: &BudgetView) -> json::Budget {
 }
 
 /// An estimate of how one carrier would transport a text.
-pub fn offer(offer: &CarrierEstimate) -> json::OfferJson {
+pub fn describe_offer(offer: &CarrierEstimate) -> json::OfferJson {
     json::OfferJson {
         carrier: offer.carrier.name().into(),
         fits: offer.fits,

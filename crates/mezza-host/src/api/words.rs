@@ -37,7 +37,7 @@ pub struct CarrierFacts {
 }
 
 /// A reason to wait: its machine word, and its words.
-pub(crate) fn why(why: WaitReason) -> (&'static str, &'static str) {
+pub(crate) fn describe_reason(why: WaitReason) -> (&'static str, &'static str) {
     match why {
         WaitReason::Sending => ("sending", "waiting: on its way to the carrier"),
         WaitReason::NoCarrier => ("no_carrier", "waiting: no carrier is up"),
@@ -60,14 +60,14 @@ pub(crate) fn why(why: WaitReason) -> (&'static str, &'static str) {
 }
 
 /// A state as the interface names it, and the words that stand beside a note.
-pub(crate) fn state(state: NoteState) -> (NoteStateJson, String) {
+pub(crate) fn describe_state(state: NoteState) -> (NoteStateJson, String) {
     let expired = "not confirmed before it expired; it may have arrived";
     match state {
         NoteState::Received => (NoteStateJson::Received, "received".into()),
-        NoteState::Queued(reason) => (NoteStateJson::Queued, why(reason).1.into()),
+        NoteState::Queued(reason) => (NoteStateJson::Queued, describe_reason(reason).1.into()),
         NoteState::Handed(carrier) => (NoteStateJson::Handed, handed_words(carrier).into()),
         NoteState::Carried(k) => {
-            let neighbours = counted(k.into(), "neighbour", "neighbours");
+            let neighbours = format_count(k.into(), "neighbour", "neighbours");
             (NoteStateJson::Carried, format!("announced by {neighbours}"))
         }
         NoteState::Expired => (NoteStateJson::Expired, expired.into()),
@@ -88,8 +88,8 @@ fn handed_words(carrier: CarrierId) -> &'static str {
 /// A fact: its name and its words.
 pub(crate) fn fact_words(fact: &Fact) -> (NoteStateJson, String) {
     match fact.what {
-        FactKind::Handed => state(NoteState::Handed(fact.carrier)),
-        FactKind::Carried(k) => state(NoteState::Carried(k)),
+        FactKind::Handed => describe_state(NoteState::Handed(fact.carrier)),
+        FactKind::Carried(k) => describe_state(NoteState::Carried(k)),
         FactKind::Delivered => (NoteStateJson::Delivered, "their device has it on disk".into()),
         FactKind::Read => (NoteStateJson::Read, "they have seen it".into()),
     }
@@ -105,7 +105,7 @@ pub fn cause_words(cause: ResetCause) -> &'static str {
 }
 
 /// The table that people see beside a carrier: what it hides, by observer.
-pub(crate) fn hides(caps: &CarrierCaps) -> Vec<Hides> {
+pub(crate) fn list_hidden(caps: &CarrierCaps) -> Vec<Hides> {
     let hides = if caps.demo { CarrierHides::NOTHING } else { caps.hides };
     let line =
         |from: &str, what: &str, hidden| Hides { from: from.into(), what: what.into(), hidden };
@@ -126,7 +126,7 @@ pub(crate) fn cost_words(caps: &CarrierCaps, pieces: usize, up: bool) -> String 
         ms @ 0..1_000 => format!("about {ms} ms"),
         ms => format!("about {} s", ms / 1_000),
     };
-    let what = counted(pieces as u64, "piece", "pieces");
+    let what = format_count(pieces as u64, "piece", "pieces");
     if up { format!("{what}, {time}") } else { format!("{what}, when it is up again") }
 }
 
@@ -140,16 +140,16 @@ pub fn load_fault(error: LoadError) -> Fault {
 }
 
 /// Digits in groups of three.
-pub fn grouped(n: usize) -> String {
+pub fn group_digits(n: usize) -> String {
     match n {
         0..1_000 => n.to_string(),
-        _ => format!("{},{:03}", grouped(n / 1_000), n % 1_000),
+        _ => format!("{},{:03}", group_digits(n / 1_000), n % 1_000),
     }
 }
 
 /// A number with its noun, of one or of several.
-pub fn counted(n: u64, one: &str, several: &str) -> String {
-    let grouped = usize::try_from(n).map_or_else(|_| n.to_string(), grouped);
+pub fn format_count(n: u64, one: &str, several: &str) -> String {
+    let grouped = usize::try_from(n).map_or_else(|_| n.to_string(), group_digits);
     format!("{grouped} {}", if n == 1 { one } else { several })
 }
 
@@ -162,16 +162,16 @@ mod tests {
         let cases =
             [(0, "0"), (999, "999"), (1_000, "1,000"), (9_120, "9,120"), (1_234_567, "1,234,567")];
         for (n, text) in cases {
-            assert_eq!(grouped(n), text);
+            assert_eq!(group_digits(n), text);
         }
     }
 
     #[test]
     fn one_is_counted_as_one() {
-        let days = [0, 1, 2, 1_000].map(|n| counted(n, "day", "days"));
+        let days = [0, 1, 2, 1_000].map(|n| format_count(n, "day", "days"));
         assert_eq!(days, ["0 days", "1 day", "2 days", "1,000 days"]);
-        assert_eq!(state(NoteState::Carried(1)).1, "announced by 1 neighbour");
-        assert_eq!(state(NoteState::Carried(2)).1, "announced by 2 neighbours");
+        assert_eq!(describe_state(NoteState::Carried(1)).1, "announced by 1 neighbour");
+        assert_eq!(describe_state(NoteState::Carried(2)).1, "announced by 2 neighbours");
     }
 
     #[test]
@@ -183,7 +183,7 @@ mod tests {
             talk_from_observer: true,
         };
         let caps = CarrierCaps { level: 4, hides: all, ..relay };
-        assert_ne!(hides(&caps), hides(&relay));
-        assert_eq!(hides(&CarrierCaps { demo: true, ..caps }), hides(&relay));
+        assert_ne!(list_hidden(&caps), list_hidden(&relay));
+        assert_eq!(list_hidden(&CarrierCaps { demo: true, ..caps }), list_hidden(&relay));
     }
 }

@@ -7,7 +7,9 @@
 use std::sync::OnceLock;
 
 use aws_lc_rs::agreement::{PrivateKey, UnparsedPublicKey, X25519, agree};
-use mezza_lanes::{FixedPoint, Kernel, Scalar, SelftestError, Strided, ifma, portable, selftest};
+use mezza_lanes::{
+    FixedPoint, Kernel, Scalar, SelftestError, Strided, ifma, portable, run_selftest,
+};
 
 /// Ladders by aws-lc.
 struct AwsLcKernel;
@@ -16,20 +18,20 @@ struct AwsLcKernel;
 static CHOSEN: OnceLock<&'static dyn Kernel> = OnceLock::new();
 
 /// The fastest kernel that gives right answers on this machine; looked for once.
-pub fn kernel() -> &'static dyn Kernel {
+pub fn choose_kernel() -> &'static dyn Kernel {
     *CHOSEN.get_or_init(|| {
-        let sound = |kernel: &&'static dyn Kernel| examine(*kernel).is_ok();
-        all().into_iter().find(sound).unwrap_or_else(portable)
+        let sound = |kernel: &&'static dyn Kernel| examine_kernel(*kernel).is_ok();
+        runnable_kernels().into_iter().find(sound).unwrap_or_else(portable)
     })
 }
 
 /// Uses this kernel in place of the fastest; whether that is in time, before anybody asked.
-pub fn force(kernel: &'static dyn Kernel) -> bool {
+pub fn force_kernel(kernel: &'static dyn Kernel) -> bool {
     CHOSEN.set(kernel).is_ok()
 }
 
 /// The kernels that this CPU can run, the fastest first.
-pub fn all() -> Vec<&'static dyn Kernel> {
+pub fn runnable_kernels() -> Vec<&'static dyn Kernel> {
     [ifma(), Some(aws_lc()), Some(portable())].into_iter().flatten().collect()
 }
 
@@ -37,8 +39,8 @@ pub fn all() -> Vec<&'static dyn Kernel> {
 ///
 /// # Errors
 /// The first operation that was wrong.
-pub fn examine(kernel: &dyn Kernel) -> Result<(), SelftestError> {
-    selftest(kernel).inspect_err(|fault| {
+pub fn examine_kernel(kernel: &dyn Kernel) -> Result<(), SelftestError> {
+    run_selftest(kernel).inspect_err(|fault| {
         tracing::error!(kernel = kernel.name(), %fault, "a kernel computes wrong answers");
     })
 }
@@ -55,9 +57,9 @@ impl Kernel for AwsLcKernel {
 
     fn x25519_shared(&self, k: &Scalar, u: &[[u8; 32]], out: &mut [[u8; 32]]) {
         assert_eq!(u.len(), out.len(), "an output for each point");
-        let own = private(k.expose());
+        let own = make_private(k.expose());
         for (u, out) in u.iter().zip(out) {
-            product(&own, u, out);
+            multiply_point(&own, u, out);
         }
     }
 
@@ -67,7 +69,7 @@ impl Kernel for AwsLcKernel {
             "a scalar and an output for each point"
         );
         for ((k, u), out) in k.iter().zip(u).zip(out) {
-            product(&private(k), u, out);
+            multiply_point(&make_private(k), u, out);
         }
     }
 
@@ -94,12 +96,12 @@ impl Kernel for AwsLcKernel {
 
 /// aws-lc clamps, and wipes its copy.
 #[expect(clippy::expect_used, reason = "every 32 bytes are an X25519 scalar")]
-fn private(scalar: &[u8; 32]) -> PrivateKey {
+fn make_private(scalar: &[u8; 32]) -> PrivateKey {
     PrivateKey::from_private_key(&X25519, scalar).expect("32 bytes")
 }
 
 /// `out = own u`; zeros for a point of small order, which aws-lc refuses.
-fn product(own: &PrivateKey, u: &[u8; 32], out: &mut [u8; 32]) {
+fn multiply_point(own: &PrivateKey, u: &[u8; 32], out: &mut [u8; 32]) {
     let shared = agree(own, UnparsedPublicKey::new(&X25519, u), (), |shared| {
         <[u8; 32]>::try_from(shared).map_err(|_| ())
     });
@@ -127,9 +129,9 @@ mod tests {
 
     #[test]
     fn aws_lc_passes_the_selftest_and_a_kernel_is_chosen() {
-        assert_eq!(selftest(aws_lc()), Ok(()));
+        assert_eq!(run_selftest(aws_lc()), Ok(()));
         let expected = ifma().map_or("aws-lc", Kernel::name);
-        assert_eq!(kernel().name(), expected);
+        assert_eq!(choose_kernel().name(), expected);
     }
 
     proptest! {

@@ -213,8 +213,8 @@ fn seal_to_key(
     rng: &mut dyn CryptoRng,
 ) -> Result<String, Fault> {
     let fresh = EphemeralKey::random::<AwsLc>(rng);
-    let share = *fresh.public();
-    let shared = fresh.dh::<AwsLc>(public).map_err(|_| wrong_key())?;
+    let share = *fresh.public_key();
+    let shared = fresh.diffie_hellman::<AwsLc>(public).map_err(|_| wrong_key())?;
     let wrap = wrap_of_shared(&shared, &share, public);
     let share = BASE64_NOPAD.encode(&share.0);
     Ok(format!("{STANZA}{X25519} {share}\n{}\n", wrap_key(&wrap, key)))
@@ -226,8 +226,8 @@ fn open_with_key(stanzas: &[Stanza], own: &StaticKey) -> Option<Secret<FILE_KEY_
         let [share] = stanza.arguments.as_slice() else { return None };
         let share = BASE64_NOPAD.decode(share.as_bytes()).ok()?;
         let share = PublicKey(share.try_into().ok()?);
-        let shared = own.dh::<AwsLc>(&share).ok()?;
-        unwrap_key(&wrap_of_shared(&shared, &share, own.public()), &stanza.body)
+        let shared = own.diffie_hellman::<AwsLc>(&share).ok()?;
+        unwrap_key(&wrap_of_shared(&shared, &share, own.public_key()), &stanza.body)
     })
 }
 

@@ -283,7 +283,7 @@ impl ContactLine {
             name: contact.petname.clone(),
             verified: contact
                 .verified
-                .map(|(method, at)| VerifiedJson { how: how(method), at_ms: at.ms() }),
+                .map(|(method, at)| VerifiedJson { how: how(method), at_ms: at.as_ms() }),
             state: match contact.state {
                 ContactState::Held => StateJson::Held,
                 ContactState::Asked => StateJson::Asked,
@@ -349,9 +349,9 @@ impl NoteLine {
             },
             era: HEXLOWER.encode(&note.era.0),
             seq: note.seq,
-            sent_ms: note.sent.ms(),
-            at_ms: note.at.ms(),
-            due_ms: note.due.map(Time::ms),
+            sent_ms: note.sent.as_ms(),
+            at_ms: note.at.as_ms(),
+            due_ms: note.due.map(Time::as_ms),
             client: (!note.incoming).then(|| HEXLOWER.encode(&note.client)),
             level_min: note.level_min,
             carrier: note.carrier.map(CarrierId::number),
@@ -399,7 +399,7 @@ impl FactJson {
             FactKind::Delivered => (WhatJson::Delivered, None),
             FactKind::Read => (WhatJson::Read, None),
         };
-        let at_ms = fact.at.ms();
+        let at_ms = fact.at.as_ms();
         Self { what, carrier: fact.carrier.number(), level: fact.level, at_ms, others }
     }
 

@@ -22,7 +22,7 @@ use blake2::digest::consts::U32;
 use blake2::{Blake2b, Digest};
 use data_encoding::{BASE64_NOPAD, HEXLOWER};
 use mezza_core::{CryptoRng, PublicKey, Reader, Secret, StaticKey, Time, Wiping, Writer};
-use mezza_messenger::device::restore::retention_of;
+use mezza_messenger::device::backup::restore::retention_of;
 use mezza_messenger::{RecordChange, RecordKind, Retention, WriteBatch};
 
 use super::age::{BackupKey, FILE_KEY_BYTES, Identity, Recipient};
@@ -64,8 +64,8 @@ struct Moving {
 impl Moving {
     fn row(&self) -> WriteBatch {
         let mut w = Writer::with_capacity(96);
-        w.u8(1).bytes(&self.recipient.0).bytes(self.key.expose());
-        w.bytes(self.hash.as_ref().map_or(&[][..], |hash| hash));
+        w.put_u8(1).put_bytes(&self.recipient.0).put_bytes(self.key.expose());
+        w.put_bytes(self.hash.as_ref().map_or(&[][..], |hash| hash));
         let value = Wiping::new(w.finish());
         let key = MOVING.to_vec();
         WriteBatch(vec![RecordChange::Put {
@@ -79,10 +79,10 @@ impl Moving {
     fn of_records(records: &[Record]) -> Option<Self> {
         let own = records.iter().find(|(kind, key, _)| (*kind, &key[..]) == (SETTING, MOVING))?;
         let mut r = Reader::new(&own.2);
-        let version = r.u8().ok()?;
-        let recipient = PublicKey(r.array().ok()?);
-        let key = Secret::read(&mut r).ok()?;
-        let hash = if r.is_empty() { None } else { Some(r.array().ok()?) };
+        let version = r.read_u8().ok()?;
+        let recipient = PublicKey(r.read_array().ok()?);
+        let key = Secret::read_from(&mut r).ok()?;
+        let hash = if r.is_empty() { None } else { Some(r.read_array().ok()?) };
         (version == 1).then_some(Self { recipient, key, hash })
     }
 
@@ -193,7 +193,7 @@ pub fn cancel_move(dir: &Path, pass: &[u8], now: Time) -> Result<(), Fault> {
 /// # Errors
 /// 73 if there is a vault here already.
 pub fn prepare_move(dir: &Path, rng: &mut dyn CryptoRng) -> Result<PublicKey, Fault> {
-    private::folder(dir)?;
+    private::make_folder(dir)?;
     if Vault::exists(dir) {
         return Err(crate::api::Refused::exists().into());
     }
@@ -203,7 +203,7 @@ pub fn prepare_move(dir: &Path, rng: &mut dyn CryptoRng) -> Result<PublicKey, Fa
         let text = zeroize::Zeroizing::new(HEXLOWER.encode(key.scalar().expose()));
         private::create(&path, text.as_bytes())?;
     }
-    own_key(dir).map(|key| *key.public())
+    own_key(dir).map(|key| *key.public_key())
 }
 
 fn own_key(dir: &Path) -> Result<StaticKey, Fault> {
@@ -292,7 +292,7 @@ fn open_vault(dir: &Path, pass: &[u8], now: Time) -> Result<(Vault, Vec<Record>)
     // A date that is in doubt erases nothing (MSG-99): then the vault stays at its own.
     let date = |written: Option<WrittenDate>, _: Option<u32>| {
         let own = written.map_or(now, |written| written.at.wall);
-        let away = now.ms().abs_diff(own.ms());
+        let away = now.as_ms().abs_diff(own.as_ms());
         if away > Time::DAY_MS { own } else { now.max(own) }
     };
     Vault::open_by(dir, pass, date)
@@ -343,24 +343,27 @@ fn encode_record(kind: RecordKind, key: &[u8], keep: Retention, value: &[u8]) ->
         Retention::Hour(hour) => (2, hour),
         Retention::Day(day) => (3, day),
     };
-    w.u32((7 + key.len() + value.len()) as u32).u8(kind as u8).u8(class).u32(number);
-    w.var8(key).bytes(value);
+    w.put_u32((7 + key.len() + value.len()) as u32)
+        .put_u8(kind as u8)
+        .put_u8(class)
+        .put_u32(number);
+    w.put_var8(key).put_bytes(value);
     Wiping::new(w.finish())
 }
 
 fn decode_record(bytes: &[u8]) -> Option<(Record, Retention)> {
     let mut r = Reader::new(bytes);
-    let kind = RecordKind::from_number(r.u8().ok()?)?;
-    let keep = match (r.u8().ok()?, r.u32().ok()?) {
+    let kind = RecordKind::from_number(r.read_u8().ok()?)?;
+    let keep = match (r.read_u8().ok()?, r.read_u32().ok()?) {
         (0, 0) => Retention::Permanent,
         (1, 0) => Retention::Rolling,
         (2, hour) => Retention::Hour(hour),
         (3, day) => Retention::Day(day),
         _ => return None,
     };
-    let key = r.var8().ok()?.to_vec();
-    let value = Wiping::new(r.rest().to_vec());
-    kind.takes(&key, keep).then_some(((kind, key, value), keep))
+    let key = r.read_var8().ok()?.to_vec();
+    let value = Wiping::new(r.read_rest().to_vec());
+    kind.accepts_key(&key, keep).then_some(((kind, key, value), keep))
 }
 
 /// Opens every record of a file. Returns the hash of the file.

@@ -10,7 +10,7 @@ use blake2::{Blake2b, Digest};
 use data_encoding::HEXLOWER;
 use mezza_core::{CryptoRng, Time, Wiping};
 use mezza_messenger::backup::{BackupError, BackupNetwork};
-use mezza_messenger::device::restore::RestoreRows;
+use mezza_messenger::device::backup::restore::RestoreRows;
 use mezza_messenger::io::NetworkAddress;
 use mezza_messenger::{RecordChange, RecordKind, Retention, WriteBatch};
 use serde::de::DeserializeOwned;

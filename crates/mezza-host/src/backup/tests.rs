@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use mezza_core::{Secret, StaticKey, Time};
 use mezza_messenger::backup::{BackupContact, BackupIdentity, BackupNote, BackupWindow};
 use mezza_messenger::card::{Card, CardDraft};
-use mezza_messenger::device::restore::RestoreRows;
+use mezza_messenger::device::backup::restore::RestoreRows;
 use mezza_messenger::note::Era;
 use mezza_messenger::policy::Policy;
 use mezza_messenger::receipt::Window;
@@ -44,8 +44,8 @@ fn device(notes: u64) -> Device<AwsLc> {
     let own = IdentityKeyPair::new(pair());
     let draft = CardDraft {
         serial: 1,
-        issued_days: MADE.days(),
-        suites: SuiteList::ours(),
+        issued_days: MADE.as_days(),
+        suites: SuiteList::our_suites(),
         name: "ben",
         relays: Vec::new(),
     };
@@ -112,7 +112,7 @@ impl Made {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("ann.age");
         let own = pair();
-        let key = BackupKey::draw(&Recipient::Key(own.public()), &mut OsRng).unwrap();
+        let key = BackupKey::draw(&Recipient::Key(own.public_key()), &mut OsRng).unwrap();
         write(&file, &key, notes).unwrap();
         Self { folder, file, own }
     }
@@ -159,7 +159,7 @@ fn backup_1_a_backup_is_read_as_it_was_written() {
     assert_eq!(mode & 0o777, 0o600);
     let again = write(
         &made.file,
-        &BackupKey::draw(&Recipient::Key(made.own.public()), &mut OsRng).unwrap(),
+        &BackupKey::draw(&Recipient::Key(made.own.public_key()), &mut OsRng).unwrap(),
         1,
     );
     assert_eq!(again.unwrap_err().code, Exit::CannotWrite, "nothing is written over");
@@ -224,7 +224,7 @@ fn backup_8_every_change_is_found() {
 
 /// Seals an archive that this program would not write.
 fn sealed(made: &Made, archive: &[u8]) -> Vec<u8> {
-    let key = BackupKey::draw(&Recipient::Key(made.own.public()), &mut OsRng).unwrap();
+    let key = BackupKey::draw(&Recipient::Key(made.own.public_key()), &mut OsRng).unwrap();
     let mut chunks = ChunkWriter::begin(Vec::new(), &key, &mut OsRng).unwrap();
     chunks.put(archive).unwrap();
     chunks.finish().unwrap()
@@ -277,7 +277,7 @@ fn backup_13_archives_of_others_are_refused() {
     let size = usize::from_str_radix(std::str::from_utf8(&good[124..135]).unwrap(), 8).unwrap();
     let first = 512 + size.next_multiple_of(512);
     refused("an entry twice", &[&good[..first], &good[..]].concat());
-    let endless = write_header("manifest.json", (1 << 33) - 1, MADE.ms() / 1_000).unwrap();
+    let endless = write_header("manifest.json", (1 << 33) - 1, MADE.as_ms() / 1_000).unwrap();
     refused("an endless manifest", &[&endless[..], &good[512..]].concat());
     let mut filled = good.clone();
     *filled.last_mut().unwrap() = 1;
@@ -291,7 +291,7 @@ fn backup_6_a_line_has_a_limit() {
     let made = Made::with(1);
     let good = archive(&made);
     let at = good.windows(12).position(|name| name == b"notes.jsonl\0").unwrap();
-    let made_s = MADE.ms() / 1_000;
+    let made_s = MADE.as_ms() / 1_000;
     let long = write_header("notes.jsonl", 1 << 30, made_s).unwrap();
     let manifest = String::from_utf8_lossy(&good[512..at]).into_owned();
     let manifest = &manifest[..=manifest.find('\n').unwrap()];
@@ -314,7 +314,7 @@ fn backup_5_a_disk_that_refuses_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("ann.age");
     let own = pair();
-    let key = BackupKey::draw(&Recipient::Key(own.public()), &mut OsRng).unwrap();
+    let key = BackupKey::draw(&Recipient::Key(own.public_key()), &mut OsRng).unwrap();
     for after in [0, 1, 5, 9] {
         let failing = Failing::after(after, WriteStep::Write, Errno::ENOSPC);
         let fault = write(&file, &key, 10).unwrap_err();
@@ -354,8 +354,8 @@ fn backup_1_age_and_tar_open_what_we_write_and_we_what_age_writes() {
     assert_eq!(notes.lines().count(), 100);
     assert!(notes.contains("note 100: the quick brown fox"));
     // And the other way round, with a second recipient that is nobody here.
-    let other = recipient_text(StaticKey::random::<AwsLc>(&mut OsRng).public());
-    let ours = recipient_text(made.own.public());
+    let other = recipient_text(StaticKey::random::<AwsLc>(&mut OsRng).public_key());
+    let ours = recipient_text(made.own.public_key());
     run(&["-r", &other, "-r", &ours, "-o", "theirs.age", "plain.tar"]);
     assert_eq!(made.read(&folder.join("theirs.age")).unwrap(), 105);
 }

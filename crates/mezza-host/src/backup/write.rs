@@ -102,7 +102,8 @@ fn write_file(
     let mut chunks = ChunkWriter::begin(BufWriter::new(file), key, rng)?;
     write_payload(&manifest, content, &mut |bytes| {
         #[cfg(any(test, feature = "failing-writes"))]
-        failing::at(WriteStep::Write).map_err(|error| cannot_write(Path::new("backup"), &error))?;
+        failing::planned_result(WriteStep::Write)
+            .map_err(|error| cannot_write(Path::new("backup"), &error))?;
         chunks.put(bytes)
     })?;
     let mut out = chunks.finish()?;
@@ -134,7 +135,7 @@ fn make_manifest(content: &BackupContent<'_>) -> Result<BackupManifest, Fault> {
         entries.push(ManifestEntry { name: name.into(), bytes, blake2b256 });
     }
     let program = env!("CARGO_PKG_VERSION").into();
-    Ok(BackupManifest { format: FORMAT, made_ms: content.made.ms(), program, counts, entries })
+    Ok(BackupManifest { format: FORMAT, made_ms: content.made.as_ms(), program, counts, entries })
 }
 
 /// Writes the archive.

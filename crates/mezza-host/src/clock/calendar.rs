@@ -50,7 +50,7 @@ pub struct Doubt {
 impl Calendar {
     /// A calendar that believes the newest date that was written down, if there is one; without, the
     /// date of `at`, the moment of reading. Boot time does not go on across a start of the system.
-    pub fn since(written: Option<Time>, at: Moment) -> Self {
+    pub fn from_written(written: Option<Time>, at: Moment) -> Self {
         let wall = written.unwrap_or(at.wall);
         let anchor = Moment { wall, boot: at.boot };
         Self { anchor, doubt: None, met: written.is_some(), confirmed: false }
@@ -92,18 +92,18 @@ impl Calendar {
     }
 
     /// Looks at the clocks; `Err` if the date is doubted.
-    pub fn look(&mut self, at: Moment) -> Result<(), Doubt> {
-        let expected = self.expected(at);
+    pub fn check_wall(&mut self, at: Moment) -> Result<(), Doubt> {
+        let expected = self.expected_wall(at);
         if apart_ms(expected, at.wall) <= STEP_MS {
-            self.believe(at);
+            self.accept_step(at);
             return Ok(());
         }
         let step = *self.doubt.get_or_insert(Step { from: at });
-        let from = if step.holds(at) { step.from } else { at };
+        let from = if step.is_unbroken(at) { step.from } else { at };
         self.doubt = Some(Step { from });
         let stood_ms = at.boot.since_ms(from.boot);
         if stood_ms >= STEP_MS {
-            self.agree(at);
+            self.trust_wall(at);
             // Time alone makes no wrong clock right.
             self.confirmed = false;
             return Ok(());
@@ -112,7 +112,7 @@ impl Calendar {
     }
 
     /// Believes the wall clock from now on.
-    pub fn agree(&mut self, at: Moment) {
+    pub fn trust_wall(&mut self, at: Moment) {
         self.anchor = at;
         self.doubt = None;
         (self.met, self.confirmed) = (true, true);
@@ -125,24 +125,24 @@ impl Calendar {
 
     /// The date by which something may be erased or held back; a step is not believed before a look
     /// at the clocks has seen it either.
-    pub fn believed(&self, at: Moment) -> Time {
-        let expected = self.expected(at);
+    pub fn believed_date(&self, at: Moment) -> Time {
+        let expected = self.expected_wall(at);
         if apart_ms(expected, at.wall) > STEP_MS { expected } else { at.wall }
     }
 
     /// The date from which a time to live counts: the later one, should either be right.
-    pub fn latest(&self, at: Moment) -> Time {
-        self.expected(at).max(at.wall)
+    pub fn latest_date(&self, at: Moment) -> Time {
+        self.expected_wall(at).max(at.wall)
     }
 
     /// Returns the reading of the wall clock as if it had never been set.
-    fn expected(&self, at: Moment) -> Time {
+    fn expected_wall(&self, at: Moment) -> Time {
         self.anchor.wall.plus_ms(at.boot.since_ms(self.anchor.boot))
     }
 
     /// A small step is believed. The anchor follows once a day at most: many small steps in a row are
     /// a large one.
-    fn believe(&mut self, at: Moment) {
+    fn accept_step(&mut self, at: Moment) {
         self.doubt = None;
         if at.boot.since_ms(self.anchor.boot) >= STEP_MS {
             self.anchor = at;
@@ -152,7 +152,7 @@ impl Calendar {
 
 impl Step {
     /// Returns true if the wall clock has gone on from this step without another one.
-    fn holds(&self, at: Moment) -> bool {
+    fn is_unbroken(&self, at: Moment) -> bool {
         let expected = self.from.wall.plus_ms(at.boot.since_ms(self.from.boot));
         apart_ms(expected, at.wall) <= STEP_MS
     }
@@ -176,42 +176,45 @@ mod tests {
 
     #[test]
     fn a_step_of_months_is_doubted_and_passes() {
-        let mut calendar = Calendar::since(None, at(0, 0));
-        assert_eq!(calendar.look(at(0, 0)), Ok(()));
+        let mut calendar = Calendar::from_written(None, at(0, 0));
+        assert_eq!(calendar.check_wall(at(0, 0)), Ok(()));
         let odd = at(60 * DAY, HOUR);
-        assert_eq!(calendar.believed(odd), at(HOUR, 0).wall, "before anybody looked");
-        let doubt = calendar.look(odd).unwrap_err();
+        assert_eq!(calendar.believed_date(odd), at(HOUR, 0).wall, "before anybody looked");
+        let doubt = calendar.check_wall(odd).unwrap_err();
         assert_eq!((doubt.expected, doubt.wall), (at(HOUR, 0).wall, odd.wall));
         assert_eq!(doubt.left_ms, DAY);
-        assert_eq!(calendar.believed(odd), at(HOUR, 0).wall, "nothing is erased by it");
-        assert_eq!(calendar.latest(odd), odd.wall, "what comes now lives long enough");
+        assert_eq!(calendar.believed_date(odd), at(HOUR, 0).wall, "nothing is erased by it");
+        assert_eq!(calendar.latest_date(odd), odd.wall, "what comes now lives long enough");
         let right = at(2 * HOUR, 2 * HOUR);
-        assert_eq!(calendar.look(right), Ok(()));
-        assert_eq!((calendar.believed(right), calendar.latest(right)), (right.wall, right.wall));
+        assert_eq!(calendar.check_wall(right), Ok(()));
+        assert_eq!(
+            (calendar.believed_date(right), calendar.latest_date(right)),
+            (right.wall, right.wall)
+        );
     }
 
     #[test]
     fn a_step_before_the_first_look_is_doubted_too() {
-        let mut calendar = Calendar::since(None, at(0, 0));
-        assert!(calendar.look(at(60 * DAY, 1)).is_err());
+        let mut calendar = Calendar::from_written(None, at(0, 0));
+        assert!(calendar.check_wall(at(60 * DAY, 1)).is_err());
     }
 
     #[test]
     fn a_step_that_stands_for_a_day_is_the_date() {
-        let mut calendar = Calendar::since(None, at(0, 0));
-        calendar.look(at(0, 0)).unwrap();
-        assert!(calendar.look(at(60 * DAY, 0)).is_err());
-        assert_eq!(calendar.look(at(61 * DAY - 1, DAY - 1)).unwrap_err().left_ms, 1);
-        assert_eq!(calendar.look(at(61 * DAY, DAY)), Ok(()));
-        assert_eq!(calendar.believed(at(61 * DAY, DAY)), at(61 * DAY, 0).wall);
+        let mut calendar = Calendar::from_written(None, at(0, 0));
+        calendar.check_wall(at(0, 0)).unwrap();
+        assert!(calendar.check_wall(at(60 * DAY, 0)).is_err());
+        assert_eq!(calendar.check_wall(at(61 * DAY - 1, DAY - 1)).unwrap_err().left_ms, 1);
+        assert_eq!(calendar.check_wall(at(61 * DAY, DAY)), Ok(()));
+        assert_eq!(calendar.believed_date(at(61 * DAY, DAY)), at(61 * DAY, 0).wall);
     }
 
     #[test]
     fn msg_99_a_store_of_long_ago_makes_the_date_doubtful() {
         let opened = |day, start: Moment, now: Moment| {
-            let mut calendar = Calendar::since(None, start);
+            let mut calendar = Calendar::from_written(None, start);
             calendar.meet_day(day);
-            (calendar.look(now).is_ok(), calendar.believed(now))
+            (calendar.check_wall(now).is_ok(), calendar.believed_date(now))
         };
         let noon = at(DAY / 2, 5);
         for day in [1_000, 999] {
@@ -230,48 +233,51 @@ mod tests {
             (true, later.wall),
             "locked, while boot time went on"
         );
-        let mut again = Calendar::since(None, noon);
-        again.agree(noon);
+        let mut again = Calendar::from_written(None, noon);
+        again.trust_wall(noon);
         again.meet_day(900);
-        assert_eq!(again.look(noon), Ok(()), "the person knew already");
+        assert_eq!(again.check_wall(noon), Ok(()), "the person knew already");
     }
 
     #[test]
     fn another_step_begins_a_day_of_its_own() {
-        let mut calendar = Calendar::since(None, at(0, 0));
-        calendar.look(at(0, 0)).unwrap();
-        assert!(calendar.look(at(60 * DAY, 0)).is_err());
-        assert_eq!(calendar.look(at(90 * DAY, 20 * HOUR)).unwrap_err().left_ms, DAY);
-        assert!(calendar.look(at(90 * DAY, DAY)).is_err());
+        let mut calendar = Calendar::from_written(None, at(0, 0));
+        calendar.check_wall(at(0, 0)).unwrap();
+        assert!(calendar.check_wall(at(60 * DAY, 0)).is_err());
+        assert_eq!(calendar.check_wall(at(90 * DAY, 20 * HOUR)).unwrap_err().left_ms, DAY);
+        assert!(calendar.check_wall(at(90 * DAY, DAY)).is_err());
     }
 
     #[test]
     fn an_operator_agrees() {
-        let mut calendar = Calendar::since(Some(at(0, 0).wall), at(9 * DAY, 5));
+        let mut calendar = Calendar::from_written(Some(at(0, 0).wall), at(9 * DAY, 5));
         let late = at(9 * DAY, 5);
-        assert!(calendar.look(late).is_err(), "the program was off for nine days, or it was not");
-        calendar.agree(late);
-        assert_eq!(calendar.look(late), Ok(()));
-        assert_eq!(calendar.believed(late), late.wall);
+        assert!(
+            calendar.check_wall(late).is_err(),
+            "the program was off for nine days, or it was not"
+        );
+        calendar.trust_wall(late);
+        assert_eq!(calendar.check_wall(late), Ok(()));
+        assert_eq!(calendar.believed_date(late), late.wall);
     }
 
     #[test]
     fn many_small_steps_are_a_large_one() {
-        let mut calendar = Calendar::since(None, at(0, 0));
+        let mut calendar = Calendar::from_written(None, at(0, 0));
         let mut refused = 0;
         for hour in 0..24 {
-            refused += u32::from(calendar.look(at(hour * 20 * HOUR, hour * HOUR)).is_err());
+            refused += u32::from(calendar.check_wall(at(hour * 20 * HOUR, hour * HOUR)).is_err());
         }
         assert!(refused >= 20, "{refused}");
     }
 
     #[test]
     fn a_clock_that_was_set_back_is_doubted_too() {
-        let mut calendar = Calendar::since(None, at(50 * DAY, 0));
-        calendar.look(at(50 * DAY, 0)).unwrap();
+        let mut calendar = Calendar::from_written(None, at(50 * DAY, 0));
+        calendar.check_wall(at(50 * DAY, 0)).unwrap();
         let odd = at(0, HOUR);
-        assert!(calendar.look(odd).is_err());
-        assert_eq!(calendar.latest(odd), at(50 * DAY + HOUR, 0).wall, "mail lives its time");
-        assert_eq!(calendar.look(at(50 * DAY + HOUR, HOUR)), Ok(()));
+        assert!(calendar.check_wall(odd).is_err());
+        assert_eq!(calendar.latest_date(odd), at(50 * DAY + HOUR, 0).wall, "mail lives its time");
+        assert_eq!(calendar.check_wall(at(50 * DAY + HOUR, HOUR)), Ok(()));
     }
 }

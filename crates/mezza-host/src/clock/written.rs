@@ -33,7 +33,7 @@ impl SystemStart {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let mut w = Writer::with_capacity(16);
-        w.u64(now().ms()).u32(process::id()).u32(count);
+        w.put_u64(now().as_ms()).put_u32(process::id()).put_u32(count);
         Self(w.finish().try_into().unwrap_or_default())
     }
 }
@@ -68,10 +68,10 @@ impl WrittenDate {
 
     /// The stored form: `version u8 | date u64 | since u64 | boot u64 | start[16] | confirmed
     /// u8`; since 0: no doubt.
-    pub fn write(&self) -> Wiping<Vec<u8>> {
+    pub fn to_bytes(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(42);
-        w.u8(VERSION).u64(self.at.wall.ms()).u64(self.since.map_or(0, Time::ms));
-        w.u64(self.at.boot.ms()).bytes(&self.start.0).u8(u8::from(self.confirmed));
+        w.put_u8(VERSION).put_u64(self.at.wall.as_ms()).put_u64(self.since.map_or(0, Time::as_ms));
+        w.put_u64(self.at.boot.as_ms()).put_bytes(&self.start.0).put_u8(u8::from(self.confirmed));
         Wiping::new(w.finish())
     }
 
@@ -79,16 +79,16 @@ impl WrittenDate {
     ///
     /// # Errors
     /// Another version or length.
-    pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            if r.u8()? != VERSION {
+            if r.read_u8()? != VERSION {
                 return Err(DecodeError::Value);
             }
-            let wall = Time::from_ms(r.u64()?);
-            let since = Some(r.u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
-            let at = Moment { wall, boot: Time::from_ms(r.u64()?) };
-            let start = SystemStart(r.array()?);
-            Ok(Self { at, start, since, confirmed: r.u8()? == 1 })
+            let wall = Time::from_ms(r.read_u64()?);
+            let since = Some(r.read_u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
+            let at = Moment { wall, boot: Time::from_ms(r.read_u64()?) };
+            let start = SystemStart(r.read_array()?);
+            Ok(Self { at, start, since, confirmed: r.read_u8()? == 1 })
         })
     }
 }
@@ -103,9 +103,9 @@ mod tests {
         let start = SystemStart::of_this_system();
         for since in [None, Some(Time::from_ms(1))] {
             let written = WrittenDate { at, start, since, confirmed: since.is_none() };
-            let bytes = written.write();
-            assert_eq!(WrittenDate::read(&bytes), Ok(written));
-            assert!(WrittenDate::read(&bytes[1..]).is_err());
+            let bytes = written.to_bytes();
+            assert_eq!(WrittenDate::from_bytes(&bytes), Ok(written));
+            assert!(WrittenDate::from_bytes(&bytes[1..]).is_err());
             assert!(written.is_old(&WrittenDate { start: SystemStart::draw(), ..written }));
             assert!(!written.is_old(&written));
         }

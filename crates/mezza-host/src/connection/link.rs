@@ -12,7 +12,7 @@ mod dial;
 mod table;
 
 pub use dial::dial;
-pub use dial::{DialError, DialTarget, keep, reach};
+pub use dial::{DialError, DialTarget, dial_with, keep_link_up};
 pub use table::{LinkChange, LinkTable};
 
 use std::future::poll_fn;
@@ -107,7 +107,7 @@ pub enum End {
 
 impl End {
     /// Says in the log why a link with a server ended, and counts mischief.
-    fn tell(self, peer: &str, metrics: &Metrics) {
+    fn log_end(self, peer: &str, metrics: &Metrics) {
         match self {
             Self::Left => tracing::info!(peer, "a link was left"),
             // The side that dials logs an error if the peer stays away.
@@ -137,13 +137,13 @@ pub enum FrameSizeClass {
 }
 
 /// A number for a link that no other one in the process has.
-pub fn number() -> u64 {
+pub fn next_link_number() -> u64 {
     static LINKS: AtomicU64 = AtomicU64::new(1);
     LINKS.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Carries frames until the link ends. Every frame that comes becomes an event.
-pub async fn carry<E: Send>(
+pub async fn carry_frames<E: Send>(
     stream: impl AsyncRead + AsyncWrite + Send,
     size: FrameSizeClass,
     parcels: mpsc::Receiver<FrameBytes>,
@@ -154,25 +154,25 @@ pub async fn carry<E: Send>(
     let reading = async {
         match size {
             FrameSizeClass::Short => {
-                read::<E, SHORT_FRAME_BYTES_MAX, FEW>(&mut reader, events, event).await
+                read_frames::<E, SHORT_FRAME_BYTES_MAX, FEW>(&mut reader, events, event).await
             }
             FrameSizeClass::Long => {
-                read::<E, FRAME_BYTES_MAX, MANY>(&mut reader, events, event).await
+                read_frames::<E, FRAME_BYTES_MAX, MANY>(&mut reader, events, event).await
             }
             FrameSizeClass::LongAndMany => {
-                read::<E, FRAME_BYTES_MAX, FEW>(&mut reader, events, event).await
+                read_frames::<E, FRAME_BYTES_MAX, FEW>(&mut reader, events, event).await
             }
         }
     };
     tokio::select! {
         end = reading => end,
-        end = write(&mut writer, parcels) => end,
+        end = write_parcels(&mut writer, parcels) => end,
     }
 }
 
 /// Carries a link between two servers and reports its first and last event, with a number of its
 /// own. `None` if the task behind `events` has ended.
-pub async fn between<E: Send>(
+pub async fn run_server_link<E: Send>(
     stream: impl AsyncRead + AsyncWrite + Send,
     protocol: &[u8],
     peer: &str,
@@ -180,17 +180,17 @@ pub async fn between<E: Send>(
     metrics: &Metrics,
     event: impl Fn(u64, LinkEvent) -> E + Send + Sync,
 ) -> Option<()> {
-    let (link, (outbox, parcels)) = (number(), mpsc::channel(SERVER_FRAMES_MAX));
+    let (link, (outbox, parcels)) = (next_link_number(), mpsc::channel(SERVER_FRAMES_MAX));
     events.send(event(link, LinkEvent::Up(outbox))).await.ok()?;
     tracing::info!(peer, "a link is up");
     let size = if protocol == CONTROL { FrameSizeClass::Short } else { FrameSizeClass::Long };
     let frame = |frame| event(link, LinkEvent::Frame(frame));
-    let carried = carry(stream, size, parcels, events, frame);
-    metrics.busy.task(Phase::Link, carried).await.tell(peer, metrics);
+    let carried = carry_frames(stream, size, parcels, events, frame);
+    metrics.busy.time_task(Phase::Link, carried).await.log_end(peer, metrics);
     events.send(event(link, LinkEvent::Down)).await.ok()
 }
 
-async fn read<E, const MAX: usize, const READ: usize>(
+async fn read_frames<E, const MAX: usize, const READ: usize>(
     reader: &mut (impl AsyncRead + Unpin),
     events: &mpsc::Sender<E>,
     event: impl Fn(Frame) -> E,
@@ -203,7 +203,7 @@ async fn read<E, const MAX: usize, const READ: usize>(
             let mut buffer = ReadBuf::uninit(&mut bytes);
             let read = ready!(Pin::new(&mut *reader).poll_read(cx, &mut buffer));
             let bytes = if read.is_ok() { buffer.filled() } else { &[] };
-            Poll::Ready(frames(&mut splitter, bytes))
+            Poll::Ready(split_frames(&mut splitter, bytes))
         })
         .await;
         for frame in frames {
@@ -218,7 +218,7 @@ async fn read<E, const MAX: usize, const READ: usize>(
 }
 
 /// The frames that end in `input`, and why the link ends behind them.
-fn frames<const MAX: usize>(
+fn split_frames<const MAX: usize>(
     splitter: &mut Deframer<LENGTH_BYTES, FRAME_HEAD_BYTES, MAX>,
     mut input: &[u8],
 ) -> (Vec<Frame>, Option<End>) {
@@ -227,7 +227,7 @@ fn frames<const MAX: usize>(
         return (frames, Some(End::Gone));
     }
     loop {
-        match next(splitter, &mut input) {
+        match next_frame(splitter, &mut input) {
             Ok(Some(frame)) => frames.push(frame),
             Ok(None) => return (frames, None),
             Err(end) => return (frames, Some(end)),
@@ -235,18 +235,18 @@ fn frames<const MAX: usize>(
     }
 }
 
-fn next<const MAX: usize>(
+fn next_frame<const MAX: usize>(
     splitter: &mut Deframer<LENGTH_BYTES, FRAME_HEAD_BYTES, MAX>,
     input: &mut &[u8],
 ) -> Result<Option<Frame>, End> {
-    let Some(bytes) = splitter.next(input).map_err(|_: DecodeError| End::Length)? else {
+    let Some(bytes) = splitter.next_frame(input).map_err(|_: DecodeError| End::Length)? else {
         return Ok(None);
     };
     let kind = bytes.first().copied().unwrap_or_default();
     Frame::decode(&bytes).map(Some).map_err(|_| End::Malformed(kind))
 }
 
-async fn write(
+async fn write_parcels(
     writer: &mut (impl AsyncWrite + Unpin),
     mut parcels: mpsc::Receiver<FrameBytes>,
 ) -> End {
@@ -268,7 +268,7 @@ async fn write(
 }
 
 /// A frame as a parcel for one. `None`: longer than a frame may be, which ours are not.
-pub fn parcel(frame: Frame) -> Option<FrameBytes> {
+pub fn make_parcel(frame: Frame) -> Option<FrameBytes> {
     let kind = frame.kind();
     let pieces = frame.into_pieces();
     if pieces.is_err() {

@@ -6,7 +6,7 @@
 //! use mezza_host::connection::relay;
 //! use mezza_messenger::relay_wire::{ClientFrame, MailboxAddress};
 //!
-//! let mut connection = relay::connect(&key, "relay.example", 7101, &Clock::system(), None).await?;
+//! let mut connection = relay::connect_relay(&key, "relay.example", 7101, &Clock::system(), None).await?;
 //! let address = MailboxAddress([0x11; 16]);
 //! connection.send(&ClientFrame::BundleGet { req: 1, address }).await?;
 //! println!("{:?}", connection.recv().await?);
@@ -80,7 +80,7 @@ impl fmt::Debug for Connection {
 /// # Errors
 /// [`ConnectError`] tells a wrong key (naming both), an unreachable relay, something that is no
 /// relay, a relay that wants us to slow down, and clocks more than a day apart.
-pub async fn connect(
+pub async fn connect_relay(
     key: &RelayKey,
     host: &str,
     port: u16,
@@ -91,7 +91,7 @@ pub async fn connect(
     let connecting = target.connect(clock, TapPoint::new(tap));
     timeout(CONNECT, connecting)
         .await
-        .unwrap_or_else(|_| Err(target.unreachable(io::ErrorKind::TimedOut.into())))
+        .unwrap_or_else(|_| Err(target.unreachable_error(io::ErrorKind::TimedOut.into())))
 }
 
 /// The relay to connect to.
@@ -104,11 +104,12 @@ struct Target<'a> {
 impl Target<'_> {
     async fn connect(&self, clock: &Clock, point: TapPoint) -> Result<Connection, ConnectError> {
         let socket = TcpStream::connect((self.host, self.port)).await;
-        let socket = socket.map_err(|source| self.unreachable(source))?;
+        let socket = socket.map_err(|source| self.unreachable_error(source))?;
         let is_elsewhere = is_elsewhere(&socket);
         // Small frames wait for nothing; where the system refuses this, only speed is lost.
         drop(socket.set_nodelay(true));
-        let stream = self.secure(Tapped::new(socket, point.clone(), Direction::ToClient)).await?;
+        let stream =
+            self.secure_socket(Tapped::new(socket, point.clone(), Direction::ToClient)).await?;
         let (reading, writing) = split(stream);
         let mut receiver = RelayReadHalf {
             stream: reading,
@@ -117,14 +118,14 @@ impl Target<'_> {
             buffer: Vec::new(),
             begin: 0,
         };
-        let time = self.hello(&mut receiver, clock).await?;
+        let time = self.await_hello(&mut receiver, clock).await?;
         let time_elsewhere = is_elsewhere.then_some(time);
         let sender = RelayWriteHalf { stream: writing, point };
         Ok(Connection { sender, receiver, time_elsewhere })
     }
 
     /// TLS with the pinned key.
-    async fn secure(&self, socket: Tapped<TcpStream>) -> Result<Stream, ConnectError> {
+    async fn secure_socket(&self, socket: Tapped<TcpStream>) -> Result<Stream, ConnectError> {
         let pin = Pin::new(self.key.0);
         let config = client_config(pin.clone()).map_err(ConnectError::Tls)?;
         // Never sent (no SNI) and never checked (the key is): rustls wants some name.
@@ -137,7 +138,7 @@ impl Target<'_> {
                 expected: fingerprint(&self.key.0),
             },
             None if is_tls(&source) => self.not_a_relay(),
-            None => self.unreachable(source),
+            None => self.unreachable_error(source),
         })?;
         if stream.get_ref().1.alpn_protocol() == Some(ALPN) {
             Ok(stream)
@@ -147,13 +148,13 @@ impl Target<'_> {
     }
 
     /// The first frame is HELLO, from a relay whose clock agrees with ours.
-    async fn hello(
+    async fn await_hello(
         &self,
         receiver: &mut RelayReadHalf,
         clock: &Clock,
     ) -> Result<Time, ConnectError> {
         let first = receiver.recv().await.map_err(|error| match error {
-            ConnectionError::Io(source) => self.unreachable(source),
+            ConnectionError::Io(source) => self.unreachable_error(source),
             ConnectionError::Closed | ConnectionError::Malformed | ConnectionError::TooLong => {
                 self.not_a_relay()
             }
@@ -173,7 +174,7 @@ impl Target<'_> {
         format!("{}:{}", self.host, self.port)
     }
 
-    fn unreachable(&self, source: io::Error) -> ConnectError {
+    fn unreachable_error(&self, source: io::Error) -> ConnectError {
         ConnectError::Unreachable { relay: self.name(), source }
     }
 
@@ -243,7 +244,7 @@ impl RelayReadHalf {
     pub async fn recv(&mut self) -> Result<RelayFrame, ConnectionError> {
         loop {
             let mut input = &self.buffer[self.begin..];
-            let found = self.splitter.next(&mut input);
+            let found = self.splitter.next_frame(&mut input);
             self.begin = self.buffer.len() - input.len();
             if let Some(frame) = found.map_err(|_| ConnectionError::Malformed)? {
                 self.point.record_body(Direction::ToClient, &frame);

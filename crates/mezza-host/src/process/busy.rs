@@ -49,7 +49,7 @@ impl Phase {
     }
 
     /// The phase of a job.
-    pub const fn of(job: &Job) -> Self {
+    pub const fn from_job(job: &Job) -> Self {
         match job {
             Job::Unwrap(_) => Self::Unwrap,
             Job::Table(_) | Job::Noise(_) | Job::Trap(_) => Self::Noise,
@@ -70,7 +70,7 @@ pub struct Busy {
 
 impl Busy {
     /// Runs work that is part of a phase.
-    pub fn run<T>(&self, phase: Phase, work: impl FnOnce() -> T) -> T {
+    pub fn time_work<T>(&self, phase: Phase, work: impl FnOnce() -> T) -> T {
         self.now[phase as usize].fetch_add(1, Ordering::Relaxed);
         let before = thread_cpu();
         let done = work();
@@ -81,13 +81,14 @@ impl Busy {
     }
 
     /// A task that is part of a phase: each of its steps counts, its waiting does not.
-    pub async fn task<T>(&self, phase: Phase, task: impl Future<Output = T>) -> T {
+    pub async fn time_task<T>(&self, phase: Phase, task: impl Future<Output = T>) -> T {
         let mut task = pin!(task);
-        poll_fn(|context| -> Poll<T> { self.run(phase, || task.as_mut().poll(context)) }).await
+        poll_fn(|context| -> Poll<T> { self.time_work(phase, || task.as_mut().poll(context)) })
+            .await
     }
 
     /// The CPU time of a phase until now.
-    pub fn of(&self, phase: Phase) -> Duration {
+    pub fn cpu_time(&self, phase: Phase) -> Duration {
         Duration::from_nanos(self.ns[phase as usize].load(Ordering::Relaxed))
     }
 
@@ -116,15 +117,15 @@ mod tests {
         let busy = Busy::default();
         let some = Duration::from_millis(5);
         let is_at = || [Phase::Seal, Phase::Match].map(|phase| busy.is_at(phase));
-        let seen = busy.run(Phase::Seal, || (spin(some), is_at()).1);
+        let seen = busy.time_work(Phase::Seal, || (spin(some), is_at()).1);
         assert_eq!((seen, is_at()), ([true, false], [false; 2]));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        runtime.block_on(busy.task(Phase::Link, async {
+        runtime.block_on(busy.time_task(Phase::Link, async {
             spin(some);
             tokio::time::sleep(Duration::from_secs(1)).await;
             spin(some);
         }));
-        let of = |phase| busy.of(phase).as_millis();
+        let of = |phase| busy.cpu_time(phase).as_millis();
         assert!((5..500).contains(&of(Phase::Seal)), "{busy:?}");
         assert!((10..500).contains(&of(Phase::Link)), "{busy:?}");
         assert_eq!(of(Phase::Unwrap), 0);

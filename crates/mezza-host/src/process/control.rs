@@ -85,19 +85,19 @@ impl fmt::Debug for ControlAnswer {
 
 impl ControlAnswer {
     /// An answer for somebody in this process, who reads its lines there.
-    pub fn within() -> (Self, LinesWithin) {
+    pub fn make_channel() -> (Self, LinesWithin) {
         let (sender, parts) = mpsc::channel(LINES_MAX);
         (Self(sender), LinesWithin { parts, source: None })
     }
 
     /// One line; false if nobody reads any more, or too slowly.
-    pub fn line(&self, value: &impl Serialize) -> bool {
+    pub fn send_line(&self, value: &impl Serialize) -> bool {
         let value = serde_json::to_value(value);
-        value.is_ok_and(|value| self.offer(value) == LineOffer::Taken)
+        value.is_ok_and(|value| self.offer_line(value) == LineOffer::Taken)
     }
 
     /// One line, if there is room for it.
-    pub fn offer(&self, value: Value) -> LineOffer {
+    pub fn offer_line(&self, value: Value) -> LineOffer {
         match self.0.try_send(AnswerPart::Line(value)) {
             Ok(()) => LineOffer::Taken,
             Err(TrySendError::Full(_)) => LineOffer::Full,
@@ -106,19 +106,19 @@ impl ControlAnswer {
     }
 
     /// Many lines, made while the reader takes them; false if nobody reads any more.
-    pub fn all(&self, lines: impl Iterator<Item = Value> + Send + 'static) -> bool {
+    pub fn send_all(&self, lines: impl Iterator<Item = Value> + Send + 'static) -> bool {
         self.0.try_send(AnswerPart::All(Box::new(lines))).is_ok()
     }
 
     /// The fault as the last line.
-    pub fn fault(&self, fault: &Fault) {
+    pub fn send_fault(&self, fault: &Fault) {
         let line = fault_line(fault);
-        let _ = self.offer(line);
+        let _ = self.offer_line(line);
     }
 
     /// The fault as the whole answer: whoever asked waits for nothing more.
-    fn end(self, fault: &Fault) {
-        self.fault(fault);
+    fn end_with(self, fault: &Fault) {
+        self.send_fault(fault);
     }
 
     /// Returns true if nobody reads any more.
@@ -174,13 +174,13 @@ impl ControlSocket {
         E: From<ControlRequest<R>> + Send + 'static,
     {
         if let Some(folder) = path.parent() {
-            private::folder(folder)?;
+            private::make_folder(folder)?;
         }
         let _ = std::fs::remove_file(path);
         let listener = UnixListener::bind(path).map_err(|error| cannot_listen(path, &error))?;
         let mode = std::fs::Permissions::from_mode(SOCKET_MODE);
         std::fs::set_permissions(path, mode).map_err(|error| cannot_listen(path, &error))?;
-        let task = tokio::spawn(accept::<R, E>(listener, requests));
+        let task = tokio::spawn(accept_askers::<R, E>(listener, requests));
         Ok(Self { path: path.to_path_buf(), task })
     }
 }
@@ -190,7 +190,7 @@ fn cannot_listen(path: &Path, error: &std::io::Error) -> Fault {
     Fault::new(Exit::CannotWrite, text, "choose a folder of your own")
 }
 
-async fn accept<R, E>(listener: UnixListener, requests: mpsc::Sender<E>)
+async fn accept_askers<R, E>(listener: UnixListener, requests: mpsc::Sender<E>)
 where
     R: DeserializeOwned + Send + 'static,
     E: From<ControlRequest<R>> + Send + 'static,
@@ -210,26 +210,26 @@ where
         };
         let requests = requests.clone();
         tokio::spawn(async move {
-            attend::<R, E>(stream, requests).await;
+            serve_asker::<R, E>(stream, requests).await;
             drop(place);
         });
     }
 }
 
 /// One connection: a request, and its answer.
-async fn attend<R, E>(stream: UnixStream, requests: mpsc::Sender<E>)
+async fn serve_asker<R, E>(stream: UnixStream, requests: mpsc::Sender<E>)
 where
     R: DeserializeOwned,
     E: From<ControlRequest<R>>,
 {
     let known = stream.peer_cred().is_ok_and(|peer| is_known(peer.uid()));
     let (reader, mut writer) = stream.into_split();
-    let (answer, mut lines) = ControlAnswer::within();
+    let (answer, mut lines) = ControlAnswer::make_channel();
     let mut line = String::new();
     let mut reader = AsyncBufReader::new(reader.take(LINE_BYTES_MAX));
     let read = timeout(REQUEST_WAIT, reader.read_line(&mut line)).await;
     match serde_json::from_str(&line) {
-        _ if !known => answer.end(&Fault::new(
+        _ if !known => answer.end_with(&Fault::new(
             Exit::Denied,
             "this server answers root and its own user alone",
             "ask it as the user it runs as",
@@ -240,7 +240,7 @@ where
                 return;
             }
         }
-        _ => answer.end(&Fault::new(
+        _ => answer.end_with(&Fault::new(
             Exit::Malformed,
             "the request is not one JSON object of this version",
             "use the `mezza` of the version that runs",
@@ -281,7 +281,11 @@ pub struct ControlLines(BufReader<BlockingStream>);
 ///
 /// # Errors
 /// 69 if none answers there.
-pub fn ask(path: &Path, request: &impl Serialize, next: &str) -> Result<ControlLines, Fault> {
+pub fn ask_server(
+    path: &Path,
+    request: &impl Serialize,
+    next: &str,
+) -> Result<ControlLines, Fault> {
     let absent = |_| {
         let text = format!("no daemon listens at {}", path.display());
         Fault::new(Exit::Unreachable, text, next)
@@ -304,22 +308,22 @@ impl Iterator for ControlLines {
         let mut line = String::new();
         match self.0.read_line(&mut line) {
             Ok(0) | Err(_) => None,
-            Ok(_) => Some(read(&line)),
+            Ok(_) => Some(parse_line(&line)),
         }
     }
 }
 
 /// A line of an answer, or the fault that it tells.
-fn read(line: &str) -> Result<Value, Fault> {
+fn parse_line(line: &str) -> Result<Value, Fault> {
     let value: Value = serde_json::from_str(line).map_err(|_| {
         let text = "the daemon answers something that is no line of JSON";
         Fault::new(Exit::Malformed, text, "use the `mezza` of the version that runs")
     })?;
-    told(value)
+    unwrap_answer(value)
 }
 
 /// A value of an answer, or the fault that it tells.
-pub fn told(value: Value) -> Result<Value, Fault> {
+pub fn unwrap_answer(value: Value) -> Result<Value, Fault> {
     let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
     match (text("error"), text("next")) {
         (Some(error), Some(next)) => {
@@ -342,10 +346,14 @@ mod tests {
         tokio::spawn(async move {
             while let Some(ControlRequest { asked, answer }) = requests.recv().await {
                 if asked.is_empty() {
-                    answer.fault(&Fault::new(Exit::NotFound, "nothing is asked", "ask something"));
+                    answer.send_fault(&Fault::new(
+                        Exit::NotFound,
+                        "nothing is asked",
+                        "ask something",
+                    ));
                 }
                 for number in &asked {
-                    assert!(answer.line(number));
+                    assert!(answer.send_line(number));
                 }
             }
         });
@@ -353,7 +361,7 @@ mod tests {
     }
 
     fn answer(path: &Path, request: &impl Serialize) -> Vec<Result<Value, Fault>> {
-        match ask(path, request, "start it") {
+        match ask_server(path, request, "start it") {
             Ok(lines) => lines.collect(),
             Err(fault) => vec![Err(fault)],
         }

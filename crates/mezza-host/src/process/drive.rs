@@ -31,10 +31,10 @@ pub trait Shell: Send {
     fn wake(&mut self, now: Time);
 
     /// Takes an event in.
-    fn hear(&mut self, event: Self::Event);
+    fn handle_event(&mut self, event: Self::Event);
 
     /// Carries out what the machine wants, and what follows from that.
-    fn settle(&mut self) -> impl Future<Output = Result<(), Fault>> + Send;
+    fn settle_outputs(&mut self) -> impl Future<Output = Result<(), Fault>> + Send;
 
     /// Looks after what is no machine's; with an answer the loop ends.
     fn run_due_work(&mut self) -> Option<Result<Exit, Fault>> {
@@ -56,7 +56,7 @@ const SPIN_PAUSE: Duration = Duration::from_millis(5);
 ///
 /// # Errors
 /// A fault that ends the shell.
-pub async fn run<S: Shell>(
+pub async fn run_shell<S: Shell>(
     mut shell: S,
     mut events: mpsc::Receiver<S::Event>,
     mut stop: watch::Receiver<bool>,
@@ -80,7 +80,7 @@ pub async fn run<S: Shell>(
             spins += 1;
             if spins > 1 {
                 match events.try_recv() {
-                    Ok(event) => shell.hear(event),
+                    Ok(event) => shell.handle_event(event),
                     Err(TryRecvError::Disconnected) => break,
                     Err(TryRecvError::Empty) => tokio::task::yield_now().await,
                 }
@@ -96,19 +96,19 @@ pub async fn run<S: Shell>(
             tokio::select! {
                 _ = stop.wait_for(|stop| *stop) => break,
                 event = events.recv() => match event {
-                    Some(event) => shell.hear(event),
+                    Some(event) => shell.handle_event(event),
                     None => break,
                 },
                 () = sleep(pause) => continue,
             }
         }
-        shell.settle().await?;
+        shell.settle_outputs().await?;
         if let Some(end) = shell.run_due_work() {
             return end;
         }
     }
     shell.stop();
-    shell.settle().await?;
+    shell.settle_outputs().await?;
     Ok(Exit::Done)
 }
 
@@ -136,12 +136,12 @@ mod tests {
             self.woken = true;
         }
 
-        fn hear(&mut self, (): ()) {
+        fn handle_event(&mut self, (): ()) {
             self.heard += 1;
             assert!(self.begun.elapsed() < 3 * NAP, "nobody woke it");
         }
 
-        async fn settle(&mut self) -> Result<(), Fault> {
+        async fn settle_outputs(&mut self) -> Result<(), Fault> {
             Ok(())
         }
 
@@ -168,11 +168,11 @@ mod tests {
 
         fn wake(&mut self, _now: Time) {}
 
-        fn hear(&mut self, (): ()) {
+        fn handle_event(&mut self, (): ()) {
             self.heard += 1;
         }
 
-        async fn settle(&mut self) -> Result<(), Fault> {
+        async fn settle_outputs(&mut self) -> Result<(), Fault> {
             Ok(())
         }
 
@@ -191,10 +191,14 @@ mod tests {
         }
         let (_stop, stopped) = watch::channel(false);
         let shell = Restless { heard: 0 };
-        assert_eq!(run(shell, events, stopped, NAP).await, Ok(Exit::No), "all three were heard");
+        assert_eq!(
+            run_shell(shell, events, stopped, NAP).await,
+            Ok(Exit::No),
+            "all three were heard"
+        );
         let (stop, stopped) = watch::channel(false);
         let (_busy, events) = mpsc::channel(1);
-        let running = run(Restless { heard: 10 }, events, stopped, NAP);
+        let running = run_shell(Restless { heard: 10 }, events, stopped, NAP);
         let stops = async move {
             tokio::task::yield_now().await;
             stop.send(true).unwrap();
@@ -212,7 +216,7 @@ mod tests {
         });
         let (_stop, stopped) = watch::channel(false);
         let shell = Asleep { begun: Instant::now(), heard: 0, woken: false };
-        assert_eq!(run(shell, events, stopped, NAP).await, Ok(Exit::Done));
+        assert_eq!(run_shell(shell, events, stopped, NAP).await, Ok(Exit::Done));
         comes.await.unwrap();
     }
 }

@@ -20,7 +20,7 @@ pub fn free_bytes(path: &Path) -> Option<u64> {
 }
 
 /// Raises the soft limit of open files to the hard one, which it gives.
-fn raise() -> io::Result<u64> {
+fn raise_limit() -> io::Result<u64> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     if soft < hard {
         setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
@@ -34,7 +34,7 @@ fn raise() -> io::Result<u64> {
 /// 78 if it has not (MIX-28).
 pub fn room_for_files(needed: u64) -> Result<(), Fault> {
     let refused = |text: String| Fault::new(Exit::Config, text, "raise it with `ulimit -Hn`");
-    let hard = raise()
+    let hard = raise_limit()
         .map_err(|error| refused(format!("the limit of open files is not known: {error}")))?;
     if hard < needed {
         let text = format!("this process may have {hard} open files and needs {needed}");
@@ -47,9 +47,9 @@ pub fn room_for_files(needed: u64) -> Result<(), Fault> {
 ///
 /// # Errors
 /// The error of the system.
-pub fn room() -> io::Result<usize> {
+pub fn connection_room() -> io::Result<usize> {
     // A server with hardly any descriptors still serves somebody.
-    let room = raise().map(|hard| hard.saturating_sub(OTHERS).max(hard / 2))?;
+    let room = raise_limit().map(|hard| hard.saturating_sub(OTHERS).max(hard / 2))?;
     Ok(usize::try_from(room).unwrap_or(usize::MAX))
 }
 

@@ -66,8 +66,8 @@ impl Folder {
     /// # Errors
     /// 75 if another process has it, 77 for wrong owners or modes, 73 if the disk refuses.
     pub(crate) fn make(root: &Path, index: &str, limits: FolderLimits) -> Result<Self, Fault> {
-        private::folder(root)?;
-        private::folder(&root.join(RECORDS))?;
+        private::make_folder(root)?;
+        private::make_folder(&root.join(RECORDS))?;
         Self::open(root, index, limits)
     }
 
@@ -81,13 +81,13 @@ impl Folder {
         let what = root.display().to_string();
         let lock = Lock::take_of(&root.join(LOCK), &what, "wait until that ends, or stop it")?;
         let index = root.join(index);
-        private::sweep(&index)?;
+        private::sweep_leftover(&index)?;
         let slots = open_slots(&index, limits.index_bytes)?;
         Ok(Self { root: root.to_owned(), index, slots, limits, _lock: lock })
     }
 
     /// The path of a file beside the index.
-    pub(crate) fn beside(&self, name: &str) -> PathBuf {
+    pub(crate) fn path_beside(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
 
@@ -95,10 +95,10 @@ impl Folder {
     ///
     /// # Errors
     /// 66 if there is none, 65 if it is damaged or longer than the limit.
-    pub(crate) fn index(&self) -> Result<Wiping<Vec<u8>>, Fault> {
+    pub(crate) fn read_index(&self) -> Result<Wiping<Vec<u8>>, Fault> {
         match &self.slots {
             Some(slots) => slots.read(),
-            None => bounded(&self.index, self.limits.index_bytes).map(Wiping::new),
+            None => read_bounded(&self.index, self.limits.index_bytes).map(Wiping::new),
         }
     }
 
@@ -106,7 +106,7 @@ impl Folder {
     ///
     /// # Errors
     /// 66 or 77 if the folder cannot be read.
-    pub(crate) fn names(&self) -> Result<Vec<String>, Fault> {
+    pub(crate) fn record_names(&self) -> Result<Vec<String>, Fault> {
         let folder = self.root.join(RECORDS);
         let cannot_read = |error| private::cannot_read(&folder, &error);
         let mut names = Vec::new();
@@ -114,7 +114,7 @@ impl Folder {
             let path = entry.map_err(cannot_read)?.path();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             if private::is_fresh(name) {
-                remove(&path)?;
+                delete_file(&path)?;
             } else {
                 names.push(name.to_owned());
             }
@@ -126,8 +126,8 @@ impl Folder {
     ///
     /// # Errors
     /// 65 if it is longer than the limit, 66 or 77 if it cannot be read.
-    pub(crate) fn record(&self, name: &str) -> Result<Vec<u8>, Fault> {
-        bounded(&self.root.join(RECORDS).join(name), self.limits.record_bytes)
+    pub(crate) fn read_record(&self, name: &str) -> Result<Vec<u8>, Fault> {
+        read_bounded(&self.root.join(RECORDS).join(name), self.limits.record_bytes)
     }
 
     /// Returns true if the disk has this many bytes free for this user.
@@ -142,9 +142,9 @@ impl Folder {
 
     /// Deletes records that no index names. What the disk does not let go now goes at another time: they
     /// are noise without the keys of an index.
-    pub(crate) fn forget(&self, names: &[String]) {
+    pub(crate) fn delete_records(&self, names: &[String]) {
         for name in names {
-            let _ = remove(&self.root.join(RECORDS).join(name));
+            let _ = delete_file(&self.root.join(RECORDS).join(name));
         }
     }
 
@@ -153,10 +153,10 @@ impl Folder {
     ///
     /// # Errors
     /// 73 if the disk refuses.
-    pub(crate) fn step(&mut self, step: &FolderStep<'_>) -> Result<(), Fault> {
+    pub(crate) fn apply_step(&mut self, step: &FolderStep<'_>) -> Result<(), Fault> {
         let folder = self.root.join(RECORDS);
         for (name, bytes) in step.put {
-            private::put(&folder.join(name), bytes)?;
+            private::put_file(&folder.join(name), bytes)?;
         }
         if !step.put.is_empty() {
             private::sync_folder(&folder)?;
@@ -168,20 +168,20 @@ impl Folder {
             let made = SlotFile::create(&self.index, self.limits.index_bytes, step.index)?;
             self.slots = Some(made);
         }
-        step.drop.iter().try_for_each(|name| remove(&folder.join(name)))
+        step.drop.iter().try_for_each(|name| delete_file(&folder.join(name)))
     }
 
     /// Deletes the index and every record: what an attempt left that made no tree.
     ///
     /// # Errors
     /// 73 if the disk refuses.
-    pub(crate) fn clear(&mut self) -> Result<(), Fault> {
+    pub(crate) fn delete_all(&mut self) -> Result<(), Fault> {
         self.slots = None;
-        remove(&self.index)?;
+        delete_file(&self.index)?;
         let folder = self.root.join(RECORDS);
         let entries =
             fs::read_dir(&folder).map_err(|error| private::cannot_read(&folder, &error))?;
-        entries.flatten().try_for_each(|entry| remove(&entry.path()))
+        entries.flatten().try_for_each(|entry| delete_file(&entry.path()))
     }
 
     /// Overwrites the index, durably, and then deletes everything that this folder was made of, with
@@ -189,13 +189,13 @@ impl Folder {
     ///
     /// # Errors
     /// 73 if the disk refuses.
-    pub(crate) fn wipe(mut self, others: &[&str]) -> Result<(), Fault> {
+    pub(crate) fn wipe_all(mut self, others: &[&str]) -> Result<(), Fault> {
         if let Some(slots) = &self.slots {
             slots.wipe()?;
         }
-        self.clear()?;
-        others.iter().try_for_each(|name| remove(&self.root.join(name)))?;
-        remove(&self.root.join(LOCK))?;
+        self.delete_all()?;
+        others.iter().try_for_each(|name| delete_file(&self.root.join(name)))?;
+        delete_file(&self.root.join(LOCK))?;
         let gone =
             fs::remove_dir(self.root.join(RECORDS)).and_then(|()| fs::remove_dir(&self.root));
         gone.map_err(|error| private::cannot_write(&self.root, &error))
@@ -206,16 +206,16 @@ impl Folder {
 /// is one block of bytes: it becomes one of two slots, and its old blocks are overwritten.
 fn open_slots(index: &Path, bytes_max: usize) -> Result<Option<SlotFile>, Fault> {
     let Ok(found) = index.symlink_metadata() else { return Ok(None) };
-    if SlotFile::fits(found.len(), bytes_max) {
+    if SlotFile::is_slot_length(found.len(), bytes_max) {
         let slots = SlotFile::open(index, bytes_max)?;
         // A damaged index is told of by whoever reads it; `wipe` has to work all the same.
-        return match slots.settle() {
+        return match slots.finish_step() {
             Err(fault) if fault.code != Exit::Malformed => Err(fault),
             _ => Ok(Some(slots)),
         };
     }
     let old = private::open(index)?;
-    let bytes = bounded(index, bytes_max)?;
+    let bytes = read_bounded(index, bytes_max)?;
     let slots = SlotFile::create(index, bytes_max, &bytes)?;
     let zeros = vec![0; bytes.len()];
     private::write_at(&old, &zeros, 0).map_err(|error| private::cannot_write(index, &error))?;
@@ -223,7 +223,7 @@ fn open_slots(index: &Path, bytes_max: usize) -> Result<Option<SlotFile>, Fault>
 }
 
 /// Deletes a file that may be gone already.
-fn remove(path: &Path) -> Result<(), Fault> {
+fn delete_file(path: &Path) -> Result<(), Fault> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
             Err(private::cannot_write(path, &error))
@@ -233,7 +233,7 @@ fn remove(path: &Path) -> Result<(), Fault> {
 }
 
 /// A file of ours of at most `bytes_max` bytes.
-fn bounded(path: &Path, bytes_max: usize) -> Result<Vec<u8>, Fault> {
+fn read_bounded(path: &Path, bytes_max: usize) -> Result<Vec<u8>, Fault> {
     let bytes = private::read(path, bytes_max + 1)?;
     if bytes.len() > bytes_max { Err(too_large(path)) } else { Ok(bytes) }
 }

@@ -52,34 +52,42 @@ impl Home {
     /// The home folder: `flag` (from `--home`), else `MEZZA_HOME`, else `mezza` in the user's data
     /// folder (XDG base directories). Touches nothing.
     pub fn find(flag: Option<&Path>) -> Result<Self, Fault> {
-        Self::among(flag, |name| env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from))
+        Self::find_among(flag, |name| {
+            env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from)
+        })
     }
 
     /// As [`Home::find`], with the environment as a function.
-    pub fn among(
+    pub fn find_among(
         flag: Option<&Path>,
         variable: impl Fn(&str) -> Option<PathBuf>,
     ) -> Result<Self, Fault> {
         let chosen = flag.map(Path::to_path_buf).or_else(|| variable(HOME_VARIABLE));
-        chosen.map_or_else(|| usual("mezza", variable), Ok).map(|path| Self(where_it_leads(path)))
+        chosen
+            .map_or_else(|| usual_folder("mezza", variable), Ok)
+            .map(|path| Self(where_it_leads(path)))
     }
 
     /// The home of the demonstration where none is named: a folder beside the usual home, so that a
     /// demonstration never takes a person's place (NODE-6).
     pub fn of_demonstration() -> Result<Self, Fault> {
-        usual("mezza-demo", |name| env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from))
-            .map(Self)
+        usual_folder("mezza-demo", |name| {
+            env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from)
+        })
+        .map(Self)
     }
 
     /// Makes the folders that are missing and checks those that are there.
-    pub fn make(&self) -> Result<(), Fault> {
-        private::folder(self.root())?;
-        [self.vault(), self.relay(), self.run()].iter().try_for_each(|dir| private::folder(dir))?;
-        self.check()
+    pub fn make_folders(&self) -> Result<(), Fault> {
+        private::make_folder(self.root())?;
+        [self.vault(), self.relay(), self.run()]
+            .iter()
+            .try_for_each(|dir| private::make_folder(dir))?;
+        self.check_folders()
     }
 
     /// Checks owner and mode of all that is there; what is missing is fine.
-    pub fn check(&self) -> Result<(), Fault> {
+    pub fn check_folders(&self) -> Result<(), Fault> {
         for dir in [self.root().to_path_buf(), self.vault(), self.relay(), self.run()] {
             if dir.symlink_metadata().is_ok() {
                 private::check_folder(&dir)?;
@@ -144,7 +152,7 @@ impl Home {
 
     /// A command on this home, to be pasted: with `--home`, unless this is the home that is found
     /// without.
-    pub fn command(&self, words: &str) -> String {
+    pub fn format_command(&self, words: &str) -> String {
         if Self::find(None).is_ok_and(|found| found == *self) {
             return format!("mezza {words}");
         }
@@ -153,10 +161,10 @@ impl Home {
     }
 
     /// The command that removes the demonstration of this home.
-    pub fn removal(&self) -> String {
+    pub fn removal_command(&self) -> String {
         let words = "up --remove";
         let is_its_own = Self::of_demonstration().is_ok_and(|home| home == *self);
-        if is_its_own { format!("mezza {words}") } else { self.command(words) }
+        if is_its_own { format!("mezza {words}") } else { self.format_command(words) }
     }
 
     /// Returns true if a demonstration is in this home.
@@ -183,7 +191,7 @@ fn as_word(path: &Path) -> String {
 }
 
 /// The folder `name` in the user's data folder.
-fn usual(name: &str, variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf, Fault> {
+fn usual_folder(name: &str, variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf, Fault> {
     // A relative XDG_DATA_HOME is to be ignored, says its specification.
     let data = variable("XDG_DATA_HOME").filter(|path| path.is_absolute());
     let usual = || variable("HOME").map(|home| home.join(".local/share"));
@@ -205,32 +213,32 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let real = folder.path().join("disk");
         let link = folder.path().join("home");
-        private::folder(&real).unwrap();
+        private::make_folder(&real).unwrap();
         std::os::unix::fs::symlink(&real, &link).unwrap();
         let home = Home::find(Some(&link)).unwrap();
-        home.make().unwrap();
+        home.make_folders().unwrap();
         assert_eq!(home.root(), real.canonicalize().unwrap());
         assert!(real.join("vault").is_dir());
         // A link in the home is somebody else's choice.
         std::fs::remove_dir(real.join("vault")).unwrap();
         std::os::unix::fs::symlink(folder.path(), real.join("vault")).unwrap();
-        assert_eq!(home.check().unwrap_err().code, Exit::Denied);
+        assert_eq!(home.check_folders().unwrap_err().code, Exit::Denied);
         // One that leads nowhere is told as such.
         let nowhere = folder.path().join("nowhere");
         std::os::unix::fs::symlink(folder.path().join("gone"), &nowhere).unwrap();
-        assert!(Home::find(Some(&nowhere)).unwrap().make().is_err());
+        assert!(Home::find(Some(&nowhere)).unwrap().make_folders().is_err());
     }
 
     #[test]
     fn web_2_a_command_names_the_home_and_survives_a_shell() {
-        let command = |path: &str| Home(path.into()).command("url");
+        let command = |path: &str| Home(path.into()).format_command("url");
         assert_eq!(command("/srv/mezza-1"), "mezza --home /srv/mezza-1 url");
         assert_eq!(command("/srv/it's mine; $x"), r"mezza --home '/srv/it'\''s mine; $x' url");
-        let usual = Home::among(None, |name| {
+        let usual = Home::find_among(None, |name| {
             (name != HOME_VARIABLE).then(|| env::var_os(name)).flatten().map(PathBuf::from)
         });
         if let Ok(usual) = usual {
-            assert_eq!(usual.command("url"), "mezza url");
+            assert_eq!(usual.format_command("url"), "mezza url");
         }
     }
 }

@@ -104,14 +104,14 @@ impl ConnectionLimiter {
     /// Doors with these bounds, and no more connections than this process has descriptors for: its
     /// soft limit is raised.
     pub fn new(bounds: Bounds) -> Arc<Self> {
-        let files = files::room().unwrap_or_else(|error| {
+        let files = files::connection_room().unwrap_or_else(|error| {
             tracing::warn!(kind = ?error.kind(), "the limit of open files is not known");
             bounds.connections
         });
-        Self::with(Bounds { connections: bounds.connections.min(files), ..bounds })
+        Self::with_bounds(Bounds { connections: bounds.connections.min(files), ..bounds })
     }
 
-    fn with(bounds: Bounds) -> Arc<Self> {
+    fn with_bounds(bounds: Bounds) -> Arc<Self> {
         let mut spare = Spare::default();
         spare.fill();
         let inner = Inner {
@@ -132,19 +132,19 @@ impl ConnectionLimiter {
         listener: &TcpListener,
     ) -> (TcpStream, IpAddr, Option<ConnectionPermit>) {
         loop {
-            while self.lock().leaving >= LEAVING_MAX {
+            while self.lock_inner().leaving >= LEAVING_MAX {
                 self.room.notified().await;
             }
             match listener.accept().await {
                 Ok((socket, peer)) => {
                     set_lasting_options(&socket);
-                    let permit = self.seat(peer.ip()).await;
+                    let permit = self.await_place(peer.ip()).await;
                     return (socket, peer.ip(), permit);
                 }
                 Err(error) => {
                     tracing::warn!(kind = ?error.kind(), "the system refused a connection");
                     if files::are_gone(&error) {
-                        self.shed(listener).await;
+                        self.shed_connection(listener).await;
                     }
                     sleep(ACCEPT_PAUSE).await;
                 }
@@ -153,10 +153,10 @@ impl ConnectionLimiter {
     }
 
     /// A place for somebody who came, as soon as there is room for one more handshake.
-    async fn seat(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPermit> {
-        let source = ClientSource::of(address);
+    async fn await_place(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPermit> {
+        let source = ClientSource::from_address(address);
         loop {
-            match self.enter(source, Instant::now()) {
+            match self.try_enter(source, Instant::now()) {
                 Answer::In(permit) => return Some(permit),
                 Answer::Not(Why::TooMany) => return None,
                 Answer::Not(Why::Later(due)) => {
@@ -167,13 +167,13 @@ impl ConnectionLimiter {
         }
     }
 
-    fn enter(self: &Arc<Self>, source: ClientSource, now: Instant) -> Answer {
-        let mut inner = self.lock();
+    fn try_enter(self: &Arc<Self>, source: ClientSource, now: Instant) -> Answer {
+        let mut inner = self.lock_inner();
         inner.spare.fill();
         match inner.room_for(&source, &self.bounds, now) {
             Ok(leaving) => {
                 leaving.into_iter().flatten().for_each(|number| inner.hang_up(number));
-                Answer::In(inner.admit(self, source, now))
+                Answer::In(inner.make_permit(self, source, now))
             }
             Err(why) => Answer::Not(why),
         }
@@ -181,19 +181,19 @@ impl ConnectionLimiter {
 
     /// Without a free file descriptor no connection can even be refused. The spare descriptor
     /// accepts one, and the source with the most connections gives one up.
-    async fn shed(&self, listener: &TcpListener) {
-        self.lock().spare.spend();
+    async fn shed_connection(&self, listener: &TcpListener) {
+        self.lock_inner().spare.spend();
         if let Ok(Ok((socket, peer))) = timeout(ACCEPT_PAUSE, listener.accept()).await {
             drop(socket);
-            let mut inner = self.lock();
-            if let Ok(worst) = inner.all.yielding(&ClientSource::of(peer.ip())) {
+            let mut inner = self.lock_inner();
+            if let Ok(worst) = inner.all.choose_yielding(&ClientSource::from_address(peer.ip())) {
                 inner.hang_up(worst);
             }
         }
-        self.lock().spare.fill();
+        self.lock_inner().spare.fill();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock_inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -206,7 +206,7 @@ impl Inner {
         bounds: &Bounds,
         now: Instant,
     ) -> Result<[Option<Number>; 2], Why> {
-        let (of_address, of_site) = self.all.counts(source);
+        let (of_address, of_site) = self.all.count_places(source);
         let crowded = of_address >= bounds.per_address as usize;
         let leaving = if crowded || of_site >= bounds.per_site as usize {
             // A site shares its places among its addresses; an address has but its own, of which
@@ -216,14 +216,14 @@ impl Inner {
             let own = own.filter(|own| self.had_its_time(*own, now));
             Some(own.or(other).ok_or(Why::TooMany)?)
         } else if self.all.is_full() {
-            Some(self.all.yielding(source).map_err(|Full| Why::TooMany)?)
+            Some(self.all.choose_yielding(source).map_err(|Full| Why::TooMany)?)
         } else {
             None
         };
         if !self.handshakes.is_full() || leaving.is_some_and(|number| self.is_fresh(number)) {
             return Ok([leaving, None]);
         }
-        let silent = self.handshakes.yielding(source).map_err(|Full| Why::TooMany)?;
+        let silent = self.handshakes.choose_yielding(source).map_err(|Full| Why::TooMany)?;
         if self.had_its_time(silent, now) {
             return Ok([leaving, Some(silent)]);
         }
@@ -247,10 +247,10 @@ impl Inner {
     /// Returns true if a connection's handshake is not done.
     fn is_fresh(&self, number: Number) -> bool {
         let member = self.members.get(&number);
-        member.is_some_and(|member| self.handshakes.holds(number, &member.source))
+        member.is_some_and(|member| self.handshakes.has_place(number, &member.source))
     }
 
-    fn admit(
+    fn make_permit(
         &mut self,
         limiter: &Arc<ConnectionLimiter>,
         source: ClientSource,
@@ -284,9 +284,9 @@ impl Inner {
 
 impl ConnectionPermit {
     /// The handshake is done; its place is for others.
-    pub fn settle(&self) {
+    pub fn end_handshake(&self) {
         if !self.settled.swap(true, Ordering::Relaxed) {
-            self.limiter.lock().handshakes.remove(self.number, &self.source);
+            self.limiter.lock_inner().handshakes.remove(self.number, &self.source);
             self.limiter.room.notify_one();
         }
     }
@@ -297,7 +297,7 @@ impl ConnectionPermit {
     }
 
     /// Does the work of the connection, unless its place goes to somebody else meanwhile.
-    pub async fn hold<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+    pub async fn run_while_held<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             done = work => Some(done),
             () = self.hang_up.notified() => None,
@@ -307,7 +307,7 @@ impl ConnectionPermit {
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let mut inner = self.limiter.lock();
+        let mut inner = self.limiter.lock_inner();
         if inner.members.remove(&self.number).is_some() {
             inner.all.remove(self.number, &self.source);
             inner.handshakes.remove(self.number, &self.source);
@@ -321,7 +321,7 @@ impl Drop for ConnectionPermit {
 
 /// TLS on a fresh connection within some time. In boxes: what the handshake takes is free again
 /// afterwards, and no task keeps a place for the stream in each of its steps.
-pub async fn secure<S>(
+pub async fn secure_socket<S>(
     tls: &tokio_rustls::TlsAcceptor,
     socket: S,
     patience: Duration,

@@ -26,14 +26,14 @@ const PATH_BYTES_MAX: usize = 100;
 ///
 /// # Errors
 /// 73 if the socket cannot be made, 77 if the folder is not ours alone.
-pub fn listen(path: &Path) -> Result<UnixListener, Fault> {
-    private::check_folder(parent(path))?;
+pub fn listen_at(path: &Path) -> Result<UnixListener, Fault> {
+    private::check_folder(parent_folder(path))?;
     let listen = || {
         match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let address = SocketAddress::of(path)?;
+        let address = SocketAddress::for_path(path)?;
         let listener = UnixListener::bind(&address.path)?;
         fs::set_permissions(path, fs::Permissions::from_mode(SOCKET_MODE))?;
         listener.set_nonblocking(true)?;
@@ -49,13 +49,13 @@ pub fn listen(path: &Path) -> Result<UnixListener, Fault> {
 ///
 /// # Errors
 /// 69 if nobody listens there, 77 if the folder or the process at the other end is of another user.
-pub fn connect(path: &Path) -> Result<UnixStream, Fault> {
+pub fn connect_to(path: &Path) -> Result<UnixStream, Fault> {
     let absent = |_| Fault::new(Exit::Unreachable, "no node is running", "start one");
     if path.symlink_metadata().is_err() {
         return Err(absent(io::ErrorKind::NotFound.into()));
     }
-    private::check_folder(parent(path))?;
-    let address = SocketAddress::of(path).map_err(absent)?;
+    private::check_folder(parent_folder(path))?;
+    let address = SocketAddress::for_path(path).map_err(absent)?;
     let stream = UnixStream::connect(&address.path).map_err(absent)?;
     // The folder is ours now, but may have been another user's when the socket was made.
     if is_own_user(&stream) {
@@ -75,7 +75,7 @@ pub(crate) fn peer_user(stream: &impl AsFd) -> Option<u32> {
     getsockopt(stream, PeerCredentials).ok().map(|peer| peer.uid())
 }
 
-fn parent(path: &Path) -> &Path {
+fn parent_folder(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
@@ -88,11 +88,11 @@ struct SocketAddress {
 
 impl SocketAddress {
     /// Returns `path`, or the same file by the number of its opened folder where the path is too long.
-    fn of(path: &Path) -> io::Result<Self> {
+    fn for_path(path: &Path) -> io::Result<Self> {
         if path.as_os_str().len() <= PATH_BYTES_MAX {
             return Ok(Self { path: path.to_path_buf(), _folder: None });
         }
-        let folder = File::open(parent(path))?;
+        let folder = File::open(parent_folder(path))?;
         let by_number = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string());
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         Ok(Self { path: by_number.join(name), _folder: Some(folder) })
@@ -112,7 +112,7 @@ mod tests {
             path.push("a-folder-with-a-name");
         }
         path.push("run");
-        private::folder(&path).unwrap();
+        private::make_folder(&path).unwrap();
         (root, path)
     }
 
@@ -121,11 +121,11 @@ mod tests {
         for bytes in [0, 300] {
             let (_root, folder) = folder_of(bytes);
             let path = folder.join("api.sock");
-            assert_eq!(connect(&path).unwrap_err().code, Exit::Unreachable);
-            drop(listen(&path).unwrap());
-            assert_eq!(connect(&path).unwrap_err().code, Exit::Unreachable, "nobody serves it");
-            let listener = listen(&path).unwrap();
-            let mut stream = connect(&path).unwrap();
+            assert_eq!(connect_to(&path).unwrap_err().code, Exit::Unreachable);
+            drop(listen_at(&path).unwrap());
+            assert_eq!(connect_to(&path).unwrap_err().code, Exit::Unreachable, "nobody serves it");
+            let listener = listen_at(&path).unwrap();
+            let mut stream = connect_to(&path).unwrap();
             listener.set_nonblocking(false).unwrap();
             let (mut served, _) = listener.accept().unwrap();
             assert!(is_own_user(&served) && is_own_user(&stream));
@@ -141,9 +141,9 @@ mod tests {
     fn node_20_a_folder_that_others_may_enter_is_refused() {
         let (_root, folder) = folder_of(0);
         let path = folder.join("api.sock");
-        let _listener = listen(&path).unwrap();
+        let _listener = listen_at(&path).unwrap();
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
-        assert_eq!(connect(&path).unwrap_err().code, Exit::Denied);
-        assert_eq!(listen(&path).unwrap_err().code, Exit::Denied);
+        assert_eq!(connect_to(&path).unwrap_err().code, Exit::Denied);
+        assert_eq!(listen_at(&path).unwrap_err().code, Exit::Denied);
     }
 }

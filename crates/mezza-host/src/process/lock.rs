@@ -47,7 +47,7 @@ impl Lock {
     }
 
     /// Takes the lock on a file and writes nothing.
-    pub fn on(file: File) -> Result<Self, TryLockError> {
+    pub fn from_file(file: File) -> Result<Self, TryLockError> {
         try_lock(&file)?;
         Ok(Self { _file: file })
     }
@@ -72,7 +72,7 @@ fn try_lock(file: &File) -> Result<(), TryLockError> {
 }
 
 fn in_use(file: &mut File, what: &str, next: &str) -> Fault {
-    let process = match holder(file) {
+    let process = match read_holder(file) {
         Some(pid) => format!("process {pid}"),
         // It has the lock, but has not written its number yet.
         None => "another process".to_owned(),
@@ -81,7 +81,7 @@ fn in_use(file: &mut File, what: &str, next: &str) -> Fault {
 }
 
 /// The process that the file names.
-fn holder(file: &mut File) -> Option<u32> {
+fn read_holder(file: &mut File) -> Option<u32> {
     let mut text = String::new();
     file.rewind().ok()?;
     file.take(PID_BYTES_MAX).read_to_string(&mut text).ok()?;

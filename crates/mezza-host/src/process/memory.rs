@@ -28,12 +28,12 @@ struct Kept {
 static KEPT: OnceLock<Kept> = OnceLock::new();
 
 /// Asks the system to keep this process's memory, once: before anything secret is in it.
-pub fn keep() {
-    kept();
+pub fn protect_memory() {
+    protect_once();
 }
 
-fn kept() -> Kept {
-    *KEPT.get_or_init(|| Kept { closed: close(), locked: lock() })
+fn protect_once() -> Kept {
+    *KEPT.get_or_init(|| Kept { closed: forbid_dumps(), locked: lock_pages() })
 }
 
 /// Refuses a process whose memory can be read: a server that holds other people's keys (MIX-14).
@@ -41,7 +41,7 @@ fn kept() -> Kept {
 /// # Errors
 /// 78 if the system did not close it.
 pub fn require_closed() -> Result<(), Fault> {
-    kept().closed.map_err(|error| {
+    protect_once().closed.map_err(|error| {
         let text =
             format!("the system does not let this process keep its memory to itself: {error}");
         Fault::new(Exit::Config, text, "allow setrlimit and prctl to it")
@@ -49,10 +49,10 @@ pub fn require_closed() -> Result<(), Fault> {
 }
 
 /// Writes into the log of a process that stays what the system did not grant, once.
-pub fn say() {
+pub fn log_refusals() {
     static SAID: OnceLock<()> = OnceLock::new();
     SAID.get_or_init(|| {
-        let Kept { closed, locked } = kept();
+        let Kept { closed, locked } = protect_once();
         if let Err(error) = closed {
             let next = "allow setrlimit and prctl";
             tracing::warn!(%error, next, "core files and other programs may hold keys");
@@ -71,11 +71,11 @@ fn has_swap() -> bool {
     fs::read_to_string("/proc/swaps").map_or(true, |swaps| swaps.lines().count() > 1)
 }
 
-fn close() -> Result<(), Errno> {
+fn forbid_dumps() -> Result<(), Errno> {
     setrlimit(Resource::RLIMIT_CORE, 0, 0).and_then(|()| set_dumpable(false))
 }
 
-fn lock() -> Result<(), Errno> {
+fn lock_pages() -> Result<(), Errno> {
     let (soft, _) = getrlimit(Resource::RLIMIT_MEMLOCK)?;
     if soft != RLIM_INFINITY {
         setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY)?;

@@ -73,15 +73,15 @@ impl Metrics {
     }
 
     /// How many.
-    pub fn of(&self, what: Metric) -> u64 {
+    pub fn read_count(&self, what: Metric) -> u64 {
         self.counts[what as usize].load(Ordering::Relaxed)
     }
 
     /// All of them as text.
-    pub fn text(&self) -> String {
+    pub fn render_text(&self) -> String {
         let mut text = String::new();
         for (what, name, kind) in Metric::ALL {
-            let value = self.of(what);
+            let value = self.read_count(what);
             let _ = writeln!(text, "# TYPE mezza_mixnet_{name} {kind}");
             let _ = writeln!(text, "mezza_mixnet_{name} {value}");
         }
@@ -91,7 +91,7 @@ impl Metrics {
 
 /// Fresh counts, served on a port of loopback until the program ends; 0 serves nothing. If the port
 /// is taken, the server runs without serving them.
-pub async fn serve(port: u16) -> Arc<Metrics> {
+pub async fn serve_metrics(port: u16) -> Arc<Metrics> {
     let metrics = Arc::<Metrics>::default();
     if port == 0 {
         return metrics;
@@ -105,7 +105,7 @@ pub async fn serve(port: u16) -> Arc<Metrics> {
     let router = Router::new().route(
         "/metrics",
         get(move || {
-            let text = served.text();
+            let text = served.render_text();
             async move { text }
         }),
     );
@@ -124,7 +124,7 @@ mod tests {
             metrics.set(what, n);
         }
         metrics.count(Metric::Clients);
-        let text = metrics.text();
+        let text = metrics.render_text();
         for (n, (_, name, _)) in Metric::ALL.into_iter().enumerate() {
             let value = if name == "clients" { n + 1 } else { n };
             assert!(text.contains(&format!("\nmezza_mixnet_{name} {value}\n")), "{text}");

@@ -45,7 +45,7 @@ pub fn keep_only(allowed: &Allowed) -> Result<(), Fault> {
     // Nothing that this process starts, ever, has more rights than it.
     set_no_new_privs().map_err(|error| cannot_give_up(&error))?;
     drop_capabilities(allowed.capabilities).map_err(|error| cannot_give_up(&error))?;
-    match restrict(allowed).map_err(|error| cannot_give_up(&error))? {
+    match restrict_files(allowed).map_err(|error| cannot_give_up(&error))? {
         RulesetStatus::FullyEnforced => {}
         RulesetStatus::PartiallyEnforced => tracing::info!("an older Landlock: some rules are off"),
         RulesetStatus::NotEnforced => tracing::warn!(
@@ -112,7 +112,7 @@ fn drop_capabilities(kept: &[Capability]) -> Result<(), CapsError> {
     caps::set(None, CapSet::Permitted, &left)
 }
 
-fn restrict(allowed: &Allowed) -> Result<RulesetStatus, RulesetError> {
+fn restrict_files(allowed: &Allowed) -> Result<RulesetStatus, RulesetError> {
     let all = AccessFs::from_all(RULES);
     let read = AccessFs::from_read(RULES) & !AccessFs::Execute;
     let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
@@ -122,13 +122,13 @@ fn restrict(allowed: &Allowed) -> Result<RulesetStatus, RulesetError> {
         .scope(Scope::from_all(RULES))?
         .create()?;
     for folder in &allowed.folders {
-        rules = rules.add_rules(rule(folder, all & !AccessFs::Execute))?;
+        rules = rules.add_rules(make_rule(folder, all & !AccessFs::Execute))?;
     }
     for path in allowed.read {
-        rules = rules.add_rules(rule(Path::new(path), read))?;
+        rules = rules.add_rules(make_rule(Path::new(path), read))?;
     }
     for path in allowed.devices {
-        rules = rules.add_rules(rule(Path::new(path), device))?;
+        rules = rules.add_rules(make_rule(Path::new(path), device))?;
     }
     if let Some(port) = allowed.port {
         rules = rules.add_rule(NetPort::new(port, AccessNet::BindTcp))?;
@@ -137,7 +137,7 @@ fn restrict(allowed: &Allowed) -> Result<RulesetStatus, RulesetError> {
 }
 
 /// The rule of a path that is there; what is not there needs none.
-fn rule(
+fn make_rule(
     path: &Path,
     access: BitFlags<AccessFs>,
 ) -> Option<Result<PathBeneath<PathFd>, RulesetError>> {
@@ -168,7 +168,7 @@ mod tests {
             assert_eq!(caps::read(None, CapSet::Effective).expect("read"), held);
             assert!(caps::raise(None, CapSet::Effective, Capability::CAP_SYS_ADMIN).is_err());
 
-            let status = restrict(&allowed).expect("restricted");
+            let status = restrict_files(&allowed).expect("restricted");
             fs::write(&inside, "here").expect("inside of the folder");
             let refused = |done: io::Result<()>| {
                 done.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)

@@ -41,7 +41,7 @@ impl TokenBucket {
         // Kept also where nothing is taken: a clock that was set back is forgiven once.
         self.free_at_ms = self.busy_until_ms(rate, now);
         let until_ms = self.free_at_ms.saturating_add(rate.period_ms.saturating_mul(units));
-        until_ms.saturating_sub(now.ms()).saturating_sub(rate.room_ms())
+        until_ms.saturating_sub(now.as_ms()).saturating_sub(rate.room_ms())
     }
 
     /// Takes `units`, or what there is of them.
@@ -53,12 +53,12 @@ impl TokenBucket {
     /// Until when the time is used up. A clock that was set back must not keep the bucket empty for longer
     /// than it ever is.
     fn busy_until_ms(self, rate: RateLimit, now: Time) -> u64 {
-        self.free_at_ms.clamp(now.ms(), now.ms().saturating_add(rate.room_ms()))
+        self.free_at_ms.clamp(now.as_ms(), now.as_ms().saturating_add(rate.room_ms()))
     }
 
     /// Returns true if forgetting this bucket changes nothing.
     pub fn is_idle(self, now: Time) -> bool {
-        self.free_at_ms <= now.ms()
+        self.free_at_ms <= now.as_ms()
     }
 }
 

@@ -12,7 +12,7 @@
 //! that overwriting needs no room on a full disk.
 //!
 //! A file system that never writes in place, and flash below it, keep old copies all the same:
-//! [`Overwriting::of`] says what is known.
+//! [`Overwriting::from_path`] says what is known.
 //!
 //! A file of another size, or of an older form, is superseded: it gets a second name, `NAME.old`, until its
 //! bytes are overwritten. After a crash [`finish_superseding`] goes on where it ended.
@@ -50,7 +50,7 @@ pub enum Overwriting {
 
 impl Overwriting {
     /// Asks the file system of a path.
-    pub fn of(path: &Path) -> Self {
+    pub fn from_path(path: &Path) -> Self {
         statfs(path).map_or(Self::Elsewhere, |found| Self::of_type(found.filesystem_type()))
     }
 
@@ -148,7 +148,7 @@ impl SlotFile {
     /// 73 if the disk refuses: then `path` has the old or the new content.
     pub fn supersede(path: &Path, bytes_max: usize, bytes: &[u8]) -> Result<Self, Fault> {
         finish_superseding(path)?;
-        private::sweep(path)?;
+        private::sweep_leftover(path)?;
         if path.symlink_metadata().is_err() {
             return Self::create(path, bytes_max, bytes);
         }
@@ -166,12 +166,12 @@ impl SlotFile {
     }
 
     /// Returns true if a content of so many bytes fits into a slot.
-    pub fn holds(&self, bytes: usize) -> bool {
+    pub fn has_room_for(&self, bytes: usize) -> bool {
         bytes <= self.bytes_max
     }
 
     /// Returns true if a file of this length is one of two slots.
-    pub fn fits(length: u64, bytes_max: usize) -> bool {
+    pub fn is_slot_length(length: u64, bytes_max: usize) -> bool {
         length == 2 * slot_bytes(bytes_max) as u64
     }
 
@@ -180,7 +180,7 @@ impl SlotFile {
     /// # Errors
     /// 65 if no slot is whole.
     pub fn read(&self) -> Result<Wiping<Vec<u8>>, Fault> {
-        let [one, other] = self.slots()?;
+        let [one, other] = self.read_slots()?;
         let newest = match (one, other) {
             (Some(one), Some(other)) if other.number > one.number => Some(other),
             (one, other) => one.or(other),
@@ -199,7 +199,7 @@ impl SlotFile {
     /// # Errors
     /// 73 if the disk refuses.
     pub fn write(&self, bytes: &[u8]) -> Result<(), Fault> {
-        let slots = self.slots()?;
+        let slots = self.read_slots()?;
         let numbers = slots.each_ref().map(|slot| slot.as_ref().map_or(0, |slot| slot.number));
         let number = numbers[0].max(numbers[1]).saturating_add(1);
         let size = slot_bytes(self.bytes_max);
@@ -210,12 +210,12 @@ impl SlotFile {
             // An earlier step failed. After a failed sync the system shows bytes that the disk may not
             // have, so the newest slot is made durable before the other one is given up.
             let same = encode(last.number, &last.bytes, size)?;
-            self.overwrite(newest, &same).map_err(refused)?;
+            self.overwrite_slot(newest, &same).map_err(refused)?;
         }
         // The newest whole slot stays until the other one is durable.
         let older = usize::from(numbers[0] > numbers[1]);
         for at in [older, 1 - older] {
-            self.overwrite(at, &slot).map_err(refused)?;
+            self.overwrite_slot(at, &slot).map_err(refused)?;
         }
         Ok(())
     }
@@ -224,8 +224,8 @@ impl SlotFile {
     ///
     /// # Errors
     /// 65 if no slot is whole, 73 if the disk refuses.
-    pub fn settle(&self) -> Result<(), Fault> {
-        let [one, other] = self.slots()?.map(|slot| slot.map(|slot| slot.number));
+    pub fn finish_step(&self) -> Result<(), Fault> {
+        let [one, other] = self.read_slots()?.map(|slot| slot.map(|slot| slot.number));
         // Two equal whole slots need nothing; a damaged one would lose the content with the other.
         if one.is_some() && one == other { Ok(()) } else { self.write(&self.read()?) }
     }
@@ -236,17 +236,17 @@ impl SlotFile {
     /// 73 if the disk refuses.
     pub fn wipe(&self) -> Result<(), Fault> {
         let zeros = vec![0; slot_bytes(self.bytes_max)];
-        let done = (0..2).try_for_each(|at| self.overwrite(at, &zeros));
+        let done = (0..2).try_for_each(|at| self.overwrite_slot(at, &zeros));
         done.map_err(|error| private::cannot_write(&self.path, &error))
     }
 
-    fn overwrite(&self, at: usize, slot: &[u8]) -> io::Result<()> {
+    fn overwrite_slot(&self, at: usize, slot: &[u8]) -> io::Result<()> {
         let offset = (at * slot_bytes(self.bytes_max)) as u64;
         private::write_at(&self.file, slot, offset)
     }
 
     /// Both slots; `None` for one that is not whole.
-    fn slots(&self) -> Result<[Option<Slot>; 2], Fault> {
+    fn read_slots(&self) -> Result<[Option<Slot>; 2], Fault> {
         let size = slot_bytes(self.bytes_max);
         let read = |at: usize| {
             let mut bytes = Wiping::new(vec![0; size]);
@@ -318,7 +318,7 @@ fn encode(number: u64, bytes: &[u8], size: usize) -> Result<Wiping<Vec<u8>>, Fau
     let mut slot = Wiping::new(Vec::with_capacity(size));
     slot.extend_from_slice(&number.to_be_bytes());
     slot.extend_from_slice(&length.to_be_bytes());
-    slot.extend_from_slice(&check(number, bytes));
+    slot.extend_from_slice(&compute_check(number, bytes));
     slot.extend_from_slice(bytes);
     if slot.len() > size {
         return Err(too_long());
@@ -334,12 +334,12 @@ fn decode(slot: &[u8]) -> Option<Slot> {
     let number = u64::from_be_bytes(*number);
     let length = u32::from_be_bytes(*length);
     let bytes = rest.get(..usize::try_from(length).ok()?)?;
-    (number > 0 && check(number, bytes) == *stored)
+    (number > 0 && compute_check(number, bytes) == *stored)
         .then(|| Slot { number, bytes: Wiping::new(bytes.to_vec()) })
 }
 
 /// Finds a torn write, and nothing else: contents are sealed by whoever keeps them here.
-fn check(number: u64, bytes: &[u8]) -> [u8; CHECK_BYTES] {
+fn compute_check(number: u64, bytes: &[u8]) -> [u8; CHECK_BYTES] {
     labelled_hash(LABEL, &[&number.to_be_bytes(), bytes])
 }
 

@@ -43,7 +43,7 @@ impl Argon2Params {
     pub fn measured() -> Result<Self, Fault> {
         let once = Self { m_kib: 256 << 10, t: 1, p: 1 };
         let start = Instant::now();
-        once.key(b"a measurement", &[0; SALT_BYTES])?;
+        once.derive_key(b"a measurement", &[0; SALT_BYTES])?;
         let passes = GUESS_AIM.as_micros().div_ceil(start.elapsed().as_micros().max(1));
         let t = u32::try_from(passes).unwrap_or(T_MAX).clamp(1, T_MAX);
         Ok(Self { t, ..once })
@@ -61,7 +61,7 @@ impl Argon2Params {
     ///
     /// Errors: [`Exit::Config`] if the cost is not allowed, [`Exit::Busy`] if the memory is not to
     /// be had now.
-    pub fn key(self, pass: &[u8], salt: &[u8; SALT_BYTES]) -> Result<Secret<32>, Fault> {
+    pub fn derive_key(self, pass: &[u8], salt: &[u8; SALT_BYTES]) -> Result<Secret<32>, Fault> {
         let params = Params::new(self.m_kib, self.t, self.p, Some(32))
             .map_err(|_| Fault::bug("no such cost of Argon2id"))?;
         // The blocks are large enough to be mapped alone: dropping them gives the pages back to

@@ -46,8 +46,8 @@ impl RetentionCode {
     /// Returns true if the last moment of an expiry bucket has passed.
     pub fn is_over(self, now: Time) -> bool {
         match self.class() {
-            HOUR => now.hours() > self.number(),
-            DAY => now.days() > self.number(),
+            HOUR => now.as_hours() > self.number(),
+            DAY => now.as_days() > self.number(),
             _ => false,
         }
     }

@@ -10,7 +10,7 @@ use super::bucket::RetentionCode;
 use super::keyring::Keyring;
 use super::record::{self, RecordHeader};
 use super::rows::Writing;
-use super::{KIND_MEMORY, MEMORY_ID, Row, Vault, name};
+use super::{KIND_MEMORY, MEMORY_ID, Row, Vault, record_name};
 use crate::api::Fault;
 use crate::process::rng::OsRng;
 
@@ -32,8 +32,8 @@ impl Vault {
             return Ok(());
         }
         self.add_keys(&fates)?;
-        let today = self.today()?;
-        let plan = self.plan(fates, today);
+        let today = self.today_bucket()?;
+        let plan = self.plan_steps(fates, today);
         let ring = &self.ring;
         let is_new_ring = self.remembered != ring.generation();
         self.rows.transaction(|writing| {
@@ -41,7 +41,7 @@ impl Vault {
                 match (becomes, was) {
                     (Some((row, value)), _) => {
                         let place = RecordHeader { kind: name[0], id: row.id, bucket: row.bucket };
-                        put(writing, ring, place, &name[1..], value)?;
+                        put_record(writing, ring, place, &name[1..], value)?;
                     }
                     (None, Some(row)) => writing.delete(row.id)?,
                     (None, None) => {}
@@ -66,16 +66,20 @@ impl Vault {
 
     /// Makes the keys that are missing before anything is sealed under them.
     fn add_keys(&mut self, fates: &BTreeMap<Vec<u8>, Fate<'_>>) -> Result<(), Fault> {
-        let today = self.today()?.rolling_day().unwrap_or_default();
+        let today = self.today_bucket()?.rolling_day().unwrap_or_default();
         let needed = fates.values().flatten().map(|(bucket, _)| RetentionCode::new(*bucket, today));
         let missing: BTreeSet<_> = needed.filter(|code| self.ring.key(*code).is_none()).collect();
         if missing.is_empty() {
             return Ok(());
         }
-        self.ring.add(&missing.into_iter().collect::<Vec<_>>(), &mut OsRng)
+        self.ring.add_keys(&missing.into_iter().collect::<Vec<_>>(), &mut OsRng)
     }
 
-    fn plan<'a>(&self, fates: BTreeMap<Vec<u8>, Fate<'a>>, today: RetentionCode) -> Vec<Step<'a>> {
+    fn plan_steps<'a>(
+        &self,
+        fates: BTreeMap<Vec<u8>, Fate<'a>>,
+        today: RetentionCode,
+    ) -> Vec<Step<'a>> {
         let today = today.rolling_day().unwrap_or_default();
         let mut last_id = self.last_id;
         let step = |(name, fate): (Vec<u8>, Fate<'a>)| {
@@ -104,15 +108,15 @@ fn last_changes(batches: &[WriteBatch]) -> BTreeMap<Vec<u8>, Fate<'_>> {
     changes
         .map(|change| match change {
             RecordChange::Put { kind, key, bucket, value } => {
-                (name(*kind, key), Some((*bucket, value.as_slice())))
+                (record_name(*kind, key), Some((*bucket, value.as_slice())))
             }
-            RecordChange::Drop { kind, key } => (name(*kind, key), None),
+            RecordChange::Drop { kind, key } => (record_name(*kind, key), None),
         })
         .collect()
 }
 
 /// Seals a record and writes its row.
-pub(super) fn put(
+pub(super) fn put_record(
     writing: &Writing<'_>,
     ring: &Keyring,
     place: RecordHeader,
@@ -123,7 +127,7 @@ pub(super) fn put(
     let bucket_key = bucket_key.ok_or_else(|| Fault::bug("a bucket of the vault has no key"))?;
     let mut nonce = [0; NONCE_BYTES];
     OsRng.fill_bytes(&mut nonce);
-    writing.put(place, &record::seal(bucket_key, &nonce, place, key, value)?)
+    writing.put_row(place, &record::seal(bucket_key, &nonce, place, key, value)?)
 }
 
 /// Has the database remember the keyring's generation and tag.
@@ -134,5 +138,5 @@ pub(super) fn put_memory(
 ) -> Result<(), Fault> {
     let place = RecordHeader { kind: KIND_MEMORY, id: MEMORY_ID, bucket: today };
     let value = [ring.generation().to_be_bytes().as_slice(), ring.tag()].concat();
-    put(writing, ring, place, KEY_MEMORY, &value)
+    put_record(writing, ring, place, KEY_MEMORY, &value)
 }

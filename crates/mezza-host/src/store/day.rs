@@ -17,7 +17,7 @@
 use mezza_core::Time;
 
 use super::bucket::RetentionCode;
-use super::commit::{put, put_memory};
+use super::commit::{put_memory, put_record};
 use super::keyring::Keyring;
 use super::record::{self, RecordHeader};
 use super::rows::Writing;
@@ -34,38 +34,38 @@ impl Vault {
             self.ring.write(&mut OsRng)?;
             return Ok(true);
         }
-        let newest = self.ring.today().map_or(now.days(), |day| day.max(now.days()));
-        if self.ring.today() != Some(newest) {
-            self.ring.add(&[RetentionCode::rolling(newest)], &mut OsRng)?;
+        let newest = self.ring.newest_day().map_or(now.as_days(), |day| day.max(now.as_days()));
+        if self.ring.newest_day() != Some(newest) {
+            self.ring.add_keys(&[RetentionCode::rolling(newest)], &mut OsRng)?;
             return Ok(true);
         }
-        let stale = self.ring.stale(now);
+        let stale = self.ring.stale_buckets(now);
         if !stale.is_empty() {
             if self.swept {
                 self.rows.checkpoint()?;
                 self.swept = false;
-                self.ring.forget(&stale, &mut OsRng)?;
+                self.ring.forget_keys(&stale, &mut OsRng)?;
             } else {
-                self.sweep(&stale)?;
+                self.reseal_stale(&stale)?;
             }
             return Ok(true);
         }
         if self.remembered == self.ring.generation() {
             return Ok(false);
         }
-        self.remember()?;
+        self.remember_generation()?;
         Ok(true)
     }
 
     /// Step 2: afterwards no row needs the keys of `stale`.
-    fn sweep(&mut self, stale: &[RetentionCode]) -> Result<(), Fault> {
-        let today = self.today()?;
-        let old = self.rows.among(stale)?;
+    fn reseal_stale(&mut self, stale: &[RetentionCode]) -> Result<(), Fault> {
+        let today = self.today_bucket()?;
+        let old = self.rows.find_in_buckets(stale)?;
         let ring = &self.ring;
         self.rows.transaction(|writing| {
             for place in old.iter().filter(|place| place.id != MEMORY_ID) {
                 if place.bucket.rolling_day().is_some() {
-                    renew(writing, ring, *place, today)?;
+                    reseal_row(writing, ring, *place, today)?;
                 } else {
                     writing.delete(place.id)?;
                 }
@@ -84,8 +84,8 @@ impl Vault {
     }
 
     /// Step 5.
-    fn remember(&mut self) -> Result<(), Fault> {
-        let today = self.today()?;
+    fn remember_generation(&mut self) -> Result<(), Fault> {
+        let today = self.today_bucket()?;
         let ring = &self.ring;
         self.rows.transaction(|writing| put_memory(writing, ring, today))?;
         self.remembered = self.ring.generation();
@@ -94,16 +94,16 @@ impl Vault {
 }
 
 /// Seals one row of live state under today's key, if it opens. Its kind does not matter.
-fn renew(
+fn reseal_row(
     writing: &Writing<'_>,
     ring: &Keyring,
     place: RecordHeader,
     today: RetentionCode,
 ) -> Result<(), Fault> {
-    let body = writing.body(place.id)?;
+    let body = writing.read_body(place.id)?;
     let content = ring.key(place.bucket).and_then(|key| record::open(key, place, &body));
     let Some(content) = content else { return Ok(()) };
-    put(writing, ring, RecordHeader { bucket: today, ..place }, &content.key, &content.value)
+    put_record(writing, ring, RecordHeader { bucket: today, ..place }, &content.key, &content.value)
 }
 
 #[cfg(test)]

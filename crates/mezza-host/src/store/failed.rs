@@ -79,7 +79,7 @@ fn template() -> &'static (Folder, MasterKey) {
         let folder = Folder::empty();
         let made = Vault::create(&folder.path(), b"pass", Argon2Params::DEMO, noon(), &mut OsRng);
         made.unwrap().close().unwrap();
-        let master = head::unlock(&folder.path().join(HEAD), b"pass").unwrap();
+        let master = head::unlock_master(&folder.path().join(HEAD), b"pass").unwrap();
         (folder, master)
     })
 }
@@ -97,7 +97,7 @@ pub(super) fn put(key: u8, bucket: Retention, value: &[u8]) -> WriteBatch {
 }
 
 fn content(vault: &mut Vault) -> Content {
-    let records = vault.records().unwrap().into_iter();
+    let records = vault.reload_records().unwrap().into_iter();
     records.map(|(_, key, value)| (key, value.to_vec())).collect()
 }
 
@@ -146,7 +146,7 @@ fn msg_60_the_database_remembers_no_keyring_that_is_not_on_the_disk() {
 #[test]
 fn vault_3_what_comes_late_into_an_ended_bucket_goes_with_it() {
     let (folder, mut vault) = fresh();
-    let ended = Retention::Hour(noon().hours());
+    let ended = Retention::Hour(noon().as_hours());
     vault.commit(&[put(1, ended, b"ends"), put(2, Retention::Permanent, b"stays")]).unwrap();
     let later = noon().plus_ms(2 * Time::HOUR_MS);
     let failing = Failing::after(0, WriteStep::Checkpoint, Errno::EIO);
@@ -167,7 +167,7 @@ fn failed_ring_at_a_change_of_day_is_written_again() {
         .flat_map(|(step, error, slot)| [0, 1].map(|rings| (step, error, 2 * rings + slot)));
     for (step, error, writes) in each {
         let (folder, mut vault) = fresh();
-        let ended = Retention::Hour(noon().hours());
+        let ended = Retention::Hour(noon().as_hours());
         vault.commit(&[put(1, Retention::Rolling, b"live"), put(2, ended, b"ends")]).unwrap();
         let failing = Failing::after(writes, step, error);
         assert_eq!(vault.tick(tomorrow()).unwrap_err().code, Exit::CannotWrite, "{step:?}");
@@ -181,8 +181,8 @@ fn failed_ring_at_a_change_of_day_is_written_again() {
         // Whatever the disk has kept of the keys that ended is gone now.
         vault.tick(tomorrow()).unwrap();
         let ring = folder.ring();
-        assert!(ring.stale(tomorrow()).is_empty(), "{step:?} {error} {writes}");
-        assert_eq!(ring.today(), Some(DAY + 1));
+        assert!(ring.stale_buckets(tomorrow()).is_empty(), "{step:?} {error} {writes}");
+        assert_eq!(ring.newest_day(), Some(DAY + 1));
         assert!(holds(&content(&mut vault), &[1, 3]));
         vault.close().unwrap();
         assert!(holds(&folder.enter(tomorrow()).1, &[1, 3]), "{step:?} {error} {writes}");
@@ -223,15 +223,15 @@ fn bucket(class: u8, ahead: u8, now: Time) -> Retention {
     match class {
         0 => Retention::Permanent,
         1 => Retention::Rolling,
-        2 => Retention::Hour(now.hours() + u32::from(ahead)),
-        _ => Retention::Day(now.days() + u32::from(ahead)),
+        2 => Retention::Hour(now.as_hours() + u32::from(ahead)),
+        _ => Retention::Day(now.as_days() + u32::from(ahead)),
     }
 }
 
 fn alive(model: &Model, now: Time) -> Content {
     let is_over = |bucket: &Retention| match bucket {
-        Retention::Hour(hour) => now.hours() > *hour,
-        Retention::Day(day) => now.days() > *day,
+        Retention::Hour(hour) => now.as_hours() > *hour,
+        Retention::Day(day) => now.as_days() > *day,
         _ => false,
     };
     let alive = model.iter().filter(|(_, (bucket, _))| !is_over(bucket));
@@ -274,7 +274,7 @@ fn run(ops: &[Op]) -> Result<(), TestCaseError> {
         if matches!(what, What::Tick { .. }) {
             vault.tick(now).unwrap();
             prop_assert_eq!(content(&mut vault), alive(&model, now));
-            prop_assert!(folder.ring().stale(now).is_empty());
+            prop_assert!(folder.ring().stale_buckets(now).is_empty());
         }
     }
     Ok(())

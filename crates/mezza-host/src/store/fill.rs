@@ -7,7 +7,7 @@ use mezza_core::{CryptoRng, Time};
 use mezza_messenger::{RecordChange, Retention};
 
 use super::bucket::RetentionCode;
-use super::commit::{put, put_memory};
+use super::commit::{put_memory, put_record};
 use super::record::RecordHeader;
 use super::{Argon2Params, HEAD, KEYRING, LOCK, Vault, remove_leftovers};
 use crate::api::Fault;
@@ -51,12 +51,12 @@ impl Vault {
         fill: impl FnOnce(&mut dyn CryptoRng, &mut RecordSink<'_>) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
         let (mut vault, head) = Self::prepare(dir, pass, cost, now, rng)?;
-        let day = vault.today()?.rolling_day().unwrap_or_default();
+        let day = vault.today_bucket()?.rolling_day().unwrap_or_default();
         let codes = buckets.iter().map(|bucket| RetentionCode::new(*bucket, day));
         let missing: BTreeSet<_> = codes.filter(|code| vault.ring.key(*code).is_none()).collect();
         if !missing.is_empty() {
             // The keys are durable before a record is sealed under them (MSG-60).
-            vault.ring.add(&missing.into_iter().collect::<Vec<_>>(), rng)?;
+            vault.ring.add_keys(&missing.into_iter().collect::<Vec<_>>(), rng)?;
         }
         let ring = &vault.ring;
         let mut id = vault.last_id;
@@ -67,7 +67,13 @@ impl Vault {
                 };
                 id += 1;
                 let bucket = RetentionCode::new(bucket, day);
-                put(writing, ring, RecordHeader { kind: kind as u8, id, bucket }, &key, &value)
+                put_record(
+                    writing,
+                    ring,
+                    RecordHeader { kind: kind as u8, id, bucket },
+                    &key,
+                    &value,
+                )
             })?;
             put_memory(writing, ring, RetentionCode::rolling(day))
         })?;

@@ -92,7 +92,7 @@ impl VaultHeader {
         rng.fill_bytes(&mut head.slots[1]);
         let mut text = Wiping::new([ROLE_OPEN; 33]);
         text[1..].copy_from_slice(master.0.expose());
-        let slot = aead::seal(&cost.key(pass, &head.salt)?, &nonce, &head.front(), &*text)?;
+        let slot = aead::seal(&cost.derive_key(pass, &head.salt)?, &nonce, &head.front(), &*text)?;
         head.slots[0].copy_from_slice(&slot);
         Ok(head)
     }
@@ -100,11 +100,12 @@ impl VaultHeader {
     /// Reads the layout; the cost must be an allowed one.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            if r.array_ref()? != MAGIC {
+            if r.read_array_ref()? != MAGIC {
                 return Err(DecodeError::Value);
             }
-            let cost = Argon2Params { m_kib: r.u32()?, t: r.u32()?, p: r.u32()? };
-            let head = Self { cost, salt: r.array()?, slots: [r.array()?, r.array()?] };
+            let cost = Argon2Params { m_kib: r.read_u32()?, t: r.read_u32()?, p: r.read_u32()? };
+            let head =
+                Self { cost, salt: r.read_array()?, slots: [r.read_array()?, r.read_array()?] };
             if cost.is_allowed() { Ok(head) } else { Err(DecodeError::Value) }
         })
     }
@@ -125,7 +126,7 @@ impl VaultHeader {
     }
 
     fn open_as_typed(&self, pass: &[u8]) -> Result<Option<MasterKey>, Fault> {
-        let kek = self.cost.key(pass, &self.salt)?;
+        let kek = self.cost.derive_key(pass, &self.salt)?;
         let master = |slot: &[u8; SLOT_BYTES]| {
             let text = aead::open(&kek, &self.front(), slot)?;
             let (role, key) = text.split_first()?;
@@ -137,7 +138,11 @@ impl VaultHeader {
 
     fn front(&self) -> [u8; FRONT_BYTES] {
         let mut w = Writer::with_capacity(FRONT_BYTES);
-        w.bytes(MAGIC).u32(self.cost.m_kib).u32(self.cost.t).u32(self.cost.p).bytes(&self.salt);
+        w.put_bytes(MAGIC)
+            .put_u32(self.cost.m_kib)
+            .put_u32(self.cost.t)
+            .put_u32(self.cost.p)
+            .put_bytes(&self.salt);
         let mut front = [0; FRONT_BYTES];
         front.copy_from_slice(w.as_slice());
         front
@@ -151,8 +156,8 @@ impl VaultHeader {
 ///
 /// # Errors
 /// 65 for a damaged file, 77 for a wrong passphrase.
-pub fn unlock(path: &Path, pass: &[u8]) -> Result<MasterKey, Fault> {
-    Ok(enter(path, pass)?.1)
+pub fn unlock_master(path: &Path, pass: &[u8]) -> Result<MasterKey, Fault> {
+    Ok(open_head(path, pass)?.1)
 }
 
 /// Seals the master key of the vault whose head is at `path` under another passphrase, at the cost of
@@ -162,23 +167,23 @@ pub fn unlock(path: &Path, pass: &[u8]) -> Result<MasterKey, Fault> {
 /// # Errors
 /// 77 if `old` is wrong. 73 if the disk refuses: then the head is the old one or the new one, each of
 /// them whole.
-pub(crate) fn change(
+pub(crate) fn change_passphrase(
     path: &Path,
     old: &[u8],
     new: &[u8],
     rng: &mut dyn CryptoRng,
 ) -> Result<(), Fault> {
-    let (head, master) = enter(path, old)?;
+    let (head, master) = open_head(path, old)?;
     let fresh = VaultHeader::seal(&master, new, head.cost, rng)?.encode();
     let again = VaultHeader::decode(&fresh).ok().map(|head| head.open(new)).transpose()?.flatten();
     if again.is_none_or(|again| again.0 != master.0) {
         return Err(Fault::bug("the new head of the vault does not open"));
     }
-    put(path, &fresh).map_err(|fault| Fault {
+    put_head(path, &fresh).map_err(|fault| Fault {
         next: format!("{}; until then try both passphrases", fault.next),
         ..fault
     })?;
-    if *read(path)? == fresh {
+    if *read_head(path)? == fresh {
         return Ok(());
     }
     let text = format!("{} is not what was written", path.display());
@@ -189,7 +194,7 @@ pub(crate) fn change(
 ///
 /// # Errors
 /// 73 if the disk refuses.
-pub(crate) fn create(path: &Path, head: &VaultHeader) -> Result<(), Fault> {
+pub(crate) fn create_head(path: &Path, head: &VaultHeader) -> Result<(), Fault> {
     SlotFile::create(path, slots::room_for(HEAD_BYTES), &head.encode()).map(drop)
 }
 
@@ -197,14 +202,14 @@ pub(crate) fn create(path: &Path, head: &VaultHeader) -> Result<(), Fault> {
 ///
 /// # Errors
 /// 73 if the disk refuses, 65 if no head is whole.
-pub(crate) fn settle(path: &Path) -> Result<(), Fault> {
-    private::sweep(path)?;
+pub(crate) fn settle_head(path: &Path) -> Result<(), Fault> {
+    private::sweep_leftover(path)?;
     slots::finish_superseding(path)?;
-    SlotFile::open_any(path)?.map_or(Ok(()), |file| file.settle())
+    SlotFile::open_any(path)?.map_or(Ok(()), |file| file.finish_step())
 }
 
 /// Writes a head over the one that is there.
-fn put(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
+fn put_head(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
     match SlotFile::open_any(path)? {
         Some(file) => file.write(bytes),
         None => SlotFile::supersede(path, slots::room_for(HEAD_BYTES), bytes).map(drop),
@@ -212,22 +217,22 @@ fn put(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
 }
 
 /// The bytes of the head.
-fn read(path: &Path) -> Result<Wiping<Vec<u8>>, Fault> {
+fn read_head(path: &Path) -> Result<Wiping<Vec<u8>>, Fault> {
     match SlotFile::open_any(path)? {
-        Some(file) => file.read().map_err(|_| damaged(path)),
+        Some(file) => file.read().map_err(|_| damage_fault(path)),
         None => private::read(path, HEAD_BYTES + 1).map(Wiping::new),
     }
 }
 
-fn damaged(path: &Path) -> Fault {
+fn damage_fault(path: &Path) -> Fault {
     let text = format!("{} is damaged", path.display());
     Fault::new(Exit::Malformed, text, "put the file `head` back from a copy of this vault")
 }
 
 /// The head at `path` and the master key in it.
-fn enter(path: &Path, pass: &[u8]) -> Result<(VaultHeader, MasterKey), Fault> {
-    let bytes = read(path)?;
-    let head = VaultHeader::decode(&bytes).map_err(|_| damaged(path))?;
+fn open_head(path: &Path, pass: &[u8]) -> Result<(VaultHeader, MasterKey), Fault> {
+    let bytes = read_head(path)?;
+    let head = VaultHeader::decode(&bytes).map_err(|_| damage_fault(path))?;
     let master = head.open(pass)?.ok_or_else(|| {
         let next = "try again; capitals, the layout of the keyboard and spaces count";
         Fault::new(Exit::Denied, "the passphrase is wrong", next)

@@ -72,17 +72,17 @@ impl Keyring {
     /// Reads the file, and finishes what a crash during [`Keyring::write`] interrupted. A vault opens
     /// though its disk refuses that, a full one for example: the next write does it again.
     pub fn read(path: PathBuf, master: &MasterKey) -> Result<Self, Fault> {
-        private::sweep(&path)?;
+        private::sweep_leftover(&path)?;
         let file = SlotFile::open_any(&path)?;
         let bytes = match &file {
-            Some(file) => file.read().map_err(|_| damaged())?,
+            Some(file) => file.read().map_err(|_| damage_fault())?,
             None => Wiping::new(private::read(&path, FILE_BYTES_MAX + 1)?),
         };
         let mut ring = Self { file, ..Self::new(path, master) };
-        ring.decode(&bytes).map_err(|_| damaged())?;
+        ring.decode(&bytes).map_err(|_| damage_fault())?;
         let settled = slots::finish_superseding(&ring.path).and_then(|()| match &ring.file {
-            Some(file) => file.settle(),
-            None => ring.put(&bytes),
+            Some(file) => file.finish_step(),
+            None => ring.put_bytes(&bytes),
         });
         if let Err(fault) = settled {
             tracing::warn!(target: "mezza", "the keyring is not settled yet: {fault}");
@@ -99,18 +99,18 @@ impl Keyring {
         let mut nonce = [0; NONCE_BYTES];
         rng.fill_bytes(&mut nonce);
         let bytes = self.encode(&nonce)?;
-        self.put(&bytes)?;
+        self.put_bytes(&bytes)?;
         (self.written, self.tag) = (self.used, tag_of(&bytes));
         Ok(())
     }
 
     /// Has the file hold these bytes, and no other ones.
-    fn put(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+    fn put_bytes(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         if self.file.is_none() && self.path.symlink_metadata().is_ok() {
             slots::finish_superseding(&self.path)?;
             self.file = SlotFile::open_any(&self.path)?;
         }
-        if let Some(file) = self.file.take().filter(|file| file.holds(bytes.len())) {
+        if let Some(file) = self.file.take().filter(|file| file.has_room_for(bytes.len())) {
             return self.file.insert(file).write(bytes);
         }
         // After a failure in here the name may stand for the old file or the new one.
@@ -120,7 +120,7 @@ impl Keyring {
     }
 
     /// Takes numbers up to this one as used up, by writes of which the disk has nothing.
-    pub fn outrun(&mut self, generation: u64) {
+    pub fn mark_used(&mut self, generation: u64) {
         self.used = self.used.max(generation);
     }
 
@@ -134,9 +134,9 @@ impl Keyring {
         let n = u16::try_from(self.keys.len())
             .map_err(|_| Fault::bug("the keyring has more keys than its file can hold"))?;
         let mut w = Writer::with_capacity(2 + self.keys.len() * ENTRY_BYTES);
-        w.u16(n);
+        w.put_u16(n);
         for (bucket, key) in &self.keys {
-            w.u32(bucket.0).bytes(key.expose());
+            w.put_u32(bucket.0).put_bytes(key.expose());
         }
         let text = Wiping::new(w.finish());
         let sealed = aead::seal(&self.ring_key, nonce, &aad(self.used), &text)?;
@@ -146,10 +146,10 @@ impl Keyring {
     /// Takes generation and keys from a file's bytes; nothing is taken from wrong ones.
     pub fn decode(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
         let mut r = Reader::new(bytes);
-        let generation = r.u64()?;
-        let text =
-            aead::open(&self.ring_key, &aad(generation), r.rest()).ok_or(DecodeError::Value)?;
-        let keys = Reader::decode_exact(&text, entries)?;
+        let generation = r.read_u64()?;
+        let text = aead::open(&self.ring_key, &aad(generation), r.read_rest())
+            .ok_or(DecodeError::Value)?;
+        let keys = Reader::decode_exact(&text, read_entries)?;
         (self.used, self.written, self.tag) = (generation, generation, tag_of(bytes));
         self.keys = keys;
         Ok(())
@@ -176,20 +176,24 @@ impl Keyring {
     }
 
     /// The newest day of live state.
-    pub fn today(&self) -> Option<u32> {
+    pub fn newest_day(&self) -> Option<u32> {
         self.buckets().filter_map(RetentionCode::rolling_day).max()
     }
 
     /// The buckets whose keys must go: ended ones, and days of live state before the newest.
-    pub fn stale(&self, now: Time) -> Vec<RetentionCode> {
-        let today = self.today();
+    pub fn stale_buckets(&self, now: Time) -> Vec<RetentionCode> {
+        let today = self.newest_day();
         let is_stale =
             |b: &RetentionCode| b.is_over(now) || b.rolling_day().is_some_and(|d| Some(d) < today);
         self.buckets().filter(is_stale).collect()
     }
 
     /// Makes keys for `buckets` and writes the file; without success the ring has none of them.
-    pub fn add(&mut self, buckets: &[RetentionCode], rng: &mut dyn CryptoRng) -> Result<(), Fault> {
+    pub fn add_keys(
+        &mut self,
+        buckets: &[RetentionCode],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), Fault> {
         if self.keys.len() + buckets.len() > KEYS_MAX {
             return Err(Fault::bug("the keyring has more keys than its file can hold"));
         }
@@ -204,7 +208,7 @@ impl Keyring {
     }
 
     /// Forgets the keys of `buckets` and writes the file. They are gone from memory in any case.
-    pub fn forget(
+    pub fn forget_keys(
         &mut self,
         buckets: &[RetentionCode],
         rng: &mut dyn CryptoRng,
@@ -214,7 +218,7 @@ impl Keyring {
     }
 }
 
-fn damaged() -> Fault {
+fn damage_fault() -> Fault {
     Fault::new(
         Exit::Malformed,
         "the vault's keyring is damaged or belongs to another vault",
@@ -230,15 +234,15 @@ fn aad(generation: u64) -> Vec<u8> {
     [AAD_LABEL, &generation.to_be_bytes()].concat()
 }
 
-fn entries(r: &mut Reader<'_>) -> Result<BTreeMap<RetentionCode, Secret<32>>, DecodeError> {
+fn read_entries(r: &mut Reader<'_>) -> Result<BTreeMap<RetentionCode, Secret<32>>, DecodeError> {
     let mut keys = BTreeMap::new();
-    for _ in 0..r.u16()? {
-        let bucket = RetentionCode(r.u32()?);
+    for _ in 0..r.read_u16()? {
+        let bucket = RetentionCode(r.read_u32()?);
         let ascending = keys.last_key_value().is_none_or(|(last, _)| *last < bucket);
         if !ascending || !bucket.is_valid() {
             return Err(DecodeError::Value);
         }
-        keys.insert(bucket, Secret::read(r)?);
+        keys.insert(bucket, Secret::read_from(r)?);
     }
     Ok(keys)
 }

@@ -41,7 +41,7 @@ pub struct RecordHeader {
 impl RecordHeader {
     fn aad(self) -> Vec<u8> {
         let mut w = Writer::with_capacity(AAD_LABEL.len() + 13);
-        w.bytes(AAD_LABEL).u8(self.kind).u64(self.id).u32(self.bucket.0);
+        w.put_bytes(AAD_LABEL).put_u8(self.kind).put_u64(self.id).put_u32(self.bucket.0);
         w.finish()
     }
 }
@@ -55,7 +55,7 @@ pub struct RecordContent {
 }
 
 /// The size of a text of `bytes` bytes after padding.
-pub fn padded(bytes: usize) -> usize {
+pub fn padded_size(bytes: usize) -> usize {
     let step = SIZES[SIZES.len() - 1];
     SIZES.iter().copied().find(|size| bytes <= *size).unwrap_or(bytes.div_ceil(step) * step)
 }
@@ -73,8 +73,8 @@ pub fn seal(
         return Err(Fault::bug(format!("a record of kind {} has {bytes} bytes", place.kind)));
     }
     // The whole size at once: a text that grew would leave copies of itself behind.
-    let mut w = Writer::with_capacity(padded(bytes));
-    w.var8(key).u32(value.len() as u32).bytes(value).pad_to(padded(bytes));
+    let mut w = Writer::with_capacity(padded_size(bytes));
+    w.put_var8(key).put_u32(value.len() as u32).put_bytes(value).pad_to(padded_size(bytes));
     aead::seal(bucket_key, nonce, &place.aad(), &Wiping::new(w.finish()))
 }
 
@@ -82,10 +82,10 @@ pub fn seal(
 pub fn open(bucket_key: &Secret<32>, place: RecordHeader, body: &[u8]) -> Option<RecordContent> {
     let text = aead::open(bucket_key, &place.aad(), body)?;
     let content = |r: &mut Reader<'_>| -> Result<RecordContent, DecodeError> {
-        let key = r.var8()?.to_vec();
-        let bytes = r.u32()? as usize;
-        let value = Wiping::new(r.bytes(bytes)?.to_vec());
-        if r.rest().iter().all(|byte| *byte == 0) {
+        let key = r.read_var8()?.to_vec();
+        let bytes = r.read_u32()? as usize;
+        let value = Wiping::new(r.read_bytes(bytes)?.to_vec());
+        if r.read_rest().iter().all(|byte| *byte == 0) {
             Ok(RecordContent { key, value })
         } else {
             Err(DecodeError::Value)

@@ -36,7 +36,7 @@ pub(crate) struct Rows {
 }
 
 /// The files that a database at `path` may have.
-pub(crate) fn files(path: &Path) -> [PathBuf; 4] {
+pub(crate) fn database_files(path: &Path) -> [PathBuf; 4] {
     ["", "-wal", "-shm", "-journal"].map(|suffix| {
         let mut name = path.as_os_str().to_owned();
         name.push(suffix);
@@ -58,7 +58,7 @@ impl Rows {
 
     /// Opens a database and checks that it is one of ours, of this version, with nothing added.
     pub(crate) fn open(path: &Path) -> Result<Self, Fault> {
-        for file in files(path) {
+        for file in database_files(path) {
             if file == path || file.symlink_metadata().is_ok() {
                 private::check_file(&file)?;
             }
@@ -72,13 +72,13 @@ impl Rows {
                 format!("the vault was written by a newer program (layout {newer})"),
                 "install the newest version",
             )),
-            _ => Err(damaged("the vault's database has another layout than ours")),
+            _ => Err(damage_fault("the vault's database has another layout than ours")),
         }
     }
 
     /// Calls `each` with every row, the newest first. A row whose columns are not ours has no place,
     /// and a body that is none of ours is empty.
-    pub(crate) fn each(
+    pub(crate) fn for_each_row(
         &self,
         mut each: impl FnMut(Option<RecordHeader>, &[u8]),
     ) -> Result<(), Fault> {
@@ -86,7 +86,7 @@ impl Rows {
         let mut statement = self.db.prepare_cached(sql)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
-            each(place(row), body(row, 3));
+            each(read_place(row), read_body(row, 3));
         }
         Ok(())
     }
@@ -101,21 +101,24 @@ impl Rows {
         let mut statement = self.db.prepare_cached(sql)?;
         let mut rows = statement.query([kind])?;
         while let Some(row) = rows.next()? {
-            if let Some(place) = place(row) {
-                each(place, body(row, 3));
+            if let Some(place) = read_place(row) {
+                each(place, read_body(row, 3));
             }
         }
         Ok(())
     }
 
     /// The rows of some buckets without their bodies.
-    pub(crate) fn among(&self, buckets: &[RetentionCode]) -> Result<Vec<RecordHeader>, Fault> {
+    pub(crate) fn find_in_buckets(
+        &self,
+        buckets: &[RetentionCode],
+    ) -> Result<Vec<RecordHeader>, Fault> {
         let mut found = Vec::new();
         let sql = "SELECT id, kind, bucket FROM rec WHERE bucket <> 0";
         let mut statement = self.db.prepare_cached(sql)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
-            found.extend(place(row).filter(|place| buckets.contains(&place.bucket)));
+            found.extend(read_place(row).filter(|place| buckets.contains(&place.bucket)));
         }
         Ok(found)
     }
@@ -134,21 +137,21 @@ impl Rows {
     }
 
     /// One row with its body.
-    pub(crate) fn one(&self, id: u64) -> Result<(RecordHeader, Vec<u8>), Fault> {
+    pub(crate) fn read_row(&self, id: u64) -> Result<(RecordHeader, Vec<u8>), Fault> {
         let sql = "SELECT id, kind, bucket, body FROM rec WHERE id = ?1";
         let found = self
             .db
-            .query_row(sql, [id.cast_signed()], |row| Ok((place(row), row.get(3)?)))
+            .query_row(sql, [id.cast_signed()], |row| Ok((read_place(row), row.get(3)?)))
             .optional();
         match found? {
             Some((Some(place), body)) => Ok((place, body)),
-            _ => Err(damaged("a row of the vault is missing")),
+            _ => Err(damage_fault("a row of the vault is missing")),
         }
     }
 
     /// The highest number of a row, 0 if there is none. A damaged row may have a number that no
     /// vault comes to; it does not count.
-    pub(crate) fn last(&self) -> Result<u64, Fault> {
+    pub(crate) fn last_id(&self) -> Result<u64, Fault> {
         let sql = "SELECT coalesce(max(id), 0) FROM rec WHERE id BETWEEN 0 AND ?1";
         let last: i64 = self.db.query_row(sql, [ID_MAX], |row| row.get(0))?;
         Ok(last.cast_unsigned())
@@ -163,7 +166,7 @@ impl Rows {
         let writing = Writing(self.db.transaction()?);
         work(&writing)?;
         #[cfg(any(test, feature = "failing-writes"))]
-        failing(WriteStep::Commit)?;
+        planned_failure(WriteStep::Commit)?;
         Ok(writing.0.commit()?)
     }
 
@@ -186,7 +189,7 @@ impl Rows {
 
     fn cut_log(&self) -> Result<(), Fault> {
         #[cfg(any(test, feature = "failing-writes"))]
-        failing(WriteStep::Checkpoint)?;
+        planned_failure(WriteStep::Checkpoint)?;
         let busy: i64 =
             self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
         if busy == 0 { Ok(()) } else { Err(Fault::bug("somebody else reads the vault's database")) }
@@ -229,7 +232,7 @@ pub(crate) struct Writing<'a>(Transaction<'a>);
 
 impl Writing<'_> {
     /// Writes a row, in place of the one with its number if there is one.
-    pub(crate) fn put(&self, place: RecordHeader, body: &[u8]) -> Result<(), Fault> {
+    pub(crate) fn put_row(&self, place: RecordHeader, body: &[u8]) -> Result<(), Fault> {
         let sql = "INSERT INTO rec(id, kind, bucket, body) VALUES (?1, ?2, ?3, ?4) \
                    ON CONFLICT(id) DO UPDATE SET bucket = excluded.bucket, body = excluded.body";
         let mut statement = self.0.prepare_cached(sql)?;
@@ -245,26 +248,26 @@ impl Writing<'_> {
     }
 
     /// The body of a row, empty if it is none of ours.
-    pub(crate) fn body(&self, id: u64) -> Result<Vec<u8>, Fault> {
+    pub(crate) fn read_body(&self, id: u64) -> Result<Vec<u8>, Fault> {
         let sql = "SELECT body FROM rec WHERE id = ?1";
-        let found = |row: &rusqlite::Row<'_>| Ok(body(row, 0).to_vec());
+        let found = |row: &rusqlite::Row<'_>| Ok(read_body(row, 0).to_vec());
         let body = self.0.prepare_cached(sql)?.query_row([id.cast_signed()], found).optional()?;
-        body.ok_or_else(|| damaged("a row of the vault is missing"))
+        body.ok_or_else(|| damage_fault("a row of the vault is missing"))
     }
 }
 
 /// A vault that somebody or something has changed.
-pub(super) fn damaged(what: &str) -> Fault {
+pub(super) fn damage_fault(what: &str) -> Fault {
     Fault::new(Exit::Malformed, what, "put the whole folder of the vault back from a copy")
 }
 
 /// The body in this column; what is none or too long does not open, and neither does nothing.
-fn body<'a>(row: &'a rusqlite::Row<'_>, column: usize) -> &'a [u8] {
+fn read_body<'a>(row: &'a rusqlite::Row<'_>, column: usize) -> &'a [u8] {
     let body = row.get_ref(column).ok().and_then(|body| body.as_blob().ok());
     body.filter(|body| body.len() <= BODY_BYTES_MAX).unwrap_or_default()
 }
 
-fn place(row: &rusqlite::Row<'_>) -> Option<RecordHeader> {
+fn read_place(row: &rusqlite::Row<'_>) -> Option<RecordHeader> {
     Some(RecordHeader {
         id: u64::try_from(row.get::<_, i64>(0).ok()?).ok()?,
         kind: row.get(1).ok()?,
@@ -274,8 +277,9 @@ fn place(row: &rusqlite::Row<'_>) -> Option<RecordHeader> {
 
 /// The planned fault of a step of the database on this thread.
 #[cfg(any(test, feature = "failing-writes"))]
-fn failing(step: WriteStep) -> Result<(), Fault> {
-    failing::at(step).map_err(|error| private::cannot_write(Path::new("records.db"), &error))
+fn planned_failure(step: WriteStep) -> Result<(), Fault> {
+    failing::planned_result(step)
+        .map_err(|error| private::cannot_write(Path::new("records.db"), &error))
 }
 /// Of the vault's database; the relay's store has errors of its own.
 impl From<rusqlite::Error> for Fault {
@@ -286,7 +290,7 @@ impl From<rusqlite::Error> for Fault {
         if let FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) =
             error
         {
-            return damaged("a row of the vault is not one of ours");
+            return damage_fault("a row of the vault is not one of ours");
         }
         let text = |what: &str| format!("{what} (SQLite: {error})");
         match error.sqlite_error_code() {
@@ -308,7 +312,7 @@ impl From<rusqlite::Error> for Fault {
                 "close it and try again",
             ),
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-                damaged(&text("the vault's database is damaged"))
+                damage_fault(&text("the vault's database is damaged"))
             }
             _ => Fault::bug(text("the vault's database refuses a command")),
         }

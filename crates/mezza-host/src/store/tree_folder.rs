@@ -118,16 +118,16 @@ impl TreeFolder {
         let tree = tree.map_err(tree_fault)?;
         let master = MasterKey::draw(rng);
         let head = VaultHeader::seal(&master, pass, cost, rng)?;
-        folder.clear()?;
-        let witness = witness(state, tree.card());
+        folder.delete_all()?;
+        let witness = witness_path(state, tree.card());
         let ring_key = master.derive(PURPOSE);
         let mut made = Self { folder, ring_key, witness, unremembered: None, tree };
-        private::replace(&made.folder.beside(CARD), made.tree.card().as_bytes())?;
+        private::replace(&made.folder.path_beside(CARD), made.tree.card().as_bytes())?;
         made.store(rng)?;
-        private::replace(&made.folder.beside(HEAD), &head.encode()).inspect_err(|_| {
+        private::replace(&made.folder.path_beside(HEAD), &head.encode()).inspect_err(|_| {
             // The file may be there although its write failed, and the caller is told that there is
             // no tree.
-            let _ = fs::remove_file(made.folder.beside(HEAD));
+            let _ = fs::remove_file(made.folder.path_beside(HEAD));
         })?;
         Ok(made)
     }
@@ -142,27 +142,27 @@ impl TreeFolder {
             return Err(Self::missing(dir));
         }
         let folder = Folder::open(dir, RING, LIMITS)?;
-        private::sweep(&folder.beside(HEAD))?;
-        let master = head::unlock(&folder.beside(HEAD), pass)?;
+        private::sweep_leftover(&folder.path_beside(HEAD))?;
+        let master = head::unlock_master(&folder.path_beside(HEAD), pass)?;
         let ring_key = master.derive(PURPOSE);
-        let card = private::read(&folder.beside(CARD), CARD_BLOCK_BYTES + 1)?;
+        let card = private::read(&folder.path_beside(CARD), CARD_BLOCK_BYTES + 1)?;
         let card = CardBlock::decode(&card, BlockPolicy::Product)
-            .map_err(|error| damaged(&format!("its card is damaged: {error}")))?;
-        let witness = witness(state, &card);
-        let ring = folder.index()?;
+            .map_err(|error| damage_fault(&format!("its card is damaged: {error}")))?;
+        let witness = witness_path(state, &card);
+        let ring = folder.read_index()?;
         let ring = ring.split_first_chunk::<GENERATION_BYTES>();
         let ring = ring.and_then(|(generation, sealed)| {
             let opened = aead::open(&ring_key, &aad(*generation), sealed)?;
             Some((u64::from_be_bytes(*generation), opened))
         });
-        let (generation, ring) = ring.ok_or_else(|| damaged("its keyring is damaged"))?;
+        let (generation, ring) = ring.ok_or_else(|| damage_fault("its keyring is damaged"))?;
         let records = records_of(&folder, generation)?;
-        let last = remembered(&witness)?;
+        let last = read_generation(&witness)?;
         let mut tree = KeyTree::import(&card, &ring, &records, last).map_err(import_fault)?;
         // The keyring is the truth: what it does not name is waste of a step that failed, and goes now,
         // however often steps fail (HIBE-76).
         let orphans: Vec<String> = tree.take_orphans().iter().map(file_name).collect();
-        folder.forget(&orphans);
+        folder.delete_records(&orphans);
         Ok(Self { folder, ring_key, witness, unremembered: None, tree })
     }
 
@@ -182,8 +182,8 @@ impl TreeFolder {
     /// # Errors
     /// 73 if the disk refuses.
     pub fn store(&mut self, rng: &mut dyn CryptoRng) -> Result<(), Fault> {
-        let Some(Delta { generation, put, keyring, drop }) = self.tree.pending() else {
-            self.remember();
+        let Some(Delta { generation, put, keyring, drop }) = self.tree.pending_delta() else {
+            self.remember_generation();
             return Ok(());
         };
         let mut nonce = [0; NONCE_BYTES];
@@ -193,20 +193,21 @@ impl TreeFolder {
         let index = [number.as_slice(), &sealed].concat();
         let put: Vec<_> = put.into_iter().map(|(name, bytes)| (file_name(&name), bytes)).collect();
         let drop: Vec<_> = drop.iter().map(file_name).collect();
-        self.folder.step(&FolderStep { put: &put, index: &index, drop: &drop })?;
-        self.tree.confirm(generation);
+        self.folder.apply_step(&FolderStep { put: &put, index: &index, drop: &drop })?;
+        self.tree.confirm_stored(generation);
         self.unremembered = Some(generation);
-        self.remember();
+        self.remember_generation();
         Ok(())
     }
 
     /// Remembers the generation behind the disk: what is not there is never asked for. The step is done
     /// without it, so a disk that refuses this is asked again at the next step.
-    fn remember(&mut self) {
+    fn remember_generation(&mut self) {
         let Some(generation) = self.unremembered else { return };
         let folder = self.witness.parent().unwrap_or(Path::new("."));
         let number = generation.to_be_bytes();
-        let done = private::folder(folder).and_then(|()| private::replace(&self.witness, &number));
+        let done =
+            private::make_folder(folder).and_then(|()| private::replace(&self.witness, &number));
         match done {
             Ok(()) => self.unremembered = None,
             Err(fault) => tracing::warn!(target: "mezza", "the last generation of a tree: {fault}"),
@@ -221,7 +222,7 @@ impl TreeFolder {
 
     /// How the file system under a folder treats a keyring that is written over another one.
     pub fn overwriting(dir: &Path) -> Overwriting {
-        Overwriting::of(dir)
+        Overwriting::from_path(dir)
     }
 
     /// Overwrites the keyring and deletes the folder.
@@ -232,22 +233,23 @@ impl TreeFolder {
         if !Self::exists(dir) {
             return Err(Self::missing(dir));
         }
-        Folder::open(dir, RING, LIMITS)?.wipe(&[CARD, HEAD])
+        Folder::open(dir, RING, LIMITS)?.wipe_all(&[CARD, HEAD])
     }
 }
 
 /// Where the generation of a tree is remembered.
-fn witness(state: &Path, card: &CardBlock) -> PathBuf {
+fn witness_path(state: &Path, card: &CardBlock) -> PathBuf {
     state.join(STATE).join(HEXLOWER.encode(&card.hash().0[..16]))
 }
 
 /// The generation that is remembered; 0 if none is.
-fn remembered(witness: &Path) -> Result<u64, Fault> {
+fn read_generation(witness: &Path) -> Result<u64, Fault> {
     if witness.symlink_metadata().is_err() {
         return Ok(0);
     }
     let bytes = private::read(witness, GENERATION_BYTES + 1)?;
-    let number = bytes.try_into().map_err(|_| damaged("what is remembered of it is damaged"))?;
+    let number =
+        bytes.try_into().map_err(|_| damage_fault("what is remembered of it is damaged"))?;
     Ok(u64::from_be_bytes(number))
 }
 
@@ -255,10 +257,10 @@ fn remembered(witness: &Path) -> Result<u64, Fault> {
 /// step left, the names alone.
 fn records_of(folder: &Folder, generation: u64) -> Result<BTreeMap<RecordName, Vec<u8>>, Fault> {
     let mut records = BTreeMap::new();
-    for name in folder.names()? {
-        let Some(parsed) = parsed(&name) else { continue };
+    for name in folder.record_names()? {
+        let Some(parsed) = parse_name(&name) else { continue };
         let is_named = parsed.generation <= generation;
-        records.insert(parsed, if is_named { folder.record(&name)? } else { Vec::new() });
+        records.insert(parsed, if is_named { folder.read_record(&name)? } else { Vec::new() });
     }
     Ok(records)
 }
@@ -273,7 +275,7 @@ fn file_name(name: &RecordName) -> String {
 }
 
 /// The name of a record; `None` for a file that is none of ours.
-fn parsed(name: &str) -> Option<RecordName> {
+fn parse_name(name: &str) -> Option<RecordName> {
     let mut parts = name.split('-');
     let mut next = || parts.next();
     let generation = next()?.parse().ok()?;
@@ -283,7 +285,7 @@ fn parsed(name: &str) -> Option<RecordName> {
     (file_name(&parsed) == name).then_some(parsed)
 }
 
-fn damaged(text: &str) -> Fault {
+fn damage_fault(text: &str) -> Fault {
     let text = format!("this tree cannot be read: {text}");
     Fault::new(Exit::Malformed, text, NEW_CARD)
 }

@@ -71,15 +71,15 @@ enum Commit {
 
 impl Witness {
     /// The witness in `folder` of a vault that has just been opened and holds `records`.
-    pub fn of(folder: &Path, vault: &Vault, records: &[Record]) -> Self {
-        let key = vault.outside().duplicate();
+    pub fn open_for(folder: &Path, vault: &Vault, records: &[Record]) -> Self {
+        let key = vault.outside_key().duplicate();
         let mut name = [0; 16];
         blake2b(&mut name, key.expose(), "", &[b"name"]);
         let path = folder.join(HEXLOWER.encode(&name));
         let own = records.iter().find(|(kind, key, _)| (*kind, key.as_slice()) == (KIND, KEY));
         let block = own.and_then(|(_, _, value)| <[u8; 8]>::try_from(value.as_slice()).ok());
         let block = block.map_or(0, u64::from_be_bytes);
-        let doubt = match read(&path, &key) {
+        let doubt = match read_block(&path, &key) {
             None if block == 0 && path.symlink_metadata().is_err() => Doubt::None,
             None => Doubt::Of(block),
             Some((its, settled)) if its > block + u64::from(!settled) => Doubt::Of(its),
@@ -103,14 +103,14 @@ impl Witness {
 
     /// The person has decided: the vault goes on from here, in a block that neither it nor the file
     /// has come to. The batch to commit for that, if there is a doubt; the doubt ends with
-    /// [`Self::after`].
+    /// [`Self::after_commit`].
     ///
     /// # Errors
     /// 73 if the file cannot be written; then the doubt stays.
-    pub fn accept(&mut self) -> Result<Option<WriteBatch>, Fault> {
+    pub fn accept_doubt(&mut self) -> Result<Option<WriteBatch>, Fault> {
         match self.doubt {
             Doubt::None => Ok(None),
-            Doubt::Of(block) => self.claim(self.block.max(block) + 1).map(Some),
+            Doubt::Of(block) => self.claim_block(self.block.max(block) + 1).map(Some),
         }
     }
 
@@ -118,7 +118,7 @@ impl Witness {
     ///
     /// # Errors
     /// 73 if the file cannot be written; then what is committed has no witness.
-    pub fn before(&mut self, batches: &[WriteBatch]) -> Result<Option<WriteBatch>, Fault> {
+    pub fn before_commit(&mut self, batches: &[WriteBatch]) -> Result<Option<WriteBatch>, Fault> {
         let is_row = |change: &RecordChange| {
             let kinds = [
                 RecordKind::NetworkRow,
@@ -134,15 +134,15 @@ impl Witness {
             return Ok(None);
         }
         if self.left == 0 {
-            return self.claim(self.block + 1).map(Some);
+            return self.claim_block(self.block + 1).map(Some);
         }
         self.commit = Commit::Row;
         Ok(None)
     }
 
     /// Begins the claim of a block: what the vault is to store of it.
-    fn claim(&mut self, next: u64) -> Result<WriteBatch, Fault> {
-        self.write(next, false)?;
+    fn claim_block(&mut self, next: u64) -> Result<WriteBatch, Fault> {
+        self.write_block(next, false)?;
         self.commit = Commit::Claim(next);
         let value = Wiping::new(next.to_be_bytes().to_vec());
         let kind = KIND;
@@ -151,26 +151,26 @@ impl Witness {
         Ok(WriteBatch(vec![RecordChange::Put { kind, key, bucket, value }]))
     }
 
-    /// To be called behind that commit, or behind that of [`Self::accept`], if it succeeded.
+    /// To be called behind that commit, or behind that of [`Self::accept_doubt`], if it succeeded.
     ///
     /// # Errors
     /// 73 if the file cannot be written; until the next block a copy of the block before this one
     /// is not noticed.
-    pub fn after(&mut self) -> Result<(), Fault> {
+    pub fn after_commit(&mut self) -> Result<(), Fault> {
         match std::mem::replace(&mut self.commit, Commit::Other) {
             Commit::Other => {}
             Commit::Row => self.left -= 1,
             Commit::Claim(block) => {
                 (self.block, self.left, self.doubt) = (block, BLOCK - 1, Doubt::None);
-                self.write(block, true)?;
+                self.write_block(block, true)?;
             }
         }
         Ok(())
     }
 
-    fn write(&self, block: u64, settled: bool) -> Result<(), Fault> {
+    fn write_block(&self, block: u64, settled: bool) -> Result<(), Fault> {
         if let Some(folder) = self.path.parent() {
-            private::folder(folder)?;
+            private::make_folder(folder)?;
         }
         let mut nonce = [0; NONCE_BYTES];
         OsRng.fill_bytes(&mut nonce);
@@ -180,10 +180,10 @@ impl Witness {
 }
 
 /// The content of the file, if its seal is right: its block, and whether that is settled.
-fn read(path: &Path, key: &Secret<32>) -> Option<(u64, bool)> {
+fn read_block(path: &Path, key: &Secret<32>) -> Option<(u64, bool)> {
     let bytes = private::read(path, FILE_BYTES + 1).ok()?;
     let text = aead::open(key, AAD, &bytes)?;
-    Reader::decode_exact(&text, |r| Ok::<_, DecodeError>((r.u64()?, r.u8()? == 1))).ok()
+    Reader::decode_exact(&text, |r| Ok::<_, DecodeError>((r.read_u64()?, r.read_u8()? == 1))).ok()
 }
 
 #[cfg(test)]

@@ -24,16 +24,16 @@ pub struct Pin {
 impl Pin {
     /// A pin on the key of a card.
     pub fn new(key: [u8; 32]) -> Arc<Self> {
-        Self::of(Some(key))
+        Self::from_key(Some(key))
     }
 
     /// Any Ed25519 key: for the one connection over which a network's configs come, which prove
     /// themselves (MIX-1).
     pub fn any() -> Arc<Self> {
-        Self::of(None)
+        Self::from_key(None)
     }
 
-    fn of(key: Option<[u8; 32]>) -> Arc<Self> {
+    fn from_key(key: Option<[u8; 32]>) -> Arc<Self> {
         Arc::new(Self { key, shown: Mutex::new(None), provider: provider() })
     }
 
@@ -64,7 +64,7 @@ pub fn link_client_config(
     let mut config = match own {
         None => builder.with_no_client_auth(),
         Some(own) => {
-            let resolver = AlwaysResolvesClientRawPublicKeys::new(own.certified()?);
+            let resolver = AlwaysResolvesClientRawPublicKeys::new(own.certified_key()?);
             builder.with_client_cert_resolver(Arc::new(resolver))
         }
     };

@@ -90,8 +90,8 @@ impl TlsIdentity {
         let path = dir.join(FILE);
         refuse_loose(dir)?;
         refuse_loose(&path)?;
-        let mut file = fs::File::open(&path).map_err(at(&path))?;
-        let seed = read_seed(&mut file).map_err(at(&path))?;
+        let mut file = fs::File::open(&path).map_err(io_error_at(&path))?;
+        let seed = read_seed(&mut file).map_err(io_error_at(&path))?;
         seed.and_then(Self::from_seed).ok_or(IdentityError::NotAKey { path })
     }
 
@@ -100,9 +100,9 @@ impl TlsIdentity {
         if dir.join(FILE).exists() {
             return Self::load(dir);
         }
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(at(dir))?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(io_error_at(dir))?;
         refuse_loose(dir)?;
-        write_seed(dir).map_err(at(&dir.join(FILE)))?;
+        write_seed(dir).map_err(io_error_at(&dir.join(FILE)))?;
         Self::load(dir)
     }
 
@@ -112,7 +112,7 @@ impl TlsIdentity {
     }
 
     /// The signing key for rustls, with the raw public key in place of a certificate.
-    pub(super) fn certified(&self) -> Result<Arc<CertifiedKey>, rustls::Error> {
+    pub(super) fn certified_key(&self) -> Result<Arc<CertifiedKey>, rustls::Error> {
         let mut pkcs8 = Wiping::new(PKCS8_HEAD.to_vec());
         pkcs8.extend_from_slice(self.seed.expose());
         let signer = any_eddsa_type(&PrivatePkcs8KeyDer::from(pkcs8.as_slice()))?;
@@ -121,7 +121,7 @@ impl TlsIdentity {
     }
 }
 
-fn at(path: &Path) -> impl FnOnce(io::Error) -> IdentityError {
+fn io_error_at(path: &Path) -> impl FnOnce(io::Error) -> IdentityError {
     let path = path.to_owned();
     |source| IdentityError::Io { path, source }
 }
@@ -129,7 +129,7 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> IdentityError {
 /// Refuses a file or folder that group or others may touch.
 #[expect(clippy::verbose_bit_mask, reason = "file modes are masks")]
 fn refuse_loose(path: &Path) -> Result<(), IdentityError> {
-    let mode = fs::metadata(path).map_err(at(path))?.permissions().mode();
+    let mode = fs::metadata(path).map_err(io_error_at(path))?.permissions().mode();
     if mode & 0o077 == 0 { Ok(()) } else { Err(IdentityError::Modes { path: path.to_owned() }) }
 }
 

@@ -13,7 +13,7 @@ use super::{AllowedClientKeys, TlsIdentity, provider};
 /// TLS 1.3 alone, one raw public key, ALPN `mezza-relay/1`, nothing to resume with; clients stay
 /// anonymous.
 pub fn server_config(identity: &TlsIdentity) -> Result<Arc<ServerConfig>, Error> {
-    config(identity, &[ALPN], Arc::new(NoClientAuth {}))
+    make_config(identity, &[ALPN], Arc::new(NoClientAuth {}))
 }
 
 /// The same for other protocol names. With `peers` only who proves one of these keys comes in.
@@ -26,15 +26,15 @@ pub fn link_server_config(
         Some(keys) => keys,
         None => Arc::new(NoClientAuth {}),
     };
-    config(identity, protocols, clients)
+    make_config(identity, protocols, clients)
 }
 
-fn config(
+fn make_config(
     identity: &TlsIdentity,
     protocols: &[&[u8]],
     clients: Arc<dyn ClientCertVerifier>,
 ) -> Result<Arc<ServerConfig>, Error> {
-    let resolver = AlwaysResolvesServerRawPublicKeys::new(identity.certified()?);
+    let resolver = AlwaysResolvesServerRawPublicKeys::new(identity.certified_key()?);
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&TLS13])?
         .with_client_cert_verifier(clients)

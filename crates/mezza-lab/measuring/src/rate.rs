@@ -33,7 +33,7 @@ const CALLS_MAX: usize = 1_000_000;
 /// If standard input or output breaks.
 pub fn serve(version: &str, ops: &[&str], prepare: &Prepare) -> io::Result<()> {
     for line in io::stdin().lock().lines() {
-        let answer = match answer(&line?, (version, ops), prepare) {
+        let answer = match answer_line(&line?, (version, ops), prepare) {
             Ok(answer) => format!("ok {answer}"),
             Err(error) => format!("err {}", error.replace('\n', " ")),
         };
@@ -44,7 +44,7 @@ pub fn serve(version: &str, ops: &[&str], prepare: &Prepare) -> io::Result<()> {
     Ok(())
 }
 
-fn answer(
+fn answer_line(
     line: &str,
     (version, ops): (&str, &[&str]),
     prepare: &Prepare,
@@ -53,15 +53,15 @@ fn answer(
         ["version"] => Ok(version.to_owned()),
         ["ops"] => Ok(ops.join(" ")),
         ["once", op, size] => {
-            prepare(op, number(size)?, 1)?(0);
+            prepare(op, parse_number(size)?, 1)?(0);
             Ok(String::new())
         }
         ["rate", op, size, calls] => {
-            let (min, median) = rate(op, number(size)?, number(calls)?, prepare)?;
+            let (min, median) = rate(op, parse_number(size)?, parse_number(calls)?, prepare)?;
             Ok(format!("{min:.1} {median:.1}"))
         }
         ["cold", op, size] => {
-            let mut call = prepare(op, number(size)?, COLD_CALLS)?;
+            let mut call = prepare(op, parse_number(size)?, COLD_CALLS)?;
             let each: Vec<f64> = (0..COLD_CALLS).map(|n| cost_ns(|| call(n))).collect();
             let rest = mean(&each[1..]);
             Ok(format!("{:.0} {:.0} {rest:.0}", each[0], mean(&each)))
@@ -81,7 +81,7 @@ pub fn rate(op: &str, size: usize, calls: usize, prepare: &Prepare) -> Result<(f
     let mut each = Vec::with_capacity(BATCHES);
     for batch in 0..WARM_UP + BATCHES {
         let mut call = prepare(op, size, calls)?;
-        let ns = cost_ns(|| (0..calls).for_each(&mut call)) / per(calls);
+        let ns = cost_ns(|| (0..calls).for_each(&mut call)) / to_float(calls);
         if batch >= WARM_UP {
             each.push(ns);
         }
@@ -90,15 +90,15 @@ pub fn rate(op: &str, size: usize, calls: usize, prepare: &Prepare) -> Result<(f
     Ok((each[0], each[BATCHES / 2]))
 }
 
-fn number(word: &str) -> Result<usize, String> {
+fn parse_number(word: &str) -> Result<usize, String> {
     word.parse().map_err(|_| format!("{word} is no number"))
 }
 
 fn mean(each: &[f64]) -> f64 {
-    each.iter().sum::<f64>() / per(each.len())
+    each.iter().sum::<f64>() / to_float(each.len())
 }
 
-fn per(count: usize) -> f64 {
+fn to_float(count: usize) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
@@ -130,13 +130,13 @@ mod tests {
     }
 
     fn ask(line: &str) -> Result<Vec<f64>, String> {
-        let answer = answer(line, ("x", &["add"]), &prepare)?;
+        let answer = answer_line(line, ("x", &["add"]), &prepare)?;
         Ok(answer.split(' ').map(|word| word.parse().expect("a number")).collect())
     }
 
     #[test]
     fn a_line_each_way() {
-        let say = |line: &str| answer(line, ("adder 1", &["add"]), &prepare);
+        let say = |line: &str| answer_line(line, ("adder 1", &["add"]), &prepare);
         assert_eq!(say("version").as_deref(), Ok("adder 1"));
         assert_eq!(say("ops").as_deref(), Ok("add"));
         assert_eq!(say("once add 4").as_deref(), Ok(""));

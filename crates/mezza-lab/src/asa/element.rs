@@ -55,16 +55,16 @@ pub const ELEMENTS: [Element; 8] = [
 ];
 
 /// The elements of a variant.
-pub fn of(variant: Variant) -> impl Iterator<Item = &'static Element> {
+pub fn elements_of_variant(variant: Variant) -> impl Iterator<Item = &'static Element> {
     ELEMENTS.iter().filter(move |element| element.variant == variant)
 }
 
 impl Element {
     /// Returns the part that an observer sees in the outgoing messages of one handshake.
-    pub fn observe<G: Group>(&self, group: &G, went_out: &[Message<G>]) -> Option<Vec<u8>> {
+    pub fn find_observed<G: Group>(&self, group: &G, went_out: &[Message<G>]) -> Option<Vec<u8>> {
         let of_kind = |kind: u8| went_out.iter().find(|message| message.kind() == kind);
         match self.place {
-            Place::Field(kind, at) => of_kind(kind)?.fields(group).into_iter().nth(at),
+            Place::Field(kind, at) => of_kind(kind)?.encode_fields(group).into_iter().nth(at),
             Place::Opened => {
                 let (Message::Commitment(both), Message::Opening(opening)) =
                     (of_kind(COMMITMENT)?, of_kind(OPENING)?)
@@ -73,7 +73,7 @@ impl Element {
                 };
                 let commitment = both.each_ref().map(ViewDependent::seen);
                 let opening = opening.each_ref().map(ViewDependent::seen);
-                commit::open(group, commitment, opening).ok().map(|x| group.encode(&x))
+                commit::open_commitment(group, commitment, opening).ok().map(|x| group.encode(&x))
             }
         }
     }

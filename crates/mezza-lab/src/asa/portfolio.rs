@@ -45,33 +45,33 @@ const LINES: [Line; 21] = [
     Line("A1 IV of a toy CTR record / none", Open, 0.0, iv_replacement),
     Line("A2 coin of 16 bytes / none", Open, 0.0, coin_replacement),
     Line("A2 session id / rule of the guard", Closed, 0.0, coin_replacement_guarded),
-    Line("A4 SETUP chain dh / none", Open, 0.0, |s, r| setup(s, r, false)),
-    Line("A4 SETUP chain dh / fw", Closed, 0.0, |s, r| setup(s, r, true)),
-    Line("A6 ratio dh / none", Open, 0.0, |s, r| ratio(s, r, Coin::None)),
-    Line("A6 ratio dh / static coin", Open, 0.0, |s, r| ratio(s, r, Coin::Static)),
-    Line("A6 ratio dh / fw", Closed, 0.0, |s, r| ratio(s, r, Coin::Fresh)),
-    Line("A7 r + q as a flag / decoders", Closed, 0.0, flags),
+    Line("A4 SETUP chain dh / none", Open, 0.0, |s, r| try_setup(s, r, false)),
+    Line("A4 SETUP chain dh / fw", Closed, 0.0, |s, r| try_setup(s, r, true)),
+    Line("A6 ratio dh / none", Open, 0.0, |s, r| try_ratio(s, r, Coin::None)),
+    Line("A6 ratio dh / static coin", Open, 0.0, |s, r| try_ratio(s, r, Coin::Static)),
+    Line("A6 ratio dh / fw", Closed, 0.0, |s, r| try_ratio(s, r, Coin::Fresh)),
+    Line("A7 r + q as a flag / decoders", Closed, 0.0, try_flags),
     Line("A8 second mover dh, 1 bit of the key", Open, 0.5, second_mover_dh),
     Line("A8 second mover dh-comm, 1 bit", Closed, 0.5, second_mover_comm),
     Line("A9 abandon and redraw, 4 bit / none", Open, 1.0 / 16.0, redraw_freely),
-    Line("A9 abandon and redraw / broken ledger", Open, 1.0 / 16.0, |s, r| redraw(s, r, true)),
-    Line("A9 abandon and redraw / coins", Closed, 1.0 / 16.0, |s, r| redraw(s, r, false)),
+    Line("A9 abandon and redraw / broken ledger", Open, 1.0 / 16.0, |s, r| try_redraw(s, r, true)),
+    Line("A9 abandon and redraw / coins", Closed, 1.0 / 16.0, |s, r| try_redraw(s, r, false)),
     Line("A11 tag of G3, one refused handshake", Open, 0.0, garbage_tag),
     Line("A11 the peer accepts such a tag", Closed, 0.0, garbage_is_accepted),
-    Line("W1 second run finds A1", Open, 0.0, |s, r| watchdog(s, r, Tampering::A1)),
-    Line("W1 second run finds A2", Open, 0.0, |s, r| watchdog(s, r, Tampering::A2)),
+    Line("W1 second run finds A1", Open, 0.0, |s, r| run_watchdog(s, r, Tampering::A1)),
+    Line("W1 second run finds A2", Open, 0.0, |s, r| run_watchdog(s, r, Tampering::A2)),
     Line("W1 finds nothing in an honest device", Closed, 0.0, |s, r| {
-        watchdog(s, r, Tampering::None)
+        run_watchdog(s, r, Tampering::None)
     }),
-    Line("W2 repeated IVs find A1", Open, 0.0, |s, r| repeats(s, r, true)),
-    Line("W2 finds nothing in an honest device", Closed, 0.0, |s, r| repeats(s, r, false)),
+    Line("W2 repeated IVs find A1", Open, 0.0, |s, r| find_repeats(s, r, true)),
+    Line("W2 finds nothing in an honest device", Closed, 0.0, |s, r| find_repeats(s, r, false)),
 ];
 
 /// Runs all of them `runs` times.
 ///
 /// # Errors
 /// A protocol that fails where it should not.
-pub fn cells(runs: u64, seed: u64) -> Result<Vec<AttackCell>> {
+pub fn run_attacks(runs: u64, seed: u64) -> Result<Vec<AttackCell>> {
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
     let stage = Stage { group: Ristretto::new(), key: AttackKey::random(&mut rng) };
     LINES
@@ -88,7 +88,7 @@ pub fn cells(runs: u64, seed: u64) -> Result<Vec<AttackCell>> {
         .collect()
 }
 
-fn fill<const N: usize>(rng: &mut dyn CryptoRng) -> [u8; N] {
+fn random_bytes<const N: usize>(rng: &mut dyn CryptoRng) -> [u8; N] {
     let mut bytes = [0; N];
     rng.fill_bytes(&mut bytes);
     bytes
@@ -100,13 +100,13 @@ impl Stage {
     }
 
     /// `AES_ak`, one block.
-    fn embed(&self, secret: [u8; 16]) -> [u8; 16] {
+    fn embed_secret(&self, secret: [u8; 16]) -> [u8; 16] {
         let mut block: Block<Aes128> = secret.into();
         self.cipher().encrypt_block(&mut block);
         block.into()
     }
 
-    fn extract(&self, seen: [u8; 16]) -> [u8; 16] {
+    fn extract_secret(&self, seen: [u8; 16]) -> [u8; 16] {
         let mut block: Block<Aes128> = seen.into();
         self.cipher().decrypt_block(&mut block);
         block.into()
@@ -114,7 +114,7 @@ impl Stage {
 
     /// 8 random bytes, and a secret of 8 bytes under what they give (ASAP's form).
     fn embed_in_coin(&self, secret: [u8; 8], rng: &mut dyn CryptoRng) -> [u8; 16] {
-        let random: [u8; 8] = fill(rng);
+        let random: [u8; 8] = random_bytes(rng);
         let mask = self.key.digest(&random);
         std::array::from_fn(|at| if at < 8 { random[at] } else { mask[at - 8] ^ secret[at - 8] })
     }
@@ -127,15 +127,15 @@ impl Stage {
 
 /// A1 (thesis 3.1): the record begins with its IV, which is the secret under the attacker's key.
 fn iv_replacement(stage: &Stage, rng: &mut ChaCha20Rng) -> Result<bool> {
-    let secret: [u8; 16] = fill(rng);
-    let mut record = stage.embed(secret).to_vec();
-    record.extend(fill::<32>(rng));
+    let secret: [u8; 16] = random_bytes(rng);
+    let mut record = stage.embed_secret(secret).to_vec();
+    record.extend(random_bytes::<32>(rng));
     let iv: [u8; 16] = record[..16].try_into()?;
-    Ok(stage.extract(iv) == secret)
+    Ok(stage.extract_secret(iv) == secret)
 }
 
 fn coin_replacement(stage: &Stage, rng: &mut ChaCha20Rng) -> Result<bool> {
-    let secret: [u8; 8] = fill(rng);
+    let secret: [u8; 8] = random_bytes(rng);
     Ok(stage.extract_from_coin(stage.embed_in_coin(secret, rng)) == secret)
 }
 
@@ -147,37 +147,37 @@ fn coin_replacement_guarded(stage: &Stage, rng: &mut ChaCha20Rng) -> Result<bool
         Field::new(18, 32, Check::Body),
     ];
     let rule = FrameRule { kind: 0x15, bytes: 50, fields: FIELDS };
-    let body: [u8; 32] = fill(rng);
+    let body: [u8; 32] = random_bytes(rng);
     let honest: [u8; 32] =
         Sha256::new().chain_update(b"seka1 s").chain_update(body).finalize().into();
     let judge = |s: &[u8]| {
         let frame = [&[1, 0x15], s, &body].concat();
         let judge = Judge { pins: None, public: None, first: &frame, counter: None };
-        rule.judge(&frame, &judge).is_ok()
+        rule.judge_frame(&frame, &judge).is_ok()
     };
     if !judge(&honest[..16]) {
         bail!("the guard refuses an honest device");
     }
-    let secret: [u8; 8] = fill(rng);
+    let secret: [u8; 8] = random_bytes(rng);
     let coin = stage.embed_in_coin(secret, rng);
     Ok(judge(&coin) && stage.extract_from_coin(coin) == secret)
 }
 
 /// The key of a message through a fresh firewall, or as it is.
-fn seen(
+fn key_seen(
     group: &Ristretto,
     key: Message<Ristretto>,
     guarded: bool,
     rng: &mut ChaCha20Rng,
 ) -> Result<<Ristretto as Group>::Element> {
-    let key = if guarded { DhFirewall::new(group.clone()).outgoing(key, rng)? } else { key };
+    let key = if guarded { DhFirewall::new(group.clone()).change_outgoing(key, rng)? } else { key };
     let Message::Key(key) = key else { bail!("no key") };
     Ok(*key.seen())
 }
 
 /// A4 (Young and Yung): each exponent is derived from the one before and the attacker's public key, so who
 /// sees a key computes the next exponent.
-fn setup(stage: &Stage, rng: &mut ChaCha20Rng, guarded: bool) -> Result<bool> {
+fn try_setup(stage: &Stage, rng: &mut ChaCha20Rng, guarded: bool) -> Result<bool> {
     let group = &stage.group;
     let attacker = group.draw_nonzero(rng);
     let public = group.power_g(&attacker);
@@ -187,7 +187,7 @@ fn setup(stage: &Stage, rng: &mut ChaCha20Rng, guarded: bool) -> Result<bool> {
     };
     let first = group.draw_nonzero(rng);
     let (_, key) = DhParty::begin(group, &mut GivenCoins::new([first]), rng);
-    let observed = seen(group, key, guarded, rng)?;
+    let observed = key_seen(group, key, guarded, rng)?;
     let second = next(group.power(&public, &first));
     let guessed = next(group.power(&observed, &attacker));
     Ok(second == guessed)
@@ -201,21 +201,21 @@ enum Coin {
 }
 
 /// A6: the second key is the first one to the power of the block.
-fn ratio(stage: &Stage, rng: &mut ChaCha20Rng, coin: Coin) -> Result<bool> {
+fn try_ratio(stage: &Stage, rng: &mut ChaCha20Rng, coin: Coin) -> Result<bool> {
     let group = &stage.group;
-    let block = u64::from(fill::<1>(rng)[0]) + 2;
+    let block = u64::from(random_bytes::<1>(rng)[0]) + 2;
     let x = group.draw_nonzero(rng);
-    let keys = [x, group.times(&x, &Scalar::from(block))];
-    let static_coin = Uniform.draw(group, CoinRole::Power, &|_| Vec::new(), rng);
+    let keys = [x, group.multiply_scalars(&x, &Scalar::from(block))];
+    let static_coin = Uniform.draw_coin(group, CoinRole::Power, &|_| Vec::new(), rng);
     let mut observe = |x| {
         let (_, key) = DhParty::begin(group, &mut GivenCoins::new([x]), rng);
         match coin {
-            Coin::None => seen(group, key, false, rng),
-            Coin::Fresh => seen(group, key, true, rng),
+            Coin::None => key_seen(group, key, false, rng),
+            Coin::Fresh => key_seen(group, key, true, rng),
             Coin::Static => {
                 let mut wall =
                     DhFirewall::with_coins(group.clone(), GivenCoins::new([static_coin]));
-                seen(group, wall.outgoing(key, rng)?, false, rng)
+                key_seen(group, wall.change_outgoing(key, rng)?, false, rng)
             }
         }
     };
@@ -225,12 +225,12 @@ fn ratio(stage: &Stage, rng: &mut ChaCha20Rng, coin: Coin) -> Result<bool> {
 }
 
 /// A7: r + q says the same as r to whoever reduces, and is a bit to whoever looks.
-fn flags(stage: &Stage, rng: &mut ChaCha20Rng) -> Result<bool> {
+fn try_flags(stage: &Stage, rng: &mut ChaCha20Rng) -> Result<bool> {
     const Q: [u8; 32] = [
         0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58, 0xd6, 0x9c, 0xf7, 0xa2, 0xde, 0xf9, 0xde,
         0x14, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10,
     ];
-    let scalar = stage.group.draw(rng).to_bytes();
+    let scalar = stage.group.draw_scalar(rng).to_bytes();
     let mut carry = 0_u16;
     let flagged: [u8; 32] = std::array::from_fn(|at| {
         carry += u16::from(scalar[at]) + u16::from(Q[at]);
@@ -248,7 +248,7 @@ fn flags(stage: &Stage, rng: &mut ChaCha20Rng) -> Result<bool> {
 fn second_mover_dh(stage: &Stage, rng: &mut ChaCha20Rng) -> Result<bool> {
     let group = &stage.group;
     let (alice, a) = DhParty::begin(group, &mut Uniform, rng);
-    let a = seen(group, a, false, rng)?;
+    let a = key_seen(group, a, false, rng)?;
     for _ in 0..64 {
         let b = group.draw_nonzero(rng);
         let (bob, _) = DhParty::begin(group, &mut GivenCoins::new([b]), rng);
@@ -277,34 +277,34 @@ fn second_mover_comm(stage: &Stage, rng: &mut ChaCha20Rng) -> Result<bool> {
         a = group.draw_nonzero(rng);
     }
     let (_, key) = Answerer::answer(group, commitment, &mut GivenCoins::new([a]), rng);
-    let key = seen(group, key, false, rng)?;
+    let key = key_seen(group, key, false, rng)?;
     let (_, key) = committer.finish(group, &key)?;
     Ok(Sha256::digest(key.expose())[0] & 1 == 1)
 }
 
 /// A9 without a guard: as many keys as one likes, until one carries the block of 4 bits.
 fn redraw_freely(stage: &Stage, rng: &mut ChaCha20Rng) -> Result<bool> {
-    let block = u32::from(fill::<1>(rng)[0] & 15);
+    let block = u32::from(random_bytes::<1>(rng)[0] & 15);
     let key = |rng: &mut ChaCha20Rng| CoinSecret::random(rng).point(CoinEncoding::X25519);
-    Ok((0..512).any(|_| stage.key.symbol(&key(rng), 4).block == block))
+    Ok((0..512).any(|_| stage.key.find_symbol(&key(rng), 4).block == block))
 }
 
 /// A9 with coins: abandoned connections give the same slot, and the same key. A ledger that draws again
 /// would give another one each time.
-fn redraw(stage: &Stage, rng: &mut ChaCha20Rng, is_broken: bool) -> Result<bool> {
-    let block = u32::from(fill::<1>(rng)[0] & 15);
+fn try_redraw(stage: &Stage, rng: &mut ChaCha20Rng, is_broken: bool) -> Result<bool> {
+    let block = u32::from(random_bytes::<1>(rng)[0] & 15);
     let key = CoinKey::from_secret(Secret::random(rng));
     let name =
         SlotName { client: GuardClientId([1; 16]), purpose: CoinPurpose::LinkDialling, dest: 1 };
     let slot = SlotIndex { name, index: 0 };
     let z = CoinSecret::random(rng).point(CoinEncoding::X25519);
-    let mut era = CoinEra(fill(rng));
+    let mut era = CoinEra(random_bytes(rng));
     for _ in 0..512 {
         if is_broken {
-            era = CoinEra(fill(rng));
+            era = CoinEra(random_bytes(rng));
         }
-        let public = key.in_era(&era).rho(&slot).public(CoinEncoding::X25519, &z)?;
-        if stage.key.symbol(&public, 4).block == block {
+        let public = key.in_era(&era).derive_rho(&slot).public_key(CoinEncoding::X25519, &z)?;
+        if stage.key.find_symbol(&public, 4).block == block {
             return Ok(true);
         }
     }
@@ -314,29 +314,29 @@ fn redraw(stage: &Stage, rng: &mut ChaCha20Rng, is_broken: bool) -> Result<bool>
 /// Runs a handshake whose tag is the secret under the attacker's key. Returns the part that passes.
 fn refused_handshake(stage: &Stage, rng: &mut ChaCha20Rng) -> Result<([u8; 16], [u8; 16], bool)> {
     let group = &stage.group;
-    let secret = fill::<16>(rng);
+    let secret = random_bytes::<16>(rng);
     let key = |byte| StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(byte)));
     let alice = key(1);
     let bob = key(2);
     let coins = &mut Uniform;
-    let mut guard = GkxGuard::dialling();
+    let mut guard = GkxGuard::for_dialling();
     let (initiator, g1) =
-        GkxInitiator::begin::<PortableBackend>(group, (&alice, bob.public()), coins, rng)?;
-    let g1 = guard.outgoing(group, &g1, coins, rng)?;
+        GkxInitiator::begin::<PortableBackend>(group, (&alice, bob.public_key()), coins, rng)?;
+    let g1 = guard.change_outgoing(group, &g1, coins, rng)?;
     let (responder, g2) = GkxResponder::answer(group, &g1, coins, rng)?;
-    let (_, mut g3) = initiator.open(group, &guard.incoming(group, &g2, coins, rng)?)?;
-    g3[66..].copy_from_slice(&stage.embed(secret));
-    let g3 = guard.outgoing(group, &g3, coins, rng)?;
+    let (_, mut g3) = initiator.open(group, &guard.change_incoming(group, &g2, coins, rng)?)?;
+    g3[66..].copy_from_slice(&stage.embed_secret(secret));
+    let g3 = guard.change_outgoing(group, &g3, coins, rng)?;
     let seen = g3[66..].try_into()?;
-    let candidates = [GkxCandidate::new::<PortableBackend>(&bob, *alice.public())?];
-    let accepted = responder.finish(group, &g3, bob.public(), &candidates).is_ok();
+    let candidates = [GkxCandidate::new::<PortableBackend>(&bob, *alice.public_key())?];
+    let accepted = responder.finish(group, &g3, bob.public_key(), &candidates).is_ok();
     Ok((secret, seen, accepted))
 }
 
 /// A11: the guard cannot check a tag, so 128 bits leave in one handshake, which is refused and counted.
 fn garbage_tag(stage: &Stage, rng: &mut ChaCha20Rng) -> Result<bool> {
     let (secret, seen, accepted) = refused_handshake(stage, rng)?;
-    Ok(stage.extract(seen) == secret && !accepted)
+    Ok(stage.extract_secret(seen) == secret && !accepted)
 }
 
 fn garbage_is_accepted(stage: &Stage, rng: &mut ChaCha20Rng) -> Result<bool> {
@@ -351,21 +351,21 @@ enum Tampering {
 }
 
 /// W1: a second implementation with the same seed must give the same bytes.
-fn watchdog(stage: &Stage, rng: &mut ChaCha20Rng, tampering: Tampering) -> Result<bool> {
+fn run_watchdog(stage: &Stage, rng: &mut ChaCha20Rng, tampering: Tampering) -> Result<bool> {
     let seed = rng.next_u64();
     let mut own = ChaCha20Rng::seed_from_u64(seed);
     let made: [u8; 16] = match tampering {
-        Tampering::None => fill(&mut own),
-        Tampering::A1 => stage.embed(fill(rng)),
-        Tampering::A2 => stage.embed_in_coin(fill(rng), &mut own),
+        Tampering::None => random_bytes(&mut own),
+        Tampering::A1 => stage.embed_secret(random_bytes(rng)),
+        Tampering::A2 => stage.embed_in_coin(random_bytes(rng), &mut own),
     };
-    let expected: [u8; 16] = fill(&mut ChaCha20Rng::seed_from_u64(seed));
+    let expected: [u8; 16] = random_bytes(&mut ChaCha20Rng::seed_from_u64(seed));
     Ok(made != expected)
 }
 
 /// W2: two IVs that are the same.
-fn repeats(stage: &Stage, rng: &mut ChaCha20Rng, is_tampered: bool) -> Result<bool> {
-    let secret: [u8; 16] = fill(rng);
-    let mut iv = || if is_tampered { stage.embed(secret) } else { fill(rng) };
+fn find_repeats(stage: &Stage, rng: &mut ChaCha20Rng, is_tampered: bool) -> Result<bool> {
+    let secret: [u8; 16] = random_bytes(rng);
+    let mut iv = || if is_tampered { stage.embed_secret(secret) } else { random_bytes(rng) };
     Ok(iv() == iv())
 }

@@ -37,32 +37,32 @@ impl RejectionSampling {
         Self { key, planted, target, sequence, message: 0, draws: 0 }
     }
 
-    fn carries(&self, field: &[u8]) -> bool {
-        let symbol = self.key.symbol(field, self.planted.lambda());
-        let index = self.sequence.index(symbol, self.message, self.planted.len());
+    fn carries_block(&self, field: &[u8]) -> bool {
+        let symbol = self.key.find_symbol(field, self.planted.lambda());
+        let index = self.sequence.block_index(symbol, self.message, self.planted.len());
         symbol.block == self.planted.block(index)
     }
 }
 
 impl<G: Group> Coins<G> for RejectionSampling {
-    fn draw(
+    fn draw_coin(
         &mut self,
         group: &G,
         role: CoinRole,
         view: &View<'_, G>,
         rng: &mut dyn CryptoRng,
     ) -> G::Scalar {
-        let mut coin = Uniform.draw(group, role, view, rng);
+        let mut coin = Uniform.draw_coin(group, role, view, rng);
         if role != self.target.role {
             return coin;
         }
         let most = PATIENCE << self.planted.lambda();
         for _ in 0..most {
             self.draws += 1;
-            if view(&coin).get(self.target.field).is_some_and(|field| self.carries(field)) {
+            if view(&coin).get(self.target.field).is_some_and(|field| self.carries_block(field)) {
                 break;
             }
-            coin = Uniform.draw(group, role, view, rng);
+            coin = Uniform.draw_coin(group, role, view, rng);
         }
         self.message += 1;
         coin

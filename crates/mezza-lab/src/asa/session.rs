@@ -18,18 +18,26 @@ pub struct Wall<G: Group> {
 }
 
 impl<G: Group> Wall<G> {
-    fn out(&mut self, message: Message<G>, rng: &mut dyn CryptoRng) -> Result<Message<G>> {
+    fn pass_outgoing(
+        &mut self,
+        message: Message<G>,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Message<G>> {
         let message = match &mut self.firewall {
-            Some(firewall) => firewall.outgoing(message, rng)?,
+            Some(firewall) => firewall.change_outgoing(message, rng)?,
             None => message,
         };
         self.went_out.push(message.clone());
         Ok(message)
     }
 
-    fn inwards(&mut self, message: Message<G>, rng: &mut dyn CryptoRng) -> Result<Message<G>> {
+    fn pass_incoming(
+        &mut self,
+        message: Message<G>,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Message<G>> {
         match &mut self.firewall {
-            Some(firewall) => Ok(firewall.incoming(message, rng)?),
+            Some(firewall) => Ok(firewall.change_incoming(message, rng)?),
             None => Ok(message),
         }
     }
@@ -39,7 +47,7 @@ impl<G: Group> Wall<G> {
 ///
 /// # Errors
 /// A firewall or a peer that refuses, or ends that do not agree.
-pub fn handshake<G: Group>(
+pub fn run_handshake<G: Group>(
     group: &G,
     variant: Variant,
     firewall: Option<AnyFirewall<G>>,
@@ -50,29 +58,31 @@ pub fn handshake<G: Group>(
     let agree = match variant {
         Variant::Dh => {
             let (own, a) = DhParty::begin(group, coins, rng);
-            let a = key_of(wall.out(a, rng)?)?;
+            let a = key_of(wall.pass_outgoing(a, rng)?)?;
             let (peer, b) = DhParty::begin(group, &mut Uniform, rng);
-            let b = key_of(wall.inwards(b, rng)?)?;
+            let b = key_of(wall.pass_incoming(b, rng)?)?;
             own.finish(group, b.seen())? == peer.finish(group, a.seen())?
         }
         Variant::DhComm => {
             let (own, commitment) = Committer::begin(group, coins, rng);
-            let Message::Commitment(both) = wall.out(commitment, rng)? else {
+            let Message::Commitment(both) = wall.pass_outgoing(commitment, rng)? else {
                 bail!("no commitment")
             };
             let commitment = both.map(|c| c.seen().clone());
             let (peer, a) = Answerer::answer(group, commitment, &mut Uniform, rng);
-            let a = key_of(wall.inwards(a, rng)?)?;
+            let a = key_of(wall.pass_incoming(a, rng)?)?;
             let (opening, key) = own.finish(group, a.seen())?;
-            let Message::Opening(both) = wall.out(opening, rng)? else { bail!("no opening") };
+            let Message::Opening(both) = wall.pass_outgoing(opening, rng)? else {
+                bail!("no opening")
+            };
             peer.finish(group, both.each_ref().map(ViewDependent::seen))? == key
         }
         Variant::Eg => {
             let (peer, key) = KeyOwner::generate(group, &mut Uniform, rng);
-            let encryptor = Encryptor::new(group, &wall.inwards(key, rng)?)?;
+            let encryptor = Encryptor::new(group, &wall.pass_incoming(key, rng)?)?;
             let text = group.power_g(&group.draw_nonzero(rng));
             let ciphertext = encryptor.encrypt(group, &text, coins, rng);
-            let Message::Ciphertext(both) = wall.out(ciphertext, rng)? else {
+            let Message::Ciphertext(both) = wall.pass_outgoing(ciphertext, rng)? else {
                 bail!("no ciphertext")
             };
             peer.decrypt(group, both.each_ref().map(ViewDependent::seen)) == text

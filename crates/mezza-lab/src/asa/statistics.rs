@@ -18,17 +18,17 @@ pub fn binomial_p(hits: u64, runs: u64, chance: f64) -> f64 {
     let upper = |from: u64| if from == 0 { 1.0 } else { law.sf(from - 1) };
     // On each side of the mode the probabilities fall, so the tail begins where they are small enough.
     let p = if hits >= mode {
-        let below = first(0, mode, |k| law.pmf(k) > seen);
+        let below = find_first(0, mode, |k| law.pmf(k) > seen);
         upper(hits) + if below == 0 { 0.0 } else { law.cdf(below - 1) }
     } else {
-        let above = first(mode, runs + 1, |k| law.pmf(k) <= seen);
+        let above = find_first(mode, runs + 1, |k| law.pmf(k) <= seen);
         law.cdf(hits) + if above > runs { 0.0 } else { upper(above) }
     };
     p.min(1.0)
 }
 
 /// The first number from `low` to `high` that `is` true of, where it changes once; `high` if none is.
-fn first(mut low: u64, mut high: u64, is: impl Fn(u64) -> bool) -> u64 {
+fn find_first(mut low: u64, mut high: u64, is: impl Fn(u64) -> bool) -> u64 {
     while low < high {
         let middle = u64::midpoint(low, high);
         if is(middle) { high = middle } else { low = middle + 1 }
@@ -48,7 +48,7 @@ pub fn clopper_pearson(hits: u64, runs: u64) -> [f64; 2] {
 }
 
 /// Holm's adjusted p-values, in the order of the given ones.
-pub fn holm(p: &[f64]) -> Vec<f64> {
+pub fn adjust_holm(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));
     let mut adjusted = vec![1.0; p.len()];
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn holm_raises_the_least_most() {
-        let adjusted = holm(&[0.01, 0.04, 0.03]);
+        let adjusted = adjust_holm(&[0.01, 0.04, 0.03]);
         assert!(near(adjusted[0], 0.03) && near(adjusted[1], 0.06) && near(adjusted[2], 0.06));
     }
 

@@ -46,16 +46,16 @@ impl AttackKey {
     }
 
     /// The symbol of a field: bytes 0 to 3 of the digest modulo 2^lambda, bytes 4 to 7 modulo L.
-    pub fn symbol(&self, field: &[u8], lambda: u32) -> Symbol {
+    pub fn find_symbol(&self, field: &[u8], lambda: u32) -> Symbol {
         let digest = self.digest(field);
         let word = |at: usize| u32::from_be_bytes(std::array::from_fn(|n| digest[at + n]));
-        let index = word(4) % blocks(lambda);
+        let index = word(4) % count_blocks(lambda);
         Symbol { block: word(0) & ((1 << lambda) - 1), index: index as usize }
     }
 }
 
 /// Blocks of the secret: L = ceil(128 / lambda).
-pub const fn blocks(lambda: u32) -> u32 {
+pub const fn count_blocks(lambda: u32) -> u32 {
     SECRET_BITS.div_ceil(lambda)
 }
 
@@ -79,7 +79,7 @@ impl Planted {
 
     /// Number of blocks.
     pub const fn len(&self) -> usize {
-        blocks(self.lambda) as usize
+        count_blocks(self.lambda) as usize
     }
 
     /// The block of a number.
@@ -103,7 +103,7 @@ pub enum Sequence {
 
 impl Sequence {
     /// The number of the block in message number `message` whose symbol is `symbol`.
-    pub const fn index(self, symbol: Symbol, message: usize, blocks: usize) -> usize {
+    pub const fn block_index(self, symbol: Symbol, message: usize, blocks: usize) -> usize {
         match self {
             Self::Stateful => message % blocks,
             Self::Stateless => symbol.index,
@@ -111,11 +111,13 @@ impl Sequence {
     }
 
     /// Messages that the whole secret takes on average: L, or `L H_L` for all coupons.
-    pub fn expected(self, lambda: u32) -> f64 {
-        let all = f64::from(blocks(lambda));
+    pub fn expected_messages(self, lambda: u32) -> f64 {
+        let all = f64::from(count_blocks(lambda));
         match self {
             Self::Stateful => all,
-            Self::Stateless => all * (1..=blocks(lambda)).map(|n| 1.0 / f64::from(n)).sum::<f64>(),
+            Self::Stateless => {
+                all * (1..=count_blocks(lambda)).map(|n| 1.0 / f64::from(n)).sum::<f64>()
+            }
         }
     }
 }
@@ -128,7 +130,7 @@ mod tests {
     fn the_symbol_is_that_of_the_design() {
         let key = AttackKey::new([0; 16]);
         assert_eq!(key.digest(&[0; 32])[..8], [0x33, 0xad, 0x0a, 0x1c, 0x60, 0x7e, 0xc0, 0x3b]);
-        assert_eq!(key.symbol(&[0; 32], 4), Symbol { block: 12, index: 27 });
+        assert_eq!(key.find_symbol(&[0; 32], 4), Symbol { block: 12, index: 27 });
     }
 
     #[test]
@@ -145,8 +147,8 @@ mod tests {
     /// index that the field itself has, 2^lambda trials and L `H_L` messages do.
     #[test]
     fn all_blocks_take_so_many_messages() {
-        let rounded = |lambda| format!("{:.0}", Sequence::Stateless.expected(lambda));
+        let rounded = |lambda| format!("{:.0}", Sequence::Stateless.expected_messages(lambda));
         assert_eq!([8, 4, 1].map(rounded), ["54", "130", "695"]);
-        assert!((Sequence::Stateful.expected(12) - 11.0).abs() < 1e-9);
+        assert!((Sequence::Stateful.expected_messages(12) - 11.0).abs() < 1e-9);
     }
 }

@@ -23,12 +23,17 @@ pub const ALL: &[Measurement] = &[
         &[&UNITS, &X25519],
         "peer: `--fetch` (cargo, headers of OpenSSL)",
         [2, 10, 30],
-        curves,
+        measure_curves,
     ),
-    Measurement::new(&[&MODP], "peer: `--fetch` (cargo, headers of OpenSSL)", [10, 30, 90], modp),
-    Measurement::new(&[&OVERHEADS], "nothing", [5, 20, 60], overheads),
-    Measurement::new(&[&GUARD], "nothing", [1, 5, 10], guard),
-    Measurement::new(&[&PRIMES], "nothing", [5, 5, 5], primes),
+    Measurement::new(
+        &[&MODP],
+        "peer: `--fetch` (cargo, headers of OpenSSL)",
+        [10, 30, 90],
+        measure_modp,
+    ),
+    Measurement::new(&[&OVERHEADS], "nothing", [5, 20, 60], measure_overheads),
+    Measurement::new(&[&GUARD], "nothing", [1, 5, 10], measure_guard),
+    Measurement::new(&[&PRIMES], "nothing", [5, 5, 5], measure_primes),
 ];
 
 /// T1: the greatest of all elliptic listings.
@@ -45,13 +50,13 @@ const MODP: [Limit; 3] = [
 ];
 /// T4: measured overhead less the counted one.
 const OVERHEADS: [Limit; 7] = [
-    points("DH_FW is 50 %, off by"),
-    points("DH_Comm_FW basic is 30 %, off by"),
-    points("DH_Comm_FW full is 60 %, off by"),
-    points("the same with GUARD-7 is 80 %, off by"),
-    points("EG_Rerand is 50 %, off by"),
-    points("EG_Maul is 75 %, off by"),
-    points("EG_ReMaul is 125 %, off by"),
+    points_limit("DH_FW is 50 %, off by"),
+    points_limit("DH_Comm_FW basic is 30 %, off by"),
+    points_limit("DH_Comm_FW full is 60 %, off by"),
+    points_limit("the same with GUARD-7 is 80 %, off by"),
+    points_limit("EG_Rerand is 50 %, off by"),
+    points_limit("EG_Maul is 75 %, off by"),
+    points_limit("EG_ReMaul is 125 %, off by"),
 ];
 /// T5.
 const GUARD: [Limit; 2] = [
@@ -62,7 +67,7 @@ const GUARD: [Limit; 2] = [
 const PRIMES: [Limit; 1] =
     [Limit::at_most("T8", "safe prime of 3072 bit, expected tests", 5_400.0, "tests")];
 
-const fn points(goal: &'static str) -> Limit {
+const fn points_limit(goal: &'static str) -> Limit {
     Limit::at_most("T4", goal, 5.0, "points")
 }
 
@@ -77,52 +82,52 @@ const ELLIPTIC: [(&str, &str); 6] = [
 ];
 
 /// The listing of an operation, by the end of its name.
-fn listing(op: &str) -> Option<Listing> {
+fn find_listing(op: &str) -> Option<Listing> {
     let name = op.rsplit(':').next()?;
     LISTINGS.iter().find(|(known, _)| *known == name).map(|(_, listing)| *listing)
 }
 
 /// Its powers.
-fn powers(op: &str) -> f64 {
-    listing(op).map_or(f64::NAN, |listing| f64::from(listing.powers()))
+fn count_powers(op: &str) -> f64 {
+    find_listing(op).map_or(f64::NAN, |listing| f64::from(listing.count_powers()))
 }
 
 /// The cost of an operation of the peer, ms.
 fn peer_ms(peer: &mut PeerProcess, op: &str, bits: usize, calls: usize) -> Result<f64> {
-    let OpCost { median, .. } = peer.rate(op, bits, calls)?;
+    let OpCost { median, .. } = peer.measure_cost(op, bits, calls)?;
     Ok(median / 1e6)
 }
 
 /// T1.
-fn curves(bench: &mut Bench) -> Result<Vec<Row>> {
+fn measure_curves(bench: &mut Bench) -> Result<Vec<Row>> {
     let mut ops: Vec<&str> = ELLIPTIC.iter().map(|(_, op)| *op).collect();
     ops.extend(["units-variable", "ec-fast:dh"]);
     let costs = Costs::measure(bench, &ops)?;
-    let unit = costs.ms("units-variable");
+    let unit = costs.cost_ms("units-variable");
     let mut worst: f64 = 0.0;
     let mut lines = Vec::new();
     for (name, op) in ELLIPTIC {
-        let ratio = costs.ms(op) / (powers(op) * unit);
+        let ratio = costs.cost_ms(op) / (count_powers(op) * unit);
         worst = worst.max(ratio);
         lines.push(format!(
             "{name} {:.1} us, {} powers of {:.1} us: {ratio:.3}",
-            1e3 * costs.ms(op),
-            powers(op),
+            1e3 * costs.cost_ms(op),
+            count_powers(op),
             1e3 * unit
         ));
     }
-    let units = lines.into_iter().fold(UNITS[0].row(worst), Row::with);
+    let units = lines.into_iter().fold(UNITS[0].make_row(worst), Row::with_detail);
     let x25519 = match peer::find_for(bench.profile, "modp")? {
         Err(reason) => X25519[0].no_peer(reason),
         Ok(mut openssl) => {
             let theirs = peer_ms(&mut openssl, "x25519", 0, 40)?;
-            let ours = costs.ms("ec-fast:dh");
+            let ours = costs.cost_ms("ec-fast:dh");
             let beside = format!(
                 "ours {:.1} us with keys derived, OpenSSL {:.1} us",
                 1e3 * ours,
                 1e3 * theirs
             );
-            X25519[0].row(theirs / ours).with(beside)
+            X25519[0].make_row(theirs / ours).with_detail(beside)
         }
     };
     Ok(vec![units, x25519])
@@ -135,7 +140,7 @@ const AGAINST: [(&str, &str); 3] = [
     ("modp-fast:eg", "modp-uniform:eg"),
 ];
 
-fn modp(bench: &mut Bench) -> Result<Vec<Row>> {
+fn measure_modp(bench: &mut Bench) -> Result<Vec<Row>> {
     let mut openssl = match peer::find_for(bench.profile, "modp")? {
         Ok(found) => found,
         Err(reason) => return Ok(MODP.iter().map(|limit| limit.no_peer(reason.clone())).collect()),
@@ -144,13 +149,13 @@ fn modp(bench: &mut Bench) -> Result<Vec<Row>> {
     let costs = Costs::measure(bench, &ops)?;
     let power = peer_ms(&mut openssl, "powers-1", 3_072, 1)?;
     let row = |(limit, (op, listing)): (&Limit, (&str, &str))| {
-        let theirs = powers(listing) * power;
-        let ours = costs.ms(op);
+        let theirs = count_powers(listing) * power;
+        let ours = costs.cost_ms(op);
         let beside = format!(
             "ours {ours:.1} ms with every element checked, OpenSSL {theirs:.1} ms: {} powers of {power:.2} ms",
-            powers(listing)
+            count_powers(listing)
         );
-        limit.row(theirs / ours).with(beside)
+        limit.make_row(theirs / ours).with_detail(beside)
     };
     Ok(MODP.iter().zip(AGAINST).map(row).collect())
 }
@@ -166,25 +171,25 @@ const PAIRS: [(&str, &str); 7] = [
     ("modp-uniform:eg", "modp-uniform:eg-remaul"),
 ];
 
-fn overheads(bench: &mut Bench) -> Result<Vec<Row>> {
+fn measure_overheads(bench: &mut Bench) -> Result<Vec<Row>> {
     let mut ops: Vec<&str> = PAIRS.iter().flat_map(|(base, with)| [*base, *with]).collect();
     ops.sort_unstable();
     ops.dedup();
     let costs = Costs::measure(bench, &ops)?;
     let row = |(limit, (base, with)): (&Limit, (&str, &str))| {
-        let measured = costs.overhead(base, with);
-        let counted = listing(with).map_or(f64::NAN, Listing::overhead);
+        let measured = costs.overhead_percent(base, with);
+        let counted = find_listing(with).map_or(f64::NAN, Listing::overhead_percent);
         let beside = format!(
             "measured {measured:.1} %, counted {counted:.0} %; {:.1} and {:.1} ms",
-            costs.ms(base),
-            costs.ms(with)
+            costs.cost_ms(base),
+            costs.cost_ms(with)
         );
-        limit.row((measured - counted).abs()).with(beside)
+        limit.make_row((measured - counted).abs()).with_detail(beside)
     };
     Ok(OVERHEADS.iter().zip(PAIRS).map(row).collect())
 }
 
-fn guard(bench: &mut Bench) -> Result<Vec<Row>> {
+fn measure_guard(bench: &mut Bench) -> Result<Vec<Row>> {
     let ops = [
         "gkx-guard",
         "units-gkx-ends",
@@ -195,7 +200,7 @@ fn guard(bench: &mut Bench) -> Result<Vec<Row>> {
         "units-encode",
     ];
     let costs = Costs::measure(bench, &ops)?;
-    let us = |op| 1e3 * costs.ms(op);
+    let us = |op| 1e3 * costs.cost_ms(op);
     let [variable, fixed, decode, encode] =
         ["units-variable", "units-fixed", "units-decode", "units-encode"].map(us);
     // The exchange with its guard less the exchange without it.
@@ -210,13 +215,13 @@ fn guard(bench: &mut Bench) -> Result<Vec<Row>> {
         1e6 / us("coin-check")
     );
     Ok(vec![
-        GUARD[0].row(work / counted).with(beside),
-        GUARD[1].row(us("coin-check") / coin).with(coins),
+        GUARD[0].make_row(work / counted).with_detail(beside),
+        GUARD[1].make_row(us("coin-check") / coin).with_detail(coins),
     ])
 }
 
 /// T8: survivors of one window, by the density of safe primes.
-fn primes(bench: &mut Bench) -> Result<Vec<Row>> {
+fn measure_primes(bench: &mut Bench) -> Result<Vec<Row>> {
     let search = SafePrimeSearch::new(3_072, &bench.seed.to_be_bytes())?;
     let sieve = search.sieve(&primes_below(SIEVE_MAX), 0);
     let survivors = sieve.survivors().count() as f64;
@@ -235,5 +240,5 @@ fn primes(bench: &mut Bench) -> Result<Vec<Row>> {
         1.0 / search.density(),
         1e3 / each
     );
-    Ok(vec![PRIMES[0].row(expected).with(beside)])
+    Ok(vec![PRIMES[0].make_row(expected).with_detail(beside)])
 }

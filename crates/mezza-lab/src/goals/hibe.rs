@@ -12,7 +12,7 @@ use crate::bench::{Bench, BenchCase, Comparison, Series};
 use crate::clock::{cost_ns, median};
 use crate::limit::Limit;
 use crate::ours::fosam::{self, KeyStack};
-use crate::ours::hibe::{self, FP_CALL, forward};
+use crate::ours::hibe::{self, FP_CALL, prepare_forward};
 use crate::peer::{self, PeerProcess};
 use crate::row::Row;
 
@@ -22,12 +22,12 @@ pub const PEERS: &[&str] = &["hohibe"];
 /// All of them.
 pub const ALL: &[Measurement] = &[
     Measurement::new(
-        &[&limits(SPEEDS), &[MULTIPLICATIONS, BOUNDARY, PUBLIC_KEY, IMPORT], &BESIDE],
+        &[&make_limits(SPEEDS), &[MULTIPLICATIONS, BOUNDARY, PUBLIC_KEY, IMPORT], &BESIDE],
         "peer: `--fetch` (cargo)",
         [5, 60, 130],
-        operations,
+        measure_operations,
     ),
-    Measurement::new(&[&[FORWARD, DEAREST]], "nothing", [10, 40, 60], ways),
+    Measurement::new(&[&[FORWARD, DEAREST]], "nothing", [10, 40, 60], measure_ways),
 ];
 
 /// Bytes of a payload.
@@ -44,28 +44,32 @@ type Goal = (Limit, Side, Side);
 
 const SPEEDS: [Goal; 6] = [
     (
-        faster("H1", "keygen, one shot / hohibe, speed", 2.4),
+        faster_limit("H1", "keygen, one shot / hohibe, speed", 2.4),
         ("hibe", "keygen"),
         ("hohibe", "keygen"),
     ),
     (
-        faster("H1", "keygen, table of P2 at hand / hohibe, speed", 3.8),
+        faster_limit("H1", "keygen, table of P2 at hand / hohibe, speed", 3.8),
         ("hibe", "keygen-comb"),
         ("hohibe", "keygen"),
     ),
     (
-        faster("H2", "encrypt 1 KiB, real epoch / hohibe, speed", 15.0),
+        faster_limit("H2", "encrypt 1 KiB, real epoch / hohibe, speed", 15.0),
         ("hibe", "seal"),
         ("hohibe", "seal"),
     ),
     (
-        faster("H2", "encrypt 1 KiB, real epoch / paper profile, speed", 30.0),
+        faster_limit("H2", "encrypt 1 KiB, real epoch / paper profile, speed", 30.0),
         ("hibe", "seal"),
         ("fosam", "encrypt"),
     ),
-    (faster("H3", "trial opening / hohibe, speed", 3.0), ("hibe", "trial"), ("hohibe", "open")),
     (
-        faster("H3", "trial opening / paper profile, speed", 4.0),
+        faster_limit("H3", "trial opening / hohibe, speed", 3.0),
+        ("hibe", "trial"),
+        ("hohibe", "open"),
+    ),
+    (
+        faster_limit("H3", "trial opening / paper profile, speed", 4.0),
         ("hibe", "trial"),
         ("fosam", "decrypt"),
     ),
@@ -79,14 +83,14 @@ const BESIDE: [Limit; 2] = [
     Limit::none("H1", "keygen with the tables of its process", "ms"),
     Limit::none("H4", "ratchet, mean of an epoch / paper profile", "x"),
 ];
-const FORWARD: Limit = faster("H5", "way forward, the least of three / paper profile", 20.0);
+const FORWARD: Limit = faster_limit("H5", "way forward, the least of three / paper profile", 20.0);
 const DEAREST: Limit = Limit::none("H5", "the dearest way forward", "ms");
 
-const fn faster(id: &'static str, goal: &'static str, times: f64) -> Limit {
+const fn faster_limit(id: &'static str, goal: &'static str, times: f64) -> Limit {
     Limit::at_least(id, goal, times, "x")
 }
 
-const fn limits<const N: usize>(goals: [Goal; N]) -> [Limit; N] {
+const fn make_limits<const N: usize>(goals: [Goal; N]) -> [Limit; N] {
     let mut limits = [BOUNDARY; N];
     let mut at = 0;
     while at < N {
@@ -117,32 +121,32 @@ const OURS: [(Side, usize); 14] = [
 struct Figures(Comparison<Side>);
 
 impl Figures {
-    fn of(&self, side: Side) -> Result<&Series> {
-        self.0.of(&side)
+    fn find_series(&self, side: Side) -> Result<&Series> {
+        self.0.find_series(&side)
     }
 
-    fn ns(&self, side: Side) -> Result<f64> {
-        Ok(self.of(side)?.cost())
+    fn find_cost(&self, side: Side) -> Result<f64> {
+        Ok(self.find_series(side)?.deciding_cost())
     }
 
-    fn row(&self, (limit, ours, theirs): Goal) -> Result<Row> {
-        let ratio = self.of(theirs)?.ratio_to(self.of(ours)?);
-        let a = self.ns(ours)? / 1e6;
-        let b = self.ns(theirs)? / 1e6;
+    fn make_row(&self, (limit, ours, theirs): Goal) -> Result<Row> {
+        let ratio = self.find_series(theirs)?.ratio_to(self.find_series(ours)?);
+        let a = self.find_cost(ours)? / 1e6;
+        let b = self.find_cost(theirs)? / 1e6;
         let beside = format!(
             "{} {} {a:.3} ms by {} {b:.3} ms: {ratio}; {}",
             ours.0,
             ours.1,
             theirs.0,
-            self.0.quiet()
+            self.0.describe_disturbed()
         );
-        Ok(limit.row(ratio.value).with(beside))
+        Ok(limit.make_row(ratio.value).with_detail(beside))
     }
 }
 
 /// H1 to H4, H6 and H7.
-fn operations(bench: &mut Bench) -> Result<Vec<Row>> {
-    let mut peers = vec![PeerProcess::ours()?];
+fn measure_operations(bench: &mut Bench) -> Result<Vec<Row>> {
+    let mut peers = vec![PeerProcess::start_ours()?];
     let case = |(who, op): Side, peer: usize, calls: usize| {
         let asked = if peer == 0 { format!("{who}:{op}") } else { op.to_owned() };
         let shown = if peer == 0 { format!("ours:{who}") } else { format!("peer:{who}") };
@@ -160,16 +164,16 @@ fn operations(bench: &mut Bench) -> Result<Vec<Row>> {
     let figures = Figures(bench.run_interleaved(&mut peers, cases)?);
     let speeds = SPEEDS.into_iter().map(|goal| match &absent {
         Some(reason) if goal.2.0 == "hohibe" => Ok(goal.0.no_peer(reason.as_str())),
-        _ => figures.row(goal),
+        _ => figures.make_row(goal),
     });
     let mut rows = speeds.collect::<Result<Vec<Row>>>()?;
-    rows.extend(alone(&figures)?);
+    rows.extend(make_own_rows(&figures)?);
     Ok(rows)
 }
 
 /// The rows without somebody else beside them.
-fn alone(figures: &Figures) -> Result<Vec<Row>> {
-    let ns = |op| figures.ns(("hibe", op));
+fn make_own_rows(figures: &Figures) -> Result<Vec<Row>> {
+    let ns = |op| figures.find_cost(("hibe", op));
     let fp_ns = ns("fp")? / f64::from(FP_CALL);
     let counted_ns = fp_ns * f64::from(TRIAL_FP_MULTIPLICATIONS);
     let counted = format!(
@@ -177,26 +181,30 @@ fn alone(figures: &Figures) -> Result<Vec<Row>> {
         counted_ns / 1e6,
         ns("open")? / 1e6
     );
-    let mean = figures.of(("fosam", "ratchet"))?.ratio_to(figures.of(("hibe", "ratchet"))?);
+    let mean = figures
+        .find_series(("fosam", "ratchet"))?
+        .ratio_to(figures.find_series(("hibe", "ratchet"))?);
     let ours = f64::from(hibe::RATCHET_CALL);
     let theirs = f64::from(fosam::RATCHET_CALL);
-    let mean = BESIDE[1].row(mean.value * ours / theirs).with(format!(
+    let mean = BESIDE[1].make_row(mean.value * ours / theirs).with_detail(format!(
         "{:.3} ms by {:.3} ms, of {ours} epochs by {theirs}, with what is derived on the way",
         ns("ratchet")? / 1e6 / ours,
-        figures.ns(("fosam", "ratchet"))? / 1e6 / theirs
+        figures.find_cost(("fosam", "ratchet"))? / 1e6 / theirs
     ));
     Ok(vec![
-        MULTIPLICATIONS.row(ns("trial")? / counted_ns).with(counted),
-        BOUNDARY.row(ns("boundary")? / 1e3).with("the step alone, which drops; it was prepared"),
-        PUBLIC_KEY.row(f64::from(u32::try_from(PUBLIC_KEY_BYTES)?)),
-        IMPORT.row(ns("import")? / 1e6),
-        BESIDE[0].row((ns("system")? + ns("keygen")?) / 1e6),
+        MULTIPLICATIONS.make_row(ns("trial")? / counted_ns).with_detail(counted),
+        BOUNDARY
+            .make_row(ns("boundary")? / 1e3)
+            .with_detail("the step alone, which drops; it was prepared"),
+        PUBLIC_KEY.make_row(f64::from(u32::try_from(PUBLIC_KEY_BYTES)?)),
+        IMPORT.make_row(ns("import")? / 1e6),
+        BESIDE[0].make_row((ns("system")? + ns("keygen")?) / 1e6),
         mean,
     ])
 }
 
 /// H5: both go the same ways from a fresh key, in turns.
-fn ways(bench: &mut Bench) -> Result<Vec<Row>> {
+fn measure_ways(bench: &mut Bench) -> Result<Vec<Row>> {
     let rounds = bench.profile.pick(1, 3, 5);
     let mut least = f64::INFINITY;
     let mut details = Vec::new();
@@ -204,13 +212,13 @@ fn ways(bench: &mut Bench) -> Result<Vec<Row>> {
         let mut ours = Vec::new();
         let mut theirs = Vec::new();
         for round in 0..rounds {
-            let mut way = forward(round, epochs)?;
+            let mut way = prepare_forward(round, epochs)?;
             let (done, ns) = cost_ns(&mut way)?;
             done?;
             ours.push(ns);
-            let mut stack = KeyStack::fresh(round);
+            let mut stack = KeyStack::from_seed(round);
             let mut rng = ChaCha20Rng::seed_from_u64(round);
-            theirs.push(cost_ns(|| stack.forward(epochs.into(), &mut rng))?.1);
+            theirs.push(cost_ns(|| stack.move_forward(epochs.into(), &mut rng))?.1);
         }
         let ours = median(&ours);
         let theirs = median(&theirs);
@@ -224,9 +232,14 @@ fn ways(bench: &mut Bench) -> Result<Vec<Row>> {
             theirs / ours
         ));
     }
-    let row = details.into_iter().fold(FORWARD.row(least), Row::with);
-    let mut way = forward(9, DEAREST_WAY)?;
+    let row = details.into_iter().fold(FORWARD.make_row(least), Row::with_detail);
+    let mut way = prepare_forward(9, DEAREST_WAY)?;
     let (done, ns) = cost_ns(&mut way)?;
     done?;
-    Ok(vec![row, DEAREST.row(ns / 1e6).with("to epoch 5: 156 derivations, more than to any other")])
+    Ok(vec![
+        row,
+        DEAREST
+            .make_row(ns / 1e6)
+            .with_detail("to epoch 5: 156 derivations, more than to any other"),
+    ])
 }

@@ -39,7 +39,7 @@ const CONTEXT: &str =
     "context: Groove prints 100 MB a month and 50 mW (their figure, not in this run)";
 
 /// The limits of a client: MB a month, wake-ups a second, CPU seconds a day.
-pub const fn limits(id: &'static str, goals: [&'static str; 3], most: [f64; 3]) -> [Limit; 3] {
+pub const fn make_limits(id: &'static str, goals: [&'static str; 3], most: [f64; 3]) -> [Limit; 3] {
     [
         Limit::at_most(id, goals[0], most[0], "MB/month"),
         Limit::at_most(id, goals[1], most[1], "/s"),
@@ -58,7 +58,7 @@ pub fn not_here(limits: &[Limit; 3]) -> Option<Vec<Row>> {
 ///
 /// # Errors
 /// Without root, or without `ip`.
-pub fn lay(folder: &Path) -> Result<Namespaces> {
+pub fn lay_cable(folder: &Path) -> Result<Namespaces> {
     let net = Namespaces::new(folder)?;
     for (side, card) in SIDES.into_iter().zip([CARD, "vb"]) {
         net.ip(side, &["link", "set", "dev", card, "gso_max_segs", "1"])?;
@@ -75,7 +75,7 @@ pub fn switch_off_ip6(net: &Namespaces) -> Result<()> {
     let path = Path::new("/proc/sys/net/ipv6/conf/all/disable_ipv6");
     // A kernel without IPv6 sends nothing over it.
     SIDES.into_iter().filter(|_| path.exists()).try_for_each(|side| {
-        net.within(side, move || std::fs::write(path, "1"))??;
+        net.run_within(side, move || std::fs::write(path, "1"))??;
         Ok(())
     })
 }
@@ -100,23 +100,23 @@ impl IdleCost {
     ///
     /// # Errors
     /// If it ends, or has no interface of this name.
-    pub fn watch(pid: u32, card: &str, length: Duration) -> Result<Self> {
-        let mut wakes = Wakes::of(pid)?;
-        let before = counters(pid, card)?;
+    pub fn watch_process(pid: u32, card: &str, length: Duration) -> Result<Self> {
+        let mut wakes = Wakes::from_process(pid)?;
+        let before = read_counters(pid, card)?;
         let cpu = cpu_time(pid)?;
         let began = Instant::now();
         while began.elapsed() < length {
             std::thread::sleep(LOOK.min(length.saturating_sub(began.elapsed())));
-            wakes.look()?;
+            wakes.update_counts()?;
         }
         let seconds = began.elapsed().as_secs_f64();
-        let after = counters(pid, card)?;
+        let after = read_counters(pid, card)?;
         let difference = |at: usize| after[at] - before[at];
         Ok(Self {
             seconds,
             bytes: [difference(0), difference(2)],
             frames: [difference(1), difference(3)],
-            wakes: wakes.count(),
+            wakes: wakes.count_wakes(),
             cpu_s: cpu_time(pid)?.saturating_sub(cpu).as_secs_f64(),
         })
     }
@@ -136,7 +136,7 @@ impl IdleCost {
     }
 
     /// Describes the counts for people.
-    pub fn words(&self) -> String {
+    pub fn describe_counts(&self) -> String {
         let Self { seconds, bytes: [came, left], frames, wakes, cpu_s } = self;
         format!(
             "in {seconds:.0} s: {came:.0} B came in {:.0} frames, {left:.0} B left in {:.0}; {wakes:.0} wake-ups, \
@@ -164,7 +164,7 @@ impl ClientCost {
     ///
     /// # Errors
     /// A value that JSON cannot hold.
-    pub fn rows(
+    pub fn make_rows(
         &self,
         bench: &mut Bench,
         limits: &[Limit; 3],
@@ -178,10 +178,10 @@ impl ClientCost {
         let mut rows = Vec::new();
         for (limit, (op, unit, value)) in limits.iter().zip(values) {
             bench.note_count("ours", op, unit, value)?;
-            rows.push(limit.row(value));
+            rows.push(limit.make_row(value));
         }
         let first = rows.remove(0);
-        let first = words.into_iter().fold(first, Row::with).with(CONTEXT);
+        let first = words.into_iter().fold(first, Row::with_detail).with_detail(CONTEXT);
         rows.insert(0, first);
         Ok(rows)
     }
@@ -195,25 +195,25 @@ struct Wakes {
 }
 
 impl Wakes {
-    fn of(pid: u32) -> Result<Self> {
-        let threads = switches(pid)?.into_iter().map(|(id, now)| (id, [now; 2])).collect();
+    fn from_process(pid: u32) -> Result<Self> {
+        let threads = read_switches(pid)?.into_iter().map(|(id, now)| (id, [now; 2])).collect();
         Ok(Self { pid, threads })
     }
 
-    fn look(&mut self) -> Result<()> {
-        for (id, now) in switches(self.pid)? {
+    fn update_counts(&mut self) -> Result<()> {
+        for (id, now) in read_switches(self.pid)? {
             self.threads.entry(id).or_default()[1] = now;
         }
         Ok(())
     }
 
-    fn count(&self) -> f64 {
+    fn count_wakes(&self) -> f64 {
         self.threads.values().map(|[before, now]| now - before).sum()
     }
 }
 
 /// Voluntary context switches of each thread.
-fn switches(pid: u32) -> Result<Vec<(String, f64)>> {
+fn read_switches(pid: u32) -> Result<Vec<(String, f64)>> {
     let mut found = Vec::new();
     for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
         let thread = thread?;
@@ -233,7 +233,7 @@ fn cpu_time(pid: u32) -> Result<Duration> {
 }
 
 /// Bytes and frames received, bytes and frames sent, by an interface in the namespace of a process.
-fn counters(pid: u32, card: &str) -> Result<[f64; 4]> {
+fn read_counters(pid: u32, card: &str) -> Result<[f64; 4]> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/net/dev"))?;
     let fields = of_card(&text, card).with_context(|| format!("no interface {card}"))?;
     let numbers = fields.split_whitespace().map(str::parse).collect::<Result<Vec<f64>, _>>()?;
@@ -255,12 +255,12 @@ mod tests {
     fn a_thread_that_ended_keeps_its_count() {
         let threads = [("1".to_owned(), [10.0, 12.0]), ("2".to_owned(), [0.0, 5.0])];
         let wakes = Wakes { pid: std::process::id(), threads: threads.into() };
-        assert!((wakes.count() - 7.0).abs() < 1e-9);
-        let mut own = Wakes::of(std::process::id()).unwrap();
+        assert!((wakes.count_wakes() - 7.0).abs() < 1e-9);
+        let mut own = Wakes::from_process(std::process::id()).unwrap();
         std::thread::spawn(|| std::thread::sleep(Duration::from_millis(1))).join().unwrap();
         std::thread::sleep(Duration::from_millis(1));
-        own.look().unwrap();
-        assert!(own.count() >= 1.0, "this thread slept");
+        own.update_counts().unwrap();
+        assert!(own.count_wakes() >= 1.0, "this thread slept");
     }
 
     #[test]
@@ -278,7 +278,7 @@ mod tests {
             ["25.920", "0.200", "432.000"]
         );
         assert_eq!(
-            cost.words(),
+            cost.describe_counts(),
             "in 100 s: 400 B came in 4 frames, 600 B left in 6; 20 wake-ups, 500.0 ms of CPU"
         );
     }
@@ -298,7 +298,7 @@ mod tests {
         let text = "Inter-| Receive\n face |bytes\n  va2: 1 1\n   va: 9 8 0 0 0 0 0 0 7 6\n";
         assert_eq!(of_card(text, "va").unwrap().split_whitespace().next(), Some("9"));
         assert_eq!(of_card(text, "v"), None);
-        assert!(counters(std::process::id(), "lo").is_ok());
-        assert!(counters(std::process::id(), "no such").is_err());
+        assert!(read_counters(std::process::id(), "lo").is_ok());
+        assert!(read_counters(std::process::id(), "no such").is_err());
     }
 }

@@ -21,12 +21,12 @@ pub const PEERS: &[&str] = &["crypto_mb", "providers"];
 /// All of them.
 pub const ALL: &[Measurement] = &[
     Measurement::new(
-        &[&limits(VECTORS), &limits(PORTABLE), &limits([AWS_LC])],
+        &[&make_limits(VECTORS), &make_limits(PORTABLE), &make_limits([AWS_LC])],
         "avx512ifma; peers: `--fetch` (pip, cargo)",
         [1, 40, 90],
-        rates,
+        measure_rates,
     ),
-    Measurement::new(&[&[BUILD]], "cargo", [1, 60, 60], build),
+    Measurement::new(&[&[BUILD]], "cargo", [1, 60, 60], measure_build),
 ];
 
 /// The reason of rows on a processor without a kernel on vectors.
@@ -62,30 +62,35 @@ type Goal = (Limit, &'static str, &'static str, &'static str);
 
 /// The kernel on vectors.
 const VECTORS: [Goal; 6] = [
-    (faster("L1", "X25519, one scalar: ifma / dalek, speed", 8.0), "shared", "ifma", "dalek"),
+    (faster_limit("L1", "X25519, one scalar: ifma / dalek, speed", 8.0), "shared", "ifma", "dalek"),
     (
-        faster("L1", "X25519, one scalar: ifma / crypto_mb, speed", 1.1),
+        faster_limit("L1", "X25519, one scalar: ifma / crypto_mb, speed", 1.1),
         "shared",
         "ifma",
         "crypto_mb",
     ),
-    (faster("L2", "fixed point: ifma / dalek, speed", 10.0), "fixed", "ifma", "dalek"),
-    (beside("L2", "fixed point: ifma / crypto_mb, speed"), "fixed", "ifma", "crypto_mb"),
-    (faster("L3", "seal 368 B, fresh key: ifma / ring, speed", 2.5), "seal", "ifma", "ring"),
-    (beside("L3", "seal 368 B, fresh key: ifma / aws-lc, speed"), "seal", "ifma", "library"),
+    (faster_limit("L2", "fixed point: ifma / dalek, speed", 10.0), "fixed", "ifma", "dalek"),
+    (shown_limit("L2", "fixed point: ifma / crypto_mb, speed"), "fixed", "ifma", "crypto_mb"),
+    (faster_limit("L3", "seal 368 B, fresh key: ifma / ring, speed", 2.5), "seal", "ifma", "ring"),
+    (shown_limit("L3", "seal 368 B, fresh key: ifma / aws-lc, speed"), "seal", "ifma", "library"),
 ];
 /// The portable kernel: 5 % slower than dalek at most, which is the error of a measurement; sealing
 /// in 0.40 of the time of `RustCrypto`.
 const PORTABLE: [Goal; 3] = [
     (
-        faster("L1", "X25519, one scalar: portable / dalek, speed", 0.95),
+        faster_limit("L1", "X25519, one scalar: portable / dalek, speed", 0.95),
         "shared",
         "portable",
         "dalek",
     ),
-    (faster("L2", "fixed point: portable / dalek, speed", 0.95), "fixed", "portable", "dalek"),
     (
-        faster("L3", "seal 368 B, fresh key: portable / rustcrypto, speed", 2.5),
+        faster_limit("L2", "fixed point: portable / dalek, speed", 0.95),
+        "fixed",
+        "portable",
+        "dalek",
+    ),
+    (
+        faster_limit("L3", "seal 368 B, fresh key: portable / rustcrypto, speed", 2.5),
         "seal",
         "portable",
         "rustcrypto",
@@ -93,20 +98,20 @@ const PORTABLE: [Goal; 3] = [
 ];
 /// The ladder of aws-lc, which a mix uses on a processor without vectors.
 const AWS_LC: Goal =
-    (beside("L1", "X25519, one scalar: aws-lc / dalek, speed"), "shared", "aws-lc", "dalek");
+    (shown_limit("L1", "X25519, one scalar: aws-lc / dalek, speed"), "shared", "aws-lc", "dalek");
 /// L6.
 const BUILD: Limit = Limit::at_most("L6", "release build of the crate, CPU", 30.0, "s");
 
-const fn faster(id: &'static str, goal: &'static str, times: f64) -> Limit {
+const fn faster_limit(id: &'static str, goal: &'static str, times: f64) -> Limit {
     Limit::at_least(id, goal, times, "x")
 }
 
-const fn beside(id: &'static str, goal: &'static str) -> Limit {
+const fn shown_limit(id: &'static str, goal: &'static str) -> Limit {
     Limit::none(id, goal, "x")
 }
 
 /// The limits of goals.
-const fn limits<const N: usize>(goals: [Goal; N]) -> [Limit; N] {
+const fn make_limits<const N: usize>(goals: [Goal; N]) -> [Limit; N] {
     let mut limits = [BUILD; N];
     let mut at = 0;
     while at < N {
@@ -126,27 +131,28 @@ struct Figures {
 
 impl Figures {
     /// Thousands a second and nanoseconds each, for the line below a ratio.
-    fn shown(&self, who: &'static str, op: &'static str) -> Result<String> {
-        let ns = self.contest.of(&(who, op))?.cost() / self.count;
+    fn describe_rate(&self, who: &'static str, op: &'static str) -> Result<String> {
+        let ns = self.contest.find_series(&(who, op))?.deciding_cost() / self.count;
         Ok(format!("{who} {:.1} k/s ({ns:.0} ns)", 1e6 / ns))
     }
 
-    fn row(&self, (limit, op, who, peer): Goal) -> Result<Row> {
-        let ratio = self.contest.of(&(peer, op))?.ratio_to(self.contest.of(&(who, op))?);
+    fn make_row(&self, (limit, op, who, peer): Goal) -> Result<Row> {
+        let ratio =
+            self.contest.find_series(&(peer, op))?.ratio_to(self.contest.find_series(&(who, op))?);
         let beside = format!(
             "{} by {}: {ratio}; {}",
-            self.shown(who, op)?,
-            self.shown(peer, op)?,
-            self.contest.quiet()
+            self.describe_rate(who, op)?,
+            self.describe_rate(peer, op)?,
+            self.contest.describe_disturbed()
         );
-        Ok(limit.row(ratio.value).with(beside))
+        Ok(limit.make_row(ratio.value).with_detail(beside))
     }
 }
 
 /// L1, L2 and L3.
-fn rates(bench: &mut Bench) -> Result<Vec<Row>> {
+fn measure_rates(bench: &mut Bench) -> Result<Vec<Row>> {
     let has_ifma = mezza_lanes::ifma().is_some();
-    let mut peers = vec![PeerProcess::ours()?];
+    let mut peers = vec![PeerProcess::start_ours()?];
     let count: u16 = bench.profile.pick(16, 256, 256);
     let calls = |op: &str| if op == "seal" { 40 } else { 1 };
     let mut cases = Vec::new();
@@ -183,9 +189,9 @@ fn rates(bench: &mut Bench) -> Result<Vec<Row>> {
     let on_vectors = VECTORS.into_iter().map(|goal| match missing(goal.3) {
         _ if !has_ifma => Ok(goal.0.not_here(LACKING)),
         Some((_, reason)) => Ok(goal.0.no_peer(reason.as_str())),
-        None => figures.row(goal),
+        None => figures.make_row(goal),
     });
-    let portable = PORTABLE.into_iter().map(|goal| figures.row(goal));
+    let portable = PORTABLE.into_iter().map(|goal| figures.make_row(goal));
     let mut rows = on_vectors.chain(portable).collect::<Result<Vec<Row>>>()?;
     rows.push(ladders_beside(&figures, has_ifma)?);
     Ok(rows)
@@ -193,22 +199,23 @@ fn rates(bench: &mut Bench) -> Result<Vec<Row>> {
 
 /// The ladders of aws-lc, without a limit.
 fn ladders_beside(figures: &Figures, has_ifma: bool) -> Result<Row> {
-    let row = figures.row(AWS_LC)?;
-    let mut each = vec![figures.shown("portable", "each")?, figures.shown("aws-lc", "each")?];
+    let row = figures.make_row(AWS_LC)?;
+    let mut each =
+        vec![figures.describe_rate("portable", "each")?, figures.describe_rate("aws-lc", "each")?];
     if has_ifma {
-        each.push(figures.shown("ifma", "each")?);
+        each.push(figures.describe_rate("ifma", "each")?);
     }
-    Ok(row.with(format!("a scalar for each point: {}", each.join(", "))))
+    Ok(row.with_detail(format!("a scalar for each point: {}", each.join(", "))))
 }
 
 /// L6: the compiler's CPU time for the crate alone, its dependencies built before.
-fn build(bench: &mut Bench) -> Result<Vec<Row>> {
+fn measure_build(bench: &mut Bench) -> Result<Vec<Row>> {
     if bench.profile == Profile::Smoke {
         return Ok(vec![BUILD.not_here("too slow for a smoke run; `--profile quick`")]);
     }
-    let target = place::target().join("lab-lanes");
+    let target = place::target_folder().join("lab-lanes");
     let cargo = |args: &[&str]| -> Result<()> {
-        let root = place::repository().context("start the lab inside the repository")?;
+        let root = place::find_repository().context("start the lab inside the repository")?;
         let mut command = Command::new("cargo");
         command.args(args).args(["--release", "-p", "mezza-lanes"]).current_dir(root);
         command.env("CARGO_TARGET_DIR", &target).stdout(Stdio::null()).stderr(Stdio::null());
@@ -219,7 +226,7 @@ fn build(bench: &mut Bench) -> Result<Vec<Row>> {
     let before = children_s()?;
     cargo(&["build"])?;
     let cost = children_s()? - before;
-    Ok(vec![BUILD.row(cost).with(
+    Ok(vec![BUILD.make_row(cost).with_detail(
         "beside it the ladder written by hand is not in this tree: its loop has no call, no branch \
          and the 392 multiplications that it needs (test LANES-5)",
     )])
@@ -235,7 +242,7 @@ fn children_s() -> Result<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::{Verdict, Weight, exit};
+    use crate::row::{Verdict, Weight, exit_code};
     use mezza::testing::api::Exit;
 
     #[test]
@@ -243,8 +250,8 @@ mod tests {
         let rows: Vec<Row> =
             VECTORS.into_iter().map(|(limit, ..)| limit.not_here(LACKING)).collect();
         assert!(rows.iter().all(|row| row.verdict() == Verdict::NotHere));
-        assert!(rows[0].lines()[0].ends_with("NOT MEASURABLE HERE avx512ifma missing"));
-        assert_eq!(exit(&rows, true), Exit::Done);
+        assert!(rows[0].to_lines()[0].ends_with("NOT MEASURABLE HERE avx512ifma missing"));
+        assert_eq!(exit_code(&rows, true), Exit::Done);
     }
 
     #[test]
@@ -252,6 +259,9 @@ mod tests {
         let [must, context] =
             [1, 3].map(|at: usize| VECTORS[at].0.no_peer("crypto_mb is not here"));
         assert_eq!((must.weight, context.weight), (Weight::Must, Weight::Context));
-        assert_eq!((exit(&[must], true), exit(&[context], true)), (Exit::Unreachable, Exit::Done));
+        assert_eq!(
+            (exit_code(&[must], true), exit_code(&[context], true)),
+            (Exit::Unreachable, Exit::Done)
+        );
     }
 }

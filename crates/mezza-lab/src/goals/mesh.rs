@@ -29,9 +29,9 @@ pub const AIR: [Limit; 4] = [
 ];
 /// All measurements.
 pub const ALL: &[Measurement] = &[
-    Measurement::new(&[&SPEEDS, &AIR], "nothing", [2, 20, 120], crowds),
-    Measurement::new(&[&node::LIMITS], "nothing", [1, 5, 20], node::run),
-    Measurement::new(&[&idle::LIMITS], NEEDS, [10, 140, 680], idle::run),
+    Measurement::new(&[&SPEEDS, &AIR], "nothing", [2, 20, 120], measure_crowds),
+    Measurement::new(&[&node::LIMITS], "nothing", [1, 5, 20], node::measure_rows),
+    Measurement::new(&[&idle::LIMITS], NEEDS, [10, 140, 680], idle::measure_rows),
 ];
 
 /// Seconds before messages are counted.
@@ -40,7 +40,7 @@ const SETTLE_S: u64 = 30;
 const NEIGHBOURS: f64 = 8.0;
 
 /// Measures the crowds.
-fn crowds(bench: &mut Bench) -> Result<Vec<Row>> {
+fn measure_crowds(bench: &mut Bench) -> Result<Vec<Row>> {
     let seconds = bench.profile.pick(20, 120, 600);
     let scenes = [
         ("600 sit", Scene::ours(600, bench.seed)),
@@ -52,11 +52,11 @@ fn crowds(bench: &mut Bench) -> Result<Vec<Row>> {
         // The clocks are right: the load is the question here.
         let scene = Scene { good_percent: 100, ..scene };
         let users = u32::try_from(scene.users).map_or(0.0, f64::from);
-        let mut stage = scene.begin();
-        stage.run(SETTLE_S);
-        stage.count();
+        let mut stage = scene.begin_stage();
+        stage.run_for(SETTLE_S);
+        stage.start_counting();
         let rate = bit_tests()?;
-        let ((), ns) = cost_ns(|| stage.run(seconds))?;
+        let ((), ns) = cost_ns(|| stage.run_for(seconds))?;
         let simulated = f64::from(u32::try_from(seconds).unwrap_or(0)) / (ns / 1e9);
         // Each cell is received once by each user, and announced by each neighbour.
         let tests = users * users / 30.0 * (1.0 + NEIGHBOURS);
@@ -68,8 +68,8 @@ fn crowds(bench: &mut Bench) -> Result<Vec<Row>> {
         }
         let words =
             format!("{simulated:.0} simulated s per CPU s; {:.0} million bit tests/s", rate / 1e6);
-        rows.push(limit.row(share).with(words).with(CONTEXT));
-        rows.extend(air(bench, at, &stage)?);
+        rows.push(limit.make_row(share).with_detail(words).with_detail(CONTEXT));
+        rows.extend(make_air_rows(bench, at, &stage)?);
     }
     Ok(rows)
 }
@@ -79,22 +79,28 @@ const CONTEXT: &str = "context: 25.8 (OMNeT++ 7, an idealised model) and 4.2 (ns
                        on another machine, are not in this run";
 
 /// Rows about the air, from the same run.
-fn air(bench: &mut Bench, at: usize, stage: &crate::ours::crowd::Stage) -> Result<Vec<Row>> {
+fn make_air_rows(
+    bench: &mut Bench,
+    at: usize,
+    stage: &crate::ours::crowd::Stage,
+) -> Result<Vec<Row>> {
     let (mean, high) = stage.latency();
     // What is on its way at the end is not lost.
     let on_the_way =
         100.0 * mean / f64::from(u32::try_from(bench.profile.pick(20, 120, 600)).unwrap_or(1));
-    let arrived = (100.0 * stage.delivered() + on_the_way).min(100.0);
+    let arrived = (100.0 * stage.share_delivered() + on_the_way).min(100.0);
     let words = format!("95 % within {high:.2} s");
     bench.note_count(&format!("ours:{at}"), "arrived", "percent", arrived)?;
     bench.note_count(&format!("ours:{at}"), "latency", "s", mean)?;
     Ok(match at {
         0 => vec![
-            AIR[0].row(arrived).with("those on their way in the end are counted as arrived"),
-            AIR[1].row(mean).with(words),
-            AIR[3].row(stage.bytes_per_cell()),
+            AIR[0]
+                .make_row(arrived)
+                .with_detail("those on their way in the end are counted as arrived"),
+            AIR[1].make_row(mean).with_detail(words),
+            AIR[3].make_row(stage.bytes_per_cell()),
         ],
-        1 => vec![AIR[2].row(arrived).with(words)],
+        1 => vec![AIR[2].make_row(arrived).with_detail(words)],
         _ => Vec::new(),
     })
 }

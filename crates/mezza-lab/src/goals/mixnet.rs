@@ -7,7 +7,7 @@ mod idle;
 mod kills;
 mod parts;
 
-pub use parts::shares;
+pub use parts::measure_shares;
 
 use super::idle::NEEDS;
 use super::measurement::Measurement;
@@ -21,11 +21,11 @@ pub const ALL: &[Measurement] = &[
         &[&flow::ALONE, &flow::BESIDE_GO, &flow::WITHOUT],
         "peer: `--fetch` (Go)",
         [5, 60, 300],
-        flow::run,
+        flow::measure_rows,
     ),
-    Measurement::new(&[&fits::LIMITS], "nothing", [5, 90, 900], fits::run),
-    Measurement::new(&[&[parts::LIMIT]], "nothing", [2, 10, 60], parts::run),
-    Measurement::new(&[&crowd::LIMITS], "20,000 open files", [10, 60, 120], crowd::run),
-    Measurement::new(&[&[kills::LIMIT]], "loopback sockets", [5, 60, 60], kills::run),
-    Measurement::new(&[&idle::LIMITS], NEEDS, [20, 300, 840], idle::run),
+    Measurement::new(&[&fits::LIMITS], "nothing", [5, 90, 900], fits::measure_rows),
+    Measurement::new(&[&[parts::LIMIT]], "nothing", [2, 10, 60], parts::measure_rows),
+    Measurement::new(&[&crowd::LIMITS], "20,000 open files", [10, 60, 120], crowd::measure_rows),
+    Measurement::new(&[&[kills::LIMIT]], "loopback sockets", [5, 60, 60], kills::measure_rows),
+    Measurement::new(&[&idle::LIMITS], NEEDS, [20, 300, 840], idle::measure_rows),
 ];

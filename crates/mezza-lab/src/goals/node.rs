@@ -19,18 +19,28 @@ use super::measurement::Measurement;
 
 /// All measurements; the ones that put little load on the machine come first.
 pub const ALL: &[Measurement] = &[
-    Measurement::new(&[&page::LIMITS], "the page: `cargo xtask up`", [1, 1, 1], page::run),
+    Measurement::new(&[&page::LIMITS], "the page: `cargo xtask up`", [1, 1, 1], page::measure_rows),
     Measurement::new(
         &[&build::LIMITS],
         "figures that `cargo xtask weigh` left",
         [1, 1, 1],
-        build::run,
+        build::measure_rows,
     ),
-    Measurement::new(&[&[device::LIMIT]], "nothing", [1, 5, 20], device::run),
-    Measurement::new(&[&[unlock::LIMIT]], "100 MB of disk", [1, 5, 40], unlock::run),
-    Measurement::new(&[&puts::LIMITS], "1 GB of disk", [3, 15, 90], puts::run),
-    Measurement::new(&[&[watchers::LIMIT]], "20,000 open files", [3, 10, 40], watchers::run),
-    Measurement::new(&[&[greedy::LIMIT]], "loopback sockets", [40, 120, 320], greedy::run),
-    Measurement::new(&[&idle::LIMITS], NEEDS, [10, 90, 630], idle::run),
-    Measurement::new(&[&talk::M1, &[talk::M8]], "loopback sockets", [12, 50, 90], talk::run),
+    Measurement::new(&[&[device::LIMIT]], "nothing", [1, 5, 20], device::measure_rows),
+    Measurement::new(&[&[unlock::LIMIT]], "100 MB of disk", [1, 5, 40], unlock::measure_rows),
+    Measurement::new(&[&puts::LIMITS], "1 GB of disk", [3, 15, 90], puts::measure_rows),
+    Measurement::new(
+        &[&[watchers::LIMIT]],
+        "20,000 open files",
+        [3, 10, 40],
+        watchers::measure_rows,
+    ),
+    Measurement::new(&[&[greedy::LIMIT]], "loopback sockets", [40, 120, 320], greedy::measure_rows),
+    Measurement::new(&[&idle::LIMITS], NEEDS, [10, 90, 630], idle::measure_rows),
+    Measurement::new(
+        &[&talk::M1, &[talk::M8]],
+        "loopback sockets",
+        [12, 50, 90],
+        talk::measure_rows,
+    ),
 ];

@@ -15,13 +15,18 @@ pub const PEERS: &[&str] = &["vodozemac", "wacore", "java"];
 /// All of them.
 pub const ALL: &[Measurement] = &[
     Measurement::new(
-        &[&limits(VODOZEMAC), &limits(JAVA), &limits(WACORE), &limits(BESIDE)],
+        &[&make_limits(VODOZEMAC), &make_limits(JAVA), &make_limits(WACORE), &make_limits(BESIDE)],
         "peers: `--fetch` (cargo, Maven, a JDK)",
         [20, 120, 300],
         beside_peers,
     ),
-    Measurement::new(&[&limits(SUITES), &limits(PAPER)], "nothing", [3, 20, 60], suites),
-    Measurement::new(&[&AHEAD, &SKIPPED], "nothing", [5, 20, 60], ahead),
+    Measurement::new(
+        &[&make_limits(SUITES), &make_limits(PAPER)],
+        "nothing",
+        [3, 20, 60],
+        measure_suites,
+    ),
+    Measurement::new(&[&AHEAD, &SKIPPED], "nothing", [5, 20, 60], measure_ahead),
 ];
 
 /// The sizes of texts: a line, a page, a file.
@@ -37,17 +42,17 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn case(self) -> (Key, BenchCase) {
+    fn make_case(self) -> (Key, BenchCase) {
         let Self { peer, who, op, size } = self;
         let asked = if peer == 0 { format!("{who}:{op}") } else { op.to_owned() };
         let shown = if peer == 0 { format!("ours:{who}") } else { format!("peer:{who}") };
-        let case = BenchCase { who: shown, peer, op: asked, size, calls: calls(op, size) };
+        let case = BenchCase { who: shown, peer, op: asked, size, calls: count_calls(op, size) };
         ((who, op, size), case)
     }
 }
 
 /// Calls in a batch, so that the clock's own cost is small beside it.
-fn calls(op: &str, size: usize) -> usize {
+fn count_calls(op: &str, size: usize) -> usize {
     match op {
         "init" | "resp" | "bundle" => 8,
         "turn" => 20,
@@ -67,38 +72,38 @@ struct Figures(Comparison<Key>);
 
 impl Figures {
     fn measure(bench: &mut Bench, peers: &mut [PeerProcess], wanted: Vec<Wanted>) -> Result<Self> {
-        let cases = wanted.into_iter().map(Wanted::case).collect();
+        let cases = wanted.into_iter().map(Wanted::make_case).collect();
         Ok(Self(bench.run_interleaved(peers, cases)?))
     }
 
-    fn of(&self, [who, op]: Side, size: usize) -> Result<&Series> {
-        self.0.of(&(who, op, size))
+    fn find_series(&self, [who, op]: Side, size: usize) -> Result<&Series> {
+        self.0.find_series(&(who, op, size))
     }
 
     /// `ours` by `theirs`.
-    fn ratio(&self, ours: Side, theirs: Side, size: usize) -> Result<Ratio> {
-        Ok(self.of(ours, size)?.ratio_to(self.of(theirs, size)?))
+    fn find_ratio(&self, ours: Side, theirs: Side, size: usize) -> Result<Ratio> {
+        Ok(self.find_series(ours, size)?.ratio_to(self.find_series(theirs, size)?))
     }
 
     /// A row on a ratio that has a limit.
-    fn row(&self, limit: Limit, [ours, theirs]: [Side; 2], size: usize) -> Result<Row> {
-        let ratio = self.ratio(ours, theirs, size)?;
-        let a = self.of(ours, size)?;
-        let b = self.of(theirs, size)?;
+    fn make_row(&self, limit: Limit, [ours, theirs]: [Side; 2], size: usize) -> Result<Row> {
+        let ratio = self.find_ratio(ours, theirs, size)?;
+        let a = self.find_series(ours, size)?;
+        let b = self.find_series(theirs, size)?;
         let beside = format!(
             "{} {} by {} {}: {ratio}; {}",
             ours[0],
-            time(a.cost()),
+            format_time(a.deciding_cost()),
             theirs[0],
-            time(b.cost()),
-            self.0.quiet()
+            format_time(b.deciding_cost()),
+            self.0.describe_disturbed()
         );
-        Ok(limit.row(ratio.value).with(beside))
+        Ok(limit.make_row(ratio.value).with_detail(beside))
     }
 }
 
 /// Nanoseconds for people.
-fn time(ns: f64) -> String {
+fn format_time(ns: f64) -> String {
     match ns {
         1e6.. => format!("{:.2} ms", ns / 1e6),
         1e3.. => format!("{:.2} us", ns / 1e3),
@@ -112,22 +117,22 @@ type Goal = (Limit, &'static str, usize);
 const FILE: usize = 1_400_000;
 /// T1.
 const VODOZEMAC: [Goal; 4] = [
-    (times("T1", "v3 seal 32 B / vodozemac", 0.20), "seal", 32),
-    (times("T1", "v3 open 32 B / vodozemac", 1.0), "open", 32),
-    (times("T1", "v3 turn / vodozemac", 0.80), "turn", 32),
-    (times("T1", "v3 seal 1.4 MB / vodozemac", 0.85), "seal", FILE),
+    (ratio_limit("T1", "v3 seal 32 B / vodozemac", 0.20), "seal", 32),
+    (ratio_limit("T1", "v3 open 32 B / vodozemac", 1.0), "open", 32),
+    (ratio_limit("T1", "v3 turn / vodozemac", 0.80), "turn", 32),
+    (ratio_limit("T1", "v3 seal 1.4 MB / vodozemac", 0.85), "seal", FILE),
 ];
 /// T2, Java.
 const JAVA: [Goal; 4] = [
-    (times("T2", "v3 turn / Java", 0.33), "turn", 32),
-    (times("T2", "v3 session, initiator / Java", 0.40), "init", 32),
-    (times("T2", "v3 session, responder / Java", 0.40), "resp", 32),
-    (times("T2", "v3 seal 32 B / Java", 0.25), "seal", 32),
+    (ratio_limit("T2", "v3 turn / Java", 0.33), "turn", 32),
+    (ratio_limit("T2", "v3 session, initiator / Java", 0.40), "init", 32),
+    (ratio_limit("T2", "v3 session, responder / Java", 0.40), "resp", 32),
+    (ratio_limit("T2", "v3 seal 32 B / Java", 0.25), "seal", 32),
 ];
 /// T2, wacore-libsignal.
 const WACORE: [Goal; 2] = [
-    (times("T2", "v3 session, initiator / wacore-libsignal", 0.85), "init", 32),
-    (times("T2", "v3 session, responder / wacore-libsignal", 0.85), "resp", 32),
+    (ratio_limit("T2", "v3 session, initiator / wacore-libsignal", 0.85), "init", 32),
+    (ratio_limit("T2", "v3 session, responder / wacore-libsignal", 0.85), "resp", 32),
 ];
 /// Shown without a limit.
 const BESIDE: [Goal; 2] = [
@@ -136,38 +141,38 @@ const BESIDE: [Goal; 2] = [
 ];
 /// T3, our suites beside each other: CPUs differ in AES, so there is room where a text is short.
 const SUITES: [Goal; 6] = [
-    (times("T3", "b2c20 seal 32 B / v3", 0.75), "seal", 32),
-    (times("T3", "b2c20 seal 1 KiB / v3", 0.88), "seal", 1_024),
-    (times("T3", "b2c20 seal 1.4 MB / v3", 0.98), "seal", FILE),
-    (times("T3", "b2c20 open 32 B / v3", 0.55), "open", 32),
-    (times("T3", "b2c20 open 1 KiB / v3", 0.60), "open", 1_024),
-    (times("T3", "b2c20 open 1.4 MB / v3", 0.92), "open", FILE),
+    (ratio_limit("T3", "b2c20 seal 32 B / v3", 0.75), "seal", 32),
+    (ratio_limit("T3", "b2c20 seal 1 KiB / v3", 0.88), "seal", 1_024),
+    (ratio_limit("T3", "b2c20 seal 1.4 MB / v3", 0.98), "seal", FILE),
+    (ratio_limit("T3", "b2c20 open 32 B / v3", 0.55), "open", 32),
+    (ratio_limit("T3", "b2c20 open 1 KiB / v3", 0.60), "open", 1_024),
+    (ratio_limit("T3", "b2c20 open 1.4 MB / v3", 0.92), "open", FILE),
 ];
 /// T3, the paper's suite, ratchets alone.
 const PAPER: [Goal; 3] = [
-    (times("T3", "paper seal 32 B / v3, ratchets alone", 0.80), "seal", 32),
-    (times("T3", "paper seal 1 KiB / v3, ratchets alone", 0.60), "seal", 1_024),
-    (times("T3", "paper seal 1.4 MB / v3, ratchets alone", 0.45), "seal", FILE),
+    (ratio_limit("T3", "paper seal 32 B / v3, ratchets alone", 0.80), "seal", 32),
+    (ratio_limit("T3", "paper seal 1 KiB / v3, ratchets alone", 0.60), "seal", 1_024),
+    (ratio_limit("T3", "paper seal 1.4 MB / v3, ratchets alone", 0.45), "seal", FILE),
 ];
 /// T4.
 const AHEAD: [Limit; 3] = [
     Limit::at_most("T4", "v3: a message 1,999 ahead", 2.0, "ms"),
     Limit::at_most("T4", "b2c20: a message 4,900 ahead", 2.0, "ms"),
-    times("T4", "the message after it / a usual one", 1.2),
+    ratio_limit("T4", "the message after it / a usual one", 1.2),
 ];
 /// T5.
 const SKIPPED: [Limit; 2] = [
     Limit::at_most("T5", "look-up among 2,000 skipped keys", 1.0, "us"),
-    times("T5", "10,000 forgeries / 10,000 opens", 2.0),
+    ratio_limit("T5", "10,000 forgeries / 10,000 opens", 2.0),
 ];
 
 /// A limit on a ratio.
-const fn times(id: &'static str, goal: &'static str, most: f64) -> Limit {
+const fn ratio_limit(id: &'static str, goal: &'static str, most: f64) -> Limit {
     Limit::at_most(id, goal, most, "x")
 }
 
 /// The limits of goals.
-const fn limits<const N: usize>(goals: [Goal; N]) -> [Limit; N] {
+const fn make_limits<const N: usize>(goals: [Goal; N]) -> [Limit; N] {
     let mut limits = [AHEAD[0]; N];
     let mut at = 0;
     while at < N {
@@ -179,7 +184,7 @@ const fn limits<const N: usize>(goals: [Goal; N]) -> [Limit; N] {
 
 /// T1 and T2.
 fn beside_peers(bench: &mut Bench) -> Result<Vec<Row>> {
-    let mut peers = vec![PeerProcess::ours()?];
+    let mut peers = vec![PeerProcess::start_ours()?];
     let mut absent = Vec::new();
     let mut wanted = Vec::new();
     let all: [(&str, Vec<Goal>); 3] = [
@@ -209,7 +214,7 @@ fn beside_peers(bench: &mut Bench) -> Result<Vec<Row>> {
         for goal in goals {
             rows.push(match missing {
                 Some((_, reason)) => goal.0.no_peer(reason.clone()),
-                None => against(&figures, name, *goal)?,
+                None => make_peer_row(&figures, name, *goal)?,
             });
         }
     }
@@ -218,42 +223,44 @@ fn beside_peers(bench: &mut Bench) -> Result<Vec<Row>> {
 
 /// One row against a peer. The lines below it are our portable backend, and our ratchet without the
 /// rows for the disk, which some peers do not make.
-fn against(figures: &Figures, name: &'static str, (limit, op, size): Goal) -> Result<Row> {
-    let row = figures.row(limit, [["v3", op], [name, op]], size)?;
-    let portable = figures.ratio(["v3-portable", op], [name, op], size)?;
-    let bare = figures.ratio(["bare-v3", op], [name, op], size)?;
+fn make_peer_row(figures: &Figures, name: &'static str, (limit, op, size): Goal) -> Result<Row> {
+    let row = figures.make_row(limit, [["v3", op], [name, op]], size)?;
+    let portable = figures.find_ratio(["v3-portable", op], [name, op], size)?;
+    let bare = figures.find_ratio(["bare-v3", op], [name, op], size)?;
     Ok(row
-        .with(format!("the ratchet alone, without conversation: {bare}"))
-        .with(format!("Portable instead of AwsLc: {portable}")))
+        .with_detail(format!("the ratchet alone, without conversation: {bare}"))
+        .with_detail(format!("Portable instead of AwsLc: {portable}")))
 }
 
 /// T3: our suites beside each other.
-fn suites(bench: &mut Bench) -> Result<Vec<Row>> {
+fn measure_suites(bench: &mut Bench) -> Result<Vec<Row>> {
     let mut wanted = Vec::new();
     for size in SIZES {
         for who in ["v3", "b2c20", "b2c20-portable", "bare-v3", "bare-b2c20", "bare-paper"] {
             wanted.extend(["seal", "open"].map(|op| Wanted { peer: 0, who, op, size }));
         }
     }
-    let figures = Figures::measure(bench, &mut [PeerProcess::ours()?], wanted)?;
+    let figures = Figures::measure(bench, &mut [PeerProcess::start_ours()?], wanted)?;
     let mut rows = Vec::new();
     for (limit, op, size) in SUITES {
-        let row = figures.row(limit, [["b2c20", op], ["v3", op]], size)?;
-        let bare = figures.ratio(["bare-b2c20", op], ["bare-v3", op], size)?;
-        let portable = figures.ratio(["b2c20-portable", op], ["v3", op], size)?;
+        let row = figures.make_row(limit, [["b2c20", op], ["v3", op]], size)?;
+        let bare = figures.find_ratio(["bare-b2c20", op], ["bare-v3", op], size)?;
+        let portable = figures.find_ratio(["b2c20-portable", op], ["v3", op], size)?;
         let bare = format!("the ratchets alone, without conversation: {bare}");
-        rows.push(row.with(bare).with(format!("Portable instead of AwsLc: {portable}")));
+        rows.push(
+            row.with_detail(bare).with_detail(format!("Portable instead of AwsLc: {portable}")),
+        );
     }
     for (limit, op, size) in PAPER {
-        let row = figures.row(limit, [["bare-paper", op], ["bare-v3", op]], size)?;
-        let open = figures.ratio(["bare-paper", "open"], ["bare-v3", "open"], size)?;
-        rows.push(row.with(format!("open: {open}")));
+        let row = figures.make_row(limit, [["bare-paper", op], ["bare-v3", op]], size)?;
+        let open = figures.find_ratio(["bare-paper", "open"], ["bare-v3", "open"], size)?;
+        rows.push(row.with_detail(format!("open: {open}")));
     }
     Ok(rows)
 }
 
 /// T4 and T5: messages out of order, duplicates and forgeries.
-fn ahead(bench: &mut Bench) -> Result<Vec<Row>> {
+fn measure_ahead(bench: &mut Bench) -> Result<Vec<Row>> {
     let ours = |(who, op)| Wanted { peer: 0, who, op, size: 32 };
     let wanted = [
         ("v3", "jump-1999"),
@@ -265,16 +272,18 @@ fn ahead(bench: &mut Bench) -> Result<Vec<Row>> {
         ("b2c20", "forge"),
     ];
     let wanted = wanted.into_iter().map(ours).collect();
-    let figures = Figures::measure(bench, &mut [PeerProcess::ours()?], wanted)?;
-    let cost = |op| figures.of(["b2c20", op], 32).map(Series::cost);
-    let ms = |who, op| figures.of([who, op], 32).map(|series| series.cost() / 1e6);
-    let quiet = figures.0.quiet();
+    let figures = Figures::measure(bench, &mut [PeerProcess::start_ours()?], wanted)?;
+    let cost = |op| figures.find_series(["b2c20", op], 32).map(Series::deciding_cost);
+    let ms =
+        |who, op| figures.find_series([who, op], 32).map(|series| series.deciding_cost() / 1e6);
+    let quiet = figures.0.describe_disturbed();
     let [v3, b2c20, after] = AHEAD;
     let [look_up, forge] = SKIPPED;
-    let jump =
-        |limit: Limit, who, op| -> Result<Row> { Ok(limit.row(ms(who, op)?).with(quiet.clone())) };
-    let empty = time(cost("duplicate-0")?);
-    let look = look_up.row(cost("duplicate-2000")? / 1e3).with(format!(
+    let jump = |limit: Limit, who, op| -> Result<Row> {
+        Ok(limit.make_row(ms(who, op)?).with_detail(quiet.clone()))
+    };
+    let empty = format_time(cost("duplicate-0")?);
+    let look = look_up.make_row(cost("duplicate-2000")? / 1e3).with_detail(format!(
         "all that refusing a message costs that was opened before: decoding, look-up, answer; the \
          same without skipped keys: {empty}"
     ));
@@ -282,8 +291,8 @@ fn ahead(bench: &mut Bench) -> Result<Vec<Row>> {
     Ok(vec![
         jump(v3, "v3", "jump-1999")?,
         jump(b2c20, "b2c20", "jump-4900")?,
-        figures.row(after, pairs("after-4900"), 32)?,
+        figures.make_row(after, pairs("after-4900"), 32)?,
         look,
-        figures.row(forge, pairs("forge"), 32)?,
+        figures.make_row(forge, pairs("forge"), 32)?,
     ])
 }

@@ -18,12 +18,12 @@ pub const PEERS: &[&str] = &["handshakes", "tunnels"];
 
 /// All of them.
 pub const ALL: &[Measurement] = &[
-    Measurement::new(&[&LIMITS], "peers: `--fetch` (cargo)", [2, 40, 90], exchanges),
+    Measurement::new(&[&LIMITS], "peers: `--fetch` (cargo)", [2, 40, 90], measure_exchanges),
     Measurement::new(
         &[&tunnel::LIMITS],
         "root, network namespaces, iperf3, sockperf; peers: `--fetch` (Go, cargo, apt)",
         [5, 150, 400],
-        tunnel::run,
+        tunnel::measure_rows,
     ),
 ];
 
@@ -49,7 +49,7 @@ const GOALS: [Goal; 7] = [
         EXCHANGE,
         ("tls-ed25519", false),
     ),
-    (shown("S2", "exchange / TLS 1.3, P-256 mutual (rustls)"), EXCHANGE, ("tls-p256", false)),
+    (shown_limit("S2", "exchange / TLS 1.3, P-256 mutual (rustls)"), EXCHANGE, ("tls-p256", false)),
     (
         at_most("S5", "junk KE1, suite default / two HMAC of 80 B", 1.4),
         ("junk-default", true),
@@ -77,24 +77,26 @@ const fn at_most(id: &'static str, goal: &'static str, most: f64) -> Limit {
     Limit::at_most(id, goal, most, "x")
 }
 
-const fn shown(id: &'static str, goal: &'static str) -> Limit {
+const fn shown_limit(id: &'static str, goal: &'static str) -> Limit {
     Limit::none(id, goal, "x")
 }
 
 /// The cases, each once.
-fn cases() -> Vec<Cost> {
+fn list_cases() -> Vec<Cost> {
     let mut cases: Vec<Cost> = GOALS.iter().flat_map(|(_, one, two)| [*one, *two]).collect();
     cases.sort_unstable();
     cases.dedup();
     cases
 }
 
-fn exchanges(bench: &mut Bench) -> Result<Vec<Row>> {
-    let mut peers = vec![PeerProcess::ours()?];
+fn measure_exchanges(bench: &mut Bench) -> Result<Vec<Row>> {
+    let mut peers = vec![PeerProcess::start_ours()?];
     let found = peer::find_for(bench.profile, "handshakes")?;
     let absent = found.map(|theirs| peers.push(theirs)).err();
     let mut asked = Vec::new();
-    for (op, is_ours) in cases().into_iter().filter(|(_, is_ours)| *is_ours || absent.is_none()) {
+    for (op, is_ours) in
+        list_cases().into_iter().filter(|(_, is_ours)| *is_ours || absent.is_none())
+    {
         let who = if is_ours { "ours" } else { "peer:handshakes" };
         let name = if is_ours { format!("seka:{op}") } else { op.to_owned() };
         let calls = if op.starts_with("junk") || op.ends_with("two") { 2_000 } else { 100 };
@@ -102,22 +104,26 @@ fn exchanges(bench: &mut Bench) -> Result<Vec<Row>> {
         asked.push(((op, is_ours), BenchCase { who: who.into(), peer, op: name, size: 0, calls }));
     }
     let contest = bench.run_interleaved(&mut peers, asked)?;
-    GOALS.iter().map(|goal| row(goal, &contest, absent.as_deref())).collect()
+    GOALS.iter().map(|goal| make_row(goal, &contest, absent.as_deref())).collect()
 }
 
-fn row((limit, one, two): &Goal, contest: &Comparison<Cost>, absent: Option<&str>) -> Result<Row> {
+fn make_row(
+    (limit, one, two): &Goal,
+    contest: &Comparison<Cost>,
+    absent: Option<&str>,
+) -> Result<Row> {
     if let (false, Some(reason)) = (two.1, absent) {
         return Ok(limit.no_peer(reason));
     }
-    let ours = contest.of(one)?;
-    let theirs = contest.of(two)?;
+    let ours = contest.find_series(one)?;
+    let theirs = contest.find_series(two)?;
     let ratio = ours.ratio_to(theirs);
-    Ok(limit.row(ratio.value).with(format!(
+    Ok(limit.make_row(ratio.value).with_detail(format!(
         "{} {:.2} us, {} {:.2} us: {ratio}; {}",
         one.0,
-        ours.cost() / 1e3,
+        ours.deciding_cost() / 1e3,
         two.0,
-        theirs.cost() / 1e3,
-        contest.quiet()
+        theirs.deciding_cost() / 1e3,
+        contest.describe_disturbed()
     )))
 }

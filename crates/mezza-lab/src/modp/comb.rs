@@ -24,7 +24,7 @@ impl PowerComb {
     /// Computes the tables, about as long as two powers take.
     pub fn new(field: &Montgomery, base: &U3072) -> Self {
         // Powers base^(2^(64 k)) for all k.
-        let mut power = field.enter(base);
+        let mut power = field.enter_form(base);
         let mut of_block = Vec::new();
         for _ in 0..ROWS * TABLES {
             of_block.push(power);

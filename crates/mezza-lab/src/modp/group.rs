@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crypto_bigint::modular::{FixedMontyForm, FixedMontyParams};
 use crypto_bigint::{NonZero, Odd, U3072};
 use mezza_core::CryptoRng;
-use mezza_guard::keys::expand;
+use mezza_guard::keys::expand_label;
 use mezza_guard::{Group, GroupError};
 use zeroize::Zeroize;
 
@@ -75,8 +75,8 @@ impl Modp {
             Profile::Safe => (q, U3072::from_u64(2)),
             Profile::Thesis => (twice, U3072::from_u64(5)),
         };
-        let h = fold_wide(&expand(H_LABEL, H_BYTES), &p);
-        let h = if profile == Profile::Safe { folded(h, p.as_ref()) } else { h };
+        let h = fold_wide(&expand_label(H_LABEL, H_BYTES), &p);
+        let h = if profile == Profile::Safe { fold_number(h, p.as_ref()) } else { h };
         let field = Montgomery::new(&params);
         let combs = fast.then(|| [&g, &h].map(|base| PowerComb::new(&field, base)));
         Self(Arc::new(Inner { profile, params, field, q, order, g, h, combs }))
@@ -102,12 +102,12 @@ impl Modp {
     }
 
     fn finish(&self, residue: &Residue) -> U3072 {
-        self.fold(self.0.field.leave(residue))
+        self.fold_residue(self.0.field.leave_form(residue))
     }
 
-    fn fold(&self, x: U3072) -> U3072 {
+    fn fold_residue(&self, x: U3072) -> U3072 {
         match self.0.profile {
-            Profile::Safe => folded(x, self.p().as_ref()),
+            Profile::Safe => fold_number(x, self.p().as_ref()),
             Profile::Thesis => x,
         }
     }
@@ -117,7 +117,7 @@ impl Modp {
     }
 
     /// A power of g or h: by its table if there is one and the exponent has full length.
-    fn fixed(&self, at: usize, exponent: &ModpScalar) -> U3072 {
+    fn power_fixed(&self, at: usize, exponent: &ModpScalar) -> U3072 {
         let Inner { field, combs, g, h, .. } = &*self.0;
         match combs {
             Some(combs) if exponent.bits == U3072::BITS => {
@@ -129,7 +129,7 @@ impl Modp {
 }
 
 /// The lesser of x and p - x.
-fn folded(x: U3072, p: &U3072) -> U3072 {
+fn fold_number(x: U3072, p: &U3072) -> U3072 {
     let other = p.wrapping_sub(&x);
     if x > other { other } else { x }
 }
@@ -144,7 +144,7 @@ fn fold_wide(bytes: &[u8], p: &Odd<U3072>) -> U3072 {
 }
 
 /// A number of 384 bytes below `limit`, uniform: others are drawn again.
-fn below(limit: &NonZero<U3072>, rng: &mut dyn CryptoRng) -> U3072 {
+fn draw_below(limit: &NonZero<U3072>, rng: &mut dyn CryptoRng) -> U3072 {
     loop {
         let mut bytes = [0; BYTES];
         rng.fill_bytes(&mut bytes);
@@ -205,38 +205,38 @@ impl Group for Modp {
     }
 
     fn multiply(&self, a: &U3072, b: &U3072) -> U3072 {
-        self.fold(self.0.field.product(a, b))
+        self.fold_residue(self.0.field.product(a, b))
     }
 
     fn invert(&self, element: &U3072) -> U3072 {
         let inverse = Form::new(element, &self.0.params).invert_vartime();
-        inverse.into_option().map_or(U3072::ZERO, |inverse| self.fold(inverse.retrieve()))
+        inverse.into_option().map_or(U3072::ZERO, |inverse| self.fold_residue(inverse.retrieve()))
     }
 
     fn power(&self, base: &U3072, exponent: &ModpScalar) -> U3072 {
         let (field, ModpScalar { value, bits }) = (&self.0.field, exponent);
-        self.finish(&field.power(&field.enter(base), value, *bits))
+        self.finish(&field.power(&field.enter_form(base), value, *bits))
     }
 
     fn power_g(&self, exponent: &ModpScalar) -> U3072 {
-        self.fixed(0, exponent)
+        self.power_fixed(0, exponent)
     }
 
     fn power_h(&self, exponent: &ModpScalar) -> U3072 {
-        self.fixed(1, exponent)
+        self.power_fixed(1, exponent)
     }
 
     fn draw_nonzero(&self, rng: &mut dyn CryptoRng) -> ModpScalar {
         loop {
-            let drawn = below(&self.0.order, rng);
+            let drawn = draw_below(&self.0.order, rng);
             if drawn != U3072::ZERO {
                 return self.scalar(drawn);
             }
         }
     }
 
-    fn draw(&self, rng: &mut dyn CryptoRng) -> ModpScalar {
-        self.scalar(below(&self.0.order, rng))
+    fn draw_scalar(&self, rng: &mut dyn CryptoRng) -> ModpScalar {
+        self.scalar(draw_below(&self.0.order, rng))
     }
 
     fn decode_scalar(&self, bytes: &[u8]) -> Result<ModpScalar, GroupError> {
@@ -250,15 +250,15 @@ impl Group for Modp {
         scalar.value.to_be_bytes().as_ref().to_vec()
     }
 
-    fn add(&self, a: &ModpScalar, b: &ModpScalar) -> ModpScalar {
+    fn add_scalars(&self, a: &ModpScalar, b: &ModpScalar) -> ModpScalar {
         self.scalar(a.value.add_mod(&b.value, &self.0.order))
     }
 
-    fn times(&self, a: &ModpScalar, b: &ModpScalar) -> ModpScalar {
+    fn multiply_scalars(&self, a: &ModpScalar, b: &ModpScalar) -> ModpScalar {
         self.scalar(a.value.mul_mod(&b.value, &self.0.order))
     }
 
-    fn inverse(&self, scalar: &ModpScalar) -> Option<ModpScalar> {
+    fn invert_scalar(&self, scalar: &ModpScalar) -> Option<ModpScalar> {
         let inverse = scalar.value.invert_mod(&self.0.order).into_option()?;
         Some(self.scalar(inverse))
     }
@@ -292,7 +292,7 @@ mod tests {
             "48cf8b092fbce4359d9871abf74f98e25b6163379eaa15cd9087e800c6d1c55c"
         );
         assert_eq!(
-            data_encoding::HEXLOWER.encode(&expand(H_LABEL, 16)),
+            data_encoding::HEXLOWER.encode(&expand_label(H_LABEL, 16)),
             "b6b94538914d0af57adb159020af886f"
         );
         assert_eq!(
@@ -349,8 +349,8 @@ mod tests {
             let mut wall = DhFirewall::new(group.clone());
             let (alice, a) = DhParty::begin(&group, &mut Uniform, &mut rng);
             let (bob, b) = DhParty::begin(&group, &mut Uniform, &mut rng);
-            let a = wall.outgoing(a, &mut rng).unwrap();
-            let b = wall.incoming(b, &mut rng).unwrap();
+            let a = wall.change_outgoing(a, &mut rng).unwrap();
+            let b = wall.change_incoming(b, &mut rng).unwrap();
             let (Message::Key(a), Message::Key(b)) = (a, b) else { panic!("keys") };
             assert_eq!(alice.finish(&group, b.seen()), bob.finish(&group, a.seen()));
         }

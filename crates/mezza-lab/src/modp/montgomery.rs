@@ -28,7 +28,7 @@ pub struct Montgomery {
     square: Residue,
 }
 
-fn limbs(number: &U3072) -> Limbs {
+fn to_limbs(number: &U3072) -> Limbs {
     let bytes = number.to_le_bytes();
     let (words, _) = bytes.as_ref().as_chunks::<8>();
     std::array::from_fn(|at| u64::from_le_bytes(words[at]))
@@ -74,22 +74,22 @@ impl Column {
 
 /// The places of a column of 96 whose limbs are multiplied, crosswise.
 #[inline]
-fn places(column: usize) -> std::ops::RangeInclusive<usize> {
+fn limb_places(column: usize) -> std::ops::RangeInclusive<usize> {
     (column + 1).saturating_sub(LIMBS)..=column.min(LIMBS - 1)
 }
 
 impl Montgomery {
     /// The form of a modulus.
     pub fn new(params: &FixedMontyParams<{ U3072::LIMBS }>) -> Self {
-        let p = limbs(params.modulus().as_ref());
+        let p = to_limbs(params.modulus().as_ref());
         // Newton's iteration for 1 / p modulo 2^64: each turn doubles the bits that are right.
         let inverse =
             (0..6).fold(1_u64, |x, _| x.wrapping_mul(2_u64.wrapping_sub(p[0].wrapping_mul(x))));
         Self {
             p,
             inverse: inverse.wrapping_neg(),
-            one: Residue(limbs(params.one())),
-            square: Residue(limbs(params.r2())),
+            one: Residue(to_limbs(params.one())),
+            square: Residue(to_limbs(params.r2())),
         }
     }
 
@@ -99,35 +99,35 @@ impl Montgomery {
     }
 
     /// A number below the modulus, into the form.
-    pub fn enter(&self, number: &U3072) -> Residue {
-        self.multiply(&Residue(limbs(number)), &self.square)
+    pub fn enter_form(&self, number: &U3072) -> Residue {
+        self.multiply(&Residue(to_limbs(number)), &self.square)
     }
 
     /// Out of the form.
-    pub fn leave(&self, residue: &Residue) -> U3072 {
+    pub fn leave_form(&self, residue: &Residue) -> U3072 {
         let column =
             |at: usize| Column::default().plus(residue.0.get(at).copied().unwrap_or(0).into());
-        number(&self.reduced(column))
+        to_number(&self.reduce_columns(column))
     }
 
     /// The product of two numbers below the modulus that are not in the form.
     pub fn product(&self, a: &U3072, b: &U3072) -> U3072 {
-        number(&self.multiply(&Residue(limbs(a)), &self.enter(b)))
+        to_number(&self.multiply(&Residue(to_limbs(a)), &self.enter_form(b)))
     }
 
     /// The product.
     pub fn multiply(&self, a: &Residue, b: &Residue) -> Residue {
-        self.reduced(|at| {
-            let a = &a.0[places(at)];
-            let b = &b.0[places(at)];
+        self.reduce_columns(|at| {
+            let a = &a.0[limb_places(at)];
+            let b = &b.0[limb_places(at)];
             Column::default().dot(a.iter().zip(b.iter().rev()))
         })
     }
 
     /// The square: products of different limbs are computed once and count twice.
     pub fn square(&self, a: &Residue) -> Residue {
-        self.reduced(|at| {
-            let limbs = &a.0[places(at)];
+        self.reduce_columns(|at| {
+            let limbs = &a.0[limb_places(at)];
             let half = limbs.len() / 2;
             let once = Column::default().dot(limbs[..half].iter().zip(limbs.iter().rev()));
             let middle = limbs[half..].iter().take(limbs.len() % 2);
@@ -137,7 +137,7 @@ impl Montgomery {
 
     /// A number below p 2^3072, given by its columns, divided by 2^3072 modulo p.
     #[inline]
-    fn reduced(&self, column: impl Fn(usize) -> Column) -> Residue {
+    fn reduce_columns(&self, column: impl Fn(usize) -> Column) -> Residue {
         let p = &self.p;
         let mut multiples = [0; LIMBS];
         let mut upper = [0; LIMBS];
@@ -155,11 +155,11 @@ impl Montgomery {
             upper[at - LIMBS] = sum.limb();
             carry = sum.carry();
         }
-        self.below(&upper, carry.limb())
+        self.subtract_once(&upper, carry.limb())
     }
 
     /// A number below 2 p, of one bit more than the limbs, less p if it is not below p.
-    fn below(&self, sum: &Limbs, top: u64) -> Residue {
+    fn subtract_once(&self, sum: &Limbs, top: u64) -> Residue {
         let mut less = [0; LIMBS];
         let mut borrow = 0;
         for at in 0..LIMBS {
@@ -168,13 +168,13 @@ impl Montgomery {
             (less[at], borrow) = (twice, u64::from(one) | u64::from(two));
         }
         let keeps = borrow & (top ^ 1);
-        Residue(chosen(&less, sum, keeps))
+        Residue(choose_limbs(&less, sum, keeps))
     }
 
     /// `base` to the power of an exponent of at most so many bits, in windows; every window costs the
     /// same.
     pub fn power(&self, base: &Residue, exponent: &U3072, bits: u32) -> Residue {
-        let exponent = limbs(exponent);
+        let exponent = to_limbs(exponent);
         let mut powers = [self.one; 1 << WINDOW];
         for at in 1..powers.len() {
             powers[at] = self.multiply(&powers[at - 1], base);
@@ -184,17 +184,17 @@ impl Montgomery {
             for _ in 0..WINDOW {
                 result = self.square(&result);
             }
-            self.multiply(&result, &look_up(&powers, digit(&exponent, window * WINDOW)))
+            self.multiply(&result, &look_up(&powers, find_digit(&exponent, window * WINDOW)))
         })
     }
 }
 
-fn number(residue: &Residue) -> U3072 {
+fn to_number(residue: &Residue) -> U3072 {
     U3072::from_le_slice(residue.0.map(u64::to_le_bytes).as_flattened())
 }
 
 /// The window of an exponent that begins at a bit.
-fn digit(exponent: &Limbs, bit: usize) -> u64 {
+fn find_digit(exponent: &Limbs, bit: usize) -> u64 {
     let at = bit / 64;
     let shift = bit % 64;
     let above = exponent.get(at + 1).copied().unwrap_or(0);
@@ -203,7 +203,7 @@ fn digit(exponent: &Limbs, bit: usize) -> u64 {
 }
 
 /// `one` where `flag` is 1, `zero` where it is 0.
-fn chosen(zero: &Limbs, one: &Limbs, flag: u64) -> Limbs {
+fn choose_limbs(zero: &Limbs, one: &Limbs, flag: u64) -> Limbs {
     let mask = std::hint::black_box(flag).wrapping_neg();
     std::array::from_fn(|at| zero[at] ^ (mask & (zero[at] ^ one[at])))
 }
@@ -250,19 +250,21 @@ mod tests {
         let theirs = |x: &U3072| FixedMontyForm::new(x, &params);
         let numbers = numbers(200);
         for a in &numbers {
-            let entered = own.enter(a);
-            assert!(own.leave(&entered) == *a);
-            assert!(own.leave(&own.square(&entered)) == theirs(a).square().retrieve());
+            let entered = own.enter_form(a);
+            assert!(own.leave_form(&entered) == *a);
+            assert!(own.leave_form(&own.square(&entered)) == theirs(a).square().retrieve());
             for b in numbers.iter().take(12) {
                 let product = theirs(a).mul(&theirs(b)).retrieve();
-                assert!(own.leave(&own.multiply(&entered, &own.enter(b))) == product);
+                assert!(own.leave_form(&own.multiply(&entered, &own.enter_form(b))) == product);
                 assert!(own.product(a, b) == product);
             }
         }
         for exponent in numbers.iter().take(8) {
             let base = &numbers[7];
             let power = theirs(base).pow(exponent).retrieve();
-            assert!(own.leave(&own.power(&own.enter(base), exponent, U3072::BITS)) == power);
+            assert!(
+                own.leave_form(&own.power(&own.enter_form(base), exponent, U3072::BITS)) == power
+            );
         }
     }
 

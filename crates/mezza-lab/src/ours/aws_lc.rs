@@ -13,7 +13,7 @@ use mezza_lab_measuring::primitive::{CipherKeys, Implementation};
 use mezza_lab_measuring::rustcrypto::{MAC_BYTES, chacha};
 
 /// The implementation of an operation, if aws-lc-rs has one.
-pub fn code(op: &str) -> Option<Implementation> {
+pub fn find_implementation(op: &str) -> Option<Implementation> {
     Some(match op {
         "sha512" => Implementation::Hash(sha512),
         "chacha" => chacha::<AwsLc>(),
@@ -35,13 +35,13 @@ fn cbc_seal(keys: &CipherKeys, text: &mut Vec<u8>) {
             key.less_safe_encrypt(text, EncryptionContext::Iv128(FixedLength::from(keys.iv)))
         });
     assert!(sealed.is_ok(), "a text of any length is sealed");
-    let mac = mac(keys, text);
+    let mac = compute_mac(keys, text);
     text.extend_from_slice(&mac.as_ref()[..MAC_BYTES]);
 }
 
 fn cbc_open(keys: &CipherKeys, text: &mut [u8]) -> bool {
     let Some((sealed, tag)) = text.split_last_chunk_mut::<MAC_BYTES>() else { return false };
-    if mac(keys, sealed).as_ref()[..MAC_BYTES] != *tag {
+    if compute_mac(keys, sealed).as_ref()[..MAC_BYTES] != *tag {
         return false;
     }
     UnboundCipherKey::new(&AES_256, &keys.cipher)
@@ -53,7 +53,7 @@ fn cbc_open(keys: &CipherKeys, text: &mut [u8]) -> bool {
         .is_ok()
 }
 
-fn mac(keys: &CipherKeys, sealed: &[u8]) -> hmac::Tag {
+fn compute_mac(keys: &CipherKeys, sealed: &[u8]) -> hmac::Tag {
     let mut mac = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, &keys.mac));
     mac.update(&keys.aad);
     mac.update(sealed);
@@ -61,7 +61,7 @@ fn mac(keys: &CipherKeys, sealed: &[u8]) -> hmac::Tag {
 }
 
 fn gcm_seal(keys: &CipherKeys, text: &mut Vec<u8>) {
-    let sealed = gcm(keys).and_then(|key| {
+    let sealed = gcm_key(keys).and_then(|key| {
         let nonce = Nonce::assume_unique_for_key(keys.nonce());
         key.seal_in_place_append_tag(nonce, Aad::from(&keys.aad), text).ok()
     });
@@ -70,9 +70,9 @@ fn gcm_seal(keys: &CipherKeys, text: &mut Vec<u8>) {
 
 fn gcm_open(keys: &CipherKeys, text: &mut [u8]) -> bool {
     let nonce = Nonce::assume_unique_for_key(keys.nonce());
-    gcm(keys).is_some_and(|key| key.open_in_place(nonce, Aad::from(&keys.aad), text).is_ok())
+    gcm_key(keys).is_some_and(|key| key.open_in_place(nonce, Aad::from(&keys.aad), text).is_ok())
 }
 
-fn gcm(keys: &CipherKeys) -> Option<LessSafeKey> {
+fn gcm_key(keys: &CipherKeys) -> Option<LessSafeKey> {
     UnboundKey::new(&AES_256_GCM, &keys.cipher).ok().map(LessSafeKey::new)
 }

@@ -13,7 +13,7 @@ use mezza_ratchet::{
 };
 
 use super::device::MeasuredDevice;
-use super::talk::{PublishedBundle, REGISTRATION, device_pair, publish};
+use super::talk::{PublishedBundle, REGISTRATION, device_pair, publish_prekeys};
 
 /// The time at which every ratchet here began.
 const BEGAN: Time = Time::from_ms(1);
@@ -40,23 +40,24 @@ impl<S: RatchetSuite, B: Backend> Bare<S, B> {
     ///
     /// # Errors
     /// If the library refuses.
-    pub fn twins(&self, bundle: &PublishedBundle) -> Result<[Self; 2]> {
+    pub fn make_twins(&self, bundle: &PublishedBundle) -> Result<[Self; 2]> {
         let [base, turn] = [(); 2].map(|()| Secret::random(&mut OsRng));
         let twin = || -> Result<Self> {
             let mut twin = Self::new(self.identity.duplicate(), self.remote);
             twin.begin_from(bundle, EphemeralKey::from_scalar::<B>(base.duplicate()))?;
             // The first message makes a DH step. It is dropped, so that the next one makes none.
             let fresh = EphemeralKey::from_scalar::<B>(turn.duplicate());
-            twin.ratchet()?.seal(b"", &[], Padding::Blocks, Some(fresh), BEGAN)?;
+            twin.begun_ratchet()?.seal(b"", &[], Padding::Blocks, Some(fresh), BEGAN)?;
             Ok(twin)
         };
         Ok([twin()?, twin()?])
     }
 
     fn begin_from(&mut self, bundle: &PublishedBundle, base: EphemeralKey) -> Result<()> {
-        let (checked, one_time) = bundle.check::<S>(&self.remote)?;
+        let (checked, one_time) = bundle.check_against::<S>(&self.remote)?;
         let identity = &self.identity;
-        let (ratchet, _) = x3dh::initiate::<S, B>(&checked, identity, base, one_time, &mut OsRng)?;
+        let (ratchet, _) =
+            x3dh::initiate_session::<S, B>(&checked, identity, base, one_time, &mut OsRng)?;
         self.ratchet = Some(ratchet);
         Ok(())
     }
@@ -65,19 +66,20 @@ impl<S: RatchetSuite, B: Backend> Bare<S, B> {
     ///
     /// # Errors
     /// If there is no session.
-    pub fn ratchet(&mut self) -> Result<&mut Ratchet<S, B>> {
+    pub fn begun_ratchet(&mut self) -> Result<&mut Ratchet<S, B>> {
         self.ratchet.as_mut().context("no session")
     }
 
     /// The body of a message, `None` if it is refused.
-    pub fn body(&mut self, message: &[u8]) -> Option<Wiping<Vec<u8>>> {
+    pub fn open_body(&mut self, message: &[u8]) -> Option<Wiping<Vec<u8>>> {
         let envelope = S::Wire::decode(message).ok()?;
         if let (Some(first), None) = (&envelope.first, &self.ratchet) {
             let (spk, opk) = self.offered.as_ref()?;
             let list = SuiteList::new(&[S::ID]).ok();
             let opk = (first.opk_id != 0).then_some(opk);
             let offered = ResponderKeys { spk, list, opk, kem: None };
-            let (ratchet, _) = x3dh::accept::<S, B>(first, &self.identity, &offered).ok()?;
+            let (ratchet, _) =
+                x3dh::accept_session::<S, B>(first, &self.identity, &offered).ok()?;
             self.ratchet = Some(ratchet);
         }
         let ratchet = self.ratchet.as_mut()?;
@@ -88,23 +90,23 @@ impl<S: RatchetSuite, B: Backend> Bare<S, B> {
 impl<S: RatchetSuite + 'static, B: Backend> MeasuredDevice for Bare<S, B> {
     type Bundle = PublishedBundle;
 
-    fn pair() -> Result<(Self, Self)> {
+    fn make_pair() -> Result<(Self, Self)> {
         Ok(device_pair::<B, _>(Self::new))
     }
 
-    fn publish(&mut self) -> Result<PublishedBundle> {
+    fn publish_bundle(&mut self) -> Result<PublishedBundle> {
         if is_container(S::ID) {
-            let mut prekeys = Prekeys::new(self.identity.duplicate()).offering(&[S::ID]);
-            let (bytes, one_time, opk) = publish::<B>(&mut prekeys)?;
-            let (_, _, spk) = prekeys.spks().next().context("no signed prekey")?;
+            let mut prekeys = Prekeys::new(self.identity.duplicate()).offer_suites(&[S::ID]);
+            let (bytes, one_time, opk) = publish_prekeys::<B>(&mut prekeys)?;
+            let (_, _, spk) = prekeys.signed_prekeys().next().context("no signed prekey")?;
             self.offered = Some((spk.duplicate(), opk));
             return Ok(PublishedBundle::Container(bytes, one_time));
         }
         let [spk, opk] = [0; 2].map(|_| StaticKey::random::<B>(&mut OsRng));
         let signature =
-            self.identity.sign::<S::SignatureHash>(&[&[5], &spk.public().0], &mut OsRng);
-        let spk_key = *spk.public();
-        let one_time = OneTimePrekey { id: 7, key: *opk.public() };
+            self.identity.sign::<S::SignatureHash>(&[&[5], &spk.public_key().0], &mut OsRng);
+        let spk_key = *spk.public_key();
+        let one_time = OneTimePrekey { id: 7, key: *opk.public_key() };
         self.offered = Some((spk, opk));
         Ok(PublishedBundle::Signal(Box::new(SignalBundle {
             registration: REGISTRATION,
@@ -116,12 +118,12 @@ impl<S: RatchetSuite + 'static, B: Backend> MeasuredDevice for Bare<S, B> {
         })))
     }
 
-    fn begin(&mut self, bundle: &PublishedBundle) -> Result<()> {
+    fn begin_session(&mut self, bundle: &PublishedBundle) -> Result<()> {
         self.begin_from(bundle, EphemeralKey::random::<B>(&mut OsRng))
     }
 
     fn seal(&mut self, body: &[u8]) -> Result<Vec<u8>> {
-        let ratchet = self.ratchet()?;
+        let ratchet = self.begun_ratchet()?;
         match ratchet.seal(body, &[], Padding::Blocks, None, BEGAN) {
             Err(mezza_ratchet::SealError::NeedEphemeral) => {
                 let fresh = EphemeralKey::random::<B>(&mut OsRng);
@@ -132,6 +134,6 @@ impl<S: RatchetSuite + 'static, B: Backend> MeasuredDevice for Bare<S, B> {
     }
 
     fn open(&mut self, message: &[u8]) -> Option<usize> {
-        self.body(message).map(|body| body.len())
+        self.open_body(message).map(|body| body.len())
     }
 }

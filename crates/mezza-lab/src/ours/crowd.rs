@@ -4,7 +4,7 @@
 pub mod liars;
 
 pub use mezza::testing::servers::mesh::crowd::Moves;
-use mezza::testing::servers::mesh::crowd::{HostedCrew, START, clocks, settings};
+use mezza::testing::servers::mesh::crowd::{HostedCrew, START, crew_settings, draw_clocks};
 use mezza_mesh::crew::{CrewSettings, MemberId};
 use mezza_mesh::{ClockMode, Grade};
 use mezza_sim::SimRng;
@@ -78,24 +78,24 @@ impl Scene {
 
     /// Without messages: for questions about clocks.
     #[must_use]
-    pub fn silent(self) -> Self {
+    pub fn without_messages(self) -> Self {
         Self { every_s: None, ..self }
     }
 
     /// Sets everybody in place.
-    pub fn begin(&self) -> Stage {
+    pub fn begin_stage(&self) -> Stage {
         let mut dice = SimRng::new(self.seed, 0x0063_6c6f_636b);
         let settings = CrewSettings {
             mode: self.mode,
             cell_bytes: self.cell_bytes,
-            ..settings(self.users, self.every_s)
+            ..crew_settings(self.users, self.every_s)
         };
         let settings = match self.liars {
             // Room for the cells of floods as long as they live.
             Some((Liar::Every(_), _)) => CrewSettings { ring: FLOOD_RING, ..settings },
             _ => settings,
         };
-        let mut clocks = clocks(self.users, (self.good_percent, self.spread_s), &mut dice);
+        let mut clocks = draw_clocks(self.users, (self.good_percent, self.spread_s), &mut dice);
         if self.lost_percent > 0 {
             for clock in &mut clocks {
                 if dice.between(0, 99) < self.lost_percent {
@@ -107,7 +107,7 @@ impl Scene {
         let liars = Liars::new(crew, self.liars, &mut dice);
         let radio = RadioModel { shared: self.shared, ..RadioModel::default() };
         let crowd = Crowd::new(liars, self.users, radio, self.seed, START);
-        Stage { crowd, movement: self.moves.of(self.users, self.seed) }
+        Stage { crowd, movement: self.moves.make_movement(self.users, self.seed) }
     }
 }
 
@@ -129,7 +129,7 @@ pub struct Stage {
 
 impl Stage {
     /// Lets time pass.
-    pub fn run(&mut self, seconds: u64) {
+    pub fn run_for(&mut self, seconds: u64) {
         self.crowd.move_for(&mut *self.movement, START, seconds);
     }
 
@@ -140,15 +140,15 @@ impl Stage {
         for _ in 0..seconds {
             let now = self.crowd.now();
             if (now - START) / 1_000_000 % FLOOD_EVERY_S < FLOOD_S {
-                for device in self.crowd.swarm().floods(now) {
+                for device in self.crowd.swarm().find_floods(now) {
                     for _ in 0..FLOOD_PER_S {
-                        self.crowd.swarm_mut().hosted.0.send(device, MemberId::MAX, now);
+                        self.crowd.swarm_mut().hosted.0.send_message(device, MemberId::MAX, now);
                         flooded += 1;
                     }
-                    self.crowd.look(device);
+                    self.crowd.check_device(device);
                 }
             }
-            self.run(1);
+            self.run_for(1);
         }
         flooded
     }
@@ -160,7 +160,7 @@ impl Stage {
     }
 
     /// Counts messages from now on.
-    pub fn count(&mut self) {
+    pub fn start_counting(&mut self) {
         let now = self.crowd.now();
         self.crowd.swarm_mut().hosted.0.count_from(now);
     }
@@ -181,7 +181,7 @@ impl Stage {
         for (at, first) in offsets.iter().enumerate() {
             most = most.max(offsets.partition_point(|offset| offset - first <= STEP) - at);
         }
-        share(most, offsets.len())
+        share_of_count(most, offsets.len())
     }
 
     /// The share of honest clocks within a second of `offset_s` seconds from the truth.
@@ -194,15 +194,20 @@ impl Stage {
         let offsets = self.offsets();
         let within = within_s.cast_signed() * STEP;
         let near = offsets.iter().filter(|offset| (*offset - offset_s * STEP).abs() <= within);
-        share(near.count(), offsets.len())
+        share_of_count(near.count(), offsets.len())
     }
 
     /// Seconds until the share of clocks that `measure` gives is at least nine tenths, looked at each
     /// `step_s`; `None` if it is not by `most_s`.
-    pub fn until(&mut self, most_s: u64, step_s: u64, measure: fn(&Self) -> f64) -> Option<f64> {
+    pub fn run_until(
+        &mut self,
+        most_s: u64,
+        step_s: u64,
+        measure: fn(&Self) -> f64,
+    ) -> Option<f64> {
         let mut passed = 0;
         while passed < most_s {
-            self.run(step_s);
+            self.run_for(step_s);
             passed += step_s;
             if measure(self) >= 0.9 {
                 return Some(f64::from(u32::try_from(passed).unwrap_or(u32::MAX)));
@@ -212,15 +217,15 @@ impl Stage {
     }
 
     /// The share of the counted messages that arrived.
-    pub fn delivered(&self) -> f64 {
+    pub fn share_delivered(&self) -> f64 {
         let deliveries = self.crowd.swarm().hosted.0.deliveries();
-        ratio(deliveries.arrived, deliveries.made)
+        quotient_of_counts(deliveries.arrived, deliveries.made)
     }
 
     /// The share of the counted messages that arrived at all: by their receiver's clock in its epoch.
-    pub fn reached(&self) -> f64 {
+    pub fn share_reached(&self) -> f64 {
         let deliveries = self.crowd.swarm().hosted.0.deliveries();
-        ratio(deliveries.reached, deliveries.made)
+        quotient_of_counts(deliveries.reached, deliveries.made)
     }
 
     /// Mean and 95th percentile of how long messages took, s.
@@ -229,25 +234,25 @@ impl Stage {
         took.sort_unstable();
         let sum: u64 = took.iter().map(|ms| u64::from(*ms)).sum();
         let high = took.get(took.len() * 95 / 100).copied().unwrap_or(0);
-        (ratio(sum, took.len() as u64) / 1_000.0, f64::from(high) / 1_000.0)
+        (quotient_of_counts(sum, took.len() as u64) / 1_000.0, f64::from(high) / 1_000.0)
     }
 
     /// Bytes sent for each message and device.
     pub fn bytes_per_cell(&self) -> f64 {
         let crew = &self.crowd.swarm().hosted.0;
-        ratio(crew.bytes().0, crew.deliveries().made * crew.len() as u64)
+        quotient_of_counts(crew.sent_bytes().0, crew.deliveries().made * crew.len() as u64)
     }
 }
 
 /// A share of a count.
 #[expect(clippy::cast_precision_loss, reason = "counts of devices and messages")]
-fn share(some: usize, all: usize) -> f64 {
+fn share_of_count(some: usize, all: usize) -> f64 {
     some as f64 / all.max(1) as f64
 }
 
 /// A quotient of counts.
 #[expect(clippy::cast_precision_loss, reason = "counts of devices, messages and bytes")]
-fn ratio(some: u64, all: u64) -> f64 {
+fn quotient_of_counts(some: u64, all: u64) -> f64 {
     some as f64 / all.max(1) as f64
 }
 
@@ -258,21 +263,24 @@ mod tests {
     #[test]
     fn the_same_scene_ends_the_same_on_any_thread() {
         let end = |seed| {
-            let mut stage = Scene::ours(60, seed).begin();
-            stage.count();
-            stage.run(60);
-            (stage.offsets(), stage.delivered().to_bits())
+            let mut stage = Scene::ours(60, seed).begin_stage();
+            stage.start_counting();
+            stage.run_for(60);
+            (stage.offsets(), stage.share_delivered().to_bits())
         };
-        let on_threads = crate::parallel::map(vec![1, 2, 1], end);
+        let on_threads = crate::parallel::map_parallel(vec![1, 2, 1], end);
         assert!(on_threads[0] == on_threads[2] && on_threads[0] != on_threads[1]);
         assert_eq!(on_threads[1], end(2));
     }
 
     #[test]
     fn good_clocks_are_agreed_on_and_liars_are_not_counted() {
-        let scene = Scene { liars: Some((Liar::Collude(60), 100)), ..Scene::ours(100, 3).silent() };
-        let mut stage = scene.begin();
-        stage.run(60);
+        let scene = Scene {
+            liars: Some((Liar::Collude(60), 100)),
+            ..Scene::ours(100, 3).without_messages()
+        };
+        let mut stage = scene.begin_stage();
+        stage.run_for(60);
         assert!(stage.offsets().len() < 100);
         assert!(stage.share_near(0) > 0.8, "{}", stage.share_near(0));
     }

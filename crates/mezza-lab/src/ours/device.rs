@@ -23,19 +23,19 @@ pub trait MeasuredDevice: Sized + 'static {
     ///
     /// # Errors
     /// Keys that the library refuses.
-    fn pair() -> Result<(Self, Self)>;
+    fn make_pair() -> Result<(Self, Self)>;
 
     /// Fresh prekeys.
     ///
     /// # Errors
     /// If the library refuses.
-    fn publish(&mut self) -> Result<Self::Bundle>;
+    fn publish_bundle(&mut self) -> Result<Self::Bundle>;
 
     /// Checks a bundle and begins a session with it.
     ///
     /// # Errors
     /// If the library refuses.
-    fn begin(&mut self, bundle: &Self::Bundle) -> Result<()>;
+    fn begin_session(&mut self, bundle: &Self::Bundle) -> Result<()>;
 
     /// The next message.
     ///
@@ -52,55 +52,55 @@ pub trait MeasuredDevice: Sized + 'static {
 ///
 /// # Errors
 /// An operation that does not exist, or a refusal of the library.
-pub fn prepare<D: MeasuredDevice>(op: &str, size: usize, calls: usize) -> Result<Call> {
+pub fn prepare_call<D: MeasuredDevice>(op: &str, size: usize, calls: usize) -> Result<Call> {
     let body = vec![7; size];
     if let Some((name, count)) = op.split_once('-') {
         let count = count.parse().context("no count")?;
-        return ahead::<D>(name, count, &body, calls);
+        return prepare_ahead::<D>(name, count, &body, calls);
     }
     match op {
         "bundle" => {
-            let (_, mut far) = D::pair()?;
-            Ok(Box::new(move |_| assert!(black_box(far.publish()).is_ok())))
+            let (_, mut far) = D::make_pair()?;
+            Ok(Box::new(move |_| assert!(black_box(far.publish_bundle()).is_ok())))
         }
         "init" => {
-            let mut all = strangers::<D>(calls)?;
+            let mut all = make_strangers::<D>(calls)?;
             Ok(Box::new(move |n| {
                 let (near, _, bundle) = &mut all[n];
-                assert!(near.begin(bundle).is_ok());
+                assert!(near.begin_session(bundle).is_ok());
                 assert!(black_box(near.seal(&body)).is_ok());
             }))
         }
         "resp" => {
-            let mut all = strangers::<D>(calls)?;
+            let mut all = make_strangers::<D>(calls)?;
             let firsts: Vec<_> = all
                 .iter_mut()
-                .map(|(near, _, bundle)| near.begin(bundle).and_then(|()| near.seal(&body)))
+                .map(|(near, _, bundle)| near.begin_session(bundle).and_then(|()| near.seal(&body)))
                 .collect::<Result<_>>()?;
             Ok(Box::new(move |n| assert!(black_box(all[n].1.open(&firsts[n])).is_some())))
         }
         "seal" => {
-            let (mut near, _) = talk::<D>()?;
+            let (mut near, _) = exchange_messages::<D>()?;
             Ok(Box::new(move |_| assert!(black_box(near.seal(&body)).is_ok())))
         }
         "open" => {
-            let (mut near, mut far) = talk::<D>()?;
+            let (mut near, mut far) = exchange_messages::<D>()?;
             let sealed = seal_many(&mut near, &body, calls)?;
             Ok(Box::new(move |n| assert!(black_box(far.open(&sealed[n])).is_some())))
         }
         "turn" => {
-            let (mut near, mut far) = talk::<D>()?;
+            let (mut near, mut far) = exchange_messages::<D>()?;
             Ok(Box::new(move |n| {
                 let carried = if n % 2 == 0 {
-                    carry(&mut far, &mut near, &body)
+                    carry_message(&mut far, &mut near, &body)
                 } else {
-                    carry(&mut near, &mut far, &body)
+                    carry_message(&mut near, &mut far, &body)
                 };
                 assert!(black_box(carried).is_ok());
             }))
         }
         "forge" => {
-            let (mut near, mut far) = talk::<D>()?;
+            let (mut near, mut far) = exchange_messages::<D>()?;
             let mut forged = near.seal(&body)?;
             let at = forged.len() - 1;
             forged[at] ^= 1;
@@ -111,11 +111,16 @@ pub fn prepare<D: MeasuredDevice>(op: &str, size: usize, calls: usize) -> Result
 }
 
 /// Operations on messages that lie ahead.
-fn ahead<D: MeasuredDevice>(name: &str, count: usize, body: &[u8], calls: usize) -> Result<Call> {
+fn prepare_ahead<D: MeasuredDevice>(
+    name: &str,
+    count: usize,
+    body: &[u8],
+    calls: usize,
+) -> Result<Call> {
     if name == "jump" {
         let mut all = Vec::new();
         for _ in 0..calls {
-            let (mut near, far) = talk::<D>()?;
+            let (mut near, far) = exchange_messages::<D>()?;
             let last = seal_many(&mut near, body, count + 1)?.pop().context("no message")?;
             all.push((far, last));
         }
@@ -124,7 +129,7 @@ fn ahead<D: MeasuredDevice>(name: &str, count: usize, body: &[u8], calls: usize)
             assert!(black_box(far.open(last)).is_some());
         }));
     }
-    let (mut near, mut far) = talk::<D>()?;
+    let (mut near, mut far) = exchange_messages::<D>()?;
     let last = seal_many(&mut near, body, count + 1)?.pop().context("no message")?;
     far.open(&last).context("not opened")?;
     match name {
@@ -137,10 +142,10 @@ fn ahead<D: MeasuredDevice>(name: &str, count: usize, body: &[u8], calls: usize)
     }
 }
 
-fn strangers<D: MeasuredDevice>(calls: usize) -> Result<Vec<(D, D, D::Bundle)>> {
+fn make_strangers<D: MeasuredDevice>(calls: usize) -> Result<Vec<(D, D, D::Bundle)>> {
     let stranger = |_| {
-        let (near, mut far) = D::pair()?;
-        let bundle = far.publish()?;
+        let (near, mut far) = D::make_pair()?;
+        let bundle = far.publish_bundle()?;
         Ok((near, far, bundle))
     };
     (0..calls).map(stranger).collect()
@@ -150,17 +155,17 @@ fn strangers<D: MeasuredDevice>(calls: usize) -> Result<Vec<(D, D, D::Bundle)>> 
 ///
 /// # Errors
 /// If the library refuses.
-pub fn talk<D: MeasuredDevice>() -> Result<(D, D)> {
-    let (mut near, mut far) = D::pair()?;
-    let bundle = far.publish()?;
-    near.begin(&bundle)?;
-    carry(&mut near, &mut far, b"hello")?;
-    carry(&mut far, &mut near, b"reply")?;
-    carry(&mut near, &mut far, b"again")?;
+pub fn exchange_messages<D: MeasuredDevice>() -> Result<(D, D)> {
+    let (mut near, mut far) = D::make_pair()?;
+    let bundle = far.publish_bundle()?;
+    near.begin_session(&bundle)?;
+    carry_message(&mut near, &mut far, b"hello")?;
+    carry_message(&mut far, &mut near, b"reply")?;
+    carry_message(&mut near, &mut far, b"again")?;
     Ok((near, far))
 }
 
-fn carry<D: MeasuredDevice>(from: &mut D, to: &mut D, body: &[u8]) -> Result<()> {
+fn carry_message<D: MeasuredDevice>(from: &mut D, to: &mut D, body: &[u8]) -> Result<()> {
     let message = from.seal(body)?;
     ensure!(to.open(&message) == Some(body.len()), "another body");
     Ok(())

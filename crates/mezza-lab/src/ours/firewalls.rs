@@ -21,7 +21,7 @@ use mezza_guard::{Group, Ristretto};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
-use crate::asa::session::handshake;
+use crate::asa::session::run_handshake;
 use crate::bench::Bench;
 use crate::clock::{BenchRound, cost_ns, deciding_value};
 use crate::modp::{Modp, Profile};
@@ -46,18 +46,18 @@ pub const LISTINGS: [(&str, Listing); 11] = [
     ("eg-remaul", Listing::EgReMaul),
 ];
 
-fn rng() -> ChaCha20Rng {
+fn seeded_rng() -> ChaCha20Rng {
     ChaCha20Rng::seed_from_u64(9)
 }
 
 /// Groups are made once: their tables take longer than a call.
-fn modp(fast: bool) -> Modp {
+fn shared_modp(fast: bool) -> Modp {
     static GROUPS: OnceLock<[Modp; 2]> = OnceLock::new();
     let groups = GROUPS.get_or_init(|| [false, true].map(|fast| Modp::new(Profile::Safe, fast)));
     groups[usize::from(fast)].clone()
 }
 
-fn ristretto() -> Ristretto {
+fn shared_ristretto() -> Ristretto {
     static GROUP: OnceLock<Ristretto> = OnceLock::new();
     GROUP.get_or_init(Ristretto::new).clone()
 }
@@ -66,9 +66,9 @@ fn ristretto() -> Ristretto {
 ///
 /// # Errors
 /// A name that is not there.
-pub fn prepare(op: &str) -> Result<Call> {
+pub fn prepare_call(op: &str) -> Result<Call> {
     if let Some(unit) = op.strip_prefix("units-") {
-        return units(unit);
+        return prepare_units(unit);
     }
     match op {
         "gkx-guard" => return Ok(gkx_guard()),
@@ -78,27 +78,33 @@ pub fn prepare(op: &str) -> Result<Call> {
     let (place, name) = op.split_once(':').context("GROUP-MODE:LISTING")?;
     let short: DrawKey<Modp> = |group, rng| group.draw_short(rng);
     match place {
-        "modp-short" => listing(name, UniformGroup::new(modp(false)), |group, rng| {
-            group.inner().draw_short(rng)
-        }),
-        "modp-uniform" => listing(name, UniformGroup::new(modp(false)), Group::draw_nonzero),
-        "modp-fast-short" => listing(name, modp(true), short),
-        "modp-fast" => fast(name, modp(true)),
-        "ec-uniform" => listing(name, UniformGroup::new(ristretto()), Group::draw_nonzero),
-        "ec-fast" => fast(name, ristretto()),
+        "modp-short" => {
+            prepare_listing(name, UniformGroup::new(shared_modp(false)), |group, rng| {
+                group.inner().draw_short(rng)
+            })
+        }
+        "modp-uniform" => {
+            prepare_listing(name, UniformGroup::new(shared_modp(false)), Group::draw_nonzero)
+        }
+        "modp-fast-short" => prepare_listing(name, shared_modp(true), short),
+        "modp-fast" => prepare_fast(name, shared_modp(true)),
+        "ec-uniform" => {
+            prepare_listing(name, UniformGroup::new(shared_ristretto()), Group::draw_nonzero)
+        }
+        "ec-fast" => prepare_fast(name, shared_ristretto()),
         _ => bail!("there is no group and mode {place}"),
     }
 }
 
-fn listing<G: Group + 'static>(name: &str, group: G, key: DrawKey<G>) -> Result<Call> {
+fn prepare_listing<G: Group + 'static>(name: &str, group: G, key: DrawKey<G>) -> Result<Call> {
     let found = LISTINGS.iter().find(|(known, _)| *known == name);
     let (_, listing) = *found.with_context(|| format!("there is no listing {name}"))?;
-    let mut rng = rng();
-    Ok(Box::new(move |_| assert!(listing.run(&group, key, &mut rng), "the ends agree")))
+    let mut rng = seeded_rng();
+    Ok(Box::new(move |_| assert!(listing.run_once(&group, key, &mut rng), "the ends agree")))
 }
 
 /// The crate's own variants: h^s once, the opening by an inversion, every element checked, GUARD-7.
-fn fast<G: Group + 'static>(name: &str, group: G) -> Result<Call> {
+fn prepare_fast<G: Group + 'static>(name: &str, group: G) -> Result<Call> {
     let (variant, wall) = match name {
         "dh" => (Variant::Dh, "none"),
         "dh-fw" => (Variant::Dh, "fw"),
@@ -109,18 +115,19 @@ fn fast<G: Group + 'static>(name: &str, group: G) -> Result<Call> {
         "eg-remaul" => (Variant::Eg, "remaul"),
         _ => bail!("the crate has no {name}"),
     };
-    let mut rng = rng();
+    let mut rng = seeded_rng();
     Ok(Box::new(move |_| {
-        let wall = variant::firewall(variant, wall, &group);
-        let seen = wall.and_then(|wall| handshake(&group, variant, wall, &mut Uniform, &mut rng));
+        let wall = variant::make_firewall(variant, wall, &group);
+        let seen =
+            wall.and_then(|wall| run_handshake(&group, variant, wall, &mut Uniform, &mut rng));
         assert!(seen.is_ok(), "the ends agree");
     }))
 }
 
 /// G1, G2 and G3 through the guard of the end that dials, decoded and encoded.
 fn gkx_guard() -> Call {
-    let group = ristretto();
-    let mut rng = rng();
+    let group = shared_ristretto();
+    let mut rng = seeded_rng();
     let key = |byte| StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(byte)));
     let alice = key(1);
     let bob = key(2);
@@ -128,36 +135,40 @@ fn gkx_guard() -> Call {
     // does to G2 and G3 costs the same whatever they say, as long as they fit.
     Box::new(move |_| {
         let coins = &mut Uniform;
-        let mut guard = GkxGuard::dialling();
-        let begun =
-            GkxInitiator::begin::<PortableBackend>(&group, (&alice, bob.public()), coins, &mut rng);
+        let mut guard = GkxGuard::for_dialling();
+        let begun = GkxInitiator::begin::<PortableBackend>(
+            &group,
+            (&alice, bob.public_key()),
+            coins,
+            &mut rng,
+        );
         let Ok((initiator, g1)) = begun else { return };
-        let Ok(g1) = guard.outgoing(&group, &g1, coins, &mut rng) else { return };
+        let Ok(g1) = guard.change_outgoing(&group, &g1, coins, &mut rng) else { return };
         let Ok((_, g2)) = GkxResponder::answer(&group, &g1, coins, &mut rng) else { return };
-        let Ok(g2) = guard.incoming(&group, &g2, coins, &mut rng) else { return };
+        let Ok(g2) = guard.change_incoming(&group, &g2, coins, &mut rng) else { return };
         let Ok((_, g3)) = initiator.open(&group, &g2) else { return };
-        assert!(guard.outgoing(&group, &g3, coins, &mut rng).is_ok(), "the opening fits");
+        assert!(guard.change_outgoing(&group, &g3, coins, &mut rng).is_ok(), "the opening fits");
     })
 }
 
 /// One coin: rho, and the key that must stand in the frame.
 fn coin_check() -> Call {
     let key = CoinKey::from_secret(Secret::init_with(|key| key.fill(3)));
-    let z = CoinSecret::random(&mut rng()).point(CoinEncoding::Ristretto);
+    let z = CoinSecret::random(&mut seeded_rng()).point(CoinEncoding::Ristretto);
     let name =
         SlotName { client: GuardClientId([1; 16]), purpose: CoinPurpose::LinkDialling, dest: 1 };
-    let rho = key.rho(&SlotIndex { name, index: 0 });
+    let rho = key.derive_rho(&SlotIndex { name, index: 0 });
     Box::new(move |_| {
-        let _ = black_box(rho.public(CoinEncoding::Ristretto, black_box(&z)));
+        let _ = black_box(rho.public_key(CoinEncoding::Ristretto, black_box(&z)));
     })
 }
 
 /// The operations that the others are made of.
-fn units(unit: &str) -> Result<Call> {
-    let group = ristretto();
-    let mut rng = rng();
-    let scalar = group.draw(&mut rng);
-    let point = group.power_h(&group.draw(&mut rng));
+fn prepare_units(unit: &str) -> Result<Call> {
+    let group = shared_ristretto();
+    let mut rng = seeded_rng();
+    let scalar = group.draw_scalar(&mut rng);
+    let point = group.power_h(&group.draw_scalar(&mut rng));
     let bytes = group.encode(&point);
     Ok(match unit {
         "variable" => Box::new(move |_| {
@@ -181,7 +192,7 @@ fn units(unit: &str) -> Result<Call> {
             let bob = key(2);
             Box::new(move |_| {
                 let coins = &mut Uniform;
-                let peers = (&alice, bob.public());
+                let peers = (&alice, bob.public_key());
                 let begun = GkxInitiator::begin::<PortableBackend>(&group, peers, coins, &mut rng);
                 let Ok((initiator, g1)) = begun else { return };
                 let Ok((_, g2)) = GkxResponder::answer(&group, &g1, coins, &mut rng) else {
@@ -204,11 +215,15 @@ impl Costs {
     /// # Errors
     /// An operation that is not there, or a clock that does not answer.
     pub fn measure(bench: &mut Bench, ops: &[&'static str]) -> Result<Self> {
-        let mut calls = ops.iter().map(|op| prepare(op)).collect::<Result<Vec<Call>>>()?;
+        let mut calls = ops.iter().map(|op| prepare_call(op)).collect::<Result<Vec<Call>>>()?;
         let mut rounds = Vec::new();
         for round in 0..bench.profile.pick(1, 7, 25) {
             let mut work = || -> Result<Vec<f64>> {
-                calls.iter_mut().zip(ops).map(|(call, op)| cost(call, repeats(op), round)).collect()
+                calls
+                    .iter_mut()
+                    .zip(ops)
+                    .map(|(call, op)| measure_cost(call, count_repeats(op), round))
+                    .collect()
             };
             rounds.extend(bench.watch.rounds_or_give_up(&mut work)?);
         }
@@ -220,29 +235,29 @@ impl Costs {
             };
             let of_op: Vec<BenchRound<f64>> = rounds.iter().map(of).collect();
             let ns = deciding_value(&of_op);
-            bench.note(&RawFigure::single("ours", op, "thread_cpu", "ns", ns))?;
+            bench.note_figure(&RawFigure::single("ours", op, "thread_cpu", "ns", ns))?;
             costs.insert(*op, ns);
         }
         Ok(Self(costs))
     }
 
     /// The cost of an operation, ms.
-    pub fn ms(&self, op: &str) -> f64 {
+    pub fn cost_ms(&self, op: &str) -> f64 {
         self.0.get(op).map_or(f64::NAN, |ns| ns / 1e6)
     }
 
     /// Returns the time that an operation adds to another, percent.
-    pub fn overhead(&self, base: &str, with: &str) -> f64 {
-        100.0 * (self.ms(with) / self.ms(base) - 1.0)
+    pub fn overhead_percent(&self, base: &str, with: &str) -> f64 {
+        100.0 * (self.cost_ms(with) / self.cost_ms(base) - 1.0)
     }
 }
 
 /// Calls of a sample: powers modulo p take milliseconds, the rest microseconds.
-fn repeats(op: &str) -> usize {
+fn count_repeats(op: &str) -> usize {
     if op.starts_with("modp") { 1 } else { 40 }
 }
 
-fn cost(call: &mut Call, repeats: usize, round: usize) -> Result<f64> {
+fn measure_cost(call: &mut Call, repeats: usize, round: usize) -> Result<f64> {
     let ((), ns) = cost_ns(|| (0..repeats).for_each(|n| call(round * repeats + n)))?;
     Ok(ns / f64::from(u32::try_from(repeats).unwrap_or(u32::MAX)))
 }

@@ -44,7 +44,7 @@ struct Path(Vec<bool>);
 
 impl Path {
     /// The path of an epoch: pre-order, as in the paper's algorithm 3.
-    fn of(mut epoch: u64) -> Self {
+    fn from_epoch(mut epoch: u64) -> Self {
         let mut bits = Vec::new();
         while epoch > 0 {
             epoch -= 1;
@@ -58,21 +58,21 @@ impl Path {
     }
 
     /// Epochs below a node of this depth, itself included.
-    fn covered(&self) -> u64 {
+    fn count_covered(&self) -> u64 {
         (1 << (DEPTH as usize + 1 - self.0.len())) - 1
     }
 
-    fn child(&self, bit: bool) -> Self {
+    fn make_child(&self, bit: bool) -> Self {
         Self(self.0.iter().copied().chain([bit]).collect())
     }
 }
 
 /// A component of an identity as a scalar of full length.
-fn component(bit: bool) -> Scalar {
+fn identity_component(bit: bool) -> Scalar {
     Scalar::from_bytes_wide(&labelled_hash("fosam/identity", &[&[u8::from(bit)]]))
 }
 
-fn draw(rng: &mut ChaCha20Rng) -> Scalar {
+fn draw_scalar(rng: &mut ChaCha20Rng) -> Scalar {
     let mut wide = [0; 64];
     rng.fill_bytes(&mut wide);
     Scalar::from_bytes_wide(&wide)
@@ -107,8 +107,8 @@ struct User {
 }
 
 /// Gen and `USKGen` of the root.
-fn keygen(rng: &mut ChaCha20Rng) -> (Public, NodeKey) {
-    let mut pair = || [draw(rng), draw(rng)];
+fn generate_keys(rng: &mut ChaCha20Rng) -> (Public, NodeKey) {
+    let mut pair = || [draw_scalar(rng), draw_scalar(rng)];
     let a = pair();
     let b = pair();
     let levels: Vec<Pair<Pair<Scalar>>> = (0..=DEPTH).map(|_| [pair(), pair()]).collect();
@@ -146,10 +146,10 @@ fn keygen(rng: &mut ChaCha20Rng) -> (Public, NodeKey) {
 
 impl NodeKey {
     /// `USKDel` to one child; every point is normalised alone.
-    fn child(&self, bit: bool, rng: &mut ChaCha20Rng) -> Self {
-        let m = component(bit);
-        let s = draw(rng);
-        let big_s = draw(rng);
+    fn derive_child(&self, bit: bool, rng: &mut ChaCha20Rng) -> Self {
+        let m = identity_component(bit);
+        let s = draw_scalar(rng);
+        let big_s = draw_scalar(rng);
         let [d, big_d, e, big_e] = &self.levels[0];
         let plus = |a: &G2Affine, b: &G2Affine, k: &Scalar| G2Affine::from(a + b * k);
         let u = plus(&self.user.u, d, &m);
@@ -166,7 +166,7 @@ impl NodeKey {
             [plus(d, big_d, &s), times(big_d), plus(e, big_e, &s), times(big_e)]
         });
         Self {
-            path: self.path.child(bit),
+            path: self.path.make_child(bit),
             user,
             big_t: self.big_t.each_ref().map(times),
             big_u: times(&big_u),
@@ -181,30 +181,30 @@ pub struct KeyStack(Vec<NodeKey>);
 
 impl KeyStack {
     /// The stack of a fresh key.
-    pub fn fresh(seed: u64) -> Self {
-        Self(vec![keygen(&mut ChaCha20Rng::seed_from_u64(seed)).1])
+    pub fn from_seed(seed: u64) -> Self {
+        Self(vec![generate_keys(&mut ChaCha20Rng::seed_from_u64(seed)).1])
     }
 
     /// One step: the top goes, its children come if it has any.
-    fn step(&mut self, rng: &mut ChaCha20Rng) {
+    fn step_once(&mut self, rng: &mut ChaCha20Rng) {
         let Some(top) = self.0.pop() else { return };
         if !top.levels.is_empty() {
-            let left = top.child(false, rng);
-            self.0.extend([top.child(true, rng), left]);
+            let left = top.derive_child(false, rng);
+            self.0.extend([top.derive_child(true, rng), left]);
         }
     }
 
     /// To an epoch far ahead: subtrees that lie before it are dropped, the others opened.
-    pub fn forward(&mut self, epochs: u64, rng: &mut ChaCha20Rng) {
+    pub fn move_forward(&mut self, epochs: u64, rng: &mut ChaCha20Rng) {
         let mut left = epochs;
         while left > 0 {
-            match self.0.last().map(|top| top.path.covered()) {
+            match self.0.last().map(|top| top.path.count_covered()) {
                 Some(covered) if covered <= left => {
                     self.0.pop();
                     left -= covered;
                 }
                 _ => {
-                    self.step(rng);
+                    self.step_once(rng);
                     left -= 1;
                 }
             }
@@ -219,28 +219,29 @@ struct Ciphertext {
 }
 
 fn encrypt(public: &Public, path: &Path, text: &[u8], rng: &mut ChaCha20Rng) -> Ciphertext {
-    let r = draw(rng);
+    let r = draw_scalar(rng);
     let identity = [0, 1].map(|j| {
         let levels = public.z[1..].iter().zip(&path.0);
-        levels
-            .fold(G1Projective::from(public.z[0][j]), |sum, (z, bit)| sum + z[j] * component(*bit))
+        levels.fold(G1Projective::from(public.z[0][j]), |sum, (z, bit)| {
+            sum + z[j] * identity_component(*bit)
+        })
     });
     let [c0, c1] = public.a.each_ref().map(|a| G1Affine::from(a * r));
     let [c2, c3] = identity.map(|z| G1Affine::from(z * r));
     let k = pairing(&public.z_prime, &G2Affine::from(G2Projective::generator() * r));
-    Ciphertext { c: [c0, c1, c2, c3], text: ctr(&k, text) }
+    Ciphertext { c: [c0, c1, c2, c3], text: apply_ctr(&k, text) }
 }
 
 fn decrypt(key: &User, ciphertext: &Ciphertext) -> Vec<u8> {
     let [c0, c1, c2, c3] = &ciphertext.c;
     let k =
         pairing(c0, &key.v) + pairing(c1, &key.u) - pairing(c2, &key.t[0]) - pairing(c3, &key.t[1]);
-    ctr(&k, &ciphertext.text)
+    apply_ctr(&k, &ciphertext.text)
 }
 
 /// AES-128-CTR with a zero nonce. zkcrypto gives no bytes of an element of Gt, so the key is the hash of
 /// how it prints.
-fn ctr(k: &Gt, text: &[u8]) -> Vec<u8> {
+fn apply_ctr(k: &Gt, text: &[u8]) -> Vec<u8> {
     let key: [u8; 16] = labelled_hash("fosam/key", &[format!("{k:?}").as_bytes()]);
     let cipher = Aes128::new(&key.into());
     let mut out = text.to_vec();
@@ -254,17 +255,17 @@ fn ctr(k: &Gt, text: &[u8]) -> Vec<u8> {
 
 /// The key of an epoch, by deriving the nodes of its path.
 fn key_at(root: NodeKey, path: &Path, rng: &mut ChaCha20Rng) -> User {
-    path.0.iter().fold(root, |node, bit| node.child(*bit, rng)).user
+    path.0.iter().fold(root, |node, bit| node.derive_child(*bit, rng)).user
 }
 
 /// Returns the text that a receiver reads when the byte `at` of the ciphertext was changed by `mask`.
 ///
 /// # Errors
 /// A place behind the text.
-pub fn altered(text: &[u8], at: usize, mask: u8) -> Result<Vec<u8>> {
+pub fn alter_text(text: &[u8], at: usize, mask: u8) -> Result<Vec<u8>> {
     let mut rng = ChaCha20Rng::seed_from_u64(13);
-    let (public, root) = keygen(&mut rng);
-    let mut ciphertext = encrypt(&public, &Path::of(0), text, &mut rng);
+    let (public, root) = generate_keys(&mut rng);
+    let mut ciphertext = encrypt(&public, &Path::from_epoch(0), text, &mut rng);
     *ciphertext.text.get_mut(at).context("a byte of the text")? ^= mask;
     Ok(decrypt(&root.user, &ciphertext))
 }
@@ -274,11 +275,11 @@ thread_local! {
     static AGED: RefCell<Option<Rc<RefCell<KeyStack>>>> = const { RefCell::new(None) };
 }
 
-fn aged() -> Rc<RefCell<KeyStack>> {
+fn make_aged() -> Rc<RefCell<KeyStack>> {
     AGED.with_borrow_mut(|aged| {
         let made = || {
-            let mut stack = KeyStack::fresh(12);
-            stack.forward(REAL, &mut ChaCha20Rng::seed_from_u64(12));
+            let mut stack = KeyStack::from_seed(12);
+            stack.move_forward(REAL, &mut ChaCha20Rng::seed_from_u64(12));
             Rc::new(RefCell::new(stack))
         };
         Rc::clone(aged.get_or_insert_with(made))
@@ -289,24 +290,26 @@ fn aged() -> Rc<RefCell<KeyStack>> {
 ///
 /// # Errors
 /// An unknown name.
-pub fn prepare(op: &str, size: usize) -> Result<Call> {
+pub fn prepare_call(op: &str, size: usize) -> Result<Call> {
     let mut rng = ChaCha20Rng::seed_from_u64(11);
     let text = vec![7; size];
     Ok(match op {
-        "keygen" => Box::new(move |_| drop(black_box(keygen(&mut rng)))),
+        "keygen" => Box::new(move |_| drop(black_box(generate_keys(&mut rng)))),
         "ratchet" => {
-            let stack = aged();
-            Box::new(move |_| (0..RATCHET_CALL).for_each(|_| stack.borrow_mut().step(&mut rng)))
+            let stack = make_aged();
+            Box::new(move |_| {
+                (0..RATCHET_CALL).for_each(|_| stack.borrow_mut().step_once(&mut rng));
+            })
         }
         "encrypt" | "encrypt-0" => {
-            let (public, _) = keygen(&mut rng);
-            let path = Path::of(if op == "encrypt" { REAL } else { 0 });
+            let (public, _) = generate_keys(&mut rng);
+            let path = Path::from_epoch(if op == "encrypt" { REAL } else { 0 });
             Box::new(move |_| drop(black_box(encrypt(&public, &path, &text, &mut rng))))
         }
         "decrypt" => {
             // At the root, as the paper has it: the cost is the same at every depth.
-            let (public, root) = keygen(&mut rng);
-            let path = Path::of(0);
+            let (public, root) = generate_keys(&mut rng);
+            let path = Path::from_epoch(0);
             let ciphertext = encrypt(&public, &path, &text, &mut rng);
             let key = key_at(root, &path, &mut rng);
             Box::new(move |_| drop(black_box(decrypt(&key, &ciphertext))))
@@ -323,12 +326,12 @@ mod tests {
     fn slow_what_is_encrypted_for_an_epoch_is_decrypted_in_it() {
         let mut rng = ChaCha20Rng::seed_from_u64(1);
         for epoch in [0, 1, 5, 1 << 31] {
-            let (public, root) = keygen(&mut rng);
-            let path = Path::of(epoch);
+            let (public, root) = generate_keys(&mut rng);
+            let path = Path::from_epoch(epoch);
             let ciphertext = encrypt(&public, &path, b"at the fountain", &mut rng);
             let key = key_at(root, &path, &mut rng);
             assert_eq!(decrypt(&key, &ciphertext), b"at the fountain");
-            let (_, other) = keygen(&mut rng);
+            let (_, other) = generate_keys(&mut rng);
             assert_ne!(decrypt(&other.user, &ciphertext), b"at the fountain");
         }
     }
@@ -336,12 +339,12 @@ mod tests {
     #[test]
     fn slow_the_stack_is_where_the_path_of_its_epoch_leads() {
         let mut rng = ChaCha20Rng::seed_from_u64(2);
-        let mut stack = KeyStack::fresh(3);
+        let mut stack = KeyStack::from_seed(3);
         for epoch in 1..4 {
-            stack.step(&mut rng);
-            assert_eq!(stack.0.last().map(|top| top.path.clone()), Some(Path::of(epoch)));
+            stack.step_once(&mut rng);
+            assert_eq!(stack.0.last().map(|top| top.path.clone()), Some(Path::from_epoch(epoch)));
         }
-        assert_eq!(Path::of(REAL).0.len(), Path::of(REAL).0.len());
-        assert_eq!(Path::of(0).covered(), (1 << 33) - 1);
+        assert_eq!(Path::from_epoch(REAL).0.len(), Path::from_epoch(REAL).0.len());
+        assert_eq!(Path::from_epoch(0).count_covered(), (1 << 33) - 1);
     }
 }

@@ -53,23 +53,23 @@ impl Receiver {
         Ok(Self { system, tree, rng })
     }
 
-    fn at(mut self, epoch: Epoch) -> Result<Self> {
+    fn move_to(mut self, epoch: Epoch) -> Result<Self> {
         self.tree.erase_below(epoch, &mut self.rng)?;
         Ok(self)
     }
 
-    fn tick(&self, epoch: Epoch) -> Tick {
+    fn first_tick(&self, epoch: Epoch) -> Tick {
         self.tree.card().first_tick(epoch)
     }
 
     fn seal(&mut self, epoch: Epoch, body: &[u8]) -> Result<Vec<u8>> {
-        let tick = self.tick(epoch);
-        let key = self.tree.card().at(tick)?;
+        let tick = self.first_tick(epoch);
+        let key = self.tree.card().seal_key(tick)?;
         let key = EnvelopeKey::new(&self.system, &key, tick, &mut self.rng)?;
         Ok(key.seal(body, Bucket::SMALLEST, tick)?.into_bytes())
     }
 
-    fn held(&mut self, epoch: Epoch) -> Result<HeldKeys> {
+    fn hold_key(&mut self, epoch: Epoch) -> Result<HeldKeys> {
         let mut held = HeldKeys::new();
         held.insert(self.tree.open_key(&self.system, epoch, &mut self.rng)?);
         Ok(held)
@@ -80,12 +80,12 @@ impl Receiver {
 ///
 /// # Errors
 /// An unknown name.
-pub fn prepare(op: &str, size: usize) -> Result<Call> {
+pub fn prepare_call(op: &str, size: usize) -> Result<Call> {
     let body = vec![7; size];
     Ok(match op {
         "system" => Box::new(|_| drop(black_box(System::new()))),
-        "keygen" => keygen(System::new()),
-        "keygen-comb" => keygen(System::with_keygen_comb()),
+        "keygen" => prepare_keygen(System::new()),
+        "keygen-comb" => prepare_keygen(System::with_keygen_comb()),
         "fp" => Box::new(|_| fp_multiplications(FP_CALL)),
         "card" => {
             let block = Receiver::new(1)?.tree.card().as_bytes().to_vec();
@@ -93,32 +93,32 @@ pub fn prepare(op: &str, size: usize) -> Result<Call> {
                 black_box(CardBlock::decode(&block, BlockPolicy::Product).is_ok());
             })
         }
-        "ratchet" => ratchet()?,
-        "boundary" => boundary()?,
+        "ratchet" => prepare_ratchet()?,
+        "boundary" => prepare_boundary()?,
         "seal" => seal(REAL, body)?,
         "seal-0" => seal(Epoch(0), body)?,
         "seal-warm" => {
             let Receiver { system, tree, mut rng } = Receiver::new(2)?;
             let tick = tree.card().first_tick(REAL);
-            let key = tree.card().at(tick)?;
+            let key = tree.card().seal_key(tick)?;
             Box::new(move |_| {
                 let key = EnvelopeKey::new(&system, &key, tick, &mut rng);
                 black_box(key.map(|key| key.seal(&body, Bucket::SMALLEST, tick)).is_ok());
             })
         }
-        "trial" => trial(3, 4, &body)?,
-        "open" => trial(3, 3, &body)?,
-        "import" => import()?,
+        "trial" => prepare_trial(3, 4, &body)?,
+        "open" => prepare_trial(3, 3, &body)?,
+        "import" => prepare_import()?,
         _ => bail!("no operation {op}"),
     })
 }
 
-fn keygen(system: System) -> Call {
+fn prepare_keygen(system: System) -> Call {
     let mut rng = ChaCha20Rng::seed_from_u64(5);
     Box::new(move |_| {
         let master = MasterSecret::random(5, &mut rng);
-        let root = master.user_key(&system, &Shape::Wide.path(Epoch(0)), &mut rng);
-        black_box((master.parameters(&system), root.encode()));
+        let root = master.user_key(&system, &Shape::Wide.path_to(Epoch(0)), &mut rng);
+        black_box((master.derive_parameters(&system), root.encode()));
     })
 }
 
@@ -129,32 +129,32 @@ fn seal(epoch: Epoch, body: Vec<u8>) -> Result<Call> {
 }
 
 /// An envelope for `from` is tried with the keys of `by`.
-fn trial(by: u64, from: u64, body: &[u8]) -> Result<Call> {
+fn prepare_trial(by: u64, from: u64, body: &[u8]) -> Result<Call> {
     let mut receiver = Receiver::new(by)?;
     let envelope = Receiver::new(from)?.seal(REAL, body)?;
-    let held = receiver.held(REAL)?;
+    let held = receiver.hold_key(REAL)?;
     Ok(Box::new(move |_| drop(black_box(trial_open(&receiver.system, &held, &envelope)))))
 }
 
 /// Epoch by epoch: whatever is derived on the way is in the mean.
-fn ratchet() -> Result<Call> {
-    let receiver = aged("ratchet")?;
+fn prepare_ratchet() -> Result<Call> {
+    let receiver = make_aged("ratchet")?;
     Ok(Box::new(move |_| {
         let Receiver { tree, rng, .. } = &mut *receiver.borrow_mut();
         for _ in 0..RATCHET_CALL {
             let floor = tree.floor().plus(1);
-            let prepared = tree.prepare(floor.plus(1), u32::MAX, rng);
+            let prepared = tree.prepare_until(floor.plus(1), u32::MAX, rng);
             black_box((prepared.is_ok(), tree.erase_below(floor, rng).is_ok()));
         }
     }))
 }
 
 /// One step to an epoch that was prepared: a drop. The preparing is not in it.
-fn boundary() -> Result<Call> {
-    let receiver = aged("boundary")?;
+fn prepare_boundary() -> Result<Call> {
+    let receiver = make_aged("boundary")?;
     {
         let Receiver { tree, rng, .. } = &mut *receiver.borrow_mut();
-        tree.prepare(tree.floor().plus(64), u32::MAX, rng)?;
+        tree.prepare_until(tree.floor().plus(64), u32::MAX, rng)?;
     }
     Ok(Box::new(move |_| {
         let Receiver { tree, rng, .. } = &mut *receiver.borrow_mut();
@@ -164,13 +164,13 @@ fn boundary() -> Result<Call> {
 }
 
 /// A stack that is as full as a tree gets while it ages.
-fn import() -> Result<Call> {
-    let receiver = kept("import", || {
+fn prepare_import() -> Result<Call> {
+    let receiver = keep_receiver("import", || {
         let mut receiver = Receiver::new(9)?;
-        receiver.tree.prepare(Epoch(64), u32::MAX, &mut receiver.rng)?;
+        receiver.tree.prepare_until(Epoch(64), u32::MAX, &mut receiver.rng)?;
         Ok(receiver)
     })?;
-    let delta = receiver.borrow_mut().tree.export();
+    let delta = receiver.borrow_mut().tree.export_delta();
     let records = delta.put.into_iter().collect();
     let card = CardBlock::decode(receiver.borrow().tree.card().as_bytes(), BlockPolicy::Product)?;
     Ok(Box::new(move |_| {
@@ -184,7 +184,7 @@ thread_local! {
 }
 
 /// The receiver of an operation, made at its first batch.
-fn kept(
+fn keep_receiver(
     op: &'static str,
     make: impl FnOnce() -> Result<Receiver>,
 ) -> Result<Rc<RefCell<Receiver>>> {
@@ -197,15 +197,15 @@ fn kept(
 }
 
 /// One at a real epoch.
-fn aged(op: &'static str) -> Result<Rc<RefCell<Receiver>>> {
-    kept(op, || Receiver::new(7)?.at(REAL))
+fn make_aged(op: &'static str) -> Result<Rc<RefCell<Receiver>>> {
+    keep_receiver(op, || Receiver::new(7)?.move_to(REAL))
 }
 
 /// The way of a fresh tree so many epochs forward, in one step.
 ///
 /// # Errors
 /// None that a fresh tree could give.
-pub fn forward(seed: u64, epochs: u32) -> Result<impl FnMut() -> Result<()>> {
+pub fn prepare_forward(seed: u64, epochs: u32) -> Result<impl FnMut() -> Result<()>> {
     let Receiver { mut tree, mut rng, .. } = Receiver::new(seed)?;
     Ok(move || Ok(tree.erase_below(Epoch(epochs), &mut rng)?))
 }
@@ -231,9 +231,9 @@ mod tests {
             "open",
             "import",
         ] {
-            prepare(op, 1_024).unwrap()(0);
+            prepare_call(op, 1_024).unwrap()(0);
         }
-        assert!(prepare("mine", 1).is_err());
-        forward(1, 2_880).unwrap()().unwrap();
+        assert!(prepare_call("mine", 1).is_err());
+        prepare_forward(1, 2_880).unwrap()().unwrap();
     }
 }

@@ -23,7 +23,7 @@ use mezza_lab_measuring::rate::Call;
 ///
 /// # Errors
 /// An unknown name, or a kernel that this CPU cannot run.
-pub fn prepare(op: &str, count: usize) -> Result<Call> {
+pub fn prepare_call(op: &str, count: usize) -> Result<Call> {
     let (who, op) = op.rsplit_once('-').context("which operation?")?;
     let words = words(count);
     match (who, op) {
@@ -48,17 +48,17 @@ pub fn prepare(op: &str, count: usize) -> Result<Call> {
             let tag = key.seal_in_place_separate_tag(nonce, Aad::empty(), text).ok()?;
             tag.as_ref().try_into().ok()
         })),
-        _ => on(kernel_of(who)?, op, words),
+        _ => prepare_kernel(kernel_of(who)?, op, words),
     }
 }
 
 fn kernel_of(name: &str) -> Result<&'static dyn Kernel> {
-    let all = kernel::all();
+    let all = kernel::runnable_kernels();
     let found = all.into_iter().find(|kernel| kernel.name() == name);
     found.with_context(|| format!("no kernel {name} here"))
 }
 
-fn on(kernel: &'static dyn Kernel, op: &str, words: Vec<[u8; 32]>) -> Result<Call> {
+fn prepare_kernel(kernel: &'static dyn Kernel, op: &str, words: Vec<[u8; 32]>) -> Result<Call> {
     let mut out = words.clone();
     Ok(match op {
         "shared" => {
@@ -86,16 +86,16 @@ mod tests {
 
     #[test]
     fn slow_every_operation_runs_and_others_are_refused() {
-        for who in kernel::all().iter().map(|kernel| kernel.name()) {
+        for who in kernel::runnable_kernels().iter().map(|kernel| kernel.name()) {
             for op in ["shared", "each", "fixed", "seal"] {
-                prepare(&format!("{who}-{op}"), 3).unwrap()(0);
+                prepare_call(&format!("{who}-{op}"), 3).unwrap()(0);
             }
         }
         for op in ["dalek-shared", "dalek-fixed", "rustcrypto-seal", "library-seal"] {
-            prepare(op, 3).unwrap()(0);
+            prepare_call(op, 3).unwrap()(0);
         }
         for op in ["dalek", "dalek-seal", "portable-open", "nobody-seal"] {
-            assert!(prepare(op, 3).is_err(), "{op}");
+            assert!(prepare_call(op, 3).is_err(), "{op}");
         }
     }
 

@@ -30,10 +30,10 @@ impl FrameKey for Nothing {
 ///
 /// # Errors
 /// The refusals of `mezza link up`.
-pub fn run(state: &Path, config: &Path, frames: &str) -> Result<Exit> {
+pub fn run_links(state: &Path, config: &Path, frames: &str) -> Result<Exit> {
     let frames = match frames {
-        "none" => tunnel::FrameThreads::of::<Nothing>(),
-        _ => tunnel::FrameThreads::usual(),
+        "none" => tunnel::FrameThreads::with_key::<Nothing>(),
+        _ => tunnel::FrameThreads::for_product(),
     };
     Ok(tunnel::up(state, config, frames)?)
 }

@@ -37,16 +37,18 @@ const TAGGED_BYTES: usize = 80;
 ///
 /// # Errors
 /// An unknown name, or a pairing that does not come about.
-pub fn prepare(op: &str) -> Result<Call> {
+pub fn prepare_call(op: &str) -> Result<Call> {
     match op {
-        "exchange-default" => exchange::<DefaultSuite<AwsLc>>(),
-        "exchange-paper" => exchange::<PaperSuite<AwsLc>>(),
-        "exchange-default-portable" => exchange::<DefaultSuite<mezza_core::PortableBackend>>(),
-        "bootstrap-default" => bootstrap::<DefaultSuite<AwsLc>>(),
-        "bootstrap-paper" => bootstrap::<PaperSuite<AwsLc>>(),
-        "limit" => Ok(limit()),
-        "junk-default" => junk::<DefaultSuite<AwsLc>>(),
-        "junk-paper" => junk::<PaperSuite<AwsLc>>(),
+        "exchange-default" => prepare_exchange::<DefaultSuite<AwsLc>>(),
+        "exchange-paper" => prepare_exchange::<PaperSuite<AwsLc>>(),
+        "exchange-default-portable" => {
+            prepare_exchange::<DefaultSuite<mezza_core::PortableBackend>>()
+        }
+        "bootstrap-default" => prepare_bootstrap::<DefaultSuite<AwsLc>>(),
+        "bootstrap-paper" => prepare_bootstrap::<PaperSuite<AwsLc>>(),
+        "limit" => Ok(prepare_limit()),
+        "junk-default" => prepare_junk::<DefaultSuite<AwsLc>>(),
+        "junk-paper" => prepare_junk::<PaperSuite<AwsLc>>(),
         "hmac-two" => Ok(hmac_two()),
         "gmac-two" => Ok(gmac_two()),
         _ => bail!("no operation {op}"),
@@ -73,7 +75,7 @@ impl<S: LinkSuite> Pair<S> {
             settings.role = Some(role);
             settings.peer_settings.exchange_ms = 0;
             let key = StoreKey::new(Secret::random(&mut rng));
-            Pairing::<S>::begin(settings, key, (Time::from_ms(0), 0), &mut rng)
+            Pairing::<S>::open_window(settings, key, (Time::from_ms(0), 0), &mut rng)
         });
         for ms in (0..5_000).step_by(10) {
             let now = Time::from_ms(ms);
@@ -94,16 +96,16 @@ impl<S: LinkSuite> Pair<S> {
         let two = two.context("not paired")?.0;
         let mut pair =
             Self { peers: [one, two], rng, wire: Vec::new(), now: Time::from_ms(10_000) };
-        (0..2).for_each(|at| pair.drain(at));
+        (0..2).for_each(|at| pair.drain_outputs(at));
         Ok(pair)
     }
 
-    fn give(&mut self, at: usize, input: PeerInput) {
+    fn give_input(&mut self, at: usize, input: PeerInput) {
         let _ = self.peers[at].handle(input, self.now, &mut self.rng);
-        self.drain(at);
+        self.drain_outputs(at);
     }
 
-    fn drain(&mut self, at: usize) {
+    fn drain_outputs(&mut self, at: usize) {
         while let Some(output) = self.peers[at].poll() {
             match output {
                 PeerOutput::Want => {
@@ -125,12 +127,12 @@ impl<S: LinkSuite> Pair<S> {
     }
 
     /// One exchange; frames that `passes` refuses are lost.
-    fn exchange(&mut self, passes: impl Fn(&[u8]) -> bool) {
+    fn run_exchange(&mut self, passes: impl Fn(&[u8]) -> bool) {
         self.now = self.now.plus_ms(5);
-        self.give(0, PeerInput::Rekey);
+        self.give_input(0, PeerInput::Rekey);
         while let Some((to, frame)) = self.wire.pop() {
             if passes(&frame) {
-                self.give(to, PeerInput::Datagram { frame, from: PeerAddress::default() });
+                self.give_input(to, PeerInput::Datagram { frame, from: PeerAddress::default() });
             }
         }
     }
@@ -158,14 +160,14 @@ fn drain_pairing<S: LinkSuite>(
     }
 }
 
-fn exchange<S: LinkSuite>() -> Result<Call> {
+fn prepare_exchange<S: LinkSuite>() -> Result<Call> {
     let mut pair = Pair::<S>::new()?;
     let before = pair.peers[1].record().rekeys;
-    pair.exchange(|_| true);
+    pair.run_exchange(|_| true);
     if pair.peers[1].record().rekeys != before + 1 {
         bail!("an exchange was not accepted");
     }
-    Ok(Box::new(move |_| pair.exchange(|_| true)))
+    Ok(Box::new(move |_| pair.run_exchange(|_| true)))
 }
 
 /// Sealing and opening of a frame of so many bytes, CPU time, us.
@@ -207,38 +209,43 @@ fn frames_cost_us(mut call: impl FnMut(&Frames) -> bool) -> Result<f64> {
     Ok(ns / f64::from(FRAMES) / 1e3)
 }
 
-fn limit() -> Call {
+fn prepare_limit() -> Call {
     let mut rng = ChaCha20Rng::seed_from_u64(6);
     Box::new(move |_| {
         let one = EphemeralKey::random::<AwsLc>(&mut rng);
         let two = EphemeralKey::random::<AwsLc>(&mut rng);
-        let first = *one.public();
-        let second = *two.public();
-        let _ = black_box((one.dh::<AwsLc>(&second), two.dh::<AwsLc>(&first)));
+        let first = *one.public_key();
+        let second = *two.public_key();
+        let _ =
+            black_box((one.diffie_hellman::<AwsLc>(&second), two.diffie_hellman::<AwsLc>(&first)));
     })
 }
 
 /// Runs the computations of both sides of a Bootstrap.
-fn bootstrap<S: LinkSuite>() -> Result<Call> {
+fn prepare_bootstrap<S: LinkSuite>() -> Result<Call> {
     let mut rng = ChaCha20Rng::seed_from_u64(7);
     let id = |byte| LinkId::from_bytes([2, 0, 0, 0, 0, byte]).context("a name");
     let pair = LinkPair { initiator: id(1)?, responder: id(2)? };
     Ok(Box::new(move |_| {
         let one = EphemeralKey::random::<S::Backend>(&mut rng);
         let two = EphemeralKey::random::<S::Backend>(&mut rng);
-        let points = [&one, &two].map(|key| CanonicalPoint::check(*key.public().as_bytes()));
+        let points =
+            [&one, &two].map(|key| CanonicalPoint::from_canonical(*key.public_key().as_bytes()));
         let [Some(m1), Some(m2)] = points else { return };
         let session_id = S::session_id(&pair.initiator, &m1, &mut rng);
         let view = ExchangeView { pair: &pair, session_id: &session_id, m1: &m1, m2: &m2 };
-        let shared = [one.dh::<S::Backend>(m2.public()), two.dh::<S::Backend>(m1.public())];
-        let _ = black_box(shared.map(|dh| dh.map(|dh| S::bootstrap(&dh, &view))));
+        let shared = [
+            one.diffie_hellman::<S::Backend>(m2.public()),
+            two.diffie_hellman::<S::Backend>(m1.public()),
+        ];
+        let _ = black_box(shared.map(|dh| dh.map(|dh| S::derive_first_state(&dh, &view))));
     }))
 }
 
 /// The responder has a pending state, so that both tags are computed.
-fn junk<S: LinkSuite>() -> Result<Call> {
+fn prepare_junk<S: LinkSuite>() -> Result<Call> {
     let mut pair = Pair::<S>::new()?;
-    pair.exchange(|frame| kind_of(frame) != Some(Ke3::KIND));
+    pair.run_exchange(|frame| kind_of(frame) != Some(Ke3::KIND));
     let own = pair.peers[0].record().own;
     let peer = pair.peers[1].record().own;
     let mut frame = vec![0x21; Ke1::BYTES];

@@ -41,7 +41,7 @@ impl PublishedBundle {
     ///
     /// # Errors
     /// If the library refuses.
-    pub fn check<S: RatchetSuite>(
+    pub fn check_against<S: RatchetSuite>(
         &self,
         remote: &IdentityKey,
     ) -> Result<(CheckedBundle, Option<OneTimePrekey>)> {
@@ -58,8 +58,8 @@ impl PublishedBundle {
 
 impl<S: RatchetSuite + 'static, B: Backend> MeasuredConversation<S, B> {
     fn new(identity: IdentityKeyPair, remote: IdentityKey) -> Self {
-        let prekeys = Prekeys::new(identity.duplicate()).offering(&[S::ID]);
-        let talk = Conversation::new(identity.public(), remote);
+        let prekeys = Prekeys::new(identity.duplicate()).offer_suites(&[S::ID]);
+        let talk = Conversation::new(identity.public_key(), remote);
         Self { identity, prekeys, talk, suite: PhantomData }
     }
 
@@ -77,8 +77,8 @@ impl<S: RatchetSuite + 'static, B: Backend> MeasuredConversation<S, B> {
 /// Two devices of fresh identities. Each is made from its own key pair and the other's public key.
 pub fn device_pair<B: Backend, D>(device: impl Fn(IdentityKeyPair, IdentityKey) -> D) -> (D, D) {
     let [near, far] = [0; 2].map(|_| IdentityKeyPair::new(StaticKey::random::<B>(&mut OsRng)));
-    let a = near.public();
-    let b = far.public();
+    let a = near.public_key();
+    let b = far.public_key();
     (device(near, b), device(far, a))
 }
 
@@ -87,7 +87,9 @@ pub fn device_pair<B: Backend, D>(device: impl Fn(IdentityKeyPair, IdentityKey) 
 ///
 /// # Errors
 /// If the library refuses.
-pub fn publish<B: Backend>(prekeys: &mut Prekeys) -> Result<(Vec<u8>, OneTimePrekey, StaticKey)> {
+pub fn publish_prekeys<B: Backend>(
+    prekeys: &mut Prekeys,
+) -> Result<(Vec<u8>, OneTimePrekey, StaticKey)> {
     let opk = StaticKey::random::<B>(&mut OsRng);
     prekeys.wake(NOW, &mut OsRng);
     let mut published = None;
@@ -111,13 +113,13 @@ pub fn publish<B: Backend>(prekeys: &mut Prekeys) -> Result<(Vec<u8>, OneTimePre
 impl<S: RatchetSuite + 'static, B: Backend> MeasuredDevice for MeasuredConversation<S, B> {
     type Bundle = PublishedBundle;
 
-    fn pair() -> Result<(Self, Self)> {
+    fn make_pair() -> Result<(Self, Self)> {
         Ok(device_pair::<B, _>(Self::new))
     }
 
-    fn publish(&mut self) -> Result<PublishedBundle> {
-        self.prekeys = Prekeys::new(self.identity.duplicate()).offering(&[S::ID]);
-        let (bytes, one_time, _) = publish::<B>(&mut self.prekeys)?;
+    fn publish_bundle(&mut self) -> Result<PublishedBundle> {
+        self.prekeys = Prekeys::new(self.identity.duplicate()).offer_suites(&[S::ID]);
+        let (bytes, one_time, _) = publish_prekeys::<B>(&mut self.prekeys)?;
         if is_container(S::ID) {
             return Ok(PublishedBundle::Container(bytes, one_time));
         }
@@ -125,10 +127,11 @@ impl<S: RatchetSuite + 'static, B: Backend> MeasuredDevice for MeasuredConversat
         Ok(PublishedBundle::Signal(Box::new(SignalBundle { one_time: Some(one_time), ..bundle })))
     }
 
-    fn begin(&mut self, bundle: &PublishedBundle) -> Result<()> {
-        let (checked, one_time) = bundle.check::<S>(self.talk.remote())?;
+    fn begin_session(&mut self, bundle: &PublishedBundle) -> Result<()> {
+        let (checked, one_time) = bundle.check_against::<S>(self.talk.remote())?;
         let base = EphemeralKey::random::<B>(&mut OsRng);
-        let (session, _) = checked.initiate::<B>(&self.identity, base, one_time, &mut OsRng)?;
+        let (session, _) =
+            checked.initiate_session::<B>(&self.identity, base, one_time, &mut OsRng)?;
         drop(self.talk.add_session(session, NOW));
         Ok(())
     }

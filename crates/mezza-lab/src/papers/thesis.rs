@@ -24,7 +24,7 @@ pub struct ThesisColumn {
 
 impl ThesisColumn {
     /// The values that the text and the rest of the thesis agree with, ms.
-    pub fn right(&self) -> &[f64] {
+    pub fn agreed_values(&self) -> &[f64] {
         self.text.as_deref().unwrap_or(&self.ms)
     }
 }
@@ -38,18 +38,18 @@ struct Thesis {
 ///
 /// # Errors
 /// If the file is damaged.
-pub fn table(number: &str) -> Result<Vec<ThesisColumn>> {
+pub fn load_table(number: &str) -> Result<Vec<ThesisColumn>> {
     let file: Thesis = toml::from_str(THESIS).context("papers/thesis.toml")?;
     Ok(file.column.into_iter().filter(|column| column.table == number).collect())
 }
 
 /// Returns the overhead of a firewall on a system, in percent.
-pub fn overhead(base: &ThesisColumn, with: &ThesisColumn, system: usize) -> f64 {
-    100.0 * (with.right()[system] / base.right()[system] - 1.0)
+pub fn overhead_percent(base: &ThesisColumn, with: &ThesisColumn, system: usize) -> f64 {
+    100.0 * (with.agreed_values()[system] / base.agreed_values()[system] - 1.0)
 }
 
 /// The errors of a table, as sentences beside its rows.
-pub fn errors(number: &str) -> &'static [&'static str] {
+pub fn list_errors(number: &str) -> &'static [&'static str] {
     match number {
         "5.2" => &[
             "erratum 18: +1040 % of DH_FW sets keys of 256 bit against coins of 3072 bit, with a firewall at \
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     fn column(table_of: &str, name: &str) -> ThesisColumn {
-        table(table_of).unwrap().into_iter().find(|column| column.name == name).unwrap()
+        load_table(table_of).unwrap().into_iter().find(|column| column.name == name).unwrap()
     }
 
     fn near(a: f64, b: f64) -> bool {
@@ -86,7 +86,11 @@ mod tests {
             let column = column("5.3", name);
             let iot = column.ms[4];
             let phone = column.ms[5];
-            assert!(iot < phone && near(column.right()[4], phone) && near(column.right()[5], iot));
+            assert!(
+                iot < phone
+                    && near(column.agreed_values()[4], phone)
+                    && near(column.agreed_values()[5], iot)
+            );
         }
     }
 
@@ -96,10 +100,10 @@ mod tests {
         for (name, printed, text) in [("EG_Rerand", 75.8, 53.3), ("EG_Maul", 53.3, 75.8)] {
             let column = column("5.4", name);
             assert!(near(100.0 * (column.ms[0] / eg.ms[0] - 1.0), printed));
-            assert!(near(overhead(&eg, &column, 0), text));
+            assert!(near(overhead_percent(&eg, &column, 0), text));
         }
         // Only so do they add up, as the thesis says: 53 + 76 = 129 of EG_ReMaul.
-        assert!(near(overhead(&eg, &column("5.4", "EG_ReMaul"), 0), 128.8));
+        assert!(near(overhead_percent(&eg, &column("5.4", "EG_ReMaul"), 0), 128.8));
     }
 
     #[test]
@@ -109,7 +113,7 @@ mod tests {
             let eg = column("5.6", of_eg);
             let dh = column("5.5", of_dh);
             assert_eq!(text(&eg.ms), text(&dh.ms));
-            assert_ne!(text(eg.right()), text(&dh.ms));
+            assert_ne!(text(eg.agreed_values()), text(&dh.ms));
         }
     }
 
@@ -117,7 +121,7 @@ mod tests {
     /// 600 %, and with equal sizes 50 %.
     #[test]
     fn erratum_18_the_outlier_is_short_keys_against_long_coins() {
-        let printed = overhead(&column("5.2", "DH"), &column("5.2", "DH_FW"), 0);
+        let printed = overhead_percent(&column("5.2", "DH"), &column("5.2", "DH_FW"), 0);
         assert!(near(printed, 1035.7), "{printed}");
         let by_bits = |walls: f64| 100.0 * (2.0 * walls * 3072.0) / (4.0 * 256.0);
         assert!(by_bits(1.0) < printed && printed < by_bits(2.0), "two firewalls, not one");
@@ -128,9 +132,9 @@ mod tests {
         let dh = column("5.3", "DH");
         let fw = column("5.3", "DH_FW");
         for system in 0..SYSTEMS.len() {
-            assert!((overhead(&dh, &fw, system) - 100.0).abs() < 7.0);
+            assert!((overhead_percent(&dh, &fw, system) - 100.0).abs() < 7.0);
         }
-        let comm = overhead(&column("5.2", "DH_Comm"), &column("5.2", "DH_Comm_FW"), 0);
+        let comm = overhead_percent(&column("5.2", "DH_Comm"), &column("5.2", "DH_Comm_FW"), 0);
         assert!(near(comm, 61.0), "the full variant: 60 % by count; the basic one would be 30 %");
     }
 }

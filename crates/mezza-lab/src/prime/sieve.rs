@@ -35,7 +35,7 @@ impl Sieve {
         for &r in primes {
             let modulus = u64::from(r);
             let q0 = remainder(r);
-            let twelfth = inverse(12 % modulus, modulus);
+            let twelfth = find_inverse(12 % modulus, modulus);
             for bad in [0, (modulus - 1) / 2] {
                 // q0 + 12 i = bad modulo r.
                 let i = (bad + modulus - q0 % modulus) % modulus * twelfth % modulus;
@@ -55,7 +55,7 @@ impl Sieve {
 }
 
 /// The inverse modulo a prime, by Fermat.
-fn inverse(x: u64, prime: u64) -> u64 {
+fn find_inverse(x: u64, prime: u64) -> u64 {
     let mut power = 1;
     let mut base = x;
     let mut exponent = prime - 2;

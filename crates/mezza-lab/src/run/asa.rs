@@ -14,8 +14,8 @@ use rand_core::{Rng as _, SeedableRng as _};
 use super::experiment::{Experiment, Report};
 use crate::asa::cell::{AttackCell, Expected, FAMILY_ERROR, RUNS};
 use crate::asa::portfolio;
-use crate::asa::session::handshake;
-use crate::asa::statistics::holm;
+use crate::asa::session::run_handshake;
+use crate::asa::statistics::adjust_holm;
 use crate::asa::{AttackKey, Element, Planted, RejectionSampling, Sequence, element};
 use crate::bench::Bench;
 use crate::parallel;
@@ -27,7 +27,7 @@ pub const ALL: &[Experiment] = &[Experiment::calculated(
     "asa",
     "the attack matrix, each cell with its p",
     [10, 90, 1_000],
-    asa,
+    report_asa,
 )];
 
 /// One cell to be run.
@@ -50,7 +50,7 @@ impl Try {
         if self.element.is_open_behind(self.firewall) { Expected::Open } else { Expected::Closed }
     }
 
-    fn run<G: Group + 'static>(&self, group: &G, runs: u64, seed: u64) -> Result<AttackCell> {
+    fn run_cell<G: Group + 'static>(&self, group: &G, runs: u64, seed: u64) -> Result<AttackCell> {
         let Self { element, firewall, lambda, sequence } = *self;
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
         let mut secret = [0; 16];
@@ -62,14 +62,14 @@ impl Try {
         let mut hits = 0;
         let mut bytes = [0; 256];
         for message in 0..runs as usize {
-            let wall = variant::firewall(element.variant, firewall, group)?;
-            let seen = handshake(group, element.variant, wall, &mut coins, &mut rng)?;
-            let Some(field) = element.observe(group, &seen) else { continue };
+            let wall = variant::make_firewall(element.variant, firewall, group)?;
+            let seen = run_handshake(group, element.variant, wall, &mut coins, &mut rng)?;
+            let Some(field) = element.find_observed(group, &seen) else { continue };
             if let Some(byte) = field.get(1) {
                 bytes[usize::from(*byte)] += 1;
             }
-            let symbol = key.symbol(&field, lambda);
-            let index = sequence.index(symbol, message, planted.len());
+            let symbol = key.find_symbol(&field, lambda);
+            let index = sequence.block_index(symbol, message, planted.len());
             hits += u64::from(symbol.block == planted.block(index));
         }
         let chance = 0.5_f64.powi(lambda as i32);
@@ -78,19 +78,19 @@ impl Try {
 }
 
 /// The cells of the options: all elements behind all firewalls of their variants.
-fn tries(bench: &Bench) -> Result<Vec<Try>> {
+fn list_tries(bench: &Bench) -> Result<Vec<Try>> {
     let given = |key: &str| bench.params[key].as_str();
-    let only = given("variant").map(Variant::named).transpose()?;
+    let only = given("variant").map(Variant::find_named).transpose()?;
     let lambda = bench.params["lambda"].as_u64().and_then(|n| u32::try_from(n).ok()).unwrap_or(1);
     let all = Variant::ALL.into_iter().filter(|variant| only.is_none_or(|only| only == *variant));
-    let elements = all.clone().flat_map(element::of);
+    let elements = all.clone().flat_map(element::elements_of_variant);
     let names: Vec<&str> = elements.map(|element| element.name).collect();
     if let Some(name) = given("element").filter(|name| !names.contains(name)) {
-        return Err(variant::unknown("element", name, &names));
+        return Err(variant::unknown_name("element", name, &names));
     }
     let mut tries = Vec::new();
     for variant in all {
-        for element in element::of(variant) {
+        for element in element::elements_of_variant(variant) {
             if given("element").is_some_and(|name| name != element.name) {
                 continue;
             }
@@ -105,15 +105,15 @@ fn tries(bench: &Bench) -> Result<Vec<Try>> {
 }
 
 /// Open cells succeed each time, so a twentieth of the runs shows it.
-fn runs(bench: &Bench, expected: Expected) -> u64 {
+fn count_runs(bench: &Bench, expected: Expected) -> u64 {
     let all = bench.profile.pick(600, RUNS, 4 * RUNS);
     if expected == Expected::Open { all / 20 } else { all }
 }
 
-fn asa(bench: &mut Bench) -> Result<Report> {
+fn report_asa(bench: &mut Bench) -> Result<Report> {
     let mut report = Report::default();
     let group = Ristretto::new();
-    let tries = tries(bench)?;
+    let tries = list_tries(bench)?;
     let numbered: Vec<(u64, Try)> = (0..).zip(tries).collect();
     let profiled = &*bench;
     let seed = bench.seed;
@@ -121,25 +121,26 @@ fn asa(bench: &mut Bench) -> Result<Report> {
         numbered.iter().map(move |(number, one)| {
             let times = if again == 0 { 1 } else { 4 };
             let seed = seed.wrapping_mul(7_919).wrapping_add(number + 1_000 * again);
-            (*one, times * runs(profiled, one.expected()), seed)
+            (*one, times * count_runs(profiled, one.expected()), seed)
         })
     };
-    let run = |(one, runs, seed): (Try, u64, u64)| one.run(&group, runs, seed);
-    let cells =
-        parallel::map(jobs(0).collect(), run).into_iter().collect::<Result<Vec<AttackCell>>>()?;
-    let adjusted = holm(&cells.iter().map(AttackCell::p).collect::<Vec<_>>());
+    let run = |(one, runs, seed): (Try, u64, u64)| one.run_cell(&group, runs, seed);
+    let cells = parallel::map_parallel(jobs(0).collect(), run)
+        .into_iter()
+        .collect::<Result<Vec<AttackCell>>>()?;
+    let adjusted = adjust_holm(&cells.iter().map(AttackCell::p).collect::<Vec<_>>());
     // A closed cell that fails is repeated once with a fresh seed and four times the runs.
     let again = jobs(1).zip(cells.iter().zip(&adjusted));
     let again = again.map(|(job, (cell, p))| (!cell.holds(*p)).then_some(job));
     let again: Vec<Option<(Try, u64, u64)>> = again.collect();
     for ((cell, p), again) in cells.iter().zip(&adjusted).zip(again) {
-        report.say(format!("{cell}  Holm p {p:.3}, bytes p {:.3}", cell.bytes_p()));
+        report.add_line(format!("{cell}  Holm p {p:.3}, bytes p {:.3}", cell.bytes_p()));
         bench.note_count(&cell.name, "hits", "count", cell.hits as f64)?;
         let mut holds = cell.holds(*p);
         if let (false, Some(job)) = (holds, again) {
             let cell = run(job)?;
             holds = cell.holds(cell.p());
-            report.say(format!("  repeated: {cell}"));
+            report.add_line(format!("  repeated: {cell}"));
         }
         if !holds {
             let text = format!("{} is {:?}", cell.name, cell.expected);
@@ -154,7 +155,7 @@ fn asa(bench: &mut Bench) -> Result<Report> {
         adjusted.iter().copied().fold(1.0, f64::min)
     );
     if bench.params.as_object().is_none_or(serde_json::Map::is_empty) {
-        portfolio(bench, &mut report)?;
+        report_portfolio(bench, &mut report)?;
     }
     let all = report.shapes.is_empty();
     let closed = cells.iter().filter(|cell| cell.expected == Expected::Closed);
@@ -170,18 +171,18 @@ fn asa(bench: &mut Bench) -> Result<Report> {
 }
 
 /// The other attacks and the watchdogs. Where chance is not 0, Holm over those cells.
-fn portfolio(bench: &mut Bench, report: &mut Report) -> Result<()> {
-    let cells = portfolio::cells(bench.profile.pick(60, 400, 2_000), bench.seed)?;
-    let adjusted = holm(&cells.iter().map(AttackCell::p).collect::<Vec<_>>());
+fn report_portfolio(bench: &mut Bench, report: &mut Report) -> Result<()> {
+    let cells = portfolio::run_attacks(bench.profile.pick(60, 400, 2_000), bench.seed)?;
+    let adjusted = adjust_holm(&cells.iter().map(AttackCell::p).collect::<Vec<_>>());
     for (cell, p) in cells.iter().zip(adjusted) {
-        report.say(cell.to_string());
+        report.add_line(cell.to_string());
         bench.note_count(&cell.name, "hits", "count", cell.hits as f64)?;
         if !cell.holds(p) {
             let text = format!("{} is {:?}", cell.name, cell.expected);
             report.shapes.push(Claim::is(text, format!("{} of {}", cell.hits, cell.runs), false));
         }
     }
-    report.say("A10 length and timing: reported by the audit, not closed (2.6 bits a record, 1 bit a tick)");
-    report.say("A5 coset symbols: 0.322 bit (Legendre) and 0.807 bit (mod 8) of the thesis' groups, 0 of ours");
+    report.add_line("A10 length and timing: reported by the audit, not closed (2.6 bits a record, 1 bit a tick)");
+    report.add_line("A5 coset symbols: 0.322 bit (Legendre) and 0.807 bit (mod 8) of the thesis' groups, 0 of ours");
     Ok(())
 }

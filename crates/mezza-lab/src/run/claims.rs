@@ -52,13 +52,13 @@ pub const CLAIMS: &[(&str, usize)] = &[
 ];
 
 /// The declared number.
-pub fn declared(id: &str) -> Option<usize> {
+pub fn declared_count(id: &str) -> Option<usize> {
     CLAIMS.iter().find(|(name, _)| *name == id).map(|(_, count)| *count)
 }
 
 /// Returns the fault in the number of claims of a run, or `None`. A run without a peer has fewer.
-pub fn mismatch(experiment: &Experiment, report: &Report) -> Option<String> {
-    let declared = declared(experiment.id)?;
+pub fn find_mismatch(experiment: &Experiment, report: &Report) -> Option<String> {
+    let declared = declared_count(experiment.id)?;
     let made = report.shapes.len();
     let is_less = made < declared && !report.absent.is_empty();
     (made != declared && !is_less).then(|| {
@@ -80,10 +80,10 @@ mod tests {
             Experiment::calculated("signal-f6", "codes", [1; 3], |_| Ok(Report::default()));
         let claims = |count: usize| vec![Claim::is("a", "b", true); count];
         let report = |count| Report { shapes: claims(count), ..Report::default() };
-        assert_eq!(mismatch(&experiment, &report(2)), None);
-        assert!(mismatch(&experiment, &report(3)).unwrap().contains("made 3 claims"));
-        assert!(mismatch(&experiment, &report(1)).is_some());
+        assert_eq!(find_mismatch(&experiment, &report(2)), None);
+        assert!(find_mismatch(&experiment, &report(3)).unwrap().contains("made 3 claims"));
+        assert!(find_mismatch(&experiment, &report(1)).is_some());
         let without = Report { absent: vec!["java".into()], ..report(1) };
-        assert_eq!(mismatch(&experiment, &without), None);
+        assert_eq!(find_mismatch(&experiment, &without), None);
     }
 }

@@ -43,7 +43,7 @@ impl Experiment {
     }
 
     /// The experiment with its peers.
-    pub const fn beside(self, peers: &'static [Text]) -> Self {
+    pub const fn with_peers(self, peers: &'static [Text]) -> Self {
         Self { peers, ..self }
     }
 }
@@ -71,12 +71,12 @@ pub struct Report {
 
 impl Report {
     /// Adds a line.
-    pub fn say(&mut self, line: impl Into<String>) {
+    pub fn add_line(&mut self, line: impl Into<String>) {
         self.lines.push(line.into());
     }
 
     /// Says in which column or row ours does worse. The page shows it in bold.
-    pub fn lose(&mut self, text: impl Into<String>) {
+    pub fn add_loss(&mut self, text: impl Into<String>) {
         self.losing.push(text.into());
     }
 

@@ -32,25 +32,25 @@ pub const ALL: &[Experiment] = &[
         "fosam-f3-density",
         "Figure 3: time to agree, by density",
         [2, 12, 500],
-        clocks::density,
+        clocks::report_density,
     ),
     Experiment::calculated(
         "fosam-f3-attackers",
         "Figure 3: time to agree, by liars",
         [2, 12, 40],
-        clocks::attackers,
+        clocks::report_attackers,
     ),
     Experiment::calculated(
         "fosam-f4",
         "Figure 4: groups that meet agree",
         [2, 10, 300],
-        clocks::converging,
+        clocks::report_converging,
     ),
     Experiment::calculated(
         "fosam-f5",
         "Figure 5: clocks at a synthetic festival",
         [2, 15, 600],
-        clocks::festival,
+        clocks::report_festival,
     ),
     Experiment::calculated(
         "fosam-f6-users",
@@ -62,56 +62,56 @@ pub const ALL: &[Experiment] = &[
         "fosam-f6-density",
         "Figure 6: messages, by density",
         [3, 30, 1_500],
-        delivery::density,
+        delivery::report_density,
     ),
     Experiment::calculated(
         "fosam-f6-attackers",
         "Figure 6: messages, by liars",
         [3, 40, 1_500],
-        delivery::attackers,
+        delivery::report_attackers,
     ),
     Experiment::calculated(
         "fosam-f7",
         "Figure 7: messages of groups that meet",
         [2, 20, 900],
-        delivery::converging,
+        delivery::report_converging,
     ),
     Experiment::calculated(
         "fosam-f8",
         "Figure 8: messages at a synthetic festival",
         [2, 20, 900],
-        delivery::festival,
+        delivery::report_festival,
     ),
     Experiment::timed(
         "fosam-t1",
         "Table 1: encryption microbenchmark",
         [10, 60, 150],
-        microbenchmark::run,
+        microbenchmark::make_report,
     )
-    .beside(&["hohibe"]),
+    .with_peers(&["hohibe"]),
     Experiment::calculated(
         "fosam-t2",
         "Table 2: four devices, one far away",
         [1, 2, 10],
-        table::run,
+        table::make_report,
     ),
     Experiment::calculated(
         "fosam-x1",
         "colluders, and what they do to keys",
         [5, 300, 900],
-        colluders::run,
+        colluders::make_report,
     ),
     Experiment::calculated(
         "fosam-x6",
         "other people's votes in the same crowd",
         [5, 60, 2_000],
-        rivals::run,
+        rivals::make_report,
     ),
     Experiment::calculated(
         "fosam-x7",
         "a day among liars who use every attack",
         [20, 600, 900],
-        day::run,
+        day::make_report,
     ),
 ];
 
@@ -127,7 +127,7 @@ struct Size {
 }
 
 impl Size {
-    fn of(bench: &Bench) -> Self {
+    fn for_profile(bench: &Bench) -> Self {
         let pick = |smoke, quick, full| bench.profile.pick(smoke, quick, full);
         Self {
             users: pick(64, 300, 600),
@@ -136,33 +136,33 @@ impl Size {
         }
     }
 
-    fn words(self) -> String {
+    fn describe_size(self) -> String {
         let Self { users, seeds, seconds } = self;
         format!("{seeds} seeds, {users} users unless a row says so, {seconds} s counted")
     }
 }
 
 /// A report that begins with what the paper prints and how large this run is.
-fn report(exp: &str, size: Size) -> Result<Report> {
+fn begin_report(exp: &str, size: Size) -> Result<Report> {
     let mut report = Report::default();
-    papers::fosam()?.lines(exp).into_iter().for_each(|line| report.say(line));
-    report.say(format!(
+    papers::load_fosam()?.list_values(exp).into_iter().for_each(|line| report.add_line(line));
+    report.add_line(format!(
         "ours: vote 1 s, margin 0.5 s, 1.4 Mbit/s a device, no loss, cells of 512 bytes that live a minute, \
          one every 30 s from each user, clocks off by up to 300 s that do not drift; {}",
-        size.words()
+        size.describe_size()
     ));
     Ok(report)
 }
 
 /// Computes the value of each seed of each point, on all cores; the points in their order.
-fn each<P: Copy + Send + Sync, V: Clone + Send>(
+fn map_seeds<P: Copy + Send + Sync, V: Clone + Send>(
     points: &[P],
     seeds: u64,
     work: impl Fn(P, u64) -> V + Sync,
 ) -> Vec<Vec<V>> {
     let jobs: Vec<(P, u64)> =
         points.iter().flat_map(|p| (0..seeds).map(|seed| (*p, seed))).collect();
-    let done = parallel::map(jobs, |(point, seed)| work(point, seed));
+    let done = parallel::map_parallel(jobs, |(point, seed)| work(point, seed));
     let per = usize::try_from(seeds).unwrap_or(1).max(1);
     done.chunks(per).map(<[V]>::to_vec).collect()
 }

@@ -7,7 +7,7 @@ mod tree;
 
 use anyhow::{Context as _, Result};
 use bls12_381::G1Affine as Zk;
-use mezza_hibe::bkp::{MasterSecret, base, header};
+use mezza_hibe::bkp::{MasterSecret, compute_base, compute_header};
 use mezza_hibe::curve::{Fr, G2, G2Affine};
 use mezza_hibe::pairing::{HEADER_BYTES, PairingEngine as _, PairingKernel};
 use mezza_hibe::shape::Path;
@@ -28,12 +28,12 @@ pub const ALL: &[Experiment] = &[
         [2, 15, 30],
         receivers::who_is_it,
     )
-    .beside(&["hohibe"]),
+    .with_peers(&["hohibe"]),
     Experiment::calculated(
         "hibe-siblings",
         "two keys give back their parent's",
         [1; 3],
-        tree::siblings,
+        tree::report_siblings,
     ),
     Experiment::calculated(
         "hibe-shared-t",
@@ -45,25 +45,25 @@ pub const ALL: &[Experiment] = &[
         "hibe-sleeper",
         "a device is seized after a pause",
         [2, 3, 3],
-        tree::sleeper,
+        tree::report_sleeper,
     ),
     Experiment::calculated(
         "hibe-flip",
         "bits of a ciphertext are changed",
         [1, 2, 4],
-        envelopes::flip,
+        envelopes::report_flip,
     ),
     Experiment::calculated(
         "hibe-salamander",
         "one body opens as two texts",
         [1; 3],
-        envelopes::salamander,
+        envelopes::report_salamander,
     ),
     Experiment::calculated(
         "hibe-infinity",
         "a header of infinite points",
         [1; 3],
-        envelopes::infinity,
+        envelopes::report_infinity,
     ),
     Experiment::calculated(
         "hibe-second-form",
@@ -71,20 +71,30 @@ pub const ALL: &[Experiment] = &[
         [1; 3],
         envelopes::second_form,
     ),
-    Experiment::calculated("hibe-label", "a label sorts receivers", [1; 3], receivers::label),
+    Experiment::calculated(
+        "hibe-label",
+        "a label sorts receivers",
+        [1; 3],
+        receivers::report_label,
+    ),
     Experiment::calculated(
         "hibe-clocks",
         "clocks that freeze keys or burn them",
         [1; 3],
-        tree::clocks,
+        tree::report_clocks,
     ),
     Experiment::calculated(
         "hibe-forward",
         "a message is passed on as if meant for another",
         [1; 3],
-        envelopes::forward,
+        envelopes::report_forward,
     ),
-    Experiment::calculated("hibe-lent", "what a gateway's key tells", [2, 15, 60], receivers::lent),
+    Experiment::calculated(
+        "hibe-lent",
+        "what a gateway's key tells",
+        [2, 15, 60],
+        receivers::report_lent,
+    ),
 ];
 
 /// The tick at which everything here happens.
@@ -107,11 +117,11 @@ impl Person {
         self.tree.card()
     }
 
-    fn epoch(&self) -> Result<Epoch> {
+    fn current_epoch(&self) -> Result<Epoch> {
         Ok(self.card().epoch_of(NOW)?)
     }
 
-    fn held(&mut self, epoch: Epoch, system: &System) -> Result<HeldKeys> {
+    fn hold_key(&mut self, epoch: Epoch, system: &System) -> Result<HeldKeys> {
         let mut held = HeldKeys::new();
         held.insert(self.tree.open_key(system, epoch, &mut self.rng)?);
         Ok(held)
@@ -126,35 +136,35 @@ fn seal(
     text: &[u8],
     rng: &mut ChaCha20Rng,
 ) -> Result<Vec<u8>> {
-    let key = EnvelopeKey::new(system, &card.at(tick)?, tick, rng)?;
+    let key = EnvelopeKey::new(system, &card.seal_key(tick)?, tick, rng)?;
     Ok(key.seal(text, Bucket::SMALLEST, tick)?.into_bytes())
 }
 
 /// C of an identity with its coins, and K.
-fn encapsulated(
+fn encapsulate_with(
     system: &System,
     master: &MasterSecret,
     path: &Path,
     r: &Fr,
 ) -> ([u8; HEADER_BYTES], Vec<u8>) {
-    let parameters = master.parameters(system);
-    let points = header(system, &parameters.identity(path), r);
+    let parameters = master.derive_parameters(system);
+    let points = compute_header(system, &parameters.identity_points(path), r);
     let bytes: Vec<u8> = points.iter().flat_map(|point| point.to_affine().compress()).collect();
-    let k = base(&parameters).pow(r).to_bytes();
+    let k = compute_base(&parameters).pow(r).to_bytes();
     (core::array::from_fn(|i| bytes[i]), k.to_vec())
 }
 
 /// Points of a stored key: pieces of 96 bytes.
-fn points(stored: &[u8]) -> Result<Vec<G2>> {
+fn decode_points(stored: &[u8]) -> Result<Vec<G2>> {
     let (points, _) = stored.as_chunks::<96>();
     points.iter().map(|bytes| Ok(G2Affine::uncompress(bytes)?.to_point())).collect()
 }
 
 /// e(c0\[0\], v) e(c0\[1\], u) e(c1\[0\], -t0) e(c1\[1\], -t1) of a key t0 t1 u v.
-fn product(key: [&G2; 4], c: &[u8; HEADER_BYTES]) -> Result<Vec<u8>> {
+fn multiply_pairings(key: [&G2; 4], c: &[u8; HEADER_BYTES]) -> Result<Vec<u8>> {
     let [t0, t1, u, v] = key;
     let q = [v.to_affine(), u.to_affine(), t0.neg().to_affine(), t1.neg().to_affine()];
-    let prepared = PairingKernel::Lines.prepare(&q);
+    let prepared = PairingKernel::Lines.prepare_points(&q);
     let products = PairingKernel::Lines.multi_pair(&prepared, &[c]);
     Ok(products.into_iter().next().context("one product")??.to_vec())
 }
@@ -171,11 +181,11 @@ fn plus_order_3(bytes: &[u8; 48]) -> Result<[u8; 48]> {
 }
 
 /// Both columns of an exhibit: on the weak variant the attack has to succeed, on ours to fail.
-fn both(report: &mut Report, weak: (&str, String, bool), ours: (&str, String, bool)) {
+fn add_both(report: &mut Report, weak: (&str, String, bool), ours: (&str, String, bool)) {
     let (weak_text, weak_found, succeeds) = weak;
     let (ours_text, ours_found, fails) = ours;
-    report.say(format!("weak   {weak_text}: {weak_found}"));
-    report.say(format!("ours   {ours_text}: {ours_found}"));
+    report.add_line(format!("weak   {weak_text}: {weak_found}"));
+    report.add_line(format!("ours   {ours_text}: {ours_found}"));
     report.shapes.push(Claim::is(
         format!("the attack succeeds on: {weak_text}"),
         weak_found,

@@ -19,15 +19,25 @@ use super::experiment::{Experiment, Report};
 use crate::asa::{Element, Sequence, element};
 use crate::bench::Bench;
 use crate::shape::Claim;
-use crate::variant::{self, GROUPS, Variant, unknown};
+use crate::variant::{self, GROUPS, Variant, unknown_name};
 use crate::wires::child::WireProcess;
 use crate::wires::{Attack, WireJob};
 use reader::Reading;
 
 /// Both.
 pub const ALL: &[Experiment] = &[
-    Experiment::calculated("wire", "one handshake as processes, seen on each wire", [1; 3], wire),
-    Experiment::calculated("leak", "a secret leaks from a tampered initiator", [2, 5, 30], leak),
+    Experiment::calculated(
+        "wire",
+        "one handshake as processes, seen on each wire",
+        [1; 3],
+        report_wire,
+    ),
+    Experiment::calculated(
+        "leak",
+        "a secret leaks from a tampered initiator",
+        [2, 5, 30],
+        report_leak,
+    ),
 ];
 
 /// Options of the command line for both.
@@ -46,10 +56,10 @@ struct Chosen {
 impl Chosen {
     fn new(bench: &Bench) -> Result<Self> {
         let given = |key: &str| bench.params[key].as_str();
-        let variant = Variant::named(given("variant").unwrap_or("dh"))?;
+        let variant = Variant::find_named(given("variant").unwrap_or("dh"))?;
         let firewall = given("firewall").unwrap_or("none").to_owned();
         variant::check_firewall(variant, &firewall)?;
-        let all: Vec<&Element> = element::of(variant).collect();
+        let all: Vec<&Element> = element::elements_of_variant(variant).collect();
         let named = match given("element") {
             None => all.first().copied(),
             Some(name) => all.iter().find(|element| element.name == name).copied(),
@@ -57,11 +67,11 @@ impl Chosen {
         let names: Vec<&str> = all.iter().map(|element| element.name).collect();
         let what = format!("element of {}", variant.name());
         let element =
-            named.ok_or_else(|| unknown(&what, given("element").unwrap_or(""), &names))?;
+            named.ok_or_else(|| unknown_name(&what, given("element").unwrap_or(""), &names))?;
         let number = |key: &str| bench.params[key].as_u64();
         let group = given("group").unwrap_or(GROUPS[0]);
         if !GROUPS.contains(&group) {
-            return Err(unknown("group", group, &GROUPS));
+            return Err(unknown_name("group", group, &GROUPS));
         }
         Ok(Self {
             variant,
@@ -75,7 +85,7 @@ impl Chosen {
         })
     }
 
-    fn job(&self, role: &str, seed: u64, count: usize) -> WireJob {
+    fn make_job(&self, role: &str, seed: u64, count: usize) -> WireJob {
         WireJob {
             role: role.into(),
             dials: None,
@@ -101,17 +111,17 @@ struct Line {
 impl Line {
     /// Starts them from the far end on.
     fn start(chosen: &Chosen, count: usize, attack: Option<&Attack>, shows: bool) -> Result<Self> {
-        let job = |role, seed| WireJob { shows, ..chosen.job(role, seed, count) };
+        let job = |role, seed| WireJob { shows, ..chosen.make_job(role, seed, count) };
         let seen = attack.map(|attack| Attack { secret: None, ..attack.clone() });
         let mut responder = WireProcess::start(&job("responder", 1))?;
-        let dials = Some(responder.address()?);
+        let dials = Some(responder.read_address()?);
         let mut observer =
             WireProcess::start(&WireJob { dials, attack: seen, ..job("observer", 2) })?;
-        let mut dials = Some(observer.address()?);
+        let mut dials = Some(observer.read_address()?);
         let mut firewall = None;
         if chosen.firewall != "none" {
             let mut started = WireProcess::start(&WireJob { dials, ..job("firewall", 3) })?;
-            dials = Some(started.address()?);
+            dials = Some(started.read_address()?);
             firewall = Some(started);
         }
         let attack = attack.cloned();
@@ -120,8 +130,8 @@ impl Line {
     }
 
     /// Returns the reports of both ends: the hash of all keys, and the draws of the initiator.
-    fn finish(&mut self) -> Result<([String; 2], u64)> {
-        let said = |process: &mut WireProcess| process.next()?.context("an end said nothing");
+    fn read_ends(&mut self) -> Result<([String; 2], u64)> {
+        let said = |process: &mut WireProcess| process.next_value()?.context("an end said nothing");
         let initiator = said(&mut self.initiator)?;
         let responder = said(&mut self.responder)?;
         let key = |said: &Value| said["agreed"].as_str().unwrap_or("").to_owned();
@@ -130,7 +140,7 @@ impl Line {
 }
 
 /// One honest handshake, without the firewall and with it.
-fn wire(bench: &mut Bench) -> Result<Report> {
+fn report_wire(bench: &mut Bench) -> Result<Report> {
     let mut report = Report::default();
     let chosen = Chosen::new(bench)?;
     let named = match chosen.firewall.as_str() {
@@ -141,20 +151,20 @@ fn wire(bench: &mut Bench) -> Result<Report> {
     for firewall in ["none".to_owned(), named] {
         let chosen = Chosen { firewall, ..chosen.clone() };
         let mut line = Line::start(&chosen, 1, None, true)?;
-        let ([ours, theirs], _) = line.finish()?;
+        let ([ours, theirs], _) = line.read_ends()?;
         let variant = chosen.variant.name();
         let group = &chosen.group;
-        report.say(format!("{variant} over {group}, firewall {}", chosen.firewall));
+        report.add_line(format!("{variant} over {group}, firewall {}", chosen.firewall));
         let shower = line.firewall.as_mut().unwrap_or(&mut line.observer);
-        while let Some(said) = shower.next()? {
+        while let Some(said) = shower.next_value()? {
             let text = |key: &str| said[key].as_str().unwrap_or("").to_owned();
             if said["inside"].is_string() {
-                report.say(format!("  inside {} {}", text("way"), text("inside")));
+                report.add_line(format!("  inside {} {}", text("way"), text("inside")));
             }
-            report.say(format!("  wire   {} {}", text("way"), text("wire")));
+            report.add_line(format!("  wire   {} {}", text("way"), text("wire")));
             seen.push((text("inside"), text("wire")));
         }
-        report.say(format!("  keys   {ours} at the initiator, {theirs} at the responder"));
+        report.add_line(format!("  keys   {ours} at the initiator, {theirs} at the responder"));
         let what = format!("both ends agree, firewall {}", chosen.firewall);
         report.shapes.push(Claim::is(what, format!("{ours} {theirs}"), ours == theirs));
     }
@@ -169,7 +179,7 @@ fn wire(bench: &mut Bench) -> Result<Report> {
 }
 
 /// A planted secret of 128 bits, an observer who reads, and both ends that agree all the same.
-fn leak(bench: &mut Bench) -> Result<Report> {
+fn report_leak(bench: &mut Bench) -> Result<Report> {
     let mut report = Report::default();
     let chosen = Chosen::new(bench)?;
     let mut rng = ChaCha20Rng::seed_from_u64(chosen.seed);
@@ -185,26 +195,26 @@ fn leak(bench: &mut Bench) -> Result<Report> {
         secret: Some(secret),
     };
     let sequence = attack.sequence();
-    let expected = sequence.expected(chosen.lambda);
-    let count = chosen.messages.unwrap_or_else(|| enough(expected, sequence));
+    let expected = sequence.expected_messages(chosen.lambda);
+    let count = chosen.messages.unwrap_or_else(|| count_enough(expected, sequence));
     let mut line = Line::start(&chosen, count, Some(&attack), false)?;
-    let planted = attack.planted().context("a secret was planted")?;
+    let planted = attack.planted_secret().context("a secret was planted")?;
     let mut reading = Reading::new(&planted, expected);
-    while let Some(said) = line.observer.next()? {
-        reading.take(&said)?;
+    while let Some(said) = line.observer.next_value()? {
+        reading.take_line(&said)?;
     }
     if let Some(firewall) = &mut line.firewall {
-        while firewall.next()?.is_some() {}
+        while firewall.next_value()?.is_some() {}
     }
-    let ([ours, theirs], draws) = line.finish()?;
+    let ([ours, theirs], draws) = line.read_ends()?;
     let Chosen { variant, group, firewall, element, .. } = &chosen;
-    report.say(format!(
+    report.add_line(format!(
         "{} over {group}, element {}, firewall {firewall}: {count} handshakes, {:.1} draws each",
         variant.name(),
         element.name,
         draws as f64 / count as f64
     ));
-    reading.report(&mut report, element.is_open_behind(firewall));
+    reading.add_results(&mut report, element.is_open_behind(firewall));
     report.shapes.push(Claim::is(
         "both ends agree each time",
         format!("{ours} {theirs}"),
@@ -217,7 +227,7 @@ fn leak(bench: &mut Bench) -> Result<Report> {
 
 /// Handshakes that all but certainly are enough: L, or three times L `H_L`, with a floor of 200 that
 /// also a firewall is measured with.
-fn enough(expected: f64, sequence: Sequence) -> usize {
+fn count_enough(expected: f64, sequence: Sequence) -> usize {
     let factor = if sequence == Sequence::Stateful { 1.0 } else { 3.0 };
     ((expected * factor).ceil() as usize).max(200)
 }

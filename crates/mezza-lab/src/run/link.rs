@@ -17,12 +17,12 @@ pub const ALL: &[Experiment] = &[
         "link-roads",
         "The link on the networks that people have",
         [30, 600, 1_500],
-        roads::run,
+        roads::make_report,
     ),
     Experiment::timed(
         "link-soak",
         "The link under kills, roaming, changes of the MTU and exchanges",
         [30, 600, 3_600],
-        soak::run,
+        soak::make_report,
     ),
 ];

@@ -24,8 +24,8 @@ pub struct PageHead {
 
 impl PageHead {
     /// The head of a run that has just ended on this machine, in this repository.
-    pub fn now(experiment: &Experiment, profile: Profile, took: Duration) -> Self {
-        let (commit, dirty) = raw::commit();
+    pub fn for_run(experiment: &Experiment, profile: Profile, took: Duration) -> Self {
+        let (commit, dirty) = raw::find_commit();
         let commit = commit.map_or_else(|| "unknown".into(), |commit| commit[..12].to_owned());
         Self {
             id: experiment.id,
@@ -33,12 +33,12 @@ impl PageHead {
             profile: profile.name(),
             is_timed: experiment.exclusive,
             took,
-            machine: Hardware::this(),
+            machine: Hardware::of_this_machine(),
             commit: if dirty == Some(true) { format!("{commit} with changes") } else { commit },
         }
     }
 
-    fn lines(&self) -> String {
+    fn head_text(&self) -> String {
         let Self { id, about, profile, took, machine, commit, .. } = self;
         let Hardware { cpu, cores, gib, kernel, .. } = machine;
         let tolerance = if self.is_timed {
@@ -59,21 +59,21 @@ impl PageHead {
 ///
 /// # Errors
 /// A folder or file that cannot be written.
-pub fn write(folder: &Path, head: &PageHead, report: &Report) -> Result<PathBuf> {
+pub fn write_page(folder: &Path, head: &PageHead, report: &Report) -> Result<PathBuf> {
     std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let path = |ending: &str| folder.join(format!("{}.{ending}", head.id));
     if let Some(plot) = &report.plot {
-        std::fs::write(path("svg"), plot.svg())
+        std::fs::write(path("svg"), plot.to_svg())
             .with_context(|| path("svg").display().to_string())?;
     }
     let page = path("md");
-    std::fs::write(&page, text(head, report)).with_context(|| page.display().to_string())?;
+    std::fs::write(&page, page_text(head, report)).with_context(|| page.display().to_string())?;
     Ok(page)
 }
 
-fn text(head: &PageHead, report: &Report) -> String {
+fn page_text(head: &PageHead, report: &Report) -> String {
     let lines = report.lines.join("\n");
-    let mut parts = vec![head.lines()];
+    let mut parts = vec![head.head_text()];
     if report.plot.is_some() {
         parts.push(format!("![{}]({}.svg)\n", head.about, head.id));
     }
@@ -109,12 +109,12 @@ mod tests {
         let experiment = Experiment::calculated("fosam-f0", "Figure 0: nothing", [1; 3], |_| {
             Ok(Report::default())
         });
-        let head = PageHead::now(&experiment, Profile::Quick, Duration::from_secs(7));
+        let head = PageHead::for_run(&experiment, Profile::Quick, Duration::from_secs(7));
         let mut report = Report::default();
-        report.say("a row");
-        report.lose("ours, none good: 1 against 2");
+        report.add_line("a row");
+        report.add_loss("ours, none good: 1 against 2");
         report.shapes = vec![Claim::is("a", "b", true), Claim::is("c", "d", false)];
-        let text = text(&head, &report);
+        let text = page_text(&head, &report);
         for words in [
             "# Figure 0: nothing\n\nMade by `mezza-lab run fosam-f0 --profile quick` at commit ",
             " in 7 s\n",

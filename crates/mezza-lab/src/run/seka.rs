@@ -16,23 +16,23 @@ pub const ALL: &[Experiment] = &[
         costs::figure_5,
     ),
     Experiment::timed("seka-f6", "Figure 6: key exchanges of others", [2, 30, 60], costs::figure_6)
-        .beside(&["handshakes"]),
+        .with_peers(&["handshakes"]),
     Experiment::timed(
         "seka-f7",
         "Figure 7: latency over a wire, second by second",
         [1, 75, 330],
         wire::figure_7,
     )
-    .beside(&["tunnels"]),
+    .with_peers(&["tunnels"]),
     Experiment::timed(
         "seka-f11",
         "Figure 11: TCP throughput by cores",
         [1, 60, 150],
         wire::figure_11,
     )
-    .beside(&["tunnels"]),
+    .with_peers(&["tunnels"]),
     Experiment::timed("seka-t3", "Table 3: latency over a wire", [1, 75, 330], wire::table_3)
-        .beside(&["tunnels"]),
+        .with_peers(&["tunnels"]),
     Experiment::calculated(
         "seka-f8",
         "Figure 8: latency of the downlink, simulated TDMA link",

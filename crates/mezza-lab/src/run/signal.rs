@@ -14,31 +14,46 @@ use super::experiment::{Experiment, Report};
 use crate::bench::Bench;
 use figures::{figure_5, figure_6};
 pub use poly::common_block;
-use tables::{file, hashes, short_text};
+use tables::{report_file, report_hashes, short_text};
 
 /// All of them.
 pub const ALL: &[Experiment] = &[
-    Experiment::timed("signal-t1", "Table 1: BLAKE2b against SHA-512", [15, 120, 400], hashes)
-        .beside(tables::PEERS),
+    Experiment::timed(
+        "signal-t1",
+        "Table 1: BLAKE2b against SHA-512",
+        [15, 120, 400],
+        report_hashes,
+    )
+    .with_peers(tables::PEERS),
     Experiment::timed("signal-t2", "Table 2: ChaCha20 on a short text", [15, 120, 400], short_text)
-        .beside(tables::PEERS),
-    Experiment::timed("signal-t3", "Table 3: ChaCha20 on a 1.4 MB file", [20, 150, 500], file)
-        .beside(tables::PEERS),
+        .with_peers(tables::PEERS),
+    Experiment::timed(
+        "signal-t3",
+        "Table 3: ChaCha20 on a 1.4 MB file",
+        [20, 150, 500],
+        report_file,
+    )
+    .with_peers(tables::PEERS),
     Experiment::calculated("signal-f5", "Figure 5: new client, old client", [3; 3], figure_5)
-        .beside(figures::PEERS),
+        .with_peers(figures::PEERS),
     Experiment::calculated("signal-f6", "Figure 6: security codes", [1; 3], figure_6),
-    Experiment::timed("signal-x", "rollback, thief, ablation, rates", [15, 200, 500], beside)
-        .beside(rates::PEERS),
+    Experiment::timed(
+        "signal-x",
+        "rollback, thief, ablation, rates",
+        [15, 200, 500],
+        report_open_questions,
+    )
+    .with_peers(rates::PEERS),
 ];
 
 /// Questions that the paper leaves open. The attacks decide in every profile, the speeds in none but
 /// quick and full.
-fn beside(bench: &mut Bench) -> Result<Report> {
+fn report_open_questions(bench: &mut Bench) -> Result<Report> {
     let mut report = Report::default();
-    rollback::add(&mut report)?;
-    thief::add(&mut report)?;
+    rollback::add_results(&mut report)?;
+    thief::add_results(&mut report)?;
     report.attacks = report.shapes.len();
-    rates::add(bench, &mut report)?;
+    rates::add_results(bench, &mut report)?;
     report.about_speed = true;
     Ok(report)
 }

@@ -9,22 +9,22 @@ use anyhow::Result;
 use super::experiment::{Experiment, Report};
 use crate::bench::Bench;
 use crate::ours::firewalls::Costs;
-use crate::papers::thesis::{SYSTEMS, ThesisColumn, errors, overhead, table};
+use crate::papers::thesis::{SYSTEMS, ThesisColumn, list_errors, load_table, overhead_percent};
 use crate::plot::Plot;
 use crate::shape::Claim;
 
 /// All of them.
 pub const ALL: &[Experiment] = &[
-    Experiment::timed("thesis-t52", "Table 5.2: Diffie-Hellman modulo p", [5, 20, 60], t52),
-    Experiment::timed("thesis-t53", "Table 5.3: the same with short keys", [2, 10, 30], t53),
-    Experiment::timed("thesis-t54", "Table 5.4: El-Gamal modulo p", [5, 15, 50], t54),
-    Experiment::timed("thesis-t55", "Table 5.5: Diffie-Hellman on a curve", [1, 3, 8], t55),
-    Experiment::timed("thesis-t56", "Table 5.6: El-Gamal on a curve", [1, 3, 8], t56),
-    Experiment::timed("thesis-f51", "Figure 5.1: table 5.2", [5, 20, 60], f51),
-    Experiment::timed("thesis-f52", "Figure 5.2: table 5.3", [2, 10, 30], f52),
-    Experiment::timed("thesis-f53", "Figure 5.3: table 5.4", [5, 15, 50], f53),
-    Experiment::timed("thesis-f54", "Figure 5.4: table 5.5", [1, 3, 8], f54),
-    Experiment::timed("thesis-f55", "Figure 5.5: table 5.6", [1, 3, 8], f55),
+    Experiment::timed("thesis-t52", "Table 5.2: Diffie-Hellman modulo p", [5, 20, 60], report_t52),
+    Experiment::timed("thesis-t53", "Table 5.3: the same with short keys", [2, 10, 30], report_t53),
+    Experiment::timed("thesis-t54", "Table 5.4: El-Gamal modulo p", [5, 15, 50], report_t54),
+    Experiment::timed("thesis-t55", "Table 5.5: Diffie-Hellman on a curve", [1, 3, 8], report_t55),
+    Experiment::timed("thesis-t56", "Table 5.6: El-Gamal on a curve", [1, 3, 8], report_t56),
+    Experiment::timed("thesis-f51", "Figure 5.1: table 5.2", [5, 20, 60], report_f51),
+    Experiment::timed("thesis-f52", "Figure 5.2: table 5.3", [2, 10, 30], report_f52),
+    Experiment::timed("thesis-f53", "Figure 5.3: table 5.4", [5, 15, 50], report_f53),
+    Experiment::timed("thesis-f54", "Figure 5.4: table 5.5", [1, 3, 8], report_f54),
+    Experiment::timed("thesis-f55", "Figure 5.5: table 5.6", [1, 3, 8], report_f55),
 ];
 
 /// A column of a table: its name, ours in both modes; `""` where the crate has no such variant.
@@ -98,59 +98,59 @@ const T56: ThesisTable = ThesisTable {
     title: "Figure 5.5: El-Gamal on a curve",
 };
 
-fn t52(bench: &mut Bench) -> Result<Report> {
-    T52.report(bench, false)
+fn report_t52(bench: &mut Bench) -> Result<Report> {
+    T52.make_report(bench, false)
 }
 
-fn t53(bench: &mut Bench) -> Result<Report> {
-    T53.report(bench, false)
+fn report_t53(bench: &mut Bench) -> Result<Report> {
+    T53.make_report(bench, false)
 }
 
-fn t54(bench: &mut Bench) -> Result<Report> {
-    T54.report(bench, false)
+fn report_t54(bench: &mut Bench) -> Result<Report> {
+    T54.make_report(bench, false)
 }
 
-fn t55(bench: &mut Bench) -> Result<Report> {
-    T55.report(bench, false)
+fn report_t55(bench: &mut Bench) -> Result<Report> {
+    T55.make_report(bench, false)
 }
 
-fn t56(bench: &mut Bench) -> Result<Report> {
-    T56.report(bench, false)
+fn report_t56(bench: &mut Bench) -> Result<Report> {
+    T56.make_report(bench, false)
 }
 
-fn f51(bench: &mut Bench) -> Result<Report> {
-    T52.report(bench, true)
+fn report_f51(bench: &mut Bench) -> Result<Report> {
+    T52.make_report(bench, true)
 }
 
-fn f52(bench: &mut Bench) -> Result<Report> {
-    T53.report(bench, true)
+fn report_f52(bench: &mut Bench) -> Result<Report> {
+    T53.make_report(bench, true)
 }
 
-fn f53(bench: &mut Bench) -> Result<Report> {
-    T54.report(bench, true)
+fn report_f53(bench: &mut Bench) -> Result<Report> {
+    T54.make_report(bench, true)
 }
 
-fn f54(bench: &mut Bench) -> Result<Report> {
-    T55.report(bench, true)
+fn report_f54(bench: &mut Bench) -> Result<Report> {
+    T55.make_report(bench, true)
 }
 
-fn f55(bench: &mut Bench) -> Result<Report> {
-    T56.report(bench, true)
+fn report_f55(bench: &mut Bench) -> Result<Report> {
+    T56.make_report(bench, true)
 }
 
 /// Names a variant whose time, ours before that of the thesis, is longer than there.
-fn lose(report: &mut Report, name: &str, [ours, theirs]: [f64; 2]) {
+fn add_loss(report: &mut Report, name: &str, [ours, theirs]: [f64; 2]) {
     if ours > theirs {
-        report.lose(format!(
+        report.add_loss(format!(
             "{name}, uniform: {ours:.1} ms against {theirs:.1} (thesis PC, other machine)"
         ));
     }
 }
 
 impl ThesisTable {
-    fn report(&self, bench: &mut Bench, has_plot: bool) -> Result<Report> {
+    fn make_report(&self, bench: &mut Bench, has_plot: bool) -> Result<Report> {
         let mut report = Report { about_speed: true, ..Report::default() };
-        let columns = table(self.number)?;
+        let columns = load_table(self.number)?;
         let ops: Vec<&str> = self
             .ours
             .iter()
@@ -158,9 +158,9 @@ impl ThesisTable {
             .filter(|op| !op.is_empty())
             .collect();
         let costs = Costs::measure(bench, &ops)?;
-        let sage = sage::figures();
-        Self::printed(&columns, &mut report);
-        report.say(format!(
+        let sage = sage::run_sage();
+        Self::add_printed(&columns, &mut report);
+        report.add_line(format!(
             "{:<16} {:>10} {:>8} {:>10} {:>8} {:>10} {:>8} {:>10} {:>8}",
             "ms", "thesis PC", "", "Sage", "", "uniform", "", "fast", ""
         ));
@@ -173,55 +173,55 @@ impl ThesisTable {
                 let percent = if at == base {
                     String::new()
                 } else {
-                    format!("{:+.0} %", costs.overhead(base_op, op))
+                    format!("{:+.0} %", costs.overhead_percent(base_op, op))
                 };
-                [format!("{:.3}", costs.ms(op)), percent]
+                [format!("{:.3}", costs.cost_ms(op)), percent]
             };
             let [u, up] = of(uniform, self.ours[base].1);
             let [f, fp] = of(fast, self.ours[base].2);
-            let printed = format!("{:.1}", column.right()[0]);
+            let printed = format!("{:.1}", column.agreed_values()[0]);
             let percent = if at == base {
                 String::new()
             } else {
-                format!("{:+.0} %", overhead(&columns[base], column, 0))
+                format!("{:+.0} %", overhead_percent(&columns[base], column, 0))
             };
-            let [s, sp] = sage.column(name, self.ours[base].0);
-            report.say(format!("{name:<16} {printed:>10} {percent:>8} {s:>10} {sp:>8} {u:>10} {up:>8} {f:>10} {fp:>8}"));
-            lose(&mut report, name, [costs.ms(uniform), column.right()[0]]);
+            let [s, sp] = sage.format_column(name, self.ours[base].0);
+            report.add_line(format!("{name:<16} {printed:>10} {percent:>8} {s:>10} {sp:>8} {u:>10} {up:>8} {f:>10} {fp:>8}"));
+            add_loss(&mut report, name, [costs.cost_ms(uniform), column.agreed_values()[0]]);
             let counted = self.counted[at];
             if counted.is_finite() && at != base {
-                let measured = costs.overhead(self.ours[base].1, uniform);
+                let measured = costs.overhead_percent(self.ours[base].1, uniform);
                 let text =
                     format!("{name} adds {counted:.0} % by count; measured, uniform, less that");
                 report.shapes.push(Claim::below(text, (measured - counted).abs(), 7.0));
             }
         }
-        for error in errors(self.number) {
-            report.say(*error);
+        for error in list_errors(self.number) {
+            report.add_line(*error);
         }
         if self.number == "5.3" {
-            report.say("ours: one firewall, with a coin of 3072 bit; the thesis: one at both ends, with 256 bit");
+            report.add_line("ours: one firewall, with a coin of 3072 bit; the thesis: one at both ends, with 256 bit");
         }
         if matches!(self.number, "5.5" | "5.6") {
-            report.say("ours: ristretto255 in a library; the thesis: CURVE25519 in an algebra system. What a firewall adds is");
-            report.say("compared, not the times");
+            report.add_line("ours: ristretto255 in a library; the thesis: CURVE25519 in an algebra system. What a firewall adds is");
+            report.add_line("compared, not the times");
         }
         let language = if self.number == "5.3" { "C++" } else { "Sage" };
-        report.say(format!("thesis: averages of 1,000 runs, {language} on an AMD Ryzen 5 2600; rows IOT and Smartphone are quoted, never measured here"));
-        if let Some(reason) = sage.absent() {
-            report.say(format!("column Sage: {reason}"));
+        report.add_line(format!("thesis: averages of 1,000 runs, {language} on an AMD Ryzen 5 2600; rows IOT and Smartphone are quoted, never measured here"));
+        if let Some(reason) = sage.absent_reason() {
+            report.add_line(format!("column Sage: {reason}"));
         }
         if has_plot {
-            report.plot = Some(self.plot(&columns, &costs));
+            report.plot = Some(self.draw_plot(&columns, &costs));
         }
         Ok(report)
     }
 
     /// The printed table, with what the text says instead where it does.
-    fn printed(columns: &[ThesisColumn], report: &mut Report) {
+    fn add_printed(columns: &[ThesisColumn], report: &mut Report) {
         for column in columns {
             let values = column.ms.iter().zip(SYSTEMS).map(|(ms, system)| format!("{system} {ms}"));
-            report.say(format!(
+            report.add_line(format!(
                 "printed: {:<16} {}",
                 column.name,
                 values.collect::<Vec<_>>().join(", ")
@@ -230,7 +230,7 @@ impl ThesisTable {
                 let values = text.iter().zip(SYSTEMS).map(|(ms, system)| format!("{system} {ms}"));
                 // The percentages of the text say that two columns of table 5.4 are exchanged; it has no other ms of them.
                 let label = if column.table == "5.4" { "deduced" } else { "   text" };
-                report.say(format!(
+                report.add_line(format!(
                     "{label}: {:<16} {}",
                     column.name,
                     values.collect::<Vec<_>>().join(", ")
@@ -240,21 +240,24 @@ impl ThesisTable {
     }
 
     /// Times relative to the first column, so that machines of 2022 and today stand in one figure.
-    fn plot(&self, columns: &[ThesisColumn], costs: &Costs) -> Plot {
+    fn draw_plot(&self, columns: &[ThesisColumn], costs: &Costs) -> Plot {
         let mut plot = Plot::new(
             self.title,
             ["variant, in the order of the table", "time / the first column"],
         );
-        for (system, name) in SYSTEMS.iter().enumerate().take(columns[0].right().len()) {
-            let first = columns[0].right()[system];
+        for (system, name) in SYSTEMS.iter().enumerate().take(columns[0].agreed_values().len()) {
+            let first = columns[0].agreed_values()[system];
             let points = (0_u32..).zip(columns);
-            plot.curve(*name, points.map(|(at, c)| [f64::from(at), c.right()[system] / first]));
+            plot.add_curve(
+                *name,
+                points.map(|(at, c)| [f64::from(at), c.agreed_values()[system] / first]),
+            );
         }
-        let first = costs.ms(self.ours[0].1);
+        let first = costs.cost_ms(self.ours[0].1);
         let points = (0_u32..).zip(self.ours);
-        plot.curve(
+        plot.add_curve(
             "ours uniform",
-            points.map(|(at, (_, op, _))| [f64::from(at), costs.ms(op) / first]),
+            points.map(|(at, (_, op, _))| [f64::from(at), costs.cost_ms(op) / first]),
         );
         plot
     }

@@ -21,25 +21,39 @@ pub const ALL: &[Experiment] = &[
         "vuvuzela-scaling",
         "latency against users and noise",
         [8, 120, 1_200],
-        scaling::run,
+        scaling::make_report,
     ),
-    Experiment::timed("vuvuzela-breakdown", "parts of a round", [2, 10, 60], breakdown::run),
-    Experiment::calculated("vuvuzela-noise", "counts with noise", [3, 5, 20], noise::run),
-    Experiment::timed("vuvuzela-x", "privacy, intersection, servers", [3, 30, 120], beside),
+    Experiment::timed(
+        "vuvuzela-breakdown",
+        "parts of a round",
+        [2, 10, 60],
+        breakdown::make_report,
+    ),
+    Experiment::calculated("vuvuzela-noise", "counts with noise", [3, 5, 20], noise::make_report),
+    Experiment::timed(
+        "vuvuzela-x",
+        "privacy, intersection, servers",
+        [3, 30, 120],
+        report_open_questions,
+    ),
 ];
 
 /// The experiment of SOSP 2015, which is context.
-pub const SOSP15: &[Experiment] =
-    &[Experiment::timed("sosp15-f9", "users, noise in proportion", [5, 60, 300], sosp::run)];
+pub const SOSP15: &[Experiment] = &[Experiment::timed(
+    "sosp15-f9",
+    "users, noise in proportion",
+    [5, 60, 300],
+    sosp::make_report,
+)];
 
 /// Questions that the reproduction leaves open. Privacy and attack decide in every profile, the speeds in
 /// none but quick and full.
-fn beside(bench: &mut Bench) -> Result<Report> {
+fn report_open_questions(bench: &mut Bench) -> Result<Report> {
     let mut report = Report::default();
-    privacy::add(bench, &mut report)?;
-    intersection::add(bench, &mut report)?;
+    privacy::add_results(bench, &mut report)?;
+    intersection::add_results(bench, &mut report)?;
     report.attacks = report.shapes.len();
-    servers::add(bench, &mut report)?;
+    servers::add_results(bench, &mut report)?;
     report.about_speed = true;
     Ok(report)
 }

@@ -6,7 +6,7 @@ use curve25519_dalek::edwards::{CompressedEdwardsY, EdwardsPoint};
 use curve25519_dalek::scalar::Scalar;
 use curve25519_dalek::traits::{Identity as _, IsIdentity as _};
 use mezza_core::CryptoRng;
-use mezza_guard::keys::expand;
+use mezza_guard::keys::expand_label;
 use mezza_guard::{Group, GroupError};
 
 /// 8 l, big-endian: 2^255 + 8 times 27742317777372353535851937790883648493.
@@ -40,7 +40,7 @@ impl FullCurve {
 
 /// The first point of full order among the hashes of a label: its coset generates all eight.
 fn point_of_full_order(label: &str) -> EdwardsPoint {
-    let bytes = expand(label.as_bytes(), 32 * 64);
+    let bytes = expand_label(label.as_bytes(), 32 * 64);
     let points = bytes.chunks_exact(32).filter_map(|chunk| {
         let bytes = <[u8; 32]>::try_from(chunk).ok()?;
         CompressedEdwardsY(bytes).decompress()
@@ -109,14 +109,14 @@ impl Group for FullCurve {
 
     fn draw_nonzero(&self, rng: &mut dyn CryptoRng) -> U256 {
         loop {
-            let drawn = self.draw(rng);
+            let drawn = self.draw_scalar(rng);
             if drawn != U256::ZERO {
                 return drawn;
             }
         }
     }
 
-    fn draw(&self, rng: &mut dyn CryptoRng) -> U256 {
+    fn draw_scalar(&self, rng: &mut dyn CryptoRng) -> U256 {
         loop {
             let mut bytes = [0; 32];
             rng.fill_bytes(&mut bytes);
@@ -136,15 +136,15 @@ impl Group for FullCurve {
         scalar.to_be_bytes().as_ref().to_vec()
     }
 
-    fn add(&self, a: &U256, b: &U256) -> U256 {
+    fn add_scalars(&self, a: &U256, b: &U256) -> U256 {
         a.add_mod(b, &self.order)
     }
 
-    fn times(&self, a: &U256, b: &U256) -> U256 {
+    fn multiply_scalars(&self, a: &U256, b: &U256) -> U256 {
         a.mul_mod(b, &self.order)
     }
 
-    fn inverse(&self, scalar: &U256) -> Option<U256> {
+    fn invert_scalar(&self, scalar: &U256) -> Option<U256> {
         scalar.invert_mod(&self.order).into_option()
     }
 }

@@ -56,10 +56,10 @@ fn erratum_1_slow_openings_reduced_modulo_p_do_not_verify() {
     });
     let right = five.unwrap();
     let wrong = four.unwrap();
-    let s = group.draw(&mut rng);
-    let [c1, c2] = commit::commit(&group, &group.g(), [&right, &s]);
-    assert!(commit::open(&group, [&c1, &c2], [&right, &s]).is_ok());
-    assert!(commit::open(&group, [&c1, &c2], [&wrong, &s]).is_err());
+    let s = group.draw_scalar(&mut rng);
+    let [c1, c2] = commit::commit_element(&group, &group.g(), [&right, &s]);
+    assert!(commit::open_commitment(&group, [&c1, &c2], [&right, &s]).is_ok());
+    assert!(commit::open_commitment(&group, [&c1, &c2], [&wrong, &s]).is_err());
 }
 
 /// Bits of mutual information between two symbols, from how often each pair came.
@@ -183,7 +183,7 @@ fn erratum_6_the_listing_does_not_decrypt() {
     let text = group.h();
     let c0 = group.power_g(&b);
     let c1 = group.multiply(&group.power(&h, &b), &text);
-    let back = group.times(&beta, &group.inverse(&alpha).unwrap());
+    let back = group.multiply_scalars(&beta, &group.invert_scalar(&alpha).unwrap());
     let c0 = group.power(&c0, &back);
     let read = group.multiply(&c1, &group.invert(&group.power(&c0, &a)));
     assert!(read != text);
@@ -196,20 +196,20 @@ fn erratum_7_a_coin_for_an_object_leaves_the_quotients_of_messages() {
     let group = Ristretto::new();
     let mut rng = rng();
     let secret = [1, 200, 33, 7, 255];
-    let coin = group.draw(&mut rng);
+    let coin = group.draw_scalar(&mut rng);
     let small = |n: u8| <Ristretto as Group>::Scalar::from(u64::from(n));
     // What an observer makes of two messages b and c behind the coins of a firewall.
     let read = |[b, c]: [&<Ristretto as Group>::Scalar; 2], coins: [&_; 2]| {
         let [before, after] =
-            [(b, coins[0]), (c, coins[1])].map(|(b, w)| group.power_g(&group.add(b, w)));
+            [(b, coins[0]), (c, coins[1])].map(|(b, w)| group.power_g(&group.add_scalars(b, w)));
         let quotient = group.multiply(&after, &group.invert(&before));
         (0..=255).find(|n| group.power_g(&small(*n)) == quotient)
     };
-    let mut b = group.draw(&mut rng);
+    let mut b = group.draw_scalar(&mut rng);
     for block in secret {
-        let next = group.add(&b, &small(block));
+        let next = group.add_scalars(&b, &small(block));
         assert_eq!(read([&b, &next], [&coin, &coin]), Some(block));
-        let fresh = [(); 2].map(|()| group.draw(&mut rng));
+        let fresh = [(); 2].map(|()| group.draw_scalar(&mut rng));
         assert_eq!(read([&b, &next], fresh.each_ref()), None);
         b = next;
     }
@@ -221,10 +221,10 @@ fn erratum_8_a_fraction_is_no_exponent() {
     let group = Modp::new(Profile::Thesis, false);
     let mut rng = rng();
     let without =
-        (0..40).filter(|_| group.inverse(&group.draw_nonzero(&mut rng)).is_none()).count();
+        (0..40).filter(|_| group.invert_scalar(&group.draw_nonzero(&mut rng)).is_none()).count();
     assert!((8..32).contains(&without), "{without} of 40");
     let safe = Modp::new(Profile::Safe, false);
-    assert!((0..10).all(|_| safe.inverse(&safe.draw_nonzero(&mut rng)).is_some()));
+    assert!((0..10).all(|_| safe.invert_scalar(&safe.draw_nonzero(&mut rng)).is_some()));
 }
 
 /// Knowledge of `log_g h` opens a commitment to another key.
@@ -238,7 +238,7 @@ fn erratum_9_binding_needs_an_unknown_logarithm() {
     let c1 = group.multiply(&group.power_g(&r), &group.power(&h, &s));
     let c2 = group.multiply(&group.power(&h, &s), &group.power_g(&x));
     // Another s, with r that makes C1 the same: r + t s = r' + t s'.
-    let other_s = group.add(&s, &group.g_scalar());
+    let other_s = group.add_scalars(&s, &group.g_scalar());
     let other_r = r - t;
     let again = group.multiply(&group.power_g(&other_r), &group.power(&h, &other_s));
     let opened = group.multiply(&c2, &group.invert(&group.power(&h, &other_s)));
@@ -265,7 +265,7 @@ fn erratum_10_slow_the_identity_passes_any_power() {
     let w = group.draw_nonzero(&mut rng);
     assert!(group.power(&one, &w) == one);
     let mut wall = mezza_guard::firewall::DhFirewall::new(group.clone());
-    assert!(wall.outgoing(Message::key(one), &mut rng).is_err());
+    assert!(wall.change_outgoing(Message::key(one), &mut rng).is_err());
     // p - 1 is of order 2: half of all coins leave it as it is.
     let thesis = Modp::new(Profile::Thesis, false);
     let minus = thesis.p().as_ref().wrapping_sub(&U3072::ONE);

@@ -36,7 +36,7 @@ pub enum Listing {
 
 impl Listing {
     /// The exponentiations of a run, as the thesis counts them.
-    pub const fn powers(self) -> u32 {
+    pub const fn count_powers(self) -> u32 {
         match self {
             Self::Dh | Self::Eg => 4,
             Self::DhFirewall(count) => 4 + 2 * count,
@@ -60,23 +60,23 @@ impl Listing {
     }
 
     /// Returns the overhead of the firewall, in percent of the base, by counting.
-    pub fn overhead(self) -> f64 {
-        100.0 * (f64::from(self.powers()) / f64::from(self.base().powers()) - 1.0)
+    pub fn overhead_percent(self) -> f64 {
+        100.0 * (f64::from(self.count_powers()) / f64::from(self.base().count_powers()) - 1.0)
     }
 
     /// Runs it once; whether both ends agree, or the owner reads what was encrypted.
-    pub fn run<G: Group>(self, group: &G, key: DrawKey<G>, rng: &mut dyn CryptoRng) -> bool {
+    pub fn run_once<G: Group>(self, group: &G, key: DrawKey<G>, rng: &mut dyn CryptoRng) -> bool {
         match self {
-            Self::Dh => dh(group, key, 0, rng),
-            Self::DhFirewall(count) => dh(group, key, count, rng),
-            Self::DhComm => comm(group, Wall::None, rng),
-            Self::CommBasic => comm(group, Wall::Basic, rng),
-            Self::CommFull => comm(group, Wall::Full, rng),
-            Self::CommChecked => comm(group, Wall::Checked, rng),
-            Self::Eg => eg(group, [false; 2], rng),
-            Self::EgRerand => eg(group, [true, false], rng),
-            Self::EgMaul => eg(group, [false, true], rng),
-            Self::EgReMaul => eg(group, [true; 2], rng),
+            Self::Dh => run_dh(group, key, 0, rng),
+            Self::DhFirewall(count) => run_dh(group, key, count, rng),
+            Self::DhComm => run_comm(group, Wall::None, rng),
+            Self::CommBasic => run_comm(group, Wall::Basic, rng),
+            Self::CommFull => run_comm(group, Wall::Full, rng),
+            Self::CommChecked => run_comm(group, Wall::Checked, rng),
+            Self::Eg => run_eg(group, [false; 2], rng),
+            Self::EgRerand => run_eg(group, [true, false], rng),
+            Self::EgMaul => run_eg(group, [false, true], rng),
+            Self::EgReMaul => run_eg(group, [true; 2], rng),
         }
     }
 }
@@ -89,7 +89,7 @@ enum Wall {
     Checked,
 }
 
-fn dh<G: Group>(group: &G, key: DrawKey<G>, walls: u32, rng: &mut dyn CryptoRng) -> bool {
+fn run_dh<G: Group>(group: &G, key: DrawKey<G>, walls: u32, rng: &mut dyn CryptoRng) -> bool {
     let a = key(group, rng);
     let b = key(group, rng);
     let mut ga = group.power_g(&a);
@@ -101,7 +101,7 @@ fn dh<G: Group>(group: &G, key: DrawKey<G>, walls: u32, rng: &mut dyn CryptoRng)
     black_box(group.power(&gb, &a)) == black_box(group.power(&ga, &b))
 }
 
-fn comm<G: Group>(group: &G, wall: Wall, rng: &mut dyn CryptoRng) -> bool {
+fn run_comm<G: Group>(group: &G, wall: Wall, rng: &mut dyn CryptoRng) -> bool {
     let mut draw = || group.draw_nonzero(rng);
     let [a, b, mut r, mut s] = [draw(), draw(), draw(), draw()];
     let mut c1 = group.multiply(&group.power_g(&r), &group.power_h(&s));
@@ -111,13 +111,13 @@ fn comm<G: Group>(group: &G, wall: Wall, rng: &mut dyn CryptoRng) -> bool {
         let [u, v] = [draw(), draw()];
         let shift = group.multiply(&group.power_g(&u), &group.power_h(&v));
         (c1, c2) = (group.multiply(&c1, &shift), group.multiply(&c2, &group.power_h(&v)));
-        (r, s) = (group.add(&r, &u), group.add(&s, &v));
+        (r, s) = (group.add_scalars(&r, &u), group.add_scalars(&s, &v));
     }
     if matches!(wall, Wall::Full | Wall::Checked) {
         let alpha = draw();
         (c1, c2) = (group.power(&c1, &alpha), group.power(&c2, &alpha));
         ga = group.power(&ga, &alpha);
-        (r, s) = (group.times(&r, &alpha), group.times(&s, &alpha));
+        (r, s) = (group.multiply_scalars(&r, &alpha), group.multiply_scalars(&s, &alpha));
     }
     let fits = || group.multiply(&group.power_g(&r), &group.power_h(&s)) == c1;
     if wall == Wall::Checked && !black_box(fits()) {
@@ -128,7 +128,7 @@ fn comm<G: Group>(group: &G, wall: Wall, rng: &mut dyn CryptoRng) -> bool {
     is_right && black_box(group.power(&gb, &a)) == black_box(group.power(&ga, &b))
 }
 
-fn eg<G: Group>(group: &G, [rerandomises, mauls]: [bool; 2], rng: &mut dyn CryptoRng) -> bool {
+fn run_eg<G: Group>(group: &G, [rerandomises, mauls]: [bool; 2], rng: &mut dyn CryptoRng) -> bool {
     let mut draw = || group.draw_nonzero(rng);
     let a = draw();
     let b = draw();
@@ -140,13 +140,13 @@ fn eg<G: Group>(group: &G, [rerandomises, mauls]: [bool; 2], rng: &mut dyn Crypt
     if mauls {
         let (alpha, inverse) = loop {
             let alpha = draw();
-            if let Some(inverse) = group.inverse(&alpha) {
+            if let Some(inverse) = group.invert_scalar(&alpha) {
                 break (alpha, inverse);
             }
         };
         let beta = draw();
         (g, h) = (group.power(&g, &alpha), group.power(&h, &beta));
-        back = Some(group.times(&beta, &inverse));
+        back = Some(group.multiply_scalars(&beta, &inverse));
     }
     let power_g = |x: &G::Scalar| if mauls { group.power(&g, x) } else { group.power_g(x) };
     let mut c0 = power_g(&b);

@@ -21,7 +21,7 @@ impl<G: Group> BasicFirewall<G> {
 }
 
 impl<G: Group> Firewall<G> for BasicFirewall<G> {
-    fn outgoing(
+    fn change_outgoing(
         &mut self,
         message: Message<G>,
         rng: &mut dyn CryptoRng,
@@ -39,8 +39,8 @@ impl<G: Group> Firewall<G> for BasicFirewall<G> {
                 Ok(Message::commitment(c1, c2))
             }
             (Message::Opening([r, s]), Some([u, v])) if self.is_answered => {
-                let r = group.add(r.seen(), u.scalar());
-                let s = group.add(s.seen(), v.scalar());
+                let r = group.add_scalars(r.seen(), u.scalar());
+                let s = group.add_scalars(s.seen(), v.scalar());
                 self.coins = None;
                 Ok(Message::opening(r, s))
             }
@@ -48,7 +48,7 @@ impl<G: Group> Firewall<G> for BasicFirewall<G> {
         }
     }
 
-    fn incoming(
+    fn change_incoming(
         &mut self,
         message: Message<G>,
         _: &mut dyn CryptoRng,
@@ -75,7 +75,7 @@ impl<G: Group> MaulFirewall<G> {
 }
 
 impl<G: Group> Firewall<G> for MaulFirewall<G> {
-    fn outgoing(
+    fn change_outgoing(
         &mut self,
         message: Message<G>,
         _: &mut dyn CryptoRng,
@@ -86,7 +86,7 @@ impl<G: Group> Firewall<G> for MaulFirewall<G> {
         Ok(Message::ciphertext(self.group.power(c0.seen(), back), c1.seen().clone()))
     }
 
-    fn incoming(
+    fn change_incoming(
         &mut self,
         message: Message<G>,
         rng: &mut dyn CryptoRng,
@@ -98,13 +98,13 @@ impl<G: Group> Firewall<G> for MaulFirewall<G> {
         // A coin without an inverse is drawn again: the thesis divides, and a fraction is no exponent.
         let (alpha, inverse) = loop {
             let alpha = group.draw_nonzero(rng);
-            if let Some(inverse) = group.inverse(&alpha) {
+            if let Some(inverse) = group.invert_scalar(&alpha) {
                 break (alpha, inverse);
             }
         };
         let beta = group.draw_nonzero(rng);
         let mauled = Message::mauled_key(group.power_g(&alpha), group.power(h.seen(), &beta));
-        self.back = Some(group.times(&beta, &inverse));
+        self.back = Some(group.multiply_scalars(&beta, &inverse));
         Ok(mauled)
     }
 }

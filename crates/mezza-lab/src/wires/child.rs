@@ -35,7 +35,7 @@ impl WireProcess {
     ///
     /// # Errors
     /// If it ends badly or says something else.
-    pub fn next(&mut self) -> Result<Option<Value>> {
+    pub fn next_value(&mut self) -> Result<Option<Value>> {
         let mut line = String::new();
         if self.lines.read_line(&mut line)? > 0 {
             return Ok(Some(serde_json::from_str(&line)?));
@@ -50,8 +50,8 @@ impl WireProcess {
     ///
     /// # Errors
     /// If it says something else first.
-    pub fn address(&mut self) -> Result<SocketAddr> {
-        let said = self.next()?.context("it does not listen")?;
+    pub fn read_address(&mut self) -> Result<SocketAddr> {
+        let said = self.next_value()?.context("it does not listen")?;
         let port = said["listens"].as_u64().and_then(|port| u16::try_from(port).ok());
         Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port.context("it does not say where")?)))
     }

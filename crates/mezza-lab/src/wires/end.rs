@@ -12,7 +12,7 @@ use rand_core::SeedableRng as _;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use super::{Connection, WireJob, hex, tell};
+use super::{Connection, WireJob, hex, print_value};
 use crate::asa::{RejectionSampling, element};
 use crate::variant::Variant;
 
@@ -21,44 +21,45 @@ use crate::variant::Variant;
 struct Agreed(Sha256);
 
 impl Agreed {
-    fn key(&mut self, key: &[u8]) {
+    fn add_key(&mut self, key: &[u8]) {
         self.0.update(key);
     }
 
-    fn tell(self, draws: u64) -> Result<()> {
+    fn print_agreed(self, draws: u64) -> Result<()> {
         let digest: [u8; 32] = self.0.finalize().into();
-        tell(&json!({ "agreed": hex(&digest[..8]), "draws": draws }))
+        print_value(&json!({ "agreed": hex(&digest[..8]), "draws": draws }))
     }
 }
 
 /// Dials and begins `count` handshakes.
-pub fn initiator<G: Group>(group: &G, variant: Variant, job: &WireJob) -> Result<()> {
-    let mut wire = Connection::dial(job)?;
+pub fn run_initiator<G: Group>(group: &G, variant: Variant, job: &WireJob) -> Result<()> {
+    let mut wire = Connection::dial_next(job)?;
     let mut rng = ChaCha20Rng::seed_from_u64(job.seed);
     let mut agreed = Agreed::default();
-    let mut tampered = tampered(variant, job)?;
+    let mut tampered = make_tampered(variant, job)?;
     let mut honest = Uniform;
     for _ in 0..job.count {
         let coins: &mut dyn Coins<G> = match &mut tampered {
             Some(attack) => attack,
             None => &mut honest,
         };
-        agreed.key(&begin(group, variant, &mut wire, coins, &mut rng)?);
+        agreed.add_key(&begin_handshake(group, variant, &mut wire, coins, &mut rng)?);
     }
-    agreed.tell(tampered.map_or(0, |attack| attack.draws))
+    agreed.print_agreed(tampered.map_or(0, |attack| attack.draws))
 }
 
 /// The source of coins of a tampered initiator.
-fn tampered(variant: Variant, job: &WireJob) -> Result<Option<RejectionSampling>> {
+fn make_tampered(variant: Variant, job: &WireJob) -> Result<Option<RejectionSampling>> {
     let Some(attack) = &job.attack else { return Ok(None) };
-    let Some(planted) = attack.planted() else { return Ok(None) };
-    let element = element::of(variant).find(|element| element.name == attack.element);
+    let Some(planted) = attack.planted_secret() else { return Ok(None) };
+    let element =
+        element::elements_of_variant(variant).find(|element| element.name == attack.element);
     let target = element.ok_or_else(|| anyhow!("no such element"))?.target;
     Ok(Some(RejectionSampling::new(attack.key(), planted, target, attack.sequence())))
 }
 
 /// One handshake of the end that dials; gives its key.
-fn begin<G: Group>(
+fn begin_handshake<G: Group>(
     group: &G,
     variant: Variant,
     wire: &mut Connection,
@@ -90,18 +91,18 @@ fn begin<G: Group>(
 }
 
 /// Waits and answers `count` handshakes.
-pub fn responder<G: Group>(group: &G, variant: Variant, job: &WireJob) -> Result<()> {
-    let mut wire = Connection::accept()?;
+pub fn run_responder<G: Group>(group: &G, variant: Variant, job: &WireJob) -> Result<()> {
+    let mut wire = Connection::accept_one()?;
     let mut rng = ChaCha20Rng::seed_from_u64(job.seed);
     let mut agreed = Agreed::default();
     for _ in 0..job.count {
-        agreed.key(&answer(group, variant, &mut wire, &mut rng)?);
+        agreed.add_key(&answer_handshake(group, variant, &mut wire, &mut rng)?);
     }
-    agreed.tell(0)
+    agreed.print_agreed(0)
 }
 
 /// One handshake of the end that answers; gives its key.
-fn answer<G: Group>(
+fn answer_handshake<G: Group>(
     group: &G,
     variant: Variant,
     wire: &mut Connection,

@@ -7,17 +7,17 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 use serde_json::json;
 
-use super::{Connection, WireJob, hex, tell};
+use super::{Connection, WireJob, hex, print_value};
 use crate::asa::element;
 use crate::variant::{self, Variant, Way};
 
 /// Carries `count` handshakes, each through a firewall of its own.
-pub fn firewall<G: Group + 'static>(group: &G, variant: Variant, job: &WireJob) -> Result<()> {
-    let mut inside = Connection::accept()?;
-    let mut wire = Connection::dial(job)?;
+pub fn run_firewall<G: Group + 'static>(group: &G, variant: Variant, job: &WireJob) -> Result<()> {
+    let mut inside = Connection::accept_one()?;
+    let mut wire = Connection::dial_next(job)?;
     let mut rng = ChaCha20Rng::seed_from_u64(job.seed);
     for _ in 0..job.count {
-        let firewall = variant::firewall(variant, &job.firewall, group)?;
+        let firewall = variant::make_firewall(variant, &job.firewall, group)?;
         let mut firewall = firewall.ok_or_else(|| anyhow!("no firewall is named"))?;
         for way in variant.script() {
             let (from, to) = match way {
@@ -27,8 +27,8 @@ pub fn firewall<G: Group + 'static>(group: &G, variant: Variant, job: &WireJob) 
             let before = from.receive_message(group)?;
             let seen = before.encode(group);
             let after = match way {
-                Way::Out => firewall.outgoing(before, &mut rng)?,
-                Way::In => firewall.incoming(before, &mut rng)?,
+                Way::Out => firewall.change_outgoing(before, &mut rng)?,
+                Way::In => firewall.change_incoming(before, &mut rng)?,
             };
             to.send_message(group, &after)?;
             if job.shows {
@@ -36,7 +36,7 @@ pub fn firewall<G: Group + 'static>(group: &G, variant: Variant, job: &WireJob) 
                 let after = hex(&after.encode(group));
                 let (inside, wire) = if *way == Way::Out { (seen, after) } else { (after, seen) };
                 let way = if *way == Way::Out { "-->" } else { "<--" };
-                tell(&json!({ "way": way, "inside": inside, "wire": wire }))?;
+                print_value(&json!({ "way": way, "inside": inside, "wire": wire }))?;
             }
         }
     }
@@ -44,11 +44,12 @@ pub fn firewall<G: Group + 'static>(group: &G, variant: Variant, job: &WireJob) 
 }
 
 /// Relays `count` handshakes and says what it sees, or what it reads with the attacker's key.
-pub fn observer<G: Group>(group: &G, variant: Variant, job: &WireJob) -> Result<()> {
-    let mut towards = Connection::accept()?;
-    let mut beyond = Connection::dial(job)?;
+pub fn run_observer<G: Group>(group: &G, variant: Variant, job: &WireJob) -> Result<()> {
+    let mut towards = Connection::accept_one()?;
+    let mut beyond = Connection::dial_next(job)?;
     let element = job.attack.as_ref().and_then(|attack| {
-        let named = element::of(variant).find(|element| element.name == attack.element)?;
+        let named =
+            element::elements_of_variant(variant).find(|element| element.name == attack.element)?;
         Some((attack, named))
     });
     for number in 0..job.count {
@@ -58,22 +59,24 @@ pub fn observer<G: Group>(group: &G, variant: Variant, job: &WireJob) -> Result<
                 Way::Out => (&mut towards, &mut beyond),
                 Way::In => (&mut beyond, &mut towards),
             };
-            let bytes = from.receive()?;
-            to.send(&bytes)?;
+            let bytes = from.receive_bytes()?;
+            to.send_bytes(&bytes)?;
             if job.shows {
                 let way = if *way == Way::Out { "-->" } else { "<--" };
-                tell(&json!({ "way": way, "wire": hex(&bytes) }))?;
+                print_value(&json!({ "way": way, "wire": hex(&bytes) }))?;
             }
             if *way == Way::Out {
                 went_out.push(Message::decode(group, &bytes)?);
             }
         }
         let Some((attack, element)) = element else { continue };
-        if let Some(field) = element.observe(group, &went_out) {
-            let symbol = attack.key().symbol(&field, attack.lambda);
-            let blocks = crate::asa::symbol::blocks(attack.lambda) as usize;
-            let index = attack.sequence().index(symbol, number, blocks);
-            tell(&json!({ "handshake": number + 1, "index": index, "block": symbol.block }))?;
+        if let Some(field) = element.find_observed(group, &went_out) {
+            let symbol = attack.key().find_symbol(&field, attack.lambda);
+            let blocks = crate::asa::symbol::count_blocks(attack.lambda) as usize;
+            let index = attack.sequence().block_index(symbol, number, blocks);
+            print_value(
+                &json!({ "handshake": number + 1, "index": index, "block": symbol.block }),
+            )?;
         }
     }
     Ok(())

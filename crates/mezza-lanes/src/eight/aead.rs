@@ -1,32 +1,34 @@
 //! ChaCha20-Poly1305, sixteen messages in step.
 
-use super::chacha20::{Blocks, ChaCha20Keys, ChaCha20State, keys, xor};
-use super::poly1305::{Poly1305Keys, absorb, blocks, finish, key, split};
+use super::chacha20::{Blocks, ChaCha20Keys, ChaCha20State, load_keys, xor_block};
+use super::poly1305::{
+    Poly1305Keys, absorb_block, finish_tags, load_blocks, load_key, split_block,
+};
 use crate::Strided;
 use crate::lanes::{BLOCK, LANES, Lanes, Lanes32, WORDS};
 use crate::poly1305::BLOCK_BYTES;
 use crate::portable::zero_unless;
-use crate::wipe::wipe;
+use crate::wipe::wipe_bytes;
 use subtle::ConstantTimeEq;
 
 /// Encrypts every body and writes its tag. Lengths were compared before.
 #[inline(always)]
-pub fn seal<L: Lanes + Lanes32>(l: L, all: &[[u8; 32]], mut m: Strided<'_>) {
+pub fn seal_all<L: Lanes + Lanes32>(l: L, all: &[[u8; 32]], mut m: Strided<'_>) {
     let mut rows = Rows([[0; BLOCK]; WORDS]);
     for (group, all) in all.chunks(WORDS).enumerate() {
-        let (keys, mut sums) = begin(l, all, &mut rows);
+        let (keys, mut sums) = derive_keys(l, all, &mut rows);
         let places = Places::new(&m, group * WORDS);
         // Text is summed up once it is encrypted: while the next blocks are made.
         let mut ready = None;
-        for (i, counter) in (0..steps(&m)).zip(1..) {
-            stream(l, ChaCha20State::new(l, &keys, counter), &mut rows, &mut sums, ready);
-            places.xor(l, &mut m, i, &rows);
-            ready = Some(places.text(l, &m, i));
+        for (i, counter) in (0..step_count(&m)).zip(1..) {
+            fill_rows(l, ChaCha20State::new(l, &keys, counter), &mut rows, &mut sums, ready);
+            places.xor_step(l, &mut m, i, &rows);
+            ready = Some(places.read_step(l, &m, i));
         }
         if let Some(text) = ready {
-            (0..text.count).for_each(|i| sums.absorb(l, &text, i));
+            (0..text.count).for_each(|i| sums.absorb_text(l, &text, i));
         }
-        let tags = sums.tags(l, m.body_bytes());
+        let tags = sums.compute_tags(l, m.body_bytes());
         for ((_, out), tag) in m.messages_from(places.first).zip(tags) {
             *out = tag.to_le_bytes();
         }
@@ -35,17 +37,17 @@ pub fn seal<L: Lanes + Lanes32>(l: L, all: &[[u8; 32]], mut m: Strided<'_>) {
 
 /// Decrypts every body with a right tag, leaves zeros in place of the others.
 #[inline(always)]
-pub fn open<L: Lanes + Lanes32>(l: L, all: &[[u8; 32]], mut m: Strided<'_>, ok: &mut [u8]) {
+pub fn open_all<L: Lanes + Lanes32>(l: L, all: &[[u8; 32]], mut m: Strided<'_>, ok: &mut [u8]) {
     let mut rows = Rows([[0; BLOCK]; WORDS]);
     for (group, (all, ok)) in all.chunks(WORDS).zip(ok.chunks_mut(WORDS)).enumerate() {
-        let (keys, mut sums) = begin(l, all, &mut rows);
+        let (keys, mut sums) = derive_keys(l, all, &mut rows);
         let places = Places::new(&m, group * WORDS);
-        for (i, counter) in (0..steps(&m)).zip(1..) {
-            let text = places.text(l, &m, i);
-            stream(l, ChaCha20State::new(l, &keys, counter), &mut rows, &mut sums, Some(text));
-            places.xor(l, &mut m, i, &rows);
+        for (i, counter) in (0..step_count(&m)).zip(1..) {
+            let text = places.read_step(l, &m, i);
+            fill_rows(l, ChaCha20State::new(l, &keys, counter), &mut rows, &mut sums, Some(text));
+            places.xor_step(l, &mut m, i, &rows);
         }
-        let tags = sums.tags(l, m.body_bytes());
+        let tags = sums.compute_tags(l, m.body_bytes());
         for (((body, tag), right), ok) in m.messages_from(places.first).zip(tags).zip(ok) {
             let differ = u128::from_le_bytes(*tag) ^ right;
             *ok = ((differ >> 64) as u64 | differ as u64).ct_eq(&0).unwrap_u8();
@@ -59,33 +61,33 @@ struct Rows(Blocks);
 
 impl Drop for Rows {
     fn drop(&mut self) {
-        wipe(self.0.as_flattened_mut());
+        wipe_bytes(self.0.as_flattened_mut());
     }
 }
 
 /// Up to sixteen keys side by side, and what block 0 of each is for.
 #[inline(always)]
-fn begin<L: Lanes + Lanes32>(
+fn derive_keys<L: Lanes + Lanes32>(
     l: L,
     all: &[[u8; 32]],
     rows: &mut Rows,
 ) -> (ChaCha20Keys<L>, Sums<L>) {
-    let keys = keys(l, all);
+    let keys = load_keys(l, all);
     let mut state = ChaCha20State::new(l, &keys, 0);
     for _ in 0..ChaCha20State::<L>::ROUNDS {
         state.double_round(l);
     }
-    state.finish(l, &mut rows.0);
-    let [r0, r1, s0, s1, ..] = l.columns(rows.0.as_flattened(), &SIDE_BY_SIDE[0]);
-    let low = key(l, [r0, r1, s0, s1]);
-    let [r0, r1, s0, s1, ..] = l.columns(rows.0.as_flattened(), &SIDE_BY_SIDE[1]);
-    (keys, Sums { h: [[l.splat(0); 3]; 2], keys: [low, key(l, [r0, r1, s0, s1])] })
+    state.write_blocks(l, &mut rows.0);
+    let [r0, r1, s0, s1, ..] = l.load_columns(rows.0.as_flattened(), &SIDE_BY_SIDE[0]);
+    let low = load_key(l, [r0, r1, s0, s1]);
+    let [r0, r1, s0, s1, ..] = l.load_columns(rows.0.as_flattened(), &SIDE_BY_SIDE[1]);
+    (keys, Sums { h: [[l.splat(0); 3]; 2], keys: [low, load_key(l, [r0, r1, s0, s1])] })
 }
 
 /// Blocks of key stream. Their rounds wait for each other, and in between there is room for the text
 /// that is to be summed up: together they take little longer than the rounds alone.
 #[inline(always)]
-fn stream<L: Lanes + Lanes32>(
+fn fill_rows<L: Lanes + Lanes32>(
     l: L,
     mut state: ChaCha20State<L>,
     rows: &mut Rows,
@@ -95,7 +97,7 @@ fn stream<L: Lanes + Lanes32>(
     if let Some(text) = text {
         for i in 0..text.count {
             state.double_round(l);
-            sums.absorb(l, &text, i);
+            sums.absorb_text(l, &text, i);
         }
         for _ in text.count..ChaCha20State::<L>::ROUNDS {
             state.double_round(l);
@@ -105,7 +107,7 @@ fn stream<L: Lanes + Lanes32>(
             state.double_round(l);
         }
     }
-    state.finish(l, &mut rows.0);
+    state.write_blocks(l, &mut rows.0);
 }
 
 /// Up to four blocks of each of sixteen bodies.
@@ -123,20 +125,20 @@ struct Sums<L: Lanes> {
 impl<L: Lanes> Sums<L> {
     /// Takes block `i` of a text in: two sums that do not wait for each other.
     #[inline(always)]
-    fn absorb(&mut self, l: L, text: &Text<L::V>, i: usize) {
+    fn absorb_text(&mut self, l: L, text: &Text<L::V>, i: usize) {
         for half in 0..2 {
-            self.h[half] = absorb(l, self.h[half], text.halves[half][i], &self.keys[half]);
+            self.h[half] = absorb_block(l, self.h[half], text.halves[half][i], &self.keys[half]);
         }
     }
 
     /// The right tags of bodies of so many bytes.
     #[inline(always)]
-    fn tags(&self, l: L, body_bytes: usize) -> [u128; WORDS] {
-        let lengths = split(l, l.splat(0), l.splat(body_bytes as u64));
+    fn compute_tags(&self, l: L, body_bytes: usize) -> [u128; WORDS] {
+        let lengths = split_block(l, l.splat(0), l.splat(body_bytes as u64));
         let mut tags = [0; WORDS];
         for half in 0..2 {
-            let h = absorb(l, self.h[half], lengths, &self.keys[half]);
-            let [low, high] = finish(l, h, &self.keys[half]);
+            let h = absorb_block(l, self.h[half], lengths, &self.keys[half]);
+            let [low, high] = finish_tags(l, h, &self.keys[half]);
             let words = l.store(low).into_iter().zip(l.store(high));
             for (tag, (low, high)) in tags[half * LANES..].iter_mut().zip(words) {
                 *tag = u128::from(low) | u128::from(high) << 64;
@@ -160,7 +162,7 @@ const SIDE_BY_SIDE: [[usize; LANES]; 2] = {
 };
 
 /// How many steps of 64 bytes there are, the last of which may be shorter.
-fn steps(m: &Strided<'_>) -> usize {
+fn step_count(m: &Strided<'_>) -> usize {
     m.body_bytes().div_ceil(STEP)
 }
 
@@ -174,23 +176,23 @@ impl Places {
     fn new(m: &Strided<'_>, first: usize) -> Self {
         let mut starts = [[0; LANES]; 2];
         for (i, start) in starts.as_flattened_mut().iter_mut().enumerate() {
-            *start = m.start(first + i);
+            *start = m.body_start(first + i);
         }
         Self { first, starts }
     }
 
     /// Step `i` of the bodies as they are now.
     #[inline(always)]
-    fn text<L: Lanes>(&self, l: L, m: &Strided<'_>, i: usize) -> Text<L::V> {
+    fn read_step<L: Lanes>(&self, l: L, m: &Strided<'_>, i: usize) -> Text<L::V> {
         let from = STEP * i;
         let left = m.body_bytes() - STEP * i;
         let halves = if left >= STEP {
-            let bytes = &m.bytes()[from..];
-            [blocks(l, bytes, &self.starts[0]), blocks(l, bytes, &self.starts[1])]
+            let bytes = &m.all_bytes()[from..];
+            [load_blocks(l, bytes, &self.starts[0]), load_blocks(l, bytes, &self.starts[1])]
         } else {
             let last = self.last_bytes(m, from);
             let bytes = last.as_flattened();
-            [blocks(l, bytes, &SIDE_BY_SIDE[0]), blocks(l, bytes, &SIDE_BY_SIDE[1])]
+            [load_blocks(l, bytes, &SIDE_BY_SIDE[0]), load_blocks(l, bytes, &SIDE_BY_SIDE[1])]
         };
         Text { halves, count: left.min(STEP).div_ceil(BLOCK_BYTES) }
     }
@@ -199,7 +201,7 @@ impl Places {
     fn last_bytes(&self, m: &Strided<'_>, from: usize) -> [[u8; STEP]; WORDS] {
         let mut last = [[0; STEP]; WORDS];
         for (last, start) in last.iter_mut().zip(self.starts.as_flattened()) {
-            let bytes = &m.bytes()[start + from..start + m.body_bytes()];
+            let bytes = &m.all_bytes()[start + from..start + m.body_bytes()];
             last[..bytes.len()].copy_from_slice(bytes);
         }
         last
@@ -207,10 +209,10 @@ impl Places {
 
     /// Xors key stream into step `i` of the bodies.
     #[inline(always)]
-    fn xor<L: Lanes32>(&self, l: L, m: &mut Strided<'_>, i: usize, rows: &Rows) {
+    fn xor_step<L: Lanes32>(&self, l: L, m: &mut Strided<'_>, i: usize, rows: &Rows) {
         for ((body, _), row) in m.messages_from(self.first).zip(&rows.0) {
             let end = body.len().min(STEP * (i + 1));
-            xor(l, &mut body[STEP * i..end], row);
+            xor_block(l, &mut body[STEP * i..end], row);
         }
     }
 }

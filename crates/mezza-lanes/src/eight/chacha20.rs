@@ -2,7 +2,7 @@
 //! vector.
 
 use crate::lanes::{BLOCK, Lanes32, WORDS};
-use crate::wipe::wipe;
+use crate::wipe::wipe_bytes;
 
 /// "expand 32-byte k".
 const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
@@ -14,15 +14,15 @@ pub type Blocks = [[u8; BLOCK]; WORDS];
 
 /// Up to sixteen keys side by side.
 #[inline(always)]
-pub fn keys<L: Lanes32>(l: L, keys: &[[u8; 32]]) -> ChaCha20Keys<L> {
+pub fn load_keys<L: Lanes32>(l: L, keys: &[[u8; 32]]) -> ChaCha20Keys<L> {
     // A row is a key and, since it must have one, whatever lies behind it.
     let mut bytes = [[0; 32]; WORDS + 1];
     bytes[..keys.len()].copy_from_slice(keys);
-    let mut rows = [l.words(0); WORDS];
+    let mut rows = [l.splat_words(0); WORDS];
     for (row, pair) in rows.iter_mut().zip(bytes.windows(2)) {
         *row = pair.as_flattened().first_chunk().map_or(*row, |bytes| l.load_words(bytes));
     }
-    wipe(bytes.as_flattened_mut());
+    wipe_bytes(bytes.as_flattened_mut());
     let [a, b, c, d, e, f, g, h, ..] = l.transpose(rows);
     [a, b, c, d, e, f, g, h]
 }
@@ -40,12 +40,12 @@ impl<L: Lanes32> ChaCha20State<L> {
     /// Block number `counter` of every key, before its first round.
     #[inline(always)]
     pub fn new(l: L, keys: &ChaCha20Keys<L>, counter: u32) -> Self {
-        let mut begin = [l.words(0); WORDS];
+        let mut begin = [l.splat_words(0); WORDS];
         for (word, constant) in begin.iter_mut().zip(CONSTANTS) {
-            *word = l.words(constant);
+            *word = l.splat_words(constant);
         }
         begin[4..12].copy_from_slice(keys);
-        begin[12] = l.words(counter);
+        begin[12] = l.splat_words(counter);
         Self { begin, now: begin }
     }
 
@@ -53,17 +53,17 @@ impl<L: Lanes32> ChaCha20State<L> {
     #[inline(always)]
     pub fn double_round(&mut self, l: L) {
         for i in 0..4 {
-            quarter(l, &mut self.now, [i, i + 4, i + 8, i + 12]);
+            quarter_round(l, &mut self.now, [i, i + 4, i + 8, i + 12]);
         }
         for i in 0..4 {
             let at = [i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4];
-            quarter(l, &mut self.now, at);
+            quarter_round(l, &mut self.now, at);
         }
     }
 
     /// The blocks, after the last round.
     #[inline(always)]
-    pub fn finish(self, l: L, out: &mut Blocks) {
+    pub fn write_blocks(self, l: L, out: &mut Blocks) {
         let mut state = self.now;
         for (word, begin) in state.iter_mut().zip(self.begin) {
             *word = l.add_words(*word, begin);
@@ -76,7 +76,7 @@ impl<L: Lanes32> ChaCha20State<L> {
 
 /// The quarter round (section 2.1) on four words of the state.
 #[inline(always)]
-fn quarter<L: Lanes32>(l: L, state: &mut [L::W; WORDS], [a, b, c, d]: [usize; 4]) {
+fn quarter_round<L: Lanes32>(l: L, state: &mut [L::W; WORDS], [a, b, c, d]: [usize; 4]) {
     state[a] = l.add_words(state[a], state[b]);
     state[d] = l.rotl::<16>(l.xor_words(state[d], state[a]));
     state[c] = l.add_words(state[c], state[d]);
@@ -89,7 +89,7 @@ fn quarter<L: Lanes32>(l: L, state: &mut [L::W; WORDS], [a, b, c, d]: [usize; 4]
 
 /// Xors up to 64 bytes of a block into a text.
 #[inline(always)]
-pub fn xor<L: Lanes32>(l: L, text: &mut [u8], block: &[u8; BLOCK]) {
+pub fn xor_block<L: Lanes32>(l: L, text: &mut [u8], block: &[u8; BLOCK]) {
     if let Ok(whole) = <&mut [u8; BLOCK]>::try_from(&mut *text) {
         *whole = l.store_words(l.xor_words(l.load_words(whole), l.load_words(block)));
     } else {

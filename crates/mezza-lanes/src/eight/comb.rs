@@ -2,14 +2,14 @@
 //! that eight scalars look up eight different ones by one permutation a limb.
 
 use super::edwards::{
-    AffineNiels, Point, add, add_outlined, double, from_montgomery, identity, select,
-    to_affine_niels,
+    AffineNiels, Point, add_outlined, add_points, double_point, from_montgomery, identity,
+    select_entry, to_affine_niels,
 };
-use super::field::{ElementBlock, Fe, add_raw, blend, load, store, sub_raw};
-use super::inversion::{Fractions, unpack};
+use super::field::{ElementBlock, Fe, add_raw, blend_elements, load_block, store_block, sub_raw};
+use super::inversion::{Fractions, unpack_points};
 use super::ladder::clamped_byte;
 use crate::lanes::{LANES, Lanes};
-use crate::wipe::wipe;
+use crate::wipe::wipe_bytes;
 use alloc::vec::Vec;
 
 /// Digits of a scalar.
@@ -22,7 +22,7 @@ impl Comb {
     /// Of the point with this u-coordinate; `None` as [`from_montgomery`] says.
     #[inline(always)]
     pub fn new<L: Lanes>(l: L, u: &[u8; 32]) -> Option<Self> {
-        let point = from_montgomery(l, load(l, &unpack(&[*u])))?;
+        let point = from_montgomery(l, load_block(l, &unpack_points(&[*u])))?;
         let mut multiples = first_multiples(l, point);
         let mut x = Fractions::new(WINDOWS);
         let mut y = Fractions::new(WINDOWS);
@@ -30,21 +30,21 @@ impl Comb {
             l.outline(
                 #[inline(always)]
                 || {
-                    x.push(l, multiples.x, multiples.z);
-                    y.push(l, multiples.y, multiples.z);
+                    x.push_fraction(l, multiples.x, multiples.z);
+                    y.push_fraction(l, multiples.y, multiples.z);
                 },
             );
             for _ in 0..4 {
-                multiples = double(l, multiples);
+                multiples = double_point(l, multiples);
             }
         }
-        let points = x.quotients(l).into_iter().zip(y.quotients(l));
+        let points = x.divide_all(l).into_iter().zip(y.divide_all(l));
         let windows = points.map(|(x, y)| {
             let AffineNiels { plus, minus, txy } = l.outline(
                 #[inline(always)]
-                || to_affine_niels(l, load(l, &x), load(l, &y)),
+                || to_affine_niels(l, load_block(l, &x), load_block(l, &y)),
             );
-            [store(l, plus), store(l, minus), store(l, txy)]
+            [store_block(l, plus), store_block(l, minus), store_block(l, txy)]
         });
         Some(Self(windows.collect()))
     }
@@ -52,15 +52,18 @@ impl Comb {
     /// The products with eight scalars, as a fraction u = (Z + Y) / (Z - Y). Classes: canonical
     /// windows -> wide.
     #[inline(always)]
-    pub fn products<L: Lanes>(&self, l: L, digits: &Digits) -> (Fe<L>, Fe<L>) {
+    pub fn multiply_base<L: Lanes>(&self, l: L, digits: &Digits) -> (Fe<L>, Fe<L>) {
         let mut sum = identity(l);
         let signs = digits.minus.iter().zip(&digits.zero);
         let digits = digits.index.iter().zip(signs);
         for ([plus, minus, txy], (index, (negative, zero))) in self.0.iter().zip(digits) {
-            let window =
-                AffineNiels { plus: load(l, plus), minus: load(l, minus), txy: load(l, txy) };
-            let entry = select(l, window, l.load(index), *negative, *zero);
-            sum = add(l, sum, entry, *negative);
+            let window = AffineNiels {
+                plus: load_block(l, plus),
+                minus: load_block(l, minus),
+                txy: load_block(l, txy),
+            };
+            let entry = select_entry(l, window, l.load(index), *negative, *zero);
+            sum = add_points(l, sum, entry, *negative);
         }
         (add_raw(l, sum.z, sum.y), sub_raw(l, sum.z, sum.y))
     }
@@ -73,18 +76,18 @@ fn first_multiples<L: Lanes>(l: L, point: Point<Fe<L>>) -> Point<Fe<L>> {
     l.outline(
         #[inline(always)]
         || {
-            fractions[0].push(l, point.x, point.z);
-            fractions[1].push(l, point.y, point.z);
+            fractions[0].push_fraction(l, point.x, point.z);
+            fractions[1].push_fraction(l, point.y, point.z);
         },
     );
-    let [x, y] = fractions.map(|fraction| load(l, &fraction.quotients(l)[0]));
+    let [x, y] = fractions.map(|fraction| load_block(l, &fraction.divide_all(l)[0]));
     let point = to_affine_niels(l, x, y);
     let mut multiples = identity(l);
     // The lanes j where j + 1 has bit 3, 2, 1, 0.
     for lanes in [0b1000_0000, 0b0111_1000, 0b0110_0110, 0b0101_0101] {
-        let twice = double(l, multiples);
+        let twice = double_point(l, multiples);
         let more = add_outlined(l, twice, point);
-        let pick = |a, b| blend(l, lanes, a, b);
+        let pick = |a, b| blend_elements(l, lanes, a, b);
         multiples = Point {
             x: pick(twice.x, more.x),
             y: pick(twice.y, more.y),
@@ -134,7 +137,7 @@ impl Digits {
                 digits.zero[w] |= ((size.wrapping_sub(1) >> 63) as u8) << lane;
             }
         }
-        wipe(sums.as_flattened_mut());
+        wipe_bytes(sums.as_flattened_mut());
         digits
     }
 }
@@ -142,8 +145,8 @@ impl Digits {
 impl Drop for Digits {
     fn drop(&mut self) {
         self.index = [[0; LANES]; WINDOWS];
-        wipe(&mut self.minus);
-        wipe(&mut self.zero);
+        wipe_bytes(&mut self.minus);
+        wipe_bytes(&mut self.zero);
         zeroize::optimization_barrier(&self.index);
     }
 }

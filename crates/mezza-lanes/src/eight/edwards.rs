@@ -3,8 +3,9 @@
 //! cases.
 
 use super::field::{
-    Fe, add_raw, add_red, blend, canonical, carry, constant, is_zero, mul, mul_outlined, mul_raw,
-    pow_p58, small, sqr, sqr_n_outlined, sqr_raw, sub_raw, sub_red,
+    Fe, add_raw, add_red, blend_elements, carry_limbs, is_zero, load_constant, mul, mul_outlined,
+    mul_raw, pow_p58, reduce_canonical, small_element, sqr, sqr_n_outlined, sqr_raw, sub_raw,
+    sub_red,
 };
 use crate::lanes::Lanes;
 
@@ -52,62 +53,67 @@ pub struct AffineNiels<F> {
 /// The neutral element. Classes: canonical.
 #[inline(always)]
 pub fn identity<L: Lanes>(l: L) -> Point<Fe<L>> {
-    let zero = small(l, 0);
-    let one = small(l, 1);
+    let zero = small_element(l, 0);
+    let one = small_element(l, 1);
     Point { x: zero, y: one, z: one, t: zero }
 }
 
 /// The table's entry `digits.index` of every lane, with the sign and the zeros of the digits.
 /// Classes: canonical -> canonical.
 #[inline(always)]
-pub fn select<L: Lanes>(
+pub fn select_entry<L: Lanes>(
     l: L,
     window: AffineNiels<Fe<L>>,
     index: L::V,
     minus: u8,
     zero: u8,
 ) -> AffineNiels<Fe<L>> {
-    let plus = entry(l, window.plus, index, zero, 1);
-    let less = entry(l, window.minus, index, zero, 1);
+    let plus = select_element(l, window.plus, index, zero, 1);
+    let less = select_element(l, window.minus, index, zero, 1);
     AffineNiels {
-        plus: blend(l, minus, plus, less),
-        minus: blend(l, minus, less, plus),
-        txy: entry(l, window.txy, index, zero, 0),
+        plus: blend_elements(l, minus, plus, less),
+        minus: blend_elements(l, minus, less, plus),
+        txy: select_element(l, window.txy, index, zero, 0),
     }
 }
 
 /// One element of the entry; `neutral` for a zero digit.
 #[inline(always)]
-fn entry<L: Lanes>(l: L, lanes: Fe<L>, index: L::V, zero: u8, neutral: u64) -> Fe<L> {
+fn select_element<L: Lanes>(l: L, lanes: Fe<L>, index: L::V, zero: u8, neutral: u64) -> Fe<L> {
     let mut out = lanes;
     for limb in &mut out {
         *limb = l.permute(index, *limb);
     }
-    blend(l, zero, out, small(l, neutral))
+    blend_elements(l, zero, out, small_element(l, neutral))
 }
 
 /// p + q, or p - q in the lanes of `minus`, where `q` has y + x and y - x changed already: the
 /// other half of the sign is in F and G. Classes: raw, R -> raw.
 #[inline(always)]
-pub fn add<L: Lanes>(l: L, p: Point<Fe<L>>, q: AffineNiels<Fe<L>>, minus: u8) -> Point<Fe<L>> {
-    let less = carry(l, sub_raw(l, p.y, p.x));
-    let more = carry(l, add_raw(l, p.y, p.x));
+pub fn add_points<L: Lanes>(
+    l: L,
+    p: Point<Fe<L>>,
+    q: AffineNiels<Fe<L>>,
+    minus: u8,
+) -> Point<Fe<L>> {
+    let less = carry_limbs(l, sub_raw(l, p.y, p.x));
+    let more = carry_limbs(l, add_raw(l, p.y, p.x));
     let b = mul_raw(l, more, q.plus);
-    let t = carry(l, p.t);
+    let t = carry_limbs(l, p.t);
     let a = mul_raw(l, less, q.minus);
-    let h = carry(l, add_raw(l, b, a));
+    let h = carry_limbs(l, add_raw(l, b, a));
     let c = mul_raw(l, t, q.txy);
-    let e = carry(l, sub_raw(l, b, a));
+    let e = carry_limbs(l, sub_raw(l, b, a));
     let t = mul_raw(l, e, h);
     let d = add_raw(l, p.z, p.z);
-    let g = carry(l, add_raw(l, d, c));
-    let f = carry(l, sub_raw(l, d, c));
-    let (f, g) = (blend(l, minus, f, g), blend(l, minus, g, f));
+    let g = carry_limbs(l, add_raw(l, d, c));
+    let f = carry_limbs(l, sub_raw(l, d, c));
+    let (f, g) = (blend_elements(l, minus, f, g), blend_elements(l, minus, g, f));
     Point { x: mul_raw(l, e, f), y: mul_raw(l, g, h), z: mul_raw(l, f, g), t }
 }
 
 /// 2 p. Classes: R -> R.
-pub fn double<L: Lanes>(l: L, p: Point<Fe<L>>) -> Point<Fe<L>> {
+pub fn double_point<L: Lanes>(l: L, p: Point<Fe<L>>) -> Point<Fe<L>> {
     l.outline(
         #[inline(always)]
         || {
@@ -118,19 +124,24 @@ pub fn double<L: Lanes>(l: L, p: Point<Fe<L>>) -> Point<Fe<L>> {
             let both = sqr(l, add_red(l, p.x, p.y));
             let e = sub_red(l, h, both);
             let g = sub_red(l, a, b);
-            let f = carry(l, add_raw(l, add_raw(l, zz, zz), g));
+            let f = carry_limbs(l, add_raw(l, add_raw(l, zz, zz), g));
             Point { x: mul(l, e, f), y: mul(l, g, h), z: mul(l, f, g), t: mul(l, e, h) }
         },
     )
 }
 
-/// [`add`] where speed does not matter. Classes: R, R -> R.
+/// [`add_points`] where speed does not matter. Classes: R, R -> R.
 pub fn add_outlined<L: Lanes>(l: L, p: Point<Fe<L>>, q: AffineNiels<Fe<L>>) -> Point<Fe<L>> {
     l.outline(
         #[inline(always)]
         || {
-            let sum = add(l, p, q, 0);
-            Point { x: carry(l, sum.x), y: carry(l, sum.y), z: carry(l, sum.z), t: carry(l, sum.t) }
+            let sum = add_points(l, p, q, 0);
+            Point {
+                x: carry_limbs(l, sum.x),
+                y: carry_limbs(l, sum.y),
+                z: carry_limbs(l, sum.z),
+                t: carry_limbs(l, sum.t),
+            }
         },
     )
 }
@@ -138,11 +149,11 @@ pub fn add_outlined<L: Lanes>(l: L, p: Point<Fe<L>>, q: AffineNiels<Fe<L>>) -> P
 /// x and y, made ready. Classes: R, R -> canonical.
 #[inline(always)]
 pub fn to_affine_niels<L: Lanes>(l: L, x: Fe<L>, y: Fe<L>) -> AffineNiels<Fe<L>> {
-    let d2 = add_red(l, constant(l, D), constant(l, D));
+    let d2 = add_red(l, load_constant(l, D), load_constant(l, D));
     AffineNiels {
-        plus: canonical(l, add_red(l, y, x)),
-        minus: canonical(l, sub_red(l, y, x)),
-        txy: canonical(l, mul_outlined(l, mul_outlined(l, x, y), d2)),
+        plus: reduce_canonical(l, add_red(l, y, x)),
+        minus: reduce_canonical(l, sub_red(l, y, x)),
+        txy: reduce_canonical(l, mul_outlined(l, mul_outlined(l, x, y), d2)),
     }
 }
 
@@ -153,18 +164,18 @@ pub fn to_affine_niels<L: Lanes>(l: L, x: Fe<L>, y: Fe<L>) -> AffineNiels<Fe<L>>
 /// m = u + 1. For m = 0 that is 1 / d, which has no root.
 #[inline(always)]
 pub fn from_montgomery<L: Lanes>(l: L, u: Fe<L>) -> Option<Point<Fe<L>>> {
-    let one = small(l, 1);
+    let one = small_element(l, 1);
     let n = sub_red(l, u, one);
     let m = add_red(l, u, one);
     let u2 = add_red(l, u, u);
-    let a = sub_red(l, small(l, 0), add_red(l, u2, u2));
-    let n2 = mul_outlined(l, sqr_n_outlined(l, n, 1), constant(l, D));
+    let a = sub_red(l, small_element(l, 0), add_red(l, u2, u2));
+    let n2 = mul_outlined(l, sqr_n_outlined(l, n, 1), load_constant(l, D));
     let b = add_red(l, n2, sqr_n_outlined(l, m, 1));
     let x = root_of_quotient(l, a, b)?;
     let point = Point { x: mul_outlined(l, x, m), y: n, z: m, t: mul_outlined(l, x, n) };
-    let eight = double(l, double(l, double(l, point)));
+    let eight = double_point(l, double_point(l, double_point(l, point)));
     // 8P has odd order, and X is zero at the identity and at a point of order 2 only.
-    (is_zero(l, canonical(l, eight.x)) == 0).then_some(point)
+    (is_zero(l, reduce_canonical(l, eight.x)) == 0).then_some(point)
 }
 
 /// The square root of a / b, if it has one. Classes: R, R -> R.
@@ -175,10 +186,10 @@ fn root_of_quotient<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>) -> Option<Fe<L>> {
     let power = pow_p58(l, mul_outlined(l, a, b7));
     let root = mul_outlined(l, mul_outlined(l, a, b3), power);
     let square = mul_outlined(l, sqr_n_outlined(l, root, 1), b);
-    if is_zero(l, canonical(l, sub_red(l, square, a))) != 0 {
+    if is_zero(l, reduce_canonical(l, sub_red(l, square, a))) != 0 {
         return Some(root);
     }
-    let is_minus = is_zero(l, canonical(l, add_red(l, square, a))) != 0;
-    let turned = mul_outlined(l, root, constant(l, I));
+    let is_minus = is_zero(l, reduce_canonical(l, add_red(l, square, a))) != 0;
+    let turned = mul_outlined(l, root, load_constant(l, I));
     is_minus.then_some(turned)
 }

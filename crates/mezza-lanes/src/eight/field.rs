@@ -25,7 +25,7 @@ pub const P: [u64; 5] = [MASK_51 - 18, MASK_51, MASK_51, MASK_51, MASK_51];
 
 /// Classes: any of the constant.
 #[inline(always)]
-pub fn constant<L: Lanes>(l: L, limbs: [u64; 5]) -> Fe<L> {
+pub fn load_constant<L: Lanes>(l: L, limbs: [u64; 5]) -> Fe<L> {
     let mut out = [l.splat(limbs[0]); 5];
     for i in 1..5 {
         out[i] = l.splat(limbs[i]);
@@ -35,25 +35,25 @@ pub fn constant<L: Lanes>(l: L, limbs: [u64; 5]) -> Fe<L> {
 
 /// A small number. Classes: canonical for one below 2^51.
 #[inline(always)]
-pub fn small<L: Lanes>(l: L, x: u64) -> Fe<L> {
-    constant(l, [x, 0, 0, 0, 0])
+pub fn small_element<L: Lanes>(l: L, x: u64) -> Fe<L> {
+    load_constant(l, [x, 0, 0, 0, 0])
 }
 
 /// Classes: any of what was stored.
 #[inline(always)]
-pub fn load<L: Lanes>(l: L, group: &ElementBlock) -> Fe<L> {
+pub fn load_block<L: Lanes>(l: L, group: &ElementBlock) -> Fe<L> {
     [l.load(&group[0]), l.load(&group[1]), l.load(&group[2]), l.load(&group[3]), l.load(&group[4])]
 }
 
 /// Back to memory.
 #[inline(always)]
-pub fn store<L: Lanes>(l: L, a: Fe<L>) -> ElementBlock {
+pub fn store_block<L: Lanes>(l: L, a: Fe<L>) -> ElementBlock {
     [l.store(a[0]), l.store(a[1]), l.store(a[2]), l.store(a[3]), l.store(a[4])]
 }
 
 /// `b` where `mask` is set. Classes: the larger of both.
 #[inline(always)]
-pub fn blend<L: Lanes>(l: L, mask: u8, a: Fe<L>, b: Fe<L>) -> Fe<L> {
+pub fn blend_elements<L: Lanes>(l: L, mask: u8, a: Fe<L>, b: Fe<L>) -> Fe<L> {
     let mut out = a;
     for i in 0..5 {
         out[i] = l.blend(mask, a[i], b[i]);
@@ -80,7 +80,7 @@ pub fn sub_raw<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>) -> Fe<L> {
 /// a - b + 4 p, carried. Classes: R, R -> R.
 #[inline(always)]
 pub fn sub_red<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>) -> Fe<L> {
-    carry(l, sub_biased(l, a, b, 4))
+    carry_limbs(l, sub_biased(l, a, b, 4))
 }
 
 /// a - b + times p. Classes: as [`sub_raw`] and [`sub_red`] say.
@@ -96,12 +96,12 @@ pub fn sub_biased<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>, times: u64) -> Fe<L> {
 /// a + b, carried. Classes: R, R -> R.
 #[inline(always)]
 pub fn add_red<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>) -> Fe<L> {
-    carry(l, add_raw(l, a, b))
+    carry_limbs(l, add_raw(l, a, b))
 }
 
 /// One pass of carries, all limbs at once. Classes: wide -> R.
 #[inline(always)]
-pub fn carry<L: Lanes>(l: L, a: Fe<L>) -> Fe<L> {
+pub fn carry_limbs<L: Lanes>(l: L, a: Fe<L>) -> Fe<L> {
     let mut over = a;
     let mut out = a;
     for i in 0..5 {
@@ -136,7 +136,7 @@ pub fn mul_raw<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>) -> Fe<L> {
             r[i + j] = l.lo(r[i + j], a[i], b[j]);
         }
     }
-    fold(l, r, [19, 19, 19, 19, 38])
+    fold_product(l, r, [19, 19, 19, 19, 38])
 }
 
 /// a a. Classes: R -> raw.
@@ -165,13 +165,13 @@ pub fn sqr_raw<L: Lanes>(l: L, a: Fe<L>) -> Fe<L> {
     for i in 0..5 {
         r[2 * i] = l.lo(r[2 * i], a[i], a[i]);
     }
-    fold(l, r, [38, 19, 38, 19, 38])
+    fold_product(l, r, [38, 19, 38, 19, 38])
 }
 
 /// Ten limbs to five: 2^255 = 19 modulo p, and twice that for a limb that is not doubled yet.
 /// Classes: ten limbs of a product -> raw.
 #[inline(always)]
-fn fold<L: Lanes>(l: L, r: [L::V; 10], times: [u64; 5]) -> Fe<L> {
+fn fold_product<L: Lanes>(l: L, r: [L::V; 10], times: [u64; 5]) -> Fe<L> {
     let mut out = [r[0], r[1], r[2], r[3], r[4]];
     for i in 0..5 {
         out[i] = l.add(out[i], l.mul(r[i + 5], l.splat(times[i])));
@@ -200,13 +200,13 @@ pub fn add_121665<L: Lanes>(l: L, c: Fe<L>, e: Fe<L>) -> Fe<L> {
 /// a b, carried. Classes: R, R -> R.
 #[inline(always)]
 pub fn mul<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>) -> Fe<L> {
-    carry(l, mul_raw(l, a, b))
+    carry_limbs(l, mul_raw(l, a, b))
 }
 
 /// a a, carried. Classes: R -> R.
 #[inline(always)]
 pub fn sqr<L: Lanes>(l: L, a: Fe<L>) -> Fe<L> {
-    carry(l, sqr_raw(l, a))
+    carry_limbs(l, sqr_raw(l, a))
 }
 
 /// [`mul`] where speed does not matter and the size of the code does. Classes: R, R -> R.
@@ -233,9 +233,9 @@ pub fn sqr_n_outlined<L: Lanes>(l: L, a: Fe<L>, n: u32) -> Fe<L> {
 
 /// The number below p. Classes: R -> canonical.
 #[inline(always)]
-pub fn canonical<L: Lanes>(l: L, a: Fe<L>) -> Fe<L> {
+pub fn reduce_canonical<L: Lanes>(l: L, a: Fe<L>) -> Fe<L> {
     // Two passes leave a value below 2p; it is p or more if adding 19 reaches 2^255.
-    let a = carry(l, carry(l, a));
+    let a = carry_limbs(l, carry_limbs(l, a));
     let mut over = l.splat(19);
     for limb in a {
         over = l.shr::<51>(l.add(limb, over));

@@ -1,8 +1,8 @@
 //! Quotients by Montgomery's trick: one inversion for many denominators, in each lane.
 
 use super::field::{
-    ElementBlock, Fe, MASK_51, blend, canonical, carry, invert, is_zero, load, mul_outlined, small,
-    store,
+    ElementBlock, Fe, MASK_51, blend_elements, carry_limbs, invert, is_zero, load_block,
+    mul_outlined, reduce_canonical, small_element, store_block,
 };
 use crate::lanes::{LANES, Lanes};
 use alloc::vec::Vec;
@@ -18,29 +18,30 @@ impl Fractions {
 
     /// Adds eight fractions. Both are wide; one with Z = 0 becomes 0.
     #[inline(always)]
-    pub fn push<L: Lanes>(&mut self, l: L, x: Fe<L>, z: Fe<L>) {
-        let x = carry(l, x);
-        let z = canonical(l, carry(l, z));
+    pub fn push_fraction<L: Lanes>(&mut self, l: L, x: Fe<L>, z: Fe<L>) {
+        let x = carry_limbs(l, x);
+        let z = reduce_canonical(l, carry_limbs(l, z));
         let none = is_zero(l, z);
-        let x = blend(l, none, x, small(l, 0));
-        let z = blend(l, none, z, small(l, 1));
-        self.0.push([store(l, x), store(l, z)]);
+        let x = blend_elements(l, none, x, small_element(l, 0));
+        let z = blend_elements(l, none, z, small_element(l, 1));
+        self.0.push([store_block(l, x), store_block(l, z)]);
     }
 
     /// Every X / Z, canonical.
     #[inline(always)]
-    pub fn quotients<L: Lanes>(self, l: L) -> Vec<ElementBlock> {
-        let mut product = small(l, 1);
+    pub fn divide_all<L: Lanes>(self, l: L) -> Vec<ElementBlock> {
+        let mut product = small_element(l, 1);
         let mut before = Vec::with_capacity(self.0.len());
         for [_, z] in &self.0 {
-            before.push(store(l, product));
-            product = mul_outlined(l, product, load(l, z));
+            before.push(store_block(l, product));
+            product = mul_outlined(l, product, load_block(l, z));
         }
         let mut inverse = invert(l, product);
         for (before, [x, z]) in before.iter_mut().zip(&self.0).rev() {
-            let quotient = mul_outlined(l, load(l, x), mul_outlined(l, inverse, load(l, before)));
-            inverse = mul_outlined(l, inverse, load(l, z));
-            *before = store(l, canonical(l, quotient));
+            let quotient =
+                mul_outlined(l, load_block(l, x), mul_outlined(l, inverse, load_block(l, before)));
+            inverse = mul_outlined(l, inverse, load_block(l, z));
+            *before = store_block(l, reduce_canonical(l, quotient));
         }
         before
     }
@@ -60,7 +61,7 @@ pub fn wipe_group(group: &mut ElementBlock) {
 
 /// Eight u-coordinates in limbs, bit 255 ignored. The last of fewer than eight fills the rest.
 #[inline(always)]
-pub fn unpack(u: &[[u8; 32]]) -> ElementBlock {
+pub fn unpack_points(u: &[[u8; 32]]) -> ElementBlock {
     let mut group = [[0; LANES]; 5];
     for lane in 0..LANES {
         let bytes = &u[lane.min(u.len() - 1)];
@@ -80,7 +81,7 @@ pub fn unpack(u: &[[u8; 32]]) -> ElementBlock {
 }
 
 /// Canonical elements as bytes, as many as `out` takes.
-pub fn pack(group: &ElementBlock, out: &mut [[u8; 32]]) {
+pub fn pack_points(group: &ElementBlock, out: &mut [[u8; 32]]) {
     for (lane, out) in out.iter_mut().enumerate() {
         let [a, b, c, d, e] = [0, 1, 2, 3, 4].map(|limb| group[limb][lane]);
         let words = [a | b << 51, b >> 13 | c << 38, c >> 26 | d << 25, d >> 39 | e << 12];

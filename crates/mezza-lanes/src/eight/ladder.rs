@@ -3,9 +3,11 @@
 //! Carries are lazy: what leaves a step are raw products, and their sums and differences are carried
 //! once, at the beginning of the next one. 11 passes a bit instead of 18.
 
-use super::field::{Fe, add_121665, add_raw, blend, carry, mul_raw, small, sqr_raw, sub_raw};
+use super::field::{
+    Fe, add_121665, add_raw, blend_elements, carry_limbs, mul_raw, small_element, sqr_raw, sub_raw,
+};
 use crate::lanes::{LANES, Lanes};
-use crate::wipe::wipe;
+use crate::wipe::wipe_bytes;
 
 /// Where to swap before step t, for bits 254 down to 0: bit j for scalar j.
 ///
@@ -22,7 +24,7 @@ impl SwapMasks {
                 let scalar = &scalars[lane % scalars.len()];
                 rows |= u64::from(clamped_byte(byte, scalar[byte])) << (8 * lane);
             }
-            masks[8 * byte..8 * byte + 8].copy_from_slice(&transposed(rows).to_le_bytes());
+            masks[8 * byte..8 * byte + 8].copy_from_slice(&transpose_bits(rows).to_le_bytes());
         }
         for t in 0..255 {
             masks[t] ^= masks[t + 1];
@@ -33,7 +35,7 @@ impl SwapMasks {
 
 impl Drop for SwapMasks {
     fn drop(&mut self) {
-        wipe(&mut self.0);
+        wipe_bytes(&mut self.0);
     }
 }
 
@@ -47,7 +49,7 @@ pub fn clamped_byte(at: usize, byte: u8) -> u8 {
 }
 
 /// Bit j of byte i becomes bit i of byte j.
-fn transposed(rows: u64) -> u64 {
+fn transpose_bits(rows: u64) -> u64 {
     let swap = |x: u64, by: u32, mask: u64| {
         let differ = (x ^ (x >> by)) & mask;
         x ^ differ ^ (differ << by)
@@ -76,35 +78,40 @@ pub struct LadderState<F> {
 /// in it, and then the sign of their difference, which is squared. Products are in an order in which
 /// neighbours do not wait for each other: a CPU looks ahead no further than two of them.
 #[inline(always)]
-pub fn step<L: Lanes>(l: L, pair: LadderState<Fe<L>>, u: Fe<L>, swap: u8) -> LadderState<Fe<L>> {
+pub fn ladder_step<L: Lanes>(
+    l: L,
+    pair: LadderState<Fe<L>>,
+    u: Fe<L>,
+    swap: u8,
+) -> LadderState<Fe<L>> {
     let LadderState { x2, z2, x3, z3 } = pair;
-    let c = carry(l, add_raw(l, x3, z3));
-    let b = carry(l, sub_raw(l, x2, z2));
+    let c = carry_limbs(l, add_raw(l, x3, z3));
+    let b = carry_limbs(l, sub_raw(l, x2, z2));
     let cb = mul_raw(l, c, b);
-    let d = carry(l, sub_raw(l, x3, z3));
-    let bb = sqr_raw(l, blend(l, swap, b, d));
-    let bb_red = carry(l, bb);
-    let a = carry(l, add_raw(l, x2, z2));
-    let aa = sqr_raw(l, blend(l, swap, a, c));
-    let e = carry(l, sub_raw(l, aa, bb));
-    let aa = carry(l, aa);
-    let z2 = mul_raw(l, e, carry(l, add_121665(l, aa, e)));
+    let d = carry_limbs(l, sub_raw(l, x3, z3));
+    let bb = sqr_raw(l, blend_elements(l, swap, b, d));
+    let bb_red = carry_limbs(l, bb);
+    let a = carry_limbs(l, add_raw(l, x2, z2));
+    let aa = sqr_raw(l, blend_elements(l, swap, a, c));
+    let e = carry_limbs(l, sub_raw(l, aa, bb));
+    let aa = carry_limbs(l, aa);
+    let z2 = mul_raw(l, e, carry_limbs(l, add_121665(l, aa, e)));
     let da = mul_raw(l, d, a);
-    let square = carry(l, sqr_raw(l, carry(l, sub_raw(l, da, cb))));
+    let square = carry_limbs(l, sqr_raw(l, carry_limbs(l, sub_raw(l, da, cb))));
     let x2 = mul_raw(l, aa, bb_red);
     let z3 = mul_raw(l, u, square);
-    let x3 = sqr_raw(l, carry(l, add_raw(l, da, cb)));
+    let x3 = sqr_raw(l, carry_limbs(l, add_raw(l, da, cb)));
     LadderState { x2, z2, x3, z3 }
 }
 
 /// The product of the point with the scalars behind `masks`, X and Z, both raw. Classes: R -> raw.
 #[inline(always)]
-pub fn ladder<L: Lanes>(l: L, masks: &SwapMasks, u: Fe<L>) -> (Fe<L>, Fe<L>) {
-    let zero = small(l, 0);
-    let one = small(l, 1);
+pub fn run_ladder<L: Lanes>(l: L, masks: &SwapMasks, u: Fe<L>) -> (Fe<L>, Fe<L>) {
+    let zero = small_element(l, 0);
+    let one = small_element(l, 1);
     let mut pair = LadderState { x2: one, z2: zero, x3: u, z3: one };
     for swap in masks.0[..255].iter().rev() {
-        pair = step(l, pair, u, *swap);
+        pair = ladder_step(l, pair, u, *swap);
     }
     (pair.x2, pair.z2)
 }

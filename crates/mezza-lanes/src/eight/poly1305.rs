@@ -23,10 +23,10 @@ pub struct Poly1305Keys<V> {
 /// From the first two quarters of eight key blocks 0, word by word. Classes: any -> key; s as a block
 /// without its bit 128.
 #[inline(always)]
-pub fn key<L: Lanes>(l: L, [r0, r1, s0, s1]: [L::V; 4]) -> Poly1305Keys<L::V> {
-    let r = limbs(l, l.and(r0, l.splat(CLAMP[0])), l.and(r1, l.splat(CLAMP[1])));
+pub fn load_key<L: Lanes>(l: L, [r0, r1, s0, s1]: [L::V; 4]) -> Poly1305Keys<L::V> {
+    let r = split_limbs(l, l.and(r0, l.splat(CLAMP[0])), l.and(r1, l.splat(CLAMP[1])));
     let twenty = l.splat(20);
-    Poly1305Keys { r, r20: [l.mul(r[1], twenty), l.mul(r[2], twenty)], s: limbs(l, s0, s1) }
+    Poly1305Keys { r, r20: [l.mul(r[1], twenty), l.mul(r[2], twenty)], s: split_limbs(l, s0, s1) }
 }
 
 /// Four blocks from 64 bytes at each of eight places. Classes: any bytes -> block.
@@ -34,39 +34,44 @@ pub fn key<L: Lanes>(l: L, [r0, r1, s0, s1]: [L::V; 4]) -> Poly1305Keys<L::V> {
 /// # Panics
 /// If a place is less than 64 bytes from the end.
 #[inline(always)]
-pub fn blocks<L: Lanes>(l: L, bytes: &[u8], at: &[usize; LANES]) -> [[L::V; 3]; 4] {
-    let [a0, a1, b0, b1, c0, c1, d0, d1] = l.columns(bytes, at);
-    [split(l, a0, a1), split(l, b0, b1), split(l, c0, c1), split(l, d0, d1)]
+pub fn load_blocks<L: Lanes>(l: L, bytes: &[u8], at: &[usize; LANES]) -> [[L::V; 3]; 4] {
+    let [a0, a1, b0, b1, c0, c1, d0, d1] = l.load_columns(bytes, at);
+    [split_block(l, a0, a1), split_block(l, b0, b1), split_block(l, c0, c1), split_block(l, d0, d1)]
 }
 
 /// Two words of 64 bits, with bit 128 set. Classes: any, any -> block.
 #[inline(always)]
-pub fn split<L: Lanes>(l: L, low: L::V, high: L::V) -> [L::V; 3] {
-    let [m0, m1, m2] = limbs(l, low, high);
+pub fn split_block<L: Lanes>(l: L, low: L::V, high: L::V) -> [L::V; 3] {
+    let [m0, m1, m2] = split_limbs(l, low, high);
     [m0, m1, l.add(m2, l.splat(WHOLE))]
 }
 
 /// Two words of 64 bits into limbs. Classes: any, any -> as a block without its bit 128.
 #[inline(always)]
-pub fn limbs<L: Lanes>(l: L, low: L::V, high: L::V) -> [L::V; 3] {
+pub fn split_limbs<L: Lanes>(l: L, low: L::V, high: L::V) -> [L::V; 3] {
     let middle = l.shl::<20>(l.and(high, l.splat((1 << 24) - 1)));
     [l.and(low, l.splat(MASK_44)), l.add(l.shr::<44>(low), middle), l.shr::<24>(high)]
 }
 
 /// (h + m) r. Classes: sum, block, key -> sum.
 #[inline(always)]
-pub fn absorb<L: Lanes>(l: L, h: [L::V; 3], m: [L::V; 3], key: &Poly1305Keys<L::V>) -> [L::V; 3] {
+pub fn absorb_block<L: Lanes>(
+    l: L,
+    h: [L::V; 3],
+    m: [L::V; 3],
+    key: &Poly1305Keys<L::V>,
+) -> [L::V; 3] {
     let h = [l.add(h[0], m[0]), l.add(h[1], m[1]), l.add(h[2], m[2])];
     let [r0, r1, r2] = key.r;
     let [s1, s2] = key.r20;
     let mask = l.splat(MASK_44);
     // Bits 52.. of a limb weigh 2^8 in the one above, 2^10 above the top one of 42 bits.
-    let (d0, high) = dot(l, h, [r0, s2, s1]);
+    let (d0, high) = dot_product(l, h, [r0, s2, s1]);
     let over = l.add(l.shr::<44>(d0), l.shl::<8>(high));
-    let (d1, high) = dot(l, h, [r1, r0, s2]);
+    let (d1, high) = dot_product(l, h, [r1, r0, s2]);
     let d1 = l.add(d1, over);
     let over = l.add(l.shr::<44>(d1), l.shl::<8>(high));
-    let (d2, high) = dot(l, h, [r2, r1, r0]);
+    let (d2, high) = dot_product(l, h, [r2, r1, r0]);
     let d2 = l.add(d2, over);
     let over = l.add(l.shr::<42>(d2), l.shl::<10>(high));
     let h0 = l.add(l.and(d0, mask), l.add(l.shl::<2>(over), over));
@@ -77,7 +82,7 @@ pub fn absorb<L: Lanes>(l: L, h: [L::V; 3], m: [L::V; 3], key: &Poly1305Keys<L::
 /// The sum of three products: bits 0..52 of each, bits 52..104 of each. Classes: below 2^52 ->
 /// below 3 2^52.
 #[inline(always)]
-fn dot<L: Lanes>(l: L, a: [L::V; 3], b: [L::V; 3]) -> (L::V, L::V) {
+fn dot_product<L: Lanes>(l: L, a: [L::V; 3], b: [L::V; 3]) -> (L::V, L::V) {
     let mut low = l.splat(0);
     let mut high = l.splat(0);
     for i in 0..3 {
@@ -89,9 +94,9 @@ fn dot<L: Lanes>(l: L, a: [L::V; 3], b: [L::V; 3]) -> (L::V, L::V) {
 
 /// The tags, two words each, for the values `h` of the polynomials. Classes: sum, key -> any.
 #[inline(always)]
-pub fn finish<L: Lanes>(l: L, h: [L::V; 3], key: &Poly1305Keys<L::V>) -> [L::V; 2] {
+pub fn finish_tags<L: Lanes>(l: L, h: [L::V; 3], key: &Poly1305Keys<L::V>) -> [L::V; 2] {
     let mask = l.splat(MASK_44);
-    let [h0, h1, h2] = carried(l, carried(l, h));
+    let [h0, h1, h2] = carry_limbs(l, carry_limbs(l, h));
     // h is below 2^130 now, so p = 2^130 - 5 fits at most once: it does if h + 5 reaches 2^130.
     let g0 = l.add(h0, l.splat(5));
     let g1 = l.add(h1, l.shr::<44>(g0));
@@ -111,7 +116,7 @@ pub fn finish<L: Lanes>(l: L, h: [L::V; 3], key: &Poly1305Keys<L::V>) -> [L::V; 
 
 /// A round of carries. Classes: sum -> limbs of 44, 45 and 42 bits, after two of 44, 44 and 42.
 #[inline(always)]
-fn carried<L: Lanes>(l: L, [h0, h1, h2]: [L::V; 3]) -> [L::V; 3] {
+fn carry_limbs<L: Lanes>(l: L, [h0, h1, h2]: [L::V; 3]) -> [L::V; 3] {
     let mask = l.splat(MASK_44);
     let h1 = l.add(h1, l.shr::<44>(h0));
     let h2 = l.add(h2, l.shr::<44>(h1));

@@ -55,7 +55,7 @@ fn lanes<L: Lanes>(l: L, n: &mut Numbers) -> Vec<[u64; LANES]> {
     ]
     .map(|v| l.store(v))
     .to_vec();
-    out.extend(l.columns(&bytes, &at).map(|v| l.store(v)));
+    out.extend(l.load_columns(&bytes, &at).map(|v| l.store(v)));
     out.push([l.is_zero(vw).into(), l.is_zero(l.shr::<63>(vw)).into(), 0, 0, 0, 0, 0, 0]);
     out.push(l.outline(|| l.store(l.add(va, vb))));
     out
@@ -66,7 +66,7 @@ fn words<L: Lanes32>(l: L, n: &mut Numbers) -> Vec<[u8; BLOCK]> {
     let rows: [[u8; BLOCK]; WORDS] = core::array::from_fn(|_| n.block());
     let [a, b] = [l.load_words(&rows[0]), l.load_words(&rows[1])];
     let turned = [l.rotl::<16>(a), l.rotl::<12>(a), l.rotl::<8>(a), l.rotl::<7>(a)];
-    let all = [l.words(rows[0][0].into()), l.add_words(a, b), l.xor_words(a, b)];
+    let all = [l.splat_words(rows[0][0].into()), l.add_words(a, b), l.xor_words(a, b)];
     let columns = l.transpose(rows.map(|row| l.load_words(&row)));
     all.into_iter().chain(turned).chain(columns).map(|w| l.store_words(w)).collect()
 }
@@ -83,10 +83,11 @@ fn lanes_3_no_lane_reads_beyond_the_end() {
             }
         }
     };
-    beyond(&|at| assert_eq!(Emulated.columns(&[0; 76], at), [[0; LANES]; LANES]));
+    beyond(&|at| assert_eq!(Emulated.load_columns(&[0; 76], at), [[0; LANES]; LANES]));
     #[cfg(target_arch = "x86_64")]
     if let Some(l) = crate::avx512::Ifma::detect() {
-        let columns = |bytes: &[u8], at: &[usize; LANES]| l.columns(bytes, at).map(|v| l.store(v));
+        let columns =
+            |bytes: &[u8], at: &[usize; LANES]| l.load_columns(bytes, at).map(|v| l.store(v));
         beyond(&|at| assert_eq!(columns(&[0; 76], at), [[0; LANES]; LANES]));
         assert!(catch_unwind(|| columns(&[0; 63], &[0; LANES])).is_err());
     }
@@ -119,6 +120,6 @@ fn lanes_2_a_token_is_there_if_cpu_and_system_have_all_features() {
         && std::is_x86_feature_detected!("avx512bw");
     assert_eq!(crate::avx512::Ifma::detect().is_some(), all);
     assert_eq!(crate::ifma().is_some(), all);
-    std::println!("kernel: {}", crate::kernel().name());
-    assert_eq!(crate::kernel().name(), if all { "ifma" } else { "portable" });
+    std::println!("kernel: {}", crate::fastest_kernel().name());
+    assert_eq!(crate::fastest_kernel().name(), if all { "ifma" } else { "portable" });
 }

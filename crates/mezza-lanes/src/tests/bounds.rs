@@ -68,16 +68,16 @@ type Binary = fn(&Proof, Element, Element) -> Element;
 #[test]
 fn lanes_4_elements_of_the_field() {
     let unary: [(Element, Element, Unary); 8] = [
-        (wide(), reduced(), |l, a| field::carry(l, a)),
+        (wide(), reduced(), |l, a| field::carry_limbs(l, a)),
         (reduced(), raw(), |l, a| field::sqr_raw(l, a)),
         (reduced(), reduced(), |l, a| field::sqr(l, a)),
         (reduced(), reduced(), |l, a| field::sqr_n_outlined(l, a, 3)),
-        (reduced(), canonical(), |l, a| field::canonical(l, a)),
+        (reduced(), canonical(), |l, a| field::reduce_canonical(l, a)),
         (reduced(), reduced(), |l, a| field::invert(l, a)),
         (reduced(), reduced(), |l, a| field::pow_p58(l, a)),
         (canonical(), canonical(), |l, a| {
             assert_eq!(field::is_zero(l, a), 0b0101_0101);
-            field::small(l, 1)
+            field::small_element(l, 1)
         }),
     ];
     for (class, out, f) in unary {
@@ -92,28 +92,32 @@ fn lanes_4_elements_of_the_field() {
         (reduced(), wide(), |l, a, b| field::add_121665(l, a, b)),
         (raw(), wide(), |l, a, b| field::add_raw(l, a, b)),
         (raw(), wide(), |l, a, b| field::sub_raw(l, a, b)),
-        (raw(), raw(), |l, a, b| field::blend(l, 0x0f, a, b)),
+        (raw(), raw(), |l, a, b| field::blend_elements(l, 0x0f, a, b)),
         (reduced(), all(1 << 54), |l, a, b| field::sub_biased(l, a, b, 4)),
     ];
     for (class, out, f) in binary {
         proven(|l| [(f(l, class, class), out)].into());
     }
     proven(|l| {
-        [(field::constant(l, P), canonical()), (field::load(l, &[[7; 8]; 5]), canonical())].into()
+        [
+            (field::load_constant(l, P), canonical()),
+            (field::load_block(l, &[[7; 8]; 5]), canonical()),
+        ]
+        .into()
     });
 }
 
 /// One step of the ladder from the classes at its beginning into the same.
 fn ladder_step(l: &Proof, raw: Element, u: Element) -> Vec<(Element, Element)> {
-    let pair = ladder::step(l, LadderState { x2: raw, z2: raw, x3: raw, z3: raw }, u, 0x5a);
+    let pair = ladder::ladder_step(l, LadderState { x2: raw, z2: raw, x3: raw, z3: raw }, u, 0x5a);
     [pair.x2, pair.z2, pair.x3, pair.z3].map(|out| (out, raw)).into()
 }
 
 /// One window of a fixed point, likewise.
 fn comb_step(l: &Proof, raw: Element, table: Element) -> Vec<(Element, Element)> {
     let window = AffineNiels { plus: table, minus: table, txy: table };
-    let entry = edwards::select(l, window, (0, 7), 0x5a, 0x21);
-    let sum = edwards::add(l, Point { x: raw, y: raw, z: raw, t: raw }, entry, 0x5a);
+    let entry = edwards::select_entry(l, window, (0, 7), 0x5a, 0x21);
+    let sum = edwards::add_points(l, Point { x: raw, y: raw, z: raw, t: raw }, entry, 0x5a);
     [sum.x, sum.y, sum.z, sum.t].map(|out| (out, raw)).into()
 }
 
@@ -134,12 +138,12 @@ fn lanes_4_steps_lead_from_a_class_into_the_same() {
 #[test]
 fn lanes_4_whole_products() {
     proven(|l| {
-        let (x, z) = ladder::ladder(l, &SwapMasks::new(&[[0x5a; 32]]), reduced());
+        let (x, z) = ladder::run_ladder(l, &SwapMasks::new(&[[0x5a; 32]]), reduced());
         [(x, raw()), (z, raw())].into()
     });
     let comb = Comb::new(Emulated, &BASE).expect("the base point");
     proven(|l| {
-        let (x, z) = comb.products(l, &Digits::new(&[[0x5a; 32]]));
+        let (x, z) = comb.multiply_base(l, &Digits::new(&[[0x5a; 32]]));
         [(x, wide()), (z, wide())].into()
     });
 }
@@ -148,7 +152,7 @@ fn lanes_4_whole_products() {
 fn lanes_4_points() {
     let point = || Point { x: reduced(), y: reduced(), z: reduced(), t: reduced() };
     let outputs = |p: Point<Element>| [p.x, p.y, p.z, p.t].map(|out| (out, reduced())).into();
-    proven(|l| outputs(edwards::double(l, point())));
+    proven(|l| outputs(edwards::double_point(l, point())));
     let entry = || AffineNiels { plus: reduced(), minus: reduced(), txy: reduced() };
     proven(|l| outputs(edwards::add_outlined(l, point(), entry())));
     proven(|l| {
@@ -172,24 +176,24 @@ fn lanes_4_blocks_of_poly1305() {
     let r = (0, (1 << 44) - 1);
     let r20 = (0, 20 << 44);
     proven(|l| {
-        let key = poly1305::key(l, [word; 4]);
+        let key = poly1305::load_key(l, [word; 4]);
         let [a, b] = key.r20;
         let multiples = ([a, b, (0, 0), (0, 0), (0, 0)], [r20; 5]);
-        let any = limbs(poly1305::limbs(l, word, word));
+        let any = limbs(poly1305::split_limbs(l, word, word));
         [(limbs(key.r), limbs([r; 3])), multiples, (limbs(key.s), limbs(half)), (any, limbs(half))]
             .into()
     });
     proven(|l| {
-        let split = poly1305::split(l, word, word);
-        let four = poly1305::blocks(l, &[0; 64], &[0; 8]);
+        let split = poly1305::split_block(l, word, word);
+        let four = poly1305::load_blocks(l, &[0; 64], &[0; 8]);
         [split].into_iter().chain(four).map(|of| (limbs(of), limbs(block))).collect()
     });
     let sum = [(0, (1 << 44) + (1 << 8)); 3];
     proven(|l| {
         let key = poly1305::Poly1305Keys { r: [r; 3], r20: [r20; 2], s: half };
-        let [low, high] = poly1305::finish(l, sum, &key);
+        let [low, high] = poly1305::finish_tags(l, sum, &key);
         let tag = ([low, high, (0, 0), (0, 0), (0, 0)], [word; 5]);
-        [(limbs(poly1305::absorb(l, sum, block, &key)), limbs(sum)), tag].into()
+        [(limbs(poly1305::absorb_block(l, sum, block, &key)), limbs(sum)), tag].into()
     });
 }
 

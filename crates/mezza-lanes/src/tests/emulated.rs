@@ -96,7 +96,7 @@ impl Lanes for Emulated {
     }
 
     #[inline(never)]
-    fn columns(self, bytes: &[u8], at: &[usize; LANES]) -> [Self::V; LANES] {
+    fn load_columns(self, bytes: &[u8], at: &[usize; LANES]) -> [Self::V; LANES] {
         let rows = at.map(|at| &bytes[at..][..64]);
         let word = |row: &[u8], w| u64::from_le_bytes(row.as_chunks().0[w]);
         core::array::from_fn(|w| rows.map(|row| word(row, w)))
@@ -110,7 +110,7 @@ impl Lanes for Emulated {
 impl Lanes32 for Emulated {
     type W = [u32; WORDS];
 
-    fn words(self, x: u32) -> Self::W {
+    fn splat_words(self, x: u32) -> Self::W {
         [x; WORDS]
     }
 

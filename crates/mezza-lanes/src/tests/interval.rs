@@ -146,7 +146,7 @@ impl Lanes for &Proof {
         0b0101_0101
     }
 
-    fn columns(self, _: &[u8], _: &[usize; LANES]) -> [Interval; LANES] {
+    fn load_columns(self, _: &[u8], _: &[usize; LANES]) -> [Interval; LANES] {
         [(0, LANE - 1); LANES]
     }
 

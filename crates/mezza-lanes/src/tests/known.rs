@@ -1,7 +1,7 @@
 //! RFC 7748 through every function, in every lane.
 
 use super::{array, kernels};
-use crate::{BASE, FixedPoint, Kernel, Scalar, SelftestError, Strided, portable, selftest};
+use crate::{BASE, FixedPoint, Kernel, Scalar, SelftestError, Strided, portable, run_selftest};
 use std::vec::Vec;
 
 /// Scalar, point, product (section 5.2).
@@ -60,7 +60,7 @@ fn section_5_iterated() {
 #[test]
 fn every_kernel_passes_its_self_test() {
     for kernel in kernels() {
-        assert_eq!(selftest(kernel), Ok(()), "{}", kernel.name());
+        assert_eq!(run_selftest(kernel), Ok(()), "{}", kernel.name());
     }
 }
 
@@ -145,7 +145,7 @@ fn the_self_test_finds_one_wrong_bit_in_one_lane() {
     for fault in faults {
         // Every third message is forged by the self-test.
         for at in (1..9).filter(|at| at % 3 != 0) {
-            let said = selftest(&Broken { fault, at });
+            let said = run_selftest(&Broken { fault, at });
             assert_eq!(said, Err(fault), "place {at}");
         }
     }
@@ -217,6 +217,6 @@ fn the_self_test_finds_a_wrong_verdict_beside_a_right_body_and_the_reverse() {
     let kinds =
         [BadOpen::TakesForged, BadOpen::ShowsForged, BadOpen::RefusesGood, BadOpen::SpoilsGood];
     for kernel in kinds {
-        assert_eq!(selftest(&kernel), Err(SelftestError::Open), "{kernel:?}");
+        assert_eq!(run_selftest(&kernel), Err(SelftestError::Open), "{kernel:?}");
     }
 }

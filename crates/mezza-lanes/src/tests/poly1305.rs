@@ -2,7 +2,7 @@
 //! Wycheproof.
 
 use super::unhex;
-use crate::poly1305::{Poly1305Key, padded};
+use crate::poly1305::{Poly1305Key, pad_block};
 use chacha20::ChaCha20;
 use chacha20::cipher::{KeyIvInit, StreamCipher};
 use std::vec::Vec;
@@ -13,14 +13,14 @@ fn tag(key: &[u8; 32], nonce: &[u8; 12], aad: &[u8], body: &[u8]) -> [u8; 16] {
     let mut block = [0; 64];
     ChaCha20::new(key.into(), nonce.into()).apply_keystream(&mut block);
     let lengths = (aad.len() as u128 | (body.len() as u128) << 64).to_le_bytes();
-    let blocks = aad.chunks(16).chain(body.chunks(16)).map(padded).chain([lengths]);
+    let blocks = aad.chunks(16).chain(body.chunks(16)).map(pad_block).chain([lengths]);
     polynomial(&block, blocks)
 }
 
 fn polynomial(block: &[u8], blocks: impl Iterator<Item = [u8; 16]>) -> [u8; 16] {
     let [r, s] = [0, 1].map(|i| u128::from_le_bytes(block.as_chunks().0[i]));
     let once = Poly1305Key::new(r, s);
-    once.finish(blocks.fold([0; 3], |h, block| once.absorb(h, &block)))
+    once.finish_tag(blocks.fold([0; 3], |h, block| once.absorb_block(h, &block)))
 }
 
 #[test]
@@ -66,9 +66,9 @@ fn appendix_a_3() {
     ];
     for [r, s, blocks, tag] in rows {
         let mut block = [0; 64];
-        block[..16].copy_from_slice(&padded(&unhex(r)));
-        block[16..32].copy_from_slice(&padded(&unhex(s)));
-        let blocks = unhex(blocks).chunks(16).map(padded).collect::<Vec<_>>();
-        assert_eq!(polynomial(&block, blocks.into_iter()), padded(&unhex(tag)), "{r} {s}");
+        block[..16].copy_from_slice(&pad_block(&unhex(r)));
+        block[16..32].copy_from_slice(&pad_block(&unhex(s)));
+        let blocks = unhex(blocks).chunks(16).map(pad_block).collect::<Vec<_>>();
+        assert_eq!(polynomial(&block, blocks.into_iter()), pad_block(&unhex(tag)), "{r} {s}");
     }
 }

@@ -90,10 +90,10 @@ fn lanes_9_lengths_that_differ_are_our_bug() {
         [(40, 20, 0, 5), (40, 20, 1, 4), (39, 20, 0, 4), (40, 20, usize::MAX, 4), (0, 0, 0, 0)]
     {
         let mut buffer = std::vec![0; bytes];
-        let new = || Strided::new(&mut buffer, stride, offset, len).count();
+        let new = || Strided::new(&mut buffer, stride, offset, len).message_count();
         assert!(catch_unwind(AssertUnwindSafe(new)).is_err(), "{bytes} {stride} {offset} {len}");
     }
-    assert_eq!(Strided::new(&mut [], 16, 0, 0).count(), 0);
+    assert_eq!(Strided::new(&mut [], 16, 0, 0).message_count(), 0);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use mezza_lanes::kernel;
+use mezza_lanes::fastest_kernel;
 
 /// The function that `outline` compiles for AVX-512, once for each body.
 const OUTLINED: &str = "compiled_for_ifma";
@@ -19,7 +19,7 @@ type Code = BTreeMap<u64, (String, String)>;
 /// All outlined functions of this program; `None` without objdump.
 fn functions() -> Option<Vec<Code>> {
     // The linker keeps what is reachable.
-    assert!(!kernel().name().is_empty());
+    assert!(!fastest_kernel().name().is_empty());
     let program = std::env::current_exe().expect("a path");
     let output = Command::new("objdump").args(["-d", "--no-show-raw-insn"]).arg(program).output();
     let text = String::from_utf8_lossy(&output.ok().filter(|out| out.status.success())?.stdout)

@@ -56,7 +56,7 @@ fn work(kernel: &dyn Kernel, secret: Secret) {
         secret.write(key);
     }
     let mut out = [[0; 32]; 9];
-    kernel.x25519_shared(&Scalar::fill(|k| secret.write(k)), &[BASE; 9], &mut out);
+    kernel.x25519_shared(&Scalar::fill_with(|k| secret.write(k)), &[BASE; 9], &mut out);
     kernel.x25519_pairwise(&keys, &[BASE; 9], &mut out);
     let base = kernel.fixed_point(&BASE).expect("the base point");
     kernel.x25519_fixed(&base, &keys, &mut out);

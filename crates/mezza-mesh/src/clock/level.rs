@@ -50,16 +50,19 @@ const DOUBT: u64 = 60 * SECOND_US;
 impl MeshClock {
     /// Brings the state in line with who is around now, however long ago the last vote was.
     pub(super) fn observe_level(&mut self, around: usize, now: u64) {
+        // A sample is at most 10 s old: older ones come from a neighbour that left or drifted.
         self.samples.retain(|sample| sample.at + SILENT >= now);
         if around >= 3 {
             self.few_since = None;
         } else if *self.few_since.get_or_insert(now) + FEW <= now {
+            // A short loss of neighbours does not end an agreement. 30 s do (MESH-57).
             // Nobody is left who could contradict: that is no agreement (MESH-57).
             self.holds = 0;
             if self.state != ClockState::Doubtful {
                 self.state = ClockState::Alone;
             }
         }
+        // A doubt that no neighbour repeats ends after 60 s (MESH-57).
         if self.elsewhere.is_some_and(|doubt| doubt.at + DOUBT < now) {
             self.elsewhere = None;
         }
@@ -82,18 +85,20 @@ impl MeshClock {
         all.sort_unstable_by_key(|sample| sample.offset);
         self.look_elsewhere(&all, around, now);
         if self.has_to_wait(&all, around, now) {
-            self.clamp();
+            self.clamp_offset();
             self.samples = all;
             return;
         }
-        let bound = self.bound();
+        let bound = self.bound_us();
+        // Samples outside of W are left out: they are wrong if the own clock is within its bound
+        // (MESH-20).
         let near: alloc::vec::Vec<i64> = all
             .iter()
             .map(|sample| sample.offset)
             .filter(|offset| (offset - self.anchor()).abs() <= bound)
             .collect();
         self.move_among(&near);
-        self.clamp();
+        self.clamp_offset();
         all.clear();
         self.samples = all;
     }
@@ -103,10 +108,13 @@ impl MeshClock {
     /// sample of nearly all, or a liar who sends many would weigh more. It waits for a while only, or one
     /// neighbour that never says its time would stop all votes (MESH-58).
     fn has_to_wait(&mut self, all: &[ClockSample], around: usize, now: u64) -> bool {
-        let is_near = |sample: &&ClockSample| (sample.offset - self.anchor()).abs() <= self.bound();
+        let is_near =
+            |sample: &&ClockSample| (sample.offset - self.anchor()).abs() <= self.bound_us();
+        // Fewer than three samples move no clock: two liars could move it otherwise (MESH-22).
         if all.iter().filter(is_near).count() < 3 {
             return true;
         }
+        // 7/8 of the names: a few silent neighbours must not delay each vote to its limit.
         let few = all.len() < around - around / 8;
         let waits = few && *self.waits_since.get_or_insert(now) + WAIT > now;
         if !waits {
@@ -117,6 +125,7 @@ impl MeshClock {
 
     /// Most neighbours agree with each other on a time that is out of reach.
     fn look_elsewhere(&mut self, sorted: &[ClockSample], around: usize, now: u64) {
+        // One neighbour says nothing about the others, unless only one or two are around.
         if sorted.is_empty() || sorted.len() < around.min(3) {
             return;
         }
@@ -125,8 +134,10 @@ impl MeshClock {
         self.heard = Some(super::HeardTime { offset: middle, at: now });
         let agree = offsets.iter().filter(|offset| (*offset - middle).abs() <= MARGIN).count();
         // Two laptops never vote: a difference of 15 s is shown to them too.
-        let bound = if around < 3 { ALONE_BOUND } else { self.bound() };
+        let bound = if around < 3 { ALONE_BOUND } else { self.bound_us() };
         let differs = middle - self.anchor();
+        // A majority that agrees and is out of reach: either they are wrong or this device is. The
+        // user decides (MESH-26).
         if 2 * agree > offsets.len() && differs.abs() > bound {
             // The doubt is as old as what it rests on.
             let at = sorted.iter().map(|sample| sample.at).max().unwrap_or(now);
@@ -150,32 +161,38 @@ impl MeshClock {
             self.count_hold();
             let most = (HELD / i64::from(self.holds.saturating_add(3))).max(DRIFT);
             let first = near.partition_point(|offset| *offset < own - MARGIN);
-            let step = self.step(&near[first..first + here(own)], MARGIN, 0);
+            let step = self.mean_step(&near[first..first + here(own)], MARGIN, 0);
             let beyond = step - step.clamp(-STILL, STILL);
-            self.offset += lengthened(beyond).clamp(-most, most);
+            // The bound shrinks with the holds, so that liars move an agreed clock by a logarithm
+            // only (MESH-55).
+            self.offset += lengthen_step(beyond).clamp(-most, most);
         } else if are_most(here(middle)) {
             // All around are in place already: a clock that joins them need not walk there.
             self.count_search();
+            // A median of 70 % that agree cannot be moved by a tenth of liars.
             self.offset = middle;
         } else {
             self.count_search();
             let stands_between = self.was_agreed && self.sought > STUCK;
+            // Between two crowds a small reach would keep a clock in the middle for ever.
             let least = if stands_between { REACH_BETWEEN } else { REACH_MIN };
             let reach = REACH * PATIENCE / (PATIENCE + i64::from(self.sought));
             // The weight of the own clock follows from its grade, so it is left out of holds: a crowd in
             // place sends the same stamps whatever its grades are (MESH-21).
-            let weight = 1_000 * OWN / (OWN + self.bound());
-            self.offset += lengthened(self.step(trimmed(near, own), reach.max(least), weight));
+            let weight = 1_000 * OWN / (OWN + self.bound_us());
+            self.offset +=
+                lengthen_step(self.mean_step(trim_quarters(near, own), reach.max(least), weight));
         }
     }
 
     /// How far samples, each cut to `reach`, move the clock. The own clock counts for `weight` thousandths
     /// of their number.
-    fn step(&self, samples: &[i64], reach: i64, weight: i64) -> i64 {
+    fn mean_step(&self, samples: &[i64], reach: i64, weight: i64) -> i64 {
         let toward = |offset: i64| (offset - self.offset).clamp(-reach, reach);
         let thousandths = 1_000 * i64::try_from(samples.len()).unwrap_or(0);
         let weight = thousandths / 1_000 * weight;
         let sum: i64 = samples.iter().map(|offset| toward(*offset)).sum();
+        // The own clock counts as n * 2.5 / (2.5 + W) samples (section Clock, Seek).
         (1_000 * sum + weight * toward(self.anchor())) / (thousandths + weight).max(1)
     }
 
@@ -192,6 +209,8 @@ impl MeshClock {
     fn count_search(&mut self) {
         self.sought = self.sought.saturating_add(1);
         if self.holds >= AGREED_AFTER {
+            // A crowd that was agreed starts with a smaller reach, or one bad vote would scatter
+            // it.
             (self.sought, self.was_agreed) = (AGAIN, true);
         }
         self.holds = 0;
@@ -201,13 +220,14 @@ impl MeshClock {
     }
 }
 
-fn lengthened(step: i64) -> i64 {
+fn lengthen_step(step: i64) -> i64 {
     let [above, below] = STEP;
     step * above / below
 }
 
 /// Sorted offsets without the quarter that is farthest above `own` and the one that is farthest below.
-fn trimmed(near: &[i64], own: i64) -> &[i64] {
+fn trim_quarters(near: &[i64], own: i64) -> &[i64] {
+    // A quarter on each side: up to that share of liars is without effect (resilient consensus).
     let quarter = (near.len() + 2) / 4;
     let low = near.iter().take(quarter).filter(|offset| own - **offset > FAR).count();
     let high = near.iter().rev().take(quarter).filter(|offset| **offset - own > FAR).count();

@@ -42,6 +42,7 @@ pub(super) struct RivalState {
 impl MeshClock {
     /// Keeps a beacon for the mode that counts beacons and not neighbours.
     pub(super) fn hear_beacon(&mut self, offset: i64) {
+        // Other modes count names and not beacons, so nothing is stored for them.
         if self.mode != ClockMode::OutlierMedian {
             return;
         }
@@ -57,7 +58,7 @@ impl MeshClock {
         let found = match self.mode {
             ClockMode::OutlierMedian => self.median_without_outliers(now),
             ClockMode::FirstPlausible => self.first_plausible(now),
-            ClockMode::PeerQuorum => self.quorum(),
+            ClockMode::PeerQuorum => self.find_quorum(),
             ClockMode::Level | ClockMode::Paper => None,
         };
         if let Some(offset) = found {
@@ -81,6 +82,7 @@ impl MeshClock {
         deviations.sort_unstable();
         let most = DEVIATIONS * median(&deviations);
         samples.retain(|at| (at - middle).abs() <= most);
+        // Too many outliers: the remaining samples do not decide.
         if samples.len() < LEFT {
             return None;
         }
@@ -104,7 +106,8 @@ impl MeshClock {
     }
 
     /// The middle of the largest group of peers that agree to a minute, once.
-    fn quorum(&self) -> Option<i64> {
+    fn find_quorum(&self) -> Option<i64> {
+        // The vote of these meshes sets a clock once and never again.
         if self.rival.is_set {
             return None;
         }

@@ -17,7 +17,7 @@ fn heard(grade: Grade, samples: &[f64]) -> MeshClock {
 /// Neighbours say these offsets at `now`.
 fn say(clock: &mut MeshClock, samples: &[f64], now: u64) {
     for (offset, name) in samples.iter().zip(0..) {
-        clock.forget(name);
+        clock.forget_name(name);
         clock.samples.push(ClockSample { name, offset: seconds(*offset), at: now });
     }
 }
@@ -47,7 +47,7 @@ fn mesh_22_two_samples_move_nothing() {
 fn mesh_23_one_sample_a_name() {
     let mut clock = MeshClock::new(ClockMode::Level, Grade::Poor, 0);
     for _ in 0..5 {
-        clock.hear(7, 800, 0, 0);
+        clock.add_sample(7, 800, 0, 0);
     }
     assert_eq!(clock.samples.len(), 1);
     assert!(!clock.vote(4, 0, &mut rng(0)));
@@ -56,7 +56,7 @@ fn mesh_23_one_sample_a_name() {
 #[test]
 fn a_stamp_is_the_middle_of_its_quantum_and_as_old_as_the_link_takes() {
     let mut clock = MeshClock::new(ClockMode::Level, Grade::Poor, 0);
-    clock.hear(1, 80, 20_000, 5 * SECOND);
+    clock.add_sample(1, 80, 20_000, 5 * SECOND);
     let offset = seconds(10.0 + 0.0625 + 0.02 - 5.0);
     assert_eq!(clock.samples, [ClockSample { name: 1, offset, at: 5 * SECOND }]);
 }
@@ -111,7 +111,7 @@ fn a_bound_that_is_known_is_a_grade_of_its_own() {
         clock.read_bounded(0, seconds(within));
         assert_eq!(clock.grade(), grade);
     }
-    assert_eq!(clock.bound(), seconds(600.0));
+    assert_eq!(clock.bound_us(), seconds(600.0));
     clock.read_bounded(0, seconds(11.0));
     say(&mut clock, &[20.0; 5], 0);
     clock.vote(5, 0, &mut rng(0));
@@ -123,7 +123,7 @@ fn a_pinned_clock_does_not_hear_a_minute() {
     let mut clock = heard(Grade::Good, &[60.0, 60.1, 60.2, 60.0]);
     clock.vote(4, 0, &mut rng(1));
     assert_eq!((clock.offset(), clock.state()), (0, ClockState::Doubtful));
-    assert_eq!(clock.elsewhere(), Some(seconds(60.05)));
+    assert_eq!(clock.neighbour_difference(), Some(seconds(60.05)));
 }
 
 #[test]
@@ -146,13 +146,13 @@ fn mesh_56_a_decision_lasts_until_the_own_clock_is_stepped() {
     clock.vote(3, 0, &mut rng(0));
     assert!(clock.trust_neighbours(0));
     for _ in 0..60 {
-        clock.read(seconds(0.2), Grade::Fair);
-        assert_eq!(clock.trusted(), Some(seconds(400.1)));
+        clock.read_own(seconds(0.2), Grade::Fair);
+        assert_eq!(clock.trusted_correction(), Some(seconds(400.1)));
         assert!((clock.offset() - seconds(400.1)).abs() < seconds(1.0));
     }
-    clock.read(seconds(60.0), Grade::Fair);
-    assert_eq!((clock.trusted(), clock.grade()), (None, Grade::Fair));
-    assert!(clock.moved().abs() <= Grade::Fair.bound());
+    clock.read_own(seconds(60.0), Grade::Fair);
+    assert_eq!((clock.trusted_correction(), clock.grade()), (None, Grade::Fair));
+    assert!(clock.moved_by().abs() <= Grade::Fair.bound_us());
 }
 
 #[test]
@@ -160,10 +160,10 @@ fn mesh_57_a_doubt_that_nobody_repeats_ends() {
     let mut clock = heard(Grade::Good, &[86_400.0; 4]);
     clock.vote(4, 0, &mut rng(0));
     assert_eq!(clock.state(), ClockState::Doubtful);
-    clock.observe(0, 30 * SECOND);
+    clock.update_state(0, 30 * SECOND);
     assert!(!clock.trust_neighbours(30 * SECOND), "whoever said so was not heard for long");
-    clock.observe(0, 61 * SECOND);
-    assert_eq!((clock.elsewhere(), clock.state()), (None, ClockState::Alone));
+    clock.update_state(0, 61 * SECOND);
+    assert_eq!((clock.neighbour_difference(), clock.state()), (None, ClockState::Alone));
 }
 
 #[test]
@@ -178,12 +178,12 @@ fn mesh_57_an_agreement_ends_with_those_who_agreed_and_with_a_step() {
         clock
     };
     let mut clock = agreed();
-    clock.observe(0, 20 * SECOND);
+    clock.update_state(0, 20 * SECOND);
     assert_eq!(clock.state(), ClockState::Agreed, "a short silence is no farewell");
-    clock.observe(0, 50 * SECOND);
+    clock.update_state(0, 50 * SECOND);
     assert_eq!(clock.state(), ClockState::Alone);
     let mut clock = agreed();
-    clock.read(seconds(3_600.0), Grade::Poor);
+    clock.read_own(seconds(3_600.0), Grade::Poor);
     assert_eq!(clock.state(), ClockState::Seeking);
 }
 
@@ -204,9 +204,9 @@ fn mesh_58_a_vote_does_not_wait_for_ever_for_a_silent_neighbour() {
 #[test]
 fn mesh_24_a_step_of_the_system_clock_moves_network_time_by_the_bound_alone() {
     let mut clock = heard(Grade::Good, &[]);
-    clock.read(seconds(1.0), Grade::Good);
+    clock.read_own(seconds(1.0), Grade::Good);
     assert_eq!(clock.offset(), 0);
-    clock.read(seconds(100.0), Grade::Good);
+    clock.read_own(seconds(100.0), Grade::Good);
     assert_eq!(clock.offset(), seconds(97.5));
 }
 
@@ -258,20 +258,20 @@ proptest! {
             let grade = [Grade::None, Grade::Poor, Grade::Fair, Grade::Good][turn.grade];
             match turn.bound {
                 Some(bound) => clock.read_bounded(rtc, bound),
-                None => clock.read(rtc, grade),
+                None => clock.read_own(rtc, grade),
             }
-            prop_assert!(clock.moved().abs() <= clock.bound());
+            prop_assert!(clock.moved_by().abs() <= clock.bound_us());
             for (name, offset) in turn.samples {
-                clock.forget(name);
+                clock.forget_name(name);
                 clock.samples.push(ClockSample { name, offset, at: now });
             }
             clock.vote(4, now, &mut rng);
-            prop_assert!(clock.moved().abs() <= clock.bound());
+            prop_assert!(clock.moved_by().abs() <= clock.bound_us());
             if turn.trusts {
                 // A decision moves what counts as the own clock, by what neighbours said just now.
                 clock.trust_neighbours(now);
             }
-            prop_assert!(clock.moved().abs() <= clock.bound());
+            prop_assert!(clock.moved_by().abs() <= clock.bound_us());
         }
     }
 }
@@ -285,7 +285,7 @@ fn rival(mode: ClockMode, own: f64) -> MeshClock {
 fn beacons(clock: &mut MeshClock, beacons: &[(Name, f64)], now: u64) {
     for (name, offset) in beacons {
         let stamp = (now.cast_signed() + seconds(*offset)).unsigned_abs() / 125_000;
-        clock.hear(*name, stamp, 0, now);
+        clock.add_sample(*name, stamp, 0, now);
     }
 }
 

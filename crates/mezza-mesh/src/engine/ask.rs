@@ -6,13 +6,13 @@ use rand_core::Rng;
 
 use super::column::{ASKED, FAILED, KNOWN, WAITED, WAITING};
 use super::{Engine, MeshLinkId, MeshNeighbour, NeighbourId};
-use crate::chance::below;
+use crate::chance::draw_below;
 use crate::frame::{MeshFrame, Name};
 use crate::limits::{
     HAVE, MISSING_MAX, MS, NEVER, OPEN_FIRST, OPEN_LATER, PATIENCE, PROMISE, SHORTS_PER_FRAME,
     SILENT, STALE, TRUSTED_AFTER,
 };
-use crate::set::{Set, Slot, WordMask, bits, highest};
+use crate::set::{Set, Slot, WordMask, highest_bits, iter_bits};
 use crate::table::CellTable;
 use crate::table::rows::Seat;
 
@@ -51,7 +51,7 @@ enum AskRank {
 impl AskRank {
     const ALL: [Self; 3] = [Self::Giver, Self::Unknown, Self::Unreliable];
 
-    fn of(neighbour: &MeshNeighbour) -> Self {
+    fn from_neighbour(neighbour: &MeshNeighbour) -> Self {
         match neighbour.gave {
             _ if neighbour.is_unreliable() => Self::Unreliable,
             0 => Self::Unknown,
@@ -71,17 +71,19 @@ impl Engine {
         rng: &mut (impl Rng + ?Sized),
     ) {
         for part in set.parts() {
-            let (hot, has) = table.rows_mut().with(self.seat, part.word, from);
+            let (hot, has) = table.rows_mut().hot_with_neighbour(self.seat, part.word, from);
             *has |= part.mask;
+            // Known cells need no request. Cells that are missing already keep their first
+            // announcement.
             let new = part.mask & !(hot[KNOWN] | self.missing.word(part.word));
             if new != 0 {
-                self.miss(from, WordMask { word: part.word, mask: new }, now, table, rng);
+                self.add_missing(from, WordMask { word: part.word, mask: new }, now, table, rng);
             }
         }
     }
 
     /// Some cells of one word are announced by `from` and not known here.
-    fn miss(
+    fn add_missing(
         &mut self,
         from: NeighbourId,
         WordMask { word, mask: new }: WordMask,
@@ -89,20 +91,26 @@ impl Engine {
         table: &mut impl CellTable,
         rng: &mut (impl Rng + ?Sized),
     ) {
+        // A number without a neighbour is stale: nothing is recorded for it.
         let Some(Some(neighbour)) = self.neighbours.get(usize::from(from)) else { return };
+        // Eight failures of eight: its announcements are ignored for 60 s (Learning what a
+        // neighbour has).
         if neighbour.ignored_until > now {
             return;
         }
+        // The room is checked before an id gets a slot, so that a flood of ids cannot fill the
+        // table (MESH-62).
         let room = self.room_for(from, neighbour.gave, table).min(self.missing_room());
-        let new = highest(new, room);
+        let new = highest_bits(new, room);
         if new == 0 {
             return;
         }
         self.missing.insert(word, new);
         let link = &mut self.links[usize::from(neighbour.link)];
         let longest = self.settings.ask;
+        // A random wait: one device of a crowd asks first, and its answer serves all others.
         if link.want_at > now + longest {
-            link.want_at = now + below(rng, longest as usize + 1) as u64;
+            link.want_at = now + draw_below(rng, longest as usize + 1) as u64;
             self.due = self.due.min(link.want_at);
         }
     }
@@ -110,6 +118,7 @@ impl Engine {
     /// How many more cells that `from` announces may be missing here. Asked before an announced id gets a
     /// slot, so that nobody fills the table with ids that are then not asked for (MESH-62).
     pub fn room_for_announced(&self, from: NeighbourId, now: u64, table: &impl CellTable) -> u32 {
+        // No room for an unknown or ignored neighbour.
         let Some(neighbour) = self.neighbour(from).filter(|n| n.ignored_until <= now) else {
             return 0;
         };
@@ -123,7 +132,7 @@ impl Engine {
     /// Missing cells that `from` alone announced and is not asked for, up to `count`, the oldest announcement
     /// first. They make room for what it announces now: under a flood what is old is not asked for in time
     /// (MESH-78). Once in half the time between two announcements.
-    pub fn outdated(
+    pub fn take_outdated(
         &mut self,
         from: NeighbourId,
         count: usize,
@@ -133,6 +142,7 @@ impl Engine {
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else {
             return Vec::new();
         };
+        // Not more often than every 100 ms: the search reads the whole table of missing cells.
         if neighbour.ignored_until > now || neighbour.outdated_at + HAVE / 2 > now {
             return Vec::new();
         }
@@ -143,11 +153,13 @@ impl Engine {
             self.neighbours().map(|(id, _)| id).filter(|id| *id != from).collect();
         let mut slots = Vec::new();
         for WordMask { word, mask } in self.missing.parts() {
-            let own = mask & rows.has(seat, word, from) & !rows.hot(seat, word)[ASKED];
-            let shared = others.iter().fold(0, |all, id| all | rows.has(seat, word, *id));
-            slots.extend(bits(own & !shared).map(|bit| 64 * word + bit));
+            let own = mask & rows.neighbour_bits(seat, word, from) & !rows.hot(seat, word)[ASKED];
+            // An id that others announced too can still be requested from them.
+            let shared =
+                others.iter().fold(0, |all, id| all | rows.neighbour_bits(seat, word, *id));
+            slots.extend(iter_bits(own & !shared).map(|bit| 64 * word + bit));
         }
-        slots.sort_unstable_by_key(|slot| table.announced(*slot));
+        slots.sort_unstable_by_key(|slot| table.announced_at(*slot));
         slots.truncate(count);
         slots
     }
@@ -157,14 +169,16 @@ impl Engine {
     pub fn give_up(&mut self, slot: Slot, now: u64, table: &impl CellTable) -> bool {
         let word = slot / 64;
         let bit = 1 << (slot % 64);
-        let is_old = table.announced(slot).is_some_and(|announced| announced.at + STALE < now);
+        let is_old = table.announced_at(slot).is_some_and(|announced| announced.at + STALE < now);
+        // A request in progress must end first, or its answer would arrive unasked.
         if !is_old || table.rows().hot(self.seat, word)[ASKED] & bit != 0 {
             return false;
         }
         let rows = table.rows();
-        let announced = |id: &NeighbourId| rows.has(self.seat, word, *id) & bit != 0;
+        let announced = |id: &NeighbourId| rows.neighbour_bits(self.seat, word, *id) & bit != 0;
         let from: Vec<_> = self.neighbours().map(|(id, _)| id).filter(announced).collect();
         for id in from {
+            // The next SYNC finds the cell again if it still lives (MESH-78).
             self.compare_soon(id, now);
         }
         true
@@ -173,6 +187,8 @@ impl Engine {
     /// How many cells that a neighbour announced may be missing, by what it gave until now. While the table
     /// is half full everybody has the first few alone, so that those of nobody are kept out by others'.
     fn open_limit(&self, gave: u32) -> u32 {
+        // Above half of the table everybody gets the small share, so a known giver cannot exclude
+        // newcomers.
         let roomy = self.missing.count() < MISSING_MAX as u32 / 2;
         if gave >= TRUSTED_AFTER && roomy { OPEN_LATER } else { OPEN_FIRST }
     }
@@ -181,7 +197,8 @@ impl Engine {
     fn open_of(&self, from: NeighbourId, table: &impl CellTable) -> u32 {
         let seat = self.seat;
         let rows = table.rows();
-        let open = |part: WordMask| (part.mask & rows.has(seat, part.word, from)).count_ones();
+        let open =
+            |part: WordMask| (part.mask & rows.neighbour_bits(seat, part.word, from)).count_ones();
         self.missing.parts().map(open).sum()
     }
 
@@ -192,6 +209,7 @@ impl Engine {
         }
         let limit = self.open_limit(gave);
         // While little is missing at all, nobody needs to be counted.
+        // A count over all columns is expensive, and below this limit nobody is at its bound.
         if self.missing.count() + 64 <= limit {
             return 64;
         }
@@ -217,10 +235,15 @@ impl Engine {
             let hot = table.rows().hot(self.seat, part.word);
             let mask = part.mask & self.missing.word(part.word) & !hot[ASKED];
             if mask != 0
+                // The named device must have announced the cell here too: else its answer may be
+                // out of range.
                 && let Some(id) = self.names.iter().position(|name| *name == to)
             {
-                let mask = mask & table.rows().has(self.seat, part.word, id as NeighbourId);
+                let mask =
+                    mask & table.rows().neighbour_bits(self.seat, part.word, id as NeighbourId);
                 let waited = &mut table.rows_mut().cold_mut(self.seat, part.word)[WAITED];
+                // A cell waits once only. Otherwise a chain of overheard requests would delay it
+                // without end.
                 let mask = mask & !*waited;
                 *waited |= mask;
                 table.rows_mut().hot_mut(self.seat, part.word)[WAITING] |= mask;
@@ -234,7 +257,7 @@ impl Engine {
     }
 
     /// Asks one neighbour of `link` for what it announced and nobody else is asked for.
-    pub(super) fn want(
+    pub(super) fn make_want(
         &mut self,
         link: MeshLinkId,
         now: u64,
@@ -246,7 +269,8 @@ impl Engine {
         let mut open = Set::default();
         for WordMask { word, mask } in self.missing.parts() {
             let hot = table.rows().hot(self.seat, word);
-            open.push(word, mask & !hot[ASKED] & !hot[WAITING]);
+            // One request at a time for each cell (MESH-11).
+            open.push_word(word, mask & !hot[ASKED] & !hot[WAITING]);
         }
         let frame = if open.is_empty() { None } else { self.ask_one(link, &open, now, table, rng) };
         let next = if frame.is_some() { now } else { self.ask_again_at(&open, now, table) };
@@ -265,13 +289,14 @@ impl Engine {
         rng: &mut (impl Rng + ?Sized),
     ) -> Option<MeshFrame> {
         let count = self.neighbours.len();
-        let start = below(rng, count);
+        let start = draw_below(rng, count);
         for rank in AskRank::ALL {
             for step in 0..count {
                 let at = start + step;
                 let id = (if at < count { at } else { at - count }) as NeighbourId;
-                let announced =
-                    open.parts().any(|p| table.rows().has(self.seat, p.word, id) & p.mask != 0);
+                let announced = open
+                    .parts()
+                    .any(|p| table.rows().neighbour_bits(self.seat, p.word, id) & p.mask != 0);
                 if announced
                     && self.may_ask(id, link, rank, now)
                     && let Some(frame) = self.ask_of(id, open, now, table)
@@ -286,7 +311,9 @@ impl Engine {
     fn may_ask(&self, id: NeighbourId, link: MeshLinkId, rank: AskRank, now: u64) -> bool {
         self.neighbour(id).is_some_and(|n| {
             n.link == link
-                && AskRank::of(n) == rank
+                && AskRank::from_neighbour(n) == rank
+                // Busy, ignored and silent neighbours are skipped, so that a request is not wasted
+                // for 1.5 s.
                 && n.busy_until.max(n.ignored_until) <= now
                 && n.heard_at + SILENT >= now
         })
@@ -300,7 +327,8 @@ impl Engine {
         table: &mut impl CellTable,
     ) -> Option<MeshFrame> {
         let neighbour = self.neighbours.get_mut(usize::from(of))?.as_mut()?;
-        let tokens = if self.settings.budgets { neighbour.refill(now) } else { u64::MAX };
+        // 40 new cells a second bound the bandwidth that one neighbour can cause (section Limits).
+        let tokens = if self.settings.budgets { neighbour.refill_tokens(now) } else { u64::MAX };
         let room = tokens.min(SHORTS_PER_FRAME as u64) as u32;
         let set = first_of(self.seat, of, open, room, table);
         if set.is_empty() {
@@ -309,6 +337,8 @@ impl Engine {
         let mut again = false;
         for WordMask { word, mask } in set.parts() {
             table.rows_mut().hot_mut(self.seat, word)[ASKED] |= mask;
+            // `again` lifts the 200 ms rule of the giver, since an earlier answer was lost
+            // (MESH-12).
             again |= table.rows().cold(self.seat, word)[FAILED] & mask != 0;
             self.requests.push_back(Request { at: now, of, word, mask });
         }
@@ -320,6 +350,7 @@ impl Engine {
     fn end_holds(&mut self, now: u64, table: &mut impl CellTable) {
         while let Some(hold) = self.holds.front().copied() {
             let hot = table.rows_mut().hot_mut(self.seat, hold.word);
+            // The queue is in order of time, so the first hold that still counts ends the loop.
             if hold.until > now && hold.mask & self.missing.word(hold.word) != 0 {
                 break;
             }
@@ -332,31 +363,35 @@ impl Engine {
     fn end_requests(&mut self, now: u64, table: &mut impl CellTable) {
         while let Some(request) = self.requests.front().copied() {
             let missing = request.mask & self.missing.word(request.word);
+            // PATIENCE bounds the delay that one silent announcer causes (MESH-43).
             if missing != 0 && request.at + PATIENCE > now {
                 break;
             }
             self.requests.pop_front();
+            // A late failure is no broken promise: the cell may have died meanwhile (MESH-78).
             if !is_late(&request, missing, table)
                 && let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(request.of))
             {
-                neighbour.answered(missing != 0, now);
+                neighbour.count_answer(missing != 0, now);
             }
             if missing != 0 {
-                self.fail(request, missing, table);
+                self.fail_request(request, missing, table);
             }
         }
     }
 
     /// A request was not answered. Who announced it and did not give it does not have it; when nobody
     /// else announced it, it is not missing any more.
-    fn fail(&mut self, request: Request, missing: u64, table: &mut impl CellTable) {
+    fn fail_request(&mut self, request: Request, missing: u64, table: &mut impl CellTable) {
         self.counts.failed += u64::from(missing.count_ones());
-        let (hot, has) = table.rows_mut().with(self.seat, request.word, request.of);
+        let (hot, has) = table.rows_mut().hot_with_neighbour(self.seat, request.word, request.of);
         hot[ASKED] &= !missing;
+        // An announcer that failed is taken as not having the cell, so the next one is asked.
         *has &= !missing;
         table.rows_mut().cold_mut(self.seat, request.word)[FAILED] |= missing;
-        let lost = missing & !table.rows().announced(self.seat, request.word);
-        self.found(request.word, lost, table);
+        // Without another announcer the cell is not missing any more. SYNC finds it again.
+        let lost = missing & !table.rows().announced_bits(self.seat, request.word);
+        self.clear_missing(request.word, lost, table);
     }
 
     /// When there may be something to ask for again: `open` is missing and could not be asked for.
@@ -372,15 +407,16 @@ impl Engine {
     fn is_stuck(&mut self, open: &Set, table: &mut impl CellTable) -> bool {
         let mut stuck = false;
         for WordMask { word, mask } in open.parts() {
-            let announced = table.rows().announced(self.seat, word);
-            self.found(word, mask & !announced, table);
+            let announced = table.rows().announced_bits(self.seat, word);
+            // Cells without announcers can never be requested, so they are not missing any more.
+            self.clear_missing(word, mask & !announced, table);
             stuck |= mask & announced != 0;
         }
         stuck
     }
 
     /// Some cells are not missing any more.
-    pub(super) fn found(&mut self, word: u32, found: u64, table: &mut impl CellTable) {
+    pub(super) fn clear_missing(&mut self, word: u32, found: u64, table: &mut impl CellTable) {
         self.missing.remove(word, found);
         table.rows_mut().hot_mut(self.seat, word)[ASKED] &= !found;
     }
@@ -395,20 +431,21 @@ fn first_of<T: CellTable>(
     mut room: u32,
     table: &T,
 ) -> Set {
-    let announced = |part: &WordMask| part.mask & table.rows().has(seat, part.word, of);
+    let announced = |part: &WordMask| part.mask & table.rows().neighbour_bits(seat, part.word, of);
+    // With bringers known, the newest announcement is served first (MESH-78).
     if T::KNOWS_BRINGERS {
         let slots =
-            open.parts().flat_map(|p| bits(announced(&p)).map(move |bit| 64 * p.word + bit));
+            open.parts().flat_map(|p| iter_bits(announced(&p)).map(move |bit| 64 * p.word + bit));
         let mut slots: Vec<Slot> = slots.collect();
-        slots.sort_unstable_by_key(|slot| Reverse(table.announced(*slot)));
+        slots.sort_unstable_by_key(|slot| Reverse(table.announced_at(*slot)));
         slots.truncate(room as usize);
         return slots.into_iter().collect();
     }
     let mut set = Set::default();
     for part in open.parts() {
-        let mask = highest(announced(&part), room);
+        let mask = highest_bits(announced(&part), room);
         room -= mask.count_ones();
-        set.push(part.word, mask);
+        set.push_word(part.word, mask);
     }
     set
 }
@@ -417,8 +454,9 @@ fn first_of<T: CellTable>(
 /// died meanwhile: that breaks no promise.
 fn is_late(request: &Request, missing: u64, table: &impl CellTable) -> bool {
     let is_old = |bit| {
-        let announced = table.announced(64 * request.word + bit);
+        let announced = table.announced_at(64 * request.word + bit);
+        // Announced 10 s or more before the request: the neighbour need not have it any more.
         announced.is_some_and(|announced| announced.at + PROMISE < request.at)
     };
-    missing != 0 && bits(missing).all(is_old)
+    missing != 0 && iter_bits(missing).all(is_old)
 }

@@ -7,12 +7,12 @@ use super::column::{HELD, KNOWN};
 use super::{Engine, MeshLinkId, NeighbourId};
 use crate::frame::{MeshFrame, Name, SyncFrame};
 use crate::limits::{MS, NEVER, NEWCOMER, NEWCOMER_PER_SECOND, SECOND, SYNC_CELLS_MAX, SYNC_OPEN};
-use crate::set::{Set, WordMask, bits, highest};
+use crate::set::{Set, WordMask, highest_bits, iter_bits};
 use crate::table::{CellTable, in_turn};
 
 impl Engine {
     /// Sends our set of cells to one neighbour that is due.
-    pub(super) fn sync(
+    pub(super) fn make_sync(
         &mut self,
         id: MeshLinkId,
         now: u64,
@@ -22,14 +22,16 @@ impl Engine {
         let mut waiting = self.neighbours.iter_mut().flatten().filter(|n| due(n));
         let neighbour = waiting.next();
         let more = waiting.next().is_some();
+        // One comparison per 10 ms: a SYNC is large, and other frames must fit between.
         self.links[usize::from(id)].sync_at = if more { now + 10 * MS } else { NEVER };
         let neighbour = neighbour?;
         neighbour.sync_due = false;
         neighbour.synced_at = now.max(1);
+        // Answers are accepted unasked for 10 s only (MESH-10).
         neighbour.sync_until = now + SYNC_OPEN;
         neighbour.unasked = SYNC_CELLS_MAX;
         let to = neighbour.name;
-        let held = self.held(table);
+        let held = self.held_set(table);
         Some(MeshFrame::Sync(Box::new(SyncFrame { to, held, within: None, more: false })))
     }
 
@@ -38,6 +40,7 @@ impl Engine {
     pub fn grant_answers(&mut self, link: MeshLinkId, to: Name, frames: u32) {
         let compared = |n: &&mut super::MeshNeighbour| n.link == link && n.name == to;
         if let Some(neighbour) = self.neighbours.iter_mut().flatten().find(compared) {
+            // As many cells as answers are allowed, so nobody can push more under a comparison.
             neighbour.unasked = frames.saturating_mul(SYNC_CELLS_MAX);
         }
     }
@@ -49,11 +52,14 @@ impl Engine {
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else {
             return false;
         };
+        // 0 means "never answered". A time of 0 would be read like that, so it is at least 1.
         if neighbour.answered_at == 0 || neighbour.answered_at + SYNC_OPEN <= now {
             (neighbour.answered_at, neighbour.answered) = (now.max(1), 0);
         }
+        // The same slice again within 10 s would only draw the same answer twice (MESH-16).
         let fresh = (neighbour.answered >> (slice % 64)) & 1 == 0;
         neighbour.answered |= 1 << (slice % 64);
+        // Without budgets (in a crowd) every comparison is answered.
         fresh || !budgets
     }
 
@@ -65,8 +71,9 @@ impl Engine {
         now: u64,
         table: &mut impl CellTable,
     ) {
-        let live = self.live();
+        let live = self.live_count();
         let SyncFrame { held, within, .. } = sync;
+        // The peer holds more than we know, so our own set is sent soon as well (MESH-65).
         if sync.more || (within.is_none() && self.lacks_any(held, table)) {
             // One meeting goes both ways, although only one side has just met the other.
             self.compare_soon(from, now);
@@ -75,26 +82,29 @@ impl Engine {
         neighbour.heard_at = now;
         let id = neighbour.link;
         neighbour.refill_answers(live, now);
+        // Each answer counts against the budget of this neighbour (MESH-16).
         let allowed = if self.settings.budgets { neighbour.answers } else { u32::MAX };
         let most = allowed.min(SYNC_CELLS_MAX);
+        // Cells that may be sent again by now are free for this answer.
         self.end_given(id, now);
         let compared = within.as_ref().map(|set| set.parts().collect::<Vec<_>>());
         let theirs = held.parts().collect::<Vec<_>>();
         let mut lacked = Vec::new();
         for word in (0..table.rows().words()).rev() {
-            let (hot, has) = table.rows_mut().with(self.seat, word, from);
+            let (hot, has) = table.rows_mut().hot_with_neighbour(self.seat, word, from);
             let all = compared.as_ref().map_or(u64::MAX, |parts| mask_of(parts, word));
             let here = hot[HELD] & all;
             if here == 0 {
                 continue;
             }
             let there = mask_of(&theirs, word) & here;
+            // Only compared cells are updated: other slices say nothing about this neighbour.
             *has = (*has & !here) | there;
             if here & !there != 0 {
                 lacked.push(WordMask { word, mask: here & !there });
             }
         }
-        let gives = self.answers(id, &lacked, most, table);
+        let gives = self.select_answers(id, &lacked, most, table);
         let link = &mut self.links[usize::from(id)];
         let mut given = 0;
         let mut tells = false;
@@ -106,6 +116,7 @@ impl Engine {
         }
         let owes = given > 0;
         if let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) {
+            // Cells beyond the budget are announced and then cost a request each.
             neighbour.answers = neighbour.answers.saturating_sub(given);
         }
         if tells {
@@ -114,13 +125,13 @@ impl Engine {
             self.due = self.due.min(link.have_at);
         }
         if owes {
-            self.owe(id, now);
+            self.schedule_give(id, now);
         }
     }
 
     /// Which of the lacked cells are given, `room` at most: a mask for each of these words. The others are
     /// announced.
-    fn answers<T: CellTable>(
+    fn select_answers<T: CellTable>(
         &self,
         id: MeshLinkId,
         lacked: &[WordMask],
@@ -132,15 +143,17 @@ impl Engine {
         let given = &self.links[usize::from(id)].given;
         let free = |part: &WordMask| part.mask & !given.word(part.word);
         if T::KNOWS_BRINGERS {
-            let slots =
-                lacked.iter().flat_map(|part| bits(free(part)).map(|bit| 64 * part.word + bit));
+            // Turns of bringers, so that one flood does not fill the answer (MESH-77).
+            let slots = lacked
+                .iter()
+                .flat_map(|part| iter_bits(free(part)).map(|bit| 64 * part.word + bit));
             let mut first = in_turn(slots.collect(), table);
             first.truncate(room as usize);
             let first: Vec<_> = first.into_iter().collect::<Set>().parts().collect();
             return lacked.iter().map(|part| mask_of(&first, part.word)).collect();
         }
         let give = |part| {
-            let give = highest(free(part), room);
+            let give = highest_bits(free(part), room);
             room -= give.count_ones();
             give
         };
@@ -166,10 +179,13 @@ impl super::MeshNeighbour {
         if self.answers_at == 0 {
             (self.answers, self.answers_at) = (SYNC_CELLS_MAX, now.max(1));
         } else if now < self.met_at + NEWCOMER {
+            // A new name draws slowly: otherwise new names would multiply the answers (MESH-16).
             let gained = (now - self.answers_at) * NEWCOMER_PER_SECOND / SECOND;
             self.answers = self.answers.saturating_add(gained as u32).min(most);
+            // Whole cells only move the mark, so no part of the budget is lost.
             self.answers_at += gained * SECOND / NEWCOMER_PER_SECOND;
         } else if now >= self.answers_at + 60 * SECOND {
+            // After the first minute the budget is refilled once a minute.
             (self.answers, self.answers_at) = (most, now);
         }
     }

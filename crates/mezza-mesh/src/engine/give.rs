@@ -5,7 +5,7 @@ use super::{Engine, MeshLinkId, MeshNeighbour, NeighbourId};
 use crate::epoch::Age;
 use crate::frame::MeshFrame;
 use crate::limits::{BUSY_MS, CLASSES, DRAWN_FIRST, NEIGHBOURS_MAX, NEVER, OWED_BUSY, SECOND};
-use crate::set::{Set, Slot, WordMask, bits, highest};
+use crate::set::{Set, Slot, WordMask, highest_bits, iter_bits};
 use crate::table::CellTable;
 
 /// Cells of one word that went out on a link.
@@ -26,25 +26,30 @@ impl Engine {
         now: u64,
         table: &mut impl CellTable,
     ) {
-        let live = self.live();
+        let live = self.live_count();
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return };
         neighbour.heard_at = now;
         let id = neighbour.link;
+        // A neighbour above its share is answered with BUSY instead of cells.
         if self.has_to_wait(from, set.count(), now) {
             return;
         }
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return };
+        // Cells drawn are counted by minute, so an asker cannot draw the store again and again.
         if now >= neighbour.drawn_at + 60 * SECOND {
             (neighbour.drawn, neighbour.drawn_at) = (0, now);
         }
         neighbour.drawn = neighbour.drawn.saturating_add(set.count());
+        // Twice the live cells covers losses and repeats. More is an amplification attack
+        // (MESH-16).
         if self.settings.budgets && neighbour.drawn > 2 * live + DRAWN_FIRST {
             return;
         }
         self.end_given(id, now);
         let mut some = false;
         for part in set.parts() {
-            let (hot, has) = table.rows_mut().with(self.seat, part.word, from);
+            let (hot, has) = table.rows_mut().hot_with_neighbour(self.seat, part.word, from);
+            // It asks for the cell, so it does not have it, whatever it announced before.
             *has &= !part.mask;
             let held = part.mask & hot[HELD];
             let link = &mut self.links[usize::from(id)];
@@ -54,7 +59,7 @@ impl Engine {
             some |= held & !given != 0;
         }
         if some {
-            self.owe(id, now);
+            self.schedule_give(id, now);
         }
     }
 
@@ -64,23 +69,28 @@ impl Engine {
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return true };
         let id = neighbour.link;
         if now >= neighbour.asked_at + SECOND {
+            // The share is measured by second, so a burst of the past does not count.
             (neighbour.asked, neighbour.asked_at) = (0, now);
         }
         neighbour.asked = neighbour.asked.saturating_add(count);
         let asked = neighbour.asked;
+        // Below its part of the busy limit a neighbour is never refused.
         if asked <= OWED_BUSY / NEIGHBOURS_MAX as u32 || !self.settings.budgets {
             return false;
         }
         let owed = self.links[usize::from(id)].owed.count();
+        // With little owed on the link everybody is served.
         if owed < OWED_BUSY {
             return false;
         }
         let askers = |n: &&MeshNeighbour| n.link == id && n.asked > 0 && n.asked_at + SECOND > now;
         let askers = self.neighbours.iter().flatten().filter(askers).count() as u32;
+        // Only askers of this second share what is owed.
         if asked <= owed / askers.max(1) {
             return false;
         }
         let link = &mut self.links[usize::from(id)];
+        // One BUSY per neighbour is enough until it was sent.
         if !link.busy.contains(&from) {
             link.busy.push_back(from);
         }
@@ -97,13 +107,15 @@ impl Engine {
         let pace = self.links[usize::from(id)].pace;
         let a_second = pace[0].max(pace[1]).max(1);
         let wait_ms = u64::from(owed / 2) * 1_000 / u64::from(a_second);
+        // Bounds on both sides: a wrong pace must neither stop a neighbour nor let it hammer.
         let wait_ms = wait_ms.clamp(BUSY_MS.0.into(), BUSY_MS.1.into()) as u16;
         Some(MeshFrame::Busy { to, wait_ms })
     }
 
     /// Something is owed on a link: it goes out after the time of gathering.
-    pub(super) fn owe(&mut self, id: MeshLinkId, now: u64) {
+    pub(super) fn schedule_give(&mut self, id: MeshLinkId, now: u64) {
         let link = &mut self.links[usize::from(id)];
+        // Requests gather for 5 ms, so that one DATA serves several askers.
         link.give_at = link.give_at.min(now + self.settings.gather);
         self.due = self.due.min(link.give_at);
     }
@@ -120,19 +132,21 @@ impl Engine {
         mut taken: impl FnMut(Slot),
     ) {
         for part in set.parts() {
-            let (hot, has) = table.rows_mut().with(self.seat, part.word, from);
+            let (hot, has) = table.rows_mut().hot_with_neighbour(self.seat, part.word, from);
             *has |= part.mask;
             let new = part.mask & !hot[KNOWN];
             let mut wanted = new & self.missing.word(part.word);
             let unasked = new & !wanted;
             if unasked != 0 {
-                let drawn = highest(unasked, self.take_unasked(from, unasked.count_ones(), now));
+                // Unasked cells are accepted only after a comparison, and only so many (MESH-10).
+                let drawn =
+                    highest_bits(unasked, self.take_unasked(from, unasked.count_ones(), now));
                 self.counts.unsolicited += u64::from((unasked & !drawn).count_ones());
                 wanted |= drawn;
             }
             if wanted != 0 {
                 let new = WordMask { word: part.word, mask: wanted };
-                self.take(from, new, now, table, &mut taken);
+                self.take_cells(from, new, now, table, &mut taken);
             }
         }
     }
@@ -141,7 +155,8 @@ impl Engine {
     /// them are taken.
     fn take_unasked(&mut self, from: NeighbourId, count: u32, now: u64) -> u32 {
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return 0 };
-        let room = neighbour.unasked(now);
+        let room = neighbour.unasked_left(now);
+        // Without budgets the number is not limited, only the 10 s are.
         if room > 0 && !self.settings.budgets {
             return count;
         }
@@ -149,7 +164,7 @@ impl Engine {
         count.min(room)
     }
 
-    fn take<T: CellTable>(
+    fn take_cells<T: CellTable>(
         &mut self,
         from: NeighbourId,
         WordMask { word, mask: wanted }: WordMask,
@@ -160,30 +175,32 @@ impl Engine {
         // The new cells by class, since each class travels on its own links.
         let mut live = [0_u64; CLASSES];
         let mut sum = [0; CLASSES];
-        for bit in bits(wanted) {
+        for bit in iter_bits(wanted) {
             let facts = table.facts(64 * word + bit);
             let hot = table.rows_mut().hot_mut(self.seat, word);
-            match facts.life.judge(facts.tick, self.cur) {
+            match facts.life.judge_tick(facts.tick, self.cur) {
                 Age::Live => {
                     let class = usize::from(facts.class) % CLASSES;
                     live[class] |= 1 << bit;
                     sum[class] ^= facts.sum;
                     taken(64 * word + bit);
                 }
+                // A stale cell is remembered as known, so that nobody is asked for it again.
                 Age::Stale => hot[KNOWN] |= 1 << bit,
+                // Ahead of our clock: known for now, and requested again when the clock has moved.
                 Age::Ahead => {
                     hot[KNOWN] |= 1 << bit;
                     table.rows_mut().cold_mut(self.seat, word)[AHEAD] |= 1 << bit;
                 }
             }
         }
-        self.found(word, wanted, table);
+        self.clear_missing(word, wanted, table);
         let count: u32 = live.iter().map(|live| live.count_ones()).sum();
         self.counts.taken += u64::from(count);
         self.counts.refused += u64::from(wanted.count_ones() - count);
         for (class, (live, sum)) in (0..).zip(live.into_iter().zip(sum)) {
             if live != 0 {
-                self.keep(table, word, live, (sum, class), now);
+                self.store_new(table, word, live, (sum, class), now);
             }
         }
         if let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) {
@@ -195,7 +212,7 @@ impl Engine {
     }
 
     /// The next cells that are owed on a link, the newest first, as many as one burst holds.
-    pub(super) fn give<T: CellTable>(
+    pub(super) fn make_data<T: CellTable>(
         &mut self,
         id: MeshLinkId,
         now: u64,
@@ -204,8 +221,9 @@ impl Engine {
         let mut set = Set::default();
         let mut room = self.settings.burst;
         while room > 0
-            && let Some((word, mask)) = self.newest(id, room, table)
+            && let Some((word, mask)) = self.select_newest(id, room, table)
         {
+            // Cells may have died since they were owed. They are not sent any more (MESH-4).
             let held = mask & table.rows().hot(self.seat, word)[HELD];
             let link = &mut self.links[usize::from(id)];
             link.owed.remove(word, mask);
@@ -213,13 +231,14 @@ impl Engine {
                 link.given.insert(word, held);
                 let until = now + self.settings.repeat;
                 link.given_until.push_back(Given { until, word, mask: held });
-                set.push(word, held);
+                set.push_word(word, held);
                 room -= held.count_ones();
             }
         }
         let link = &mut self.links[usize::from(id)];
         link.give_at = if link.owed.is_empty() { NEVER } else { now };
         if now >= link.pace_at + SECOND {
+            // The pace is that of the last full second, and 0 after an idle one.
             let last = if now < link.pace_at + 2 * SECOND { link.pace[0] } else { 0 };
             (link.pace, link.pace_at) = ([0, last], now);
         }
@@ -229,21 +248,29 @@ impl Engine {
     }
 
     /// Up to `room` owed cells of one word: those that are to go first.
-    fn newest<T: CellTable>(&self, id: MeshLinkId, room: u32, table: &T) -> Option<(u32, u64)> {
+    fn select_newest<T: CellTable>(
+        &self,
+        id: MeshLinkId,
+        room: u32,
+        table: &T,
+    ) -> Option<(u32, u64)> {
         let mut best: Option<(u64, u32, u64)> = None;
         let words = table.rows().words();
-        let newest = (table.opened().wrapping_sub(1) % u64::from(words)) as u32;
+        let newest = (table.opened_words().wrapping_sub(1) % u64::from(words)) as u32;
         for WordMask { word, mask } in self.links[usize::from(id)].owed.parts() {
             // In a ring the newest word is the one opened last.
             let age = (newest + words - word) % words;
             match table.rank(64 * word) {
                 None => {
+                    // In a crowd the ring gives the order: the word that was opened last is the
+                    // newest.
                     if best.is_none_or(|(rank, ..)| u64::from(words - age) > rank) {
-                        best = Some((u64::from(words - age), word, highest(mask, room)));
+                        best = Some((u64::from(words - age), word, highest_bits(mask, room)));
                     }
                 }
                 Some(_) => {
-                    for bit in bits(mask) {
+                    // In a node each cell has a rank by tick and arrival, so newer ones go first.
+                    for bit in iter_bits(mask) {
                         let rank = table.rank(64 * word + bit).unwrap_or(0);
                         if best.is_none_or(|(held, ..)| rank >= held) {
                             best = Some((rank, word, 1 << bit));

@@ -109,7 +109,7 @@ impl MeshNeighbour {
     }
 
     /// New cells that it may be asked for now.
-    pub(super) fn refill(&mut self, now: u64) -> u64 {
+    pub(super) fn refill_tokens(&mut self, now: u64) -> u64 {
         // Whole tokens alone move the mark, so that no part of one is lost.
         let new = now.saturating_sub(self.tokens_at) * NEW_PER_SECOND / SECOND;
         if new > 0 {
@@ -120,7 +120,8 @@ impl MeshNeighbour {
     }
 
     /// Cells that may still be taken of it unasked, because a comparison may have drawn them.
-    pub(super) fn unasked(&self, now: u64) -> u32 {
+    pub(super) fn unasked_left(&self, now: u64) -> u32 {
+        // After 10 s unasked cells are dropped again (MESH-10).
         if self.sync_until > now { self.unasked } else { 0 }
     }
 
@@ -130,8 +131,9 @@ impl MeshNeighbour {
     }
 
     /// An asking ended.
-    pub(super) fn answered(&mut self, failed: bool, now: u64) {
+    pub(super) fn count_answer(&mut self, failed: bool, now: u64) {
         self.failures = self.failures << 1 | u8::from(failed);
+        // Eight of eight failed. The history starts again, so that it has a new chance after 60 s.
         if self.failures == u8::MAX {
             self.ignored_until = now + IGNORED;
             self.failures = 0;
@@ -146,13 +148,14 @@ impl MeshNeighbour {
 
 impl Engine {
     /// A device under a new name is heard on `link`.
-    pub fn meet(
+    pub fn add_neighbour(
         &mut self,
         link: MeshLinkId,
         name: Name,
         now: u64,
         table: &mut impl CellTable,
     ) -> NeighbourId {
+        // Columns are reused, so the table grows with neighbours at once and not with all ever met.
         let free = self.neighbours.iter().position(Option::is_none);
         let id = free.unwrap_or(self.neighbours.len());
         self.met += 1;
@@ -180,14 +183,16 @@ impl Engine {
     }
 
     /// The neighbour is forgotten, with all that is known of what it holds.
-    pub fn part(&mut self, id: NeighbourId, table: &mut impl CellTable) {
+    pub fn remove_neighbour(&mut self, id: NeighbourId, table: &mut impl CellTable) {
         let Some(place) = self.neighbours.get_mut(usize::from(id)) else { return };
         let Some(gone) = place.take() else { return };
         self.names[usize::from(id)] = NEVER;
+        // A name that is still heard on another link keeps its sample (MESH-23).
         if !self.names.contains(&gone.name) {
-            self.clock.forget(gone.name);
+            self.clock.forget_name(gone.name);
         }
         table.rows_mut().clear_neighbour(self.seat, id);
+        // Its requests are over at once, so that the next announcer is asked.
         for request in &mut self.requests {
             if request.of == id {
                 request.at = 0;
@@ -207,8 +212,9 @@ impl Engine {
 
     /// Names whose beacon came in the last 10 s, each once however many links it came on. Other frames do
     /// not count: a quorum is made of those who say their time (MESH-58).
-    pub fn around(&self, now: u64) -> usize {
+    pub fn count_around(&self, now: u64) -> usize {
         let heard = self.neighbours().filter(|(_, n)| n.is_around(now));
+        // With one link each name occurs once, which is the case of a crowd.
         if self.links.len() < 2 {
             return heard.count();
         }
@@ -241,6 +247,7 @@ impl Engine {
         let is_before = |(_, n): (_, &MeshNeighbour)| {
             n.name == this.name && n.met < this.met && votes(n.link) && n.is_around(now)
         };
+        // A second link under the same name must not vote again (MESH-59).
         votes(this.link) && (self.links.len() < 2 || !self.neighbours().any(is_before))
     }
 
@@ -252,14 +259,16 @@ impl Engine {
         let link = &mut self.links[usize::from(neighbour.link)];
         (neighbour.heard_at, neighbour.beacon_at) = (now, now.max(1));
         neighbour.beacon = *beacon;
+        // A stamp beyond 2^40 is no time, and the product must not overflow.
         let sample = (beacon.stamp.min(1 << 40) * 125_000 + 62_500 + link.delay).cast_signed();
         neighbour.shows = sample - now.cast_signed();
-        neighbour.differs = sample - self.clock.mesh(now).cast_signed();
+        neighbour.differs = sample - self.clock.mesh_time(now).cast_signed();
         if votes {
-            self.clock.hear(neighbour.name, beacon.stamp, link.delay, now);
+            self.clock.add_sample(neighbour.name, beacon.stamp, link.delay, now);
         }
         let differs = (beacon.sum, u32::from(beacon.live)) != (sum, live);
         let since = now - neighbour.synced_at.min(now);
+        // Equal sums still compare every 120 s: two sets can have equal sums by chance.
         if (differs && since >= self.settings.sync) || since >= SYNC_ALWAYS {
             neighbour.sync_due = true;
         }
@@ -287,11 +296,14 @@ impl Engine {
         // fails when its time is over.
         let Some(last) = asked.filter(|at| at + BUSY_SOON >= now) else { return };
         neighbour.busies = neighbour.busies.saturating_add(1);
+        // BUSY cannot replace failures for ever: the fourth in a row counts as one (MESH-43).
         if neighbour.busies > BUSY_ROW {
-            neighbour.answered(true, now);
+            neighbour.count_answer(true, now);
         }
+        // The time is a claim of the neighbour, so it is clamped.
         neighbour.busy_until = now + u64::from(wait_ms.clamp(BUSY_MS.0, BUSY_MS.1)) * MS;
         let seat = self.seat;
+        // Only the last request is refused by it. Earlier ones may still be answered.
         self.requests.retain(|request| {
             let refused = request.of == from && request.at == last;
             if refused {
@@ -308,10 +320,11 @@ impl Engine {
     pub(super) fn hear_bye(&mut self, from: NeighbourId, now: u64) {
         let votes = self.is_voter(from, now);
         if let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) {
+            // Its columns stay for 10 s: frames that it sent before may still arrive.
             neighbour.heard_at = now.saturating_sub(GONE - SILENT);
             neighbour.beacon_at = 0;
             if votes {
-                self.clock.forget(neighbour.name);
+                self.clock.forget_name(neighbour.name);
             }
         }
     }
@@ -320,8 +333,10 @@ impl Engine {
     /// instead of in half a minute, in which a cell loses half of its life.
     pub fn compare_soon(&mut self, from: NeighbourId, now: u64) {
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return };
+        // Before the first comparison one is due anyway.
         if neighbour.synced_at > 0 {
             neighbour.sync_due = true;
+            // At most every 5 s, so news of many cells cause one comparison.
             let at = now.max(neighbour.synced_at + SYNC_NEWS);
             let link = &mut self.links[usize::from(neighbour.link)];
             link.sync_at = link.sync_at.min(at);
@@ -334,7 +349,7 @@ impl Engine {
         for at in 0..self.neighbours.len() {
             let gone = |n: &MeshNeighbour| n.heard_at + GONE < now && n.name != NEVER;
             if self.neighbours[at].as_ref().is_some_and(gone) {
-                self.part(at as NeighbourId, table);
+                self.remove_neighbour(at as NeighbourId, table);
             }
         }
     }

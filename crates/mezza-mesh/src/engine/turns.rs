@@ -23,6 +23,7 @@ impl Engine {
     /// Stamps that arrive on this link do not count: a stream is opened between devices that hear each other
     /// on another link already, and whoever opened it could speak there under every name (MESH-59).
     pub fn ignore_stamps(&mut self, link: MeshLinkId) {
+        // Bits of a u32: an engine has at most 28 links.
         self.silent_links |= 1 << link;
     }
 
@@ -33,8 +34,8 @@ impl Engine {
 
     /// Brings what is said of the clock in line with who is around.
     pub fn observe_clock(&mut self, now: u64) {
-        let around = self.around(now);
-        self.clock.observe(around, now);
+        let around = self.count_around(now);
+        self.clock.update_state(around, now);
     }
 
     /// The clock, to be changed by a crowd.
@@ -43,17 +44,18 @@ impl Engine {
     }
 
     /// Does what time brings without sending anything.
-    pub fn tick(&mut self, now: u64, table: &mut impl CellTable) {
+    pub fn advance_time(&mut self, now: u64, table: &mut impl CellTable) {
         self.catch_up(table);
-        self.age(now, table);
-        self.reckon();
+        self.expire_cells(now, table);
+        self.update_due();
     }
 
     /// The device's own clock was read: it says `anchor` µs more than the monotonic one.
     pub fn read_clock(&mut self, anchor: i64, grade: Grade, now: u64, table: &mut impl CellTable) {
-        self.clock.read(anchor, grade);
+        self.clock.read_own(anchor, grade);
+        // The tick may have changed by any amount, so expiry is checked at once (MESH-4).
         self.expire_at = now;
-        self.tick(now, table);
+        self.advance_time(now, table);
     }
 
     /// The same, where it is known how far the own clock may be off, µs.
@@ -66,14 +68,14 @@ impl Engine {
     ) {
         self.clock.read_bounded(anchor, bound);
         self.expire_at = now;
-        self.tick(now, table);
+        self.advance_time(now, table);
     }
 
     /// A person decided before, while this system ran, that the own clock needs this correction, µs.
     pub fn trust_correction(&mut self, correction: i64, now: u64, table: &mut impl CellTable) {
-        self.clock.trust(correction);
+        self.clock.trust_correction(correction);
         self.expire_at = now;
-        self.tick(now, table);
+        self.advance_time(now, table);
     }
 
     /// A person decided that the neighbours' clocks are right. Whether there was something to decide.
@@ -83,7 +85,7 @@ impl Engine {
             return false;
         }
         self.expire_at = now;
-        self.tick(now, table);
+        self.advance_time(now, table);
         moved
     }
 
@@ -91,20 +93,21 @@ impl Engine {
     pub fn link_down(&mut self, id: MeshLinkId, table: &mut impl CellTable) {
         for at in 0..self.neighbours.len() {
             if self.neighbours[at].as_ref().is_some_and(|n| n.link == id) {
-                self.part(at as NeighbourId, table);
+                self.remove_neighbour(at as NeighbourId, table);
             }
         }
         if let Some(link) = self.links.get_mut(usize::from(id)) {
             link.up = false;
-            (0..self.words).for_each(|word| link.forget(word, u64::MAX));
+            // What was owed on the link has no receiver any more.
+            (0..self.words).for_each(|word| link.forget_slots(word, u64::MAX));
             link.given_until.clear();
         }
-        self.reckon();
+        self.update_due();
     }
 
     /// Takes a new name: whatever is known of links and neighbours is dropped, nothing is sent before
     /// `silent_until`, and no sum is shown before `shy_until`.
-    pub fn rename(
+    pub fn change_name(
         &mut self,
         name: Name,
         veil: i64,
@@ -112,44 +115,55 @@ impl Engine {
         table: &mut impl CellTable,
     ) {
         for at in 0..self.neighbours.len() {
-            self.part(at as NeighbourId, table);
+            self.remove_neighbour(at as NeighbourId, table);
         }
-        self.clock.veil(veil);
+        self.clock.set_veil(veil);
         (self.name, self.shy_until) = (name, shy_until);
         for link in &mut self.links {
+            // New cells are announced after the silence. Without any the link has nothing to say.
             let fresh = if link.fresh.is_empty() { NEVER } else { silent_until };
             (link.beacon_at, link.have_at) = (silent_until, fresh);
             (link.mute, link.beaconed_at) = (self.settings.introduces, None);
+            // Requests and comparisons belong to the names before and are dropped (MESH-30).
             (link.want_at, link.give_at, link.sync_at) = (NEVER, NEVER, NEVER);
             link.owed.clear();
             link.busy.clear();
         }
-        self.reckon();
+        self.update_due();
     }
 
     /// Returns true if a cell of this slot that comes from `from` now would be taken.
-    pub fn expects(&self, from: NeighbourId, slot: Slot, now: u64, table: &impl CellTable) -> bool {
+    pub fn expects_cell(
+        &self,
+        from: NeighbourId,
+        slot: Slot,
+        now: u64,
+        table: &impl CellTable,
+    ) -> bool {
         let hot = table.rows().hot(self.seat, slot / 64);
         let is = |column: usize| hot[column] >> (slot % 64) & 1 == 1;
-        let compared = self.neighbour(from).is_some_and(|n| n.unasked(now) > 0);
+        let compared = self.neighbour(from).is_some_and(|n| n.unasked_left(now) > 0);
+        // A known cell is not accepted twice, and an unexpected one needs a comparison (MESH-10).
         !is(KNOWN) && (self.missing.contains(slot) || compared)
     }
 
     /// Returns true if this slot was announced and is still waited for.
-    pub fn misses(&self, slot: Slot) -> bool {
+    pub fn is_missing(&self, slot: Slot) -> bool {
         self.missing.contains(slot)
     }
 
     /// The slot will be used for another cell: nothing is known of it any more.
-    pub fn release(&mut self, slot: Slot, table: &mut impl CellTable) {
+    pub fn release_slot(&mut self, slot: Slot, table: &mut impl CellTable) {
         let word = slot / 64;
         let bit = 1 << (slot % 64);
-        if self.holds(slot, table) {
-            self.leaves(table.facts(slot));
+        // The cell leaves the live count before its slot is emptied.
+        if self.holds_slot(slot, table) {
+            self.subtract_live(table.facts(slot));
         }
-        self.found(word, bit, table);
-        self.bury(table, word, bit);
+        self.clear_missing(word, bit, table);
+        self.clear_slots(table, word, bit);
         table.rows_mut().clear_slot(self.seat, slot);
+        // Open requests must not name the next cell in this slot.
         self.requests.iter_mut().filter(|r| r.word == word).for_each(|r| r.mask &= !bit);
         self.holds.iter_mut().filter(|h| h.word == word).for_each(|h| h.mask &= !bit);
     }

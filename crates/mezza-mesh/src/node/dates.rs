@@ -36,13 +36,21 @@ impl OtherDates {
     ///
     /// # Errors
     /// The frame is of another network.
-    pub fn hear(&mut self, network: &MeshNetwork, frame: &[u8], now: u64) -> Result<(), Error> {
+    pub fn record_frame(
+        &mut self,
+        network: &MeshNetwork,
+        frame: &[u8],
+        now: u64,
+    ) -> Result<(), Error> {
         let body = frame.len().checked_sub(network.mac_bytes()).map(|end| &frame[..end]);
+        // Without the check bytes, whose key depends on the date that is unknown here.
         let Some(Ok(WireFrame::Beacon { net, name, beacon })) = body.map(WireFrame::decode) else {
             return Err(Error::OtherNetwork);
         };
+        // With a key the check must fit that other day, or any network could fill this list.
         let day = beacon.day().filter(|day| network.is_of_day(frame, net, *day));
         let day = day.ok_or(Error::OtherNetwork)?;
+        // Beacons older than a minute do not count.
         self.heard.retain(|_, (_, at)| now < at.saturating_add(FRESH));
         // More names than these change nothing in what a person is told.
         if self.heard.len() < NAMES_MAX || self.heard.contains_key(&name) {
@@ -52,13 +60,14 @@ impl OtherDates {
     }
 
     /// Returns the day that most names showed within the last minute.
-    pub fn most(&self, now: u64) -> Option<OtherDate> {
+    pub fn most_shown(&self, now: u64) -> Option<OtherDate> {
         let mut days = BTreeMap::<u32, usize>::new();
         for (day, at) in self.heard.values() {
             if now < at.saturating_add(FRESH) {
                 *days.entry(*day).or_default() += 1;
             }
         }
+        // The day of most names is shown, so a single liar cannot replace it.
         let most = days.into_iter().max_by_key(|(_, devices)| *devices);
         most.map(|(day, devices)| OtherDate { day, devices })
     }

@@ -67,10 +67,11 @@ impl OwnCells {
     }
 
     /// Somebody asks for cells.
-    pub fn asked(&mut self, name: Name, set: &Set) {
+    pub fn record_asked(&mut self, name: Name, set: &Set) {
         if self.cells.is_empty() {
             return;
         }
+        // Names per cell are bounded, since a name costs nothing (MESH-40).
         for slot in set.slots() {
             if let Some(cell) = self.cells.get_mut(&slot)
                 && cell.asked.len() < NAMES_MAX
@@ -81,20 +82,22 @@ impl OwnCells {
     }
 
     /// A cell went out.
-    pub fn given(&mut self, slot: Slot) {
+    pub fn record_given(&mut self, slot: Slot) {
         if let Some(cell) = self.cells.get_mut(&slot) {
             cell.given = true;
         }
     }
 
     /// Somebody has these cells: what that says of own ones that were given to them.
-    pub fn has(&mut self, name: Name, set: &Set) -> alloc::vec::Vec<Output> {
+    pub fn record_holder(&mut self, name: Name, set: &Set) -> alloc::vec::Vec<Output> {
         let mut news = alloc::vec::Vec::new();
         if self.cells.is_empty() {
             return news;
         }
         for slot in set.slots() {
             let Some(cell) = self.cells.get_mut(&slot) else { continue };
+            // Evidence needs all three: requested, sent by us, then announced by that name
+            // (MESH-44).
             if cell.given && cell.asked.contains(&name) && cell.carried.insert(name) {
                 let ticket = cell.ticket;
                 let names = cell.carried.len() as u32;
@@ -106,11 +109,13 @@ impl OwnCells {
     }
 
     /// One of the tokens that own cells cost; there are `rate` a second, and `burst` at once.
-    fn pay(&mut self, (rate, burst): (u32, u32), now: u64) -> bool {
+    fn take_token(&mut self, (rate, burst): (u32, u32), now: u64) -> bool {
         let rate = u64::from(rate);
         let burst = u64::from(burst) * SECOND;
         let gained = now.saturating_sub(self.tokens_at).saturating_mul(rate);
+        // The first own cell finds a full bucket.
         let tokens = if self.tokens_at == 0 { burst } else { (self.tokens + gained).min(burst) };
+        // Two own cells a second, and eight at once (section Limits).
         if tokens < SECOND {
             return false;
         }
@@ -129,12 +134,14 @@ impl Node {
         now: u64,
     ) -> Result<(), Error> {
         let cell = MeshCell::new(life, tick, payload)?;
-        self.admit(&cell)?;
-        if self.settings.own_rate.is_some_and(|rate| !self.own.pay(rate, now)) {
+        // The cell is checked before a token is spent, so a refused cell costs nothing.
+        self.check_admissible(&cell)?;
+        if self.settings.own_rate.is_some_and(|rate| !self.own.take_token(rate, now)) {
             return Err(Refusal::Slow.into());
         }
         let out = cell_out(&cell);
-        if let Some(slot) = self.store(cell, Origin::Own, now) {
+        // Without a slot the cell is dropped silently: own cells get no privilege (MESH-5).
+        if let Some(slot) = self.store_cell(cell, Origin::Own, now) {
             self.own.add(slot, ticket);
             // Listeners of this node are given every cell once, wherever it comes from (MESH-63).
             self.outputs.push_back(out);
@@ -143,53 +150,57 @@ impl Node {
     }
 
     /// A cell out of a file.
-    pub(super) fn import(&mut self, cell: &[u8], now: u64) -> Result<(), Error> {
+    pub(super) fn import_cell(&mut self, cell: &[u8], now: u64) -> Result<(), Error> {
         let cell = MeshCell::decode(cell)?;
-        self.admit(&cell)?;
+        self.check_admissible(&cell)?;
+        // A file has a share like any address, or one import could fill the store (MESH-40).
         if self.ids.is_over(Origin::Bundle, cell.facts(), cell.bytes().len()) {
             return Err(Error::Share);
         }
         let out = cell_out(&cell);
-        if self.store(cell, Origin::Bundle, now).is_some() {
+        if self.store_cell(cell, Origin::Bundle, now).is_some() {
             self.outputs.push_back(out);
         }
         Ok(())
     }
 
     /// Checks that a cell that came over no link may be stored. Changes nothing.
-    fn admit(&self, cell: &MeshCell) -> Result<(), Error> {
+    fn check_admissible(&self, cell: &MeshCell) -> Result<(), Error> {
+        // Without a time nothing can be judged live.
         if !self.running {
             return Err(Error::NoTime);
         }
         let facts = cell.facts();
+        // All devices of this network refuse another life, so no such cell is made here.
         if self.settings.life.is_some_and(|life| life != facts.life) {
             return Err(Refusal::Life.into());
         }
-        if facts.life.judge(facts.tick, self.engine.cur()) != Age::Live {
+        if facts.life.judge_tick(facts.tick, self.engine.current_tick()) != Age::Live {
             return Err(Refusal::Time.into());
         }
         let id = cell.id();
         let held = |slot: &Slot| self.ids.id(*slot) == Some(&id);
-        if self.ids.named(crate::cell::short(&id)).any(|slot| held(&slot)) {
+        // The same cell again would reset its age and its bringer.
+        if self.ids.slots_named(crate::cell::short_id(&id)).any(|slot| held(&slot)) {
             return Err(Refusal::Repeated.into());
         }
         Ok(())
     }
 
     /// Stores a cell, with room made for it; its slot, if there is any left.
-    fn store(&mut self, cell: MeshCell, from: Origin, now: u64) -> Option<Slot> {
+    fn store_cell(&mut self, cell: MeshCell, from: Origin, now: u64) -> Option<Slot> {
         self.make_room(cell.bytes().len());
         let id = cell.id();
-        let slot = self.ids.place(&id)?;
-        self.engine.release(slot, &mut self.ids);
-        self.ids.put(slot, id, cell, from);
+        let slot = self.ids.find_slot(&id)?;
+        self.engine.release_slot(slot, &mut self.ids);
+        self.ids.put_cell(slot, id, cell, from);
         self.engine.originate(slot, now, &mut self.ids);
         Some(slot)
     }
 
     /// Somebody announced or compared: own cells that it was given are carried on.
     pub(super) fn note_holder(&mut self, name: Name, set: &Set) {
-        let news = self.own.has(name, set);
+        let news = self.own.record_holder(name, set);
         self.outputs.extend(news);
     }
 }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use mezza_core::CryptoRng;
 
 use super::{Error, LinkKind, LinkNumber, Node, NodeLink, Output, Source, places};
-use crate::cell::{MeshCell, short};
+use crate::cell::{MeshCell, short_id};
 use crate::engine::NeighbourId;
 use crate::epoch::Age;
 use crate::frame::{Beacon, MeshFrame, Name, SyncFrame};
@@ -27,12 +27,15 @@ impl Node {
     ) -> Result<(), Error> {
         // A machine with many interfaces still has places for streams (MESH-70).
         let of_kind = self.links.values().filter(|other| other.kind == kind).count();
-        if self.links.contains_key(&link) || of_kind >= kind.places() {
+        // Each kind of link has places of its own (MESH-70).
+        if self.links.contains_key(&link) || of_kind >= kind.places_max() {
             return Err(Error::NoLink);
         }
+        // Links that come up together must not send their first beacons in one instant.
         let at = self.silent_until.max(now) + rng.next_u64() % SECOND;
         let engine = self.engine.link_up(kind.classes(), delay_us, at);
         if kind == LinkKind::Stream {
+            // Stamps of streams would give their opener a vote under every name (MESH-59).
             self.engine.ignore_stamps(engine);
         }
         let names = alloc::collections::BTreeMap::new();
@@ -42,7 +45,7 @@ impl Node {
         Ok(())
     }
 
-    pub(super) fn hear(
+    pub(super) fn handle_frame(
         &mut self,
         link: LinkNumber,
         source: Source,
@@ -50,28 +53,34 @@ impl Node {
         now: u64,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), Error> {
+        // Without a plausible time no frame can be judged.
         if !self.running {
             return Err(Error::NoTime);
         }
-        let mesh = self.engine.clock().mesh(now);
+        let mesh = self.engine.clock().mesh_time(now);
         let known = self.links.get(&link).ok_or(Error::NoLink)?;
-        let Some(body) = self.network.open(bytes, mesh) else {
-            return self.dates.hear(&self.network, bytes, now);
+        // A beacon of another date is reported, and any other frame refused (MESH-69).
+        let Some(body) = self.network.check_mac(bytes, mesh) else {
+            return self.dates.record_frame(&self.network, bytes, now);
         };
         let frame = WireFrame::decode(body)?;
         let name = frame.name();
+        // A looped link or a former name would make this node its own neighbour.
         if name == self.engine.name() || Some(name) == self.former {
             return Err(Error::Own);
         }
         if let WireFrame::Beacon { net, beacon, .. } = frame {
+            // Another network, or this one on another date.
             if !self.network.is_ours(net, mesh) {
-                return self.dates.hear(&self.network, bytes, now);
+                return self.dates.record_frame(&self.network, bytes, now);
             }
             self.hear_beacon(link, (name, source), beacon, now, rng)?;
             self.bytes.0 += bytes.len() as u64;
             return Ok(());
         }
+        // Frames of names without a beacon are refused: a beacon binds the name to its address.
         let (from, bound) = known.names.get(&name).copied().ok_or(Error::Stranger)?;
+        // A name is bound to the source of its first beacon, so frames from elsewhere are refused.
         if bound != source || self.engine.neighbour(from).is_none_or(|n| n.name != name) {
             return Err(Error::Stranger);
         }
@@ -95,44 +104,52 @@ impl Node {
     ) {
         let frame = match frame {
             WireFrame::Have { name, shorts } => {
-                let set = self.announced(from, shorts, now);
+                // Ids become slots only as far as this neighbour has room (MESH-62).
+                let set = self.assign_slots(from, shorts, now);
                 self.note_holder(name, &set);
                 MeshFrame::Have(set)
             }
             WireFrame::Want { name, to, again, shorts } => {
-                let named = shorts.into_iter().flat_map(|short| self.ids.named(short));
+                // Unknown ids of a request are dropped: this node cannot give them.
+                let named = shorts.into_iter().flat_map(|short| self.ids.slots_named(short));
                 let set: Set = named.collect();
+                // Only requests to this node count as evidence that the asker lacked the cell
+                // (MESH-44).
                 if to == self.engine.name() {
-                    self.own.asked(name, &set);
+                    self.own.record_asked(name, &set);
                 }
                 MeshFrame::Want { to, again, set }
             }
             WireFrame::Busy { to, wait_ms, .. } => MeshFrame::Busy { to, wait_ms },
             _ => MeshFrame::Bye,
         };
-        self.engine.hear(from, &frame, now, (&mut self.ids, rng), |_| ());
+        self.engine.handle_frame(from, &frame, now, (&mut self.ids, rng), |_| ());
     }
 
     /// The slots of announced ids: of those that are not known as many as the neighbour may still have open.
     /// Its oldest announcements that nobody is asked for make room. If that leaves some out, sets are compared
     /// soon, so that they are not forgotten.
-    fn announced(&mut self, from: NeighbourId, shorts: Vec<u64>, now: u64) -> Set {
+    fn assign_slots(&mut self, from: NeighbourId, shorts: Vec<u64>, now: u64) -> Set {
         let mut room = self.engine.room_for_announced(from, now, &self.ids);
         let unknown =
-            shorts.iter().filter(|short| self.ids.named(**short).next().is_none()).count();
+            shorts.iter().filter(|short| self.ids.slots_named(**short).next().is_none()).count();
         let lacking = unknown.saturating_sub(room as usize);
         let mut left_out = false;
         if lacking > 0 {
-            for slot in self.engine.outdated(from, lacking, now, &self.ids) {
-                self.release(slot);
+            // Old announcements make room for new ones: they will not be requested in time
+            // (MESH-78).
+            for slot in self.engine.take_outdated(from, lacking, now, &self.ids) {
+                self.release_slot(slot);
                 (room, left_out) = (room + 1, true);
             }
         }
         let mut slots = Vec::with_capacity(shorts.len());
         for (nth, short) in shorts.into_iter().enumerate() {
-            let known = self.ids.named(short).next();
+            let known = self.ids.slots_named(short).next();
             let announced = Announced::new(now, nth);
-            let expect = |ids: &mut Ids| if room > 0 { ids.expect(short, announced) } else { None };
+            // Without room the id is left out and found by the next comparison.
+            let expect =
+                |ids: &mut Ids| if room > 0 { ids.expect_id(short, announced) } else { None };
             let slot = known.or_else(|| expect(&mut self.ids));
             room -= u32::from(known.is_none() && slot.is_some());
             left_out |= slot.is_none();
@@ -167,27 +184,30 @@ impl Node {
         };
         let known = link.names.get(&name).copied().filter(|(id, _)| is_there(&name, *id));
         let from = match known {
+            // A name is bound to the address of its first beacon (Comparison).
             Some((_, bound)) if bound != source => return Err(Error::Stranger),
             Some((from, _)) => from,
             None => {
                 // A frame that is refused changes nothing (MESH-42).
-                let seats = places::of(link, engine);
-                let leaves = places::leaver(&seats, source, link.replace_at, now, rng)?;
+                let seats = places::list_seats(link, engine);
+                let leaves = places::select_leaver(&seats, source, link.replace_at, now, rng)?;
                 link.names.retain(|name, (id, _)| is_there(name, *id));
                 if let Some(leaver) = leaves {
                     link.replace_at = leaver.replace_at.unwrap_or(link.replace_at);
                     if let Some((id, _)) = link.names.remove(&leaver.name) {
-                        engine.part(id, ids);
+                        // Its columns are emptied before the newcomer gets them.
+                        engine.remove_neighbour(id, ids);
                     }
                 }
-                let from = engine.meet(link.engine, name, now, ids);
+                let from = engine.add_neighbour(link.engine, name, now, ids);
                 link.names.insert(name, (from, source));
                 from
             }
         };
-        engine.hear(from, &MeshFrame::Beacon(beacon), now, (ids, rng), |_| ());
+        engine.handle_frame(from, &MeshFrame::Beacon(beacon), now, (ids, rng), |_| ());
+        // Only beacons of cast links open streams, since those addresses are on the link (MESH-67).
         if kind == LinkKind::Cast {
-            self.dial(name, source, beacon, now);
+            self.dial_neighbour(name, source, beacon, now);
         }
         Ok(())
     }
@@ -213,37 +233,42 @@ impl Node {
     ) -> Result<(), Error> {
         let cell = MeshCell::decode(cell)?;
         let facts = cell.facts();
-        let live = facts.life.judge(facts.tick, self.engine.cur()) == Age::Live;
+        let live = facts.life.judge_tick(facts.tick, self.engine.current_tick()) == Age::Live;
+        // A life that this network does not carry costs no hash.
         if self.settings.life.is_some_and(|life| life != facts.life) {
             return Err(Error::Time);
         }
         let id = cell.id();
-        let slot = self.ids.place(&id).ok_or(Error::Share)?;
-        let frame = MeshFrame::Data(Set::of(slot));
+        // Without a free slot the cell is refused, not stored elsewhere.
+        let slot = self.ids.find_slot(&id).ok_or(Error::Share)?;
+        let frame = MeshFrame::Data(Set::from_slot(slot));
         if self.ids.id(slot) == Some(&id) {
             // It is here already: the sender has it, too.
-            self.engine.hear(from, &frame, now, (&mut self.ids, rng), |_| ());
+            self.engine.handle_frame(from, &frame, now, (&mut self.ids, rng), |_| ());
             return Ok(());
         }
-        if !self.engine.expects(from, slot, now, &self.ids) {
+        // Cells that were not requested are dropped before the store is touched (MESH-10).
+        if !self.engine.expects_cell(from, slot, now, &self.ids) {
             return Err(Error::Unasked);
         }
+        // The share is checked for live cells only. A dead one is not stored.
         if live && self.ids.is_over(Origin::Neighbour(source), facts, cell.bytes().len()) {
             return Err(Error::Share);
         }
         self.make_room(if live { cell.bytes().len() } else { 0 });
         // Room may have been made by freeing the very slot that was free before.
-        let slot = self.ids.place(&id).unwrap_or(slot);
-        let frame = MeshFrame::Data(Set::of(slot));
+        let slot = self.ids.find_slot(&id).unwrap_or(slot);
+        let frame = MeshFrame::Data(Set::from_slot(slot));
         let out = cell_out(&cell);
         // The engine judges by what the table says of the slot.
-        self.ids.put(slot, id, cell, Origin::Neighbour(source));
+        self.ids.put_cell(slot, id, cell, Origin::Neighbour(source));
         let mut taken = false;
-        self.engine.hear(from, &frame, now, (&mut self.ids, rng), |_| taken = true);
+        self.engine.handle_frame(from, &frame, now, (&mut self.ids, rng), |_| taken = true);
         if taken {
             self.outputs.push_back(out);
         } else {
-            self.ids.bury(slot);
+            // The engine refused it: stale, ahead or unasked. Its name stays known.
+            self.ids.bury_cell(slot);
         }
         Ok(())
     }
@@ -256,10 +281,14 @@ impl Node {
         now: u64,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), Error> {
+        // A comparison for another neighbour on this link.
         if to != self.engine.name() {
             return Ok(());
         }
-        let values = filter.values()?;
+        // Decoded before it is counted, so that junk does not use up the answer of this slice
+        // (MESH-42).
+        let values = filter.read_values()?;
+        // One answer for each slice in 10 s (MESH-16).
         if !self.engine.may_compare(from, filter.slice, now) {
             return Err(Error::Compared);
         }
@@ -268,52 +297,57 @@ impl Node {
         let mut within = Set::default();
         let mut lacking = Set::default();
         let mut matched = alloc::vec![false; values.len()];
-        for (slot, cell) in self.ids.held() {
+        for (slot, cell) in self.ids.held_cells() {
             let Some(id) = self.ids.id(slot).filter(|id| filter.covers(id)) else { continue };
-            if classes >> cell.facts().class & 1 == 1 && self.engine.holds(slot, &self.ids) {
+            // Only cells of classes that travel on this link are compared.
+            if classes >> cell.facts().class & 1 == 1 && self.engine.holds_slot(slot, &self.ids) {
                 within.insert(slot);
-                match values.binary_search(&filter.value(id)) {
+                match values.binary_search(&filter.value_of(id)) {
                     Ok(at) => {
                         matched[at] = true;
                         held.insert(slot);
                     }
+                    // The filter has no false negatives: this neighbour lacks the cell.
                     Err(_) => lacking.insert(slot),
                 }
             }
         }
         self.note_holder(name, &held);
         // A comparison asks for what is lacking.
-        self.own.asked(name, &lacking);
+        self.own.record_asked(name, &lacking);
         let within = Some(within);
         let more = matched.contains(&false);
         let frame = MeshFrame::Sync(Box::new(SyncFrame { to, held, within, more }));
-        self.engine.hear(from, &frame, now, (&mut self.ids, rng), |_| ());
+        self.engine.handle_frame(from, &frame, now, (&mut self.ids, rng), |_| ());
         Ok(())
     }
 
     /// Makes room in the store.
     pub(super) fn make_room(&mut self, bytes: usize) {
-        let past = if self.ids.has_room() { None } else { self.ids.past().next() };
+        // Names of past cells are the first to give room.
+        let past = if self.ids.has_room() { None } else { self.ids.past_slots().next() };
         if let Some(slot) = past {
-            self.release(slot);
+            self.release_slot(slot);
         }
-        while let Some(slot) = self.ids.victim(bytes, self.engine.cur()) {
+        // The bringer of most bytes loses its oldest tick first, own cells last (MESH-40).
+        while let Some(slot) = self.ids.select_victim(bytes, self.engine.current_tick()) {
             if let Some(ticket) = self.own.expire(slot) {
                 self.outputs.push_back(Output::Expired { ticket });
             }
-            self.release(slot);
+            self.release_slot(slot);
         }
     }
 
     /// All live cells: for a file, or for whoever begins to listen.
-    pub fn cells(&self) -> Vec<&MeshCell> {
-        let live = |(slot, cell): (Slot, _)| self.engine.holds(slot, &self.ids).then_some(cell);
-        self.ids.held().filter_map(live).collect()
+    pub fn live_cells(&self) -> Vec<&MeshCell> {
+        let live =
+            |(slot, cell): (Slot, _)| self.engine.holds_slot(slot, &self.ids).then_some(cell);
+        self.ids.held_cells().filter_map(live).collect()
     }
 
     /// The first eight bytes of the ids of all live cells.
-    pub fn shorts(&self) -> Vec<u64> {
-        let mut all: Vec<u64> = self.cells().iter().map(|cell| short(&cell.id())).collect();
+    pub fn live_shorts(&self) -> Vec<u64> {
+        let mut all: Vec<u64> = self.live_cells().iter().map(|cell| short_id(&cell.id())).collect();
         all.sort_unstable();
         all
     }

@@ -29,7 +29,7 @@ pub enum LinkKind {
 
 impl LinkKind {
     /// How many links of this kind a node has at most.
-    pub(super) fn places(self) -> usize {
+    pub(super) fn places_max(self) -> usize {
         match self {
             Self::Cast => CASTS_MAX,
             Self::Stream => STREAMS_MAX,

@@ -40,7 +40,7 @@ pub(super) struct Leaver {
 }
 
 /// The names that have a place on a link.
-pub(super) fn of(link: &NodeLink, engine: &Engine) -> Vec<Seat> {
+pub(super) fn list_seats(link: &NodeLink, engine: &Engine) -> Vec<Seat> {
     let seats = link.names.iter().filter_map(|(name, (id, source))| {
         let neighbour = engine.neighbour(*id).filter(|neighbour| neighbour.name == *name)?;
         let heard_at = neighbour.heard_at;
@@ -54,18 +54,20 @@ pub(super) fn of(link: &NodeLink, engine: &Engine) -> Vec<Seat> {
 ///
 /// # Errors
 /// If the newcomer gets no place.
-pub(super) fn leaver(
+pub(super) fn select_leaver(
     seats: &[Seat],
     source: Source,
     replace_at: u64,
     now: u64,
     rng: &mut dyn CryptoRng,
 ) -> Result<Option<Leaver>, Error> {
+    // Names are bounded by address, so one device cannot take all places of a link (MESH-60).
     let at_once = |seat: &Seat| Some(Leaver { name: seat.name, replace_at: None });
     let own = seats.iter().filter(|seat| seat.source == source);
     let own_count = own.clone().count();
     if own_count >= NAMES_PER_SOURCE {
         // A device that was restarted a few times left names under which nobody speaks.
+        // Four names are at its bound. Only a silent one gives its place away (MESH-61).
         let oldest = own.min_by_key(|seat| seat.heard_at).filter(|seat| seat.heard_at + DEAD < now);
         return oldest.map(at_once).ok_or(Error::Full);
     }
@@ -77,14 +79,17 @@ pub(super) fn leaver(
         *counts.entry(seat.source).or_default() += 1;
     }
     let most = counts.iter().max_by_key(|(_, count)| **count);
+    // More than one name above the newcomer: the greedy address loses one first (MESH-60).
     if let Some((greedy, _)) = most.filter(|(_, count)| **count > own_count + 1) {
         // What gave least goes first, and among equals what was silent longest.
         let theirs = seats.iter().filter(|seat| seat.source == *greedy);
         return Ok(theirs.min_by_key(|seat| (seat.gave, seat.heard_at)).and_then(at_once));
     }
+    // A lottery without a pace would let new addresses flush out all neighbours.
     if now < replace_at {
         return Err(Error::Full);
     }
+    // A neighbour that gave cells is exempt while there are few of them (MESH-60).
     let few_give = seats.iter().filter(|seat| seat.gave > 0).count() <= GIVERS;
     let lots: Vec<&Seat> = seats.iter().filter(|seat| !few_give || seat.gave == 0).collect();
     let drawn = lots.get((rng.next_u64() % lots.len().max(1) as u64) as usize);
@@ -103,7 +108,7 @@ mod tests {
 
     fn asked(seats: &[Seat], source: Source, replace_at: u64) -> Result<Option<Name>, Error> {
         let mut rng = SimRng::new(1, 0);
-        let leaver = leaver(seats, source, replace_at, 60 * SECOND, rng.rng())?;
+        let leaver = select_leaver(seats, source, replace_at, 60 * SECOND, rng.rng())?;
         Ok(leaver.map(|leaver| leaver.name))
     }
 

@@ -20,10 +20,11 @@ struct SyncPart {
 }
 
 /// Codes cells in so many slices.
-fn cut(nonce: u64, ids: &[CellId], slices: u8) -> Vec<SyncPart> {
+fn cut_slices(nonce: u64, ids: &[CellId], slices: u8) -> Vec<SyncPart> {
     let part = |slice| {
         let of_slice = ids.iter().filter(|id| filter::slice_of(nonce, id, slices) == slice);
         let ids: Vec<CellId> = of_slice.copied().collect();
+        // A count above 16 bits fails the bound check of the caller, so the slice is left out.
         let n = u16::try_from(ids.len()).unwrap_or(u16::MAX);
         SyncPart { slice, n, bits: filter::encode(nonce, filter::P, &ids) }
     };
@@ -37,7 +38,7 @@ impl Node {
     }
 
     /// Sends what is due while the links take it.
-    pub(super) fn speak(&mut self, now: u64, rng: &mut dyn CryptoRng) {
+    pub(super) fn send_due(&mut self, now: u64, rng: &mut dyn CryptoRng) {
         let numbers: Vec<LinkNumber> = self.links.keys().copied().collect();
         for number in numbers {
             while let Some(link) = self.links.get(&number)
@@ -45,14 +46,14 @@ impl Node {
                 && self.engine.link_due(link.engine) <= now
             {
                 // Without a frame nothing is due any more, so that the loop ends.
-                if let Some(frame) = self.engine.next(link.engine, now, &mut self.ids, rng) {
-                    self.send(number, &frame, rng);
+                if let Some(frame) = self.engine.next_frame(link.engine, now, &mut self.ids, rng) {
+                    self.send_frame(number, &frame, rng);
                 }
             }
         }
     }
 
-    fn send(&mut self, link: LinkNumber, frame: &MeshFrame, rng: &mut dyn CryptoRng) {
+    fn send_frame(&mut self, link: LinkNumber, frame: &MeshFrame, rng: &mut dyn CryptoRng) {
         let name = self.engine.name();
         match frame {
             MeshFrame::Beacon(beacon) => {
@@ -64,6 +65,7 @@ impl Node {
                 let slots = in_turn(set.slots().collect(), &self.ids);
                 let shorts: Vec<_> =
                     slots.into_iter().filter_map(|slot| self.ids.short(slot)).collect();
+                // Cells of the set may have left the table, and an empty frame is malformed.
                 if !shorts.is_empty() {
                     self.put_out(link, &WireFrame::Have { name, shorts });
                 }
@@ -76,8 +78,9 @@ impl Node {
             }
             MeshFrame::Data(set) => {
                 for slot in set.slots() {
+                    // The cell may have been dropped after the engine chose it.
                     if let Some(cell) = self.ids.cell(slot).map(|cell| cell.bytes().to_vec()) {
-                        self.own.given(slot);
+                        self.own.record_given(slot);
                         self.put_out(link, &WireFrame::Data { name, cell: &cell });
                     }
                 }
@@ -93,6 +96,7 @@ impl Node {
     /// Sends our set in as many slices as frames of this link need.
     fn send_sync(&mut self, link: LinkNumber, to: Name, held: &Set, rng: &mut dyn CryptoRng) {
         let Some(up) = self.links.get(&link) else { return };
+        // A SYNC has at most 1,200 bytes on every link (section Frames).
         let most = up.frame_bytes_max.min(CAST_BYTES_MAX) - self.network.mac_bytes();
         let classes = up.kind.classes();
         let here = |slot: &Slot| {
@@ -100,6 +104,7 @@ impl Node {
         };
         let ids: Vec<_> =
             held.slots().filter(here).filter_map(|slot| self.ids.id(slot)).copied().collect();
+        // The nonce is new each time: nobody can prepare cells that fall into one slice (MESH-64).
         let nonce = rng.next_u64();
         let name = self.engine.name();
         let engine_link = up.engine;
@@ -107,10 +112,11 @@ impl Node {
             SYNC_HEAD_BYTES + part.bits.len() <= most && usize::from(part.n) <= filter::N_MAX
         };
         let mut slices = 1;
-        let mut parts = cut(nonce, &ids, slices);
+        let mut parts = cut_slices(nonce, &ids, slices);
+        // Slices double until each fits into a frame.
         while slices < filter::SLICES_MAX && !parts.iter().all(is_frame) {
             slices *= 2;
-            parts = cut(nonce, &ids, slices);
+            parts = cut_slices(nonce, &ids, slices);
         }
         // A slice that does not fit into the largest number of slices is left out, and not the comparison:
         // the next nonce cuts it elsewhere.
@@ -119,6 +125,7 @@ impl Node {
             let filter = SyncFilter { nonce, slice: *slice, slices, p: filter::P, n: *n, bits };
             self.put_out(link, &WireFrame::Sync { name, to, filter });
         }
+        // The answers that are accepted unasked follow the number of frames that left.
         self.engine.grant_answers(engine_link, to, parts.len() as u32);
     }
 
@@ -140,7 +147,8 @@ impl Node {
 
     fn put_out(&mut self, number: LinkNumber, frame: &WireFrame<'_>) {
         let mut bytes = frame.encode();
-        self.network.close(&mut bytes);
+        self.network.append_mac(&mut bytes);
+        // A frame that does not fit the link is dropped: the receiver could not read it.
         let Some(link) = self.links.get_mut(&number).filter(|l| bytes.len() <= l.frame_bytes_max)
         else {
             return;

@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use mezza_core::Time;
 
-use super::{LinkNumber, Node, OtherDate, micros};
+use super::{LinkNumber, Node, OtherDate, to_micros};
 use crate::clock::{ClockMode, ClockState, Grade};
 use crate::engine::EngineCounts;
 use crate::frame::Name;
@@ -77,30 +77,30 @@ pub struct NeighbourStatus {
 impl Node {
     /// The node as it is now.
     pub fn status(&self, now: Time) -> NodeStatus {
-        let now = micros(now);
+        let now = to_micros(now);
         let clock = self.engine.clock();
         let ms = |us: i64| us / MS.cast_signed();
         NodeStatus {
             network: self.network.name().into(),
             closed: self.network.is_closed(),
             running: self.running,
-            cur: self.engine.cur(),
+            cur: self.engine.current_tick(),
             anchor_tick: clock.anchor_tick(now),
-            moved_ms: ms(clock.moved()),
-            elsewhere_ms: clock.elsewhere().map(ms),
-            other_date: self.dates.most(now),
+            moved_ms: ms(clock.moved_by()),
+            elsewhere_ms: clock.neighbour_difference().map(ms),
+            other_date: self.dates.most_shown(now),
             two_clocks: self.engine.with_two_clocks(now),
-            within_ms: clock.bound().unsigned_abs() / MS,
-            trusted_ms: clock.trusted().map(ms),
+            within_ms: clock.bound_us().unsigned_abs() / MS,
+            trusted_ms: clock.trusted_correction().map(ms),
             state: clock.state(),
             grade: clock.grade(),
             mode: clock.mode(),
-            live: self.engine.live(),
+            live: self.engine.live_count(),
             store_bytes: self.ids.bytes(),
             bytes: self.bytes,
             name_age_s: now.saturating_sub(self.named_at) / SECOND,
             counts: self.engine.counts(),
-            around: self.engine.around(now),
+            around: self.engine.count_around(now),
             neighbours: self.neighbours(now),
         }
     }
@@ -111,8 +111,8 @@ impl Node {
     }
 
     /// Names heard in the last ten seconds.
-    pub fn around(&self, now: Time) -> usize {
-        self.engine.around(micros(now))
+    pub fn count_around(&self, now: Time) -> usize {
+        self.engine.count_around(to_micros(now))
     }
 
     /// Bytes of the tables, whatever is in them: columns of bits, and a place for each slot.

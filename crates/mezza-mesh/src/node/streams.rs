@@ -15,14 +15,17 @@ impl Node {
     /// A beacon came on a cast link. If one of both sides has something for a stream, the one with the
     /// lower name opens it, or the one that cannot take it: two programs of one machine share its port, which
     /// only one of them has (MESH-79).
-    pub(super) fn dial(&mut self, name: Name, source: Source, beacon: Beacon, now: u64) {
+    pub(super) fn dial_neighbour(&mut self, name: Name, source: Source, beacon: Beacon, now: u64) {
         let opens = !self.settings.engine.streams || self.engine.name() < name;
         let has = beacon.large || self.engine.has_large();
+        // One stream per neighbour, and only for cells that need one.
         if !beacon.streams || !has || !opens || self.is_on_a_stream(name) {
             return;
         }
+        // A dial that failed is tried again after 10 s.
         self.dialled.retain(|_, at| *at + AGAIN > now);
-        let full = self.streams() >= STREAMS_MAX || self.dialled.len() >= DIALLED_MAX;
+        // Bounded, since beacons of unknown names cause dials (MESH-40).
+        let full = self.count_streams() >= STREAMS_MAX || self.dialled.len() >= DIALLED_MAX;
         if !full && !self.dialled.contains_key(&name) {
             self.dialled.insert(name, now);
             self.outputs.push_back(Output::Dial { source });
@@ -36,7 +39,7 @@ impl Node {
     }
 
     /// Streams that are open.
-    pub fn streams(&self) -> usize {
+    pub fn count_streams(&self) -> usize {
         self.links.values().filter(|link| link.kind == LinkKind::Stream).count()
     }
 
@@ -52,6 +55,7 @@ impl Node {
         for (number, link) in links.iter_mut().filter(|(_, link)| link.kind == LinkKind::Stream) {
             let neighbours = link.names.values().filter_map(|(id, _)| engine.neighbour(*id));
             let used = engine.has_large() || neighbours.into_iter().any(|n| n.beacon.large);
+            // One side with large cells is enough to keep the stream.
             if used {
                 link.idle_since = now;
             } else if link.idle_since + IDLE < now {

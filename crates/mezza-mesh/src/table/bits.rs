@@ -19,6 +19,7 @@ pub struct Bits {
 impl Bits {
     /// A ring for at least `cells` cells, at most 32,768.
     pub fn new(cells: usize) -> Self {
+        // At least two words: the newest one is emptied as a whole while the other is in use.
         let words = cells.div_ceil(64).clamp(2, WORDS_MAX);
         Self {
             cells: alloc::vec![CellFacts::default(); 64 * words],
@@ -78,7 +79,7 @@ impl CellTable for Bits {
     }
 
     #[inline]
-    fn opened(&self) -> u64 {
+    fn opened_words(&self) -> u64 {
         self.made.div_ceil(64)
     }
 
@@ -103,6 +104,6 @@ mod tests {
             (bits.slot(129), bits.slot(1), bits.slot(63), bits.slot(64)),
             (Some(1), None, None, Some(64))
         );
-        assert_eq!((bits.slots(), bits.opened()), (128, 3));
+        assert_eq!((bits.slots(), bits.opened_words()), (128, 3));
     }
 }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::rows::Rows;
 use super::{Announced, CellFacts, CellTable};
-use crate::cell::{CellId, MeshCell, short, sum};
+use crate::cell::{CellId, MeshCell, short_id, sum_part};
 use crate::engine::COLD_COLUMNS;
 use crate::epoch::Life;
 use crate::limits::{MISSING_MAX, STORE_BYTES_MAX};
@@ -38,7 +38,7 @@ enum Entry {
         cell: MeshCell,
         from: Origin,
         rank: u64,
-        /// See [`CellTable::place`].
+        /// See [`CellTable::announced_place`].
         place: u8,
     },
     /// Was in the store, or was refused; kept for a while so that it is not asked for again.
@@ -124,22 +124,23 @@ impl Ids {
     /// The first eight bytes of what a slot is used for.
     pub fn short(&self, slot: Slot) -> Option<u64> {
         match self.entries.get(slot as usize)? {
-            Entry::Held { id, .. } => Some(short(id)),
+            Entry::Held { id, .. } => Some(short_id(id)),
             Entry::Expected { short, .. } | Entry::Past { short, .. } => Some(*short),
             Entry::Free => None,
         }
     }
 
     /// Slots that are used for these eight bytes.
-    pub fn named(&self, short: u64) -> impl Iterator<Item = Slot> + '_ {
+    pub fn slots_named(&self, short: u64) -> impl Iterator<Item = Slot> + '_ {
         self.shorts.range((short, 0)..=(short, Slot::MAX)).map(|(_, slot)| *slot)
     }
 
     /// The slot of an announced id: one in use, or a new one while there is room.
-    pub fn expect(&mut self, short: u64, announced: Announced) -> Option<Slot> {
-        if let Some(slot) = self.named(short).next() {
+    pub fn expect_id(&mut self, short: u64, announced: Announced) -> Option<Slot> {
+        if let Some(slot) = self.slots_named(short).next() {
             return Some(slot);
         }
+        // Announced ids are bounded for the whole node, not only for each neighbour (MESH-40).
         if self.expected.len() >= MISSING_MAX {
             return None;
         }
@@ -152,10 +153,11 @@ impl Ids {
 
     /// The slot in which this cell may be put: its own, the one it is expected in, or a new one. Of two
     /// cells with the same first eight bytes each has its own.
-    pub fn place(&self, id: &CellId) -> Option<Slot> {
+    pub fn find_slot(&self, id: &CellId) -> Option<Slot> {
         let mut expected = None;
-        for slot in self.named(short(id)) {
+        for slot in self.slots_named(short_id(id)) {
             match &self.entries[slot as usize] {
+                // The same id is here already, and its slot is given back.
                 Entry::Held { id: held, .. } if held == id => return Some(slot),
                 Entry::Expected { .. } | Entry::Past { .. } => expected = Some(slot),
                 _ => (),
@@ -164,26 +166,29 @@ impl Ids {
         expected.or_else(|| self.free.last().copied())
     }
 
-    /// Puts a cell into the slot that [`place`](Self::place) gave.
-    pub fn put(&mut self, slot: Slot, id: CellId, cell: MeshCell, from: Origin) {
-        let place = CellTable::announced(self, slot).map_or(u8::MAX, |announced| announced.place);
-        self.occupy(slot);
+    /// Puts a cell into the slot that [`find_slot`](Self::find_slot) gave.
+    pub fn put_cell(&mut self, slot: Slot, id: CellId, cell: MeshCell, from: Origin) {
+        let place =
+            CellTable::announced_at(self, slot).map_or(u8::MAX, |announced| announced.place);
+        self.occupy_slot(slot);
         let facts = cell.facts();
         let bytes = cell.bytes().len();
         self.arrivals += 1;
         // The newest tick goes first; among equals, what came last.
         let rank = u64::from(facts.tick) << 32 | (self.arrivals & 0xffff_ffff);
         self.bytes += bytes;
+        // Lives above a minute share one quarter: they occupy the store longer (section Limits).
         self.long_bytes += if facts.life == Life::Minute { 0 } else { bytes };
         *self.shares.entry(from).or_default() += bytes;
-        self.shorts.insert((short(&id), slot));
+        self.shorts.insert((short_id(&id), slot));
         self.entries[slot as usize] = Entry::Held { id, cell, from, rank, place };
     }
 
     /// The bytes of a cell go; its name is remembered so that it is not asked for again.
-    pub fn bury(&mut self, slot: Slot) {
+    pub fn bury_cell(&mut self, slot: Slot) {
+        // A free slot has no name, and nothing is to be remembered.
         if let Some(short) = self.short(slot) {
-            self.occupy(slot);
+            self.occupy_slot(slot);
             self.went += 1;
             self.entries[slot as usize] = Entry::Past { short, order: self.went };
             self.shorts.insert((short, slot));
@@ -192,15 +197,15 @@ impl Ids {
     }
 
     /// Whatever a slot was used for ends, and it is not free. A free slot that is taken is the last one.
-    fn occupy(&mut self, slot: Slot) {
-        self.forget(slot);
+    fn occupy_slot(&mut self, slot: Slot) {
+        self.free_slot(slot);
         if self.free.last() == Some(&slot) {
             self.free.pop();
         }
     }
 
     /// A slot becomes free. The caller empties its bits.
-    pub fn forget(&mut self, slot: Slot) {
+    pub fn free_slot(&mut self, slot: Slot) {
         if let Some(short) = self.short(slot) {
             self.shorts.remove(&(short, slot));
         }
@@ -211,6 +216,7 @@ impl Ids {
             self.long_bytes -= if cell.facts().life == Life::Minute { 0 } else { bytes };
             if let Some(share) = self.shares.get_mut(from) {
                 *share -= bytes;
+                // Empty shares leave, so the map is bounded by the bringers of live cells.
                 if *share == 0 {
                     self.shares.remove(from);
                 }
@@ -226,17 +232,17 @@ impl Ids {
     }
 
     /// Slots that were announced and whose cells are not here.
-    pub fn expected(&self) -> impl Iterator<Item = Slot> + '_ {
+    pub fn expected_slots(&self) -> impl Iterator<Item = Slot> + '_ {
         self.expected.iter().copied()
     }
 
     /// Slots of cells that are past, what went first first.
-    pub fn past(&self) -> impl DoubleEndedIterator<Item = Slot> + '_ {
+    pub fn past_slots(&self) -> impl DoubleEndedIterator<Item = Slot> + '_ {
         self.past.values().copied()
     }
 
     /// Slots of cells in the store.
-    pub fn held(&self) -> impl Iterator<Item = (Slot, &MeshCell)> {
+    pub fn held_cells(&self) -> impl Iterator<Item = (Slot, &MeshCell)> {
         (0..).zip(&self.entries).filter_map(|(slot, entry)| match entry {
             Entry::Held { cell, .. } => Some((slot, cell)),
             _ => None,
@@ -249,6 +255,7 @@ impl Ids {
         let quarter = self.bytes_max / 4;
         let share = self.shares.get(&from).copied().unwrap_or(0);
         let long = facts.life != Life::Minute && self.long_bytes + bytes > quarter;
+        // Own cells are never over their share: the pace of own cells bounds them.
         from != Origin::Own && (share + bytes > quarter || long)
     }
 
@@ -258,14 +265,16 @@ impl Ids {
     }
 
     /// Returns the cell to drop so that `bytes` more fit: the oldest tick of the bringer of most, our own last.
-    pub fn victim(&self, bytes: usize, cur: u32) -> Option<Slot> {
+    pub fn select_victim(&self, bytes: usize, cur: u32) -> Option<Slot> {
         if self.bytes + bytes <= self.bytes_max && !self.free.is_empty() {
             return None;
         }
+        // Own cells go last, only when nobody else has any (MESH-40).
         let others = self.shares.iter().filter(|(from, _)| **from != Origin::Own);
         let most = others.max_by_key(|(_, bytes)| **bytes).map_or(Origin::Own, |(from, _)| *from);
         let of_most = (0..).zip(&self.entries).filter_map(|(slot, entry)| match entry {
             Entry::Held { cell, from, rank, .. } if *from == most => {
+                // A tick ahead of the clock must not protect a cell from being dropped.
                 Some((cell.facts().tick.min(cur), *rank, slot))
             }
             _ => None,
@@ -287,7 +296,7 @@ impl CellTable for Ids {
 
     fn facts(&self, slot: Slot) -> CellFacts {
         match &self.entries[slot as usize] {
-            Entry::Held { id, cell, .. } => CellFacts { sum: sum(id), ..cell.facts() },
+            Entry::Held { id, cell, .. } => CellFacts { sum: sum_part(id), ..cell.facts() },
             _ => CellFacts::default(),
         }
     }
@@ -308,14 +317,14 @@ impl CellTable for Ids {
         }
     }
 
-    fn place(&self, slot: Slot) -> u8 {
+    fn announced_place(&self, slot: Slot) -> u8 {
         match &self.entries[slot as usize] {
             Entry::Held { place, .. } => *place,
             _ => u8::MAX,
         }
     }
 
-    fn announced(&self, slot: Slot) -> Option<Announced> {
+    fn announced_at(&self, slot: Slot) -> Option<Announced> {
         match &self.entries[slot as usize] {
             Entry::Expected { announced, .. } => Some(*announced),
             _ => None,

@@ -31,6 +31,7 @@ pub struct Rows {
 
 impl Rows {
     pub(crate) fn new(words: usize, cold_columns: usize) -> Self {
+        // The table has a fixed largest size (MESH-40).
         debug_assert!(words <= WORDS_MAX);
         let lines = Vec::new();
         let cold = Vec::new();
@@ -38,8 +39,9 @@ impl Rows {
     }
 
     /// A place for one more engine.
-    pub(crate) fn seat(&mut self) -> Seat {
+    pub(crate) fn add_seat(&mut self) -> Seat {
         if self.taken == self.seats {
+            // Doubling: the columns are copied a logarithm of times.
             self.reshape((2 * self.seats).max(1), self.stride);
         }
         self.taken += 1;
@@ -75,7 +77,7 @@ impl Rows {
     }
 
     #[inline]
-    fn at(&self, seat: Seat, word: u32) -> usize {
+    fn line_index(&self, seat: Seat, word: u32) -> usize {
         // The slice is asked afterwards, so that nothing is to be checked here.
         (word as usize)
             .wrapping_mul(self.seats)
@@ -101,39 +103,39 @@ impl Rows {
     /// The first eight columns of a word.
     #[inline]
     pub(crate) fn hot(&self, seat: Seat, word: u32) -> &[u64; 8] {
-        &self.lines[self.at(seat, word)].0
+        &self.lines[self.line_index(seat, word)].0
     }
 
     /// The first eight columns of a word.
     #[inline]
     pub(crate) fn hot_mut(&mut self, seat: Seat, word: u32) -> &mut [u64; 8] {
-        let at = self.at(seat, word);
+        let at = self.line_index(seat, word);
         &mut self.lines[at].0
     }
 
     /// The first eight columns of a word, and the column of a neighbour.
     #[inline]
-    pub(crate) fn with(
+    pub(crate) fn hot_with_neighbour(
         &mut self,
         seat: Seat,
         word: u32,
         neighbour: u16,
     ) -> (&mut [u64; 8], &mut u64) {
-        let at = self.at(seat, word);
+        let at = self.line_index(seat, word);
         let (first, rest) = self.lines[at..at + self.stride].split_at_mut(1);
         (&mut first[0].0, &mut rest[usize::from(neighbour) / 8].0[usize::from(neighbour) % 8])
     }
 
     /// Returns the bits of a word that one neighbour has.
     #[inline]
-    pub(crate) fn has(&self, seat: Seat, word: u32, neighbour: u16) -> u64 {
-        let line = self.at(seat, word) + 1 + usize::from(neighbour) / 8;
+    pub(crate) fn neighbour_bits(&self, seat: Seat, word: u32, neighbour: u16) -> u64 {
+        let line = self.line_index(seat, word) + 1 + usize::from(neighbour) / 8;
         self.lines[line].0[usize::from(neighbour) % 8]
     }
 
     /// Returns the bits of a word that any neighbour has.
-    pub(crate) fn announced(&self, seat: Seat, word: u32) -> u64 {
-        let at = self.at(seat, word);
+    pub(crate) fn announced_bits(&self, seat: Seat, word: u32) -> u64 {
+        let at = self.line_index(seat, word);
         let lines = self.lines[at + 1..at + self.stride].iter();
         lines.flat_map(|line| line.0).fold(0, |all, has| all | has)
     }
@@ -152,7 +154,7 @@ impl Rows {
 
     /// Empties all columns of one word.
     pub(crate) fn clear_word(&mut self, seat: Seat, word: u32) {
-        let at = self.at(seat, word);
+        let at = self.line_index(seat, word);
         self.lines[at..at + self.stride].fill(Line::default());
         self.cold_mut(seat, word).fill(0);
     }
@@ -161,7 +163,7 @@ impl Rows {
     pub(crate) fn clear_slot(&mut self, seat: Seat, slot: u32) {
         let word = slot / 64;
         let keep = !(1 << (slot % 64));
-        let at = self.at(seat, word);
+        let at = self.line_index(seat, word);
         for line in &mut self.lines[at..at + self.stride] {
             line.0.iter_mut().for_each(|bits| *bits &= keep);
         }
@@ -171,7 +173,7 @@ impl Rows {
     /// Empties the column of a neighbour.
     pub(crate) fn clear_neighbour(&mut self, seat: Seat, neighbour: u16) {
         for word in 0..self.words() {
-            *self.with(seat, word, neighbour).1 = 0;
+            *self.hot_with_neighbour(seat, word, neighbour).1 = 0;
         }
     }
 }
@@ -183,17 +185,21 @@ mod tests {
     #[test]
     fn columns_keep_their_bits_when_more_are_added() {
         let mut rows = Rows::new(3, 2);
-        let seat = rows.seat();
-        (*rows.with(seat, 2, 1).1, rows.hot_mut(seat, 2)[3], rows.cold_mut(seat, 1)[1]) = (5, 6, 7);
+        let seat = rows.add_seat();
+        (
+            *rows.hot_with_neighbour(seat, 2, 1).1,
+            rows.hot_mut(seat, 2)[3],
+            rows.cold_mut(seat, 1)[1],
+        ) = (5, 6, 7);
         rows.widen();
-        let other = rows.seat();
-        let seen = (rows.has(seat, 2, 1), rows.hot(seat, 2)[3], rows.cold(seat, 1)[1]);
-        assert_eq!((seen, rows.neighbours(), rows.announced(other, 2)), ((5, 6, 7), 16, 0));
-        *rows.with(seat, 2, 15).1 = 8;
-        assert_eq!(rows.announced(seat, 2), 13);
+        let other = rows.add_seat();
+        let seen = (rows.neighbour_bits(seat, 2, 1), rows.hot(seat, 2)[3], rows.cold(seat, 1)[1]);
+        assert_eq!((seen, rows.neighbours(), rows.announced_bits(other, 2)), ((5, 6, 7), 16, 0));
+        *rows.hot_with_neighbour(seat, 2, 15).1 = 8;
+        assert_eq!(rows.announced_bits(seat, 2), 13);
         rows.clear_neighbour(seat, 1);
-        assert_eq!(rows.announced(seat, 2), 8);
+        assert_eq!(rows.announced_bits(seat, 2), 8);
         rows.clear_word(seat, 2);
-        assert_eq!((rows.announced(seat, 2), rows.hot(seat, 2)[3]), (0, 0));
+        assert_eq!((rows.announced_bits(seat, 2), rows.hot(seat, 2)[3]), (0, 0));
     }
 }

@@ -8,7 +8,7 @@
 use alloc::vec::Vec;
 use mezza_core::{DecodeError, Reader, Writer, labelled_hash};
 
-use crate::cell::{CellId, short};
+use crate::cell::{CellId, short_id};
 
 /// Bits of a remainder.
 pub const P: u8 = 7;
@@ -38,24 +38,32 @@ pub struct SyncFilter<'a> {
 
 impl<'a> SyncFilter<'a> {
     pub(super) fn encode(&self, w: &mut Writer) {
-        w.u64(self.nonce).u8(self.slice).u8(self.slices).u8(self.p).u16(self.n).bytes(self.bits);
+        w.put_u64(self.nonce)
+            .put_u8(self.slice)
+            .put_u8(self.slices)
+            .put_u8(self.p)
+            .put_u16(self.n)
+            .put_bytes(self.bits);
     }
 
-    /// Reads the head; the differences are read by [`values`](Self::values).
+    /// Reads the head; the differences are read by [`read_values`](Self::read_values).
     pub(super) fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        let nonce = r.u64()?;
-        let slice = r.u8()?;
-        let slices = r.u8()?;
-        let p = r.u8()?;
-        let n = r.u16()?;
+        let nonce = r.read_u64()?;
+        let slice = r.read_u8()?;
+        let slices = r.read_u8()?;
+        let p = r.read_u8()?;
+        let n = r.read_u16()?;
+        // Slices are a power of two, since the mixer's upper bits select one.
         let fits = slices.is_power_of_two()
             && slices <= SLICES_MAX
             && slice < slices
             && P_RANGE.contains(&p)
             && usize::from(n) <= N_MAX;
-        let bits = r.rest();
+        let bits = r.read_rest();
         // A difference has at least p + 1 bits.
         let least = (usize::from(n) * (usize::from(p) + 1)).div_ceil(8);
+        // A count that the bits cannot hold is refused before `values` allocates (MESH-15,
+        // MESH-41).
         if !fits || bits.len() < least || (n == 0 && !bits.is_empty()) {
             return Err(DecodeError::Value);
         }
@@ -66,19 +74,21 @@ impl<'a> SyncFilter<'a> {
     ///
     /// # Errors
     /// If there are more values than bits, or a value beyond `n * 2^p`.
-    pub fn values(&self) -> Result<Vec<u64>, DecodeError> {
+    pub fn read_values(&self) -> Result<Vec<u64>, DecodeError> {
         let range = u64::from(self.n) << self.p;
         let mut bits = Bits { bytes: self.bits, at: 0 };
         let mut last = 0;
         let mut values = Vec::with_capacity(usize::from(self.n));
         for _ in 0..self.n {
-            let upper = bits.unary()?;
-            last += upper << self.p | bits.number(self.p)?;
+            let upper = bits.read_unary()?;
+            last += upper << self.p | bits.read_number(self.p)?;
+            // Values are below n * 2^p. A sum above that is a forged filter.
             if last >= range {
                 return Err(DecodeError::Value);
             }
             values.push(last);
         }
+        // A whole unused byte would allow several encodings of one filter.
         if bits.bytes.len() * 8 - bits.at >= 8 {
             return Err(DecodeError::Trailing);
         }
@@ -86,8 +96,8 @@ impl<'a> SyncFilter<'a> {
     }
 
     /// The value of a cell under this filter.
-    pub fn value(&self, id: &CellId) -> u64 {
-        value(self.nonce, id, u64::from(self.n) << self.p)
+    pub fn value_of(&self, id: &CellId) -> u64 {
+        hash_value(self.nonce, id, u64::from(self.n) << self.p)
     }
 
     /// Returns true if a cell belongs to the slice of this filter.
@@ -100,7 +110,7 @@ impl<'a> SyncFilter<'a> {
 /// cells which all fall into one slice (MESH-64). A mixer and no hash: a receiver asks it of every cell it
 /// holds, for each slice.
 pub fn slice_of(nonce: u64, id: &CellId, slices: u8) -> u8 {
-    let mut mixed = short(id) ^ nonce;
+    let mut mixed = short_id(id) ^ nonce;
     for factor in [0x9e37_79b9_7f4a_7c15_u64, 0xbf58_476d_1ce4_e5b9] {
         mixed = (mixed ^ mixed >> 32).wrapping_mul(factor);
     }
@@ -108,15 +118,16 @@ pub fn slice_of(nonce: u64, id: &CellId, slices: u8) -> u8 {
 }
 
 /// The value of a cell.
-fn value(nonce: u64, id: &CellId, range: u64) -> u64 {
+fn hash_value(nonce: u64, id: &CellId, range: u64) -> u64 {
     let hash = labelled_hash::<8>("mezza/mesh sync", &[&nonce.to_be_bytes(), id]);
+    // An empty slice has range 0, and its value is never compared.
     u64::from_be_bytes(hash).checked_rem(range).unwrap_or(0)
 }
 
 /// The differences of the cells of one slice.
 pub fn encode(nonce: u64, p: u8, ids: &[CellId]) -> Vec<u8> {
     let range = (ids.len() as u64) << p;
-    let mut values: Vec<u64> = ids.iter().map(|id| value(nonce, id, range)).collect();
+    let mut values: Vec<u64> = ids.iter().map(|id| hash_value(nonce, id, range)).collect();
     values.sort_unstable();
     let mut bytes = Vec::with_capacity(ids.len() * 9 / 8 + 1);
     let mut room = 0_u8;
@@ -148,7 +159,8 @@ struct Bits<'a> {
 }
 
 impl Bits<'_> {
-    fn next(&mut self) -> Result<u64, DecodeError> {
+    fn next_bit(&mut self) -> Result<u64, DecodeError> {
+        // The end of the bits ends the reading: work is bounded by their length (MESH-15).
         let byte = self.bytes.get(self.at / 8).ok_or(DecodeError::Truncated)?;
         let bit = byte >> (7 - self.at % 8) & 1;
         self.at += 1;
@@ -156,16 +168,16 @@ impl Bits<'_> {
     }
 
     /// Ones up to a zero: at most as many as there are bits.
-    fn unary(&mut self) -> Result<u64, DecodeError> {
+    fn read_unary(&mut self) -> Result<u64, DecodeError> {
         let mut ones = 0;
-        while self.next()? == 1 {
+        while self.next_bit()? == 1 {
             ones += 1;
         }
         Ok(ones)
     }
 
-    fn number(&mut self, p: u8) -> Result<u64, DecodeError> {
-        (0..p).try_fold(0, |number, _| Ok(number << 1 | self.next()?))
+    fn read_number(&mut self, p: u8) -> Result<u64, DecodeError> {
+        (0..p).try_fold(0, |number, _| Ok(number << 1 | self.next_bit()?))
     }
 }
 
@@ -177,9 +189,9 @@ mod tests {
     fn filter(nonce: u64, p: u8, ids: &[CellId], bits: &[u8]) -> Vec<u64> {
         let n = ids.len() as u16;
         let filter = SyncFilter { nonce, slice: 0, slices: 1, p, n, bits };
-        let values = filter.values().expect("our own bits");
+        let values = filter.read_values().expect("our own bits");
         for id in ids {
-            assert!(values.binary_search(&filter.value(id)).is_ok());
+            assert!(values.binary_search(&filter.value_of(id)).is_ok());
         }
         values
     }
@@ -202,17 +214,18 @@ mod tests {
         let values = filter(3, P, &ids, &bits);
         let other = SyncFilter { nonce: 3, slice: 0, slices: 1, p: P, n: 1_000, bits: &bits };
         let missed =
-            (1_000..11_000).filter(|n| values.binary_search(&other.value(&id(*n))).is_ok());
+            (1_000..11_000).filter(|n| values.binary_search(&other.value_of(&id(*n))).is_ok());
         assert!((30..130).contains(&missed.count()));
     }
 
     #[test]
     fn mesh_15_a_wrong_filter_costs_its_own_length() {
-        let decode =
-            |bytes: &[u8]| SyncFilter::decode(&mut Reader::new(bytes)).and_then(|f| f.values());
+        let decode = |bytes: &[u8]| {
+            SyncFilter::decode(&mut Reader::new(bytes)).and_then(|f| f.read_values())
+        };
         let head = |slice: u8, slices: u8, p: u8, n: u16| {
             let mut w = Writer::new();
-            w.u64(1).u8(slice).u8(slices).u8(p).u16(n);
+            w.put_u64(1).put_u8(slice).put_u8(slices).put_u8(p).put_u16(n);
             w.finish()
         };
         for bad in [

@@ -78,22 +78,22 @@ impl Scene {
             let rng = Xoshiro256PlusPlus::seed_from_u64(seed << 32 | device);
             crew.add(Grade::Good, 0, rng, START);
         }
-        crew.watch();
+        crew.record_taken();
         let radio = RadioModel { rate: u64::MAX / 8, ..RadioModel::default() };
         let mut crowd = Crowd::new(Hosted::new(crew), self.devices, radio, seed, START);
         for (a, b) in &self.pairs {
-            crowd.meet(*a, *b);
+            crowd.begin_contact(*a, *b);
         }
         let mut made = BTreeMap::new();
         for (number, (second, maker)) in (0_u8..).zip(&self.messages) {
             let at = START + second * SECOND;
             crowd.run_until(at);
-            let slot = crowd.swarm_mut().crew.send(*maker as u32, 0, at);
+            let slot = crowd.swarm_mut().crew.send_message(*maker as u32, 0, at);
             made.insert(crowd.swarm().crew.table().number(slot), (number, at));
-            crowd.look(*maker as u32);
+            crowd.check_device(*maker as u32);
         }
         crowd.run_until(crowd.now() + 20 * SECOND);
-        let taken = crowd.swarm().crew.taken().iter();
+        let taken = crowd.swarm().crew.taken_cells().iter();
         taken
             .map(|(device, number, at)| {
                 let (message, from) = made[number];

@@ -24,28 +24,34 @@ impl Hosted {
 impl Swarm for Hosted {
     type Frame = MeshFrame;
 
-    fn due(&self, device: DeviceId) -> u64 {
+    fn due_time(&self, device: DeviceId) -> u64 {
         self.crew.due(device)
     }
 
-    fn next(&mut self, device: DeviceId, now: u64) -> Option<(MeshFrame, usize)> {
-        let (mut frame, bytes) = self.crew.next(device, now)?;
+    fn next_frame(&mut self, device: DeviceId, now: u64) -> Option<(MeshFrame, usize)> {
+        let (mut frame, bytes) = self.crew.next_frame(device, now)?;
         if let Some(lie) = &self.lie {
             lie(device, &mut frame, now);
         }
         Some((frame, bytes))
     }
 
-    fn hear(&mut self, device: DeviceId, contact: u16, frame: &MeshFrame, now: u64) -> bool {
-        self.crew.hear(device, contact, frame, now)
+    fn receive_frame(
+        &mut self,
+        device: DeviceId,
+        contact: u16,
+        frame: &MeshFrame,
+        now: u64,
+    ) -> bool {
+        self.crew.handle_frame(device, contact, frame, now)
     }
 
-    fn meet(&mut self, a: DeviceId, b: DeviceId, now: u64) -> [u16; 2] {
-        self.crew.meet(a, b, now)
+    fn begin_contact(&mut self, a: DeviceId, b: DeviceId, now: u64) -> [u16; 2] {
+        self.crew.add_contact(a, b, now)
     }
 
-    fn part(&mut self, device: DeviceId, contact: u16, _: u64) {
-        self.crew.part(device, contact);
+    fn end_contact(&mut self, device: DeviceId, contact: u16, _: u64) {
+        self.crew.remove_neighbour(device, contact);
     }
 }
 
@@ -70,8 +76,8 @@ fn on_a_grid(
     let places: Vec<Place> = devices.map(place).collect();
     let radio = RadioModel::default();
     let mut crowd = Crowd::new(Hosted::new(crew), places.len(), radio, seed, START);
-    for (a, b) in Space::new(&places, 1.5).pairs(&places) {
-        crowd.meet(a, b);
+    for (a, b) in Space::new(&places, 1.5).pairs_within(&places) {
+        crowd.begin_contact(a, b);
     }
     crowd
 }
@@ -101,7 +107,7 @@ fn a_static_crowd_delivers_what_it_is_given() {
     crowd.run_until(START + 140 * SECOND);
     let made = crowd.swarm().crew.deliveries().made;
     for device in 0..36 {
-        crowd.swarm_mut().crew.silence(device);
+        crowd.swarm_mut().crew.stop_writing(device);
     }
     crowd.run_until(START + 150 * SECOND);
     let deliveries = crowd.swarm().crew.deliveries();

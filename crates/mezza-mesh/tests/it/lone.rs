@@ -1,7 +1,7 @@
 //! One node, and peers that may say anything to it.
 
 use mezza_core::{Machine, Secret};
-use mezza_mesh::cell::short;
+use mezza_mesh::cell::short_id;
 use mezza_mesh::frame::{Beacon, Name};
 use mezza_mesh::node::{Error, Input, LinkKind, NodeSettings, NodeStatus, Output};
 use mezza_mesh::wire::WireFrame;
@@ -51,7 +51,7 @@ impl Lone {
         };
         let node = Node::new(settings.clone(), network(), Time::from_ms(0));
         let mut outside = network();
-        outside.follow(START_MS * 1_000);
+        outside.follow_clock(START_MS * 1_000);
         let rng = SimRng::new(1, 1);
         let sent = Vec::new();
         let said = Vec::new();
@@ -96,11 +96,11 @@ impl Lone {
     /// Lets time pass. The node is never due again in the millisecond in which it was woken (MESH-54).
     pub fn run(&mut self, ms: u64) {
         let end = self.now_ms + ms;
-        while let Some(at) = self.node.deadline().map(Time::ms).filter(|at| *at < end) {
+        while let Some(at) = self.node.deadline().map(Time::as_ms).filter(|at| *at < end) {
             self.now_ms = at.max(self.now_ms);
             self.node.wake(Time::from_ms(self.now_ms), self.rng.rng());
             self.drain();
-            let next = self.node.deadline().map(Time::ms);
+            let next = self.node.deadline().map(Time::as_ms);
             assert!(next.is_none_or(|at| at > self.now_ms), "it is due for ever");
         }
         self.now_ms = end;
@@ -113,8 +113,8 @@ impl Lone {
 
     pub fn hear_on(&mut self, link: u32, source: u64, frame: &WireFrame<'_>) -> Result<(), Error> {
         let mut bytes = frame.encode();
-        self.network.follow((START_MS + self.now_ms) * 1_000);
-        self.network.close(&mut bytes);
+        self.network.follow_clock((START_MS + self.now_ms) * 1_000);
+        self.network.append_mac(&mut bytes);
         self.give(Input::Frame { link, source, bytes })
     }
 
@@ -132,7 +132,7 @@ impl Lone {
     ) -> Result<(), Error> {
         let stamp = (START_MS + self.now_ms).saturating_add_signed(off_ms) / 125;
         let beacon = Beacon { stamp, agreed: true, streams: true, ..Beacon::default() };
-        self.network.follow((START_MS + self.now_ms) * 1_000);
+        self.network.follow_clock((START_MS + self.now_ms) * 1_000);
         let net = self.network.net();
         self.hear_on(link, source, &WireFrame::Beacon { net, name, beacon })
     }
@@ -162,5 +162,5 @@ pub fn cell(tick: u32, life: Life, n: u64) -> MeshCell {
 
 /// The short id of a cell.
 pub fn short_of(cell: &MeshCell) -> u64 {
-    short(&cell.id())
+    short_id(&cell.id())
 }

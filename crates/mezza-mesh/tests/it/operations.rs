@@ -20,16 +20,16 @@ fn drive(data: &[u8]) -> u32 {
     for input in [up(0, LinkKind::Cast), rtc(0, Grade::Good)] {
         node.handle(input, Time::from_ms(now), rng.rng()).unwrap();
     }
-    while let Some(kind) = operations.next(12) {
+    while let Some(kind) = operations.next_kind(12) {
         let tick = node.status(Time::from_ms(now)).cur;
         let is_frame = kind > 6;
         let input = input(kind, tick, now, &mut operations, &seen);
         let done = handle_checked(&mut node, input, Time::from_ms(now), rng.rng());
         taken += u32::from(is_frame && done.is_ok());
-        now += [0, 1, 60, 1_500, 31_000][operations.below(5)];
+        now += [0, 1, 60, 1_500, 31_000][operations.draw_below(5)];
         node.wake(Time::from_ms(now), rng.rng());
         // MESH-54: whatever came, what is due is done.
-        assert!(node.deadline().is_none_or(|at| at.ms() > now), "it is due for ever");
+        assert!(node.deadline().is_none_or(|at| at.as_ms() > now), "it is due for ever");
         while let Some(output) = node.poll() {
             if let Output::Send { frame, .. } = output
                 && seen.len() < 64
@@ -56,31 +56,35 @@ fn input(
     operations: &mut Operations<'_>,
     seen: &[Vec<u8>],
 ) -> Input {
-    let link = operations.below(3) as u32;
+    let link = operations.draw_below(3) as u32;
     match kind {
-        0 => {
-            up(link, [LinkKind::Cast, LinkKind::StreamAlone, LinkKind::Stream][operations.below(3)])
-        }
-        1 if operations.below(4) == 0 => Input::LinkDown { link },
+        0 => up(
+            link,
+            [LinkKind::Cast, LinkKind::StreamAlone, LinkKind::Stream][operations.draw_below(3)],
+        ),
+        1 if operations.draw_below(4) == 0 => Input::LinkDown { link },
         2 => {
-            let off_ms = now + 1_000 * operations.below(200) as u64;
-            rtc(off_ms, [Grade::None, Grade::Poor, Grade::Fair, Grade::Good][operations.below(4)])
+            let off_ms = now + 1_000 * operations.draw_below(200) as u64;
+            rtc(
+                off_ms,
+                [Grade::None, Grade::Poor, Grade::Fair, Grade::Good][operations.draw_below(4)],
+            )
         }
         3 => {
-            let life = Life::ALL[operations.below(3)];
-            let tick = tick.saturating_add(operations.below(3) as u32);
-            let payload = payload(operations.below(2) as u8, tick, operations.byte());
+            let life = Life::ALL[operations.draw_below(3)];
+            let tick = tick.saturating_add(operations.draw_below(3) as u32);
+            let payload = payload(operations.draw_below(2) as u8, tick, operations.next_byte());
             Input::Originate { ticket: 1, life, tick, payload }
         }
         4 => {
-            let payload = payload(0, tick, operations.byte());
+            let payload = payload(0, tick, operations.next_byte());
             let cell = MeshCell::new(Life::Minute, tick, &payload).unwrap();
             Input::Import { cell: cell.bytes().to_vec() }
         }
-        5 => Input::Room { link, frames: operations.below(50) },
-        6 => [Input::TrustNeighbours, Input::Leave][operations.below(40) / 39].clone(),
+        5 => Input::Room { link, frames: operations.draw_below(50) },
+        6 => [Input::TrustNeighbours, Input::Leave][operations.draw_below(40) / 39].clone(),
         _ => {
-            let source = operations.below(3) as u64;
+            let source = operations.draw_below(3) as u64;
             Input::Frame { link: 0, source, bytes: frame(operations, seen) }
         }
     }
@@ -88,21 +92,22 @@ fn input(
 
 /// A frame that the node sent, under another name or damaged, or bytes.
 fn frame(operations: &mut Operations<'_>, seen: &[Vec<u8>]) -> Vec<u8> {
-    let known = seen.get(operations.below(seen.len())).filter(|_| operations.below(4) > 0);
-    let Some(known) = known else { return operations.bytes(40) };
+    let known =
+        seen.get(operations.draw_below(seen.len())).filter(|_| operations.draw_below(4) > 0);
+    let Some(known) = known else { return operations.next_bytes(40) };
     let mut frame = known.clone();
     let at = if frame[0] == 1 { 5 } else { 1 };
-    frame[at..at + 6].fill(operations.below(3) as u8);
-    if operations.below(4) == 0 {
-        let last = operations.below(frame.len());
-        frame[last] ^= operations.byte();
+    frame[at..at + 6].fill(operations.draw_below(3) as u8);
+    if operations.draw_below(4) == 0 {
+        let last = operations.draw_below(frame.len());
+        frame[last] ^= operations.next_byte();
     }
     frame
 }
 
 #[test]
 fn long_lists_of_operations() {
-    let taken: u32 = operations::seeds().iter().map(|bytes| drive(bytes)).sum();
+    let taken: u32 = operations::random_lists().iter().map(|bytes| drive(bytes)).sum();
     assert!(taken > 16, "{taken} frames were taken: the peers get somewhere");
 }
 

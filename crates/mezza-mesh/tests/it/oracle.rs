@@ -80,25 +80,25 @@ fn simulated(
             START,
         );
     }
-    crew.watch();
+    crew.record_taken();
     let radio = RadioModel { rate: u64::MAX / 8, ..RadioModel::default() };
     let mut crowd = Crowd::new(Hosted::new(crew), devices as usize, radio, seed, START);
     let mut made = BTreeMap::new();
     let end = trace.changes.iter().map(|(t, ..)| *t).max().unwrap_or(0);
     for second in 0..=end {
         for (_, (a, b), up) in trace.changes.iter().filter(|(t, ..)| *t == second) {
-            if *up { crowd.meet(*a, *b) } else { crowd.part(*a, *b) }
+            if *up { crowd.begin_contact(*a, *b) } else { crowd.end_contact(*a, *b) }
         }
         for (at, (_, maker)) in messages.iter().enumerate().filter(|(_, (t, _))| *t == second) {
             let now = crowd.now();
             let to = (maker + 1) % devices;
-            let slot = crowd.swarm_mut().crew.send(*maker, to, now);
+            let slot = crowd.swarm_mut().crew.send_message(*maker, to, now);
             made.insert(crowd.swarm().crew.table().number(slot), at);
-            crowd.look(*maker);
+            crowd.check_device(*maker);
         }
         crowd.run_until(START + (second + 1) * SECOND - 1);
     }
-    let taken = crowd.swarm().crew.taken().iter();
+    let taken = crowd.swarm().crew.taken_cells().iter();
     let mut has: BTreeMap<(usize, u32), u64> =
         taken.map(|(device, number, at)| ((made[number], *device), at - START)).collect();
     for (at, (second, maker)) in messages.iter().enumerate() {
@@ -124,7 +124,7 @@ fn compare(trace: &ContactTrace, messages: &[Message], devices: u32, seed: u64) 
 #[test]
 fn mesh_52_the_shipped_trace_delivers_what_can_be_delivered_and_no_more() {
     let text = include_str!("../../../../vectors/mesh/contacts.one");
-    let trace = ContactTrace::one(text).unwrap();
+    let trace = ContactTrace::parse_one(text).unwrap();
     let messages: Vec<Message> = (0..20).map(|n| (37 * n, n as u32 % 12)).collect();
     let reached = compare(&trace, &messages, 12, 1);
     assert!((100..240).contains(&reached), "{reached} of 240 pairs: neither all nor none");

@@ -144,9 +144,9 @@ fn a_crashed_node_is_empty_and_asks() {
     let payload = town.send(0, 1);
     town.run(2_000);
     town.crash(1);
-    assert!(town.residents[1].node.shorts().is_empty());
+    assert!(town.residents[1].node.live_shorts().is_empty());
     town.run(4_000);
-    assert_eq!(town.residents[1].node.shorts().len(), 1);
+    assert_eq!(town.residents[1].node.live_shorts().len(), 1);
     assert!(town.residents[2].cells.contains_key(&payload));
 }
 
@@ -160,13 +160,13 @@ fn mesh_14_equal_short_ids_have_slots_of_their_own() {
     let mut ids = Ids::new(1 << 20);
     let one = [7; 16];
     let other = [7, 7, 7, 7, 7, 7, 7, 7, 0, 0, 0, 0, 0, 0, 0, 0];
-    let first = ids.place(&one).unwrap();
-    ids.put(first, one, cell(1), Origin::Own);
-    let second = ids.place(&other).unwrap();
+    let first = ids.find_slot(&one).unwrap();
+    ids.put_cell(first, one, cell(1), Origin::Own);
+    let second = ids.find_slot(&other).unwrap();
     assert_ne!(first, second);
-    ids.put(second, other, cell(2), Origin::Own);
-    assert_eq!((ids.place(&one), ids.place(&other)), (Some(first), Some(second)));
-    assert_eq!(ids.named(0x0707_0707_0707_0707).count(), 2);
+    ids.put_cell(second, other, cell(2), Origin::Own);
+    assert_eq!((ids.find_slot(&one), ids.find_slot(&other)), (Some(first), Some(second)));
+    assert_eq!(ids.slots_named(0x0707_0707_0707_0707).count(), 2);
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn a_bundle_brings_cells_to_an_island_and_is_judged_cell_by_cell() {
     town.run(1_000);
     let payload = town.send(0, 3);
     town.send(0, 4);
-    let bundle = mezza_mesh::bundle::encode(town.residents[0].node.cells());
+    let bundle = mezza_mesh::bundle::encode(town.residents[0].node.live_cells());
     let cells = mezza_mesh::bundle::decode(&bundle[..bundle.len() - 1]).unwrap();
     assert_eq!(cells.len(), 1, "of a file that was cut the whole cells count");
     for cell in mezza_mesh::bundle::decode(&bundle).unwrap() {

@@ -282,24 +282,24 @@ fn mesh_40_a_flood_takes_a_quarter_and_no_more() {
         if ids.is_over(flooder, cell.facts(), 512) {
             break;
         }
-        let slot = ids.place(&cell.id()).unwrap();
-        ids.put(slot, cell.id(), cell, flooder);
+        let slot = ids.find_slot(&cell.id()).unwrap();
+        ids.put_cell(slot, cell.id(), cell, flooder);
         taken += 1;
     }
     assert_eq!(taken, 16, "a quarter of 64");
     for n in 2_000..2_040 {
         let cell = cell(n);
         let from = Origin::Neighbour(u64::from(n) + 2);
-        let slot = ids.place(&cell.id()).unwrap();
-        ids.put(slot, cell.id(), cell, from);
+        let slot = ids.find_slot(&cell.id()).unwrap();
+        ids.put_cell(slot, cell.id(), cell, from);
     }
     assert!(!ids.is_over(other, cell(9).facts(), 512));
     for _ in 0..8 {
         let cell = cell(4_000 + ids.bytes() as u32);
-        let slot = ids.place(&cell.id()).unwrap();
-        ids.put(slot, cell.id(), cell, Origin::Own);
+        let slot = ids.find_slot(&cell.id()).unwrap();
+        ids.put_cell(slot, cell.id(), cell, Origin::Own);
     }
-    let victim = ids.victim(512, 7).expect("the store is full");
+    let victim = ids.select_victim(512, 7).expect("the store is full");
     assert!(victim < 16, "the flooder's go first");
 }
 
@@ -316,7 +316,7 @@ fn mesh_53_nobody_sends_faster_than_the_radio() {
     crowd.run_until(START + 10 * SECOND);
     crowd.swarm_mut().crew.count_from(START + 10 * SECOND);
     crowd.run_until(START + 40 * SECOND);
-    let (bytes, _) = crowd.swarm().crew.bytes();
+    let (bytes, _) = crowd.swarm().crew.sent_bytes();
     let most = 16 * 30 * 1_400_000 / 8;
     assert!(bytes > most / 2, "the radios are busy: {bytes} of {most}");
     assert!(bytes <= most + 16 * 4 * 8_199, "{bytes} of {most}");
@@ -365,8 +365,8 @@ fn meshtastic_a_closed_network_falls_back_to_nothing() {
     let mut network = MeshNetwork::new("open", Some(mezza_core::Secret::copy_from(&[1; 32])));
     for (at, frame) in &town.residents[0].sent {
         let mesh = 1_000 * (crate::town::START_MS + at);
-        network.follow(mesh);
-        assert!(network.open(frame, mesh).is_some(), "a frame without its check");
+        network.follow_clock(mesh);
+        assert!(network.check_mac(frame, mesh).is_some(), "a frame without its check");
     }
 }
 

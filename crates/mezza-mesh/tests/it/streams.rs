@@ -37,13 +37,13 @@ fn large_cells_go_over_three_hops_by_streams_that_end_when_they_are_idle() {
         for payload in &payloads {
             assert!(town.residents[n].cells.contains_key(payload), "node {n}");
         }
-        assert_eq!(town.residents[n].node.streams(), if n == 3 { 1 } else { 2 });
+        assert_eq!(town.residents[n].node.count_streams(), if n == 3 { 1 } else { 2 });
     }
     assert!(large_links(&town, 0) >= 2);
     // The neighbour's evidence counts on streams too.
     assert!(town.residents[0].said.contains(&Output::Handed { ticket: 2 }));
     town.run(150_000);
-    assert!((0..4).all(|n| town.residents[n].node.streams() == 0), "idle ones are closed");
+    assert!((0..4).all(|n| town.residents[n].node.count_streams() == 0), "idle ones are closed");
 }
 
 #[test]
@@ -70,9 +70,9 @@ fn mesh_23_a_name_on_two_links_has_one_vote() {
     }
     town.run(30_000);
     let status = town.residents[0].node.status(Time::from_ms(town.now_ms));
-    assert!(town.residents[0].node.streams() == 2, "it is heard on both links");
+    assert!(town.residents[0].node.count_streams() == 2, "it is heard on both links");
     assert_eq!(
-        (status.moved_ms, town.residents[0].node.around(Time::from_ms(town.now_ms))),
+        (status.moved_ms, town.residents[0].node.count_around(Time::from_ms(town.now_ms))),
         (0, 2)
     );
     assert_ne!(status.state, ClockState::Agreed);

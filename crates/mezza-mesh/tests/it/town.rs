@@ -209,7 +209,7 @@ impl Town {
     pub fn run(&mut self, ms: u64) {
         let end = self.now_ms + ms;
         loop {
-            let deadline = |r: &Resident| r.node.deadline().filter(|_| r.up).map(Time::ms);
+            let deadline = |r: &Resident| r.node.deadline().filter(|_| r.up).map(Time::as_ms);
             let wake = self.residents.iter().filter_map(deadline).min().unwrap_or(end);
             let frame = self.air.keys().next().map_or(end, |(at, _)| *at);
             let next = wake.min(frame).max(self.now_ms);
@@ -229,7 +229,7 @@ impl Town {
                 {
                     let resident = &mut self.residents[n];
                     resident.node.wake(Time::from_ms(next), resident.rng.rng());
-                    let due = resident.node.deadline().map(Time::ms);
+                    let due = resident.node.deadline().map(Time::as_ms);
                     assert!(due.is_none_or(|at| at > next), "node {n} is due for ever (MESH-54)");
                     self.drain(n);
                 }
@@ -254,7 +254,7 @@ impl Town {
 
     /// The short ids of what each node holds.
     pub fn shorts(&self) -> Vec<Vec<u64>> {
-        self.residents.iter().map(|r| r.node.shorts()).collect()
+        self.residents.iter().map(|r| r.node.live_shorts()).collect()
     }
 }
 

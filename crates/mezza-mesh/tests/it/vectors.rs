@@ -8,7 +8,7 @@ use mezza_testing::{Case, read_cases};
 
 fn cell(case: &Case) {
     let mut bytes = case.bytes("cell");
-    bytes.resize(case.parsed("bytes"), case.bytes("fill")[0]);
+    bytes.resize(case.parse_value("bytes"), case.bytes("fill")[0]);
     let decoded = MeshCell::decode(&bytes);
     if let Some(error) = case.texts("error").next() {
         let expected = match error {
@@ -21,21 +21,21 @@ fn cell(case: &Case) {
     }
     let id = decoded.unwrap().id();
     assert_eq!(id.to_vec(), case.bytes("id"), "{}", case.name());
-    assert_eq!(cell::short(&id).to_be_bytes().to_vec(), case.bytes("short"), "{}", case.name());
-    assert_eq!(cell::sum(&id).to_be_bytes().to_vec(), case.bytes("sum"), "{}", case.name());
+    assert_eq!(cell::short_id(&id).to_be_bytes().to_vec(), case.bytes("short"), "{}", case.name());
+    assert_eq!(cell::sum_part(&id).to_be_bytes().to_vec(), case.bytes("sum"), "{}", case.name());
 }
 
 fn net(case: &Case) {
-    let key = case.has("key").then(|| Secret::copy_from(&case.array("key")));
+    let key = case.has_key("key").then(|| Secret::copy_from(&case.array("key")));
     let mut network = MeshNetwork::new(case.text("name"), key);
     let noon = (case.number("day") * 86_400 + 43_200) * 1_000_000;
-    network.follow(noon);
+    network.follow_clock(noon);
     assert_eq!(network.net().to_vec(), case.bytes("net"), "{}", case.name());
-    if case.has("frame") {
+    if case.has_key("frame") {
         let mut frame = case.bytes("frame");
-        network.close(&mut frame);
+        network.append_mac(&mut frame);
         assert_eq!(frame, case.bytes("closed"), "{}", case.name());
-        assert!(network.open(&frame, noon).is_some());
+        assert!(network.check_mac(&frame, noon).is_some());
     }
 }
 
@@ -53,19 +53,19 @@ fn frame(case: &Case) {
 fn sync(case: &Case) {
     let bytes = case.bytes("frame");
     let values = WireFrame::decode(&bytes).and_then(|frame| match frame {
-        WireFrame::Sync { filter, .. } => filter.values().map(|values| (filter, values)),
+        WireFrame::Sync { filter, .. } => filter.read_values().map(|values| (filter, values)),
         other => panic!("{}: {other:?}", case.name()),
     });
-    if case.has("error") {
+    if case.has_key("error") {
         assert!(values.is_err(), "{}", case.name());
         return;
     }
     let (filter, values) = values.unwrap();
-    let count: u32 = case.parsed("count");
+    let count: u32 = case.parse_value("count");
     let id = |n: u32| labelled_hash::<16>("test", &[&n.to_be_bytes()]);
     let ids: Vec<_> = (0..count).map(id).collect();
     assert!(
-        ids.iter().all(|id| values.binary_search(&filter.value(id)).is_ok()),
+        ids.iter().all(|id| values.binary_search(&filter.value_of(id)).is_ok()),
         "{}",
         case.name()
     );

@@ -25,14 +25,14 @@ impl MixnetPart {
     /// The wire form.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::with_capacity(48);
-        w.bytes(&self.network.0).bytes(&self.dialling.0);
+        w.put_bytes(&self.network.0).put_bytes(&self.dialling.0);
         w.finish()
     }
 
     /// Decodes the wire form and nothing behind it.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            Ok(Self { network: NetworkId(r.array()?), dialling: PublicKey::read(r)? })
+            Ok(Self { network: NetworkId(r.read_array()?), dialling: PublicKey::read_from(r)? })
         })
     }
 }

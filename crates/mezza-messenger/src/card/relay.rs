@@ -50,7 +50,7 @@ impl RelayEntry {
     }
 
     /// The connection by which it is reached: `H_16("mezza/line", key | port | host)`.
-    pub fn connection(&self) -> RelayConnectionId {
+    pub fn connection_id(&self) -> RelayConnectionId {
         let port = self.port.to_be_bytes();
         let host = self.host.as_bytes();
         RelayConnectionId(labelled_hash("mezza/line", &[&self.key.0, &port, host]))
@@ -68,13 +68,13 @@ impl RelayEntry {
 
     /// Appends the wire form.
     pub fn write(&self, w: &mut Writer) {
-        w.bytes(&self.key.0).bytes(&self.address.0);
+        w.put_bytes(&self.key.0).put_bytes(&self.address.0);
         write_place(w, self.port, &self.host);
     }
 
     /// Reads the wire form from the front.
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let key = RelayKey(r.array()?);
+        let key = RelayKey(r.read_array()?);
         let address = MailboxAddress::read(r)?;
         let (port, host) = read_place(r)?;
         Ok(Self { key, address, port, host })
@@ -89,13 +89,14 @@ impl fmt::Debug for RelayEntry {
 
 /// Appends `port u16 | len u8 | host`.
 pub(crate) fn write_place(w: &mut Writer, port: u16, host: &str) {
-    w.u16(port).var8(host.as_bytes());
+    w.put_u16(port).put_var8(host.as_bytes());
 }
 
 /// Reads `port u16 | len u8 | host`.
 pub(crate) fn read_place(r: &mut Reader<'_>) -> Result<(u16, String), DecodeError> {
-    let port = r.u16()?;
-    let host = core::str::from_utf8(r.var8()?).map_err(|_| DecodeError::Value)?;
+    let port = r.read_u16()?;
+    let host = core::str::from_utf8(r.read_var8()?).map_err(|_| DecodeError::Value)?;
+    // Port 0 is refused: it means "any port" to an operating system.
     if port == 0 || !host_is_sound(host) {
         return Err(DecodeError::Value);
     }
@@ -107,9 +108,11 @@ pub(crate) fn read_place(r: &mut Reader<'_>) -> Result<(u16, String), DecodeErro
 /// A host that ends in a label of digits alone is an IPv4 address or refused, so that no name is read
 /// as an address elsewhere (WHATWG URL, section 3.5).
 pub fn host_is_sound(host: &str) -> bool {
+    // One spelling of each host, or one relay would count as two connections (MSG-50).
     if host.bytes().any(|b| b.is_ascii_uppercase()) {
         return false;
     }
+    // Literals are accepted without brackets and zone only.
     if host.parse::<Ipv4Addr>().is_ok() || host.parse::<Ipv6Addr>().is_ok() {
         return true;
     }

@@ -12,7 +12,7 @@ use crate::evidence::WaitReason;
 use crate::io::{
     At, CarrierConnection, CarrierState, ContactFacts, ContactId, DateStep, DeliveryProblem,
     Dropped, FetchPurpose, Forget, Handover, HelloPlace, InviterFacts, Leaving, Missing, News,
-    PersonRows, Publication, Receiving, RecordKind, Route, Step, StoredRows, Unloaded, fits,
+    PersonRows, Publication, Receiving, RecordKind, Route, Step, StoredRows, Unloaded, fits_vault,
 };
 use crate::note::Item;
 
@@ -47,10 +47,10 @@ pub trait Carrier {
     }
 
     /// Something is to leave for a contact at this pin at least: what that takes is begun.
-    fn take(&mut self, to: &ContactFacts<'_>, pin: u8, at: &mut At<'_>) {}
+    fn prepare_route(&mut self, to: &ContactFacts<'_>, pin: u8, at: &mut At<'_>) {}
     /// The way to a contact that may be taken now, at this pin at least, and whether a person wrote
     /// what is to leave.
-    fn route(
+    fn select_route(
         &self,
         to: &ContactFacts<'_>,
         pin_own: (u8, bool),
@@ -59,7 +59,7 @@ pub trait Carrier {
         Err(Missing::Wait(WaitReason::NoCarrier))
     }
     /// Returns the outer binding of a message over this carrier, at most 64 bytes.
-    fn outer(&self, to: &ContactFacts<'_>) -> Vec<u8> {
+    fn outer_binding(&self, to: &ContactFacts<'_>) -> Vec<u8> {
         Vec::new()
     }
     /// How a message may be filled up, the first that fits. What a mailbox holds has one of six sizes
@@ -76,19 +76,19 @@ pub trait Carrier {
         true
     }
     /// Takes a parcel.
-    fn hand(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
+    fn hand_over(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
         Handover::Waits
     }
     /// These need not leave any more.
-    fn retract(&mut self, parcels: &[Dropped], at: &mut At<'_>) {}
+    fn retract_parcels(&mut self, parcels: &[Dropped], at: &mut At<'_>) {}
     /// A contact is served at this level at least; `None`: not at all, in neither direction.
-    fn allow(&mut self, contact: ContactId, level_min: Option<u8>, at: &mut At<'_>) {}
+    fn set_level_min(&mut self, contact: ContactId, level_min: Option<u8>, at: &mut At<'_>) {}
     /// Notifies the carrier that an arrival was handled.
-    fn acknowledge(&mut self, ack: Receiving) {}
+    fn acknowledge_arrival(&mut self, ack: Receiving) {}
     /// Notifies the carrier that an arrival was malformed.
-    fn reject(&mut self) {}
+    fn count_rejected(&mut self) {}
     /// Returns the number of arrivals that were rejected.
-    fn rejected(&self) -> u64 {
+    fn rejected_count(&self) -> u64 {
         0
     }
 
@@ -97,11 +97,11 @@ pub trait Carrier {
         false
     }
     /// Returns the item that the carrier owes the contact, if any.
-    fn say(&mut self, to: &ContactFacts<'_>, at: &mut At<'_>) -> Option<Item> {
+    fn take_owed_item(&mut self, to: &ContactFacts<'_>, at: &mut At<'_>) -> Option<Item> {
         None
     }
     /// It was said, or began a session with this exporter, which serves one carrier.
-    fn said(
+    fn on_items_sent(
         &mut self,
         to: &ContactFacts<'_>,
         items: &[Item],
@@ -110,11 +110,11 @@ pub trait Carrier {
     ) {
     }
     /// Returns true if such a note invites.
-    fn invites(&self, items: &[Item]) -> bool {
+    fn is_invitation(&self, items: &[Item]) -> bool {
         false
     }
     /// A contact said this to our carriers.
-    fn told(
+    fn on_items_received(
         &mut self,
         from: &ContactFacts<'_>,
         items: &[Item],
@@ -130,14 +130,14 @@ pub trait Carrier {
     /// known here, or as the answer to an invitation.
     fn came_elsewhere(&mut self, contact: ContactId, is_anew: bool, at: &mut At<'_>) {}
     /// The person wrote to a contact.
-    fn wrote(&mut self, contact: ContactId, now: Time) {}
+    fn on_user_note(&mut self, contact: ContactId, now: Time) {}
     /// The card of a contact is another one; `by_hand`: the person gave it. Whether there are chains with
     /// the contact and it cannot be reached here any more.
-    fn moved(&mut self, to: &ContactFacts<'_>, by_hand: bool, at: &mut At<'_>) -> bool {
+    fn on_card_changed(&mut self, to: &ContactFacts<'_>, by_hand: bool, at: &mut At<'_>) -> bool {
         false
     }
     /// Returns true if the contact has a place of its own here.
-    fn greets(&self, contact: ContactId) -> bool {
+    fn has_place_for(&self, contact: ContactId) -> bool {
         false
     }
 
@@ -146,11 +146,11 @@ pub trait Carrier {
         false
     }
     /// Returns true if the bundle of a contact can be asked for at this pin, be the carrier up or not.
-    fn fetches(&self, of: &ContactFacts<'_>, pin: u8) -> bool {
+    fn can_fetch_bundle(&self, of: &ContactFacts<'_>, pin: u8) -> bool {
         false
     }
     /// Asks for the bundle of a contact; when it can be asked for again.
-    fn fetch(
+    fn fetch_bundle(
         &mut self,
         of: &ContactFacts<'_>,
         purpose: FetchPurpose,
@@ -160,13 +160,20 @@ pub trait Carrier {
         None
     }
     /// A session with a contact began under this prekey, which ends then.
-    fn began(&mut self, with: ContactId, prekey: PublicKey, not_after: Time, at: &mut At<'_>) {}
+    fn on_session_begun(
+        &mut self,
+        with: ContactId,
+        prekey: PublicKey,
+        not_after: Time,
+        at: &mut At<'_>,
+    ) {
+    }
     /// Others shall be able to fetch this.
-    fn publish(&mut self, publication: &Publication, at: &mut At<'_>) {}
+    fn publish_prekeys(&mut self, publication: &Publication, at: &mut At<'_>) {}
     /// The same, unless something newer is on its way to there.
     fn publish_again(&mut self, publication: &Publication, at: &mut At<'_>) {}
     /// One-time keys that others can get, and how many of them are still under way to there.
-    fn stock(&self) -> Option<(Option<u16>, u32)> {
+    fn prekey_stock(&self) -> Option<(Option<u16>, u32)> {
         None
     }
 
@@ -175,7 +182,7 @@ pub trait Carrier {
         Vec::new()
     }
     /// Somebody invites; whether that is an invitation.
-    fn welcome(&mut self, welcome: Welcome<'_>, at: &mut At<'_>) -> bool {
+    fn accept_invitation(&mut self, welcome: Welcome<'_>, at: &mut At<'_>) -> bool {
         false
     }
     /// Checks that an inviter can become a contact now.
@@ -184,14 +191,19 @@ pub trait Carrier {
     }
     /// Accepts the card of an inviter. Returns the level of answers. `session`: the session that
     /// they and we share, unless they began another one.
-    fn unmask(&mut self, id: ContactId, session: Option<[u8; 16]>, at: &mut At<'_>) -> Option<u8> {
+    fn unmask_inviter(
+        &mut self,
+        id: ContactId,
+        session: Option<[u8; 16]>,
+        at: &mut At<'_>,
+    ) -> Option<u8> {
         None
     }
     /// Forgets what it has of a contact, or of one who invites.
-    fn forget(&mut self, contact: ContactId, what: Forget, at: &mut At<'_>) {}
+    fn forget_contact(&mut self, contact: ContactId, what: Forget, at: &mut At<'_>) {}
 
     /// How the own card would change with these relays.
-    fn plan(
+    fn plan_own_card(
         &self,
         relays: &[RelayEntry],
         now: Time,
@@ -204,31 +216,31 @@ pub trait Carrier {
         None
     }
     /// The card of the plan is the own one now.
-    fn adopt(&mut self, plan: &mut CardPlan, at: &mut At<'_>) {}
+    fn adopt_plan(&mut self, plan: &mut CardPlan, at: &mut At<'_>) {}
 
     /// The date was corrected: moves what the date before has stamped (MSG-104).
-    fn correct(&mut self, date: &DateStep, at: &mut At<'_>) {}
+    fn apply_date_step(&mut self, date: &DateStep, at: &mut At<'_>) {}
     /// The clock shows less than at the last wake: looks again at whatever waits for a time.
     fn put_back(&mut self, at: &mut At<'_>) {}
     /// The device starts.
     fn start(&mut self, at: &mut At<'_>) {}
     /// Handles an expired timer of the carrier. `busy`: returns true if notes wait for the contact.
-    fn wake(&mut self, number: u64, busy: &dyn Fn(ContactId) -> bool, at: &mut At<'_>) {}
+    fn handle_timer(&mut self, number: u64, busy: &dyn Fn(ContactId) -> bool, at: &mut At<'_>) {}
     /// The next thing that it has to say.
-    fn news(&mut self) -> Option<News> {
+    fn next_news(&mut self) -> Option<News> {
         None
     }
     /// The number by which it wants to hear that everything of this step is durable.
-    fn durable(&mut self) -> Option<u64> {
+    fn take_durable_number(&mut self) -> Option<u64> {
         None
     }
     /// Notifies the carrier that everything before that number is durable.
-    fn stored(&mut self, number: u64, at: &mut At<'_>) {}
+    fn on_durable(&mut self, number: u64, at: &mut At<'_>) {}
     /// Gets ready for the next note to whoever was just written to.
-    fn ready(&mut self, rng: &mut dyn CryptoRng) {}
+    fn prepare_next_note(&mut self, rng: &mut dyn CryptoRng) {}
 
     /// Checks that the rows of one contact, or of one inviter, can be read.
-    fn reads(&self, person: &PersonRows) -> Result<(), DecodeError> {
+    fn check_rows(&self, person: &PersonRows) -> Result<(), DecodeError> {
         Ok(())
     }
     /// The key of one who invites, as far as its row still says so.
@@ -245,7 +257,7 @@ pub trait Carrier {
         false
     }
     /// Takes what belongs to nobody alone, once everybody is there; the rows that do not load.
-    fn load(
+    fn load_own_rows(
         &mut self,
         stored: &mut StoredRows<'_>,
         known: &dyn Fn(ContactId) -> bool,
@@ -254,13 +266,13 @@ pub trait Carrier {
         Vec::new()
     }
     /// Returns true if everything of it is there that a card with these relays names.
-    fn serves(&self, relays: &[RelayEntry]) -> bool {
+    fn supports_card(&self, relays: &[RelayEntry]) -> bool {
         true
     }
     /// Returns true if this row of its own loads, and is the same when it is written again (MSG-43).
     fn loads_again(&self, kind: RecordKind, key: &[u8], value: &[u8]) -> bool {
-        fits(value)
+        fits_vault(value)
     }
     /// Its rows, without those of a machine inside it.
-    fn records(&self, step: &mut Step) {}
+    fn put_records(&self, step: &mut Step) {}
 }

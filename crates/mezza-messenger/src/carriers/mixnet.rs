@@ -28,7 +28,7 @@ use mezza_core::{Backend, Secret, Time, Wiping, snapshot};
 use mezza_lanes::Kernel;
 use mezza_mixnet::Service;
 use mezza_mixnet::client::{self, Invite, NewRoot};
-use mezza_mixnet::contact::{Role, bucket};
+use mezza_mixnet::contact::{Role, assign_bucket};
 use mezza_mixnet::wire::invitation::BODY_BYTES;
 use mezza_ratchet::{Exporter, Padding, SuiteList};
 
@@ -44,7 +44,7 @@ use network::{JoinedNetwork, LENGTH_BYTES, PIECE_BYTES, PIECES_MAX};
 
 pub use crate::io::NetworkAddress;
 pub use cover::{MixnetCover, MixnetLine};
-pub(crate) use inviter::{Inviter, owner};
+pub(crate) use inviter::{Inviter, read_owner};
 pub use io::{MixnetInput, MixnetOutput};
 pub(crate) use left::LeftNetwork;
 pub(crate) use network::Membership;
@@ -147,10 +147,11 @@ impl<B: Backend> Mixnet<B> {
     }
 
     /// Goes on with the line of the time in which the device was locked. One of another network ends.
-    fn attach(&mut self, at: &mut At<'_>) {
+    fn attach_line(&mut self, at: &mut At<'_>) {
         let Some(MixnetLine { line, .. }) = self.live.take() else { return };
         let attached =
-            self.network.as_mut().is_some_and(|net| net.client.attach(line, at.now, at.rng));
+            self.network.as_mut().is_some_and(|net| net.client.attach_line(line, at.now, at.rng));
+        // A line of another network would reveal a membership that has ended.
         if !attached {
             self.outputs.push_back(MixnetOutput::Leave);
         }
@@ -167,10 +168,12 @@ impl<B: Backend> Mixnet<B> {
 
     /// To somebody who has not answered: an invitation first, then whatever waits once they have
     /// asked who it was.
-    fn first(&self, to: &ContactFacts<'_>, now: Time) -> Result<Route, Missing> {
+    fn find_first_route(&self, to: &ContactFacts<'_>, now: Time) -> Result<Route, Missing> {
+        // The invitation is repeated by its own timer. A second one would waste a prekey (4.4).
         if to.invited {
             return Err(Missing::Wait(WaitReason::Answer));
         }
+        // Without a config or a card with our network an invitation cannot be addressed.
         let meeting = self.rounds_now(now).filter(|_| self.can_invite(to, now));
         let Some(meeting) = meeting else { return Err(Missing::Wait(WaitReason::Keys)) };
         let items = [Item::Meet(meeting)].into();
@@ -188,31 +191,33 @@ impl<B: Backend> Mixnet<B> {
         let Some(net) = &self.network else { return false };
         let Some(config) = net.config(now) else { return false };
         let begins = if to.is_open {
-            to.session.bundle && !net.client.knows(to.id.0)
+            to.session.bundle && !net.client.has_contact(to.id.0)
         } else {
             !to.session.is_usable()
         };
         to.card.mixnet().is_some_and(|entry| entry.network == config.network)
             && begins
             && to.is_ours
-            && config.policy(Service::Invitation).is_some()
+            && config.find_policy(Service::Invitation).is_some()
     }
 
     /// Hands an invitation to the client, for the next round of them.
-    fn invite(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
+    fn hand_invitation(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
         let body = <[u8; BODY_BYTES]>::try_from(parcel.bytes);
+        // All invitations have one size, so a message of another length cannot leave as one.
         let (Some(entry), Ok(body)) = (parcel.to.card.mixnet(), body) else {
             return Handover::Waits;
         };
         let times = Some(parcel.times);
-        let ticket = self.ticket(ParcelOut { parcel: parcel.id, contact: parcel.to.id, times });
+        let ticket =
+            self.assign_ticket(ParcelOut { parcel: parcel.id, contact: parcel.to.id, times });
         let invite = Invite { ticket, to: entry.dialling, body: Wiping::new(body) };
         // The answer comes as an output.
-        let _ = self.tell(client::Input::Invite(invite), at);
+        let _ = self.feed_client(client::Input::Invite(invite), at);
         Handover::Out
     }
 
-    fn ticket(&mut self, out: ParcelOut) -> u64 {
+    fn assign_ticket(&mut self, out: ParcelOut) -> u64 {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         self.out.insert(ticket, out);
@@ -221,18 +226,19 @@ impl<B: Backend> Mixnet<B> {
 
     /// Tells the client whether a contact may be served at the level of now. Whom it does not know it
     /// does not serve.
-    fn suspend(&mut self, id: ContactId, at: &mut At<'_>) {
+    fn update_suspension(&mut self, id: ContactId, at: &mut At<'_>) {
         let level = self.network.as_ref().map_or(1, |net| net.level);
         let level_min = self.peers.get(&id).map_or(Some(1), |peer| peer.level_min);
+        // Below its lowest level a contact is served in neither direction (MSG-20).
         let suspended = level_min.is_none_or(|level_min| level_min > level);
-        let _ = self.tell(client::Input::Suspend(id.0, suspended), at);
+        let _ = self.feed_client(client::Input::Suspend(id.0, suspended), at);
     }
 
     /// The level is another one, or the client has started: what may be served at it is, and nothing
     /// else; what is under way above it comes back.
     fn level_changed(&mut self, at: &mut At<'_>) {
         for id in self.peers.keys().copied().collect::<Vec<_>>() {
-            self.suspend(id, at);
+            self.update_suspension(id, at);
         }
         let level = self.network.as_ref().map_or(1, |net| net.level);
         self.news.push_back(News::Level(CarrierId::MIXNET, level));
@@ -241,7 +247,7 @@ impl<B: Backend> Mixnet<B> {
     /// Rounds of now, for chains whose root comes from the session.
     fn rounds_now(&self, now: Time) -> Option<MixnetStart> {
         let config = self.network.as_ref()?.config(now)?;
-        let round = |service| config.policy(service)?.1.round_at(now);
+        let round = |service| config.find_policy(service)?.1.round_at(now);
         Some(MixnetStart {
             network: config.network,
             conversation: round(Service::Conversation)?,
@@ -257,32 +263,38 @@ impl<B: Backend> Mixnet<B> {
     fn add_root(&mut self, of: &ContactFacts<'_>, meet: &MixnetStart, role: Role, at: &mut At<'_>) {
         let Some(config) = self.network.as_ref().and_then(|net| net.config(at.now)) else { return };
         let (Some(root), Some(entry)) = (&meet.root, of.card.mixnet()) else { return };
+        // A root for another network is of no use here.
         if config.network != meet.network {
             return;
         }
-        let buckets = config.policy(Service::Call).map_or(1, |(_, policy)| policy.buckets);
+        let buckets = config.find_policy(Service::Call).map_or(1, |(_, policy)| policy.buckets);
         let root = NewRoot {
             contact: of.id.0,
             root: Secret::copy_from(root),
             role,
             start: (meet.conversation, meet.call),
-            bucket: bucket(&entry.dialling, &meet.network, buckets),
+            bucket: assign_bucket(&entry.dialling, &meet.network, buckets),
         };
         // Rounds out of reach: the item is ignored.
-        if self.tell(client::Input::Add(root), at).is_ok() {
+        if self.feed_client(client::Input::Add(root), at).is_ok() {
             let session = of.session.id;
             let dialling = Some(entry.dialling);
-            self.change(of.id, at.step, |peer| {
+            self.update_peer(of.id, at.step, |peer| {
                 (peer.root_for, peer.dialling) = (session, dialling);
             });
-            self.suspend(of.id, at);
+            self.update_suspension(of.id, at);
         }
     }
 
-    fn change(&mut self, id: ContactId, step: &mut Step, change: impl FnOnce(&mut MixnetPeer)) {
+    fn update_peer(
+        &mut self,
+        id: ContactId,
+        step: &mut Step,
+        change: impl FnOnce(&mut MixnetPeer),
+    ) {
         let peer = self.peers.entry(id).or_default();
         change(peer);
-        match peer.stored() {
+        match peer.stored_form() {
             Some(value) => {
                 step.put(RecordKind::MixnetPeer, key32(id.0), value);
             }
@@ -291,13 +303,15 @@ impl<B: Backend> Mixnet<B> {
     }
 
     /// A contact said something in the mixnet, or calls.
-    fn heard(&mut self, id: ContactId, at: &mut At<'_>) {
+    fn record_activity(&mut self, id: ContactId, at: &mut At<'_>) {
+        // Inviters have no share: the user has not accepted them, and they are served on request
+        // only.
         if self.inviters.contains_key(&id) {
             return;
         }
-        if self.peers.entry(id).or_default().heard(at.now) {
-            self.change(id, at.step, |_| {});
-            self.heed(id, at);
+        if self.peers.entry(id).or_default().record_activity(at.now) {
+            self.update_peer(id, at.step, |_| {});
+            self.update_mute(id, at);
         }
     }
 
@@ -308,20 +322,22 @@ impl<B: Backend> Mixnet<B> {
     }
 
     /// Tells the client whether what a contact says has it served.
-    fn heed(&mut self, id: ContactId, at: &mut At<'_>) {
+    fn update_mute(&mut self, id: ContactId, at: &mut At<'_>) {
         let Some(most_ms) = self.talk_max_ms(at.now) else { return };
         let Some(peer) = self.peers.get_mut(&id) else { return };
+        // Above its share a contact is served for notes of the user only (MSG-54).
         let muted = peer.talk.ms(at.now) >= most_ms && !peer.is_talked_to(at.now);
         let news = core::mem::replace(&mut peer.muted, muted) != muted;
         let year_end = muted.then(|| peer.talk.year_end());
         if news || muted {
             // Whom the client does not know it does not serve.
-            let _ = self.tell(client::Input::Mute(id.0, muted), at);
+            let _ = self.feed_client(client::Input::Mute(id.0, muted), at);
         }
         if news {
-            at.step.timer(timer(YEAR | u64::from(id.0)), year_end);
+            at.step.set_timer(timer(YEAR | u64::from(id.0)), year_end);
             at.step.show(Event::Contact(id));
         }
+        // The user is notified when the share ends, not when it returns.
         if news && muted {
             at.step.show(Event::Trouble(id, DeliveryProblem::Talk));
         }
@@ -330,8 +346,8 @@ impl<B: Backend> Mixnet<B> {
     /// A year is over, and a contact has its part of the next one.
     fn turn_year(&mut self, id: ContactId, at: &mut At<'_>) {
         let now = at.now;
-        self.change(id, at.step, |peer| peer.talk.add(0, now));
-        self.heed(id, at);
+        self.update_peer(id, at.step, |peer| peer.talk.add(0, now));
+        self.update_mute(id, at);
     }
 
     /// Returns the next request to the driver.
@@ -341,13 +357,13 @@ impl<B: Backend> Mixnet<B> {
 }
 
 /// Returns true if such a note invites: it says where chains begin, and no root.
-pub(super) fn invites(items: &[Item]) -> bool {
+pub(super) fn is_invitation(items: &[Item]) -> bool {
     items.iter().any(|item| matches!(item, Item::Meet(meet) if meet.root.is_none()))
 }
 
 /// The root of a pair's chains, where no `meet` brings one.
-fn root(exporter: Exporter) -> Secret<32> {
-    let [root] = exporter.export([ROOT]);
+fn derive_root(exporter: Exporter) -> Secret<32> {
+    let [root] = exporter.export_secrets([ROOT]);
     root
 }
 
@@ -357,8 +373,9 @@ fn last_meet(items: &[Item], exporter: Option<Exporter>) -> Option<MixnetStart> 
         Item::Meet(meet) => Some(meet.clone()),
         _ => None,
     })?;
+    // Without a root in the item both sides use the exporter of the session (4.4).
     if meet.root.is_none() {
-        meet.root = exporter.map(|exporter| Wiping::new(*root(exporter).expose()));
+        meet.root = exporter.map(|exporter| Wiping::new(*derive_root(exporter).expose()));
     }
     Some(meet)
 }

@@ -162,32 +162,37 @@ impl<B: Backend> Relay<B> {
         self.peers.get(&id)
     }
 
-    fn theirs(&self, id: ContactId) -> Option<&RemoteMailbox> {
+    fn remote_mailbox(&self, id: ContactId) -> Option<&RemoteMailbox> {
         self.peer(id)?.theirs.as_ref()
     }
 
     /// The relay by which a contact is reached: that of the mailbox that it gave us, else its
     /// card's.
     fn relay_of<'a>(&'a self, to: &ContactFacts<'a>) -> Option<&'a RelayEntry> {
-        self.theirs(to.id).map(|theirs| &theirs.relay).or_else(|| to.card.relays().first())
+        self.remote_mailbox(to.id).map(|theirs| &theirs.relay).or_else(|| to.card.relays().first())
     }
 
     /// Where a parcel of this route goes: into the mailbox that the contact gave us, or sealed to
     /// the prekey in the route into the one where strangers write.
-    fn destination(&self, to: &ContactFacts<'_>, route: &Route) -> Option<(RelayEntry, PublicKey)> {
+    fn find_destination(
+        &self,
+        to: &ContactFacts<'_>,
+        route: &Route,
+    ) -> Option<(RelayEntry, PublicKey)> {
         match route.address.first_chunk() {
             Some(spk) => Some((to.card.relays().first()?.clone(), PublicKey(*spk))),
-            None => self.theirs(to.id).map(|theirs| (theirs.relay.clone(), theirs.seal)),
+            None => self.remote_mailbox(to.id).map(|theirs| (theirs.relay.clone(), theirs.seal)),
         }
     }
 
     /// Where a contact reaches us.
-    fn place(&self, id: ContactId) -> HelloPlace {
+    fn own_place(&self, id: ContactId) -> HelloPlace {
         let ours = self.peer(id).and_then(|peer| self.mailboxes.get(&peer.ours?));
         match ours {
+            // A mailbox is named to the contact only after the relay confirmed it (4.2).
             Some(mailbox) if mailbox.opened => HelloPlace::Mailbox(RemoteMailbox {
                 relay: mailbox.relay.clone(),
-                seal: *mailbox.seal.public(),
+                seal: *mailbox.seal.public_key(),
             }),
             None if self.own_relay().is_none() => HelloPlace::Tag,
             Some(_) | None => HelloPlace::NotYet,
@@ -199,11 +204,11 @@ impl<B: Backend> Relay<B> {
         self.mailboxes.values().any(|mailbox| mailbox.contact == Some(id) && mailbox.opened)
     }
 
-    fn change(&mut self, id: ContactId, step: &mut Step, change: impl FnOnce(&mut RelayPeer)) {
+    fn update_peer(&mut self, id: ContactId, step: &mut Step, change: impl FnOnce(&mut RelayPeer)) {
         let peer = self.peers.entry(id).or_default();
         change(peer);
         let key = key32(id.0);
-        match peer.stored() {
+        match peer.stored_form() {
             Some(value) => step.put(RecordKind::RelayPeer, key, value),
             None => step.drop_row(RecordKind::RelayPeer, key),
         }
@@ -212,40 +217,42 @@ impl<B: Backend> Relay<B> {
     fn fetch_later(&mut self, id: ContactId, wait_ms: u64, at: &mut At<'_>) {
         if let Some(peer) = self.peers.get_mut(&id) {
             (peer.fetch, peer.fetch_after) = (None, at.now.plus_ms(wait_ms));
-            at.step.timer(timer(FETCH | u64::from(id.0)), Some(peer.fetch_after));
+            at.step.set_timer(timer(FETCH | u64::from(id.0)), Some(peer.fetch_after));
         }
     }
 
     /// Keeps a connection to `relay` from now on.
-    fn connect(&mut self, relay: &RelayEntry, by: Option<ContactId>, at: &mut At<'_>) {
-        if self.connections.want(relay, by, at.now) {
+    fn connect_relay(&mut self, relay: &RelayEntry, by: Option<ContactId>, at: &mut At<'_>) {
+        if self.connections.mark_needed(relay, by, at.now) {
             self.outputs.push_back(RelayOutput::Connect { relay: relay.clone() });
-            at.step.timer(timer(IDLE), self.connections.next_idle(|relay| self.is_own(relay)));
+            at.step.set_timer(timer(IDLE), self.connections.next_idle(|relay| self.is_own(relay)));
         }
     }
 
-    fn up(&mut self, connection: RelayConnectionId, caps: CarrierCaps, at: &mut At<'_>) {
+    fn on_up(&mut self, connection: RelayConnectionId, caps: CarrierCaps, at: &mut At<'_>) {
         let Some(known) = self.connections.connection_mut(connection) else { return };
         known.up = Some(caps);
         let entry = known.entry.clone();
-        self.unwatched(connection);
-        self.connections.want(&entry, None, at.now);
+        // Watches end with their connection and are requested again.
+        self.mark_unwatched(connection);
+        self.connections.mark_needed(&entry, None, at.now);
         let ours = self.mailboxes.iter().filter(|(_, own)| own.relay.shares_connection(&entry));
         for id in ours.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.ask_mailbox(id);
         }
         self.ask_closes(Some(connection));
-        self.publish();
+        self.send_publication();
         at.step.show_early(Event::Carrier(CarrierId::RELAY));
         at.step.touch_all();
     }
 
     /// The connection is gone, and with it every request on it.
-    fn down(&mut self, connection: RelayConnectionId, step: &mut Step) {
-        if !self.connections.down(connection) {
+    fn on_down(&mut self, connection: RelayConnectionId, step: &mut Step) {
+        // A connection that was closed from here reports its end as well.
+        if !self.connections.mark_down(connection) {
             return;
         }
-        self.unwatched(connection);
+        self.mark_unwatched(connection);
         let gone = self.requests.take_where(|at, _| at == connection);
         self.return_parcels(gone);
         step.show_early(Event::Carrier(CarrierId::RELAY));
@@ -257,13 +264,16 @@ impl<B: Backend> Relay<B> {
         for (ticket, connection, request) in gone {
             match request {
                 Request::Put { parcel, .. } => {
-                    self.connections.landed(connection);
+                    // No answer will come, so the place in flight is free again (MSG-35).
+                    self.connections.count_landed(connection);
                     parcels.push(parcel);
                 }
                 Request::Fetch(contact, _) => {
                     if let Some(peer) = self.peers.get_mut(&contact)
                         && peer.fetch.take_if(|out| *out == ticket).is_some()
                     {
+                        // The request was lost with the connection and not refused, so it may be
+                        // repeated at once.
                         peer.fetch_after = Time::default();
                     }
                 }
@@ -276,9 +286,10 @@ impl<B: Backend> Relay<B> {
     }
 
     /// Leaves a relay if nobody is reached by this connection any more.
-    fn leave(&mut self, relay: &RelayEntry) {
-        if !self.is_own(relay) && !self.connections.is_used(relay.connection()) {
-            self.disconnect(relay.connection());
+    fn leave_relay(&mut self, relay: &RelayEntry) {
+        // Own mailboxes are read on this connection, so it stays.
+        if !self.is_own(relay) && !self.connections.is_used(relay.connection_id()) {
+            self.disconnect(relay.connection_id());
         }
     }
 
@@ -291,7 +302,7 @@ impl<B: Backend> Relay<B> {
     }
 
     /// Handles an input of the driver about relays.
-    pub fn input(
+    pub fn handle_input(
         &mut self,
         input: RelayInput,
         seals: &[&StaticKey],
@@ -299,18 +310,18 @@ impl<B: Backend> Relay<B> {
     ) -> Result<(), DeviceError> {
         match input {
             RelayInput::Mail { mailbox, mail, envelope } => {
-                return self.mail(mailbox, mail, &envelope, seals);
+                return self.on_mail(mailbox, mail, &envelope, seals);
             }
             RelayInput::Up { connection, level, demo } => {
-                self.up(connection, CarrierCaps { level, demo, ..CAPS }, at);
+                self.on_up(connection, CarrierCaps { level, demo, ..CAPS }, at);
             }
-            RelayInput::Down { connection } => self.down(connection, at.step),
-            RelayInput::Done { ticket } => return self.done(ticket, at),
+            RelayInput::Down { connection } => self.on_down(connection, at.step),
+            RelayInput::Done { ticket } => return self.on_done(ticket, at),
             RelayInput::Refused { ticket, code, retry_s } => {
-                return self.refused(ticket, code, retry_s, at);
+                return self.on_refused(ticket, code, retry_s, at);
             }
             RelayInput::Bundle { ticket, bytes, one_time } => {
-                return self.bundle(ticket, bytes, one_time, at);
+                return self.on_bundle(ticket, bytes, one_time, at);
             }
             RelayInput::Displaced { mailbox, over } => {
                 if !self.mailboxes.contains_key(&mailbox) {
@@ -318,16 +329,17 @@ impl<B: Backend> Relay<B> {
                 }
                 let watch = if over { WatchState::Nobody } else { WatchState::Elsewhere };
                 let is_intro = self.mailboxes.get(&mailbox).is_some_and(OwnMailbox::is_intro);
-                self.watched(mailbox, watch, at.step);
+                self.set_watch(mailbox, watch, at.step);
                 if over && is_intro {
                     // Another life of this vault ran: its prekeys may be those that others are given.
                     self.news.push_back(News::Foreign);
                 }
             }
             RelayInput::Stock { connection, left } => {
-                if self.own_relay().is_some_and(|own| own.connection() == connection) {
+                // Another relay may claim any stock. Only the relay with our bundle counts.
+                if self.own_relay().is_some_and(|own| own.connection_id() == connection) {
                     self.stock = Some(left);
-                    let under_way = self.stock().map_or(0, |(_, under_way)| under_way);
+                    let under_way = self.prekey_stock().map_or(0, |(_, under_way)| under_way);
                     self.news.push_back(News::Stock(u32::from(left) + under_way));
                 }
             }
@@ -337,7 +349,7 @@ impl<B: Backend> Relay<B> {
 
     /// Mail in one of our mailboxes. Whatever it is, the relay may forget it afterwards, except
     /// the mail of a stranger for whom there is no room.
-    fn mail(
+    fn on_mail(
         &mut self,
         id: MailboxId,
         mail: u64,
@@ -347,7 +359,7 @@ impl<B: Backend> Relay<B> {
         let mailbox =
             self.mailboxes.get(&id).ok_or(DeviceError::Caller(CallerError::NoSuchMailbox))?;
         let address = mailbox.relay.address;
-        let level = self.connections.level(mailbox.relay.connection());
+        let level = self.connections.level(mailbox.relay.connection_id());
         let open = |key: &StaticKey| envelope::open::<B>(&address, key, envelope);
         let (from, parcel) = match mailbox.contact {
             Some(contact) => (ArrivalOrigin::Contact(contact), open(&mailbox.seal)),
@@ -366,29 +378,30 @@ impl<B: Backend> Relay<B> {
                 // It may be sealed to a prekey of another life of this vault (MSG-128).
                 self.news.push_back(News::Foreign);
             }
-            self.acknowledge(ack);
+            self.acknowledge_arrival(ack);
         }
         Ok(())
     }
 
-    fn done(&mut self, ticket: RequestId, at: &mut At<'_>) -> Result<(), DeviceError> {
+    fn on_done(&mut self, ticket: RequestId, at: &mut At<'_>) -> Result<(), DeviceError> {
+        // Each ticket is answered once. A second answer is refused and changes nothing (MSG-36).
         let (connection, request) =
             self.requests.take(ticket).ok_or(DeviceError::Carrier(CarrierError::NoSuchTicket))?;
         match request {
             Request::Put { parcel, .. } => {
-                self.connections.landed(connection);
+                self.connections.count_landed(connection);
                 self.news.push_back(News::Handed { parcel, again: None });
             }
-            Request::Open(mailbox) => self.opened(mailbox, at.step),
-            Request::Publish => self.published(at.step),
-            Request::Watch(mailbox) => self.watched(mailbox, WatchState::Here, at.step),
-            Request::Close(mailbox) => self.closed(mailbox, at.step),
+            Request::Open(mailbox) => self.on_opened(mailbox, at.step),
+            Request::Publish => self.on_published(at.step),
+            Request::Watch(mailbox) => self.set_watch(mailbox, WatchState::Here, at.step),
+            Request::Close(mailbox) => self.on_closed(mailbox, at.step),
             Request::Fetch(..) => {}
         }
         Ok(())
     }
 
-    fn refused(
+    fn on_refused(
         &mut self,
         ticket: RequestId,
         code: u8,
@@ -399,16 +412,18 @@ impl<B: Backend> Relay<B> {
             self.requests.take(ticket).ok_or(DeviceError::Carrier(CarrierError::NoSuchTicket))?;
         match request {
             Request::Put { parcel, contact, to, intro } => {
-                self.connections.landed(connection);
+                self.connections.count_landed(connection);
                 self.put_refused(parcel, code, retry_s, at);
+                // The parcel is returned first, so that it can leave by another route.
                 if code == NO_SUCH_BOX {
-                    self.lost(contact, to, intro, at.step);
+                    self.on_mailbox_lost(contact, to, intro, at.step);
                 }
             }
             Request::Open(mailbox) | Request::Watch(mailbox) => {
                 self.mailbox_refused(mailbox, code, retry_s, at);
             }
-            Request::Close(mailbox) if code == NO_SUCH_BOX => self.closed(mailbox, at.step),
+            // A mailbox that does not exist is as good as closed (MSG-125).
+            Request::Close(mailbox) if code == NO_SUCH_BOX => self.on_closed(mailbox, at.step),
             Request::Publish | Request::Close(_) => self.try_later(retry_s, at),
             Request::Fetch(contact, _) if code == SLOW_DOWN => {
                 self.fetch_later(contact, u64::from(retry_s.max(1)) * Time::SECOND_MS, at);
@@ -430,24 +445,32 @@ impl<B: Backend> Relay<B> {
     }
 
     /// The mailbox does not exist, or its key is of no use.
-    fn lost(&mut self, contact: ContactId, at: MailboxAddress, intro: bool, step: &mut Step) {
+    fn on_mailbox_lost(
+        &mut self,
+        contact: ContactId,
+        at: MailboxAddress,
+        intro: bool,
+        step: &mut Step,
+    ) {
         let place = if intro { LostPlace::Intro } else { LostPlace::Current };
         if !intro {
-            if self.theirs(contact).is_none_or(|theirs| theirs.relay.address != at) {
+            // The contact named another mailbox meanwhile, so the refusal concerns an old one.
+            if self.remote_mailbox(contact).is_none_or(|theirs| theirs.relay.address != at) {
                 return;
             }
-            self.change(contact, step, |peer| peer.theirs = None);
+            self.update_peer(contact, step, |peer| peer.theirs = None);
         }
         self.news.push_back(News::Lost { contact, place });
     }
 
-    fn bundle(
+    fn on_bundle(
         &mut self,
         ticket: RequestId,
         bytes: Vec<u8>,
         one_time: Option<OneTimePrekey>,
         at: &mut At<'_>,
     ) -> Result<(), DeviceError> {
+        // A wrong ticket must not consume a request of another kind (MSG-36).
         let Some(Request::Fetch(contact, purpose)) = self.requests.get(ticket) else {
             return Err(DeviceError::Carrier(CarrierError::NoSuchTicket));
         };

@@ -41,25 +41,27 @@ pub(crate) enum Whom {
 }
 
 /// Judges a command.
-pub(crate) fn command<P: Port>(
+pub(crate) fn admit_command<P: Port>(
     parts: &Parts<P>,
     command: Command,
     now: Time,
     rng: &mut dyn CryptoRng,
 ) -> Result<Admitted, DeviceError> {
     match &command {
-        Command::Send { client, .. } if parts.threads.sent(client).is_some() => {
+        // A repeated command is the same note, so it must not be sent twice (MSG-15).
+        Command::Send { client, .. } if parts.threads.find_sent(client).is_some() => {
             return Ok(Admitted::Nothing);
         }
-        Command::Send { contact, text, .. } => send(parts, *contact, text, now)?,
+        Command::Send { contact, text, .. } => check_send(parts, *contact, text, now)?,
         Command::Cancel { note } => {
-            let note = named(parts, *note)?;
+            let note = find_note(parts, *note)?;
+            // A note that was delivered cannot be cancelled.
             if note.incoming || !note.is_waiting(now) {
                 return Err(DeviceError::Person(PersonError::NotNow));
             }
         }
-        Command::Forget { note } => drop(named(parts, *note)?),
-        Command::SendAgain { client, .. } if parts.threads.sent(client).is_some() => {
+        Command::Forget { note } => drop(find_note(parts, *note)?),
+        Command::SendAgain { client, .. } if parts.threads.find_sent(client).is_some() => {
             return Ok(Admitted::Nothing);
         }
         Command::SendAgain { note, .. } => send_again(parts, *note, now)?,
@@ -68,17 +70,18 @@ pub(crate) fn command<P: Port>(
         }
         Command::Refuse { contact } if contact::is_inviter(parts, *contact) => {}
         Command::Accept { contact } | Command::Refuse { contact } => {
-            if parts.contacts.named(*contact)?.phase != ContactPhase::Request {
+            if parts.contacts.named_contact(*contact)?.phase != ContactPhase::Request {
                 return Err(DeviceError::Person(PersonError::NotNow));
             }
         }
         Command::Rename { contact, name } => {
-            petname(Some(name))?;
-            parts.contacts.named(*contact)?;
+            check_petname(Some(name))?;
+            parts.contacts.named_contact(*contact)?;
         }
-        Command::Policy { contact, policy } => self::policy(parts, *contact, policy)?,
+        Command::Policy { contact, policy } => self::check_policy(parts, *contact, policy)?,
         Command::Reset { contact } => {
-            let contact = parts.contacts.named(*contact)?;
+            let contact = parts.contacts.named_contact(*contact)?;
+            // Nothing is sent to a blocked contact, so a reset would have no effect (MSG-26).
             if contact.blocked {
                 return Err(DeviceError::Person(PersonError::Blocked));
             }
@@ -89,7 +92,7 @@ pub(crate) fn command<P: Port>(
         Command::Seen { contact, .. }
         | Command::Verify { contact, .. }
         | Command::Block { contact, .. }
-        | Command::Delete { contact } => drop(parts.contacts.named(*contact)?),
+        | Command::Delete { contact } => drop(parts.contacts.named_contact(*contact)?),
         Command::CorrectDate(_)
         | Command::Restored
         | Command::Rotate
@@ -99,20 +102,20 @@ pub(crate) fn command<P: Port>(
     }
     match command {
         Command::Add { card, petname, in_person } => {
-            self::petname(petname.as_deref())?;
-            let to = whom(parts, &card, now)?;
+            self::check_petname(petname.as_deref())?;
+            let to = match_card(parts, &card, now)?;
             Ok(Admitted::Add { to, card, petname, in_person })
         }
         Command::Publish { name, relays } => {
-            own_card::name(&name)?;
-            let (card, plan) = own_card::publish(parts, &name, &relays, now, rng)?;
+            own_card::check_name(&name)?;
+            let (card, plan) = own_card::draft_card(parts, &name, &relays, now, rng)?;
             Ok(Admitted::Publish { card, plan })
         }
         command => Ok(Admitted::Command(command)),
     }
 }
 
-fn named<P: Port>(
+fn find_note<P: Port>(
     parts: &Parts<P>,
     note: NoteId,
 ) -> Result<&crate::threads::StoredNote, DeviceError> {
@@ -120,23 +123,26 @@ fn named<P: Port>(
 }
 
 /// Checks that a note would be accepted: from then on it is in the outbox after any crash (MSG-15).
-fn send<P: Port>(
+fn check_send<P: Port>(
     parts: &Parts<P>,
     id: ContactId,
     text: &str,
     now: Time,
 ) -> Result<(), DeviceError> {
     let bytes = text.len();
+    // Refused before it is accepted: an accepted note must always be sendable (MSG-25).
     if text.is_empty() {
         return Err(DeviceError::Person(PersonError::EmptyText));
     }
     if bytes > TEXT_BYTES_MAX {
         return Err(DeviceError::Person(PersonError::TextTooLong { bytes, max: TEXT_BYTES_MAX }));
     }
-    let contact = parts.contacts.named(id)?;
+    let contact = parts.contacts.named_contact(id)?;
+    // Nothing is sent to a blocked contact (MSG-26).
     if contact.blocked {
         return Err(DeviceError::Person(PersonError::Blocked));
     }
+    // A request must be accepted before it is answered (MSG-26).
     if !contact.is_ours() {
         return Err(DeviceError::Person(PersonError::NotNow));
     }
@@ -144,9 +150,11 @@ fn send<P: Port>(
     let states = listed.filter_map(|carrier| parts.carriers.state(*carrier, None, now));
     let max = states.map(|state| state.caps.parcel_bytes_max).max();
     let parcel = parts.sessions.message_bytes(id, bytes).map_or(0, |message| message + 1);
+    // Some listed carrier must take it whole, or the note would wait for ever (MSG-25).
     if let Some(max) = max.filter(|max| parcel > *max) {
         return Err(DeviceError::Person(PersonError::TooBig { bytes: parcel, max }));
     }
+    // The outbox of a contact is bounded (MSG-35).
     if own_waiting(parts, id, now) >= OUTBOX_MAX {
         return Err(DeviceError::Person(PersonError::OutboxFull));
     }
@@ -155,36 +163,44 @@ fn send<P: Port>(
 
 /// Checks that a restore has left this note open, and that it could be sent.
 fn send_again<P: Port>(parts: &Parts<P>, id: NoteId, now: Time) -> Result<(), DeviceError> {
-    let note = named(parts, id)?;
+    let note = find_note(parts, id)?;
     let left = parts.outbox.aftermath(note.contact);
     let is_open = left.is_some_and(|left| left.unsure.contains(&id) || left.lost.contains(&id));
     let text = note.text().filter(|_| is_open);
     let text = text.ok_or(DeviceError::Person(PersonError::NotNow))?;
-    send(parts, note.contact, text, now)
+    check_send(parts, note.contact, text, now)
 }
 
 /// Own notes for a contact that are neither delivered nor given up.
 fn own_waiting<P: Port>(parts: &Parts<P>, id: ContactId, now: Time) -> usize {
     let note = |note: &NoteId| parts.threads.get(*note);
-    let unsealed = parts.outbox.waiting(id);
+    let unsealed = parts.outbox.waiting_notes(id);
+    // Sealed notes are counted among those without a receipt.
     let unsealed = unsealed.iter().filter_map(note).filter(|note| note.seq == 0).count();
-    let sealed =
-        parts.outbox.unanswered(id).filter(|id| note(id).is_some_and(|note| note.is_waiting(now)));
+    let sealed = parts
+        .outbox
+        .unanswered_notes(id)
+        .filter(|id| note(id).is_some_and(|note| note.is_waiting(now)));
     unsealed + sealed.count()
 }
 
-fn policy<P: Port>(parts: &Parts<P>, id: ContactId, policy: &Policy) -> Result<(), DeviceError> {
+fn check_policy<P: Port>(
+    parts: &Parts<P>,
+    id: ContactId,
+    policy: &Policy,
+) -> Result<(), DeviceError> {
     if !policy.is_sound() {
         return Err(DeviceError::Person(PersonError::BadPolicy));
     }
-    let timer_s = parts.contacts.named(id)?.policy.timer_s;
+    let timer_s = parts.contacts.named_contact(id)?.policy.timer_s;
+    // A value from an earlier version may stay, but not be chosen anew (MSG-52).
     if timer_s != policy.timer_s && !is_timer_step(policy.timer_s) {
         return Err(DeviceError::Person(PersonError::BadPolicy));
     }
     Ok(())
 }
 
-fn petname(name: Option<&str>) -> Result<(), DeviceError> {
+fn check_petname(name: Option<&str>) -> Result<(), DeviceError> {
     let fits = |name: &str| {
         (1..=PETNAME_BYTES_MAX).contains(&name.len())
             && !name.trim().is_empty()
@@ -195,15 +211,17 @@ fn petname(name: Option<&str>) -> Result<(), DeviceError> {
 }
 
 /// To whom a card belongs that the person has scanned or pasted.
-fn whom<P: Port>(parts: &Parts<P>, card: &Card, now: Time) -> Result<Whom, DeviceError> {
-    if *card.ik() == parts.profile.identity().public() {
+fn match_card<P: Port>(parts: &Parts<P>, card: &Card, now: Time) -> Result<Whom, DeviceError> {
+    // A conversation with oneself would use both sides of one session.
+    if *card.ik() == parts.profile.identity().public_key() {
         return Err(DeviceError::Person(PersonError::OwnCard));
     }
     if let Some(id) = parts.contacts.by_identity(card.ik().as_bytes()) {
-        parts.contacts.accepts(id, card)?;
+        parts.contacts.check_card(id, card)?;
         return Ok(Whom::Contact(id));
     }
     let inviters = parts.carriers.inviters();
+    // The card of an inviter belongs to chains that exist already (4.4).
     match inviters.iter().find(|inviter| inviter.ik == *card.ik().as_bytes()) {
         Some(inviter) => {
             parts.carriers.may_unmask(inviter.id, now)?;

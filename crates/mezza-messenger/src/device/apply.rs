@@ -21,7 +21,7 @@ use crate::view::NoteContent;
 
 /// Applies a note that opened in a session of `id`. Nothing in it can make this fail: what is
 /// no note of this format is counted and left out.
-pub(super) fn note<P: Port>(
+pub(super) fn apply_note<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
     note: &Note,
@@ -29,11 +29,11 @@ pub(super) fn note<P: Port>(
     by: By,
     at: &mut At<'_>,
 ) {
-    parts.contacts.answered(id, at.step);
+    parts.contacts.mark_answered(id, at.step);
     let mut body = None;
     let mut again = false;
     let mut learnt = false;
-    let kept = compare(parts, id, &note.items);
+    let kept = compare_digests(parts, id, &note.items);
     for item in &note.items {
         match item {
             Item::Text(text) => body = body.or(Some(NoteContent::Text(text.clone()))),
@@ -42,22 +42,22 @@ pub(super) fn note<P: Port>(
                 if slot.is_some() {
                     parts.contacts.clear_trouble(id, |_| true, at.step);
                 }
-                learnt |= learn(parts, id, card, at);
+                learnt |= apply_card(parts, id, card, at);
             }
-            Item::Card(card) => learnt |= learn(parts, id, card, at),
+            Item::Card(card) => learnt |= apply_card(parts, id, card, at),
             Item::Receipt(receipt) if receipt.era != contact::own_era(parts, id) => {
                 inventory::prove_former(parts, id, receipt, &note.items, by, at);
             }
-            Item::Receipt(receipt) => prove(parts, id, receipt, &kept, by, at),
-            Item::Timer(s) => timer(parts, id, *s, at),
+            Item::Receipt(receipt) => apply_receipt(parts, id, receipt, &kept, by, at),
+            Item::Timer(s) => apply_timer(parts, id, *s, at),
             Item::Reset(cause) => {
                 at.step.show(Event::Anew(id, cause_of(*cause)));
                 again = true;
             }
             Item::Retry => again = true,
             Item::Void { era, from, to } => {
-                parts.threads.void(id, *era, (*from, *to), at.step);
-                if owes(parts, id) {
+                parts.threads.void_range(id, *era, (*from, *to), at.step);
+                if owes_receipts(parts, id) {
                     parts.outbox.owe(id, Owe::Receipt, at.step);
                     parts.outbox.owe(id, Owe::Answer(*era, *from, *to), at.step);
                 }
@@ -69,31 +69,31 @@ pub(super) fn note<P: Port>(
     inventory::take_items(parts, id, &note.items, at);
     shows_timer(parts, id, note, at);
     if learnt {
-        contact::moved(parts, id, false, at);
+        contact::on_card_changed(parts, id, false, at);
     }
     let told = note.items.iter().rev().find_map(|item| match item {
         Item::Bundle(bundle) => Some(bundle),
         _ => None,
     });
     if let Some(bundle) = told {
-        first::told(parts, id, bundle, at);
+        first::on_bundle_received(parts, id, bundle, at);
     }
     if let Some((from, carriers)) = parts.facts_for_carriers(id) {
-        carriers.told(&from, &note.items, exporter, at);
+        carriers.on_items_received(&from, &note.items, exporter, at);
     }
     if again && parts.outbox.wants_again(id, at.now, at.step) {
-        contact::requeue(parts, id, at);
+        contact::requeue_notes(parts, id, at);
     }
     if note.seq > 0 {
-        keep(parts, id, note, body.unwrap_or(NoteContent::Newer), by, at);
+        keep_note(parts, id, note, body.unwrap_or(NoteContent::Newer), by, at);
     }
-    parts.outbox.caused(id, by.level, at.step);
+    parts.outbox.raise_cause_level(id, by.level, at.step);
     at.step.touch(id);
 }
 
 /// The contact sets a timer. Where both set one before they knew of the other's, the shorter one counts on
 /// both sides (MSG-106).
-fn timer<P: Port>(parts: &mut Parts<P>, id: ContactId, timer_s: u32, at: &mut At<'_>) {
+fn apply_timer<P: Port>(parts: &mut Parts<P>, id: ContactId, timer_s: u32, at: &mut At<'_>) {
     let Some(contact) = parts.contacts.get(id) else { return };
     let ours = contact.policy.timer_s;
     let theirs = timer_step(timer_s);
@@ -105,7 +105,7 @@ fn timer<P: Port>(parts: &mut Parts<P>, id: ContactId, timer_s: u32, at: &mut At
     parts.outbox.settle_timer(id, at.step);
     if ours != theirs {
         parts.contacts.agree_timer(id, theirs, at.step);
-        if owes(parts, id) {
+        if owes_receipts(parts, id) {
             // The note of it says which timer is here.
             parts.outbox.owe(id, Owe::Receipt, at.step);
         }
@@ -126,10 +126,10 @@ fn shows_timer<P: Port>(parts: &mut Parts<P>, id: ContactId, note: &Note, at: &m
 }
 
 /// A card that came under the ratchet; whether it may be another one than before.
-fn learn<P: Port>(parts: &mut Parts<P>, id: ContactId, card: &[u8], at: &mut At<'_>) -> bool {
+fn apply_card<P: Port>(parts: &mut Parts<P>, id: ContactId, card: &[u8], at: &mut At<'_>) -> bool {
     let learnt = parts.contacts.learn_card(id, card, at.step);
     if !learnt {
-        parts.threads.malformed();
+        parts.threads.count_malformed();
     }
     learnt
 }
@@ -143,7 +143,7 @@ fn cause_of(number: u8) -> ResetCause {
 }
 
 /// Returns true if a contact is told what has arrived.
-fn owes<P: Port>(parts: &Parts<P>, id: ContactId) -> bool {
+fn owes_receipts<P: Port>(parts: &Parts<P>, id: ContactId) -> bool {
     parts.contacts.get(id).is_some_and(|contact| contact.policy.delivered && contact.is_ours())
 }
 
@@ -154,7 +154,7 @@ enum Compared {
 }
 
 /// Compares what a reader says that it keeps with our own notes (MSG-95).
-fn compare<P: Port>(parts: &Parts<P>, id: ContactId, items: &[Item]) -> Compared {
+fn compare_digests<P: Port>(parts: &Parts<P>, id: ContactId, items: &[Item]) -> Compared {
     let era = contact::own_era(parts, id);
     let ours = items.iter().filter_map(|item| match item {
         Item::Kept(kept) if kept.era == era => Some(&kept.notes),
@@ -162,7 +162,7 @@ fn compare<P: Port>(parts: &Parts<P>, id: ContactId, items: &[Item]) -> Compared
     });
     let mut same = BTreeSet::new();
     for (seq, digest) in ours.flatten() {
-        let number = parts.outbox.numbered(id, *seq);
+        let number = parts.outbox.find_by_seq(id, *seq);
         match number.and_then(|note| parts.threads.get(note)) {
             Some(note) if note.digest() == *digest => drop(same.insert(*seq)),
             Some(_) => return Compared::Others,
@@ -174,7 +174,7 @@ fn compare<P: Port>(parts: &Parts<P>, id: ContactId, items: &[Item]) -> Compared
 }
 
 /// Own notes that the other device has, or that the other person has read.
-fn prove<P: Port>(
+fn apply_receipt<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
     receipt: &Receipt,
@@ -195,13 +195,14 @@ fn prove<P: Port>(
         return;
     };
     let what = if read { FactKind::Read } else { FactKind::Delivered };
-    let known = kept.iter().filter_map(|seq| parts.outbox.numbered(id, *seq)).collect::<Vec<_>>();
+    let known =
+        kept.iter().filter_map(|seq| parts.outbox.find_by_seq(id, *seq)).collect::<Vec<_>>();
     inventory::find_kept(parts, id, &known, at);
-    for (seq, note) in parts.outbox.proven(id, receipt, kept, at.step) {
+    for (seq, note) in parts.outbox.proven_notes(id, receipt, kept, at.step) {
         let fact = Fact { what, carrier: by.carrier, level: by.level, at: at.now };
-        parts.threads.fact(note, fact, None, at.step);
-        let dropped = parts.outbox.confirmed(id, seq, note, read, at.step);
-        parts.carriers.retract(&dropped, at);
+        parts.threads.add_fact(note, fact, None, at.step);
+        let dropped = parts.outbox.confirm_note(id, seq, note, read, at.step);
+        parts.carriers.retract_parcels(&dropped, at);
     }
     if !read {
         repeat_left_out(parts, id, receipt, at);
@@ -219,15 +220,15 @@ fn repeat_left_out<P: Port>(
         let facts = parts.threads.get(note).map_or(&[][..], |note| &note.facts);
         let handed = facts.iter().filter(|fact| fact.what == FactKind::Handed).map(|fact| fact.at);
         if let Some(left) = handed.max()
-            && parts.outbox.repeat(id, note, left, at.now)
+            && parts.outbox.repeat_missing(id, note, left, at.now)
         {
-            parts.threads.again(note, at.step);
+            parts.threads.mark_for_resealing(note, at.step);
         }
     }
 }
 
 /// A note with a number: shown once, and receipted as often as it comes.
-fn keep<P: Port>(
+fn keep_note<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
     note: &Note,
@@ -249,24 +250,24 @@ fn keep<P: Port>(
     };
     let request = contact.phase == ContactPhase::Request;
     let kept = (note.era, note.seq, received.digest());
-    let looked = parts.threads.look(&received, request, at.step);
+    let looked = parts.threads.judge_note(&received, request, at.step);
     match looked {
         Keeping::Keep => {
             let number = parts.profile.note_number(at.step);
-            parts.threads.receive(number, received, at.step);
+            parts.threads.store_received(number, received, at.step);
         }
         Keeping::Known | Keeping::Gone => {}
         Keeping::Twice => {
             parts.outbox.owe(id, Owe::Answer(note.era, u32::MAX, u32::MAX), at.step);
-            return parts.contacts.trouble(id, DeliveryProblem::Twice, at.step);
+            return parts.contacts.report_trouble(id, DeliveryProblem::Twice, at.step);
         }
         Keeping::Leave => return,
     }
-    if !owes(parts, id) {
+    if !owes_receipts(parts, id) {
         return;
     }
     parts.outbox.owe(id, Owe::Receipt, at.step);
     if looked != Keeping::Gone {
-        parts.outbox.keep(id, kept, at.step);
+        parts.outbox.keep_digest(id, kept, at.step);
     }
 }

@@ -23,21 +23,21 @@ const REQUESTS_MAX: usize = 64;
 
 /// A parcel. Whatever it is, the carrier may forget it afterwards, except that of a stranger for
 /// whom there is no room.
-pub(super) fn parcel<P: Port>(parts: &mut Parts<P>, arrival: &Arrival, at: &mut At<'_>) {
+pub(super) fn receive_parcel<P: Port>(parts: &mut Parts<P>, arrival: &Arrival, at: &mut At<'_>) {
     let by = By { carrier: arrival.carrier, level: arrival.level };
     let taken = if let Some((&RATCHET_MESSAGE, message)) = arrival.parcel.split_first() {
         let message = Incoming { bytes: message, outer: &arrival.outer };
         match arrival.from {
             ArrivalOrigin::Contact(id) => from_contact(parts, id, message, by, at),
-            ArrivalOrigin::Stranger => stranger(parts, message, by, at),
-            ArrivalOrigin::Invitation(place) => invitation(parts, place, message, by, at),
+            ArrivalOrigin::Stranger => receive_stranger(parts, message, by, at),
+            ArrivalOrigin::Invitation(place) => receive_invitation(parts, place, message, by, at),
         }
     } else {
-        parts.carriers.reject(arrival.carrier);
+        parts.carriers.count_rejected(arrival.carrier);
         true
     };
     if let Some(ack) = arrival.ack.filter(|_| taken) {
-        parts.carriers.acknowledge(ack);
+        parts.carriers.acknowledge_arrival(ack);
     }
 }
 
@@ -49,11 +49,11 @@ fn from_contact<P: Port>(
     at: &mut At<'_>,
 ) -> bool {
     if is_taken_back(message.bytes) {
-        parts.carriers.reject(by.carrier);
+        parts.carriers.count_rejected(by.carrier);
     } else if contact::is_inviter(parts, id) {
-        inviter(parts, id, message, by, at);
-    } else if let Err(Unopened::Failed(error)) = open(parts, id, message, by, at) {
-        unopened(parts, id, message, error, by, at);
+        receive_from_inviter(parts, id, message, by, at);
+    } else if let Err(Unopened::Failed(error)) = open_message(parts, id, message, by, at) {
+        handle_unopened(parts, id, message, error, by, at);
     }
     true
 }
@@ -66,11 +66,11 @@ fn is_taken_back(message: &[u8]) -> bool {
 }
 
 /// The key under which a first message was written, if it is not our own.
-fn writer<P: Port>(parts: &mut Parts<P>, message: &[u8]) -> Option<IdentityKey> {
-    let own = parts.profile.identity().public();
+fn read_writer<P: Port>(parts: &mut Parts<P>, message: &[u8]) -> Option<IdentityKey> {
+    let own = parts.profile.identity().public_key();
     let ik = wire::first_identity(message).filter(|ik| *ik != own);
     if ik.is_none() {
-        parts.sessions.reject();
+        parts.sessions.count_rejected();
     }
     ik
 }
@@ -84,57 +84,62 @@ fn inviter_by<P: Port>(parts: &Parts<P>, ik: &IdentityKey) -> Option<ContactId> 
 /// Returns true if another stranger may wait for the person. Whose contact was set aside is no stranger:
 /// the mail waits for a version that reads it.
 fn has_room<P: Port>(parts: &Parts<P>, ik: &IdentityKey, now: Time) -> bool {
-    let waiting = parts.contacts.requests() + parts.carriers.inviters().len();
+    let waiting = parts.contacts.count_requests() + parts.carriers.inviters().len();
     !parts.aside.knows(ik) && waiting < REQUESTS_MAX && parts.sessions.hears_strangers(now)
 }
 
 /// A message of a stranger opened that says nothing of what it should. The prekeys are used up all
 /// the same; the session is nobody's.
-fn nameless<P: Port>(parts: &mut Parts<P>, now: Time) {
-    parts.sessions.nameless(now);
-    parts.threads.malformed();
+fn count_nameless<P: Port>(parts: &mut Parts<P>, now: Time) {
+    parts.sessions.count_nameless(now);
+    parts.threads.count_malformed();
 }
 
 /// A message from where strangers write; `false`: there is no room for another stranger.
-fn stranger<P: Port>(parts: &mut Parts<P>, message: Incoming<'_>, by: By, at: &mut At<'_>) -> bool {
-    let Some(ik) = writer(parts, message.bytes) else { return true };
+fn receive_stranger<P: Port>(
+    parts: &mut Parts<P>,
+    message: Incoming<'_>,
+    by: By,
+    at: &mut At<'_>,
+) -> bool {
+    let Some(ik) = read_writer(parts, message.bytes) else { return true };
     if let Some(contact) = parts.contacts.by_identity(ik.as_bytes()) {
         // Anybody can send a message under this identity key. If it does not open, no bundle is
         // fetched: the fetch would show that we know this contact.
-        let _ = open(parts, contact, message, by, at);
+        let _ = open_message(parts, contact, message, by, at);
         return true;
     }
     if let Some(id) = inviter_by(parts, &ik) {
-        inviter(parts, id, message, by, at);
+        receive_from_inviter(parts, id, message, by, at);
         return true;
     }
     if !has_room(parts, &ik, at.now) {
         return false;
     }
     let Some(stranger) = parts.sessions.open_stranger(ik, message, at) else { return true };
-    let Some((note, card)) = greeting(&stranger.body, &ik) else {
-        nameless(parts, at.now);
+    let Some((note, card)) = read_greeting(&stranger.body, &ik) else {
+        count_nameless(parts, at.now);
         return true;
     };
     let id = parts.profile.contact_number(at.step);
-    parts.sessions.adopt(id, stranger, at.step);
-    parts.sessions.opened(id, message.bytes, at.step);
-    request(parts, id, (card, Policy::default()), &note, by, at);
+    parts.sessions.adopt_stranger(id, stranger, at.step);
+    parts.sessions.remember_first(id, message.bytes, at.step);
+    enter_request(parts, id, (card, Policy::default()), &note, by, at);
     true
 }
 
 /// An invitation. From somebody we know it is a message like any other.
-fn invitation<P: Port>(
+fn receive_invitation<P: Port>(
     parts: &mut Parts<P>,
     place: u32,
     message: Incoming<'_>,
     by: By,
     at: &mut At<'_>,
 ) -> bool {
-    let Some(ik) = writer(parts, message.bytes) else { return true };
+    let Some(ik) = read_writer(parts, message.bytes) else { return true };
     if let Some(contact) = parts.contacts.by_identity(ik.as_bytes()) {
         // Anybody can invite under this identity key. If the message does not open, nothing begins.
-        let _ = open(parts, contact, message, by, at);
+        let _ = open_message(parts, contact, message, by, at);
         return true;
     }
     let known = inviter_by(parts, &ik);
@@ -144,28 +149,28 @@ fn invitation<P: Port>(
     // The same invitation comes again, until it is answered: the first one has used its keys.
     let Some(mut stranger) = parts.sessions.open_stranger(ik, message, at) else { return true };
     if let Some(known) = known {
-        parts.carriers.forget(known, Forget::All, at);
+        parts.carriers.forget_contact(known, Forget::All, at);
         parts.sessions.forget(known, at.step);
     }
     let items = Note::decode(&stranger.body).map_or_else(|_| Vec::new(), |note| note.items);
     let id = parts.profile.next_contact();
     let welcomed = stranger.exporter.take().is_some_and(|exporter| {
         let welcome = Welcome { id, ik, place, items: &items, exporter };
-        parts.carriers.welcome(by.carrier, welcome, at)
+        parts.carriers.accept_invitation(by.carrier, welcome, at)
     });
     if welcomed {
         parts.profile.contact_number(at.step);
-        parts.sessions.adopt(id, stranger, at.step);
+        parts.sessions.adopt_stranger(id, stranger, at.step);
         at.step.show(Event::Request(id));
     } else {
-        nameless(parts, at.now);
+        count_nameless(parts, at.now);
     }
     true
 }
 
 /// A message of whoever invites: with the card of this key inside it makes a request like that of
 /// any stranger, to be answered the way it came.
-fn inviter<P: Port>(
+fn receive_from_inviter<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
     message: Incoming<'_>,
@@ -174,20 +179,20 @@ fn inviter<P: Port>(
 ) {
     let inviters = parts.carriers.inviters();
     let Some(facts) = inviters.iter().find(|inviter| inviter.id == id) else { return };
-    let Ok(opened) = parts.sessions.open(id, message, at) else { return };
+    let Ok(opened) = parts.sessions.open_message(id, message, at) else { return };
     let card = Note::decode(&opened.body).ok().and_then(|note| {
         let card = card_in(&note).filter(|card| *card.ik().as_bytes() == facts.ik)?;
         Some((note, card))
     });
-    let Some((note, card)) = card else { return parts.threads.malformed() };
-    let session = parts.sessions.facts(id).id.filter(|_| !opened.first);
-    let way = parts.carriers.unmask(id, session, at);
+    let Some((note, card)) = card else { return parts.threads.count_malformed() };
+    let session = parts.sessions.session_facts(id).id.filter(|_| !opened.first);
+    let way = parts.carriers.unmask_inviter(id, session, at);
     let policy = contact::answered_by(way.filter(|(carrier, _)| *carrier == by.carrier));
-    request(parts, id, (card, policy), &note, by, at);
+    enter_request(parts, id, (card, policy), &note, by, at);
 }
 
 /// Somebody waits for the person to let them in.
-fn request<P: Port>(
+fn enter_request<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
     (card, policy): (Card, Policy),
@@ -195,14 +200,14 @@ fn request<P: Port>(
     by: By,
     at: &mut At<'_>,
 ) {
-    contact::enter(parts, id, card, (ContactPhase::Request, policy), at);
-    apply::note(parts, id, note, None, by, at);
+    contact::add_contact(parts, id, card, (ContactPhase::Request, policy), at);
+    apply::apply_note(parts, id, note, None, by, at);
     at.step.show(Event::Request(id));
 }
 
 /// Opens a message of a contact and does what it says. With a new session, what could not be opened
 /// before may open now.
-fn open<P: Port>(
+fn open_message<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
     message: Incoming<'_>,
@@ -212,20 +217,26 @@ fn open<P: Port>(
     if parts.contacts.get(id).is_none_or(|contact| contact.blocked) {
         return Ok(());
     }
-    let message = parts.sessions.open(id, message, at)?;
+    let message = parts.sessions.open_message(id, message, at)?;
     let first = message.first;
-    let is_anew = first || parts.outbox.invites(id);
+    let is_anew = first || parts.outbox.has_invitation_to(id);
     parts.carriers.came_by(by.carrier, id, is_anew, at);
-    opened(parts, id, message, by, at);
+    apply_opened(parts, id, message, by, at);
     if first {
-        for (message, by) in parts.sessions.retry(id, by, at) {
-            opened(parts, id, message, by, at);
+        for (message, by) in parts.sessions.retry_undecrypted(id, by, at) {
+            apply_opened(parts, id, message, by, at);
         }
     }
     Ok(())
 }
 
-fn opened<P: Port>(parts: &mut Parts<P>, id: ContactId, message: Opened, by: By, at: &mut At<'_>) {
+fn apply_opened<P: Port>(
+    parts: &mut Parts<P>,
+    id: ContactId,
+    message: Opened,
+    by: By,
+    at: &mut At<'_>,
+) {
     // A session that the other side began needs our hello.
     if message.first {
         parts.outbox.owe(id, Owe::Hello, at.step);
@@ -239,22 +250,22 @@ fn opened<P: Port>(parts: &mut Parts<P>, id: ContactId, message: Opened, by: By,
         parts.contacts.clear_trouble(id, unopened, at.step);
     }
     at.step.touch(id);
-    let Ok(note) = Note::decode(&message.body) else { return parts.threads.malformed() };
-    let invites = message.exporter.is_some() && parts.carriers.invites(&note.items);
+    let Ok(note) = Note::decode(&message.body) else { return parts.threads.count_malformed() };
+    let invites = message.exporter.is_some() && parts.carriers.is_invitation(&note.items);
     let open = parts.contacts.get(id).is_some_and(crate::contacts::Contact::is_open);
     // Where two invitations cross, each side keeps the chains of both (MSG-121).
-    let again = invites && open && !parts.outbox.invites(id);
+    let again = invites && open && !parts.outbox.has_invitation_to(id);
     if again && parts.outbox.wants_again(id, at.now, at.step) {
         // Whoever invites again has lost the old chains, and what was under way in them.
-        contact::requeue(parts, id, at);
-        parts.carriers.forget(id, Forget::Chains, at);
+        contact::requeue_notes(parts, id, at);
+        parts.carriers.forget_contact(id, Forget::Chains, at);
     }
-    apply::note(parts, id, &note, message.exporter, by, at);
+    apply::apply_note(parts, id, &note, message.exporter, by, at);
 }
 
 /// A message that no session opened. What may be a session in trouble is kept for a day and
 /// answered with a new session; what is certainly useless is not (MSG-30).
-fn unopened<P: Port>(
+fn handle_unopened<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
     message: Incoming<'_>,
@@ -268,7 +279,7 @@ fn unopened<P: Port>(
         | OpenError::Forged
         | OpenError::TooFar(_) => true,
         // The contact goes on in a session of another suite of ours.
-        OpenError::SuiteMismatch { message, .. } => SuiteList::ours().holds(message),
+        OpenError::SuiteMismatch { message, .. } => SuiteList::our_suites().has_suite(message),
         OpenError::Malformed
         | OpenError::SuiteUnsupported(_)
         | OpenError::SuiteDowngrade
@@ -286,11 +297,11 @@ fn unopened<P: Port>(
             | OpenError::SuiteDowngrade
     );
     if foreign && !lost {
-        parts.contacts.trouble(id, DeliveryProblem::Suite(error), at.step);
+        parts.contacts.report_trouble(id, DeliveryProblem::Suite(error), at.step);
     }
     let request = |contact: &crate::contacts::Contact| contact.phase == ContactPhase::Request;
     if lost && !foreign && parts.contacts.get(id).is_some_and(crate::contacts::Contact::is_open) {
-        parts.contacts.trouble(id, DeliveryProblem::Unopened, at.step);
+        parts.contacts.report_trouble(id, DeliveryProblem::Unopened, at.step);
     }
     if lost {
         parts.carriers.came_by(by.carrier, id, true, at);
@@ -305,7 +316,7 @@ fn unopened<P: Port>(
 }
 
 /// A note with the card of its writer inside.
-fn greeting(body: &[u8], ik: &IdentityKey) -> Option<(Note, Card)> {
+fn read_greeting(body: &[u8], ik: &IdentityKey) -> Option<(Note, Card)> {
     let note = Note::decode(body).ok()?;
     let card = card_in(&note).filter(|card| card.ik() == ik)?;
     Some((note, card))

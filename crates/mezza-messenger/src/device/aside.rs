@@ -42,17 +42,17 @@ impl Aside {
     }
 
     /// Notes what the store could not open.
-    pub fn sealed(&mut self, unread: &[Unread]) {
+    pub fn add_unread(&mut self, unread: &[Unread]) {
         self.unread.extend_from_slice(unread);
     }
 
     /// Returns true if the store could not open a row of this kind.
-    pub fn lost(&self, kind: RecordKind) -> bool {
+    pub fn has_lost(&self, kind: RecordKind) -> bool {
         self.unread.iter().any(|row| row.kind == Some(kind))
     }
 
     /// Notes what a person calls a part.
-    pub fn call(&mut self, part: Part, name: String) {
+    pub fn name_part(&mut self, part: Part, name: String) {
         self.names.insert(part, name);
     }
 
@@ -73,7 +73,7 @@ impl Aside {
 
     /// A digest of the names of the parcels that were under way to somebody who is here, or to
     /// nobody knows whom, and of how many the store could not open; zeros if there are none.
-    pub fn parcels(&self) -> [u8; 16] {
+    pub fn digest_parcels(&self) -> [u8; 16] {
         let sealed = self.unread.iter().filter(|row| row.kind == Some(RecordKind::Parcel)).count();
         let rows = self.rows.iter().filter(|((kind, _), (part, _))| {
             *kind == RecordKind::Parcel && matches!(part, Part::Parcels | Part::Notes)
@@ -87,14 +87,14 @@ impl Aside {
     }
 
     /// Returns true if there are records of this part.
-    pub fn has(&self, part: Part) -> bool {
+    pub fn has_part(&self, part: Part) -> bool {
         self.rows.values().any(|(other, _)| *other == part)
     }
 
     /// A record is written anew under this name, which is right for what can be had again alone: a
     /// bundle out of the relay, the announcement out of the prekeys. The number of a prekey is
     /// drawn at random, and may be that of an older one.
-    pub fn replaced(&mut self, kind: RecordKind, key: &[u8]) {
+    pub fn mark_replaced(&mut self, kind: RecordKind, key: &[u8]) {
         if self.holds(kind, key) {
             let again = matches!(kind, RecordKind::Bundle | RecordKind::Prekey);
             debug_assert!(again, "{kind:?}: a record that was set aside is written over");
@@ -108,7 +108,7 @@ impl Aside {
     }
 
     /// The first number above those of all records of a kind whose keys are numbers of 8 bytes.
-    pub fn next(&self, kind: RecordKind) -> u64 {
+    pub fn next_number(&self, kind: RecordKind) -> u64 {
         let keys = self.rows.keys().filter(|(other, _)| *other == kind);
         let numbers = keys.filter_map(|(_, key)| id64(key).ok());
         numbers.max().map_or(0, |last| last + 1)
@@ -152,19 +152,19 @@ mod tests {
 
     fn ik(scalar: u8) -> IdentityKey {
         let pair = StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(scalar)));
-        IdentityKeyPair::new(pair).public()
+        IdentityKeyPair::new(pair).public_key()
     }
 
     #[test]
     fn a_record_is_held_by_kind_and_key() {
         let mut aside = Aside::default();
-        assert!(!aside.holds(RecordKind::Note, &key(7)) && !aside.has(Part::Notes));
+        assert!(!aside.holds(RecordKind::Note, &key(7)) && !aside.has_part(Part::Notes));
         aside.add(Part::Notes, RecordKind::Note, key(7), 9);
-        assert!(aside.holds(RecordKind::Note, &key(7)) && aside.has(Part::Notes));
+        assert!(aside.holds(RecordKind::Note, &key(7)) && aside.has_part(Part::Notes));
         assert!(
             !aside.holds(RecordKind::Note, &key(8)) && !aside.holds(RecordKind::Parcel, &key(7))
         );
-        assert!(!aside.has(Part::Parcels) && !aside.has(BOB));
+        assert!(!aside.has_part(Part::Parcels) && !aside.has_part(BOB));
     }
 
     #[test]
@@ -172,9 +172,9 @@ mod tests {
         let mut aside = Aside::default();
         aside.add(Part::Bundles, RecordKind::Bundle, key(7), 9);
         aside.add(Part::Prekeys, RecordKind::Prekey, key(7), 9);
-        aside.replaced(RecordKind::Bundle, &key(8));
+        aside.mark_replaced(RecordKind::Bundle, &key(8));
         assert_eq!(aside.view().len(), 2);
-        aside.replaced(RecordKind::Bundle, &key(7));
+        aside.mark_replaced(RecordKind::Bundle, &key(7));
         assert!(
             !aside.holds(RecordKind::Bundle, &key(7)) && aside.holds(RecordKind::Prekey, &key(7))
         );
@@ -183,14 +183,17 @@ mod tests {
     #[test]
     fn the_next_number_is_above_all_of_its_kind() {
         let mut aside = Aside::default();
-        assert_eq!(aside.next(RecordKind::Parcel), 0);
+        assert_eq!(aside.next_number(RecordKind::Parcel), 0);
         for n in [9, 12, 7] {
             aside.add(Part::Parcels, RecordKind::Parcel, key(n), 1);
         }
         aside.add(Part::Parcels, RecordKind::Parcel, vec![0xee; 3], 1);
         aside.add(Part::Parcels, RecordKind::Held, key(20), 1);
-        assert_eq!((aside.next(RecordKind::Parcel), aside.next(RecordKind::Held)), (13, 21));
-        assert_eq!(aside.next(RecordKind::Note), 0);
+        assert_eq!(
+            (aside.next_number(RecordKind::Parcel), aside.next_number(RecordKind::Held)),
+            (13, 21)
+        );
+        assert_eq!(aside.next_number(RecordKind::Note), 0);
     }
 
     #[test]
@@ -206,25 +209,25 @@ mod tests {
         aside.add(Part::Notes, RecordKind::Note, key(1), 9);
         aside.add(Part::Parcels, RecordKind::Held, key(2), 9);
         aside.add(BOB, RecordKind::Parcel, key(3), 9);
-        aside.sealed(&[Unread { kind: Some(RecordKind::Note), bytes: 9 }]);
-        assert_eq!(aside.parcels(), [0; 16]);
-        let mut seen = BTreeSet::from([aside.parcels()]);
+        aside.add_unread(&[Unread { kind: Some(RecordKind::Note), bytes: 9 }]);
+        assert_eq!(aside.digest_parcels(), [0; 16]);
+        let mut seen = BTreeSet::from([aside.digest_parcels()]);
         aside.add(Part::Notes, RecordKind::Parcel, key(4), 9);
-        assert!(seen.insert(aside.parcels()));
+        assert!(seen.insert(aside.digest_parcels()));
         aside.add(Part::Parcels, RecordKind::Parcel, key(5), 9);
-        assert!(seen.insert(aside.parcels()));
-        aside.sealed(&[Unread { kind: Some(RecordKind::Parcel), bytes: 9 }]);
-        assert!(seen.insert(aside.parcels()));
-        assert!(aside.lost(RecordKind::Parcel) && !aside.lost(RecordKind::Mailbox));
+        assert!(seen.insert(aside.digest_parcels()));
+        aside.add_unread(&[Unread { kind: Some(RecordKind::Parcel), bytes: 9 }]);
+        assert!(seen.insert(aside.digest_parcels()));
+        assert!(aside.has_lost(RecordKind::Parcel) && !aside.has_lost(RecordKind::Mailbox));
     }
 
     #[test]
     fn the_person_is_shown_each_part_with_its_name_and_counts() {
         let mut aside = Aside::default();
-        aside.call(BOB, "bob".into());
+        aside.name_part(BOB, "bob".into());
         aside.add(BOB, RecordKind::Contact, key(1), 10);
         aside.add(BOB, RecordKind::Note, key(1), 5);
-        aside.sealed(&[
+        aside.add_unread(&[
             Unread { kind: None, bytes: 3 },
             Unread { kind: Some(RecordKind::Note), bytes: 4 },
         ]);

@@ -13,82 +13,83 @@ use crate::outbox::Owe;
 use crate::view::Part;
 
 /// An input of the driver, for one of the carriers; refused it changes nothing.
-pub(super) fn input<P: Port>(
+pub(super) fn handle_input<P: Port>(
     parts: &mut Parts<P>,
     input: P::Input,
     at: &mut At<'_>,
 ) -> Result<(), DeviceError> {
-    parts.carriers.input(input, &parts.sessions.signed_prekeys(), at)
+    parts.carriers.handle_input(input, &parts.sessions.signed_prekeys(), at)
 }
 
 /// Hears the carriers until they have nothing more to say; whether they had anything.
-pub(super) fn drain<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) -> bool {
+pub(super) fn drain_carriers<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) -> bool {
     let mut heard = false;
     loop {
-        if let Some(publication) = parts.sessions.publication() {
-            parts.carriers.publish(&publication, at);
+        if let Some(publication) = parts.sessions.take_publication() {
+            parts.carriers.publish_prekeys(&publication, at);
         }
-        let Some(news) = parts.carriers.news() else { return heard };
+        let Some(news) = parts.carriers.next_news() else { return heard };
         heard = true;
-        hear(parts, news, at);
+        handle_news(parts, news, at);
     }
 }
 
-fn hear<P: Port>(parts: &mut Parts<P>, news: News, at: &mut At<'_>) {
+fn handle_news<P: Port>(parts: &mut Parts<P>, news: News, at: &mut At<'_>) {
     match news {
-        News::Arrived(arrival) => arrive::parcel(parts, &arrival, at),
-        News::Handed { parcel, again: None } => handed(parts, parcel, at),
+        News::Arrived(arrival) => arrive::receive_parcel(parts, &arrival, at),
+        News::Handed { parcel, again: None } => on_handed(parts, parcel, at),
         News::Handed { parcel, again: Some(after) } => {
             // Nobody says whether an invitation was read, so that it goes again.
-            parts.outbox.again(parcel, after, at.now, at.step);
+            parts.outbox.retry_after(parcel, after, at.now, at.step);
             if let Some(parcel) = parts.outbox.parcel(parcel) {
-                parts.contacts.asked(parcel.contact, at.step);
+                parts.contacts.mark_asked(parcel.contact, at.step);
             }
         }
-        News::Carried { parcel, others } => carried(parts, parcel, others, at),
-        News::Expired(parcel) => expired(parts, parcel, at),
+        News::Carried { parcel, others } => on_carried(parts, parcel, others, at),
+        News::Expired(parcel) => on_expired(parts, parcel, at),
         // Sealed once more, it fits, or waits unsealed (MSG-25).
         News::Refused { parcel, why: WaitReason::TooBig, .. } => {
             if let Some(contact) = parts.outbox.parcel(parcel).map(|parcel| parcel.contact) {
-                contact::requeue(parts, contact, at);
+                contact::requeue_notes(parts, contact, at);
             }
         }
         News::Refused { parcel, why, after } => {
-            parts.outbox.refused(parcel, after, at.now, at.step);
+            parts.outbox.mark_refused(parcel, after, at.now, at.step);
             if let Some(note) = parts.outbox.parcel(parcel).and_then(|parcel| parcel.note) {
-                parts.threads.wait(note, why, at.step);
+                parts.threads.set_wait_reason(note, why, at.step);
             }
         }
-        News::Level(carrier, level) => hand::recall(parts, carrier, level, at),
-        News::Apart(carrier, contact) => apart(parts, carrier, contact, at),
-        News::Twice(contact) => twice(parts, contact, at),
-        News::Left(carrier, met) => left(parts, carrier, &met, at),
-        News::Returned(parcels) => parts.outbox.returned(&parcels, at.now, at.step),
-        News::Lost { contact, place } => lost(parts, contact, place, at),
+        News::Level(carrier, level) => hand::recall_parcels(parts, carrier, level, at),
+        News::Apart(carrier, contact) => on_apart(parts, carrier, contact, at),
+        News::Twice(contact) => on_second_life(parts, contact, at),
+        News::Left(carrier, met) => on_carrier_left(parts, carrier, &met, at),
+        News::Returned(parcels) => parts.outbox.mark_returned(&parcels, at.now, at.step),
+        News::Lost { contact, place } => on_place_lost(parts, contact, place, at),
         News::Bundle { contact, purpose: FetchPurpose::Begin, bytes, one_time } => {
-            first::begin(parts, contact, &bytes, one_time, at);
+            first::begin_session(parts, contact, &bytes, one_time, at);
         }
         News::Bundle { contact, purpose: FetchPurpose::Hold, bytes, one_time } => {
-            first::hold(parts, contact, &bytes, one_time, at);
+            first::hold_bundle(parts, contact, &bytes, one_time, at);
         }
-        News::Stock(left) => parts.sessions.stocked(left, at),
+        News::Stock(left) => parts.sessions.report_stock(left, at),
         News::Unpublished => {
-            if let Some(publication) = parts.sessions.offer() {
+            if let Some(publication) = parts.sessions.current_publication() {
                 parts.carriers.publish_again(&publication, at);
             }
         }
         News::Foreign => parts.sessions.offer_anew(at.now),
         News::Greet(contact) => parts.outbox.owe(contact, Owe::Hello, at.step),
-        News::Called(contact) => called(parts, contact, at),
+        News::Called(contact) => on_called(parts, contact, at),
         News::CardPart => own_card::follow_carriers(parts, at),
         News::InviterGone(id) => parts.sessions.forget(id, at.step),
     }
 }
 
 /// A fact: the carrier took it (MSG-11).
-fn handed<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) {
+fn on_handed<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) {
+    // The parcel was withdrawn while the carrier held it.
     let Some(parcel) = parts.outbox.drop_parcel(id, at.step) else { return };
-    parts.contacts.asked(parcel.contact, at.step);
+    parts.contacts.mark_asked(parcel.contact, at.step);
     at.step.touch(parcel.contact);
     if let Some(note) = parcel.note {
         let what = FactKind::Handed;
@@ -96,57 +97,69 @@ fn handed<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) {
         // The least that hid it between the two moments that are known.
         let level = hand::level_of(parts, &parcel, at.now).min(parcel.left_at);
         let fact = Fact { what, carrier, level, at: at.now };
-        parts.threads.fact(note, fact, parcel.route.until, at.step);
+        parts.threads.add_fact(note, fact, parcel.route.until, at.step);
     }
 }
 
 /// A fact: so many others announce it.
-fn carried<P: Port>(parts: &mut Parts<P>, id: ParcelId, others: u16, at: &mut At<'_>) {
+fn on_carried<P: Port>(parts: &mut Parts<P>, id: ParcelId, others: u16, at: &mut At<'_>) {
     let Some(parcel) = parts.outbox.parcel(id) else { return };
     let Some(note) = parcel.note else { return };
     let what = FactKind::Carried(others);
     let carrier = parcel.route.carrier;
     let level = hand::level_of(parts, parcel, at.now).min(parcel.left_at);
-    parts.threads.fact(note, Fact { what, carrier, level, at: at.now }, None, at.step);
+    parts.threads.add_fact(note, Fact { what, carrier, level, at: at.now }, None, at.step);
 }
 
 /// Nobody carries a parcel any more: its note goes by the next carrier of the list, under its number, and
 /// what the parcel said besides is owed again.
-fn expired<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) {
+fn on_expired<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) {
     let dropped = parts.outbox.lose_parcel(id, at.step);
+    // A note with a receipt has arrived, whatever became of its parcel.
     let Some(parcel) = dropped.filter(|parcel| !parcel.confirmed) else { return };
     if let Some(note) = parcel.note {
-        parts.outbox.tried(parcel.contact, note, parcel.route.carrier);
-        parts.threads.again(note, at.step);
+        parts.outbox.mark_tried(parcel.contact, note, parcel.route.carrier);
+        parts.threads.mark_for_resealing(note, at.step);
     }
     contact::owe_again(parts, parcel.contact, at);
 }
 
 /// A carrier is gone from here: what it had in hand, or took and nobody has confirmed, goes another way that
 /// the conversation allows, or waits (MSG-97). A session that nobody has answered was begun over it.
-fn left<P: Port>(parts: &mut Parts<P>, carrier: CarrierId, met: &[ContactId], at: &mut At<'_>) {
+fn on_carrier_left<P: Port>(
+    parts: &mut Parts<P>,
+    carrier: CarrierId,
+    met: &[ContactId],
+    at: &mut At<'_>,
+) {
     parts.aside.let_go(Part::NetworkRows);
-    let stranded: Vec<ContactId> =
-        parts.contacts.iter().map(|(id, _)| id).filter(|id| took(parts, carrier, *id)).collect();
+    let stranded: Vec<ContactId> = parts
+        .contacts
+        .iter()
+        .map(|(id, _)| id)
+        .filter(|id| has_unconfirmed(parts, carrier, *id))
+        .collect();
     for id in stranded {
-        contact::requeue(parts, id, at);
+        contact::requeue_notes(parts, id, at);
     }
     for id in met {
+        // Its session was begun over the carrier that is gone and cannot be confirmed any more.
         let unanswered = parts.contacts.get(*id).is_some_and(|contact| !contact.is_open());
-        if unanswered && parts.sessions.facts(*id).pending {
-            parts.sessions.renew(*id, at.step);
+        if unanswered && parts.sessions.session_facts(*id).pending {
+            parts.sessions.renew_session(*id, at.step);
         }
     }
 }
 
 /// A contact may have lost what it shares with a carrier: what waits there goes by another one of the list
 /// that is up at its level, under its number (MSG-129). Where there is none it waits as before.
-fn apart<P: Port>(parts: &mut Parts<P>, carrier: CarrierId, id: ContactId, at: &mut At<'_>) {
+fn on_apart<P: Port>(parts: &mut Parts<P>, carrier: CarrierId, id: ContactId, at: &mut At<'_>) {
     let Some(contact) = parts.contacts.get(id).filter(|contact| contact.is_open()) else { return };
-    let to = parts.facts(id);
+    let to = parts.contact_facts(id);
     let others = contact.policy.candidates().iter().filter(|by| **by != carrier);
     let states = others.filter_map(|by| parts.carriers.state(*by, to.as_ref(), at.now));
     let levels = states.filter(|state| state.up.is_ok()).map(|state| state.caps.level);
+    // Without another carrier that is up the parcel waits as before (MSG-129).
     let Some(level) = levels.max() else { return };
     let waits = parts.outbox.parcels_of(id).filter(|(_, parcel)| {
         parcel.route.carrier == carrier
@@ -157,10 +170,10 @@ fn apart<P: Port>(parts: &mut Parts<P>, carrier: CarrierId, id: ContactId, at: &
         waits.map(|(parcel, of)| (parcel, of.note)).collect();
     let dropped =
         parts.outbox.take_back(waits.iter().map(|(parcel, _)| *parcel).collect(), at.step);
-    parts.carriers.retract(&dropped, at);
+    parts.carriers.retract_parcels(&dropped, at);
     for note in waits.into_iter().filter_map(|(_, note)| note) {
-        parts.threads.again(note, at.step);
-        parts.outbox.queue(id, note);
+        parts.threads.mark_for_resealing(note, at.step);
+        parts.outbox.queue_note(id, note);
     }
     if !dropped.is_empty() {
         contact::owe_again(parts, id, at);
@@ -169,37 +182,40 @@ fn apart<P: Port>(parts: &mut Parts<P>, carrier: CarrierId, id: ContactId, at: &
 
 /// Another life of this vault has sent to a contact what this one never did: numbers, sessions and chains
 /// begin anew, as after a receipt that says so (MSG-91).
-fn twice<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
+fn on_second_life<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     let is_open = |contact: &crate::contacts::Contact| contact.is_open() && contact.is_ours();
+    // At most one new era in 10 minutes. A later one waits for its turn (MSG-91, MSG-132).
     if parts.contacts.get(id).is_some_and(is_open) && parts.outbox.wants_era(id, at.now, at.step) {
         contact::begin_era(parts, id, at);
     }
 }
 
 /// Returns true if a carrier took something for a contact that has no receipt.
-fn took<P: Port>(parts: &Parts<P>, carrier: CarrierId, id: ContactId) -> bool {
+fn has_unconfirmed<P: Port>(parts: &Parts<P>, carrier: CarrierId, id: ContactId) -> bool {
     let note = |note| parts.threads.get(note).is_some_and(|note| note.carrier == Some(carrier));
     parts.outbox.parcels_of(id).any(|(_, parcel)| parcel.route.carrier == carrier)
-        || parts.outbox.unanswered(id).any(note)
+        || parts.outbox.unanswered_notes(id).any(note)
 }
 
 /// A place of a contact is gone: first the intro mailbox is tried, then the person is asked.
-fn lost<P: Port>(parts: &mut Parts<P>, id: ContactId, place: LostPlace, at: &mut At<'_>) {
+fn on_place_lost<P: Port>(parts: &mut Parts<P>, id: ContactId, place: LostPlace, at: &mut At<'_>) {
     match place {
-        LostPlace::Intro => parts.contacts.trouble(id, DeliveryProblem::BoxGone, at.step),
-        LostPlace::Current => parts.sessions.renew(id, at.step),
+        LostPlace::Intro => parts.contacts.report_trouble(id, DeliveryProblem::BoxGone, at.step),
+        LostPlace::Current => parts.sessions.renew_session(id, at.step),
     }
-    contact::requeue(parts, id, at);
+    // Notes in parcels for the lost mailbox are sealed again for another place (4.2).
+    contact::requeue_notes(parts, id, at);
 }
 
 /// Requests the card of the inviter who called.
-fn called<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
+fn on_called<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     let Some(contact) = parts.contacts.get(id) else { return };
     if !contact.is_open() {
         parts.outbox.owe(id, Owe::Hello, at.step);
     }
+    // The call answers the invitation, so its repetition ends (4.4).
     let invitations: Vec<ParcelId> = parts.outbox.invitations_to(id).collect();
     let dropped = parts.outbox.take_back(invitations, at.step);
-    parts.carriers.retract(&dropped, at);
+    parts.carriers.retract_parcels(&dropped, at);
     at.step.touch(id);
 }

@@ -15,7 +15,7 @@ pub(super) fn is_inviter<P: Port>(parts: &Parts<P>, id: ContactId) -> bool {
 }
 
 /// A contact is there from now on.
-pub(super) fn enter<P: Port>(
+pub(super) fn add_contact<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
     card: Card,
@@ -23,9 +23,9 @@ pub(super) fn enter<P: Port>(
     at: &mut At<'_>,
 ) {
     parts.contacts.add(id, card, how, at.step);
-    parts.threads.open(id);
-    parts.outbox.open(id, at.step);
-    allow(parts, id, at);
+    parts.threads.open_thread(id);
+    parts.outbox.open_lane(id, at.step);
+    update_levels(parts, id, at);
 }
 
 /// Returns the policy of a new contact: answers go over the carrier of the first message, at its level.
@@ -39,12 +39,12 @@ pub(super) fn answered_by(way: Option<(CarrierId, u8)>) -> Policy {
 
 /// How each carrier may serve a contact: not at all where it is blocked (MSG-26), and by a carrier of the
 /// list at the lowest level of the conversation. By another one nothing leaves, but who writes is heard.
-pub(super) fn allow<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
+pub(super) fn update_levels<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     let Some(contact) = parts.contacts.get(id) else { return };
-    for carrier in parts.carriers.ids() {
+    for carrier in parts.carriers.carrier_ids() {
         let listed = contact.policy.candidates().contains(&carrier);
         let level_min = if listed { contact.policy.level_min } else { 1 };
-        parts.carriers.allow(carrier, id, (!contact.blocked).then_some(level_min), at);
+        parts.carriers.set_level_min(carrier, id, (!contact.blocked).then_some(level_min), at);
     }
 }
 
@@ -66,34 +66,38 @@ pub(super) fn begin_era<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut A
     let mut era = Era([0; 4]);
     at.rng.fill_bytes(&mut era.0);
     let (notes, dropped) = parts.outbox.begin_era(id, era, at.step);
+    // A note that was renumbered must not be taken for the one under its old number (MSG-91).
     for note in notes {
-        parts.threads.renumber(note, at.step);
+        parts.threads.renumber_note(note, at.step);
     }
-    parts.carriers.retract(&dropped, at);
-    parts.carriers.forget(id, Forget::Chains, at);
-    parts.sessions.renew(id, at.step);
+    parts.carriers.retract_parcels(&dropped, at);
+    // Another life may have used the same rounds, so the chains end as well.
+    parts.carriers.forget_contact(id, Forget::Chains, at);
+    // The old session may have sealed under the same keys in another life (P5).
+    parts.sessions.renew_session(id, at.step);
     owe_again(parts, id, at);
-    parts.contacts.trouble(id, DeliveryProblem::Twice, at.step);
+    parts.contacts.report_trouble(id, DeliveryProblem::Twice, at.step);
 }
 
 /// Every own note without receipt is sealed anew, under the session that is active now, with its
 /// era and number, and what was in parcels that are gone is owed once more.
-pub(super) fn requeue<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
-    let requeued = parts.outbox.requeue(id, at.step);
+pub(super) fn requeue_notes<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
+    let requeued = parts.outbox.requeue_notes(id, at.step);
     for note in requeued.notes {
-        parts.threads.again(note, at.step);
+        parts.threads.mark_for_resealing(note, at.step);
     }
-    parts.carriers.retract(&requeued.dropped, at);
-    if requeued.invitation && parts.sessions.facts(id).pending {
+    parts.carriers.retract_parcels(&requeued.dropped, at);
+    if requeued.invitation && parts.sessions.session_facts(id).pending {
         // An invitation that nobody has read began a session that nobody knows of.
-        parts.sessions.renew(id, at.step);
+        parts.sessions.renew_session(id, at.step);
     }
     owe_again(parts, id, at);
 }
 
 /// Marks the items of lost parcels as owed once more.
 pub(super) fn owe_again<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
-    if parts.carriers.greets(id) {
+    // The contact may have lost our mailbox with the parcel.
+    if parts.carriers.has_place_for(id) {
         parts.outbox.owe(id, Owe::Hello, at.step);
     }
     parts.sessions.tell_again(id, at.step);
@@ -103,6 +107,7 @@ pub(super) fn owe_again<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut A
 /// Owes a receipt again for everything that has arrived from a contact.
 pub(super) fn owe_receipt<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     let delivered = parts.contacts.get(id).is_some_and(|contact| contact.policy.delivered);
+    // Without an arrived note there is nothing to confirm.
     if delivered && parts.threads.has_heard(id) {
         parts.outbox.owe(id, Owe::Receipt, at.step);
     }
@@ -110,30 +115,39 @@ pub(super) fn owe_receipt<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut
 }
 
 /// The card of a contact is another one.
-pub(super) fn moved<P: Port>(parts: &mut Parts<P>, id: ContactId, by_hand: bool, at: &mut At<'_>) {
-    let gone =
-        parts.facts_for_carriers(id).is_some_and(|(to, carriers)| carriers.moved(&to, by_hand, at));
+pub(super) fn on_card_changed<P: Port>(
+    parts: &mut Parts<P>,
+    id: ContactId,
+    by_hand: bool,
+    at: &mut At<'_>,
+) {
+    let gone = parts
+        .facts_for_carriers(id)
+        .is_some_and(|(to, carriers)| carriers.on_card_changed(&to, by_hand, at));
+    // The pace bounds what a contact can cause by changing its card (MSG-53).
     if gone && parts.outbox.wants_again(id, at.now, at.step) {
         // The contact has left: what was under way by that carrier does not arrive (MSG-97).
-        parts.carriers.forget(id, Forget::Chains, at);
-        requeue(parts, id, at);
+        parts.carriers.forget_contact(id, Forget::Chains, at);
+        requeue_notes(parts, id, at);
     }
 }
 
 /// Nothing of this note leaves any more, and its number is declared void.
 pub(super) fn give_up<P: Port>(parts: &mut Parts<P>, id: NoteId, at: &mut At<'_>) {
+    // A void is declared once. Its repetition is part of `owed`.
     let Some(note) = parts.threads.get(id).filter(|note| !note.voided) else { return };
     let contact = note.contact;
     // A number of an era before a restore is not ours to declare void: the lost device used it.
     let is_former = parts.outbox.numbered_former(contact, note.era, note.seq) == Some(id);
     let seq = if is_former { 0 } else { note.seq };
-    let mut dropped = parts.outbox.void(contact, (id, seq), at.step);
+    let mut dropped = parts.outbox.void_note(contact, (id, seq), at.step);
     if is_former {
         dropped.extend(parts.outbox.end_former(contact, id, at.step));
     }
-    parts.carriers.retract(&dropped, at);
+    parts.carriers.retract_parcels(&dropped, at);
+    // Without a number there is nothing that the reader could wait for.
     if seq > 0 {
-        parts.threads.voided(id, at.step);
+        parts.threads.mark_voided(id, at.step);
     }
     at.step.touch(contact);
 }
@@ -142,7 +156,7 @@ pub(super) fn give_up<P: Port>(parts: &mut Parts<P>, id: NoteId, at: &mut At<'_>
 pub(super) fn remove_note<P: Port>(parts: &mut Parts<P>, id: NoteId, at: &mut At<'_>) {
     let Some(note) = parts.threads.get(id) else { return };
     if !note.incoming {
-        parts.outbox.gone(note.contact, id, note.seq, at.step);
+        parts.outbox.forget_note(note.contact, id, note.seq, at.step);
     }
-    parts.threads.remove(id, at.step);
+    parts.threads.remove_note(id, at.step);
 }

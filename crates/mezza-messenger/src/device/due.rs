@@ -15,21 +15,21 @@ pub(super) fn fire_all<P: Port>(parts: &mut Parts<P>, timers: &mut Timers<Due>, 
         parts.carriers.put_back(at);
     }
     parts.seen = at.now;
-    for due in timers.take(at.now) {
-        fire(parts, due, at);
+    for due in timers.take_due(at.now) {
+        fire_due(parts, due, at);
     }
 }
 
 /// Does what is due.
-fn fire<P: Port>(parts: &mut Parts<P>, due: Due, at: &mut At<'_>) {
+fn fire_due<P: Port>(parts: &mut Parts<P>, due: Due, at: &mut At<'_>) {
     match due {
         // They are looked at whenever the device wakes.
         Due::Prekeys => {}
         Due::Session(id) => parts.sessions.wake(id, at),
         Due::Note(id) => end_note(parts, id, at),
         Due::Undecrypted(key) => parts.sessions.drop_undecrypted(key, at.step),
-        Due::Parcel(id) => parcel(parts, id, at),
-        Due::Reset(id) => reset(parts, id, at),
+        Due::Parcel(id) => wake_parcel(parts, id, at),
+        Due::Reset(id) => reset_session(parts, id, at),
         Due::Again(id) => {
             let begins_era = parts.outbox.era_waits(id);
             if parts.outbox.wants_again(id, at.now, at.step) {
@@ -37,32 +37,34 @@ fn fire<P: Port>(parts: &mut Parts<P>, due: Due, at: &mut At<'_>) {
                     // The same numbers once more would be refused once more.
                     contact::begin_era(parts, id, at);
                 } else {
-                    contact::requeue(parts, id, at);
+                    contact::requeue_notes(parts, id, at);
                 }
             }
         }
         Due::Look(id) => at.step.touch(id),
         Due::Carrier(id, number) => {
             let Parts { contacts, sessions, outbox, carriers, .. } = parts;
+            // Nothing waits for a blocked contact, so its connections may end (MSG-26).
             let busy = |id: ContactId| {
                 if contacts.get(id).is_none_or(|contact| contact.blocked) {
                     return false;
                 }
-                let owes = outbox.owed(id).is_some_and(crate::outbox::Owed::any);
+                let owes = outbox.owed(id).is_some_and(crate::outbox::Owed::has_any);
                 let open = contacts.get(id).is_some_and(crate::contacts::Contact::is_open);
-                !outbox.waiting(id).is_empty()
+                !outbox.waiting_notes(id).is_empty()
                     || open && owes
-                    || sessions.facts(id).renew
+                    || sessions.session_facts(id).renew
                     || outbox.parcels_of(id).next().is_some()
             };
-            carriers.wake(id, number, &busy, at);
+            carriers.handle_timer(id, number, &busy, at);
         }
     }
 }
 
 /// Begins a new session for messages that nothing opened and that came too early for one (MSG-127).
-fn reset<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
+fn reset_session<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     let is_ours = parts.contacts.get(id).is_some_and(crate::contacts::Contact::is_ours);
+    // A contact that was blocked or deleted meanwhile gets no session (MSG-26).
     if parts.sessions.reset_in_turn(id, at) && is_ours {
         parts.outbox.owe(id, Owe::Reset(ResetCause::Lost), at.step);
         at.step.touch(id);
@@ -73,7 +75,7 @@ fn reset<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
 fn end_note<P: Port>(parts: &mut Parts<P>, id: NoteId, at: &mut At<'_>) {
     let Some(note) = parts.threads.get(id) else { return };
     let contact = note.contact;
-    let gone = note.ends().is_some_and(|end| end <= at.now);
+    let gone = note.ends_at().is_some_and(|end| end <= at.now);
     if !note.incoming && !note.is_delivered() {
         contact::give_up(parts, id, at);
         at.step.show(Event::State(contact, id));
@@ -84,24 +86,26 @@ fn end_note<P: Port>(parts: &mut Parts<P>, id: NoteId, at: &mut At<'_>) {
 }
 
 /// A parcel that the other side could not open any more need not leave.
-fn parcel<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) {
+fn wake_parcel<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) {
     let late = |until| until <= at.now;
+    // The timer was for an earlier end of this parcel.
     if !parts.outbox.parcel(id).and_then(|parcel| parcel.route.until).is_some_and(late) {
         return parts.outbox.look_again(id, at.now, at.step);
     }
     let Some(parcel) = parts.outbox.lose_parcel(id, at.step) else { return };
     let dropped = Dropped { id, contact: parcel.contact, bytes: parcel.bytes };
-    parts.carriers.retract(&[dropped], at);
+    parts.carriers.retract_parcels(&[dropped], at);
     if parcel.route.invitation {
         // The prekey of an invitation has ended: the next one needs another bundle, and brings
         // other chains.
         parts.sessions.drop_held(parcel.contact, at.step);
-        parts.carriers.forget(parcel.contact, Forget::Chains, at);
-        parts.sessions.renew(parcel.contact, at.step);
+        parts.carriers.forget_contact(parcel.contact, Forget::Chains, at);
+        parts.sessions.renew_session(parcel.contact, at.step);
     }
     // What a person wrote waits for a new session instead.
+    // A note with a receipt needs no other parcel.
     if let Some(note) = parcel.note.filter(|_| !parcel.confirmed) {
-        parts.threads.again(note, at.step);
-        parts.outbox.queue(parcel.contact, note);
+        parts.threads.mark_for_resealing(note, at.step);
+        parts.outbox.queue_note(parcel.contact, note);
     }
 }

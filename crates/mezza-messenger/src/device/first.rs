@@ -20,7 +20,7 @@ use crate::sessions::{HeldBundle, Sessions};
 const BUNDLE_MS_MAX: u64 = (BUNDLE_VALID_D + 1) * Time::DAY_MS;
 
 /// The bundle of a contact came: check it against the card, and begin.
-pub(super) fn begin<P: Port>(
+pub(super) fn begin_session<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
     bundle: &[u8],
@@ -28,9 +28,15 @@ pub(super) fn begin<P: Port>(
     at: &mut At<'_>,
 ) {
     let Some(contact) = parts.contacts.get(id) else { return };
-    let checked = Sessions::<P::Backend>::check(&contact.card, bundle, &SuiteList::ours(), at.now);
+    // A bundle comes from the relay and counts only if the identity of the card signed it (MSG-8).
+    let checked = Sessions::<P::Backend>::check_bundle(
+        &contact.card,
+        bundle,
+        &SuiteList::our_suites(),
+        at.now,
+    );
     if let Err(error) = checked.and_then(|checked| begin_from(parts, id, checked, one_time, at)) {
-        parts.contacts.trouble(id, DeliveryProblem::Bundle(error), at.step);
+        parts.contacts.report_trouble(id, DeliveryProblem::Bundle(error), at.step);
     }
     at.step.touch(id);
 }
@@ -45,18 +51,19 @@ fn begin_from<P: Port>(
 ) -> Result<mezza_ratchet::Exporter, BundleError> {
     let spk = *bundle.spk();
     let not_after = bundle.not_after();
-    let begun = parts.sessions.begin(id, bundle, one_time, at)?;
-    parts.carriers.began(id, spk, not_after, at);
+    let begun = parts.sessions.begin_session(id, bundle, one_time, at)?;
+    parts.carriers.on_session_begun(id, spk, not_after, at);
     parts.outbox.owe(id, Owe::Hello, at.step);
     parts.contacts.clear_trouble(id, |_| true, at.step);
+    // Notes of the old session may not have arrived in it.
     if begun.again {
-        contact::requeue(parts, id, at);
+        contact::requeue_notes(parts, id, at);
     }
     Ok(begun.exporter)
 }
 
 /// The bundle came that an invitation waits for.
-pub(super) fn hold<P: Port>(
+pub(super) fn hold_bundle<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
     bytes: &[u8],
@@ -65,26 +72,35 @@ pub(super) fn hold<P: Port>(
 ) {
     let Some(contact) = parts.contacts.get(id) else { return };
     let suites = SuiteList::without_kem();
+    // Checked on arrival, so that an unusable bundle does not wait for days (MSG-8).
     let held = HeldBundle::new(bytes, one_time).and_then(|held| {
-        Sessions::<P::Backend>::check(&contact.card, &held.bytes, &suites, at.now).map(|_| held)
+        Sessions::<P::Backend>::check_bundle(&contact.card, &held.bytes, &suites, at.now)
+            .map(|_| held)
     });
     match held {
-        Ok(held) => parts.sessions.hold(id, held, at.step),
-        Err(error) => parts.contacts.trouble(id, DeliveryProblem::Bundle(error), at.step),
+        Ok(held) => parts.sessions.hold_bundle(id, held, at.step),
+        Err(error) => parts.contacts.report_trouble(id, DeliveryProblem::Bundle(error), at.step),
     }
 }
 
 /// A contact said its bundle (MSG-100). The better suite of one that was fetched goes first.
-pub(super) fn told<P: Port>(parts: &mut Parts<P>, id: ContactId, bytes: &[u8], at: &mut At<'_>) {
+pub(super) fn on_bundle_received<P: Port>(
+    parts: &mut Parts<P>,
+    id: ContactId,
+    bytes: &[u8],
+    at: &mut At<'_>,
+) {
     upgrade_suite(parts, id, at);
     let Some(contact) = parts.contacts.get(id).filter(|contact| contact.is_ours()) else { return };
-    let suites = SuiteList::ours();
-    let held = parts.sessions.held(id);
-    let check = |bytes| Sessions::<P::Backend>::check(&contact.card, bytes, &suites, at.now);
+    let suites = SuiteList::our_suites();
+    let held = parts.sessions.held_bundle(id);
+    let check = |bytes| Sessions::<P::Backend>::check_bundle(&contact.card, bytes, &suites, at.now);
+    // The bundle is repeated after each session, so an equal one needs no check.
     if held.is_some_and(|held| held.bytes == bytes) {
         return;
     }
-    let Ok(new) = check(bytes) else { return parts.threads.malformed() };
+    // A malformed bundle is counted and dropped (MSG-100).
+    let Ok(new) = check(bytes) else { return parts.threads.count_malformed() };
     let old = held.filter(|held| held.told).and_then(|held| check(&held.bytes).ok());
     // A bundle that ends too late is of a clock that is ahead, or our own clock is behind: it is held, as
     // it is told once, and counts less than each other one (MSG-110).
@@ -92,7 +108,7 @@ pub(super) fn told<P: Port>(parts: &mut Parts<P>, id: ContactId, bytes: &[u8], a
     let end = |bundle: &CheckedBundle| Some(bundle.not_after()).filter(|end| *end <= latest);
     // Notes may come out of order.
     if old.as_ref().and_then(end) <= end(&new) {
-        parts.sessions.hold(id, HeldBundle::told(bytes), at.step);
+        parts.sessions.hold_bundle(id, HeldBundle::from_contact(bytes), at.step);
     }
 }
 
@@ -104,16 +120,17 @@ pub(super) fn begin_from_told<P: Port>(
     pin: u8,
     at: &mut At<'_>,
 ) {
-    let Some(held) = parts.sessions.held(id).filter(|held| held.told) else {
+    let Some(held) = parts.sessions.held_bundle(id).filter(|held| held.told) else {
         return stay_in_session(parts, id, pin, at);
     };
     let Some(contact) = parts.contacts.get(id) else { return };
-    if parts.sessions.facts(id).is_usable() || is_bundle_fetched(parts, id, pin) {
+    // A fetched bundle has a one-time key and is preferred (MSG-100).
+    if parts.sessions.session_facts(id).is_usable() || is_bundle_fetched(parts, id, pin) {
         return;
     }
     let card = &contact.card;
-    let ours = SuiteList::ours();
-    let checked = Sessions::<P::Backend>::check(card, &held.bytes, &ours, at.now);
+    let ours = SuiteList::our_suites();
+    let checked = Sessions::<P::Backend>::check_bundle(card, &held.bytes, &ours, at.now);
     if checked.and_then(|checked| begin_from(parts, id, checked, None, at)).is_err() {
         // It has ended, or the card is another one: the note waits for keys.
         parts.sessions.drop_held(id, at.step);
@@ -123,20 +140,21 @@ pub(super) fn begin_from_told<P: Port>(
 /// Something came that no session opens, and there is no bundle for another one. What asks for it again goes
 /// in the session that is there: the contact may have that one, and sends its bundle with the answer.
 fn stay_in_session<P: Port>(parts: &mut Parts<P>, id: ContactId, pin: u8, at: &mut At<'_>) {
-    let facts = parts.sessions.facts(id);
+    let facts = parts.sessions.session_facts(id);
+    // Only a loss can be repaired inside the session. A restored vault needs new keys.
     let lost = parts.outbox.owed(id).and_then(|owed| owed.anew) == Some(ResetCause::Lost as u8);
     // Any other cause, as a vault that was put back, needs keys that no other life has: it waits for a bundle.
     if lost && facts.renew && facts.id.is_some() && !is_bundle_fetched(parts, id, pin) {
-        parts.sessions.stay(id, at.step);
+        parts.sessions.keep_session(id, at.step);
     }
 }
 
 /// Returns true if a carrier of the conversation fetches the contact's bundle at this pin.
 fn is_bundle_fetched<P: Port>(parts: &Parts<P>, id: ContactId, pin: u8) -> bool {
-    let (Some(to), Some(contact)) = (parts.facts(id), parts.contacts.get(id)) else {
+    let (Some(to), Some(contact)) = (parts.contact_facts(id), parts.contacts.get(id)) else {
         return false;
     };
-    contact.policy.candidates().iter().any(|by| parts.carriers.fetches(*by, &to, pin))
+    contact.policy.candidates().iter().any(|by| parts.carriers.can_fetch_bundle(*by, &to, pin))
 }
 
 /// Our bundle, if a contact is to be told it on this way: no carrier that takes it fetches one, or the
@@ -147,10 +165,11 @@ pub(super) fn to_tell<P: Port>(
     (carrier, pin): (CarrierId, u8),
 ) -> Option<Vec<u8>> {
     let contact = parts.contacts.get(id).filter(|contact| contact.is_open())?;
-    let to = parts.facts(id)?;
-    let told = parts.sessions.held(id).is_some_and(|held| held.told);
+    let to = parts.contact_facts(id)?;
+    let told = parts.sessions.held_bundle(id).is_some_and(|held| held.told);
     let listed = contact.policy.candidates().contains(&carrier);
-    (listed && (told || !parts.carriers.fetches(carrier, &to, pin)))
+    // A contact that can fetch our bundle does not need it in a note (MSG-100).
+    (listed && (told || !parts.carriers.can_fetch_bundle(carrier, &to, pin)))
         .then(|| parts.sessions.to_tell(id))?
 }
 
@@ -160,30 +179,33 @@ pub(super) fn to_tell<P: Port>(
 pub(super) fn leave_lost_chains<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     let Some(contact) = parts.contacts.get(id) else { return };
     let is_lost = parts.carriers.trouble(id) == Some(DeliveryProblem::Absent);
-    let is_told = parts.sessions.held(id).is_some_and(|held| held.told);
+    let is_told = parts.sessions.held_bundle(id).is_some_and(|held| held.told);
     if is_lost && is_told && !is_bundle_fetched(parts, id, contact.policy.level_min) {
-        parts.carriers.forget(id, Forget::Chains, at);
-        contact::requeue(parts, id, at);
+        parts.carriers.forget_contact(id, Forget::Chains, at);
+        contact::requeue_notes(parts, id, at);
     }
 }
 
 /// Begins a session as if the suites that fit were the only ones, and seals what an invitation
 /// says; why the notes behind it wait.
-pub(super) fn invite<P: Port>(
+pub(super) fn begin_invitation<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
     carrier: CarrierId,
     terms: &FirstTerms,
     at: &mut At<'_>,
 ) -> WaitReason {
-    let (Some(held), Some(contact)) = (parts.sessions.held(id), parts.contacts.get(id)) else {
+    let (Some(held), Some(contact)) = (parts.sessions.held_bundle(id), parts.contacts.get(id))
+    else {
         return WaitReason::Keys;
     };
     if contact.is_open() && is_bundle_fetched(parts, id, contact.policy.level_min) {
         // Another carrier of the conversation begins the session, with a one-time key (MSG-100).
         return WaitReason::Keys;
     }
-    let checked = Sessions::<P::Backend>::check(&contact.card, &held.bytes, &terms.suites, at.now);
+    let checked =
+        Sessions::<P::Backend>::check_bundle(&contact.card, &held.bytes, &terms.suites, at.now);
+    // An expired bundle is dropped, so that the next fetch replaces it.
     if checked.as_ref().is_err_and(|error| *error == BundleError::Expired) {
         parts.sessions.drop_held(id, at.step);
         return WaitReason::Keys;
@@ -195,18 +217,19 @@ pub(super) fn invite<P: Port>(
     }) {
         Ok((until, exporter)) => {
             let route = Route { carrier, until: Some(until), invitation: true, address: [].into() };
+            // Not sealed at the exact size of an invitation, so the notes wait for other keys.
             if !send_invitation(parts, id, terms, route, at) {
                 return WaitReason::Keys;
             }
             // The better suite follows from the same bundle, whether it was fetched or told.
             parts.sessions.hold_for_upgrade(id, at.step);
             if let Some((to, carriers)) = parts.facts_for_carriers(id) {
-                carriers.said(&to, &terms.items, Some(exporter), at);
+                carriers.on_items_sent(&to, &terms.items, Some(exporter), at);
             }
             WaitReason::Answer
         }
         Err(error) => {
-            parts.contacts.trouble(id, DeliveryProblem::Bundle(error), at.step);
+            parts.contacts.report_trouble(id, DeliveryProblem::Bundle(error), at.step);
             WaitReason::Bundle
         }
     }
@@ -222,12 +245,14 @@ fn send_invitation<P: Port>(
 ) -> bool {
     let era = contact::own_era(parts, id);
     let items = terms.items.clone();
+    // No number: nothing confirms that an invitation was read.
     let note = Note { era, seq: 0, sent: at.now, timer_s: 0, items };
     let body: Wiping<_> = note.encode();
     let padding = [Padding::To(terms.bytes)];
-    match parts.sessions.seal(id, &body, (&padding, &[]), at) {
+    match parts.sessions.seal_message(id, &body, (&padding, &[]), at) {
+        // Another length would show that this is no invitation.
         Ok(message) if message.len() == terms.bytes => {
-            parts.outbox.add(Parcel::new(id, None, route, message), at.now, at.step);
+            parts.outbox.add_parcel(Parcel::new(id, None, route, message), at.now, at.step);
             true
         }
         _ => false,
@@ -239,11 +264,17 @@ fn send_invitation<P: Port>(
 /// goes on in the session of the other, nobody does.
 pub(super) fn upgrade_suite<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     let Some(contact) = parts.contacts.get(id).filter(|contact| contact.is_open()) else { return };
-    let Some(held) = parts.sessions.held(id).filter(|held| !held.told) else { return };
-    let checked =
-        Sessions::<P::Backend>::check(&contact.card, &held.bytes, &SuiteList::ours(), at.now);
+    let Some(held) = parts.sessions.held_bundle(id).filter(|held| !held.told) else { return };
+    let checked = Sessions::<P::Backend>::check_bundle(
+        &contact.card,
+        &held.bytes,
+        &SuiteList::our_suites(),
+        at.now,
+    );
+    // Tried once: a bundle that does not serve now will not serve later.
     parts.sessions.drop_held(id, at.step);
     let (Ok(checked), Some(active)) = (checked, parts.sessions.summary(id)) else { return };
+    // Only a better suite is worth another session, and only one side begins it.
     if checked.suite() <= active.suite || !active.initiator {
         return;
     }

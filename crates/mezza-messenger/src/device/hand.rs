@@ -11,19 +11,20 @@ use crate::io::{At, CarrierId, Dropped, Handover, Leaving, ParcelId};
 use crate::outbox::Parcel;
 
 /// Hands over what is ready, oldest first.
-pub(super) fn over<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
-    for id in parts.outbox.idle(at.now) {
-        if offer(parts, id, at) == Some(Handover::Out) {
+pub(super) fn hand_over_parcels<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
+    for id in parts.outbox.ready_parcels(at.now) {
+        // The level is recorded at handover: it is the least that hid the parcel.
+        if offer_parcel(parts, id, at) == Some(Handover::Out) {
             let level = parts.outbox.parcel(id).map_or(0, |out| level_of(parts, out, at.now));
-            parts.outbox.out(id, level, at.now, at.step);
+            parts.outbox.mark_out(id, level, at.now, at.step);
             if let Some(note) = parts.outbox.parcel(id).and_then(|parcel| parcel.note) {
-                parts.threads.wait(note, WaitReason::Sending, at.step);
+                parts.threads.set_wait_reason(note, WaitReason::Sending, at.step);
             }
         }
     }
 }
 
-fn offer<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) -> Option<Handover> {
+fn offer_parcel<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) -> Option<Handover> {
     let parcel = parts.outbox.parcel(id)?;
     let pin = level_min(parts, parcel);
     let Parts { profile, contacts, sessions, outbox, carriers, .. } = parts;
@@ -38,12 +39,12 @@ fn offer<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) -> Option
         times: parcel.times,
         bytes: &parcel.bytes,
     };
-    Some(carriers.hand(&leaving, at))
+    Some(carriers.hand_over(&leaving, at))
 }
 
 /// A carrier hides less than what it has in hand asks for: that comes back (MSG-20). What nobody is
 /// served for at this level need not.
-pub(super) fn recall<P: Port>(
+pub(super) fn recall_parcels<P: Port>(
     parts: &mut Parts<P>,
     carrier: CarrierId,
     level: u8,
@@ -52,6 +53,7 @@ pub(super) fn recall<P: Port>(
     let above = |parcel: &Parcel| {
         let served = parts.contacts.get(parcel.contact).map_or(1, |of| of.policy.level_min);
         let ours = parcel.route.carrier == carrier && !parcel.confirmed;
+        // A carrier that serves nobody below this level holds such parcels back by itself.
         ours && served <= level && level_min(parts, parcel) > level
     };
     let above = parts.outbox.parcels().filter(|(_, parcel)| above(parcel));
@@ -62,13 +64,13 @@ pub(super) fn recall<P: Port>(
     });
     let above: Vec<Dropped> = above.collect();
     let ids: Vec<ParcelId> = above.iter().map(|parcel| parcel.id).collect();
-    parts.carriers.retract(&above, at);
-    parts.outbox.returned(&ids, at.now, at.step);
+    parts.carriers.retract_parcels(&above, at);
+    parts.outbox.mark_returned(&ids, at.now, at.step);
 }
 
 /// The level at which the carrier of a parcel hides it now; 1 where the carrier does not say.
 pub(super) fn level_of<P: Port>(parts: &Parts<P>, parcel: &Parcel, now: Time) -> u8 {
-    let to = parts.facts(parcel.contact);
+    let to = parts.contact_facts(parcel.contact);
     let state = parts.carriers.state(parcel.route.carrier, to.as_ref(), now);
     state.map_or(1, |state| state.caps.level)
 }
@@ -77,5 +79,6 @@ pub(super) fn level_of<P: Port>(parts: &Parts<P>, parcel: &Parcel, now: Time) ->
 pub(super) fn level_min<P: Port>(parts: &Parts<P>, parcel: &Parcel) -> u8 {
     let note = parcel.note.and_then(|note| parts.threads.get(note)).map(|note| note.level_min);
     let policy = parts.contacts.get(parcel.contact).map(|contact| contact.policy.level_min);
+    // Items never leave below the level of the message that caused them (MSG-20).
     note.or(policy).unwrap_or(1).max(parcel.level)
 }

@@ -13,26 +13,27 @@ use crate::name::looks_like_number;
 use crate::outbox::Owe;
 
 /// Checks that this name may stand on our card.
-pub(super) fn name(name: &str) -> Result<(), DeviceError> {
+pub(super) fn check_name(name: &str) -> Result<(), DeviceError> {
+    // A name like `#2` would look like the number of a contact.
     if looks_like_number(name) { Err(DeviceError::Person(PersonError::BadName)) } else { Ok(()) }
 }
 
 /// A card with another name or other relays, and what it needs.
-pub(super) fn publish<P: Port>(
+pub(super) fn draft_card<P: Port>(
     parts: &Parts<P>,
     name: &str,
     relays: &[RelayEntry],
     now: Time,
     rng: &mut dyn CryptoRng,
 ) -> Result<(Card, CardPlan), DeviceError> {
-    let plan = parts.carriers.plan(relays, now, rng)?;
+    let plan = parts.carriers.plan_own_card(relays, now, rng)?;
     let card_parts = parts.carriers.card_parts(&plan, now);
-    let card = parts.profile.issue(name, card_parts, now, rng).map_err(refused)?;
+    let card = parts.profile.issue_card(name, card_parts, now, rng).map_err(map_card_error)?;
     Ok((card, plan))
 }
 
 /// A card that we tried to issue ourselves.
-pub(super) fn refused(error: CardError) -> DeviceError {
+pub(super) fn map_card_error(error: CardError) -> DeviceError {
     if error == CardError::Name {
         DeviceError::Person(PersonError::BadName)
     } else {
@@ -41,20 +42,26 @@ pub(super) fn refused(error: CardError) -> DeviceError {
 }
 
 /// The own card with what the carriers say now: the same name and relays as before.
-pub(super) fn reissue<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
+pub(super) fn reissue_card<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     let card = parts.profile.card();
     let name = String::from(card.name());
     let relays = card.relays().to_vec();
-    if let Ok((card, plan)) = publish(parts, &name, &relays, at.now, at.rng) {
-        adopt(parts, card, plan, at);
+    if let Ok((card, plan)) = draft_card(parts, &name, &relays, at.now, at.rng) {
+        adopt_card(parts, card, plan, at);
     }
 }
 
 /// Another card of our own: told to everybody with whom we talk.
-pub(super) fn adopt<P: Port>(parts: &mut Parts<P>, card: Card, plan: CardPlan, at: &mut At<'_>) {
-    parts.profile.adopt(card, at.step);
-    parts.carriers.adopt(plan, at);
+pub(super) fn adopt_card<P: Port>(
+    parts: &mut Parts<P>,
+    card: Card,
+    plan: CardPlan,
+    at: &mut At<'_>,
+) {
+    parts.profile.adopt_card(card, at.step);
+    parts.carriers.adopt_plan(plan, at);
     for (id, contact) in parts.contacts.iter() {
+        // Only contacts that answered learn the new card. Others get it with the first note.
         if contact.is_ours() && contact.is_open() {
             parts.outbox.owe(id, Owe::Card, at.step);
         }
@@ -66,10 +73,12 @@ pub(super) fn adopt<P: Port>(parts: &mut Parts<P>, card: Card, plan: CardPlan, a
 /// Puts the part of each carrier onto our card as soon as it is known. Removes it with the carrier.
 pub(super) fn follow_carriers<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     let card = parts.profile.card();
-    let Ok(plan) = parts.carriers.plan(card.relays(), at.now, at.rng) else { return };
+    let Ok(plan) = parts.carriers.plan_own_card(card.relays(), at.now, at.rng) else { return };
     let further = parts.carriers.card_parts(&plan, at.now).further;
-    let known = card.further().eq(further.iter().map(|(kind, part)| (*kind, part.as_slice())));
+    let known =
+        card.further_parts().eq(further.iter().map(|(kind, part)| (*kind, part.as_slice())));
+    // An unchanged card must not get a new serial: it would be sent to all contacts.
     if !known {
-        reissue(parts, at);
+        reissue_card(parts, at);
     }
 }

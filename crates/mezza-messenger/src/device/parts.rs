@@ -43,9 +43,9 @@ pub(super) fn facts_of<'a, B: Backend>(
         own: profile.card(),
         is_ours: contact.is_ours(),
         is_open: contact.is_open(),
-        invited: outbox.invites(id),
+        invited: outbox.has_invitation_to(id),
         trouble: contact.trouble,
-        session: sessions.facts(id),
+        session: sessions.session_facts(id),
     })
 }
 
@@ -65,7 +65,7 @@ impl<P: Port> Parts<P> {
     }
 
     /// Returns the facts of a contact that carriers may know.
-    pub fn facts(&self, id: ContactId) -> Option<ContactFacts<'_>> {
+    pub fn contact_facts(&self, id: ContactId) -> Option<ContactFacts<'_>> {
         facts_of(&self.contacts, &self.profile, &self.sessions, &self.outbox, id)
     }
 

@@ -24,13 +24,14 @@ pub(super) fn create<P: Port>(
     relays: &[RelayEntry],
     at: &mut At<'_>,
 ) -> Result<Parts<P>, DeviceError> {
-    own_card::name(name)?;
-    let plan = carriers.plan(relays, at.now, at.rng)?;
+    own_card::check_name(name)?;
+    let plan = carriers.plan_own_card(relays, at.now, at.rng)?;
     let card_parts = carriers.card_parts(&plan, at.now);
     let profile = Profile::create::<P::Backend>(name, card_parts, at.now, at.rng);
-    let profile = profile.map_err(own_card::refused)?;
+    let profile = profile.map_err(own_card::map_card_error)?;
+    // The identity is stored before anything that depends on it leaves (MSG-16).
     profile.store(at.step);
-    carriers.adopt(plan, at);
+    carriers.adopt_plan(plan, at);
     Ok(Parts::new(profile, carriers))
 }
 
@@ -38,13 +39,13 @@ pub(super) fn create<P: Port>(
 pub(super) fn perform<P: Port>(parts: &mut Parts<P>, admitted: Admitted, at: &mut At<'_>) {
     match admitted {
         Admitted::Nothing => {}
-        Admitted::Command(command) => obey(parts, command, at),
+        Admitted::Command(command) => run_command(parts, command, at),
         Admitted::Add { to, card, petname, in_person } => {
-            let id = add(parts, to, card, at);
+            let id = add_card(parts, to, card, at);
             parts.contacts.rename(id, petname, at.step);
             if in_person {
                 let how = Some((VerificationMethod::InPerson, at.now));
-                parts.contacts.verify(id, how, at.step);
+                parts.contacts.set_verified(id, how, at.step);
             }
             // To add somebody who has asked is to accept.
             if parts.contacts.get(id).is_some_and(|c| c.phase == ContactPhase::Request) {
@@ -52,47 +53,49 @@ pub(super) fn perform<P: Port>(parts: &mut Parts<P>, admitted: Admitted, at: &mu
             }
             at.step.touch(id);
         }
-        Admitted::Publish { card, plan } => own_card::adopt(parts, card, plan, at),
+        Admitted::Publish { card, plan } => own_card::adopt_card(parts, card, plan, at),
     }
 }
 
-fn obey<P: Port>(parts: &mut Parts<P>, command: Command, at: &mut At<'_>) {
+fn run_command<P: Port>(parts: &mut Parts<P>, command: Command, at: &mut At<'_>) {
     match command {
-        Command::Send { contact, client, text } => send(parts, contact, client, text, at),
+        Command::Send { contact, client, text } => queue_text(parts, contact, client, text, at),
         Command::Cancel { note } => {
             contact::give_up(parts, note, at);
             contact::remove_note(parts, note, at);
         }
         Command::Forget { note } => {
             let note_of = parts.threads.get(note);
+            // The reader must not wait for a note that was deleted here.
             if note_of.is_some_and(|note| !note.incoming && !note.is_delivered()) {
                 contact::give_up(parts, note, at);
             }
             contact::remove_note(parts, note, at);
         }
         Command::SendAgain { note, client } => send_again(parts, note, client, at),
-        Command::Seen { contact, note } => seen(parts, contact, note, at),
+        Command::Seen { contact, note } => mark_seen(parts, contact, note, at),
         Command::Accept { contact } => let_in(parts, contact, at),
-        Command::Refuse { contact } => refuse(parts, contact, at),
+        Command::Refuse { contact } => refuse_request(parts, contact, at),
         Command::Rename { contact, name } => parts.contacts.rename(contact, Some(name), at.step),
         Command::Verify { contact, equal } => {
             let how = equal.then_some((VerificationMethod::Number, at.now));
-            parts.contacts.verify(contact, how, at.step);
+            parts.contacts.set_verified(contact, how, at.step);
         }
         Command::Policy { contact, policy } => set_policy(parts, contact, policy, at),
-        Command::Block { contact, blocked } => block(parts, contact, blocked, at),
-        Command::Delete { contact } => delete(parts, contact, at),
+        Command::Block { contact, blocked } => set_blocked(parts, contact, blocked, at),
+        Command::Delete { contact } => delete_contact(parts, contact, at),
         Command::Reset { contact } => {
             first::leave_lost_chains(parts, contact, at);
-            parts.sessions.renew(contact, at.step);
+            parts.sessions.renew_session(contact, at.step);
+            // The contact may have lost state too, so it is asked to send again.
             parts.outbox.owe(contact, Owe::Reset(ResetCause::Person), at.step);
         }
         Command::CorrectDate(date) => correct_date(parts, &date, at),
-        Command::Restored => restored(parts, at),
-        Command::Rotate => parts.sessions.rotate(at),
+        Command::Restored => handle_restore(parts, at),
+        Command::Rotate => parts.sessions.rotate_prekeys(at),
         Command::Refill => {
-            let (stock, under_way) = parts.carriers.stock();
-            parts.sessions.refill(u32::from(stock.unwrap_or(0)) + under_way, at);
+            let (stock, under_way) = parts.carriers.prekey_stock();
+            parts.sessions.refill_stock(u32::from(stock.unwrap_or(0)) + under_way, at);
         }
         // Both were computed before.
         Command::Add { .. } | Command::Publish { .. } => {}
@@ -100,24 +103,30 @@ fn obey<P: Port>(parts: &mut Parts<P>, command: Command, at: &mut At<'_>) {
 }
 
 /// A card that the person has scanned or pasted.
-fn add<P: Port>(parts: &mut Parts<P>, to: Whom, card: Card, at: &mut At<'_>) -> ContactId {
+fn add_card<P: Port>(parts: &mut Parts<P>, to: Whom, card: Card, at: &mut At<'_>) -> ContactId {
     match to {
         Whom::Contact(id) => {
             parts.contacts.replace_card(id, card, at.step);
-            contact::moved(parts, id, true, at);
+            contact::on_card_changed(parts, id, true, at);
             id
         }
         Whom::Inviter(id) => {
             // The card tells who it is.
-            let session = parts.sessions.facts(id).id;
-            let way = parts.carriers.unmask(id, session, at);
-            contact::enter(parts, id, card, (ContactPhase::Request, contact::answered_by(way)), at);
+            let session = parts.sessions.session_facts(id).id;
+            let way = parts.carriers.unmask_inviter(id, session, at);
+            contact::add_contact(
+                parts,
+                id,
+                card,
+                (ContactPhase::Request, contact::answered_by(way)),
+                at,
+            );
             id
         }
         Whom::New => {
             let id = parts.profile.contact_number(at.step);
-            parts.sessions.know(id, *card.ik());
-            contact::enter(parts, id, card, (ContactPhase::Held, Policy::default()), at);
+            parts.sessions.add_contact(id, *card.ik());
+            contact::add_contact(parts, id, card, (ContactPhase::Held, Policy::default()), at);
             id
         }
     }
@@ -126,16 +135,17 @@ fn add<P: Port>(parts: &mut Parts<P>, to: Whom, card: Card, at: &mut At<'_>) -> 
 /// The date was corrected: what was stamped by the date before moves with it, so that nothing ends by the
 /// correction (MSG-104).
 fn correct_date<P: Port>(parts: &mut Parts<P>, date: &DateStep, at: &mut At<'_>) {
-    parts.threads.correct(date, at.now, at.step);
-    parts.outbox.correct(date, at.now, at.step);
-    parts.sessions.correct(date, at.now, at.step);
-    parts.carriers.correct(date, at);
+    // Notes, outbox, sessions and carriers move in one commit (MSG-104).
+    parts.threads.apply_date_step(date, at.now, at.step);
+    parts.outbox.apply_date_step(date, at.now, at.step);
+    parts.sessions.apply_date_step(date, at.now, at.step);
+    parts.carriers.apply_date_step(date, at);
     at.step.touch_all();
 }
 
 /// This vault was put back from a copy, or may have been: no number, no session and no prekey of it is used
 /// as if nobody else had (MSG-91).
-fn restored<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
+fn handle_restore<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     let all: Vec<ContactId> = parts.contacts.iter().map(|(id, _)| id).collect();
     for id in all {
         let is_held = parts.contacts.get(id).is_some_and(|c| c.phase == ContactPhase::Held);
@@ -146,7 +156,8 @@ fn restored<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
             contact::begin_era(parts, id, at);
         }
     }
-    parts.sessions.rotate(at);
+    // Prekeys may have been used by another life, so all are replaced (MSG-91).
+    parts.sessions.rotate_prekeys(at);
 }
 
 /// A request becomes a contact: hello and receipt go at once.
@@ -157,7 +168,7 @@ fn let_in<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     at.step.touch(id);
 }
 
-fn send<P: Port>(
+fn queue_text<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
     client: [u8; 16],
@@ -175,9 +186,10 @@ fn send<P: Port>(
         pin: contact.policy.level_min,
         at: at.now,
     };
-    parts.threads.write(note, draft, at.step);
-    parts.outbox.queue(id, note);
-    parts.carriers.wrote(id, at.now);
+    parts.threads.add_draft(note, draft, at.step);
+    parts.outbox.queue_note(id, note);
+    // Time in the mixnet counts for the user from now on (MSG-54).
+    parts.carriers.on_user_note(id, at.now);
     at.step.touch(id);
 }
 
@@ -186,8 +198,8 @@ fn send_again<P: Port>(parts: &mut Parts<P>, id: NoteId, client: [u8; 16], at: &
     let Some(note) = parts.threads.get(id) else { return };
     let contact = note.contact;
     if parts.outbox.is_unsure(contact, id) {
-        parts.threads.wait(id, WaitReason::Sending, at.step);
-        parts.outbox.queue(contact, id);
+        parts.threads.set_wait_reason(id, WaitReason::Sending, at.step);
+        parts.outbox.queue_note(contact, id);
     } else if let (Some(text), Some(to)) = (note.text().cloned(), parts.contacts.get(contact)) {
         let sent = note.sent;
         let draft = Draft {
@@ -200,42 +212,44 @@ fn send_again<P: Port>(parts: &mut Parts<P>, id: NoteId, client: [u8; 16], at: &
             at: at.now,
         };
         let copy = parts.profile.note_number(at.step);
-        parts.threads.write_copy(copy, draft, sent, at.step);
-        parts.outbox.queue(contact, copy);
+        parts.threads.add_copy(copy, draft, sent, at.step);
+        parts.outbox.queue_note(contact, copy);
     }
     parts.outbox.change_aftermath(contact, at.step, |left| left.settle(id));
-    parts.carriers.wrote(contact, at.now);
+    parts.carriers.on_user_note(contact, at.now);
     at.step.show(Event::State(contact, id));
     at.step.show(Event::Contact(contact));
     at.step.touch(contact);
 }
 
-fn seen<P: Port>(parts: &mut Parts<P>, id: ContactId, last: NoteId, at: &mut At<'_>) {
+fn mark_seen<P: Port>(parts: &mut Parts<P>, id: ContactId, last: NoteId, at: &mut At<'_>) {
     let contact = parts.contacts.get(id);
+    // Read receipts are sent only if the conversation allows them.
     let says = contact.is_some_and(|contact| contact.policy.read && contact.is_ours());
-    if parts.threads.see(id, last, says, at.step) {
+    if parts.threads.mark_seen(id, last, says, at.step) {
         parts.outbox.owe(id, Owe::Read, at.step);
     }
 }
 
-fn refuse<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
+fn refuse_request<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     at.step.show(Event::Request(id));
     if contact::is_inviter(parts, id) {
-        parts.carriers.forget(id, Forget::All, at);
+        parts.carriers.forget_contact(id, Forget::All, at);
         parts.sessions.forget(id, at.step);
     } else {
-        delete(parts, id, at);
+        delete_contact(parts, id, at);
     }
 }
 
 /// Blocks a contact: nothing is sent from now on, not even parcels sealed before. Their items are owed again
 /// at the end of it (MSG-26).
-fn block<P: Port>(parts: &mut Parts<P>, id: ContactId, blocked: bool, at: &mut At<'_>) {
-    parts.contacts.block(id, blocked, at.step);
+fn set_blocked<P: Port>(parts: &mut Parts<P>, id: ContactId, blocked: bool, at: &mut At<'_>) {
+    parts.contacts.set_blocked(id, blocked, at.step);
     if blocked {
-        contact::requeue(parts, id, at);
+        // Items in flight are owed again when the contact is unblocked (MSG-26).
+        contact::requeue_notes(parts, id, at);
     }
-    contact::allow(parts, id, at);
+    contact::update_levels(parts, id, at);
     at.step.touch(id);
 }
 
@@ -243,6 +257,8 @@ fn block<P: Port>(parts: &mut Parts<P>, id: ContactId, blocked: bool, at: &mut A
 fn set_policy<P: Port>(parts: &mut Parts<P>, id: ContactId, policy: Policy, at: &mut At<'_>) {
     let Some(contact) = parts.contacts.get(id) else { return };
     if contact.policy.timer_s != policy.timer_s {
+        // Before both sides have answered no item leaves alone, so the timer goes with the first
+        // note.
         if contact.is_open() {
             parts.outbox.owe(id, Owe::Timer, at.step);
         } else {
@@ -252,8 +268,9 @@ fn set_policy<P: Port>(parts: &mut Parts<P>, id: ContactId, policy: Policy, at: 
     let allowed = policy.candidates().to_vec();
     let level_min = policy.level_min;
     parts.contacts.set_policy(id, policy, at.step);
-    parts.threads.raise(id, level_min, at.step);
-    contact::allow(parts, id, at);
+    // A higher lowest level also applies to notes that wait (MSG-89).
+    parts.threads.raise_level_min(id, level_min, at.step);
+    contact::update_levels(parts, id, at);
     at.step.touch(id);
     // What is on its way to a carrier that the conversation does not allow any more goes another
     // way: under the same numbers, so that nothing is shown twice.
@@ -265,20 +282,23 @@ fn set_policy<P: Port>(parts: &mut Parts<P>, id: ContactId, policy: Policy, at: 
     let any = strays(false);
     let invitation = strays(true);
     // The session of an invitation goes with it, and so do the chains that come from it.
+    // An invitation by a carrier that is not allowed any more is withdrawn (4.4).
     if invitation {
-        parts.carriers.forget(id, Forget::Chains, at);
+        parts.carriers.forget_contact(id, Forget::Chains, at);
     }
     if any {
-        contact::requeue(parts, id, at);
+        contact::requeue_notes(parts, id, at);
     }
 }
 
 /// Deletes a contact with everything that hangs on it.
-fn delete<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
-    parts.threads.forget(id, at.step);
-    let dropped = parts.outbox.forget(id, at.step);
-    parts.carriers.retract(&dropped, at);
-    parts.carriers.forget(id, Forget::All, at);
+fn delete_contact<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
+    // The outbox is emptied before carriers forget the contact, so that they can retract its
+    // parcels.
+    parts.threads.forget_contact(id, at.step);
+    let dropped = parts.outbox.forget_contact(id, at.step);
+    parts.carriers.retract_parcels(&dropped, at);
+    parts.carriers.forget_contact(id, Forget::All, at);
     parts.sessions.forget(id, at.step);
     parts.contacts.remove(id, at.step);
 }

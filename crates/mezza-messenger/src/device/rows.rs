@@ -23,7 +23,7 @@ use crate::contacts::Contact;
 use crate::error::LoadError;
 use crate::io::{
     At, ContactId, NoteId, ParcelId, Publication, RecordChange, RecordKind, RowFate, RowsByKey,
-    Step, StoredRecord, StoredRows, Unread, fits, id32, id64,
+    Step, StoredRecord, StoredRows, Unread, fits_vault, id32, id64,
 };
 use crate::outbox::{Aftermath, Lane, Parcel};
 use crate::profile::Profile;
@@ -32,7 +32,7 @@ use crate::threads::{Quota, StoredNote, read_windows, write_windows};
 use crate::view::Part;
 
 /// Puts a device together. What does not load is set aside, and everything else is there.
-pub(super) fn load<P: Port>(
+pub(super) fn load_device<P: Port>(
     carriers: P,
     records: impl IntoIterator<Item = StoredRecord>,
     unread: &[Unread],
@@ -41,21 +41,25 @@ pub(super) fn load<P: Port>(
     let mut stored = StoredRows::new(records, unread);
     let profile = load_profile::<P>(&mut stored, at)?;
     let mut parts = Parts::new(profile, carriers);
-    parts.aside.sealed(unread);
-    prekeys::load(&mut parts, &mut stored, at);
-    let notes = stored.take(RecordKind::Note);
-    people::load(&mut parts, &mut stored, &notes, at);
-    load_bundles(&mut parts, stored.take(RecordKind::Bundle));
+    // Rows that did not open are known first: they decide which other rows can be trusted.
+    parts.aside.add_unread(unread);
+    prekeys::load_prekeys(&mut parts, &mut stored, at);
+    let notes = stored.take_kind(RecordKind::Note);
+    people::load_people(&mut parts, &mut stored, &notes, at);
+    load_bundles(&mut parts, stored.take_kind(RecordKind::Bundle));
+    // Notes before parcels: a parcel without its note has no lowest level.
     load_notes(&mut parts, notes, at);
-    load_parcels(&mut parts, stored.take(RecordKind::Parcel), at);
-    load_undecrypted(&mut parts, stored.take(RecordKind::Held), at);
+    load_parcels(&mut parts, stored.take_kind(RecordKind::Parcel), at);
+    load_undecrypted(&mut parts, stored.take_kind(RecordKind::Held), at);
     load_carriers(&mut parts, &mut stored, at);
     let known: Vec<ContactId> = parts.contacts.iter().map(|(id, _)| id).collect();
+    // Carriers start with no permission and serve nobody until this.
     for id in known {
-        super::contact::allow(&mut parts, id, at);
+        super::contact::update_levels(&mut parts, id, at);
     }
-    stored.rest().for_each(|row| parts.aside.add_unloaded(row));
-    mend::mend(&mut parts, at);
+    // Rows without an owner stay in the store and are shown (MSG-42).
+    stored.into_rest().for_each(|row| parts.aside.add_unloaded(row));
+    mend::replace_lost(&mut parts, at);
     Ok(parts)
 }
 
@@ -78,12 +82,12 @@ fn load_profile<P: Port>(
 /// Returns the part of a contact that did not load.
 fn part_of(aside: &Aside, id: ContactId) -> Part {
     let guest = Part::Inviter(id);
-    if aside.has(guest) { guest } else { Part::Contact(id) }
+    if aside.has_part(guest) { guest } else { Part::Contact(id) }
 }
 
 fn load_carriers<P: Port>(parts: &mut Parts<P>, stored: &mut StoredRows<'_>, at: &mut At<'_>) {
     let Parts { carriers, contacts, aside, .. } = parts;
-    for mut row in carriers.load(stored, &|id| contacts.holds(id), at) {
+    for mut row in carriers.load_own_rows(stored, &|id| contacts.holds(id), at) {
         if let Part::Contact(id) = row.part {
             row.part = part_of(aside, id);
         }
@@ -105,6 +109,8 @@ fn load_notes<P: Port>(parts: &mut Parts<P>, rows: RowsByKey, at: &mut At<'_>) {
     for (key, value) in rows {
         let id = id64(&key);
         if let Ok(id) = id {
+            // A number that was given out once is never given out again, even if its row is
+            // damaged.
             parts.profile.skip_note(id);
         }
         let part = match id.and_then(|id| Ok((NoteId(id), StoredNote::read(&value)?))) {
@@ -126,6 +132,8 @@ fn load_parcels<P: Port>(parts: &mut Parts<P>, rows: RowsByKey, at: &mut At<'_>)
         let part = match read {
             Ok((id, parcel)) => {
                 let known = parts.contacts.holds(parcel.contact);
+                // Without its note the lowest level of a parcel is unknown, so it may not leave
+                // (P4).
                 if known && parcel.note.is_none_or(|note| parts.threads.get(note).is_some()) {
                     let form = parcel.write();
                     if form[..] != value[..] {
@@ -141,7 +149,7 @@ fn load_parcels<P: Port>(parts: &mut Parts<P>, rows: RowsByKey, at: &mut At<'_>)
         };
         parts.aside.add(part, RecordKind::Parcel, key, value.len());
     }
-    parts.outbox.skip_parcel(parts.aside.next(RecordKind::Parcel).saturating_sub(1));
+    parts.outbox.skip_parcel(parts.aside.next_number(RecordKind::Parcel).saturating_sub(1));
 }
 
 fn load_undecrypted<P: Port>(parts: &mut Parts<P>, rows: RowsByKey, at: &mut At<'_>) {
@@ -157,18 +165,18 @@ fn load_undecrypted<P: Port>(parts: &mut Parts<P>, rows: RowsByKey, at: &mut At<
         };
         parts.aside.add(part, RecordKind::Held, key, value.len());
     }
-    parts.sessions.skip_undecrypted(parts.aside.next(RecordKind::Held).saturating_sub(1));
+    parts.sessions.skip_undecrypted(parts.aside.next_number(RecordKind::Held).saturating_sub(1));
 }
 
 /// Every row as it lies in the store, without what was set aside and those of the mixnet's client.
-pub(super) fn records<P: Port>(parts: &Parts<P>) -> Vec<RecordChange> {
+pub(super) fn collect_records<P: Port>(parts: &Parts<P>) -> Vec<RecordChange> {
     let mut step = Step::default();
     parts.profile.store(&mut step);
-    parts.contacts.records(&mut step);
-    parts.threads.records(&mut step);
+    parts.contacts.put_records(&mut step);
+    parts.threads.put_records(&mut step);
     parts.sessions.records(&mut step);
-    parts.outbox.records(&mut step);
-    parts.carriers.records(&mut step);
+    parts.outbox.put_records(&mut step);
+    parts.carriers.put_records(&mut step);
     let put = |((kind, key), fate)| match fate {
         RowFate::Put(bucket, value) => Some(RecordChange::Put { kind, key, bucket, value }),
         RowFate::Drop => None,
@@ -180,7 +188,8 @@ pub(super) fn records<P: Port>(parts: &Parts<P>) -> Vec<RecordChange> {
 /// when it is written again (MSG-43). Rows of the ratchet have their readers there.
 pub(super) fn loads_again(carriers: &impl Port, change: &RecordChange) -> bool {
     let RecordChange::Put { kind, key, value, bucket } = change else { return true };
-    if !kind.takes(key, *bucket) {
+    // A row under a wrong key or bucket would not be found at the next start.
+    if !kind.accepts_key(key, *bucket) {
         return false;
     }
     let again = match kind {
@@ -196,11 +205,12 @@ pub(super) fn loads_again(carriers: &impl Port, change: &RecordChange) -> bool {
         RecordKind::Owed => Lane::read(value).map(|lane| Some(lane.write())),
         RecordKind::Renewal => Renewal::read(value).map(|renewal| renewal.stored()),
         RecordKind::Aftermath => Aftermath::read(value).map(|left| left.stored()),
-        RecordKind::Quota => Quota::read(value).map(|quota| quota.stored()),
+        RecordKind::Quota => Quota::read(value).map(|quota| quota.stored_form()),
         RecordKind::Prekey if *key == Publication::KEY => {
             Publication::read(value).map(|publication| Some(publication.write()))
         }
-        RecordKind::Session | RecordKind::Skipped | RecordKind::Prekey => return fits(value),
+        // The ratchet checks its own rows when it loads them.
+        RecordKind::Session | RecordKind::Skipped | RecordKind::Prekey => return fits_vault(value),
         _ => return carriers.loads_again(*kind, key, value),
     };
     crate::io::loads_again(value, again)

@@ -2,12 +2,14 @@
 //!
 //! Notes are sealed as late as possible, so that what waits burns no chain keys (messenger 5.3).
 
+mod receipts;
+
 use alloc::vec::Vec;
 
 use mezza_core::Time;
 
 use super::apply::inventory;
-use super::{Parts, contact, first, receipts};
+use super::{Parts, contact, first};
 use crate::carriers::Port;
 use crate::evidence::WaitReason;
 use crate::io::{At, ContactId, HelloPlace, NoteId, RATCHET_MESSAGE, Reach};
@@ -18,7 +20,7 @@ use crate::outbox::{Owed, Sealed, Spoken};
 const VOIDS_IN_NOTE: usize = 24;
 
 /// Seals a note of the person (or none, for what is owed alone) into a parcel.
-pub(super) fn note<P: Port>(
+pub(super) fn seal_note<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
     note: Option<NoteId>,
@@ -26,9 +28,11 @@ pub(super) fn note<P: Port>(
     at: &mut At<'_>,
 ) {
     let Some((to, carriers)) = parts.facts_for_carriers(id) else { return };
-    let mut items = carriers.say(&to, at);
+    let mut items = carriers.take_owed_items(&to, at);
     let Some(contact) = parts.contacts.get(id) else { return };
     let owed = parts.outbox.owed(id).map_or(0, |owed| owed.level);
+    // Only items without a user note depend on the level of their cause. A note has its own
+    // (MSG-20).
     let level = if note.is_none() { owed } else { 0 };
     let written = note.and_then(|note| parts.threads.get(note));
     let pin = written.map_or(contact.policy.level_min.max(level), |note| note.level_min);
@@ -37,26 +41,28 @@ pub(super) fn note<P: Port>(
         let bundle = first::to_tell(parts, id, (reach.route.carrier, pin));
         items.extend(bundle.map(Item::Bundle));
     }
-    let Some((wire, spoken)) = fitting(parts, id, note, (&reach, pin), &items, at) else { return };
+    let Some((wire, spoken)) = compose_fitting(parts, id, note, (&reach, pin), &items, at) else {
+        return;
+    };
     let how = (reach.paddings, reach.outer.as_slice());
-    let Ok(message) = parts.sessions.seal(id, &wire.encode(), how, at) else { return };
+    let Ok(message) = parts.sessions.seal_message(id, &wire.encode(), how, at) else { return };
     let bytes = [&[RATCHET_MESSAGE], message.as_slice()].concat();
     if let Some(note) = note {
         let number = (wire.era, wire.seq);
         let carrier = reach.route.carrier;
-        parts.threads.sealed(note, number, carrier, at.step);
+        parts.threads.record_sealed(note, number, carrier, at.step);
     }
     let route = reach.route;
     let is_former = wire.seq > 0 && wire.era != contact::own_era(parts, id);
     let wire = &wire;
     let sealed = Sealed { contact: id, note, wire, is_former, spoken, route, pin, level, bytes };
-    parts.outbox.sealed(sealed, at.now, at.step);
+    parts.outbox.record_sealed(sealed, at.now, at.step);
     if wire.items.iter().any(|item| matches!(item, Item::Bundle(_))) {
-        parts.sessions.told(id, at.step);
+        parts.sessions.mark_bundle_sent(id, at.step);
     }
     let said: Vec<Item> = items.into_iter().filter(|item| wire.items.contains(item)).collect();
     if let Some((to, carriers)) = parts.facts_for_carriers(id) {
-        carriers.said(&to, &said, None, at);
+        carriers.on_items_sent(&to, &said, None, at);
     }
 }
 
@@ -64,7 +70,7 @@ pub(super) fn note<P: Port>(
 /// text alone (MSG-25).
 /// `None`: in a session that nobody has answered not even that fits beside what begins it, so that the
 /// greeting goes ahead alone.
-fn fitting<P: Port>(
+fn compose_fitting<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
     note: Option<NoteId>,
@@ -78,7 +84,9 @@ fn fitting<P: Port>(
         let message = parts.sessions.message_bytes(id, wire.encode().len());
         message.is_some_and(|bytes| bytes + size_of_val(&RATCHET_MESSAGE) <= bytes_max)
     };
-    let (full, spoken) = compose(parts, id, note, (&reach.place, pin), items.to_vec(), at.now)?;
+    let (full, spoken) =
+        compose_note(parts, id, note, (&reach.place, pin), items.to_vec(), at.now)?;
+    // Owed items that do not fit wait. The text of the user goes first (MSG-25).
     let Some(note) = note.filter(|_| !fits(&full)) else { return Some((full, Some(spoken))) };
     let answered = parts.contacts.get(id).is_some_and(crate::contacts::Contact::is_open);
     let bare = full.with_only(|item| match item {
@@ -90,15 +98,16 @@ fn fitting<P: Port>(
     if fits(&bare) {
         return Some((bare, None));
     }
-    let pending = parts.sessions.facts(id).pending;
+    // After the greeting is answered, messages have no header and the text fits.
+    let pending = parts.sessions.session_facts(id).pending;
     let why = if pending { WaitReason::Answer } else { WaitReason::TooBig };
-    parts.threads.wait(note, why, at.step);
+    parts.threads.set_wait_reason(note, why, at.step);
     None
 }
 
 /// The note on the wire: the person's text, if any, and whatever is owed to the contact; what it says
 /// of that.
-fn compose<P: Port>(
+fn compose_note<P: Port>(
     parts: &Parts<P>,
     id: ContactId,
     note: Option<NoteId>,
@@ -111,8 +120,8 @@ fn compose<P: Port>(
     let nothing = Owed::default();
     let owed = if all.level <= pin { all } else { &nothing };
     let mut items = Vec::new();
-    if parts.sessions.facts(id).pending || owed.hello {
-        items.extend(hello(parts, place));
+    if parts.sessions.session_facts(id).pending || owed.hello {
+        items.extend(compose_hello(parts, place));
     }
     if let Some(cause) = owed.anew {
         items.extend([Item::Reset(cause), Item::Retry]);
@@ -120,7 +129,7 @@ fn compose<P: Port>(
     if owed.inventory {
         items.extend(inventory::owed_items(parts, id));
     }
-    let (receipts, spoken) = receipts::of(&parts.threads, id, owed);
+    let (receipts, spoken) = receipts::collect_receipts(&parts.threads, id, owed);
     items.extend(receipts);
     let mut era = contact::own_era(parts, id);
     let voids = all.voids.iter().take(VOIDS_IN_NOTE);
@@ -155,7 +164,7 @@ fn compose<P: Port>(
 
 /// Where the contact reaches us, and our card. A mailbox that is not open yet is said once it is;
 /// without a relay of our own the tag alone says whose cells these are.
-fn hello<P: Port>(parts: &Parts<P>, place: &HelloPlace) -> Option<Item> {
+fn compose_hello<P: Port>(parts: &Parts<P>, place: &HelloPlace) -> Option<Item> {
     let own = parts.profile.card();
     let (slot, tag) = match place {
         HelloPlace::Mailbox(mailbox) => (Some(mailbox.clone()), None),

@@ -9,11 +9,11 @@ use crate::io::At;
 const ROUNDS_MAX: usize = 8;
 
 /// Does whatever follows from what the step holds until all is quiet.
-pub(super) fn settle<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
-    carried::drain(parts, at);
+pub(super) fn run_until_idle<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
+    carried::drain_carriers(parts, at);
     for _ in 0..ROUNDS_MAX {
-        leave::pump(parts, at);
-        if !carried::drain(parts, at) {
+        leave::flush_contacts(parts, at);
+        if !carried::drain_carriers(parts, at) {
             break;
         }
     }

@@ -31,15 +31,15 @@ pub struct RejectCounts {
     pub notes: u64,
 }
 
-pub(super) fn rejected<P: Port>(parts: &Parts<P>) -> RejectCounts {
+pub(super) fn reject_counts<P: Port>(parts: &Parts<P>) -> RejectCounts {
     RejectCounts {
-        envelopes: parts.carriers.rejected(),
-        messages: parts.sessions.rejected(),
-        notes: parts.threads.rejected(),
+        envelopes: parts.carriers.rejected_count(),
+        messages: parts.sessions.rejected_count(),
+        notes: parts.threads.rejected_count(),
     }
 }
 
-pub(super) fn me<P: Port>(parts: &Parts<P>) -> IdentityView {
+pub(super) fn own_identity<P: Port>(parts: &Parts<P>) -> IdentityView {
     let card = parts.profile.card();
     IdentityView {
         name: card.name().into(),
@@ -48,7 +48,7 @@ pub(super) fn me<P: Port>(parts: &Parts<P>) -> IdentityView {
         issued: card.issued_days(),
         suites: card.suites().ids().to_vec(),
         relays: card.relays().to_vec(),
-        one_time_stock: parts.carriers.stock().0,
+        one_time_stock: parts.carriers.prekey_stock().0,
     }
 }
 
@@ -59,7 +59,7 @@ pub(super) fn prekeys<P: Port>(parts: &Parts<P>, now: Time) -> PrekeysView {
         signed: prekeys.signed_prekey_lifetimes().collect(),
         until: prekeys.current_not_after(),
         one_time_held: prekeys.one_time_count(),
-        one_time_stock: parts.carriers.stock().0,
+        one_time_stock: parts.carriers.prekey_stock().0,
         sessions_today,
         without_one_time,
     }
@@ -74,8 +74,9 @@ pub(super) fn contact<P: Port>(parts: &Parts<P>, id: ContactId) -> Option<Contac
 }
 
 fn of_contact<P: Port>(parts: &Parts<P>, id: ContactId, contact: &Contact) -> ContactView {
-    let refused = Some(parts.threads.refused(id)).filter(|notes| *notes > 0);
+    let refused = Some(parts.threads.refused_count(id)).filter(|notes| *notes > 0);
     let talk = parts.carriers.trouble(id);
+    // Names that the user gave and names that contacts claim both count (MSG-7).
     let own = [contact.name(), contact.card.name()];
     let same_name = |(other, contact): (ContactId, &Contact)| {
         let mut names = [contact.name(), contact.card.name()].into_iter();
@@ -92,13 +93,13 @@ fn of_contact<P: Port>(parts: &Parts<P>, id: ContactId, contact: &Contact) -> Co
         suites: contact.card.suites().ids().to_vec(),
         relay: contact.card.relays().first().cloned(),
         absent_parts: contact.card.absent_parts(),
-        unread: parts.threads.unseen(id),
-        last: parts.threads.of(id).next_back(),
-        missing: parts.threads.missing(id),
+        unread: parts.threads.count_unseen(id),
+        last: parts.threads.thread_notes(id).next_back(),
+        missing: parts.threads.count_missing(id),
         trouble: contact.trouble.or(refused.map(DeliveryProblem::Share)).or(talk),
         namesake: parts.contacts.iter().any(same_name),
         restored: parts.outbox.aftermath(id).map(|left| RestoredView {
-            made: Some(left.made).filter(|made| made.ms() > 0),
+            made: Some(left.made).filter(|made| made.as_ms() > 0),
             ahead: left.ahead,
             unsure: left.unsure.len(),
             lost: left.lost.len(),
@@ -113,7 +114,7 @@ pub(super) fn thread<P: Port>(
     limit: usize,
     now: Time,
 ) -> Vec<NoteView> {
-    let older = parts.threads.before(id, before.unwrap_or(NoteId(u64::MAX)));
+    let older = parts.threads.notes_before(id, before.unwrap_or(NoteId(u64::MAX)));
     let view = |id: NoteId| note(parts, id, now);
     let mut notes: Vec<NoteView> = older.rev().take(limit).filter_map(view).collect();
     notes.reverse();
@@ -126,10 +127,10 @@ pub(super) fn outbox<P: Port>(parts: &Parts<P>, now: Time) -> Vec<NoteView> {
 }
 
 /// The safety number: 60 digits, and the bytes for a code to scan.
-pub(super) fn number<P: Port>(parts: &Parts<P>, id: ContactId) -> Option<(String, Vec<u8>)> {
-    let local = parts.profile.identity().public();
+pub(super) fn safety_number<P: Port>(parts: &Parts<P>, id: ContactId) -> Option<(String, Vec<u8>)> {
+    let local = parts.profile.identity().public_key();
     let remote = parts.contacts.get(id)?.card.ik();
-    Some((safety::number(&local, remote), safety::scannable(&local, remote)))
+    Some((safety::number(&local, remote), safety::scannable_code(&local, remote)))
 }
 
 pub(super) fn connections<P: Port>(parts: &Parts<P>, now: Time) -> Vec<ConnectionView> {
@@ -146,13 +147,13 @@ pub(super) fn connections<P: Port>(parts: &Parts<P>, now: Time) -> Vec<Connectio
 }
 
 /// Returns the estimate of each carrier for a text of `text_bytes` bytes to this contact.
-pub(super) fn preview<P: Port>(
+pub(super) fn estimate_carriers<P: Port>(
     parts: &Parts<P>,
     id: ContactId,
     text_bytes: usize,
     now: Time,
 ) -> Vec<CarrierEstimate> {
-    let to = parts.facts(id);
+    let to = parts.contact_facts(id);
     let (Some(contact), Some(to)) = (parts.contacts.get(id), to) else { return Vec::new() };
     let parcel = parts.sessions.message_bytes(id, text_bytes);
     let parcel = parcel.map_or(text_bytes + AROUND_BYTES, |bytes| bytes + 1);
@@ -166,11 +167,15 @@ pub(super) fn preview<P: Port>(
             && parcel <= caps.parcel_bytes_max;
         Some(CarrierEstimate { carrier, caps, up, fits, pieces })
     };
-    parts.carriers.ids().into_iter().filter_map(estimate).collect()
+    parts.carriers.carrier_ids().into_iter().filter_map(estimate).collect()
 }
 
 /// Returns the effects of removing a carrier on the notes and contacts that it serves (MSG-97).
-pub(super) fn without<P: Port>(parts: &Parts<P>, carrier: CarrierId, now: Time) -> LeavingView {
+pub(super) fn preview_leaving<P: Port>(
+    parts: &Parts<P>,
+    carrier: CarrierId,
+    now: Time,
+) -> LeavingView {
     let mut view =
         LeavingView { guests: parts.carriers.inviters().len(), ..LeavingView::default() };
     for (id, contact) in parts.contacts.iter().filter(|(_, contact)| contact.is_ours()) {
@@ -178,11 +183,12 @@ pub(super) fn without<P: Port>(parts: &Parts<P>, carrier: CarrierId, now: Time) 
             continue;
         }
         let rest = level_without(parts, id, carrier, now);
+        // No allowed carrier at this level is left, so the contact becomes unreachable (MSG-97).
         if rest < contact.policy.level_min {
             view.unreachable.push(id);
         }
         let by = |note: &&StoredNote| note.carrier.is_none_or(|by| by == carrier);
-        let own = parts.threads.of(id).filter_map(|note| parts.threads.get(note));
+        let own = parts.threads.thread_notes(id).filter_map(|note| parts.threads.get(note));
         for note in own.filter(|note| !note.incoming && note.is_waiting(now)).filter(by) {
             if rest < note.level_min { view.waiting += 1 } else { view.elsewhere += 1 }
         }
@@ -193,7 +199,7 @@ pub(super) fn without<P: Port>(parts: &Parts<P>, carrier: CarrierId, now: Time) 
 /// The highest level of the other carriers that a conversation allows and that reach the contact; 0: there
 /// is none.
 fn level_without<P: Port>(parts: &Parts<P>, id: ContactId, without: CarrierId, now: Time) -> u8 {
-    let to = parts.facts(id);
+    let to = parts.contact_facts(id);
     let (Some(contact), Some(to)) = (parts.contacts.get(id), to) else { return 0 };
     let others = contact.policy.candidates().iter().filter(|carrier| **carrier != without);
     let states = others.filter_map(|carrier| parts.carriers.state(*carrier, Some(&to), now));

@@ -22,18 +22,18 @@ snapshot!(struct CarrierId(number => number.get()));
 
 impl CarrierId {
     /// A mailbox server: level 1.
-    pub const RELAY: Self = Self::of(1);
+    pub const RELAY: Self = Self::with_number(1);
     /// A local link or tunnel: level 1.
-    pub const LINK: Self = Self::of(2);
+    pub const LINK: Self = Self::with_number(2);
     /// Devices that pass cells on without internet: level 3.
-    pub const MESH: Self = Self::of(3);
+    pub const MESH: Self = Self::with_number(3);
     /// Onions in rounds: level 4.
-    pub const MIXNET: Self = Self::of(4);
+    pub const MIXNET: Self = Self::with_number(4);
     /// All carriers that the format names, in the order of their numbers.
     pub const ALL: [Self; 4] = [Self::RELAY, Self::LINK, Self::MESH, Self::MIXNET];
 
     /// The carrier with this number, which is 1 to 255.
-    pub const fn of(number: u8) -> Self {
+    pub const fn with_number(number: u8) -> Self {
         match NonZeroU8::new(number) {
             Some(number) => Self(number),
             None => Self(NonZeroU8::MIN),
@@ -358,8 +358,9 @@ snapshot!(struct Publication { bundle, one_time, replace });
 
 impl Publication {
     /// Joins a newer one: the newer bundle counts; keys that a replacement drops go.
-    pub fn join(&mut self, newer: Self) {
+    pub fn merge_newer(&mut self, newer: Self) {
         self.bundle = newer.bundle;
+        // The keys that a replacement drops were partly given out already (section 8).
         if newer.replace {
             self.replace = true;
             self.one_time.clear();

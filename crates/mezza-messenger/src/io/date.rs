@@ -16,18 +16,18 @@ pub struct DateStep {
 impl DateStep {
     /// The corrected form of a stored moment of the past; `now` is the corrected date. A moment does
     /// not lie in the future: what would, begins now.
-    pub(crate) fn moment(&self, at: Time, now: Time) -> Time {
-        self.later(at).min(now)
+    pub(crate) fn shift_moment(&self, at: Time, now: Time) -> Time {
+        self.shift_time(at).min(now)
     }
 
     /// The corrected form of a stored time that may lie in the future.
-    pub(crate) fn later(&self, at: Time) -> Time {
+    pub(crate) fn shift_time(&self, at: Time) -> Time {
         let is_known = at != Time::default() && self.since.is_none_or(|since| at >= since);
-        if is_known { self.running(at) } else { at }
+        if is_known { self.shift_running(at) } else { at }
     }
 
     /// The corrected form of a time that was taken since the device started and is in memory alone.
-    pub(crate) fn running(&self, at: Time) -> Time {
+    pub(crate) fn shift_running(&self, at: Time) -> Time {
         let by_ms = self.by_ms.unsigned_abs();
         match self.by_ms {
             // 0 stands for "never".
@@ -46,22 +46,25 @@ mod tests {
     const NOON: Time = Time::from_ms(1_792_000_000_000);
 
     fn day(n: i64) -> Time {
-        DateStep { by_ms: n * DAY, since: None }.running(NOON)
+        DateStep { by_ms: n * DAY, since: None }.shift_running(NOON)
     }
 
     #[test]
     fn msg_104_a_correction_moves_what_the_doubted_date_stamped() {
         let ahead = DateStep { by_ms: 4 * DAY, since: Some(NOON) };
-        assert_eq!(ahead.moment(NOON, day(4)), day(4), "written in the doubt");
-        assert_eq!(ahead.moment(day(-1), day(4)), day(-1), "written before: time has passed");
-        assert_eq!(ahead.later(day(30)), day(34));
+        assert_eq!(ahead.shift_moment(NOON, day(4)), day(4), "written in the doubt");
+        assert_eq!(ahead.shift_moment(day(-1), day(4)), day(-1), "written before: time has passed");
+        assert_eq!(ahead.shift_time(day(30)), day(34));
         let back = DateStep { by_ms: -40 * DAY, since: Some(NOON) };
-        assert_eq!(back.moment(NOON, day(-40)), day(-40));
-        assert_eq!(back.moment(day(-1), day(-40)), day(-40), "the future begins now");
-        assert_eq!(back.moment(day(-50), day(-40)), day(-50));
+        assert_eq!(back.shift_moment(NOON, day(-40)), day(-40));
+        assert_eq!(back.shift_moment(day(-1), day(-40)), day(-40), "the future begins now");
+        assert_eq!(back.shift_moment(day(-50), day(-40)), day(-50));
         let all = DateStep { by_ms: -DAY, since: None };
-        assert_eq!((all.moment(day(-9), day(-1)), all.running(day(2))), (day(-10), day(1)));
+        assert_eq!(
+            (all.shift_moment(day(-9), day(-1)), all.shift_running(day(2))),
+            (day(-10), day(1))
+        );
         let never = Time::default();
-        assert_eq!((ahead.running(never), all.later(never)), (never, never));
+        assert_eq!((ahead.shift_running(never), all.shift_time(never)), (never, never));
     }
 }

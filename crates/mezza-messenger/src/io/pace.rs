@@ -22,7 +22,7 @@ impl Pace {
     }
 
     /// Takes one, or says when the next one may go.
-    pub fn take(&mut self, now: Time) -> Result<(), Time> {
+    pub fn take_turn(&mut self, now: Time) -> Result<(), Time> {
         // A clock that was put back holds nothing up.
         self.since = self.since.min(now);
         let grown = now.since_ms(self.since) / self.every_ms;
@@ -31,13 +31,14 @@ impl Pace {
             self.left = left.min(u64::from(self.burst)) as u32;
             self.since = now;
         }
+        // The next token counts from the last one, so refused requests do not extend the wait.
         self.left = self.left.checked_sub(1).ok_or(self.since.plus_ms(self.every_ms))?;
         Ok(())
     }
 
     /// The date was corrected: the wait for the next one is as long as before.
-    pub fn correct(&mut self, date: &DateStep) {
-        self.since = date.running(self.since);
+    pub fn apply_date_step(&mut self, date: &DateStep) {
+        self.since = date.shift_running(self.since);
     }
 }
 
@@ -50,17 +51,20 @@ mod tests {
     #[test]
     fn a_pace_is_a_burst_and_then_one_in_an_interval() {
         let mut pace = Pace::new(3, 1_000);
-        assert!((0..3).all(|_| pace.take(NOW).is_ok()));
-        assert_eq!(pace.take(NOW), Err(NOW.plus_ms(1_000)));
-        assert!(pace.take(NOW.plus_ms(1_000)).is_ok());
-        assert!(pace.take(NOW.plus_ms(1_999)).is_err());
+        assert!((0..3).all(|_| pace.take_turn(NOW).is_ok()));
+        assert_eq!(pace.take_turn(NOW), Err(NOW.plus_ms(1_000)));
+        assert!(pace.take_turn(NOW.plus_ms(1_000)).is_ok());
+        assert!(pace.take_turn(NOW.plus_ms(1_999)).is_err());
         // Who asks too early does not begin the interval anew.
-        assert!(pace.take(NOW.plus_ms(2_600)).is_ok() && pace.take(NOW.plus_ms(3_400)).is_err());
-        assert!(pace.take(NOW.plus_ms(3_600)).is_ok());
+        assert!(
+            pace.take_turn(NOW.plus_ms(2_600)).is_ok()
+                && pace.take_turn(NOW.plus_ms(3_400)).is_err()
+        );
+        assert!(pace.take_turn(NOW.plus_ms(3_600)).is_ok());
         // The clock was put back.
         let then = NOW.minus_ms(Time::DAY_MS);
-        assert_eq!(pace.take(then), Err(then.plus_ms(1_000)));
+        assert_eq!(pace.take_turn(then), Err(then.plus_ms(1_000)));
         let later = NOW.plus_ms(Time::DAY_MS);
-        assert_eq!((0..9).filter(|_| pace.take(later).is_ok()).count(), 3);
+        assert_eq!((0..9).filter(|_| pace.take_turn(later).is_ok()).count(), 3);
     }
 }

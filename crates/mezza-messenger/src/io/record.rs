@@ -204,7 +204,7 @@ kinds! {
 
 impl Snapshot for RecordKind {
     fn snapshot_into(&self, w: &mut Writer) {
-        w.u8(*self as u8);
+        w.put_u8(*self as u8);
     }
 }
 
@@ -226,7 +226,7 @@ impl RecordKind {
     }
 
     /// Returns true if a row of this kind may have this key, and stand under this key of the vault.
-    pub fn takes(self, key: &[u8], bucket: Retention) -> bool {
+    pub fn accepts_key(self, key: &[u8], bucket: Retention) -> bool {
         let fits = match self.key() {
             KeyForm::One => key.is_empty(),
             KeyForm::Person => key.is_empty() || key.len() >= size_of::<u32>(),
@@ -269,8 +269,8 @@ mod tests {
     #[test]
     fn msg_126_what_is_owed_is_live_state() {
         let owed = RecordKind::Owed;
-        assert!(owed.takes(&[0; 4], Retention::Rolling));
-        assert!(!owed.takes(&[0; 4], Retention::Permanent));
+        assert!(owed.accepts_key(&[0; 4], Retention::Rolling));
+        assert!(!owed.accepts_key(&[0; 4], Retention::Permanent));
     }
 
     #[test]
@@ -279,12 +279,14 @@ mod tests {
         let keep = Retention::Permanent;
         let live = Retention::Rolling;
         assert!(
-            Profile.takes(&[], keep) && !Profile.takes(&[1], keep) && !Profile.takes(&[], live)
+            Profile.accepts_key(&[], keep)
+                && !Profile.accepts_key(&[1], keep)
+                && !Profile.accepts_key(&[], live)
         );
-        assert!(Contact.takes(&[0; 4], keep) && Contact.takes(&[0; 9], keep));
-        assert!(!Contact.takes(&[0; 3], keep) && !Contact.takes(&[0; 4], live));
-        assert!(Mailbox.takes(&[0; 4], live) && !Mailbox.takes(&[0; 8], live));
-        assert!(Note.takes(&[0; 8], keep) && Note.takes(&[0; 8], Retention::Hour(7)));
-        assert!(Setting.takes(&[0; 96], keep) && !Setting.takes(&[0; 97], keep));
+        assert!(Contact.accepts_key(&[0; 4], keep) && Contact.accepts_key(&[0; 9], keep));
+        assert!(!Contact.accepts_key(&[0; 3], keep) && !Contact.accepts_key(&[0; 4], live));
+        assert!(Mailbox.accepts_key(&[0; 4], live) && !Mailbox.accepts_key(&[0; 8], live));
+        assert!(Note.accepts_key(&[0; 8], keep) && Note.accepts_key(&[0; 8], Retention::Hour(7)));
+        assert!(Setting.accepts_key(&[0; 96], keep) && !Setting.accepts_key(&[0; 97], keep));
     }
 }

@@ -20,7 +20,7 @@ pub struct At<'a> {
 
 impl At<'_> {
     /// Draws a pair: the one place where this device makes an ephemeral key.
-    pub fn ephemeral<B: Backend>(&mut self) -> EphemeralKey {
+    pub fn draw_ephemeral<B: Backend>(&mut self) -> EphemeralKey {
         EphemeralKey::random::<B>(self.rng)
     }
 }
@@ -83,6 +83,7 @@ impl Step {
         keep: Retention,
         row: Wiping<Vec<u8>>,
     ) {
+        // A row that is written twice in one step has its last value.
         self.rows.insert((kind, key), RowFate::Put(keep, row));
     }
 
@@ -102,7 +103,7 @@ impl Step {
     }
 
     /// When something is due; `None`: it waits for nothing any more.
-    pub fn timer(&mut self, due: Due, at: Option<Time>) {
+    pub fn set_timer(&mut self, due: Due, at: Option<Time>) {
         self.timers.push((due, at));
     }
 

@@ -41,7 +41,7 @@ impl<'a> StoredRows<'a> {
     }
 
     /// Takes all rows of a kind.
-    pub fn take(&mut self, kind: RecordKind) -> RowsByKey {
+    pub fn take_kind(&mut self, kind: RecordKind) -> RowsByKey {
         self.rows.remove(&kind).unwrap_or_default()
     }
 
@@ -50,7 +50,8 @@ impl<'a> StoredRows<'a> {
         let mut people = BTreeMap::<[u8; PERSON_BYTES], Vec<StoredRecord>>::new();
         for kind in RecordKind::of_people(is_here) {
             let (own, others) =
-                self.take(kind).into_iter().partition(|(key, _)| key.len() >= PERSON_BYTES);
+                self.take_kind(kind).into_iter().partition(|(key, _)| key.len() >= PERSON_BYTES);
+            // Rows shorter than a contact's number belong to the owner of the kind.
             self.rows.insert(kind, others);
             let own: RowsByKey = own;
             for (key, value) in own {
@@ -75,7 +76,8 @@ impl<'a> StoredRows<'a> {
     /// Returns what nobody has taken. Of the program's own rows it takes those that it can read before
     /// the device loads, but for its settings, which it reads afterwards: a draft that is still here does
     /// not load (MSG-42).
-    pub(crate) fn rest(self) -> impl Iterator<Item = Unloaded> {
+    pub(crate) fn into_rest(self) -> impl Iterator<Item = Unloaded> {
+        // Settings are read after the device, so they are not left over.
         let left = self.rows.into_iter().filter(|(kind, _)| *kind != RecordKind::Setting);
         left.flat_map(|(kind, rows)| {
             let other =
@@ -85,7 +87,7 @@ impl<'a> StoredRows<'a> {
     }
 
     /// Returns true if the store could not open a row of this kind.
-    pub fn lost(&self, kind: RecordKind) -> bool {
+    pub fn has_lost(&self, kind: RecordKind) -> bool {
         self.unread.iter().any(|row| row.kind == Some(kind))
     }
 }
@@ -99,26 +101,26 @@ pub struct PersonRows {
 
 impl PersonRows {
     /// Its rows of a kind, by what follows its number in their keys.
-    pub fn of(&self, kind: RecordKind) -> impl Iterator<Item = (&[u8], &[u8])> {
+    pub fn rows_of(&self, kind: RecordKind) -> impl Iterator<Item = (&[u8], &[u8])> {
         let own = self.rows.iter().filter(move |(other, _, _)| *other == kind);
         own.map(|(_, key, value)| (&key[PERSON_BYTES..], value.as_slice()))
     }
 
     /// The one row of this kind, if there is one.
-    pub fn value(&self, kind: RecordKind) -> Option<&[u8]> {
-        self.of(kind).find(|(key, _)| key.is_empty()).map(|(_, value)| value)
+    pub fn single_row(&self, kind: RecordKind) -> Option<&[u8]> {
+        self.rows_of(kind).find(|(key, _)| key.is_empty()).map(|(_, value)| value)
     }
 
     /// A row that is there once something is to be stored.
     ///
     /// # Errors
     /// It is there and its reader refuses it.
-    pub fn optional<T: Default>(
+    pub fn read_optional<T: Default>(
         &self,
         kind: RecordKind,
         read: fn(&[u8]) -> Result<T, DecodeError>,
     ) -> Result<T, DecodeError> {
-        self.value(kind).map_or_else(|| Ok(T::default()), read)
+        self.single_row(kind).map_or_else(|| Ok(T::default()), read)
     }
 }
 
@@ -147,23 +149,24 @@ impl Unloaded {
 /// (MSG-43).
 pub fn loads_again(value: &[u8], again: Result<Option<Wiping<Vec<u8>>>, DecodeError>) -> bool {
     let same = again.is_ok_and(|again| again.is_some_and(|again| again[..] == *value));
-    same && fits(value)
+    same && fits_vault(value)
 }
 
 /// Returns true if a row is small enough for the vault.
-pub fn fits(value: &[u8]) -> bool {
+pub fn fits_vault(value: &[u8]) -> bool {
     value.len() <= RECORD_BYTES_MAX
 }
 
 /// A number of ours: none comes near the end of its range. The profile takes counters up to half of
 /// the range, so that a counter that begins above any row has as much room again.
 pub(crate) fn id32(key: &[u8]) -> Result<u32, DecodeError> {
-    let id = Reader::decode_exact(key, Reader::u32)?;
+    let id = Reader::decode_exact(key, Reader::read_u32)?;
+    // A number near the end of its range comes from a damaged row.
     if (1..=u32::MAX / 4).contains(&id) { Ok(id) } else { Err(DecodeError::Value) }
 }
 
 /// The same for numbers of 8 bytes.
 pub(crate) fn id64(key: &[u8]) -> Result<u64, DecodeError> {
-    let id = Reader::decode_exact(key, Reader::u64)?;
+    let id = Reader::decode_exact(key, Reader::read_u64)?;
     if id <= u64::MAX / 4 { Ok(id) } else { Err(DecodeError::Value) }
 }

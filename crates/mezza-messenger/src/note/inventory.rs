@@ -77,20 +77,20 @@ impl Inventory {
 
     /// Appends the wire form.
     pub(crate) fn write(&self, w: &mut Writer) {
-        w.bytes(&self.era.0).u32(self.floor).u8(self.gaps.len() as u8);
+        w.put_bytes(&self.era.0).put_u32(self.floor).put_u8(self.gaps.len() as u8);
         for gap in &self.gaps {
-            w.u32(gap.from).u32(gap.to);
+            w.put_u32(gap.from).put_u32(gap.to);
         }
-        w.var8(&self.bits);
+        w.put_var8(&self.bits);
     }
 
     /// Reads the wire form from the front.
     pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let era = Era::read(r)?;
-        let floor = r.u32()?;
+        let floor = r.read_u32()?;
         let mut gaps: Vec<SeqRange> = Vec::new();
-        for _ in 0..r.u8()? {
-            let gap = SeqRange { from: r.u32()?, to: r.u32()? };
+        for _ in 0..r.read_u8()? {
+            let gap = SeqRange { from: r.read_u32()?, to: r.read_u32()? };
             // Ascending and apart, so that one content has one form.
             let after = gaps.last().is_none_or(|last| gap.from > last.to.saturating_add(1));
             if gap.from == 0 || gap.from > gap.to || gap.to > floor || !after {
@@ -98,7 +98,7 @@ impl Inventory {
             }
             gaps.push(gap);
         }
-        let bits = r.var8()?;
+        let bits = r.read_var8()?;
         let is_shortest = bits.last().is_none_or(|last| *last != 0);
         if gaps.len() > Self::GAPS_MAX || bits.len() > Self::BITS_BYTES_MAX || !is_shortest {
             return Err(DecodeError::Value);
@@ -125,8 +125,8 @@ mod tests {
     #[test]
     fn backup_20_an_inventory_holds_what_has_arrived_and_nothing_else() {
         let mut arrived = window((1..=10).chain([13, 20, 21]));
-        assert!(arrived.void(11, 12));
-        assert!(arrived.void(15, 15));
+        assert!(arrived.void_range(11, 12));
+        assert!(arrived.void_range(15, 15));
         let inventory = Inventory::of_window(&arrived);
         let held: Vec<u32> = (0..2_000).filter(|seq| inventory.holds(*seq)).collect();
         assert_eq!(held, (1..=10).chain([13, 20, 21]).collect::<Vec<_>>());
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn backup_20_an_inventory_is_read_as_it_was_written() {
         let mut arrived = window((1..=10).chain([1_000]));
-        assert!(arrived.void(11, 30));
+        assert!(arrived.void_range(11, 30));
         let inventory = Inventory::of_window(&arrived);
         let mut w = Writer::new();
         inventory.write(&mut w);
@@ -154,11 +154,11 @@ mod tests {
     fn backup_20_a_malformed_inventory_is_refused() {
         let refuses = |floor: u32, gaps: &[(u32, u32)], bits: &[u8]| {
             let mut w = Writer::new();
-            w.bytes(&[1; 4]).u32(floor).u8(gaps.len() as u8);
+            w.put_bytes(&[1; 4]).put_u32(floor).put_u8(gaps.len() as u8);
             for (from, to) in gaps {
-                w.u32(*from).u32(*to);
+                w.put_u32(*from).put_u32(*to);
             }
-            w.var8(bits);
+            w.put_var8(bits);
             Reader::decode_exact(&w.finish(), Inventory::read).is_err()
         };
         assert!(!refuses(10, &[(2, 3), (5, 10)], &[2]));

@@ -88,12 +88,12 @@ impl RemoteMailbox {
     /// Appends the wire form.
     pub fn write(&self, w: &mut Writer) {
         self.relay.write(w);
-        w.bytes(&self.seal.0);
+        w.put_bytes(&self.seal.0);
     }
 
     /// Reads the wire form from the front.
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self { relay: RelayEntry::read(r)?, seal: PublicKey::read(r)? })
+        Ok(Self { relay: RelayEntry::read(r)?, seal: PublicKey::read_from(r)? })
     }
 
     fn wire_bytes(&self) -> usize {
@@ -135,16 +135,16 @@ impl Item {
     pub(super) fn write(&self, w: &mut Writer) {
         let body_bytes = self.body_bytes();
         debug_assert!(body_bytes <= 0xffff);
-        w.u8(self.number()).u16(body_bytes as u16);
+        w.put_u8(self.number()).put_u16(body_bytes as u16);
         match self {
-            Self::Text(text) => drop(w.bytes(text.as_bytes())),
+            Self::Text(text) => drop(w.put_bytes(text.as_bytes())),
             Self::Hello { slot, tag, card } => write_hello(slot.as_ref(), *tag, card, w),
             Self::Receipt(receipt) => receipt.write(w),
-            Self::Timer(seconds) => drop(w.u32(*seconds)),
-            Self::Card(bytes) | Self::Bundle(bytes) => drop(w.bytes(bytes)),
-            Self::Reset(cause) => drop(w.u8(*cause)),
+            Self::Timer(seconds) => drop(w.put_u32(*seconds)),
+            Self::Card(bytes) | Self::Bundle(bytes) => drop(w.put_bytes(bytes)),
+            Self::Reset(cause) => drop(w.put_u8(*cause)),
             Self::Meet(meet) => meet.write(w),
-            Self::Void { era, from, to } => drop(w.bytes(&era.0).u32(*from).u32(*to)),
+            Self::Void { era, from, to } => drop(w.put_bytes(&era.0).put_u32(*from).put_u32(*to)),
             Self::Kept(kept) => kept.write(w),
             Self::Inventory(inventory) => inventory.write(w),
             Self::Retry | Self::Unknown(_) => {}
@@ -153,23 +153,26 @@ impl Item {
 
     pub(super) fn decode(number: u8, body: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(body, |r| match number {
-            TEXT => text(r.rest()),
-            HELLO => hello(r),
+            TEXT => read_text(r.read_rest()),
+            HELLO => read_hello(r),
             RECEIPT => Receipt::read(r).map(Self::Receipt),
-            TIMER => r.u32().map(Self::Timer),
-            CARD => Ok(Self::Card(bounded(r.rest(), CARD_BYTES_MAX)?)),
-            RESET => match r.u8()? {
+            TIMER => r.read_u32().map(Self::Timer),
+            CARD => Ok(Self::Card(read_bounded(r.read_rest(), CARD_BYTES_MAX)?)),
+            // Causes from 4 on are not defined, so the note is malformed (3.4).
+            RESET => match r.read_u8()? {
                 cause @ 1..=3 => Ok(Self::Reset(cause)),
                 _ => Err(DecodeError::Value),
             },
             RETRY => Ok(Self::Retry),
             MEET => MixnetStart::read(r).map(Self::Meet),
-            VOID => void(r),
+            VOID => read_void(r),
             KEPT => Kept::read(r).map(Self::Kept),
-            BUNDLE => Ok(Self::Bundle(bounded(r.rest(), BUNDLE_BYTES_MAX)?)),
+            BUNDLE => Ok(Self::Bundle(read_bounded(r.read_rest(), BUNDLE_BYTES_MAX)?)),
             INVENTORY => Inventory::read(r).map(Self::Inventory),
             number => {
-                r.rest();
+                // The body of an unknown type is dropped. Its number is shown as newer content
+                // (3.4).
+                r.read_rest();
                 Ok(Self::Unknown(number))
             }
         })
@@ -224,18 +227,19 @@ fn write_hello(
 ) {
     match (slot, tag) {
         (Some(slot), _) => {
-            w.u16(slot.wire_bytes() as u16);
+            w.put_u16(slot.wire_bytes() as u16);
             slot.write(w);
         }
-        (None, Some(tag)) => drop(w.var16(&tag)),
-        (None, None) => drop(w.u16(0)),
+        (None, Some(tag)) => drop(w.put_var16(&tag)),
+        (None, None) => drop(w.put_u16(0)),
     }
-    w.var16(card);
+    w.put_var16(card);
 }
 
-fn hello(r: &mut Reader<'_>) -> Result<Item, DecodeError> {
-    let place = r.var16()?;
-    let card = r.var16()?;
+fn read_hello(r: &mut Reader<'_>) -> Result<Item, DecodeError> {
+    let place = r.read_var16()?;
+    let card = r.read_var16()?;
+    // The card is checked by its reader, but its length is bounded here.
     if card.len() > CARD_BYTES_MAX {
         return Err(DecodeError::Value);
     }
@@ -248,7 +252,7 @@ fn hello(r: &mut Reader<'_>) -> Result<Item, DecodeError> {
     Ok(Item::Hello { slot, tag, card: card.to_vec() })
 }
 
-fn text(bytes: &[u8]) -> Result<Item, DecodeError> {
+fn read_text(bytes: &[u8]) -> Result<Item, DecodeError> {
     if bytes.is_empty() || bytes.len() > TEXT_BYTES_MAX {
         return Err(DecodeError::Value);
     }
@@ -256,17 +260,18 @@ fn text(bytes: &[u8]) -> Result<Item, DecodeError> {
     Ok(Item::Text(text.into()))
 }
 
-fn bounded(bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>, DecodeError> {
+fn read_bounded(bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>, DecodeError> {
     if bytes.is_empty() || bytes.len() > bytes_max {
         return Err(DecodeError::Value);
     }
     Ok(bytes.to_vec())
 }
 
-fn void(r: &mut Reader<'_>) -> Result<Item, DecodeError> {
+fn read_void(r: &mut Reader<'_>) -> Result<Item, DecodeError> {
     let era = Era::read(r)?;
-    let from = r.u32()?;
-    let to = r.u32()?;
+    let from = r.read_u32()?;
+    let to = r.read_u32()?;
+    // Seq 0 is not acknowledged, so it cannot be void.
     if from == 0 || from > to {
         return Err(DecodeError::Value);
     }

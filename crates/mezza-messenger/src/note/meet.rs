@@ -28,17 +28,17 @@ impl MixnetStart {
     }
 
     pub(super) fn write(&self, w: &mut Writer) {
-        w.bytes(&self.network.0).u64(self.conversation).u64(self.call);
+        w.put_bytes(&self.network.0).put_u64(self.conversation).put_u64(self.call);
         if let Some(root) = &self.root {
-            w.bytes(&root[..]);
+            w.put_bytes(&root[..]);
         }
     }
 
     pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let network = NetworkId(r.array()?);
-        let conversation = r.u64()?;
-        let call = r.u64()?;
-        let root = if r.is_empty() { None } else { Some(Wiping::new(r.array()?)) };
+        let network = NetworkId(r.read_array()?);
+        let conversation = r.read_u64()?;
+        let call = r.read_u64()?;
+        let root = if r.is_empty() { None } else { Some(Wiping::new(r.read_array()?)) };
         Ok(Self { network, conversation, call, root })
     }
 }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use mezza_core::{DecodeError, Reader, Time, Wiping, Writer, snapshot};
 
-use crate::io::{NoteId, flag};
+use crate::io::{NoteId, read_flag};
 use crate::note::Era;
 
 /// Version of the stored form.
@@ -63,15 +63,15 @@ impl Aftermath {
     fn write(&self) -> Wiping<Vec<u8>> {
         let notes = self.unsure.len() + self.lost.len();
         let mut w = Writer::with_capacity(32 + 8 * notes);
-        w.u8(VERSION).u64(self.made.ms()).u8(u8::from(self.former.is_some()));
+        w.put_u8(VERSION).put_u64(self.made.as_ms()).put_u8(u8::from(self.former.is_some()));
         if let Some(former) = &self.former {
-            w.bytes(&former.era.0).u32(former.next_seq);
+            w.put_bytes(&former.era.0).put_u32(former.next_seq);
         }
-        w.u32(self.ahead);
+        w.put_u32(self.ahead);
         for list in [&self.unsure, &self.lost] {
-            w.u32(list.len() as u32);
+            w.put_u32(list.len() as u32);
             for note in list {
-                w.u64(note.0);
+                w.put_u64(note.0);
             }
         }
         Wiping::new(w.finish())
@@ -80,16 +80,16 @@ impl Aftermath {
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            if r.u8()? != VERSION {
+            if r.read_u8()? != VERSION {
                 return Err(DecodeError::Value);
             }
-            let made = Time::from_ms(r.u64()?);
-            let former = if flag(r)? {
-                Some(FormerEra { era: Era::read(r)?, next_seq: r.u32()? })
+            let made = Time::from_ms(r.read_u64()?);
+            let former = if read_flag(r)? {
+                Some(FormerEra { era: Era::read(r)?, next_seq: r.read_u32()? })
             } else {
                 None
             };
-            let ahead = r.u32()?;
+            let ahead = r.read_u32()?;
             let unsure = read_notes(r)?;
             Ok(Self { made, former, unsure, lost: read_notes(r)?, ahead })
         })
@@ -98,13 +98,13 @@ impl Aftermath {
 
 /// Reads a list of ascending numbers.
 fn read_notes(r: &mut Reader<'_>) -> Result<BTreeSet<NoteId>, DecodeError> {
-    let count = r.u32()? as usize;
+    let count = r.read_u32()? as usize;
     if count > NOTES_MAX {
         return Err(DecodeError::Value);
     }
     let mut notes = BTreeSet::new();
     for _ in 0..count {
-        let note = NoteId(r.u64()?);
+        let note = NoteId(r.read_u64()?);
         // One set has one form.
         if notes.last().is_some_and(|last| *last >= note) {
             return Err(DecodeError::Value);

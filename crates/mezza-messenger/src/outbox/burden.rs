@@ -25,7 +25,7 @@ const CAUSE_MAX: u8 = 3;
 
 impl Burden {
     /// The burden of this note.
-    pub fn of(wire: &Note, spoken: Option<Spoken>) -> Self {
+    pub fn from_note(wire: &Note, spoken: Option<Spoken>) -> Self {
         let mut burden = Self { read: spoken.is_some_and(|spoken| spoken.read), ..Self::default() };
         for item in &wire.items {
             match item {
@@ -47,7 +47,7 @@ impl Burden {
     }
 
     /// The stored form: a bit each, and the cause in the next two.
-    pub fn bits(self) -> u8 {
+    pub fn to_bits(self) -> u8 {
         let flags = [self.timer, self.card, self.read];
         flags.iter().rev().fold(self.anew, |bits, on| bits << 1 | u8::from(*on))
     }
@@ -72,7 +72,7 @@ mod tests {
         for bits in 0..=u8::MAX {
             let burden = Burden::from_bits(bits);
             assert_eq!(burden.is_ok(), bits < 32);
-            assert!(burden.is_err() || burden.is_ok_and(|burden| burden.bits() == bits));
+            assert!(burden.is_err() || burden.is_ok_and(|burden| burden.to_bits() == bits));
         }
     }
 }

@@ -10,21 +10,23 @@ use crate::io::{ContactId, DateStep, Due, ParcelId, Step};
 impl Outbox {
     /// Moves waits and paces with the date, so that a correction ends none of them. Until when a parcel
     /// can be opened is a date that its reader gave, and stays.
-    pub fn correct(&mut self, date: &DateStep, now: Time, step: &mut Step) {
+    pub fn apply_date_step(&mut self, date: &DateStep, now: Time, step: &mut Step) {
         for contact in self.lanes.keys().copied().collect::<Vec<ContactId>>() {
             let Some(lane) = self.lanes.get_mut(&contact) else { continue };
-            lane.receipts.correct(date);
-            lane.repeats.correct(date);
-            lane.oldest.correct(date);
-            lane.timer.correct(date);
-            if lane.again.correct(date, now) {
-                step.timer(Due::Again(contact), lane.again.due());
-                self.put(contact, step);
+            lane.receipts.apply_date_step(date);
+            lane.repeats.apply_date_step(date);
+            lane.oldest.apply_date_step(date);
+            lane.timer.apply_date_step(date);
+            if lane.again.apply_date_step(date, now) {
+                step.set_timer(Due::Again(contact), lane.again.due());
+                self.put_lane(contact, step);
             }
         }
-        self.repeats.correct(date);
+        self.repeats.apply_date_step(date);
         for id in self.parcels.keys().copied().collect::<Vec<ParcelId>>() {
-            self.change(id, now, step, |parcel| parcel.after = date.running(parcel.after));
+            self.update_parcel(id, now, step, |parcel| {
+                parcel.after = date.shift_running(parcel.after);
+            });
         }
     }
 }

@@ -34,7 +34,7 @@ impl Outbox {
     ) -> Vec<FormerNote> {
         let era = receipt.era;
         let own = self.former.range((contact, era, 0)..=(contact, era, u32::MAX));
-        let proven = own.filter(|((_, _, seq), _)| receipt.covers(*seq) && kept.contains(seq));
+        let proven = own.filter(|((_, _, seq), _)| receipt.covers_seq(*seq) && kept.contains(seq));
         proven
             .map(|((_, era, seq), note)| FormerNote { era: *era, seq: *seq, note: *note })
             .collect()
@@ -61,7 +61,7 @@ impl Outbox {
     ) -> Vec<Dropped> {
         self.former.retain(|(of, _, _), id| (*of, *id) != (contact, note));
         self.waiting.remove(&(contact, note));
-        self.settled(note);
+        self.forget_attempts(note);
         // A parcel in the hands of a carrier stays until its answer, which is a fact of its own.
         let out = |parcel: &Parcel| parcel.note == Some(note) && parcel.out && !parcel.confirmed;
         let own = self.parcels_of(contact).filter(|(_, parcel)| out(parcel)).map(|(id, _)| id);
@@ -121,6 +121,6 @@ impl Outbox {
         for gap in gaps {
             lane.owed.give_up_range(gap.from, gap.to);
         }
-        self.store(contact, step);
+        self.store_lane(contact, step);
     }
 }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use mezza_core::{DecodeError, Reader, Time, Wiping, Writer, snapshot};
 
 use super::{Owed, TimerState};
-use crate::io::{DateStep, Pace, flag};
+use crate::io::{DateStep, Pace, read_flag};
 use crate::note::Era;
 
 /// Version of the stored form.
@@ -40,8 +40,9 @@ snapshot!(struct AgainWish { at, waits });
 impl AgainWish {
     /// It wants everything without a receipt again; whether it gets it now. If not, it gets it at
     /// [`due`](Self::due).
-    pub fn wants(&mut self, now: Time) -> bool {
+    pub fn request_turn(&mut self, now: Time) -> bool {
         // A clock that was put back holds nothing up.
+        // Requests during the wait do not extend it (MSG-53).
         self.waits = now >= self.at && now.since_ms(self.at) < AGAIN_EVERY_MS;
         if !self.waits {
             self.at = now;
@@ -55,20 +56,20 @@ impl AgainWish {
     }
 
     /// The date was corrected; whether that moves it.
-    pub fn correct(&mut self, date: &DateStep, now: Time) -> bool {
+    pub fn apply_date_step(&mut self, date: &DateStep, now: Time) -> bool {
         let before = self.at;
-        self.at = date.moment(before, now);
+        self.at = date.shift_moment(before, now);
         before != self.at
     }
 
     /// Writes `at u64 | waits u8`.
     fn write(&self, w: &mut Writer) {
-        w.u64(self.at.ms()).u8(u8::from(self.waits));
+        w.put_u64(self.at.as_ms()).put_u8(u8::from(self.waits));
     }
 
     /// Reads what [`write`](Self::write) wrote.
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self { at: Time::from_ms(r.u64()?), waits: flag(r)? })
+        Ok(Self { at: Time::from_ms(r.read_u64()?), waits: read_flag(r)? })
     }
 }
 
@@ -95,13 +96,13 @@ snapshot!(struct Lane { next_seq, owed, again, era, timer, receipts, era_waits, 
 
 impl Default for Lane {
     fn default() -> Self {
-        Self::of(1, Owed::default(), AgainWish::default(), None)
+        Self::from_stored(1, Owed::default(), AgainWish::default(), None)
     }
 }
 
 impl Lane {
     /// A lane with these stored facts.
-    pub fn of(next_seq: u32, owed: Owed, again: AgainWish, era: Option<Era>) -> Self {
+    pub fn from_stored(next_seq: u32, owed: Owed, again: AgainWish, era: Option<Era>) -> Self {
         Self {
             next_seq,
             owed,
@@ -118,10 +119,11 @@ impl Lane {
     /// The stored form: `next seq u32 | owed | again | flag u8 | era[4]`; version 4 has the timer behind.
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(32);
-        w.u8(if self.timer.is_open() { VERSION } else { NO_TIMER }).u32(self.next_seq);
+        w.put_u8(if self.timer.is_open() { VERSION } else { NO_TIMER }).put_u32(self.next_seq);
         self.owed.write(&mut w);
         self.again.write(&mut w);
-        w.u8(u8::from(self.era.is_some())).bytes(self.era.as_ref().map_or(&[], |era| &era.0[..]));
+        w.put_u8(u8::from(self.era.is_some()))
+            .put_bytes(self.era.as_ref().map_or(&[], |era| &era.0[..]));
         if self.timer.is_open() {
             self.timer.write(&mut w);
         }
@@ -131,19 +133,20 @@ impl Lane {
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            let version = r.u8()?;
+            let version = r.read_u8()?;
             let is_known = [VERSION, NO_TIMER].contains(&version) || OLDER.contains(&version);
             if !is_known {
                 return Err(DecodeError::Value);
             }
-            let next_seq = r.u32()?;
+            let next_seq = r.read_u32()?;
             let owed = Owed::read(r, version >= NO_TIMER)?;
             let again = AgainWish::read(r)?;
-            let era = if version != OLDER[0] && flag(r)? { Some(Era::read(r)?) } else { None };
-            let mut lane = Self::of(next_seq, owed, again, era);
+            let era = if version != OLDER[0] && read_flag(r)? { Some(Era::read(r)?) } else { None };
+            let mut lane = Self::from_stored(next_seq, owed, again, era);
             if version == VERSION {
                 lane.timer = TimerState::read(r)?;
             }
+            // Each state has one form, or a row would change when written again (MSG-43).
             let is_canonical = version != VERSION || lane.timer.is_open();
             if is_canonical { Ok(lane) } else { Err(DecodeError::Value) }
         })
@@ -159,10 +162,10 @@ mod tests {
     #[test]
     fn everything_again_once_in_ten_minutes_whatever_the_clock_does() {
         let mut wish = AgainWish::default();
-        assert!(wish.wants(NOW) && wish.due().is_none());
-        assert!(!wish.wants(NOW.plus_ms(AGAIN_EVERY_MS - 1)));
+        assert!(wish.request_turn(NOW) && wish.due().is_none());
+        assert!(!wish.request_turn(NOW.plus_ms(AGAIN_EVERY_MS - 1)));
         assert_eq!(wish.due(), Some(NOW.plus_ms(AGAIN_EVERY_MS)));
-        assert!(wish.wants(NOW.plus_ms(AGAIN_EVERY_MS)) && wish.due().is_none());
-        assert!(wish.wants(NOW.minus_ms(Time::DAY_MS)), "the clock was put back");
+        assert!(wish.request_turn(NOW.plus_ms(AGAIN_EVERY_MS)) && wish.due().is_none());
+        assert!(wish.request_turn(NOW.minus_ms(Time::DAY_MS)), "the clock was put back");
     }
 }

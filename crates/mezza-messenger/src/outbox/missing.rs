@@ -22,10 +22,11 @@ snapshot!(struct Repeats(times));
 
 impl Repeats {
     /// Returns true if a note that is missing may be sealed once more; if so, it is counted.
-    fn take(&mut self, note: NoteId, now: Time) -> bool {
+    fn count_repeat(&mut self, note: NoteId, now: Time) -> bool {
         let (times, last) = self.0.entry(note).or_insert((0, Time::from_ms(0)));
         // A clock that was put back holds nothing up for longer than that.
         let rests = now >= *last && now.since_ms(*last) < UNDER_WAY_MS;
+        // Three repeats, at most one in 10 minutes (MSG-93).
         if *times >= REPEATS_MAX || rests {
             return false;
         }
@@ -34,12 +35,12 @@ impl Repeats {
     }
 
     /// The date was corrected.
-    pub(super) fn correct(&mut self, date: &DateStep) {
-        self.0.values_mut().for_each(|(_, last)| *last = date.running(*last));
+    pub(super) fn apply_date_step(&mut self, date: &DateStep) {
+        self.0.values_mut().for_each(|(_, last)| *last = date.shift_running(*last));
     }
 
     /// A note has arrived, or is given up.
-    pub(super) fn forget(&mut self, note: NoteId) {
+    pub(super) fn forget_note(&mut self, note: NoteId) {
         self.0.remove(&note);
     }
 }
@@ -48,20 +49,28 @@ impl Outbox {
     /// Own notes that a receipt does not prove though it stands for them or for a later one, and that
     /// no parcel holds.
     pub fn left_out(&self, contact: ContactId, receipt: &Receipt) -> Vec<NoteId> {
-        let range = (contact, 0)..=(contact, receipt.highest());
+        let range = (contact, 0)..=(contact, receipt.highest_seq());
         let open = self.unreceipted[0].range(range).filter(|(_, (_, voided))| !voided);
         let open = open.map(|(_, (note, _))| *note);
         let held = |note: &NoteId| {
             let of = |(_, parcel): (_, &super::Parcel)| parcel.note == Some(*note);
+            // A parcel in progress is the repetition already.
             self.waiting.contains(&(contact, *note)) || self.parcels_of(contact).any(of)
         };
         open.filter(|note| !held(note)).collect()
     }
 
     /// Has a missing note sealed once more, if it left long enough ago; whether it is.
-    pub fn repeat(&mut self, contact: ContactId, note: NoteId, left: Time, now: Time) -> bool {
+    pub fn repeat_missing(
+        &mut self,
+        contact: ContactId,
+        note: NoteId,
+        left: Time,
+        now: Time,
+    ) -> bool {
+        // 10 minutes allow for another carrier that is slower (MSG-93).
         let under_way = now >= left && now.since_ms(left) < UNDER_WAY_MS;
-        if under_way || !self.repeats.take(note, now) {
+        if under_way || !self.repeats.count_repeat(note, now) {
             return false;
         }
         self.waiting.insert((contact, note))

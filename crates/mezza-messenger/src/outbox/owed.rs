@@ -64,7 +64,7 @@ pub(crate) struct Spoken {
 
 impl Owed {
     /// Returns true if there is anything to say without a note of the person.
-    pub fn any(&self) -> bool {
+    pub fn has_any(&self) -> bool {
         self.hello
             || self.receipt
             || self.inventory
@@ -88,30 +88,33 @@ impl Owed {
             Some((_, last)) if last.checked_add(1) == Some(from) => *last = to,
             _ => self.voids.push((from, to)),
         }
+        // The oldest ranges leave: the reader then shows a gap instead of a void.
         if self.voids.len() > VOIDS_MAX {
             self.voids.remove(0);
         }
     }
 
     /// A range that the contact gave up and of which something is here.
-    pub fn answer(&mut self, era: Era, from: u32, to: u32) {
+    pub fn add_answer(&mut self, era: Era, from: u32, to: u32) {
+        // Bounded: a contact can declare voids without limit (MSG-35).
         if self.answers.len() < ANSWERS_MAX && !self.answers.contains(&(era, from, to)) {
             self.answers.push((era, from, to));
         }
     }
 
     /// A note arrived, or came again: the next receipt proves its bytes.
-    pub fn keep(&mut self, note: (Era, u32, NoteDigest)) {
+    pub fn keep_digest(&mut self, note: (Era, u32, NoteDigest)) {
         if !self.kept.contains(&note) {
             self.kept.push(note);
         }
+        // The oldest digests leave. Their notes are sent again and get a digest then (MSG-95).
         if self.kept.len() > KEPT_MAX {
             self.kept.remove(0);
         }
     }
 
     /// Removes sent items from the owed ones.
-    pub fn said(&mut self, wire: &Note, spoken: Option<Spoken>) {
+    pub fn clear_sent(&mut self, wire: &Note, spoken: Option<Spoken>) {
         for item in &wire.items {
             match item {
                 Item::Hello { .. } => self.hello = false,
@@ -131,13 +134,14 @@ impl Owed {
                 | Item::Unknown(_) => {}
             }
         }
+        // A note without owed items, as one that was too small, clears nothing more.
         let Some(Spoken { answers, delivered, read }) = spoken else { return };
         // Digests that are left make another receipt.
         self.receipt &= !delivered || !self.kept.is_empty();
         self.read &= !read;
         self.void = false;
         self.answers.drain(..answers);
-        if !self.any() {
+        if !self.has_any() {
             self.level = 0;
         }
     }
@@ -149,7 +153,7 @@ impl Owed {
     }
 
     /// A new session, because of this.
-    pub fn reset(&mut self, cause: ResetCause) {
+    pub fn owe_reset(&mut self, cause: ResetCause) {
         self.anew = Some(cause as u8);
     }
 
@@ -158,27 +162,27 @@ impl Owed {
         let flags = [self.hello, self.receipt, self.read, self.timer, self.card, self.void];
         let flags = flags.iter().rev().fold(0, |bits, on| bits << 1 | u8::from(*on));
         // Levels 1 to 4; below 1 there is none.
-        w.u8(flags | self.level.saturating_sub(1) << FLAGS);
+        w.put_u8(flags | self.level.saturating_sub(1) << FLAGS);
         let inventory = if self.inventory { INVENTORY } else { 0 };
-        w.u8(self.anew.unwrap_or(0) | inventory).u16(self.voids.len() as u16);
+        w.put_u8(self.anew.unwrap_or(0) | inventory).put_u16(self.voids.len() as u16);
         for (from, to) in &self.voids {
-            w.u32(*from).u32(*to);
+            w.put_u32(*from).put_u32(*to);
         }
-        w.u8(self.answers.len() as u8);
+        w.put_u8(self.answers.len() as u8);
         for (era, from, to) in &self.answers {
-            w.bytes(&era.0).u32(*from).u32(*to);
+            w.put_bytes(&era.0).put_u32(*from).put_u32(*to);
         }
-        w.u16(self.kept.len() as u16);
+        w.put_u16(self.kept.len() as u16);
         for (era, seq, digest) in &self.kept {
-            w.bytes(&era.0).u32(*seq).bytes(&digest.0);
+            w.put_bytes(&era.0).put_u32(*seq).put_bytes(&digest.0);
         }
     }
 
     /// Reads what [`write`](Self::write) wrote; versions before had no `kept`.
     pub fn read(r: &mut Reader<'_>, has_kept: bool) -> Result<Self, DecodeError> {
-        let bits = r.u8()?;
+        let bits = r.read_u8()?;
         let on = |i: u8| bits >> i & 1 == 1;
-        let cause = r.u8()?;
+        let cause = r.read_u8()?;
         let mut owed = Self {
             hello: on(0),
             receipt: on(1),
@@ -193,14 +197,14 @@ impl Owed {
             kept: Vec::new(),
             level: 1 + (bits >> FLAGS),
         };
-        for _ in 0..r.u16()? {
-            owed.voids.push((r.u32()?, r.u32()?));
+        for _ in 0..r.read_u16()? {
+            owed.voids.push((r.read_u32()?, r.read_u32()?));
         }
-        for _ in 0..r.u8()? {
-            owed.answers.push((Era::read(r)?, r.u32()?, r.u32()?));
+        for _ in 0..r.read_u8()? {
+            owed.answers.push((Era::read(r)?, r.read_u32()?, r.read_u32()?));
         }
-        for _ in 0..if has_kept { r.u16()? } else { 0 } {
-            owed.kept.push((Era::read(r)?, r.u32()?, NoteDigest::read(r)?));
+        for _ in 0..if has_kept { r.read_u16()? } else { 0 } {
+            owed.kept.push((Era::read(r)?, r.read_u32()?, NoteDigest::read(r)?));
         }
         Ok(owed)
     }

@@ -14,7 +14,7 @@ use mezza_core::{DecodeError, PublicKey, Reader, Time, Wiping, Writer, snapshot}
 
 use super::Burden;
 use crate::card::RelayEntry;
-use crate::io::{CarrierId, ContactId, NoteId, Route, flag};
+use crate::io::{CarrierId, ContactId, NoteId, Route, read_flag};
 
 /// Version of the stored form.
 const VERSION: u8 = 4;
@@ -77,42 +77,47 @@ impl Parcel {
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let Route { carrier, until, invitation, address } = &self.route;
         let mut w = Writer::with_capacity(64 + address.len() + self.bytes.len());
-        let says = self.says.bits();
-        w.u8(if says == 0 { PLAIN } else { VERSION });
-        w.u32(self.contact.0).u64(self.note.map_or(0, |note| note.0));
+        let says = self.says.to_bits();
+        w.put_u8(if says == 0 { PLAIN } else { VERSION });
+        w.put_u32(self.contact.0).put_u64(self.note.map_or(0, |note| note.0));
         if says != 0 {
-            w.u8(says);
+            w.put_u8(says);
         }
-        w.u8(carrier.number()).u8(self.level).u8(u8::from(*invitation));
-        w.u64(until.map_or(0, Time::ms)).var8(address).var16(&self.bytes);
+        w.put_u8(carrier.number()).put_u8(self.level).put_u8(u8::from(*invitation));
+        w.put_u64(until.map_or(0, Time::as_ms)).put_var8(address).put_var16(&self.bytes);
         Wiping::new(w.finish())
     }
 
     /// Reads the stored form, or that of the version before.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            let version = r.u8()?;
-            let contact = ContactId(r.u32()?);
-            let note = Some(r.u64()?).filter(|note| *note != 0).map(NoteId);
-            let says =
-                if version == VERSION { Burden::from_bits(r.u8()?)? } else { Burden::default() };
+            let version = r.read_u8()?;
+            let contact = ContactId(r.read_u32()?);
+            let note = Some(r.read_u64()?).filter(|note| *note != 0).map(NoteId);
+            let says = if version == VERSION {
+                Burden::from_bits(r.read_u8()?)?
+            } else {
+                Burden::default()
+            };
             let (route, level) = match version {
+                // An empty burden has a form of its own, so version 4 with it is a second encoding
+                // (MSG-43).
                 VERSION if says == Burden::default() => return Err(DecodeError::Value),
                 VERSION | PLAIN => read_route(r)?,
                 OLDER => read_older_route(r)?,
                 _ => return Err(DecodeError::Value),
             };
-            Ok(Self { level, says, ..Self::new(contact, note, route, r.var16()?.to_vec()) })
+            Ok(Self { level, says, ..Self::new(contact, note, route, r.read_var16()?.to_vec()) })
         })
     }
 }
 
 fn read_route(r: &mut Reader<'_>) -> Result<(Route, u8), DecodeError> {
-    let carrier = CarrierId::from_number(r.u8()?).ok_or(DecodeError::Value)?;
-    let level = r.u8()?;
-    let invitation = flag(r)?;
-    let until = Some(r.u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
-    let address = r.var8()?.to_vec();
+    let carrier = CarrierId::from_number(r.read_u8()?).ok_or(DecodeError::Value)?;
+    let level = r.read_u8()?;
+    let invitation = read_flag(r)?;
+    let until = Some(r.read_u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
+    let address = r.read_var8()?.to_vec();
     let sound = level <= 4 && address.len() <= ADDRESS_BYTES_MAX;
     let route = Route { carrier, until, invitation, address };
     if sound { Ok((route, level)) } else { Err(DecodeError::Value) }
@@ -124,18 +129,18 @@ fn read_route(r: &mut Reader<'_>) -> Result<(Route, u8), DecodeError> {
 fn read_older_route(r: &mut Reader<'_>) -> Result<(Route, u8), DecodeError> {
     const LEVEL_AT: u8 = 4;
     const LEVEL_MAX: u8 = 7;
-    let number = r.u8()?;
+    let number = r.read_u8()?;
     let level = number >> LEVEL_AT & LEVEL_MAX;
     let (carrier, until, invitation, address) = match number & !(LEVEL_MAX << LEVEL_AT) {
         1 => {
             RelayEntry::read(r)?;
-            let seal = PublicKey::read(r)?;
-            let until = Time::from_ms(r.u64()?);
-            let address = if flag(r)? { seal.0.to_vec() } else { Vec::new() };
+            let seal = PublicKey::read_from(r)?;
+            let until = Time::from_ms(r.read_u64()?);
+            let address = if read_flag(r)? { seal.0.to_vec() } else { Vec::new() };
             (CarrierId::RELAY, Some(until), false, address)
         }
         4 => (CarrierId::MIXNET, None, false, Vec::new()),
-        0x80 => (CarrierId::MIXNET, Some(Time::from_ms(r.u64()?)), true, Vec::new()),
+        0x80 => (CarrierId::MIXNET, Some(Time::from_ms(r.read_u64()?)), true, Vec::new()),
         _ => return Err(DecodeError::Value),
     };
     Ok((Route { carrier, until, invitation, address }, level))

@@ -13,7 +13,7 @@ const UNWRITTEN_MAX: usize = 8;
 
 impl Outbox {
     /// A parcel waits for its carrier.
-    pub fn add(&mut self, parcel: Parcel, now: Time, step: &mut Step) -> ParcelId {
+    pub fn add_parcel(&mut self, parcel: Parcel, now: Time, step: &mut Step) -> ParcelId {
         self.last_parcel += 1;
         let id = ParcelId(self.last_parcel);
         step.put(RecordKind::Parcel, key64(id.0), parcel.write());
@@ -22,7 +22,7 @@ impl Outbox {
     }
 
     pub(super) fn insert(&mut self, id: ParcelId, parcel: Parcel, now: Time, step: &mut Step) {
-        step.timer(Due::Parcel(id), parcel.due(now));
+        step.set_timer(Due::Parcel(id), parcel.due(now));
         if parcel.route.invitation {
             self.invitations.insert((parcel.contact, id));
         }
@@ -36,7 +36,7 @@ impl Outbox {
     }
 
     /// Parcels that may leave, oldest first.
-    pub fn idle(&self, now: Time) -> Vec<ParcelId> {
+    pub fn ready_parcels(&self, now: Time) -> Vec<ParcelId> {
         let idle = self.parcels.iter().filter(|(_, parcel)| !parcel.out && parcel.after <= now);
         idle.map(|(id, _)| *id).collect()
     }
@@ -51,6 +51,7 @@ impl Outbox {
     /// Returns true if another parcel without a note of the person may wait for a contact.
     pub fn has_room(&self, contact: ContactId) -> bool {
         let unwritten = self.parcels_of(contact).filter(|(_, parcel)| parcel.note.is_none());
+        // Without a bound a contact could fill the outbox by its requests (MSG-35).
         unwritten.count() < UNWRITTEN_MAX
     }
 
@@ -60,38 +61,38 @@ impl Outbox {
     }
 
     /// A carrier has it in hand, and hides it at this level.
-    pub fn out(&mut self, id: ParcelId, level: u8, now: Time, step: &mut Step) {
-        self.change(id, now, step, |parcel| {
+    pub fn mark_out(&mut self, id: ParcelId, level: u8, now: Time, step: &mut Step) {
+        self.update_parcel(id, now, step, |parcel| {
             (parcel.out, parcel.left_at) = (true, parcel.left_at.min(level));
         });
     }
 
     /// It goes again then, and again after that.
-    pub fn again(&mut self, id: ParcelId, after: Time, now: Time, step: &mut Step) {
-        self.change(id, now, step, |parcel| {
+    pub fn retry_after(&mut self, id: ParcelId, after: Time, now: Time, step: &mut Step) {
+        self.update_parcel(id, now, step, |parcel| {
             (parcel.out, parcel.after, parcel.times) =
                 (false, after, parcel.times.saturating_add(1));
         });
     }
 
     /// The carrier did not take it.
-    pub fn refused(&mut self, id: ParcelId, after: Time, now: Time, step: &mut Step) {
-        self.change(id, now, step, |parcel| (parcel.out, parcel.after) = (false, after));
+    pub fn mark_refused(&mut self, id: ParcelId, after: Time, now: Time, step: &mut Step) {
+        self.update_parcel(id, now, step, |parcel| (parcel.out, parcel.after) = (false, after));
     }
 
     /// These are not out any more.
-    pub fn returned(&mut self, ids: &[ParcelId], now: Time, step: &mut Step) {
+    pub fn mark_returned(&mut self, ids: &[ParcelId], now: Time, step: &mut Step) {
         for id in ids {
-            self.change(*id, now, step, |parcel| parcel.out = false);
+            self.update_parcel(*id, now, step, |parcel| parcel.out = false);
         }
     }
 
     /// Something is to be done about it again.
     pub fn look_again(&mut self, id: ParcelId, now: Time, step: &mut Step) {
-        self.change(id, now, step, |_| {});
+        self.update_parcel(id, now, step, |_| {});
     }
 
-    pub(super) fn change(
+    pub(super) fn update_parcel(
         &mut self,
         id: ParcelId,
         now: Time,
@@ -100,11 +101,12 @@ impl Outbox {
     ) {
         if let Some(parcel) = self.parcels.get_mut(&id) {
             f(parcel);
+            // The note has a receipt and the carrier has answered, so nothing is left to wait for.
             if parcel.confirmed && !parcel.out {
                 self.drop_parcel(id, step);
                 return;
             }
-            step.timer(Due::Parcel(id), parcel.due(now));
+            step.set_timer(Due::Parcel(id), parcel.due(now));
         }
     }
 
@@ -116,18 +118,19 @@ impl Outbox {
         if !parcel.confirmed {
             step.drop_row(RecordKind::Parcel, key64(id.0));
         }
-        step.timer(Due::Parcel(id), None);
+        step.set_timer(Due::Parcel(id), None);
         Some(parcel)
     }
 
     /// Forgets a parcel that does not arrive: what it says is owed again (MSG-105).
     pub fn lose_parcel(&mut self, id: ParcelId, step: &mut Step) -> Option<Parcel> {
         let parcel = self.drop_parcel(id, step)?;
+        // Items that a parcel sends once are owed again if it is lost (MSG-105).
         if parcel.says != Burden::default()
             && let Some(lane) = self.lanes.get_mut(&parcel.contact)
         {
             parcel.says.return_to(&mut lane.owed);
-            self.store(parcel.contact, step);
+            self.store_lane(parcel.contact, step);
         }
         Some(parcel)
     }

@@ -8,7 +8,7 @@
 use mezza_core::{DecodeError, Reader, Time, Writer, snapshot};
 
 use super::Outbox;
-use crate::io::{ContactId, DateStep, Pace, Step, flag};
+use crate::io::{ContactId, DateStep, Pace, Step, read_flag};
 use crate::note::{Item, Note};
 
 /// Between two times that it is said again because a note of the contact shows another one.
@@ -49,8 +49,9 @@ impl TimerState {
     }
 
     /// A note left that may say it. Only one with a number is ever acknowledged.
-    pub fn said(&mut self, wire: &Note) {
+    pub fn record_sent(&mut self, wire: &Note) {
         let says = wire.items.iter().any(|item| matches!(item, Item::Timer(_)));
+        // Only a note with a number is acknowledged (MSG-105).
         if self.open && says && wire.seq > 0 {
             self.said_in = wire.seq;
         }
@@ -62,18 +63,18 @@ impl TimerState {
     }
 
     /// The date was corrected.
-    pub fn correct(&mut self, date: &DateStep) {
-        self.again.correct(date);
+    pub fn apply_date_step(&mut self, date: &DateStep) {
+        self.again.apply_date_step(date);
     }
 
     /// Writes `said in u32`, if it is open.
     pub fn write(&self, w: &mut Writer) {
-        w.u8(u8::from(self.open)).u32(self.said_in);
+        w.put_u8(u8::from(self.open)).put_u32(self.said_in);
     }
 
     /// Reads what [`write`](Self::write) wrote.
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self { open: flag(r)?, said_in: r.u32()?, ..Self::default() })
+        Ok(Self { open: read_flag(r)?, said_in: r.read_u32()?, ..Self::default() })
     }
 }
 
@@ -88,7 +89,7 @@ impl Outbox {
         if let Some(lane) = self.lanes.get_mut(&contact) {
             lane.timer.open();
         }
-        self.store(contact, step);
+        self.store_lane(contact, step);
     }
 
     /// A note of the contact shows which timer it goes by.
@@ -96,7 +97,7 @@ impl Outbox {
         if let Some(lane) = self.lanes.get_mut(&contact).filter(|lane| lane.timer.is_open()) {
             lane.timer.close();
             lane.owed.timer = false;
-            self.store(contact, step);
+            self.store_lane(contact, step);
         }
     }
 
@@ -104,10 +105,12 @@ impl Outbox {
     /// the contact writes (MSG-27).
     pub fn repeat_timer(&mut self, contact: ContactId, now: Time, step: &mut Step) {
         if let Some(lane) = self.lanes.get_mut(&contact).filter(|lane| lane.timer.is_open())
-            && lane.timer.again.take(now).is_ok()
+            // A contact that always shows another timer causes one repetition in 10 minutes
+            // (MSG-105).
+            && lane.timer.again.take_turn(now).is_ok()
         {
             lane.owed.timer = true;
-            self.store(contact, step);
+            self.store_lane(contact, step);
         }
     }
 }

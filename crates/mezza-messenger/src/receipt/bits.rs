@@ -16,12 +16,12 @@ impl Bits {
     pub const NONE: Self = Self([0; WORDS]);
     pub const ALL: Self = Self([u64::MAX; WORDS]);
 
-    pub fn has(&self, i: u32) -> bool {
+    pub fn has_bit(&self, i: u32) -> bool {
         self.0.get(i as usize / 64).is_some_and(|word| word >> (i % 64) & 1 == 1)
     }
 
     /// Sets bit `i`, which is below 1,024.
-    pub fn set(&mut self, i: u32) {
+    pub fn set_bit(&mut self, i: u32) {
         self.0[i as usize / 64] |= 1 << (i % 64);
     }
 
@@ -73,19 +73,20 @@ impl Bits {
     /// Appends `n u8 | n words u64`; words of zeros at the high end are left out.
     pub fn write(&self, w: &mut Writer) {
         let words = self.highest().map_or(0, |i| i as usize / 64 + 1);
-        w.u8(words as u8);
+        w.put_u8(words as u8);
         for word in &self.0[..words] {
-            w.u64(*word);
+            w.put_u64(*word);
         }
     }
 
     /// Reads what [`Bits::write`] wrote, and nothing longer.
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let words = usize::from(r.u8()?);
+        let words = usize::from(r.read_u8()?);
         let mut out = Self::NONE;
         for word in out.0.get_mut(..words).ok_or(DecodeError::Value)? {
-            *word = r.u64()?;
+            *word = r.read_u64()?;
         }
+        // Shorter forms only, so that a row is the same when written again (MSG-43).
         let is_shortest = words == 0 || out.0[words - 1] != 0;
         if is_shortest { Ok(out) } else { Err(DecodeError::Value) }
     }
@@ -103,8 +104,8 @@ mod tests {
             let up = bits.shifted_up(n);
             let down = bits.shifted_down(n);
             for i in 0..REACH {
-                prop_assert_eq!(up.has(i), i >= n && bits.has(i - n));
-                prop_assert_eq!(down.has(i), bits.has(i + n));
+                prop_assert_eq!(up.has_bit(i), i >= n && bits.has_bit(i - n));
+                prop_assert_eq!(down.has_bit(i), bits.has_bit(i + n));
             }
         }
     }

@@ -17,13 +17,13 @@ impl NoteDigest {
     pub const BYTES: usize = 4;
 
     /// The digest of a note with this text; a body of a newer version counts as no text.
-    pub fn of(sent: Time, text: &str) -> Self {
+    pub fn from_text(sent: Time, text: &str) -> Self {
         Self(labelled_hash("mezza/kept", &[&sent_ms(sent).to_be_bytes()[2..], text.as_bytes()]))
     }
 
     /// Reads the next 4 bytes.
     pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        r.array().map(Self)
+        r.read_array().map(Self)
     }
 }
 
@@ -47,9 +47,9 @@ impl Kept {
     }
 
     pub(crate) fn write(&self, w: &mut Writer) {
-        w.bytes(&self.era.0);
+        w.put_bytes(&self.era.0);
         for (seq, digest) in &self.notes {
-            w.u32(*seq).bytes(&digest.0);
+            w.put_u32(*seq).put_bytes(&digest.0);
         }
     }
 
@@ -57,10 +57,11 @@ impl Kept {
         let era = Era::read(r)?;
         let mut notes = Vec::new();
         while notes.is_empty() || !r.is_empty() {
+            // The count is bounded before memory grows with it.
             if notes.len() == Self::NOTES_MAX {
                 return Err(DecodeError::Value);
             }
-            notes.push((r.u32()?, NoteDigest::read(r)?));
+            notes.push((r.read_u32()?, NoteDigest::read(r)?));
         }
         Ok(Self { era, notes })
     }
@@ -73,7 +74,7 @@ mod tests {
 
     #[test]
     fn msg_95_writer_and_reader_have_one_digest_whatever_the_clock_says() {
-        let digest = |note: &Note| NoteDigest::of(note.sent, "a note");
+        let digest = |note: &Note| NoteDigest::from_text(note.sent, "a note");
         for ms in [0, (1 << 48) - 1, 1 << 48, (1 << 48) + 5, u64::MAX] {
             let items = Vec::from([Item::Text("a note".into())]);
             let sent = Time::from_ms(ms);

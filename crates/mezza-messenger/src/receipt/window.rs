@@ -62,20 +62,21 @@ impl Window {
     }
 
     /// Seqs that are open below the highest settled one: notes known to be on their way.
-    pub fn missing(&self) -> usize {
+    pub fn count_missing(&self) -> usize {
         let settled = self.arrived.union(&self.voided);
         settled.highest().map_or(0, |highest| highest + 1 - settled.count()) as usize
     }
 
     /// Returns the result that [`Window::insert`] would have.
-    pub fn look(&self, seq: u32) -> SeqStatus {
+    pub fn check_seq(&self, seq: u32) -> SeqStatus {
         if seq == 0 {
             return SeqStatus::Fresh;
         }
         let (voided, arrived) = match seq.checked_sub(self.floor) {
-            None | Some(0) => (self.passed.has(self.floor - seq), true),
+            None | Some(0) => (self.passed.has_bit(self.floor - seq), true),
+            // Nothing is recorded beyond the reach, so the writer sends the note again (5.4).
             Some(above) if above > REACH => return SeqStatus::TooFar,
-            Some(above) => (self.voided.has(above - 1), self.arrived.has(above - 1)),
+            Some(above) => (self.voided.has_bit(above - 1), self.arrived.has_bit(above - 1)),
         };
         match (voided, arrived) {
             (true, _) => SeqStatus::Voided,
@@ -88,10 +89,10 @@ impl Window {
     ///
     /// A note with seq 0 asks for no receipt; it is always fresh and leaves no trace.
     pub fn insert(&mut self, seq: u32) -> SeqStatus {
-        let arrival = self.look(seq);
+        let arrival = self.check_seq(seq);
         if arrival == SeqStatus::Fresh && seq > 0 {
-            self.arrived.set(seq - self.floor - 1);
-            self.advance();
+            self.arrived.set_bit(seq - self.floor - 1);
+            self.advance_floor();
         }
         arrival
     }
@@ -100,7 +101,8 @@ impl Window {
     ///
     /// `false`: the end of the range lies above the reach and was not recorded; the writer
     /// repeats the void later.
-    pub fn void(&mut self, from: u32, to: u32) -> bool {
+    pub fn void_range(&mut self, from: u32, to: u32) -> bool {
+        // Numbers beyond the reach cannot be recorded, and the writer repeats the void (5.4).
         if to > self.floor {
             self.void_within_reach(from, to);
         }
@@ -110,7 +112,7 @@ impl Window {
         if from <= self.floor.saturating_add(1) {
             // The range covered the whole window, so nothing above the new floor has arrived.
             let gone = to - self.floor;
-            self.passed = if gone >= REACH { Bits::ALL } else { ones(gone, &self.passed) };
+            self.passed = if gone >= REACH { Bits::ALL } else { shift_in_ones(gone, &self.passed) };
             self.floor = to;
             return true;
         }
@@ -120,7 +122,7 @@ impl Window {
     /// Receipts for all that has arrived: the floor, and the bits above it, at most 16.
     ///
     /// Empty if nothing is settled.
-    pub fn receipts(&self, what: u8) -> Vec<Receipt> {
+    pub fn list_receipts(&self, what: u8) -> Vec<Receipt> {
         let mut receipts = self.bit_receipts(what, self.floor.saturating_add(1), u32::MAX);
         if receipts.is_empty() && self.floor > 0 {
             let Self { era, floor, .. } = *self;
@@ -131,13 +133,13 @@ impl Window {
 
     /// The answer to a void: receipts with a bit for each seq of `from..=to` that has arrived,
     /// as far as the window remembers; at most 32, empty if none has.
-    pub fn answer(&self, what: u8, from: u32, to: u32) -> Vec<Receipt> {
+    pub fn answer_void(&self, what: u8, from: u32, to: u32) -> Vec<Receipt> {
         self.bit_receipts(what, from, to)
     }
 
     /// Appends the stored form.
     pub fn write(&self, w: &mut Writer) {
-        w.bytes(&self.era.0).u32(self.floor);
+        w.put_bytes(&self.era.0).put_u32(self.floor);
         self.arrived.write(w);
         self.voided.write(w);
         self.passed.write(w);
@@ -146,14 +148,15 @@ impl Window {
     /// Reads the stored form from the front.
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let era = Era::read(r)?;
-        let floor = r.u32()?;
+        let floor = r.read_u32()?;
         let arrived = Bits::read(r)?;
         let voided = Bits::read(r)?;
         let passed = Bits::read(r)?;
         let settled = arrived.union(&voided);
         let end = settled.highest().map_or(0, |i| u64::from(i) + 1) + u64::from(floor);
         let begin = passed.highest().map_or(0, |i| i + 1);
-        let is_sound = !arrived.meets(&voided) && !settled.has(0);
+        // A seq is either arrived or void, and the one above the floor is open.
+        let is_sound = !arrived.meets(&voided) && !settled.has_bit(0);
         if !is_sound || end > u64::from(u32::MAX) || begin > floor {
             return Err(DecodeError::Value);
         }
@@ -165,22 +168,22 @@ impl Window {
         let last = to.min(self.floor.saturating_add(REACH));
         for seq in first..=last {
             let i = seq - self.floor - 1;
-            if !self.arrived.has(i) {
-                self.voided.set(i);
+            if !self.arrived.has_bit(i) {
+                self.voided.set_bit(i);
             }
         }
-        self.advance();
+        self.advance_floor();
     }
 
     /// Moves the floor over what is settled, and remembers how each seq was.
-    fn advance(&mut self) {
+    fn advance_floor(&mut self) {
         let run = self.arrived.union(&self.voided).leading_run();
         if run == 0 {
             return;
         }
         let mut passed = self.passed.shifted_up(run);
         // Bit i above the floor becomes seq floor - (run - 1 - i) below the new one.
-        (0..run).filter(|i| self.voided.has(*i)).for_each(|i| passed.set(run - 1 - i));
+        (0..run).filter(|i| self.voided.has_bit(*i)).for_each(|i| passed.set_bit(run - 1 - i));
         self.passed = passed;
         self.arrived = self.arrived.shifted_down(run);
         self.voided = self.voided.shifted_down(run);
@@ -188,10 +191,10 @@ impl Window {
     }
 
     /// Returns true if `seq`, which is within the memory, has arrived.
-    fn has(&self, seq: u32) -> bool {
+    fn has_arrived(&self, seq: u32) -> bool {
         match seq.checked_sub(self.floor) {
-            None | Some(0) => !self.passed.has(self.floor - seq),
-            Some(above) => self.arrived.has(above - 1),
+            None | Some(0) => !self.passed.has_bit(self.floor - seq),
+            Some(above) => self.arrived.has_bit(above - 1),
         }
     }
 
@@ -200,7 +203,7 @@ impl Window {
         let lowest = self.floor.saturating_sub(REACH - 1).max(from).max(1);
         let highest = self.floor.saturating_add(REACH).min(to);
         let mut receipts: Vec<Receipt> = Vec::new();
-        for seq in (lowest..=highest).filter(|seq| self.has(*seq)) {
+        for seq in (lowest..=highest).filter(|seq| self.has_arrived(*seq)) {
             match receipts.last_mut() {
                 Some(last) if seq - last.base < 64 => last.bits |= 1 << (seq - last.base),
                 _ => {
@@ -215,14 +218,14 @@ impl Window {
 
 impl fmt::Debug for Window {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Window(floor {}, missing {})", self.floor, self.missing())
+        write!(f, "Window(floor {}, missing {})", self.floor, self.count_missing())
     }
 }
 
 /// `older` moved up by `n`, which is below 1,024, with ones in the place that got free.
-fn ones(n: u32, older: &Bits) -> Bits {
+fn shift_in_ones(n: u32, older: &Bits) -> Bits {
     let mut out = older.shifted_up(n);
-    (0..n).for_each(|i| out.set(i));
+    (0..n).for_each(|i| out.set_bit(i));
     out
 }
 
@@ -243,7 +246,7 @@ mod tests {
 
     /// The seqs for which an answer has bits.
     fn answered(window: &Window, from: u32, to: u32) -> Vec<u32> {
-        let receipts = window.answer(READ, from, to);
+        let receipts = window.answer_void(READ, from, to);
         let seqs =
             |r: Receipt| (0..64).filter(move |i| r.bits >> i & 1 == 1).map(move |i| r.base + i);
         receipts.into_iter().flat_map(seqs).collect()
@@ -252,7 +255,7 @@ mod tests {
     #[test]
     fn an_answer_has_what_arrived_and_nothing_else() {
         let mut window = settled(10);
-        assert!(window.void(5, 30), "the range covers the window");
+        assert!(window.void_range(5, 30), "the range covers the window");
         assert_eq!(window.floor(), 30);
         assert_eq!(answered(&window, 0, 40), (1..=10).collect::<Vec<_>>());
         assert_eq!(window.insert(33), SeqStatus::Fresh);
@@ -260,14 +263,14 @@ mod tests {
         // A range that ends above the reach.
         let mut window = Window::new(Era([7; 4]));
         assert_eq!(window.insert(500), SeqStatus::Fresh);
-        assert!(window.void(1, REACH + 100));
+        assert!(window.void_range(1, REACH + 100));
         assert_eq!(answered(&window, 0, 2 * REACH), [500]);
     }
 
     #[test]
     fn an_answer_is_of_the_range_that_was_asked_for() {
         let mut window = settled(10);
-        assert!(window.void(11, 30));
+        assert!(window.void_range(11, 30));
         assert_eq!(window.insert(33), SeqStatus::Fresh);
         assert_eq!(answered(&window, 9, 33), [9, 10, 33]);
     }
@@ -275,7 +278,7 @@ mod tests {
     #[test]
     fn what_lies_too_deep_is_not_said_to_have_arrived() {
         let mut window = settled(3);
-        assert!(window.void(1, 5_000));
+        assert!(window.void_range(1, 5_000));
         assert_eq!(answered(&window, 0, 5_000), []);
         assert_eq!(
             answered(&settled(3_000), 0, 3_000),
@@ -286,8 +289,8 @@ mod tests {
     #[test]
     fn a_void_is_recorded_as_far_as_the_window_reaches() {
         let mut window = settled(600);
-        assert!(window.void(700, 800) && window.void(700, 600 + REACH));
-        assert!(!window.void(700, 600 + REACH + 1));
+        assert!(window.void_range(700, 800) && window.void_range(700, 600 + REACH));
+        assert!(!window.void_range(700, 600 + REACH + 1));
         assert_eq!(window.floor(), 600);
     }
 
@@ -296,7 +299,7 @@ mod tests {
         let stored = |floor: u32| {
             let mut w = Writer::new();
             // Bit 1 of the arrived ones: the note floor + 2.
-            w.bytes(&[7; 4]).u32(floor).u8(1).u64(2).u8(0).u8(0);
+            w.put_bytes(&[7; 4]).put_u32(floor).put_u8(1).put_u64(2).put_u8(0).put_u8(0);
             Reader::decode_exact(&w.finish(), Window::read).map(|_| ())
         };
         assert_eq!(stored(u32::MAX - 2), Ok(()));

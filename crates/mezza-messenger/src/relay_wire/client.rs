@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use mezza_core::wire::{DecodeError, Reader};
 use mezza_core::{FrameTooLong, Secret, snapshot};
 
-use super::{MailboxAddress, RawOneTimePrekey, TAKEN_MAX, frame};
+use super::{MailboxAddress, RawOneTimePrekey, TAKEN_MAX, encode_frame};
 
 /// The purpose of a mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,68 +111,75 @@ impl ClientFrame {
     /// [`FrameTooLong`] above 65,536 bytes or above 64 mail numbers.
     pub fn encode(&self) -> Result<Vec<u8>, FrameTooLong> {
         match self {
-            Self::Open { req, token, kind } => frame(OPEN, 35, |w| {
+            Self::Open { req, token, kind } => encode_frame(OPEN, 35, |w| {
                 let kind = match kind {
                     MailboxKind::Conversation => 0,
                     MailboxKind::Intro => 1,
                 };
-                w.u16(*req).bytes(token.expose()).u8(kind);
+                w.put_u16(*req).put_bytes(token.expose()).put_u8(kind);
             }),
-            Self::Close { req, token } => frame(CLOSE, 34, |w| {
-                w.u16(*req).bytes(token.expose());
+            Self::Close { req, token } => encode_frame(CLOSE, 34, |w| {
+                w.put_u16(*req).put_bytes(token.expose());
             }),
-            Self::Put { req, address, ttl_h, envelope } => frame(PUT, 20 + envelope.len(), |w| {
-                w.u16(*req).bytes(&address.0).u16(*ttl_h).bytes(envelope);
-            }),
-            Self::Watch { req, number, token } => frame(WATCH, 36, |w| {
-                w.u16(*req).u16(*number).bytes(token.expose());
+            Self::Put { req, address, ttl_h, envelope } => {
+                encode_frame(PUT, 20 + envelope.len(), |w| {
+                    w.put_u16(*req).put_bytes(&address.0).put_u16(*ttl_h).put_bytes(envelope);
+                })
+            }
+            Self::Watch { req, number, token } => encode_frame(WATCH, 36, |w| {
+                w.put_u16(*req).put_u16(*number).put_bytes(token.expose());
             }),
             Self::Taken { number, mails } => encode_taken(*number, mails),
             Self::BundleSet { req, token, fresh, bundle, keys } => {
                 let bytes = 39 + bundle.len() + 36 * keys.len();
-                frame(BUNDLE_SET, bytes, |w| {
-                    w.u16(*req).bytes(token.expose()).u8(u8::from(*fresh)).var16(bundle);
-                    w.u16(keys.len() as u16);
+                encode_frame(BUNDLE_SET, bytes, |w| {
+                    w.put_u16(*req)
+                        .put_bytes(token.expose())
+                        .put_u8(u8::from(*fresh))
+                        .put_var16(bundle);
+                    w.put_u16(keys.len() as u16);
                     for key in keys {
                         key.write(w);
                     }
                 })
             }
-            Self::BundleGet { req, address } => frame(BUNDLE_GET, 18, |w| {
-                w.u16(*req).bytes(&address.0);
+            Self::BundleGet { req, address } => encode_frame(BUNDLE_GET, 18, |w| {
+                w.put_u16(*req).put_bytes(&address.0);
             }),
-            Self::Ping => frame(PING, 0, |_| ()),
+            Self::Ping => encode_frame(PING, 0, |_| ()),
         }
     }
 
     /// Decodes `kind | body`, as [`super::RelayDeframer`] hands it out.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            let kind = r.u8()?;
+            let kind = r.read_u8()?;
             match kind {
                 OPEN => Ok(Self::Open {
-                    req: r.u16()?,
-                    token: Secret::read(r)?,
-                    kind: match r.u8()? {
+                    req: r.read_u16()?,
+                    token: Secret::read_from(r)?,
+                    kind: match r.read_u8()? {
                         0 => MailboxKind::Conversation,
                         1 => MailboxKind::Intro,
                         _ => return Err(DecodeError::Value),
                     },
                 }),
-                CLOSE => Ok(Self::Close { req: r.u16()?, token: Secret::read(r)? }),
+                CLOSE => Ok(Self::Close { req: r.read_u16()?, token: Secret::read_from(r)? }),
                 PUT => Ok(Self::Put {
-                    req: r.u16()?,
+                    req: r.read_u16()?,
                     address: MailboxAddress::read(r)?,
-                    ttl_h: r.u16()?,
-                    envelope: r.rest().to_vec(),
+                    ttl_h: r.read_u16()?,
+                    envelope: r.read_rest().to_vec(),
                 }),
-                WATCH => {
-                    Ok(Self::Watch { req: r.u16()?, number: r.u16()?, token: Secret::read(r)? })
-                }
+                WATCH => Ok(Self::Watch {
+                    req: r.read_u16()?,
+                    number: r.read_u16()?,
+                    token: Secret::read_from(r)?,
+                }),
                 TAKEN => decode_taken(r),
                 BUNDLE_SET => decode_bundle_set(r),
                 BUNDLE_GET => {
-                    Ok(Self::BundleGet { req: r.u16()?, address: MailboxAddress::read(r)? })
+                    Ok(Self::BundleGet { req: r.read_u16()?, address: MailboxAddress::read(r)? })
                 }
                 PING => Ok(Self::Ping),
                 _ => Err(DecodeError::Value),
@@ -185,33 +192,34 @@ fn encode_taken(number: u16, mails: &[u32]) -> Result<Vec<u8>, FrameTooLong> {
     if mails.len() > TAKEN_MAX {
         return Err(FrameTooLong);
     }
-    frame(TAKEN, 3 + 4 * mails.len(), |w| {
-        w.u16(number).u8(mails.len() as u8);
+    encode_frame(TAKEN, 3 + 4 * mails.len(), |w| {
+        w.put_u16(number).put_u8(mails.len() as u8);
         for nr in mails {
-            w.u32(*nr);
+            w.put_u32(*nr);
         }
     })
 }
 
 fn decode_taken(r: &mut Reader<'_>) -> Result<ClientFrame, DecodeError> {
-    let number = r.u16()?;
-    let count = usize::from(r.u8()?);
+    let number = r.read_u16()?;
+    let count = usize::from(r.read_u8()?);
     if count > TAKEN_MAX {
         return Err(DecodeError::Value);
     }
-    let mails = (0..count).map(|_| r.u32()).collect::<Result<_, _>>()?;
+    let mails = (0..count).map(|_| r.read_u32()).collect::<Result<_, _>>()?;
     Ok(ClientFrame::Taken { number, mails })
 }
 
 fn decode_bundle_set(r: &mut Reader<'_>) -> Result<ClientFrame, DecodeError> {
-    let req = r.u16()?;
-    let token = Secret::read(r)?;
-    let flags = r.u8()?;
+    let req = r.read_u16()?;
+    let token = Secret::read_from(r)?;
+    let flags = r.read_u8()?;
+    // Unknown flags would change the meaning of the frame.
     if flags & !FLAG_FRESH != 0 {
         return Err(DecodeError::Value);
     }
-    let bundle = r.var16()?.to_vec();
-    let count = usize::from(r.u16()?);
+    let bundle = r.read_var16()?.to_vec();
+    let count = usize::from(r.read_u16()?);
     // The count is believed only as far as bytes are there to back it.
     if r.len() < count * 36 {
         return Err(DecodeError::Truncated);

@@ -6,7 +6,7 @@ use mezza_core::FrameTooLong;
 use mezza_core::wire::{DecodeError, Reader};
 
 use super::client::PING;
-use super::{RawOneTimePrekey, frame};
+use super::{RawOneTimePrekey, encode_frame};
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub enum DoneCode {
 
 impl DoneCode {
     /// The byte on the wire, 0 to 5.
-    pub const fn byte(self) -> u8 {
+    pub const fn to_byte(self) -> u8 {
         match self {
             Self::Done => 0,
             Self::NoBox => 1,
@@ -126,59 +126,63 @@ impl RelayFrame {
     pub fn encode(&self) -> Result<Vec<u8>, FrameTooLong> {
         match self {
             Self::Hello { version, now_ms, envelope_bytes_max, ttl_h_max } => {
-                frame(HELLO, 13, |w| {
-                    w.u8(*version).u48(*now_ms & ((1 << 48) - 1));
-                    w.u32(*envelope_bytes_max).u16(*ttl_h_max);
+                encode_frame(HELLO, 13, |w| {
+                    w.put_u8(*version).put_u48(*now_ms & ((1 << 48) - 1));
+                    w.put_u32(*envelope_bytes_max).put_u16(*ttl_h_max);
                 })
             }
             Self::Mail { number, nr, envelope } => encode_mail(*number, *nr, envelope),
             Self::Bundle { req, bundle, key } => {
                 let bytes = 4 + bundle.len() + if key.is_some() { 36 } else { 0 };
-                frame(BUNDLE, bytes, |w| {
-                    w.u16(*req).var16(bundle);
+                encode_frame(BUNDLE, bytes, |w| {
+                    w.put_u16(*req).put_var16(bundle);
                     if let Some(key) = key {
                         key.write(w);
                     }
                 })
             }
-            Self::Stock { number, left } => frame(STOCK, 4, |w| {
-                w.u16(*number).u16(*left);
+            Self::Stock { number, left } => encode_frame(STOCK, 4, |w| {
+                w.put_u16(*number).put_u16(*left);
             }),
-            Self::Displaced { number, over } => frame(DISPLACED, 3, |w| {
-                w.u16(*number).u8(u8::from(*over));
+            Self::Displaced { number, over } => encode_frame(DISPLACED, 3, |w| {
+                w.put_u16(*number).put_u8(u8::from(*over));
             }),
-            Self::Done { req, code, retry_s } => frame(DONE, 5, |w| {
-                w.u16(*req).u8(code.byte()).u16(*retry_s);
+            Self::Done { req, code, retry_s } => encode_frame(DONE, 5, |w| {
+                w.put_u16(*req).put_u8(code.to_byte()).put_u16(*retry_s);
             }),
-            Self::Ping => frame(PING, 0, |_| ()),
+            Self::Ping => encode_frame(PING, 0, |_| ()),
         }
     }
 
     /// Decodes `kind | body`, as [`super::RelayDeframer`] hands it out.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            let kind = r.u8()?;
+            let kind = r.read_u8()?;
             match kind {
                 HELLO => Ok(Self::Hello {
-                    version: r.u8()?,
-                    now_ms: r.u48()?,
-                    envelope_bytes_max: r.u32()?,
-                    ttl_h_max: r.u16()?,
+                    version: r.read_u8()?,
+                    now_ms: r.read_u48()?,
+                    envelope_bytes_max: r.read_u32()?,
+                    ttl_h_max: r.read_u16()?,
                 }),
-                MAIL => {
-                    Ok(Self::Mail { number: r.u16()?, nr: r.u32()?, envelope: r.rest().to_vec() })
-                }
+                MAIL => Ok(Self::Mail {
+                    number: r.read_u16()?,
+                    nr: r.read_u32()?,
+                    envelope: r.read_rest().to_vec(),
+                }),
                 BUNDLE => Ok(Self::Bundle {
-                    req: r.u16()?,
-                    bundle: r.var16()?.to_vec(),
+                    req: r.read_u16()?,
+                    bundle: r.read_var16()?.to_vec(),
                     key: if r.is_empty() { None } else { Some(RawOneTimePrekey::read(r)?) },
                 }),
-                STOCK => Ok(Self::Stock { number: r.u16()?, left: r.u16()? }),
-                DISPLACED => Ok(Self::Displaced { number: r.u16()?, over: crate::io::flag(r)? }),
+                STOCK => Ok(Self::Stock { number: r.read_u16()?, left: r.read_u16()? }),
+                DISPLACED => {
+                    Ok(Self::Displaced { number: r.read_u16()?, over: crate::io::read_flag(r)? })
+                }
                 DONE => Ok(Self::Done {
-                    req: r.u16()?,
-                    code: DoneCode::from_byte(r.u8()?)?,
-                    retry_s: r.u16()?,
+                    req: r.read_u16()?,
+                    code: DoneCode::from_byte(r.read_u8()?)?,
+                    retry_s: r.read_u16()?,
                 }),
                 PING => Ok(Self::Ping),
                 _ => Err(DecodeError::Value),
@@ -189,7 +193,7 @@ impl RelayFrame {
 
 /// A MAIL frame around an envelope that its caller keeps.
 pub fn encode_mail(number: u16, nr: u32, envelope: &[u8]) -> Result<Vec<u8>, FrameTooLong> {
-    frame(MAIL, 6 + envelope.len(), |w| {
-        w.u16(number).u32(nr).bytes(envelope);
+    encode_frame(MAIL, 6 + envelope.len(), |w| {
+        w.put_u16(number).put_u32(nr).put_bytes(envelope);
     })
 }

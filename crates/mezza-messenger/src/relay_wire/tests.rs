@@ -104,7 +104,7 @@ proptest! {
         while !rest.is_empty() {
             let (mut piece, tail) = rest.split_at((*sizes.next().unwrap()).min(rest.len()));
             rest = tail;
-            while let Some(frame) = splitter.next(&mut piece).unwrap() {
+            while let Some(frame) = splitter.next_frame(&mut piece).unwrap() {
                 found.push(RelayFrame::decode(&frame).unwrap());
             }
         }
@@ -130,9 +130,9 @@ proptest! {
 #[test]
 fn a_length_outside_the_limit_ends_the_stream() {
     for length in [[0, 0, 0], [1, 0, 1], [0xff, 0xff, 0xff]] {
-        assert_eq!(RelayDeframer::default().next(&mut &length[..]), Err(DecodeError::Value));
+        assert_eq!(RelayDeframer::default().next_frame(&mut &length[..]), Err(DecodeError::Value));
     }
-    assert_eq!(RelayDeframer::default().next(&mut &[1, 0, 0][..]), Ok(None));
+    assert_eq!(RelayDeframer::default().next_frame(&mut &[1, 0, 0][..]), Ok(None));
 }
 
 #[test]

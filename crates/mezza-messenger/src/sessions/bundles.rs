@@ -10,14 +10,14 @@ use crate::io::{ContactId, RecordKind, Step, key32};
 
 impl<B: Backend> Sessions<B> {
     /// Holds a bundle for later.
-    pub fn hold(&mut self, id: ContactId, held: HeldBundle, step: &mut Step) {
+    pub fn hold_bundle(&mut self, id: ContactId, held: HeldBundle, step: &mut Step) {
         step.put(RecordKind::Bundle, key32(id.0), held.write());
         self.bundles.insert(id, held);
         self.look_at(id);
     }
 
     /// The bundle that is held.
-    pub fn held(&self, id: ContactId) -> Option<&HeldBundle> {
+    pub fn held_bundle(&self, id: ContactId) -> Option<&HeldBundle> {
         self.bundles.get(&id)
     }
 
@@ -54,6 +54,8 @@ impl<B: Backend> Sessions<B> {
     /// Our bundle, if this contact was not told it yet.
     pub fn to_tell(&self, id: ContactId) -> Option<Vec<u8>> {
         let peer = self.peers.get(&id)?;
+        // Sent once for each newest signed prekey, and not before the session is confirmed
+        // (MSG-100).
         if peer.conversation.is_pending() || peer.renewal.told == self.newest_prekey() {
             return None;
         }
@@ -61,7 +63,7 @@ impl<B: Backend> Sessions<B> {
     }
 
     /// A contact was told our bundle.
-    pub fn told(&mut self, id: ContactId, step: &mut Step) {
+    pub fn mark_bundle_sent(&mut self, id: ContactId, step: &mut Step) {
         let newest = self.newest_prekey();
         self.set_renewal(id, step, |renewal| renewal.told = newest);
     }
@@ -73,6 +75,6 @@ impl<B: Backend> Sessions<B> {
 
     /// The number of the newest signed prekey, 0: there is none.
     fn newest_prekey(&self) -> u32 {
-        self.prekeys.spks().next().map_or(0, |(_, id, _)| id)
+        self.prekeys.signed_prekeys().next().map_or(0, |(_, id, _)| id)
     }
 }

@@ -12,25 +12,22 @@ use crate::io::{ContactId, DateStep, Due, RecordKind, Step, key64};
 
 impl<B: Backend> Sessions<B> {
     /// Moves waits and paces with the date, and with them the end of what no session opened.
-    pub fn correct(&mut self, date: &DateStep, now: Time, step: &mut Step) {
-        self.nameless.correct(date);
-        self.offers.correct(date);
+    pub fn apply_date_step(&mut self, date: &DateStep, now: Time, step: &mut Step) {
+        self.nameless.apply_date_step(date);
+        self.offers.apply_date_step(date);
         for id in self.peers.keys().copied().collect::<Vec<ContactId>>() {
             self.set_renewal(id, step, |renewal| {
-                renewal.last_reset = date.moment(renewal.last_reset, now);
+                renewal.last_reset = date.shift_moment(renewal.last_reset, now);
             });
             let Some(peer) = self.peers.get_mut(&id) else { continue };
-            peer.begins.correct(date);
-            if peer.waits_for_reset {
-                self.wait_for_reset(id, step);
-            }
+            peer.begins.apply_date_step(date);
         }
         for (key, kept) in &mut self.undecrypted {
-            let at = date.moment(kept.at, now);
+            let at = date.shift_moment(kept.at, now);
             if at != kept.at {
                 kept.at = at;
                 step.put(RecordKind::Held, key64(*key), kept.write());
-                step.timer(Due::Undecrypted(*key), Some(kept.due()));
+                step.set_timer(Due::Undecrypted(*key), Some(kept.due()));
             }
         }
     }

@@ -30,7 +30,7 @@ impl HeldBundle {
     }
 
     /// Wraps a bundle that the contact sent.
-    pub fn told(bytes: &[u8]) -> Self {
+    pub fn from_contact(bytes: &[u8]) -> Self {
         Self { bytes: bytes.to_vec(), one_time: None, told: true }
     }
 
@@ -38,23 +38,23 @@ impl HeldBundle {
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(40 + self.bytes.len());
         match &self.one_time {
-            Some(one_time) => w.var8(&one_time.encode()),
-            None if self.told => w.var8(TOLD),
-            None => w.u8(0),
+            Some(one_time) => w.put_var8(&one_time.encode()),
+            None if self.told => w.put_var8(TOLD),
+            None => w.put_u8(0),
         };
-        w.var16(&self.bytes);
+        w.put_var16(&self.bytes);
         Wiping::new(w.finish())
     }
 
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            let (one_time, told) = match r.var8()? {
+            let (one_time, told) = match r.read_var8()? {
                 [] => (None, false),
                 TOLD => (None, true),
                 bytes => (Some(OneTimePrekey::decode(bytes)?), false),
             };
-            Ok(Self { one_time, told, bytes: r.var16()?.to_vec() })
+            Ok(Self { one_time, told, bytes: r.read_var16()?.to_vec() })
         })
     }
 }
@@ -78,7 +78,7 @@ mod tests {
         ) {
             let one_time = key.map(|(n, id)| {
                 let pair = EphemeralKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(n)));
-                OneTimePrekey { id: 1 + u32::from(id), key: *pair.public() }
+                OneTimePrekey { id: 1 + u32::from(id), key: *pair.public_key() }
             });
             let told = told && one_time.is_none();
             let bytes = HeldBundle { bytes: bundle.clone(), one_time, told }.write();

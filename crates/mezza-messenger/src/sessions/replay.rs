@@ -26,7 +26,7 @@ snapshot!(struct ReplayCache(chunks));
 
 impl ReplayCache {
     /// Returns true if this message was opened lately.
-    pub fn holds(&self, message: &[u8]) -> bool {
+    pub fn has_seen(&self, message: &[u8]) -> bool {
         let digest = Self::digest(message);
         self.0.values().any(|chunk| chunk.contains(&digest))
     }
@@ -37,6 +37,7 @@ impl ReplayCache {
         let full = newest.is_some_and(|(_, chunk)| chunk.len() >= CHUNK);
         let newest = newest.map_or(0, |(number, _)| number + u32::from(full));
         self.0.entry(newest).or_default().push(Self::digest(message));
+        // The ring drops the oldest chunk: a relay repeats 164 messages at most.
         self.0.retain(|number, _| number + CHUNKS > newest);
         (newest % CHUNKS) as u8
     }
@@ -55,9 +56,9 @@ impl ReplayCache {
         let mut w = Writer::with_capacity(4 + 8 * CHUNK);
         let chunk = self.0.iter().find(|(number, _)| *number % CHUNKS == u32::from(place));
         if let Some((number, digests)) = chunk {
-            w.u32(*number);
+            w.put_u32(*number);
             for digest in digests {
-                w.bytes(digest);
+                w.put_bytes(digest);
             }
         }
         Wiping::new(w.finish())
@@ -66,8 +67,8 @@ impl ReplayCache {
     /// Reads the stored form of the chunk at a place.
     pub fn read(&mut self, place: u8, bytes: &[u8]) -> Result<(), DecodeError> {
         let mut r = Reader::new(bytes);
-        let number = r.u32()?;
-        let (digests, rest) = r.rest().as_chunks::<8>();
+        let number = r.read_u32()?;
+        let (digests, rest) = r.read_rest().as_chunks::<8>();
         let misplaced = number > NUMBER_MAX || number % CHUNKS != u32::from(place);
         if !rest.is_empty() || digests.len() > CHUNK || misplaced {
             return Err(DecodeError::Value);
@@ -97,8 +98,8 @@ mod tests {
             assert_eq!(elsewhere, Err(DecodeError::Value));
         }
         for recent in [recent, again] {
-            assert!((1_310..2_000_u32).all(|i| recent.holds(&i.to_be_bytes())));
-            assert!((0..1_200_u32).all(|i| !recent.holds(&i.to_be_bytes())));
+            assert!((1_310..2_000_u32).all(|i| recent.has_seen(&i.to_be_bytes())));
+            assert!((0..1_200_u32).all(|i| !recent.has_seen(&i.to_be_bytes())));
             assert!(recent.places().count() <= CHUNKS as usize);
         }
         assert_eq!(ReplayCache::default().read(0, &[0; 5]), Err(DecodeError::Value));

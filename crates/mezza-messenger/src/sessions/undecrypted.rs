@@ -46,11 +46,11 @@ impl Undecrypted {
     /// `len u8 | outer` if it is bound to something.
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(16 + self.bytes.len());
-        w.u32(self.contact.0).u64(self.at.ms()).var16(&self.bytes);
+        w.put_u32(self.contact.0).put_u64(self.at.as_ms()).put_var16(&self.bytes);
         if let Some(by) = self.by {
-            w.u8(by.carrier.number()).u8(by.level);
+            w.put_u8(by.carrier.number()).put_u8(by.level);
             if !self.outer.is_empty() {
-                w.var8(&self.outer);
+                w.put_var8(&self.outer);
             }
         }
         Wiping::new(w.finish())
@@ -60,14 +60,14 @@ impl Undecrypted {
     /// below the highest level.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            let contact = ContactId(r.u32()?);
-            let at = Time::from_ms(r.u64()?);
-            let bytes = r.var16()?.to_vec();
+            let contact = ContactId(r.read_u32()?);
+            let at = Time::from_ms(r.read_u64()?);
+            let bytes = r.read_var16()?.to_vec();
             let by = if r.is_empty() {
                 None
             } else {
-                let carrier = CarrierId::from_number(r.u8()?).ok_or(DecodeError::Value)?;
-                Some(By { carrier, level: evidence::level(r)? })
+                let carrier = CarrierId::from_number(r.read_u8()?).ok_or(DecodeError::Value)?;
+                Some(By { carrier, level: evidence::read_level(r)? })
             };
             let outer = if r.is_empty() { Vec::new() } else { read_outer(r)? };
             Ok(Self { contact, at, by, bytes, outer })
@@ -77,7 +77,7 @@ impl Undecrypted {
 
 /// Reads the outer binding of a message, 1 to 64 bytes if there is one.
 fn read_outer(r: &mut Reader<'_>) -> Result<Vec<u8>, DecodeError> {
-    let outer = r.var8()?;
+    let outer = r.read_var8()?;
     let fits = (1..=OUTER_BYTES_MAX).contains(&outer.len());
     if fits { Ok(outer.to_vec()) } else { Err(DecodeError::Value) }
 }
@@ -87,8 +87,14 @@ impl<B: Backend> Sessions<B> {
     /// No more than the newest few of them are tried: each may cost thousands of steps of a chain.
     /// `by`: how the message came that began the session; one kept by a version before came by that
     /// carrier too, and what it causes leaves by no level below the highest.
-    pub fn retry(&mut self, id: ContactId, by: By, at: &mut At<'_>) -> Vec<(Opened, By)> {
+    pub fn retry_undecrypted(
+        &mut self,
+        id: ContactId,
+        by: By,
+        at: &mut At<'_>,
+    ) -> Vec<(Opened, By)> {
         let kept = self.undecrypted.iter().rev().filter(|(_, kept)| kept.contact == id);
+        // The newest four: older ones are less likely to open, and each try is expensive (MSG-35).
         let mut kept: Vec<u64> = kept.map(|(key, _)| *key).take(RETRIED_MAX).collect();
         kept.reverse();
         let mut all = Vec::new();
@@ -104,7 +110,7 @@ impl<B: Backend> Sessions<B> {
             let by = kept.by.unwrap_or(By { level: LEVEL_MAX, ..by });
             if let Ok(mut opened) = opened {
                 self.drop_undecrypted(key, at.step);
-                self.take(id, &mut opened, at);
+                self.apply_changes(id, &mut opened, at);
                 all.push((opened, by));
             }
         }
@@ -115,25 +121,26 @@ impl<B: Backend> Sessions<B> {
     }
 
     /// A new session follows once the pace of them allows it.
-    pub(super) fn wait_for_reset(&mut self, id: ContactId, step: &mut Step) {
-        let Some(peer) = self.peers.get_mut(&id) else { return };
-        peer.waits_for_reset = true;
-        let due = peer.renewal.last_reset.plus_ms(RESET_EVERY_MS);
-        step.timer(Due::Reset(id), Some(due));
+    fn wait_for_reset(&mut self, id: ContactId, step: &mut Step) {
+        self.set_renewal(id, step, |renewal| renewal.waits = true);
     }
 
     /// No new session follows by itself.
     pub(super) fn end_wait_for_reset(&mut self, id: ContactId, step: &mut Step) {
-        let Some(peer) = self.peers.get_mut(&id) else { return };
-        if core::mem::take(&mut peer.waits_for_reset) {
-            step.timer(Due::Reset(id), None);
-        }
+        self.set_renewal(id, step, |renewal| renewal.waits = false);
+    }
+
+    /// Sets the timer of the wait, or ends it.
+    pub(super) fn time_reset(&self, id: ContactId, step: &mut Step) {
+        let renewal = self.peers.get(&id).map(|peer| peer.renewal).filter(|renewal| renewal.waits);
+        let due = renewal.map(|renewal| renewal.last_reset.plus_ms(RESET_EVERY_MS));
+        step.set_timer(Due::Reset(id), due);
     }
 
     /// The pace of new sessions allows one for a contact again. Returns true if it is begun now: a message
     /// came meanwhile that nothing opens, and its writer does not know it yet (MSG-127).
     pub fn reset_in_turn(&mut self, id: ContactId, at: &mut At<'_>) -> bool {
-        let waits = self.peers.get(&id).is_some_and(|peer| peer.waits_for_reset);
+        let waits = self.peers.get(&id).is_some_and(|peer| peer.renewal.waits);
         self.end_wait_for_reset(id, at.step);
         if waits {
             self.reset_now(id, at);
@@ -168,6 +175,7 @@ impl<B: Backend> Sessions<B> {
         let own = self.undecrypted.values().filter(|kept| kept.contact == id).count();
         // What a carrier says beyond the limit would not load again, and opens nothing.
         let fits = message.outer.len() <= OUTER_BYTES_MAX;
+        // At most 8 of one contact and 32 in all are kept (MSG-35).
         if fits && own < UNDECRYPTED_EACH_MAX && self.undecrypted.len() < UNDECRYPTED_MAX {
             self.last_undecrypted += 1;
             let bytes = message.bytes.to_vec();
@@ -175,7 +183,7 @@ impl<B: Backend> Sessions<B> {
             let key = self.last_undecrypted;
             let kept = Undecrypted { contact: id, at: at.now, by: Some(by), bytes, outer };
             at.step.put(RecordKind::Held, key64(key), kept.write());
-            at.step.timer(Due::Undecrypted(key), Some(kept.due()));
+            at.step.set_timer(Due::Undecrypted(key), Some(kept.due()));
             self.undecrypted.insert(key, kept);
         }
         !rests
@@ -185,18 +193,14 @@ impl<B: Backend> Sessions<B> {
     pub fn drop_undecrypted(&mut self, key: u64, step: &mut Step) {
         if self.undecrypted.remove(&key).is_some() {
             step.drop_row(RecordKind::Held, key64(key));
-            step.timer(Due::Undecrypted(key), None);
+            step.set_timer(Due::Undecrypted(key), None);
         }
     }
 
     /// A message that was stored.
     pub fn load_undecrypted(&mut self, key: u64, kept: Undecrypted, step: &mut Step) {
-        step.timer(Due::Undecrypted(key), Some(kept.due()));
+        step.set_timer(Due::Undecrypted(key), Some(kept.due()));
         self.skip_undecrypted(key);
-        let last = self.peers.get(&kept.contact).map(|peer| peer.renewal.last_reset);
-        if last.is_some_and(|last| kept.at > last) {
-            self.wait_for_reset(kept.contact, step);
-        }
         self.undecrypted.insert(key, kept);
     }
 
@@ -212,7 +216,7 @@ mod tests {
 
     #[test]
     fn msg_102_what_a_message_is_bound_to_is_kept_with_it() {
-        let by = Some(By { carrier: CarrierId::of(3), level: 3 });
+        let by = Some(By { carrier: CarrierId::with_number(3), level: 3 });
         for outer in [&b""[..], b"a", &[7; OUTER_BYTES_MAX]] {
             let contact = ContactId(1);
             let at = Time::from_ms(9);

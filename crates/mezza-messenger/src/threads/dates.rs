@@ -11,36 +11,36 @@ use crate::threads::StoredNote;
 
 impl Threads {
     /// Moves what the corrected date had stamped: notes and their facts, and with them their ends.
-    pub fn correct(&mut self, date: &DateStep, now: Time, step: &mut Step) {
+    pub fn apply_date_step(&mut self, date: &DateStep, now: Time, step: &mut Step) {
         for id in self.notes.keys().copied().collect::<Vec<NoteId>>() {
             let Some(note) = self.notes.get_mut(&id) else { continue };
-            if !correct(note, date, now) {
+            if !correct_note_dates(note, date, now) {
                 continue;
             }
             store_note(id, note, step);
-            step.timer(Due::Note(id), note.due());
+            step.set_timer(Due::Note(id), note.due());
             step.show(Event::State(note.contact, id));
         }
     }
 }
 
 /// Corrects one note; whether anything of it has moved.
-fn correct(note: &mut StoredNote, date: &DateStep, now: Time) -> bool {
+fn correct_note_dates(note: &mut StoredNote, date: &DateStep, now: Time) -> bool {
     let before = (note.at, note.sent, note.due);
-    note.at = date.moment(note.at, now);
+    note.at = date.shift_moment(note.at, now);
     // A note that was never sealed is dated anew for its reader; of another one the reader may hold
     // the digest, which names the time in it (MSG-95).
     if !note.incoming && note.seq == 0 && !note.again {
-        note.sent = date.moment(note.sent, now);
+        note.sent = date.shift_moment(note.sent, now);
     }
     // Until when the carrier tries counts from the moment in which it took the note.
     let handed = note.facts.iter().rev().find(|fact| fact.what == FactKind::Handed);
-    if handed.is_some_and(|fact| date.moment(fact.at, now) != fact.at) {
-        note.due = note.due.map(|due| date.running(due));
+    if handed.is_some_and(|fact| date.shift_moment(fact.at, now) != fact.at) {
+        note.due = note.due.map(|due| date.shift_running(due));
     }
     let mut moved = before != (note.at, note.sent, note.due);
     for fact in &mut note.facts {
-        let at = date.moment(fact.at, now);
+        let at = date.shift_moment(fact.at, now);
         moved |= fact.at != at;
         fact.at = at;
     }

@@ -7,7 +7,7 @@ use crate::note::{Era, NoteDigest};
 use mezza_core::{DecodeError, Reader, Time, Wiping, Writer, snapshot};
 
 use crate::evidence::{self, Fact, FactKind, WaitReason};
-use crate::io::{CarrierId, ContactId, Retention, flag, text};
+use crate::io::{CarrierId, ContactId, Retention, read_flag, read_text};
 use crate::view::NoteContent;
 
 /// Version of the stored form.
@@ -53,13 +53,13 @@ snapshot!(struct StoredNote {
 
 impl StoredNote {
     /// When the note goes from this device, if it has a timer.
-    pub fn ends(&self) -> Option<Time> {
+    pub fn ends_at(&self) -> Option<Time> {
         (self.timer_s > 0).then(|| self.at.plus_ms(u64::from(self.timer_s) * Time::SECOND_MS))
     }
 
     /// The earlier of the timer's end and the carrier's (messenger 5.2).
     pub fn due(&self) -> Option<Time> {
-        match (self.ends(), self.due) {
+        match (self.ends_at(), self.due) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
@@ -88,18 +88,19 @@ impl StoredNote {
         if self.incoming {
             evidence::NoteState::Received
         } else {
-            evidence::state(&self.facts, self.due(), self.why, now)
+            evidence::compute_state(&self.facts, self.due(), self.why, now)
         }
     }
 
     /// Under which key the vault seals it: by its timer (VAULT-3).
     pub fn bucket(&self) -> Retention {
-        match self.ends() {
+        match self.ends_at() {
             None => Retention::Permanent,
+            // A timer up to a day ends by the hour, a longer one by the day (VAULT-3).
             Some(end) if u64::from(self.timer_s) * Time::SECOND_MS <= Time::DAY_MS => {
-                Retention::Hour(end.hours())
+                Retention::Hour(end.as_hours())
             }
-            Some(end) => Retention::Day(end.days()),
+            Some(end) => Retention::Day(end.as_days()),
         }
     }
 
@@ -110,48 +111,57 @@ impl StoredNote {
             NoteContent::Newer => (1, ""),
         };
         let mut w = Writer::with_capacity(96 + text.len() + 12 * self.facts.len());
-        w.u8(VERSION).u32(self.contact.0).u8(u8::from(self.incoming)).bytes(&self.client);
-        w.bytes(&self.era.0).u32(self.seq).u64(self.sent.ms()).u64(self.at.ms()).u32(self.timer_s);
-        w.u64(self.due.map_or(0, Time::ms)).u8(self.level_min);
-        w.u8(self.carrier.map_or(0, CarrierId::number)).u8(self.level).u8(u8::from(self.seen));
-        w.u8(u8::from(self.again)).u8(u8::from(self.voided));
-        w.u8(kind).var16(text.as_bytes());
-        evidence::write(&self.facts, &mut w);
+        w.put_u8(VERSION)
+            .put_u32(self.contact.0)
+            .put_u8(u8::from(self.incoming))
+            .put_bytes(&self.client);
+        w.put_bytes(&self.era.0)
+            .put_u32(self.seq)
+            .put_u64(self.sent.as_ms())
+            .put_u64(self.at.as_ms())
+            .put_u32(self.timer_s);
+        w.put_u64(self.due.map_or(0, Time::as_ms)).put_u8(self.level_min);
+        w.put_u8(self.carrier.map_or(0, CarrierId::number))
+            .put_u8(self.level)
+            .put_u8(u8::from(self.seen));
+        w.put_u8(u8::from(self.again)).put_u8(u8::from(self.voided));
+        w.put_u8(kind).put_var16(text.as_bytes());
+        evidence::write_facts(&self.facts, &mut w);
         Wiping::new(w.finish())
     }
 
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            let levels = match r.u8()? {
+            let levels = match r.read_u8()? {
                 VERSION => true,
                 OLDER => false,
                 _ => return Err(DecodeError::Value),
             };
-            let contact = ContactId(r.u32()?);
-            let incoming = flag(r)?;
-            let client = r.array()?;
+            let contact = ContactId(r.read_u32()?);
+            let incoming = read_flag(r)?;
+            let client = r.read_array()?;
             let era = Era::read(r)?;
-            let seq = r.u32()?;
-            let sent = Time::from_ms(r.u64()?);
-            let at = Time::from_ms(r.u64()?);
-            let timer_s = r.u32()?;
-            let due = Some(r.u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
-            let pin = r.u8()?;
-            let carrier = match r.u8()? {
+            let seq = r.read_u32()?;
+            let sent = Time::from_ms(r.read_u64()?);
+            let at = Time::from_ms(r.read_u64()?);
+            let timer_s = r.read_u32()?;
+            let due = Some(r.read_u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
+            let pin = r.read_u8()?;
+            let carrier = match r.read_u8()? {
                 0 => None,
                 number => Some(CarrierId::from_number(number).ok_or(DecodeError::Value)?),
             };
-            let level = if levels { evidence::level(r)? } else { 0 };
-            let seen = flag(r)?;
-            let again = flag(r)?;
-            let voided = flag(r)?;
-            let body = match (r.u8()?, text(r.var16()?)?) {
+            let level = if levels { evidence::read_level(r)? } else { 0 };
+            let seen = read_flag(r)?;
+            let again = read_flag(r)?;
+            let voided = read_flag(r)?;
+            let body = match (r.read_u8()?, read_text(r.read_var16()?)?) {
                 (0, text) => NoteContent::Text(text),
                 (1, text) if text.is_empty() => NoteContent::Newer,
                 _ => return Err(DecodeError::Value),
             };
-            let facts = evidence::read(r, levels)?;
+            let facts = evidence::read_facts(r, levels)?;
             let why = WaitReason::NoCarrier;
             Ok(Self {
                 contact,
@@ -178,7 +188,7 @@ impl StoredNote {
 
     /// Returns the digest that distinguishes it from another note under its number (MSG-95).
     pub fn digest(&self) -> NoteDigest {
-        NoteDigest::of(self.sent, self.text().map_or("", String::as_str))
+        NoteDigest::from_text(self.sent, self.text().map_or("", String::as_str))
     }
 
     /// Bytes of the text.

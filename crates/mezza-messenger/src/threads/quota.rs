@@ -59,50 +59,55 @@ snapshot!(struct Quota { day, kept, refused });
 impl Quota {
     /// Takes one note into the quota; `false`: it is over, and the note is only counted. `unseen`
     /// is what the person has not looked at yet.
-    pub fn take(&mut self, bytes: u32, unseen: Amount, now: Time) -> bool {
+    pub fn try_take(&mut self, bytes: u32, unseen: Amount, now: Time) -> bool {
         let most = Amount { notes: DAY_NOTES_MAX, bytes: DAY_BYTES_MAX };
         let most_unseen = Amount { notes: UNSEEN_NOTES_MAX, bytes: UNSEEN_BYTES_MAX };
-        let new_day = self.day != now.days();
+        let new_day = self.day != now.as_days();
         let mut kept = if new_day { Amount::default() } else { self.kept };
+        // The writer is not told, so the note counts as not arrived and is sent again (MSG-51).
         if !kept.has_room(bytes, most) || !unseen.has_room(bytes, most_unseen) {
             self.refused = self.refused.saturating_add(1);
             return false;
         }
         kept.add(bytes);
-        (self.day, self.kept) = (now.days(), kept);
+        (self.day, self.kept) = (now.as_days(), kept);
         self.refused = if new_day { 0 } else { self.refused };
         true
     }
 
     /// Notes that were not kept, as long as none is kept on a later day.
-    pub const fn refused(&self) -> u32 {
+    pub const fn refused_count(&self) -> u32 {
         self.refused
     }
 
     /// Its row; there is none as long as nothing came.
-    pub fn stored(&self) -> Option<Wiping<Vec<u8>>> {
+    pub fn stored_form(&self) -> Option<Wiping<Vec<u8>>> {
         (*self != Self::default()).then(|| self.write())
     }
 
     /// The stored form: `day u32 | notes u32 | bytes u32 | refused u32`.
     fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(17);
-        w.u8(VERSION).u32(self.day).u32(self.kept.notes).u32(self.kept.bytes).u32(self.refused);
+        w.put_u8(VERSION)
+            .put_u32(self.day)
+            .put_u32(self.kept.notes)
+            .put_u32(self.kept.bytes)
+            .put_u32(self.refused);
         Wiping::new(w.finish())
     }
 
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            if r.u8()? == VERSION { Self::read_body(r) } else { Err(DecodeError::Value) }
+            if r.read_u8()? == VERSION { Self::read_body(r) } else { Err(DecodeError::Value) }
         })
     }
 
     /// Reads what follows the version.
     pub fn read_body(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let day = r.u32()?;
-        let kept = Amount { notes: r.u32()?, bytes: r.u32()? };
-        Ok(Self { day, kept, refused: r.u32()? })
+        let day = r.read_u32()?;
+        let kept = Amount { notes: r.read_u32()?, bytes: r.read_u32()? };
+        Ok(Self { day, kept, refused: r.read_u32()? })
     }
 }
 
@@ -118,12 +123,12 @@ mod tests {
         for (bytes, fit) in [(1, DAY_NOTES_MAX), (8_192, 2_048)] {
             let mut quota = Quota::default();
             for _ in 0..fit {
-                assert!(quota.take(bytes, none, NOW));
+                assert!(quota.try_take(bytes, none, NOW));
             }
-            assert!(!quota.take(bytes, none, NOW) && !quota.take(bytes, none, NOW));
-            assert_eq!(quota.refused(), 2);
-            assert!(quota.take(bytes, none, NOW.plus_ms(Time::DAY_MS)), "another day");
-            assert_eq!(quota.refused(), 0);
+            assert!(!quota.try_take(bytes, none, NOW) && !quota.try_take(bytes, none, NOW));
+            assert_eq!(quota.refused_count(), 2);
+            assert!(quota.try_take(bytes, none, NOW.plus_ms(Time::DAY_MS)), "another day");
+            assert_eq!(quota.refused_count(), 0);
         }
     }
 
@@ -131,19 +136,19 @@ mod tests {
     fn what_was_not_seen_is_bounded() {
         for unseen in [(UNSEEN_NOTES_MAX, 0), (0, UNSEEN_BYTES_MAX)] {
             let full = Amount { notes: unseen.0, bytes: unseen.1 };
-            assert!(!Quota::default().take(1, full, NOW));
+            assert!(!Quota::default().try_take(1, full, NOW));
             let mut room = full;
             let mut quota = Quota::default();
             room.subtract(1);
-            assert!(quota.take(1, room, NOW) && quota.refused() == 0);
+            assert!(quota.try_take(1, room, NOW) && quota.refused_count() == 0);
         }
     }
 
     #[test]
     fn a_quota_is_read_as_it_was_written() {
         let mut quota = Quota::default();
-        quota.take(77, Amount::default(), NOW);
-        quota.take(5, Amount { notes: UNSEEN_NOTES_MAX, bytes: 0 }, NOW);
+        quota.try_take(77, Amount::default(), NOW);
+        quota.try_take(5, Amount { notes: UNSEEN_NOTES_MAX, bytes: 0 }, NOW);
         let bytes = quota.write();
         assert_eq!(Quota::read(&bytes), Ok(quota));
         assert!(Quota::read(&bytes[..16]).is_err() && Quota::read(&[]).is_err());

@@ -26,6 +26,7 @@ pub(crate) fn write_windows((arrived, read): &Windows) -> Wiping<Vec<u8>> {
 pub(crate) fn read_windows(era: &[u8], bytes: &[u8]) -> Result<(Era, Windows), DecodeError> {
     let windows = |r: &mut Reader<'_>| Ok::<_, DecodeError>((Window::read(r)?, Window::read(r)?));
     let (arrived, read) = Reader::decode_exact(bytes, windows)?;
+    // The era in the key and in both windows must agree, or the row is under a wrong name.
     let sound = arrived.era().0 == *era && read.era().0 == *era;
     if sound { Ok((arrived.era(), (arrived, read))) } else { Err(DecodeError::Value) }
 }

@@ -14,7 +14,7 @@ fn thread(notes: u32) -> (Threads, Vec<(Era, u32, NoteDigest)>) {
     let mut threads = Threads::default();
     let mut owed = Vec::new();
     let mut step = Step::default();
-    threads.open(WRITER);
+    threads.open_thread(WRITER);
     for seq in 1..=notes {
         let note = Received {
             contact: WRITER,
@@ -28,7 +28,7 @@ fn thread(notes: u32) -> (Threads, Vec<(Era, u32, NoteDigest)>) {
             at: Time::from_ms(seq.into()),
         };
         owed.push((ERA, seq, note.digest()));
-        threads.receive(NoteId(seq.into()), note, &mut step);
+        threads.store_received(NoteId(seq.into()), note, &mut step);
     }
     (threads, owed)
 }
@@ -38,7 +38,7 @@ fn named(notes: u32, (from, to): (u32, u32)) -> Vec<u32> {
     let (threads, owed) = thread(notes);
     let answers = [(ERA, from, to)];
     let owing = Owing { delivered: true, read: false, answers: &answers, kept: &owed };
-    let items = threads.kept(WRITER, &owing);
+    let items = threads.collect_digests(WRITER, &owing);
     assert!(items.iter().all(|item| item.era == ERA && item.notes.len() <= Kept::NOTES_MAX));
     items.iter().flat_map(|item| &item.notes).map(|(seq, _)| *seq).collect()
 }

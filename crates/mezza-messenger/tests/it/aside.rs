@@ -194,7 +194,7 @@ fn msg_42_the_identity_alone_is_needed() {
     let alone = stage.parties[0].disk.iter().filter(|(row, _)| **row == profile);
     let alone: Disk = alone.map(|(row, value)| (row.clone(), value.clone())).collect();
     let device = load_any(&alone, now, &mut rng).expect("somebody");
-    assert_eq!(device.me().name, "alice");
+    assert_eq!(device.own_identity().name, "alice");
 }
 
 /// The notes that party 0 puts into mailboxes by itself behind another start.
@@ -278,7 +278,9 @@ fn msg_42_a_network_that_does_not_restore_is_set_aside() {
         let rows =
             disk.keys().filter(|(k, _)| matches!(k, RecordKind::Network | RecordKind::NetworkRow));
         assert_eq!((aside[0].part, aside[0].records), (Part::Network, rows.count()));
-        assert!(device.carriers().network(town.now()).is_none() && device.contact(ben).is_some());
+        assert!(
+            device.carriers().network_view(town.now()).is_none() && device.contact(ben).is_some()
+        );
         let link =
             mezza_messenger::carriers::mixnet::NetworkAddress { pin: [1; 32], address: "x".into() };
         let join = MixnetInput::Join(link);
@@ -310,7 +312,7 @@ fn msg_47_a_row_of_the_network_that_does_not_load_is_shown_and_the_network_goes_
     let [aside] = town.members[0].device.set_aside().try_into().expect("one line");
     assert_eq!((aside.part, aside.records, aside.bytes), (Part::NetworkRows, 1, damaged.len()));
     assert_eq!(aside.name.as_deref(), Some("m40:7000"));
-    assert!(town.members[0].device.carriers().network(town.now()).is_some());
+    assert!(town.members[0].device.carriers().network_view(town.now()).is_some());
     // Life goes on in cells, and a snapshot takes the place of all rows but this one.
     let note = town.say(0, ben, "after it");
     town.pass(60 * ROUND_MS);

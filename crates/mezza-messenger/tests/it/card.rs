@@ -28,7 +28,13 @@ pub fn relay(n: u8, host: &str) -> RelayEntry {
 }
 
 fn draft(name: &str, relays: Vec<RelayEntry>) -> CardDraft<'_> {
-    CardDraft { serial: 5_318_400, issued_days: 20_775, suites: SuiteList::ours(), name, relays }
+    CardDraft {
+        serial: 5_318_400,
+        issued_days: 20_775,
+        suites: SuiteList::our_suites(),
+        name,
+        relays,
+    }
 }
 
 fn rng() -> ChaCha20Rng {
@@ -71,8 +77,8 @@ fn derive(case: &Case) -> Vec<u8> {
     let suites: Vec<_> =
         suites.chunks(2).map(|id| SuiteId(u16::from_be_bytes([id[0], id[1]]))).collect();
     let draft = CardDraft {
-        serial: case.parsed("serial"),
-        issued_days: case.parsed("issued"),
+        serial: case.parse_value("serial"),
+        issued_days: case.parse_value("issued"),
         suites: SuiteList::new(&suites).unwrap(),
         name: &name,
         relays: relays.collect(),
@@ -96,11 +102,11 @@ fn right_cards_are_the_ones_of_the_files() {
     for case in right {
         let bytes = case.bytes("card");
         assert_eq!(derive(case), bytes, "{}", case.name());
-        assert_eq!(bytes.len(), case.parsed::<usize>("bytes"), "{}", case.name());
+        assert_eq!(bytes.len(), case.parse_value::<usize>("bytes"), "{}", case.name());
         let card = Card::decode(&bytes).unwrap();
         assert_eq!(card.id(), case.array("id"), "{}", case.name());
-        assert_eq!(card.serial(), case.parsed::<u32>("serial"));
-        assert_eq!(card.issued_days(), case.parsed::<u32>("issued"));
+        assert_eq!(card.serial(), case.parse_value::<u32>("serial"));
+        assert_eq!(card.issued_days(), case.parse_value::<u32>("issued"));
         assert_eq!(card.name().as_bytes(), case.bytes("name"));
         let absent: Vec<_> = parts(case).iter().filter(|p| !p.1).map(|p| p.0).collect();
         assert_eq!(card.absent_parts(), absent, "{}", case.name());
@@ -189,16 +195,16 @@ fn msg_4_a_poster_has_512_bytes_at_most_or_names_what_to_leave_out() {
     let fits = full(relay_one(), 512 - 175 - 72).unwrap_err();
     assert_eq!(fits, CardError::TooBig { bytes: 512 + 630 }, "the whole is too big, then");
     let card = |mixnet| issue(vec![(2, vec![2; mixnet]), (3, vec![3; 300])], relay_one()).unwrap();
-    let poster = card(265).form(CardForm::Poster).unwrap();
+    let poster = card(265).to_form(CardForm::Poster).unwrap();
     assert_eq!((poster.encode().len(), poster.absent_parts()), (512, vec![OFFLINE_PART]));
-    let refused = card(266).form(CardForm::Poster);
+    let refused = card(266).to_form(CardForm::Poster);
     assert_eq!(refused, Err(CardError::LeaveOut { part: 2, bytes: 513 }));
 }
 
 #[test]
 fn forms_have_the_sizes_of_the_specification() {
     let relays = || vec![relay(1, "relay-one.example.or")];
-    let of = |card: &Card, form| card.form(form).unwrap().encode().len();
+    let of = |card: &Card, form| card.to_form(form).unwrap().encode().len();
     let card = full(relays(), 48).unwrap();
     assert_eq!(of(&card, CardForm::Poster), 295);
     assert_eq!(of(&card, CardForm::Offline), 805);
@@ -206,11 +212,15 @@ fn forms_have_the_sizes_of_the_specification() {
     let foundation = foundation(&mut rng());
     assert_eq!(of(&foundation, CardForm::Full), 209);
     assert_eq!(of(&foundation, CardForm::Poster), 209);
-    assert_eq!(foundation.form(CardForm::Offline), Err(CardError::NoOfflinePart));
-    let poster = card.form(CardForm::Poster).unwrap();
-    assert_eq!(poster.form(CardForm::Offline), Err(CardError::NoOfflinePart), "listed, not here");
+    assert_eq!(foundation.to_form(CardForm::Offline), Err(CardError::NoOfflinePart));
+    let poster = card.to_form(CardForm::Poster).unwrap();
+    assert_eq!(
+        poster.to_form(CardForm::Offline),
+        Err(CardError::NoOfflinePart),
+        "listed, not here"
+    );
     for form in [CardForm::Full, CardForm::Poster, CardForm::Offline] {
-        let shown = card.form(form).unwrap();
+        let shown = card.to_form(form).unwrap();
         assert_eq!(Card::decode(&shown.encode()), Ok(shown));
     }
 }
@@ -220,14 +230,14 @@ fn the_full_form_holds_one_relay_entry() {
     let two = vec![relay(1, "a.b"), relay(2, "c.d")];
     let card = issue(vec![], two.clone()).unwrap();
     let bytes = card.encode().len();
-    assert_eq!(card.form(CardForm::Full), Err(CardError::LeaveOut { part: 1, bytes }));
-    assert_eq!(card.form(CardForm::Poster).unwrap().relays(), &two[..]);
+    assert_eq!(card.to_form(CardForm::Full), Err(CardError::LeaveOut { part: 1, bytes }));
+    assert_eq!(card.to_form(CardForm::Poster).unwrap().relays(), &two[..]);
 }
 
 #[test]
 fn parts_of_another_card_are_not_taken() {
     let relays = vec![relay(1, "relay-one.example.or")];
-    let poster = full(relays.clone(), 48).unwrap().form(CardForm::Poster).unwrap();
+    let poster = full(relays.clone(), 48).unwrap().to_form(CardForm::Poster).unwrap();
     let other = full(relays, 47).unwrap();
     assert!(!poster.same_head(&other));
     assert_eq!(poster.with_parts_of(&other), poster);
@@ -255,7 +265,7 @@ proptest! {
     ) {
         let relays: Vec<_> = hosts.iter().map(|host| relay(3, host)).collect();
         let draft = CardDraft {
-            serial, issued_days, suites: SuiteList::ours(), name: &name, relays: relays.clone(),
+            serial, issued_days, suites: SuiteList::our_suites(), name: &name, relays: relays.clone(),
         };
         let mut rng = ChaCha20Rng::from_seed(seed);
         let identity = identity(scalar);
@@ -263,7 +273,7 @@ proptest! {
         let card = card.unwrap();
         prop_assert_eq!(Card::decode(&card.encode()), Ok(card.clone()));
         prop_assert_eq!(card.relays(), &relays[..]);
-        prop_assert_eq!(card.ik(), &identity.public());
+        prop_assert_eq!(card.ik(), &identity.public_key());
         prop_assert!(card.absent_parts().is_empty());
     }
 

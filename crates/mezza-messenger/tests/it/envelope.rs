@@ -24,24 +24,25 @@ fn parcel(bytes: usize) -> Vec<u8> {
 }
 
 fn sealed(bytes: usize) -> Vec<u8> {
-    seal::<PortableBackend>(&BOX, pair([1; 32]).public(), &parcel(bytes), pair([2; 32])).unwrap()
+    seal::<PortableBackend>(&BOX, pair([1; 32]).public_key(), &parcel(bytes), pair([2; 32]))
+        .unwrap()
 }
 
 #[test]
 fn right_envelopes_are_the_ones_of_the_files() {
     for case in walk("envelopes", 25).iter().filter(|case| case.text("expect") != "refused") {
         let address = MailboxAddress(case.array("address"));
-        let own = pair(case.array("own")).keep();
-        let parcel = parcel(case.parsed("parcel_bytes"));
+        let own = pair(case.array("own")).into_static();
+        let parcel = parcel(case.parse_value("parcel_bytes"));
         if case.text("expect") == "roomy" {
             let opened = open::<PortableBackend>(&address, &own, &case.bytes("envelope"));
             assert_eq!(opened, Some(parcel), "{}", case.name());
             continue;
         }
         let fresh = pair(case.array("fresh"));
-        let envelope = seal::<PortableBackend>(&address, own.public(), &parcel, fresh).unwrap();
-        assert_eq!(envelope.len(), case.parsed::<usize>("envelope_bytes"), "{}", case.name());
-        if case.has("envelope") {
+        let envelope = seal::<PortableBackend>(&address, own.public_key(), &parcel, fresh).unwrap();
+        assert_eq!(envelope.len(), case.parse_value::<usize>("envelope_bytes"), "{}", case.name());
+        if case.has_key("envelope") {
             assert_eq!(envelope, case.bytes("envelope"), "{}", case.name());
         } else {
             let mut digest = [0; 32];
@@ -60,7 +61,7 @@ fn right_envelopes_are_the_ones_of_the_files() {
 #[test]
 fn wrong_envelopes_do_not_open() {
     for case in walk("envelopes", 25).iter().filter(|case| case.text("expect") == "refused") {
-        let own = pair(case.array("own")).keep();
+        let own = pair(case.array("own")).into_static();
         let opened = open::<PortableBackend>(
             &MailboxAddress(case.array("address")),
             &own,
@@ -72,7 +73,7 @@ fn wrong_envelopes_do_not_open() {
 
 #[test]
 fn no_bit_of_an_envelope_can_be_changed() {
-    let own = pair([1; 32]).keep();
+    let own = pair([1; 32]).into_static();
     let envelope = sealed(100);
     assert_eq!(open::<PortableBackend>(&BOX, &own, &envelope), Some(parcel(100)));
     for bit in 0..envelope.len() * 8 {
@@ -95,7 +96,7 @@ fn each_size_is_used_to_its_last_byte() {
 #[test]
 fn msg_25_a_parcel_above_the_limit_is_refused_with_size_and_limit() {
     let big = parcel(PARCEL_BYTES_MAX + 1);
-    let refused = seal::<PortableBackend>(&BOX, pair([1; 32]).public(), &big, pair([2; 32]));
+    let refused = seal::<PortableBackend>(&BOX, pair([1; 32]).public_key(), &big, pair([2; 32]));
     assert_eq!(refused, Err(EnvelopeError::TooBig { bytes: 16_334 }));
     let text = refused.unwrap_err().to_string();
     assert_eq!(text, "the parcel has 16334 bytes, an envelope holds 16333");
@@ -114,8 +115,8 @@ fn info(address: &[u8; 16]) -> Vec<u8> {
 proptest! {
     #[test]
     fn the_hpke_crate_opens_ours(own: [u8; 32], fresh: [u8; 32], address: [u8; 16], n in 0usize..2000) {
-        let own = pair(own).keep();
-        let envelope = seal::<PortableBackend>(&MailboxAddress(address), own.public(), &parcel(n), pair(fresh)).unwrap();
+        let own = pair(own).into_static();
+        let envelope = seal::<PortableBackend>(&MailboxAddress(address), own.public_key(), &parcel(n), pair(fresh)).unwrap();
         let key = <X25519HkdfSha256 as Kem>::PrivateKey::from_bytes(own.scalar().expose()).unwrap();
         let enc = <X25519HkdfSha256 as Kem>::EncappedKey::from_bytes(&envelope[1..33]).unwrap();
         let text = hpke::single_shot_open::<ChaCha20Poly1305, HkdfSha256, X25519HkdfSha256>(
@@ -128,8 +129,8 @@ proptest! {
 
     #[test]
     fn ours_opens_that_of_the_hpke_crate(own: [u8; 32], seed: [u8; 32], address: [u8; 16], n in 0usize..461) {
-        let own = pair(own).keep();
-        let to = <X25519HkdfSha256 as Kem>::PublicKey::from_bytes(own.public().as_bytes()).unwrap();
+        let own = pair(own).into_static();
+        let to = <X25519HkdfSha256 as Kem>::PublicKey::from_bytes(own.public_key().as_bytes()).unwrap();
         let mut text = (n as u16).to_be_bytes().to_vec();
         text.extend_from_slice(&parcel(n));
         text.resize(512 - 49, 0);
@@ -145,6 +146,6 @@ proptest! {
     #[test]
     fn any_bytes_do_not_open(mut bytes in proptest::collection::vec(any::<u8>(), 512), cut in 0usize..513) {
         bytes[0] = 1;
-        prop_assert_eq!(open::<PortableBackend>(&BOX, &pair([1; 32]).keep(), &bytes[..cut]), None);
+        prop_assert_eq!(open::<PortableBackend>(&BOX, &pair([1; 32]).into_static(), &bytes[..cut]), None);
     }
 }

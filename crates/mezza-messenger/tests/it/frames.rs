@@ -19,7 +19,7 @@ fn every_case_decodes_as_it_says() {
 /// How a stream ends, and what its one frame says. A right frame encodes to the same bytes.
 fn meaning(side: &str, bytes: &[u8]) -> (&'static str, Option<String>) {
     let mut input = bytes;
-    let frame = match RelayDeframer::default().next(&mut input) {
+    let frame = match RelayDeframer::default().next_frame(&mut input) {
         Err(_) => return ("refused", None),
         Ok(None) => return ("short", None),
         Ok(Some(frame)) => frame,
@@ -92,7 +92,7 @@ fn relay(frame: &RelayFrame) -> String {
             format!("DISPLACED box={number} over={}", u8::from(*over))
         }
         RelayFrame::Done { req, code, retry_s } => {
-            format!("DONE req={req} code={} retry_s={retry_s}", code.byte())
+            format!("DONE req={req} code={} retry_s={retry_s}", code.to_byte())
         }
         RelayFrame::Ping => "PING".to_owned(),
     }

@@ -50,7 +50,7 @@ impl Town {
             let notes: Vec<_> = notes.into_iter().map(|note| (note.state, note.carrier)).collect();
             let views = device.contacts().into_iter();
             let views = views.map(|view| (view.standing, view.trouble)).collect::<Vec<_>>();
-            format!("{notes:?} {views:?} {} {:?}", device.inviters().len(), device.refusals())
+            format!("{notes:?} {views:?} {} {:?}", device.inviters().len(), device.reject_counts())
         };
         panic!("{what} does not come: {} / {}", say(ANN), say(BEN));
     }

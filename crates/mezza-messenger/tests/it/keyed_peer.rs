@@ -22,7 +22,7 @@ proptest! {
 /// Every operation once, a few times over, in their order.
 #[test]
 fn msg_46_every_operation_is_reached() {
-    let seed = crate::operations::seeds().concat();
+    let seed = crate::operations::random_lists().concat();
     let met = seed.chunks(400).take(12).map(world::operations).sum::<world::Met>();
     assert!(met.opened > 5 && met.shown > 20 && met.restarts > 5, "{met:?}");
 }

@@ -267,5 +267,5 @@ impl Model {
 }
 
 fn slot(token: &[u8; 32]) -> MailboxAddress {
-    MailboxAddress::of(&Secret::copy_from(token))
+    MailboxAddress::from_token(&Secret::copy_from(token))
 }

@@ -17,7 +17,7 @@ fn right_notes_are_the_ones_of_the_files() {
         let note = Note::decode(&bytes).unwrap_or_else(|e| panic!("{}: {e}", case.name()));
         let holds: Vec<_> = note.items.iter().map(reason).collect();
         assert_eq!(holds.join(" "), case.text("holds"), "{}", case.name());
-        if !case.has("again") {
+        if !case.has_key("again") {
             assert_eq!(*note.encode(), bytes, "{}", case.name());
             assert_eq!(note.wire_bytes(), bytes.len(), "{}", case.name());
         }
@@ -61,8 +61,8 @@ fn fields_stand_where_the_specification_says() {
     let void = |from, to| Item::Void { era, from, to };
     assert_eq!(find("void").items, [void(3, 3), void(5, u32::MAX)]);
     let notes = vec![
-        (7, NoteDigest::of(note.sent, "hello there")),
-        (8, NoteDigest::of(Time::from_ms(0), "")),
+        (7, NoteDigest::from_text(note.sent, "hello there")),
+        (8, NoteDigest::from_text(Time::from_ms(0), "")),
     ];
     assert_eq!(find("kept").items, [Item::Kept(Kept { era, notes })]);
     assert_eq!(find("bundle").items, [Item::Bundle(vec![0xb5; 300])]);

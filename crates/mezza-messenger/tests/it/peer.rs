@@ -78,8 +78,8 @@ impl Peer {
         let checked = bundle.check(card.ik(), card.suites(), stage.now).expect("sound");
         let to = (address, *checked.spk());
         let fresh = EphemeralKey::random::<PortableBackend>(&mut stage.rng);
-        let begun = checked.initiate(&identity, fresh, one_time, &mut stage.rng);
-        let mut talk = Conversation::new(identity.public(), *card.ik());
+        let begun = checked.initiate_session(&identity, fresh, one_time, &mut stage.rng);
+        let mut talk = Conversation::new(identity.public_key(), *card.ik());
         let _ = talk.add_session(begun.expect("a session").0, stage.now);
         let prekeys = Prekeys::new(identity.duplicate());
         let seal = StaticKey::random::<PortableBackend>(&mut stage.rng);
@@ -107,20 +107,21 @@ impl Peer {
 
     pub fn contact(&self, stage: &Stage) -> ContactId {
         let device = &stage.parties[0].device;
-        device.contact_by_ik(self.identity.public().as_bytes()).expect("known to the device")
+        device.contact_by_ik(self.identity.public_key().as_bytes()).expect("known to the device")
     }
 
     /// A hello with the peer's mailbox at `relay`.
     pub fn hello(&self, stage: &mut Stage, relay: RelayEntry) -> Item {
         let relay = RelayEntry { address: MAILBOX, ..relay };
-        let slot = Some(RemoteMailbox { relay, seal: *self.seal.public() });
+        let slot = Some(RemoteMailbox { relay, seal: *self.seal.public_key() });
         Item::Hello { slot, tag: None, card: self.card(stage, "mallory", vec![]).encode() }
     }
 
     pub fn card(&self, stage: &mut Stage, name: &str, relays: Vec<RelayEntry>) -> Card {
         let serial = self.serial;
-        let issued_days = START.days();
-        let draft = CardDraft { serial, issued_days, suites: SuiteList::ours(), name, relays };
+        let issued_days = START.as_days();
+        let draft =
+            CardDraft { serial, issued_days, suites: SuiteList::our_suites(), name, relays };
         Card::issue(&self.identity, draft, &mut stage.rng).expect("a sound card")
     }
 
@@ -186,7 +187,7 @@ impl Peer {
                 }
             }
             if let Some(Item::Text(text)) = note.items.last() {
-                self.kept.push((note.era, note.seq, NoteDigest::of(note.sent, text)));
+                self.kept.push((note.era, note.seq, NoteDigest::from_text(note.sent, text)));
             }
             notes.push(note);
         }
@@ -204,7 +205,10 @@ impl Peer {
 
 /// Returns the digests of notes of party 0: all of them written at one time, with one text.
 pub fn kept(era: Era, seqs: impl Iterator<Item = u32>, sent: Time, text: &str) -> Item {
-    Item::Kept(Kept { era, notes: seqs.map(|seq| (seq, NoteDigest::of(sent, text))).collect() })
+    Item::Kept(Kept {
+        era,
+        notes: seqs.map(|seq| (seq, NoteDigest::from_text(sent, text))).collect(),
+    })
 }
 
 /// A receipt for own notes of party 0 up to `floor`.

@@ -60,30 +60,30 @@ impl Port for Five {
     type Input = FiveInput;
     type Output = FiveOutput;
 
-    fn one(&self, id: CarrierId) -> Option<&dyn Carrier> {
-        if id == TOY { Some(&self.toy) } else { self.four.one(id) }
+    fn carrier(&self, id: CarrierId) -> Option<&dyn Carrier> {
+        if id == TOY { Some(&self.toy) } else { self.four.carrier(id) }
     }
 
-    fn one_mut(&mut self, id: CarrierId) -> Option<&mut dyn Carrier> {
-        if id == TOY { Some(&mut self.toy) } else { self.four.one_mut(id) }
+    fn carrier_mut(&mut self, id: CarrierId) -> Option<&mut dyn Carrier> {
+        if id == TOY { Some(&mut self.toy) } else { self.four.carrier_mut(id) }
     }
 
-    fn all(&self) -> impl Iterator<Item = (CarrierId, &dyn Carrier)> {
-        self.four.all().chain([(TOY, &self.toy as &dyn Carrier)])
+    fn all_carriers(&self) -> impl Iterator<Item = (CarrierId, &dyn Carrier)> {
+        self.four.all_carriers().chain([(TOY, &self.toy as &dyn Carrier)])
     }
 
-    fn all_mut(&mut self) -> impl Iterator<Item = (CarrierId, &mut dyn Carrier)> {
-        self.four.all_mut().chain([(TOY, &mut self.toy as &mut dyn Carrier)])
+    fn all_carriers_mut(&mut self) -> impl Iterator<Item = (CarrierId, &mut dyn Carrier)> {
+        self.four.all_carriers_mut().chain([(TOY, &mut self.toy as &mut dyn Carrier)])
     }
 
-    fn input(
+    fn handle_input(
         &mut self,
         input: FiveInput,
         seals: &[&StaticKey],
         at: &mut At<'_>,
     ) -> Result<(), DeviceError> {
         match input {
-            FiveInput::Four(input) => self.four.input(input, seals, at),
+            FiveInput::Four(input) => self.four.handle_input(input, seals, at),
             FiveInput::Toy(contact, parcel, outer) => {
                 let from = ArrivalOrigin::Contact(contact);
                 let parcel = Wiping::new(parcel);
@@ -253,7 +253,7 @@ fn a_note_goes_over_a_carrier_that_the_device_does_not_know() {
     assert!(last.body == NoteContent::Text("by the toy".into()) && last.carrier == Some(TOY));
     let own = pair.devices[0].outbox(START);
     assert!(own.is_empty(), "delivered: {own:?}");
-    let estimates = pair.devices[0].preview(pair.contact(0), 100, START);
+    let estimates = pair.devices[0].estimate_carriers(pair.contact(0), 100, START);
     let toy = estimates.iter().find(|estimate| estimate.carrier == TOY).expect("asked");
     assert!(toy.fits && toy.up.is_ok() && toy.caps == CAPS);
     pair.restart(1);

@@ -33,7 +33,7 @@ fn tell(window: &mut Window, story: &Case) {
             "expect" => {}
             "insert" => {
                 let seq = number();
-                assert_eq!(reason(window.look(seq)), reason(window.clone().insert(seq)));
+                assert_eq!(reason(window.check_seq(seq)), reason(window.clone().insert(seq)));
                 assert_eq!(reason(window.insert(seq)), words.next().unwrap(), "{about}");
             }
             "insert_all" => {
@@ -42,20 +42,20 @@ fn tell(window: &mut Window, story: &Case) {
                 }
             }
             "void" => {
-                let recorded = window.void(number(), number());
+                let recorded = window.void_range(number(), number());
                 assert_eq!(recorded.to_string(), words.next().unwrap(), "{about}");
             }
             "answer" => {
-                let answer = window.answer(Receipt::DELIVERED, number(), number());
+                let answer = window.answer_void(Receipt::DELIVERED, number(), number());
                 assert_eq!(answer, words.map(receipt).collect::<Vec<_>>(), "{about}");
             }
             "receipts" => {
-                let receipts = window.receipts(Receipt::DELIVERED);
+                let receipts = window.list_receipts(Receipt::DELIVERED);
                 assert_eq!(receipts, words.map(receipt).collect::<Vec<_>>(), "{about}");
             }
             "now" => {
                 let expected = (number(), number() as usize);
-                assert_eq!((window.floor(), window.missing()), expected, "{about}");
+                assert_eq!((window.floor(), window.count_missing()), expected, "{about}");
                 assert_eq!(&stored(window), window, "{about}");
             }
             _ => panic!("{about}"),
@@ -74,7 +74,7 @@ fn stored(window: &Window) -> Window {
 #[test]
 fn stories_of_the_files() {
     let cases = walk("receipts", 15);
-    for case in cases.iter().filter(|case| !case.has("receipt")) {
+    for case in cases.iter().filter(|case| !case.has_key("receipt")) {
         tell(&mut Window::new(ERA), case);
     }
 }
@@ -82,13 +82,14 @@ fn stories_of_the_files() {
 #[test]
 fn msg_14_for_a_voided_note_a_bit_alone_is_evidence() {
     let cases = walk("receipts", 15);
-    let cases: Vec<_> = cases.iter().filter(|case| case.has("receipt")).collect();
+    let cases: Vec<_> = cases.iter().filter(|case| case.has_key("receipt")).collect();
     assert!(cases.len() >= 5);
     for case in cases {
         let receipt = receipt(case.text("receipt"));
         let proved = |voided| {
             let asked = case.text("asked").split(' ').map(|seq| seq.parse::<u32>().unwrap());
-            let yes = asked.filter(|seq| receipt.proves(*seq, voided)).map(|seq| seq.to_string());
+            let yes =
+                asked.filter(|seq| receipt.proves_seq(*seq, voided)).map(|seq| seq.to_string());
             yes.collect::<Vec<_>>().join(" ")
         };
         assert_eq!(proved(false), case.text("kept"), "{}", case.name());
@@ -102,32 +103,32 @@ fn msg_14_for_a_voided_note_a_bit_alone_is_evidence() {
 fn msg_14_a_void_that_overtakes_its_note_proves_nothing() {
     let mut window = Window::new(ERA);
     window.insert(1);
-    assert!(window.void(2, 3));
+    assert!(window.void_range(2, 3));
     assert_eq!(window.insert(2), SeqStatus::Voided);
     window.insert(4);
-    let mut receipts = window.receipts(Receipt::DELIVERED);
-    receipts.extend(window.answer(Receipt::DELIVERED, 2, 3));
+    let mut receipts = window.list_receipts(Receipt::DELIVERED);
+    receipts.extend(window.answer_void(Receipt::DELIVERED, 2, 3));
     assert_eq!(window.floor(), 4);
     for seq in [2, 3] {
-        assert!(!receipts.iter().any(|receipt| receipt.proves(seq, true)));
+        assert!(!receipts.iter().any(|receipt| receipt.proves_seq(seq, true)));
     }
     for seq in [1, 4] {
-        assert!(receipts.iter().any(|receipt| receipt.proves(seq, false)));
+        assert!(receipts.iter().any(|receipt| receipt.proves_seq(seq, false)));
     }
 }
 
 #[test]
 fn the_end_of_all_seqs_is_no_edge() {
     let mut window = Window::new(ERA);
-    assert!(window.void(1, u32::MAX - 3));
+    assert!(window.void_range(1, u32::MAX - 3));
     assert_eq!(window.insert(u32::MAX), SeqStatus::Fresh);
-    assert_eq!((window.floor(), window.missing()), (u32::MAX - 3, 2));
-    let [receipt] = window.receipts(Receipt::READ)[..] else { panic!("one receipt") };
+    assert_eq!((window.floor(), window.count_missing()), (u32::MAX - 3, 2));
+    let [receipt] = window.list_receipts(Receipt::READ)[..] else { panic!("one receipt") };
     assert_eq!((receipt.base, receipt.bits, receipt.what), (u32::MAX, 1, 2));
-    assert!(window.void(u32::MAX - 2, u32::MAX));
-    assert_eq!((window.floor(), window.missing()), (u32::MAX, 0));
-    assert_eq!(window.answer(1, 1, u32::MAX).len(), 1, "the one that arrived");
-    assert!(window.void(1, u32::MAX));
+    assert!(window.void_range(u32::MAX - 2, u32::MAX));
+    assert_eq!((window.floor(), window.count_missing()), (u32::MAX, 0));
+    assert_eq!(window.answer_void(1, 1, u32::MAX).len(), 1, "the one that arrived");
+    assert!(window.void_range(1, u32::MAX));
     assert_eq!(window.insert(u32::MAX), SeqStatus::Known);
     assert_eq!(window.insert(u32::MAX - 1), SeqStatus::Voided);
     assert_eq!(stored(&window), window);
@@ -138,20 +139,20 @@ fn seq_0_leaves_no_trace() {
     let mut window = Window::new(ERA);
     assert_eq!(window.insert(0), SeqStatus::Fresh);
     assert_eq!(window, Window::new(ERA));
-    assert!(window.receipts(Receipt::DELIVERED).is_empty());
+    assert!(window.list_receipts(Receipt::DELIVERED).is_empty());
 }
 
 #[test]
 fn what_lies_deep_is_known_and_has_no_bit() {
     let mut window = Window::new(ERA);
     window.insert(1);
-    window.void(2, 2);
+    window.void_range(2, 2);
     for seq in 3..=REACH + 2 {
         assert_eq!(window.insert(seq), SeqStatus::Fresh);
     }
     assert_eq!(window.insert(2), SeqStatus::Known, "forgotten that it was voided");
-    assert_eq!(window.answer(Receipt::DELIVERED, 1, 2), []);
-    assert_eq!(window.answer(Receipt::DELIVERED, 3, 3).len(), 1);
+    assert_eq!(window.answer_void(Receipt::DELIVERED, 1, 2), []);
+    assert_eq!(window.answer_void(Receipt::DELIVERED, 3, 3).len(), 1);
 }
 
 #[test]
@@ -239,19 +240,19 @@ proptest! {
         for step in steps {
             match step {
                 Step::Insert(seq) => prop_assert_eq!(window.insert(seq), twin.insert(seq)),
-                Step::Void(from, to) => prop_assert_eq!(window.void(from, to), twin.void(from, to)),
+                Step::Void(from, to) => prop_assert_eq!(window.void_range(from, to), twin.void(from, to)),
             }
             prop_assert_eq!(window.floor(), twin.floor);
-            prop_assert_eq!(window.missing(), twin.missing());
+            prop_assert_eq!(window.count_missing(), twin.missing());
             prop_assert_eq!(&stored(&window), &window);
         }
-        let receipts = window.receipts(Receipt::DELIVERED);
-        let answers = window.answer(Receipt::DELIVERED, 1, u32::MAX);
+        let receipts = window.list_receipts(Receipt::DELIVERED);
+        let answers = window.answer_void(Receipt::DELIVERED, 1, u32::MAX);
         prop_assert!(receipts.len() <= 16 && answers.len() <= 32);
         for seq in 0..1_000 {
             let settled = twin.arrived.contains(&seq) || (seq > 0 && seq <= twin.floor);
-            prop_assert_eq!(receipts.iter().any(|r| r.covers(seq)), settled);
-            let has_bit = answers.iter().any(|r| r.proves(seq, true));
+            prop_assert_eq!(receipts.iter().any(|r| r.covers_seq(seq)), settled);
+            let has_bit = answers.iter().any(|r| r.proves_seq(seq, true));
             prop_assert_eq!(has_bit, twin.arrived.contains(&seq));
         }
     }

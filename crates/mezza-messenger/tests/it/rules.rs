@@ -48,8 +48,8 @@ fn foreign_card(stage: &mut Stage, scalar: u8, serial: u32, name: &str) -> Card 
     let entry = RelayEntry { address: MailboxAddress([scalar; 16]), ..relay() };
     let draft = CardDraft {
         serial,
-        issued_days: START.days(),
-        suites: SuiteList::ours(),
+        issued_days: START.as_days(),
+        suites: SuiteList::our_suites(),
         name,
         relays: vec![entry],
     };
@@ -263,7 +263,7 @@ fn msg_37_debug_names_nobody() {
     let send = Command::Send { contact: bob, client: [8; 16], text: "planted-text".into() };
     let text = format!(
         "{device:?} {send:?} {:?} {:?} {:?} {:?} {:?}",
-        device.me(),
+        device.own_identity(),
         device.contacts(),
         stage.card(0),
         stage.thread(0, bob)[0].body,

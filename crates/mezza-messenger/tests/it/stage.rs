@@ -37,7 +37,7 @@ pub fn relay() -> RelayEntry {
 
 /// The connection to it.
 pub fn connection() -> RelayConnectionId {
-    relay().connection()
+    relay().connection_id()
 }
 
 /// Stored records.
@@ -234,7 +234,7 @@ impl Stage {
         let client = [self.clients; 16];
         self.command(who, Command::Send { contact, client, text: text.into() })
             .expect("the note is accepted");
-        self.parties[who].device.sent(&client).expect("an accepted note has a number")
+        self.parties[who].device.find_sent(&client).expect("an accepted note has a number")
     }
 
     pub fn command(&mut self, who: usize, command: Command) -> Result<(), DeviceError> {

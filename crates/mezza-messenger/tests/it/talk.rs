@@ -36,7 +36,7 @@ fn friends() -> (Town, ContactId, ContactId) {
 }
 
 fn spent(town: &Town) -> u64 {
-    town.members[ANN].device.carriers().network(town.now()).expect("joined").rounds_used
+    town.members[ANN].device.carriers().network_view(town.now()).expect("joined").rounds_used
 }
 
 fn trouble(town: &Town, ben: ContactId) -> Option<DeliveryProblem> {
@@ -85,7 +85,7 @@ fn msg_54_slow_a_contact_that_keeps_talking_has_its_part_of_the_rounds() {
     talks(&mut town, ann, 2);
     assert_eq!(trouble(&town, ben), Some(DeliveryProblem::Talk));
     let year_ms = 365 * Time::DAY_MS;
-    let rest = year_ms - town.now().ms() % year_ms;
+    let rest = year_ms - town.now().as_ms() % year_ms;
     town.sleep(rest - Time::DAY_MS);
     assert_eq!(trouble(&town, ben), Some(DeliveryProblem::Talk));
     town.sleep(Time::DAY_MS + 2 * Time::HOUR_MS);

@@ -77,7 +77,7 @@ impl Town {
 
     /// The same in a network of this config.
     pub fn with(config: Config, names: &[&str]) -> Self {
-        let mut city = City::with(config);
+        let mut city = City::with_config(config);
         city.net.now = START;
         let relay = Model::new(Store::default());
         let rng = ChaCha20Rng::seed_from_u64(7);
@@ -116,7 +116,7 @@ impl Town {
 
     /// Returns true if the mixnet's client of a device has chains for a contact, by its rows.
     pub fn is_known(&self, who: usize, contact: ContactId) -> bool {
-        self.client(who).knows(contact.0)
+        self.client(who).has_contact(contact.0)
     }
 
     /// The mixnet's client of a device, by its rows.
@@ -154,7 +154,7 @@ impl Town {
     fn due(&self, who: usize) -> Option<Time> {
         let Member { device, skew_ms, stalled, .. } = &self.members[who];
         let at = device.deadline().filter(|_| stalled.is_none())?;
-        Some(Time::from_ms(at.ms().saturating_add_signed(skew_ms.saturating_neg())))
+        Some(Time::from_ms(at.as_ms().saturating_add_signed(skew_ms.saturating_neg())))
     }
 
     fn next(&self) -> Option<Time> {
@@ -193,7 +193,7 @@ impl Town {
         self.clients += 1;
         let client = [self.clients; 16];
         self.command(who, Command::Send { contact, client, text: text.into() }).expect("accepted");
-        self.members[who].device.sent(&client).expect("an accepted note has a number")
+        self.members[who].device.find_sent(&client).expect("an accepted note has a number")
     }
 
     pub fn state(&self, who: usize, note: NoteId) -> NoteState {
@@ -279,7 +279,7 @@ impl Town {
                 };
                 let now = self.now();
                 let line = &mut self.members[who].line;
-                line.push(ScheduledFrame { when, ..scheduled }, now);
+                line.push_frame(ScheduledFrame { when, ..scheduled }, now);
                 self.flush(who);
             }
             Output::Carrier(CarrierOutput::Mixnet(MixnetOutput::Job(mut job))) => {
@@ -393,14 +393,14 @@ impl Town {
             let others = self.city.entry.deadline().into_iter().chain(self.next_of_lines());
             let next = self.next().into_iter().chain(others).min();
             let Some(next) = next.filter(|next| *next <= end) else { break };
-            self.city.until(next.max(self.now()));
+            self.city.run_until(next.max(self.now()));
             for who in 0..self.members.len() {
                 self.dial(who);
                 self.flush(who);
             }
             self.wake();
         }
-        self.city.until(end);
+        self.city.run_until(end);
     }
 
     /// Time passes, and there is no network; every device wakes once an hour at most.

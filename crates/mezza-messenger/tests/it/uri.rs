@@ -15,9 +15,9 @@ fn text(case: &mezza_testing::Case) -> String {
 
 fn encode(uri: &Uri, upper: bool) -> String {
     match uri {
-        Uri::Card(card) => uri::card(card, upper),
-        Uri::Relay { key, port, host } => uri::relay(key, *port, host, upper).unwrap(),
-        Uri::Block(bytes) => uri::block(bytes, upper),
+        Uri::Card(card) => uri::encode_card(card, upper),
+        Uri::Relay { key, port, host } => uri::encode_relay(key, *port, host, upper).unwrap(),
+        Uri::Block(bytes) => uri::encode_block(bytes, upper),
     }
 }
 
@@ -56,7 +56,7 @@ fn wrong_addresses_are_refused_for_their_reason() {
 /// Every single letter of a card's address mistyped as every other letter: always a typing error.
 #[test]
 fn msg_5_a_mistyped_letter_is_a_typing_error_and_not_a_forgery() {
-    let right = uri::card(&foundation(&mut ChaCha20Rng::from_seed([7; 32])), false);
+    let right = uri::encode_card(&foundation(&mut ChaCha20Rng::from_seed([7; 32])), false);
     let payload_at = "mezzavoce:c1/".len();
     for at in payload_at..right.len() {
         for letter in ["a", "q", "z", "2", "7", "0"] {
@@ -82,7 +82,7 @@ fn msg_5_a_wrong_signature_is_a_forgery_and_not_a_typing_error() {
 #[test]
 fn a_relay_that_no_reader_takes_has_no_address() {
     for (port, host) in [(0, "a.b"), (1, "A.b"), (1, ""), (1, "[::1]")] {
-        assert_eq!(uri::relay(&RelayKey([1; 32]), port, host, false), Err(UriError::Relay));
+        assert_eq!(uri::encode_relay(&RelayKey([1; 32]), port, host, false), Err(UriError::Relay));
     }
 }
 
@@ -93,7 +93,7 @@ proptest! {
         gap in 0usize..40,
     ) {
         let key = RelayKey(key);
-        let mut text = uri::relay(&key, port, &host, upper).unwrap();
+        let mut text = uri::encode_relay(&key, port, &host, upper).unwrap();
         text.insert_str(gap, " \n ");
         prop_assert_eq!(uri::decode(&text), Ok(Uri::Relay { key, port, host }));
     }
@@ -113,10 +113,10 @@ proptest! {
 fn a_card_block_goes_there_and_back() {
     let bytes: Vec<u8> = (0..630_u32).map(|i| i as u8).collect();
     for upper in [true, false] {
-        let text = uri::block(&bytes, upper);
+        let text = uri::encode_block(&bytes, upper);
         assert!(text.to_ascii_lowercase().starts_with("mezzavoce:h1/"));
         assert_eq!(uri::decode(&text), Ok(Uri::Block(bytes.clone())));
     }
-    let as_card = uri::block(&bytes, false).replacen("h1", "c1", 1);
+    let as_card = uri::encode_block(&bytes, false).replacen("h1", "c1", 1);
     assert_eq!(uri::decode(&as_card), Err(UriError::Check));
 }

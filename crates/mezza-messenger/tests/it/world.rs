@@ -67,7 +67,7 @@ impl Judge {
 /// People of a world who have each other's cards.
 fn people(seed: u64, world: &mut World<Party>, judge: &mut Judge) -> Vec<HostId> {
     let count = 2 + (seed % 3) as usize;
-    world.add(Memory::Relay(crate::model::Store::default()));
+    world.add_host(Memory::Relay(crate::model::Store::default()));
     let mut rng =
         <rand_chacha::ChaCha20Rng as rand_chacha::rand_core::SeedableRng>::seed_from_u64(seed);
     let mut disks: Vec<_> =
@@ -92,7 +92,7 @@ fn people(seed: u64, world: &mut World<Party>, judge: &mut Judge) -> Vec<HostId>
         }
         *disk = records(&device);
     }
-    disks.into_iter().map(|disk| world.add(Memory::Person(disk))).collect()
+    disks.into_iter().map(|disk| world.add_host(Memory::Person(disk))).collect()
 }
 
 /// Orders notes at random moments of the next `span_ms`.
@@ -104,7 +104,7 @@ fn write_notes(world: &mut World<Party>, judge: &Judge, notes: usize, span_ms: u
         let mut client = [0; 16];
         client[..8].copy_from_slice(&(i as u64).to_be_bytes());
         let text = format!("note {i:04} of {place}");
-        world.command(place, delay, Say { contact, client, text });
+        world.schedule_order(place, delay, Say { contact, client, text });
     }
     notes
 }
@@ -142,20 +142,20 @@ fn slow_nothing_accepted_is_lost_and_no_state_lies() {
         let mut judge = Judge::default();
         let people = people(seed, &mut world, &mut judge);
         for place in &people {
-            world.link(AT, *place, LinkModel::stream());
-            world.crashes(*place, CrashRate { permille: 10, down_ms: (10, 5_000) });
+            world.set_link(AT, *place, LinkModel::stream());
+            world.set_crash_rate(*place, CrashRate { permille: 10, down_ms: (10, 5_000) });
             world.cache_writes(*place);
         }
         world.cache_writes(AT);
-        world.crashes(AT, CrashRate { permille: 5, down_ms: (10, 3_000) });
+        world.set_crash_rate(AT, CrashRate { permille: 5, down_ms: (10, 3_000) });
         write_notes(&mut world, &judge, 12, 30_000);
         for _ in 0..5 {
             let place = *world.dice().pick(&people).expect("there are people");
             match world.dice().between(0, 3) {
-                0 => world.cut(AT, place),
-                1 => world.heal(AT, place),
+                0 => world.cut_link(AT, place),
+                1 => world.heal_link(AT, place),
                 2 => world.shift_clock(place, 3 * Time::MINUTE_MS.cast_signed()),
-                _ => world.crash(place, 2_000),
+                _ => world.crash_host(place, 2_000),
             }
             world.run_for(6_000, |world, step| judge.look(world, step));
         }
@@ -171,14 +171,14 @@ fn slow_weeks_apart_and_still_together() {
         let mut judge = Judge::default();
         let people = people(seed, &mut world, &mut judge);
         for place in &people {
-            world.link(AT, *place, LinkModel::stream());
+            world.set_link(AT, *place, LinkModel::stream());
         }
         write_notes(&mut world, &judge, 12, 40 * Time::DAY_MS);
         for _ in 0..8 {
             let place = *world.dice().pick(&people).expect("there are people");
-            world.cut(AT, place);
+            world.cut_link(AT, place);
             world.run_for(5 * Time::DAY_MS, |world, step| judge.look(world, step));
-            world.heal(AT, place);
+            world.heal_link(AT, place);
         }
         settle(&mut world, &mut judge);
     });

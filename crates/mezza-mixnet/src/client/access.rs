@@ -38,9 +38,11 @@ pub enum DropResult {
 impl Access {
     /// Seals `cell` for one round of a contact. Two cells under one key would reveal their
     /// difference: a turn is used up, and a chain gives one for each round (MIX-23).
-    pub fn of<B: Backend>(turn: RoundKeys, cell: &Cell) -> Self {
+    pub fn seal_cell<B: Backend>(turn: RoundKeys, cell: &Cell) -> Self {
         let mut bytes = Wiping::new([0; ACCESS_BYTES]);
         bytes[..DROP_BYTES].copy_from_slice(&turn.drop);
+        // The nonce is zero because the key seals this one cell and is then out of the chain
+        // (MIX-23).
         let mut plain = Wiping::new(cell.encode());
         let tag = B::Chacha::new(turn.seal.expose()).seal(&[0; 12], &[], &mut *plain);
         bytes[DROP_BYTES..DROP_BYTES + PLAIN_BYTES].copy_from_slice(&*plain);
@@ -49,10 +51,12 @@ impl Access {
     }
 
     /// The access of a slot that serves nobody: that of a contact with a root of chance.
-    pub fn idle<B: Backend>(round: u64, rng: &mut dyn CryptoRng) -> Self {
+    pub fn for_idle_slot<B: Backend>(round: u64, rng: &mut dyn CryptoRng) -> Self {
+        // The idle slot derives its keys from a random root, so that it takes the steps of a busy
+        // one (MIX-22).
         let mut nobody = ConversationKeywheel::begin(&Secret::random(rng), Role::Initiator, round);
         let cell = Cell { leaving: false, seq: 0, ack: 0, sack: 0, piece: None };
-        Self::of::<B>(nobody.take_round_keys(), &cell)
+        Self::seal_cell::<B>(nobody.take_round_keys(), &cell)
     }
 
     /// The plaintext of the onion, 272 bytes: drop id and sealed cell.
@@ -61,7 +65,9 @@ impl Access {
     }
 
     /// Reads what the dead drop gave back.
-    pub fn answer<B: Backend>(self, reply: &[u8]) -> DropResult {
+    pub fn read_reply<B: Backend>(self, reply: &[u8]) -> DropResult {
+        // A drop with a single access returns its own cell (MIX-9). The bytes are public, so plain
+        // equality is enough.
         if reply == &self.bytes[DROP_BYTES..] {
             return DropResult::Absent;
         }
@@ -71,11 +77,15 @@ impl Access {
         let Some((text, tag)) = cell.split_last_chunk_mut::<TAG_BYTES>() else {
             return DropResult::Garbage;
         };
+        // Random bytes of a third access and bytes garbled by a mix both end here, and are not told
+        // apart.
         if !B::Chacha::new(self.open.expose()).open(&[0; 12], &[], text, tag) {
             return DropResult::Garbage;
         }
         let mut plain = Wiping::new([0; PLAIN_BYTES]);
         plain.copy_from_slice(text);
+        // Only the partner has this key, so a cell that opens proves a meeting even if its content
+        // is malformed.
         DropResult::Met(Cell::decode(&plain))
     }
 }
@@ -95,6 +105,8 @@ pub fn to_bucket(bucket: u32, entry: &[u8]) -> Vec<u8> {
 /// The plaintext of a client that calls nobody: 16 random bytes for the bucket 0.
 pub fn no_call(rng: &mut dyn CryptoRng) -> Vec<u8> {
     let mut token = [0; TOKEN_BYTES];
+    // A real token is the output of a hash, so 16 random bytes look the same in the bucket
+    // (MIX-22).
     rng.fill_bytes(&mut token);
     to_bucket(NO_BUCKET, &token)
 }
@@ -104,6 +116,8 @@ pub fn no_call(rng: &mut dyn CryptoRng) -> Vec<u8> {
 pub fn no_invitation<B: Backend>(rng: &mut dyn CryptoRng) -> Vec<u8> {
     let mut invitation = [0; INVITATION_BYTES];
     rng.fill_bytes(&mut invitation);
-    invitation[..32].copy_from_slice(EphemeralKey::random::<B>(rng).public().as_bytes());
+    // Random bytes are an X25519 key of the curve only half of the time, which a mix could test
+    // (MIX-22).
+    invitation[..32].copy_from_slice(EphemeralKey::random::<B>(rng).public_key().as_bytes());
     to_bucket(NO_BUCKET, &invitation)
 }

@@ -73,19 +73,25 @@ impl CheckedSettings {
         // The config in force when the round opens, as mixes and entry judge it: settings of the first
         // round of a successor come before it has begun (MIX-5).
         let config = chain.of_round(id).ok_or_else(|| no_config(chain, id, now))?;
-        let (index, policy) = config.policy(id.service).ok_or(SettingsError::NoConfig)?;
+        let (index, policy) = config.find_policy(id.service).ok_or(SettingsError::NoConfig)?;
+        // A mix that signs other values than those of the config would change sizes or times for
+        // this client only (MIX-5).
         let values = (settings.policy, settings.collect_ms, settings.slots, settings.buckets);
         let due = (index, policy.collect_ms, policy.slots, policy.buckets);
         if Some(settings.config) != chain.hash_of_round(id) || values != due {
             return Err(SettingsError::Differ);
         }
+        // A repeated round would use a key chain twice, so rounds only increase (MIX-5, MIX-23).
         if last.is_some_and(|last| id.round <= last) {
             return Err(SettingsError::Old);
         }
+        // Clock before signatures: a far round is refused for a few comparisons instead of n
+        // verifications.
         let open = policy.opens_around(id.round, now, CLOCK_MS).ok_or(SettingsError::Clock)?;
         if !announced.signed_by_all(config.mix_keys()) {
             return Err(SettingsError::Unsigned);
         }
+        // Equal keys or points of small order would let one mix open the layers of another (MIX-6).
         let distinct: BTreeSet<&[u8; 32]> = settings.keys.iter().collect();
         let usable = |key: &[u8; 32]| kernel.is_fixed_point(key);
         if distinct.len() != settings.keys.len() || !settings.keys.iter().all(usable) {
@@ -106,7 +112,7 @@ impl CheckedSettings {
     }
 
     /// When the round opens, by the config.
-    pub const fn open(&self) -> Time {
+    pub const fn open_time(&self) -> Time {
         self.open
     }
 
@@ -120,7 +126,7 @@ impl CheckedSettings {
 
 /// Why a round has no config: it is far from now, or none is in force when it opens.
 fn no_config(chain: &Chain, id: RoundId, now: Time) -> SettingsError {
-    let policy = chain.current(now).and_then(|config| config.policy(id.service));
+    let policy = chain.current_config(now).and_then(|config| config.find_policy(id.service));
     let is_far = policy.is_some_and(|(_, of)| of.opens_around(id.round, now, CLOCK_MS).is_none());
     if is_far { SettingsError::Clock } else { SettingsError::NoConfig }
 }

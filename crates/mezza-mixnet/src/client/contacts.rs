@@ -43,7 +43,8 @@ const RETRY_HOURS: [u64; 3] = [1, 4, 12];
 
 /// The round in which something goes again that went in a round for nothing, and so many times
 /// before: 2, 4, 8 .. rounds later (MIX-42).
-pub(super) fn again(round: u64, times: u8) -> u64 {
+pub(super) fn retry_round(round: u64, times: u8) -> u64 {
+    // The cap keeps the shift inside 64 bits.
     round.saturating_add(2 << times.min(DOUBLINGS_MAX))
 }
 
@@ -91,45 +92,46 @@ impl PartnerRoot {
     /// Counts a cell with this `ack`. Returns true if the partner acknowledges less than before for so long
     /// that no round in between can be late: its state is an older one.
     pub fn is_behind(&mut self, ack: u32) -> bool {
-        let is_less = ack < self.sender.unacknowledged();
+        let is_less = ack < self.sender.first_unacked();
         self.behind = if is_less { self.behind.saturating_add(1) } else { 0 };
         self.behind >= BEHIND_CELLS
     }
 
-    fn write(&self, w: &mut Writer) {
-        w.u32(self.id).u64(self.rank.start).u64(self.rank.tag);
-        self.chain.write(w);
-        self.calls.write(w);
-        self.sender.write(w);
-        self.receiver.write(w);
+    fn write_to(&self, w: &mut Writer) {
+        w.put_u32(self.id).put_u64(self.rank.start).put_u64(self.rank.tag);
+        self.chain.write_to(w);
+        self.calls.write_to(w);
+        self.sender.write_to(w);
+        self.receiver.write_to(w);
     }
 
     /// Applies the record of a slot that served this line.
-    pub fn replay(&mut self, slot: &SealedSlot) -> Result<(), DecodeError> {
+    pub fn replay_slot(&mut self, slot: &SealedSlot) -> Result<(), DecodeError> {
         if let Some((seq, first, piece)) = &slot.piece {
-            self.sender.sealed(*seq, *first, piece)?;
+            self.sender.restore_sealed(*seq, *first, piece)?;
         }
+        // One gap on either side means that rows of this root are missing (MIX-41).
         self.receiver.was_at(slot.start, slot.ack)?;
-        if self.sender.acknowledge(slot.acked_by_partner, 0) {
+        if self.sender.apply_ack(slot.acked_by_partner, 0) {
             Ok(())
         } else {
             Err(DecodeError::Value)
         }
     }
 
-    fn read(r: &mut Reader<'_>, is_ranked: bool) -> Result<Self, DecodeError> {
-        let id = r.u32()?;
+    fn read_from(r: &mut Reader<'_>, is_ranked: bool) -> Result<Self, DecodeError> {
+        let id = r.read_u32()?;
         let rank = if is_ranked {
-            RootRank { start: r.u64()?, tag: r.u64()? }
+            RootRank { start: r.read_u64()?, tag: r.read_u64()? }
         } else {
             RootRank::default()
         };
         Ok(Self {
             id,
-            chain: ConversationKeywheel::read(r)?,
-            calls: CallKeywheel::read(r)?,
-            sender: Sender::read(r)?,
-            receiver: Receiver::read(r)?,
+            chain: ConversationKeywheel::read_from(r)?,
+            calls: CallKeywheel::read_from(r)?,
+            sender: Sender::read_from(r)?,
+            receiver: Receiver::read_from(r)?,
             rank,
             behind: 0,
         })
@@ -228,20 +230,21 @@ impl Partner {
     }
 
     /// Something was said or asked for: the time begins anew.
-    pub fn touch(&mut self, now: Time) {
+    pub fn renew_activity(&mut self, now: Time) {
         self.active = Some(now.plus_ms(ACTIVE_MS));
         self.retry = None;
     }
 
     /// The person leaves: three cells tell the partner.
-    pub const fn leave(&mut self) {
+    pub const fn start_leaving(&mut self) {
+        // A contact that is not served sends no cells, so there is none that could say it.
         if self.active.is_some() && self.leaving.is_none() {
             self.leaving = Some(LEAVING_CELLS);
         }
     }
 
     /// The person wants to stay.
-    pub const fn stay(&mut self) {
+    pub const fn cancel_leaving(&mut self) {
         self.leaving = None;
     }
 
@@ -249,7 +252,7 @@ impl Partner {
     /// for a call reaches only those who took part in its round.
     pub fn record_call(&mut self, round: u64, intent: Intent) {
         let times = self.ring.map_or(0, |ring| ring.times);
-        let again = again(round, times);
+        let again = retry_round(round, times);
         self.ring = Some(CallRetry { intent, again, times: times.saturating_add(1) });
     }
 
@@ -285,7 +288,7 @@ impl Partner {
 
     /// A row says that it was served then.
     pub fn was_served(&mut self, at: Time) {
-        self.touch(at);
+        self.renew_activity(at);
         self.met_at = Some(at);
     }
 
@@ -323,6 +326,7 @@ impl Partner {
     /// It is not served any longer; what waits for it makes us look again later.
     pub fn deactivate(&mut self, now: Time) {
         (self.active, self.leaving, self.called, self.ring) = (None, None, false, None);
+        // Without waiting messages there is no reason to spend budget on another try.
         let waits = !self.line.sender.is_idle();
         self.retry = waits.then(|| {
             let hours = RETRY_HOURS[usize::from(self.tries).min(RETRY_HOURS.len() - 1)];
@@ -333,7 +337,7 @@ impl Partner {
 
     /// The partner was there. The last round before a rest comes back when nobody is served any more:
     /// whoever writes next calls.
-    pub const fn met(&mut self, now: Time) {
+    pub const fn record_meeting(&mut self, now: Time) {
         (self.tries, self.absent, self.called, self.ring) = (0, 0, self.is_active(), None);
         self.met_at = Some(now);
     }
@@ -366,10 +370,12 @@ impl Partner {
         let at = self.others.iter().position(|root| root.id == id);
         if let Some(at) = at {
             let met = self.others.remove(at);
+            // The root that met goes into use, and then adopts what the old one did not deliver
+            // (MIX-67).
             let mut old = core::mem::replace(&mut self.line, met);
             // A partner that makes root after root would fill a stream with zeros: the second time it goes.
             let is_kept = !old.sender.has_blanks();
-            self.line.sender.adopt(&mut old.sender);
+            self.line.sender.adopt_unsent(&mut old.sender);
             if is_kept {
                 self.others.push(old);
             }
@@ -382,35 +388,35 @@ impl Partner {
         at.is_some() || self.others.len() < before
     }
 
-    fn write(&self, w: &mut Writer) {
-        let met_day = self.met_at.map(|at| (at.ms() / Time::DAY_MS) as u32);
+    fn write_to(&self, w: &mut Writer) {
+        let met_day = self.met_at.map(|at| (at.as_ms() / Time::DAY_MS) as u32);
         let flags = u8::from(self.active.is_some()) + 2 * u8::from(met_day.is_some()) + RANKED;
-        w.u32(self.bucket).u8(flags);
-        w.u64(self.active.unwrap_or_default().ms());
+        w.put_u32(self.bucket).put_u8(flags);
+        w.put_u64(self.active.unwrap_or_default().as_ms());
         if let Some(day) = met_day {
-            w.u32(day);
+            w.put_u32(day);
         }
-        self.line.write(w);
-        w.u8(self.others.len() as u8);
-        self.others.iter().for_each(|line| line.write(w));
+        self.line.write_to(w);
+        w.put_u8(self.others.len() as u8);
+        self.others.iter().for_each(|line| line.write_to(w));
     }
 
-    fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let bucket = r.u32()?;
-        let flags = r.u8()?;
-        let end = Time::from_ms(r.u64()?);
+    fn read_from(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let bucket = r.read_u32()?;
+        let flags = r.read_u8()?;
+        let end = Time::from_ms(r.read_u64()?);
         // Versions without ranks wrote flags 0 to 3, those without the day of the last meeting 0 and 1.
-        let met_day = if flags & 2 == 2 { Some(r.u32()?) } else { None };
+        let met_day = if flags & 2 == 2 { Some(r.read_u32()?) } else { None };
         let is_active = flags & 1 == 1;
         if flags >= 2 * RANKED || is_active == (end == Time::default()) {
             return Err(DecodeError::Value);
         }
         let is_ranked = flags & RANKED == RANKED;
-        let mut contact = Self::new(bucket, PartnerRoot::read(r, is_ranked)?);
+        let mut contact = Self::new(bucket, PartnerRoot::read_from(r, is_ranked)?);
         contact.active = is_active.then_some(end);
         contact.met_at = met_day.map(|day| Time::from_ms(u64::from(day) * Time::DAY_MS).max(FIRST));
-        for _ in 0..r.u8()? {
-            contact.others.push(PartnerRoot::read(r, is_ranked)?);
+        for _ in 0..r.read_u8()? {
+            contact.others.push(PartnerRoot::read_from(r, is_ranked)?);
         }
         if contact.others.len() > OTHERS_MAX {
             return Err(DecodeError::Value);
@@ -444,13 +450,13 @@ impl Partners {
     }
 
     /// The line with this number.
-    pub fn line(&mut self, id: u32) -> Option<&mut PartnerRoot> {
+    pub fn find_line(&mut self, id: u32) -> Option<&mut PartnerRoot> {
         self.by_line(id)?.1.line_mut(id)
     }
 
     /// Serves a contact from now on; `false` if it was served before. When too many are, the one
     /// with nothing to say whose time ends first leaves, else the new one waits for its next try.
-    pub fn activate(&mut self, id: PartnerId, now: Time) -> bool {
+    pub fn activate_contact(&mut self, id: PartnerId, now: Time) -> bool {
         let served = self.all.get(&id).filter(|contact| !contact.suspended);
         let Some(was) = served.map(Partner::is_active) else { return false };
         if !was && self.all.values().filter(|contact| contact.is_active()).count() >= ACTIVE_MAX {
@@ -465,8 +471,8 @@ impl Partners {
             quiet.deactivate(now);
         }
         if let Some(contact) = self.all.get_mut(&id) {
-            contact.touch(now);
-            contact.stay();
+            contact.renew_activity(now);
+            contact.cancel_leaving();
         }
         !was
     }
@@ -484,7 +490,7 @@ impl Partners {
     }
 
     /// Contacts whose time is over rest; those whose next try has come, in order.
-    pub fn due(&mut self, now: Time) -> Vec<PartnerId> {
+    pub fn take_due(&mut self, now: Time) -> Vec<PartnerId> {
         let mut again = Vec::new();
         for (id, contact) in self.all.iter_mut().filter(|(_, contact)| !contact.suspended) {
             if contact.active.is_some_and(|end| end <= now) {
@@ -499,14 +505,14 @@ impl Partners {
 
     /// The lines that could be served in a round, with the turn of each. Every chain goes to the
     /// round, by at most `steps` steps, served or not.
-    pub fn turns(&mut self, round: u64, steps: u64) -> Vec<(u32, DeadDrop)> {
+    pub fn compute_turns(&mut self, round: u64, steps: u64) -> Vec<(u32, DeadDrop)> {
         let mut turns = Vec::new();
         for contact in self.all.values_mut() {
             let active = contact.is_active();
             let newest = contact.lines().last().map(|line| line.id);
             let oldest = contact.line.id;
             for line in contact.lines_mut() {
-                let there = line.chain.advance(round, steps) == Ok(true);
+                let there = line.chain.advance_to(round, steps) == Ok(true);
                 let meeting = line.chain.meeting();
                 let usual = line.id == oldest || Some(line.id) == newest;
                 if there && active && (usual || round.is_multiple_of(ELDER_EVERY)) {
@@ -518,16 +524,16 @@ impl Partners {
     }
 
     /// Takes chains towards these rounds, by at most `steps` steps in all; whether all are there.
-    pub fn walk(&mut self, talks: u64, calls: u64, mut steps: u64) -> bool {
+    pub fn walk_chains(&mut self, talks: u64, calls: u64, mut steps: u64) -> bool {
         let mut there = true;
         for line in self.all.values_mut().flat_map(Partner::lines_mut) {
             for (is_call, to) in [(false, talks), (true, calls)] {
                 let from = if is_call { line.calls.round() } else { line.chain.round() };
                 let share = to.saturating_sub(from).min(steps);
                 let gone = if is_call {
-                    line.calls.advance(to, share)
+                    line.calls.advance_to(to, share)
                 } else {
-                    line.chain.advance(to, share)
+                    line.chain.advance_to(to, share)
                 };
                 steps -= share;
                 there &= gone != Ok(false);
@@ -538,11 +544,15 @@ impl Partners {
 
     /// For each contact the tokens by which it would call us in the call round that its chain is
     /// taken to.
-    pub fn expected(&mut self, round: u64, steps: u64) -> Vec<(PartnerId, Intent, [u8; 16])> {
+    pub fn expected_tokens(
+        &mut self,
+        round: u64,
+        steps: u64,
+    ) -> Vec<(PartnerId, Intent, [u8; 16])> {
         let mut expected = Vec::new();
         for (id, contact) in &mut self.all {
             for line in contact.lines_mut() {
-                let there = line.calls.advance(round, steps) == Ok(true);
+                let there = line.calls.advance_to(round, steps) == Ok(true);
                 let caller = line.chain.role().other();
                 let tokens =
                     Intent::ALL.map(|intent| (*id, intent, line.calls.token(caller, intent)));
@@ -555,20 +565,20 @@ impl Partners {
     }
 
     /// Writes `next line u32 | count u16 | contacts`.
-    pub fn write(&self, w: &mut Writer) {
-        w.u32(self.next_line).u16(self.all.len() as u16);
+    pub fn write_to(&self, w: &mut Writer) {
+        w.put_u32(self.next_line).put_u16(self.all.len() as u16);
         for (id, contact) in &self.all {
-            w.u32(*id);
-            contact.write(w);
+            w.put_u32(*id);
+            contact.write_to(w);
         }
     }
 
-    /// Reads what [`write`](Self::write) wrote.
-    pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let mut contacts = Self { all: BTreeMap::new(), next_line: r.u32()? };
-        for _ in 0..r.u16()? {
-            let id = r.u32()?;
-            let contact = Partner::read(r)?;
+    /// Reads what [`write_to`](Self::write_to) wrote.
+    pub fn read_from(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let mut contacts = Self { all: BTreeMap::new(), next_line: r.read_u32()? };
+        for _ in 0..r.read_u16()? {
+            let id = r.read_u32()?;
+            let contact = Partner::read_from(r)?;
             let ascends = contacts.all.last_key_value().is_none_or(|(last, _)| *last < id);
             let mut lines = contact.lines();
             if !ascends || lines.any(|line| line.id >= contacts.next_line) {

@@ -8,10 +8,10 @@ use mezza_lanes::Kernel;
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
-use super::{Submission, wrap};
+use super::{Submission, wrap_slots};
 use crate::RoundId;
 use crate::onion::Layer;
-use crate::wire::bucket::invitations;
+use crate::wire::bucket::split_invitations;
 use crate::wire::invitation::Invitation;
 
 /// One piece of work of a client.
@@ -70,16 +70,26 @@ impl ClientJob {
     pub fn run<B: Backend>(&mut self, kernel: &dyn Kernel) -> ClientJobOutput {
         let done = match self {
             Self::Wrap(job) => {
+                // The seed travels in the job, so that running the job twice gives equal bytes.
                 let mut rng = ChaCha20Rng::from_seed(*job.seed.expose());
                 let pairs = core::mem::take(&mut job.pairs);
-                ClientJobOutput::Wrap(wrap::<B>(kernel, &job.layers, pairs, &job.inner, &mut rng))
+                ClientJobOutput::Wrap(wrap_slots::<B>(
+                    kernel,
+                    &job.layers,
+                    pairs,
+                    &job.inner,
+                    &mut rng,
+                ))
             }
             Self::Open(job) => {
-                let all = invitations(&job.object).unwrap_or_default();
+                // A malformed object holds no invitation for us. The manifest proves that the last
+                // mix made it so.
+                let all = split_invitations(&job.object).unwrap_or_default();
                 let open = |sealed| Invitation::open::<B>(&job.own, sealed, job.id.round);
                 ClientJobOutput::Open(all.iter().filter_map(open).collect())
             }
         };
+        // Scalars and shared secrets of this call may still lie on the stack of the worker thread.
         mezza_lanes::wipe_stack();
         done
     }

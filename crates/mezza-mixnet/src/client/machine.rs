@@ -160,10 +160,10 @@ pub struct StreamMark {
 }
 
 impl StreamMark {
-    fn of(contact: PartnerId, line: &PartnerRoot) -> Self {
-        let (ack, sack) = line.receiver.acknowledged();
-        let next = line.sender.next();
-        let acked_by_partner = line.sender.unacknowledged();
+    fn from_root(contact: PartnerId, line: &PartnerRoot) -> Self {
+        let (ack, sack) = line.receiver.ack_fields();
+        let next = line.sender.next_piece();
+        let acked_by_partner = line.sender.first_unacked();
         Self { contact, line: line.id, next, acked_by_partner, ack, sack }
     }
 }
@@ -180,25 +180,26 @@ impl<B: Backend> Client<B> {
     }
 
     /// The last round of a service that was sealed.
-    pub fn last(&self, service: Service) -> Option<u64> {
+    pub fn last_sealed(&self, service: Service) -> Option<u64> {
         self.last.get(&service).copied()
     }
 
     /// The last round of a service only goes forward.
     fn goes_to(&mut self, id: RoundId) {
         let last = self.last.entry(id.service).or_default();
+        // A smaller value would allow a round to be sealed a second time (MIX-40).
         *last = id.round.max(*last);
     }
 
     /// Rows that were not read at the start, ascending.
-    pub fn aside(&self) -> &[RowsSetAside] {
+    pub fn rows_aside(&self) -> &[RowsSetAside] {
         &self.aside
     }
 
     /// Where the streams are, one for each root of each contact.
-    pub fn streams(&self) -> impl Iterator<Item = StreamMark> {
+    pub fn stream_marks(&self) -> impl Iterator<Item = StreamMark> {
         let all = self.contacts.all.iter();
-        all.flat_map(|(id, contact)| contact.lines().map(|line| StreamMark::of(*id, line)))
+        all.flat_map(|(id, contact)| contact.lines().map(|line| StreamMark::from_root(*id, line)))
     }
 
     /// Rounds under way.
@@ -212,7 +213,7 @@ impl<B: Backend> Client<B> {
     }
 
     /// Returns true if there is a root for a contact.
-    pub fn knows(&self, contact: PartnerId) -> bool {
+    pub fn has_contact(&self, contact: PartnerId) -> bool {
         self.contacts.all.contains_key(&contact)
     }
 
@@ -231,40 +232,49 @@ impl<B: Backend> Client<B> {
     pub fn restore_ledger(&mut self, backup: &Ledger, now: Time, rng: &mut dyn CryptoRng) {
         if let Some(ledger) = &mut self.ledger {
             ledger.merge(backup);
-            ledger.branch_off(dice(rng));
+            // The backup's original may go on, too. Equal branches would hide charges of one of
+            // them (MIX-24).
+            ledger.branch_off(draw_number(rng));
             self.take_snapshot(now);
         }
     }
 
-    fn number(&mut self, awaited: PendingWrite) -> u64 {
+    fn await_write(&mut self, awaited: PendingWrite) -> u64 {
         self.seq += 1;
         self.awaited.insert(self.seq, awaited);
         self.seq
     }
 
     /// Everything up to a number is durable.
-    fn stored(&mut self, seq: u64, now: Time) -> Result<(), ClientError> {
+    fn on_stored(&mut self, seq: u64, now: Time) -> Result<(), ClientError> {
         let later = self.awaited.split_off(&seq.saturating_add(1));
+        // Rows are written in order, so the newest durable number vouches for all before it.
         let durable = core::mem::replace(&mut self.awaited, later);
+        // A number that nothing waits for is a bug of the caller, and moves nothing.
         if durable.is_empty() {
             return Err(ClientError::Unasked);
         }
         for awaited in durable.into_values() {
             match awaited {
                 PendingWrite::Message(line, last) => {
-                    if let Some(line) = self.contacts.line(line) {
-                        line.receiver.kept(last);
+                    if let Some(line) = self.contacts.find_line(line) {
+                        // The messenger has the message, so its last piece may be acknowledged now
+                        // (MIX-33).
+                        line.receiver.mark_kept(last);
                     }
                 }
                 PendingWrite::Record(round, pieces) => {
                     for (line, seq) in pieces {
-                        if let Some(line) = self.contacts.line(line) {
-                            line.receiver.durable(seq);
+                        if let Some(line) = self.contacts.find_line(line) {
+                            // The piece lies in a durable row. Acknowledged earlier, a crash could
+                            // lose it (MIX-33).
+                            line.receiver.mark_durable(seq);
                         }
                     }
                     let Some(id) = round else { continue };
                     self.rounds.get_mut(&id).into_iter().for_each(Round::is_durable);
-                    self.submit(id, now);
+                    // The record is on disk, which is the condition for the SUBMIT (MIX-23).
+                    self.submit_onions(id, now);
                 }
             }
         }
@@ -280,6 +290,8 @@ impl<B: Backend> Client<B> {
             return;
         }
         self.seen = now;
+        // Each wait keeps its remaining length, so that a wrong clock delays neither dials nor
+        // calls (MIX-40).
         self.link.put_back(back);
         self.rounds.values_mut().for_each(|round| round.put_back(back));
         self.contacts.all.values_mut().for_each(|contact| contact.put_back(back));
@@ -291,8 +303,10 @@ impl<B: Backend> Client<B> {
 
     /// Follows the clock in an accepted step. A clock that was put forward takes nobody's turn
     /// away.
-    fn follow(&mut self, now: Time) {
+    fn follow_clock(&mut self, now: Time) {
         let late = self.deadline().map_or(0, |due| now.since_ms(due));
+        // A late wake means sleep or a clock that was set forward. A few minutes are the load of
+        // the machine.
         if late > LATE_MS && self.link.is_up() {
             let ahead = now.since_ms(self.seen);
             self.contacts.all.values_mut().for_each(|contact| contact.put_forward(ahead, now));
@@ -301,38 +315,39 @@ impl<B: Backend> Client<B> {
         self.seen = now;
     }
 
-    fn input(
+    fn apply_input(
         &mut self,
         input: Input,
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), ClientError> {
         match input {
-            Input::Up { trusted } => self.up(trusted, now),
-            Input::Down => self.down(now, rng),
-            Input::Frame { frame, age_ms } => self.frame(frame, age_ms, now, rng),
+            Input::Up { trusted } => self.on_up(trusted, now),
+            Input::Down => self.on_down(now, rng),
+            Input::Frame { frame, age_ms } => self.on_frame(frame, age_ms, now, rng),
             Input::Give(pair) => {
+                // A pair that was not requested could be known to another party.
                 self.wanted = self.wanted.checked_sub(1).ok_or(ClientError::Unasked)?;
                 self.pairs.push(pair);
                 Ok(())
             }
-            Input::Done(job, done) => self.done(&job, done, now),
+            Input::Done(job, done) => self.on_done(&job, done, now),
             Input::Lost(id) => {
                 self.rounds.get(&id).ok_or(ClientError::UnknownRound)?;
-                self.missed(id);
+                self.miss_round(id);
                 Ok(())
             }
-            Input::Stored(seq) => self.stored(seq, now),
-            Input::Add(contact) => self.add(&contact, now),
-            Input::Remove(contact) => self.remove(contact, now),
+            Input::Stored(seq) => self.on_stored(seq, now),
+            Input::Add(contact) => self.add_contact(&contact, now),
+            Input::Remove(contact) => self.remove_contact(contact, now),
             Input::Activate(contact) => {
                 self.contacts.all.get(&contact).ok_or(ClientError::NoContact)?;
-                self.contacts.activate(contact, now);
+                self.contacts.activate_contact(contact, now);
                 Ok(())
             }
             Input::Leave(contact) => {
                 let contact = self.contacts.all.get_mut(&contact);
-                contact.ok_or(ClientError::NoContact)?.leave();
+                contact.ok_or(ClientError::NoContact)?.start_leaving();
                 Ok(())
             }
             Input::Mute(contact, muted) => {
@@ -340,18 +355,18 @@ impl<B: Backend> Client<B> {
                 contact.ok_or(ClientError::NoContact)?.muted = muted;
                 Ok(())
             }
-            Input::Suspend(contact, suspended) => self.suspend(contact, suspended, now),
+            Input::Suspend(contact, suspended) => self.suspend_contact(contact, suspended, now),
             Input::Retract { contact, bytes } => {
-                self.retract(contact, &bytes, now);
+                self.retract_message(contact, &bytes, now);
                 Ok(())
             }
             Input::Send { ticket, contact, bytes } => {
-                self.send(ticket, contact, &bytes, now);
+                self.send_message(ticket, contact, &bytes, now);
                 Ok(())
             }
-            Input::Call(contact, intent) => self.call(contact, intent, now),
+            Input::Call(contact, intent) => self.call_contact(contact, intent, now),
             Input::Invite(invite) => {
-                self.invite(invite, now);
+                self.queue_invite(invite, now);
                 Ok(())
             }
             Input::AllowMore(more) => {
@@ -364,7 +379,7 @@ impl<B: Backend> Client<B> {
 }
 
 /// A number of chance.
-fn dice(rng: &mut dyn CryptoRng) -> u64 {
+fn draw_number(rng: &mut dyn CryptoRng) -> u64 {
     let mut bytes = [0; 8];
     rng.fill_bytes(&mut bytes);
     u64::from_be_bytes(bytes)
@@ -382,28 +397,30 @@ impl<B: Backend> Machine for Client<B> {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), ClientError> {
         self.follow_back(now);
-        self.input(input, now, rng)?;
-        self.follow(now);
-        self.tell(now);
+        // The clock is followed after the input only: a refused input must not move a time forward.
+        self.apply_input(input, now, rng)?;
+        self.follow_clock(now);
+        self.notify_changes(now);
         Ok(())
     }
 
     fn wake(&mut self, now: Time, rng: &mut dyn CryptoRng) {
         self.follow_back(now);
-        self.follow(now);
+        self.follow_clock(now);
         self.check_overdue(now);
         self.dial(now);
         if self.snapshot_at <= now {
             self.take_snapshot(now);
         }
-        for contact in self.contacts.due(now) {
+        for contact in self.contacts.take_due(now) {
             self.look_again(contact, now);
         }
-        self.walk(now);
-        while let Some(id) = self.due(now) {
+        self.walk_chains(now);
+        // Rounds come last, so that calls queued above still enter a round that is sealed now.
+        while let Some(id) = self.due_round(now) {
             self.move_on(id, now, rng);
         }
-        self.tell(now);
+        self.notify_changes(now);
     }
 
     fn poll(&mut self) -> Option<Output> {

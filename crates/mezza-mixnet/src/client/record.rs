@@ -84,23 +84,28 @@ impl RoundRecord {
     /// The 2,048 bytes.
     pub fn encode(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(RECORD_BYTES);
-        w.u8(RECORD);
-        self.id.write(&mut w);
-        w.u64(self.at.ms());
-        self.kind.write(&mut w);
-        w.u32(self.interval_ms).u64(self.base).u8(u8::from(self.charged));
-        w.u8(self.sealed.len() as u8);
+        w.put_u8(RECORD);
+        self.id.write_to(&mut w);
+        w.put_u64(self.at.as_ms());
+        self.kind.write_to(&mut w);
+        w.put_u32(self.interval_ms).put_u64(self.base).put_u8(u8::from(self.charged));
+        w.put_u8(self.sealed.len() as u8);
         for slot in &self.sealed {
-            w.u32(slot.line).u32(slot.start).u32(slot.ack).u32(slot.acked_by_partner);
-            w.u8(u8::from(slot.piece.is_some()));
+            w.put_u32(slot.line)
+                .put_u32(slot.start)
+                .put_u32(slot.ack)
+                .put_u32(slot.acked_by_partner);
+            w.put_u8(u8::from(slot.piece.is_some()));
             if let Some((seq, first, piece)) = &slot.piece {
-                w.u32(*seq).u32(*first).var8(piece.bytes());
+                w.put_u32(*seq).put_u32(*first).put_var8(piece.bytes());
             }
         }
-        w.u8(self.received.len() as u8);
+        w.put_u8(self.received.len() as u8);
         for ReceivedPiece { line, seq, piece } in &self.received {
-            w.u32(*line).u32(*seq).var8(piece.bytes());
+            w.put_u32(*line).put_u32(*seq).put_var8(piece.bytes());
         }
+        // Equal sizes, so that neither the disk nor a backup shows whether the round was busy
+        // (MIX-23).
         w.pad_to(RECORD_BYTES);
         Wiping::new(w.finish())
     }
@@ -111,24 +116,31 @@ impl RoundRecord {
     /// [`DecodeError`] unless [`encode`](Self::encode) makes these bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let r = &mut Reader::new(bytes);
-        if bytes.len() != RECORD_BYTES || r.u8()? != RECORD {
+        if bytes.len() != RECORD_BYTES || r.read_u8()? != RECORD {
             return Err(DecodeError::Value);
         }
-        let id = RoundId::read(r)?;
-        let at = Time::from_ms(r.u64()?);
-        let kind = PrivacyCost::read(r)?;
-        let interval_ms = r.u32()?;
-        let base = r.u64()?;
-        let charged = flag(r)?;
-        let sealed = list(r, SLOTS_MAX.into(), |r| {
-            let [line, start, ack, theirs] = [r.u32()?, r.u32()?, r.u32()?, r.u32()?];
-            let piece = if flag(r)? { Some((r.u32()?, r.u32()?, piece(r)?)) } else { None };
+        let id = RoundId::read_from(r)?;
+        let at = Time::from_ms(r.read_u64()?);
+        let kind = PrivacyCost::read_from(r)?;
+        let interval_ms = r.read_u32()?;
+        let base = r.read_u64()?;
+        let charged = read_flag(r)?;
+        let sealed = read_list(r, SLOTS_MAX.into(), |r| {
+            let [line, start, ack, theirs] =
+                [r.read_u32()?, r.read_u32()?, r.read_u32()?, r.read_u32()?];
+            let piece = if read_flag(r)? {
+                Some((r.read_u32()?, r.read_u32()?, read_piece(r)?))
+            } else {
+                None
+            };
             Ok(SealedSlot { line, start, ack, acked_by_partner: theirs, piece })
         })?;
-        let received = list(r, RECEIVED_MAX, |r| {
-            Ok(ReceivedPiece { line: r.u32()?, seq: r.u32()?, piece: piece(r)? })
+        let received = read_list(r, RECEIVED_MAX, |r| {
+            Ok(ReceivedPiece { line: r.read_u32()?, seq: r.read_u32()?, piece: read_piece(r)? })
         })?;
-        let zeros = r.rest().iter().all(|byte| *byte == 0);
+        // Padding that is not zero means another format or damage, and the row is quarantined
+        // (MIX-41).
+        let zeros = r.read_rest().iter().all(|byte| *byte == 0);
         if kind.service != id.service || !zeros {
             return Err(DecodeError::Value);
         }
@@ -136,13 +148,13 @@ impl RoundRecord {
     }
 }
 
-fn piece(r: &mut Reader<'_>) -> Result<Piece, DecodeError> {
-    Piece::new(r.var8()?).ok_or(DecodeError::Value)
+fn read_piece(r: &mut Reader<'_>) -> Result<Piece, DecodeError> {
+    Piece::new(r.read_var8()?).ok_or(DecodeError::Value)
 }
 
 /// One byte, 0 or 1.
-pub(super) fn flag(r: &mut Reader<'_>) -> Result<bool, DecodeError> {
-    match r.u8()? {
+pub(super) fn read_flag(r: &mut Reader<'_>) -> Result<bool, DecodeError> {
+    match r.read_u8()? {
         0 => Ok(false),
         1 => Ok(true),
         _ => Err(DecodeError::Value),
@@ -150,12 +162,13 @@ pub(super) fn flag(r: &mut Reader<'_>) -> Result<bool, DecodeError> {
 }
 
 /// At most `max` entries behind their number of one byte.
-fn list<'a, T>(
+fn read_list<'a, T>(
     r: &mut Reader<'a>,
     max: usize,
     one: impl Fn(&mut Reader<'a>) -> Result<T, DecodeError>,
 ) -> Result<Vec<T>, DecodeError> {
-    let count = usize::from(r.u8()?);
+    let count = usize::from(r.read_u8()?);
+    // The count is checked before anything is allocated for it.
     if count > max {
         return Err(DecodeError::Value);
     }
@@ -179,7 +192,7 @@ mod tests {
         RoundRecord {
             id: RoundId { service: Service::Conversation, round: 101 },
             at: Time::from_ms(5),
-            kind: PrivacyCost::of(&service(Service::Conversation)),
+            kind: PrivacyCost::from_policy(&service(Service::Conversation)),
             interval_ms: 5_000,
             base: 100,
             charged: true,

@@ -46,7 +46,7 @@ snapshot!(struct ScheduledFrame { when, frame });
 
 impl ScheduledFrame {
     /// The round that the frame belongs to.
-    const fn round(&self) -> Option<RoundId> {
+    const fn round_id(&self) -> Option<RoundId> {
         match &self.frame {
             Frame::Round(id, _) => Some(*id),
             _ => None,
@@ -66,7 +66,7 @@ pub struct FrameSchedule {
 
 impl FrameSchedule {
     /// Takes a frame.
-    pub fn push(&mut self, scheduled: ScheduledFrame, now: Time) {
+    pub fn push_frame(&mut self, scheduled: ScheduledFrame, now: Time) {
         let late = matches!(scheduled.when, SendTime::At(at) if at <= now);
         // A SUBMIT that leaves late would show that its sender was busy.
         if late && scheduled.is_submit() {
@@ -79,6 +79,7 @@ impl FrameSchedule {
         {
             self.waiting.remove(oldest);
         }
+        // Any other late frame leaves at once: a late request for configs is no sign of a note.
         self.waiting.push_back(scheduled);
     }
 
@@ -87,7 +88,7 @@ impl FrameSchedule {
         let Frame::Round(id, body) = frame else { return };
         match body {
             FrameBody::Return { .. } => {
-                let get = self.waiting.iter_mut().filter(|waits| waits.round() == Some(*id));
+                let get = self.waiting.iter_mut().filter(|waits| waits.round_id() == Some(*id));
                 for waits in get {
                     if let SendTime::AfterReturn(delay_ms) = waits.when {
                         waits.when = SendTime::At(now.plus_ms(delay_ms));
@@ -95,7 +96,7 @@ impl FrameSchedule {
                 }
             }
             // The round is over for us: whether the client knows that already must not show.
-            FrameBody::Missed(_) => self.waiting.retain(|waits| waits.round() != Some(*id)),
+            FrameBody::Missed(_) => self.waiting.retain(|waits| waits.round_id() != Some(*id)),
             _ => {}
         }
     }
@@ -106,6 +107,7 @@ impl FrameSchedule {
             SendTime::At(at) if at <= now => Some((at, place)),
             _ => None,
         });
+        // Frames leave in the order of their times, and of their arrival where times are equal.
         let (_, place) = due.min()?;
         self.waiting.remove(place).map(|scheduled| scheduled.frame)
     }
@@ -114,6 +116,7 @@ impl FrameSchedule {
     pub fn deadline(&self) -> Option<Time> {
         let times = self.waiting.iter().filter_map(|waits| match waits.when {
             SendTime::At(at) => Some(at),
+            // Only a RETURN gives this frame its time, so it must not wake the task.
             SendTime::AfterReturn(_) => None,
         });
         times.min()
@@ -151,23 +154,23 @@ mod tests {
     #[test]
     fn mix_74_a_frame_leaves_at_its_time_and_a_submit_not_after_it() {
         let mut line = FrameSchedule::default();
-        line.push(submit(500), ms(100));
-        line.push(submit(300), ms(100));
+        line.push_frame(submit(500), ms(100));
+        line.push_frame(submit(300), ms(100));
         assert_eq!((line.deadline(), line.pop_due(ms(299))), (Some(ms(300)), None));
         assert!(line.pop_due(ms(500)).is_some() && line.pop_due(ms(500)).is_some());
-        line.push(submit(500), ms(500));
+        line.push_frame(submit(500), ms(500));
         assert_eq!(line.pop_due(ms(900)), None, "its time had passed");
         let ask = Frame::FetchConfig { from: [0; 32] };
         let when = SendTime::At(ms(400));
-        line.push(ScheduledFrame { when, frame: ask.clone() }, ms(900));
+        line.push_frame(ScheduledFrame { when, frame: ask.clone() }, ms(900));
         assert_eq!(line.pop_due(ms(900)), Some(ask), "a late question is no sign of a note");
     }
 
     #[test]
     fn mix_74_a_get_waits_for_its_return_and_goes_with_its_round() {
         let mut line = FrameSchedule::default();
-        line.push(get(7), ms(0));
-        line.push(get(8), ms(0));
+        line.push_frame(get(7), ms(0));
+        line.push_frame(get(8), ms(0));
         assert_eq!((line.deadline(), line.pop_due(ms(9_000))), (None, None));
         line.on_read(&returned(CALL), ms(9_000));
         line.on_read(&returned(CALL), ms(9_100));
@@ -183,7 +186,7 @@ mod tests {
     #[test]
     fn mix_74_gets_without_a_return_are_bounded() {
         let mut line = FrameSchedule::default();
-        (0..1_000).for_each(|round| line.push(get(round), ms(0)));
+        (0..1_000).for_each(|round| line.push_frame(get(round), ms(0)));
         assert_eq!(line.waiting.len(), GETS_MAX);
         line.on_read(&returned(RoundId { round: 999, ..CALL }), ms(1));
         assert_eq!(line.deadline(), Some(ms(251)), "the newest stay");

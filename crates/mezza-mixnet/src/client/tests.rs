@@ -132,9 +132,10 @@ fn pairs_meet_as_often_as_their_contacts_let_them() {
         let rounds = 20_000;
         let serves = |side: &mut Vec<ConversationKeywheel>, round: u64| {
             for chain in side.iter_mut() {
-                assert_eq!(chain.advance(round, 1), Ok(true));
+                assert_eq!(chain.advance_to(round, 1), Ok(true));
             }
-            served(&side.iter().map(ConversationKeywheel::meeting).collect::<Vec<_>>(), 1) == [0]
+            select_served(&side.iter().map(ConversationKeywheel::meeting).collect::<Vec<_>>(), 1)
+                == [0]
         };
         let met = (0..rounds)
             .filter(|round| serves(&mut alice, *round) & serves(&mut bob, *round))
@@ -152,17 +153,27 @@ fn an_access_reads_its_three_answers() {
     let chain = |role| ConversationKeywheel::begin(&root, role, 9);
     let cell =
         |text: &[u8]| Cell { leaving: false, seq: 1, ack: 2, sack: 3, piece: Piece::new(text) };
-    let alice =
-        || Access::of::<PortableBackend>(chain(Role::Initiator).take_round_keys(), &cell(b"hello"));
-    let bob = Access::of::<PortableBackend>(chain(Role::Responder).take_round_keys(), &cell(b"hi"));
+    let alice = || {
+        Access::seal_cell::<PortableBackend>(
+            chain(Role::Initiator).take_round_keys(),
+            &cell(b"hello"),
+        )
+    };
+    let bob = Access::seal_cell::<PortableBackend>(
+        chain(Role::Responder).take_round_keys(),
+        &cell(b"hi"),
+    );
     assert_eq!(alice().bytes()[..16], bob.bytes()[..16], "one drop");
     let reply = |access: &Access| access.bytes()[16..].to_vec();
-    assert_eq!(alice().answer::<PortableBackend>(&reply(&alice())), DropResult::Absent);
-    assert_eq!(alice().answer::<PortableBackend>(&reply(&bob)), DropResult::Met(Ok(cell(b"hi"))));
+    assert_eq!(alice().read_reply::<PortableBackend>(&reply(&alice())), DropResult::Absent);
+    assert_eq!(
+        alice().read_reply::<PortableBackend>(&reply(&bob)),
+        DropResult::Met(Ok(cell(b"hi")))
+    );
     let mut torn = reply(&bob);
     torn[9] ^= 1;
-    assert_eq!(alice().answer::<PortableBackend>(&torn), DropResult::Garbage);
-    assert_eq!(alice().answer::<PortableBackend>(&torn[1..]), DropResult::Garbage);
+    assert_eq!(alice().read_reply::<PortableBackend>(&torn), DropResult::Garbage);
+    assert_eq!(alice().read_reply::<PortableBackend>(&torn[1..]), DropResult::Garbage);
     // A partner whose cell says what no cell says was there all the same.
     let mut odd = Cell { leaving: false, seq: 1, ack: 2, sack: 3, piece: None }.encode();
     odd[0] = 0x80;
@@ -170,7 +181,7 @@ fn an_access_reads_its_three_answers() {
     let chacha = <PortableBackend as Backend>::Chacha::new(turn.seal.expose());
     let tag = chacha.seal(&[0; 12], &[], &mut odd);
     assert_eq!(
-        alice().answer::<PortableBackend>(&[&odd[..], &tag].concat()),
+        alice().read_reply::<PortableBackend>(&[&odd[..], &tag].concat()),
         DropResult::Met(Err(MalformedCell))
     );
 }
@@ -178,10 +189,10 @@ fn an_access_reads_its_three_answers() {
 #[test]
 fn mix_22_idle_slots_have_the_lengths_of_busy_ones() {
     let mut rng = dice(3);
-    let idle = || Access::idle::<PortableBackend>(5, &mut dice(4));
+    let idle = || Access::for_idle_slot::<PortableBackend>(5, &mut dice(4));
     assert_eq!(idle().bytes().len(), Service::Conversation.innermost_bytes());
-    assert_ne!(idle().bytes(), Access::idle::<PortableBackend>(5, &mut rng).bytes());
-    assert_eq!(idle().answer::<PortableBackend>(&idle().bytes()[16..]), DropResult::Absent);
+    assert_ne!(idle().bytes(), Access::for_idle_slot::<PortableBackend>(5, &mut rng).bytes());
+    assert_eq!(idle().read_reply::<PortableBackend>(&idle().bytes()[16..]), DropResult::Absent);
     let call = no_call(&mut rng);
     let invitation = no_invitation::<PortableBackend>(&mut rng);
     assert_eq!(call.len(), Service::Call.innermost_bytes());
@@ -192,7 +203,7 @@ fn mix_22_idle_slots_have_the_lengths_of_busy_ones() {
 
 #[test]
 fn mix_32_debug_output_of_a_slot_names_no_drop() {
-    let access = Access::idle::<PortableBackend>(5, &mut dice(4));
+    let access = Access::for_idle_slot::<PortableBackend>(5, &mut dice(4));
     assert_eq!(alloc::format!("{access:?}"), "Access");
 }
 
@@ -209,17 +220,19 @@ fn what_a_client_wraps_the_mixes_open_and_their_replies_it_reads() {
             .collect()
     };
     let layers = settings.layers();
-    assert!(wrap::<PortableBackend>(portable(), &layers, pairs(1), &inner, &mut rng).is_none());
-    let sent =
-        wrap::<PortableBackend>(portable(), &layers, pairs(2), &inner, &mut rng).expect("two");
+    assert!(
+        wrap_slots::<PortableBackend>(portable(), &layers, pairs(1), &inner, &mut rng).is_none()
+    );
+    let sent = wrap_slots::<PortableBackend>(portable(), &layers, pairs(2), &inner, &mut rng)
+        .expect("two");
     let mut batch = sent.onions;
     let mut backs = Vec::new();
     for (i, layer) in layers.iter().enumerate() {
         let secret = mezza_lanes::Scalar::copy_from(&[1 + i as u8; 32]);
         let size = Service::Conversation.onion_bytes(3 - i);
-        let got = crate::onion::unwrap(portable(), &secret, layer, &batch, size);
+        let got = crate::onion::unwrap_layer(portable(), &secret, layer, &batch, size);
         assert_eq!(got.opened, [1, 1]);
-        batch = got.inner().collect::<Vec<_>>().concat();
+        batch = got.inner_onions().collect::<Vec<_>>().concat();
         backs.push(got.reply_keys);
     }
     assert_eq!(batch, inner);

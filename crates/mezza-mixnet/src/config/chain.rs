@@ -69,10 +69,12 @@ impl Chain {
     pub fn begin(pinned: &[u8; 32], genesis: &SignedConfig) -> Result<Self, ChainError> {
         let config = genesis.config();
         let hash = config.hash();
+        // The pin stands for all trust in a network. Signatures alone prove nothing about genesis
+        // (MIX-2).
         if hash != *pinned || config.seq != 0 {
             return Err(ChainError::NotPinned);
         }
-        signed(genesis, SignatureSet::Own, config)?;
+        check_signatures(genesis, SignatureSet::Own, config)?;
         Ok(Self { genesis: hash, kept: Vec::from([(config.clone(), hash)]) })
     }
 
@@ -80,43 +82,52 @@ impl Chain {
     ///
     /// # Errors
     /// [`ChainError`]; the chain is as before.
-    pub fn accept(&mut self, next: &SignedConfig, now: Time) -> Result<(), ChainError> {
+    pub fn accept_config(&mut self, next: &SignedConfig, now: Time) -> Result<(), ChainError> {
         let config = next.config();
         let (head, head_hash) = self.last();
         let hash = config.hash();
+        // A known config is accepted again without effect. A different one with its number is a
+        // fork (MIX-3).
         if config.seq <= head.seq {
             let known = self.kept.iter().any(|(_, known)| *known == hash) || hash == self.genesis;
             return if known { Ok(()) } else { Err(ChainError::Rollback) };
         }
+        // Guardians of two networks may be the same, so a valid signature is not enough.
         if config.network != head.network {
             return Err(ChainError::Foreign);
         }
+        // The entry must be able to hand out all configs to a new client (MIX-43).
         if config.seq >= CONFIGS_MAX as u64 {
             return Err(ChainError::Full);
         }
         if config.seq != head.seq + 1 {
             return Err(ChainError::Gap);
         }
+        // The number fits, but the config continues another branch.
         if config.prev != *head_hash {
             return Err(ChainError::Foreign);
         }
-        signed(next, SignatureSet::Predecessor, head)?;
+        check_signatures(next, SignatureSet::Predecessor, head)?;
         if (config.threshold, &config.guardians) != (head.threshold, &head.guardians) {
-            signed(next, SignatureSet::Own, config)?;
+            // New guardians sign as well, which proves that they hold their keys (MIX-2).
+            check_signatures(next, SignatureSet::Own, config)?;
         }
+        // Numbers that restart would be refused by mixes and clients for years (MIX-76).
         if config.valid_from <= head.valid_from || !counts_on(head, config) {
             return Err(ChainError::Rounds);
         }
+        // Guardians could otherwise fill the memory of clients with configs that begin later.
         if self.kept.len() >= KEPT_MAX {
             return Err(ChainError::TooMany);
         }
         self.kept.push((config.clone(), hash));
-        self.forget(now);
+        // Forgotten only after the new one is accepted: a refused config must change nothing.
+        self.forget_old(now);
         Ok(())
     }
 
     /// The config in force: the newest that has begun, unless it has ended.
-    pub fn current(&self, now: Time) -> Option<&Config> {
+    pub fn current_config(&self, now: Time) -> Option<&Config> {
         self.begun(now).map(|(config, _)| config).filter(|config| now < config.valid_until)
     }
 
@@ -137,11 +148,12 @@ impl Chain {
     }
 
     fn entry_of_round(&self, id: RoundId) -> Option<&(Config, [u8; 32])> {
-        let opens = |config: &Config| config.policy(id.service)?.1.open(id.round);
+        let opens = |config: &Config| config.find_policy(id.service)?.1.open_time(id.round);
         let numbered = self.kept.iter().rev().find(|(config, _)| {
-            config.policy(id.service).is_some_and(|(_, policy)| policy.base_round <= id.round)
+            config.find_policy(id.service).is_some_and(|(_, policy)| policy.base_round <= id.round)
         });
         let (config, hash) = numbered?;
+        // Its numbers may fit while another config is in force at that time, which then decides.
         let in_force = self.current_hash(opens(config)?) == Some(*hash);
         numbered.filter(|_| in_force)
     }
@@ -158,7 +170,7 @@ impl Chain {
     }
 
     /// The newest config, which may begin later.
-    pub fn head(&self) -> &Config {
+    pub fn head_config(&self) -> &Config {
         &self.last().0
     }
 
@@ -173,23 +185,24 @@ impl Chain {
     }
 
     /// Writes `genesis 32 | count u8 | count x var16 config`: the stored form of who checked them.
-    pub fn write(&self, w: &mut Writer) {
-        w.bytes(&self.genesis).u8(self.kept.len() as u8);
+    pub fn write_to(&self, w: &mut Writer) {
+        w.put_bytes(&self.genesis).put_u8(self.kept.len() as u8);
         for (config, _) in &self.kept {
-            w.var16(&config.encode());
+            w.put_var16(&config.encode());
         }
     }
 
-    /// Reads what [`write`](Self::write) wrote. Signatures are not part of it.
+    /// Reads what [`write_to`](Self::write_to) wrote. Signatures are not part of it.
     ///
     /// # Errors
     /// [`DecodeError`] unless the configs follow one another.
-    pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let genesis = r.array()?;
+    pub fn read_from(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let genesis = r.read_array()?;
         let mut kept: Vec<(Config, [u8; 32])> = Vec::new();
-        for _ in 0..r.u8()? {
-            let config = Config::decode(r.var16()?)?;
+        for _ in 0..r.read_u8()? {
+            let config = Config::decode(r.read_var16()?)?;
             let hash = config.hash();
+            // Signatures were checked before storing, so only the chain of hashes is checked here.
             let follows = kept.last().is_none_or(|(last, its)| {
                 (config.seq, config.prev, config.network) == (last.seq + 1, *its, last.network)
             });
@@ -214,15 +227,20 @@ impl Chain {
     }
 
     /// Drops what came long before the current config.
-    fn forget(&mut self, now: Time) {
+    fn forget_old(&mut self, now: Time) {
         let begun = self.kept.iter().rposition(|(config, _)| config.valid_from <= now);
+        // Four earlier ones stay: the clock may be ahead of the config in force (MIX-50).
         self.kept.drain(..begun.unwrap_or(0).saturating_sub(BEHIND_MAX));
     }
 }
 
 /// Checks that enough of the guardians that `by` names signed.
-fn signed(config: &SignedConfig, set: SignatureSet, by: &Config) -> Result<(), ChainError> {
-    let valid = config.count(set, &by.guardians);
+fn check_signatures(
+    config: &SignedConfig,
+    set: SignatureSet,
+    by: &Config,
+) -> Result<(), ChainError> {
+    let valid = config.count_signatures(set, &by.guardians);
     let needed = usize::from(by.threshold);
     if valid < needed { Err(ChainError::Unsigned { valid, needed }) } else { Ok(()) }
 }

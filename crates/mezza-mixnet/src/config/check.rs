@@ -34,6 +34,7 @@ impl Config {
         let threshold = usize::from(self.threshold);
         let keys = self.guardians.iter().chain(self.servers().map(|server| &server.key));
         let all = self.guardians.len() + self.servers().count();
+        // A threshold of 0 would accept any successor, and one above the number none.
         (1..=self.guardians.len()).contains(&threshold)
             && self.guardians.is_sorted()
             && keys.collect::<BTreeSet<_>>().len() == all

@@ -34,7 +34,7 @@ impl Traps {
     pub const NONE: Self = Self { singles: 0, pairs: 0 };
 
     /// Messages that these are.
-    pub const fn messages(self) -> u32 {
+    pub const fn message_count(self) -> u32 {
         self.singles as u32 + 2 * self.pairs as u32
     }
 }
@@ -84,44 +84,45 @@ snapshot!(struct ServicePolicy {
 });
 
 impl ServicePolicy {
-    pub(super) fn read(r: &mut Reader<'_>, version: u16) -> Result<Self, DecodeError> {
+    pub(super) fn read_from(r: &mut Reader<'_>, version: u16) -> Result<Self, DecodeError> {
         Ok(Self {
-            service: Service::from_number(r.u8()?)?,
-            base_round: r.u64()?,
-            base_time: Time::from_ms(r.u64()?),
-            interval_ms: r.u32()?,
-            ask_ms: r.u32()?,
-            lead_ms: r.u32()?,
-            collect_ms: r.u32()?,
-            mix_limit_ms: r.u32()?,
-            slots: r.u8()?,
-            buckets: r.u32()?,
-            mode: match r.u8()? {
+            service: Service::from_number(r.read_u8()?)?,
+            base_round: r.read_u64()?,
+            base_time: Time::from_ms(r.read_u64()?),
+            interval_ms: r.read_u32()?,
+            ask_ms: r.read_u32()?,
+            lead_ms: r.read_u32()?,
+            collect_ms: r.read_u32()?,
+            mix_limit_ms: r.read_u32()?,
+            slots: r.read_u8()?,
+            buckets: r.read_u32()?,
+            mode: match r.read_u8()? {
                 0 => Mode::Paper,
                 1 => Mode::Gauss,
                 _ => return Err(DecodeError::Value),
             },
-            mu: r.u32()?,
-            scale: r.u32()?,
-            epsilon_micro: r.u32()?,
-            delta_pico: r.u64()?,
-            rounds: r.u64()?,
+            mu: r.read_u32()?,
+            scale: r.read_u32()?,
+            epsilon_micro: r.read_u32()?,
+            delta_pico: r.read_u64()?,
+            rounds: r.read_u64()?,
             traps: match version {
+                // Version 1 ends with `rounds`, and its mixes check nothing (MIX-45).
                 super::VERSION_WITHOUT_TRAPS => Traps::NONE,
-                _ => Traps { singles: r.u16()?, pairs: r.u16()? },
+                _ => Traps { singles: r.read_u16()?, pairs: r.read_u16()? },
             },
         })
     }
 
-    pub(super) fn write(&self, w: &mut Writer, version: u16) {
-        w.u8(self.service.number()).u64(self.base_round).u64(self.base_time.ms());
-        w.u32(self.interval_ms).u32(self.ask_ms).u32(self.lead_ms);
-        w.u32(self.collect_ms).u32(self.mix_limit_ms);
-        w.u8(self.slots).u32(self.buckets).u8(u8::from(self.mode == Mode::Gauss));
-        w.u32(self.mu).u32(self.scale);
-        w.u32(self.epsilon_micro).u64(self.delta_pico).u64(self.rounds);
+    pub(super) fn write_to(&self, w: &mut Writer, version: u16) {
+        w.put_u8(self.service.number()).put_u64(self.base_round).put_u64(self.base_time.as_ms());
+        w.put_u32(self.interval_ms).put_u32(self.ask_ms).put_u32(self.lead_ms);
+        w.put_u32(self.collect_ms).put_u32(self.mix_limit_ms);
+        w.put_u8(self.slots).put_u32(self.buckets).put_u8(u8::from(self.mode == Mode::Gauss));
+        w.put_u32(self.mu).put_u32(self.scale);
+        w.put_u32(self.epsilon_micro).put_u64(self.delta_pico).put_u64(self.rounds);
         if version != super::VERSION_WITHOUT_TRAPS {
-            w.u16(self.traps.singles).u16(self.traps.pairs);
+            w.put_u16(self.traps.singles).put_u16(self.traps.pairs);
         }
     }
 
@@ -132,6 +133,7 @@ impl ServicePolicy {
         let waits = [self.ask_ms, self.lead_ms, self.collect_ms, self.mix_limit_ms];
         (1..=DURATION_MS_MAX).contains(&self.interval_ms)
             && waits.iter().all(|ms| *ms <= DURATION_MS_MAX)
+            // Below 4 ms the margins of `send` would leave no window to draw from.
             && self.collect_ms >= 4
             && self.mix_limit_ms >= 1
             && (1..=if talks { SLOTS_MAX } else { 1 }).contains(&self.slots)
@@ -139,34 +141,37 @@ impl ServicePolicy {
             && self.buckets <= if talks { 1 } else { BUCKETS_MAX }
             && self.mu <= MU_MAX
             && self.scale <= SCALE_MAX
-            && self.traps.messages() <= if talks { TRAPS_MAX } else { 0 }
+            && self.traps.message_count() <= if talks { TRAPS_MAX } else { 0 }
+            // Pairs have half of mean and scale, and Gaussian sampling uses integers only (MIX-19).
             && (!talks || self.mode == Mode::Paper || (even(self.mu) && even(self.scale)))
     }
 
     /// Most noise messages, traps included, that one honest mix adds to a round (MIX-11).
     pub fn noise_max(&self) -> u64 {
-        let drawn = Law::of(self).messages_max(self.service, self.buckets);
-        drawn + u64::from(self.traps.messages())
+        // Traps come on top of every draw, so the bound has to include them (MIX-45).
+        let drawn = Law::from_policy(self).messages_max(self.service, self.buckets);
+        drawn + u64::from(self.traps.message_count())
     }
 
     /// The round that opens at or last before `t`; `None` before the base time or beyond the end
     /// of numbers.
     pub fn round_at(&self, t: Time) -> Option<u64> {
-        let since = t.ms().checked_sub(self.base_time.ms())?;
+        // Before its base time a config has no rounds: the predecessor numbers them.
+        let since = t.as_ms().checked_sub(self.base_time.as_ms())?;
         self.base_round.checked_add(since / u64::from(self.interval_ms))
     }
 
     /// When a round opens; `None` before the base round or beyond the end of time.
-    pub fn open(&self, round: u64) -> Option<Time> {
+    pub fn open_time(&self, round: u64) -> Option<Time> {
         let rounds = round.checked_sub(self.base_round)?;
         let since = rounds.checked_mul(u64::from(self.interval_ms))?;
-        self.base_time.ms().checked_add(since).map(Time::from_ms)
+        self.base_time.as_ms().checked_add(since).map(Time::from_ms)
     }
 
     /// When a round opens, if `now` is at most `slack_ms` outside [open - lead - ask, close]: else a
     /// far round would move what only goes forward (MIX-34).
     pub fn opens_around(&self, round: u64, now: Time, slack_ms: u64) -> Option<Time> {
-        let open = self.open(round)?;
+        let open = self.open_time(round)?;
         let before = self.ahead_ms() + slack_ms;
         let after = u64::from(self.collect_ms) + slack_ms;
         (open.minus_ms(before)..=open.plus_ms(after)).contains(&now).then_some(open)

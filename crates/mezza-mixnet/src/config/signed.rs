@@ -41,19 +41,21 @@ impl SignedConfig {
 
     /// Adds the signature of a guardian: the one with this index of that set. Whether it stands
     /// there is checked when the config is accepted.
-    pub fn sign(&mut self, set: SignatureSet, index: u8, guardian: &Signer) {
+    pub fn add_signature(&mut self, set: SignatureSet, index: u8, guardian: &Signer) {
         let signature = guardian.sign(Purpose::Config, &[&self.config.hash()]);
+        // One signature for each place, so that signing again does not count twice.
         self.signatures.insert((set, index), signature);
     }
 
     /// How many of `guardians` signed as members of `set`.
-    pub fn count(&self, set: SignatureSet, guardians: &[VerifyKey]) -> usize {
+    pub fn count_signatures(&self, set: SignatureSet, guardians: &[VerifyKey]) -> usize {
         let hash = self.config.hash();
         let of_set = self.signatures.iter().filter(|((its, _), _)| *its == set);
         let valid = |index: u8, signature| {
             let guardian = guardians.get(usize::from(index));
             guardian.is_some_and(|key| sign::verify(key, Purpose::Config, &[&hash], signature))
         };
+        // Places are distinct and keys are distinct, so each guardian counts once.
         of_set.filter(|((_, index), signature)| valid(*index, *signature)).count()
     }
 
@@ -61,22 +63,24 @@ impl SignedConfig {
     ///
     /// # Errors
     /// Whatever the bytes lack, or a value outside its limits.
-    pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let config = Config::read(r)?;
-        let count = r.u8()?;
+    pub fn read_from(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let config = Config::read_from(r)?;
+        let count = r.read_u8()?;
         let mut signatures = BTreeMap::new();
         for _ in 0..count {
-            let set = match r.u8()? {
+            let set = match r.read_u8()? {
+                // Genesis has no predecessor whose guardians could sign it.
                 0 if config.seq > 0 => SignatureSet::Predecessor,
                 1 => SignatureSet::Own,
                 _ => return Err(DecodeError::Value),
             };
-            let place = (set, r.u8()?);
+            let place = (set, r.read_u8()?);
             let ascends = signatures.last_key_value().is_none_or(|(last, _)| *last < place);
+            // Strictly ascending, so that one set of signatures has one form.
             if !ascends || usize::from(place.1) >= GUARDIANS_MAX {
                 return Err(DecodeError::Value);
             }
-            signatures.insert(place, r.array()?);
+            signatures.insert(place, r.read_array()?);
         }
         Ok(Self { config, signatures })
     }
@@ -84,17 +88,17 @@ impl SignedConfig {
     /// Decodes a signed config and nothing behind it.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// As [`read_from`](Self::read_from).
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        Reader::decode_exact(bytes, Self::read)
+        Reader::decode_exact(bytes, Self::read_from)
     }
 
     /// The bytes of the config, then those of the signatures.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();
-        w.bytes(&self.config.encode()).u8(self.signatures.len() as u8);
+        w.put_bytes(&self.config.encode()).put_u8(self.signatures.len() as u8);
         for ((set, index), signature) in &self.signatures {
-            w.u8(u8::from(*set == SignatureSet::Own)).u8(*index).bytes(signature);
+            w.put_u8(u8::from(*set == SignatureSet::Own)).put_u8(*index).put_bytes(signature);
         }
         w.finish()
     }

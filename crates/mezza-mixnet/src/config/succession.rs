@@ -28,7 +28,7 @@ impl Config {
     /// Returns the services that `next` lacks, or whose number at `at` is not above ours.
     pub(super) fn counted_anew_at(&self, next: &Self, at: Time) -> Vec<Service> {
         let goes_on = |service: Service, last: Option<u64>| {
-            let Some((_, policy)) = next.policy(service) else { return false };
+            let Some((_, policy)) = next.find_policy(service) else { return false };
             // Numbers without an end are above all others.
             let first = policy.round_at(at.max(policy.base_time)).unwrap_or(u64::MAX);
             last.is_none_or(|last| first > last)
@@ -41,7 +41,7 @@ impl Config {
     /// rounds that this config runs in the seven days after the later of the two. Numbers are free, and
     /// rounds that a config skips count nowhere. `None` if this config lacks the service, or numbers end.
     pub fn base_round_after(&self, service: Service, valid_from: Time, now: Time) -> Option<u64> {
-        let (_, policy) = self.policy(service)?;
+        let (_, policy) = self.find_policy(service)?;
         let at = valid_from.max(now).plus_ms(SIGNING_MS).max(policy.base_time);
         policy.round_at(at)?.checked_add(1)
     }

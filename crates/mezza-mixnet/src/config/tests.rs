@@ -12,7 +12,7 @@ pub fn signer(n: u8) -> Signer {
 /// Guardians 1 to `k`, in the order of their public keys.
 pub fn guardians(k: u8) -> Vec<Signer> {
     let mut all = (1..=k).map(signer).collect::<Vec<_>>();
-    all.sort_by_key(Signer::public);
+    all.sort_by_key(Signer::public_key);
     all
 }
 
@@ -41,7 +41,7 @@ pub fn service(service: Service) -> ServicePolicy {
 /// A config of `n` mixes and three guardians of which two sign.
 pub fn config(n: u8) -> Config {
     let server = |key: u8| Server {
-        key: signer(key).public(),
+        key: signer(key).public_key(),
         address: alloc::format!("mix{key}.example:70{key}"),
     };
     let mixes = (0..n).map(|i| MixServer { server: server(50 + i), operator: "Ada".into() });
@@ -52,7 +52,7 @@ pub fn config(n: u8) -> Config {
         valid_from: Time::from_ms(1_000_000),
         valid_until: Time::from_ms(9_000_000),
         threshold: 2,
-        guardians: guardians(3).iter().map(Signer::public).collect(),
+        guardians: guardians(3).iter().map(Signer::public_key).collect(),
         coordinator: server(40),
         bucket: server(41),
         mixes: mixes.collect(),
@@ -65,7 +65,7 @@ pub fn config(n: u8) -> Config {
 pub fn signed(config: &Config, set: SignatureSet, by: &[u8]) -> SignedConfig {
     let mut signed = SignedConfig::new(config.clone());
     for i in by {
-        signed.sign(set, *i, &guardians(3)[usize::from(*i)]);
+        signed.add_signature(set, *i, &guardians(3)[usize::from(*i)]);
     }
     signed
 }
@@ -94,10 +94,12 @@ pub fn chain() -> Chain {
 fn full() -> (Chain, Config) {
     let mut chain = chain();
     for _ in 1..64 {
-        let next = successor(chain.head());
-        chain.accept(&signed(&next, SignatureSet::Predecessor, &[0, 1]), EARLY).expect("it fits");
+        let next = successor(chain.head_config());
+        chain
+            .accept_config(&signed(&next, SignatureSet::Predecessor, &[0, 1]), EARLY)
+            .expect("it fits");
     }
-    let head = chain.head().clone();
+    let head = chain.head_config().clone();
     (chain, head)
 }
 
@@ -185,21 +187,22 @@ fn values_outside_their_limits_are_refused() {
 #[test]
 fn mix_2_a_successor_needs_number_predecessor_and_signatures() {
     let base = chain();
-    let next = successor(base.head());
+    let next = successor(base.head_config());
     let set = SignatureSet::Predecessor;
-    let taken = |config: &Config, by: &[u8]| base.clone().accept(&signed(config, set, by), EARLY);
+    let taken =
+        |config: &Config, by: &[u8]| base.clone().accept_config(&signed(config, set, by), EARLY);
     assert_eq!(taken(&next, &[0, 1]), Ok(()));
     assert_eq!(taken(&next, &[1]), Err(ChainError::Unsigned { valid: 1, needed: 2 }));
     let mut twice = SignedConfig::new(next.clone());
-    twice.sign(set, 0, &guardians(3)[0]);
-    twice.sign(set, 1, &guardians(3)[0]);
+    twice.add_signature(set, 0, &guardians(3)[0]);
+    twice.add_signature(set, 1, &guardians(3)[0]);
     assert_eq!(
-        base.clone().accept(&twice, EARLY),
+        base.clone().accept_config(&twice, EARLY),
         Err(ChainError::Unsigned { valid: 1, needed: 2 }),
         "one guardian is not two"
     );
     let own = signed(&next, SignatureSet::Own, &[0, 1]);
-    assert!(base.clone().accept(&own, EARLY).is_err(), "the new set cannot appoint itself");
+    assert!(base.clone().accept_config(&own, EARLY).is_err(), "the new set cannot appoint itself");
     let foreign = Config { network: NetworkId([1; 16]), ..next.clone() };
     assert_eq!(taken(&foreign, &[0, 1]), Err(ChainError::Foreign));
     assert_eq!(taken(&Config { prev: [7; 32], ..next.clone() }, &[0, 1]), Err(ChainError::Foreign));
@@ -214,17 +217,17 @@ fn mix_2_a_successor_needs_number_predecessor_and_signatures() {
 #[test]
 fn mix_2_a_new_set_of_guardians_signs_too() {
     let mut base = chain();
-    let next = Config { threshold: 3, ..successor(base.head()) };
+    let next = Config { threshold: 3, ..successor(base.head_config()) };
     let mut both = signed(&next, SignatureSet::Predecessor, &[0, 1]);
     assert_eq!(
-        base.accept(&both, EARLY),
+        base.accept_config(&both, EARLY),
         Err(ChainError::Unsigned { valid: 0, needed: 3 }),
         "the new threshold holds for the new set"
     );
     for i in 0..3 {
-        both.sign(SignatureSet::Own, i, &guardians(3)[usize::from(i)]);
+        both.add_signature(SignatureSet::Own, i, &guardians(3)[usize::from(i)]);
     }
-    assert_eq!(base.accept(&both, EARLY), Ok(()));
+    assert_eq!(base.accept_config(&both, EARLY), Ok(()));
 }
 
 #[test]
@@ -240,30 +243,32 @@ fn mix_2_genesis_is_pinned() {
 #[test]
 fn mix_3_a_config_once_seen_stays() {
     let mut chain = chain();
-    let genesis = chain.head().clone();
+    let genesis = chain.head_config().clone();
     let next = signed(&successor(&genesis), SignatureSet::Predecessor, &[0, 1]);
-    chain.accept(&next, EARLY).expect("a successor");
+    chain.accept_config(&next, EARLY).expect("a successor");
     let before = chain.clone();
     let other = Config { users_max: 7, ..successor(&genesis) };
     let other = signed(&other, SignatureSet::Predecessor, &[0, 1, 2]);
-    assert_eq!(chain.accept(&other, EARLY), Err(ChainError::Rollback));
+    assert_eq!(chain.accept_config(&other, EARLY), Err(ChainError::Rollback));
     let other = Config { users_max: 7, ..genesis.clone() };
     let other = signed(&other, SignatureSet::Own, &[0, 1, 2]);
-    assert_eq!(chain.accept(&other, EARLY), Err(ChainError::Rollback));
-    assert_eq!(chain.accept(&next, EARLY), Ok(()), "the same again changes nothing");
+    assert_eq!(chain.accept_config(&other, EARLY), Err(ChainError::Rollback));
+    assert_eq!(chain.accept_config(&next, EARLY), Ok(()), "the same again changes nothing");
     assert_eq!(chain, before);
 }
 
 #[test]
 fn a_config_takes_over_when_it_begins_and_ends_when_it_ends() {
     let mut chain = chain();
-    let genesis = chain.head().clone();
+    let genesis = chain.head_config().clone();
     let next = successor(&genesis);
-    chain.accept(&signed(&next, SignatureSet::Predecessor, &[0, 1]), EARLY).expect("a successor");
-    assert_eq!(chain.current(genesis.valid_from.minus_ms(1)), None);
-    assert_eq!(chain.current(next.valid_from.minus_ms(1)), Some(&genesis));
-    assert_eq!(chain.current(next.valid_from), Some(&next));
-    assert_eq!(chain.current(next.valid_until), None, "an end is an end");
+    chain
+        .accept_config(&signed(&next, SignatureSet::Predecessor, &[0, 1]), EARLY)
+        .expect("a successor");
+    assert_eq!(chain.current_config(genesis.valid_from.minus_ms(1)), None);
+    assert_eq!(chain.current_config(next.valid_from.minus_ms(1)), Some(&genesis));
+    assert_eq!(chain.current_config(next.valid_from), Some(&next));
+    assert_eq!(chain.current_config(next.valid_until), None, "an end is an end");
     let hash = |now| chain.current_hash(now);
     assert_eq!(hash(next.valid_until.minus_ms(1)), Some(next.hash()));
     assert_eq!(hash(next.valid_until), None, "its hash ends with it");
@@ -277,9 +282,9 @@ fn a_config_takes_over_when_it_begins_and_ends_when_it_ends() {
 /// A chain as it is stored, whether or not its configs follow one another.
 fn stored(pin: [u8; 32], configs: &[&Config]) -> Vec<u8> {
     let mut w = Writer::new();
-    w.bytes(&pin).u8(configs.len() as u8);
+    w.put_bytes(&pin).put_u8(configs.len() as u8);
     for config in configs {
-        w.var16(&config.encode());
+        w.put_var16(&config.encode());
     }
     w.finish()
 }
@@ -287,15 +292,17 @@ fn stored(pin: [u8; 32], configs: &[&Config]) -> Vec<u8> {
 #[test]
 fn mix_3_a_stored_chain_is_read_only_if_its_configs_follow_one_another() {
     let mut chain = chain();
-    let genesis = chain.head().clone();
+    let genesis = chain.head_config().clone();
     let pin = chain.genesis_hash();
     let next = successor(&genesis);
-    chain.accept(&signed(&next, SignatureSet::Predecessor, &[0, 1]), EARLY).expect("a successor");
+    chain
+        .accept_config(&signed(&next, SignatureSet::Predecessor, &[0, 1]), EARLY)
+        .expect("a successor");
     let mut w = Writer::new();
-    chain.write(&mut w);
+    chain.write_to(&mut w);
     let good = stored(pin, &[&genesis, &next]);
     assert_eq!(w.finish(), good);
-    let read = |bytes: &[u8]| Reader::decode_exact(bytes, Chain::read);
+    let read = |bytes: &[u8]| Reader::decode_exact(bytes, Chain::read_from);
     assert_eq!(read(&good), Ok(chain));
     assert!(read(&stored(pin, &[&next])).is_ok(), "the first ones are forgotten in time");
     let gap = Config { seq: 2, ..next.clone() };
@@ -317,17 +324,19 @@ fn mix_3_a_stored_chain_is_read_only_if_its_configs_follow_one_another() {
 #[test]
 fn mix_50_a_clock_that_is_ahead_forgets_no_config_in_force() {
     let mut chain = chain();
-    let genesis = chain.head().clone();
+    let genesis = chain.head_config().clone();
     let next = successor(&genesis);
     let late = next.valid_from.plus_ms(1_000_000_000);
-    chain.accept(&signed(&next, SignatureSet::Predecessor, &[0, 1]), late).expect("a successor");
-    assert_eq!(chain.current(genesis.valid_from), Some(&genesis));
+    chain
+        .accept_config(&signed(&next, SignatureSet::Predecessor, &[0, 1]), late)
+        .expect("a successor");
+    assert_eq!(chain.current_config(genesis.valid_from), Some(&genesis));
     let mut head = next;
     for _ in 0..200 {
         let next = successor(&head);
         let by = signed(&next, SignatureSet::Predecessor, &[0, 1]);
-        chain.accept(&by, late).expect("those that are long over make room");
-        assert_eq!(chain.current(head.valid_from), Some(&head));
+        chain.accept_config(&by, late).expect("those that are long over make room");
+        assert_eq!(chain.current_config(head.valid_from), Some(&head));
         head = next;
     }
 }
@@ -339,21 +348,21 @@ fn rounds_follow_from_the_time() {
     assert_eq!(policy.round_at(base.minus_ms(1)), None);
     assert_eq!(policy.round_at(base.plus_ms(4_999)), Some(100));
     assert_eq!(policy.round_at(base.plus_ms(5_000)), Some(101));
-    assert_eq!(policy.open(102), Some(base.plus_ms(10_000)));
-    assert_eq!((policy.open(99), policy.open(u64::MAX)), (None, None));
+    assert_eq!(policy.open_time(102), Some(base.plus_ms(10_000)));
+    assert_eq!((policy.open_time(99), policy.open_time(u64::MAX)), (None, None));
     assert_eq!(policy.secret_ms(), 32_000);
 }
 
 #[test]
 fn mix_76_a_successor_begins_after_the_config_before_it() {
     let mut chain = chain();
-    let genesis = chain.head().clone();
+    let genesis = chain.head_config().clone();
     for early_ms in [0, 1] {
         let mut next = successor(&genesis);
         next.valid_from = genesis.valid_from.minus_ms(early_ms);
         next.services.iter_mut().for_each(|service| service.base_time = next.valid_from);
         let by = signed(&next, SignatureSet::Predecessor, &[0, 1]);
-        assert_eq!(chain.accept(&by, EARLY), Err(ChainError::Rounds));
+        assert_eq!(chain.accept_config(&by, EARLY), Err(ChainError::Rounds));
     }
 }
 

@@ -40,7 +40,7 @@ impl Archive {
     }
 
     /// Adds the newest one.
-    pub fn push(&mut self, config: SignedConfig) {
+    pub fn push_config(&mut self, config: SignedConfig) {
         self.hashes.push(config.config().hash());
         self.configs.push(config);
         self.cut();
@@ -66,18 +66,21 @@ impl Archive {
 
     /// The frames of all configs behind the one with this hash, zeros for all; none behind one that
     /// is not known.
-    pub fn behind(&self, known: &[u8; 32]) -> Vec<Arc<[u8]>> {
+    pub fn frames_after(&self, known: &[u8; 32]) -> Vec<Arc<[u8]>> {
         let at = self.hashes.iter().position(|hash| hash == known).map(|at| at + 1);
+        // An unknown hash gets nothing: the client has another chain, and no config of ours would
+        // follow.
         let from = if *known == [0; 32] { 0 } else { at.unwrap_or(self.hashes.len()) };
         let mut pieces = self.pieces.iter().skip(from / PIECE);
-        let first = pieces.next().and_then(|piece| piece.from(from % PIECE));
+        let first = pieces.next().and_then(|piece| piece.frames_from(from % PIECE));
+        // Whole pieces are shared by all clients, so a request costs no copy of 1,024 configs.
         first.into_iter().chain(pieces.map(|piece| Arc::clone(&piece.bytes))).collect()
     }
 }
 
 impl Piece {
     /// The frames from this one on; `None` if there are none.
-    fn from(&self, at: usize) -> Option<Arc<[u8]>> {
+    fn frames_from(&self, at: usize) -> Option<Arc<[u8]>> {
         match *self.starts.get(at)? {
             0 => Some(Arc::clone(&self.bytes)),
             start => Some(self.bytes[start..].into()),

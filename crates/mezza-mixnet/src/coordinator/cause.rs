@@ -41,7 +41,7 @@ impl MixPositions {
     }
 
     /// The positions of those that gave nothing.
-    fn missing<T>(given: &[Option<T>]) -> Self {
+    fn find_missing<T>(given: &[Option<T>]) -> Self {
         let missing = given.iter().zip(0_u8..).filter(|(given, _)| given.is_none());
         Self(missing.fold(0, |bits, (_, at)| bits | 1 << at))
     }
@@ -51,8 +51,8 @@ impl AbortCause {
     /// The cause of a round whose deadline has passed.
     pub(super) fn of_deadline(round: &Round) -> Self {
         match &round.stage {
-            RoundState::Asking(keys) => Self::NoKey(MixPositions::missing(keys)),
-            RoundState::Signing(_, given) => Self::NoSignature(MixPositions::missing(given)),
+            RoundState::Asking(keys) => Self::NoKey(MixPositions::find_missing(keys)),
+            RoundState::Signing(_, given) => Self::NoSignature(MixPositions::find_missing(given)),
             RoundState::Agreed(_) => Self::Entry,
             RoundState::Announced(..) | RoundState::Mixing(..) | RoundState::Fetching(..) => {
                 Self::Replies

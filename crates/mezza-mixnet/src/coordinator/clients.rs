@@ -45,9 +45,9 @@ impl Coordinator {
         now: Time,
     ) -> Result<(), CoordinatorError> {
         match frame {
-            Frame::Hello { version, .. } => self.welcome(from, version, now),
-            Frame::FetchConfig { from: known } => self.configs(from, &known),
-            Frame::Round(id, FrameBody::Submit(onions)) => self.submit(from, id, &onions, now),
+            Frame::Hello { version, .. } => self.welcome_client(from, version, now),
+            Frame::FetchConfig { from: known } => self.send_configs(from, &known),
+            Frame::Round(id, FrameBody::Submit(onions)) => self.on_submit(from, id, &onions, now),
             Frame::Round(id, FrameBody::Fetch { bucket }) => self.hand_out(from, id, bucket),
             _ => Err(CoordinatorError::Unexpected),
         }
@@ -58,17 +58,19 @@ impl Coordinator {
     }
 
     /// HELLO, once: from now on the client takes part in every round that is not open yet.
-    fn welcome(
+    fn welcome_client(
         &mut self,
         client: ConnectionId,
         version: u16,
         now: Time,
     ) -> Result<(), CoordinatorError> {
+        // A client of another version could misread every later frame.
         if version != VERSION {
             self.outputs.push_back(Output::Close(client));
             return Ok(());
         }
         let since = &mut self.clients.entry(client).or_default().since;
+        // A second HELLO would move the time from which the client takes part.
         if since.is_some() {
             return Err(CoordinatorError::TooOften);
         }
@@ -76,6 +78,7 @@ impl Coordinator {
         self.newest_since = self.newest_since.max(now);
         let welcome = Frame::Welcome { head: self.chain.head_hash(), now };
         self.outputs.push_back(Output::ToClient(client, welcome));
+        // A round that is open already would refuse this client's SUBMIT (MIX-28).
         for round in self.rounds.values().filter(|round| now < round.open) {
             if let RoundState::Announced(announcement, _) = &round.stage {
                 let closes_in_ms = round.close.since_ms(now) as u32;
@@ -88,14 +91,20 @@ impl Coordinator {
     }
 
     /// `GET_CONFIG`: what follows the config that the client has; nothing if that is unknown.
-    fn configs(&mut self, client: ConnectionId, known: &[u8; 32]) -> Result<(), CoordinatorError> {
-        let head = self.chain.head().seq;
+    fn send_configs(
+        &mut self,
+        client: ConnectionId,
+        known: &[u8; 32],
+    ) -> Result<(), CoordinatorError> {
+        let head = self.chain.head_config().seq;
         let asked = &mut self.clients.entry(client).or_default().asked;
+        // Two requests suffice for each new config. The answer to more would fill the queue of the
+        // link.
         if *asked == (head, CONFIG_ASKS) {
             return Err(CoordinatorError::TooOften);
         }
         *asked = (head, if asked.0 == head { asked.1 + 1 } else { 1 });
-        let frames = self.archive.behind(known).into_iter();
+        let frames = self.archive.frames_after(known).into_iter();
         self.outputs.extend(frames.map(|bytes| Output::Bytes(client, bytes)));
         Ok(())
     }
@@ -108,21 +117,24 @@ impl Coordinator {
         bucket: u32,
     ) -> Result<(), CoordinatorError> {
         self.known(client)?;
-        let Some(answer) = self.shelves.answer(id, bucket) else {
+        let Some(answer) = self.shelves.find_answer(id, bucket) else {
             return self.say_no(client, id, FrameBody::Object(None));
         };
         let fetched = &mut self.clients.entry(client).or_default().fetched;
+        // A bucket has megabytes: fetched again and again, it would load the entry for one frame
+        // each.
         if fetched.contains(&id) {
             return Err(CoordinatorError::TooOften);
         }
-        fetched.retain(|id| self.shelves.holds(*id));
+        // Forgotten with their buckets, so that the list stays as short as the cache.
+        fetched.retain(|id| self.shelves.has_round(*id));
         fetched.push(id);
         self.outputs.push_back(Output::Bytes(client, answer));
         Ok(())
     }
 
     /// SUBMIT: taken once, whole and in time, or answered with the reason (MIX-28).
-    fn submit(
+    fn on_submit(
         &mut self,
         client: ConnectionId,
         id: RoundId,
@@ -130,7 +142,8 @@ impl Coordinator {
         now: Time,
     ) -> Result<(), CoordinatorError> {
         let since = self.known(client)?;
-        match self.taken(client, since, id, onions, now) {
+        match self.accept_onions(client, since, id, onions, now) {
+            // Taking part proves a real client, and its count of refusals restarts (MIX-64).
             Ok(()) => self.clients.entry(client).or_default().vain = 0,
             Err(reason) => return self.say_no(client, id, FrameBody::Missed(reason)),
         }
@@ -145,6 +158,7 @@ impl Coordinator {
         body: FrameBody,
     ) -> Result<(), CoordinatorError> {
         let vain = &mut self.clients.entry(client).or_default().vain;
+        // Answers to useless requests cost the entry more than the client (MIX-64).
         if *vain >= VAIN_MAX {
             return Err(CoordinatorError::TooOften);
         }
@@ -153,7 +167,7 @@ impl Coordinator {
         Ok(())
     }
 
-    fn taken(
+    fn accept_onions(
         &mut self,
         client: ConnectionId,
         since: Time,
@@ -169,12 +183,15 @@ impl Coordinator {
         let RoundState::Announced(_, batch) = &mut round.stage else {
             return Err(MissedReason::Late);
         };
+        // The deadline of the round may not have been handled yet, so the clock decides here.
         if now >= close {
             return Err(MissedReason::Late);
         }
+        // Only clients that were welcomed before the opening take part (MIX-28).
         if since >= open {
             return Err(MissedReason::Joined);
         }
+        // Another size or a second SUBMIT would shift the slots of all clients after it.
         if onions.len() != bytes || batch.submitted.contains(&client) {
             return Err(MissedReason::Malformed);
         }
@@ -182,6 +199,7 @@ impl Coordinator {
             return Err(MissedReason::Full);
         }
         batch.submitted.insert(client);
+        // Owners and onions grow together: replies are assigned by position.
         batch.owners.push(client);
         batch.onions.extend_from_slice(onions);
         Ok(())

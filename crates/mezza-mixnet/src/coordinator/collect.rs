@@ -21,23 +21,23 @@ impl Coordinator {
         body: FrameBody,
     ) -> Result<(), CoordinatorError> {
         if let FrameBody::Alarm { position, signature } = body {
-            return self.alarm(id, position, signature);
+            return self.on_alarm(id, position, signature);
         }
         let round = self.rounds.get_mut(&id).ok_or(CoordinatorError::UnknownRound)?;
         match body {
-            FrameBody::RoundKey(key) => self.keyed(id, at, key),
-            FrameBody::Signature(signature) => self.signed(id, at, signature),
+            FrameBody::RoundKey(key) => self.on_key(id, at, key),
+            FrameBody::Signature(signature) => self.on_signature(id, at, signature),
             FrameBody::Replies(items) if at == 0 => {
-                if let Err(reason) = replies(round, &items) {
-                    self.abort(id, reason, AbortCause::Replies);
+                if let Err(reason) = append_replies(round, &items) {
+                    self.abort_round(id, reason, AbortCause::Replies);
                 }
                 Ok(())
             }
             FrameBody::RepliesEnd { count } if at == 0 => {
                 match replies_end(round, count) {
-                    Ok(()) if id.service.has_replies() => self.finish(id),
-                    Ok(()) => self.fetch(id),
-                    Err(reason) => self.abort(id, reason, AbortCause::Replies),
+                    Ok(()) if id.service.has_replies() => self.finish_round(id),
+                    Ok(()) => self.fetch_buckets(id),
+                    Err(reason) => self.abort_round(id, reason, AbortCause::Replies),
                 }
                 Ok(())
             }
@@ -45,37 +45,45 @@ impl Coordinator {
                 let key = round.mixes.get(usize::from(position));
                 let bytes = abort_bytes(&round.config, id, position, reason);
                 let valid = |key| sign::verify(key, Purpose::Abort, &[&bytes], &signature);
+                // The abort counts only with the signature of the server that it names (MIX-29).
                 if !key.is_some_and(valid) {
                     return Err(CoordinatorError::Signature);
                 }
-                self.abort(id, reason, AbortCause::Reported(position));
+                self.abort_round(id, reason, AbortCause::Reported(position));
                 Ok(())
             }
             _ => Err(CoordinatorError::Unexpected),
         }
     }
 
-    fn keyed(&mut self, id: RoundId, at: u8, key: [u8; 32]) -> Result<(), CoordinatorError> {
+    fn on_key(&mut self, id: RoundId, at: u8, key: [u8; 32]) -> Result<(), CoordinatorError> {
         let round = self.rounds.get_mut(&id).ok_or(CoordinatorError::UnknownRound)?;
         let RoundState::Asking(keys) = &mut round.stage else {
             return Err(CoordinatorError::Unexpected);
         };
+        // A second key would invalidate settings that other mixes may sign already.
         let place = keys.get_mut(usize::from(at)).filter(|place| place.is_none());
         *place.ok_or(CoordinatorError::Unexpected)? = Some(key);
         let Some(keys) = keys.iter().copied().collect::<Option<Vec<_>>>() else { return Ok(()) };
-        let settings = round.settings(keys);
+        let settings = round.build_settings(keys);
         let mixes = round.mixes.len();
         round.stage = RoundState::Signing(settings.clone(), vec![None; mixes]);
         self.tell_mixes(mixes, &Frame::Round(id, FrameBody::Sign(settings)));
         Ok(())
     }
 
-    fn signed(&mut self, id: RoundId, at: u8, own: Signature) -> Result<(), CoordinatorError> {
+    fn on_signature(
+        &mut self,
+        id: RoundId,
+        at: u8,
+        own: Signature,
+    ) -> Result<(), CoordinatorError> {
         let round = self.rounds.get_mut(&id).ok_or(CoordinatorError::UnknownRound)?;
         let RoundState::Signing(settings, signatures) = &mut round.stage else {
             return Err(CoordinatorError::Unexpected);
         };
         let key = round.mixes.get(usize::from(at)).ok_or(CoordinatorError::Unexpected)?;
+        // Checked here, so that one wrong signature does not fail at every client (MIX-5).
         if !settings.signed_by(key, &own) {
             return Err(CoordinatorError::Signature);
         }
@@ -115,20 +123,20 @@ impl Coordinator {
                 round.stage = RoundState::Mixing(batch, Vec::new());
             }
             // The mixes have done their part; that the store is late makes nobody miss the round.
-            RoundState::Fetching(..) => self.finish(id),
+            RoundState::Fetching(..) => self.finish_round(id),
             RoundState::Asking(_)
             | RoundState::Signing(..)
             | RoundState::Agreed(_)
             | RoundState::Mixing(..) => {
                 let cause = AbortCause::of_deadline(round);
-                self.abort(id, AbortReason::Deadline, cause);
+                self.abort_round(id, AbortReason::Deadline, cause);
             }
         }
     }
 
     /// The buckets are fetched before anybody is told that the round is over, so that a client
     /// finds them then.
-    fn fetch(&mut self, id: RoundId) {
+    fn fetch_buckets(&mut self, id: RoundId) {
         let Some(round) = self.rounds.get_mut(&id) else { return };
         let RoundState::Mixing(batch, _) = &mut round.stage else { return };
         let buckets = round.policy.buckets;
@@ -152,15 +160,18 @@ impl Coordinator {
             FrameBody::Object(Some(about)) if about.0.id == id => {
                 let config = self.chain.of_round(id).filter(|its| its.hash() == round.config);
                 let last = round.mixes.last();
+                // The clients of this round bound the buckets, not `users_max` (MIX-65).
                 let users = batch.owners.len() as u32;
                 let of = config.zip(last);
-                of.and_then(|(config, last)| shelf.describe(config, users, last, about))
+                of.and_then(|(config, last)| shelf.add_manifest(config, users, last, about))
             }
-            FrameBody::Chunk { bucket, offset, bytes } => shelf.put(bucket, offset, &bytes),
+            FrameBody::Chunk { bucket, offset, bytes } => shelf.add_chunk(bucket, offset, &bytes),
             _ => None,
         };
+        // The first wrong frame ends the download: the store would hold up every client of the
+        // round.
         if taken.is_none() || shelf.is_full() {
-            self.finish(id);
+            self.finish_round(id);
         }
         Ok(())
     }
@@ -170,12 +181,12 @@ impl Coordinator {
         let waits = |round: &&Round| matches!(round.stage, RoundState::Fetching(..));
         let ids: Vec<RoundId> = self.rounds.values().filter(waits).map(|r| r.id).collect();
         for id in ids {
-            self.finish(id);
+            self.finish_round(id);
         }
     }
 
     /// RETURN to everybody who is in the round.
-    fn finish(&mut self, id: RoundId) {
+    fn finish_round(&mut self, id: RoundId) {
         let Some(round) = self.rounds.remove(&id) else { return };
         let (batch, replies, shelf) = match round.stage {
             RoundState::Mixing(batch, replies) => (batch, replies, None),
@@ -189,19 +200,21 @@ impl Coordinator {
         let each = if replies.is_empty() { 0 } else { replies.len() / batch.owners.len() };
         for (i, owner) in batch.owners.iter().enumerate() {
             let replies = replies[i * each..(i + 1) * each].to_vec();
+            // Clients of rounds without replies get RETURN too: it starts the delay of their GET.
             let back = Frame::Round(id, FrameBody::Return { users, replies });
             self.outputs.push_back(Output::ToClient(*owner, back));
         }
+        // Incomplete buckets are dropped: a client must not take a part for the whole.
         if let Some(shelf) = shelf.filter(BucketDownload::is_full) {
-            self.shelves.put(id, shelf);
+            self.shelves.put_download(id, shelf);
         }
         self.outputs.push_back(Output::Over(id, Ending::Returned(users)));
-        self.past.put(id, round.config, round.mixes, round.alarmed);
+        self.past.put_round(id, round.config, round.mixes, round.alarmed);
     }
 
     /// ALARM of a mix: shown to everybody, once, and no reason to stop (MIX-27). Its round may be
     /// over.
-    fn alarm(
+    fn on_alarm(
         &mut self,
         id: RoundId,
         position: u8,
@@ -210,7 +223,7 @@ impl Coordinator {
         let (config, mixes, alarmed) = if let Some(round) = self.rounds.get_mut(&id) {
             (&round.config, &round.mixes, &mut round.alarmed)
         } else {
-            let over = self.past.of(id).ok_or(CoordinatorError::UnknownRound)?;
+            let over = self.past.find_round(id).ok_or(CoordinatorError::UnknownRound)?;
             (&over.config, &over.mixes, &mut over.alarmed)
         };
         let bytes = alarm_bytes(config, id, position);
@@ -219,6 +232,7 @@ impl Coordinator {
         if !key.is_some_and(valid) {
             return Err(CoordinatorError::Signature);
         }
+        // A mix that repeats its alarm must not multiply frames to all clients (MIX-27).
         if !alarmed.insert(position) {
             return Err(CoordinatorError::Unexpected);
         }
@@ -229,7 +243,7 @@ impl Coordinator {
 }
 
 /// REPLIES of the first mix: the next ones.
-fn replies(round: &mut Round, items: &Items) -> Result<(), AbortReason> {
+fn append_replies(round: &mut Round, items: &Items) -> Result<(), AbortReason> {
     let size = reply_bytes(round.mixes.len());
     let slots = u32::from(round.policy.slots);
     let RoundState::Mixing(batch, replies) = &mut round.stage else {
@@ -237,6 +251,7 @@ fn replies(round: &mut Round, items: &Items) -> Result<(), AbortReason> {
     };
     let received = (replies.len() / size) as u32;
     let due = batch.owners.len() as u32 * slots;
+    // Replies out of order would go to other clients than their onions (MIX-10).
     if !round.id.service.has_replies() || !items.is_next(received, due, size) {
         return Err(AbortReason::Malformed);
     }

@@ -30,7 +30,7 @@ impl PastRounds {
         Self(BTreeMap::new())
     }
 
-    pub fn put(
+    pub fn put_round(
         &mut self,
         id: RoundId,
         config: [u8; 32],
@@ -41,7 +41,7 @@ impl PastRounds {
         forget_old(&mut self.0, id.service, ROUNDS);
     }
 
-    pub fn of(&mut self, id: RoundId) -> Option<&mut PastRound> {
+    pub fn find_round(&mut self, id: RoundId) -> Option<&mut PastRound> {
         self.0.get_mut(&id)
     }
 }

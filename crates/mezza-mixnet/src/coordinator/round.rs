@@ -74,8 +74,8 @@ snapshot!(struct Submissions { onions, owners, submitted });
 impl Round {
     /// The round of a config's service; `None` if there is no such service or time.
     pub fn begin(id: RoundId, config: &Config) -> Option<Self> {
-        let (index, policy) = config.policy(id.service)?;
-        let open = policy.open(id.round)?;
+        let (index, policy) = config.find_policy(id.service)?;
+        let open = policy.open_time(id.round)?;
         let close = open.plus_ms(policy.collect_ms.into());
         Some(Self {
             id,
@@ -110,7 +110,7 @@ impl Round {
     }
 
     /// Returns the settings that all mixes must sign.
-    pub fn settings(&self, keys: Vec<[u8; 32]>) -> Settings {
+    pub fn build_settings(&self, keys: Vec<[u8; 32]>) -> Settings {
         Settings {
             config: self.config,
             id: self.id,
@@ -123,14 +123,14 @@ impl Round {
     }
 
     /// The signed end of this round.
-    pub fn abort(&self, signer: &Signer, reason: AbortReason) -> Frame {
+    pub fn sign_abort(&self, signer: &Signer, reason: AbortReason) -> Frame {
         let bytes = abort_bytes(&self.config, self.id, COORDINATOR, reason);
         let signature = signer.sign(Purpose::Abort, &[&bytes]);
         Frame::Round(self.id, FrameBody::Abort { position: COORDINATOR, reason, signature })
     }
 
     /// Returns the frames to its clients when it is aborted.
-    pub fn missed(&self) -> impl Iterator<Item = Output> {
+    pub fn missed_frames(&self) -> impl Iterator<Item = Output> {
         let batch = match &self.stage {
             RoundState::Announced(_, batch)
             | RoundState::Mixing(batch, _)
@@ -151,7 +151,7 @@ impl fmt::Debug for Round {
             RoundState::Agreed(_) => ("agreed", 0),
             RoundState::Announced(_, batch) => ("announced", batch.owners.len()),
             RoundState::Mixing(_, replies) => ("mixing", replies.len()),
-            RoundState::Fetching(_, shelf) => ("fetching", shelf.bytes()),
+            RoundState::Fetching(_, shelf) => ("fetching", shelf.byte_count()),
         };
         write!(f, "{stage}({count})")
     }

@@ -33,41 +33,47 @@ impl BucketDownload {
     }
 
     /// Bytes that are there.
-    pub fn bytes(&self) -> usize {
+    pub fn byte_count(&self) -> usize {
         self.objects.iter().map(Vec::len).sum()
     }
 
     /// The manifest, once for each bucket: the last mix signed it, and it promises no more than
     /// `users` clients and the noise of the config can make. `None` if not so.
-    pub fn describe(
+    pub fn add_manifest(
         &mut self,
         config: &Config,
         users: u32,
         last: &VerifyKey,
         (manifest, signature): (Manifest, Signature),
     ) -> Option<()> {
+        // The store repeats the manifest for each bucket. A different one would change lengths
+        // midway.
         if let Some(known) = &self.manifest {
             return (known.0 == manifest && known.1 == signature).then_some(());
         }
         let signed = manifest.signed_by(last, &config.hash(), &signature);
-        (signed && config.allows(&manifest, users)).then_some(())?;
+        // Lengths are checked before a chunk is kept (MIX-12, MIX-65).
+        (signed && config.allows_manifest(&manifest, users)).then_some(())?;
         self.manifest = Some((manifest, signature));
         Some(())
     }
 
     /// A piece of the bucket that is due; `None` if it is not the next one.
-    pub fn put(&mut self, bucket: u32, offset: u32, bytes: &[u8]) -> Option<()> {
+    pub fn add_chunk(&mut self, bucket: u32, offset: u32, bytes: &[u8]) -> Option<()> {
         let (manifest, _) = self.manifest.as_ref()?;
         let at = (bucket as usize).checked_sub(1).filter(|at| *at == self.answering)?;
         let object = self.objects.get_mut(at)?;
         let entry = manifest.entries.get(at)?;
         let end = object.len() + bytes.len();
+        // Chunks come in order, so that nothing has to be kept for a gap. An empty one would never
+        // end.
         if offset as usize != object.len() || end > entry.len as usize || bytes.is_empty() {
             return None;
         }
         object.extend_from_slice(bytes);
         if end == entry.len as usize {
-            manifest.holds(bucket, object).then_some(())?;
+            // The hash is checked here, so that clients do not download what they must throw away.
+            manifest.holds_object(bucket, object).then_some(())?;
             self.answering += 1;
         }
         Some(())
@@ -78,7 +84,7 @@ impl BucketDownload {
     }
 
     /// The answer about each bucket, as bytes that all clients share.
-    fn answers(self, id: RoundId) -> Option<Vec<Arc<[u8]>>> {
+    fn encode_answers(self, id: RoundId) -> Option<Vec<Arc<[u8]>>> {
         let manifest = self.manifest?;
         let answer = |(object, bucket): (Vec<u8>, u32)| {
             let head = FrameBody::Object(Some(manifest.clone()));
@@ -86,6 +92,7 @@ impl BucketDownload {
                 FrameBody::Chunk { bucket, offset: at * CHUNK_BYTES as u32, bytes: bytes.to_vec() }
             });
             let frames = core::iter::once(head).chain(chunks);
+            // Encoded once and shared: each client gets the same bytes.
             let bytes = frames.map(|body| Frame::Round(id, body).encode().ok());
             Some(bytes.collect::<Option<Vec<_>>>()?.concat().into())
         };
@@ -104,19 +111,19 @@ impl BucketCache {
     }
 
     /// Keeps a full shelf.
-    pub fn put(&mut self, id: RoundId, shelf: BucketDownload) {
-        if let Some(answers) = shelf.answers(id) {
+    pub fn put_download(&mut self, id: RoundId, shelf: BucketDownload) {
+        if let Some(answers) = shelf.encode_answers(id) {
             self.0.insert(id, answers);
             forget_old(&mut self.0, id.service, SHELVES);
         }
     }
 
     /// The answer about a bucket, from 1.
-    pub fn answer(&self, id: RoundId, bucket: u32) -> Option<Arc<[u8]>> {
+    pub fn find_answer(&self, id: RoundId, bucket: u32) -> Option<Arc<[u8]>> {
         self.0.get(&id)?.get((bucket as usize).checked_sub(1)?).cloned()
     }
 
-    pub fn holds(&self, id: RoundId) -> bool {
+    pub fn has_round(&self, id: RoundId) -> bool {
         self.0.contains_key(&id)
     }
 

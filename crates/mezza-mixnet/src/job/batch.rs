@@ -9,27 +9,28 @@ use rand_core::{Rng as _, SeedableRng as _};
 
 use super::Batch;
 use crate::RoundId;
-use crate::batch::{Permutation, Reply, SecretIndices, duplicates, match_drops};
+use crate::batch::{Permutation, Reply, SecretIndices, mark_duplicates, match_drops};
 use crate::onion::Unwrapped;
 use crate::service::{CELL_BYTES, DROP_BYTES, INVITATION_BYTES, Service, TOKEN_BYTES};
 use crate::wire::{bucket, filter};
 
 /// Which onions of a batch go on: those that opened and whose key nobody used before.
-fn kept(parts: &[Unwrapped]) -> SecretIndices {
+fn select_kept(parts: &[Unwrapped]) -> SecretIndices {
     let keys: Vec<[u8; 32]> = parts.iter().flat_map(|part| part.keys.iter().copied()).collect();
     let opened = parts.iter().flat_map(|part| part.opened.iter());
-    let places = duplicates(&keys).into_iter().zip(opened).zip(0_u32..);
+    // Doubles count by X, also where the first one is bad: an X must not be tried twice (MIX-8).
+    let places = mark_duplicates(&keys).into_iter().zip(opened).zip(0_u32..);
     places.filter(|((double, opened), _)| !double && **opened == 1).map(|(_, at)| at).collect()
 }
 
 /// The inner onions at these places, then the noise, of `size` bytes each.
-fn items<'a>(
+fn collect_items<'a>(
     parts: &'a [Unwrapped],
     size: usize,
     places: &[u32],
     noise: &'a [Wiping<Vec<u8>>],
 ) -> Vec<&'a [u8]> {
-    let inner: Vec<&[u8]> = parts.iter().flat_map(Unwrapped::inner).collect();
+    let inner: Vec<&[u8]> = parts.iter().flat_map(Unwrapped::inner_onions).collect();
     let kept = places.iter().map(|place| inner[*place as usize]);
     kept.chain(noise.iter().flat_map(|part| part.chunks_exact(size))).collect()
 }
@@ -58,8 +59,10 @@ pub struct Shuffled {
 
 impl ShuffleJob {
     pub(super) fn run(&self) -> Shuffled {
-        let kept = kept(self.batch.parts());
-        let order = Permutation::draw(&self.seed, kept.len() + self.batch.noisy() as usize);
+        let kept = select_kept(self.batch.parts());
+        // Onions and noise are permuted together, so that noise stands nowhere in particular
+        // (MIX-17).
+        let order = Permutation::draw(&self.seed, kept.len() + self.batch.noise_count() as usize);
         Shuffled { kept, order }
     }
 }
@@ -88,9 +91,9 @@ pub struct Replies {
 
 impl MatchJob {
     pub(super) fn run(&self) -> Replies {
-        let kept = kept(&self.parts);
+        let kept = select_kept(&self.parts);
         let size = Service::Conversation.innermost_bytes();
-        let accesses = items(&self.parts, size, &kept, &[]);
+        let accesses = collect_items(&self.parts, size, &kept, &[]);
         let drops: Vec<[u8; DROP_BYTES]> =
             accesses.iter().filter_map(|access| access.first_chunk().copied()).collect();
         let cell = |at: u32| &accesses[at as usize][DROP_BYTES..];
@@ -100,6 +103,8 @@ impl MatchJob {
             match reply {
                 Reply::Echo => cells.extend_from_slice(cell(at)),
                 Reply::Swap(other) => cells.extend_from_slice(cell(other)),
+                // Two cells cannot be delivered to three, and an empty reply would show the
+                // collision (MIX-9).
                 Reply::Third => {
                     let mut random = [0; CELL_BYTES];
                     rng.fill_bytes(&mut random);
@@ -129,13 +134,13 @@ snapshot!(struct PublishJob { id, parts, noise, buckets });
 impl PublishJob {
     pub(super) fn run(&self) -> Vec<Vec<u8>> {
         let size = self.id.service.innermost_bytes();
-        let mut entries = items(&self.parts, size, &kept(&self.parts), &self.noise);
+        let mut entries = collect_items(&self.parts, size, &select_kept(&self.parts), &self.noise);
         // Sorted by bucket, then by bytes: the order says nothing.
         entries.sort_unstable();
-        (1..=self.buckets).map(|number| self.object(number, &entries)).collect()
+        (1..=self.buckets).map(|number| self.build_object(number, &entries)).collect()
     }
 
-    fn object(&self, number: u32, entries: &[&[u8]]) -> Vec<u8> {
+    fn build_object(&self, number: u32, entries: &[&[u8]]) -> Vec<u8> {
         let of = |entry: &&[u8]| entry[..4] < number.to_be_bytes()[..];
         let from = entries.partition_point(of);
         let mine = entries[from..].iter().take_while(|entry| entry[..4] == number.to_be_bytes());

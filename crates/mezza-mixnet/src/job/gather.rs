@@ -46,18 +46,19 @@ impl Batch {
     }
 
     /// How many onions are noise.
-    pub const fn noisy(&self) -> u32 {
+    pub const fn noise_count(&self) -> u32 {
         self.noisy
     }
 
     /// A job for each frame of the output: those that are `kept` and the noise, in this order.
-    pub fn frames(
+    pub fn frame_jobs(
         self: &Arc<Self>,
         of: JobId,
         kept: &SecretIndices,
         order: &Permutation,
     ) -> Vec<GatherJob> {
         let place = |source: &u32| match source.checked_sub(kept.len() as u32) {
+            // Sources below the number of kept onions are onions. All others are own noise.
             None => kept[*source as usize],
             Some(own) => self.received + own,
         };
@@ -71,11 +72,11 @@ impl Batch {
     }
 
     /// Onion number `at`.
-    fn onion(&self, at: u32) -> &[u8] {
+    fn onion_at(&self, at: u32) -> &[u8] {
         let piece = self.begins.partition_point(|begin| *begin <= at) - 1;
         let within = (at - self.begins[piece]) as usize;
         match piece.checked_sub(self.parts.len()) {
-            None => self.parts[piece].onion(within),
+            None => self.parts[piece].onion_at(within),
             Some(own) => &self.noise[own][within * self.size..][..self.size],
         }
     }
@@ -97,8 +98,8 @@ impl GatherJob {
         let size = self.batch.size;
         let mut bytes = Vec::with_capacity(self.places.len() * size);
         for place in self.places.iter() {
-            bytes.extend_from_slice(self.batch.onion(*place));
+            bytes.extend_from_slice(self.batch.onion_at(*place));
         }
-        Items::nth(self.ticket.index as usize, size, bytes)
+        Items::nth_frame(self.ticket.index as usize, size, bytes)
     }
 }

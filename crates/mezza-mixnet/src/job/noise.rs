@@ -10,7 +10,7 @@ use rand_core::{Rng as _, SeedableRng as _};
 
 use super::JobId;
 use crate::keys::SecretVec;
-use crate::onion::{Layer, Multiply, Tables, Wrapped, open_reply, wrap};
+use crate::onion::{Layer, Multiply, Tables, Wrapped, open_reply, wrap_onions};
 use crate::service::{CELL_BYTES, DROP_BYTES, Service};
 
 /// The kind of some noise.
@@ -28,7 +28,7 @@ snapshot!(enum NoiseKind [Singles(a), Pairs(a), Bucket(a, b)]);
 
 impl NoiseKind {
     /// Messages that this is.
-    pub const fn messages(self) -> u32 {
+    pub const fn message_count(self) -> u32 {
         match self {
             Self::Singles(n) | Self::Bucket(_, n) => n,
             Self::Pairs(n) => 2 * n,
@@ -83,32 +83,36 @@ impl NoiseJob {
     pub(super) fn run(&self, kernel: &dyn Kernel) -> Noise {
         let mut rng = ChaCha20Rng::from_seed(*self.seed.expose());
         let size = self.ticket.id.service.innermost_bytes();
-        let inner = Wiping::new(self.inner(kernel, size, &mut rng));
+        let inner = Wiping::new(self.make_plaintexts(kernel, size, &mut rng));
         let multiply = Multiply::Tables(&self.tables);
         let Wrapped { onions, reply_keys: back } =
-            wrap(kernel, multiply, &self.layers, (&inner, size), &mut rng);
-        let traps = (0..self.traps).map(|at| self.trap(at, &inner, &back)).collect();
+            wrap_onions(kernel, multiply, &self.layers, (&inner, size), &mut rng);
+        let traps = (0..self.traps).map(|at| self.make_trap(at, &inner, &back)).collect();
         Noise { onions: Wiping::new(onions), traps }
     }
 
     /// The plaintexts: what a client could have sent, field by field.
-    fn inner(&self, kernel: &dyn Kernel, size: usize, rng: &mut ChaCha20Rng) -> Vec<u8> {
-        let count = self.kind.messages() as usize;
+    fn make_plaintexts(&self, kernel: &dyn Kernel, size: usize, rng: &mut ChaCha20Rng) -> Vec<u8> {
+        let count = self.kind.message_count() as usize;
         let mut inner = alloc::vec![0; count * size];
+        // Sealed cells, tokens and drop ids are random to a mix, so random bytes equal them.
         rng.fill_bytes(&mut inner);
         match self.kind {
             NoiseKind::Singles(_) => {}
             NoiseKind::Pairs(_) => {
                 for pair in inner.chunks_exact_mut(2 * size) {
                     let (first, second) = pair.split_at_mut(size);
+                    // Only the drop is equal: the cells of two talking clients differ as well.
                     second[..DROP_BYTES].copy_from_slice(&first[..DROP_BYTES]);
                 }
             }
             NoiseKind::Bucket(bucket, _) => {
-                let publics = self.publics(kernel, count, rng);
+                let publics = self.draw_publics(kernel, count, rng);
                 for (i, message) in inner.chunks_exact_mut(size).enumerate() {
                     message[..4].copy_from_slice(&bucket.to_be_bytes());
                     if let Some(public) = publics.get(i) {
+                        // A real invitation begins with a real key, which random bytes are only
+                        // half of the time (MIX-22).
                         message[4..36].copy_from_slice(public);
                     }
                 }
@@ -118,17 +122,24 @@ impl NoiseJob {
     }
 
     /// Real public keys for the front of noise invitations; none for tokens.
-    fn publics(&self, kernel: &dyn Kernel, count: usize, rng: &mut ChaCha20Rng) -> Vec<[u8; 32]> {
+    fn draw_publics(
+        &self,
+        kernel: &dyn Kernel,
+        count: usize,
+        rng: &mut ChaCha20Rng,
+    ) -> Vec<[u8; 32]> {
         if self.ticket.id.service != Service::Invitation {
             return Vec::new();
         }
         let mut publics = alloc::vec![[0; 32]; count];
-        self.tables.publics(kernel, &SecretVec::draw(count, rng), &mut publics);
+        self.tables.compute_publics(kernel, &SecretVec::draw(count, rng), &mut publics);
         publics
     }
 
-    fn trap(&self, at: u32, inner: &[u8], back: &[SecretVec]) -> Trap {
+    fn make_trap(&self, at: u32, inner: &[u8], back: &[SecretVec]) -> Trap {
         let from = match self.kind {
+            // The last mix swaps the cells of a pair, so each trap expects the other one's cell
+            // (MIX-27).
             NoiseKind::Pairs(_) => at ^ 1,
             NoiseKind::Singles(_) | NoiseKind::Bucket(..) => at,
         } as usize;
@@ -165,6 +176,7 @@ impl TrapJob {
             let came = open_reply(kernel, &trap.reply_keys, reply.clone()).map(Wiping::new);
             came.is_none_or(|cell| cell != trap.cell)
         };
+        // Counted instead of `any`, which would stop at the first failure.
         self.traps.iter().filter(failed).count() > 0
     }
 }

@@ -58,23 +58,26 @@ impl NoiseFloor {
 
     /// Returns true if the noise of a config keeps the promise of this floor over the rounds of all
     /// services together, as many as the floor or the config names, whichever are more (MIX-71).
-    pub fn allows(&self, config: &Config) -> bool {
+    pub fn allows_config(&self, config: &Config) -> bool {
         match self {
             Self::None => true,
             Self::Promise { delta: most, .. } => {
+                // The accounting of the paper is another one, so a floor accepts Gaussian noise
+                // only (MIX-4).
                 let gauss = |policy: &ServicePolicy| policy.mode == Mode::Gauss;
-                config.services.iter().all(gauss) && self.reached(config) <= *most
+                config.services.iter().all(gauss) && self.reached_delta(config) <= *most
             }
         }
     }
 
     /// Returns the delta that the noise of a config reaches at the epsilon of this floor; 0 without a
     /// floor.
-    pub fn reached(&self, config: &Config) -> f64 {
+    pub fn reached_delta(&self, config: &Config) -> f64 {
         let Self::Promise { epsilon, rounds, .. } = self else { return 0.0 };
         let spent = config.services.iter().map(|policy| {
             let least = rounds[usize::from(policy.service.number()) - 1];
-            RoundsSpent::of(policy, policy.rounds.max(least))
+            // A config that names few rounds must not pass with less noise (MIX-71).
+            RoundsSpent::from_policy(policy, policy.rounds.max(least))
         });
         delta(&spent.collect::<Vec<_>>(), *epsilon)
     }
@@ -82,15 +85,16 @@ impl NoiseFloor {
 
 impl<B: Backend> Mix<B> {
     /// `NEW_ROUND`: a fresh key, which never touches a disk (MIX-13).
-    pub(super) fn begin(
+    pub(super) fn begin_round(
         &mut self,
         id: RoundId,
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), MixError> {
-        let (config, policy, position) = self.place(id)?;
+        let (config, policy, position) = self.find_place(id)?;
         let under_way = self.rounds.keys().filter(|round| round.service == id.service);
         let used = self.setup.signed.get(&id.service).is_some_and(|last| id.round <= *last);
+        // A round that was signed before a restart must never get a second key (MIX-15).
         if used || self.rounds.contains_key(&id) {
             return Err(MixError::Round);
         }
@@ -102,6 +106,7 @@ impl<B: Backend> Mix<B> {
         }
         let noise = policy.noise_max();
         let onions = u64::from(config.users_max) * u64::from(policy.slots);
+        // Drawn for this round and kept in memory alone (MIX-13).
         let secret = Secret::<32>::random(rng);
         let round = Round {
             id,
@@ -113,7 +118,7 @@ impl<B: Backend> Mix<B> {
             position,
             mixes: config.mixes.len() as u8,
             deadline: now.plus_ms(policy.secret_ms()),
-            key: B::public_key(&B::prepare(&secret)).0,
+            key: B::public_key(&B::prepare_scalar(&secret)).0,
             stage: RoundState::Keyed(Arc::new(Scalar::copy_from(secret.expose()))),
         };
         let key = Frame::Round(id, FrameBody::RoundKey(round.key));
@@ -123,23 +128,23 @@ impl<B: Backend> Mix<B> {
     }
 
     /// The config of a round, what it says about its service, and our place in it.
-    fn place(&self, id: RoundId) -> Result<(&Config, &ServicePolicy, u8), MixError> {
+    fn find_place(&self, id: RoundId) -> Result<(&Config, &ServicePolicy, u8), MixError> {
         let config = self.setup.chain.of_round(id).ok_or(MixError::NoConfig)?;
-        let (_, policy) = config.policy(id.service).ok_or(MixError::NoConfig)?;
-        let own = self.setup.signer.public();
+        let (_, policy) = config.find_policy(id.service).ok_or(MixError::NoConfig)?;
+        let own = self.setup.signer.public_key();
         let position = config.mix_keys().position(|key| *key == own).ok_or(MixError::NoConfig)?;
         Ok((config, policy, position as u8))
     }
 
     /// `SIGN`: everything is checked, then the number of the round goes to disk before the signature
     /// leaves (MIX-4, MIX-5, MIX-15).
-    pub(super) fn agree(
+    pub(super) fn on_settings(
         &mut self,
         id: RoundId,
         settings: Settings,
         now: Time,
     ) -> Result<(), MixError> {
-        let (config, policy, _) = self.place(id)?;
+        let (config, policy, _) = self.find_place(id)?;
         let round = self.rounds.get(&id);
         let own = config.hash();
         let Some(Round { stage: RoundState::Keyed(_), key, position, config: began, .. }) = round
@@ -152,7 +157,7 @@ impl<B: Backend> Mix<B> {
         if self.setup.signed.get(&id.service).is_some_and(|last| id.round <= *last) {
             return Err(MixError::Round);
         }
-        let index = config.policy(id.service).map(|(index, _)| index);
+        let index = config.find_policy(id.service).map(|(index, _)| index);
         let said = (settings.collect_ms, settings.slots, settings.buckets);
         // The round draws its noise by the config that it began under.
         let agreed = settings.config == own
@@ -161,25 +166,29 @@ impl<B: Backend> Mix<B> {
             && said == (policy.collect_ms, policy.slots, policy.buckets)
             && settings.keys.len() == config.mixes.len()
             && settings.keys.get(usize::from(*position)) == Some(key);
+        // Any difference could give one client other sizes or times than all others (MIX-4).
         if !agreed {
             return Err(MixError::Settings);
         }
-        if !self.setup.floor.allows(config) {
+        // The operator's floor is the last check: it costs the accounting of all services.
+        if !self.setup.floor.allows_config(config) {
             return Err(MixError::Noise);
         }
-        let round = self.round(id)?;
+        let round = self.find_round(id)?;
         if let RoundState::Keyed(secret) = &round.stage {
             round.stage = RoundState::Storing(Arc::clone(secret), settings);
         }
         // From now on: a second number may be on its way to disk before the first is there.
         let last = self.setup.signed.entry(id.service).or_default();
         *last = id.round.max(*last);
+        // The number must be durable before the signature leaves, or a restart could sign twice
+        // (MIX-15).
         self.outputs.push_back(Output::Store(id));
         Ok(())
     }
 
     /// The number is durable: sign, and begin with the noise.
-    pub(super) fn signed(&mut self, id: RoundId) -> Result<(), MixError> {
+    pub(super) fn on_stored(&mut self, id: RoundId) -> Result<(), MixError> {
         let round = self.rounds.get_mut(&id).ok_or(MixError::UnknownRound)?;
         let RoundState::Storing(secret, settings) = &round.stage else {
             return Err(MixError::Unasked);
@@ -188,6 +197,7 @@ impl<B: Backend> Mix<B> {
         let layers: Vec<Layer> =
             keys.map(|(key, position)| Layer { id, position, key: PublicKey(*key) }).collect();
         let signature = settings.sign(&self.setup.signer);
+        // Noise enters after this mix, so it has the layers of the later mixes only.
         let later = layers[usize::from(round.position) + 1..].to_vec();
         let noise = OwnNoise { plan: None, parts: BTreeMap::new(), tables: None };
         let secret = Some(Arc::clone(secret));
@@ -203,14 +213,14 @@ impl<B: Backend> Mix<B> {
     }
 
     /// `ABORT` of somebody else: the round ends here, too, if its sender signed it.
-    pub(super) fn aborted(
+    pub(super) fn on_abort(
         &mut self,
         id: RoundId,
         position: u8,
         reason: AbortReason,
         signature: &Signature,
     ) -> Result<(), MixError> {
-        let round = self.round(id)?;
+        let round = self.find_round(id)?;
         let key = match position {
             COORDINATOR => Some(&round.coordinator),
             mix => round.keys.get(usize::from(mix)),
@@ -220,6 +230,8 @@ impl<B: Backend> Mix<B> {
         if !key.is_some_and(valid) {
             return Err(MixError::Signature);
         }
+        // Dropping the round wipes it (MIX-14). The coordinator notifies all mixes, so nothing is
+        // passed on here.
         self.rounds.remove(&id);
         Ok(())
     }

@@ -19,28 +19,28 @@ use crate::wire::{AbortReason, Frame, FrameBody, Items};
 
 impl<B: Backend> Mix<B> {
     /// A frame of the replies that come back.
-    pub(super) fn backward(
+    pub(super) fn on_reply_frame(
         &mut self,
         id: RoundId,
         body: FrameBody,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), MixError> {
-        let round = self.round(id)?;
+        let round = self.find_round(id)?;
         let outcome = match body {
-            FrameBody::Replies(items) => replies(round, &items),
+            FrameBody::Replies(items) => append_replies(round, &items),
             FrameBody::RepliesEnd { count } => replies_end(round, count),
             _ => return Err(MixError::Unexpected),
         };
         match outcome {
             Ok(job) => self.outputs.extend(job.map(Output::Job)),
-            Err(reason) => self.abort(id, reason),
+            Err(reason) => self.abort_round(id, reason),
         }
         self.finish_if_ready(id, rng);
         Ok(())
     }
 
     /// The last mix has its replies at once.
-    pub(super) fn matched(
+    pub(super) fn on_matched(
         &mut self,
         id: RoundId,
         parts: &[Unwrapped],
@@ -49,21 +49,23 @@ impl<B: Backend> Mix<B> {
     ) -> Result<(), MixError> {
         let round = self.rounds.get_mut(&id).ok_or(MixError::UnknownRound)?;
         let size = round.reply_bytes();
-        let open = round.open().ok_or(MixError::Unasked)?;
+        let open = round.as_open().ok_or(MixError::Unasked)?;
+        // The last mix forwards nothing, so its replies are in the order of its input.
         let order = Permutation::identity(replies.kept.len());
-        let mixed = open.mixed.insert(mixed(parts, replies.kept, order, size));
+        let mixed = open.mixed.insert(store_mixed(parts, replies.kept, order, size));
         for part in replies.cells.chunks(size * items_per_frame(size)) {
             let job = seal_job(id, mixed, part, size);
             self.outputs.extend(job.map(Job::Seal).map(Output::Job));
         }
+        // No REPLIES_END comes here: this mix made all replies itself.
         mixed.ended = true;
         self.finish_if_ready(id, rng);
         Ok(())
     }
 
     /// The store has everything on disk: the round is over.
-    pub(super) fn published(&mut self, id: RoundId) -> Result<(), MixError> {
-        if !matches!(self.round(id)?.stage, RoundState::Publishing) {
+    pub(super) fn on_published(&mut self, id: RoundId) -> Result<(), MixError> {
+        if !matches!(self.find_round(id)?.stage, RoundState::Publishing) {
             return Err(MixError::Unexpected);
         }
         self.rounds.remove(&id);
@@ -72,18 +74,19 @@ impl<B: Backend> Mix<B> {
         Ok(())
     }
 
-    pub(super) fn sealed(
+    pub(super) fn on_sealed(
         &mut self,
         job: &SealJob,
         sealed: &[u8],
         rng: &mut dyn CryptoRng,
     ) -> Result<(), MixError> {
         let id = job.ticket.id;
-        let open = self.round(id)?.open().ok_or(MixError::Unasked)?;
+        let open = self.find_round(id)?.as_open().ok_or(MixError::Unasked)?;
         let mixed = open.mixed.as_mut().ok_or(MixError::Unasked)?;
         let size = job.size + TAG_BYTES;
         for (target, reply) in job.targets.iter().zip(sealed.chunks_exact(size)) {
-            place(&mut mixed.out, *target as usize, size).copy_from_slice(reply);
+            item_slot(&mut mixed.out, *target as usize, size).copy_from_slice(reply);
+            // Places that stay unfilled belong to bad onions and get random bytes (MIX-7).
             mixed.filled[*target as usize] = true;
         }
         mixed.jobs.1 += 1;
@@ -98,7 +101,8 @@ impl<B: Backend> Mix<B> {
         let size = round.reply_bytes() + TAG_BYTES;
         let position = round.position;
         let config = round.config;
-        let Some(mixed) = round.open().and_then(|open| open.mixed.as_mut()) else { return };
+        let Some(mixed) = round.as_open().and_then(|open| open.mixed.as_mut()) else { return };
+        // A reply that left early would show its onion's place among the jobs (MIX-10).
         if !mixed.is_ready() {
             return;
         }
@@ -106,11 +110,13 @@ impl<B: Backend> Mix<B> {
             let mut out = take(&mut mixed.out);
             let filled = mixed.filled.iter().enumerate();
             for (at, _) in filled.filter(|(_, filled)| !**filled) {
-                rng.fill_bytes(place(&mut out, at, size));
+                // A missing reply would show the entry which onion was bad (MIX-7).
+                rng.fill_bytes(item_slot(&mut out, at, size));
             }
-            self.outputs.extend(send::replies(id, out));
+            self.outputs.extend(send::reply_frames(id, out));
             let traps = take(&mut mixed.caught);
             if !traps.is_empty() {
+                // The check comes after the replies: an alarm must not change their times.
                 let job = TrapJob { id, config, position, traps };
                 self.outputs.push_back(Output::Job(Job::Trap(job)));
             }
@@ -123,7 +129,7 @@ impl<B: Backend> Mix<B> {
 
     /// Links lose nothing by accident: one trap that failed is somebody's doing (MIX-27). How many
     /// failed is not said (MIX-46).
-    pub(super) fn alarm(&mut self, job: &TrapJob) {
+    pub(super) fn raise_alarm(&mut self, job: &TrapJob) {
         let bytes = alarm_bytes(&job.config, job.id, job.position);
         let signature = self.setup.signer.sign(Purpose::Alarm, &[&bytes]);
         let alarm = FrameBody::Alarm { position: job.position, signature };
@@ -132,20 +138,21 @@ impl<B: Backend> Mix<B> {
 }
 
 /// Item number `at` of a batch of items of `size` bytes.
-fn place(batch: &mut [Wiping<Items>], at: usize, size: usize) -> &mut [u8] {
+fn item_slot(batch: &mut [Wiping<Items>], at: usize, size: usize) -> &mut [u8] {
     let most = items_per_frame(size);
     let from = at % most * size;
     &mut batch[at / most].bytes[from..from + size]
 }
 
 /// `REPLIES`: the next ones; those of noise end here.
-fn replies(round: &mut Round, items: &Items) -> Result<Option<Job>, AbortReason> {
+fn append_replies(round: &mut Round, items: &Items) -> Result<Option<Job>, AbortReason> {
     let id = round.id;
     let size = round.reply_bytes();
     // Replies that arrive before our batch was forwarded are forged; the round ends as malformed.
-    let open = round.open().filter(|open| open.leaving.is_none());
+    let open = round.as_open().filter(|open| open.leaving.is_none());
     let mixed = open.and_then(|open| open.mixed.as_mut()).ok_or(AbortReason::Malformed)?;
-    let next = items.is_next(mixed.received, mixed.forwarded(), size);
+    // More replies than onions, or another order, would reach the wrong clients (MIX-11).
+    let next = items.is_next(mixed.received, mixed.forwarded_count(), size);
     if mixed.ended || !id.service.has_replies() || !next {
         return Err(AbortReason::Malformed);
     }
@@ -167,6 +174,7 @@ fn seal_job(id: RoundId, mixed: &mut MixedBatch, replies: &[u8], size: usize) ->
                 bodies.extend_from_slice(reply);
             }
             Some(own) => {
+                // Replies of noise end here. Only those of traps are kept to be checked.
                 let trap = mixed.traps.remove(&own);
                 mixed.caught.extend(trap.map(|trap| (trap, reply.to_vec())));
             }
@@ -188,8 +196,10 @@ fn seal_job(id: RoundId, mixed: &mut MixedBatch, replies: &[u8], size: usize) ->
 /// `REPLIES_END`: exactly what was forwarded came back; nothing in services without replies.
 fn replies_end(round: &mut Round, count: u32) -> Result<Option<Job>, AbortReason> {
     let id = round.id;
-    let mixed = round.open().and_then(|open| open.mixed.as_mut()).ok_or(AbortReason::Malformed)?;
-    let due = if id.service.has_replies() { mixed.forwarded() } else { 0 };
+    let mixed =
+        round.as_open().and_then(|open| open.mixed.as_mut()).ok_or(AbortReason::Malformed)?;
+    let due = if id.service.has_replies() { mixed.forwarded_count() } else { 0 };
+    // A missing reply would shift all later ones (MIX-11).
     if mixed.ended || count != due || mixed.received != due {
         return Err(AbortReason::Count);
     }
@@ -198,7 +208,7 @@ fn replies_end(round: &mut Round, count: u32) -> Result<Option<Job>, AbortReason
 }
 
 /// Stores the part of a batch that its replies of `size` bytes need.
-pub(super) fn mixed(
+pub(super) fn store_mixed(
     parts: &[Unwrapped],
     kept: SecretIndices,
     order: Permutation,
@@ -207,6 +217,7 @@ pub(super) fn mixed(
     let total: usize = parts.iter().map(|part| part.reply_keys.len()).sum();
     let mut back = SecretVec::zeros(total);
     let keys = parts.iter().flat_map(|part| part.reply_keys.iter());
+    // Copied into one place, so that each job takes its keys without the parts.
     back.iter_mut().zip(keys).for_each(|(key, own)| *key = *own);
     MixedBatch {
         kept,

@@ -7,7 +7,7 @@ use core::mem::take;
 
 use mezza_core::{Backend, CryptoRng, Secret, Wiping};
 
-use super::backward::mixed;
+use super::backward::store_mixed;
 use super::round::{IncomingBatch, OutgoingBatch, Round, RoundState};
 use super::{Mix, MixError, Output, noise, send};
 use crate::job::{
@@ -19,53 +19,58 @@ use crate::wire::{AbortReason, FrameBody, Items};
 
 impl<B: Backend> Mix<B> {
     /// A frame of the batch that comes in. What breaks the rules ends the round.
-    pub(super) fn forward(
+    pub(super) fn on_batch_frame(
         &mut self,
         id: RoundId,
         body: FrameBody,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), MixError> {
         let job_items = self.setup.job_items;
-        let round = self.round(id)?;
+        let round = self.find_round(id)?;
         let outcome = match body {
-            FrameBody::BatchStart { count, size } => start(round, count, usize::from(size)),
-            FrameBody::Onions(items) => onions(round, items, job_items),
-            FrameBody::BatchEnd { count } => end(round, count),
+            FrameBody::BatchStart { count, size } => start_batch(round, count, usize::from(size)),
+            FrameBody::Onions(items) => append_onions(round, items, job_items),
+            FrameBody::BatchEnd { count } => end_batch(round, count),
             _ => return Err(MixError::Unexpected),
         };
         match outcome {
             Ok(jobs) => self.outputs.extend(jobs.into_iter().map(Output::Job)),
-            Err(reason) => self.abort(id, reason),
+            // The round ends for all clients: a partial batch must not be processed (MIX-11).
+            Err(reason) => self.abort_round(id, reason),
         }
         self.mix_if_ready(id, rng);
         Ok(())
     }
 
     /// A job came back with its result. What it holds of a round that is over is wiped here.
-    pub(super) fn done(
+    pub(super) fn on_done(
         &mut self,
         job: Job,
         done: JobOutput,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), MixError> {
         match (job, done) {
-            (Job::Table(job), JobOutput::Table(tables)) => self.tabled(job.id, tables, rng),
-            (Job::Noise(job), JobOutput::Noise(made)) => self.noised(job.ticket, made, rng),
+            (Job::Table(job), JobOutput::Table(tables)) => self.on_tables(job.id, tables, rng),
+            (Job::Noise(job), JobOutput::Noise(made)) => self.on_noise(job.ticket, made, rng),
             (Job::Unwrap(job), JobOutput::Unwrap(part)) => {
                 let ticket = job.ticket;
+                // The job holds the frame and the secret: dropped first, so that both are wiped
+                // early (MIX-14).
                 drop(job);
-                self.unwrapped(ticket, part, rng)
+                self.on_unwrapped(ticket, part, rng)
             }
-            (Job::Shuffle(job), JobOutput::Shuffle(shuffled)) => self.shuffled(&job, shuffled),
-            (Job::Gather(job), JobOutput::Gather(items)) => self.gathered(job.ticket, items),
+            (Job::Shuffle(job), JobOutput::Shuffle(shuffled)) => self.on_shuffled(&job, shuffled),
+            (Job::Gather(job), JobOutput::Gather(items)) => self.on_gathered(job.ticket, items),
             (Job::Match(job), JobOutput::Match(replies)) => {
-                self.matched(job.id, &job.parts, replies, rng)
+                self.on_matched(job.id, &job.parts, replies, rng)
             }
-            (Job::Publish(job), JobOutput::Publish(objects)) => self.publish(job.id, &objects),
-            (Job::Seal(job), JobOutput::Seal(sealed)) => self.sealed(&job, &sealed, rng),
+            (Job::Publish(job), JobOutput::Publish(objects)) => {
+                self.publish_objects(job.id, &objects)
+            }
+            (Job::Seal(job), JobOutput::Seal(sealed)) => self.on_sealed(&job, &sealed, rng),
             (Job::Trap(job), JobOutput::Trap(failed)) => {
                 if failed {
-                    self.alarm(&job);
+                    self.raise_alarm(&job);
                 }
                 Ok(())
             }
@@ -73,13 +78,13 @@ impl<B: Backend> Mix<B> {
         }
     }
 
-    fn unwrapped(
+    fn on_unwrapped(
         &mut self,
         ticket: JobId,
         part: Unwrapped,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), MixError> {
-        let open = self.round(ticket.id)?.open().ok_or(MixError::Unasked)?;
+        let open = self.find_round(ticket.id)?.as_open().ok_or(MixError::Unasked)?;
         let incoming = open.incoming.as_mut().ok_or(MixError::Unasked)?;
         incoming.parts.insert(ticket.index, part);
         self.mix_if_ready(ticket.id, rng);
@@ -94,11 +99,13 @@ impl<B: Backend> Mix<B> {
         let talks = id.service.has_replies();
         let size = round.onion_bytes() - LAYER_BYTES;
         let buckets = round.policy.buckets;
-        let Some(open) = round.open() else { return };
+        let Some(open) = round.as_open() else { return };
         if open.incoming.as_ref().is_none_or(|incoming| !incoming.is_ready()) {
             return;
         }
+        // The last onion is unwrapped, so nothing needs the secret any more (MIX-14).
         open.secret = None;
+        // Forwarding without all noise would break the promise of the round (MIX-10).
         if (has_noise && !open.noise.is_ready()) || open.mixed.is_some() {
             return;
         }
@@ -117,75 +124,82 @@ impl<B: Backend> Mix<B> {
         self.outputs.push_back(Output::Job(job));
     }
 
-    fn shuffled(&mut self, job: &ShuffleJob, shuffled: Shuffled) -> Result<(), MixError> {
+    fn on_shuffled(&mut self, job: &ShuffleJob, shuffled: Shuffled) -> Result<(), MixError> {
         let id = job.id;
-        let round = self.round(id)?;
-        let begins = noise::offsets(round);
+        let round = self.find_round(id)?;
+        let begins = noise::noise_offsets(round);
         let size = round.onion_bytes() - LAYER_BYTES;
         let reply = round.reply_bytes();
-        let open = round.open().ok_or(MixError::Unasked)?;
+        let open = round.as_open().ok_or(MixError::Unasked)?;
         let Shuffled { kept, order } = shuffled;
-        let frames = job.batch.frames(JobId { id, index: 0 }, &kept, &order);
-        let mut mixed = mixed(job.batch.parts(), kept, order, reply);
+        let frames = job.batch.frame_jobs(JobId { id, index: 0 }, &kept, &order);
+        let mut mixed = store_mixed(job.batch.parts(), kept, order, reply);
         let own = take(&mut open.noise.parts).into_values().zip(begins);
         for (part, begin) in own {
             let placed = |mut trap: Trap| {
+                // Jobs count from 0. Behind the kept onions the places of their noise follow each
+                // other.
                 trap.at += begin;
                 (trap.at, trap)
             };
             mixed.traps.extend(part.traps.into_iter().map(placed));
         }
-        let count = mixed.forwarded();
+        let count = mixed.forwarded_count();
         open.mixed = Some(mixed);
         let all = frames.len() as u32;
         let ready = BTreeMap::new();
         open.leaving = Some(OutgoingBatch { next: 0, frames: all, count, ready });
-        self.outputs.push_back(send::next(id, FrameBody::BatchStart { count, size: size as u16 }));
+        self.outputs
+            .push_back(send::batch_frame(id, FrameBody::BatchStart { count, size: size as u16 }));
         self.outputs.extend(frames.into_iter().map(Job::Gather).map(Output::Job));
-        self.leave(id)
+        self.send_ready(id)
     }
 
-    fn gathered(&mut self, ticket: JobId, items: Wiping<Items>) -> Result<(), MixError> {
-        let open = self.round(ticket.id)?.open().ok_or(MixError::Unasked)?;
+    fn on_gathered(&mut self, ticket: JobId, items: Wiping<Items>) -> Result<(), MixError> {
+        let open = self.find_round(ticket.id)?.as_open().ok_or(MixError::Unasked)?;
         let leaving = open.leaving.as_mut().ok_or(MixError::Unasked)?;
         leaving.ready.insert(ticket.index, items);
-        self.leave(ticket.id)
+        self.send_ready(ticket.id)
     }
 
     /// Sends the frames of the batch whose turn it is, and its end behind the last of them.
-    fn leave(&mut self, id: RoundId) -> Result<(), MixError> {
+    fn send_ready(&mut self, id: RoundId) -> Result<(), MixError> {
         let round = self.rounds.get_mut(&id).ok_or(MixError::UnknownRound)?;
-        let open = round.open().ok_or(MixError::Unasked)?;
+        let open = round.as_open().ok_or(MixError::Unasked)?;
         let leaving = open.leaving.as_mut().ok_or(MixError::Unasked)?;
+        // Gather jobs end in any order, and frames leave in that of their indices (MIX-10).
         while let Some(mut items) = leaving.ready.remove(&leaving.next) {
             leaving.next += 1;
-            self.outputs.push_back(send::next(id, FrameBody::Onions(take(&mut *items))));
+            self.outputs.push_back(send::batch_frame(id, FrameBody::Onions(take(&mut *items))));
         }
         if leaving.next == leaving.frames {
             let count = leaving.count;
             open.leaving = None;
-            self.outputs.push_back(send::next(id, FrameBody::BatchEnd { count }));
+            self.outputs.push_back(send::batch_frame(id, FrameBody::BatchEnd { count }));
         }
         Ok(())
     }
 
-    fn publish(&mut self, id: RoundId, objects: &[Vec<u8>]) -> Result<(), MixError> {
+    fn publish_objects(&mut self, id: RoundId, objects: &[Vec<u8>]) -> Result<(), MixError> {
         let round = self.rounds.get_mut(&id).ok_or(MixError::UnknownRound)?;
+        // Keys and batch are dropped here. Only STORED is still needed.
         round.stage = RoundState::Publishing;
-        let frames = send::objects(id, &round.config, &self.setup.signer, objects);
+        let frames = send::object_frames(id, &round.config, &self.setup.signer, objects);
         self.outputs.extend(frames);
         Ok(())
     }
 }
 
 /// `BATCH_START`: the count is checked before anything is kept for it (MIX-11, MIX-12).
-fn start(round: &mut Round, announced: u32, size: usize) -> Result<Vec<Job>, AbortReason> {
+fn start_batch(round: &mut Round, announced: u32, size: usize) -> Result<Vec<Job>, AbortReason> {
     let fits = size == round.onion_bytes();
     let most = round.batch_max;
-    let open = round.open().ok_or(AbortReason::Malformed)?;
+    let open = round.as_open().ok_or(AbortReason::Malformed)?;
+    // A second batch would be unwrapped with the same secret.
     if !fits || open.incoming.is_some() || open.secret.is_none() {
         return Err(AbortReason::Malformed);
     }
+    // Honest mixes stay below this bound but for e^-40, and memory follows it (MIX-11, MIX-12).
     if u64::from(announced) > most {
         return Err(AbortReason::TooMany);
     }
@@ -195,15 +209,20 @@ fn start(round: &mut Round, announced: u32, size: usize) -> Result<Vec<Job>, Abo
 }
 
 /// `ONIONS`: the next ones of the batch, as jobs of at most `job_items` of them.
-fn onions(round: &mut Round, items: Items, job_items: usize) -> Result<Vec<Job>, AbortReason> {
+fn append_onions(
+    round: &mut Round,
+    items: Items,
+    job_items: usize,
+) -> Result<Vec<Job>, AbortReason> {
     let id = round.id;
     let size = round.onion_bytes();
     let position = round.position;
-    let open = round.open().ok_or(AbortReason::Malformed)?;
+    let open = round.as_open().ok_or(AbortReason::Malformed)?;
     let layer: Layer = open.layers[usize::from(position)];
     let (Some(incoming), Some(secret)) = (&mut open.incoming, &open.secret) else {
         return Err(AbortReason::Malformed);
     };
+    // A gap or another size would move onions to other indices than their replies (MIX-11).
     if incoming.ended || !items.is_next(incoming.received, incoming.announced, size) {
         return Err(AbortReason::Malformed);
     }
@@ -228,8 +247,8 @@ fn onions(round: &mut Round, items: Items, job_items: usize) -> Result<Vec<Job>,
 }
 
 /// `BATCH_END`: exactly what was announced came.
-fn end(round: &mut Round, count: u32) -> Result<Vec<Job>, AbortReason> {
-    let open = round.open().ok_or(AbortReason::Malformed)?;
+fn end_batch(round: &mut Round, count: u32) -> Result<Vec<Job>, AbortReason> {
+    let open = round.as_open().ok_or(AbortReason::Malformed)?;
     let incoming = open.incoming.as_mut().ok_or(AbortReason::Malformed)?;
     if incoming.ended || count != incoming.announced || count != incoming.received {
         return Err(AbortReason::Count);

@@ -19,21 +19,22 @@ const JOB_MESSAGES: u32 = 512;
 
 impl<B: Backend> Mix<B> {
     /// The tables are there: draw the counts, afresh for each round (MIX-16), and hand out the work.
-    pub(super) fn tabled(
+    pub(super) fn on_tables(
         &mut self,
         id: RoundId,
         tables: Option<Tables>,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), MixError> {
         let round = self.rounds.get_mut(&id).ok_or(MixError::UnknownRound)?;
+        // A later mix signed a key that no client would accept (MIX-6), so nobody takes part.
         let Some(tables) = tables.map(Arc::new) else {
-            self.abort(id, AbortReason::Settings);
+            self.abort_round(id, AbortReason::Settings);
             return Ok(());
         };
-        let plan = plan(&round.policy, rng);
+        let plan = plan_noise(&round.policy, rng);
         let mut traps = of_each_sort(round.policy.traps);
         let behind = usize::from(round.position) + 1;
-        let open = round.open().ok_or(MixError::Unasked)?;
+        let open = round.as_open().ok_or(MixError::Unasked)?;
         let layers = open.layers[behind..].to_vec();
         for (kind, index) in plan.iter().zip(0_u32..) {
             let job = NoiseJob {
@@ -53,15 +54,16 @@ impl<B: Backend> Mix<B> {
     }
 
     /// Some noise is there.
-    pub(super) fn noised(
+    pub(super) fn on_noise(
         &mut self,
         ticket: JobId,
         noise: Noise,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), MixError> {
-        let open = self.round(ticket.id)?.open().ok_or(MixError::Unasked)?;
+        let open = self.find_round(ticket.id)?.as_open().ok_or(MixError::Unasked)?;
         open.noise.parts.insert(ticket.index, noise);
         if open.noise.is_ready() {
+            // The tables take megabytes, and no further job of this round needs them.
             open.noise.tables = None;
         }
         self.mix_if_ready(ticket.id, rng);
@@ -71,27 +73,35 @@ impl<B: Backend> Mix<B> {
 
 /// Plans noise in pieces of at most 512 messages: the noise drawn, and the traps on top of it
 /// (MIX-45). Every bucket has noise, the no-op 0 too (MIX-18).
-fn plan(policy: &ServicePolicy, rng: &mut dyn CryptoRng) -> Vec<NoiseKind> {
-    let law = Law::of(policy);
+fn plan_noise(policy: &ServicePolicy, rng: &mut dyn CryptoRng) -> Vec<NoiseKind> {
+    let law = Law::from_policy(policy);
     let mut plan = Vec::new();
     match policy.service {
         Service::Conversation => {
             let drawn = law.draw_conversation(rng);
             let traps = policy.traps;
+            // Added to the draw, never taken from it: one ALARM must not reveal the drawn count
+            // (MIX-45).
             let singles = drawn.singles + u32::from(traps.singles);
             let pairs = drawn.pairs + u32::from(traps.pairs);
-            pieces(&mut plan, singles, JOB_MESSAGES, NoiseKind::Singles);
-            pieces(&mut plan, pairs, JOB_MESSAGES / 2, NoiseKind::Pairs);
+            push_pieces(&mut plan, singles, JOB_MESSAGES, NoiseKind::Singles);
+            push_pieces(&mut plan, pairs, JOB_MESSAGES / 2, NoiseKind::Pairs);
         }
+        // Bucket 0 has noise too, or its size would count the clients that call nobody (MIX-18).
         Service::Call | Service::Invitation => (0..=policy.buckets).for_each(|bucket| {
             let count = law.draw_bucket(rng);
-            pieces(&mut plan, count, JOB_MESSAGES, |n| NoiseKind::Bucket(bucket, n));
+            push_pieces(&mut plan, count, JOB_MESSAGES, |n| NoiseKind::Bucket(bucket, n));
         }),
     }
     plan
 }
 
-fn pieces(plan: &mut Vec<NoiseKind>, mut count: u32, most: u32, kind: impl Fn(u32) -> NoiseKind) {
+fn push_pieces(
+    plan: &mut Vec<NoiseKind>,
+    mut count: u32,
+    most: u32,
+    kind: impl Fn(u32) -> NoiseKind,
+) {
     while count > 0 {
         let piece = count.min(most);
         plan.push(kind(piece));
@@ -108,17 +118,17 @@ const fn of_each_sort(traps: Traps) -> [u32; 2] {
 /// The part of them that a job takes.
 fn take_traps(left: &mut [u32; 2], kind: NoiseKind) -> u32 {
     let left = &mut left[usize::from(matches!(kind, NoiseKind::Pairs(_)))];
-    let taken = kind.messages().min(*left);
+    let taken = kind.message_count().min(*left);
     *left -= taken;
     taken
 }
 
 /// Where the noise of each piece begins, behind the onions that were kept.
-pub(super) fn offsets(round: &mut Round) -> Vec<u32> {
-    let plan = round.open().and_then(|open| open.noise.plan.as_deref()).unwrap_or_default();
+pub(super) fn noise_offsets(round: &mut Round) -> Vec<u32> {
+    let plan = round.as_open().and_then(|open| open.noise.plan.as_deref()).unwrap_or_default();
     let begins = plan.iter().scan(0, |sum, kind| {
         let begin = *sum;
-        *sum += kind.messages();
+        *sum += kind.message_count();
         Some(begin)
     });
     begins.collect()

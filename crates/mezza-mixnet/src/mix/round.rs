@@ -148,7 +148,7 @@ impl MixedBatch {
         self.ended && self.jobs.0 == self.jobs.1
     }
 
-    pub fn forwarded(&self) -> u32 {
+    pub fn forwarded_count(&self) -> u32 {
         self.order.len() as u32
     }
 }
@@ -175,20 +175,22 @@ impl Round {
 
     /// Returns the neighbours that must learn that the round is over.
     pub fn neighbours(&self) -> impl Iterator<Item = Neighbour> + use<> {
+        // Links to the store carry no ABORT, so the store is left out.
         let next = (!self.is_last()).then_some(Neighbour::Next);
         [Neighbour::Previous, Neighbour::Coordinator].into_iter().chain(next)
     }
 
     /// Returns true if the round cannot end well without this peer.
-    pub fn needs(&self, peer: Neighbour) -> bool {
+    pub fn needs_peer(&self, peer: Neighbour) -> bool {
         match peer {
+            // Before publishing the store has no part in the round, so its link may fail.
             Neighbour::Store => matches!(self.stage, RoundState::Publishing),
             Neighbour::Next => !self.is_last(),
             Neighbour::Previous | Neighbour::Coordinator => true,
         }
     }
 
-    pub fn open(&mut self) -> Option<&mut OpenRound> {
+    pub fn as_open(&mut self) -> Option<&mut OpenRound> {
         match &mut self.stage {
             RoundState::Open(open) => Some(open),
             RoundState::Keyed(_) | RoundState::Storing(..) | RoundState::Publishing => None,

@@ -15,12 +15,12 @@ use crate::wire::{Frame, FrameBody, Items};
 const CHUNK_BYTES: usize = 262_000;
 
 /// A frame of the batch for the next mix.
-pub(super) const fn next(id: RoundId, body: FrameBody) -> Output {
+pub(super) const fn batch_frame(id: RoundId, body: FrameBody) -> Output {
     Output::Frame(Neighbour::Next, Frame::Round(id, body))
 }
 
 /// Replies for the mix before, with their number behind.
-pub(super) fn replies(id: RoundId, batch: Vec<Wiping<Items>>) -> impl Iterator<Item = Output> {
+pub(super) fn reply_frames(id: RoundId, batch: Vec<Wiping<Items>>) -> impl Iterator<Item = Output> {
     let count = batch.iter().map(|items| u32::from(items.count)).sum();
     let items = batch.into_iter().map(|mut items| FrameBody::Replies(take(&mut *items)));
     items
@@ -29,14 +29,16 @@ pub(super) fn replies(id: RoundId, batch: Vec<Wiping<Items>>) -> impl Iterator<I
 }
 
 /// The objects of all buckets for the store, behind the manifest that we sign.
-pub(super) fn objects(
+pub(super) fn object_frames(
     id: RoundId,
     config: &[u8; 32],
     signer: &Signer,
     objects: &[Vec<u8>],
 ) -> Vec<Output> {
-    let manifest = Manifest { id, entries: objects.iter().map(|o| ObjectDigest::of(o)).collect() };
+    let manifest =
+        Manifest { id, entries: objects.iter().map(|o| ObjectDigest::from_object(o)).collect() };
     let signature = manifest.sign(signer, config);
+    // The signed manifest goes first: the store checks lengths before it keeps a chunk.
     let mut bodies = Vec::from([FrameBody::Put { manifest, signature }]);
     for (object, bucket) in objects.iter().zip(1_u32..) {
         for (i, bytes) in object.chunks(CHUNK_BYTES).enumerate() {

@@ -34,7 +34,7 @@ fn keyed(floor: NoiseFloor) -> (Mix, Settings) {
         other => panic!("{other:?}"),
     };
     let config = config(3);
-    let (policy, of) = config.policy(TALK.service).expect("a service");
+    let (policy, of) = config.find_policy(TALK.service).expect("a service");
     let settings = Settings {
         config: config.hash(),
         id: TALK,

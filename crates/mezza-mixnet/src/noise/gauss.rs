@@ -4,7 +4,7 @@
 
 use mezza_core::CryptoRng;
 
-use super::below;
+use super::draw_below;
 use crate::limits::SCALE_MAX;
 
 /// Draws from `N_Z(0, sigma^2)`, whose weight of x is `exp(-x^2 / (2 sigma^2))`. 0 for sigma 0.
@@ -21,7 +21,7 @@ pub fn draw(sigma: u32, rng: &mut dyn CryptoRng) -> i64 {
     let square = u128::from(sigma).pow(2);
     let t = u128::from(sigma) + 1;
     loop {
-        let proposed = laplace(t, rng);
+        let proposed = draw_laplace(t, rng);
         let far = u128::from(proposed.unsigned_abs()) * t;
         if exp_minus(far.abs_diff(square).pow(2), 2 * square * t.pow(2), rng) {
             return proposed;
@@ -30,9 +30,10 @@ pub fn draw(sigma: u32, rng: &mut dyn CryptoRng) -> i64 {
 }
 
 /// Algorithm 2 for an integer scale: the weight of y is `exp(-|y| / t)`.
-fn laplace(t: u128, rng: &mut dyn CryptoRng) -> i64 {
+fn draw_laplace(t: u128, rng: &mut dyn CryptoRng) -> i64 {
     loop {
-        let u = below(t, rng);
+        // Remainder and quotient are drawn apart, which makes the law exact for an integer scale.
+        let u = draw_below(t, rng);
         if !exp_minus(u, t, rng) {
             continue;
         }
@@ -57,8 +58,9 @@ fn exp_minus(n: u128, d: u128, rng: &mut dyn CryptoRng) -> bool {
 /// The same for `n <= d`: the series of the exponential, term by term.
 fn exp_minus_fraction(n: u128, d: u128, rng: &mut dyn CryptoRng) -> bool {
     let mut k = 1;
-    while below(d * k, rng) < n {
+    while draw_below(d * k, rng) < n {
         k += 1;
     }
+    // The alternating series of the exponential stops at an odd term with exactly this probability.
     k % 2 == 1
 }

@@ -4,6 +4,7 @@ use mezza_core::CryptoRng;
 
 /// Draws `ceil(max(0, Lap(mean, b)))`; exactly the mean, rounded up, for b = 0.
 pub fn draw(mean: f64, b: f64, rng: &mut dyn CryptoRng) -> u32 {
+    // The sign comes from another draw, so that 53 bits describe the distance alone.
     let distance = -b * libm::log(open_unit(rng));
     let drawn = if rng.next_u32() & 1 == 0 { mean + distance } else { mean - distance };
     // Below 2^22 + 2^20 x 38, so that the conversion is exact.

@@ -160,7 +160,7 @@ fn a_scale_of_zero_gives_exactly_the_mean() {
     for mode in [Mode::Paper, Mode::Gauss] {
         let law = Law { mode, mu: 100, scale: 0 };
         assert_eq!(law.draw_conversation(&mut rng), Counts { singles: 100, pairs: 50 });
-        assert_eq!(law.draw_conversation(&mut rng).messages(), 200);
+        assert_eq!(law.draw_conversation(&mut rng).message_count(), 200);
         assert_eq!(law.draw_bucket(&mut rng), 100);
     }
 }
@@ -171,7 +171,7 @@ fn no_draw_is_above_the_bound_that_a_peer_checks() {
     for mode in [Mode::Paper, Mode::Gauss] {
         let law = Law { mode, mu: 10, scale: 30 };
         for _ in 0..20_000 {
-            let messages = u64::from(law.draw_conversation(&mut rng).messages());
+            let messages = u64::from(law.draw_conversation(&mut rng).message_count());
             assert!(messages <= law.messages_max(Service::Conversation, 1));
             let bucket = u64::from(law.draw_bucket(&mut rng));
             assert!(2 * bucket <= law.messages_max(Service::Call, 1));

@@ -6,7 +6,7 @@ use mezza_core::CryptoRng;
 ///
 /// # Panics
 /// For a bound of 0, which is a bug of the caller.
-pub fn below(bound: u128, rng: &mut dyn CryptoRng) -> u128 {
+pub fn draw_below(bound: u128, rng: &mut dyn CryptoRng) -> u128 {
     assert!(bound > 0, "nothing lies below 0");
     let bits = u128::BITS - (bound - 1).leading_zeros();
     loop {
@@ -15,6 +15,7 @@ pub fn below(bound: u128, rng: &mut dyn CryptoRng) -> u128 {
             1..=64 => u128::from(rng.next_u64() >> (64 - bits)),
             _ => ((u128::from(rng.next_u64()) << 64) | u128::from(rng.next_u64())) >> (128 - bits),
         };
+        // A modulo would favour small numbers. Each try succeeds with a probability above one half.
         if drawn < bound {
             return drawn;
         }
@@ -34,13 +35,13 @@ mod tests {
             let mut seen = alloc::vec![0_u32; bound as usize];
             let draws = 13_000 * bound as u32;
             for _ in 0..draws {
-                seen[below(bound, &mut rng) as usize] += 1;
+                seen[draw_below(bound, &mut rng) as usize] += 1;
             }
             // Six standard deviations of a count of 13,000.
             assert!(seen.iter().all(|n| n.abs_diff(13_000) < 690), "{bound}: {seen:?}");
         }
         let big = (1_u128 << 81) + 7;
-        assert!((0..1_000).any(|_| below(big, &mut rng) > 1 << 80));
-        assert!((0..1_000).all(|_| below(big, &mut rng) < big));
+        assert!((0..1_000).any(|_| draw_below(big, &mut rng) > 1 << 80));
+        assert!((0..1_000).all(|_| draw_below(big, &mut rng) < big));
     }
 }

@@ -40,16 +40,16 @@ proptest! {
         let inner = random(count * size, &mut rng);
         let combs = Tables::new(portable(), &layers).expect("good keys");
         let multiply = if tables { Multiply::Tables(&combs) } else { Multiply::Ladders };
-        let wrapped = wrap(portable(), multiply, &layers, (&inner, size), &mut rng);
+        let wrapped = wrap_onions(portable(), multiply, &layers, (&inner, size), &mut rng);
         let mut batch = wrapped.onions;
         let mut backs = Vec::new();
         for (i, secret) in secrets.iter().enumerate() {
             let bytes = service.onion_bytes(n - i);
             prop_assert_eq!(batch.len(), count * bytes);
-            let got = unwrap(portable(), secret, &layers[i], &batch, bytes);
+            let got = unwrap_layer(portable(), secret, &layers[i], &batch, bytes);
             prop_assert!(got.opened.iter().all(|ok| *ok == 1));
             prop_assert_eq!(&got.reply_keys[..], &wrapped.reply_keys[i][..]);
-            batch = got.inner().collect::<Vec<_>>().concat();
+            batch = got.inner_onions().collect::<Vec<_>>().concat();
             backs.push(got.reply_keys);
         }
         prop_assert_eq!(batch, inner);
@@ -75,13 +75,14 @@ proptest! {
 fn mix_7_bad_onions_give_zeros_and_disturb_no_neighbour() {
     let ((secrets, layers), mut rng) = (chain(3, Service::Conversation), dice(1));
     let inner = random(4 * 272, &mut rng);
-    let mut batch = wrap(portable(), Multiply::Ladders, &layers, (&inner, 272), &mut rng).onions;
-    let whole = unwrap(portable(), &secrets[0], &layers[0], &batch, 416);
+    let mut batch =
+        wrap_onions(portable(), Multiply::Ladders, &layers, (&inner, 272), &mut rng).onions;
+    let whole = unwrap_layer(portable(), &secrets[0], &layers[0], &batch, 416);
     batch[416..416 + 32].fill(0); // Z = 0
     batch[2 * 416 + 100] ^= 1; // does not open
-    let got = unwrap(portable(), &secrets[0], &layers[0], &batch, 416);
+    let got = unwrap_layer(portable(), &secrets[0], &layers[0], &batch, 416);
     assert_eq!(got.opened, [1, 0, 0, 1]);
-    let [got, whole] = [got, whole].map(|of| of.inner().collect::<Vec<_>>().concat());
+    let [got, whole] = [got, whole].map(|of| of.inner_onions().collect::<Vec<_>>().concat());
     assert_eq!(got[..368], whole[..368]);
     assert_eq!(got[3 * 368..], whole[3 * 368..]);
     assert!(got[368..3 * 368].iter().all(|byte| *byte == 0));
@@ -91,16 +92,17 @@ fn mix_7_bad_onions_give_zeros_and_disturb_no_neighbour() {
 fn mix_7_an_onion_to_the_neutral_point_is_bad_even_if_it_opens() {
     let (secrets, layers) = chain(1, Service::Call);
     let (onion, _) = wrap_one(portable(), &layers[0], &PublicKey([0; 32]), &[0; 32], &[7; 20]);
-    let got = unwrap(portable(), &secrets[0], &layers[0], &onion, 68);
-    assert_eq!((&got.opened[..], got.inner().next()), (&[0][..], Some(&[0; 20][..])));
+    let got = unwrap_layer(portable(), &secrets[0], &layers[0], &onion, 68);
+    assert_eq!((&got.opened[..], got.inner_onions().next()), (&[0][..], Some(&[0; 20][..])));
 }
 
 #[test]
 fn mix_8_no_changed_or_moved_onion_opens() {
     let ((secrets, layers), mut rng) = (chain(2, Service::Call), dice(2));
-    let onion = wrap(portable(), Multiply::Ladders, &layers, (&[7; 20], 20), &mut rng).onions;
+    let onion =
+        wrap_onions(portable(), Multiply::Ladders, &layers, (&[7; 20], 20), &mut rng).onions;
     let opens = |layer: &Layer, onion: &[u8]| {
-        unwrap(portable(), &secrets[0], layer, onion, onion.len()).opened[0] == 1
+        unwrap_layer(portable(), &secrets[0], layer, onion, onion.len()).opened[0] == 1
     };
     assert!(opens(&layers[0], &onion));
     for bit in 0..onion.len() * 8 {
@@ -124,15 +126,15 @@ fn mix_8_no_changed_or_moved_onion_opens() {
 #[test]
 fn one_layer_around_many_is_the_whole_onion() {
     let ((secrets, layers), mut rng) = (chain(3, Service::Conversation), dice(3));
-    let rest = wrap(portable(), Multiply::Ladders, &layers[1..], (&[5; 272], 272), &mut rng);
+    let rest = wrap_onions(portable(), Multiply::Ladders, &layers[1..], (&[5; 272], 272), &mut rng);
     let mut x = [[0; 32]];
     let mut z = [[0; 32]];
     portable().x25519_pairwise(&[[0x20; 32]], &[BASE], &mut x);
     portable().x25519_pairwise(&[[0x20; 32]], &[layers[0].key.0], &mut z);
     let (onion, back) = wrap_one(portable(), &layers[0], &PublicKey(x[0]), &z[0], &rest.onions);
-    let got = unwrap(portable(), &secrets[0], &layers[0], &onion, 416);
+    let got = unwrap_layer(portable(), &secrets[0], &layers[0], &onion, 416);
     assert_eq!(
-        (got.inner().collect::<Vec<_>>().concat(), &got.reply_keys[..]),
+        (got.inner_onions().collect::<Vec<_>>().concat(), &got.reply_keys[..]),
         (rest.onions, &back[..])
     );
 }

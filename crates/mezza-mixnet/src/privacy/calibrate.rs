@@ -1,6 +1,6 @@
 //! The least noise for a promise.
 
-use super::{RoundsSpent, advanced, delta};
+use super::{RoundsSpent, advanced_delta, delta};
 use crate::Service;
 use crate::config::Mode;
 use crate::limits::{MU_MAX, SCALE_MAX};
@@ -42,7 +42,7 @@ impl Accounting {
 
     fn delta(self, spent: RoundsSpent, epsilon: f64) -> f64 {
         match self {
-            Self::Paper => advanced(&[spent], epsilon),
+            Self::Paper => advanced_delta(&[spent], epsilon),
             _ => delta(&[spent], epsilon),
         }
     }
@@ -63,9 +63,10 @@ pub fn noise_for(target: &PrivacyTarget, accounting: Accounting) -> Option<Law> 
         accounting.delta(spent, target.epsilon) <= target.delta
     };
     // The least mean for a scale; above every mean if no mean helps.
-    let least_mu = |scale: u32| least(MU_MAX / step, |n| fits(n * step, scale)).map(|n| n * step);
+    let least_mu =
+        |scale: u32| find_least(MU_MAX / step, |n| fits(n * step, scale)).map(|n| n * step);
     // With a mean without end nothing is clamped: what is left falls with the scale.
-    let first = least(SCALE_MAX / step, |n| fits(u32::MAX, n * step))?;
+    let first = find_least(SCALE_MAX / step, |n| fits(u32::MAX, n * step))?;
     // The mean falls steeply behind the first scale that works, then rises in proportion: one
     // valley, narrowed to a few scales by thirds.
     let mut low = first;
@@ -80,7 +81,8 @@ pub fn noise_for(target: &PrivacyTarget, accounting: Accounting) -> Option<Law> 
 }
 
 /// The least number from 1 to `max` for which `fits` holds, if it then holds for all above.
-fn least(max: u32, fits: impl Fn(u32) -> bool) -> Option<u32> {
+fn find_least(max: u32, fits: impl Fn(u32) -> bool) -> Option<u32> {
+    // The largest value does not suffice, so no smaller one does.
     if !fits(max) {
         return None;
     }

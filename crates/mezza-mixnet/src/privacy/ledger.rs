@@ -2,7 +2,7 @@
 //!
 //! A period is 365 days of conversation rounds, counted from the first one joined and never by a
 //! clock: rounds that a config skips do not count, so that no config begins a new period. Losses of
-//! periods add: [`Ledger::spent`] is the whole of it, for the calculator.
+//! periods add: [`Ledger::all_spent`] is the whole of it, for the calculator.
 //!
 //! A restored backup goes on under a branch of its own. The charges of two branches add up; of one
 //! branch the larger number counts, because a branch only grows. So nothing is counted twice, and
@@ -44,34 +44,35 @@ snapshot!(struct PrivacyCost { service, law, slots });
 
 impl PrivacyCost {
     /// Returns the cost of a round under a policy.
-    pub const fn of(policy: &ServicePolicy) -> Self {
-        Self { service: policy.service, law: Law::of(policy), slots: policy.slots }
+    pub const fn from_policy(policy: &ServicePolicy) -> Self {
+        Self { service: policy.service, law: Law::from_policy(policy), slots: policy.slots }
     }
 
     /// Returns `rounds` rounds of this cost.
-    const fn spent(self, rounds: u64) -> RoundsSpent {
+    const fn spent_rounds(self, rounds: u64) -> RoundsSpent {
         RoundsSpent { service: self.service, law: self.law, slots: self.slots, rounds }
     }
 
     /// Writes `service u8 | mode u8 | mu u32 | scale u32 | slots u8`, 11 bytes.
-    pub fn write(self, w: &mut Writer) {
-        w.u8(self.service.number()).u8(u8::from(self.law.mode == Mode::Gauss));
-        w.u32(self.law.mu).u32(self.law.scale).u8(self.slots);
+    pub fn write_to(self, w: &mut Writer) {
+        w.put_u8(self.service.number()).put_u8(u8::from(self.law.mode == Mode::Gauss));
+        w.put_u32(self.law.mu).put_u32(self.law.scale).put_u8(self.slots);
     }
 
-    /// Reads what [`write`](Self::write) wrote.
+    /// Reads what [`write_to`](Self::write_to) wrote.
     ///
     /// # Errors
     /// Whatever the bytes lack, or a value outside its limits.
-    pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let service = Service::from_number(r.u8()?)?;
-        let mode = match r.u8()? {
+    pub fn read_from(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let service = Service::from_number(r.read_u8()?)?;
+        let mode = match r.read_u8()? {
             0 => Mode::Paper,
             1 => Mode::Gauss,
             _ => return Err(DecodeError::Value),
         };
-        let law = Law { mode, mu: r.u32()?, scale: r.u32()? };
-        let slots = r.u8()?;
+        let law = Law { mode, mu: r.read_u32()?, scale: r.read_u32()? };
+        let slots = r.read_u8()?;
+        // No config has such values, so the entry is damaged.
         if law.mu > MU_MAX || law.scale > SCALE_MAX || !(1..=SLOTS_MAX).contains(&slots) {
             return Err(DecodeError::Value);
         }
@@ -135,15 +136,19 @@ impl Ledger {
     /// A conversation round that all mixes signed was joined: the one thing that moves time on.
     /// `base` is the base round of its config: between two configs only the rounds of the later one
     /// count.
-    pub fn joined(&mut self, round: u64, base: u64, interval_ms: u32) {
+    pub fn record_join(&mut self, round: u64, base: u64, interval_ms: u32) {
         let from = match self.clock.last {
             Some((its, last)) => match its.cmp(&base) {
+                // A new config numbers anew: rounds between the two are skipped and do not count
+                // (MIX-25).
                 Ordering::Less => base,
                 Ordering::Equal => last,
+                // A round of an earlier config must not set time back.
                 Ordering::Greater => return,
             },
             None => round,
         };
+        // An older round changes nothing: time in the ledger only moves on.
         let Some(rounds) = round.checked_sub(from) else { return };
         let elapsed =
             rounds.saturating_mul(interval_ms.into()).saturating_add(self.clock.elapsed_ms);
@@ -156,13 +161,14 @@ impl Ledger {
     }
 
     /// Charges one round in which something real was sent, whatever became of it (MIX-24).
-    pub fn charge(&mut self, kind: PrivacyCost) {
+    pub fn charge_round(&mut self, kind: PrivacyCost) {
         let rounds = self.rounds.entry((self.branch, kind, self.clock.period)).or_default();
+        // Saturating, because a counter that wraps would hand out a new budget (MIX-24).
         *rounds = rounds.saturating_add(1);
     }
 
     /// Returns the plain number of rounds of a service charged in this period.
-    pub fn used(&self, service: Service) -> u64 {
+    pub fn used_rounds(&self, service: Service) -> u64 {
         let now =
             |kind: &PrivacyCost, period: u32| kind.service == service && period == self.period();
         let rounds = self.rounds.iter().filter(|((_, kind, period), _)| now(kind, *period));
@@ -172,18 +178,21 @@ impl Ledger {
     /// Returns the rounds of a service spent in this period, in rounds of the noise of `policy`: a
     /// round under less noise counts as many times as it loses more (MIX-72).
     pub fn count_used(&self, policy: &ServicePolicy) -> u64 {
-        let unit = RoundsSpent::of(policy, 1);
+        let unit = RoundsSpent::from_policy(policy, 1);
         let spent = self.rounds.iter().filter(|((_, kind, period), _)| {
+            // Earlier periods have budgets of their own. Their losses still add in the calculator
+            // (MIX-25).
             kind.service == policy.service && *period == self.period()
         });
-        let used = spent.map(|((_, kind, _), rounds)| kind.spent(*rounds).count_as(&unit));
+        let used = spent.map(|((_, kind, _), rounds)| kind.spent_rounds(*rounds).count_as(&unit));
         used.fold(0, u64::saturating_add)
     }
 
     /// How much of a config's budget is used.
-    pub fn level(&self, policy: &ServicePolicy) -> BudgetState {
+    pub fn budget_state(&self, policy: &ServicePolicy) -> BudgetState {
         let used = u128::from(self.count_used(policy));
         match u128::from(policy.rounds) {
+            // First, so that a budget of 0 rounds is used up and not low.
             all if used >= all => BudgetState::Used,
             all if used * 10 >= all * 8 => BudgetState::Low,
             _ => BudgetState::Plenty,
@@ -191,8 +200,8 @@ impl Ledger {
     }
 
     /// All that was spent, over all periods, for [`delta`](super::delta).
-    pub fn spent(&self) -> Vec<RoundsSpent> {
-        self.rounds.iter().map(|((_, kind, _), rounds)| kind.spent(*rounds)).collect()
+    pub fn all_spent(&self) -> Vec<RoundsSpent> {
+        self.rounds.iter().map(|((_, kind, _), rounds)| kind.spent_rounds(*rounds)).collect()
     }
 
     /// Goes on under another branch, a number of chance: after a restore from a backup, whose
@@ -204,12 +213,16 @@ impl Ledger {
     /// Takes the larger of each number of each branch, so that none is counted twice. Of another
     /// network nothing is taken.
     pub fn merge(&mut self, other: &Self) {
+        // Rounds of another network say nothing about the noise of this one.
         if other.network != self.network {
             return;
         }
+        // The later time wins: an older copy must not begin its period again.
         self.clock = self.clock.max(other.clock);
         for (key, rounds) in &other.rounds {
             let own = self.rounds.entry(*key).or_default();
+            // Of one branch both numbers count the same rounds, so the larger one includes the
+            // other (MIX-24).
             *own = (*own).max(*rounds);
         }
     }
@@ -220,14 +233,14 @@ impl Ledger {
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::with_capacity(58 + ENTRY_BYTES * self.rounds.len());
         let (base, round) = self.clock.last.unwrap_or_default();
-        w.u8(VERSION).bytes(&self.network.0).u64(self.branch);
-        w.u32(self.clock.period).u64(self.clock.elapsed_ms);
-        w.u8(u8::from(self.clock.last.is_some())).u64(base).u64(round);
-        w.u32(self.rounds.len() as u32);
+        w.put_u8(VERSION).put_bytes(&self.network.0).put_u64(self.branch);
+        w.put_u32(self.clock.period).put_u64(self.clock.elapsed_ms);
+        w.put_u8(u8::from(self.clock.last.is_some())).put_u64(base).put_u64(round);
+        w.put_u32(self.rounds.len() as u32);
         for ((branch, kind, period), rounds) in &self.rounds {
-            w.u64(*branch);
-            kind.write(&mut w);
-            w.u32(*period).u64(*rounds);
+            w.put_u64(*branch);
+            kind.write_to(&mut w);
+            w.put_u32(*period).put_u64(*rounds);
         }
         w.finish()
     }
@@ -238,14 +251,14 @@ impl Ledger {
     /// [`DecodeError`] unless [`encode`](Self::encode) makes these bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            if r.u8()? != VERSION {
+            if r.read_u8()? != VERSION {
                 return Err(DecodeError::Value);
             }
-            let network = NetworkId(r.array()?);
-            let branch = r.u64()?;
-            let period = r.u32()?;
-            let elapsed_ms = r.u64()?;
-            let last = match (r.u8()?, r.u64()?, r.u64()?) {
+            let network = NetworkId(r.read_array()?);
+            let branch = r.read_u64()?;
+            let period = r.read_u32()?;
+            let elapsed_ms = r.read_u64()?;
+            let last = match (r.read_u8()?, r.read_u64()?, r.read_u64()?) {
                 (0, 0, 0) => None,
                 (1, base, round) => Some((base, round)),
                 _ => return Err(DecodeError::Value),
@@ -255,9 +268,10 @@ impl Ledger {
             }
             let clock = Clock { period, elapsed_ms, last };
             let mut ledger = Self { network, branch, clock, rounds: BTreeMap::new() };
-            for _ in 0..r.u32()? {
-                let key = (r.u64()?, PrivacyCost::read(r)?, r.u32()?);
-                let rounds = r.u64()?;
+            for _ in 0..r.read_u32()? {
+                let key = (r.read_u64()?, PrivacyCost::read_from(r)?, r.read_u32()?);
+                let rounds = r.read_u64()?;
+                // Ascending without repetition, so that one ledger has one form.
                 if ledger.rounds.last_key_value().is_some_and(|(last, _)| *last >= key) {
                     return Err(DecodeError::Value);
                 }

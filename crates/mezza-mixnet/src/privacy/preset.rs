@@ -62,13 +62,14 @@ impl NoisePreset {
     }
 
     /// Writes the noise of this preset, its promise and traps into the entry of a service.
-    pub fn fill(self, policy: &mut ServicePolicy) {
+    pub fn fill_policy(self, policy: &mut ServicePolicy) {
         let noise = self.noise(policy.service);
         let slots = u32::from(policy.slots);
         policy.mode = Mode::Gauss;
+        // The loss grows with the slots, and so must the noise (`shift` in the accounting).
         (policy.mu, policy.scale) = (noise.mu * slots, noise.scale * slots);
-        policy.epsilon_micro = super::whole(libm::round(noise.epsilon * 1e6)) as u32;
-        policy.delta_pico = super::whole(libm::round(noise.delta * 1e12));
+        policy.epsilon_micro = super::to_whole(libm::round(noise.epsilon * 1e6)) as u32;
+        policy.delta_pico = super::to_whole(libm::round(noise.delta * 1e12));
         (policy.rounds, policy.traps) = (noise.rounds, noise.traps);
     }
 }

@@ -6,7 +6,7 @@
 
 use alloc::vec::Vec;
 
-use super::{RoundsSpent, advanced, delta};
+use super::{RoundsSpent, advanced_delta, delta};
 use crate::config::{Config, Mode, ServicePolicy};
 
 /// Epsilon, delta and the rounds of one year to which they apply.
@@ -25,25 +25,29 @@ const ROUNDS_WITHOUT_PROMISE: u64 = u32::MAX as u64;
 
 impl NetworkPromise {
     /// Reads the promise of a config.
-    pub fn of(config: &Config) -> Self {
+    pub fn from_config(config: &Config) -> Self {
         let services = &config.services;
         let largest = |of: fn(&ServicePolicy) -> f64| services.iter().map(of).fold(0.0, f64::max);
         Self {
             epsilon: largest(|policy| f64::from(policy.epsilon_micro) / 1e6),
-            delta: largest(|policy| super::real(policy.delta_pico) / 1e12),
-            spent: services.iter().map(|policy| RoundsSpent::of(policy, policy.rounds)).collect(),
+            delta: largest(|policy| super::to_real(policy.delta_pico) / 1e12),
+            spent: services
+                .iter()
+                .map(|policy| RoundsSpent::from_policy(policy, policy.rounds))
+                .collect(),
         }
     }
 
     /// Returns true if the network promises nothing: its config allows rounds without end.
     pub fn is_none(&self) -> bool {
+        // One service without an end is enough: its losses are part of every sum (MIX-70).
         self.spent.iter().any(|spent| spent.rounds >= ROUNDS_WITHOUT_PROMISE)
     }
 
     /// Returns the delta that the noise reaches after `years` years whose rounds are all used.
     pub fn reached_after(&self, years: u64) -> f64 {
         let all = self.spent.iter().map(|spent| spent.times(years));
-        reached(&all.collect::<Vec<_>>(), self.epsilon)
+        reached_delta(&all.collect::<Vec<_>>(), self.epsilon)
     }
 
     /// Returns the delta against a story in which the user talked as often, at other times (MIX-55).
@@ -59,9 +63,9 @@ impl NetworkPromise {
 
 /// A delta that holds for `epsilon` over all of `spent`: by Rényi accounting, or by the composition of
 /// the paper where all noise is the paper's.
-pub fn reached(spent: &[RoundsSpent], epsilon: f64) -> f64 {
+pub fn reached_delta(spent: &[RoundsSpent], epsilon: f64) -> f64 {
     if !spent.is_empty() && spent.iter().all(|part| part.law.mode == Mode::Paper) {
-        advanced(spent, epsilon)
+        advanced_delta(spent, epsilon)
     } else {
         delta(spent, epsilon)
     }

@@ -72,7 +72,7 @@ fn mix_20_the_presets_keep_their_promises_and_no_less_noise_would() {
         (call((1_283, 223)), 1_000, LN_2, 1e-4),
     ];
     for (one, k, eps, delta_max) in cases {
-        let fits = rounds(one, eps, delta_max, delta);
+        let fits = count_rounds(one, eps, delta_max, delta);
         assert!(fits >= k, "{:?} lasts {fits} of {k} rounds", one.law);
         assert!(fits < k + k / 50 + 10, "{:?} lasts {fits}, {k} were asked for", one.law);
     }
@@ -93,11 +93,11 @@ fn mix_20_the_paper_mode_lasts_as_long_as_the_paper_says() {
     for (mu, b, k) in
         [(300_000, 13_800, 239_826), (150_000, 7_300, 68_888), (450_000, 20_000, 507_028)]
     {
-        assert_eq!(rounds(talk(Mode::Paper, (mu, b), 1), LN_2, 1e-4, advanced), k);
+        assert_eq!(count_rounds(talk(Mode::Paper, (mu, b), 1), LN_2, 1e-4, advanced_delta), k);
     }
     let nothing = talk(Mode::Paper, (300_000, 13_800), 0);
-    near(advanced(&[nothing], 1.0) + 1.0, 1.0, 1e-12);
-    near(advanced(&[talk(Mode::Paper, (10, 1), 1_000)], 0.1), 1.0, 1e-12);
+    near(advanced_delta(&[nothing], 1.0) + 1.0, 1.0, 1e-12);
+    near(advanced_delta(&[talk(Mode::Paper, (10, 1), 1_000)], 0.1), 1.0, 1e-12);
 }
 
 #[test]
@@ -115,12 +115,12 @@ fn all_services_of_one_user_add() {
         spent(Service::Call, Mode::Gauss, (2_487, 417), 3_500),
         spent(Service::Invitation, Mode::Gauss, (1_283, 223), 1_000),
     ];
-    let eps = epsilon(&all, 3e-4).expect("an epsilon");
+    let eps = least_epsilon(&all, 3e-4).expect("an epsilon");
     near(eps, 1.19, 0.01);
     near(fifty_becomes(eps), 0.77, 0.01);
     near(fifty_becomes(LN_2), 2.0 / 3.0, 1e-12);
-    assert_eq!(epsilon(&[talk(Mode::Gauss, (10, 0), 1)], 1e-4), None, "no noise, no promise");
-    near(epsilon(&[], 1e-4).expect("an epsilon") + 1.0, 1.0, 1e-6);
+    assert_eq!(least_epsilon(&[talk(Mode::Gauss, (10, 0), 1)], 1e-4), None, "no noise, no promise");
+    near(least_epsilon(&[], 1e-4).expect("an epsilon") + 1.0, 1.0, 1e-6);
 }
 
 #[test]
@@ -162,9 +162,12 @@ fn mix_54_budgets_and_least_noise_are_counted_by_the_bound() {
     let law = noise_for(&target, Accounting::Gauss).expect("a law");
     let spent = RoundsSpent { service: target.service, law, slots: 1, rounds: target.rounds };
     assert!((0.99e-4..=1e-4).contains(&delta(&[spent], LN_2)), "no less noise keeps it by Rényi");
-    assert!(tight(&spent, LN_2).expect("a figure").high < 0.3e-4, "by the tight one less would");
+    assert!(
+        tight_delta(&spent, LN_2).expect("a figure").high < 0.3e-4,
+        "by the tight one less would"
+    );
     // What is spent is charged in rounds, of which the bound says how many there are.
-    let lasts = rounds(RoundsSpent { rounds: 1, ..spent }, LN_2, 1e-4, delta);
+    let lasts = count_rounds(RoundsSpent { rounds: 1, ..spent }, LN_2, 1e-4, delta);
     assert!((240_000..240_100).contains(&lasts), "{lasts}");
 }
 
@@ -181,21 +184,21 @@ fn mix_55_another_story_differs_in_twice_the_rounds() {
 fn mix_24_the_ledger_never_decreases() {
     let policy = service(Service::Conversation);
     let mut ledger = Ledger::new(NetworkId([1; 16]), 7);
-    ledger.joined(100, 0, 5_000);
+    ledger.record_join(100, 0, 5_000);
     for _ in 0..5 {
-        ledger.charge(PrivacyCost::of(&policy));
+        ledger.charge_round(PrivacyCost::from_policy(&policy));
     }
     let backup = ledger.clone();
-    ledger.charge(PrivacyCost::of(&policy));
+    ledger.charge_round(PrivacyCost::from_policy(&policy));
     ledger.merge(&backup);
-    assert_eq!(ledger.used(Service::Conversation), 6);
+    assert_eq!(ledger.used_rounds(Service::Conversation), 6);
     let mut restored = backup;
     restored.merge(&ledger);
     assert_eq!(restored, ledger);
     let mut foreign = Ledger::new(NetworkId([2; 16]), 7);
-    foreign.charge(PrivacyCost::of(&policy));
+    foreign.charge_round(PrivacyCost::from_policy(&policy));
     ledger.merge(&foreign);
-    assert_eq!(ledger.used(Service::Conversation), 6);
+    assert_eq!(ledger.used_rounds(Service::Conversation), 6);
     let bytes = ledger.encode();
     assert_eq!(Ledger::decode(&bytes).as_ref(), Ok(&ledger));
     for cut in 0..bytes.len() {
@@ -207,8 +210,8 @@ fn mix_24_the_ledger_never_decreases() {
 fn mix_24_what_a_round_costs_is_read_inside_its_limits_alone() {
     let again = |kind: PrivacyCost| {
         let mut w = Writer::new();
-        kind.write(&mut w);
-        Reader::decode_exact(w.as_slice(), PrivacyCost::read)
+        kind.write_to(&mut w);
+        Reader::decode_exact(w.as_slice(), PrivacyCost::read_from)
     };
     let law = Law { mode: Mode::Paper, mu: MU_MAX, scale: SCALE_MAX };
     let most = PrivacyCost { service: Service::Call, law, slots: SLOTS_MAX };
@@ -225,7 +228,7 @@ fn mix_24_what_a_round_costs_is_read_inside_its_limits_alone() {
         assert_eq!(again(wrong), Err(DecodeError::Value), "{wrong:?}");
     }
     let no_mode = [&[1, 2][..], &[0; 8], &[1]].concat();
-    assert_eq!(Reader::decode_exact(&no_mode, PrivacyCost::read), Err(DecodeError::Value));
+    assert_eq!(Reader::decode_exact(&no_mode, PrivacyCost::read_from), Err(DecodeError::Value));
 }
 
 #[test]
@@ -233,7 +236,7 @@ fn mix_25_budgets_are_counted_per_period_and_losses_add() {
     let policy = ServicePolicy { rounds: 10, ..service(Service::Conversation) };
     let call = ServicePolicy { rounds: 10, ..service(Service::Call) };
     let mut ledger = Ledger::new(NetworkId([1; 16]), 7);
-    ledger.joined(1_000, 0, policy.interval_ms);
+    ledger.record_join(1_000, 0, policy.interval_ms);
     let levels = [
         (7, BudgetState::Plenty),
         (8, BudgetState::Low),
@@ -241,73 +244,73 @@ fn mix_25_budgets_are_counted_per_period_and_losses_add() {
         (10, BudgetState::Used),
     ];
     for (used, level) in levels {
-        while ledger.used(Service::Conversation) < used {
-            ledger.charge(PrivacyCost::of(&policy));
+        while ledger.used_rounds(Service::Conversation) < used {
+            ledger.charge_round(PrivacyCost::from_policy(&policy));
         }
-        assert_eq!(ledger.level(&policy), level, "{used} used");
+        assert_eq!(ledger.budget_state(&policy), level, "{used} used");
     }
-    assert_eq!(ledger.level(&call), BudgetState::Plenty, "each service has its own budget");
+    assert_eq!(ledger.budget_state(&call), BudgetState::Plenty, "each service has its own budget");
     let period = 6_307_200; // of 5 s make 365 days
     assert_eq!(policy.interval_ms, 5_000);
-    ledger.joined(1_000 + period - 1, 0, policy.interval_ms);
-    assert_eq!((ledger.period(), ledger.level(&policy)), (0, BudgetState::Used));
-    ledger.joined(1_000 + period, 0, policy.interval_ms);
-    assert_eq!((ledger.period(), ledger.level(&policy)), (1, BudgetState::Plenty));
-    ledger.joined(1_000, 0, policy.interval_ms);
+    ledger.record_join(1_000 + period - 1, 0, policy.interval_ms);
+    assert_eq!((ledger.period(), ledger.budget_state(&policy)), (0, BudgetState::Used));
+    ledger.record_join(1_000 + period, 0, policy.interval_ms);
+    assert_eq!((ledger.period(), ledger.budget_state(&policy)), (1, BudgetState::Plenty));
+    ledger.record_join(1_000, 0, policy.interval_ms);
     assert_eq!(ledger.period(), 1, "an older round takes nothing back");
-    ledger.charge(PrivacyCost::of(&policy));
-    let total: u64 = ledger.spent().iter().map(|s| s.rounds).sum();
+    ledger.charge_round(PrivacyCost::from_policy(&policy));
+    let total: u64 = ledger.all_spent().iter().map(|s| s.rounds).sum();
     assert_eq!(total, 11);
     assert_eq!(Ledger::decode(&ledger.encode()), Ok(ledger));
 }
 
 #[test]
 fn mix_24_what_two_branches_spent_adds() {
-    let kind = PrivacyCost::of(&service(Service::Conversation));
+    let kind = PrivacyCost::from_policy(&service(Service::Conversation));
     let mut phone = Ledger::new(NetworkId([1; 16]), 7);
-    (0..5).for_each(|_| phone.charge(kind));
+    (0..5).for_each(|_| phone.charge_round(kind));
     let mut restored = phone.clone();
     restored.branch_off(8);
-    (0..3).for_each(|_| phone.charge(kind));
-    (0..2).for_each(|_| restored.charge(kind));
+    (0..3).for_each(|_| phone.charge_round(kind));
+    (0..2).for_each(|_| restored.charge_round(kind));
     let mut here = phone.clone();
     let mut there = restored.clone();
     here.merge(&restored);
     there.merge(&phone);
     for ledger in [&here, &there] {
-        assert_eq!(ledger.used(Service::Conversation), 5 + 3 + 2);
+        assert_eq!(ledger.used_rounds(Service::Conversation), 5 + 3 + 2);
     }
     here.merge(&there);
-    assert_eq!(here.used(Service::Conversation), 10, "nothing is counted twice");
+    assert_eq!(here.used_rounds(Service::Conversation), 10, "nothing is counted twice");
     assert_eq!(Ledger::decode(&here.encode()), Ok(here));
 }
 
 #[test]
 fn mix_25_rounds_that_a_config_skips_begin_no_period() {
     let mut ledger = Ledger::new(NetworkId([1; 16]), 7);
-    ledger.joined(1_000, 0, 5_000);
+    ledger.record_join(1_000, 0, 5_000);
     let far = 1 << 40;
-    ledger.joined(far + 10, far, 5_000);
+    ledger.record_join(far + 10, far, 5_000);
     assert_eq!(ledger.period(), 0, "the jump of the base round is no time");
-    ledger.joined(1_001, 0, 5_000);
-    ledger.joined(4 * far, 0, 5_000);
-    ledger.joined(far + 6_307_199, far, 5_000);
+    ledger.record_join(1_001, 0, 5_000);
+    ledger.record_join(4 * far, 0, 5_000);
+    ledger.record_join(far + 6_307_199, far, 5_000);
     assert_eq!(ledger.period(), 0);
-    ledger.joined(far + 6_307_200, far, 5_000);
+    ledger.record_join(far + 6_307_200, far, 5_000);
     assert_eq!(ledger.period(), 1);
-    ledger.joined(2 * far + 105_119, 2 * far, 300_000);
+    ledger.record_join(2 * far + 105_119, 2 * far, 300_000);
     assert_eq!(ledger.period(), 1, "longer rounds, fewer of them");
-    ledger.joined(2 * far + 105_120, 2 * far, 300_000);
+    ledger.record_join(2 * far + 105_120, 2 * far, 300_000);
     assert_eq!(ledger.period(), 2);
 }
 
 #[test]
 fn mix_24_a_ledger_of_another_network_adds_nothing() {
-    let kind = PrivacyCost::of(&service(Service::Conversation));
+    let kind = PrivacyCost::from_policy(&service(Service::Conversation));
     let mut here = Ledger::new(NetworkId([1; 16]), 7);
-    here.charge(kind);
+    here.charge_round(kind);
     let mut elsewhere = Ledger::new(NetworkId([2; 16]), 8);
-    (0..5).for_each(|_| elsewhere.charge(kind));
+    (0..5).for_each(|_| elsewhere.charge_round(kind));
     here.merge(&elsewhere);
-    assert_eq!(here.used(Service::Conversation), 1);
+    assert_eq!(here.used_rounds(Service::Conversation), 1);
 }

@@ -11,7 +11,7 @@
 //!
 //! [`smooth`] has the sum of many rounds of `gauss` in closed form, [`lattice`] any other sum by one
 //! Fourier transform; both say how far they may be off. What is missing then are counts that were
-//! clamped at 0: [`clamped`] charges them.
+//! clamped at 0: [`add_clamping`] charges them.
 
 mod fft;
 mod lattice;
@@ -19,7 +19,7 @@ mod smooth;
 
 use core::f64::consts::PI;
 
-use super::{Mode, RoundsSpent, Service, normal_tail, real};
+use super::{Mode, RoundsSpent, Service, normal_tail, to_real};
 use lattice::Lattice;
 
 /// Between what and what the least delta lies.
@@ -34,7 +34,7 @@ pub struct Bracket {
 impl Bracket {
     /// Returns the bounds of a delta that was computed with an absolute error of at most `error`, and
     /// without what lies beyond 40 standard deviations of a discrete Gaussian, less than e^-800.
-    fn about(delta: f64, error: f64) -> Self {
+    fn with_error(delta: f64, error: f64) -> Self {
         let error = error + f64::MIN_POSITIVE;
         Self { low: (delta - error).clamp(0.0, 1.0), high: (delta + error).clamp(0.0, 1.0) }
     }
@@ -54,6 +54,7 @@ impl Count {
     /// At least, and at most, the probability that the noise is `n` or less.
     fn at_most(&self, mode: Mode, n: u32) -> Bracket {
         let below = self.mean - f64::from(n);
+        // The bounds of the tail hold from one step below the mean on. Nothing is claimed above.
         if below < 1.0 {
             return Bracket { low: 0.0, high: 1.0 };
         }
@@ -73,7 +74,7 @@ impl Count {
     }
 
     /// At most the probability that the noise is `n`.
-    fn exactly(&self, mode: Mode, n: u32) -> f64 {
+    fn point_mass(&self, mode: Mode, n: u32) -> f64 {
         let below = (self.mean - f64::from(n)) / self.scale;
         match mode {
             Mode::Gauss => libm::exp(-below * below / 2.0) / (self.scale * libm::sqrt(2.0 * PI)),
@@ -85,20 +86,21 @@ impl Count {
 /// The least delta for `epsilon` over rounds of one kind, as two numbers that it lies between; Rényi's
 /// [`delta`](super::delta) is above both. `None` where there is no figure: the mean or scale of a
 /// conversation is one that no config has, or the sum of the losses has more than 2^19 steps.
-pub fn tight(spent: &RoundsSpent, epsilon: f64) -> Option<Bracket> {
+pub fn tight_delta(spent: &RoundsSpent, epsilon: f64) -> Option<Bracket> {
     if spent.rounds == 0 {
         return Some(Bracket { low: 0.0, high: 0.0 });
     }
+    // Without noise some outcome belongs to one story alone, so delta is 1.
     if spent.law.scale == 0 {
         return Some(Bracket { low: 1.0, high: 1.0 });
     }
-    let counts = counts(spent)?;
-    let free = unclamped(spent, &counts, epsilon)?;
-    Some(clamped(spent, &counts, free, epsilon))
+    let counts = moved_counts(spent)?;
+    let free = unclamped_delta(spent, &counts, epsilon)?;
+    Some(add_clamping(spent, &counts, free, epsilon))
 }
 
 /// The counts that a user of a round moves.
-fn counts(spent: &RoundsSpent) -> Option<[Count; 2]> {
+fn moved_counts(spent: &RoundsSpent) -> Option<[Count; 2]> {
     let mu = spent.law.mu;
     let scale = spent.law.scale;
     let slots = u32::from(spent.slots);
@@ -107,6 +109,7 @@ fn counts(spent: &RoundsSpent) -> Option<[Count; 2]> {
     if spent.service != Service::Conversation {
         return Some([Count { mean, scale: wide, shift: 1, weight: 1 }; 2]);
     }
+    // Odd values would shift the second count off the lattice. No config has them.
     let even = mu.is_multiple_of(2) && (spent.law.mode == Mode::Paper || scale.is_multiple_of(2));
     even.then_some([
         Count { mean, scale: wide, shift: 2 * slots, weight: 1 },
@@ -115,14 +118,16 @@ fn counts(spent: &RoundsSpent) -> Option<[Count; 2]> {
 }
 
 /// The delta of noise that may be negative.
-fn unclamped(spent: &RoundsSpent, counts: &[Count; 2], epsilon: f64) -> Option<Bracket> {
+fn unclamped_delta(spent: &RoundsSpent, counts: &[Count; 2], epsilon: f64) -> Option<Bracket> {
     let smooth = match spent.law.mode {
         Mode::Gauss => smooth::delta(counts, spent.rounds, epsilon),
         Mode::Paper => None,
     };
     // The order at which Rényi's bound is least tilts the law to where the loss is near epsilon.
     let tilt = || super::divergence_delta(&[*spent], epsilon).1 - 1.0;
-    smooth.or_else(|| Lattice::of(spent.law.mode, counts).delta(spent.rounds, epsilon, tilt()))
+    smooth.or_else(|| {
+        Lattice::from_counts(spent.law.mode, counts).delta(spent.rounds, epsilon, tilt())
+    })
 }
 
 /// Adds what clamping at 0 costs, where one count moves up and the other one down.
@@ -130,19 +135,20 @@ fn unclamped(spent: &RoundsSpent, counts: &[Count; 2], epsilon: f64) -> Option<B
 /// Upper number: an outcome that only one story can have counts as lost, and so does each count that
 /// was clamped. Lower number: the outcomes that speak for P are those that were lost by the first
 /// count, those where the second one was clamped, and of the rest those without clamping.
-fn clamped(spent: &RoundsSpent, counts: &[Count; 2], free: Bracket, epsilon: f64) -> Bracket {
+fn add_clamping(spent: &RoundsSpent, counts: &[Count; 2], free: Bracket, epsilon: f64) -> Bracket {
     let mode = spent.law.mode;
-    let k = real(spent.rounds);
+    let k = to_real(spent.rounds);
     let [first, second] = counts;
     let lost: f64 = counts.iter().map(|c| c.at_most(mode, c.shift - 1).high).sum();
     let changed: f64 = counts.iter().map(|c| c.at_most(mode, c.shift).high).sum();
     let any = |chance: f64| k * libm::log1p(-chance);
     let one = any(first.at_most(mode, first.shift - 1).low);
     let both = one + any(second.at_most(mode, 0).low);
-    let beside = libm::exp(epsilon).min(f64::MAX) * (k * second.exactly(mode, second.shift));
+    let beside = libm::exp(epsilon).min(f64::MAX) * (k * second.point_mass(mode, second.shift));
     let surely = (-libm::expm1(one)).max(-libm::expm1(both) - beside);
     Bracket {
         low: (surely + (free.low - k * changed).max(0.0)).min(1.0),
+        // Upper number: what only one story can produce counts as lost.
         high: (free.high + k * lost).min(1.0),
     }
 }

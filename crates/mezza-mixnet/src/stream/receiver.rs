@@ -18,7 +18,7 @@ pub struct StreamBroken;
 /// A message that is whole.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ReceivedMessage {
-    /// The number of its last piece, which names it in [`Receiver::kept`].
+    /// The number of its last piece, which names it in [`Receiver::mark_kept`].
     pub last: u32,
     /// The message, 1 to 8,998 bytes.
     pub bytes: Wiping<Vec<u8>>,
@@ -56,13 +56,16 @@ snapshot!(struct Receiver { start, open, held, ends, ack, broken });
 
 impl Receiver {
     /// Returns true if a piece is new, and inside the window.
-    pub fn wants(&self, seq: u32) -> bool {
+    pub fn wants_piece(&self, seq: u32) -> bool {
+        // The window bounds what a partner can store here. `sack` could not name more, either.
         let ahead = seq.checked_sub(self.ack).is_some_and(|ahead| ahead <= WINDOW);
         ahead && self.has_room(seq)
     }
 
     fn has_room(&self, seq: u32) -> bool {
         let new = seq >= self.start && !self.held.contains_key(&seq);
+        // A full store refuses new pieces. They are sent again once the messenger has taken
+        // messages.
         new && !self.broken && self.held.len() < HELD_MAX
     }
 
@@ -72,25 +75,26 @@ impl Receiver {
     /// # Errors
     /// [`StreamBroken`] for a message of no length or above 8,998 bytes, for a piece of another size than
     /// its place in the message asks for, and ever after.
-    pub fn receive(
+    pub fn receive_piece(
         &mut self,
         seq: u32,
         piece: &Piece,
     ) -> Result<Vec<ReceivedMessage>, StreamBroken> {
+        // After one broken message no later position is certain.
         if self.broken {
             return Err(StreamBroken);
         }
-        if self.wants(seq) {
+        if self.wants_piece(seq) {
             self.held.insert(seq, Held { piece: piece.clone(), durable: false });
         }
-        self.messages()
+        self.take_messages()
     }
 
     /// The messages that have become whole.
     ///
     /// # Errors
-    /// [`StreamBroken`], as [`receive`](Self::receive).
-    pub fn messages(&mut self) -> Result<Vec<ReceivedMessage>, StreamBroken> {
+    /// [`StreamBroken`], as [`receive_piece`](Self::receive_piece).
+    pub fn take_messages(&mut self) -> Result<Vec<ReceivedMessage>, StreamBroken> {
         let mut messages = Vec::new();
         loop {
             match self.next_message() {
@@ -102,6 +106,7 @@ impl Receiver {
                 Err(broken) => {
                     self.held.clear();
                     self.ends.clear();
+                    // All that is held is dropped: it cannot become a message any more.
                     (self.start, self.open, self.broken) = (self.ack, self.ack, true);
                     return Err(broken);
                 }
@@ -114,6 +119,7 @@ impl Receiver {
         let Some(first) = self.held.get(&self.open) else { return Ok(None) };
         let length = first.piece.bytes().first_chunk().map_or(0, |n| u16::from_be_bytes(*n));
         let length = usize::from(length);
+        // The length decides how many pieces are awaited, so it is checked before any of them.
         if !(1..=MESSAGE_BYTES_MAX).contains(&length) {
             return Err(StreamBroken);
         }
@@ -125,6 +131,8 @@ impl Receiver {
             let due = left.min(PIECE_BYTES);
             left -= due;
             match self.held.get(&seq).map(|held| held.piece.bytes()) {
+                // Every piece but the last is full. Another size means that positions differ on
+                // both sides.
                 Some(bytes) if bytes.len() != due => return Err(StreamBroken),
                 Some(bytes) => whole.extend_from_slice(bytes),
                 None => return Ok(None),
@@ -137,7 +145,7 @@ impl Receiver {
     }
 
     /// A piece is durable here.
-    pub fn durable(&mut self, seq: u32) {
+    pub fn mark_durable(&mut self, seq: u32) {
         if let Some(held) = self.held.get_mut(&seq) {
             held.durable = true;
         }
@@ -145,7 +153,8 @@ impl Receiver {
     }
 
     /// The message with this last piece, and all before it, are durable at the messenger.
-    pub fn kept(&mut self, last: u32) {
+    pub fn mark_kept(&mut self, last: u32) {
+        // Unknown or already confirmed: a confirmation that is repeated changes nothing.
         if !self.ends.contains(&last) {
             return;
         }
@@ -157,23 +166,24 @@ impl Receiver {
     }
 
     fn move_on(&mut self) {
-        while self.counts(self.ack) {
+        while self.is_ackable(self.ack) {
             self.ack += 1;
         }
     }
 
     /// Returns true if a piece may be acknowledged: it is durable, and not the end of a message that the
     /// messenger does not have (MIX-33).
-    fn counts(&self, seq: u32) -> bool {
+    fn is_ackable(&self, seq: u32) -> bool {
         self.held.get(&seq).is_some_and(|held| held.durable) && !self.ends.contains(&seq)
     }
 
     /// `ack` and `sack` for the next cell: what is durable. A piece that came before its turn is
     /// named if it is full; a shorter one is the end of a message.
-    pub fn acknowledged(&self) -> (u32, u32) {
+    pub fn ack_fields(&self) -> (u32, u32) {
         let full =
             |seq: &u32| self.held.get(seq).is_some_and(|h| h.piece.bytes().len() == PIECE_BYTES);
-        let named = |seq: &u32| self.counts(*seq) && (*seq < self.open || full(seq));
+        // A short piece may be the end of a message that the messenger does not have (MIX-33).
+        let named = |seq: &u32| self.is_ackable(*seq) && (*seq < self.open || full(seq));
         let behind = (0..WINDOW).filter_map(|j| Some((j, self.ack.checked_add(1 + j)?)));
         let sack = behind.filter(|(_, seq)| named(seq)).map(|(j, _)| 1 << j).sum();
         (self.ack, sack)
@@ -185,19 +195,20 @@ impl Receiver {
     }
 
     /// A piece that is held.
-    pub fn held(&self, seq: u32) -> Option<&Piece> {
+    pub fn held_piece(&self, seq: u32) -> Option<&Piece> {
         self.held.get(&seq).map(|held| &held.piece)
     }
 
     /// The numbers of all pieces that are held.
-    pub fn pieces(&self) -> impl Iterator<Item = u32> {
+    pub fn held_pieces(&self) -> impl Iterator<Item = u32> {
         self.held.keys().copied()
     }
 
     /// A piece that a record of before the start holds. Messages come out of
-    /// [`messages`](Self::messages). It was inside the window when it came; where that was then, only
+    /// [`take_messages`](Self::take_messages). It was inside the window when it came; where that was then, only
     /// later records of the same line tell.
-    pub fn recorded(&mut self, seq: u32, piece: &Piece) {
+    pub fn restore_piece(&mut self, seq: u32, piece: &Piece) {
+        // No window here: its position at that time is known to later records only.
         if self.has_room(seq) {
             self.held.insert(seq, Held { piece: piece.clone(), durable: true });
         }
@@ -212,6 +223,7 @@ impl Receiver {
             (self.start, self.open) = (start, start);
             self.held = self.held.split_off(&start);
         }
+        // Never lower: the partner may have dropped what was acknowledged.
         self.ack = self.ack.max(ack).max(start);
         if self.is_whole() { Ok(()) } else { Err(DecodeError::Value) }
     }
@@ -223,31 +235,36 @@ impl Receiver {
     }
 
     /// Writes `start u32 | ack u32 | broken u8 | count u8 | count x (seq u32 | var8 piece)`.
-    pub fn write(&self, w: &mut Writer) {
-        w.u32(self.start).u32(self.ack).u8(u8::from(self.broken)).u8(self.held.len() as u8);
+    pub fn write_to(&self, w: &mut Writer) {
+        w.put_u32(self.start)
+            .put_u32(self.ack)
+            .put_u8(u8::from(self.broken))
+            .put_u8(self.held.len() as u8);
         for (seq, held) in &self.held {
-            w.u32(*seq).var8(held.piece.bytes());
+            w.put_u32(*seq).put_var8(held.piece.bytes());
         }
     }
 
-    /// Reads what [`write`](Self::write) wrote; all of it is durable. Messages that were whole come
-    /// out of [`messages`](Self::messages) again.
+    /// Reads what [`write_to`](Self::write_to) wrote; all of it is durable. Messages that were whole come
+    /// out of [`take_messages`](Self::take_messages) again.
     ///
     /// # Errors
     /// [`DecodeError`] unless `write` makes these bytes.
-    pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let start = r.u32()?;
-        let ack = r.u32()?;
-        let broken = match r.u8()? {
+    pub fn read_from(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let start = r.read_u32()?;
+        let ack = r.read_u32()?;
+        let broken = match r.read_u8()? {
             0 => false,
             1 => true,
             _ => return Err(DecodeError::Value),
         };
         let mut receiver = Self { start, open: start, ack, broken, ..Self::default() };
-        for _ in 0..r.u8()? {
-            let seq = r.u32()?;
-            let piece = Piece::new(r.var8()?).ok_or(DecodeError::Value)?;
+        for _ in 0..r.read_u8()? {
+            let seq = r.read_u32()?;
+            let piece = Piece::new(r.read_var8()?).ok_or(DecodeError::Value)?;
             let ascends = receiver.held.last_key_value().is_none_or(|(last, _)| *last < seq);
+            // A broken stream holds nothing, and pieces before `start` belong to delivered
+            // messages.
             if !ascends || seq < start || broken {
                 return Err(DecodeError::Value);
             }

@@ -71,16 +71,17 @@ impl Message {
         LENGTH_BYTES + usize::from(length)
     }
 
-    fn pieces(&self) -> u32 {
+    fn piece_count(&self) -> u32 {
         self.len().div_ceil(PIECE_BYTES) as u32
     }
 
-    fn piece(&self, index: u32) -> Option<Piece> {
+    fn piece_at(&self, index: u32) -> Option<Piece> {
         Piece::new(self.framed.chunks(PIECE_BYTES).nth(index as usize)?)
     }
 
     /// Returns true if this is `framed`, as far as it is known, and nobody waits for it.
     fn is_unclaimed(&self, framed: &[u8]) -> bool {
+        // A message with a ticket is awaited already, so an equal text is a second message.
         self.ticket.is_none() && self.len() == framed.len() && framed.starts_with(&self.framed)
     }
 
@@ -97,12 +98,12 @@ impl Message {
     /// Returns the message, for another stream. Zeros stay in its place.
     fn give_up(&mut self) -> Self {
         let framed = Wiping::new(self.framed.to_vec());
-        self.blank();
+        self.blank_content();
         Self { ticket: self.ticket.take(), told: self.told, framed }
     }
 
     /// Zeros in place of all of it but its length: the partner throws such a message away.
-    fn blank(&mut self) {
+    fn blank_content(&mut self) {
         let mut whole = Wiping::new(Vec::with_capacity(self.len()));
         whole.extend_from_slice(&self.framed[..LENGTH_BYTES]);
         whole.resize(self.len(), 0);
@@ -110,7 +111,7 @@ impl Message {
     }
 
     /// Zeros for the part that nobody gave again: the partner throws such a message away.
-    fn fill(&mut self) {
+    fn fill_missing(&mut self) {
         let mut whole = Vec::with_capacity(self.len());
         whole.extend_from_slice(&self.framed);
         whole.resize(self.len(), 0);
@@ -135,11 +136,11 @@ impl MessageInTransit {
     }
 
     fn end(&self) -> u32 {
-        self.first.saturating_add(self.message.pieces())
+        self.first.saturating_add(self.message.piece_count())
     }
 
     fn all_met(&self) -> bool {
-        u64::from(self.met.count_ones()) == u64::from(self.message.pieces())
+        u64::from(self.met.count_ones()) == u64::from(self.message.piece_count())
     }
 }
 
@@ -167,21 +168,23 @@ snapshot!(struct Sender { waiting, waiting_bytes, cuts, unclaimed, places, next,
 impl Sender {
     /// A message of 1 to 8,998 bytes that are not all zero; `ticket` names it in [`handed`](Self::handed) and
     /// [`acked`](Self::acked). One that is on its way without a ticket, since a start or
-    /// [`detach`](Self::detach), is not sent a second time: it goes on under this ticket, also if it was
+    /// [`detach_tickets`](Self::detach_tickets), is not sent a second time: it goes on under this ticket, also if it was
     /// acknowledged meanwhile.
     ///
     /// # Errors
     /// [`StreamError`]; nothing is kept.
-    pub fn push(&mut self, ticket: u64, message: &[u8]) -> Result<(), StreamError> {
+    pub fn push_message(&mut self, ticket: u64, message: &[u8]) -> Result<(), StreamError> {
         if message.is_empty() || message.len() > MESSAGE_BYTES_MAX {
             return Err(StreamError::TooBig);
         }
+        // Zeros mark a retracted message, so a real one of zeros would be thrown away (MIX-66).
         if message.iter().all(|byte| *byte == 0) {
             return Err(StreamError::Blank);
         }
         let mut framed = Wiping::new(Vec::with_capacity(LENGTH_BYTES + message.len()));
         framed.extend_from_slice(&(message.len() as u16).to_be_bytes());
         framed.extend_from_slice(message);
+        // Sent again it would arrive twice, and its pieces have numbers already (MIX-75).
         if let Some(cut) = self.cuts.iter_mut().find(|cut| cut.message.is_unclaimed(&framed)) {
             cut.message.ticket = Some(ticket);
             cut.message.framed = framed;
@@ -193,6 +196,7 @@ impl Sender {
         if let Some(place) = self.unclaimed.iter().position(|held| held.is_unclaimed(&framed)) {
             self.unclaimed.remove(place);
             self.handed.push(ticket);
+            // It was acknowledged while nobody waited, so its ticket is settled at once.
             self.acked.push(ticket);
             return Ok(());
         }
@@ -206,7 +210,8 @@ impl Sender {
 
     /// Nobody waits for news any longer: what was not cut is dropped, the rest goes on without
     /// tickets.
-    pub fn detach(&mut self) {
+    pub fn detach_tickets(&mut self) {
+        // Nothing of these was sealed. The messenger has them and chooses the way again.
         self.waiting.clear();
         self.waiting_bytes = 0;
         self.cuts.iter_mut().for_each(|cut| cut.message.ticket = None);
@@ -217,7 +222,7 @@ impl Sender {
 
     /// Takes a message back. What is not cut goes nowhere; what was begun goes on as zeros behind its
     /// length, except where the partner has all of it. Whether it was begun.
-    pub fn retract(&mut self, message: &[u8]) -> bool {
+    pub fn retract_message(&mut self, message: &[u8]) -> bool {
         let is_it = |held: &Message| {
             held.len() == LENGTH_BYTES + message.len()
                 && held.framed.get(LENGTH_BYTES..).is_some_and(|known| message.starts_with(known))
@@ -227,20 +232,22 @@ impl Sender {
         let begun = self.cuts.iter_mut().find(|cut| !cut.message.told && is_it(&cut.message));
         let Some(cut) = begun else { return false };
         cut.message.ticket = None;
-        cut.message.blank();
+        // The numbers are used, so zeros follow: a gap would stop the partner's stream (MIX-66).
+        cut.message.blank_content();
         true
     }
 
     /// Takes over what another root did not get across: it is cut anew. What was begun has its numbers
     /// at once, as whoever gave it may not have it any more, and what waits without a number outlives
-    /// neither a start nor [`detach`](Self::detach). The other root goes on with zeros in place of it,
+    /// neither a start nor [`detach_tickets`](Self::detach_tickets). The other root goes on with zeros in place of it,
     /// so that its stream has no gap if the partner still reads it.
-    pub fn adopt(&mut self, old: &mut Self) {
+    pub fn adopt_unsent(&mut self, old: &mut Self) {
         let begun = self.cuts.back().map_or(self.next, MessageInTransit::end);
         self.places.extend((self.next..begun).map(|seq| (seq, PieceState::Failed)));
         self.next = self.next.max(begun);
         // A message that is not whole is given again by whoever has it.
         let is_real = |message: &Message| message.is_whole() && !message.is_blank();
+        // Under the new root the pieces get new numbers. A message may arrive twice at this moment.
         for cut in old.cuts.iter_mut().filter(|cut| is_real(&cut.message)) {
             let message = cut.message.give_up();
             let anew = MessageInTransit::begin(message, self.next);
@@ -265,19 +272,20 @@ impl Sender {
     }
 
     /// The number of the next new piece.
-    pub const fn next(&self) -> u32 {
+    pub const fn next_piece(&self) -> u32 {
         self.next
     }
 
     /// The first piece that the partner did not acknowledge.
-    pub fn unacknowledged(&self) -> u32 {
+    pub fn first_unacked(&self) -> u32 {
         self.places.first_key_value().map_or(self.next, |(seq, _)| *seq)
     }
 
     /// The piece for the next cell, now in flight: one whose round failed, one that seems lost, or a
     /// new one, in this order. `None`: the cell goes without data.
-    pub fn take(&mut self) -> Option<(u32, Piece)> {
-        let window = ..self.unacknowledged().saturating_add(WINDOW);
+    pub fn take_piece(&mut self) -> Option<(u32, Piece)> {
+        // `ack` and `sack` name 32 pieces, so a piece beyond them could not be acknowledged.
+        let window = ..self.first_unacked().saturating_add(WINDOW);
         let first = |wanted: fn(&PieceState) -> bool| {
             self.places.range(window).find(|(_, place)| wanted(place)).map(|(seq, _)| *seq)
         };
@@ -285,8 +293,8 @@ impl Sender {
             .or_else(|| {
                 first(|place| matches!(place, PieceState::Sent(later) if *later >= PATIENCE))
             })
-            .or_else(|| self.cut())?;
-        let piece = self.cut_of(seq).and_then(|cut| cut.message.piece(seq - cut.first))?;
+            .or_else(|| self.cut_piece())?;
+        let piece = self.cut_of(seq).and_then(|cut| cut.message.piece_at(seq - cut.first))?;
         self.places.insert(seq, PieceState::InFlight);
         Some((seq, piece))
     }
@@ -301,9 +309,10 @@ impl Sender {
     }
 
     /// Cuts a new piece, if the window has room for it.
-    fn cut(&mut self) -> Option<u32> {
+    fn cut_piece(&mut self) -> Option<u32> {
         let seq = self.next;
-        if seq - self.unacknowledged() >= WINDOW || seq >= u32::MAX - WINDOW {
+        // Beyond the window nothing could be acknowledged. Numbers end before they wrap.
+        if seq - self.first_unacked() >= WINDOW || seq >= u32::MAX - WINDOW {
             return None;
         }
         if self.cuts.back().is_none_or(|cut| cut.end() <= seq) {
@@ -312,19 +321,19 @@ impl Sender {
             self.cuts.push_back(MessageInTransit::begin(message, seq));
         }
         let cut = self.cuts.back_mut()?;
-        if cut.message.piece(seq - cut.first).is_none() {
+        if cut.message.piece_at(seq - cut.first).is_none() {
             // What waits behind is another message: the rest of this one will not be given again.
             if self.waiting.is_empty() {
                 return None;
             }
-            cut.message.fill();
+            cut.message.fill_missing();
         }
         self.next = seq + 1;
         Some(seq)
     }
 
     /// Applies the outcome of the round of a cell that held this piece, or none.
-    pub fn settle(&mut self, seq: Option<u32>, outcome: CellOutcome) {
+    pub fn settle_piece(&mut self, seq: Option<u32>, outcome: CellOutcome) {
         if outcome == CellOutcome::Met {
             for place in self.places.values_mut() {
                 if let PieceState::Sent(later) = place {
@@ -332,6 +341,7 @@ impl Sender {
                 }
             }
         }
+        // An idle cell has no piece, but its meeting counted for the others above.
         let Some(seq) = seq else { return };
         if outcome == CellOutcome::Met {
             self.in_a_meeting(seq);
@@ -344,9 +354,11 @@ impl Sender {
 
     /// Applies an acknowledgement: the partner has everything before `ack`, and `ack + 1 + j` for each bit j of `sack`.
     /// `false`, and nothing changes, if it names what was never sent.
-    pub fn acknowledge(&mut self, ack: u32, sack: u32) -> bool {
+    pub fn apply_ack(&mut self, ack: u32, sack: u32) -> bool {
         let bits = (0..WINDOW).filter(|j| sack >> j & 1 == 1).map(|j| ack.checked_add(1 + j));
+        // A bit beyond the last number was never sent.
         let Some(named) = bits.collect::<Option<BTreeSet<u32>>>() else { return false };
+        // Nothing changes: the partner's numbers belong to another life of this client.
         if ack > self.next || named.last().is_some_and(|last| *last >= self.next) {
             return false;
         }
@@ -358,7 +370,7 @@ impl Sender {
         }
         // What `sack` alone names may wait there for a piece in front of it, and a partner whom another
         // root serves may wipe it: such a message is kept until nothing in front is missing.
-        let missing = self.unacknowledged();
+        let missing = self.first_unacked();
         let whole = self.cuts.iter().take_while(|cut| cut.end() <= missing).count();
         for cut in self.cuts.drain(..whole) {
             match cut.message.ticket {
@@ -366,6 +378,7 @@ impl Sender {
                 None => self.unclaimed.push_back(cut.message),
             }
         }
+        // Only the newest ones can be given again, so the list stays short.
         let forgotten = self.unclaimed.len().saturating_sub(WINDOW as usize);
         self.unclaimed.drain(..forgotten);
         true
@@ -375,6 +388,7 @@ impl Sender {
         let of = |cut: &&mut MessageInTransit| (cut.first..cut.end()).contains(&seq);
         let Some(cut) = self.cuts.iter_mut().find(of) else { return };
         cut.met |= 1 << (seq - cut.first);
+        // Reported once: a second report would name a ticket that is settled.
         if cut.all_met() && !cut.message.told {
             cut.message.told = true;
             self.handed.extend(cut.message.ticket);
@@ -382,12 +396,12 @@ impl Sender {
     }
 
     /// Tickets of messages of which every piece was in a meeting, each told once.
-    pub fn handed(&mut self) -> Vec<u64> {
+    pub fn take_handed(&mut self) -> Vec<u64> {
         core::mem::take(&mut self.handed)
     }
 
     /// Tickets of messages of which the partner has every piece on disk, each told once.
-    pub fn acked(&mut self) -> Vec<u64> {
+    pub fn take_acked(&mut self) -> Vec<u64> {
         core::mem::take(&mut self.acked)
     }
 }

@@ -39,21 +39,21 @@ struct Sent {
 
 impl Side {
     fn seal(&mut self) -> Sent {
-        let piece = self.sender.take();
-        Sent { seq: piece.as_ref().map(|(seq, _)| *seq), piece, ack: self.receiver.acknowledged() }
+        let piece = self.sender.take_piece();
+        Sent { seq: piece.as_ref().map(|(seq, _)| *seq), piece, ack: self.receiver.ack_fields() }
     }
 
     fn settle(&mut self, own: &Sent, theirs: &Sent, outcome: CellOutcome) {
-        self.sender.settle(own.seq, outcome);
+        self.sender.settle_piece(own.seq, outcome);
         if outcome != CellOutcome::Met {
             return;
         }
-        assert!(self.sender.acknowledge(theirs.ack.0, theirs.ack.1));
+        assert!(self.sender.apply_ack(theirs.ack.0, theirs.ack.1));
         if let Some((seq, piece)) = &theirs.piece {
-            let messages = self.receiver.receive(*seq, piece).expect("an honest partner");
-            self.receiver.durable(*seq);
+            let messages = self.receiver.receive_piece(*seq, piece).expect("an honest partner");
+            self.receiver.mark_durable(*seq);
             for message in messages {
-                self.receiver.kept(message.last);
+                self.receiver.mark_kept(message.last);
                 self.got.push(message.bytes.to_vec());
             }
         }
@@ -78,19 +78,19 @@ proptest! {
         let message = |(i, len): (usize, &usize)| vec![i as u8 + 1; *len];
         let messages = lengths.iter().enumerate().map(message).collect::<Vec<_>>();
         for (ticket, message) in messages.iter().enumerate() {
-            alice.sender.push(ticket as u64, message).expect("room");
+            alice.sender.push_message(ticket as u64, message).expect("room");
         }
-        bob.sender.push(0, b"an answer").expect("room");
+        bob.sender.push_message(0, b"an answer").expect("room");
         let mut handed = Vec::new();
         for outcome in rounds {
             meet(&mut alice, &mut bob, outcome);
-            handed.extend(alice.sender.handed());
+            handed.extend(alice.sender.take_handed());
         }
         // From here on every round is a meeting.
         let mut left = 0;
         while !(alice.sender.is_idle() && bob.sender.is_idle()) {
             meet(&mut alice, &mut bob, (CellOutcome::Met, CellOutcome::Met));
-            handed.extend(alice.sender.handed());
+            handed.extend(alice.sender.take_handed());
             left += 1;
             prop_assert!(left < 1_000, "{alice:?}", alice = alice.sender);
         }
@@ -102,7 +102,7 @@ proptest! {
 }
 
 fn send(sender: &mut Sender, bytes: usize) {
-    sender.push(1, &vec![1; bytes]).expect("room");
+    sender.push_message(1, &vec![1; bytes]).expect("room");
 }
 
 #[test]
@@ -110,23 +110,23 @@ fn pieces_in_flight_wait_failed_ones_go_first_then_lost_ones_then_new_ones() {
     let mut sender = Sender::default();
     send(&mut sender, 225 * 20);
     let seqs = |sender: &mut Sender, n: usize| {
-        (0..n).map(|_| sender.take().expect("a piece").0).collect::<Vec<_>>()
+        (0..n).map(|_| sender.take_piece().expect("a piece").0).collect::<Vec<_>>()
     };
     assert_eq!(seqs(&mut sender, 3), [0, 1, 2], "nothing in flight is sent again");
-    sender.settle(Some(0), CellOutcome::Met);
-    sender.settle(Some(1), CellOutcome::Absent);
+    sender.settle_piece(Some(0), CellOutcome::Met);
+    sender.settle_piece(Some(1), CellOutcome::Absent);
     assert_eq!(seqs(&mut sender, 2), [1, 3], "1 failed; 2 is in flight");
-    sender.settle(Some(2), CellOutcome::Missed);
+    sender.settle_piece(Some(2), CellOutcome::Missed);
     for seq in [1, 3] {
-        sender.settle(Some(seq), CellOutcome::Met);
+        sender.settle_piece(Some(seq), CellOutcome::Met);
     }
-    sender.settle(None, CellOutcome::Met);
+    sender.settle_piece(None, CellOutcome::Met);
     assert_eq!(seqs(&mut sender, 2), [2, 4], "0 is sent and has patience: three later meetings");
-    sender.settle(Some(2), CellOutcome::Met);
+    sender.settle_piece(Some(2), CellOutcome::Met);
     assert_eq!(seqs(&mut sender, 2), [0, 5], "four later meetings without an acknowledgement");
-    assert!(sender.acknowledge(1, 0b11), "0, 2 and 3 are there");
-    sender.settle(Some(0), CellOutcome::Absent);
-    sender.settle(Some(4), CellOutcome::Garbage);
+    assert!(sender.apply_ack(1, 0b11), "0, 2 and 3 are there");
+    sender.settle_piece(Some(0), CellOutcome::Absent);
+    sender.settle_piece(Some(4), CellOutcome::Garbage);
     assert_eq!(seqs(&mut sender, 1), [4], "what is acknowledged is not sent again");
 }
 
@@ -136,24 +136,24 @@ fn the_window_is_what_acknowledgements_can_name() {
     let mut receiver = Receiver::default();
     send(&mut sender, 8_000);
     let mut pieces = Vec::new();
-    while let Some(piece) = sender.take() {
+    while let Some(piece) = sender.take_piece() {
         pieces.push(piece);
     }
     assert_eq!(pieces.len(), WINDOW as usize);
     // All but the first arrive, the last one first.
     for (seq, piece) in pieces.iter().skip(1).rev() {
-        assert_eq!(receiver.receive(*seq, piece).map(|m| m.len()), Ok(0));
+        assert_eq!(receiver.receive_piece(*seq, piece).map(|m| m.len()), Ok(0));
     }
-    assert_eq!(receiver.acknowledged(), (0, 0), "not durable yet");
-    (0..WINDOW).for_each(|seq| receiver.durable(seq));
-    assert_eq!(receiver.acknowledged(), (0, 0x7fff_ffff));
-    assert!(sender.acknowledge(0, 0x7fff_ffff));
-    assert!(sender.take().is_none(), "the first one is in flight");
-    sender.settle(Some(0), CellOutcome::Absent);
-    assert_eq!(sender.take().map(|(seq, _)| seq), Some(0));
-    receiver.receive(0, &pieces[0].1).expect("a good piece");
-    receiver.durable(0);
-    assert_eq!(receiver.acknowledged(), (32, 0));
+    assert_eq!(receiver.ack_fields(), (0, 0), "not durable yet");
+    (0..WINDOW).for_each(|seq| receiver.mark_durable(seq));
+    assert_eq!(receiver.ack_fields(), (0, 0x7fff_ffff));
+    assert!(sender.apply_ack(0, 0x7fff_ffff));
+    assert!(sender.take_piece().is_none(), "the first one is in flight");
+    sender.settle_piece(Some(0), CellOutcome::Absent);
+    assert_eq!(sender.take_piece().map(|(seq, _)| seq), Some(0));
+    receiver.receive_piece(0, &pieces[0].1).expect("a good piece");
+    receiver.mark_durable(0);
+    assert_eq!(receiver.ack_fields(), (32, 0));
 }
 
 #[test]
@@ -162,43 +162,44 @@ fn mix_33_acknowledgements_name_only_what_is_durable() {
     let mut receiver = Receiver::default();
     send(&mut sender, 300);
     send(&mut sender, 500);
-    let pieces = core::iter::from_fn(|| sender.take()).collect::<Vec<_>>();
-    let receive =
-        |receiver: &mut Receiver, seq: usize| receiver.receive(seq as u32, &pieces[seq].1).unwrap();
+    let pieces = core::iter::from_fn(|| sender.take_piece()).collect::<Vec<_>>();
+    let receive = |receiver: &mut Receiver, seq: usize| {
+        receiver.receive_piece(seq as u32, &pieces[seq].1).unwrap()
+    };
     assert!(receive(&mut receiver, 0).is_empty());
-    assert_eq!(receiver.acknowledged(), (0, 0));
-    receiver.durable(0);
-    assert_eq!(receiver.acknowledged(), (1, 0));
+    assert_eq!(receiver.ack_fields(), (0, 0));
+    receiver.mark_durable(0);
+    assert_eq!(receiver.ack_fields(), (1, 0));
     // The last piece of the second message, early: nobody knows yet that it is one.
     receive(&mut receiver, 4);
     receive(&mut receiver, 3);
-    (3..=4).for_each(|seq| receiver.durable(seq));
-    assert_eq!(receiver.acknowledged(), (1, 0b10), "a short piece is the end of a message");
+    (3..=4).for_each(|seq| receiver.mark_durable(seq));
+    assert_eq!(receiver.ack_fields(), (1, 0b10), "a short piece is the end of a message");
     let whole = receive(&mut receiver, 1);
     assert_eq!(whole.iter().map(|message| message.last).collect::<Vec<_>>(), [1]);
-    receiver.durable(1);
-    assert_eq!(receiver.acknowledged(), (1, 0b10), "the message is not with the messenger yet");
-    receiver.kept(1);
-    assert_eq!(receiver.acknowledged(), (2, 0b1));
+    receiver.mark_durable(1);
+    assert_eq!(receiver.ack_fields(), (1, 0b10), "the message is not with the messenger yet");
+    receiver.mark_kept(1);
+    assert_eq!(receiver.ack_fields(), (2, 0b1));
     assert_eq!(receive(&mut receiver, 2)[0].last, 4);
-    receiver.durable(2);
-    assert_eq!(receiver.acknowledged(), (4, 0));
-    receiver.kept(4);
-    assert_eq!(receiver.acknowledged(), (5, 0));
+    receiver.mark_durable(2);
+    assert_eq!(receiver.ack_fields(), (4, 0));
+    receiver.mark_kept(4);
+    assert_eq!(receiver.ack_fields(), (5, 0));
 }
 
 #[test]
 fn acknowledgements_of_what_was_never_sent_change_nothing() {
     let mut sender = Sender::default();
     send(&mut sender, 500);
-    sender.take();
+    sender.take_piece();
     let before = alloc::format!("{sender:?}");
     for (ack, sack) in [(2, 0), (0, 1), (1, 1), (u32::MAX, 1), (u32::MAX, u32::MAX)] {
-        assert!(!sender.acknowledge(ack, sack), "{ack} {sack}");
+        assert!(!sender.apply_ack(ack, sack), "{ack} {sack}");
         assert_eq!(alloc::format!("{sender:?}"), before);
     }
-    assert!(sender.acknowledge(1, 0));
-    assert_eq!(sender.take().map(|(seq, _)| seq), Some(1));
+    assert!(sender.apply_ack(1, 0));
+    assert_eq!(sender.take_piece().map(|(seq, _)| seq), Some(1));
 }
 
 #[test]
@@ -206,26 +207,27 @@ fn a_message_that_is_acknowledged_before_its_turn_leaves_no_gap_behind() {
     let mut sender = Sender::default();
     send(&mut sender, 500);
     send(&mut sender, 20);
-    let taken = core::iter::from_fn(|| sender.take()).map(|(seq, _)| seq).collect::<Vec<_>>();
+    let taken = core::iter::from_fn(|| sender.take_piece()).map(|(seq, _)| seq).collect::<Vec<_>>();
     assert_eq!(taken, [0, 1, 2, 3]);
-    assert!(sender.acknowledge(0, 0b100), "the second message whole, nothing of the first");
+    assert!(sender.apply_ack(0, 0b100), "the second message whole, nothing of the first");
     let mut w = Writer::new();
-    sender.write(&mut w);
-    let read = Reader::decode_exact(w.as_slice(), Sender::read).expect("what was written");
+    sender.write_to(&mut w);
+    let read = Reader::decode_exact(w.as_slice(), Sender::read_from).expect("what was written");
     for mut sender in [sender, read] {
         send(&mut sender, 10);
-        sender.settle(Some(0), CellOutcome::Absent);
-        let seqs = core::iter::from_fn(|| sender.take()).map(|(seq, _)| seq).collect::<Vec<_>>();
+        sender.settle_piece(Some(0), CellOutcome::Absent);
+        let seqs =
+            core::iter::from_fn(|| sender.take_piece()).map(|(seq, _)| seq).collect::<Vec<_>>();
         assert!(seqs.starts_with(&[0]) && seqs.ends_with(&[4]), "{seqs:?}");
-        assert!(sender.acknowledge(5, 0) && sender.is_idle());
+        assert!(sender.apply_ack(5, 0) && sender.is_idle());
     }
 }
 
 /// Writes a sender and reads it again.
 fn started_anew(sender: &Sender) -> Sender {
     let mut w = Writer::new();
-    sender.write(&mut w);
-    Reader::decode_exact(w.as_slice(), Sender::read).expect("what was written")
+    sender.write_to(&mut w);
+    Reader::decode_exact(w.as_slice(), Sender::read_from).expect("what was written")
 }
 
 /// Two messages that were in meetings, and nobody gives again: the partner has the second one
@@ -234,19 +236,19 @@ fn second_alone(messages: &[Vec<u8>; 2]) -> Sender {
     let mut sender = Sender::default();
     let mut receiver = Receiver::default();
     for (ticket, message) in (0..).zip(messages) {
-        sender.push(ticket, message).expect("room");
+        sender.push_message(ticket, message).expect("room");
     }
-    let pieces = [0, 1].map(|_| sender.take().expect("a piece"));
+    let pieces = [0, 1].map(|_| sender.take_piece().expect("a piece"));
     for (seq, _) in &pieces {
-        sender.settle(Some(*seq), CellOutcome::Met);
+        sender.settle_piece(Some(*seq), CellOutcome::Met);
     }
-    assert_eq!(sender.handed(), [0, 1]);
+    assert_eq!(sender.take_handed(), [0, 1]);
     let (seq, piece) = &pieces[1];
-    assert_eq!(receiver.receive(*seq, piece), Ok(Vec::new()));
-    receiver.durable(*seq);
-    let (ack, sack) = receiver.acknowledged();
+    assert_eq!(receiver.receive_piece(*seq, piece), Ok(Vec::new()));
+    receiver.mark_durable(*seq);
+    let (ack, sack) = receiver.ack_fields();
     assert_eq!((ack, sack), (0, 1));
-    assert!(sender.acknowledge(ack, sack));
+    assert!(sender.apply_ack(ack, sack));
     sender
 }
 
@@ -259,19 +261,19 @@ fn nothing_that_was_handed_is_lost_with_an_older_root() {
             old = started_anew(&old);
         }
         let mut young = Sender::default();
-        young.adopt(&mut old);
-        young.detach();
+        young.adopt_unsent(&mut old);
+        young.detach_tickets();
         if after {
             young = started_anew(&young);
         }
         let mut receiver = Receiver::default();
         let mut got = Vec::new();
-        while let Some((seq, piece)) = young.take() {
-            got.extend(receiver.receive(seq, &piece).expect("an honest partner"));
+        while let Some((seq, piece)) = young.take_piece() {
+            got.extend(receiver.receive_piece(seq, &piece).expect("an honest partner"));
         }
         let got: Vec<Vec<u8>> = got.iter().map(|message| message.bytes.to_vec()).collect();
         assert_eq!(got, messages, "a start before {before}, after {after}");
-        assert!(young.acknowledge(2, 0) && young.is_idle());
+        assert!(young.apply_ack(2, 0) && young.is_idle());
     }
 }
 
@@ -279,30 +281,30 @@ fn nothing_that_was_handed_is_lost_with_an_older_root() {
 fn what_is_cut_anew_keeps_to_the_window() {
     let mut old = Sender::default();
     send(&mut old, 8_000);
-    assert_eq!(core::iter::from_fn(|| old.take()).count(), WINDOW as usize);
+    assert_eq!(core::iter::from_fn(|| old.take_piece()).count(), WINDOW as usize);
     let mut young = Sender::default();
-    young.adopt(&mut old);
-    assert_eq!(core::iter::from_fn(|| young.take()).count(), WINDOW as usize);
-    assert!(young.acknowledge(WINDOW, 0));
-    assert_eq!(young.take().map(|(seq, _)| seq), Some(WINDOW));
+    young.adopt_unsent(&mut old);
+    assert_eq!(core::iter::from_fn(|| young.take_piece()).count(), WINDOW as usize);
+    assert!(young.apply_ack(WINDOW, 0));
+    assert_eq!(young.take_piece().map(|(seq, _)| seq), Some(WINDOW));
 }
 
 #[test]
 fn messages_have_a_length_and_queues_an_end() {
     let mut sender = Sender::default();
-    assert_eq!(sender.push(0, b""), Err(StreamError::TooBig));
-    assert_eq!(sender.push(0, &vec![1; MESSAGE_BYTES_MAX + 1]), Err(StreamError::TooBig));
+    assert_eq!(sender.push_message(0, b""), Err(StreamError::TooBig));
+    assert_eq!(sender.push_message(0, &vec![1; MESSAGE_BYTES_MAX + 1]), Err(StreamError::TooBig));
     assert_eq!(
-        sender.push(0, &[0; 20]),
+        sender.push_message(0, &[0; 20]),
         Err(StreamError::Blank),
         "zeros stand for what was taken back"
     );
     let mut taken = 0;
-    while sender.push(0, &vec![1; MESSAGE_BYTES_MAX]).is_ok() {
+    while sender.push_message(0, &vec![1; MESSAGE_BYTES_MAX]).is_ok() {
         taken += 1;
     }
     assert_eq!(taken, QUEUE_BYTES_MAX / MESSAGE_BYTES_MAX);
-    assert_eq!(sender.push(0, &vec![1; MESSAGE_BYTES_MAX]), Err(StreamError::Full));
+    assert_eq!(sender.push_message(0, &vec![1; MESSAGE_BYTES_MAX]), Err(StreamError::Full));
     assert_eq!(MESSAGE_BYTES_MAX + LENGTH_BYTES, 40 * 225, "forty cells");
 }
 
@@ -312,12 +314,12 @@ fn a_stream_that_no_sender_makes_breaks_for_good() {
     let no_messages = [&[][..], &[0], &[0, 0, 1], &[0x23, 0x27, 1], &[0, 1, 7, 8], &[0, 2, 7]];
     for wrong in no_messages {
         let mut receiver = Receiver::default();
-        assert_eq!(receiver.receive(0, &piece(wrong)).err(), Some(StreamBroken), "{wrong:?}");
-        assert_eq!(receiver.receive(1, &piece(&[0, 1, 7])).err(), Some(StreamBroken));
+        assert_eq!(receiver.receive_piece(0, &piece(wrong)).err(), Some(StreamBroken), "{wrong:?}");
+        assert_eq!(receiver.receive_piece(1, &piece(&[0, 1, 7])).err(), Some(StreamBroken));
     }
     let mut receiver = Receiver::default();
-    assert_eq!(receiver.receive(40, &piece(&[0, 1, 7])), Ok(Vec::new()), "too far");
-    let whole = receiver.receive(0, &piece(&[0, 1, 7])).expect("a message");
+    assert_eq!(receiver.receive_piece(40, &piece(&[0, 1, 7])), Ok(Vec::new()), "too far");
+    let whole = receiver.receive_piece(0, &piece(&[0, 1, 7])).expect("a message");
     assert_eq!(whole[0].bytes.as_slice(), [7]);
 }
 
@@ -326,11 +328,11 @@ fn a_stream_that_breaks_behind_a_gap_goes_on_breaking() {
     let ahead = Piece::new(b"ahead").unwrap();
     let empty = Piece::new(&[0, 0]).unwrap();
     let mut receiver = Receiver::default();
-    assert_eq!(receiver.receive(1, &ahead).unwrap().len(), 0);
-    assert_eq!(receiver.receive(0, &empty).unwrap_err(), StreamBroken);
-    receiver.durable(0);
-    assert_eq!(receiver.acknowledged(), (0, 0));
-    assert_eq!(receiver.receive(1, &ahead).unwrap_err(), StreamBroken);
+    assert_eq!(receiver.receive_piece(1, &ahead).unwrap().len(), 0);
+    assert_eq!(receiver.receive_piece(0, &empty).unwrap_err(), StreamBroken);
+    receiver.mark_durable(0);
+    assert_eq!(receiver.ack_fields(), (0, 0));
+    assert_eq!(receiver.receive_piece(1, &ahead).unwrap_err(), StreamBroken);
 }
 
 #[test]
@@ -340,31 +342,34 @@ fn a_message_that_is_given_again_goes_on_where_it_was() {
     let long = vec![1; 600];
     let short = vec![2; 10];
     let mut sealed = Vec::new();
-    sender.push(1, &long).expect("room");
+    sender.push_message(1, &long).expect("room");
     for _ in 0..2 {
-        let (seq, piece) = sender.take().expect("a piece");
+        let (seq, piece) = sender.take_piece().expect("a piece");
         sealed.push((seq, sender.first_of(seq).expect("a message"), piece));
     }
     // After a start two of three pieces are known, and nobody waits for them.
     let mut again = Sender::default();
     for (seq, first, piece) in &sealed {
-        again.sealed(*seq, *first, piece).expect("in order");
-        again.sealed(*seq, *first, piece).expect("twice does no harm");
+        again.restore_sealed(*seq, *first, piece).expect("in order");
+        again.restore_sealed(*seq, *first, piece).expect("twice does no harm");
     }
     let empty = Piece::new(b"").expect("short");
-    assert!(again.sealed(2, 0, &empty).is_err(), "a piece of another size than its place has");
-    assert!(again.sealed(3, 0, &sealed[0].2).is_err(), "a piece is missing");
-    again.push(7, &long).expect("room");
-    again.push(8, &short).expect("room");
+    assert!(
+        again.restore_sealed(2, 0, &empty).is_err(),
+        "a piece of another size than its place has"
+    );
+    assert!(again.restore_sealed(3, 0, &sealed[0].2).is_err(), "a piece is missing");
+    again.push_message(7, &long).expect("room");
+    again.push_message(8, &short).expect("room");
     let mut got = Vec::new();
-    while let Some((seq, piece)) = again.take() {
-        again.settle(Some(seq), CellOutcome::Met);
-        got.extend(receiver.receive(seq, &piece).expect("an honest partner"));
+    while let Some((seq, piece)) = again.take_piece() {
+        again.settle_piece(Some(seq), CellOutcome::Met);
+        got.extend(receiver.receive_piece(seq, &piece).expect("an honest partner"));
     }
     assert_eq!(got.iter().map(|m| m.bytes.to_vec()).collect::<Vec<_>>(), [long, short]);
-    assert_eq!(again.handed(), [7, 8]);
-    assert!(again.acknowledge(4, 0) && again.is_idle());
-    assert_eq!(again.acked(), [7, 8]);
+    assert_eq!(again.take_handed(), [7, 8]);
+    assert!(again.apply_ack(4, 0) && again.is_idle());
+    assert_eq!(again.take_acked(), [7, 8]);
 }
 
 #[test]
@@ -372,14 +377,14 @@ fn a_message_that_nobody_gives_again_does_not_stop_the_next_one() {
     let mut sender = Sender::default();
     let mut receiver = Receiver::default();
     let first = Piece::new(&[&[1, 244][..], &[1; 223]].concat()).expect("short");
-    sender.sealed(0, 0, &first).expect("the beginning of 500 bytes");
-    assert_eq!(sender.take().map(|(seq, _)| seq), Some(0));
-    assert!(sender.take().is_none(), "its rest may still come");
-    sender.push(3, b"next").expect("room");
-    assert!(receiver.receive(0, &first).expect("a good piece").is_empty());
+    sender.restore_sealed(0, 0, &first).expect("the beginning of 500 bytes");
+    assert_eq!(sender.take_piece().map(|(seq, _)| seq), Some(0));
+    assert!(sender.take_piece().is_none(), "its rest may still come");
+    sender.push_message(3, b"next").expect("room");
+    assert!(receiver.receive_piece(0, &first).expect("a good piece").is_empty());
     let mut got = Vec::new();
-    while let Some((seq, piece)) = sender.take() {
-        got.extend(receiver.receive(seq, &piece).expect("whole messages"));
+    while let Some((seq, piece)) = sender.take_piece() {
+        got.extend(receiver.receive_piece(seq, &piece).expect("whole messages"));
     }
     assert_eq!(got.len(), 2, "the first one with a rest of zeros");
     assert_eq!(got[1].bytes.as_slice(), b"next");
@@ -393,31 +398,31 @@ fn both_sides_are_written_and_read() {
         send(&mut sender, length);
     }
     for _ in 0..6 {
-        let (seq, piece) = sender.take().expect("a piece");
+        let (seq, piece) = sender.take_piece().expect("a piece");
         if seq != 1 {
-            receiver.receive(seq, &piece).expect("an honest partner");
+            receiver.receive_piece(seq, &piece).expect("an honest partner");
         }
     }
-    sender.settle(Some(2), CellOutcome::Met);
-    assert!(sender.acknowledge(1, 0b10));
+    sender.settle_piece(Some(2), CellOutcome::Met);
+    assert!(sender.apply_ack(1, 0b10));
     let mut w = Writer::new();
-    sender.write(&mut w);
-    receiver.write(&mut w);
+    sender.write_to(&mut w);
+    receiver.write_to(&mut w);
     let bytes = w.finish();
     let read = |bytes: &[u8]| {
         Reader::decode_exact(bytes, |r| {
-            Ok::<_, DecodeError>((Sender::read(r)?, Receiver::read(r)?))
+            Ok::<_, DecodeError>((Sender::read_from(r)?, Receiver::read_from(r)?))
         })
     };
     let (mut again, mut receiver) = read(&bytes).expect("what was written");
     let mut w = Writer::new();
-    again.write(&mut w);
-    receiver.write(&mut w);
+    again.write_to(&mut w);
+    receiver.write_to(&mut w);
     assert_eq!(w.finish(), bytes);
-    assert_eq!(receiver.messages(), Ok(Vec::new()), "piece 1 is missing");
-    let (seq, piece) = again.take().expect("a piece");
+    assert_eq!(receiver.take_messages(), Ok(Vec::new()), "piece 1 is missing");
+    let (seq, piece) = again.take_piece().expect("a piece");
     assert_eq!(seq, 1, "0 and 3 are acknowledged; what became of the others is not known");
-    assert_eq!(receiver.receive(seq, &piece).expect("whole messages").len(), 2);
+    assert_eq!(receiver.receive_piece(seq, &piece).expect("whole messages").len(), 2);
     for cut in 0..bytes.len() {
         assert!(read(&bytes[..cut]).is_err(), "cut to {cut}");
     }
@@ -426,10 +431,10 @@ fn both_sides_are_written_and_read() {
 #[test]
 fn a_piece_beyond_what_sack_can_name_is_not_taken() {
     let mut receiver = Receiver::default();
-    assert!(receiver.wants(WINDOW) && !receiver.wants(WINDOW + 1));
+    assert!(receiver.wants_piece(WINDOW) && !receiver.wants_piece(WINDOW + 1));
     let piece = Piece::new(&[7; 225]).expect("a full piece");
-    assert_eq!(receiver.receive(WINDOW + 1, &piece), Ok(Vec::new()));
-    assert!(receiver.pieces().next().is_none());
+    assert_eq!(receiver.receive_piece(WINDOW + 1, &piece), Ok(Vec::new()));
+    assert!(receiver.held_pieces().next().is_none());
 }
 
 /// Returns the whole messages of a partner who meets the sender in each round from now on.
@@ -449,31 +454,33 @@ fn mix_66_what_is_taken_back_goes_nowhere_or_as_zeros() {
     let mut ben = Side::default();
     let [begun, waits, last] = [[7; 500], [8; 500], [9; 500]];
     for (ticket, message) in [begun, waits, last].iter().enumerate() {
-        ann.sender.push(ticket as u64, message).unwrap();
+        ann.sender.push_message(ticket as u64, message).unwrap();
     }
     // The first cell was sealed, and the partner was not there.
     let cell = ann.seal();
-    ann.sender.settle(cell.seq, CellOutcome::Absent);
-    assert!(ann.sender.retract(&begun), "a piece of it was sealed");
-    assert!(!ann.sender.retract(&waits) && !ann.sender.retract(&[1; 500]));
+    ann.sender.settle_piece(cell.seq, CellOutcome::Absent);
+    assert!(ann.sender.retract_message(&begun), "a piece of it was sealed");
+    assert!(!ann.sender.retract_message(&waits) && !ann.sender.retract_message(&[1; 500]));
     let mut w = Writer::new();
-    ann.sender.write(&mut w);
+    ann.sender.write_to(&mut w);
     let stored = w.finish();
     assert!(!stored.windows(16).any(|bytes| bytes == [7; 16]), "nor is it stored");
     assert_eq!(all_come(&mut ann, &mut ben), [vec![0; 500], last.to_vec()]);
-    assert!(ann.sender.is_idle() && ann.sender.handed() == [2] && ann.sender.acked() == [2]);
+    assert!(
+        ann.sender.is_idle() && ann.sender.take_handed() == [2] && ann.sender.take_acked() == [2]
+    );
 }
 
 #[test]
 fn mix_66_what_the_partner_has_is_not_taken_back() {
     let mut ann = Side::default();
     let mut ben = Side::default();
-    ann.sender.push(1, &[7; 100]).unwrap();
+    ann.sender.push_message(1, &[7; 100]).unwrap();
     let cell = ann.seal();
     let other = ben.seal();
-    ann.sender.settle(cell.seq, CellOutcome::Met);
+    ann.sender.settle_piece(cell.seq, CellOutcome::Met);
     ben.settle(&other, &cell, CellOutcome::Met);
-    assert!(!ann.sender.retract(&[7; 100]));
+    assert!(!ann.sender.retract_message(&[7; 100]));
     assert_eq!(ben.got, [vec![7; 100]]);
 }
 
@@ -481,11 +488,11 @@ fn mix_66_what_the_partner_has_is_not_taken_back() {
 fn mix_66_a_message_that_lost_its_ticket_is_taken_back_too() {
     let mut ann = Side::default();
     let mut ben = Side::default();
-    ann.sender.push(1, &[7; 500]).unwrap();
+    ann.sender.push_message(1, &[7; 500]).unwrap();
     let cell = ann.seal();
-    ann.sender.settle(cell.seq, CellOutcome::Missed);
-    ann.sender.detach();
-    assert!(ann.sender.retract(&[7; 500]));
+    ann.sender.settle_piece(cell.seq, CellOutcome::Missed);
+    ann.sender.detach_tickets();
+    assert!(ann.sender.retract_message(&[7; 500]));
     assert_eq!(all_come(&mut ann, &mut ben), [vec![0; 500]]);
 }
 
@@ -495,25 +502,29 @@ fn mix_75_what_is_acknowledged_while_nobody_waits_goes_once() {
     let mut receiver = Receiver::default();
     let messages = [vec![1; 300], vec![2; 300]];
     for (ticket, message) in (0..).zip(&messages) {
-        sender.push(ticket, message).expect("room");
+        sender.push_message(ticket, message).expect("room");
     }
     // Both pieces of the first one are under way when the tickets are lost, and come.
-    let pieces = [0, 1].map(|_| sender.take().expect("a piece"));
-    sender.detach();
+    let pieces = [0, 1].map(|_| sender.take_piece().expect("a piece"));
+    sender.detach_tickets();
     for (seq, piece) in &pieces {
-        receiver.receive(*seq, piece).expect("an honest partner");
-        receiver.durable(*seq);
-        sender.settle(Some(*seq), CellOutcome::Met);
+        receiver.receive_piece(*seq, piece).expect("an honest partner");
+        receiver.mark_durable(*seq);
+        sender.settle_piece(Some(*seq), CellOutcome::Met);
     }
-    receiver.kept(1);
-    let (ack, sack) = receiver.acknowledged();
-    assert!(sender.acknowledge(ack, sack) && sender.is_idle());
+    receiver.mark_kept(1);
+    let (ack, sack) = receiver.ack_fields();
+    assert!(sender.apply_ack(ack, sack) && sender.is_idle());
     for (ticket, message) in (7..).zip(&messages) {
-        sender.push(ticket, message).expect("room");
+        sender.push_message(ticket, message).expect("room");
     }
-    assert_eq!((sender.handed(), sender.acked()), (vec![7], vec![7]), "the first one is there");
-    assert_eq!(sender.take().expect("the second one").0, 2);
+    assert_eq!(
+        (sender.take_handed(), sender.take_acked()),
+        (vec![7], vec![7]),
+        "the first one is there"
+    );
+    assert_eq!(sender.take_piece().expect("the second one").0, 2);
     // Given once more it is a new message.
-    sender.push(9, &messages[0]).expect("room");
-    assert!(sender.handed().is_empty());
+    sender.push_message(9, &messages[0]).expect("room");
+    assert!(sender.take_handed().is_empty());
 }

@@ -25,7 +25,7 @@ snapshot!(struct ObjectDigest { len, hash });
 
 impl ObjectDigest {
     /// The entry of an object.
-    pub fn of(object: &[u8]) -> Self {
+    pub fn from_object(object: &[u8]) -> Self {
         Self { len: object.len() as u32, hash: labelled_hash("mezza/mix object", &[object]) }
     }
 }
@@ -46,23 +46,24 @@ impl Manifest {
     ///
     /// # Errors
     /// Whatever the bytes lack, or a value outside its limits.
-    pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let id = RoundId::read(reader)?;
-        let buckets = reader.u32()?;
+    pub fn read_from(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let id = RoundId::read_from(reader)?;
+        let buckets = reader.read_u32()?;
+        // The count is bounded before entries are read (MIX-12).
         if id.service.has_replies() || !buckets.is_power_of_two() || buckets > BUCKETS_MAX {
             return Err(DecodeError::Value);
         }
-        let entry = |_| Ok(ObjectDigest { len: reader.u32()?, hash: reader.array()? });
+        let entry = |_| Ok(ObjectDigest { len: reader.read_u32()?, hash: reader.read_array()? });
         Ok(Self { id, entries: (0..buckets).map(entry).collect::<Result<_, DecodeError>>()? })
     }
 
     /// The bytes that are sent, 13 + 36 m.
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::with_capacity(13 + 36 * self.entries.len());
-        self.id.write(&mut writer);
-        writer.u32(self.entries.len() as u32);
+        self.id.write_to(&mut writer);
+        writer.put_u32(self.entries.len() as u32);
         for entry in &self.entries {
-            writer.u32(entry.len).bytes(&entry.hash);
+            writer.put_u32(entry.len).put_bytes(&entry.hash);
         }
         writer.finish()
     }
@@ -78,9 +79,9 @@ impl Manifest {
     }
 
     /// Returns true if `object` is what `bucket`, 1 to m, holds.
-    pub fn holds(&self, bucket: u32, object: &[u8]) -> bool {
+    pub fn holds_object(&self, bucket: u32, object: &[u8]) -> bool {
         let entry = (bucket as usize).checked_sub(1).and_then(|at| self.entries.get(at));
-        entry.is_some_and(|entry| *entry == ObjectDigest::of(object))
+        entry.is_some_and(|entry| *entry == ObjectDigest::from_object(object))
     }
 }
 
@@ -88,7 +89,7 @@ impl Manifest {
 pub fn invitation_object(invitations: &[u8]) -> Vec<u8> {
     debug_assert!(invitations.len().is_multiple_of(INVITATION_BYTES));
     let mut writer = Writer::with_capacity(4 + invitations.len());
-    writer.u32((invitations.len() / INVITATION_BYTES) as u32).bytes(invitations);
+    writer.put_u32((invitations.len() / INVITATION_BYTES) as u32).put_bytes(invitations);
     writer.finish()
 }
 
@@ -96,13 +97,14 @@ pub fn invitation_object(invitations: &[u8]) -> Vec<u8> {
 ///
 /// # Errors
 /// [`DecodeError`] unless the object holds exactly as many as its count says.
-pub fn invitations(object: &[u8]) -> Result<&[[u8; INVITATION_BYTES]], DecodeError> {
+pub fn split_invitations(object: &[u8]) -> Result<&[[u8; INVITATION_BYTES]], DecodeError> {
     let mut reader = Reader::new(object);
-    let count = reader.u32()? as usize;
-    let (invitations, rest) = reader.rest().as_chunks();
+    let count = reader.read_u32()? as usize;
+    let (invitations, rest) = reader.read_rest().as_chunks();
     if invitations.len() < count {
         return Err(DecodeError::Truncated);
     }
+    // Surplus bytes mean another format or a damaged object.
     if invitations.len() > count || !rest.is_empty() {
         return Err(DecodeError::Trailing);
     }
@@ -110,6 +112,6 @@ pub fn invitations(object: &[u8]) -> Result<&[[u8; INVITATION_BYTES]], DecodeErr
 }
 
 /// Returns true if a round of this service publishes buckets.
-pub const fn publishes(service: Service) -> bool {
+pub const fn publishes_buckets(service: Service) -> bool {
     !service.has_replies()
 }

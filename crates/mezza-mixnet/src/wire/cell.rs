@@ -60,7 +60,8 @@ impl core::fmt::Debug for Piece {
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        mezza_core::wipe(&mut self.bytes);
+        // A piece is plaintext of the stream until it is sealed.
+        mezza_core::wipe_bytes(&mut self.bytes);
     }
 }
 
@@ -75,7 +76,11 @@ impl Cell {
         let flags = u8::from(self.piece.is_some()) * DATA + u8::from(self.leaving) * LEAVING;
         let piece = self.piece.as_ref().map_or(&[][..], Piece::bytes);
         let mut head = Writer::with_capacity(HEAD_BYTES);
-        head.u8(flags).u32(self.seq).u32(self.ack).u32(self.sack).u16(piece.len() as u16);
+        head.put_u8(flags)
+            .put_u32(self.seq)
+            .put_u32(self.ack)
+            .put_u32(self.sack)
+            .put_u16(piece.len() as u16);
         let mut cell = [0; PLAIN_BYTES];
         cell[..HEAD_BYTES].copy_from_slice(head.as_slice());
         cell[HEAD_BYTES..HEAD_BYTES + piece.len()].copy_from_slice(piece);
@@ -93,6 +98,7 @@ impl Cell {
         let (piece, padding) = tail.split_at_checked(len).ok_or(MalformedCell)?;
         let data = flags & DATA != 0;
         let known = flags & !(DATA | LEAVING) == 0;
+        // One form for each cell. Unknown flags and padding would carry bytes that nobody checks.
         if !known || (!data && len > 0) || padding.iter().any(|byte| *byte != 0) {
             return Err(MalformedCell);
         }
@@ -103,7 +109,7 @@ impl Cell {
 
 fn head_of(head: &[u8]) -> Result<(u8, u32, u32, u32, usize), DecodeError> {
     Reader::decode_exact(head, |r| {
-        Ok((r.u8()?, r.u32()?, r.u32()?, r.u32()?, usize::from(r.u16()?)))
+        Ok((r.read_u8()?, r.read_u32()?, r.read_u32()?, r.read_u32()?, usize::from(r.read_u16()?)))
     })
 }
 

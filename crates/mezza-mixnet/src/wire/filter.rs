@@ -17,7 +17,7 @@ const LOW_BITS: u32 = 24;
 const TOKEN_BITS_MIN: u64 = LOW_BITS as u64 + 1;
 
 /// Where a token lies in a set of `count`.
-fn place(token: &[u8; TOKEN_BYTES], count: u32) -> u64 {
+fn token_place(token: &[u8; TOKEN_BYTES], count: u32) -> u64 {
     let (head, _) = token.split_at(8);
     let head = head.iter().fold(0_u128, |sum, byte| (sum << 8) | u128::from(*byte));
     ((head * (u128::from(count) << LOW_BITS)) >> 64) as u64
@@ -30,14 +30,15 @@ fn place(token: &[u8; TOKEN_BYTES], count: u32) -> u64 {
 pub fn encode(tokens: &[[u8; TOKEN_BYTES]]) -> Vec<u8> {
     debug_assert!(u32::try_from(tokens.len()).is_ok());
     let count = tokens.len() as u32;
-    let mut places: Vec<u64> = tokens.iter().map(|token| place(token, count)).collect();
+    let mut places: Vec<u64> = tokens.iter().map(|token| token_place(token, count)).collect();
+    // The order of the batch must not survive in the object.
     places.sort_unstable();
     let mut writer = Writer::with_capacity(4 + places.len() * 26 / 8 + 1);
-    writer.u32(count);
+    writer.put_u32(count);
     let mut bits = BitWriter { writer, byte: 0, used: 0 };
     let mut last = 0;
     for place in places {
-        bits.write(place - last);
+        bits.write_difference(place - last);
         last = place;
     }
     bits.finish()
@@ -58,8 +59,9 @@ impl Filter {
     /// [`DecodeError`] unless the object is what [`encode`] makes of some tokens.
     pub fn decode(object: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(object);
-        let count = reader.u32()?;
-        let bytes = reader.rest();
+        let count = reader.read_u32()?;
+        let bytes = reader.read_rest();
+        // Each token takes 25 bits or more, so the bytes bound the count (MIX-12).
         if u64::from(count) * TOKEN_BITS_MIN > bytes.len() as u64 * 8 {
             return Err(DecodeError::Truncated);
         }
@@ -68,14 +70,14 @@ impl Filter {
         let mut last = 0_u64;
         let end = u64::from(count) << LOW_BITS;
         for _ in 0..count {
-            last += bits.difference(end - last)?;
+            last += bits.read_difference(end - last)?;
             // `end` itself is outside: a place is below count x 2^24.
             if last >= end {
                 return Err(DecodeError::Value);
             }
             places.push(last);
         }
-        bits.end()?;
+        bits.expect_end()?;
         Ok(Self { count, places })
     }
 
@@ -85,8 +87,8 @@ impl Filter {
     }
 
     /// Returns true if the set may hold a token: always if it does, else with probability 2^-24.
-    pub fn holds(&self, token: &[u8; TOKEN_BYTES]) -> bool {
-        self.places.binary_search(&place(token, self.count)).is_ok()
+    pub fn may_hold(&self, token: &[u8; TOKEN_BYTES]) -> bool {
+        self.places.binary_search(&token_place(token, self.count)).is_ok()
     }
 }
 
@@ -97,24 +99,24 @@ struct BitWriter {
 }
 
 impl BitWriter {
-    fn bit(&mut self, bit: bool) {
+    fn push_bit(&mut self, bit: bool) {
         self.byte = (self.byte << 1) | u8::from(bit);
         self.used += 1;
         if self.used == 8 {
-            self.writer.u8(self.byte);
+            self.writer.put_u8(self.byte);
             (self.byte, self.used) = (0, 0);
         }
     }
 
-    fn write(&mut self, difference: u64) {
-        (0..difference >> LOW_BITS).for_each(|_| self.bit(true));
-        self.bit(false);
-        (0..LOW_BITS).rev().for_each(|at| self.bit(difference >> at & 1 == 1));
+    fn write_difference(&mut self, difference: u64) {
+        (0..difference >> LOW_BITS).for_each(|_| self.push_bit(true));
+        self.push_bit(false);
+        (0..LOW_BITS).rev().for_each(|at| self.push_bit(difference >> at & 1 == 1));
     }
 
     fn finish(mut self) -> Vec<u8> {
         if self.used > 0 {
-            self.writer.u8(self.byte << (8 - self.used));
+            self.writer.put_u8(self.byte << (8 - self.used));
         }
         self.writer.finish()
     }
@@ -126,7 +128,7 @@ struct BitReader<'a> {
 }
 
 impl BitReader<'_> {
-    fn bit(&mut self) -> Result<bool, DecodeError> {
+    fn read_bit(&mut self) -> Result<bool, DecodeError> {
         let byte = self.bytes.get(self.at / 8).ok_or(DecodeError::Truncated)?;
         let bit = byte >> (7 - self.at % 8) & 1 == 1;
         self.at += 1;
@@ -134,27 +136,30 @@ impl BitReader<'_> {
     }
 
     /// The next difference; one that passes `max` is refused while its ones are counted.
-    fn difference(&mut self, max: u64) -> Result<u64, DecodeError> {
+    fn read_difference(&mut self, max: u64) -> Result<u64, DecodeError> {
         let mut difference = 0_u64;
-        while self.bit()? {
+        while self.read_bit()? {
             difference += 1 << LOW_BITS;
+            // Checked while counting: a run of ones must not make the reader work for the whole
+            // object.
             if difference > max {
                 return Err(DecodeError::Value);
             }
         }
         for at in (0..LOW_BITS).rev() {
-            difference |= u64::from(self.bit()?) << at;
+            difference |= u64::from(self.read_bit()?) << at;
         }
         Ok(difference)
     }
 
     /// Only zeros, and fewer than eight of them, may be left.
-    fn end(&mut self) -> Result<(), DecodeError> {
+    fn expect_end(&mut self) -> Result<(), DecodeError> {
+        // Whole bytes behind the last token would let two objects mean the same set.
         if self.at.div_ceil(8) < self.bytes.len() {
             return Err(DecodeError::Trailing);
         }
         while self.at < self.bytes.len() * 8 {
-            if self.bit()? {
+            if self.read_bit()? {
                 return Err(DecodeError::Value);
             }
         }
@@ -173,7 +178,7 @@ mod tests {
             let object = encode(&tokens);
             let filter = Filter::decode(&object).expect("what was encoded");
             prop_assert_eq!(filter.count() as usize, tokens.len());
-            prop_assert!(tokens.iter().all(|token| filter.holds(token)));
+            prop_assert!(tokens.iter().all(|token| filter.may_hold(token)));
             let mut turned = tokens;
             turned.reverse();
             prop_assert_eq!(encode(&turned), object);
@@ -204,7 +209,7 @@ mod tests {
         for _ in 0..200_000 {
             let mut stranger = [0; 16];
             rand_core::Rng::fill_bytes(&mut rng, &mut stranger);
-            false_answers += u32::from(filter.holds(&stranger));
+            false_answers += u32::from(filter.may_hold(&stranger));
         }
         assert!(false_answers <= 2, "{false_answers} false answers");
     }

@@ -6,7 +6,7 @@
 //!
 //! let frame = Frame::Welcome { head: [7; 32], now: Time::from_ms(5) };
 //! let bytes = frame.encode()?;
-//! let whole = LinkDeframer::default().next(&mut &bytes[..])?.ok_or("cut short")?;
+//! let whole = LinkDeframer::default().next_frame(&mut &bytes[..])?.ok_or("cut short")?;
 //! assert_eq!(Frame::decode(&whole)?, frame);
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
@@ -122,13 +122,13 @@ snapshot!(struct Items { offset, count, bytes });
 
 impl Items {
     /// Bytes of one item.
-    pub fn size(&self) -> usize {
+    pub fn item_bytes(&self) -> usize {
         self.bytes.len() / usize::from(self.count.max(1))
     }
 
     /// A batch of items of `size` bytes, as full frames and a rest.
     pub fn of_batch(batch: &[u8], size: usize) -> impl Iterator<Item = Self> {
-        let whole = move |(i, bytes): (usize, &[u8])| Self::nth(i, size, bytes.to_vec());
+        let whole = move |(i, bytes): (usize, &[u8])| Self::nth_frame(i, size, bytes.to_vec());
         batch.chunks(size * items_per_frame(size)).enumerate().map(whole)
     }
 
@@ -136,11 +136,11 @@ impl Items {
     pub fn zeros(count: usize, size: usize) -> impl Iterator<Item = Self> {
         let most = items_per_frame(size);
         let bytes = move |i: usize| vec![0; most.min(count - i * most) * size];
-        (0..count.div_ceil(most)).map(move |i| Self::nth(i, size, bytes(i)))
+        (0..count.div_ceil(most)).map(move |i| Self::nth_frame(i, size, bytes(i)))
     }
 
     /// Frame number `i` of a batch of items of `size` bytes.
-    pub(crate) fn nth(i: usize, size: usize, bytes: Vec<u8>) -> Self {
+    pub(crate) fn nth_frame(i: usize, size: usize, bytes: Vec<u8>) -> Self {
         let offset = (i * items_per_frame(size)) as u32;
         Self { offset, count: (bytes.len() / size) as u16, bytes }
     }
@@ -151,7 +151,9 @@ impl Items {
         let end = received.checked_add(u32::from(self.count));
         let full = usize::from(self.count) == items_per_frame(size);
         self.offset == received
-            && self.size() == size
+            && self.item_bytes() == size
+            // Only the last frame may be short, so that sizes of frames carry no information
+            // (MIX-11).
             && end.is_some_and(|end| end == announced || (full && end < announced))
     }
 }
@@ -164,7 +166,7 @@ impl Wipe for Items {
 
 impl core::fmt::Debug for Items {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "Items({} from {}, {} bytes each)", self.count, self.offset, self.size())
+        write!(f, "Items({} from {}, {} bytes each)", self.count, self.offset, self.item_bytes())
     }
 }
 
@@ -243,18 +245,18 @@ impl AbortReason {
 /// Returns the bytes that the signature of an ABORT covers, 43 bytes.
 pub fn abort_bytes(config: &[u8; 32], id: RoundId, position: u8, reason: AbortReason) -> Vec<u8> {
     let mut w = Writer::with_capacity(43);
-    w.bytes(config);
-    id.write(&mut w);
-    w.u8(position).u8(reason.number());
+    w.put_bytes(config);
+    id.write_to(&mut w);
+    w.put_u8(position).put_u8(reason.number());
     w.finish()
 }
 
 /// Returns the bytes that the signature of an ALARM covers, 42 bytes.
 pub fn alarm_bytes(config: &[u8; 32], id: RoundId, position: u8) -> Vec<u8> {
     let mut w = Writer::with_capacity(42);
-    w.bytes(config);
-    id.write(&mut w);
-    w.u8(position);
+    w.put_bytes(config);
+    id.write_to(&mut w);
+    w.put_u8(position);
     w.finish()
 }
 

@@ -5,7 +5,7 @@
 
 use mezza_core::{
     AeadKey, Backend, EphemeralKey, PublicKey, Secret, StaticKey, Wiping, labelled_hash, snapshot,
-    wipe,
+    wipe_bytes,
 };
 
 use crate::service::INVITATION_BYTES;
@@ -37,8 +37,9 @@ impl Invitation {
         to: &PublicKey,
         round: u64,
     ) -> Option<[u8; INVITATION_BYTES]> {
-        let x = *own.public();
-        let key = key::<B>(&own.dh::<B>(to).ok()?, &x, to, round);
+        let x = *own.public_key();
+        // A dialling key of small order would give a key that everybody knows.
+        let key = derive_key::<B>(&own.diffie_hellman::<B>(to).ok()?, &x, to, round);
         let mut sealed = [0; INVITATION_BYTES];
         sealed[..32].copy_from_slice(&x.0);
         sealed[32..36].copy_from_slice(&self.bucket.to_be_bytes());
@@ -57,9 +58,10 @@ impl Invitation {
         let (x, rest) = sealed.split_first_chunk::<32>()?;
         let (text, tag) = rest.split_last_chunk::<16>()?;
         let x = PublicKey(*x);
-        let key = key::<B>(&own.dh::<B>(&x).ok()?, &x, own.public(), round);
+        let key = derive_key::<B>(&own.diffie_hellman::<B>(&x).ok()?, &x, own.public_key(), round);
         let mut plain = Wiping::new([0; PLAIN_BYTES]);
         plain.copy_from_slice(text);
+        // Nearly all invitations of a bucket end here: they are for others, or noise.
         if !key.open(&NONCE, &[], &mut *plain, tag) {
             return None;
         }
@@ -70,10 +72,11 @@ impl Invitation {
     }
 }
 
-fn key<B: Backend>(z: &Secret<32>, x: &PublicKey, d: &PublicKey, round: u64) -> B::Chacha {
+fn derive_key<B: Backend>(z: &Secret<32>, x: &PublicKey, d: &PublicKey, round: u64) -> B::Chacha {
     let mut both: [u8; 64] =
+        // Both keys and the round are bound, so an invitation cannot be replayed in a later round.
         labelled_hash("mezza/invite", &[z.expose(), &x.0, &d.0, &round.to_be_bytes()]);
     let key = Secret::<32>::init_with(|k| k.copy_from_slice(&both[..32]));
-    wipe(&mut both);
+    wipe_bytes(&mut both);
     B::Chacha::new(key.expose())
 }

@@ -38,40 +38,45 @@ impl Settings {
     ///
     /// # Errors
     /// Whatever the bytes lack, or a value outside its limits.
-    pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let config = reader.array()?;
-        let id = RoundId::read(reader)?;
-        let collect_ms = reader.u32()?;
-        let slots = reader.u8()?;
-        let buckets = reader.u32()?;
-        let policy = reader.u16()?;
-        let count = usize::from(reader.u8()?);
+    pub fn read_from(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let config = reader.read_array()?;
+        let id = RoundId::read_from(reader)?;
+        let collect_ms = reader.read_u32()?;
+        let slots = reader.read_u8()?;
+        let buckets = reader.read_u32()?;
+        let policy = reader.read_u16()?;
+        let count = usize::from(reader.read_u8()?);
         let buckets_fit = buckets.is_power_of_two() && buckets <= BUCKETS_MAX;
         let fits = (1..=SLOTS_MAX).contains(&slots) && (1..=MIXES_MAX).contains(&count);
+        // Checked before keys are read, so that a peer's count allocates nothing (MIX-12).
         if !fits || !buckets_fit {
             return Err(DecodeError::Value);
         }
-        let keys = (0..count).map(|_| reader.array()).collect::<Result<_, _>>()?;
+        let keys = (0..count).map(|_| reader.read_array()).collect::<Result<_, _>>()?;
         Ok(Self { config, id, collect_ms, slots, buckets, policy, keys })
     }
 
     /// Decodes settings and nothing behind them.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// As [`read_from`](Self::read_from).
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        Reader::decode_exact(bytes, Self::read)
+        Reader::decode_exact(bytes, Self::read_from)
     }
 
     /// The bytes that are sent and signed, 53 + 32 n.
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::with_capacity(SETTINGS_HEAD_BYTES + 32 * self.keys.len());
-        writer.bytes(&self.config);
-        self.id.write(&mut writer);
-        writer.u32(self.collect_ms).u8(self.slots).u32(self.buckets).u16(self.policy);
-        writer.u8(self.keys.len() as u8);
+        writer.put_bytes(&self.config);
+        self.id.write_to(&mut writer);
+        writer
+            .put_u32(self.collect_ms)
+            .put_u8(self.slots)
+            .put_u32(self.buckets)
+            .put_u16(self.policy);
+        writer.put_u8(self.keys.len() as u8);
         self.keys.iter().for_each(|key| {
-            writer.bytes(key);
+            writer.put_bytes(key);
         });
         writer.finish()
     }
@@ -104,24 +109,26 @@ impl SignedSettings {
     /// Reads settings, one signature per key, and the hint.
     ///
     /// # Errors
-    /// As [`Settings::read`].
-    pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let settings = Settings::read(reader)?;
-        let signatures = settings.keys.iter().map(|_| reader.array()).collect::<Result<_, _>>()?;
-        Ok(Self { settings, signatures, closes_in_ms: reader.u32()? })
+    /// As [`Settings::read_from`].
+    pub fn read_from(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let settings = Settings::read_from(reader)?;
+        let signatures =
+            settings.keys.iter().map(|_| reader.read_array()).collect::<Result<_, _>>()?;
+        Ok(Self { settings, signatures, closes_in_ms: reader.read_u32()? })
     }
 
     /// Writes settings, signatures and the hint.
-    pub fn write(&self, writer: &mut Writer) {
-        writer.bytes(&self.settings.encode());
+    pub fn write_to(&self, writer: &mut Writer) {
+        writer.put_bytes(&self.settings.encode());
         self.signatures.iter().for_each(|signature| {
-            writer.bytes(signature);
+            writer.put_bytes(signature);
         });
-        writer.u32(self.closes_in_ms);
+        writer.put_u32(self.closes_in_ms);
     }
 
     /// Returns true if every mix signed, `mixes` being their identities in order.
     pub fn signed_by_all<'a>(&self, mixes: impl ExactSizeIterator<Item = &'a VerifyKey>) -> bool {
+        // Fewer signatures than mixes must never verify (MIX-5).
         mixes.len() == self.settings.keys.len()
             && mixes.len() == self.signatures.len()
             && mixes.zip(&self.signatures).all(|(mix, sig)| self.settings.signed_by(mix, sig))

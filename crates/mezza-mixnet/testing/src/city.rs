@@ -40,20 +40,20 @@ pub struct Stored {
 
 impl City {
     pub fn new() -> Self {
-        Self::with(config(3))
+        Self::with_config(config(3))
     }
 
-    pub fn with(config: Config) -> Self {
-        Self::around(Net::new(config, 7))
+    pub fn with_config(config: Config) -> Self {
+        Self::around_net(Net::new(config, 7))
     }
 }
 
 impl<B: Backend> City<B> {
     /// An entry in front of these mixes.
-    pub fn around(mut net: Net<B>) -> Self {
+    pub fn around_net(mut net: Net<B>) -> Self {
         let config = &net.config;
         let mut genesis = SignedConfig::new(config.clone());
-        genesis.sign(SignatureSet::Own, 0, &signer(1));
+        genesis.add_signature(SignatureSet::Own, 0, &signer(1));
         let entry = Coordinator::new(signer(40), chain(config), vec![genesis]);
         net.now = OPEN.minus_ms(8_000);
         Self {
@@ -115,7 +115,7 @@ impl<B: Backend> City<B> {
                         let told = self.told.entry(client).or_default();
                         let mut splitter = LinkDeframer::default();
                         let mut rest = &bytes[..];
-                        while let Some(frame) = splitter.next(&mut rest).expect("frames") {
+                        while let Some(frame) = splitter.next_frame(&mut rest).expect("frames") {
                             told.push(Frame::decode(&frame).expect("our own frame"));
                         }
                     }
@@ -159,7 +159,7 @@ impl<B: Backend> City<B> {
         let held = &store[&id];
         let lens = held.manifest.0.entries.iter().map(|entry| entry.len as usize);
         if held.objects.iter().map(Vec::len).eq(lens) {
-            self.net.frame(at, Neighbour::Store, id, FrameBody::Stored);
+            self.net.send_frame(at, Neighbour::Store, id, FrameBody::Stored);
         }
     }
 
@@ -176,7 +176,7 @@ impl<B: Backend> City<B> {
     }
 
     /// Goes on to a time, from deadline to deadline.
-    pub fn until(&mut self, end: Time) {
+    pub fn run_until(&mut self, end: Time) {
         let mut rng = ChaCha20Rng::seed_from_u64(0);
         while let Some(due) = self.entry.deadline().filter(|due| *due <= end) {
             self.net.now = due.max(self.net.now);
@@ -186,17 +186,17 @@ impl<B: Backend> City<B> {
         self.net.now = end;
     }
 
-    pub fn hello(&mut self, client: u64) {
+    pub fn send_hello(&mut self, client: u64) {
         let hello = Frame::Hello { version: VERSION, config: [0; 32] };
         self.input(Input::FromClient(client, hello));
     }
 
-    pub fn submit(&mut self, client: u64, id: RoundId, onions: &[u8]) {
+    pub fn send_onions(&mut self, client: u64, id: RoundId, onions: &[u8]) {
         let submit = Frame::Round(id, FrameBody::Submit(onions.to_vec()));
         self.input(Input::FromClient(client, submit));
     }
 
-    pub fn announced(&self, id: RoundId) -> Option<SignedSettings> {
+    pub fn announced_settings(&self, id: RoundId) -> Option<SignedSettings> {
         self.all.iter().find_map(|frame| match frame {
             Frame::Round(its, FrameBody::Settings(announcement)) if *its == id => {
                 Some(announcement.clone())
@@ -205,7 +205,7 @@ impl<B: Backend> City<B> {
         })
     }
 
-    pub fn missed(&self, client: u64) -> Vec<MissedReason> {
+    pub fn missed_reasons(&self, client: u64) -> Vec<MissedReason> {
         let frames = self.told.get(&client).into_iter().flatten();
         frames
             .filter_map(|frame| match frame {
@@ -215,7 +215,7 @@ impl<B: Backend> City<B> {
             .collect()
     }
 
-    pub fn returned(&self, client: u64, id: RoundId) -> Option<(u32, Vec<u8>)> {
+    pub fn returned_replies(&self, client: u64, id: RoundId) -> Option<(u32, Vec<u8>)> {
         self.told.get(&client)?.iter().find_map(|frame| match frame {
             Frame::Round(its, FrameBody::Return { users, replies }) if *its == id => {
                 Some((*users, replies.clone()))

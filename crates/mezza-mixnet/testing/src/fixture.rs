@@ -11,7 +11,7 @@ use mezza_mixnet::config::{
 use mezza_mixnet::job::{Job, JobOutput};
 use mezza_mixnet::keys::SecretVec;
 use mezza_mixnet::mix::{Input, Mix, MixError, MixOptions, Neighbour, NoiseFloor, Output};
-use mezza_mixnet::onion::{Layer, Multiply, wrap};
+use mezza_mixnet::onion::{Layer, Multiply, wrap_onions};
 use mezza_mixnet::service::reply_bytes;
 use mezza_mixnet::sign::Signer;
 use mezza_mixnet::wire::frame::LENGTH_BYTES;
@@ -53,7 +53,8 @@ pub fn policy(service: Service) -> ServicePolicy {
 }
 
 pub fn config(mixes: u8) -> Config {
-    let server = |key: u8| Server { key: signer(key).public(), address: format!("m{key}:7000") };
+    let server =
+        |key: u8| Server { key: signer(key).public_key(), address: format!("m{key}:7000") };
     Config {
         network: NetworkId([0xaa; 16]),
         seq: 0,
@@ -61,7 +62,7 @@ pub fn config(mixes: u8) -> Config {
         valid_from: OPEN.minus_ms(Time::DAY_MS),
         valid_until: OPEN.plus_ms(Time::DAY_MS),
         threshold: 1,
-        guardians: vec![signer(1).public()],
+        guardians: vec![signer(1).public_key()],
         coordinator: server(40),
         bucket: server(41),
         mixes: (0..mixes)
@@ -74,7 +75,7 @@ pub fn config(mixes: u8) -> Config {
 
 pub fn chain(config: &Config) -> Chain {
     let mut signed = SignedConfig::new(config.clone());
-    signed.sign(SignatureSet::Own, 0, &signer(1));
+    signed.add_signature(SignatureSet::Own, 0, &signer(1));
     Chain::begin(&config.hash(), &signed).expect("a genesis")
 }
 
@@ -148,13 +149,13 @@ pub struct Net<B: Backend = PortableBackend> {
 
 impl Net {
     pub fn new(config: Config, seed: u64) -> Self {
-        Self::on(config, seed, portable())
+        Self::with_kernel(config, seed, portable())
     }
 }
 
 impl<B: Backend> Net<B> {
     /// A network whose mixes work with this kernel.
-    pub fn on(config: Config, seed: u64, kernel: &'static dyn Kernel) -> Self {
+    pub fn with_kernel(config: Config, seed: u64, kernel: &'static dyn Kernel) -> Self {
         let count = config.mixes.len() as u8;
         let disks = (0..count).map(|_| MixDisk::default()).collect();
         let new = |i: u8| Mix::new(setup(&config, i, NoiseFloor::None, Signed::new()));
@@ -182,11 +183,11 @@ impl<B: Backend> Net<B> {
 
     /// One input for one mix, and all that follows from it.
     pub fn input(&mut self, at: usize, input: Input) {
-        self.give(at, input);
+        self.feed_mix(at, input);
         self.settle();
     }
 
-    fn give(&mut self, at: usize, input: Input) {
+    fn feed_mix(&mut self, at: usize, input: Input) {
         let mix = &mut self.mixes[at];
         let now = self.now;
         let outcome = if self.checks {
@@ -199,7 +200,7 @@ impl<B: Backend> Net<B> {
         }
     }
 
-    pub fn frame(&mut self, at: usize, from: Neighbour, id: RoundId, body: FrameBody) {
+    pub fn send_frame(&mut self, at: usize, from: Neighbour, id: RoundId, body: FrameBody) {
         self.input(at, Input::Frame(from, Frame::Round(id, body)));
     }
 
@@ -212,13 +213,13 @@ impl<B: Backend> Net<B> {
                     if self.luck > 0 && self.rng.next_u32().is_multiple_of(self.luck) {
                         jobs.retain(|(of, _)| *of != at);
                         queue.retain(|(to, _)| *to != at);
-                        queue.extend(self.die(at));
+                        queue.extend(self.restart_mix(at));
                         continue;
                     }
                     match output {
-                        Output::Frame(to, frame) => queue.extend(self.carry(at, to, frame)),
+                        Output::Frame(to, frame) => queue.extend(self.carry_frame(at, to, frame)),
                         Output::Store(id) => {
-                            self.disks[at].cache.put(id);
+                            self.disks[at].cache.push_write(id);
                             queue.push_back((at, Input::Stored(id)));
                         }
                         Output::Job(job) if (self.hung)(&job) => {}
@@ -240,12 +241,12 @@ impl<B: Backend> Net<B> {
             if let Input::Stored(_) = input {
                 self.disks[at].sync();
             }
-            self.give(at, input);
+            self.feed_mix(at, input);
         }
     }
 
     /// The process of a mix dies and is started again from its disk; those beside it notice.
-    fn die(&mut self, at: usize) -> Vec<(usize, Input)> {
+    fn restart_mix(&mut self, at: usize) -> Vec<(usize, Input)> {
         self.died.push(at);
         self.disks[at].lose_power(&mut self.power);
         let signed = self.disks[at].signed.clone();
@@ -256,7 +257,7 @@ impl<B: Backend> Net<B> {
         before.into_iter().chain(behind).collect()
     }
 
-    fn carry(&mut self, at: usize, to: Neighbour, frame: Frame) -> Option<(usize, Input)> {
+    fn carry_frame(&mut self, at: usize, to: Neighbour, frame: Frame) -> Option<(usize, Input)> {
         let frame = match &mut self.meddler {
             Some(meddler) => meddler(at, to, frame)?,
             None => frame,
@@ -274,18 +275,18 @@ impl<B: Backend> Net<B> {
     }
 
     /// Asks for keys and signatures; the settings, once all signed.
-    pub fn announce(&mut self, id: RoundId) -> Settings {
+    pub fn announce_round(&mut self, id: RoundId) -> Settings {
         (0..self.mixes.len())
-            .for_each(|at| self.frame(at, Neighbour::Coordinator, id, FrameBody::NewRound));
-        let keys = self.taken(|body| match body {
+            .for_each(|at| self.send_frame(at, Neighbour::Coordinator, id, FrameBody::NewRound));
+        let keys = self.take_frames(|body| match body {
             FrameBody::RoundKey(key) => Some(key),
             _ => None,
         });
         let settings = self.settings(id, keys);
         for at in 0..self.mixes.len() {
-            self.frame(at, Neighbour::Coordinator, id, FrameBody::Sign(settings.clone()));
+            self.send_frame(at, Neighbour::Coordinator, id, FrameBody::Sign(settings.clone()));
         }
-        let signatures = self.taken(|body| match body {
+        let signatures = self.take_frames(|body| match body {
             FrameBody::Signature(signature) => Some(signature),
             _ => None,
         });
@@ -294,7 +295,7 @@ impl<B: Backend> Net<B> {
     }
 
     pub fn settings(&self, id: RoundId, keys: Vec<[u8; 32]>) -> Settings {
-        let (index, policy) = self.config.policy(id.service).expect("a service");
+        let (index, policy) = self.config.find_policy(id.service).expect("a service");
         Settings {
             config: self.config.hash(),
             id,
@@ -307,7 +308,7 @@ impl<B: Backend> Net<B> {
     }
 
     /// Takes the outgoing frames of this sort, in order.
-    pub fn taken<T>(&mut self, mut of: impl FnMut(FrameBody) -> Option<T>) -> Vec<T> {
+    pub fn take_frames<T>(&mut self, mut of: impl FnMut(FrameBody) -> Option<T>) -> Vec<T> {
         let mut found = Vec::new();
         self.out.retain(|(_, _, frame)| {
             let Frame::Round(_, body) = frame else { return true };
@@ -320,20 +321,20 @@ impl<B: Backend> Net<B> {
     }
 
     /// Sends a batch of onions to the first mix.
-    pub fn batch(&mut self, id: RoundId, onions: &[u8]) {
+    pub fn send_batch(&mut self, id: RoundId, onions: &[u8]) {
         let size = id.service.onion_bytes(self.mixes.len());
         let count = (onions.len() / size) as u32;
         let previous = Neighbour::Previous;
-        self.frame(0, previous, id, FrameBody::BatchStart { count, size: size as u16 });
+        self.send_frame(0, previous, id, FrameBody::BatchStart { count, size: size as u16 });
         for items in Items::of_batch(onions, size) {
-            self.frame(0, previous, id, FrameBody::Onions(items));
+            self.send_frame(0, previous, id, FrameBody::Onions(items));
         }
-        self.frame(0, previous, id, FrameBody::BatchEnd { count });
+        self.send_frame(0, previous, id, FrameBody::BatchEnd { count });
     }
 
     /// The replies that the first mix gave back.
-    pub fn replies(&mut self) -> Vec<u8> {
-        let items = self.taken(|body| match body {
+    pub fn take_replies(&mut self) -> Vec<u8> {
+        let items = self.take_frames(|body| match body {
             FrameBody::Replies(items) => Some(items.bytes),
             _ => None,
         });
@@ -342,7 +343,7 @@ impl<B: Backend> Net<B> {
 }
 
 /// The onions of all clients around these plaintexts, and each one's reply keys.
-pub fn onions(
+pub fn make_onions(
     settings: &Settings,
     inner: &[u8],
     rng: &mut dyn CryptoRng,
@@ -352,7 +353,7 @@ pub fn onions(
     let keys = settings.keys.iter().zip(0..);
     let layers: Vec<Layer> =
         keys.map(|(key, position)| Layer { id, position, key: PublicKey(*key) }).collect();
-    let wrapped = wrap(portable(), Multiply::Ladders, &layers, (inner, size), rng);
+    let wrapped = wrap_onions(portable(), Multiply::Ladders, &layers, (inner, size), rng);
     let of = |client: usize| {
         let mut own = SecretVec::zeros(layers.len());
         own.iter_mut().zip(&wrapped.reply_keys).for_each(|(key, layer)| *key = layer[client]);
@@ -363,7 +364,7 @@ pub fn onions(
 }
 
 /// Returns the content of each client's reply.
-pub fn opened(replies: &[u8], back: &[SecretVec]) -> Vec<Option<Vec<u8>>> {
+pub fn open_replies(replies: &[u8], back: &[SecretVec]) -> Vec<Option<Vec<u8>>> {
     let size = reply_bytes(back.first().map_or(1, |keys| keys.len()));
     assert_eq!(replies.len(), size * back.len(), "a reply for each onion");
     let replies = replies.chunks_exact(size).zip(back);
@@ -371,7 +372,7 @@ pub fn opened(replies: &[u8], back: &[SecretVec]) -> Vec<Option<Vec<u8>>> {
 }
 
 /// Accesses to drops: the id of the drop, 16 times, and a random cell.
-pub fn accesses(drops: &[u8], rng: &mut ChaCha20Rng) -> Vec<u8> {
+pub fn make_accesses(drops: &[u8], rng: &mut ChaCha20Rng) -> Vec<u8> {
     let mut inner = vec![0; drops.len() * 272];
     for (access, drop) in inner.chunks_exact_mut(272).zip(drops) {
         rng.fill_bytes(access);

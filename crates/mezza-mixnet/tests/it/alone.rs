@@ -11,7 +11,7 @@ use mezza_mixnet::client::{
 use mezza_mixnet::config::{Config, SignatureSet, SignedConfig};
 use mezza_mixnet::contact::{ConversationKeywheel, Role};
 use mezza_mixnet::mix::NoiseFloor;
-use mezza_mixnet::onion::{Layer, seal_replies, unwrap};
+use mezza_mixnet::onion::{Layer, seal_replies, unwrap_layer};
 use mezza_mixnet::service::{CELL_BYTES, DROP_BYTES, Service, reply_bytes};
 use mezza_mixnet::wire::{Cell, Frame, FrameBody, Settings, SignedSettings};
 use mezza_sim::handle_checked;
@@ -84,7 +84,7 @@ impl Alone {
         alone.until(now);
         alone.join();
         let mut genesis = SignedConfig::new(alone.config.clone());
-        genesis.sign(SignatureSet::Own, 0, &signer(1));
+        genesis.add_signature(SignatureSet::Own, 0, &signer(1));
         alone.frame(Frame::Config { left: 0, config: genesis.encode() });
         alone.give(Input::Down);
         let contact = 0;
@@ -202,7 +202,7 @@ impl Alone {
             slots: policy.slots,
             buckets: 1,
             policy: 0,
-            keys: vec![pair(SECRET).public().0],
+            keys: vec![pair(SECRET).public_key().0],
         };
         let signatures = vec![settings.sign(&signer(50))];
         let open = OPEN.plus_ms(INTERVAL_MS * (round - 100));
@@ -232,17 +232,17 @@ impl Alone {
     /// RETURN of the last round that was submitted.
     pub fn end_round(&mut self, cell: &Cell) {
         let Some((id, onions)) = self.submits.pop() else { return };
-        let layer = Layer { id, position: 0, key: *pair(SECRET).public() };
+        let layer = Layer { id, position: 0, key: *pair(SECRET).public_key() };
         let secret = Scalar::copy_from(pair(SECRET).scalar().expose());
-        let opened = unwrap(&TOY, &secret, &layer, &onions, id.service.onion_bytes(1));
+        let opened = unwrap_layer(&TOY, &secret, &layer, &onions, id.service.onion_bytes(1));
         let mut cells = Vec::new();
-        for access in opened.inner() {
+        for access in opened.inner_onions() {
             let (drop, own) = access.split_at(DROP_BYTES);
-            let there = self.partner.advance(id.round, 1 << 20) == Ok(true);
+            let there = self.partner.advance_to(id.round, 1 << 20) == Ok(true);
             if there && self.partner.meeting().drop == *drop {
-                let theirs = Access::of::<Toy>(self.partner.take_round_keys(), cell);
+                let theirs = Access::seal_cell::<Toy>(self.partner.take_round_keys(), cell);
                 cells.extend_from_slice(&theirs.bytes()[DROP_BYTES..]);
-                if let DropResult::Met(Ok(cell)) = theirs.answer::<Toy>(own) {
+                if let DropResult::Met(Ok(cell)) = theirs.read_reply::<Toy>(own) {
                     self.heard = Some(cell);
                 }
             } else {
@@ -265,13 +265,13 @@ impl Alone {
     /// The rows are those of this client.
     pub fn look(&self) {
         let restored = self.restored();
-        assert_eq!(restored.aside(), [], "every row is read");
+        assert_eq!(restored.rows_aside(), [], "every row is read");
         goes_on(&restored, &self.client);
         // What the partner was told is there is there (MIX-33).
         let Some(told) = &self.heard else { return };
         let named = (0..32).filter(|j| told.sack >> j & 1 == 1).map(|j| told.ack + 1 + j);
         let names = |client: &Client<Toy>, piece: u32| {
-            let mark = client.streams().next().expect("there is one contact, with one root");
+            let mark = client.stream_marks().next().expect("there is one contact, with one root");
             let bit = piece.checked_sub(mark.ack + 1).filter(|j| *j < 32);
             piece < mark.ack || bit.is_some_and(|j| mark.sack >> j & 1 == 1)
         };

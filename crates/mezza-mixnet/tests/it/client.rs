@@ -8,7 +8,7 @@ use mezza_mixnet::client::{
     Client, ClientOptions, Input, Invite, NewRoot, Output, RefusedReason, RestoreError,
 };
 use mezza_mixnet::config::{Config, NetworkId, ServicePolicy};
-use mezza_mixnet::contact::{Role, bucket};
+use mezza_mixnet::contact::{Role, assign_bucket};
 use mezza_mixnet::coordinator;
 use mezza_mixnet::mix::NoiseFloor;
 use mezza_mixnet::privacy::ledger::BudgetState;
@@ -273,7 +273,7 @@ fn a_call_activates_and_an_invitation_arrives() {
         Output::Invited(invitation) => Some((invitation.bucket, invitation.body.clone())),
         _ => None,
     };
-    let home = bucket(&dialling_key(0), &NetworkId([0xaa; 16]), 1);
+    let home = assign_bucket(&dialling_key(0), &NetworkId([0xaa; 16]), 1);
     assert_eq!(town.told(2, invited), [(home, body)]);
     assert_eq!(town.told(1, invited), []);
     assert!(!town.told(0, |news| matches!(news, Output::Handed(9)).then_some(())).is_empty());

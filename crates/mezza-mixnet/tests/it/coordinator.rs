@@ -12,7 +12,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
 use crate::city::City;
-use crate::fixture::{OPEN, accesses, config, onions, opened, signer};
+use crate::fixture::{OPEN, config, make_accesses, make_onions, open_replies, signer};
 
 mod bounds;
 mod buckets;
@@ -23,28 +23,28 @@ const TALK: RoundId = RoundId { service: Service::Conversation, round: 100 };
 #[test]
 fn a_round_goes_from_its_announcement_to_everybodys_replies() {
     let mut city = City::new();
-    (0..5).for_each(|client| city.hello(client));
-    city.until(OPEN.minus_ms(5_001));
-    assert!(city.announced(TALK).is_none(), "settings go out at open - lead");
-    city.until(OPEN.plus_ms(1_000));
-    let told = city.announced(TALK).expect("settings");
+    (0..5).for_each(|client| city.send_hello(client));
+    city.run_until(OPEN.minus_ms(5_001));
+    assert!(city.announced_settings(TALK).is_none(), "settings go out at open - lead");
+    city.run_until(OPEN.plus_ms(1_000));
+    let told = city.announced_settings(TALK).expect("settings");
     assert!(told.signed_by_all(city.net.config.mix_keys()));
     assert_eq!(told.closes_in_ms, 9_000);
     let mut rng = ChaCha20Rng::seed_from_u64(1);
-    let inner = accesses(&[1, 2, 1, 9, 2], &mut rng);
-    let (onions, back) = onions(&told.settings, &inner, &mut rng);
+    let inner = make_accesses(&[1, 2, 1, 9, 2], &mut rng);
+    let (onions, back) = make_onions(&told.settings, &inner, &mut rng);
     for (client, onion) in onions.chunks_exact(416).enumerate() {
-        city.submit(client as u64, TALK, onion);
+        city.send_onions(client as u64, TALK, onion);
     }
-    city.until(OPEN.plus_ms(3_999));
-    assert!(city.returned(0, TALK).is_none(), "the entry collects until it closes");
-    city.until(OPEN.plus_ms(4_000));
+    city.run_until(OPEN.plus_ms(3_999));
+    assert!(city.returned_replies(0, TALK).is_none(), "the entry collects until it closes");
+    city.run_until(OPEN.plus_ms(4_000));
     let partner = [2, 4, 0, 3, 1];
     for client in 0..5_u64 {
-        let (users, reply) = city.returned(client, TALK).expect("a reply");
+        let (users, reply) = city.returned_replies(client, TALK).expect("a reply");
         let at = client as usize;
         let cell = inner[partner[at] * 272 + 16..(partner[at] + 1) * 272].to_vec();
-        assert_eq!((users, opened(&reply, &back[at..=at])), (5, vec![Some(cell)]));
+        assert_eq!((users, open_replies(&reply, &back[at..=at])), (5, vec![Some(cell)]));
     }
     assert_eq!(city.over[0], (TALK, Ending::Returned(5)));
     assert_eq!(city.refused, []);
@@ -54,7 +54,7 @@ fn a_round_goes_from_its_announcement_to_everybodys_replies() {
 #[test]
 fn rounds_follow_one_another_and_none_is_asked_for_twice() {
     let mut city = City::new();
-    city.until(OPEN.plus_ms(60_000));
+    city.run_until(OPEN.plus_ms(60_000));
     let mut announced = Vec::new();
     for frame in &city.all {
         if let Frame::Round(id, FrameBody::Settings(_)) = frame {
@@ -72,7 +72,7 @@ fn rounds_follow_one_another_and_none_is_asked_for_twice() {
 fn a_coordinator_that_starts_late_begins_with_the_next_round() {
     let mut city = City::new();
     city.net.now = OPEN.plus_ms(1_234_567);
-    city.until(OPEN.plus_ms(1_250_000));
+    city.run_until(OPEN.plus_ms(1_250_000));
     let rounds = city.all.iter().filter_map(|frame| match frame {
         Frame::Round(id, FrameBody::Settings(_)) => Some(id.round),
         _ => None,
@@ -99,8 +99,9 @@ fn a_round_that_is_late_at_the_entry_is_not_asked_for() {
         });
         for id in news {
             // Its settings are due a lead ahead of the opening.
-            let (_, policy) = net.config.policy(id.service).expect("a service");
-            let announce = policy.open(id.round).expect("a round").minus_ms(policy.lead_ms.into());
+            let (_, policy) = net.config.find_policy(id.service).expect("a service");
+            let announce =
+                policy.open_time(id.round).expect("a round").minus_ms(policy.lead_ms.into());
             assert!(now < announce, "{id:?} at {now:?}");
             asked += 1;
         }
@@ -111,33 +112,33 @@ fn a_round_that_is_late_at_the_entry_is_not_asked_for() {
 #[test]
 fn mix_28_a_client_submits_once_whole_and_in_time() {
     let mut city = City::new();
-    (1..=3).for_each(|client| city.hello(client));
-    city.until(OPEN.plus_ms(100));
-    city.hello(4);
+    (1..=3).for_each(|client| city.send_hello(client));
+    city.run_until(OPEN.plus_ms(100));
+    city.send_hello(4);
     let onion = vec![7; 416];
-    city.submit(1, TALK, &onion);
-    city.submit(1, TALK, &onion);
-    city.submit(2, TALK, &onion[1..]);
-    city.submit(4, TALK, &onion);
-    city.submit(9, TALK, &onion);
-    city.until(OPEN.plus_ms(4_000));
-    city.submit(3, TALK, &onion);
-    assert_eq!(city.missed(1), [MissedReason::Malformed], "the first one counts");
-    assert!(city.returned(1, TALK).is_some());
-    assert_eq!(city.missed(2), [MissedReason::Malformed]);
-    assert_eq!(city.missed(3), [MissedReason::Late]);
-    assert_eq!(city.missed(4), [MissedReason::Joined]);
+    city.send_onions(1, TALK, &onion);
+    city.send_onions(1, TALK, &onion);
+    city.send_onions(2, TALK, &onion[1..]);
+    city.send_onions(4, TALK, &onion);
+    city.send_onions(9, TALK, &onion);
+    city.run_until(OPEN.plus_ms(4_000));
+    city.send_onions(3, TALK, &onion);
+    assert_eq!(city.missed_reasons(1), [MissedReason::Malformed], "the first one counts");
+    assert!(city.returned_replies(1, TALK).is_some());
+    assert_eq!(city.missed_reasons(2), [MissedReason::Malformed]);
+    assert_eq!(city.missed_reasons(3), [MissedReason::Late]);
+    assert_eq!(city.missed_reasons(4), [MissedReason::Joined]);
     assert_eq!(city.refused, [CoordinatorError::Stranger]);
 }
 
 #[test]
 fn mix_28_a_full_network_says_so() {
-    let mut city = City::with(Config { users_max: 2, ..config(3) });
-    (1..=3).for_each(|client| city.hello(client));
-    city.until(OPEN.plus_ms(100));
-    (1..=3).for_each(|client| city.submit(client, TALK, &[7; 416]));
+    let mut city = City::with_config(Config { users_max: 2, ..config(3) });
+    (1..=3).for_each(|client| city.send_hello(client));
+    city.run_until(OPEN.plus_ms(100));
+    (1..=3).for_each(|client| city.send_onions(client, TALK, &[7; 416]));
     assert_eq!(
-        [1, 2, 3].map(|client| city.missed(client)),
+        [1, 2, 3].map(|client| city.missed_reasons(client)),
         [vec![], vec![], vec![MissedReason::Full]]
     );
 }
@@ -145,8 +146,8 @@ fn mix_28_a_full_network_says_so() {
 #[test]
 fn who_comes_between_announcement_and_opening_gets_the_settings() {
     let mut city = City::new();
-    city.until(OPEN.minus_ms(1_000));
-    city.hello(1);
+    city.run_until(OPEN.minus_ms(1_000));
+    city.send_hello(1);
     let told = &city.told[&1];
     assert!(matches!(told[0], Frame::Welcome { now, .. } if now == OPEN.minus_ms(1_000)));
     let settings = told.iter().filter_map(|frame| match frame {
@@ -155,8 +156,8 @@ fn who_comes_between_announcement_and_opening_gets_the_settings() {
     });
     let all = Service::ALL.map(|service| (RoundId { service, round: 100 }, 5_000));
     assert_eq!(settings.collect::<Vec<_>>(), all);
-    city.submit(1, TALK, &[7; 416]);
-    assert_eq!(city.missed(1), []);
+    city.send_onions(1, TALK, &[7; 416]);
+    assert_eq!(city.missed_reasons(1), []);
     city.input(Input::FromClient(2, Frame::Hello { version: 2, config: [0; 32] }));
     assert_eq!(city.hung_up, [2]);
 }
@@ -171,7 +172,7 @@ fn configs_are_given_from_the_one_a_client_has() {
         (service.base_round, service.base_time) = (100_000, next.valid_from);
     }
     let mut signed = SignedConfig::new(next);
-    signed.sign(SignatureSet::Predecessor, 0, &signer(1));
+    signed.add_signature(SignatureSet::Predecessor, 0, &signer(1));
     city.input(Input::Config(signed.clone()));
     for (client, from, expected) in [
         (1, [0; 32], vec![0, 1]),
@@ -197,13 +198,13 @@ fn configs_are_given_from_the_one_a_client_has() {
 fn mix_29_a_mix_that_says_nothing_costs_its_round_alone() {
     let mut city = City::new();
     city.deaf = vec![1];
-    city.until(OPEN.minus_ms(5_000));
-    assert!(city.announced(TALK).is_none());
+    city.run_until(OPEN.minus_ms(5_000));
+    assert!(city.announced_settings(TALK).is_none());
     assert!(city.entry.rounds().all(|id| id.round > 100), "aborted");
     assert!(city.net.mixes[0].rounds().all(|id| id.round > 100), "and the mixes were told");
     city.deaf.clear();
-    city.until(OPEN.plus_ms(1_000));
-    assert!(city.announced(RoundId { round: 101, ..TALK }).is_some());
+    city.run_until(OPEN.plus_ms(1_000));
+    assert!(city.announced_settings(RoundId { round: 101, ..TALK }).is_some());
     assert!(
         city.all.iter().all(|frame| !matches!(frame, Frame::Round(_, FrameBody::Abort { .. })))
     );
@@ -222,7 +223,7 @@ fn mix_29_the_entry_knows_which_mix_a_round_ended_for() {
     // Mixes that get nothing of the entry give no key.
     let mut city = City::new();
     city.deaf = vec![0, 2];
-    city.until(OPEN.minus_ms(5_000));
+    city.run_until(OPEN.minus_ms(5_000));
     let Some(AbortCause::NoKey(mixes)) = cause_of(&city) else { panic!("{:?}", city.over) };
     assert_eq!(mixes.iter().collect::<Vec<_>>(), [0, 2]);
 
@@ -232,58 +233,64 @@ fn mix_29_the_entry_knows_which_mix_a_round_ended_for() {
         Frame::Round(TALK, FrameBody::Signature(_)) if at == 1 => None,
         other => Some(other),
     }));
-    city.until(OPEN.minus_ms(5_000));
+    city.run_until(OPEN.minus_ms(5_000));
     let Some(AbortCause::NoSignature(mixes)) = cause_of(&city) else { panic!("{:?}", city.over) };
     assert_eq!(mixes.iter().collect::<Vec<_>>(), [1]);
 
     // A link that is lost while onions come in.
     let mut city = City::new();
-    city.until(OPEN.plus_ms(100));
+    city.run_until(OPEN.plus_ms(100));
     city.input(Input::MixLost(2));
     assert_eq!(cause_of(&city), Some(AbortCause::LinkLost(2)));
 
     // A mix that ends its part, and says so with its signature.
     let mut city = City::new();
-    city.until(OPEN.plus_ms(100));
+    city.run_until(OPEN.plus_ms(100));
     city.net.input(1, mix::Input::Stop);
-    city.until(OPEN.plus_ms(3_500));
+    city.run_until(OPEN.plus_ms(3_500));
     assert_eq!(cause_of(&city), Some(AbortCause::Reported(1)));
 
     // Replies that never come back.
     let mut city = City::new();
-    city.hello(1);
-    city.until(OPEN.plus_ms(100));
+    city.send_hello(1);
+    city.run_until(OPEN.plus_ms(100));
     city.net.meddler =
         Some(Box::new(|at, to, frame| (at != 0 || to != Neighbour::Previous).then_some(frame)));
-    city.submit(1, TALK, &[7; 416]);
-    city.until(OPEN.plus_ms(30_000));
+    city.send_onions(1, TALK, &[7; 416]);
+    city.run_until(OPEN.plus_ms(30_000));
     assert_eq!(cause_of(&city), Some(AbortCause::Replies));
 }
 
 #[test]
 fn mix_29_clients_hear_of_an_abort_that_they_missed_the_round() {
     let mut city = City::new();
-    (1..=2).for_each(|client| city.hello(client));
-    city.until(OPEN.plus_ms(100));
-    city.submit(1, TALK, &[7; 416]);
+    (1..=2).for_each(|client| city.send_hello(client));
+    city.run_until(OPEN.plus_ms(100));
+    city.send_onions(1, TALK, &[7; 416]);
     city.input(Input::MixLost(2));
-    assert_eq!((city.missed(1), city.missed(2)), (vec![MissedReason::Aborted], vec![]));
+    assert_eq!(
+        (city.missed_reasons(1), city.missed_reasons(2)),
+        (vec![MissedReason::Aborted], vec![])
+    );
     assert_eq!(city.entry.rounds().count(), 0);
     assert!(city.net.mixes.iter().all(|mix| mix.rounds().next().is_none()));
-    city.until(OPEN.plus_ms(6_000));
-    assert!(city.announced(RoundId { round: 102, ..TALK }).is_some(), "the next ones go on");
+    city.run_until(OPEN.plus_ms(6_000));
+    assert!(
+        city.announced_settings(RoundId { round: 102, ..TALK }).is_some(),
+        "the next ones go on"
+    );
 }
 
 #[test]
 fn mix_29_an_abort_of_a_mix_is_believed_with_its_signature_alone() {
     let mut city = City::new();
-    city.until(OPEN.plus_ms(100));
+    city.run_until(OPEN.plus_ms(100));
     let abort = FrameBody::Abort { position: 1, reason: AbortReason::Count, signature: [1; 64] };
     city.input(Input::FromMix(1, Frame::Round(TALK, abort)));
     assert_eq!(city.refused, [CoordinatorError::Signature]);
     assert!(city.entry.rounds().any(|id| id == TALK));
     // A batch that breaks the rules: the mix itself ends the round.
-    city.net.frame(0, Neighbour::Previous, TALK, FrameBody::BatchEnd { count: 1 });
+    city.net.send_frame(0, Neighbour::Previous, TALK, FrameBody::BatchEnd { count: 1 });
     city.settle();
     assert!(city.entry.rounds().all(|id| id != TALK));
 }
@@ -292,12 +299,12 @@ fn mix_29_an_abort_of_a_mix_is_believed_with_its_signature_alone() {
 fn mix_28_a_client_asks_for_each_thing_as_often_as_a_client_does() {
     let id = RoundId { service: Service::Call, round: 100 };
     let mut city = City::new();
-    city.hello(1);
-    city.hello(1);
+    city.send_hello(1);
+    city.send_hello(1);
     for _ in 0..3 {
         city.input(Input::FromClient(2, Frame::FetchConfig { from: [0; 32] }));
     }
-    city.until(OPEN.plus_ms(4_000));
+    city.run_until(OPEN.plus_ms(4_000));
     for bucket in [1, 1, 2] {
         city.input(Input::FromClient(1, Frame::Round(id, FrameBody::Fetch { bucket })));
     }
@@ -310,8 +317,8 @@ fn mix_28_a_client_asks_for_each_thing_as_often_as_a_client_does() {
 #[test]
 fn mix_64_what_is_not_there_is_said_a_bounded_number_of_times() {
     let mut city = City::new();
-    (1..=2).for_each(|client| city.hello(client));
-    city.until(OPEN.plus_ms(100));
+    (1..=2).for_each(|client| city.send_hello(client));
+    city.run_until(OPEN.plus_ms(100));
     let no = |city: &City, client| {
         let no = |frame: &&Frame| {
             matches!(frame, Frame::Round(_, FrameBody::Object(None) | FrameBody::Missed(_)))
@@ -321,17 +328,17 @@ fn mix_64_what_is_not_there_is_said_a_bounded_number_of_times() {
     let absent = RoundId { service: Service::Call, round: 7 };
     for _ in 0..20 {
         city.input(Input::FromClient(1, Frame::Round(absent, FrameBody::Fetch { bucket: 1 })));
-        city.submit(1, absent, &[7; 164]);
+        city.send_onions(1, absent, &[7; 164]);
     }
     assert_eq!((no(&city, 1), city.refused.len()), (32, 8));
     assert!(city.refused.iter().all(|error| *error == CoordinatorError::TooOften));
     // Who takes part begins anew; nobody else is concerned.
     for _ in 0..40 {
-        city.submit(2, TALK, &[7; 416]);
+        city.send_onions(2, TALK, &[7; 416]);
     }
     assert_eq!((no(&city, 2), city.refused.len()), (32, 8 + 7));
-    city.submit(1, TALK, &[7; 416]);
-    city.submit(1, TALK, &[7; 416]);
+    city.send_onions(1, TALK, &[7; 416]);
+    city.send_onions(1, TALK, &[7; 416]);
     assert_eq!((no(&city, 1), city.refused.len()), (33, 8 + 7));
 }
 
@@ -343,14 +350,14 @@ fn successor(city: &City, begin: Time) -> SignedConfig {
         (service.base_round, service.base_time) = (100_000, begin);
     }
     let mut signed = SignedConfig::new(next);
-    signed.sign(SignatureSet::Predecessor, 0, &signer(1));
+    signed.add_signature(SignatureSet::Predecessor, 0, &signer(1));
     signed
 }
 
 #[test]
 fn rounds_go_on_without_a_gap_when_the_config_changes() {
     let mut city = City::new();
-    city.until(OPEN);
+    city.run_until(OPEN);
     // In the middle between two rounds: 102 opens before, 103 would open behind it.
     let begin = OPEN.plus_ms(12_500);
     let next = successor(&city, begin);
@@ -358,7 +365,7 @@ fn rounds_go_on_without_a_gap_when_the_config_changes() {
     for mix in 0..3 {
         city.net.input(mix, mix::Input::Config(next.clone()));
     }
-    city.until(begin.plus_ms(4_000));
+    city.run_until(begin.plus_ms(4_000));
     let talk = city.all.iter().filter_map(|frame| match frame {
         Frame::Round(id, FrameBody::Settings(told)) if id.service == Service::Conversation => {
             Some((id.round, told.settings.config == next.config().hash()))
@@ -376,12 +383,12 @@ fn rounds_go_on_without_a_gap_when_the_config_changes() {
 fn mix_27_an_alarm_is_shown_once_also_after_its_round_and_its_config() {
     let mut city = City::new();
     let old = city.net.config.hash();
-    city.until(OPEN.plus_ms(4_000));
+    city.run_until(OPEN.plus_ms(4_000));
     assert!(city.entry.rounds().all(|id| id != TALK), "it is over");
     let begin = OPEN.plus_ms(12_500);
     let next = successor(&city, begin);
     city.input(Input::Config(next));
-    city.until(begin.plus_ms(1_000));
+    city.run_until(begin.plus_ms(1_000));
     let alarm = |position: u8, by: u8| {
         let bytes = alarm_bytes(&old, TALK, position);
         let signature = signer(by).sign(Purpose::Alarm, &[&bytes]);
@@ -413,30 +420,30 @@ fn mix_11_the_entry_ends_a_round_whose_replies_are_not_all_there() {
     ];
     for (number, change) in changes.into_iter().enumerate() {
         let mut city = City::new();
-        city.hello(1);
-        city.until(OPEN.plus_ms(100));
+        city.send_hello(1);
+        city.run_until(OPEN.plus_ms(100));
         city.net.meddler = Some(Box::new(move |at, to, frame| match frame {
             Frame::Round(TALK, body) if at == 0 && to == Neighbour::Previous => {
                 change(body).map(|body| Frame::Round(TALK, body))
             }
             other => Some(other),
         }));
-        city.submit(1, TALK, &[7; 416]);
-        city.until(OPEN.plus_ms(5_000));
+        city.send_onions(1, TALK, &[7; 416]);
+        city.run_until(OPEN.plus_ms(5_000));
         let ending = city.over.iter().find(|(id, _)| *id == TALK).map(|(_, ending)| *ending);
         assert_eq!(
             ending,
             Some(Ending::Aborted(AbortReason::Count, AbortCause::Replies)),
             "change {number}"
         );
-        assert_eq!(city.missed(1), [MissedReason::Aborted]);
+        assert_eq!(city.missed_reasons(1), [MissedReason::Aborted]);
     }
 }
 
 #[test]
 fn mix_49_an_entry_whose_clock_was_put_back_goes_on_at_once() {
     let mut city = City::new();
-    city.until(OPEN.plus_ms(100));
+    city.run_until(OPEN.plus_ms(100));
     let mut rng = ChaCha20Rng::seed_from_u64(0);
     // An hour ahead, for four rounds, each between the request for keys and its announcement.
     for round in 0..4 {
@@ -449,8 +456,8 @@ fn mix_49_an_entry_whose_clock_was_put_back_goes_on_at_once() {
     assert!(city.entry.rounds().any(|id| is_ahead(&id)));
     city.entry.wake(OPEN.plus_ms(200), &mut rng);
     assert!(!city.entry.rounds().any(|id| is_ahead(&id)), "they end at once");
-    city.until(OPEN.plus_ms(11_000));
-    let announced = |round| city.announced(RoundId { round, ..TALK }).is_some();
+    city.run_until(OPEN.plus_ms(11_000));
+    let announced = |round| city.announced_settings(RoundId { round, ..TALK }).is_some();
     assert!(announced(102), "two rounds later all is well: {:?}", city.entry);
     assert!(city.entry.rounds().all(|id| id.round < 110));
 }
@@ -458,15 +465,15 @@ fn mix_49_an_entry_whose_clock_was_put_back_goes_on_at_once() {
 #[test]
 fn mix_29_a_stop_ends_every_round() {
     let mut city = City::new();
-    city.hello(1);
-    city.until(OPEN.plus_ms(100));
-    city.submit(1, TALK, &[7; 416]);
+    city.send_hello(1);
+    city.run_until(OPEN.plus_ms(100));
+    city.send_onions(1, TALK, &[7; 416]);
     city.input(Input::Stop);
-    assert_eq!(city.missed(1), [MissedReason::Aborted]);
+    assert_eq!(city.missed_reasons(1), [MissedReason::Aborted]);
     assert_eq!(city.over[0], (TALK, Ending::Aborted(AbortReason::Shutdown, AbortCause::Entry)));
     assert_eq!(city.entry.rounds().count(), 0);
     assert!(city.net.mixes.iter().all(|mix| mix.rounds().next().is_none()));
-    city.until(OPEN.plus_ms(1_000));
+    city.run_until(OPEN.plus_ms(1_000));
     city.net.input(1, mix::Input::Stop);
     assert_eq!(city.net.mixes[1].rounds().count(), 0);
 }
@@ -474,8 +481,8 @@ fn mix_29_a_stop_ends_every_round() {
 #[test]
 fn mix_30_a_refused_input_changes_nothing_at_the_coordinator() {
     let mut city = City::new();
-    city.hello(1);
-    city.until(OPEN.plus_ms(100));
+    city.send_hello(1);
+    city.run_until(OPEN.plus_ms(100));
     let other = RoundId { round: 7, ..TALK };
     let of = |id, body| Frame::Round(id, body);
     let cases = [
@@ -504,13 +511,13 @@ fn mix_49_who_came_while_the_clock_was_ahead_takes_part_once_it_is_right() {
     let mut city = City::new();
     let right = OPEN.minus_ms(8_000);
     city.net.now = right.plus_ms(300_000);
-    city.hello(1);
+    city.send_hello(1);
     city.net.now = right;
-    city.hello(2);
+    city.send_hello(2);
     for round in 101..104 {
         let id = RoundId { round, ..TALK };
-        city.until(OPEN.plus_ms(5_000 * (round - 100) + 100));
-        (1..=2).for_each(|client| city.submit(client, id, &[7; 416]));
-        assert_eq!(city.missed(1), city.missed(2), "round {round}");
+        city.run_until(OPEN.plus_ms(5_000 * (round - 100) + 100));
+        (1..=2).for_each(|client| city.send_onions(client, id, &[7; 416]));
+        assert_eq!(city.missed_reasons(1), city.missed_reasons(2), "round {round}");
     }
 }

@@ -43,7 +43,7 @@ fn setup(pin: [u8; 32], floor: NoiseFloor) -> ClientOptions {
 
 fn genesis(config: &Config) -> SignedConfig {
     let mut signed = SignedConfig::new(config.clone());
-    signed.sign(SignatureSet::Own, 0, &signer(1));
+    signed.add_signature(SignatureSet::Own, 0, &signer(1));
     signed
 }
 
@@ -58,7 +58,7 @@ fn successor(config: &Config, change: impl FnOnce(&mut Config)) -> SignedConfig 
     }
     change(&mut next);
     let mut signed = SignedConfig::new(next);
-    signed.sign(SignatureSet::Predecessor, 0, &signer(1));
+    signed.add_signature(SignatureSet::Predecessor, 0, &signer(1));
     signed
 }
 
@@ -171,9 +171,11 @@ impl Desk {
     }
 
     fn settings(&self, id: RoundId) -> Settings {
-        let (policy, of) = self.config.policy(id.service).expect("a service");
+        let (policy, of) = self.config.find_policy(id.service).expect("a service");
         let key = |n: u8| {
-            StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(n))).public().0
+            StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(n)))
+                .public_key()
+                .0
         };
         Settings {
             config: self.config.hash(),
@@ -248,13 +250,13 @@ fn mix_2_configs_are_taken_one_by_one_from_the_pin_on() {
     assert_eq!(desk.config(1, &third), refused(ChainError::Gap));
     let mut unsigned = SignedConfig::new(second.config().clone());
     assert_eq!(desk.config(1, &unsigned), refused(ChainError::Unsigned { valid: 0, needed: 1 }));
-    unsigned.sign(SignatureSet::Predecessor, 0, &signer(2));
+    unsigned.add_signature(SignatureSet::Predecessor, 0, &signer(2));
     assert!(desk.config(1, &unsigned).is_err(), "no guardian of the predecessor");
     assert_eq!((desk.config(1, &second), desk.config(0, &third)), (Ok(()), Ok(())));
     let news = |wanted: fn(&Output) -> bool| desk.news.iter().filter(|news| wanted(news)).count();
     assert_eq!(news(|news| matches!(news, Output::Config)), 3);
     assert_eq!(news(|news| matches!(news, Output::Close)), 1, "nobody checked this connection");
-    assert_eq!(desk.client.chain().map(|chain| chain.head().seq), Some(2));
+    assert_eq!(desk.client.chain().map(|chain| chain.head_config().seq), Some(2));
 }
 
 #[test]

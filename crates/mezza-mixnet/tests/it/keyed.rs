@@ -151,7 +151,7 @@ fn mix_22_what_is_durable_after_its_time_does_not_leave() {
         alone.until(open.minus_ms(200));
         alone.slow = true;
         alone.announce(round, 0);
-        while alone.client.last(Service::Conversation) != Some(round) {
+        while alone.client.last_sealed(Service::Conversation) != Some(round) {
             alone.next();
         }
         assert!(alone.submits.is_empty(), "it is sealed and wrapped, and not durable");

@@ -30,7 +30,7 @@ fn quick(services: usize) -> Config {
 
 /// A town of toys in which everybody has joined, and the first two serve each other.
 fn joined(config: Config, people: u64, seed: u64) -> Town<Toy> {
-    let mut town = Town::around(Net::<Toy>::on(config, seed, &TOY), people, seed);
+    let mut town = Town::around(Net::<Toy>::with_kernel(config, seed, &TOY), people, seed);
     town.looks = true;
     town.until(OPEN.plus_ms(1_500));
     town.introduce(0, 1, 1);
@@ -254,7 +254,7 @@ fn mix_42_slow_a_round_that_was_missed_is_not_made_up_for_at_any_price() {
     town.give(0, Input::Invite(Invite { ticket: 9, to, body: body.clone() }));
     let used = |town: &Town<Toy>| {
         let ledger = town.people[0].client.as_ref().and_then(|client| client.ledger());
-        [Service::Call, Service::Invitation].map(|of| ledger.expect("it joined").used(of))
+        [Service::Call, Service::Invitation].map(|of| ledger.expect("it joined").used_rounds(of))
     };
     after(&mut town, 132_000);
     // In rounds 0, 2, 6, 14, 30 and 62 of 65.

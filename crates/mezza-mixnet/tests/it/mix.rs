@@ -13,7 +13,9 @@ use mezza_mixnet::{RoundId, Service};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
-use crate::fixture::{Net, OPEN, TRAPS, accesses, config, mix_with, onions, opened, signer};
+use crate::fixture::{
+    Net, OPEN, TRAPS, config, make_accesses, make_onions, mix_with, open_replies, signer,
+};
 
 mod batch;
 mod replies;
@@ -22,19 +24,19 @@ const TALK: RoundId = RoundId { service: Service::Conversation, round: 100 };
 
 /// A round of conversations over these drops: what each client sent, and what it got.
 fn talk(net: &mut Net, id: RoundId, drops: &[u8]) -> (Vec<Vec<u8>>, Vec<Option<Vec<u8>>>) {
-    let settings = net.announce(id);
+    let settings = net.announce_round(id);
     let mut rng = ChaCha20Rng::seed_from_u64(id.round);
-    let inner = accesses(drops, &mut rng);
-    let (onions, back) = onions(&settings, &inner, &mut rng);
-    net.batch(id, &onions);
-    let replies = net.replies();
+    let inner = make_accesses(drops, &mut rng);
+    let (onions, back) = make_onions(&settings, &inner, &mut rng);
+    net.send_batch(id, &onions);
+    let replies = net.take_replies();
     let sent = inner.chunks_exact(272).map(|access| access[16..].to_vec()).collect();
-    (sent, if replies.is_empty() { Vec::new() } else { opened(&replies, &back) })
+    (sent, if replies.is_empty() { Vec::new() } else { open_replies(&replies, &back) })
 }
 
 /// The aborts that left the network: which position, why.
 fn aborts(net: &mut Net) -> Vec<(u8, AbortReason)> {
-    net.taken(|body| match body {
+    net.take_frames(|body| match body {
         FrameBody::Abort { position, reason, .. } => Some((position, reason)),
         _ => None,
     })
@@ -62,7 +64,8 @@ fn mix_9_drops_swap_echo_and_refuse_the_third() {
 fn an_empty_round_runs_on_noise_alone() {
     let mut net = Net::new(config(3), 2);
     assert!(talk(&mut net, TALK, &[]).1.is_empty());
-    let ends = net.taken(|body| matches!(body, FrameBody::RepliesEnd { count: 0 }).then_some(()));
+    let ends =
+        net.take_frames(|body| matches!(body, FrameBody::RepliesEnd { count: 0 }).then_some(()));
     assert_eq!((ends.len(), net.refused.len()), (1, 0));
 }
 
@@ -98,7 +101,9 @@ fn a_job_that_runs_twice_gives_the_same() {
         let again = job.run(mezza_lanes::portable());
         match (done, &again) {
             (JobOutput::Noise(a), JobOutput::Noise(b)) => assert_eq!(a.onions, b.onions),
-            (JobOutput::Unwrap(a), JobOutput::Unwrap(b)) => assert!(a.inner().eq(b.inner())),
+            (JobOutput::Unwrap(a), JobOutput::Unwrap(b)) => {
+                assert!(a.inner_onions().eq(b.inner_onions()));
+            }
             (JobOutput::Shuffle(a), JobOutput::Shuffle(b)) => {
                 assert_eq!((&a.kept, &a.order), (&b.kept, &b.order));
             }
@@ -120,7 +125,7 @@ fn mix_7_bad_onions_are_answered_like_all_others() {
     let mut config = config(3);
     config.services[0].scale = 0;
     let mut net = Net::new(config, 5);
-    let settings = net.announce(TALK);
+    let settings = net.announce_round(TALK);
     let left = Rc::new(RefCell::new(Vec::new()));
     let counts = Rc::clone(&left);
     net.meddler = Some(Box::new(move |at, _, frame| {
@@ -130,29 +135,29 @@ fn mix_7_bad_onions_are_answered_like_all_others() {
         Some(frame)
     }));
     let mut rng = ChaCha20Rng::seed_from_u64(1);
-    let inner = accesses(&[1, 1, 2, 2], &mut rng);
-    let (mut onions, back) = onions(&settings, &inner, &mut rng);
+    let inner = make_accesses(&[1, 1, 2, 2], &mut rng);
+    let (mut onions, back) = make_onions(&settings, &inner, &mut rng);
     onions[2 * 416 + 99] ^= 1;
     onions.extend_from_within(..416); // Alice's onion a second time
-    net.batch(TALK, &onions);
-    let replies = net.replies();
+    net.send_batch(TALK, &onions);
+    let replies = net.take_replies();
     assert_eq!(replies.len(), 5 * 304, "a reply for each");
-    let got = opened(&replies[..4 * 304], &back);
+    let got = open_replies(&replies[..4 * 304], &back);
     let cell = |i: usize| Some(inner[i * 272 + 16..(i + 1) * 272].to_vec());
     assert_eq!(got, [cell(1), cell(0), None, cell(3)], "the copy took no place in the drop");
     let random = [&replies[2 * 304..3 * 304], &replies[4 * 304..]];
     assert!(random.iter().all(|reply| reply.iter().any(|byte| *byte != 0)));
     assert_ne!(random[0], random[1]);
     // Three of the five go on, and the noise of each mix.
-    let noise = 2 * 20 + TRAPS.messages();
+    let noise = 2 * 20 + TRAPS.message_count();
     assert_eq!(*left.borrow(), [(0, 3 + noise), (1, 3 + 2 * noise)]);
 }
 
 #[test]
 fn mix_4_settings_that_are_not_the_configs_are_not_signed() {
     let mut net = Net::new(config(3), 6);
-    (0..3).for_each(|at| net.frame(at, Neighbour::Coordinator, TALK, FrameBody::NewRound));
-    let keys = net.taken(|body| match body {
+    (0..3).for_each(|at| net.send_frame(at, Neighbour::Coordinator, TALK, FrameBody::NewRound));
+    let keys = net.take_frames(|body| match body {
         FrameBody::RoundKey(key) => Some(key),
         _ => None,
     });
@@ -172,11 +177,11 @@ fn mix_4_settings_that_are_not_the_configs_are_not_signed() {
         change(|s| s.policy = 1),
     ] {
         let before = format!("{:?}", net.mixes[1]);
-        net.frame(1, Neighbour::Coordinator, TALK, FrameBody::Sign(wrong));
+        net.send_frame(1, Neighbour::Coordinator, TALK, FrameBody::Sign(wrong));
         assert_eq!(net.refused.pop(), Some((1, MixError::Settings)));
         assert_eq!(format!("{:?}", net.mixes[1]), before);
     }
-    net.frame(1, Neighbour::Coordinator, TALK, FrameBody::Sign(good));
+    net.send_frame(1, Neighbour::Coordinator, TALK, FrameBody::Sign(good));
     assert_eq!(net.refused, []);
 }
 
@@ -184,10 +189,10 @@ fn mix_4_settings_that_are_not_the_configs_are_not_signed() {
 fn mix_4_noise_below_the_own_floor_is_not_signed() {
     let allowed = |law: (u32, u32), mode, floor: NoiseFloor| {
         let mut config = config(1);
-        config.services.iter_mut().for_each(|policy| NoisePreset::Standard.fill(policy));
+        config.services.iter_mut().for_each(|policy| NoisePreset::Standard.fill_policy(policy));
         let talk = &mut config.services[0];
         (talk.mu, talk.scale, talk.mode) = (law.0, law.1, mode);
-        floor.allows(&config)
+        floor.allows_config(&config)
     };
     let standard = NoiseFloor::STANDARD;
     let relaxed = NoiseFloor::RELAXED;
@@ -203,21 +208,21 @@ fn mix_4_noise_below_the_own_floor_is_not_signed() {
     assert!(allowed((0, 0), Mode::Paper, NoiseFloor::None));
     let mut net = Net::new(config(1), 7);
     net.mixes[0] = mix_with(&net.config, 0, NoiseFloor::STANDARD);
-    net.frame(0, Neighbour::Coordinator, TALK, FrameBody::NewRound);
-    let keys = net.taken(|body| match body {
+    net.send_frame(0, Neighbour::Coordinator, TALK, FrameBody::NewRound);
+    let keys = net.take_frames(|body| match body {
         FrameBody::RoundKey(key) => Some(key),
         _ => None,
     });
     let settings = net.settings(TALK, keys);
-    net.frame(0, Neighbour::Coordinator, TALK, FrameBody::Sign(settings));
+    net.send_frame(0, Neighbour::Coordinator, TALK, FrameBody::Sign(settings));
     assert_eq!(net.refused, [(0, MixError::Noise)]);
 }
 
 /// Asks for the keys of a round.
 fn keys(net: &mut Net, id: RoundId) -> Vec<[u8; 32]> {
     (0..net.mixes.len())
-        .for_each(|at| net.frame(at, Neighbour::Coordinator, id, FrameBody::NewRound));
-    net.taken(|body| match body {
+        .for_each(|at| net.send_frame(at, Neighbour::Coordinator, id, FrameBody::NewRound));
+    net.take_frames(|body| match body {
         FrameBody::RoundKey(key) => Some(key),
         _ => None,
     })
@@ -236,13 +241,13 @@ fn mix_4_a_round_is_signed_under_the_config_that_it_began_under() {
         service.mu = 40;
     }
     let mut signed = SignedConfig::new(next.clone());
-    signed.sign(SignatureSet::Predecessor, 0, &signer(1));
+    signed.add_signature(SignatureSet::Predecessor, 0, &signer(1));
     net.input(0, Input::Config(signed));
     assert_eq!(net.refused, []);
     net.now = OPEN.minus_ms(5_400);
     net.config = next;
     let settings = net.settings(TALK, keys);
-    net.frame(0, Neighbour::Coordinator, TALK, FrameBody::Sign(settings));
+    net.send_frame(0, Neighbour::Coordinator, TALK, FrameBody::Sign(settings));
     assert_eq!(net.refused, [(0, MixError::Settings)]);
 }
 
@@ -265,9 +270,9 @@ fn mix_15_a_lower_number_does_not_follow_a_higher_one_to_disk() {
 #[test]
 fn mix_5_signs_each_round_once() {
     let mut net = Net::new(config(1), 8);
-    let settings = net.announce(TALK);
-    net.frame(0, Neighbour::Coordinator, TALK, FrameBody::Sign(settings));
-    net.frame(0, Neighbour::Coordinator, TALK, FrameBody::NewRound);
+    let settings = net.announce_round(TALK);
+    net.send_frame(0, Neighbour::Coordinator, TALK, FrameBody::Sign(settings));
+    net.send_frame(0, Neighbour::Coordinator, TALK, FrameBody::NewRound);
     assert_eq!(net.refused, [(0, MixError::UnknownRound), (0, MixError::Round)]);
 }
 
@@ -283,7 +288,7 @@ fn mix_15_a_restarted_mix_has_no_round() {
         job_items: 0,
     };
     net.mixes[0] = Mix::new(setup);
-    net.frame(0, Neighbour::Coordinator, TALK, FrameBody::NewRound);
+    net.send_frame(0, Neighbour::Coordinator, TALK, FrameBody::NewRound);
     assert_eq!(net.refused.pop(), Some((0, MixError::Round)));
-    net.announce(RoundId { round: 101, ..TALK });
+    net.announce_round(RoundId { round: 101, ..TALK });
 }

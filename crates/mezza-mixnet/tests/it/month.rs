@@ -42,7 +42,7 @@ fn first_config() -> Config {
     let mut config = config(3);
     config.valid_until = OPEN.plus_ms(400 * Time::DAY_MS);
     for (policy, interval_ms) in config.services.iter_mut().zip(INTERVALS_MS) {
-        NoisePreset::Relaxed.fill(policy);
+        NoisePreset::Relaxed.fill_policy(policy);
         (policy.interval_ms, policy.buckets) = (interval_ms, 1);
     }
     config
@@ -145,7 +145,7 @@ struct World {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let mut net = Net::<Toy>::on(first_config(), seed, &TOY);
+        let mut net = Net::<Toy>::with_kernel(first_config(), seed, &TOY);
         // The noise is drawn and stands in every sum; it is not made, since nobody looks at it.
         net.breakage = Some(Box::new(|_, job| {
             matches!(job, Job::Noise(_)).then(|| JobOutput::Noise(Noise::default()))
@@ -165,7 +165,7 @@ impl World {
         let second = Rc::clone(&counts);
         town.sealed = Some(Box::new(move |at, id, plain| second.borrow_mut()[at].read(id, plain)));
         let mut genesis = SignedConfig::new(first_config());
-        genesis.sign(SignatureSet::Own, 0, &signer(1));
+        genesis.add_signature(SignatureSet::Own, 0, &signer(1));
         Self {
             town,
             dice: ChaCha20Rng::seed_from_u64(seed),
@@ -250,18 +250,18 @@ impl World {
                 }
                 Change::Strong => {
                     let buckets = policy.buckets;
-                    NoisePreset::Relaxed.fill(policy);
+                    NoisePreset::Relaxed.fill_policy(policy);
                     policy.buckets = buckets;
                 }
                 Change::Nothing | Change::Entry(_) => {}
             }
         }
         if let Change::Entry(key) = change {
-            next.coordinator.key = signer(key).public();
+            next.coordinator.key = signer(key).public_key();
             next.coordinator.address = format!("m{key}:7000");
         }
         let mut signed = SignedConfig::new(next);
-        signed.sign(SignatureSet::Predecessor, 0, &signer(1));
+        signed.add_signature(SignatureSet::Predecessor, 0, &signer(1));
         signed
     }
 
@@ -435,7 +435,7 @@ impl World {
             let client = self.town.people[at].client.as_ref();
             let Some(ledger) = client.and_then(|client| client.ledger()) else { continue };
             let mut spent: BTreeMap<Service, u64> = BTreeMap::new();
-            for rounds in ledger.spent() {
+            for rounds in ledger.all_spent() {
                 *spent.entry(rounds.service).or_default() += rounds.rounds;
             }
             for service in Service::ALL {

@@ -59,7 +59,7 @@ fn submits(town: &Town<Toy>, at: usize, service: Service) -> Vec<f64> {
 /// A town in which 0 and 1 talk all the time, and 2 and 3 do not.
 fn watched(sync_ms: u64, rounds: u64) -> Town<Toy> {
     let config = rounds_of_five_seconds();
-    let net = Net::<Toy>::on(config, 11, &TOY);
+    let net = Net::<Toy>::with_kernel(config, 11, &TOY);
     let mut town = Town::around(net, 4, 11);
     // Settings of a config that nobody knows come now and then, to all at once.
     let unknown = Rc::new(RefCell::new(Vec::<RoundId>::new()));

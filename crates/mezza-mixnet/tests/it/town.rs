@@ -30,9 +30,10 @@ pub use person::{Luck, Mail, Person, dialling_key};
 pub fn goes_on<B: Backend>(restored: &Client<B>, client: &Client<B>) {
     assert_eq!(restored.ledger(), client.ledger());
     assert_eq!(restored.chain(), client.chain());
-    let last = |client: &Client<B>| Service::ALL.map(|service| client.last(service));
+    let last = |client: &Client<B>| Service::ALL.map(|service| client.last_sealed(service));
     assert_eq!(last(restored), last(client));
-    let (made, own): (Vec<_>, Vec<_>) = (restored.streams().collect(), client.streams().collect());
+    let (made, own): (Vec<_>, Vec<_>) =
+        (restored.stream_marks().collect(), client.stream_marks().collect());
     assert_eq!(made.len(), own.len());
     for (made, own) in made.into_iter().zip(own) {
         let name = |mark: StreamMark| (mark.contact, mark.line, mark.next);
@@ -74,7 +75,7 @@ impl<B: Backend> Town<B> {
         let people = (0..people).map(|number| Person::new(number, seed)).collect();
         let connections = 0;
         let heard = BTreeMap::new();
-        let city = City::around(net);
+        let city = City::around_net(net);
         let crashes = 0;
         let cuts = 0;
         let liar = None;
@@ -255,7 +256,7 @@ impl<B: Backend> Town<B> {
                     SendTime::At(due) => SendTime::At(self.by_town(at, due)),
                     after @ SendTime::AfterReturn(_) => after,
                 };
-                self.people[at].line.push(ScheduledFrame { when, frame }, now);
+                self.people[at].line.push_frame(ScheduledFrame { when, frame }, now);
                 self.flush(at);
             }
             Output::Want(pairs) => {
@@ -389,7 +390,7 @@ impl<B: Backend> Town<B> {
         let mut rng = self.people[at].rng.clone();
         let restored = Client::restore(self.setup(at), rows, self.clock(at), &mut rng);
         let restored = restored.expect("what a client wrote");
-        assert_eq!(restored.aside(), [], "every row is read");
+        assert_eq!(restored.rows_aside(), [], "every row is read");
         restored
     }
 
@@ -470,7 +471,7 @@ impl<B: Backend> Town<B> {
             let next = own.chain(lines.flatten()).chain(self.city.entry.deadline()).min();
             let Some(next) = next.filter(|next| *next <= end) else { break };
             let next = next.max(self.now());
-            self.city.until(next);
+            self.city.run_until(next);
             for at in 0..self.people.len() {
                 if self.people[at].is_asleep {
                     continue;
@@ -492,7 +493,7 @@ impl<B: Backend> Town<B> {
                 }
             }
         }
-        self.city.until(end);
+        self.city.run_until(end);
     }
 
     /// Returns true if every mail is with its receiver, and every client knows it.

@@ -122,7 +122,7 @@ impl Backend for Toy {
     type Chacha = ToyKey;
     type Pair = Secret<32>;
 
-    fn prepare(scalar: &Secret<32>) -> Secret<32> {
+    fn prepare_scalar(scalar: &Secret<32>) -> Secret<32> {
         scalar.duplicate()
     }
 
@@ -130,7 +130,7 @@ impl Backend for Toy {
         PublicKey(product(scalar.expose(), &mezza_lanes::BASE))
     }
 
-    fn dh(scalar: &Secret<32>, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
+    fn diffie_hellman(scalar: &Secret<32>, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
         let secret = product(scalar.expose(), &their.0);
         if secret == [0; 32] { Err(ZeroSecret) } else { Ok(Secret::copy_from(&secret)) }
     }
@@ -160,8 +160,14 @@ fn a_toy_keeps_what_protocols_rest_on() {
     let pair = |n: u8| StaticKey::from_scalar::<Toy>(Secret::init_with(|s| s.fill(n)));
     let alice = pair(1);
     let bob = pair(2);
-    assert_eq!(alice.dh::<Toy>(bob.public()), bob.dh::<Toy>(alice.public()));
-    assert_ne!(alice.dh::<Toy>(bob.public()), alice.dh::<Toy>(pair(3).public()));
+    assert_eq!(
+        alice.diffie_hellman::<Toy>(bob.public_key()),
+        bob.diffie_hellman::<Toy>(alice.public_key())
+    );
+    assert_ne!(
+        alice.diffie_hellman::<Toy>(bob.public_key()),
+        alice.diffie_hellman::<Toy>(pair(3).public_key())
+    );
     let mut frame = *b"one................";
     TOY.seal_each(&[[1; 32]], Strided::new(&mut frame, 19, 0, 3));
     let mut ok = [1];

@@ -12,7 +12,7 @@ use mezza_mixnet::batch::Permutation;
 use mezza_mixnet::config::Config;
 use mezza_mixnet::job::{Job, JobOutput, Noise, NoiseKind, Shuffled};
 use mezza_mixnet::keys::SecretVec;
-use mezza_mixnet::onion::{Layer, Multiply, wrap};
+use mezza_mixnet::onion::{Layer, Multiply, wrap_onions};
 use mezza_mixnet::privacy::normal_tail;
 use mezza_mixnet::service::{DROP_BYTES, Service};
 use mezza_mixnet::wire::FrameBody;
@@ -20,7 +20,7 @@ use mezza_mixnet::{RoundId, onion};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
-use crate::fixture::{Breakage, Net, OPEN, TRAPS, accesses, config, onions};
+use crate::fixture::{Breakage, Net, OPEN, TRAPS, config, make_accesses, make_onions};
 use crate::toy::{TOY, Toy};
 
 mod alarms;
@@ -65,7 +65,8 @@ impl View {
                 self.shuffles.insert(at, (kept.to_vec(), order.sources().to_vec()));
             }
             (Job::Unwrap(unwrap), JobOutput::Unwrap(opened)) if at == 2 => {
-                let drops = opened.inner().map(|a| a[..DROP_BYTES].try_into().expect("a drop"));
+                let drops =
+                    opened.inner_onions().map(|a| a[..DROP_BYTES].try_into().expect("a drop"));
                 self.drops.insert(unwrap.ticket.index, drops.collect());
             }
             _ => {}
@@ -136,7 +137,7 @@ impl Harness {
     }
 
     fn on(config: Config, honest: usize, seed: u64, breakage: Option<Breakage>) -> Self {
-        let mut net = Net::<Toy>::on(config, seed, &TOY);
+        let mut net = Net::<Toy>::with_kernel(config, seed, &TOY);
         let view = Rc::new(RefCell::new(View::default()));
         let eyes = Rc::clone(&view);
         net.watch = Some(Box::new(move |at, job, done| {
@@ -162,25 +163,25 @@ impl Harness {
             access[..DROP_BYTES].copy_from_slice(&salt);
             access[0] = *visit;
         }
-        let settings = self.net.announce(id);
+        let settings = self.net.announce_round(id);
         let keys = settings.keys.iter().zip(0..);
         let layers: Vec<_> =
             keys.map(|(key, position)| Layer { id, position, key: PublicKey(*key) }).collect();
-        let wrapped = wrap(&TOY, Multiply::Ladders, &layers, (&inner, size), &mut self.rng);
+        let wrapped = wrap_onions(&TOY, Multiply::Ladders, &layers, (&inner, size), &mut self.rng);
         self.net.now = self.net.now.plus_ms(8_000);
-        self.net.batch(id, &wrapped.onions);
+        self.net.send_batch(id, &wrapped.onions);
         if let Some(holder) = self.holder.take() {
             holder.hand_over(self);
             self.holder = Some(holder);
         }
-        let replies = self.net.replies();
+        let replies = self.net.take_replies();
         let back = |layer: &SecretVec| layer[0];
         let mut own = SecretVec::zeros(layers.len());
         own.iter_mut().zip(wrapped.reply_keys.iter().map(back)).for_each(|(to, key)| *to = key);
         let reply = replies[..replies.len() / visits.len()].to_vec();
         let opens = onion::open_reply(&TOY, &own, reply).is_some();
         assert!(opens || self.garbles, "the round was whole");
-        let alarms = self.net.taken(|body| match body {
+        let alarms = self.net.take_frames(|body| match body {
             FrameBody::Alarm { position, .. } => Some(usize::from(position)),
             _ => None,
         });
@@ -318,11 +319,11 @@ fn strange_keys(breakage: Option<Breakage>) -> (usize, usize) {
     }));
     net.breakage = breakage;
     let id = RoundId { service: Service::Conversation, round: 100 };
-    let settings = net.announce(id);
+    let settings = net.announce_round(id);
     let mut rng = ChaCha20Rng::seed_from_u64(7);
-    let inner = accesses(&[1, 1, 2, 3], &mut rng);
+    let inner = make_accesses(&[1, 1, 2, 3], &mut rng);
     net.now = net.now.plus_ms(8_000);
-    net.batch(id, &onions(&settings, &inner, &mut rng).0);
+    net.send_batch(id, &make_onions(&settings, &inner, &mut rng).0);
     let keys = keys.borrow();
     let real = |key: &&Vec<u8>| portable().is_fixed_point(key[..].try_into().expect("a key"));
     (keys.len() - keys.iter().filter(real).count(), keys.len())

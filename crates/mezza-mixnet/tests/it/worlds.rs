@@ -98,7 +98,7 @@ fn three_people<B: Backend>(mut town: Town<B>, seed: u64) -> Town<B> {
 #[test]
 fn mix_23_slow_bytes_come_once_and_in_order_whatever_dies() {
     mezza_sim::for_each_seed(100, |seed| {
-        let net = Net::<Toy>::on(talks(), seed, &TOY);
+        let net = Net::<Toy>::with_kernel(talks(), seed, &TOY);
         drop(three_people(Town::around(net, 3, seed), seed));
     });
 }
@@ -109,7 +109,7 @@ fn mix_15_slow_mixes_die_at_any_output_and_every_message_still_comes_once() {
     let mut deaths = 0;
     let mut kept = 0;
     mezza_sim::for_each_seed(100, |seed| {
-        let mut net = Net::<Toy>::on(talks(), seed, &TOY);
+        let mut net = Net::<Toy>::with_kernel(talks(), seed, &TOY);
         net.luck = 40 + (seed % 7) as u32 * 40;
         net.shuffled = seed % 2 == 0;
         let town = three_people(Town::around(net, 3, seed), seed);
@@ -143,7 +143,7 @@ fn mix_23_several_slots_fill_one_record() {
         });
         config.services[0].slots = 2 + (seed % 4) as u8;
         config.services.extend([two, three]);
-        let net = Net::<Toy>::on(config, seed, &TOY);
+        let net = Net::<Toy>::with_kernel(config, seed, &TOY);
         let mut town = Town::around(net, 3, seed);
         town.until(OPEN);
         for (a, b, root) in [(0, 1, 1), (0, 2, 2), (1, 2, 3)] {

@@ -39,49 +39,54 @@ impl SignedPrekeyEntry {
         rng: &mut dyn CryptoRng,
     ) -> [u8; 64] {
         self.signature =
-            identity.sign::<<B2c20 as Suite>::SignatureHash>(&[&self.signed(list)], rng);
+            identity.sign::<<B2c20 as Suite>::SignatureHash>(&[&self.signed_bytes(list)], rng);
         self.signature
     }
 
     pub(super) fn verify(&self, identity: &IdentityKey, list: &SuiteList) -> bool {
-        let signed = self.signed(list);
+        let signed = self.signed_bytes(list);
         xeddsa::verify::<<B2c20 as Suite>::SignatureHash>(identity, &[&signed], &self.signature)
     }
 
     /// The bytes that are signed.
-    fn signed(&self, list: &SuiteList) -> Vec<u8> {
+    fn signed_bytes(&self, list: &SuiteList) -> Vec<u8> {
         let mut digest = [0; 32];
         blake2b(&mut digest, &[], "b2c20 list", &[&list.encode()]);
         let mut writer = Writer::with_capacity(88 + self.kem_bytes());
-        writer.bytes(b"b2c20 bundle 1").u16(self.suite.0).bytes(&digest);
-        writer.u32(self.spk_id).bytes(&self.spk.0).u32(self.not_after);
+        writer.put_bytes(b"b2c20 bundle 1").put_u16(self.suite.0).put_bytes(&digest);
+        writer.put_u32(self.spk_id).put_bytes(&self.spk.0).put_u32(self.not_after);
         self.write_kem(&mut writer);
         writer.finish()
     }
 
-    pub(super) fn read(reader: &mut Reader<'_>, suite: SuiteId) -> Result<Self, DecodeError> {
-        let spk_id = reader.u32()?;
-        let spk = PublicKey::read(reader)?;
-        let not_after = reader.u32()?;
-        let signature = reader.array()?;
+    pub(super) fn read_from(reader: &mut Reader<'_>, suite: SuiteId) -> Result<Self, DecodeError> {
+        let spk_id = reader.read_u32()?;
+        let spk = PublicKey::read_from(reader)?;
+        let not_after = reader.read_u32()?;
+        let signature = reader.read_array()?;
         let kem = match suite::kem(suite) {
-            Some(_) => {
-                Some(KemKey { id: reader.u32()?, key: reader.bytes(KEM_KEY_BYTES)?.to_vec() })
-            }
+            Some(_) => Some(KemKey {
+                id: reader.read_u32()?,
+                key: reader.read_bytes(KEM_KEY_BYTES)?.to_vec(),
+            }),
             None => None,
         };
         Ok(Self { suite, spk_id, spk, not_after, signature, kem })
     }
 
-    pub(super) fn write(&self, writer: &mut Writer) {
-        writer.u16(self.suite.0).u16((ENTRY_BYTES + self.kem_bytes()) as u16);
-        writer.u32(self.spk_id).bytes(&self.spk.0).u32(self.not_after).bytes(&self.signature);
+    pub(super) fn write_to(&self, writer: &mut Writer) {
+        writer.put_u16(self.suite.0).put_u16((ENTRY_BYTES + self.kem_bytes()) as u16);
+        writer
+            .put_u32(self.spk_id)
+            .put_bytes(&self.spk.0)
+            .put_u32(self.not_after)
+            .put_bytes(&self.signature);
         self.write_kem(writer);
     }
 
     fn write_kem(&self, writer: &mut Writer) {
         if let Some(kem) = &self.kem {
-            writer.u32(kem.id).bytes(&kem.key);
+            writer.put_u32(kem.id).put_bytes(&kem.key);
         }
     }
 

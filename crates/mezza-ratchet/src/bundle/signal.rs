@@ -76,8 +76,8 @@ impl SignalBundle {
             return Err(BundleError::BadSignature);
         }
         let kem = self.kem.as_ref().filter(|_| S::KEM.is_some());
-        let kem = kem.map(|kem| kem.checked::<S>(identity)).transpose()?;
-        keys::usable(&self.spk).map_err(|_| BundleError::BadKey)?;
+        let kem = kem.map(|kem| kem.check_key::<S>(identity)).transpose()?;
+        keys::check_usable(&self.spk).map_err(|_| BundleError::BadKey)?;
         let entry = SignedPrekeyEntry {
             suite: S::ID,
             spk_id: self.spk_id,
@@ -92,7 +92,7 @@ impl SignalBundle {
 }
 
 impl SignalKem {
-    fn checked<S: Suite>(&self, identity: &IdentityKey) -> Result<KemKey, BundleError> {
+    fn check_key<S: Suite>(&self, identity: &IdentityKey) -> Result<KemKey, BundleError> {
         if !xeddsa::verify_signed::<S::SignatureHash>(
             identity,
             &[&[KEM_TYPE], &self.key],
@@ -105,7 +105,7 @@ impl SignalKem {
 }
 
 /// Signs a prekey as Signal's suites do.
-pub(crate) fn sign(
+pub(crate) fn sign_prekey(
     identity: &IdentityKeyPair,
     spk: &PublicKey,
     rng: &mut dyn CryptoRng,

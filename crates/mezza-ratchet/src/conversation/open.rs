@@ -30,7 +30,7 @@ impl<B: Backend> Conversation<B> {
         now: Time,
     ) -> Result<Opened, OpenError> {
         let (suite, is_first) = wire::peek_suite(message)?;
-        if !prekeys.offers(suite) && !self.speaks(suite) {
+        if !prekeys.offers_suite(suite) && !self.speaks_suite(suite) {
             return Err(self.wrong_suite(suite, is_first));
         }
         let envelope = wire::decode_as(suite, message)?;
@@ -38,35 +38,39 @@ impl<B: Backend> Conversation<B> {
         let Some(first) = &envelope.first else {
             return self.open_any(suite, &received);
         };
-        if first.identity != *self.remote.public_key() || identity.public() != self.local {
+        if first.identity != *self.remote.public_key() || identity.public_key() != self.local {
             return Err(OpenError::Forged);
         }
-        let accepted = |session: &Session<B>| session.accepted().filter(|a| a.same_base(first));
+        let accepted =
+            |session: &Session<B>| session.accepted_header().filter(|a| a.same_base(first));
         let mut began = self.sessions.iter().map(accepted).enumerate();
         match began.find_map(|(at, accepted)| Some((at, accepted?))) {
             Some((at, accepted)) if accepted.same_handshake(&first.with_ciphertext_digest()) => {
                 self.open_in(at, &received)
             }
             Some(_) => Err(OpenError::Forged),
-            None => self.accept(first, &received, identity, prekeys),
+            None => self.accept_first(first, &received, identity, prekeys),
         }
     }
 
     /// Returns true if this message would begin a session here if it opened. Unauthenticated; it costs no
     /// multiplication.
-    pub fn begins(&self, message: &[u8]) -> bool {
+    pub fn begins_session(&self, message: &[u8]) -> bool {
         let Ok((suite, true)) = wire::peek_suite(message) else { return false };
         let Ok(envelope) = wire::decode_as(suite, message) else { return false };
         let Some(first) = envelope.first else { return false };
-        !self.sessions.iter().any(|session| session.accepted().is_some_and(|a| a.same_base(&first)))
+        !self
+            .sessions
+            .iter()
+            .any(|session| session.accepted_header().is_some_and(|a| a.same_base(&first)))
     }
 
-    fn speaks(&self, suite: SuiteId) -> bool {
+    fn speaks_suite(&self, suite: SuiteId) -> bool {
         self.sessions.iter().any(|session| session.suite() == suite)
     }
 
     fn wrong_suite(&self, message: SuiteId, is_first: bool) -> OpenError {
-        match self.active() {
+        match self.active_session() {
             Some(active) if !is_first => {
                 OpenError::SuiteMismatch { session: active.suite(), message }
             }
@@ -77,8 +81,8 @@ impl<B: Backend> Conversation<B> {
     /// Opens a message that names no session: by look-up where its key is known, else as a new
     /// ratchet key in the active session and in those archived ones that can be answered.
     fn open_any(&mut self, suite: SuiteId, received: &Received<'_>) -> Result<Opened, OpenError> {
-        if !self.speaks(suite) {
-            return Err(match self.active() {
+        if !self.speaks_suite(suite) {
+            return Err(match self.active_session() {
                 Some(_) => self.wrong_suite(suite, false),
                 None => OpenError::NoSession,
             });
@@ -92,7 +96,7 @@ impl<B: Backend> Conversation<B> {
         let archived = (1..self.sessions.len()).filter(|at| self.sessions[*at].has_own());
         let tried = iter::once(0).chain(archived);
         let tried = tried.filter(|at| self.sessions[*at].suite() == suite);
-        let tried = tried.take(tries(received.inner.n));
+        let tried = tried.take(trial_limit(received.inner.n));
         let mut error = OpenError::Forged;
         for at in tried.collect::<Vec<_>>() {
             match self.open_in(at, received) {
@@ -117,37 +121,37 @@ impl<B: Backend> Conversation<B> {
         if at > 0 && !better {
             let opened = self.sessions.remove(at);
             self.sessions.insert(0, opened);
-            self.put(1, &mut changes);
+            self.record_session(1, &mut changes);
         }
-        self.put(if better { at } else { 0 }, &mut changes);
+        self.record_session(if better { at } else { 0 }, &mut changes);
         Ok(Opened { body, session, first: false, exporter: None, changes })
     }
 
     /// Begins a session with a first message. The one-time key, the memory of the base key, the
     /// archiving and the new session change together, after the inner message opened.
-    fn accept(
+    fn accept_first(
         &mut self,
         first: &FirstMessageHeader,
         received: &Received<'_>,
         identity: &IdentityKeyPair,
         prekeys: &mut Prekeys,
     ) -> Result<Opened, OpenError> {
-        if !prekeys.offers(first.suite) {
+        if !prekeys.offers_suite(first.suite) {
             return Err(OpenError::SuiteUnsupported(first.suite));
         }
         let now = received.now;
-        let offered = prekeys.offered(first, now)?;
+        let offered = prekeys.responder_keys(first, now)?;
         let (mut session, exporter): (Session<B>, Exporter) = of_suite!(first.suite, S => {
-            let (ratchet, exporter) = x3dh::accept::<S, B>(first, identity, &offered)?;
+            let (ratchet, exporter) = x3dh::accept_session::<S, B>(first, identity, &offered)?;
             (ratchet.into(), exporter)
         }, else return Err(OpenError::SuiteUnsupported(first.suite)));
         let mut changes = Changes::new();
         let body = session.open(received.inner, received.outer, now, &mut changes)?;
 
-        prekeys.consume(first, now, &mut changes);
+        prekeys.consume_prekey(first, now, &mut changes);
         session.set_created(now);
         let id = *session.id();
-        self.insert(session, &mut changes);
+        self.activate_session(session, &mut changes);
         Ok(Opened { body, session: id, first: true, exporter: Some(exporter), changes })
     }
 }
@@ -155,6 +159,6 @@ impl<B: Backend> Conversation<B> {
 /// In how many sessions a message of index `n` is tried as a new ratchet key: a DH is cheap, the
 /// walk to `n` is not. A forged message costs 25,000 steps in all; a true one, whose index is small
 /// at the start of a turn, is looked for in every session.
-fn tries(n: u32) -> usize {
+fn trial_limit(n: u32) -> usize {
     (TRY_STEPS_MAX / n.max(1)).max(1) as usize
 }

@@ -18,9 +18,9 @@ snapshot!(struct DrainDetector { day, sessions, without, raised });
 
 impl DrainDetector {
     /// Counts one session; whether the alarm is raised now, once a day.
-    pub(super) fn count(&mut self, with_one_time: bool, now: Time) -> bool {
-        if self.day != now.days() {
-            *self = Self { day: now.days(), ..Self::default() };
+    pub(super) fn count_session(&mut self, with_one_time: bool, now: Time) -> bool {
+        if self.day != now.as_days() {
+            *self = Self { day: now.as_days(), ..Self::default() };
         }
         self.sessions = self.sessions.saturating_add(1);
         self.without = self.without.saturating_add(u32::from(!with_one_time));
@@ -31,7 +31,7 @@ impl DrainDetector {
     }
 
     /// Sessions of the day of `now`, and those of them without a one-time key.
-    pub(super) fn counts(&self, now: Time) -> (u32, u32) {
-        if self.day == now.days() { (self.sessions, self.without) } else { (0, 0) }
+    pub(super) fn day_counts(&self, now: Time) -> (u32, u32) {
+        if self.day == now.as_days() { (self.sessions, self.without) } else { (0, 0) }
     }
 }

@@ -10,38 +10,38 @@ use crate::{Changes, OneTimePrekey, Table};
 
 impl Prekeys {
     /// Takes one fresh pair for each suite.
-    pub(super) fn rotate(
+    pub(super) fn rotate_signed(
         &mut self,
         pairs: Vec<StaticKey>,
         now: Time,
         rng: &mut dyn CryptoRng,
         changes: &mut Changes,
     ) {
-        let made = now.minutes();
+        let made = now.as_minutes();
         // The newest is the current one, also after a clock that was ahead.
         for spk in self.spks.iter_mut().filter(|spk| spk.made >= made) {
             spk.made = made.saturating_sub(1);
-            spk.put(changes);
+            spk.record_row(changes);
         }
-        let list = self.list();
+        let list = self.bundle_suites();
         for (suite, pair) in self.suites.clone().into_iter().zip(pairs) {
-            let id = unused(rng, |id| self.spks.iter().any(|spk| spk.id == id));
-            let list = list.filter(|list| list.holds(suite));
+            let id = draw_unused_id(rng, |id| self.spks.iter().any(|spk| spk.id == id));
+            let list = list.filter(|list| list.has_suite(suite));
             let spk = StoredSignedPrekey::new(suite, id, pair, list, made);
             let spk = spk.sign(&self.identity, rng);
-            spk.put(changes);
+            spk.record_row(changes);
             self.spks.push(spk);
         }
         let held_max = SPK_HELD_MAX * self.suites.len();
-        self.sort();
+        self.sort_by_age();
         while self.spks.len() > held_max {
             let oldest = self.spks.remove(0);
-            self.wiped(&oldest, changes);
+            self.drop_prekey_rows(&oldest, changes);
         }
     }
 
     /// Takes fresh one-time keys.
-    pub(super) fn stock(
+    pub(super) fn stock_one_time(
         &mut self,
         pairs: Vec<StaticKey>,
         now: Time,
@@ -50,9 +50,9 @@ impl Prekeys {
     ) -> Vec<OneTimePrekey> {
         let mut one_time = Vec::with_capacity(pairs.len());
         for pair in pairs {
-            let id = unused(rng, |id| self.opks.contains_key(&id));
-            let opk = StoredOneTimePrekey { id, made: now.minutes(), pair };
-            opk.put(changes);
+            let id = draw_unused_id(rng, |id| self.opks.contains_key(&id));
+            let opk = StoredOneTimePrekey { id, made: now.as_minutes(), pair };
+            opk.record_row(changes);
             one_time.push(opk.one_time());
             self.opks.insert(id, opk);
         }
@@ -65,7 +65,7 @@ impl Prekeys {
         one_time
     }
 
-    pub(super) fn wipe(&mut self, now: Time, changes: &mut Changes) {
+    pub(super) fn wipe_expired(&mut self, now: Time, changes: &mut Changes) {
         let mut i = 0;
         while let Some(spk) = self.spks.get(i) {
             if now < spk.wiped_at() {
@@ -73,7 +73,7 @@ impl Prekeys {
                 continue;
             }
             let spk = self.spks.remove(i);
-            self.wiped(&spk, changes);
+            self.drop_prekey_rows(&spk, changes);
         }
         let old: Vec<u32> =
             self.opks.values().filter(|opk| now >= opk.wiped_at()).map(|opk| opk.id).collect();
@@ -83,8 +83,8 @@ impl Prekeys {
     }
 
     /// Drops the rows of a signed prekey that is no longer held.
-    fn wiped(&mut self, spk: &StoredSignedPrekey, changes: &mut Changes) {
-        changes.drop_row(Table::Spk, stored::key(spk.id));
+    fn drop_prekey_rows(&mut self, spk: &StoredSignedPrekey, changes: &mut Changes) {
+        changes.drop_row(Table::Spk, stored::row_key(spk.id));
         for hash in self.seen.remove(&spk.id).unwrap_or_default() {
             changes.drop_row(Table::Seen, stored::seen_key(spk.id, &hash));
         }
@@ -92,13 +92,13 @@ impl Prekeys {
 
     pub(super) fn drop_opk(&mut self, id: u32, changes: &mut Changes) {
         if self.opks.remove(&id).is_some() {
-            changes.drop_row(Table::Opk, stored::key(id));
+            changes.drop_row(Table::Opk, stored::row_key(id));
         }
     }
 }
 
 /// A random id that is not in use.
-fn unused(rng: &mut dyn CryptoRng, used: impl Fn(u32) -> bool) -> u32 {
+fn draw_unused_id(rng: &mut dyn CryptoRng, used: impl Fn(u32) -> bool) -> u32 {
     loop {
         let id = stored::drawn_id(rng);
         if !used(id) {

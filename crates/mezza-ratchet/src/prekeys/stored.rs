@@ -29,7 +29,7 @@ const SEEN: u8 = 3;
 /// The kind of every scalar so far.
 const PLAIN: u8 = 0;
 
-fn minutes(made: u32) -> Time {
+fn time_from_minutes(made: u32) -> Time {
     Time::from_ms(u64::from(made) * Time::MINUTE_MS)
 }
 
@@ -64,20 +64,20 @@ impl KemPair {
         Self { id: drawn_id(rng), seed: Secret::random(rng), signature: None }
     }
 
-    fn read(reader: &mut Reader<'_>, suite: SuiteId) -> Result<Option<Self>, DecodeError> {
+    fn read_from(reader: &mut Reader<'_>, suite: SuiteId) -> Result<Option<Self>, DecodeError> {
         if suite::kem(suite).is_none() {
             return Ok(None);
         }
-        let id = reader.u32()?;
-        let seed = Secret::read(reader)?;
-        let signature = if is_container(suite) { None } else { Some(reader.array()?) };
+        let id = reader.read_u32()?;
+        let seed = Secret::read_from(reader)?;
+        let signature = if is_container(suite) { None } else { Some(reader.read_array()?) };
         Ok(Some(Self { id, seed, signature }))
     }
 
-    fn write(&self, writer: &mut Writer) {
-        writer.u32(self.id).bytes(self.seed.expose());
+    fn write_to(&self, writer: &mut Writer) {
+        writer.put_u32(self.id).put_bytes(self.seed.expose());
         if let Some(signature) = &self.signature {
-            writer.bytes(signature);
+            writer.put_bytes(signature);
         }
     }
 }
@@ -99,8 +99,8 @@ impl StoredSignedPrekey {
         let kem = suite::kem(self.suite).map(|_| KemPair::draw(rng));
         let mut spk = Self { kem, ..self };
         spk.signature = match &spk.list {
-            Some(list) => spk.entry().sign(identity, list, rng),
-            None => signal::sign(identity, spk.pair.public(), rng),
+            Some(list) => spk.bundle_entry().sign(identity, list, rng),
+            None => signal::sign_prekey(identity, spk.pair.public_key(), rng),
         };
         let key = spk.kem_key().filter(|_| spk.list.is_none());
         if let (Some(kem), Some(KemKey { key, .. })) = (&mut spk.kem, key) {
@@ -110,12 +110,12 @@ impl StoredSignedPrekey {
     }
 
     /// Its entry in a bundle.
-    pub(super) fn entry(&self) -> SignedPrekeyEntry {
+    pub(super) fn bundle_entry(&self) -> SignedPrekeyEntry {
         SignedPrekeyEntry {
             suite: self.suite,
             spk_id: self.id,
-            spk: *self.pair.public(),
-            not_after: ends(self.made),
+            spk: *self.pair.public_key(),
+            not_after: bundle_end(self.made),
             signature: self.signature,
             kem: self.kem_key(),
         }
@@ -128,7 +128,7 @@ impl StoredSignedPrekey {
         SignalBundle {
             registration,
             spk_id: self.id,
-            spk: *self.pair.public(),
+            spk: *self.pair.public_key(),
             signature: self.signature,
             one_time: None,
             kem: kem.map(|(KemKey { id, key }, signature)| SignalKem { id, key, signature }),
@@ -137,57 +137,57 @@ impl StoredSignedPrekey {
 
     fn kem_key(&self) -> Option<KemKey> {
         let (kind, pair) = suite::kem(self.suite).zip(self.kem.as_ref())?;
-        Some(KemKey { id: pair.id, key: kind.public(&pair.seed) })
+        Some(KemKey { id: pair.id, key: kind.public_key(&pair.seed) })
     }
 
-    pub(super) fn made(&self) -> Time {
-        minutes(self.made)
+    pub(super) fn made_at(&self) -> Time {
+        time_from_minutes(self.made)
     }
 
     pub(super) fn not_after(&self) -> Time {
-        minutes(ends(self.made))
+        time_from_minutes(bundle_end(self.made))
     }
 
     pub(super) fn wiped_at(&self) -> Time {
-        self.made().plus_ms(WIPE_D * Time::DAY_MS)
+        self.made_at().plus_ms(WIPE_D * Time::DAY_MS)
     }
 
-    pub(super) fn put(&self, changes: &mut Changes) {
+    pub(super) fn record_row(&self, changes: &mut Changes) {
         let mut writer = Writer::with_capacity(160);
-        writer.u8(SPK).u16(self.suite.0).u32(self.id).u32(self.made);
+        writer.put_u8(SPK).put_u16(self.suite.0).put_u32(self.id).put_u32(self.made);
         match &self.list {
-            Some(list) => list.write(&mut writer),
+            Some(list) => list.write_to(&mut writer),
             None => {
-                writer.u8(0);
+                writer.put_u8(0);
             }
         }
         write_pair(&mut writer, &self.pair);
-        writer.bytes(&self.signature);
+        writer.put_bytes(&self.signature);
         if let Some(kem) = &self.kem {
-            kem.write(&mut writer);
+            kem.write_to(&mut writer);
         }
-        changes.put(Table::Spk, key(self.id), writer.finish());
+        changes.put_row(Table::Spk, row_key(self.id), writer.finish());
     }
 
     pub(super) fn decode(row: &[u8], value: &[u8]) -> Result<Self, DecodeError> {
         let spk = Reader::decode_exact(value, |reader| {
-            expect(reader, SPK)?;
-            let suite = SuiteId(reader.u16()?);
+            expect_version(reader, SPK)?;
+            let suite = SuiteId(reader.read_u16()?);
             Ok::<_, DecodeError>(Self {
                 suite,
-                id: reader.u32()?,
-                made: reader.u32()?,
+                id: reader.read_u32()?,
+                made: reader.read_u32()?,
                 list: read_list(reader)?,
                 pair: read_pair(reader)?,
-                signature: reader.array()?,
-                kem: KemPair::read(reader, suite)?,
+                signature: reader.read_array()?,
+                kem: KemPair::read_from(reader, suite)?,
             })
         })?;
         let fits = match &spk.list {
-            Some(list) => list.holds(spk.suite),
+            Some(list) => list.has_suite(spk.suite),
             None => suite::is_known(spk.suite) && !is_container(spk.suite),
         };
-        let sound = row == key(spk.id) && fits;
+        let sound = row == row_key(spk.id) && fits;
         if sound { Ok(spk) } else { Err(DecodeError::Value) }
     }
 }
@@ -195,14 +195,14 @@ impl StoredSignedPrekey {
 /// A list, or 00 in a suite that stands in none.
 fn read_list(reader: &mut Reader<'_>) -> Result<Option<SuiteList>, DecodeError> {
     if reader.peek().first() == Some(&0) {
-        reader.u8()?;
+        reader.read_u8()?;
         return Ok(None);
     }
-    SuiteList::read(reader).map(Some)
+    SuiteList::read_from(reader).map(Some)
 }
 
 /// The end of a bundle in minutes.
-fn ends(made: u32) -> u32 {
+fn bundle_end(made: u32) -> u32 {
     made.saturating_add((BUNDLE_VALID_D * 24 * 60) as u32)
 }
 
@@ -218,28 +218,28 @@ snapshot!(struct StoredOneTimePrekey { id, made, pair });
 
 impl StoredOneTimePrekey {
     pub(super) fn one_time(&self) -> OneTimePrekey {
-        OneTimePrekey { id: self.id, key: *self.pair.public() }
+        OneTimePrekey { id: self.id, key: *self.pair.public_key() }
     }
 
     pub(super) fn wiped_at(&self) -> Time {
-        minutes(self.made).plus_ms(WIPE_D * Time::DAY_MS)
+        time_from_minutes(self.made).plus_ms(WIPE_D * Time::DAY_MS)
     }
 
-    pub(super) fn put(&self, changes: &mut Changes) {
+    pub(super) fn record_row(&self, changes: &mut Changes) {
         let mut writer = Writer::with_capacity(74);
-        writer.u8(OPK).u32(self.id).u32(self.made);
+        writer.put_u8(OPK).put_u32(self.id).put_u32(self.made);
         write_pair(&mut writer, &self.pair);
-        changes.put(Table::Opk, key(self.id), writer.finish());
+        changes.put_row(Table::Opk, row_key(self.id), writer.finish());
     }
 
     pub(super) fn decode(row: &[u8], value: &[u8]) -> Result<Self, DecodeError> {
         let opk = Reader::decode_exact(value, |reader| {
-            expect(reader, OPK)?;
-            let id = reader.u32()?;
-            let made = reader.u32()?;
+            expect_version(reader, OPK)?;
+            let id = reader.read_u32()?;
+            let made = reader.read_u32()?;
             Ok::<_, DecodeError>(Self { id, made, pair: read_pair(reader)? })
         })?;
-        if row == key(opk.id) && opk.id != 0 { Ok(opk) } else { Err(DecodeError::Value) }
+        if row == row_key(opk.id) && opk.id != 0 { Ok(opk) } else { Err(DecodeError::Value) }
     }
 }
 
@@ -249,7 +249,7 @@ pub(super) fn drawn_id(rng: &mut dyn CryptoRng) -> u32 {
 }
 
 /// The row of a prekey.
-pub(super) fn key(id: u32) -> Vec<u8> {
+pub(super) fn row_key(id: u32) -> Vec<u8> {
     id.to_be_bytes().to_vec()
 }
 
@@ -263,34 +263,34 @@ pub(super) fn seen_hash(PublicKey(base): &PublicKey) -> [u8; 16] {
 /// The row of a base key, 20 bytes.
 pub(super) fn seen_key(spk_id: u32, hash: &[u8; 16]) -> Vec<u8> {
     let mut writer = Writer::with_capacity(20);
-    writer.u32(spk_id).bytes(hash);
+    writer.put_u32(spk_id).put_bytes(hash);
     writer.finish()
 }
 
 pub(super) fn put_seen(spk_id: u32, hash: &[u8; 16], changes: &mut Changes) {
     let mut writer = Writer::with_capacity(21);
-    writer.u8(SEEN).u32(spk_id).bytes(hash);
-    changes.put(Table::Seen, seen_key(spk_id, hash), writer.finish());
+    writer.put_u8(SEEN).put_u32(spk_id).put_bytes(hash);
+    changes.put_row(Table::Seen, seen_key(spk_id, hash), writer.finish());
 }
 
 pub(super) fn decode_seen(row: &[u8], value: &[u8]) -> Result<(u32, [u8; 16]), DecodeError> {
     let (spk_id, hash) = Reader::decode_exact(value, |reader| {
-        expect(reader, SEEN)?;
-        Ok::<_, DecodeError>((reader.u32()?, reader.array()?))
+        expect_version(reader, SEEN)?;
+        Ok::<_, DecodeError>((reader.read_u32()?, reader.read_array()?))
     })?;
     if row == seen_key(spk_id, &hash) { Ok((spk_id, hash)) } else { Err(DecodeError::Value) }
 }
 
-fn expect(reader: &mut Reader<'_>, version: u8) -> Result<(), DecodeError> {
-    if reader.u8()? == version { Ok(()) } else { Err(DecodeError::Value) }
+fn expect_version(reader: &mut Reader<'_>, version: u8) -> Result<(), DecodeError> {
+    if reader.read_u8()? == version { Ok(()) } else { Err(DecodeError::Value) }
 }
 
 fn write_pair(writer: &mut Writer, pair: &StaticKey) {
-    writer.u8(PLAIN).bytes(pair.scalar().expose()).bytes(&pair.public().0);
+    writer.put_u8(PLAIN).put_bytes(pair.scalar().expose()).put_bytes(&pair.public_key().0);
 }
 
 fn read_pair(reader: &mut Reader<'_>) -> Result<StaticKey, DecodeError> {
-    expect(reader, PLAIN)?;
-    let scalar = Secret::read(reader)?;
-    Ok(StaticKey::from_stored(scalar, PublicKey::read(reader)?))
+    expect_version(reader, PLAIN)?;
+    let scalar = Secret::read_from(reader)?;
+    Ok(StaticKey::from_stored(scalar, PublicKey::read_from(reader)?))
 }

@@ -115,7 +115,7 @@ fn ratchet_74_a_half_full_memory_replaces_the_prekeys() {
     prekeys.seen.insert(id, filled);
     let mut consume = |base: u8| {
         let first = FirstMessageHeader { base: PublicKey([base; 32]), ..first(id, suite) };
-        prekeys.consume(&first, NOW, &mut Changes::new());
+        prekeys.consume_prekey(&first, NOW, &mut Changes::new());
         let outputs: Vec<_> = core::iter::from_fn(|| prekeys.poll()).collect();
         outputs.iter().any(|output| matches!(output, Output::Need { spk, .. } if *spk == suites))
     };
@@ -123,6 +123,6 @@ fn ratchet_74_a_half_full_memory_replaces_the_prekeys() {
     assert!(consume(2), "the half");
     assert!(!consume(3), "asked once");
     prekeys.handle(fresh(suites, OPK_STOCK, rng), NOW, rng.rng()).expect("asked for");
-    assert!(prekeys.current().all(|spk| spk.id != id));
+    assert!(prekeys.current_prekeys().all(|spk| spk.id != id));
     assert!(!prekeys.rotation_due(NOW));
 }

@@ -53,7 +53,7 @@ impl SendChain {
     }
 
     /// Messages sealed so far.
-    pub(super) fn n(&self) -> u32 {
+    pub(super) fn sealed_count(&self) -> u32 {
         self.n
     }
 
@@ -62,9 +62,9 @@ impl SendChain {
     }
 
     /// The key of the next message; the old chain key is wiped.
-    pub(super) fn step<K: Kdf>(&mut self) -> MessageKey {
+    pub(super) fn next_key<K: Kdf>(&mut self) -> MessageKey {
         self.n += 1;
-        MessageKey(K::chain(&mut self.key))
+        MessageKey(K::step_chain(&mut self.key))
     }
 }
 
@@ -86,7 +86,7 @@ impl ReceiveChain {
     }
 
     /// The next index.
-    pub(super) fn n(&self) -> u32 {
+    pub(super) fn next_index(&self) -> u32 {
         self.n
     }
 
@@ -100,17 +100,17 @@ impl ReceiveChain {
     }
 
     /// The key of the next message; the old chain key is wiped.
-    pub(super) fn step<K: Kdf>(&mut self) -> MessageKey {
+    pub(super) fn next_key<K: Kdf>(&mut self) -> MessageKey {
         self.n += 1;
-        MessageKey(K::chain(&mut self.key))
+        MessageKey(K::step_chain(&mut self.key))
     }
 
     /// Walks to index `to`; the last `kept_max` message keys on the way, oldest first.
-    pub(super) fn walk<K: Kdf>(&mut self, to: u32, kept_max: usize) -> Vec<(u32, MessageKey)> {
+    pub(super) fn walk_to<K: Kdf>(&mut self, to: u32, kept_max: usize) -> Vec<(u32, MessageKey)> {
         let mut kept = Vec::with_capacity(kept_max.min(to.saturating_sub(self.n) as usize));
         while self.n < to {
             let n = self.n;
-            let key = self.step::<K>();
+            let key = self.next_key::<K>();
             if (to - n) as usize <= kept_max {
                 kept.push((n, key));
             }

@@ -110,12 +110,12 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
     }
 
     /// The header of the next message, whose ratchet key may not be known yet.
-    fn header<'a>(&self, key: &'a PublicKey, padded_bytes: usize) -> Header<'a> {
+    fn next_header<'a>(&self, key: &'a PublicKey, padded_bytes: usize) -> Header<'a> {
         Header {
             suite: S::ID,
             key,
-            n: self.send.as_ref().map_or(0, SendChain::n),
-            pn: S::Wire::pn(self.pn),
+            n: self.send.as_ref().map_or(0, SendChain::sealed_count),
+            pn: S::Wire::encode_pn(self.pn),
             sealed_bytes: S::Aead::sealed_len(padded_bytes),
         }
     }
@@ -130,12 +130,12 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
     }
 
     /// Returns true if a message with this padding has room for a body.
-    pub fn fits(&self, body_bytes: usize, padding: Padding) -> bool {
+    pub fn fits_body(&self, body_bytes: usize, padding: Padding) -> bool {
         self.padded_bytes(body_bytes, padding).is_some()
     }
 
     fn bytes_of(&self, padded_bytes: usize) -> usize {
-        let header = self.header(&PublicKey([0; 32]), padded_bytes);
+        let header = self.next_header(&PublicKey([0; 32]), padded_bytes);
         S::Wire::message_bytes(self.next_prefix(), &self.parties.local, &header)
     }
 
@@ -158,30 +158,30 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         if self.pending && now.since_ms(self.created) >= PENDING_D * Time::DAY_MS {
             return Err(SealError::Unanswered);
         }
-        if self.send.as_ref().is_some_and(|send| send.n() >= S::Wire::CHAIN_MAX) {
+        if self.send.as_ref().is_some_and(|send| send.sealed_count() >= S::Wire::CHAIN_MAX) {
             return Err(SealError::ChainEnd);
         }
         self.dh_ratchet(fresh)?;
-        self.sealed(body, outer, padded_bytes).ok_or(SealError::NeedEphemeral)
+        self.seal_next(body, outer, padded_bytes).ok_or(SealError::NeedEphemeral)
     }
 
     /// The next message of the sending chain, if there is one.
-    fn sealed(&mut self, body: &[u8], outer: &[u8], padded_bytes: usize) -> Option<Vec<u8>> {
-        let header = self.header(self.own_ratchet_key.as_ref()?.public(), padded_bytes);
+    fn seal_next(&mut self, body: &[u8], outer: &[u8], padded_bytes: usize) -> Option<Vec<u8>> {
+        let header = self.next_header(self.own_ratchet_key.as_ref()?.public_key(), padded_bytes);
         let local = &self.parties.local;
         let remote = &self.parties.remote;
         let mut aad = Vec::with_capacity(AAD_BYTES);
-        S::Wire::aad(local, remote, outer, &mut aad);
+        S::Wire::append_aad(local, remote, outer, &mut aad);
         let front = aad.len();
-        S::Wire::head(&header, &mut aad);
+        S::Wire::append_head(&header, &mut aad);
         let prefix = self.next_prefix();
-        let mut message = S::Wire::begin(prefix, local, &aad[front..], header.sealed_bytes);
+        let mut message = S::Wire::begin_message(prefix, local, &aad[front..], header.sealed_bytes);
         let start = message.len();
         message.resize(start + S::Aead::NONCE_BYTES, 0);
-        S::Wire::pad(body, padded_bytes, &mut message);
-        let key = self.send.as_mut()?.step::<S::Kdf>();
+        S::Wire::pad_body(body, padded_bytes, &mut message);
+        let key = self.send.as_mut()?.next_key::<S::Kdf>();
         key.seal::<S::Aead, B>(&aad, &mut message, start);
-        S::Wire::end(self.next_prefix(), &self.parties.local, &mut message);
+        S::Wire::append_end(self.next_prefix(), &self.parties.local, &mut message);
         Some(message)
     }
 
@@ -190,9 +190,9 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         if self.send.is_some() {
             return Ok(());
         }
-        let own = fresh.ok_or(SealError::NeedEphemeral)?.keep();
-        let shared = own.dh::<B>(&self.remote_ratchet_key)?;
-        let (root, chain) = S::Kdf::root(&self.root, &shared);
+        let own = fresh.ok_or(SealError::NeedEphemeral)?.into_static();
+        let shared = own.diffie_hellman::<B>(&self.remote_ratchet_key)?;
+        let (root, chain) = S::Kdf::step_root(&self.root, &shared);
         self.root = root;
         self.own_ratchet_key = Some(own);
         self.send = Some(SendChain::new(chain));
@@ -211,16 +211,16 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
             return Err(OpenError::Forged);
         }
         let mut aad = Vec::with_capacity(AAD_BYTES);
-        S::Wire::aad(&self.parties.remote, &self.parties.local, outer, &mut aad);
+        S::Wire::append_aad(&self.parties.remote, &self.parties.local, outer, &mut aad);
         aad.extend_from_slice(&inner.head);
-        if let Some(key) = self.skipped.find(&inner.key, inner.n, now) {
-            let body = unsealed::<S, B>(key, &aad, inner)?;
-            self.skipped.remove(&self.parties.id, &inner.key, inner.n, changes);
-            self.answered(now);
+        if let Some(key) = self.skipped.find_key(&inner.key, inner.n, now) {
+            let body = open_body::<S, B>(key, &aad, inner)?;
+            self.skipped.remove_key(&self.parties.id, &inner.key, inner.n, changes);
+            self.mark_answered(now);
             return Ok(body);
         }
-        let step = self.step(inner)?;
-        let from = step.chain.n();
+        let step = self.step_chain(inner)?;
+        let from = step.chain.next_index();
         if inner.n < from {
             return Err(OpenError::Duplicate);
         }
@@ -228,29 +228,29 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
             return Err(OpenError::TooFar(inner.n - from));
         }
         let Step { mut chain, root } = step;
-        let kept = chain.walk::<S::Kdf>(inner.n, SKIPPED_MAX);
-        let key = chain.step::<S::Kdf>();
-        let body = unsealed::<S, B>(&key, &aad, inner)?;
+        let kept = chain.walk_to::<S::Kdf>(inner.n, SKIPPED_MAX);
+        let key = chain.next_key::<S::Kdf>();
+        let body = open_body::<S, B>(&key, &aad, inner)?;
 
         // Nothing was changed above this line.
         let mut rows = Vec::new();
         if let Some(root) = root {
-            rows = self.close(S::Wire::closed_at(inner.pn));
-            self.pn = self.send.take().map_or(0, |send| send.n());
+            rows = self.close_chain(S::Wire::closed_at(inner.pn));
+            self.pn = self.send.take().map_or(0, |send| send.sealed_count());
             self.own_ratchet_key = None;
             self.root = root;
             self.remote_ratchet_key = inner.key;
         }
         self.recv = Some(chain);
         rows.extend(kept.into_iter().map(|(n, key)| (inner.key, n, key)));
-        self.skipped.add(&self.parties.id, rows, now, changes);
-        self.answered(now);
+        self.skipped.add_keys(&self.parties.id, rows, now, changes);
+        self.mark_answered(now);
         Ok(body)
     }
 
     /// The receiving chain of a message.
-    fn step(&self, inner: &RatchetMessage<'_>) -> Result<Step, OpenError> {
-        if self.receives(&inner.key) {
+    fn step_chain(&self, inner: &RatchetMessage<'_>) -> Result<Step, OpenError> {
+        if self.is_current_key(&inner.key) {
             let chain = self.recv.as_ref().ok_or(OpenError::Forged)?.duplicate();
             return Ok(Step { chain, root: None });
         }
@@ -259,28 +259,28 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         if inner.n > S::JUMP_MAX {
             return Err(OpenError::TooFar(inner.n));
         }
-        let shared = own.dh::<B>(&inner.key)?;
-        let (root, chain) = S::Kdf::root(&self.root, &shared);
+        let shared = own.diffie_hellman::<B>(&inner.key)?;
+        let (root, chain) = S::Kdf::step_root(&self.root, &shared);
         Ok(Step { chain: ReceiveChain::new(chain), root: Some(root) })
     }
 
     /// Ends the old receiving chain at the announced count: its keys up to there, newest last; its
     /// chain key is wiped.
-    fn close(&mut self, end: u32) -> Vec<(PublicKey, u32, MessageKey)> {
+    fn close_chain(&mut self, end: u32) -> Vec<(PublicKey, u32, MessageKey)> {
         let Some(mut old) = self.recv.take() else { return Vec::new() };
-        let end = end.min(old.n().saturating_add(S::JUMP_MAX));
-        let kept = old.walk::<S::Kdf>(end, SKIPPED_MAX);
+        let end = end.min(old.next_index().saturating_add(S::JUMP_MAX));
+        let kept = old.walk_to::<S::Kdf>(end, SKIPPED_MAX);
         kept.into_iter().map(|(n, key)| (self.remote_ratchet_key, n, key)).collect()
     }
 
     /// Returns the header of the first messages of this session.
-    pub(super) fn beginning(&self) -> Result<FirstMessageHeader, DecodeError> {
+    pub(super) fn first_header(&self) -> Result<FirstMessageHeader, DecodeError> {
         let Parties { local, remote, .. } = &self.parties;
         S::Wire::read_prefix(S::ID, if self.initiator { local } else { remote }, &self.prefix)
     }
 
     /// A message of the other side was opened.
-    fn answered(&mut self, now: Time) {
+    fn mark_answered(&mut self, now: Time) {
         if self.initiator {
             self.prefix.clear();
         }
@@ -288,19 +288,19 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         self.opened = now;
     }
 
-    pub(super) fn receives(&self, key: &PublicKey) -> bool {
+    pub(super) fn is_current_key(&self, key: &PublicKey) -> bool {
         self.recv.is_some() && self.remote_ratchet_key == *key
     }
 }
 
 /// The body of a sealed part: one error for every cause but padding inside an authentic message.
-fn unsealed<S: RatchetSuite, B: Backend>(
+fn open_body<S: RatchetSuite, B: Backend>(
     key: &MessageKey,
     aad: &[u8],
     inner: &RatchetMessage<'_>,
 ) -> Result<Wiping<Vec<u8>>, OpenError> {
     let text = key.open::<S::Aead, B>([aad, inner.tail], &inner.sealed).ok_or(OpenError::Forged)?;
-    S::Wire::unpad(text).ok_or(OpenError::Malformed)
+    S::Wire::unpad_body(text).ok_or(OpenError::Malformed)
 }
 
 impl<S, B> fmt::Debug for Ratchet<S, B> {

@@ -24,7 +24,7 @@ struct SkippedKey {
 snapshot!(struct SkippedKey { key, born, order });
 
 impl SkippedKey {
-    fn ends(&self) -> Time {
+    fn wipe_time(&self) -> Time {
         Time::from_ms(u64::from(self.born) * Time::HOUR_MS).plus_ms(SKIPPED_D * Time::DAY_MS)
     }
 }
@@ -44,13 +44,13 @@ impl Skipped {
     }
 
     /// A copy of the key for a message, unless it is too old.
-    pub(super) fn find(&self, key: &PublicKey, n: u32, now: Time) -> Option<&MessageKey> {
+    pub(super) fn find_key(&self, key: &PublicKey, n: u32, now: Time) -> Option<&MessageKey> {
         let entry = self.entries.get(&(*key, n))?;
-        (now < entry.ends()).then_some(&entry.key)
+        (now < entry.wipe_time()).then_some(&entry.key)
     }
 
     /// Removes a key that was used.
-    pub(super) fn remove(
+    pub(super) fn remove_key(
         &mut self,
         id: &[u8; SESSION_ID_BYTES],
         key: &PublicKey,
@@ -63,7 +63,7 @@ impl Skipped {
     }
 
     /// Adds keys, oldest first, and drops the oldest of all above the limit.
-    pub(super) fn add(
+    pub(super) fn add_keys(
         &mut self,
         id: &[u8; SESSION_ID_BYTES],
         mut rows: Vec<(PublicKey, u32, MessageKey)>,
@@ -75,9 +75,9 @@ impl Skipped {
         self.drop_oldest(id, excess, changes);
         for (ratchet_key, n, key) in rows {
             let place = (ratchet_key, n);
-            let born = now.hours();
-            changes.put(Table::Skipped, row_key(id, &place), row_value(&key, born));
-            self.insert(place, key, born);
+            let born = now.as_hours();
+            changes.put_row(Table::Skipped, row_key(id, &place), row_value(&key, born));
+            self.insert_key(place, key, born);
         }
     }
 
@@ -93,15 +93,20 @@ impl Skipped {
         }
     }
 
-    fn insert(&mut self, place: MessagePosition, key: MessageKey, born: u32) {
+    fn insert_key(&mut self, place: MessagePosition, key: MessageKey, born: u32) {
         self.entries.insert(place, SkippedKey { key, born, order: self.next_order });
         self.next_order += 1;
     }
 
     /// Wipes what is too old.
-    pub(crate) fn sweep(&mut self, id: &[u8; SESSION_ID_BYTES], now: Time, changes: &mut Changes) {
+    pub(crate) fn sweep_expired(
+        &mut self,
+        id: &[u8; SESSION_ID_BYTES],
+        now: Time,
+        changes: &mut Changes,
+    ) {
         self.entries.retain(|place, entry| {
-            let keep = now < entry.ends();
+            let keep = now < entry.wipe_time();
             if !keep {
                 changes.drop_row(Table::Skipped, row_key(id, place));
             }
@@ -118,24 +123,24 @@ impl Skipped {
 
     /// When the oldest key ends.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        self.entries.values().map(SkippedKey::ends).min()
+        self.entries.values().map(SkippedKey::wipe_time).min()
     }
 
     /// Every row.
-    pub(crate) fn records(&self, id: &[u8; SESSION_ID_BYTES], changes: &mut Changes) {
+    pub(crate) fn record_rows(&self, id: &[u8; SESSION_ID_BYTES], changes: &mut Changes) {
         for (place, entry) in &self.entries {
-            changes.put(Table::Skipped, row_key(id, place), row_value(&entry.key, entry.born));
+            changes.put_row(Table::Skipped, row_key(id, place), row_value(&entry.key, entry.born));
         }
     }
 
     /// Takes stored rows of this session; the order of arrival is guessed from hour and index.
-    pub(crate) fn load(&mut self, mut rows: Vec<StoredKey>) -> Result<(), DecodeError> {
+    pub(crate) fn load_rows(&mut self, mut rows: Vec<StoredKey>) -> Result<(), DecodeError> {
         rows.sort_by_key(|row| (row.born, row.n, row.ratchet_key));
         if rows.len() > SKIPPED_MAX {
             return Err(DecodeError::Value);
         }
         for row in rows {
-            self.insert((row.ratchet_key, row.n), row.key, row.born);
+            self.insert_key((row.ratchet_key, row.n), row.key, row.born);
         }
         Ok(())
     }
@@ -154,24 +159,28 @@ impl StoredKey {
     /// Key: `session id | ratchet key | n u32`, 52 bytes; value: `mk[32] | born u32`, 36 bytes.
     pub(crate) fn decode(key: &[u8], value: &[u8]) -> Result<Self, DecodeError> {
         let (session, ratchet_key, n) = Reader::decode_exact(key, |reader| {
-            Ok::<_, DecodeError>((reader.array()?, PublicKey::read(reader)?, reader.u32()?))
+            Ok::<_, DecodeError>((
+                reader.read_array()?,
+                PublicKey::read_from(reader)?,
+                reader.read_u32()?,
+            ))
         })?;
         Reader::decode_exact(value, |reader| {
-            let key = MessageKey::new(Secret::read(reader)?);
-            Ok(Self { session, ratchet_key, n, key, born: reader.u32()? })
+            let key = MessageKey::new(Secret::read_from(reader)?);
+            Ok(Self { session, ratchet_key, n, key, born: reader.read_u32()? })
         })
     }
 }
 
 fn row_key(id: &[u8; SESSION_ID_BYTES], (ratchet_key, n): &MessagePosition) -> Vec<u8> {
     let mut writer = Writer::with_capacity(52);
-    writer.bytes(id).bytes(&ratchet_key.0).u32(*n);
+    writer.put_bytes(id).put_bytes(&ratchet_key.0).put_u32(*n);
     writer.finish()
 }
 
 fn row_value(key: &MessageKey, born: u32) -> Vec<u8> {
     let mut writer = Writer::with_capacity(36);
-    writer.bytes(key.secret().expose()).u32(born);
+    writer.put_bytes(key.secret().expose()).put_u32(born);
     writer.finish()
 }
 
@@ -197,10 +206,10 @@ mod tests {
         let mut changes = Changes::new();
         // The chain that comes first sorts behind the other one.
         for (ratchet_key, count) in [(9, 2), (3, SKIPPED_MAX as u32 - 1)] {
-            skipped.add(&ID, chain(ratchet_key, count), NOW, &mut changes);
+            skipped.add_keys(&ID, chain(ratchet_key, count), NOW, &mut changes);
         }
         assert_eq!(skipped.len(), SKIPPED_MAX);
-        let held = |n| skipped.find(&PublicKey([9; 32]), n, NOW).is_some();
+        let held = |n| skipped.find_key(&PublicKey([9; 32]), n, NOW).is_some();
         assert_eq!([held(0), held(1)], [false, true]);
     }
 
@@ -216,7 +225,7 @@ mod tests {
             };
             (0..count).map(row).collect()
         };
-        let load = |count| Skipped::default().load(rows(count));
+        let load = |count| Skipped::default().load_rows(rows(count));
         assert_eq!(load(SKIPPED_MAX as u32), Ok(()));
         assert_eq!(load(SKIPPED_MAX as u32 + 1), Err(DecodeError::Value));
     }

@@ -41,12 +41,12 @@ impl<B: Backend> Session<B> {
     /// Decodes a stored session; also says whether it is the active one.
     pub(crate) fn decode(bytes: &[u8]) -> Result<(Self, bool), DecodeError> {
         Reader::decode_exact(bytes, |reader| {
-            if reader.u8()? != VERSION {
+            if reader.read_u8()? != VERSION {
                 return Err(DecodeError::Value);
             }
-            let suite = SuiteId(reader.u16()?);
+            let suite = SuiteId(reader.read_u16()?);
             of_suite!(suite, S => {
-                Ratchet::<S, B>::read(reader).map(|(ratchet, active)| (ratchet.into(), active))
+                Ratchet::<S, B>::read_from(reader).map(|(ratchet, active)| (ratchet.into(), active))
             }, else Err(DecodeError::Value))
         })
     }
@@ -55,23 +55,27 @@ impl<B: Backend> Session<B> {
 impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
     pub(super) fn encode(&self, active: bool) -> Vec<u8> {
         let mut writer = Writer::with_capacity(RECORD_BYTES + self.prefix.len());
-        writer.u8(VERSION).u16(S::ID.0).u8(self.flags(active)).bytes(&self.parties.id);
-        writer.bytes(self.parties.local.as_bytes()).bytes(self.parties.remote.as_bytes());
-        writer.bytes(self.root.expose()).bytes(&self.remote_ratchet_key.0);
+        writer
+            .put_u8(VERSION)
+            .put_u16(S::ID.0)
+            .put_u8(self.encode_flags(active))
+            .put_bytes(&self.parties.id);
+        writer.put_bytes(self.parties.local.as_bytes()).put_bytes(self.parties.remote.as_bytes());
+        writer.put_bytes(self.root.expose()).put_bytes(&self.remote_ratchet_key.0);
         let own = self.own_ratchet_key.as_ref();
-        writer.bytes(own.map_or(&NOTHING, |own| own.scalar().expose()));
-        writer.bytes(own.map_or(&NOTHING, |own| own.public().as_bytes()));
+        writer.put_bytes(own.map_or(&NOTHING, |own| own.scalar().expose()));
+        writer.put_bytes(own.map_or(&NOTHING, |own| own.public_key().as_bytes()));
         let send = self.send.as_ref();
-        writer.bytes(send.map_or(&NOTHING, |send| send.secret().expose()));
-        writer.u32(send.map_or(0, SendChain::n)).u32(self.pn);
+        writer.put_bytes(send.map_or(&NOTHING, |send| send.secret().expose()));
+        writer.put_u32(send.map_or(0, SendChain::sealed_count)).put_u32(self.pn);
         let recv = self.recv.as_ref();
-        writer.bytes(recv.map_or(&NOTHING, |recv| recv.secret().expose()));
-        writer.u32(recv.map_or(0, ReceiveChain::n));
-        writer.u64(self.created.ms()).u64(self.opened.ms()).var16(&self.prefix);
+        writer.put_bytes(recv.map_or(&NOTHING, |recv| recv.secret().expose()));
+        writer.put_u32(recv.map_or(0, ReceiveChain::next_index));
+        writer.put_u64(self.created.as_ms()).put_u64(self.opened.as_ms()).put_var16(&self.prefix);
         writer.finish()
     }
 
-    fn flags(&self, active: bool) -> u8 {
+    fn encode_flags(&self, active: bool) -> u8 {
         let set = [
             (self.initiator, INITIATOR),
             (self.pending, PENDING),
@@ -84,36 +88,36 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
     }
 
     /// Reads what stands behind the suite.
-    fn read(reader: &mut Reader<'_>) -> Result<(Self, bool), DecodeError> {
-        let flags = reader.u8()?;
+    fn read_from(reader: &mut Reader<'_>) -> Result<(Self, bool), DecodeError> {
+        let flags = reader.read_u8()?;
         if flags & !KNOWN != 0 {
             return Err(DecodeError::Value);
         }
         let has = |flag| flags & flag != 0;
-        let id = reader.array()?;
-        let parties = Parties { id, local: identity(reader)?, remote: identity(reader)? };
-        let root = Secret::read(reader)?;
-        let their = PublicKey::read(reader)?;
-        let own_scalar = present(reader, has(OWN))?;
-        let own_public = PublicKey::read(reader)?;
-        let send_key = present(reader, has(SEND))?;
-        let send_n = reader.u32()?;
-        let pn = reader.u32()?;
-        let recv_key = present(reader, has(RECV))?;
-        let recv_n = reader.u32()?;
+        let id = reader.read_array()?;
+        let parties = Parties { id, local: read_identity(reader)?, remote: read_identity(reader)? };
+        let root = Secret::read_from(reader)?;
+        let their = PublicKey::read_from(reader)?;
+        let own_scalar = read_optional_key(reader, has(OWN))?;
+        let own_public = PublicKey::read_from(reader)?;
+        let send_key = read_optional_key(reader, has(SEND))?;
+        let send_n = reader.read_u32()?;
+        let pn = reader.read_u32()?;
+        let recv_key = read_optional_key(reader, has(RECV))?;
+        let recv_n = reader.read_u32()?;
         let ratchet = Self {
             parties,
             initiator: has(INITIATOR),
             pending: has(PENDING),
-            created: Time::from_ms(reader.u64()?),
-            opened: Time::from_ms(reader.u64()?),
+            created: Time::from_ms(reader.read_u64()?),
+            opened: Time::from_ms(reader.read_u64()?),
             root,
             remote_ratchet_key: their,
             own_ratchet_key: own_scalar.map(|scalar| StaticKey::from_stored(scalar, own_public)),
             send: send_key.map(|key| SendChain::from_stored(key, send_n)),
             pn,
             recv: recv_key.map(|key| ReceiveChain::from_stored(key, recv_n)),
-            prefix: reader.var16()?.to_vec(),
+            prefix: reader.read_var16()?.to_vec(),
             skipped: Skipped::default(),
             suite: PhantomData,
         };
@@ -130,10 +134,10 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
     /// Returns true if the state is one that a session can reach.
     fn is_sound(&self) -> bool {
         let max = S::Wire::CHAIN_MAX;
-        let counters = self.send.as_ref().is_none_or(|send| send.n() <= max)
-            && self.recv.as_ref().is_none_or(|recv| recv.n() <= max.saturating_add(1))
+        let counters = self.send.as_ref().is_none_or(|send| send.sealed_count() <= max)
+            && self.recv.as_ref().is_none_or(|recv| recv.next_index() <= max.saturating_add(1))
             && self.pn <= max;
-        let prefix = self.prefix.is_empty() || self.beginning().is_ok();
+        let prefix = self.prefix.is_empty() || self.first_header().is_ok();
         let wants_prefix = self.pending || !self.initiator;
         counters
             && prefix
@@ -143,13 +147,16 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
     }
 }
 
-fn identity(reader: &mut Reader<'_>) -> Result<IdentityKey, DecodeError> {
-    IdentityKey::decode(reader.array_ref()?).map_err(|_| DecodeError::Value)
+fn read_identity(reader: &mut Reader<'_>) -> Result<IdentityKey, DecodeError> {
+    IdentityKey::decode(reader.read_array_ref()?).map_err(|_| DecodeError::Value)
 }
 
 /// A key that is there, or 32 zeros.
-fn present(reader: &mut Reader<'_>, there: bool) -> Result<Option<Secret<32>>, DecodeError> {
-    let bytes: &[u8; 32] = reader.array_ref()?;
+fn read_optional_key(
+    reader: &mut Reader<'_>,
+    there: bool,
+) -> Result<Option<Secret<32>>, DecodeError> {
+    let bytes: &[u8; 32] = reader.read_array_ref()?;
     if !there && *bytes != NOTHING {
         return Err(DecodeError::Value);
     }

@@ -48,23 +48,23 @@ impl RatchetSuite for B2c20Pq {
 pub struct KeyedBlake2b;
 
 impl Kdf for KeyedBlake2b {
-    fn x3dh(shared: &[Secret<32>], transcript: &Transcript<'_>) -> Agreement {
+    fn derive_agreement(shared: &[Secret<32>], transcript: &Transcript<'_>) -> Agreement {
         let transcript = transcript.hash();
         let mut parts: Vec<&[u8]> = Vec::with_capacity(shared.len() + 2);
         parts.push(&[0xff; 32]);
         parts.extend(shared.iter().map(|secret| secret.expose().as_slice()));
         parts.push(&transcript);
-        let (root, exporter) = pair(&[], "b2c20 x3dh", &parts);
+        let (root, exporter) = hash_pair(&[], "b2c20 x3dh", &parts);
         let mut id = [0; 16];
         blake2b(&mut id, &[], "b2c20 session", &[&transcript]);
         Agreement { id, root, exporter }
     }
 
-    fn root(root: &Secret<32>, shared: &Secret<32>) -> (Secret<32>, Secret<32>) {
-        pair(root.expose(), "b2c20 root", &[shared.expose()])
+    fn step_root(root: &Secret<32>, shared: &Secret<32>) -> (Secret<32>, Secret<32>) {
+        hash_pair(root.expose(), "b2c20 root", &[shared.expose()])
     }
 
-    fn chain(chain: &mut Secret<32>) -> Secret<32> {
+    fn step_chain(chain: &mut Secret<32>) -> Secret<32> {
         let mut wide = Wiping::new([0; 64]);
         blake2b(wide.as_mut_slice(), chain.expose(), "b2c20 chain", &[]);
         chain.overwrite_with(|out| out.copy_from_slice(&wide[..32]));
@@ -73,7 +73,7 @@ impl Kdf for KeyedBlake2b {
 }
 
 /// The halves of one 64-byte digest.
-fn pair(key: &[u8], person: &str, parts: &[&[u8]]) -> (Secret<32>, Secret<32>) {
+fn hash_pair(key: &[u8], person: &str, parts: &[&[u8]]) -> (Secret<32>, Secret<32>) {
     let mut wide = Wiping::new([0; 64]);
     blake2b(wide.as_mut_slice(), key, person, parts);
     halves(&wide)
@@ -105,9 +105,9 @@ impl Aead for SyntheticChacha {
 
     fn seal<B: Backend>(mk: &Secret<32>, aad: &[u8], out: &mut Vec<u8>, start: usize) {
         let (front, text) = out[start..].split_at_mut(NONCE_BYTES);
-        let nonce = synthetic(mk, aad, text);
+        let nonce = derive_nonce(mk, aad, text);
         front.copy_from_slice(&nonce);
-        let (key, iv) = frame::<B>(mk, &nonce);
+        let (key, iv) = text_cipher::<B>(mk, &nonce);
         let tag = key.seal(&iv, aad, text);
         out.extend_from_slice(&tag);
     }
@@ -118,7 +118,7 @@ impl Aead for SyntheticChacha {
         if !aad[1].is_empty() {
             return None;
         }
-        let (key, iv) = frame::<B>(mk, nonce);
+        let (key, iv) = text_cipher::<B>(mk, nonce);
         let mut text = ciphertext.to_vec();
         if key.open(&iv, aad[0], &mut text, tag) {
             return Some(text);
@@ -130,11 +130,11 @@ impl Aead for SyntheticChacha {
 
 /// N. The outer part with its length stands in `aad` behind the identity keys; the body is `text`
 /// without its padding.
-fn synthetic(mk: &Secret<32>, aad: &[u8], text: &[u8]) -> [u8; NONCE_BYTES] {
+fn derive_nonce(mk: &Secret<32>, aad: &[u8], text: &[u8]) -> [u8; NONCE_BYTES] {
     let outer_len = aad.get(IDENTITIES_BYTES).copied().unwrap_or(0);
     let outer_end = IDENTITIES_BYTES + usize::from(outer_len);
     let outer = aad.get(IDENTITIES_BYTES + 1..=outer_end).unwrap_or(&[]);
-    let body = container::unpadded(text).map_or(text, |len| &text[..len]);
+    let body = container::unpadded_bytes(text).map_or(text, |len| &text[..len]);
     let [a, b, c, d] = (text.len() as u32).to_be_bytes();
     let mut nonce = [0; NONCE_BYTES];
     blake2b(&mut nonce, mk.expose(), "b2c20 nonce", &[&[a, b, c, d, outer_len], outer, body]);
@@ -142,7 +142,7 @@ fn synthetic(mk: &Secret<32>, aad: &[u8], text: &[u8]) -> [u8; NONCE_BYTES] {
 }
 
 /// The AEAD key and nonce of one text.
-fn frame<B: Backend>(mk: &Secret<32>, nonce: &[u8; NONCE_BYTES]) -> (B::Chacha, [u8; 12]) {
+fn text_cipher<B: Backend>(mk: &Secret<32>, nonce: &[u8; NONCE_BYTES]) -> (B::Chacha, [u8; 12]) {
     let mut wide = Wiping::new([0; 44]);
     blake2b(wide.as_mut_slice(), mk.expose(), "b2c20 seal", &[nonce]);
     key_and_iv::<B>(&wide)

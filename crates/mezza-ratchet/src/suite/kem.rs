@@ -26,8 +26,8 @@ pub enum Kem {
 
 impl Kem {
     /// The public key of a seed, 1,568 bytes. Pairs are stored as their seed.
-    pub fn public(self, seed: &Secret<KEM_SEED_BYTES>) -> Vec<u8> {
-        self.pair(seed).pk().to_vec()
+    pub fn public_key(self, seed: &Secret<KEM_SEED_BYTES>) -> Vec<u8> {
+        self.expand_pair(seed).pk().to_vec()
     }
 
     /// Ciphertext and shared secret for a public key, with 32 fresh bytes; `None` if the key is
@@ -54,7 +54,7 @@ impl Kem {
         ciphertext: &[u8],
     ) -> Option<(Vec<u8>, Secret<32>)> {
         let ciphertext = ciphertext.try_into().ok()?;
-        let pair = self.pair(seed);
+        let pair = self.expand_pair(seed);
         let mut shared = match self {
             Self::MlKem1024 => mlkem1024::decapsulate(pair.private_key(), &ciphertext),
             Self::Kyber1024 => kyber1024::decapsulate(pair.private_key(), &ciphertext),
@@ -64,7 +64,7 @@ impl Kem {
         Some((pair.pk().to_vec(), secret))
     }
 
-    fn pair(self, seed: &Secret<KEM_SEED_BYTES>) -> MlKem1024KeyPair {
+    fn expand_pair(self, seed: &Secret<KEM_SEED_BYTES>) -> MlKem1024KeyPair {
         match self {
             Self::MlKem1024 => mlkem1024::generate_key_pair(*seed.expose()),
             Self::Kyber1024 => kyber1024::generate_key_pair(*seed.expose()),

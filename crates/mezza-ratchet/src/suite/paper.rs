@@ -50,7 +50,7 @@ impl Aead for DerivedChacha {
     }
 
     fn seal<B: Backend>(mk: &Secret<32>, aad: &[u8], out: &mut Vec<u8>, start: usize) {
-        let (key, iv) = frame::<B>(mk);
+        let (key, iv) = text_cipher::<B>(mk);
         let tag = key.seal(&iv, aad, &mut out[start..]);
         out.extend_from_slice(&tag);
     }
@@ -60,7 +60,7 @@ impl Aead for DerivedChacha {
         if !aad[1].is_empty() {
             return None;
         }
-        let (key, iv) = frame::<B>(mk);
+        let (key, iv) = text_cipher::<B>(mk);
         let mut text = ciphertext.to_vec();
         if key.open(&iv, aad[0], &mut text, tag) {
             return Some(text);
@@ -71,6 +71,6 @@ impl Aead for DerivedChacha {
 }
 
 /// The AEAD key and nonce of one text.
-fn frame<B: Backend>(mk: &Secret<32>) -> (B::Chacha, [u8; 12]) {
-    key_and_iv::<B>(&signal::derive(None, mk, "WhisperMessageKeys"))
+fn text_cipher<B: Backend>(mk: &Secret<32>) -> (B::Chacha, [u8; 12]) {
+    key_and_iv::<B>(&signal::derive_bytes(None, mk, "WhisperMessageKeys"))
 }

@@ -12,7 +12,7 @@ use core::marker::PhantomData;
 
 use hkdf::{Hkdf, HkdfExtract};
 use hmac::{Hmac, KeyInit, Mac};
-use mezza_core::{Secret, SuiteId, Wiping, blake2b, wipe};
+use mezza_core::{Secret, SuiteId, Wiping, blake2b, wipe_bytes};
 use sha2::Sha256;
 
 use super::{Agreement, Kdf, halves};
@@ -37,7 +37,7 @@ pub trait Dialect: 'static {
 pub struct HmacKdf<D>(PhantomData<D>);
 
 impl<D: Dialect> Kdf for HmacKdf<D> {
-    fn x3dh(shared: &[Secret<32>], transcript: &Transcript<'_>) -> Agreement {
+    fn derive_agreement(shared: &[Secret<32>], transcript: &Transcript<'_>) -> Agreement {
         let mut extract = HkdfExtract::<Sha256>::new(None);
         extract.input_ikm(&[0xff; 32]);
         for secret in shared {
@@ -46,8 +46,8 @@ impl<D: Dialect> Kdf for HmacKdf<D> {
         let (mut prk, hkdf) = extract.finalize();
         let mut wide = Wiping::new([0; 128]);
         let exporter = D::EXPORTER_AT..D::EXPORTER_AT + 32;
-        expand(&hkdf, D::X3DH_INFO, &mut wide[..exporter.end]);
-        wipe(&mut prk);
+        expand_into(&hkdf, D::X3DH_INFO, &mut wide[..exporter.end]);
+        wipe_bytes(&mut prk);
         Agreement {
             id: session_id(transcript),
             root: Secret::init_with(|out| out.copy_from_slice(&wide[..32])),
@@ -55,33 +55,33 @@ impl<D: Dialect> Kdf for HmacKdf<D> {
         }
     }
 
-    fn root(root: &Secret<32>, shared: &Secret<32>) -> (Secret<32>, Secret<32>) {
-        halves(&derive(Some(root.expose()), shared, "WhisperRatchet"))
+    fn step_root(root: &Secret<32>, shared: &Secret<32>) -> (Secret<32>, Secret<32>) {
+        halves(&derive_bytes(Some(root.expose()), shared, "WhisperRatchet"))
     }
 
-    fn chain(chain: &mut Secret<32>) -> Secret<32> {
+    fn step_chain(chain: &mut Secret<32>) -> Secret<32> {
         let keyed = hmac(chain.expose());
-        let key = Secret::init_with(|out| digest(keyed.clone(), 1, out));
-        chain.overwrite_with(|out| digest(keyed, 2, out));
+        let key = Secret::init_with(|out| finish_digest(keyed.clone(), 1, out));
+        chain.overwrite_with(|out| finish_digest(keyed, 2, out));
         key
     }
 }
 
 /// HKDF with `N` bytes of output; without salt it is 32 zero bytes.
-pub(super) fn derive<const N: usize>(
+pub(super) fn derive_bytes<const N: usize>(
     salt: Option<&[u8; 32]>,
     secret: &Secret<32>,
     info: &str,
 ) -> Wiping<[u8; N]> {
     let (mut prk, hkdf) = Hkdf::<Sha256>::extract(salt.map(<[u8; 32]>::as_slice), secret.expose());
     let mut out = Wiping::new([0; N]);
-    expand(&hkdf, info, &mut *out);
-    wipe(&mut prk);
+    expand_into(&hkdf, info, &mut *out);
+    wipe_bytes(&mut prk);
     out
 }
 
 #[expect(clippy::expect_used, reason = "at most 128 of 8,160 bytes")]
-fn expand(hkdf: &Hkdf<Sha256>, info: &str, out: &mut [u8]) {
+fn expand_into(hkdf: &Hkdf<Sha256>, info: &str, out: &mut [u8]) {
     hkdf.expand(info.as_bytes(), out).expect("a short output");
 }
 
@@ -91,11 +91,11 @@ pub(super) fn hmac(key: &[u8; 32]) -> Hmac<Sha256> {
     Hmac::new_from_slice(key).expect("any key")
 }
 
-fn digest(mut keyed: Hmac<Sha256>, byte: u8, out: &mut [u8; 32]) {
+fn finish_digest(mut keyed: Hmac<Sha256>, byte: u8, out: &mut [u8; 32]) {
     keyed.update(&[byte]);
     let mut digest = keyed.finalize().into_bytes();
     out.copy_from_slice(&digest);
-    wipe(&mut digest);
+    wipe_bytes(&mut digest);
 }
 
 /// `B_16`("", "b2c20 session", suite | `IKa` | `IKb` | `EKa`). It never leaves the device.

@@ -69,14 +69,14 @@ impl Aead for CbcHmac {
         Encryptor::<Aes256Enc>::new(keys.cipher().into(), keys.iv().into())
             .encrypt_padded::<Pkcs7>(&mut out[start..], text_bytes)
             .expect("room for the padding");
-        let mac = keys.mac([aad, &out[start..], &[]]);
+        let mac = keys.compute_mac([aad, &out[start..], &[]]);
         out.extend_from_slice(&mac);
     }
 
     fn open<B: Backend>(mk: &Secret<32>, aad: [&[u8]; 2], sealed: &[u8]) -> Option<Vec<u8>> {
         let (ciphertext, mac) = sealed.split_last_chunk::<MAC_BYTES>()?;
         let keys = Keys::derive(mk);
-        let expected = keys.mac([aad[0], ciphertext, aad[1]]);
+        let expected = keys.compute_mac([aad[0], ciphertext, aad[1]]);
         if !bool::from(expected.ct_eq(mac)) {
             return None;
         }
@@ -97,24 +97,24 @@ struct Keys(Wiping<[u8; 80]>);
 
 impl Keys {
     fn derive(mk: &Secret<32>) -> Self {
-        Self(signal::derive(None, mk, "WhisperMessageKeys"))
+        Self(signal::derive_bytes(None, mk, "WhisperMessageKeys"))
     }
 
     fn cipher(&self) -> &[u8; 32] {
-        self.part(0)
+        self.key_part(0)
     }
 
     fn iv(&self) -> &[u8; 16] {
-        self.part(64)
+        self.key_part(64)
     }
 
     #[expect(clippy::expect_used, reason = "80 bytes hold 32, 32 and 16")]
-    fn part<const N: usize>(&self, at: usize) -> &[u8; N] {
+    fn key_part<const N: usize>(&self, at: usize) -> &[u8; N] {
         self.0[at..].first_chunk().expect("inside")
     }
 
-    fn mac(&self, parts: [&[u8]; 3]) -> [u8; MAC_BYTES] {
-        let mut mac = signal::hmac(self.part(32));
+    fn compute_mac(&self, parts: [&[u8]; 3]) -> [u8; MAC_BYTES] {
+        let mut mac = signal::hmac(self.key_part(32));
         for part in parts {
             mac.update(part);
         }

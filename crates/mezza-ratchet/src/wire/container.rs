@@ -42,15 +42,15 @@ pub fn peek_suite(message: &[u8]) -> Result<(SuiteId, bool), DecodeError> {
 }
 
 fn read_claim(reader: &mut Reader<'_>) -> Result<(SuiteId, bool), DecodeError> {
-    if reader.u8()? != FAMILY {
+    if reader.read_u8()? != FAMILY {
         return Err(DecodeError::Value);
     }
-    let is_first = match reader.u8()? {
+    let is_first = match reader.read_u8()? {
         KIND_MESSAGE => false,
         KIND_FIRST => true,
         _ => return Err(DecodeError::Value),
     };
-    Ok((SuiteId(reader.u16()?), is_first))
+    Ok((SuiteId(reader.read_u16()?), is_first))
 }
 
 /// A ciphertext of `None` bytes ends with the prefix.
@@ -59,16 +59,16 @@ fn read_first(
     suite: SuiteId,
     ciphertext_bytes: Option<usize>,
 ) -> Result<FirstMessageHeader, DecodeError> {
-    let identity = PublicKey::read(reader)?;
+    let identity = PublicKey::read_from(reader)?;
     let base = read_key(reader)?;
-    let spk_id = reader.u32()?;
-    let opk_id = reader.u32()?;
-    let list = Some(SuiteList::read(reader)?);
+    let spk_id = reader.read_u32()?;
+    let opk_id = reader.read_u32()?;
+    let list = Some(SuiteList::read_from(reader)?);
     let kem = match suite::kem(suite) {
         Some(_) => {
-            let id = reader.u32()?;
+            let id = reader.read_u32()?;
             let ciphertext_bytes = ciphertext_bytes.unwrap_or(reader.len());
-            Some(Encapsulated { id, ciphertext: reader.bytes(ciphertext_bytes)?.to_vec() })
+            Some(Encapsulated { id, ciphertext: reader.read_bytes(ciphertext_bytes)?.to_vec() })
         }
         None => None,
     };
@@ -83,28 +83,28 @@ fn read_inner<'a>(
 ) -> Result<RatchetMessage<'a>, DecodeError> {
     let start = message.len() - reader.len();
     let key = read_key(reader)?;
-    let n = reader.u24()?;
-    let pn = reader.u24()?;
-    let sealed = reader.rest();
+    let n = reader.read_u24()?;
+    let pn = reader.read_u24()?;
+    let sealed = reader.read_rest();
     if sealed.len() > SEALED_BYTES_MAX {
         return Err(DecodeError::Value);
     }
     let fields = &message[start..message.len() - sealed.len()];
     let head = match own_head {
         None => Cow::Borrowed(&message[..HEAD_BYTES]),
-        Some(suite) => Cow::Owned([&claimed(KIND_MESSAGE, suite), fields].concat()),
+        Some(suite) => Cow::Owned([&encode_claim(KIND_MESSAGE, suite), fields].concat()),
     };
     Ok(RatchetMessage { key, n, pn, head, sealed: Cow::Borrowed(sealed), tail: &[] })
 }
 
-fn claimed(kind: u8, suite: SuiteId) -> [u8; CLAIM_BYTES] {
+fn encode_claim(kind: u8, suite: SuiteId) -> [u8; CLAIM_BYTES] {
     let [high, low] = suite.0.to_be_bytes();
     [FAMILY, kind, high, low]
 }
 
 fn read_key(reader: &mut Reader<'_>) -> Result<PublicKey, DecodeError> {
-    let key = PublicKey::read(reader)?;
-    keys::canonical(&key).map_err(|_| DecodeError::Value)?;
+    let key = PublicKey::read_from(reader)?;
+    keys::check_canonical(&key).map_err(|_| DecodeError::Value)?;
     Ok(key)
 }
 
@@ -126,17 +126,21 @@ impl Wire for ContainerFormat {
         Ok(DecodedMessage { first, inner })
     }
 
-    fn prefix(first: &FirstMessageHeader) -> Vec<u8> {
+    fn encode_prefix(first: &FirstMessageHeader) -> Vec<u8> {
         let mut writer = Writer::with_capacity(
             85 + first.kem.as_ref().map_or(0, |kem| 4 + kem.ciphertext.len()),
         );
-        writer.bytes(&claimed(KIND_FIRST, first.suite));
-        writer.bytes(&first.identity.0).bytes(&first.base.0).u32(first.spk_id).u32(first.opk_id);
+        writer.put_bytes(&encode_claim(KIND_FIRST, first.suite));
+        writer
+            .put_bytes(&first.identity.0)
+            .put_bytes(&first.base.0)
+            .put_u32(first.spk_id)
+            .put_u32(first.opk_id);
         if let Some(list) = &first.list {
-            list.write(&mut writer);
+            list.write_to(&mut writer);
         }
         if let Some(kem) = &first.kem {
-            writer.u32(kem.id).bytes(&kem.ciphertext);
+            writer.put_u32(kem.id).put_bytes(&kem.ciphertext);
         }
         writer.finish()
     }
@@ -154,15 +158,15 @@ impl Wire for ContainerFormat {
         if fits { Ok(first) } else { Err(DecodeError::Value) }
     }
 
-    fn aad(sender: &IdentityKey, receiver: &IdentityKey, outer: &[u8], out: &mut Vec<u8>) {
+    fn append_aad(sender: &IdentityKey, receiver: &IdentityKey, outer: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(sender.as_bytes());
         out.extend_from_slice(receiver.as_bytes());
         out.push(outer.len() as u8);
         out.extend_from_slice(outer);
     }
 
-    fn head(header: &Header<'_>, out: &mut Vec<u8>) {
-        out.extend_from_slice(&claimed(KIND_MESSAGE, header.suite));
+    fn append_head(header: &Header<'_>, out: &mut Vec<u8>) {
+        out.extend_from_slice(&encode_claim(KIND_MESSAGE, header.suite));
         out.extend_from_slice(&header.key.0);
         for count in [header.n, header.pn] {
             debug_assert!(count < 1 << 24);
@@ -170,7 +174,7 @@ impl Wire for ContainerFormat {
         }
     }
 
-    fn begin(prefix: &[u8], _: &IdentityKey, head: &[u8], sealed_bytes: usize) -> Vec<u8> {
+    fn begin_message(prefix: &[u8], _: &IdentityKey, head: &[u8], sealed_bytes: usize) -> Vec<u8> {
         let (front, head) =
             if prefix.is_empty() { (head, &[][..]) } else { (prefix, &head[CLAIM_BYTES..]) };
         let mut out = Vec::with_capacity(front.len() + head.len() + sealed_bytes);
@@ -179,14 +183,14 @@ impl Wire for ContainerFormat {
         out
     }
 
-    fn end(_: &[u8], _: &IdentityKey, _: &mut Vec<u8>) {}
+    fn append_end(_: &[u8], _: &IdentityKey, _: &mut Vec<u8>) {}
 
     fn message_bytes(prefix: &[u8], _: &IdentityKey, header: &Header<'_>) -> usize {
         let front = if prefix.is_empty() { CLAIM_BYTES } else { prefix.len() };
         front + HEAD_BYTES - CLAIM_BYTES + header.sealed_bytes
     }
 
-    fn pn(count: u32) -> u32 {
+    fn encode_pn(count: u32) -> u32 {
         count
     }
 
@@ -203,23 +207,23 @@ impl Wire for ContainerFormat {
         (least <= padded && padded <= PADDED_BYTES_MAX).then_some(padded)
     }
 
-    fn pad(body: &[u8], padded_bytes: usize, out: &mut Vec<u8>) {
+    fn pad_body(body: &[u8], padded_bytes: usize, out: &mut Vec<u8>) {
         let end = out.len() + padded_bytes;
         out.extend_from_slice(body);
         out.push(PAD_MARK);
         out.resize(end, 0);
     }
 
-    fn unpad(text: Vec<u8>) -> Option<Wiping<Vec<u8>>> {
+    fn unpad_body(text: Vec<u8>) -> Option<Wiping<Vec<u8>>> {
         let mut text = Wiping::new(text);
-        let body_bytes = unpadded(&text).filter(|bytes| *bytes <= BODY_BYTES_MAX)?;
+        let body_bytes = unpadded_bytes(&text).filter(|bytes| *bytes <= BODY_BYTES_MAX)?;
         text.truncate(body_bytes);
         Some(text)
     }
 }
 
 /// The length of the body inside a padded text; `None` if the padding is not `80 00..`.
-pub(crate) fn unpadded(text: &[u8]) -> Option<usize> {
+pub(crate) fn unpadded_bytes(text: &[u8]) -> Option<usize> {
     // Eight bytes at a time: most of a short text is padding.
     let (_, words) = text.as_rchunks();
     let zeros = words.iter().rev().take_while(|word| **word == [0; 8]).count();
@@ -237,7 +241,7 @@ mod tests {
     fn a_body_that_is_too_long_to_be_sealed_is_not_opened() {
         for (bytes, opens) in [(BODY_BYTES_MAX, true), (BODY_BYTES_MAX + 1, false)] {
             let text = [vec![7; bytes].as_slice(), &[PAD_MARK, 0]].concat();
-            assert_eq!(ContainerFormat::unpad(text).is_some(), opens);
+            assert_eq!(ContainerFormat::unpad_body(text).is_some(), opens);
         }
     }
 }

@@ -40,23 +40,23 @@ impl<'a> SignalMessage<'a> {
         let mut ciphertext = None;
         let mut ciphertext_at = 0;
         let mut fields = Fields::new(bytes);
-        while let Some(field) = fields.next()? {
+        while let Some(field) = fields.next_field()? {
             match field.number {
-                1 => once(&mut ratchet_key, field.bytes()?)?,
-                2 => once(&mut counter, field.u32()?)?,
-                3 => once(&mut previous, field.u32()?)?,
+                1 => set_once(&mut ratchet_key, field.as_bytes()?)?,
+                2 => set_once(&mut counter, field.as_u32()?)?,
+                3 => set_once(&mut previous, field.as_u32()?)?,
                 4 => {
-                    once(&mut ciphertext, field.bytes()?)?;
-                    ciphertext_at = fields.at() - field.bytes()?.len();
+                    set_once(&mut ciphertext, field.as_bytes()?)?;
+                    ciphertext_at = fields.bytes_read() - field.as_bytes()?.len();
                 }
                 _ => {}
             }
         }
         Ok(Self {
-            ratchet_key: required(ratchet_key)?,
-            counter: required(counter)?,
+            ratchet_key: require_field(ratchet_key)?,
+            counter: require_field(counter)?,
             previous_counter: previous.unwrap_or(0),
-            ciphertext: required(ciphertext)?,
+            ciphertext: require_field(ciphertext)?,
             ciphertext_at,
         })
     }
@@ -101,7 +101,7 @@ pub struct PreKeySignalMessage<'a> {
 impl<'a> PreKeySignalMessage<'a> {
     /// Returns true if these bytes are a first message: its first three fields have other wire types than
     /// those of a message of the ratchet.
-    pub fn is(bytes: &[u8]) -> bool {
+    pub fn is_prekey_message(bytes: &[u8]) -> bool {
         PreKeySignalMessage::decode(bytes).is_ok()
     }
 
@@ -116,26 +116,26 @@ impl<'a> PreKeySignalMessage<'a> {
         let mut kyber_pre_key_id = None;
         let mut kyber_ciphertext = None;
         let mut fields = Fields::new(bytes);
-        while let Some(field) = fields.next()? {
+        while let Some(field) = fields.next_field()? {
             match field.number {
-                1 => once(&mut pre_key_id, field.u32()?)?,
-                2 => once(&mut base_key, field.bytes()?)?,
-                3 => once(&mut identity_key, field.bytes()?)?,
-                4 => once(&mut message, field.bytes()?)?,
-                5 => once(&mut registration_id, field.u32()?)?,
-                6 => once(&mut signed_pre_key_id, field.u32()?)?,
-                7 => once(&mut kyber_pre_key_id, field.u32()?)?,
-                8 => once(&mut kyber_ciphertext, field.bytes()?)?,
+                1 => set_once(&mut pre_key_id, field.as_u32()?)?,
+                2 => set_once(&mut base_key, field.as_bytes()?)?,
+                3 => set_once(&mut identity_key, field.as_bytes()?)?,
+                4 => set_once(&mut message, field.as_bytes()?)?,
+                5 => set_once(&mut registration_id, field.as_u32()?)?,
+                6 => set_once(&mut signed_pre_key_id, field.as_u32()?)?,
+                7 => set_once(&mut kyber_pre_key_id, field.as_u32()?)?,
+                8 => set_once(&mut kyber_ciphertext, field.as_bytes()?)?,
                 _ => {}
             }
         }
         Ok(Self {
             pre_key_id,
-            base_key: required(base_key)?,
-            identity_key: required(identity_key)?,
-            message: required(message)?,
+            base_key: require_field(base_key)?,
+            identity_key: require_field(identity_key)?,
+            message: require_field(message)?,
             registration_id,
-            signed_pre_key_id: required(signed_pre_key_id)?,
+            signed_pre_key_id: require_field(signed_pre_key_id)?,
             kyber_pre_key_id,
             kyber_ciphertext,
         })
@@ -190,14 +190,14 @@ enum Value<'a> {
 }
 
 impl<'a> Field<'a> {
-    fn u32(&self) -> Result<u32, DecodeError> {
+    fn as_u32(&self) -> Result<u32, DecodeError> {
         match self.value {
             Value::Varint(value) => u32::try_from(value).map_err(|_| DecodeError::Value),
             _ => Err(DecodeError::Value),
         }
     }
 
-    fn bytes(&self) -> Result<&'a [u8], DecodeError> {
+    fn as_bytes(&self) -> Result<&'a [u8], DecodeError> {
         match self.value {
             Value::Bytes(bytes) => Ok(bytes),
             _ => Err(DecodeError::Value),
@@ -217,11 +217,11 @@ impl<'a> Fields<'a> {
     }
 
     /// How many bytes were read.
-    fn at(&self) -> usize {
+    fn bytes_read(&self) -> usize {
         self.bytes - self.reader.len()
     }
 
-    fn next(&mut self) -> Result<Option<Field<'a>>, DecodeError> {
+    fn next_field(&mut self) -> Result<Option<Field<'a>>, DecodeError> {
         if self.reader.is_empty() {
             return Ok(None);
         }
@@ -231,21 +231,21 @@ impl<'a> Fields<'a> {
             return Err(DecodeError::Value);
         }
         let value = match tag & 7 {
-            VARINT => Value::Varint(self.integer(number)?),
+            VARINT => Value::Varint(self.read_integer(number)?),
             BYTES => {
                 let len = read_varint(&mut self.reader, VARINT_BYTES_MAX)?;
                 let len = usize::try_from(len).map_err(|_| DecodeError::Truncated)?;
-                Value::Bytes(self.reader.bytes(len)?)
+                Value::Bytes(self.reader.read_bytes(len)?)
             }
-            FIXED_32 => self.reader.bytes(4).map(|_| Value::Fixed)?,
-            FIXED_64 => self.reader.bytes(8).map(|_| Value::Fixed)?,
+            FIXED_32 => self.reader.read_bytes(4).map(|_| Value::Fixed)?,
+            FIXED_64 => self.reader.read_bytes(8).map(|_| Value::Fixed)?,
             _ => return Err(DecodeError::Value),
         };
         Ok(Some(Field { number, value }))
     }
 
     /// Known fields have numbers up to 8.
-    fn integer(&mut self, number: u64) -> Result<u64, DecodeError> {
+    fn read_integer(&mut self, number: u64) -> Result<u64, DecodeError> {
         let bytes_max = if number <= 8 { VARINT_BYTES_MAX } else { SKIPPED_BYTES_MAX };
         read_varint(&mut self.reader, bytes_max)
     }
@@ -254,7 +254,7 @@ impl<'a> Fields<'a> {
 fn read_varint(reader: &mut Reader<'_>, bytes_max: usize) -> Result<u64, DecodeError> {
     let mut value = 0;
     for i in 0..bytes_max {
-        let byte = reader.u8()?;
+        let byte = reader.read_u8()?;
         let part = u64::from(byte & 0x7f);
         if i == SKIPPED_BYTES_MAX - 1 && part > 1 {
             return Err(DecodeError::Value);
@@ -267,10 +267,10 @@ fn read_varint(reader: &mut Reader<'_>, bytes_max: usize) -> Result<u64, DecodeE
     Err(DecodeError::Value)
 }
 
-fn once<T>(field: &mut Option<T>, value: T) -> Result<(), DecodeError> {
+fn set_once<T>(field: &mut Option<T>, value: T) -> Result<(), DecodeError> {
     if field.replace(value).is_none() { Ok(()) } else { Err(DecodeError::Value) }
 }
 
-fn required<T>(field: Option<T>) -> Result<T, DecodeError> {
+fn require_field<T>(field: Option<T>) -> Result<T, DecodeError> {
     field.ok_or(DecodeError::Truncated)
 }

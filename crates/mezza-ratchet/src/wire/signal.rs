@@ -39,7 +39,7 @@ impl<D: Dialect> SignalFormat<D> {
     const FIRST_BYTE: u8 = D::VERSION << 4 | D::VERSION;
 
     fn read_message(bytes: &[u8]) -> Result<RatchetMessage<'_>, DecodeError> {
-        let protobuf = versioned::<D>(bytes)?;
+        let protobuf = strip_version::<D>(bytes)?;
         let protobuf_bytes =
             protobuf.len().checked_sub(D::MAC_BYTES).ok_or(DecodeError::Truncated)?;
         let message = SignalMessage::decode(&protobuf[..protobuf_bytes])?;
@@ -65,7 +65,7 @@ impl<D: Dialect> SignalFormat<D> {
     }
 
     fn read_first(bytes: &[u8]) -> Result<(FirstMessageHeader, &[u8]), DecodeError> {
-        let message = PreKeySignalMessage::decode(versioned::<D>(bytes)?)?;
+        let message = PreKeySignalMessage::decode(strip_version::<D>(bytes)?)?;
         let first = FirstMessageHeader {
             suite: D::SUITE,
             identity: read_key(message.identity_key)?,
@@ -80,7 +80,7 @@ impl<D: Dialect> SignalFormat<D> {
     }
 
     /// The fields of a first message, all but the message inside.
-    fn front(first: &FirstMessageHeader, message_bytes: usize, out: &mut Vec<u8>) {
+    fn append_front(first: &FirstMessageHeader, message_bytes: usize, out: &mut Vec<u8>) {
         out.push(Self::FIRST_BYTE);
         if first.opk_id != 0 {
             proto::write_u32(1, first.opk_id, out);
@@ -90,9 +90,9 @@ impl<D: Dialect> SignalFormat<D> {
         proto::write_length(4, message_bytes, out);
     }
 
-    /// A prefix that was made by [`prefix`](Wire::prefix), or checked when it was loaded.
+    /// A prefix that was made by [`encode_prefix`](Wire::encode_prefix), or checked when it was loaded.
     #[expect(clippy::expect_used, reason = "what is stored was checked")]
-    fn stored(prefix: &[u8], initiator: &IdentityKey) -> FirstMessageHeader {
+    fn stored_header(prefix: &[u8], initiator: &IdentityKey) -> FirstMessageHeader {
         Self::read_prefix(D::SUITE, initiator, prefix).expect("a good prefix")
     }
 }
@@ -108,11 +108,15 @@ impl<D: Dialect> Wire for SignalFormat<D> {
         Ok(DecodedMessage { first: None, inner: Self::read_message(message)? })
     }
 
-    fn prefix(first: &FirstMessageHeader) -> Vec<u8> {
+    fn encode_prefix(first: &FirstMessageHeader) -> Vec<u8> {
         let mut writer = Writer::with_capacity(44);
-        writer.u32(first.registration).u32(first.opk_id).u32(first.spk_id).bytes(&first.base.0);
+        writer
+            .put_u32(first.registration)
+            .put_u32(first.opk_id)
+            .put_u32(first.spk_id)
+            .put_bytes(&first.base.0);
         if let Some(kem) = &first.kem {
-            writer.u32(kem.id).bytes(&kem.ciphertext);
+            writer.put_u32(kem.id).put_bytes(&kem.ciphertext);
         }
         writer.finish()
     }
@@ -123,16 +127,17 @@ impl<D: Dialect> Wire for SignalFormat<D> {
         prefix: &[u8],
     ) -> Result<FirstMessageHeader, DecodeError> {
         Reader::decode_exact(prefix, |reader| {
-            let registration = reader.u32()?;
-            let opk_id = reader.u32()?;
-            let spk_id = reader.u32()?;
-            let base = PublicKey::read(reader)?;
-            keys::canonical(&base).map_err(|_| DecodeError::Value)?;
+            let registration = reader.read_u32()?;
+            let opk_id = reader.read_u32()?;
+            let spk_id = reader.read_u32()?;
+            let base = PublicKey::read_from(reader)?;
+            keys::check_canonical(&base).map_err(|_| DecodeError::Value)?;
             let identity = *initiator.public_key();
             let kem = match suite::kem(suite) {
-                Some(_) => {
-                    Some(Encapsulated { id: reader.u32()?, ciphertext: reader.rest().to_vec() })
-                }
+                Some(_) => Some(Encapsulated {
+                    id: reader.read_u32()?,
+                    ciphertext: reader.read_rest().to_vec(),
+                }),
                 None => None,
             };
             Ok(FirstMessageHeader {
@@ -148,20 +153,25 @@ impl<D: Dialect> Wire for SignalFormat<D> {
         })
     }
 
-    fn aad(sender: &IdentityKey, receiver: &IdentityKey, _outer: &[u8], out: &mut Vec<u8>) {
+    fn append_aad(sender: &IdentityKey, receiver: &IdentityKey, _outer: &[u8], out: &mut Vec<u8>) {
         for identity in [sender, receiver] {
             out.push(proto::KEY_TYPE);
             out.extend_from_slice(identity.as_bytes());
         }
     }
 
-    fn head(header: &Header<'_>, out: &mut Vec<u8>) {
+    fn append_head(header: &Header<'_>, out: &mut Vec<u8>) {
         let ciphertext_bytes = header.sealed_bytes - D::MAC_BYTES;
         out.push(Self::FIRST_BYTE);
         SignalMessage::write_head(header.key, header.n, header.pn, ciphertext_bytes, out);
     }
 
-    fn begin(prefix: &[u8], initiator: &IdentityKey, head: &[u8], sealed_bytes: usize) -> Vec<u8> {
+    fn begin_message(
+        prefix: &[u8],
+        initiator: &IdentityKey,
+        head: &[u8],
+        sealed_bytes: usize,
+    ) -> Vec<u8> {
         let message_bytes = head.len() + sealed_bytes;
         if prefix.is_empty() {
             let mut out = Vec::with_capacity(message_bytes);
@@ -169,14 +179,14 @@ impl<D: Dialect> Wire for SignalFormat<D> {
             return out;
         }
         let mut out = Vec::with_capacity(message_bytes + 3 * KEY_BYTES);
-        Self::front(&Self::stored(prefix, initiator), message_bytes, &mut out);
+        Self::append_front(&Self::stored_header(prefix, initiator), message_bytes, &mut out);
         out.extend_from_slice(head);
         out
     }
 
-    fn end(prefix: &[u8], initiator: &IdentityKey, out: &mut Vec<u8>) {
+    fn append_end(prefix: &[u8], initiator: &IdentityKey, out: &mut Vec<u8>) {
         if !prefix.is_empty() {
-            let first = Self::stored(prefix, initiator);
+            let first = Self::stored_header(prefix, initiator);
             proto::write_u32(5, first.registration, out);
             proto::write_u32(6, first.spk_id, out);
             if let Some(kem) = &first.kem {
@@ -190,18 +200,18 @@ impl<D: Dialect> Wire for SignalFormat<D> {
 
     fn message_bytes(prefix: &[u8], initiator: &IdentityKey, header: &Header<'_>) -> usize {
         let mut out = Vec::with_capacity(256);
-        Self::head(header, &mut out);
+        Self::append_head(header, &mut out);
         let message_bytes = out.len() + header.sealed_bytes;
         if prefix.is_empty() {
             return message_bytes;
         }
         out.clear();
-        Self::front(&Self::stored(prefix, initiator), message_bytes, &mut out);
-        Self::end(prefix, initiator, &mut out);
+        Self::append_front(&Self::stored_header(prefix, initiator), message_bytes, &mut out);
+        Self::append_end(prefix, initiator, &mut out);
         out.len() + message_bytes
     }
 
-    fn pn(count: u32) -> u32 {
+    fn encode_pn(count: u32) -> u32 {
         count.saturating_sub(1)
     }
 
@@ -214,18 +224,18 @@ impl<D: Dialect> Wire for SignalFormat<D> {
         (padding == Padding::Blocks && body_bytes <= BODY_BYTES_MAX).then_some(body_bytes)
     }
 
-    fn pad(body: &[u8], _padded_bytes: usize, out: &mut Vec<u8>) {
+    fn pad_body(body: &[u8], _padded_bytes: usize, out: &mut Vec<u8>) {
         out.extend_from_slice(body);
     }
 
-    fn unpad(text: Vec<u8>) -> Option<Wiping<Vec<u8>>> {
+    fn unpad_body(text: Vec<u8>) -> Option<Wiping<Vec<u8>>> {
         let text = Wiping::new(text);
         (text.len() <= BODY_BYTES_MAX).then_some(text)
     }
 }
 
 /// Returns the bytes after the first one, if its upper half is our version.
-fn versioned<D: Dialect>(bytes: &[u8]) -> Result<&[u8], DecodeError> {
+fn strip_version<D: Dialect>(bytes: &[u8]) -> Result<&[u8], DecodeError> {
     let (version, rest) = bytes.split_first().ok_or(DecodeError::Truncated)?;
     if version >> 4 == D::VERSION { Ok(rest) } else { Err(DecodeError::Value) }
 }
@@ -252,6 +262,6 @@ fn read_key(bytes: &[u8]) -> Result<PublicKey, DecodeError> {
     let bytes: &[u8; KEY_BYTES] = bytes.try_into().map_err(|_| DecodeError::Value)?;
     let (key_type, key) = bytes.split_first_chunk::<1>().ok_or(DecodeError::Value)?;
     let key = PublicKey(key.try_into().map_err(|_| DecodeError::Value)?);
-    keys::canonical(&key).map_err(|_| DecodeError::Value)?;
+    keys::check_canonical(&key).map_err(|_| DecodeError::Value)?;
     if *key_type == [proto::KEY_TYPE] { Ok(key) } else { Err(DecodeError::Value) }
 }

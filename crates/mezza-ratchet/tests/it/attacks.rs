@@ -19,7 +19,7 @@ fn the_server_swaps_the_prekey() {
     }
     // A one-time key of its own gives a session that Bob does not know.
     let mut one_time = bob.server.one_time[0];
-    one_time.key = *carol.identity.public().public_key();
+    one_time.key = *carol.identity.public_key().public_key();
     alice.begin(&good, Some(one_time)).expect("unsigned");
     let message = alice.send(b"x");
     assert_eq!(bob.receive(&message), Err(OpenError::Forged));
@@ -114,9 +114,9 @@ fn the_identity_in_the_prefix_is_swapped() {
     let message = alice.send(b"x");
     // Bob takes it for a message of Mallory, who has put her own identity in.
     let mallory = identity(666);
-    let swapped = [&message[..4], mallory.public().as_bytes(), &message[36..]].concat();
+    let swapped = [&message[..4], mallory.public_key().as_bytes(), &message[36..]].concat();
     let mut bobs = bob.stolen();
-    bobs.talk = crate::people::Talk::new(bob.identity.public(), mallory.public());
+    bobs.talk = crate::people::Talk::new(bob.identity.public_key(), mallory.public_key());
     assert_eq!(bobs.receive(&swapped), Err(OpenError::Forged));
     assert_eq!(bob.receive(&swapped), Err(OpenError::Forged));
     assert_eq!(bob.receive(&message), Ok(b"x".to_vec()));

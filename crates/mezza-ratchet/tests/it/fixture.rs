@@ -24,7 +24,7 @@ pub type Talk = Conversation<PortableBackend>;
 
 /// The pair of a name, from its scalar in `vectors/ratchet/key-NAME.txt`.
 pub fn pair(name: &str) -> StaticKey {
-    ephemeral(name).keep()
+    ephemeral(name).into_static()
 }
 
 /// The same, for one exchange.
@@ -55,7 +55,7 @@ pub fn bundle_bytes() -> Vec<u8> {
 }
 
 pub fn one_time() -> OneTimePrekey {
-    OneTimePrekey { id: OPK_ID, key: *pair("opkB").public() }
+    OneTimePrekey { id: OPK_ID, key: *pair("opkB").public_key() }
 }
 
 /// Bob's prekeys: SPK 9, OPK 7.
@@ -77,7 +77,8 @@ fn prekeys_of(suite: SuiteId, list: &[u8], signature: &[u8]) -> Prekeys {
     let spk_id = SPK_ID.to_be_bytes();
     let opk_id = OPK_ID.to_be_bytes();
     let made = MADE_MIN.to_be_bytes();
-    let pair = |pair: &StaticKey| [&[0], &pair.scalar().expose()[..], &pair.public().0].concat();
+    let pair =
+        |pair: &StaticKey| [&[0], &pair.scalar().expose()[..], &pair.public_key().0].concat();
     let front = [&[1], &suite.0.to_be_bytes()[..], &spk_id, &made, list].concat();
     let spk = [&front[..], &pair(&spk), signature].concat();
     let opk = [&[2], &opk_id[..], &made, &pair(&opk)].concat();
@@ -85,15 +86,15 @@ fn prekeys_of(suite: SuiteId, list: &[u8], signature: &[u8]) -> Prekeys {
         StoredRow { table: Table::Spk, key: &spk_id, value: &spk },
         StoredRow { table: Table::Opk, key: &opk_id, value: &opk },
     ];
-    Prekeys::load(bob(), records).expect("stored prekeys").offering(&[suite])
+    Prekeys::load(bob(), records).expect("stored prekeys").offer_suites(&[suite])
 }
 
 /// Alice's header of the handshake.
 pub fn first(one_time: Option<OneTimePrekey>) -> FirstMessageHeader {
     FirstMessageHeader {
         suite: B2c20::ID,
-        identity: *alice().public().public_key(),
-        base: *pair("ekA").public(),
+        identity: *alice().public_key().public_key(),
+        base: *pair("ekA").public_key(),
         spk_id: SPK_ID,
         opk_id: one_time.map_or(0, |opk| opk.id),
         list: Some(SuiteList::without_kem()),
@@ -106,23 +107,28 @@ pub fn first(one_time: Option<OneTimePrekey>) -> FirstMessageHeader {
 pub fn initiate(one_time: Option<OneTimePrekey>) -> (Session<PortableBackend>, Exporter) {
     let bundle = Bundle::decode(&bundle_bytes()).expect("a bundle");
     let checked = bundle
-        .check_with(&SuiteList::without_kem(), &bob().public(), &SuiteList::without_kem(), now())
+        .check_with(
+            &SuiteList::without_kem(),
+            &bob().public_key(),
+            &SuiteList::without_kem(),
+            now(),
+        )
         .expect("a good bundle");
     let mut rng = ChaCha20Rng::seed_from_u64(1);
-    checked.initiate(&alice(), ephemeral("ekA"), one_time, &mut rng).expect("a handshake")
+    checked.initiate_session(&alice(), ephemeral("ekA"), one_time, &mut rng).expect("a handshake")
 }
 
 /// Alice with a session that was just begun, and Bob without one.
 pub fn alice_and_bob() -> (Talk, Talk, Prekeys) {
-    let mut alices = Talk::new(alice().public(), bob().public());
+    let mut alices = Talk::new(alice().public_key(), bob().public_key());
     let _ = alices.add_session(initiate(Some(one_time())).0, now());
-    let bobs = Talk::new(bob().public(), alice().public());
+    let bobs = Talk::new(bob().public_key(), alice().public_key());
     (alices, bobs, bobs_prekeys())
 }
 
 /// A field of a stored session, by offset.
 pub fn session_field(talk: &Talk, offset: usize, len: usize) -> Vec<u8> {
-    for change in &talk.records() {
+    for change in &talk.all_rows() {
         if let mezza_ratchet::Change::Put { table: Table::Session, value, .. } = change {
             return value[offset..offset + len].to_vec();
         }
@@ -132,7 +138,7 @@ pub fn session_field(talk: &Talk, offset: usize, len: usize) -> Vec<u8> {
 
 /// A DH of two pairs.
 pub fn dh(own: &StaticKey, their: &StaticKey) -> Secret<32> {
-    own.dh::<PortableBackend>(their.public()).expect("not zero")
+    own.diffie_hellman::<PortableBackend>(their.public_key()).expect("not zero")
 }
 
 /// A fresh pair.

@@ -37,7 +37,7 @@ fn first_messages_swapped_with_and_without_one_time_key() {
         let opened = bob.open(&two, &[]).expect("two");
         assert_eq!((opened.body.as_slice(), opened.first), (&b"two"[..], true));
         let theirs = opened.exporter.expect("of a first message");
-        assert!(ours.export(["x"]) == theirs.export(["x"]));
+        assert!(ours.export_secrets(["x"]) == theirs.export_secrets(["x"]));
         assert_eq!(bob.receive(&one), Ok(b"one".to_vec()));
     }
 }
@@ -52,9 +52,9 @@ fn restarts(suite: SuiteId) {
     alice.begin_with(&mut bob);
     for turn in 0..10_u8 {
         for person in [&mut alice, &mut bob] {
-            let before = (person.talk.encode(), person.prekeys.records().len());
+            let before = (person.talk.encode(), person.prekeys.all_rows().len());
             person.reboot();
-            assert!(before == (person.talk.encode(), person.prekeys.records().len()));
+            assert!(before == (person.talk.encode(), person.prekeys.all_rows().len()));
         }
         let _ = alice.send(b"lost");
         let there = alice.send(&[turn]);

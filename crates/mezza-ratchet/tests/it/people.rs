@@ -39,17 +39,17 @@ impl Backend for Counted {
     type Chacha = <PortableBackend as Backend>::Chacha;
     type Pair = <PortableBackend as Backend>::Pair;
 
-    fn prepare(scalar: &Secret<32>) -> Self::Pair {
-        PortableBackend::prepare(scalar)
+    fn prepare_scalar(scalar: &Secret<32>) -> Self::Pair {
+        PortableBackend::prepare_scalar(scalar)
     }
 
     fn public_key(pair: &Self::Pair) -> PublicKey {
         PortableBackend::public_key(pair)
     }
 
-    fn dh(pair: &Self::Pair, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
+    fn diffie_hellman(pair: &Self::Pair, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
         DHS.set(DHS.get() + 1);
-        PortableBackend::dh(pair, their)
+        PortableBackend::diffie_hellman(pair, their)
     }
 }
 
@@ -141,14 +141,15 @@ impl Server {
         if let Some(signal) = &self.signal {
             return signal.check(suite, identity, REGISTRATION);
         }
-        let ours = if suite == B2c20Pq::ID { SuiteList::ours() } else { SuiteList::without_kem() };
+        let ours =
+            if suite == B2c20Pq::ID { SuiteList::our_suites() } else { SuiteList::without_kem() };
         Bundle::decode(&self.bundle)?.check_with(&ours, identity, &ours, now)
     }
 }
 
 /// Returns prekeys that offer one suite alone.
 pub fn offering(prekeys: Prekeys, suite: SuiteId) -> Prekeys {
-    if suite == B2c20Pq::ID { prekeys } else { prekeys.offering(&[suite]) }
+    if suite == B2c20Pq::ID { prekeys } else { prekeys.offer_suites(&[suite]) }
 }
 
 /// A device with one contact, its disk and its corner of the server.
@@ -205,7 +206,7 @@ impl Person {
     pub fn new(own: IdentityKeyPair, contact: &IdentityKeyPair, seed: u64, suite: SuiteId) -> Self {
         let mut person = Self {
             prekeys: offering(Prekeys::new(own.duplicate()), suite),
-            talk: Talk::new(own.public(), contact.public()),
+            talk: Talk::new(own.public_key(), contact.public_key()),
             identity: own,
             disk: Disk::default(),
             server: Server::default(),
@@ -223,7 +224,7 @@ impl Person {
 
     /// Wakes the prekeys and the conversation, and carries out what they want.
     pub fn wake(&mut self) {
-        let changes = self.talk.sweep(self.now);
+        let changes = self.talk.sweep_expired(self.now);
         self.disk.apply(changes);
         self.prekeys.wake(self.now, &mut self.rng);
         self.settle();
@@ -240,8 +241,8 @@ impl Person {
         while let Some(output) = self.prekeys.poll() {
             match output {
                 Output::Need { spk, opk } => {
-                    let spk = (0..spk).map(|_| self.fresh().keep()).collect();
-                    let opk = (0..opk.min(STOCK)).map(|_| self.fresh().keep()).collect();
+                    let spk = (0..spk).map(|_| self.fresh().into_static()).collect();
+                    let opk = (0..opk.min(STOCK)).map(|_| self.fresh().into_static()).collect();
                     let fresh = Input::Fresh { spk, opk };
                     self.prekeys.handle(fresh, self.now, &mut self.rng).expect("asked for");
                 }
@@ -296,7 +297,7 @@ impl Person {
     ) -> Result<Exporter, BundleError> {
         let base = self.fresh();
         let (session, exporter) =
-            checked.initiate(&self.identity, base, one_time, &mut self.rng)?;
+            checked.initiate_session(&self.identity, base, one_time, &mut self.rng)?;
         let changes = self.talk.add_session(session, self.now);
         self.disk.apply(changes);
         self.check_disk();
@@ -357,8 +358,8 @@ impl Person {
 
     /// The disk holds what the machines say it should.
     pub fn check_disk(&self) {
-        let mut all = self.talk.records();
-        all.append(self.prekeys.records());
+        let mut all = self.talk.all_rows();
+        all.append(self.prekeys.all_rows());
         assert!(Disk::of(all) == self.disk, "the changes and the state differ");
     }
 

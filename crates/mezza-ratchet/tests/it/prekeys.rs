@@ -27,7 +27,8 @@ fn answer(prekeys: &mut Prekeys, now: Time, rng: &mut ChaCha20Rng) -> Vec<Output
             others.push(output);
             continue;
         };
-        let mut draw = |n| (0..n).map(|_| crate::fixture::draw(rng).keep()).collect::<Vec<_>>();
+        let mut draw =
+            |n| (0..n).map(|_| crate::fixture::draw(rng).into_static()).collect::<Vec<_>>();
         let fresh = Input::Fresh { spk: draw(spk), opk: draw(opk) };
         prekeys.handle(fresh, now, rng).expect("asked for");
     }
@@ -58,7 +59,7 @@ fn the_first_wake_publishes_a_bundle_and_a_hundred_keys() {
         decoded
             .check_with(
                 &SuiteList::without_kem(),
-                &identity(1).public(),
+                &identity(1).public_key(),
                 &SuiteList::without_kem(),
                 START
             )
@@ -75,7 +76,7 @@ fn a_rotation_every_seven_days_replaces_the_stock() {
     let mut prekeys = stocked(&mut rng);
     let first = prekeys.current_bundle().expect("a bundle");
     let due = prekeys.deadline().expect("a timer");
-    assert_eq!(due, Time::from_ms(START.ms() / 60_000 * 60_000 + 7 * DAY));
+    assert_eq!(due, Time::from_ms(START.as_ms() / 60_000 * 60_000 + 7 * DAY));
     prekeys.wake(due.minus_ms(1), &mut rng);
     assert!(prekeys.poll().is_none());
     prekeys.wake(due, &mut rng);
@@ -85,7 +86,7 @@ fn a_rotation_every_seven_days_replaces_the_stock() {
     assert_ne!(first.0, second.0);
     let old: BTreeSet<u32> = first.1.iter().map(|key| key.id).collect();
     assert!(second.1.iter().all(|key| !old.contains(&key.id)), "only those of this rotation");
-    assert_eq!((prekeys.spks().count(), prekeys.one_time_count()), (2, 200));
+    assert_eq!((prekeys.signed_prekeys().count(), prekeys.one_time_count()), (2, 200));
     assert_eq!(prekeys.current_not_after(), Some(due.plus_ms(14 * DAY)));
 }
 
@@ -119,7 +120,7 @@ fn keys_come_in_the_numbers_that_were_asked_for() {
     prekeys.handle(Input::Stock(19), START, &mut rng).expect("a stock");
     for (spk, opk, taken) in [(1, 81, false), (0, 82, false), (1, 82, false), (0, 80, true)] {
         let mut draw =
-            |n| (0..n).map(|_| crate::fixture::draw(&mut rng).keep()).collect::<Vec<_>>();
+            |n| (0..n).map(|_| crate::fixture::draw(&mut rng).into_static()).collect::<Vec<_>>();
         let fresh = Input::Fresh { spk: draw(spk), opk: draw(opk) };
         assert_eq!(prekeys.handle(fresh, START, &mut rng).is_ok(), taken, "{spk} and {opk}");
     }
@@ -203,7 +204,7 @@ fn at_most_a_thousand_one_time_keys_and_five_signed_ones() {
         let now = START.plus_ms(if round % 2 == 0 { 0 } else { 8 * DAY });
         prekeys.wake(now, &mut rng);
         answer(&mut prekeys, now, &mut rng);
-        assert!(prekeys.spks().count() <= 5);
+        assert!(prekeys.signed_prekeys().count() <= 5);
         let end = prekeys.current_not_after().expect("a bundle");
         assert!(end <= now.plus_ms(14 * DAY), "the current bundle is of this clock");
     }
@@ -241,7 +242,7 @@ fn sessions_without_one_time_key_raise_the_alarm_once_a_day() {
 #[test]
 fn the_memory_of_base_keys_is_bounded() {
     let (mut alice, mut bob) = two_people(6);
-    let spk_id = bob.prekeys.spks().next().expect("a key").1;
+    let spk_id = bob.prekeys.signed_prekeys().next().expect("a key").1;
     for i in 0..10_000_u64 {
         let mark = [&spk_id.to_be_bytes()[..], &[7; 8], &i.to_be_bytes()].concat();
         let row = [&[3][..], &mark].concat();
@@ -289,7 +290,7 @@ fn a_restart_finds_prekeys_in_the_order_in_which_they_lay() {
             prekeys.wake(now, &mut rng);
             answer(&mut prekeys, now, &mut rng);
         }
-        let rows = prekeys.records();
+        let rows = prekeys.all_rows();
         let records = rows.iter().filter_map(|row| match row {
             Change::Put { table, key, value } => Some(StoredRow { table: *table, key, value }),
             Change::Drop { .. } => None,
@@ -297,7 +298,8 @@ fn a_restart_finds_prekeys_in_the_order_in_which_they_lay() {
         // A disk has them by key, not by age.
         let records = records.collect::<Vec<_>>().into_iter().rev();
         let loaded = Prekeys::load(identity(1), records).expect("our rows");
-        let ids = |prekeys: &Prekeys| prekeys.spks().map(|(_, id, _)| id).collect::<Vec<_>>();
+        let ids =
+            |prekeys: &Prekeys| prekeys.signed_prekeys().map(|(_, id, _)| id).collect::<Vec<_>>();
         assert_eq!(ids(&prekeys).len(), 4);
         assert_eq!(ids(&prekeys), ids(&loaded));
     }

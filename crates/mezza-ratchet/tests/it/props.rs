@@ -172,7 +172,7 @@ proptest! {
             message[76..79].copy_from_slice(&[1, 1, 1]);
         }
         if let Ok(envelope) = ContainerFormat::decode(&message) {
-            let front = envelope.first.as_ref().map(ContainerFormat::prefix);
+            let front = envelope.first.as_ref().map(ContainerFormat::encode_prefix);
             let front = front.as_deref().unwrap_or(&message[..4]);
             let again = [front, &envelope.inner.head[4..], &envelope.inner.sealed].concat();
             prop_assert_eq!(&again, &message);
@@ -214,7 +214,7 @@ proptest! {
         let row = StoredRow { table: Table::Session, key, value: &changed };
         // Whatever is accepted is written back byte for byte, but for the clamping of a scalar.
         if let Ok(talk) = Talk::load(*alice.talk.local(), *alice.talk.remote(), [row]) {
-            let stored = crate::people::Disk::of(talk.records());
+            let stored = crate::people::Disk::of(talk.all_rows());
             let back = stored.0.values().next().expect("a session");
             prop_assert!(*back == changed || (at == 148 && bit < 3) || (at == 179 && bit > 5));
         }

@@ -109,7 +109,7 @@ proptest! {
             ciphertext: Some(text.clone()),
         }.encode_to_vec());
         bytes.extend(unknown.iter().flat_map(|n| tag(*n)));
-        prop_assert!(agrees_on_message(&bytes) && !proto::PreKeySignalMessage::is(&bytes));
+        prop_assert!(agrees_on_message(&bytes) && !proto::PreKeySignalMessage::is_prekey_message(&bytes));
         let first = PreKeySignalMessage {
             pre_key_id: integers[1],
             base_key: Some(key.clone()),

@@ -24,8 +24,9 @@ fn ratchet_70_debug_is_silent() {
     shown.push(format!("{checked:?}"));
     let base = alice.fresh();
     let one_time = bob.server.one_time[0];
-    let (session, exporter) =
-        checked.initiate(&alice.identity, base, Some(one_time), &mut alice.rng).expect("a session");
+    let (session, exporter) = checked
+        .initiate_session(&alice.identity, base, Some(one_time), &mut alice.rng)
+        .expect("a session");
     shown.push(format!("{session:?} {exporter:?} {one_time:?}"));
     let changes = alice.talk.add_session(session, START);
     shown.push(format!("{changes:?}"));
@@ -40,7 +41,7 @@ fn ratchet_70_debug_is_silent() {
     let talk = &bob.talk;
     let prekeys = &bob.prekeys;
     let identity = &bob.identity;
-    shown.push(format!("{talk:?} {prekeys:?} {identity:?} {:?}", identity.public()));
+    shown.push(format!("{talk:?} {prekeys:?} {identity:?} {:?}", identity.public_key()));
     shown.push(format!("{:?}", bob.disk.records(|_| true).first()));
     assert_snapshot!(shown.join("\n"), @r"
     Bundle
@@ -59,7 +60,8 @@ fn ratchet_70_outputs_and_errors_are_silent() {
     let mut prekeys = people::offering(Prekeys::new(bob.identity.duplicate()), B2c20::ID);
     prekeys.wake(START, &mut bob.rng);
     let mut shown = vec![format!("{:?}", prekeys.poll())];
-    let fresh = Input::Fresh { spk: vec![bob.fresh().keep()], opk: vec![bob.fresh().keep()] };
+    let fresh =
+        Input::Fresh { spk: vec![bob.fresh().into_static()], opk: vec![bob.fresh().into_static()] };
     shown.push(format!("{fresh:?}"));
     prekeys.handle(fresh, START, &mut bob.rng).expect("asked for");
     while let Some(output) = prekeys.poll() {

@@ -62,7 +62,7 @@ impl Judge {
 impl Judge {
     /// R5: whatever was put back, a container seals two bodies under two nonces.
     fn keystream(&mut self, to: HostId, bytes: &[u8]) {
-        let envelope = wire::decode(bytes).expect("a message");
+        let envelope = wire::decode_message(bytes).expect("a message");
         if bytes[0] == container::FAMILY {
             let inner = envelope.inner;
             let at = (to, inner.key, inner.n, inner.sealed[..16].to_vec());
@@ -90,7 +90,7 @@ fn roll_back(
     let at = *world.dice().pick(places).expect("people");
     match kept.remove(&at) {
         Some(rows) => {
-            world.crash(at, MINUTE);
+            world.crash_host(at, MINUTE);
             world.disk_mut(at).put_back(rows);
             judge.forgive(at);
         }
@@ -116,7 +116,7 @@ fn world_of(seed: u64) -> (World<Device>, Vec<HostId>) {
     let server = device::server(people);
     let suite = people::SUITES[(seed % 4) as usize];
     let places: Vec<HostId> =
-        (0..people).map(|i| world.add(Disk::new(i, people, server.clone(), suite))).collect();
+        (0..people).map(|i| world.add_host(Disk::new(i, people, server.clone(), suite))).collect();
     let rough = LinkModel {
         loss_permille: 100,
         duplicate_permille: 100,
@@ -125,10 +125,10 @@ fn world_of(seed: u64) -> (World<Device>, Vec<HostId>) {
         ..LinkModel::datagram()
     };
     for (a, b) in pairs(&places) {
-        world.link(a, b, rough);
+        world.set_link(a, b, rough);
     }
     for place in &places {
-        world.crashes(*place, CrashRate { permille: 15, down_ms: (MINUTE, 2 * DAY) });
+        world.set_crash_rate(*place, CrashRate { permille: 15, down_ms: (MINUTE, 2 * DAY) });
         world.cache_writes(*place);
     }
     (world, places)
@@ -160,7 +160,7 @@ fn slow_a_hundred_worlds() {
                 };
                 note += 1;
                 let delay = world.dice().between(0, 4 * DAY);
-                world.command(from, delay, order);
+                world.schedule_order(from, delay, order);
             }
             if world.dice().chance(200) {
                 let at = *world.dice().pick(&places).expect("people");
@@ -176,13 +176,13 @@ fn slow_a_hundred_worlds() {
         for (from, to) in
             pairs(&places).into_iter().filter(|(from, _)| judge.put_back.contains(from))
         {
-            world.command(from, 0, Order::Begin(to));
+            world.schedule_order(from, 0, Order::Begin(to));
         }
         settle(&mut world, &mut judge, HOUR);
         rolled_back += judge.put_back.len();
         for round in 0..4 {
             for (i, (from, to)) in pairs(&places).into_iter().enumerate() {
-                world.command(from, i as u64 * MINUTE, Order::Say(to, last_note(round, i)));
+                world.schedule_order(from, i as u64 * MINUTE, Order::Say(to, last_note(round, i)));
             }
             settle(&mut world, &mut judge, HOUR);
         }
@@ -213,7 +213,7 @@ fn heals(world: &mut World<Device>, places: &[HostId], judge: &mut Judge) {
     let mut readable = Vec::new();
     for _ in 0..4 {
         for (from, to) in [(bob, alice), (alice, bob)] {
-            world.command(from, 0, Order::Say(to, note));
+            world.schedule_order(from, 0, Order::Say(to, note));
             settle(world, judge, MINUTE);
             if to == alice {
                 let read = judge.read[&alice].last().expect("a note").clone();

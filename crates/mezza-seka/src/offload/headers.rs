@@ -118,12 +118,14 @@ pub(super) struct Layers {
 impl Layers {
     /// Reads the headers; `None` for anything else, for fragments of IP, and for headers that do not
     /// parse.
-    pub fn of(frame: &[u8]) -> Option<Self> {
+    pub fn parse_frame(frame: &[u8]) -> Option<Self> {
         let mut ip = ETHERNET_BYTES;
-        let mut kind = word(frame, 12)?;
+        let mut kind = read_word(frame, 12)?;
+        // Deeper tags are not parsed: such a frame stays whole instead of being cut at a wrong
+        // offset.
         for _ in 0..VLANS_MAX {
             if matches!(kind, 0x8100 | 0x88a8) {
-                kind = word(frame, ip + 2)?;
+                kind = read_word(frame, ip + 2)?;
                 ip += VLAN_BYTES;
             }
         }
@@ -131,12 +133,17 @@ impl Layers {
             0x0800 => {
                 let head = *frame.get(ip)?;
                 let header_bytes = usize::from(head & 0x0f) * 4;
-                let is_fragment = word(frame, ip + 6)? & 0x3fff != 0;
+                // More-fragments flag and fragment offset: only the first fragment has a TCP or UDP
+                // header.
+                let is_fragment = read_word(frame, ip + 6)? & 0x3fff != 0;
+                // IPv4 headers have at least 20 bytes (RFC 791). A shorter one would overlap the
+                // payload.
                 if head >> 4 != 4 || header_bytes < 20 || is_fragment {
                     return None;
                 }
                 (false, ip + header_bytes, *frame.get(ip + 9)?)
             }
+            // Extension headers of IPv6 are not parsed, so such frames are not cut.
             0x86dd if *frame.get(ip)? >> 4 == 6 => (true, ip + IP6_BYTES, *frame.get(ip + 6)?),
             _ => return None,
         };
@@ -146,6 +153,7 @@ impl Layers {
             _ => return None,
         };
         let payload = transport + header_bytes;
+        // A data offset below 5 words points into the TCP header itself (RFC 9293).
         let sound = (!is_tcp || header_bytes >= 20) && payload <= frame.len();
         sound.then_some(Self { ip, is_ip6, transport, is_tcp, payload })
     }
@@ -170,6 +178,7 @@ impl Layers {
         if self.is_ip6 {
             put_word(headers, self.ip + 4, (frame_bytes - self.ip - IP6_BYTES) as u16);
         } else {
+            // The length is covered by the IPv4 checksum, so it is computed again.
             put_word(headers, self.ip + 2, (frame_bytes - self.ip) as u16);
             self.finish_ip4(headers);
         }
@@ -177,13 +186,15 @@ impl Layers {
             put_word(headers, self.transport + 4, (frame_bytes - self.transport) as u16);
         }
         let at = self.transport + self.checksum_offset();
-        if let Some(sum) = word(headers, at) {
+        if let Some(sum) = read_word(headers, at) {
             let before = before_bytes - self.transport;
             let after = frame_bytes - self.transport;
+            // The sum of the pseudo-header contains the length: subtract the old one and add the
+            // new one (RFC 1624).
             put_word(
                 headers,
                 at,
-                fold(u64::from(sum) + u64::from(!(before as u16)) + after as u64),
+                fold_sum(u64::from(sum) + u64::from(!(before as u16)) + after as u64),
             );
         }
     }
@@ -193,14 +204,15 @@ impl Layers {
         if self.is_ip6 {
             return;
         }
+        // The checksum field counts as zero while it is computed (RFC 791).
         put_word(headers, self.ip + 10, 0);
         let sum = sum_of(&headers[self.ip..self.transport]);
-        put_word(headers, self.ip + 10, !fold(sum));
+        put_word(headers, self.ip + 10, !fold_sum(sum));
     }
 }
 
 /// The 16 bits at `at`, big-endian.
-pub(super) fn word(bytes: &[u8], at: usize) -> Option<u16> {
+pub(super) fn read_word(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
@@ -219,7 +231,7 @@ pub(super) fn sum_of(bytes: &[u8]) -> u64 {
 }
 
 /// Folds a sum into 16 bits.
-pub(super) fn fold(mut sum: u64) -> u16 {
+pub(super) fn fold_sum(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum >> 16) + (sum & 0xffff);
     }

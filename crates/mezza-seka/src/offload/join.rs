@@ -64,7 +64,7 @@ impl Joiner {
     /// Takes the next text of a read. What is complete by it goes to `emit`.
     ///
     /// Text that is no frame, or whose flags fit nothing, is dropped and counted: the answer is false.
-    pub fn push(
+    pub fn push_text(
         &mut self,
         buffer: &[u8],
         text: &TextPlace,
@@ -72,30 +72,35 @@ impl Joiner {
     ) -> bool {
         let Some((&flags, frame)) = buffer[text.range.clone()].split_first() else { return false };
         // Fragments never come here; SEKA-46 for the other bits.
+        // 14 bytes are an Ethernet header. A shorter text would be rejected by the interface.
         if flags & !(PARTIAL | NEXT) != 0 || frame.len() < 14 {
             return false;
         }
-        let layers = if flags & PARTIAL == 0 { None } else { Layers::of(frame) };
+        let layers = if flags & PARTIAL == 0 { None } else { Layers::parse_frame(frame) };
+        // Flag P without headers that parse leaves the receiver no place for the checksum.
         if flags & PARTIAL != 0 && layers.is_none() {
             return false;
         }
-        if flags & NEXT != 0 && self.grow(text, frame, layers) {
+        // A segment whose predecessor was lost does not fit the open run and starts one of its own
+        // (SEKA-70).
+        if flags & NEXT != 0 && self.extend_run(text, frame, layers) {
             return true;
         }
-        self.finish(emit);
-        self.begin(text, frame, layers);
+        self.finish_run(emit);
+        self.begin_run(text, frame, layers);
         true
     }
 
     /// Hands over the run that is open.
-    pub fn finish(&mut self, emit: &mut impl FnMut(&JoinedRun<'_>)) {
+    pub fn finish_run(&mut self, emit: &mut impl FnMut(&JoinedRun<'_>)) {
         let Some(run) = self.run.take() else { return };
-        self.complete(&run);
+        self.complete_headers(&run);
         emit(&JoinedRun { head: &self.head[..self.head_bytes], pieces: &self.pieces });
     }
 
     /// Opens a run with a frame; its headers are copied only if another frame may follow.
-    fn begin(&mut self, text: &TextPlace, frame: &[u8], layers: Option<Layers>) {
+    fn begin_run(&mut self, text: &TextPlace, frame: &[u8], layers: Option<Layers>) {
+        // Longer headers do not fit the head buffer, so such a frame is passed on as it is.
         let layers = layers.filter(|layers| layers.payload <= HEADERS_BYTES_MAX);
         let headers = layers.map_or(0, |layers| layers.payload);
         let at = text.range.start + 1;
@@ -115,10 +120,12 @@ impl Joiner {
 
     /// Adds the next segment, if it is one: the packet number follows, headers and payload have the
     /// same lengths, and no shorter segment came before.
-    fn grow(&mut self, text: &TextPlace, frame: &[u8], layers: Option<Layers>) -> bool {
+    fn extend_run(&mut self, text: &TextPlace, frame: &[u8], layers: Option<Layers>) -> bool {
         let Some(run) = &mut self.run else { return false };
         let Some(next) = layers.filter(|next| run.layers == Some(*next)) else { return false };
         let payload = frame.len() - next.payload;
+        // A shorter segment ends the run: only the last segment of a super-frame may be shorter
+        // (SEKA-70).
         let fits = !run.ended
             && text.packet == run.packet.wrapping_add(1)
             && payload > 0
@@ -129,6 +136,8 @@ impl Joiner {
             return false;
         }
         if next.is_tcp {
+            // FIN and PSH stand in the last segment only. CWR stands in the first and needs no
+            // update.
             let at = next.transport + TCP_FLAGS;
             self.head[VIRTIO_BYTES + at] |= frame[at] & (TCP_FIN | TCP_PUSH);
         }
@@ -140,7 +149,7 @@ impl Joiner {
     }
 
     /// Writes the virtio header, and the lengths of a super-frame.
-    fn complete(&mut self, run: &Run) {
+    fn complete_headers(&mut self, run: &Run) {
         let mut virtio = VirtioHeader { needs_checksum: run.partial, ..VirtioHeader::default() };
         if let Some(layers) = run.layers {
             virtio.checksum_start = layers.transport as u16;
@@ -182,19 +191,24 @@ impl Assembler {
 
     /// Takes a fragment (`flags | bytes`) and gives the whole frame (`flags | frame`) if it was the
     /// last one. A gap, a fifth fragment or a byte too many drops the frame.
-    pub fn push(&mut self, packet: u32, text: &[u8]) -> Option<Vec<u8>> {
+    pub fn push_fragment(&mut self, packet: u32, text: &[u8]) -> Option<Vec<u8>> {
         let (&flags, part) = text.split_first()?;
         let place = (flags & FRAGMENT) >> FRAGMENT_SHIFT;
         let sound = flags & !(FRAGMENT | PARTIAL) == 0;
+        // A first fragment replaces an incomplete frame: there is no timer, so loss must not block
+        // the next one.
         if place == 1 && sound {
             self.give_up();
             self.flags = flags & PARTIAL;
             self.bytes.clear();
             self.bytes.push(self.flags);
         } else if !sound || self.count == 0 || packet != self.next {
+            // Fragments must follow each other by packet number. A gap means that the frame cannot
+            // be completed.
             self.give_up();
             return None;
         }
+        // The bound keeps a peer from growing this buffer without end.
         if self.count >= FRAGMENTS_MAX || self.bytes.len() + part.len() > SUPER_BYTES_MAX {
             self.give_up();
             return None;

@@ -1,8 +1,8 @@
 //! From what an interface hands over to the texts of DATA frames.
 
 use super::headers::{
-    Layers, SegmentKind, TCP_CWR, TCP_FIN, TCP_FLAGS, TCP_PUSH, VirtioHeader, fold, put_word,
-    sum_of, word,
+    Layers, SegmentKind, TCP_CWR, TCP_FIN, TCP_FLAGS, TCP_PUSH, VirtioHeader, fold_sum, put_word,
+    read_word, sum_of,
 };
 use super::{FRAGMENT_SHIFT, FRAGMENTS_MAX, HEADERS_BYTES_MAX, NEXT, PARTIAL, SEGMENTS_MAX};
 
@@ -46,11 +46,13 @@ pub struct Cut {
 impl SegmentShape {
     /// How `frame` is cut for a carrier with room for `room` bytes of a frame. A checksum that no flag
     /// can describe is finished here.
-    pub fn of(header: &VirtioHeader, frame: &mut [u8], room: usize) -> Self {
+    pub fn for_frame(header: &VirtioHeader, frame: &mut [u8], room: usize) -> Self {
         match header.segments {
-            SegmentKind::None => whole(header, frame, room),
+            SegmentKind::None => shape_whole(header, frame, room),
             SegmentKind::Tcp4 | SegmentKind::Tcp6 | SegmentKind::Udp => {
-                let Some(cut) = Cut::of(header, frame, room) else { return Self::Dropped };
+                // A super-frame with headers that do not parse cannot be cut, and it is too long to
+                // be sent whole.
+                let Some(cut) = Cut::from_frame(header, frame, room) else { return Self::Dropped };
                 match fragments_of(cut.segment_frame_bytes(), room) {
                     1 => Self::Segments(cut),
                     2..=FRAGMENTS_MAX => Self::FragmentedSegments { cut, bytes: room },
@@ -58,19 +60,20 @@ impl SegmentShape {
                     _ => Self::Dropped,
                 }
             }
+            // A kind that was not requested from the interface has a layout that is unknown here.
             SegmentKind::Other(_) => Self::Dropped,
         }
     }
 
     /// Frames of the carrier that it takes.
-    pub fn frames(&self) -> usize {
+    pub fn frame_count(&self) -> usize {
         match self {
             Self::Whole(_) => 1,
             Self::Fragments { count, .. } => *count,
-            Self::Segments(cut) => cut.count(),
+            Self::Segments(cut) => cut.segment_count(),
             Self::FragmentedSegments { cut, bytes } => {
                 let each = fragments_of(cut.segment_frame_bytes(), *bytes);
-                each * (cut.count() - 1) + fragments_of(cut.last_frame_bytes(), *bytes)
+                each * (cut.segment_count() - 1) + fragments_of(cut.last_frame_bytes(), *bytes)
             }
             Self::Dropped => 0,
         }
@@ -83,10 +86,12 @@ pub fn fragments_of(frame_bytes: usize, room: usize) -> usize {
 }
 
 /// One frame, in fragments if it is longer than the room.
-fn whole(header: &VirtioHeader, frame: &mut [u8], room: usize) -> SegmentShape {
+fn shape_whole(header: &VirtioHeader, frame: &mut [u8], room: usize) -> SegmentShape {
     let mut flags = 0;
     if header.needs_checksum {
-        let layers = Layers::of(frame).filter(|layers| is_described(layers, header));
+        // The receiver finds the checksum by the headers only, so flag P is set only if that gives
+        // the same place.
+        let layers = Layers::parse_frame(frame).filter(|layers| is_described(layers, header));
         if layers.is_some() {
             flags = PARTIAL;
         } else if !finish_checksum(header, frame) {
@@ -97,6 +102,8 @@ fn whole(header: &VirtioHeader, frame: &mut [u8], room: usize) -> SegmentShape {
         return SegmentShape::Whole(flags);
     }
     let count = fragments_of(frame.len(), room);
+    // The receiver drops a fifth fragment, so a frame that needs one is dropped before it costs
+    // bandwidth.
     if count > FRAGMENTS_MAX {
         return SegmentShape::Dropped;
     }
@@ -113,22 +120,26 @@ fn is_described(layers: &Layers, header: &VirtioHeader) -> bool {
 fn finish_checksum(header: &VirtioHeader, frame: &mut [u8]) -> bool {
     let start = usize::from(header.checksum_start);
     let at = start + usize::from(header.checksum_offset);
+    // The offset comes from the interface header. Outside of the frame nothing can be finished.
     if at + 2 > frame.len() {
         return false;
     }
     // The place holds the sum of the pseudo-header and is part of what is summed.
-    let sum = !fold(sum_of(&frame[start..]));
+    let sum = !fold_sum(sum_of(&frame[start..]));
+    // 0 means "no checksum" in UDP, so its other representation is sent (RFC 768).
     put_word(frame, at, if sum == 0 { 0xffff } else { sum });
     true
 }
 
 impl Cut {
-    fn of(header: &VirtioHeader, frame: &[u8], room: usize) -> Option<Self> {
-        let layers = Layers::of(frame)?;
+    fn from_frame(header: &VirtioHeader, frame: &[u8], room: usize) -> Option<Self> {
+        let layers = Layers::parse_frame(frame)?;
         let payload = frame.len() - layers.payload;
         let asked = usize::from(header.segment_bytes);
         // TCP is a stream: smaller segments are as good, and the other interface joins them again.
         let segment_bytes =
+            // A datagram keeps its size, which is visible to the application. It goes in fragments
+            // instead.
             if layers.is_tcp { asked.min(room.saturating_sub(layers.payload)) } else { asked };
         let sound = header.needs_checksum
             && layers.segment_kind() == header.segments
@@ -137,6 +148,7 @@ impl Cut {
             && payload > 0
             && layers.payload <= HEADERS_BYTES_MAX;
         let count = payload.div_ceil(segment_bytes.max(1));
+        // The bound limits the frames that one read of the interface can cause.
         (sound && count <= SEGMENTS_MAX).then_some(Self {
             layers,
             segment_bytes,
@@ -146,7 +158,7 @@ impl Cut {
     }
 
     /// How many segments.
-    pub fn count(&self) -> usize {
+    pub fn segment_count(&self) -> usize {
         self.count
     }
 
@@ -163,7 +175,7 @@ impl Cut {
 
     /// Writes segment `index` of `frame` with its headers into `out`, which has room for
     /// [`Cut::segment_frame_bytes`]; gives its flags and its length.
-    pub fn write(&self, frame: &[u8], index: usize, out: &mut [u8]) -> (u8, usize) {
+    pub fn write_segment(&self, frame: &[u8], index: usize, out: &mut [u8]) -> (u8, usize) {
         let Layers { ip, transport, payload, is_tcp, is_ip6 } = self.layers;
         let from = payload + index * self.segment_bytes;
         let to = (from + self.segment_bytes).min(self.frame_bytes);
@@ -171,7 +183,9 @@ impl Cut {
         let (headers, rest) = out[..bytes].split_at_mut(payload);
         headers.copy_from_slice(&frame[..payload]);
         rest.copy_from_slice(&frame[from..to]);
-        if !is_ip6 && let Some(id) = word(headers, ip + 4) {
+        if !is_ip6 && let Some(id) = read_word(headers, ip + 4) {
+            // Segments of one super-frame get consecutive identifications, as the kernel's
+            // segmentation gives.
             put_word(headers, ip + 4, id.wrapping_add(index as u16));
         }
         if is_tcp {
@@ -186,9 +200,11 @@ impl Cut {
         let Some(sequence) = tcp.get_mut(4..8).and_then(<[u8]>::first_chunk_mut) else { return };
         let moved = u32::from_be_bytes(*sequence);
         *sequence = moved.wrapping_add((index * self.segment_bytes) as u32).to_be_bytes();
+        // FIN and PSH belong to the end of the data, so only the last segment has them (RFC 9293).
         if index + 1 < self.count {
             tcp[TCP_FLAGS] &= !(TCP_FIN | TCP_PUSH);
         }
+        // CWR answers one ECN mark, so only the first segment carries it (RFC 3168).
         if index > 0 {
             tcp[TCP_FLAGS] &= !TCP_CWR;
         }

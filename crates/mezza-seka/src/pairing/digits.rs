@@ -10,12 +10,12 @@ use crate::error::LinkError;
 use crate::keys::{CanonicalPoint, LinkId, LinkState};
 use crate::peer::PeerInput;
 use crate::record::PeerAddress;
-use crate::sas::{SasDigits, commitment};
+use crate::sas::{SasDigits, compute_commitment};
 use crate::suite::LinkSuite;
 use crate::wire::{HandshakeFrame, S1, S2, S3};
 
 impl<S: LinkSuite> Pairing<S> {
-    pub(super) fn s1(&self, m1: &CanonicalPoint) -> Vec<u8> {
+    pub(super) fn build_s1(&self, m1: &CanonicalPoint) -> Vec<u8> {
         let mut frame = S1 {
             suite: S::NUMBER,
             index: 0,
@@ -24,7 +24,7 @@ impl<S: LinkSuite> Pairing<S> {
             session_id: self.session_id,
             commitment: [0; 32],
         };
-        frame.commitment = commitment(&frame.encode(), m1, &self.coins);
+        frame.commitment = compute_commitment(&frame.encode(), m1, &self.coins);
         frame.encode()
     }
 
@@ -33,6 +33,7 @@ impl<S: LinkSuite> Pairing<S> {
         frame: &[u8],
         from: (LinkId, PeerAddress),
     ) -> Result<(), LinkError> {
+        // Decoding first drops a malformed frame before it can count as a second device (SEKA-1).
         S1::decode(S::NUMBER, frame)?;
         self.heard_ask(frame, from);
         Ok(())
@@ -45,7 +46,10 @@ impl<S: LinkSuite> Pairing<S> {
         rng: &mut dyn CryptoRng,
     ) {
         let Ok(s1) = S1::decode(S::NUMBER, frame) else { return };
+        // The address was recorded when S1 was accepted. Without one there is no destination.
         let Some((_, to)) = self.peer else { return };
+        // The coins are drawn after the commitment arrived, so I cannot choose its key by them (PKC
+        // 2006).
         rng.fill_bytes(&mut self.coins);
         self.session_id = s1.session_id;
         let answer = S2 {
@@ -54,7 +58,7 @@ impl<S: LinkSuite> Pairing<S> {
             from: self.settings.own,
             to: s1.from,
             session_id: s1.session_id,
-            m2: CanonicalPoint::own(ephemeral.public()),
+            m2: CanonicalPoint::from_own_key(ephemeral.public_key()),
             coins: self.coins,
         };
         self.second = answer.encode();
@@ -71,21 +75,23 @@ impl<S: LinkSuite> Pairing<S> {
         now: Time,
     ) -> Result<(), LinkError> {
         let s2 = S2::decode(S::NUMBER, frame)?;
+        // An answer to another request is dropped without ending the window.
         if s2.session_id != self.session_id {
             return Err(LinkError::Refused);
         }
         let Some(ephemeral) = self.heard_answer(frame, (sender, from)) else { return Ok(()) };
-        let m1 = CanonicalPoint::own(ephemeral.public());
-        let s3 = self.s3(&m1, sender);
+        let m1 = CanonicalPoint::from_own_key(ephemeral.public_key());
+        let s3 = self.build_s3(&m1, sender);
+        // A zero secret has ended the window already (SEKA-4).
         if let Some(state) = self.first_state(ephemeral, &m1, &s2.m2) {
             self.asks.clone_from(&s3);
-            self.show(&s3, state);
-            self.ask(now);
+            self.show_digits(&s3, state);
+            self.send_ask(now);
         }
         Ok(())
     }
 
-    fn s3(&self, m1: &CanonicalPoint, responder: LinkId) -> Vec<u8> {
+    fn build_s3(&self, m1: &CanonicalPoint, responder: LinkId) -> Vec<u8> {
         let frame = S3 {
             suite: S::NUMBER,
             index: 0,
@@ -106,55 +112,66 @@ impl<S: LinkSuite> Pairing<S> {
         from: PeerAddress,
     ) -> Result<(), LinkError> {
         let s3 = S3::decode(S::NUMBER, frame)?;
+        // S3 counts only from the device that sent S1, and only after our S2.
         if !matches!(self.step, Step::Answering(_)) || self.peer.map(|(id, _)| id) != Some(sender) {
             return Err(LinkError::Refused);
         }
         let s1 = S1::decode(S::NUMBER, &self.first)?;
-        let opens: bool = commitment(&self.first, &s3.m1, &s3.coins).ct_eq(&s1.commitment).into();
+        // Constant time, although the commitment is public: all tags and commitments are compared
+        // alike (SEKA-5).
+        let opens: bool =
+            compute_commitment(&self.first, &s3.m1, &s3.coins).ct_eq(&s1.commitment).into();
         let names_it =
             s3.session_id == self.session_id && S::is_session_id(&s3.session_id, &sender, &s3.m1);
+        // One chance for each press of the button: a wrong opening ends the window (SEKA-34,
+        // SEKA-35).
         if !opens || !names_it {
-            self.fail(PairingFailure::Commitment);
+            self.fail_with(PairingFailure::Commitment);
             return Ok(());
         }
         let Step::Answering(ephemeral) = core::mem::replace(&mut self.step, Step::Listening) else {
             return Ok(());
         };
         self.peer = Some((sender, from));
-        let m2 = CanonicalPoint::own(ephemeral.public());
+        let m2 = CanonicalPoint::from_own_key(ephemeral.public_key());
         if let Some(state) = self.first_state(ephemeral, &s3.m1, &m2) {
-            self.show(frame, state);
+            self.show_digits(frame, state);
         }
         Ok(())
     }
 
     /// Both users are asked.
-    fn show(&mut self, s3: &[u8], state: LinkState) {
-        let digits = SasDigits::of(&self.first, &self.second, s3);
+    fn show_digits(&mut self, s3: &[u8], state: LinkState) {
+        // The digits cover all three frames, so a change to any of them shows with chance 1 -
+        // 10^-6.
+        let digits = SasDigits::from_frames(&self.first, &self.second, s3);
         self.step = Step::Comparing { state, early: None };
         self.outputs.push_back(PairingOutput::Digits(digits));
     }
 
     /// The own user's answer: yes begins the first exchange.
-    pub(super) fn confirm(
+    pub(super) fn confirm_digits(
         &mut self,
         equal: bool,
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), LinkError> {
+        // An answer without digits on the screen must not confirm anything (SEKA-88).
         if !matches!(self.step, Step::Comparing { .. }) {
             return Err(LinkError::Unknown);
         }
+        // Different digits mean an attacker in the path. Nothing of this run is kept.
         if !equal {
-            self.fail(PairingFailure::Digits);
+            self.fail_with(PairingFailure::Digits);
             return Ok(());
         }
         let Step::Comparing { state, early } = core::mem::replace(&mut self.step, Step::Over(None))
         else {
             return Ok(());
         };
-        self.timers.set(PairingTimer::Ask, None);
-        self.exchange(state, now, rng);
+        self.timers.set_deadline(PairingTimer::Ask, None);
+        // The state is used only from here on, after the own user confirmed (SEKA-34).
+        self.begin_exchange(state, now, rng);
         // Without an ephemeral key yet the peer is busy; the initiator repeats KE1.
         if let (Some((frame, from)), Step::Exchanging(peer)) = (early, &mut self.step) {
             let _ = peer.handle(PeerInput::Datagram { frame, from }, now, rng);

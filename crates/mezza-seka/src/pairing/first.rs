@@ -11,8 +11,8 @@ use crate::record::PeerRecord;
 use crate::suite::{ExchangeView, LinkSuite};
 
 impl<S: LinkSuite> Pairing<S> {
-    fn pair(&self, peer: LinkId) -> LinkPair {
-        LinkPair::of(self.role, self.settings.own, peer)
+    fn pair_with(&self, peer: LinkId) -> LinkPair {
+        LinkPair::from_role(self.role, self.settings.own, peer)
     }
 
     /// The first state; a secret of zero ends the window (SEKA-4).
@@ -23,22 +23,24 @@ impl<S: LinkSuite> Pairing<S> {
         m2: &CanonicalPoint,
     ) -> Option<LinkState> {
         let (peer, _) = self.peer?;
-        let pair = self.pair(peer);
+        let pair = self.pair_with(peer);
         let their = if self.role == LinkRole::Initiator { m2 } else { m1 };
-        let Ok(shared) = ephemeral.dh::<S::Backend>(their.public()) else {
-            self.fail(PairingFailure::LowOrder);
+        // A point of low order would give a secret that third parties know too (SEKA-4).
+        let Ok(shared) = ephemeral.diffie_hellman::<S::Backend>(their.public()) else {
+            self.fail_with(PairingFailure::LowOrder);
             return None;
         };
         let view = ExchangeView { pair: &pair, session_id: &self.session_id, m1, m2 };
-        Some(S::bootstrap(&shared, &view))
+        Some(S::derive_first_state(&shared, &view))
     }
 
     /// The first exchange, under the first state.
-    pub(super) fn exchange(&mut self, state: LinkState, now: Time, rng: &mut dyn CryptoRng) {
+    pub(super) fn begin_exchange(&mut self, state: LinkState, now: Time, rng: &mut dyn CryptoRng) {
         let Some((id, address)) = self.peer else { return };
         let record = PeerRecord {
             role: self.role,
             suite: S::NUMBER,
+            // Until its first exchange is accepted the record may be removed at a start (SEKA-87).
             accepted: false,
             compared: self.settings.sas,
             own: self.settings.own,
@@ -47,6 +49,8 @@ impl<S: LinkSuite> Pairing<S> {
             pending: None,
             current_born: -1,
             pending_born: -1,
+            // -1: no attempt precedes the pairing, so the first exchange uses counter 0 in suite
+            // 01.
             attempt_next: 0,
             attempt_seen: -1,
             rekeys: 0,
@@ -60,6 +64,7 @@ impl<S: LinkSuite> Pairing<S> {
         };
         let key = self.store_key.duplicate();
         let mut peer = Box::new(Peer::new(record, key, self.settings.peer_settings, now));
+        // A fresh peer accepts this input in every state.
         let _ = peer.handle(PeerInput::Wall(self.wall_ms), now, rng);
         if self.role == LinkRole::Initiator {
             let _ = peer.handle(PeerInput::Rekey, now, rng);
@@ -90,6 +95,8 @@ impl<S: LinkSuite> Pairing<S> {
                     }
                 }
                 PeerOutput::Tell(PeerEvent::Accepted(_)) => ended = Some(PairingOutput::Done),
+                // Without a durable record the two sides would diverge after a crash, so the
+                // pairing fails.
                 PeerOutput::Tell(PeerEvent::StoreFailed) => {
                     ended = Some(PairingOutput::Failed(PairingFailure::Store));
                 }
@@ -97,15 +104,16 @@ impl<S: LinkSuite> Pairing<S> {
             }
         }
         match ended {
-            Some(PairingOutput::Failed(failure)) => self.fail(failure),
-            Some(done) => self.finish(done),
+            Some(PairingOutput::Failed(failure)) => self.fail_with(failure),
+            Some(done) => self.complete_exchange(done),
             None => {}
         }
     }
 
-    pub(super) fn finish(&mut self, done: PairingOutput) {
+    pub(super) fn complete_exchange(&mut self, done: PairingOutput) {
         match core::mem::replace(&mut self.step, Step::Over(None)) {
             Step::Exchanging(peer) => {
+                // The window timer must not end a pairing that is complete.
                 self.timers = Timers::default();
                 self.step = Step::Over(Some(peer));
                 self.outputs.push_back(done);
@@ -116,12 +124,14 @@ impl<S: LinkSuite> Pairing<S> {
     }
 
     /// Ends the window. What was not sent yet is not sent.
-    pub(super) fn fail(&mut self, failure: PairingFailure) {
+    pub(super) fn fail_with(&mut self, failure: PairingFailure) {
+        // The first failure is the one to report. A later one is a consequence.
         if matches!(self.step, Step::Over(_)) {
             return;
         }
         self.step = Step::Over(None);
         self.timers = Timers::default();
+        // Frames of a failed run must not leave: they would look like a second attempt to the peer.
         self.outputs.clear();
         self.outputs.push_back(PairingOutput::Failed(failure));
     }

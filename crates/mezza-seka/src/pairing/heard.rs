@@ -14,7 +14,7 @@ use crate::wire::{B1, B2, Ke1, S1, S2, S3, is_pairing, kind_of, names_of};
 
 impl<S: LinkSuite> Pairing<S> {
     /// Frames of pairing and of the first exchange, in this order of questions: how many, whose, which.
-    pub(super) fn heard(
+    pub(super) fn on_frame(
         &mut self,
         frame: &[u8],
         (from, on_link): (PeerAddress, bool),
@@ -22,9 +22,12 @@ impl<S: LinkSuite> Pairing<S> {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), LinkError> {
         let kind = kind_of(frame).ok_or(LinkError::Refused)?;
+        // Frames of the exchange are not limited here: the peer machine has its own budget
+        // (SEKA-72).
         if !is_pairing(kind) {
             return self.heard_exchange(kind, frame, from, now, rng);
         }
+        // At most 10 pairing frames a second are processed (SEKA-37).
         if !self.may_look(now) {
             return Err(LinkError::Busy);
         }
@@ -33,17 +36,22 @@ impl<S: LinkSuite> Pairing<S> {
         if of_sas != self.settings.sas || (!of_sas && !on_link) || (of_sas && !S::COMPLETE) {
             return Err(LinkError::Refused);
         }
+        // The names are readable without a key, so these checks filter and prove nothing.
         let (sender, meant) = names_of(frame).ok_or(LinkError::Refused)?;
+        // A frame for another device must not end our window.
         if meant.is_some_and(|meant| meant != self.settings.own) {
             return Err(LinkError::Refused);
         }
+        // With `--peer` only one device counts. Others are dropped and cause no conflict.
         if self.settings.peer.is_some_and(|peer| peer != sender) {
             return Err(LinkError::Refused);
         }
         // From here on the frame counts, whatever becomes of it.
-        self.look(now);
+        self.count_frame(now);
+        // An attacker that reflects our frames, or a clone of this installation, ends the window
+        // (SEKA-33).
         if sender == self.settings.own {
-            self.fail(PairingFailure::OwnName);
+            self.fail_with(PairingFailure::OwnName);
             return Ok(());
         }
         let _ = match kind {
@@ -66,10 +74,14 @@ impl<S: LinkSuite> Pairing<S> {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), LinkError> {
         let sender = names_of(frame).map(|(sender, _)| sender);
+        // Before the pairing knows a peer, frames of the exchange belong to other machines on this
+        // network.
         if self.peer.map(|(peer, _)| peer) != sender {
             return Err(LinkError::Refused);
         }
         match &mut self.step {
+            // KE1 may overtake the user's answer. It is stored, not used, until the digits are
+            // confirmed.
             Step::Comparing { early, .. } if kind == Ke1::KIND && frame.len() == Ke1::BYTES => {
                 *early = Some((frame.to_vec(), from));
                 Ok(())
@@ -89,7 +101,7 @@ impl<S: LinkSuite> Pairing<S> {
         now.since_ms(since) >= Time::SECOND_MS || count < PAIRING_FRAMES_PER_SECOND
     }
 
-    fn look(&mut self, now: Time) {
+    fn count_frame(&mut self, now: Time) {
         if now.since_ms(self.looked.0) >= Time::SECOND_MS {
             self.looked = (now, 0);
         }
@@ -97,9 +109,11 @@ impl<S: LinkSuite> Pairing<S> {
     }
 
     /// The device that a frame comes from: the first one, or a conflict (SEKA-33).
-    fn meet(&mut self, sender: LinkId, from: PeerAddress) -> bool {
+    fn admit_sender(&mut self, sender: LinkId, from: PeerAddress) -> bool {
+        // A known name is never replaced silently: that would be the attack of a new device under
+        // an old name (SEKA-31).
         if self.settings.known.contains(&sender) {
-            self.fail(PairingFailure::Known(sender));
+            self.fail_with(PairingFailure::Known(sender));
             return false;
         }
         match self.peer {
@@ -109,8 +123,10 @@ impl<S: LinkSuite> Pairing<S> {
                 true
             }
             Some((peer, _)) if peer == sender => true,
+            // Two devices in one window cannot be told apart by the user, so neither is paired
+            // (SEKA-33).
             Some(_) => {
-                self.fail(PairingFailure::Conflict);
+                self.fail_with(PairingFailure::Conflict);
                 false
             }
         }
@@ -122,6 +138,8 @@ impl<S: LinkSuite> Pairing<S> {
         if self.settings.role == Some(LinkRole::Initiator) {
             return false;
         }
+        // The lower name stays initiator, so that exactly one of two simultaneous requests
+        // survives.
         match self.step {
             Step::Listening => true,
             Step::Asking(_) => {
@@ -133,7 +151,7 @@ impl<S: LinkSuite> Pairing<S> {
 
     /// B1 or S1: the device asks. We answer it, or it yields to us, or there are two of them.
     pub(super) fn heard_ask(&mut self, frame: &[u8], (sender, from): (LinkId, PeerAddress)) {
-        if !self.meet(sender, from) {
+        if !self.admit_sender(sender, from) {
             return;
         }
         if self.yields_to(sender) {
@@ -150,7 +168,9 @@ impl<S: LinkSuite> Pairing<S> {
             Step::Choosing(first) if first == frame => {}
             // It spoke before it heard us, and will answer.
             Step::Listening | Step::Asking(_) | Step::Settling { .. } | Step::Over(_) => {}
-            _ => self.fail(PairingFailure::Conflict),
+            // A different request of the same device means a second m1, which an attacker may have
+            // made (SEKA-33).
+            _ => self.fail_with(PairingFailure::Conflict),
         }
     }
 
@@ -162,16 +182,18 @@ impl<S: LinkSuite> Pairing<S> {
         (sender, from): (LinkId, PeerAddress),
     ) -> Option<EphemeralKey> {
         if !matches!(self.step, Step::Asking(_)) {
+            // Only after a first answer is another one a conflict. Before, the frame is out of
+            // place.
             let answered = matches!(
                 self.step,
                 Step::Settling { .. } | Step::Comparing { .. } | Step::Exchanging(_)
             );
             if answered && self.second != frame {
-                self.fail(PairingFailure::Conflict);
+                self.fail_with(PairingFailure::Conflict);
             }
             return None;
         }
-        if !self.meet(sender, from) {
+        if !self.admit_sender(sender, from) {
             return None;
         }
         let Step::Asking(ephemeral) = core::mem::replace(&mut self.step, Step::Listening) else {
@@ -184,8 +206,9 @@ impl<S: LinkSuite> Pairing<S> {
 
     fn become_responder(&mut self, frame: &[u8]) {
         self.role = LinkRole::Responder;
+        // A responder sends nothing unasked, so that only one side drives the run.
         for timer in [PairingTimer::Speak, PairingTimer::Ask] {
-            self.timers.set(timer, None);
+            self.timers.set_deadline(timer, None);
         }
         self.first = frame.to_vec();
         self.step = Step::Choosing(frame.to_vec());

@@ -13,7 +13,7 @@ use crate::suite::LinkSuite;
 use crate::wire::{B1, B2, HandshakeFrame};
 
 impl<S: LinkSuite> Pairing<S> {
-    pub(super) fn b1(&self, m1: &CanonicalPoint) -> Vec<u8> {
+    pub(super) fn build_b1(&self, m1: &CanonicalPoint) -> Vec<u8> {
         let frame = B1 {
             suite: S::NUMBER,
             index: 0,
@@ -32,6 +32,7 @@ impl<S: LinkSuite> Pairing<S> {
         from: PeerAddress,
     ) -> Result<(), LinkError> {
         let b1 = B1::decode(S::NUMBER, frame)?;
+        // In suite 02 s follows from m1, so a wrong one was made by another device (SEKA-3).
         if !S::is_session_id(&b1.session_id, &sender, &b1.m1) {
             return Err(LinkError::Refused);
         }
@@ -48,7 +49,7 @@ impl<S: LinkSuite> Pairing<S> {
     ) {
         let Ok(b1) = B1::decode(S::NUMBER, frame) else { return };
         let Some((_, to)) = self.peer else { return };
-        let m2 = CanonicalPoint::own(ephemeral.public());
+        let m2 = CanonicalPoint::from_own_key(ephemeral.public_key());
         self.session_id = b1.session_id;
         let answer = B2 {
             suite: S::NUMBER,
@@ -59,10 +60,12 @@ impl<S: LinkSuite> Pairing<S> {
             m2,
         };
         self.second = answer.encode();
+        // The state is derived before the answer leaves: no B2 is sent for a point of low order
+        // (SEKA-4).
         let Some(state) = self.first_state(ephemeral, &b1.m1, &m2) else { return };
         let frame = self.second.clone();
         self.outputs.push_back(PairingOutput::Send { to: Some(to), frame });
-        self.exchange(state, now, rng);
+        self.begin_exchange(state, now, rng);
     }
 
     pub(super) fn heard_b2(
@@ -72,32 +75,34 @@ impl<S: LinkSuite> Pairing<S> {
         now: Time,
     ) -> Result<(), LinkError> {
         let b2 = B2::decode(S::NUMBER, frame)?;
+        // s is echoed. An answer with another one belongs to an earlier window.
         if b2.session_id != self.session_id {
             return Err(LinkError::Refused);
         }
         if let Some(ephemeral) = self.heard_answer(frame, from) {
-            self.settle(ephemeral, b2.m2, now);
+            self.begin_settling(ephemeral, b2.m2, now);
         }
         Ok(())
     }
 
     /// From the first B2 on, for a second.
-    fn settle(&mut self, ephemeral: EphemeralKey, m2: CanonicalPoint, now: Time) {
+    fn begin_settling(&mut self, ephemeral: EphemeralKey, m2: CanonicalPoint, now: Time) {
         self.step = Step::Settling { ephemeral, m2 };
+        // Within this second a second answer can still arrive and end the window (SEKA-33).
         self.asks_left = Some(SETTLE_ASKS);
-        self.timers.set(PairingTimer::Settled, Some(now.plus_ms(SETTLE_MS)));
+        self.timers.set_deadline(PairingTimer::Settled, Some(now.plus_ms(SETTLE_MS)));
     }
 
     /// Nobody else has answered within a second.
-    pub(super) fn settled(&mut self, now: Time, rng: &mut dyn CryptoRng) {
-        self.timers.set(PairingTimer::Ask, None);
+    pub(super) fn on_settled(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+        self.timers.set_deadline(PairingTimer::Ask, None);
         if let Step::Settling { ephemeral, m2 } =
             core::mem::replace(&mut self.step, Step::Over(None))
         {
-            let m1 = CanonicalPoint::own(ephemeral.public());
+            let m1 = CanonicalPoint::from_own_key(ephemeral.public_key());
             self.step = Step::Listening;
             if let Some(state) = self.first_state(ephemeral, &m1, &m2) {
-                self.exchange(state, now, rng);
+                self.begin_exchange(state, now, rng);
             }
         }
     }

@@ -8,22 +8,22 @@ use crate::suite::LinkSuite;
 impl<S: LinkSuite> Snapshot for Step<S> {
     fn snapshot_into(&self, w: &mut Writer) {
         match self {
-            Self::Listening => w.u8(0),
-            Self::Asking(ephemeral) => w.u8(1).bytes(ephemeral.scalar().expose()),
+            Self::Listening => w.put_u8(0),
+            Self::Asking(ephemeral) => w.put_u8(1).put_bytes(ephemeral.scalar().expose()),
             Self::Settling { ephemeral, m2 } => {
-                w.u8(2).bytes(ephemeral.scalar().expose()).bytes(m2.as_bytes())
+                w.put_u8(2).put_bytes(ephemeral.scalar().expose()).put_bytes(m2.as_bytes())
             }
-            Self::Choosing(frame) => w.u8(3).bytes(frame),
-            Self::Answering(ephemeral) => w.u8(4).bytes(ephemeral.scalar().expose()),
+            Self::Choosing(frame) => w.put_u8(3).put_bytes(frame),
+            Self::Answering(ephemeral) => w.put_u8(4).put_bytes(ephemeral.scalar().expose()),
             Self::Comparing { state, early } => {
-                early.snapshot_into(w.u8(5).bytes(state.expose()));
+                early.snapshot_into(w.put_u8(5).put_bytes(state.expose()));
                 w
             }
-            Self::Exchanging(peer) => w.u8(6).bytes(&peer.snapshot()),
+            Self::Exchanging(peer) => w.put_u8(6).put_bytes(&peer.snapshot()),
             Self::Over(peer) => {
-                w.u8(7);
+                w.put_u8(7);
                 if let Some(peer) = peer {
-                    w.bytes(&peer.snapshot());
+                    w.put_bytes(&peer.snapshot());
                 }
                 w
             }
@@ -39,7 +39,7 @@ impl<S: LinkSuite> Snapshot for Pairing<S> {
         store_key.snapshot_into(w);
         role.snapshot_into(w);
         step.snapshot_into(w);
-        w.bytes(session_id).bytes(coins);
+        w.put_bytes(session_id).put_bytes(coins);
         first.snapshot_into(w);
         second.snapshot_into(w);
         asks.snapshot_into(w);
@@ -47,7 +47,7 @@ impl<S: LinkSuite> Snapshot for Pairing<S> {
         peer.snapshot_into(w);
         looked.snapshot_into(w);
         wall_ms.snapshot_into(w);
-        timers.next().snapshot_into(w);
+        timers.next_deadline().snapshot_into(w);
         outputs.len().snapshot_into(w);
     }
 }

@@ -12,24 +12,25 @@ impl<S: LinkSuite> Peer<S> {
     /// A frame that only a side in our own role sends. It is dropped (SEKA-10), and counts as one that
     /// fits no state: whoever paired with each side may have given both the same role.
     pub(super) fn heard_own_role(&mut self, frame: &[u8], now: Time) -> Result<(), LinkError> {
+        // The names are public. A frame for another pair is dropped without a count.
         if names_of(frame) != Some((self.record.peer, Some(self.record.own))) {
             return Err(LinkError::Refused);
         }
-        self.misfit(now);
+        self.on_misfit(now);
         Ok(())
     }
 
     /// Something of the peer verified.
-    pub(super) fn verified(&mut self, now: Time) {
-        if self.recognition.verified(now) {
-            self.tell(PeerEvent::Recognised);
+    pub(super) fn on_verified(&mut self, now: Time) {
+        if self.recognition.mark_verified(now) {
+            self.report_event(PeerEvent::Recognised);
         }
     }
 
     /// A frame of the peer's name fits no state.
-    pub(super) fn misfit(&mut self, now: Time) {
-        if self.recognition.misfit(now) {
-            self.tell(PeerEvent::NotRecognised);
+    pub(super) fn on_misfit(&mut self, now: Time) {
+        if self.recognition.count_misfit(now) {
+            self.report_event(PeerEvent::NotRecognised);
         }
     }
 }
@@ -50,16 +51,20 @@ pub(super) struct Recognition {
 
 impl Recognition {
     /// A frame that fits no state; true if the alarm is raised by it.
-    pub(super) fn misfit(&mut self, now: Time) -> bool {
+    pub(super) fn count_misfit(&mut self, now: Time) -> bool {
         self.refused += 1;
+        // After the window the count starts again, so rare noise never adds up to an alarm
+        // (SEKA-60).
         if self.misfits == 0 || now.since_ms(self.first) > MISFIT_WINDOW_MS {
             (self.misfits, self.first, self.last) = (1, now, now);
             return false;
         }
+        // One burst of replays counts once, or five frames in a row would raise the alarm.
         if now.since_ms(self.last) < MISFIT_APART_MS {
             return false;
         }
         (self.misfits, self.last) = (self.misfits.saturating_add(1), now);
+        // A peer that verified within a minute is alive, and the misfits are spoofed frames.
         let alive = self.verified.is_some_and(|at| now.since_ms(at) < VERIFIED_MS);
         let raises = self.misfits >= MISFITS_MAX && !alive && !self.raised;
         self.raised |= raises;
@@ -67,7 +72,7 @@ impl Recognition {
     }
 
     /// Something of the peer verified; true if the alarm ends by it.
-    pub(super) fn verified(&mut self, now: Time) -> bool {
+    pub(super) fn mark_verified(&mut self, now: Time) -> bool {
         self.verified = Some(now);
         self.misfits = 0;
         core::mem::take(&mut self.raised)
@@ -87,17 +92,19 @@ impl ExchangeBudget {
     }
 
     /// Returns true if one more may begin; `pause_ms` is the time after which one is added, 0: no limit.
-    pub(super) fn allows(&self, now: Time, pause_ms: u64) -> bool {
+    pub(super) fn may_begin(&self, now: Time, pause_ms: u64) -> bool {
         pause_ms == 0 || self.left > 0 || now.since_ms(self.since) >= pause_ms
     }
 
     /// One begins.
-    pub(super) fn take(&mut self, now: Time, pause_ms: u64) {
+    pub(super) fn take_one(&mut self, now: Time, pause_ms: u64) {
+        // A pause of 0 lifts the limit for the lab, and nothing is counted.
         let Some(more) = now.since_ms(self.since).checked_div(pause_ms) else { return };
         self.left = self.left.saturating_add(more.min(u64::from(EXCHANGES_BURST)) as u32);
         if self.left >= EXCHANGES_BURST {
             (self.left, self.since) = (EXCHANGES_BURST, now);
         } else {
+            // Only whole steps move the mark, so that no part of a token is lost.
             self.since = self.since.plus_ms(more * pause_ms);
         }
         self.left = self.left.saturating_sub(1);
@@ -116,10 +123,10 @@ mod tests {
         let mut recognition = Recognition::default();
         let at = |s: u64| Time::from_ms(s * 1_000);
         // Many at once count as one.
-        assert!((0..100).all(|_| !recognition.misfit(at(1))));
-        assert!((2..5).all(|s| !recognition.misfit(at(s))));
-        assert!(recognition.misfit(at(5)) && !recognition.misfit(at(6)));
-        assert!(recognition.verified(at(7)) && !recognition.verified(at(8)));
+        assert!((0..100).all(|_| !recognition.count_misfit(at(1))));
+        assert!((2..5).all(|s| !recognition.count_misfit(at(s))));
+        assert!(recognition.count_misfit(at(5)) && !recognition.count_misfit(at(6)));
+        assert!(recognition.mark_verified(at(7)) && !recognition.mark_verified(at(8)));
     }
 
     #[test]
@@ -127,9 +134,9 @@ mod tests {
         let mut recognition = Recognition::default();
         let at = |s: u64| Time::from_ms(s * 1_000);
         for s in 1..60 {
-            assert!(!recognition.misfit(at(s)));
+            assert!(!recognition.count_misfit(at(s)));
             if s % 4 == 0 {
-                assert!(!recognition.verified(at(s)));
+                assert!(!recognition.mark_verified(at(s)));
             }
         }
     }
@@ -139,9 +146,9 @@ mod tests {
         let at = Time::from_ms;
         let mut budget = ExchangeBudget::new(at(0));
         let mut begun = |ms: u64| {
-            let allowed = budget.allows(at(ms), 1_000);
+            let allowed = budget.may_begin(at(ms), 1_000);
             if allowed {
-                budget.take(at(ms), 1_000);
+                budget.take_one(at(ms), 1_000);
             }
             allowed
         };

@@ -30,7 +30,9 @@ pub(super) struct Confirming {
 
 impl<S: LinkSuite> Peer<S> {
     /// Begins an attempt, if none is under way and the ephemeral key is there.
-    pub(super) fn begin(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+    pub(super) fn begin_attempt(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+        // A write or an attempt in progress ends first, or a stored number could be sent under
+        // another state.
         if self.record.role != LinkRole::Initiator
             || !matches!(self.stage, Stage::Idle)
             || self.ephemeral.is_none()
@@ -38,13 +40,16 @@ impl<S: LinkSuite> Peer<S> {
             return;
         }
         let attempt = self.reserved.or_else(|| u32::try_from(self.record.attempt_next).ok());
-        let Some(attempt) = attempt.filter(|attempt| self.current.allows(*attempt)) else {
+        let Some(attempt) = attempt.filter(|attempt| self.current.allows_attempt(*attempt)) else {
+            // Suite 01 has no counter left under this state, and a nonce must not repeat (SEKA-26).
             self.owed = false;
-            self.tell(PeerEvent::Exhausted);
+            self.report_event(PeerEvent::Exhausted);
             return;
         };
         self.begun = now;
-        self.timers.set(PeerTimer::Retry, None);
+        self.timers.set_deadline(PeerTimer::Retry, None);
+        // The last exchange reserved this number on the disk already (SEKA-11), so no write is
+        // needed.
         if self.reserved.take().is_some() {
             self.stage = Stage::Idle;
             self.send_ke1_with(attempt, now, rng);
@@ -53,7 +58,7 @@ impl<S: LinkSuite> Peer<S> {
         // SEKA-11: the number is durable before the frame that carries it leaves.
         let mut record = self.record.duplicate();
         record.attempt_next = i64::from(attempt) + 1;
-        let seq = self.write(&record, rng);
+        let seq = self.write_record(&record, rng);
         self.draw_session_id(rng);
         self.stage = Stage::Reserving { attempt, seq };
     }
@@ -61,7 +66,7 @@ impl<S: LinkSuite> Peer<S> {
     /// Chance for the session id of suite `paper`, drawn where a generator is at hand.
     fn draw_session_id(&mut self, rng: &mut dyn CryptoRng) {
         if let Some(ephemeral) = &self.ephemeral {
-            let m1 = CanonicalPoint::own(ephemeral.public());
+            let m1 = CanonicalPoint::from_own_key(ephemeral.public_key());
             self.session_id = S::session_id(&self.record.own, &m1, rng);
         }
     }
@@ -76,34 +81,40 @@ impl<S: LinkSuite> Peer<S> {
         let Some(ephemeral) = self.take_ephemeral() else { return };
         let mut frame = Ke1 {
             suite: S::NUMBER,
-            index: self.index(attempt),
+            index: self.data_index(attempt),
             from: self.record.own,
             to: self.record.peer,
             session_id: self.session_id,
             attempt,
-            m1: CanonicalPoint::own(ephemeral.public()),
+            m1: CanonicalPoint::from_own_key(ephemeral.public_key()),
             tag: [0; TAG_BYTES],
         };
         let untagged = frame.encode();
         let parts: [&[u8]; 1] = [&untagged[..KE_BYTES]];
-        frame.tag = self.current.tag(TagOf::Ke1, attempt, &parts);
+        frame.tag = self.current.compute_tag(TagOf::Ke1, attempt, &parts);
         let ke1 = frame.encode();
         self.send_to_peer(ke1.clone());
         // The former exchange is over, confirmed or not.
+        // A new attempt ends the former one: I accepts a KE2 for the present attempt only
+        // (SEKA-14).
         self.confirming = None;
-        self.timers.set(PeerTimer::Ke3, None);
+        self.timers.set_deadline(PeerTimer::Ke3, None);
         self.stage = Stage::Sent(Sent { attempt, ephemeral, ke1, repeats: 0 });
-        self.timers.set(PeerTimer::Ke1, Some(now.plus_ms(KE1_REPEAT_MS)));
+        self.timers.set_deadline(PeerTimer::Ke1, Some(now.plus_ms(KE1_REPEAT_MS)));
     }
 
     /// Sends KE1 to the known address. An attempt that a nudge began goes to the source of the nudge as
     /// well: the peer may have moved, or the nudge is a replay, and then the first copy counts.
     fn send_to_peer(&mut self, ke1: Vec<u8>) {
+        // The nudge verified, but it can be a replay, so its source is used for this answer only
+        // (SEKA-76).
         if let Some(from) = self.nudged_from.filter(|from| *from != self.record.address) {
-            self.send(FrameTarget::Source(from), ke1.clone());
+            self.send_frame(FrameTarget::Source(from), ke1.clone());
         }
+        // After several silent attempts the peer may have moved: send to all its possible addresses
+        // (SEKA-79).
         let search = self.unanswered >= SEARCH_ATTEMPTS;
-        self.send(if search { FrameTarget::Search } else { FrameTarget::Known }, ke1);
+        self.send_frame(if search { FrameTarget::Search } else { FrameTarget::Known }, ke1);
     }
 
     /// KE1 once more, byte for byte (SEKA-19), or the end of the attempt.
@@ -117,25 +128,26 @@ impl<S: LinkSuite> Peer<S> {
             };
             let ke1 = sent.ke1.clone();
             self.send_to_peer(ke1);
-            self.timers.set(PeerTimer::Ke1, Some(now.plus_ms(pause)));
+            self.timers.set_deadline(PeerTimer::Ke1, Some(now.plus_ms(pause)));
             return;
         }
         self.stage = Stage::Idle;
         self.nudged_from = None;
+        // Saturating: a link may fail for years, and a wrap would end the search.
         self.unanswered = self.unanswered.saturating_add(1);
         if self.unanswered == MISFITS_MAX {
-            self.tell(PeerEvent::NoAnswer);
+            self.report_event(PeerEvent::NoAnswer);
         }
-        self.retry(now);
+        self.schedule_retry(now);
     }
 
     /// The next attempt, later from time to time. What the pause is shortened by follows from the
     /// name of this device and the attempt, so that two devices that fail together part.
-    pub(super) fn retry(&mut self, now: Time) {
+    pub(super) fn schedule_retry(&mut self, now: Time) {
         let spread = self.backoff_ms * 2 / 5;
         let seed = u64::from(self.record.own.as_bytes()[5]) + 37 * self.seq;
         let pause = self.backoff_ms - spread / 2 + seed % (spread + 1);
-        self.timers.set(PeerTimer::Retry, Some(now.plus_ms(pause)));
+        self.timers.set_deadline(PeerTimer::Retry, Some(now.plus_ms(pause)));
         self.backoff_ms = (self.backoff_ms * 2).min(BACKOFF_MAX_MS);
     }
 
@@ -149,20 +161,23 @@ impl<S: LinkSuite> Peer<S> {
         let ke2 = Ke2::decode(S::NUMBER, frame)?;
         let Stage::Sent(sent) = &self.stage else { return Err(LinkError::Refused) };
         let own = (ke2.from, ke2.to) == (self.record.peer, self.record.own);
+        // An old, foreign or replayed answer. All cases give the same error (SEKA-5, SEKA-14).
         if !own || ke2.attempt != sent.attempt || ke2.session_id != self.session_id {
             return Err(LinkError::Refused);
         }
         let parts: [&[u8]; 2] = [&frame[..KE_BYTES], &sent.ke1[..KE_BYTES]];
-        if !self.current.fits(TagOf::Ke2, ke2.attempt, &parts, &ke2.tag) {
+        // Tag before DH: a forged answer costs one tag and no multiplication.
+        if !self.current.verify_tag(TagOf::Ke2, ke2.attempt, &parts, &ke2.tag) {
             return Err(LinkError::Refused);
         }
-        self.verified(now);
+        self.on_verified(now);
+        // KE2 answers the present attempt, so its source is proven to be current (SEKA-77).
         self.move_to(from);
         self.nudged_from = None;
         let Stage::Sent(sent) = core::mem::replace(&mut self.stage, Stage::Idle) else {
             return Ok(());
         };
-        self.timers.set(PeerTimer::Ke1, None);
+        self.timers.set_deadline(PeerTimer::Ke1, None);
         self.stage_initiator(sent, &ke2, frame, now, rng);
         Ok(())
     }
@@ -177,19 +192,19 @@ impl<S: LinkSuite> Peer<S> {
     ) {
         let attempt = sent.attempt;
         let pair = self.pair();
-        let m1 = CanonicalPoint::own(sent.ephemeral.public());
+        let m1 = CanonicalPoint::from_own_key(sent.ephemeral.public_key());
         let view = ExchangeView { pair: &pair, session_id: &self.session_id, m1: &m1, m2: &ke2.m2 };
         // SEKA-4: a peer that holds the state and sends a point of low order ends the attempt.
-        let Ok(shared) = sent.ephemeral.dh::<S::Backend>(ke2.m2.public()) else {
-            return self.retry(now);
+        let Ok(shared) = sent.ephemeral.diffie_hellman::<S::Backend>(ke2.m2.public()) else {
+            return self.schedule_retry(now);
         };
-        let derived = S::exchange(&shared, &self.record.current, &view);
-        let ke3 = self.ke3(&sent.ke1, frame, attempt);
+        let derived = S::derive_exchange_keys(&shared, &self.record.current, &view);
+        let ke3 = self.build_ke3(&sent.ke1, frame, attempt);
         let place = SessionPlace {
             role: LinkRole::Initiator,
             prefixes: self.prefixes,
             attempt,
-            own_index: self.index(attempt),
+            own_index: self.data_index(attempt),
             peer_index: ke2.index,
             subkeys: self.settings.subkeys,
         };
@@ -197,13 +212,14 @@ impl<S: LinkSuite> Peer<S> {
         // One write stages the state and reserves the next attempt (SEKA-11).
         let reserved = u32::try_from(record.attempt_next).ok();
         record.attempt_next += 1;
+        // The record replaces the state as a whole, so a crash leaves the old state or the new one.
         record.current = derived.state;
         record.current_born = i64::from(attempt);
         record.accepted = true;
         record.rekeys += 1;
-        record.accepted_ms = now.ms().saturating_add(self.wall_ms);
-        let current = TagKey::current(&record, &self.prefixes);
-        let seq = self.write(&record, rng);
+        record.accepted_ms = now.as_ms().saturating_add(self.wall_ms);
+        let current = TagKey::from_current(&record, &self.prefixes);
+        let seq = self.write_record(&record, rng);
         self.stage = Stage::Staged(Box::new(Staged {
             seq,
             record,
@@ -216,10 +232,10 @@ impl<S: LinkSuite> Peer<S> {
         }));
     }
 
-    fn ke3(&self, ke1: &[u8], ke2: &[u8], attempt: u32) -> Vec<u8> {
+    fn build_ke3(&self, ke1: &[u8], ke2: &[u8], attempt: u32) -> Vec<u8> {
         let mut frame = Ke3 {
             suite: S::NUMBER,
-            index: self.index(attempt),
+            index: self.data_index(attempt),
             from: self.record.own,
             to: self.record.peer,
             session_id: self.session_id,
@@ -228,33 +244,36 @@ impl<S: LinkSuite> Peer<S> {
         };
         let untagged = frame.encode();
         let parts: [&[u8]; 3] = [&untagged[..KE3_BYTES], &ke1[..KE_BYTES], &ke2[..KE_BYTES]];
-        frame.tag = self.current.tag(TagOf::Ke3, attempt, &parts);
+        frame.tag = self.current.compute_tag(TagOf::Ke3, attempt, &parts);
         frame.encode()
     }
 
     /// KE3 once more, or a new exchange under the new state.
     pub(super) fn ke3_due(&mut self, now: Time, rng: &mut dyn CryptoRng) {
         let Some(confirming) = &mut self.confirming else { return };
+        // After the last repeat the answer of R may be lost for good, so a new exchange is begun
+        // under st_new.
         if confirming.repeats >= KE3_REPEATS {
             self.confirming = None;
-            return self.need(now, rng);
+            return self.request_exchange(now, rng);
         }
         confirming.repeats += 1;
         confirming.pause_ms = (confirming.pause_ms * 2).min(KE3_REPEAT_MAX_MS);
         let ke3 = confirming.ke3.clone();
         let pause = confirming.pause_ms;
-        self.send(FrameTarget::Known, ke3);
-        self.timers.set(PeerTimer::Ke3, Some(now.plus_ms(pause)));
+        self.send_frame(FrameTarget::Known, ke3);
+        self.timers.set_deadline(PeerTimer::Ke3, Some(now.plus_ms(pause)));
     }
 
     /// The peer was heard under a session: it has it.
     pub(super) fn heard_fresh(&mut self, attempt: u32, now: Time) -> Result<(), LinkError> {
+        // A late frame of a session that was retired proves nothing new.
         if !self.sessions.is_open(attempt) {
             return Err(LinkError::Unknown);
         }
-        self.verified(now);
+        self.on_verified(now);
         if self.confirming.take_if(|confirming| confirming.attempt == attempt).is_some() {
-            self.timers.set(PeerTimer::Ke3, None);
+            self.timers.set_deadline(PeerTimer::Ke3, None);
             if self.sessions.sending().is_none_or(|(sending, _)| sending != attempt) {
                 self.use_session(attempt, now);
             }
@@ -277,11 +296,13 @@ impl<S: LinkSuite> Peer<S> {
         let parts: [&[u8]; 1] = [&frame[..NUDGE_BYTES]];
         // Its tag counts no attempts: the state alone tells whose it is.
         let attempt = u32::try_from(self.record.current_born + 1).unwrap_or(u32::MAX);
-        if !self.current.fits(TagOf::Nudge, attempt, &parts, &nudge.tag) {
-            self.misfit(now);
+        if !self.current.verify_tag(TagOf::Nudge, attempt, &parts, &nudge.tag) {
+            self.on_misfit(now);
             return Ok(());
         }
-        self.verified(now);
+        self.on_verified(now);
+        // A replayed nudge must not start attempts without end, each of which costs a synchronised
+        // write (SEKA-61).
         let soon = self.nudged.is_some_and(|at| now.since_ms(at) < NUDGED_MS);
         // An attempt that failed leaves `owed` set until the back-off ends: the peer is there now, so
         // the next attempt begins at once.
@@ -289,7 +310,7 @@ impl<S: LinkSuite> Peer<S> {
             self.nudged = Some(now);
             self.nudged_from = Some(from);
             self.owed = true;
-            self.begin(now, rng);
+            self.begin_attempt(now, rng);
         }
         Ok(())
     }

@@ -57,34 +57,45 @@ impl<S: LinkSuite> Peer<S> {
     ) -> Result<(), LinkError> {
         let Arrival { frame, now, .. } = arrival;
         let ke1 = Ke1::decode(S::NUMBER, frame)?;
+        // Frames of other pairs on the same network are refused before any tag is computed.
         if (ke1.from, ke1.to) != (self.record.peer, self.record.own) {
             return Err(LinkError::Refused);
         }
-        if self.stage.writes() {
+        // While a write is in progress the state in force is unknown. The initiator repeats KE1.
+        if self.stage.is_writing() {
             return Err(LinkError::Busy);
         }
+        // Replays are refused by number before a tag is computed (SEKA-13).
         if i64::from(ke1.attempt) <= self.record.attempt_seen {
             return self.heard_old_ke1(arrival);
         }
         let parts: [&[u8]; 1] = [&frame[..KE_BYTES]];
-        let fits = |key: &TagKey<S>| key.fits(TagOf::Ke1, ke1.attempt, &parts, &ke1.tag);
+        // At most two tags for each frame: a flood costs no more than that (section Promise).
+        let fits = |key: &TagKey<S>| key.verify_tag(TagOf::Ke1, ke1.attempt, &parts, &ke1.tag);
+        // A tag under the pending state shows that the initiator accepted the last exchange
+        // (SEKA-18).
         let recovers = if fits(&self.current) {
             false
         } else if self.pending.as_ref().is_some_and(fits) {
             true
         } else {
-            self.misfit(now);
+            self.on_misfit(now);
             return Ok(());
         };
+        // s is checked after the tag, so that an unknown sender learns nothing from this refusal
+        // (SEKA-5).
         if !S::is_session_id(&ke1.session_id, &ke1.from, &ke1.m1) {
             return Err(LinkError::Refused);
         }
-        if !self.budget.allows(now, self.settings.exchange_ms) {
+        // DH and a write come last and have a budget: even a thief of the state cannot flood the
+        // disk (SEKA-72).
+        if !self.budget.may_begin(now, self.settings.exchange_ms) {
             return Err(LinkError::Busy);
         }
         let Some(ephemeral) = self.take_ephemeral() else { return Err(LinkError::Busy) };
-        self.budget.take(now, self.settings.exchange_ms);
-        self.verified(now);
+        // Only an exchange that really begins uses up the budget.
+        self.budget.take_one(now, self.settings.exchange_ms);
+        self.on_verified(now);
         self.begun = now;
         self.stage_responder(arrival, &ke1, ephemeral, recovers, rng);
         Ok(())
@@ -95,16 +106,17 @@ impl<S: LinkSuite> Peer<S> {
     fn heard_old_ke1(&mut self, arrival: Arrival<'_>) -> Result<(), LinkError> {
         let Arrival { frame, from, now } = arrival;
         let Some(answered) = self.answered.as_mut().filter(|answered| answered.ke1 == frame) else {
-            self.misfit(now);
+            self.on_misfit(now);
             return Ok(());
         };
+        // Repeats are answered every 100 ms at most, or a replay would be a reflector (SEKA-13).
         if !answered.may_answer(now) {
             return Err(LinkError::Busy);
         }
         answered.last = now;
         let ke2 = answered.ke2.clone();
         // A replay from elsewhere gets what its sender has seen already, and changes nothing.
-        self.send(FrameTarget::Source(from), ke2);
+        self.send_frame(FrameTarget::Source(from), ke2);
         Ok(())
     }
 
@@ -121,31 +133,34 @@ impl<S: LinkSuite> Peer<S> {
         let mut record = self.record.duplicate();
         if recovers {
             // The initiator has accepted the exchange whose third message never came.
-            promote(&mut record);
+            promote_pending(&mut record);
             record.accepted = true;
         }
-        let current = TagKey::current(&record, &self.prefixes);
+        let current = TagKey::from_current(&record, &self.prefixes);
         let pair = self.pair();
-        let m2 = CanonicalPoint::own(ephemeral.public());
+        let m2 = CanonicalPoint::from_own_key(ephemeral.public_key());
         let view = ExchangeView { pair: &pair, session_id: &ke1.session_id, m1: &ke1.m1, m2: &m2 };
         // SEKA-4: the attempt is not answered.
-        let Ok(shared) = ephemeral.dh::<S::Backend>(ke1.m1.public()) else { return };
-        let derived = S::exchange(&shared, &record.current, &view);
+        let Ok(shared) = ephemeral.diffie_hellman::<S::Backend>(ke1.m1.public()) else { return };
+        let derived = S::derive_exchange_keys(&shared, &record.current, &view);
         let attempt = ke1.attempt;
-        let ke2 = self.ke2((&current, &m2), (ke1, frame));
+        let ke2 = self.build_ke2((&current, &m2), (ke1, frame));
         record.pending = Some(derived.state);
         record.pending_born = i64::from(attempt);
         record.attempt_seen = i64::from(attempt);
-        let pending = TagKey::pending(&record, &self.prefixes);
+        // The tag of the new pending state is prepared now, so that the commit only moves values.
+        let pending = TagKey::from_pending(&record, &self.prefixes);
         let place = SessionPlace {
             role: LinkRole::Responder,
             prefixes: self.prefixes,
             attempt,
-            own_index: self.index(attempt),
+            own_index: self.data_index(attempt),
             peer_index: ke1.index,
             subkeys: self.settings.subkeys,
         };
-        let seq = self.write(&record, rng);
+        // The answer waits for this write: KE2 after a crash must never be for a state that is lost
+        // (SEKA-15).
+        let seq = self.write_record(&record, rng);
         self.stage = Stage::Staged(Box::new(Staged {
             seq,
             record,
@@ -158,14 +173,14 @@ impl<S: LinkSuite> Peer<S> {
         }));
     }
 
-    fn ke2(
+    fn build_ke2(
         &self,
         (key, m2): (&TagKey<S>, &CanonicalPoint),
         (ke1, heard): (&Ke1, &[u8]),
     ) -> Vec<u8> {
         let mut frame = Ke2 {
             suite: S::NUMBER,
-            index: self.index(ke1.attempt),
+            index: self.data_index(ke1.attempt),
             from: self.record.own,
             to: self.record.peer,
             session_id: ke1.session_id,
@@ -175,7 +190,7 @@ impl<S: LinkSuite> Peer<S> {
         };
         let untagged = frame.encode();
         let parts: [&[u8]; 2] = [&untagged[..KE_BYTES], &heard[..KE_BYTES]];
-        frame.tag = key.tag(TagOf::Ke2, ke1.attempt, &parts);
+        frame.tag = key.compute_tag(TagOf::Ke2, ke1.attempt, &parts);
         frame.encode()
     }
 
@@ -186,11 +201,14 @@ impl<S: LinkSuite> Peer<S> {
         if (ke3.from, ke3.to) != (self.record.peer, self.record.own) {
             return Err(LinkError::Refused);
         }
-        if self.stage.writes() {
+        // KE3 must be checked against the state in force, which a write may be changing.
+        if self.stage.is_writing() {
             return Err(LinkError::Busy);
         }
         let Some(answered) = &self.answered else { return Err(LinkError::Refused) };
         if let Some((accepted, attempt)) = &answered.accepted {
+            // A repeated KE3 must be byte-identical: only then it proves nothing and changes
+            // nothing (SEKA-19).
             let is_repeat: bool = accepted.as_slice().ct_eq(frame).into();
             let attempt = *attempt;
             if !is_repeat {
@@ -201,10 +219,13 @@ impl<S: LinkSuite> Peer<S> {
         let parts: [&[u8]; 3] =
             [&frame[..KE3_BYTES], &answered.ke1[..KE_BYTES], &answered.ke2[..KE_BYTES]];
         let seen = u32::try_from(self.record.attempt_seen).unwrap_or(u32::MAX);
-        let right = ke3.attempt == seen && self.current.fits(TagOf::Ke3, seen, &parts, &ke3.tag);
+        // KE3 must be for the last answered attempt. An older one was made under a replaced state.
+        let right =
+            ke3.attempt == seen && self.current.verify_tag(TagOf::Ke3, seen, &parts, &ke3.tag);
         if !right {
             return Err(LinkError::Refused);
         }
+        // The first valid KE3 answers our KE2, so its source is current (SEKA-77).
         self.move_to(from);
         self.accept_as_responder(frame, now);
         Ok(())
@@ -217,26 +238,28 @@ impl<S: LinkSuite> Peer<S> {
         let since = answered.since;
         answered.accepted = Some((ke3.to_vec(), attempt));
         answered.last = now;
-        promote(&mut self.record);
+        promote_pending(&mut self.record);
         if let Some(key) = self.pending.take() {
+            // The former state leaves memory here. The disk follows with the flush (SEKA-23).
             self.current = key;
         }
         self.record.accepted = true;
         self.record.rekeys += 1;
-        self.record.accepted_ms = now.ms().saturating_add(self.wall_ms);
+        self.record.accepted_ms = now.as_ms().saturating_add(self.wall_ms);
         // Both slots still hold the former state beside the new one.
         self.flush_soon(2, now);
-        self.verified(now);
-        self.install(session, now);
+        self.on_verified(now);
+        self.install_session(session, now);
         self.use_session(attempt, now);
         self.outputs.push_back(PeerOutput::KeepAlive { attempt, to: FrameTarget::Known });
         self.owed = false;
-        self.tell(PeerEvent::Accepted(now.since_ms(since)));
+        self.report_event(PeerEvent::Accepted(now.since_ms(since)));
     }
 
     /// A repeated KE3 is answered by another frame of its session.
     fn heard_old_ke3(&mut self, attempt: u32, arrival: Arrival<'_>) -> Result<(), LinkError> {
         let Arrival { from, now, .. } = arrival;
+        // The session ended meanwhile. Nothing can be sent under it, so the frame is refused.
         if !self.sessions.is_open(attempt) {
             return Err(LinkError::Refused);
         }
@@ -250,40 +273,44 @@ impl<S: LinkSuite> Peer<S> {
     }
 
     /// Asks for an exchange, under every state that the initiator may hold, until one is accepted.
-    pub(super) fn nudge(&mut self, now: Time) {
+    pub(super) fn send_nudge(&mut self, now: Time) {
         self.nudging = true;
-        self.timers.set(PeerTimer::Nudge, Some(now.plus_ms(NUDGE_MS)));
+        self.timers.set_deadline(PeerTimer::Nudge, Some(now.plus_ms(NUDGE_MS)));
+        // Under both states, since the initiator may hold either one until KE3 arrives.
         let frames: Vec<Vec<u8>> = core::iter::once((&self.current, self.record.current_born))
             .chain(self.pending.as_ref().map(|key| (key, self.record.pending_born)))
             .map(|(key, born)| self.nudge_under(key, born))
             .collect();
         self.nudges = self.nudges.saturating_add(1);
+        // Every fifth nudge goes to all possible addresses, in case the initiator has moved
+        // (SEKA-79).
         let search = self.nudges.is_multiple_of(SEARCH_NUDGES);
         let to = if search { FrameTarget::Search } else { FrameTarget::Known };
         for frame in frames {
-            self.send(to, frame);
+            self.send_frame(to, frame);
         }
     }
 
     fn nudge_under(&self, key: &TagKey<S>, born: i64) -> Vec<u8> {
         let mut frame = Nudge {
             suite: S::NUMBER,
-            index: self.index(0),
+            index: self.data_index(0),
             from: self.record.own,
             to: self.record.peer,
             attempt: u32::try_from(self.record.attempt_seen).unwrap_or(0),
             tag: [0; TAG_BYTES],
         };
         let untagged = frame.encode();
+        // The tag of a nudge counts no attempts: `born + 1` is the first attempt under this state.
         let attempt = u32::try_from(born + 1).unwrap_or(u32::MAX);
         let parts: [&[u8]; 1] = [&untagged[..NUDGE_BYTES]];
-        frame.tag = key.tag(TagOf::Nudge, attempt, &parts);
+        frame.tag = key.compute_tag(TagOf::Nudge, attempt, &parts);
         frame.encode()
     }
 }
 
 /// The pending state becomes the current one.
-fn promote(record: &mut PeerRecord) {
+fn promote_pending(record: &mut PeerRecord) {
     if let Some(state) = record.pending.take() {
         record.current = state;
         record.current_born = record.pending_born;

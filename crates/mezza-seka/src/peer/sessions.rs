@@ -25,7 +25,8 @@ pub(super) struct Sessions {
 
 impl Sessions {
     /// One more; gives the one that has to go for it (SEKA-44).
-    pub(super) fn install(&mut self, attempt: u32, now: Time) -> Option<u32> {
+    pub(super) fn install_session(&mut self, attempt: u32, now: Time) -> Option<u32> {
+        // A fourth session would need a fourth set of keys in every data thread (SEKA-44).
         let gone = (self.open.len() >= SESSIONS_MAX).then(|| self.make_room()).flatten();
         self.open.push_back(OpenSession { attempt, since: now, ends: now.plus_ms(SESSION_MS) });
         gone
@@ -33,24 +34,27 @@ impl Sessions {
 
     /// Removes the oldest session that is not sent under.
     fn make_room(&mut self) -> Option<u32> {
+        // The session that is sent under stays, or traffic would stop until the next exchange.
         let at = self.open.iter().position(|open| Some(open.attempt) != self.sending)?;
         self.open.remove(at).map(|open| open.attempt)
     }
 
     /// From now on this one is sent under; all older ones end soon.
-    pub(super) fn switch(&mut self, attempt: u32, now: Time) {
+    pub(super) fn switch_to(&mut self, attempt: u32, now: Time) {
         self.sending = Some(attempt);
         let soon = now.plus_ms(RETIRE_MS);
         let older = self.open.iter_mut().take_while(|open| open.attempt != attempt);
+        // Frames in flight still open for 3 s (SEKA-44).
         older.for_each(|open| open.ends = open.ends.min(soon));
     }
 
     /// Removes the sessions whose time is over.
-    pub(super) fn expire(&mut self, now: Time) -> Vec<u32> {
+    pub(super) fn remove_expired(&mut self, now: Time) -> Vec<u32> {
         let over = |open: &OpenSession| open.ends <= now;
         let gone: Vec<u32> =
             self.open.iter().filter(|open| over(open)).map(|open| open.attempt).collect();
         self.open.retain(|open| !over(open));
+        // Without this a thread would seal under a session whose keys are wiped.
         self.sending = self.sending.filter(|sending| !gone.contains(sending));
         gone
     }

@@ -64,19 +64,19 @@ impl<S: LinkSuite> Snapshot for Peer<S> {
             &outputs.len(),
         ];
         for part in parts {
-            part.erased(w);
+            part.write_erased(w);
         }
-        timers.next().snapshot_into(w);
+        timers.next_deadline().snapshot_into(w);
     }
 }
 
 /// Parts of unlike types in one list.
 trait ErasedSnapshot {
-    fn erased(&self, w: &mut Writer);
+    fn write_erased(&self, w: &mut Writer);
 }
 
 impl<T: Snapshot> ErasedSnapshot for T {
-    fn erased(&self, w: &mut Writer) {
+    fn write_erased(&self, w: &mut Writer) {
         self.snapshot_into(w);
     }
 }

@@ -50,7 +50,7 @@ pub(super) struct Staged<S: LinkSuite> {
 
 impl<S: LinkSuite> Stage<S> {
     /// The write that is waited for.
-    pub(super) fn write(&self) -> Option<u64> {
+    pub(super) fn pending_write(&self) -> Option<u64> {
         match self {
             Self::Reserving { seq, .. } => Some(*seq),
             Self::Staged(staged) => Some(staged.seq),
@@ -59,14 +59,14 @@ impl<S: LinkSuite> Stage<S> {
     }
 
     /// Returns true if a write is out.
-    pub(super) fn writes(&self) -> bool {
-        self.write().is_some()
+    pub(super) fn is_writing(&self) -> bool {
+        self.pending_write().is_some()
     }
 }
 
 impl<S: LinkSuite> Peer<S> {
     /// Hands a record to the disk under the next number.
-    pub(super) fn write(&mut self, record: &PeerRecord, rng: &mut dyn CryptoRng) -> u64 {
+    pub(super) fn write_record(&mut self, record: &PeerRecord, rng: &mut dyn CryptoRng) -> u64 {
         self.seq += 1;
         let sealed = Box::new(record.seal(&self.store_key, self.seq, rng));
         self.outputs.push_back(PeerOutput::Store { seq: self.seq, sealed });
@@ -74,7 +74,7 @@ impl<S: LinkSuite> Peer<S> {
     }
 
     /// The write that was waited for is durable.
-    pub(super) fn commit(&mut self, now: Time) {
+    pub(super) fn commit_write(&mut self, now: Time) {
         match core::mem::replace(&mut self.stage, Stage::Idle) {
             Stage::Reserving { attempt, .. } => {
                 self.record.attempt_next = i64::from(attempt) + 1;
@@ -88,12 +88,16 @@ impl<S: LinkSuite> Peer<S> {
     /// The former state goes from memory here (SEKA-23).
     fn commit_staged(&mut self, staged: Staged<S>, now: Time) {
         let Staged { mut record, current, pending, session, frame, answers, reserved, .. } = staged;
+        // DATA may have moved the address while the write was in progress, and the newer one
+        // counts.
         record.address = self.record.address;
         (self.record, self.current, self.pending) = (record, current, pending);
         self.reserved = reserved;
         match answers {
             Some(ke1) => {
-                self.send(FrameTarget::Source(ke1.from), frame.clone());
+                // The answer goes to the source of its KE1 only: KE1 can be replayed and moves no
+                // address (SEKA-76).
+                self.send_frame(FrameTarget::Source(ke1.from), frame.clone());
                 self.answered = Some(Answered::new((ke1.frame, frame), session, now));
             }
             None => self.accept_as_initiator(session, frame, now),
@@ -106,16 +110,17 @@ impl<S: LinkSuite> Peer<S> {
         let attempt = session.attempt();
         let waits = self.sessions.sending().is_some();
         // The peer may send under the session as soon as it has KE3 (SEKA-45).
-        self.install(session, now);
-        self.send(FrameTarget::Known, ke3.clone());
+        self.install_session(session, now);
+        self.send_frame(FrameTarget::Known, ke3.clone());
         self.confirming =
             Some(Confirming { attempt, ke3, repeats: 0, pause_ms: KE3_REPEAT_MS, since: now });
-        self.timers.set(PeerTimer::Ke3, Some(now.plus_ms(KE3_REPEAT_MS)));
+        self.timers.set_deadline(PeerTimer::Ke3, Some(now.plus_ms(KE3_REPEAT_MS)));
+        // Without a live session there is nothing to wait for, and traffic continues at once.
         if !waits {
             self.use_session(attempt, now);
         }
         (self.backoff_ms, self.unanswered, self.owed) = (BACKOFF_MS, 0, false);
-        self.tell(PeerEvent::Accepted(now.since_ms(self.begun)));
+        self.report_event(PeerEvent::Accepted(now.since_ms(self.begun)));
     }
 }
 
@@ -131,7 +136,7 @@ impl Snapshot for Sent {
 /// Session, frames and keys of tags follow from the record.
 impl<S: LinkSuite> Snapshot for Stage<S> {
     fn snapshot_into(&self, w: &mut Writer) {
-        self.write().snapshot_into(w);
+        self.pending_write().snapshot_into(w);
         match self {
             Self::Idle => {}
             Self::Reserving { attempt, .. } => attempt.snapshot_into(w),

@@ -13,25 +13,25 @@ use crate::suite::LinkSuite;
 
 impl<S: LinkSuite> Peer<S> {
     /// A session that both sides have accepted, or that this side may.
-    pub(super) fn install(&mut self, session: LinkSession, now: Time) {
-        if let Some(gone) = self.sessions.install(session.attempt(), now) {
+    pub(super) fn install_session(&mut self, session: LinkSession, now: Time) {
+        if let Some(gone) = self.sessions.install_session(session.attempt(), now) {
             self.outputs.push_back(PeerOutput::Retire(gone));
         }
         self.outputs.push_back(PeerOutput::Install(Box::new(session)));
-        self.timers.set(PeerTimer::Session, self.sessions.next_end());
+        self.timers.set_deadline(PeerTimer::Session, self.sessions.next_end());
     }
 
     /// Sends under a session from now on.
     pub(super) fn use_session(&mut self, attempt: u32, now: Time) {
-        self.sessions.switch(attempt, now);
+        self.sessions.switch_to(attempt, now);
         self.used = (0, 0);
         self.outputs.push_back(PeerOutput::Use(attempt));
         let at = |ms| Some(now.plus_ms(ms));
-        self.timers.set(PeerTimer::Session, self.sessions.next_end());
-        self.timers.set(PeerTimer::Rekey, at(self.settings.rekey_ms));
-        self.timers.set(PeerTimer::Overdue, at(OVERDUE_MS.max(self.settings.rekey_ms)));
-        self.timers.set(PeerTimer::Heal, at(self.settings.heal_ms));
-        self.timers.set(PeerTimer::Nudge, None);
+        self.timers.set_deadline(PeerTimer::Session, self.sessions.next_end());
+        self.timers.set_deadline(PeerTimer::Rekey, at(self.settings.rekey_ms));
+        self.timers.set_deadline(PeerTimer::Overdue, at(OVERDUE_MS.max(self.settings.rekey_ms)));
+        self.timers.set_deadline(PeerTimer::Heal, at(self.settings.heal_ms));
+        self.timers.set_deadline(PeerTimer::Nudge, None);
         self.set_keep_alive(now);
         self.nudging = false;
     }
@@ -40,17 +40,20 @@ impl<S: LinkSuite> Peer<S> {
     /// as they open: its packet numbers alone cost it nothing (SEKA-91).
     pub(super) fn heard_used(&mut self, usage: SessionUsage, now: Time, rng: &mut dyn CryptoRng) {
         let SessionUsage { sent, received, .. } = usage;
+        // More frames than before means that at least one new frame of the peer opened (SEKA-91).
         if received > self.used.1 {
-            self.verified(now);
+            self.on_verified(now);
         }
         self.used = (sent, received);
         let limit = u64::from(self.settings.subkeys.min(PACKETS_MAX >> 16)) << 16;
+        // A responder counts its own frames only: the initiator renews for the other direction.
         let most = u64::from(match self.record.role {
             LinkRole::Initiator => sent.max(received),
             LinkRole::Responder => sent,
         });
         if most * 4 >= limit * 3 && !self.is_renewing() {
-            self.need(now, rng);
+            // A second request would end the exchange in progress.
+            self.request_exchange(now, rng);
         }
     }
 
@@ -68,24 +71,24 @@ impl<S: LinkSuite> Peer<S> {
         let (sent, received) = self.used;
         // A responder's keep-alives are no traffic.
         if sent > 0 || received > 1 {
-            self.need(now, rng);
+            self.request_exchange(now, rng);
         } else {
             // Looked at again, in case frames begin to flow.
-            self.timers.set(PeerTimer::Rekey, Some(now.plus_ms(NUDGE_MS * 10)));
+            self.timers.set_deadline(PeerTimer::Rekey, Some(now.plus_ms(NUDGE_MS * 10)));
         }
     }
 
     pub(super) fn sessions_due(&mut self, now: Time, rng: &mut dyn CryptoRng) {
         let had = self.sessions.sending().is_some();
-        for gone in self.sessions.expire(now) {
+        for gone in self.sessions.remove_expired(now) {
             self.outputs.push_back(PeerOutput::Retire(gone));
         }
-        self.timers.set(PeerTimer::Session, self.sessions.next_end());
+        self.timers.set_deadline(PeerTimer::Session, self.sessions.next_end());
         if had && self.sessions.sending().is_none() {
             self.session_ended();
             // Whoever asked for keep-alives wants to be reached at any time.
             if self.settings.keepalive_ms > 0 {
-                self.need(now, rng);
+                self.request_exchange(now, rng);
             }
         }
     }
@@ -93,9 +96,9 @@ impl<S: LinkSuite> Peer<S> {
     /// No session is left to send under.
     fn session_ended(&mut self) {
         for timer in [PeerTimer::Rekey, PeerTimer::Overdue, PeerTimer::KeepAlive] {
-            self.timers.set(timer, None);
+            self.timers.set_deadline(timer, None);
         }
-        self.tell(PeerEvent::Ended);
+        self.report_event(PeerEvent::Ended);
     }
 
     /// Ends all sessions, and the confirmation of the last one: the next exchange makes a new one.
@@ -104,9 +107,10 @@ impl<S: LinkSuite> Peer<S> {
         for gone in self.sessions.clear() {
             self.outputs.push_back(PeerOutput::Retire(gone));
         }
+        // KE3 of a session that was ended must not be repeated.
         self.confirming = None;
         for timer in [PeerTimer::Ke3, PeerTimer::Session] {
-            self.timers.set(timer, None);
+            self.timers.set_deadline(timer, None);
         }
         if had {
             self.session_ended();
@@ -122,6 +126,6 @@ impl<S: LinkSuite> Peer<S> {
 
     fn set_keep_alive(&mut self, now: Time) {
         let pause = self.settings.keepalive_ms;
-        self.timers.set(PeerTimer::KeepAlive, (pause > 0).then(|| now.plus_ms(pause)));
+        self.timers.set_deadline(PeerTimer::KeepAlive, (pause > 0).then(|| now.plus_ms(pause)));
     }
 }

@@ -9,7 +9,9 @@ use subtle::ConstantTimeEq;
 
 use super::{ExchangeKeys, ExchangeView, GcmFrames, LinkMac, LinkSuite, TagPlace};
 use crate::backend::LinkBackend;
-use crate::keys::{CanonicalPoint, LinkId, LinkState, SessionKey, finish, kdf, keyed, keyed_hash};
+use crate::keys::{
+    CanonicalPoint, LinkId, LinkState, SessionKey, derive_key, finish_hash, keyed_hash, keyed_hmac,
+};
 use crate::limits::TAG_BYTES;
 use crate::session::NoncePrefixes;
 
@@ -23,11 +25,11 @@ pub struct HmacTags(Hmac<Sha512>);
 impl LinkMac for HmacTags {
     fn new(state: &LinkState, _: &NoncePrefixes) -> Self {
         let key: Secret<32> = keyed_hash(state.expose(), &[b"seka1 mac"]);
-        Self(keyed(key.expose()))
+        Self(keyed_hmac(key.expose()))
     }
 
-    fn tag(&self, _: &TagPlace, parts: &[&[u8]]) -> [u8; TAG_BYTES] {
-        *finish(self.0.clone(), parts).expose()
+    fn compute_tag(&self, _: &TagPlace, parts: &[&[u8]]) -> [u8; TAG_BYTES] {
+        *finish_hash(self.0.clone(), parts).expose()
     }
 }
 
@@ -51,18 +53,23 @@ impl<B: LinkBackend + Send> LinkSuite for DefaultSuite<B> {
     }
 
     fn is_session_id(id: &[u8; TAG_BYTES], initiator: &LinkId, m1: &CanonicalPoint) -> bool {
+        // Constant time, since the check runs on frames of unknown senders (SEKA-5).
         id.ct_eq(&derived_id(*initiator, m1)).into()
     }
 
-    fn bootstrap(shared: &Secret<32>, view: &ExchangeView<'_>) -> LinkState {
-        let pair = view.pair.bytes();
+    fn derive_first_state(shared: &Secret<32>, view: &ExchangeView<'_>) -> LinkState {
+        let pair = view.pair.to_bytes();
         let info: [&[u8]; 5] =
             [b"seka1 boot", &[Self::NUMBER], &pair, view.m1.as_bytes(), view.m2.as_bytes()];
-        LinkState::new(Secret::init_with(|out| kdf(shared, &[view.session_id], &info, out)))
+        LinkState::new(Secret::init_with(|out| derive_key(shared, &[view.session_id], &info, out)))
     }
 
-    fn exchange(shared: &Secret<32>, state: &LinkState, view: &ExchangeView<'_>) -> ExchangeKeys {
-        let pair = view.pair.bytes();
+    fn derive_exchange_keys(
+        shared: &Secret<32>,
+        state: &LinkState,
+        view: &ExchangeView<'_>,
+    ) -> ExchangeKeys {
+        let pair = view.pair.to_bytes();
         let info: [&[u8]; 6] = [
             b"seka1 ke",
             &[Self::NUMBER],
@@ -72,7 +79,9 @@ impl<B: LinkBackend + Send> LinkSuite for DefaultSuite<B> {
             view.m2.as_bytes(),
         ];
         let mut out = Wiping::new([0; 64]);
-        kdf(shared, &[view.session_id, state.expose()], &info, out.as_mut_slice());
+        // Salt and info both contain the old state, so a bad generator alone does not reveal the
+        // new one.
+        derive_key(shared, &[view.session_id, state.expose()], &info, out.as_mut_slice());
         let half = |at: usize| Secret::init_with(|own| own.copy_from_slice(&out[at..at + 32]));
         ExchangeKeys { state: LinkState::new(half(0)), session: SessionKey::new(half(32)) }
     }

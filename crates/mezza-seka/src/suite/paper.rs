@@ -7,9 +7,9 @@ use mezza_core::{AeadKey, CryptoRng, Secret, Wiping};
 
 use super::{ExchangeKeys, ExchangeView, GcmFrames, LinkMac, LinkSuite, TagPlace};
 use crate::backend::LinkBackend;
-use crate::keys::{CanonicalPoint, LinkId, LinkState, SessionKey, kdf};
+use crate::keys::{CanonicalPoint, LinkId, LinkState, SessionKey, derive_key};
 use crate::limits::{PAPER_ATTEMPTS_MAX, TAG_BYTES};
-use crate::session::{NoncePrefixes, nonce};
+use crate::session::{NoncePrefixes, build_nonce};
 
 /// Bytes of a state and of a session key.
 const KEY_BYTES: usize = 16;
@@ -33,14 +33,16 @@ impl<B: LinkBackend> LinkMac for GmacTags<B> {
         Self { key: B::Gcm128::new(&key), prefixes: *prefixes }
     }
 
-    fn tag(&self, place: &TagPlace, parts: &[&[u8]]) -> [u8; TAG_BYTES] {
+    fn compute_tag(&self, place: &TagPlace, parts: &[&[u8]]) -> [u8; TAG_BYTES] {
         let mut joined = [0; TAGGED_BYTES_MAX];
         let mut len = 0;
         for part in parts {
             joined[len..len + part.len()].copy_from_slice(part);
             len += part.len();
         }
-        let iv = nonce(self.prefixes.of_sender(place.sender), place.counter);
+        // One prefix per direction: with the single prefix of the paper a dropped frame repeats a
+        // nonce.
+        let iv = build_nonce(self.prefixes.of_sender(place.sender), place.counter);
         self.key.seal(&iv, &joined[..len], &mut [])
     }
 }
@@ -62,22 +64,27 @@ impl<B: LinkBackend + Send> LinkSuite for PaperSuite<B> {
     }
 
     fn is_session_id(_: &[u8; TAG_BYTES], _: &LinkId, _: &CanonicalPoint) -> bool {
+        // s is random in suite 01, so there is nothing to compare.
         true
     }
 
-    fn bootstrap(shared: &Secret<32>, view: &ExchangeView<'_>) -> LinkState {
-        let pair = view.pair.bytes();
+    fn derive_first_state(shared: &Secret<32>, view: &ExchangeView<'_>) -> LinkState {
+        let pair = view.pair.to_bytes();
         let salt = view.session_id;
         LinkState::new(Secret::init_with(|out| {
-            kdf(shared, &[salt], &[&[0], &pair], &mut out[..KEY_BYTES]);
+            derive_key(shared, &[salt], &[&[0], &pair], &mut out[..KEY_BYTES]);
         }))
     }
 
-    fn exchange(shared: &Secret<32>, state: &LinkState, view: &ExchangeView<'_>) -> ExchangeKeys {
-        let pair = view.pair.bytes();
+    fn derive_exchange_keys(
+        shared: &Secret<32>,
+        state: &LinkState,
+        view: &ExchangeView<'_>,
+    ) -> ExchangeKeys {
+        let pair = view.pair.to_bytes();
         let salt = view.session_id;
         let mut out = Wiping::new([0; 2 * KEY_BYTES]);
-        kdf(shared, &[salt], &[&state.expose()[..KEY_BYTES], &pair], out.as_mut_slice());
+        derive_key(shared, &[salt], &[&state.expose()[..KEY_BYTES], &pair], out.as_mut_slice());
         let half = |at: usize| {
             Secret::init_with(|own| own[..KEY_BYTES].copy_from_slice(&out[at..at + KEY_BYTES]))
         };

@@ -76,7 +76,7 @@ fn tagged(side: &Side<Default>, point: &[u8; 32], session_id: [u8; 16], attempt:
         to: record.peer,
         session_id,
         attempt,
-        m1: CanonicalPoint::check(PublicKey(*point).0).expect("canonical"),
+        m1: CanonicalPoint::from_canonical(PublicKey(*point).0).expect("canonical"),
         tag: [0; 16],
     };
     frame.tag = tag(side.peer.stolen_states().0, *b"seka1-t1", &[&frame.encode()[..72]]);
@@ -115,9 +115,9 @@ pub fn secrets(
     let m1 = &ke1[40..72];
     let m2 = &ke2[40..72];
     let own = EphemeralKey::from_scalar::<PortableBackend>(Secret::copy_from(scalar));
-    let their = if own.public().as_bytes()[..] == *m1 { m2 } else { m1 };
+    let their = if own.public_key().as_bytes()[..] == *m1 { m2 } else { m1 };
     let their = PublicKey(*their.first_chunk().expect("a point"));
-    let shared = own.dh::<PortableBackend>(&their).expect("a secret");
+    let shared = own.diffie_hellman::<PortableBackend>(&their).expect("a secret");
     let info: [&[u8]; 6] = [b"seka1 ke", &[2], &ke1[8..20], state, m1, m2];
     let out = hkdf(shared.expose(), &[&ke1[20..36], state], &info);
     (*out.first_chunk().expect("32"), *out.last_chunk().expect("32"))
@@ -128,7 +128,7 @@ pub fn ke2(state: &[u8; 32], ke1: &[u8], scalar: &[u8; 32]) -> Vec<u8> {
     let own = EphemeralKey::from_scalar::<PortableBackend>(Secret::copy_from(scalar));
     let mut frame =
         [&[1, 0x16, 2, 0, 0, 2, 0, ke1[39]], &ke1[14..20], &ke1[8..14], &ke1[20..40]].concat();
-    frame.extend_from_slice(own.public().as_bytes());
+    frame.extend_from_slice(own.public_key().as_bytes());
     let tag = tag(state, *b"seka1-t2", &[&frame, &ke1[..72]]);
     frame.extend_from_slice(&tag);
     frame

@@ -106,17 +106,17 @@ impl Case {
     /// The segments as texts of frames.
     fn texts(&self) -> Vec<Vec<u8>> {
         let (virtio, mut frame) = self.frame();
-        let SegmentShape::Segments(cut) = SegmentShape::of(&virtio, &mut frame, ROOM) else {
+        let SegmentShape::Segments(cut) = SegmentShape::for_frame(&virtio, &mut frame, ROOM) else {
             panic!("not cut")
         };
         let text = |index| {
             let mut text = vec![0; 1 + cut.segment_frame_bytes()];
-            let (flags, bytes) = cut.write(&frame, index, &mut text[1..]);
+            let (flags, bytes) = cut.write_segment(&frame, index, &mut text[1..]);
             text[0] = flags;
             text.truncate(1 + bytes);
             text
         };
-        (0..cut.count()).map(text).collect()
+        (0..cut.segment_count()).map(text).collect()
     }
 
     /// Holds a segment to what the kernel's own segmentation would make.
@@ -169,9 +169,9 @@ fn join(texts: &[(u32, Vec<u8>)]) -> Vec<(VirtioHeader, Vec<u8>)> {
         joined.push((virtio, frame));
     };
     for place in &places {
-        joiner.push(&buffer, place, &mut emit);
+        joiner.push_text(&buffer, place, &mut emit);
     }
-    joiner.finish(&mut emit);
+    joiner.finish_run(&mut emit);
     joined
 }
 
@@ -238,17 +238,17 @@ proptest! {
     ) {
         let header = VirtioHeader::decode(&virtio);
         prop_assert_eq!(VirtioHeader::decode(&header.encode()).encode(), header.encode());
-        if let SegmentShape::Segments(cut) = SegmentShape::of(&header, &mut frame, 200) {
+        if let SegmentShape::Segments(cut) = SegmentShape::for_frame(&header, &mut frame, 200) {
             let mut out = vec![0; cut.segment_frame_bytes()];
-            for index in 0..cut.count() {
-                cut.write(&frame, index, &mut out);
+            for index in 0..cut.segment_count() {
+                cut.write_segment(&frame, index, &mut out);
             }
         }
         let numbered: Vec<_> = (7..).zip(texts.clone()).collect();
         join(&numbered);
         let mut assembler = Assembler::default();
         for (packet, text) in numbered {
-            assembler.push(packet, &text);
+            assembler.push_fragment(packet, &text);
         }
     }
 }
@@ -256,27 +256,27 @@ proptest! {
 /// Sends a super-frame over a carrier with this room. Returns the frames that arrive.
 fn over(case: &Case, room: usize) -> Vec<(VirtioHeader, Vec<u8>)> {
     let (virtio, mut frame) = case.frame();
-    let shape = SegmentShape::of(&virtio, &mut frame, room);
+    let shape = SegmentShape::for_frame(&virtio, &mut frame, room);
     let (SegmentShape::Segments(cut) | SegmentShape::FragmentedSegments { cut, .. }) = shape else {
         panic!("not cut: {shape:?}")
     };
     let mut texts = Vec::new();
-    for index in 0..cut.count() {
+    for index in 0..cut.segment_count() {
         let mut segment = vec![0; cut.segment_frame_bytes()];
-        let (flags, bytes) = cut.write(&frame, index, &mut segment);
+        let (flags, bytes) = cut.write_segment(&frame, index, &mut segment);
         let count = fragments_of(bytes, room);
         for (at, part) in segment[..bytes].chunks(room).enumerate() {
             let flags = if count == 1 { flags } else { PARTIAL | fragment_flags(at, count) };
             texts.push([&[flags], part].concat());
         }
     }
-    assert_eq!(texts.len(), shape.frames());
+    assert_eq!(texts.len(), shape.frame_count());
     assert!(texts.iter().all(|text| text.len() <= room + 1));
     let mut assembler = Assembler::default();
     let mut whole = Vec::new();
     for (packet, text) in (7..).zip(texts) {
         if Assembler::is_fragment(&text) {
-            whole.extend(assembler.push(packet, &text).map(|text| (packet, text)));
+            whole.extend(assembler.push_fragment(packet, &text).map(|text| (packet, text)));
         } else {
             whole.push((packet, text));
         }
@@ -304,8 +304,8 @@ fn seka_80_a_super_frame_with_segments_beyond_the_room_is_cut_to_the_room() {
     let case =
         Case { is_ip6: true, is_tcp: false, vlan: true, options: 0, payload, segment: 3_000 };
     let (virtio, mut frame) = case.frame();
-    assert_eq!(SegmentShape::of(&virtio, &mut frame, 700), SegmentShape::Dropped);
-    assert_eq!(SegmentShape::of(&virtio, &mut frame, 0), SegmentShape::Dropped);
+    assert_eq!(SegmentShape::for_frame(&virtio, &mut frame, 700), SegmentShape::Dropped);
+    assert_eq!(SegmentShape::for_frame(&virtio, &mut frame, 0), SegmentShape::Dropped);
 }
 
 #[test]
@@ -329,7 +329,7 @@ fn fragments_are_put_together_and_a_gap_drops_them() {
     let virtio = VirtioHeader::default();
     let room = 500;
     let SegmentShape::Fragments { count, bytes, flags } =
-        SegmentShape::of(&virtio, &mut frame.clone(), room)
+        SegmentShape::for_frame(&virtio, &mut frame.clone(), room)
     else {
         panic!("not cut")
     };
@@ -341,7 +341,8 @@ fn fragments_are_put_together_and_a_gap_drops_them() {
         .collect();
     let run = |order: &[(u32, usize)]| {
         let mut assembler = Assembler::default();
-        let whole = order.iter().filter_map(|(packet, at)| assembler.push(*packet, &texts[*at]));
+        let whole =
+            order.iter().filter_map(|(packet, at)| assembler.push_fragment(*packet, &texts[*at]));
         whole.last()
     };
     let whole = run(&[(5, 0), (6, 1), (7, 2), (8, 3)]).expect("whole");
@@ -351,5 +352,5 @@ fn fragments_are_put_together_and_a_gap_drops_them() {
     }
     assert_eq!(FRAGMENTS_MAX, 4);
     let mut long = vec![0; 5 * room];
-    assert_eq!(SegmentShape::of(&virtio, &mut long, room), SegmentShape::Dropped);
+    assert_eq!(SegmentShape::for_frame(&virtio, &mut long, room), SegmentShape::Dropped);
 }

@@ -49,7 +49,7 @@ impl<S: LinkSuite> Device<S> {
         let mut settings = PairingSettings::new(id(own), "cam1", u16::from(own));
         change(&mut settings);
         let now = Time::from_ms(1_000);
-        let pairing = Pairing::begin(settings, store_key(), (now, 1_000), dice.rng());
+        let pairing = Pairing::open_window(settings, store_key(), (now, 1_000), dice.rng());
         let sent = Vec::new();
         let writes = Vec::new();
         let tapes = Vec::new();
@@ -277,7 +277,7 @@ impl<S: LinkSuite> Side<S> {
 pub fn seal<F: FrameKey>(session: &LinkSession, text: &[u8]) -> Option<Vec<u8>> {
     let mut frame = vec![0; 24 + text.len()];
     frame[8..8 + text.len()].copy_from_slice(text);
-    Sealer::<F>::default().seal(session, session.reserve(1)?, &mut frame);
+    Sealer::<F>::default().seal(session, session.reserve_packets(1)?, &mut frame);
     Some(frame)
 }
 

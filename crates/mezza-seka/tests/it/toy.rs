@@ -40,7 +40,7 @@ impl Backend for Toy {
     type Chacha = <PortableBackend as Backend>::Chacha;
     type Pair = u64;
 
-    fn prepare(scalar: &Secret<32>) -> u64 {
+    fn prepare_scalar(scalar: &Secret<32>) -> u64 {
         number(scalar.expose()) % (PRIME - 1)
     }
 
@@ -48,7 +48,7 @@ impl Backend for Toy {
         PublicKey(bytes(power(BASE, *pair)))
     }
 
-    fn dh(pair: &u64, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
+    fn diffie_hellman(pair: &u64, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
         let shared = power(number(their.as_bytes()), *pair);
         if shared == 0 { Err(ZeroSecret) } else { Ok(Secret::copy_from(&bytes(shared))) }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use data_encoding::HEXLOWER;
 use mezza_core::{EphemeralKey, Machine, PortableBackend, Secret, Time};
 use mezza_seka::keys::CanonicalPoint;
-use mezza_seka::sas::{SasDigits, commitment};
+use mezza_seka::sas::{SasDigits, compute_commitment};
 use mezza_seka::stream::{RecordType, Records};
 use mezza_seka::suite::LinkSuite;
 use mezza_seka::suite::default::DefaultSuite;
@@ -42,7 +42,7 @@ impl<S: LinkSuite> Run<S> {
             let byte = if role == LinkRole::Initiator { 1 } else { 2 };
             let mut settings = PairingSettings::new(id(byte), "cam1", byte.into());
             settings.role = Some(role);
-            Pairing::begin(settings, store_key(), (Time::from_ms(0), 0), &mut dull)
+            Pairing::open_window(settings, store_key(), (Time::from_ms(0), 0), &mut dull)
         });
         // Taken from the end: the ephemerals of pairing, of the exchange, and one that lies ready.
         let keys = [vec![0xe1, 0xc1, 0xb1], vec![0xe2, 0xc2, 0xb2]];
@@ -112,7 +112,7 @@ fn holds<S: LinkSuite>(case: &Case) -> LinkSession {
     assert_eq!(peer.stolen_states().0[..state.len()], state[..]);
     let at = sessions.iter().position(|(at, _)| *at == 0).expect("a session");
     let (_, session) = sessions.swap_remove(at);
-    assert_eq!(session.export("test").expose()[..], case["export_test"]);
+    assert_eq!(session.export_key("test").expose()[..], case["export_test"]);
     let text = &case["text"];
     let mut frame = vec![0; 24 + text.len()];
     frame[8..8 + text.len()].copy_from_slice(text);
@@ -139,10 +139,13 @@ fn suite_paper_makes_the_bytes_of_the_reference() {
 #[test]
 fn digits_and_commitment_are_those_of_the_reference() {
     let case = case(include_str!("../../../../vectors/seka/digits.txt"));
-    let digits = SasDigits::of(&case["s1"], &case["s2"], &case["s3"]);
+    let digits = SasDigits::from_frames(&case["s1"], &case["s2"], &case["s3"]);
     assert_eq!(format!("{:06}", digits.number()).as_bytes(), case["digits"]);
     assert_eq!(digits.to_string(), "907 345");
-    let m1 = CanonicalPoint::check(*case["s3"][36..].first_chunk().expect("a point"));
+    let m1 = CanonicalPoint::from_canonical(*case["s3"][36..].first_chunk().expect("a point"));
     let coins = case["s3"][68..].first_chunk().expect("coins");
-    assert_eq!(commitment(&case["s1"], &m1.expect("canonical"), coins)[..], case["s1"][36..]);
+    assert_eq!(
+        compute_commitment(&case["s1"], &m1.expect("canonical"), coins)[..],
+        case["s1"][36..]
+    );
 }

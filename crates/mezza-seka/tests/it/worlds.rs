@@ -42,7 +42,7 @@ impl TwoSlots {
 
     fn newest(&self) -> (u64, PeerRecord) {
         let slots = [self.slots[0].as_slice(), self.slots[1].as_slice()];
-        let (seq, _, record) = PeerRecord::newest(&store_key(), slots).expect("a slot opens");
+        let (seq, _, record) = PeerRecord::open_newest(&store_key(), slots).expect("a slot opens");
         (seq, record)
     }
 }
@@ -118,7 +118,7 @@ impl<S: LinkSuite> Host for Device<S> {
         device
     }
 
-    fn command(&mut self, order: Order, now: Time, rng: &mut dyn CryptoRng) {
+    fn apply_order(&mut self, order: Order, now: Time, rng: &mut dyn CryptoRng) {
         let input = match order {
             Order::Rekey => PeerInput::Rekey,
             Order::Carrier => PeerInput::Carrier(true),
@@ -126,7 +126,13 @@ impl<S: LinkSuite> Host for Device<S> {
         self.give(input, now, rng);
     }
 
-    fn deliver(&mut self, _: HostId, mut packet: Vec<u8>, now: Time, rng: &mut dyn CryptoRng) {
+    fn deliver_packet(
+        &mut self,
+        _: HostId,
+        mut packet: Vec<u8>,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) {
         let Some(index) = mezza_seka::session::index_of(&packet) else {
             let input = PeerInput::Datagram { frame: packet, from: PeerAddress::default() };
             return self.give(input, now, rng);
@@ -154,11 +160,11 @@ impl<S: LinkSuite> Host for Device<S> {
         self.peer.deadline()
     }
 
-    fn effect(&mut self) -> Option<Effect<Self>> {
+    fn next_effect(&mut self) -> Option<Effect<Self>> {
         self.outputs.pop_front()
     }
 
-    fn write((_, disk): &mut Disk, sealed: Vec<u8>) {
+    fn apply_write((_, disk): &mut Disk, sealed: Vec<u8>) {
         disk.write(sealed);
     }
 }
@@ -169,7 +175,7 @@ fn world<S: LinkSuite>(seed: u64) -> (World<Device<S>>, [HostId; 2]) {
     let mut world = World::new(seed);
     let ids = [HostId(0), HostId(1)];
     for (side, other) in sides.iter().zip([ids[1], ids[0]]) {
-        world.add((other, TwoSlots::after(&side.writes)));
+        world.add_host((other, TwoSlots::after(&side.writes)));
     }
     (world, ids)
 }
@@ -180,11 +186,11 @@ fn heals<S: LinkSuite>(
     [one, two]: [HostId; 2],
 ) -> Result<(), String> {
     world.stop_faults();
-    world.link(one, two, LinkModel::datagram());
+    world.set_link(one, two, LinkModel::datagram());
     // Whatever is under way may end, and the bound of exchanges fills up.
     world.run_for(90_000, |_, _| {});
     let before = world.host(two).map(|host| host.peer.record().rekeys);
-    world.command(one, 0, Order::Rekey);
+    world.schedule_order(one, 0, Order::Rekey);
     world.run_for(10_000, |_, _| {});
     let states = |place| {
         let host = world.host(place).ok_or("down")?;
@@ -239,16 +245,16 @@ impl Watch {
 fn adverse<S: LinkSuite>(seed: u64) {
     let (mut world, ids) = world::<S>(seed);
     let lossy = LinkModel { loss_permille: 150, duplicate_permille: 150, ..LinkModel::lossy() };
-    world.link(ids[0], ids[1], lossy);
+    world.set_link(ids[0], ids[1], lossy);
     for place in ids {
         world.cache_writes(place);
-        world.crashes(place, CrashRate { permille: 60, down_ms: (10, 3_000) });
+        world.set_crash_rate(place, CrashRate { permille: 60, down_ms: (10, 3_000) });
     }
     for _ in 0..world.dice().between(2, 6) {
         let place = ids[world.dice().between(0, 1) as usize];
         let at = world.dice().between(0, 30_000);
         let order = if world.dice().chance(700) { Order::Rekey } else { Order::Carrier };
-        world.command(place, at, order);
+        world.schedule_order(place, at, order);
     }
     world.run_for(40_000, |_, _| {});
     heals(&mut world, ids).unwrap_or_else(|why| panic!("{why}"));
@@ -277,7 +283,7 @@ fn a_crash_after_every_single_effect_is_healed() {
                     }
                 }
                 world.crash_after(ids[crashes], effects);
-                world.command(ids[0], 100, Order::Rekey);
+                world.schedule_order(ids[0], 100, Order::Rekey);
                 world.run_for(5_000, |_, _| {});
                 let healed = heals(&mut world, ids);
                 assert!(healed.is_ok(), "{crashes} after {effects}, {cached}: {healed:?}");
@@ -310,10 +316,10 @@ fn slow_no_attempt_leaves_in_two_forms() {
         let (mut world, ids) = world::<PaperSuite<Toy>>(seed);
         for place in ids {
             world.cache_writes(place);
-            world.crashes(place, CrashRate { permille: 100, down_ms: (10, 500) });
+            world.set_crash_rate(place, CrashRate { permille: 100, down_ms: (10, 500) });
         }
         for at in 0..8 {
-            world.command(ids[0], at * 2_500, Order::Rekey);
+            world.schedule_order(ids[0], at * 2_500, Order::Rekey);
         }
         let mut watch = Watch::default();
         let end = world.now().plus_ms(25_000);

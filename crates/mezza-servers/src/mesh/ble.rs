@@ -29,13 +29,13 @@ use mezza_host::api::Fault;
 
 /// Runs the radio. A panic in the host of another crate ends one run of it, and not the radio for as long as
 /// the node lives.
-fn supervise(
+fn supervise_radio(
     place: &HciPlace,
     names: &watch::Receiver<Option<BleIdentity>>,
     sender: &LinkSender,
     state: &RadioState,
 ) {
-    let run = || radio::run(place, names.clone(), sender, state);
+    let run = || radio::run_radio(place, names.clone(), sender, state);
     while std::panic::catch_unwind(AssertUnwindSafe(run)).is_err() {
         state.is_down("the radio's thread panicked");
         std::thread::sleep(Duration::from_secs(1));
@@ -87,18 +87,18 @@ impl Ble {
     /// # Errors
     /// 69, 75 or 77 if the controller is not there, is held by another program, or is not ours.
     pub(super) async fn open(place: HciPlace, sender: LinkSender) -> Result<Self, Fault> {
-        hci::probe(&place).await?;
+        hci::probe_controller(&place).await?;
         let (identity, names) = watch::channel(None);
         let state = RadioState::default();
         let shown = state.clone();
-        let run = move || supervise(&place, &names, &sender, &shown);
+        let run = move || supervise_radio(&place, &names, &sender, &shown);
         let thread = std::thread::Builder::new().name("ble".to_owned()).spawn(run);
         thread.map_err(|error| Fault::bug(format!("no thread: {error}")))?;
         Ok(Self { identity, state })
     }
 
     /// The radio, for people: what it does now, not that it was asked for.
-    pub(super) fn words(&self) -> String {
+    pub(super) fn describe_state(&self) -> String {
         match self.state.why_down() {
             None => RADIO.to_owned(),
             Some(why) => {
@@ -108,7 +108,7 @@ impl Ble {
     }
 
     /// Takes another name, and another address with it.
-    pub(super) fn rename(&self, identity: BleIdentity) {
+    pub(super) fn change_identity(&self, identity: BleIdentity) {
         self.identity.send_if_modified(|held| {
             let other = *held != Some(identity);
             *held = Some(identity);
@@ -134,12 +134,12 @@ mod tests {
         let (ble, probed) = tokio::join!(opened, listener.accept());
         let ble = ble.unwrap();
         let _ = probed.unwrap();
-        ble.rename(BleIdentity { name: 7, net: [0; 4], silence_ms: 0 });
+        ble.change_identity(BleIdentity { name: 7, net: [0; 4], silence_ms: 0 });
         for _ in 0..3 {
             let (mut controller, _) = listener.accept().await.unwrap();
             let _ = controller.read(&mut [0; 64]).await;
         }
         listener.accept().await.unwrap();
-        assert!(ble.words().contains("does not answer"), "{}", ble.words());
+        assert!(ble.describe_state().contains("does not answer"), "{}", ble.describe_state());
     }
 }

@@ -49,12 +49,12 @@ pub enum MeshAsk {
 }
 
 /// The socket of the node of this home.
-pub fn socket(home: &Home) -> PathBuf {
+pub fn socket_path(home: &Home) -> PathBuf {
     home.run().join("mesh.sock")
 }
 
 /// The lock that there is one of it.
-pub fn lock(home: &Home) -> PathBuf {
+pub fn lock_path(home: &Home) -> PathBuf {
     home.run().join("mesh.lock")
 }
 
@@ -62,18 +62,18 @@ pub fn lock(home: &Home) -> PathBuf {
 ///
 /// # Errors
 /// 65 if it is none.
-pub fn bytes(text: &str) -> Result<Vec<u8>, Fault> {
+pub fn decode_base64(text: &str) -> Result<Vec<u8>, Fault> {
     let wrong = |_| Fault::new(Exit::Malformed, "this is no base64", "use the `mezza` that runs");
     BASE64.decode(text.as_bytes()).map_err(wrong)
 }
 
 /// Base64 of bytes.
-pub fn text(bytes: &[u8]) -> String {
+pub fn encode_base64(bytes: &[u8]) -> String {
     BASE64.encode(bytes)
 }
 
 /// A status as one line.
-pub(crate) fn status(status: &NodeStatus, links: &[String], lacks_streams: bool) -> Value {
+pub(crate) fn describe_status(status: &NodeStatus, links: &[String], lacks_streams: bool) -> Value {
     let NodeStatus { counts, .. } = status;
     json!({
         "network": status.network, "closed": status.closed, "links": links,
@@ -82,24 +82,24 @@ pub(crate) fn status(status: &NodeStatus, links: &[String], lacks_streams: bool)
         "within_ms": status.within_ms, "trusted_ms": status.trusted_ms, "around": status.around,
         "other_day": status.other_date.map(|other| other.day),
         "other_devices": status.other_date.map(|other| other.devices),
-        "two_clocks": status.two_clocks.iter().copied().map(hex).collect::<Vec<_>>(),
+        "two_clocks": status.two_clocks.iter().copied().map(format_name).collect::<Vec<_>>(),
         "elsewhere_ms": status.elsewhere_ms, "state": status.state.word(),
         "grade": status.grade.word(), "paper_mode": status.mode == ClockMode::Paper,
         "live": status.live, "store_bytes": status.store_bytes,
         "bytes_in": status.bytes.0, "bytes_out": status.bytes.1,
         "name_age_s": status.name_age_s, "taken": counts.taken, "given": counts.given,
         "unsolicited": counts.unsolicited, "refused": counts.refused,
-        "neighbours": status.neighbours.iter().map(neighbour).collect::<Vec<_>>(),
+        "neighbours": status.neighbours.iter().map(describe_neighbour).collect::<Vec<_>>(),
     })
 }
 
-fn hex(name: Name) -> String {
+fn format_name(name: Name) -> String {
     format!("{name:012x}")
 }
 
-fn neighbour(n: &NeighbourStatus) -> Value {
+fn describe_neighbour(n: &NeighbourStatus) -> Value {
     json!({
-        "name": hex(n.name), "link": n.link, "silent_ms": n.silent_ms,
+        "name": format_name(n.name), "link": n.link, "silent_ms": n.silent_ms,
         "gave": n.gave, "live": n.live, "differs_ms": n.differs_ms,
     })
 }

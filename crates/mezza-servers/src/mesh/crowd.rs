@@ -33,7 +33,7 @@ pub enum Moves {
 
 impl Moves {
     /// So many people who move like that.
-    pub fn of(self, users: usize, seed: u64) -> Box<dyn Movement + Send> {
+    pub fn make_movement(self, users: usize, seed: u64) -> Box<dyn Movement + Send> {
         let side = (f64::from(u32::try_from(users).unwrap_or(u32::MAX)) * AREA_M2).sqrt();
         match self {
             Self::Sit(density) => Box::new(Grid::new(users, density, seed)),
@@ -46,7 +46,7 @@ impl Moves {
 
 /// Grades of so many clocks and their errors, µs: of a hundred some are good, within a quarter of a second,
 /// as a network sets a clock; the others are poor, and off by up to `spread_s`.
-pub fn clocks(
+pub fn draw_clocks(
     users: usize,
     (good_percent, spread_s): (u64, u64),
     dice: &mut SimRng,
@@ -62,7 +62,7 @@ pub fn clocks(
 
 /// The settings of a crew whose users write each so many seconds, or never. Cells live for at most 90 s by
 /// any clock; the ring holds three minutes of them.
-pub fn settings(users: usize, every_s: Option<u64>) -> CrewSettings {
+pub fn crew_settings(users: usize, every_s: Option<u64>) -> CrewSettings {
     let made = every_s.map_or(64, |every| 180 * users / usize::try_from(every).unwrap_or(30));
     CrewSettings {
         every: every_s.map_or(NEVER, |every| every * SECOND),
@@ -92,23 +92,29 @@ impl HostedCrew {
 impl Swarm for HostedCrew {
     type Frame = MeshFrame;
 
-    fn due(&self, device: DeviceId) -> u64 {
+    fn due_time(&self, device: DeviceId) -> u64 {
         self.0.due(device)
     }
 
-    fn next(&mut self, device: DeviceId, now: u64) -> Option<(MeshFrame, usize)> {
-        self.0.next(device, now)
+    fn next_frame(&mut self, device: DeviceId, now: u64) -> Option<(MeshFrame, usize)> {
+        self.0.next_frame(device, now)
     }
 
-    fn hear(&mut self, device: DeviceId, contact: u16, frame: &MeshFrame, now: u64) -> bool {
-        self.0.hear(device, contact, frame, now)
+    fn receive_frame(
+        &mut self,
+        device: DeviceId,
+        contact: u16,
+        frame: &MeshFrame,
+        now: u64,
+    ) -> bool {
+        self.0.handle_frame(device, contact, frame, now)
     }
 
-    fn meet(&mut self, a: DeviceId, b: DeviceId, now: u64) -> [u16; 2] {
-        self.0.meet(a, b, now)
+    fn begin_contact(&mut self, a: DeviceId, b: DeviceId, now: u64) -> [u16; 2] {
+        self.0.add_contact(a, b, now)
     }
 
-    fn part(&mut self, device: DeviceId, contact: u16, _: u64) {
-        self.0.part(device, contact);
+    fn end_contact(&mut self, device: DeviceId, contact: u16, _: u64) {
+        self.0.remove_neighbour(device, contact);
     }
 }

@@ -49,7 +49,7 @@ impl BentClock {
     }
 
     /// Warns a person whose environment holds settings of tests: his clock is not what it shows.
-    pub(crate) fn warn(self) {
+    pub(crate) fn warn_if_bent(self) {
         if self.offset_ms != 0 || self.grade.is_some() {
             tracing::warn!(
                 target: "mezza",
@@ -62,8 +62,8 @@ impl BentClock {
     }
 
     /// The time of day that a node is told.
-    pub(crate) fn bend(self, wall: Time) -> Time {
-        Time::from_ms(wall.ms().saturating_add_signed(self.offset_ms))
+    pub(crate) fn shift_time(self, wall: Time) -> Time {
+        Time::from_ms(wall.as_ms().saturating_add_signed(self.offset_ms))
     }
 }
 
@@ -89,7 +89,7 @@ impl Default for ClockFiles {
 
 impl ClockFiles {
     /// Returns the time to which systemd-timesyncd set the clock last, since the system was started.
-    pub(super) fn synchronised(&self) -> Option<Statement> {
+    pub(super) fn last_synchronised(&self) -> Option<Statement> {
         let touched = self.stamp.metadata().and_then(|stamp| stamp.modified()).ok()?;
         let ms = touched.duration_since(UNIX_EPOCH).ok()?.as_millis();
         let at = u64::try_from(ms).ok().map(Time::from_ms)?;
@@ -109,7 +109,7 @@ pub fn within_ms(home: &Home) -> Option<u32> {
     let files = ClockFiles::default();
     let start = SystemStart::of_this_system();
     let mut system = SystemClock::of_home(home, now, start, files.has_hardware_clock());
-    system.on_reading(now, files.synchronised());
+    system.on_reading(now, files.last_synchronised());
     (now.wall >= EARLIEST).then(|| system.within_ms(now.wall, 0))
 }
 
@@ -121,7 +121,7 @@ mod tests {
     fn the_clock_is_bent_by_an_offset_and_a_grade_is_a_word() {
         assert_eq!([of_word("good"), of_word("none")], [Some(Grade::Good), None]);
         let bent = BentClock { offset_ms: -240_000, grade: None };
-        assert_eq!(bent.bend(Time::from_ms(300_000)), Time::from_ms(60_000));
+        assert_eq!(bent.shift_time(Time::from_ms(300_000)), Time::from_ms(60_000));
     }
 
     /// Without a hardware clock or a stamp nobody vouches for anything.
@@ -130,10 +130,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [stamp, hardware] = ["stamp", "rtc"].map(|name| folder.path().join(name));
         let files = ClockFiles { stamp, hardware };
-        assert_eq!(files.synchronised(), None);
+        assert_eq!(files.last_synchronised(), None);
         assert!(!files.has_hardware_clock());
         std::fs::create_dir_all(files.hardware.join("rtc0")).unwrap();
         std::fs::write(&files.stamp, b"").unwrap();
-        assert!(files.synchronised().is_some() && files.has_hardware_clock());
+        assert!(files.last_synchronised().is_some() && files.has_hardware_clock());
     }
 }

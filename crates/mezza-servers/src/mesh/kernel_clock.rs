@@ -55,7 +55,7 @@ impl KernelClock {
     }
 
     /// Returns the last time at which the clock counted as synchronised, and asks again if that is due.
-    pub(super) fn look(&mut self, now: Moment) -> Option<Statement> {
+    pub(super) fn poll_statement(&mut self, now: Moment) -> Option<Statement> {
         if let Some(asked) = self.asked.take_if(|asked| asked.answer.is_finished())
             && asked.answer.join().is_ok_and(|is_synchronised| is_synchronised)
         {

@@ -21,13 +21,13 @@ pub(super) trait FrameLink: Send {
     /// Frames that it takes at once.
     fn room(&self) -> usize;
     /// Sends a frame.
-    fn send(&mut self, frame: Vec<u8>);
+    fn send_frame(&mut self, frame: Vec<u8>);
     /// Frames that have left since this was asked last.
-    fn left(&mut self) -> usize;
+    fn take_sent_count(&mut self) -> usize;
     /// Returns true if its other end is gone.
     fn is_over(&self) -> bool;
     /// The link, for people.
-    fn words(&self) -> String;
+    fn describe_state(&self) -> String;
 }
 
 /// Where a frame came from.
@@ -51,7 +51,7 @@ pub(super) enum MeshLinkEvent {
 
 impl MeshLinkEvent {
     /// The address that a frame came from, if it came by IP.
-    pub(super) fn ip(&self) -> Option<SocketAddr> {
+    pub(super) fn source_ip(&self) -> Option<SocketAddr> {
         match self {
             Self::Frame { from: FramePeer::Ip(address), .. } => Some(*address),
             _ => None,
@@ -72,12 +72,12 @@ impl LinkSender {
     }
 
     /// A number that no other link has.
-    pub(super) fn number(&self) -> LinkNumber {
+    pub(super) fn next_number(&self) -> LinkNumber {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Tells what happened; whether anybody still hears it.
-    pub(super) async fn tell(&self, event: MeshLinkEvent) -> bool {
+    pub(super) async fn send_event(&self, event: MeshLinkEvent) -> bool {
         self.events.send(MeshEvent::Link(event)).await.is_ok()
     }
 }
@@ -108,12 +108,12 @@ impl StreamLink {
 
 impl StreamFrames {
     /// The next frame to write; `None` when the link is closed here.
-    pub(super) async fn next(&mut self) -> Option<Vec<u8>> {
+    pub(super) async fn next_frame(&mut self) -> Option<Vec<u8>> {
         self.frames.recv().await
     }
 
     /// A frame was written.
-    pub(super) fn written(&self) {
+    pub(super) fn mark_written(&self) {
         self.left.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -131,12 +131,12 @@ impl FrameLink for StreamLink {
         STREAM_ROOM
     }
 
-    fn send(&mut self, frame: Vec<u8>) {
+    fn send_frame(&mut self, frame: Vec<u8>) {
         // The node knows the room; a farewell alone may come on top.
         let _ = self.frames.try_send(frame);
     }
 
-    fn left(&mut self) -> usize {
+    fn take_sent_count(&mut self) -> usize {
         self.left.swap(0, Ordering::Relaxed)
     }
 
@@ -144,7 +144,7 @@ impl FrameLink for StreamLink {
         self.frames.is_closed()
     }
 
-    fn words(&self) -> String {
+    fn describe_state(&self) -> String {
         self.words.clone()
     }
 }

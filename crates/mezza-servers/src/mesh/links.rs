@@ -81,7 +81,7 @@ impl Links {
             takes_streams: matches!(free, Some(Ok(()))),
             refused_streams: false,
             doors: BTreeMap::new(),
-            incoming: tcp::places(),
+            incoming: tcp::incoming_places(),
             ble,
         }
     }
@@ -103,25 +103,26 @@ impl Links {
     }
 
     /// The links, for people.
-    pub(super) fn words(&self) -> Vec<String> {
-        let radio = self.ble.iter().map(Ble::words);
-        self.up.values().map(|link| link.frames.words()).chain(radio).collect()
+    pub(super) fn describe_all(&self) -> Vec<String> {
+        let radio = self.ble.iter().map(Ble::describe_state);
+        self.up.values().map(|link| link.frames.describe_state()).chain(radio).collect()
     }
 
     /// Links of interfaces that came, and farewell to those that went.
-    pub(super) fn look(&mut self, now: Time) -> Vec<Input> {
+    pub(super) fn refresh_interfaces(&mut self, now: Time) -> Vec<Input> {
         let found = if self.choice.casts {
             // No descriptor is free for a moment: that is no farewell of all interfaces.
             let known = |_| self.cast.interfaces().cloned().collect();
-            udp::interfaces(&self.choice.interfaces).unwrap_or_else(known)
+            udp::find_interfaces(&self.choice.interfaces).unwrap_or_else(known)
         } else {
             Vec::new()
         };
         let over = self.up.iter().filter(|(_, up)| up.frames.is_over());
         let over: Vec<_> = over.map(|(link, _)| *link).collect();
-        let mut inputs: Vec<_> = over.into_iter().filter_map(|link| self.close(link)).collect();
-        let PlaceChanges { close, open } = self.cast.choose(&found, now);
-        inputs.extend(close.into_iter().filter_map(|link| self.close(link)));
+        let mut inputs: Vec<_> =
+            over.into_iter().filter_map(|link| self.close_link(link)).collect();
+        let PlaceChanges { close, open } = self.cast.choose_links(&found, now);
+        inputs.extend(close.into_iter().filter_map(|link| self.close_link(link)));
         inputs.extend(open.into_iter().filter_map(|interface| self.cast_on(interface, now)));
         self.tell_of_waiting(&found);
         if self.choice.casts && !self.takes_streams {
@@ -141,7 +142,7 @@ impl Links {
         }
         for (link, interface) in self.cast.links() {
             for v6 in interface.families_v6() {
-                let any = tcp::any(v6, self.choice.port);
+                let any = tcp::any_address(v6, self.choice.port);
                 if self.doors.contains_key(&(link, v6)) {
                     continue;
                 }
@@ -149,7 +150,7 @@ impl Links {
                     Ok(door) => drop(self.doors.insert((link, v6), door)),
                     Err(error) => {
                         self.refused_streams |= error.kind() == io::ErrorKind::AddrInUse;
-                        let words = interface.words();
+                        let words = interface.display_name();
                         tracing::debug!(target: "mezza", "no streams on {words} yet: {error}");
                     }
                 }
@@ -172,8 +173,8 @@ impl Links {
     }
 
     fn cast_on(&mut self, interface: CastInterface, now: Time) -> Option<Input> {
-        let link = self.sender.number();
-        let words = interface.words();
+        let link = self.sender.next_number();
+        let words = interface.display_name();
         match CastLink::open(interface.clone(), self.choice.port, link, &self.sender) {
             Ok(frames) => {
                 self.cast.insert(link, interface, now);
@@ -202,22 +203,22 @@ impl Links {
     }
 
     /// Returns the input that the node gets for an event on a link.
-    pub(super) fn hear(&mut self, event: MeshLinkEvent, now: Time) -> Option<Input> {
+    pub(super) fn handle_event(&mut self, event: MeshLinkEvent, now: Time) -> Option<Input> {
         match event {
             MeshLinkEvent::Frame { link, from, bytes } => {
-                let source = self.source(from);
+                let source = self.source_number(from);
                 self.up.contains_key(&link).then_some(Input::Frame { link, source, bytes })
             }
             MeshLinkEvent::Up { link, peer, frames } => {
                 // Dropped here, the stream ends.
                 self.may_come(peer, now).then(|| self.bring_up(link, Some(peer), frames))
             }
-            MeshLinkEvent::Down { link } => self.close(link),
+            MeshLinkEvent::Down { link } => self.close_link(link),
         }
     }
 
     /// A number for each address, without its port: a device that opens many ports is one (MESH-60).
-    fn source(&self, from: FramePeer) -> Source {
+    fn source_number(&self, from: FramePeer) -> Source {
         match from {
             FramePeer::Ip(address) => self.hasher.hash_one(address.ip().to_canonical()),
             FramePeer::Ble(address) => self.hasher.hash_one(address),
@@ -246,7 +247,7 @@ impl Links {
     }
 
     /// A frame that the node took came from there.
-    pub(super) fn heard(&mut self, source: Source, from: SocketAddr, now: Time) {
+    pub(super) fn remember_source(&mut self, source: Source, from: SocketAddr, now: Time) {
         if self.heard.len() >= HEARD_MAX && !self.heard.contains_key(&source) {
             self.heard.retain(|_, (_, at)| now.since_ms(*at) <= HEARD_MS);
         }
@@ -256,13 +257,13 @@ impl Links {
     }
 
     /// Opens a stream to where a beacon came from.
-    pub(super) fn dial(&self, source: Source) {
+    pub(super) fn dial_source(&self, source: Source) {
         let Some((address, _)) = self.heard.get(&source) else { return };
         // A beacon's source proves nothing, so it chooses no host beyond the link, and no port (MESH-67).
         if let Some(interface) = self.interface_of(*address) {
             let mut to = *address;
             to.set_port(self.choice.port);
-            tcp::dial(&interface.name, to, self.sender.clone());
+            tcp::dial_stream(&interface.name, to, self.sender.clone());
         }
     }
 
@@ -277,35 +278,35 @@ impl Links {
     }
 
     /// Closes a link.
-    pub(super) fn close(&mut self, link: LinkNumber) -> Option<Input> {
+    pub(super) fn close_link(&mut self, link: LinkNumber) -> Option<Input> {
         self.cast.remove(link);
         self.doors.retain(|(of, _), _| *of != link);
         self.up.remove(&link).map(|_| Input::LinkDown { link })
     }
 
     /// The node has another name: streams end, and radios take other addresses.
-    pub(super) fn rename(&mut self, identity: BleIdentity) -> Vec<Input> {
+    pub(super) fn change_identity(&mut self, identity: BleIdentity) -> Vec<Input> {
         if let Some(ble) = &self.ble {
-            ble.rename(identity);
+            ble.change_identity(identity);
         }
         let streams = self.up.iter().filter(|(_, link)| link.frames.kind() != LinkKind::Cast);
         let streams: Vec<_> = streams.map(|(link, _)| *link).collect();
-        streams.into_iter().filter_map(|link| self.close(link)).collect()
+        streams.into_iter().filter_map(|link| self.close_link(link)).collect()
     }
 
     /// Sends a frame.
-    pub(super) fn send(&mut self, link: LinkNumber, frame: Vec<u8>) {
+    pub(super) fn send_frame(&mut self, link: LinkNumber, frame: Vec<u8>) {
         if let Some(link) = self.up.get_mut(&link) {
-            link.frames.send(frame);
+            link.frames.send_frame(frame);
             link.waiting += 1;
         }
     }
 
     /// Frames that left: so many more are taken.
-    pub(super) fn left(&mut self) -> Vec<Input> {
+    pub(super) fn collect_sent(&mut self) -> Vec<Input> {
         let mut inputs = Vec::new();
         for (number, link) in &mut self.up {
-            let frames = link.frames.left();
+            let frames = link.frames.take_sent_count();
             link.waiting = link.waiting.saturating_sub(frames);
             if frames > 0 {
                 inputs.push(Input::Room { link: *number, frames });

@@ -40,7 +40,7 @@ impl Listener {
             else {
                 return !self.answer.is_closed();
             };
-            match self.answer.offer(line) {
+            match self.answer.offer_line(line) {
                 LineOffer::Full => return true,
                 LineOffer::Closed => return false,
                 LineOffer::Taken if self.clock.take().is_some() => (),
@@ -71,9 +71,9 @@ impl Listeners {
         cells: impl Iterator<Item = Value> + Send + 'static,
     ) {
         if let Some(clock) = clock {
-            answer.line(&clock);
+            answer.send_line(&clock);
         }
-        answer.all(cells);
+        answer.send_all(cells);
         let answer = answer.clone();
         let cells = VecDeque::new();
         self.0.push(Listener { answer, clock: None, cells, lost: 0 });
@@ -107,7 +107,7 @@ mod tests {
     /// lost, and gets the clock before them.
     #[tokio::test]
     async fn mesh_66_a_slow_listener_loses_single_cells_and_no_clock() {
-        let (answer, mut lines) = ControlAnswer::within();
+        let (answer, mut lines) = ControlAnswer::make_channel();
         let mut listeners = Listeners::default();
         listeners.add(&answer, Some(json!({ "event": "clock", "cur": 0 })), (0..2_000).map(cell));
         drop(answer);

@@ -32,17 +32,17 @@ impl NetworkChoice {
     ///
     /// # Errors
     /// 2 if the name is empty or longer than 32 bytes.
-    pub fn open(name: &str) -> Result<Self, Fault> {
-        check(name)?;
+    pub fn make_open(name: &str) -> Result<Self, Fault> {
+        check_name(name)?;
         Ok(Self { name: name.to_owned(), key: None })
     }
 
     /// A closed network with a new key.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
-    pub fn closed(name: &str, key: Secret<32>) -> Result<Self, Fault> {
-        Ok(Self { key: Some(key), ..Self::open(name)? })
+    /// As [`make_open`](Self::make_open).
+    pub fn make_closed(name: &str, key: Secret<32>) -> Result<Self, Fault> {
+        Ok(Self { key: Some(key), ..Self::make_open(name)? })
     }
 
     /// The network of an invitation.
@@ -58,14 +58,14 @@ impl NetworkChoice {
         let code = Zeroizing::new(code.to_uppercase());
         let bytes = Zeroizing::new(BASE32_NOPAD.decode(code.as_bytes()).map_err(|_| wrong())?);
         let mut reader = Reader::new(&bytes);
-        let key = Secret::read(&mut reader).map_err(|_| wrong())?;
-        let name = reader.var8().map_err(|_| wrong())?;
-        reader.end().map_err(|_| wrong())?;
-        Self::closed(std::str::from_utf8(name).map_err(|_| wrong())?, key)
+        let key = Secret::read_from(&mut reader).map_err(|_| wrong())?;
+        let name = reader.read_var8().map_err(|_| wrong())?;
+        reader.expect_end().map_err(|_| wrong())?;
+        Self::make_closed(std::str::from_utf8(name).map_err(|_| wrong())?, key)
     }
 
     /// Returns the secret or name that others need to join: the invitation of a closed network, the name of an open one.
-    pub fn invitation(&self) -> Zeroizing<String> {
+    pub fn encode_invitation(&self) -> Zeroizing<String> {
         let Some(key) = &self.key else { return Zeroizing::new(self.name.clone()) };
         let bytes = [key.expose().as_slice(), &[self.name.len() as u8], self.name.as_bytes()];
         let bytes = Zeroizing::new(bytes.concat());
@@ -77,22 +77,22 @@ impl NetworkChoice {
     /// # Errors
     /// 65 or 77 if its file is damaged or not ours alone.
     pub fn of_home(home: &Home) -> Result<Self, Fault> {
-        let path = path(home);
+        let path = choice_path(home);
         if path.symlink_metadata().is_err() {
-            return Self::open(OPEN);
+            return Self::make_open(OPEN);
         }
         let bytes = Zeroizing::new(private::read(&path, FILE_BYTES_MAX)?);
         let text = std::str::from_utf8(&bytes).unwrap_or_default().trim();
-        if text.starts_with(PREFIX) { Self::of_invitation(text) } else { Self::open(text) }
+        if text.starts_with(PREFIX) { Self::of_invitation(text) } else { Self::make_open(text) }
     }
 
     /// Stores it; a node that is started later is in it.
     ///
     /// # Errors
     /// 73 or 77 if the disk or the modes refuse.
-    pub fn keep(&self, home: &Home) -> Result<(), Fault> {
-        private::folder(home.root())?;
-        private::replace(&path(home), self.invitation().as_bytes())
+    pub fn save_to(&self, home: &Home) -> Result<(), Fault> {
+        private::make_folder(home.root())?;
+        private::replace(&choice_path(home), self.encode_invitation().as_bytes())
     }
 
     /// Its name.
@@ -111,11 +111,11 @@ impl NetworkChoice {
     }
 }
 
-fn path(home: &Home) -> PathBuf {
+fn choice_path(home: &Home) -> PathBuf {
     home.mesh()
 }
 
-fn check(name: &str) -> Result<(), Fault> {
+fn check_name(name: &str) -> Result<(), Fault> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX {
         let text = format!("the name of a network has 1 to {NAME_BYTES_MAX} bytes");
         return Err(Fault::new(Exit::Usage, text, "choose another"));
@@ -129,8 +129,8 @@ mod tests {
 
     #[test]
     fn an_invitation_comes_back_and_damage_is_refused() {
-        let made = NetworkChoice::closed("friends", Secret::copy_from(&[7; 32])).unwrap();
-        let text = made.invitation();
+        let made = NetworkChoice::make_closed("friends", Secret::copy_from(&[7; 32])).unwrap();
+        let text = made.encode_invitation();
         let read = NetworkChoice::of_invitation(&text).unwrap();
         assert!(read.is_closed() && read.name() == "friends" && read.key == made.key);
         for bad in
@@ -139,7 +139,10 @@ mod tests {
             let fault = NetworkChoice::of_invitation(bad).err().unwrap();
             assert_eq!(fault.code, Exit::Malformed, "{bad}");
         }
-        assert!(NetworkChoice::open("").is_err() && NetworkChoice::open(&"n".repeat(33)).is_err());
+        assert!(
+            NetworkChoice::make_open("").is_err()
+                && NetworkChoice::make_open(&"n".repeat(33)).is_err()
+        );
     }
 
     #[test]
@@ -147,9 +150,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::find(Some(&folder.path().join("home"))).unwrap();
         assert_eq!(NetworkChoice::of_home(&home).unwrap().name(), "open");
-        NetworkChoice::closed("friends", Secret::copy_from(&[9; 32])).unwrap().keep(&home).unwrap();
+        NetworkChoice::make_closed("friends", Secret::copy_from(&[9; 32]))
+            .unwrap()
+            .save_to(&home)
+            .unwrap();
         assert!(NetworkChoice::of_home(&home).unwrap().is_closed());
-        NetworkChoice::open("town").unwrap().keep(&home).unwrap();
+        NetworkChoice::make_open("town").unwrap().save_to(&home).unwrap();
         let town = NetworkChoice::of_home(&home).unwrap();
         assert!(!town.is_closed() && town.name() == "town");
     }

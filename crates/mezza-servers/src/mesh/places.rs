@@ -38,7 +38,7 @@ pub(super) struct CastPlaces {
 impl CastPlaces {
     /// Chooses links for the interfaces that were found, best first. Those that had no place yet come first,
     /// then those that wait longest.
-    pub(super) fn choose(&mut self, found: &[CastInterface], now: Time) -> PlaceChanges {
+    pub(super) fn choose_links(&mut self, found: &[CastInterface], now: Time) -> PlaceChanges {
         let mut changes = PlaceChanges::default();
         for (link, cast) in &self.up {
             if !found.contains(&cast.interface) {
@@ -112,7 +112,7 @@ mod tests {
 
     /// Chooses, and does what is chosen. Returns the names that got a link.
     fn choose(places: &mut CastPlaces, found: &[CastInterface], now: Time) -> Vec<String> {
-        let PlaceChanges { close, open } = places.choose(found, now);
+        let PlaceChanges { close, open } = places.choose_links(found, now);
         for link in close {
             places.remove(link);
         }

@@ -59,14 +59,16 @@ impl Started {
     /// 66 for an interface that is not there, 69 if none can multicast, 75 if a node of this home runs.
     pub async fn open(options: MeshOptions) -> Result<Self, Fault> {
         let MeshOptions { home, network, links, ble, grade } = options;
-        private::folder(home.root())?;
-        private::folder(&home.run())?;
+        private::make_folder(home.root())?;
+        private::make_folder(&home.run())?;
         let next = "stop that process, or name another home by --home";
-        let lock = Lock::take_of(&control::lock(&home), "the mesh of this home", next)?;
-        check(&links.interfaces)?;
+        let lock = Lock::take_of(&control::lock_path(&home), "the mesh of this home", next)?;
+        check_interfaces(&links.interfaces)?;
         let (sender, events) = mpsc::channel(EVENTS_MAX);
-        let socket =
-            ControlSocket::serve::<MeshAsk, MeshEvent>(&control::socket(&home), sender.clone())?;
+        let socket = ControlSocket::serve::<MeshAsk, MeshEvent>(
+            &control::socket_path(&home),
+            sender.clone(),
+        )?;
         let clock = Clock::system();
         let link_sender = LinkSender::new(sender);
         let ble = match ble {
@@ -74,7 +76,7 @@ impl Started {
             None => None,
         };
         let links = Links::new(links, link_sender, ble);
-        let node = Node::new(settings(links.takes_streams()), network, clock.boot());
+        let node = Node::new(node_settings(links.takes_streams()), network, clock.boot());
         let mut shell = MeshShell::new(node, own_clock(&home, clock, grade), links);
         // An interface that has just come up has no address for a second or two.
         for _ in 0..LINK_TRIES {
@@ -93,8 +95,8 @@ impl Started {
     }
 
     /// Its links, for people.
-    pub fn links(&self) -> Vec<String> {
-        self.shell.links().words()
+    pub fn describe_links(&self) -> Vec<String> {
+        self.shell.links().describe_all()
     }
 
     /// Runs until it is stopped.
@@ -102,27 +104,27 @@ impl Started {
     /// # Errors
     /// None at present; the loop's.
     pub async fn run(self, stop: watch::Receiver<bool>) -> Result<Exit, Fault> {
-        drive::run(self.shell, self.events, stop, NAP).await
+        drive::run_shell(self.shell, self.events, stop, NAP).await
     }
 }
 
 /// The clock as the last node of this home left it, with the grade that a person names now.
 fn own_clock(home: &Home, clock: Clock, grade: Option<Grade>) -> NodeClock {
     let bent = BentClock::of_environment();
-    bent.warn();
+    bent.warn_if_bent();
     let files = ClockFiles::default();
     let now = clock.read();
     let has_hardware_clock = files.has_hardware_clock();
     let mut system = SystemClock::of_home(home, now, clock.start(), has_hardware_clock);
     if let Some(grade) = grade {
-        system.on_reading(now, files.synchronised());
+        system.on_reading(now, files.last_synchronised());
         system.on_person(grade, now);
     }
     NodeClock { clock, bent, system, files, kernel: KernelClock::default() }
 }
 
 /// How the node behaves. Tests shorten the life of its name by `MEZZA_TEST_MESH_NAME_S`, in seconds.
-fn settings(streams: bool) -> NodeSettings {
+fn node_settings(streams: bool) -> NodeSettings {
     let mut settings = NodeSettings::default();
     settings.engine.streams = streams;
     let test = std::env::var("MEZZA_TEST_MESH_NAME_S").ok().and_then(|text| text.parse().ok());
@@ -132,8 +134,8 @@ fn settings(streams: bool) -> NodeSettings {
     settings
 }
 
-fn check(named: &[String]) -> Result<(), Fault> {
-    let there = udp::names();
+fn check_interfaces(named: &[String]) -> Result<(), Fault> {
+    let there = udp::interface_names();
     match named.iter().find(|name| !there.contains(name)) {
         None => Ok(()),
         Some(name) => {

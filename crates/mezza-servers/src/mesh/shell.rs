@@ -57,15 +57,15 @@ pub(super) struct NodeClock {
 
 impl NodeClock {
     /// Reads the clock. Returns what the node is told.
-    fn read(&mut self, now: Moment) -> Input {
+    fn read_input(&mut self, now: Moment) -> Input {
         // The kernel is asked where no stamp says it better, and not for a clock whose grade a test names.
-        let source = match self.files.synchronised() {
-            None if self.bent.grade.is_none() => self.kernel.look(now),
+        let source = match self.files.last_synchronised() {
+            None if self.bent.grade.is_none() => self.kernel.poll_statement(now),
             stamp => stamp,
         };
         self.system.on_reading(now, source);
-        self.system.store();
-        let time = self.bent.bend(now.wall);
+        self.system.store_record();
+        let time = self.bent.shift_time(now.wall);
         match self.bent.grade.filter(|_| !self.system.has_person()) {
             _ if time < grade::EARLIEST => Input::Rtc { time, grade: Grade::None },
             Some(grade) => Input::Rtc { time, grade },
@@ -124,27 +124,27 @@ impl MeshShell {
             self.look_for_links();
         }
         if self.refill_at.is_some_and(|at| now.boot >= at) {
-            self.refill();
+            self.refill_links();
         }
     }
 
     fn read_clock(&mut self) {
         let now = self.clock.read();
-        let reading = self.own.read(now);
+        let reading = self.own.read_input(now);
         let soon = self.own.kernel.is_asking();
         self.read_at = now.boot.plus_ms(if soon { ANSWER_MS } else { READ_MS });
-        let _ = self.give(reading);
+        let _ = self.apply_input(reading);
     }
 
     /// Links of interfaces that came, and farewell to those that went.
     pub(super) fn look_for_links(&mut self) {
-        let inputs = self.links.look(self.clock.boot());
+        let inputs = self.links.refresh_interfaces(self.clock.boot());
         self.node.set_takes_streams(self.links.takes_streams());
         self.give_all(inputs);
     }
 
-    fn refill(&mut self) {
-        let inputs = self.links.left();
+    fn refill_links(&mut self) {
+        let inputs = self.links.collect_sent();
         let waiting = self.links.are_waiting();
         self.refill_at = waiting.then(|| self.clock.boot().plus_ms(REFILL_MS));
         self.give_all(inputs);
@@ -157,11 +157,11 @@ impl MeshShell {
 
     fn give_all(&mut self, inputs: Vec<Input>) {
         for input in inputs {
-            let _ = self.give(input);
+            let _ = self.apply_input(input);
         }
     }
 
-    fn give(&mut self, input: Input) -> Result<(), mezza_mesh::node::Error> {
+    fn apply_input(&mut self, input: Input) -> Result<(), mezza_mesh::node::Error> {
         let up = match &input {
             Input::LinkUp { link, .. } => Some(*link),
             _ => None,
@@ -169,41 +169,41 @@ impl MeshShell {
         let done = self.node.handle(input, self.clock.boot(), &mut OsRng);
         // A link that the node refuses is none, and `status` does not show it (MESH-70).
         if let (Some(link), Err(_)) = (up, &done) {
-            self.links.close(link);
+            self.links.close_link(link);
         }
         done
     }
 
-    fn drain(&mut self) {
+    fn drain_outputs(&mut self) {
         while let Some(output) = self.node.poll() {
             match output {
                 Output::Send { link, frame } => {
-                    self.links.send(link, frame);
+                    self.links.send_frame(link, frame);
                     let soon = self.clock.boot().plus_ms(REFILL_MS);
                     self.refill_at.get_or_insert(soon);
                 }
-                Output::Dial { source } => self.links.dial(source),
+                Output::Dial { source } => self.links.dial_source(source),
                 Output::Close { link } => {
-                    if let Some(down) = self.links.close(link) {
-                        let _ = self.give(down);
+                    if let Some(down) = self.links.close_link(link) {
+                        let _ = self.apply_input(down);
                     }
                 }
                 Output::NewName { name, silence_ms } => {
                     let net = self.node.net();
-                    let inputs = self.links.rename(BleIdentity { name, net, silence_ms });
+                    let inputs = self.links.change_identity(BleIdentity { name, net, silence_ms });
                     self.give_all(inputs);
                 }
                 Output::Cell { payload, tick, life } => {
                     self.listeners.tell_cell(&cell_line(&payload, tick, life));
                 }
                 Output::Handed { ticket } => {
-                    self.tell(ticket, &json!({ "event": "handed", "names": 1 }));
+                    self.send_line(ticket, &json!({ "event": "handed", "names": 1 }));
                 }
                 Output::Carried { ticket, names } => {
-                    self.tell(ticket, &json!({ "event": "carried", "names": names }));
+                    self.send_line(ticket, &json!({ "event": "carried", "names": names }));
                 }
                 Output::Expired { ticket } => {
-                    self.tell(ticket, &json!({ "event": "expired" }));
+                    self.send_line(ticket, &json!({ "event": "expired" }));
                     self.senders.remove(&ticket);
                 }
                 Output::Clock { cur, anchor_tick, state, grade, within_ms } => {
@@ -222,38 +222,38 @@ impl MeshShell {
 
     fn hear_link(&mut self, event: MeshLinkEvent) {
         let now = self.clock.boot();
-        let from = event.ip();
-        let Some(input) = self.links.hear(event, now) else { return };
+        let from = event.source_ip();
+        let Some(input) = self.links.handle_event(event, now) else { return };
         let frame = match &input {
             Input::Frame { link, source, .. } => Some((*link, *source)),
             _ => None,
         };
         // What strangers send is refused all day long; `status` counts what matters.
-        if self.give(input).is_ok()
+        if self.apply_input(input).is_ok()
             && let Some((link, source)) = frame
         {
             self.links.on_accepted(link, now);
             if let Some(from) = from {
-                self.links.heard(source, from, now);
+                self.links.remember_source(source, from, now);
             }
         }
     }
 
-    fn tell(&mut self, ticket: Ticket, line: &Value) {
-        if self.senders.get(&ticket).is_some_and(|sender| !sender.line(line)) {
+    fn send_line(&mut self, ticket: Ticket, line: &Value) {
+        if self.senders.get(&ticket).is_some_and(|sender| !sender.send_line(line)) {
             self.senders.remove(&ticket);
         }
     }
 
-    fn answer(&mut self, ControlRequest { asked, answer }: ControlRequest<MeshAsk>) {
+    fn answer_request(&mut self, ControlRequest { asked, answer }: ControlRequest<MeshAsk>) {
         let done = match asked {
             MeshAsk::Status => {
-                let _ = answer.line(&self.status());
+                let _ = answer.send_line(&self.build_status());
                 Ok(())
             }
             MeshAsk::Clock { grade, trust_neighbours } => {
                 self.clock_asked(grade.as_deref(), trust_neighbours).map(|()| {
-                    let _ = answer.line(&self.status());
+                    let _ = answer.send_line(&self.build_status());
                 })
             }
             MeshAsk::Send { life, tick, envelope } => {
@@ -267,13 +267,13 @@ impl MeshShell {
             MeshAsk::Import { cells } => self.import_asked(&cells, &answer),
         };
         if let Err(fault) = done {
-            answer.fault(&fault);
+            answer.send_fault(&fault);
         }
     }
 
-    fn status(&self) -> Value {
+    fn build_status(&self) -> Value {
         let status = self.node.status(self.clock.boot());
-        control::status(&status, &self.links.words(), self.links.lacks_streams())
+        control::describe_status(&status, &self.links.describe_all(), self.links.lacks_streams())
     }
 
     fn clock_asked(&mut self, word: Option<&str>, trust: bool) -> Result<(), Fault> {
@@ -285,7 +285,7 @@ impl MeshShell {
             self.own.system.on_person(grade, self.clock.read());
             self.read_clock();
         }
-        if trust && self.give(Input::TrustNeighbours).is_err() {
+        if trust && self.apply_input(Input::TrustNeighbours).is_err() {
             let text = "the clocks around do not contradict this one";
             return Err(Fault::new(Exit::No, text, "look at `mezza mesh clock`"));
         }
@@ -304,12 +304,12 @@ impl MeshShell {
             return Err(Fault::new(Exit::Busy, text, "wait a minute"));
         }
         let life = Life::from_number(life).ok_or_else(|| Fault::bug("a life above 2"))?;
-        let payload = control::bytes(envelope)?;
+        let payload = control::decode_base64(envelope)?;
         let ticket = self.next_ticket;
-        self.give(Input::Originate { ticket, life, tick, payload }).map_err(not_taken)?;
+        self.apply_input(Input::Originate { ticket, life, tick, payload }).map_err(not_taken)?;
         self.next_ticket += 1;
-        let around = self.node.around(self.clock.boot());
-        let _ = answer.line(&json!({ "event": "accepted", "neighbours": around }));
+        let around = self.node.count_around(self.clock.boot());
+        let _ = answer.send_line(&json!({ "event": "accepted", "neighbours": around }));
         self.senders.insert(ticket, answer.clone());
         Ok(())
     }
@@ -319,7 +319,7 @@ impl MeshShell {
             let text = format!("{LISTENERS_MAX} programs listen already");
             return Err(Fault::new(Exit::Busy, text, "end one of them"));
         }
-        let cells: Vec<MeshCell> = self.node.cells().into_iter().cloned().collect();
+        let cells: Vec<MeshCell> = self.node.live_cells().into_iter().cloned().collect();
         let lines = cells.into_iter().map(|cell| {
             let facts = cell.facts();
             cell_line(cell.payload(), facts.tick, facts.life)
@@ -330,19 +330,20 @@ impl MeshShell {
 
     /// All live cells and then their number, so that a file that lacks some is not taken for complete.
     fn export_asked(&self, answer: &ControlAnswer) {
-        let cells: Vec<MeshCell> = self.node.cells().into_iter().cloned().collect();
+        let cells: Vec<MeshCell> = self.node.live_cells().into_iter().cloned().collect();
         let end = json!({ "event": "end", "cells": cells.len() });
-        let lines = cells.into_iter().map(|cell| json!({ "cell": control::text(cell.bytes()) }));
-        answer.all(lines.chain([end]));
+        let lines =
+            cells.into_iter().map(|cell| json!({ "cell": control::encode_base64(cell.bytes()) }));
+        answer.send_all(lines.chain([end]));
     }
 
     fn import_asked(&mut self, cells: &[String], answer: &ControlAnswer) -> Result<(), Fault> {
         let mut taken = 0;
         for cell in cells {
-            let cell = control::bytes(cell)?;
-            taken += usize::from(self.give(Input::Import { cell }).is_ok());
+            let cell = control::decode_base64(cell)?;
+            taken += usize::from(self.apply_input(Input::Import { cell }).is_ok());
         }
-        let _ = answer.line(&json!({ "taken": taken, "of": cells.len() }));
+        let _ = answer.send_line(&json!({ "taken": taken, "of": cells.len() }));
         Ok(())
     }
 }
@@ -363,26 +364,26 @@ impl Shell for MeshShell {
         self.node.wake(self.clock.boot(), &mut OsRng);
     }
 
-    fn hear(&mut self, event: MeshEvent) {
+    fn handle_event(&mut self, event: MeshEvent) {
         match event {
             MeshEvent::Link(event) => self.hear_link(event),
-            MeshEvent::Control(request) => self.answer(request),
+            MeshEvent::Control(request) => self.answer_request(request),
         }
     }
 
-    async fn settle(&mut self) -> Result<(), Fault> {
-        self.drain();
+    async fn settle_outputs(&mut self) -> Result<(), Fault> {
+        self.drain_outputs();
         Ok(())
     }
 
     fn stop(&mut self) {
-        let _ = self.give(Input::Leave);
+        let _ = self.apply_input(Input::Leave);
     }
 }
 
 fn cell_line(payload: &[u8], tick: u32, life: Life) -> Value {
     json!({
-        "event": "cell", "tick": tick, "life": life.number(), "envelope": control::text(payload),
+        "event": "cell", "tick": tick, "life": life.number(), "envelope": control::encode_base64(payload),
     })
 }
 

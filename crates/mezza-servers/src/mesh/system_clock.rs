@@ -45,7 +45,7 @@ struct Vouched {
 
 impl Vouched {
     const fn new(at: Time, within_ms: u64) -> Self {
-        Self { at_ms: at.ms(), within_ms, moved_ms: 0, farthest_ms: 0 }
+        Self { at_ms: at.as_ms(), within_ms, moved_ms: 0, farthest_ms: 0 }
     }
 
     const fn add_move(&mut self, moved_ms: i64) {
@@ -81,7 +81,7 @@ impl Readings {
     /// How far the clock was moved against boot time, ms.
     fn moved_ms(self) -> i64 {
         let unmoved = self.before.wall.plus_ms(self.passed_ms());
-        self.now.wall.ms().cast_signed().saturating_sub(unmoved.ms().cast_signed())
+        self.now.wall.as_ms().cast_signed().saturating_sub(unmoved.as_ms().cast_signed())
     }
 
     /// Returns true if a source that stamped `at` certainly spoke after the move: only the moved clock can have
@@ -89,7 +89,7 @@ impl Readings {
     fn is_after_move(self, at: Time) -> bool {
         let passed_ms = self.passed_ms();
         let unmoved = self.before.wall..=self.before.wall.plus_ms(passed_ms);
-        let moved = Time::from_ms(self.now.wall.ms().saturating_sub(passed_ms))..=self.now.wall;
+        let moved = Time::from_ms(self.now.wall.as_ms().saturating_sub(passed_ms))..=self.now.wall;
         moved.contains(&at) && !unmoved.contains(&at)
     }
 }
@@ -113,13 +113,13 @@ impl Record {
         Self {
             source: None,
             person: None,
-            wall_ms: now.wall.ms(),
-            boot_ms: now.boot.ms(),
+            wall_ms: now.wall.as_ms(),
+            boot_ms: now.boot.as_ms(),
             start: format!("{start:?}"),
         }
     }
 
-    const fn read(&self) -> Moment {
+    const fn last_reading(&self) -> Moment {
         Moment { wall: Time::from_ms(self.wall_ms), boot: Time::from_ms(self.boot_ms) }
     }
 
@@ -128,10 +128,10 @@ impl Record {
     }
 
     /// Carries the statements into another start of the system, in which boot time counts from zero.
-    fn restart(&mut self, now: Moment, start: SystemStart, has_hardware_clock: bool) {
+    fn carry_over_restart(&mut self, now: Moment, start: SystemStart, has_hardware_clock: bool) {
         // Without a clock that ran meanwhile the system shows the time of its last shutdown, and with an empty
         // battery a time before that. Both are the word of nobody.
-        if !has_hardware_clock || now.wall < self.read().wall {
+        if !has_hardware_clock || now.wall < self.last_reading().wall {
             *self = Self::new(now, start);
             return;
         }
@@ -187,19 +187,19 @@ impl SystemClock {
         let stored = bytes.and_then(|bytes| serde_json::from_slice::<Record>(&bytes).ok());
         let mut record = stored.clone().unwrap_or_else(|| Record::new(now, start));
         if record.start != format!("{start:?}") {
-            record.restart(now, start, has_hardware_clock);
+            record.carry_over_restart(now, start, has_hardware_clock);
         }
         Self { record, stored, file: Some(file) }
     }
 
     /// How far the clock was moved since it was read last, ms.
     pub(super) fn moved_ms(&self, now: Moment) -> u64 {
-        Readings { before: self.record.read(), now }.moved_ms().unsigned_abs()
+        Readings { before: self.record.last_reading(), now }.moved_ms().unsigned_abs()
     }
 
     /// Reads the clock. `source` is what the system says of it.
     pub(super) fn on_reading(&mut self, now: Moment, source: Option<Statement>) {
-        let readings = Readings { before: self.record.read(), now };
+        let readings = Readings { before: self.record.last_reading(), now };
         let moved_ms = readings.moved_ms();
         if let Some(person) = &mut self.record.person {
             person.add_move(moved_ms);
@@ -209,7 +209,7 @@ impl SystemClock {
         }
         let known = self.record.source;
         if let Some(Statement { at, within_ms }) = source
-            && known.is_none_or(|vouched| vouched.at_ms != at.ms())
+            && known.is_none_or(|vouched| vouched.at_ms != at.as_ms())
         {
             let mut new = Vouched::new(at, within_ms);
             // The source vouches for a move that it made, and for none that came after it.
@@ -221,12 +221,12 @@ impl SystemClock {
                 self.record.source = Some(new);
             }
         }
-        (self.record.wall_ms, self.record.boot_ms) = (now.wall.ms(), now.boot.ms());
+        (self.record.wall_ms, self.record.boot_ms) = (now.wall.as_ms(), now.boot.as_ms());
     }
 
     /// A person names the grade of the clock as it is now.
     pub(super) fn on_person(&mut self, grade: Grade, now: Moment) {
-        let within_ms = u64::try_from(grade.bound() / 1_000).unwrap_or(WITHIN_MS_MAX);
+        let within_ms = u64::try_from(grade.bound_us() / 1_000).unwrap_or(WITHIN_MS_MAX);
         self.record.person = Some(Vouched::new(now.wall, within_ms));
     }
 
@@ -249,7 +249,7 @@ impl SystemClock {
     }
 
     /// Writes the record if it changed. A disk that refuses is asked again at the next reading.
-    pub(super) fn store(&mut self) {
+    pub(super) fn store_record(&mut self) {
         let Some(file) = &self.file else { return };
         if self.stored.as_ref().is_some_and(|stored| !self.record.differs_from(stored)) {
             return;

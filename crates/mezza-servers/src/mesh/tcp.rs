@@ -33,7 +33,7 @@ const INCOMING_MAX: usize = 16;
 const BACKLOG: i32 = 16;
 
 /// The places of incoming streams, on all links together.
-pub(super) fn places() -> Arc<Semaphore> {
+pub(super) fn incoming_places() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(INCOMING_MAX))
 }
 
@@ -53,11 +53,11 @@ impl StreamDoor {
         places: &Arc<Semaphore>,
         sender: &LinkSender,
     ) -> io::Result<Self> {
-        let socket = socket(device, any)?;
+        let socket = make_socket(device, any)?;
         socket.bind(&any.into())?;
         socket.listen(BACKLOG)?;
         let listener = TcpListener::from_std(socket.into())?;
-        let task = tokio::spawn(listen(listener, Arc::clone(places), sender.clone()));
+        let task = tokio::spawn(accept_streams(listener, Arc::clone(places), sender.clone()));
         Ok(Self { task })
     }
 }
@@ -69,7 +69,7 @@ impl Drop for StreamDoor {
 }
 
 /// All addresses of the family of this one, on a port.
-pub(super) fn any(v6: bool, port: u16) -> SocketAddr {
+pub(super) fn any_address(v6: bool, port: u16) -> SocketAddr {
     if v6 { (Ipv6Addr::UNSPECIFIED, port).into() } else { (Ipv4Addr::UNSPECIFIED, port).into() }
 }
 
@@ -78,16 +78,16 @@ pub(super) fn any(v6: bool, port: u16) -> SocketAddr {
 /// # Errors
 /// The system's, if another program has the port in either family.
 pub(super) fn try_port(port: u16) -> io::Result<()> {
-    match std::net::TcpListener::bind(any(true, port)) {
+    match std::net::TcpListener::bind(any_address(true, port)) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(error),
         // A kernel without IPv6.
-        Err(_) => std::net::TcpListener::bind(any(false, port)).map(|_| ()),
+        Err(_) => std::net::TcpListener::bind(any_address(false, port)).map(|_| ()),
     }
 }
 
 /// A socket of one interface, whose packets do not leave the link.
-fn socket(device: &str, family: SocketAddr) -> io::Result<Socket> {
+fn make_socket(device: &str, family: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(family), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
     socket.set_reuse_address(true)?;
@@ -105,7 +105,7 @@ fn socket(device: &str, family: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-async fn listen(listener: TcpListener, places: Arc<Semaphore>, sender: LinkSender) {
+async fn accept_streams(listener: TcpListener, places: Arc<Semaphore>, sender: LinkSender) {
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {
         let Ok((stream, peer)) = listener.accept().await else {
             // No descriptor is free: the stream waits.
@@ -114,38 +114,38 @@ async fn listen(listener: TcpListener, places: Arc<Semaphore>, sender: LinkSende
         };
         let sender = sender.clone();
         tokio::spawn(async move {
-            carry(stream, peer, sender).await;
+            carry_stream(stream, peer, sender).await;
             drop(place);
         });
     }
 }
 
 /// Opens a stream on an interface; one that cannot be opened is tried again at a later beacon.
-pub(super) fn dial(device: &str, to: SocketAddr, sender: LinkSender) {
-    let Ok(socket) = socket(device, to) else { return };
+pub(super) fn dial_stream(device: &str, to: SocketAddr, sender: LinkSender) {
+    let Ok(socket) = make_socket(device, to) else { return };
     tokio::spawn(async move {
         let socket = TcpSocket::from_std_stream(socket.into());
         if let Ok(Ok(stream)) = timeout(REACH, socket.connect(to)).await {
-            carry(stream, to, sender).await;
+            carry_stream(stream, to, sender).await;
         }
     });
 }
 
 /// Carries frames both ways until one side ends it.
-async fn carry(stream: TcpStream, peer: SocketAddr, sender: LinkSender) {
+async fn carry_stream(stream: TcpStream, peer: SocketAddr, sender: LinkSender) {
     let _ = stream.set_nodelay(true);
     let words = format!("stream to {}", peer.ip());
     let (frames, outgoing) = StreamLink::new(LinkKind::Stream, DELAY_US, words);
-    let link = sender.number();
+    let link = sender.next_number();
     let from = FramePeer::Ip(peer);
-    if !sender.tell(MeshLinkEvent::Up { link, peer: from, frames: Box::new(frames) }).await {
+    if !sender.send_event(MeshLinkEvent::Up { link, peer: from, frames: Box::new(frames) }).await {
         return;
     }
     let (reader, writer) = stream.into_split();
     let reads = async {
         let mut reader = reader;
-        while let Some(bytes) = read(&mut reader).await {
-            if !sender.tell(MeshLinkEvent::Frame { link, from, bytes }).await {
+        while let Some(bytes) = read_frame(&mut reader).await {
+            if !sender.send_event(MeshLinkEvent::Frame { link, from, bytes }).await {
                 return;
             }
         }
@@ -154,11 +154,11 @@ async fn carry(stream: TcpStream, peer: SocketAddr, sender: LinkSender) {
         () = reads => (),
         () = write_all(writer, outgoing) => (),
     }
-    sender.tell(MeshLinkEvent::Down { link }).await;
+    sender.send_event(MeshLinkEvent::Down { link }).await;
 }
 
 /// The next frame. Its length is compared with the largest before anything is allocated.
-async fn read(reader: &mut OwnedReadHalf) -> Option<Vec<u8>> {
+async fn read_frame(reader: &mut OwnedReadHalf) -> Option<Vec<u8>> {
     let size = usize::from(timeout(QUIET, reader.read_u16()).await.ok()?.ok()?);
     if size == 0 || size > STREAM_BYTES_MAX {
         return None;
@@ -169,11 +169,11 @@ async fn read(reader: &mut OwnedReadHalf) -> Option<Vec<u8>> {
 }
 
 async fn write_all(mut writer: OwnedWriteHalf, mut outgoing: StreamFrames) {
-    while let Some(frame) = outgoing.next().await {
+    while let Some(frame) = outgoing.next_frame().await {
         let Ok(size) = u16::try_from(frame.len()) else { continue };
         let bytes = [&size.to_be_bytes()[..], &frame].concat();
         match timeout(QUIET, writer.write_all(&bytes)).await {
-            Ok(Ok(())) => outgoing.written(),
+            Ok(Ok(())) => outgoing.mark_written(),
             _ => return,
         }
     }
@@ -199,21 +199,22 @@ mod tests {
             let (events, hears) = mpsc::channel(8);
             (LinkSender::new(events), hears)
         });
-        let door = StreamDoor::open("lo", any(false, port), &places(), &one).unwrap();
-        dial("lo", SocketAddr::from(([127, 0, 0, 1], port)), other);
+        let door =
+            StreamDoor::open("lo", any_address(false, port), &incoming_places(), &one).unwrap();
+        dial_stream("lo", SocketAddr::from(([127, 0, 0, 1], port)), other);
         let MeshLinkEvent::Up { frames: mut to_other, .. } = next(&mut one_hears).await else {
             panic!("up")
         };
         let MeshLinkEvent::Up { frames: mut to_one, .. } = next(&mut other_hears).await else {
             panic!("up")
         };
-        to_other.send(vec![1; STREAM_BYTES_MAX]);
-        to_one.send(vec![2; 7]);
+        to_other.send_frame(vec![1; STREAM_BYTES_MAX]);
+        to_one.send_frame(vec![2; 7]);
         for (hears, size) in [(&mut other_hears, STREAM_BYTES_MAX), (&mut one_hears, 7)] {
             let MeshLinkEvent::Frame { bytes, .. } = next(hears).await else { panic!("a frame") };
             assert_eq!(bytes.len(), size);
         }
-        assert_eq!((to_other.left(), to_other.left()), (1, 0));
+        assert_eq!((to_other.take_sent_count(), to_other.take_sent_count()), (1, 0));
         drop(to_one);
         assert!(matches!(next(&mut one_hears).await, MeshLinkEvent::Down { .. }));
         let mut stranger = TcpStream::connect(("127.0.0.1", port)).await.unwrap();

@@ -73,7 +73,7 @@ impl Subnet {
 ///
 /// # Errors
 /// If the system does not list them.
-pub(crate) fn interfaces(named: &[String]) -> io::Result<Vec<CastInterface>> {
+pub(crate) fn find_interfaces(named: &[String]) -> io::Result<Vec<CastInterface>> {
     let wanted = InterfaceFlags::IFF_UP | InterfaceFlags::IFF_MULTICAST;
     let mut found: Vec<CastInterface> = Vec::new();
     let mut without_carrier = BTreeSet::new();
@@ -114,7 +114,7 @@ pub(crate) fn interfaces(named: &[String]) -> io::Result<Vec<CastInterface>> {
 }
 
 /// The names of all interfaces, for a person who named one that is not there.
-pub(crate) fn names() -> Vec<String> {
+pub(crate) fn interface_names() -> Vec<String> {
     let mut names: Vec<String> =
         getifaddrs().into_iter().flatten().map(|address| address.interface_name).collect();
     names.sort();
@@ -197,7 +197,7 @@ impl CastInterface {
     }
 
     /// `eth0 (IPv6, IPv4)`
-    pub(crate) fn words(&self) -> String {
+    pub(crate) fn display_name(&self) -> String {
         let families = match (self.v6, self.v4.is_some()) {
             (true, true) => "IPv6, IPv4",
             (true, false) => "IPv6",
@@ -234,7 +234,7 @@ impl HeardV4 {
         u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX - 1) + 1
     }
 
-    fn note(&self) {
+    fn note_arrival(&self) {
         self.at_ms.store(self.now_ms(), Ordering::Relaxed);
     }
 
@@ -282,7 +282,7 @@ impl CastLink {
             let socket = socket.clone();
             let interface = interface.clone();
             let ears = CastEars { socket, interface, port, heard_v4: heard_v4.clone() };
-            tokio::spawn(ears.listen(link, sender.clone()))
+            tokio::spawn(ears.receive_frames(link, sender.clone()))
         };
         let tasks = sockets.iter().map(listen).collect();
         Ok(Self { interface, sockets, heard_v4, tasks, spent: 0 })
@@ -299,7 +299,7 @@ struct CastEars {
 
 impl CastEars {
     /// Tells each datagram; one that is longer than a frame is cut, and then it is none.
-    async fn listen(self, link: LinkNumber, sender: LinkSender) {
+    async fn receive_frames(self, link: LinkNumber, sender: LinkSender) {
         let mut buffer = vec![0; CAST_BYTES_MAX + 1];
         loop {
             match self.socket.socket.recv_from(&mut buffer).await {
@@ -310,11 +310,11 @@ impl CastEars {
                 Ok((size, from)) => {
                     // Whoever has this machine's own address has its IPv6 too.
                     if from.is_ipv4() && !self.interface.is_own(from) {
-                        self.heard_v4.note();
+                        self.heard_v4.note_arrival();
                     }
                     let from = FramePeer::Ip(from);
                     let bytes = buffer[..size].to_vec();
-                    if !sender.tell(MeshLinkEvent::Frame { link, from, bytes }).await {
+                    if !sender.send_event(MeshLinkEvent::Frame { link, from, bytes }).await {
                         return;
                     }
                 }
@@ -337,7 +337,7 @@ impl FrameLink for CastLink {
         ROOM
     }
 
-    fn send(&mut self, frame: Vec<u8>) {
+    fn send_frame(&mut self, frame: Vec<u8>) {
         // A device without IPv6 is heard over IPv4, and is answered there. While there is none, the air
         // does not carry each frame twice.
         let on_both = self.heard_v4.is_recent();
@@ -350,7 +350,7 @@ impl FrameLink for CastLink {
         self.spent += 1;
     }
 
-    fn left(&mut self) -> usize {
+    fn take_sent_count(&mut self) -> usize {
         std::mem::take(&mut self.spent)
     }
 
@@ -358,8 +358,8 @@ impl FrameLink for CastLink {
         self.tasks.iter().all(JoinHandle::is_finished)
     }
 
-    fn words(&self) -> String {
-        self.interface.words()
+    fn describe_state(&self) -> String {
+        self.interface.display_name()
     }
 }
 
@@ -404,6 +404,6 @@ mod tests {
         }
         let alone = CastInterface { v4: None, v6: false, ..interface() };
         assert!(!alone.has_neighbour("0.0.0.0:7106".parse().unwrap()));
-        assert_eq!(interface().words(), "eth0 (IPv6, IPv4)");
+        assert_eq!(interface().display_name(), "eth0 (IPv6, IPv4)");
     }
 }

@@ -14,7 +14,7 @@ use mezza_mixnet::wire::{Frame, FrameBody};
 use tokio::sync::{mpsc, watch};
 
 use super::key::ServerKey;
-use super::network::{ConfigArchive, in_force};
+use super::network::{ConfigArchive, in_force, warn_if_none_is_in_force};
 use super::server::{self, EVENTS_MAX, LEAVE, ServerHandle};
 use super::shelves::{BucketDir, Upload};
 use mezza_host::api::{Exit, Fault};
@@ -78,7 +78,7 @@ impl From<Fault> for Refusal {
 
 impl Refusal {
     /// Tells the operator the cause and the next step.
-    fn log(&self, peer: Peer) {
+    fn log_cause(&self, peer: Peer) {
         match self {
             Self::Foreign => {
                 tracing::warn!(?peer, "a peer sent what does not belong here; hung up");
@@ -108,14 +108,14 @@ pub async fn start(
         return Err(Fault::new(Exit::Config, text, "use the key whose public half stands there"));
     }
     let shelves = BucketDir::open(&dir)?;
-    let (listener, address) = server::bind(listen).await?;
-    let counts = metrics::serve(port).await;
+    let (listener, address) = server::bind_listener(listen).await?;
+    let counts = metrics::serve_metrics(port).await;
 
     let entry = config.coordinator.key;
     let last = config.mixes.last().map_or(entry, |mix| mix.server.key);
     let identity = key.identity()?;
     let peers = AllowedClientKeys::new(vec![entry, last]);
-    let tls = server::acceptor(&identity, &[link::STORE], Some(peers))?;
+    let tls = server::make_acceptor(&identity, &[link::STORE], Some(peers))?;
     let who = move |key: &VerifyKey, _: &[u8]| match *key {
         key if key == entry => Some(Peer::Entry),
         key if key == last => Some(Peer::Mix),
@@ -131,6 +131,7 @@ pub async fn start(
         Event::Link,
     ));
     tracing::info!("bucket store runs");
+    warn_if_none_is_in_force(&network.chain);
     let store = Store {
         chain: network.chain,
         shelves,
@@ -140,18 +141,18 @@ pub async fn start(
         links: LinkTable::default(),
         metrics: Arc::clone(&counts),
     };
-    let learn = server::learn(&events, Event::Config);
-    let task = tokio::spawn(run(store, events, queue, stop));
+    let learn = server::config_sender(&events, Event::Config);
+    let task = tokio::spawn(run_store(store, events, queue, stop));
     Ok(ServerHandle { address, key: public, learn, metrics: counts, task })
 }
 
-async fn run(
+async fn run_store(
     store: Store,
     events: mpsc::Sender<Event>,
     queue: mpsc::Receiver<Event>,
     mut stop: watch::Receiver<bool>,
 ) -> Result<Exit, Fault> {
-    let mut thread = tokio::task::spawn_blocking(move || store.serve(queue));
+    let mut thread = tokio::task::spawn_blocking(move || store.serve_events(queue));
     let end = |ended: Result<(), _>| {
         ended.map(|()| Exit::Done).map_err(|_| Fault::bug("the thread of a server panicked"))
     };
@@ -179,13 +180,13 @@ struct Store {
 }
 
 impl Store {
-    fn serve(mut self, mut queue: mpsc::Receiver<Event>) {
+    fn serve_events(mut self, mut queue: mpsc::Receiver<Event>) {
         while let Some(event) = queue.blocking_recv() {
             match event {
-                Event::Link(peer, link, news) => self.hear(peer, link, news),
+                Event::Link(peer, link, news) => self.handle_link_event(peer, link, news),
                 Event::Config(config) => {
                     if server::is_news(&config, &self.chain)
-                        && let Err(error) = self.chain.accept(&config, now())
+                        && let Err(error) = self.chain.accept_config(&config, now())
                     {
                         tracing::warn!("mixnet: {error}");
                     }
@@ -196,27 +197,27 @@ impl Store {
     }
 
     /// Handles an event of a link.
-    fn hear(&mut self, peer: Peer, link: u64, news: LinkEvent) {
-        let taken = match (peer, self.links.hear(peer, link, news)) {
+    fn handle_link_event(&mut self, peer: Peer, link: u64, news: LinkEvent) {
+        let taken = match (peer, self.links.handle_event(peer, link, news)) {
             (_, LinkChange::None) => Ok(()),
             (peer, LinkChange::Lost) => {
-                self.forget(peer);
+                self.forget_peer(peer);
                 Ok(())
             }
-            (Peer::Mix, LinkChange::Frame(frame)) => self.put(frame),
+            (Peer::Mix, LinkChange::Frame(frame)) => self.handle_upload(frame),
             (Peer::Entry, LinkChange::Frame(frame)) => self.hand_out(&frame),
         };
         if let Err(refusal) = taken {
-            refusal.log(peer);
+            refusal.log_cause(peer);
             self.metrics.count(Metric::Refused);
             self.links.drop_link(peer);
-            self.forget(peer);
+            self.forget_peer(peer);
         }
         self.metrics.set(Metric::Links, self.links.count());
     }
 
     /// Begins anew with a peer whose link is gone.
-    fn forget(&mut self, peer: Peer) {
+    fn forget_peer(&mut self, peer: Peer) {
         match peer {
             Peer::Mix => self.upload = None,
             Peer::Entry => {
@@ -227,42 +228,43 @@ impl Store {
     }
 
     /// Sends a frame; `false` if the link is lost. No event follows then.
-    fn send(&mut self, peer: Peer, frame: Frame) -> bool {
-        let sent = self.links.send(peer, frame);
+    fn send_frame(&mut self, peer: Peer, frame: Frame) -> bool {
+        let sent = self.links.send_frame(peer, frame);
         if !sent {
-            self.forget(peer);
+            self.forget_peer(peer);
         }
         sent
     }
 
     /// Takes PUT and CHUNK of the last mix.
-    fn put(&mut self, frame: Frame) -> Result<(), Refusal> {
+    fn handle_upload(&mut self, frame: Frame) -> Result<(), Refusal> {
         let Frame::Round(id, body) = frame else { return Err(Refusal::Foreign) };
         match body {
             FrameBody::Put { manifest, signature } => {
                 let config = self.chain.of_round(id).ok_or(Refusal::Foreign)?;
                 let last = config.mix_keys().last();
                 let signed = |key| manifest.signed_by(key, &config.hash(), &signature);
-                if !last.is_some_and(signed) || !config.allows(&manifest, config.users_max) {
+                if !last.is_some_and(signed) || !config.allows_manifest(&manifest, config.users_max)
+                {
                     return Err(Refusal::Foreign);
                 }
-                if !config.policy(id.service).is_some_and(|(_, policy)| is_due(policy, id)) {
+                if !config.find_policy(id.service).is_some_and(|(_, policy)| is_due(policy, id)) {
                     return Err(Refusal::Clock);
                 }
                 // An unfinished one of the same round would take the new folder with it.
                 self.upload = None;
-                self.upload = Some(self.shelves.begin(manifest, signature)?);
+                self.upload = Some(self.shelves.begin_round(manifest, signature)?);
             }
             FrameBody::Chunk { bucket, offset, bytes } => {
                 let upload = self.upload.as_mut().filter(|upload| upload.id() == id);
-                if !upload.ok_or(Refusal::Foreign)?.put(bucket, offset, &bytes)? {
+                if !upload.ok_or(Refusal::Foreign)?.put_piece(bucket, offset, &bytes)? {
                     return Err(Refusal::Foreign);
                 }
                 if let Some(upload) = self.upload.take_if(|upload| upload.is_whole()) {
-                    self.shelves.keep(&upload, self.newest(id))?;
+                    self.shelves.keep_round(&upload, self.newest_round(id))?;
                     self.given.retain(|(given, _)| BucketDir::may_hold(*given, id));
                     self.metrics.count(Metric::Returned);
-                    self.send(Peer::Mix, Frame::Round(id, FrameBody::Stored));
+                    self.send_frame(Peer::Mix, Frame::Round(id, FrameBody::Stored));
                 }
             }
             _ => return Err(Refusal::Foreign),
@@ -278,7 +280,7 @@ impl Store {
         if self.absent >= ABSENT_MAX || self.given.contains(&(*id, *bucket)) {
             return Err(Refusal::Foreign);
         }
-        let answer = self.shelves.answer(*id, *bucket)?;
+        let answer = self.shelves.read_bucket(*id, *bucket)?;
         if answer == [FrameBody::Object(None)] {
             self.absent += 1;
         } else {
@@ -286,7 +288,7 @@ impl Store {
             self.given.insert((*id, *bucket));
         }
         for body in answer {
-            if !self.send(Peer::Entry, Frame::Round(*id, body)) {
+            if !self.send_frame(Peer::Entry, Frame::Round(*id, body)) {
                 break;
             }
         }
@@ -294,8 +296,8 @@ impl Store {
     }
 
     /// The newest round of a service that can be here now, where `id` was stored just now.
-    fn newest(&self, id: RoundId) -> u64 {
-        let policy = self.chain.of_round(id).and_then(|config| config.policy(id.service));
+    fn newest_round(&self, id: RoundId) -> u64 {
+        let policy = self.chain.of_round(id).and_then(|config| config.find_policy(id.service));
         let now = policy.and_then(|(_, policy)| policy.round_at(now().plus_ms(ahead_ms(policy))));
         now.map_or(id.round, |now| now.max(id.round))
     }
@@ -327,7 +329,7 @@ mod tests {
     /// The store of a demo network, and the key of its last mix.
     fn store(folder: &std::path::Path) -> (Store, ServerKey) {
         let files = DemoFiles::load_or_make(&folder.join("mixnet")).unwrap();
-        let network = ConfigArchive::load([files.config().as_path()]).unwrap();
+        let network = ConfigArchive::load([files.config_path().as_path()]).unwrap();
         let store = Store {
             chain: network.chain,
             shelves: BucketDir::open(&folder.join("buckets")).unwrap(),
@@ -337,7 +339,7 @@ mod tests {
             links: LinkTable::default(),
             metrics: Arc::default(),
         };
-        (store, ServerKey::load(&files.key("mix2")).unwrap())
+        (store, ServerKey::load(&files.key_path("mix2")).unwrap())
     }
 
     /// Puts the only bucket of a call round; whether the store takes it.
@@ -347,11 +349,11 @@ mod tests {
 
     fn try_put(store: &mut Store, key: &ServerKey, round: u64) -> Result<(), Refusal> {
         let id = RoundId { service: Service::Call, round };
-        let manifest = Manifest { id, entries: vec![ObjectDigest::of(OBJECT)] };
+        let manifest = Manifest { id, entries: vec![ObjectDigest::from_object(OBJECT)] };
         let signature = manifest.sign(&key.signer(), &store.chain.head_hash());
-        store.put(Frame::Round(id, FrameBody::Put { manifest, signature }))?;
+        store.handle_upload(Frame::Round(id, FrameBody::Put { manifest, signature }))?;
         let bytes = OBJECT.to_vec();
-        store.put(Frame::Round(id, FrameBody::Chunk { bucket: 1, offset: 0, bytes }))
+        store.handle_upload(Frame::Round(id, FrameBody::Chunk { bucket: 1, offset: 0, bytes }))
     }
 
     #[test]
@@ -382,7 +384,7 @@ mod tests {
     /// A link of the entry for which so many frames may wait.
     fn link_up(store: &mut Store, link: u64, frames: usize) -> mpsc::Receiver<FrameBytes> {
         let (outbox, sent) = mpsc::channel(frames);
-        store.hear(Peer::Entry, link, LinkEvent::Up(outbox));
+        store.handle_link_event(Peer::Entry, link, LinkEvent::Up(outbox));
         sent
     }
 
@@ -394,12 +396,12 @@ mod tests {
     ) -> usize {
         let id = RoundId { service: Service::Call, round };
         let fetch = Frame::Round(id, FrameBody::Fetch { bucket: 1 });
-        store.hear(Peer::Entry, link, LinkEvent::Frame(fetch));
+        store.handle_link_event(Peer::Entry, link, LinkEvent::Frame(fetch));
         std::iter::from_fn(|| entry.try_recv().ok()).count()
     }
 
     fn current(store: &Store) -> u64 {
-        let (_, policy) = store.chain.head().policy(Service::Call).unwrap();
+        let (_, policy) = store.chain.head_config().find_policy(Service::Call).unwrap();
         policy.round_at(now()).unwrap()
     }
 
@@ -443,7 +445,7 @@ mod tests {
             assert!(!entry.is_closed());
             assert_eq!(fetch(&mut store, &mut entry, (link, round)), 0);
             assert!(entry.is_closed(), "it had that");
-            store.hear(Peer::Entry, link, LinkEvent::Down);
+            store.handle_link_event(Peer::Entry, link, LinkEvent::Down);
         }
         for link in [3, 4] {
             let mut entry = link_up(&mut store, link, 2);

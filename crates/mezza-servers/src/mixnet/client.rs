@@ -13,11 +13,11 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::client::TlsStream;
 
-use super::network::{in_force, refused};
+use super::network::{describe_refusal, in_force};
 use mezza_host::api::network_uri::NetworkUri;
 use mezza_host::api::{Exit, Fault};
 use mezza_host::clock::now;
-use mezza_host::connection::link::{self, DialError, dial, reach};
+use mezza_host::connection::link::{self, DialError, dial, dial_with};
 use mezza_host::tls::{Pin, link_client_config};
 
 /// Time for the configs.
@@ -30,8 +30,8 @@ const READ_BYTES: usize = 4_096;
 /// # Errors
 /// 69 if the entry cannot be reached, 1 if what it gives is not this network's, 78 if no config is
 /// in force.
-pub async fn join(uri: &NetworkUri) -> Result<Chain, Fault> {
-    let configs = timeout(JOIN, configs(&uri.address)).await;
+pub async fn join_network(uri: &NetworkUri) -> Result<Chain, Fault> {
+    let configs = timeout(JOIN, fetch_configs(&uri.address)).await;
     let configs = configs.ok().and_then(Result::ok).ok_or_else(|| {
         let text = format!("join: the entry at {} does not answer", uri.address);
         Fault::new(Exit::Unreachable, text, "check the address, and that you are online")
@@ -47,11 +47,11 @@ pub async fn join(uri: &NetworkUri) -> Result<Chain, Fault> {
     if genesis.config().hash() != uri.genesis {
         return Err(differs());
     }
-    let mut chain = Chain::begin(&uri.genesis, genesis).map_err(refused)?;
+    let mut chain = Chain::begin(&uri.genesis, genesis).map_err(describe_refusal)?;
     for config in later {
-        chain.accept(config, now()).map_err(refused)?;
+        chain.accept_config(config, now()).map_err(describe_refusal)?;
     }
-    if chain.current(now()).is_none() {
+    if chain.current_config(now()).is_none() {
         let text = "join: no config of this network is in force now";
         return Err(Fault::new(Exit::Config, text, "set the clock, or ask the guardians for one"));
     }
@@ -59,7 +59,7 @@ pub async fn join(uri: &NetworkUri) -> Result<Chain, Fault> {
 }
 
 /// `GET_CONFIG` from genesis on, and all that comes. Nothing else is taken on this connection.
-async fn configs(address: &str) -> Result<Vec<SignedConfig>, DialError> {
+async fn fetch_configs(address: &str) -> Result<Vec<SignedConfig>, DialError> {
     let mut stream = dial(address, link::CLIENT, Pin::any(), None).await?;
     let ask = Frame::FetchConfig { from: [0; 32] }.encode().map_err(|_| DialError::Refused)?;
     stream.write_all(&ask).await?;
@@ -73,7 +73,7 @@ async fn configs(address: &str) -> Result<Vec<SignedConfig>, DialError> {
             return Err(DialError::Refused);
         }
         let mut input = &buffer[..count];
-        while let Some(bytes) = splitter.next(&mut input).map_err(|_| DialError::Refused)? {
+        while let Some(bytes) = splitter.next_frame(&mut input).map_err(|_| DialError::Refused)? {
             let Ok(Frame::Config { left, config }) = Frame::decode(&bytes) else {
                 return Err(DialError::Refused);
             };
@@ -97,7 +97,7 @@ impl EntryClient {
     ///
     /// # Errors
     /// [`DialError::Tls`].
-    pub fn of(chain: &Chain) -> Result<Self, DialError> {
+    pub fn from_chain(chain: &Chain) -> Result<Self, DialError> {
         let entry = &in_force(chain).coordinator;
         let tls = link_client_config(Pin::new(entry.key), link::CLIENT, None);
         Ok(Self { address: entry.address.clone(), tls: tls.map_err(DialError::Tls)? })
@@ -108,6 +108,6 @@ impl EntryClient {
     /// # Errors
     /// [`DialError`].
     pub async fn connect(&self) -> Result<Box<TlsStream<TcpStream>>, DialError> {
-        reach(&self.address, link::CLIENT, Arc::clone(&self.tls)).await
+        dial_with(&self.address, link::CLIENT, Arc::clone(&self.tls)).await
     }
 }

@@ -58,7 +58,7 @@ pub struct DemoNetwork {
 /// Interval, ask, lead, collect and `mix_limit` of a service, milliseconds.
 pub type Times = [u32; 5];
 
-const fn times(service: Service) -> Times {
+const fn demo_times(service: Service) -> Times {
     match service {
         Service::Conversation => [500, 100, 200, 250, 2_000],
         Service::Call => [2_000, 200, 400, 500, 2_000],
@@ -68,7 +68,7 @@ const fn times(service: Service) -> Times {
 
 /// A service with these times and this noise, without traps, that promises nothing, for ever: a budget
 /// would end it.
-pub fn policy(service: Service, times: Times, law: Law, base_time: Time) -> ServicePolicy {
+pub fn make_policy(service: Service, times: Times, law: Law, base_time: Time) -> ServicePolicy {
     let [interval_ms, ask_ms, lead_ms, collect_ms, mix_limit_ms] = times;
     ServicePolicy {
         service,
@@ -92,9 +92,9 @@ pub fn policy(service: Service, times: Times, law: Law, base_time: Time) -> Serv
 }
 
 /// A service of the demonstration.
-fn shown(service: Service, valid_from: Time) -> ServicePolicy {
+fn demo_policy(service: Service, valid_from: Time) -> ServicePolicy {
     let traps = if service.has_replies() { TRAPS } else { Traps::NONE };
-    ServicePolicy { traps, ..policy(service, times(service), NOISE, valid_from) }
+    ServicePolicy { traps, ..make_policy(service, demo_times(service), NOISE, valid_from) }
 }
 
 impl DemoFiles {
@@ -104,9 +104,9 @@ impl DemoFiles {
     /// # Errors
     /// A folder that cannot be written, or is open to others.
     pub fn load_or_make(dir: &Path) -> Result<Self, Fault> {
-        private::folder(dir)?;
+        private::make_folder(dir)?;
         let files = Self(dir.into());
-        if !files.config().exists() {
+        if !files.config_path().exists() {
             files.make()?;
         }
         Ok(files)
@@ -114,7 +114,7 @@ impl DemoFiles {
 
     fn make(&self) -> Result<(), Fault> {
         let key = |name: &str| {
-            let path = self.key(name);
+            let path = self.key_path(name);
             if path.exists() { ServerKey::load(&path) } else { ServerKey::make(&path, &mut OsRng) }
         };
         let mut ports = free_ports(MIXES + 2)?.into_iter();
@@ -145,19 +145,19 @@ impl DemoFiles {
             bucket,
             mixes,
             users_max: USERS_MAX,
-            services: Service::ALL.map(|service| shown(service, valid_from)).to_vec(),
+            services: Service::ALL.map(|service| demo_policy(service, valid_from)).to_vec(),
         });
-        signed.sign(SignatureSet::Own, 0, &guardian.signer());
-        private::replace(&self.config(), &signed.encode())
+        signed.add_signature(SignatureSet::Own, 0, &guardian.signer());
+        private::replace(&self.config_path(), &signed.encode())
     }
 
     /// The config.
-    pub fn config(&self) -> PathBuf {
+    pub fn config_path(&self) -> PathBuf {
         self.0.join("net.cfg")
     }
 
     /// The key of `entry`, `bucket`, `mix0` ..
-    pub fn key(&self, name: &str) -> PathBuf {
+    pub fn key_path(&self, name: &str) -> PathBuf {
         self.0.join(format!("{name}.key"))
     }
 
@@ -170,14 +170,14 @@ impl DemoFiles {
     ///
     /// # Errors
     /// A config that cannot be read.
-    pub fn uri(&self) -> Result<NetworkUri, Fault> {
-        let config = network::read(&self.config())?;
+    pub fn make_uri(&self) -> Result<NetworkUri, Fault> {
+        let config = network::read_config(&self.config_path())?;
         let config = config.config();
         Ok(NetworkUri { genesis: config.hash(), address: config.coordinator.address.clone() })
     }
 
-    fn network(&self) -> Result<ConfigArchive, Fault> {
-        ConfigArchive::load([self.config().as_path()])
+    fn load_network(&self) -> Result<ConfigArchive, Fault> {
+        ConfigArchive::load([self.config_path().as_path()])
     }
 }
 
@@ -199,7 +199,7 @@ pub fn free_ports(count: usize) -> Result<Vec<u16>, Fault> {
     Ok(held.into_iter().map(|(port, _)| port).collect())
 }
 
-fn listen(server: &Server) -> Result<SocketAddr, Fault> {
+fn listen_address(server: &Server) -> Result<SocketAddr, Fault> {
     server.address.parse().map_err(|_| {
         let text = "the demo network's config names no address of this machine";
         Fault::new(Exit::Config, text, "remove its folder, and a new one is made")
@@ -211,25 +211,25 @@ fn listen(server: &Server) -> Result<SocketAddr, Fault> {
 ///
 /// # Errors
 /// Files that cannot be had, ports that others have by now.
-pub async fn start(home: &Home) -> Result<DemoNetwork, Fault> {
-    run(&DemoFiles::load_or_make(&home.mixnet())?).await
+pub async fn start_network(home: &Home) -> Result<DemoNetwork, Fault> {
+    start_from_files(&DemoFiles::load_or_make(&home.mixnet())?).await
 }
 
 /// Starts the network of some files.
 ///
 /// # Errors
-/// As [`start`].
-pub async fn run(files: &DemoFiles) -> Result<DemoNetwork, Fault> {
-    let signed = network::read(&files.config())?;
+/// As [`start_network`].
+pub async fn start_from_files(files: &DemoFiles) -> Result<DemoNetwork, Fault> {
+    let signed = network::read_config(&files.config_path())?;
     let config = signed.config();
     let (stop, stopped) = watch::channel(false);
     let mut servers = Vec::new();
     servers.push(
         bucket::start(
             bucket::BucketServerOptions {
-                network: files.network()?,
-                key: ServerKey::load(&files.key("bucket"))?,
-                listen: listen(&config.bucket)?,
+                network: files.load_network()?,
+                key: ServerKey::load(&files.key_path("bucket"))?,
+                listen: listen_address(&config.bucket)?,
                 dir: files.buckets(),
                 metrics: 0,
             },
@@ -238,28 +238,28 @@ pub async fn run(files: &DemoFiles) -> Result<DemoNetwork, Fault> {
         .await?,
     );
     for (mix, at) in config.mixes.iter().zip(0..) {
-        let path = files.key(&format!("mix{at}"));
+        let path = files.key_path(&format!("mix{at}"));
         let options = mix::MixServerOptions {
-            network: files.network()?,
+            network: files.load_network()?,
             key: ServerKey::load(&path)?,
-            listen: listen(&mix.server)?,
+            listen: listen_address(&mix.server)?,
             floor: NoiseFloor::None,
             threads: 1,
-            signed: Signed::beside(&path)?,
+            signed: Signed::open_beside(&path)?,
             metrics: Some(0),
         };
         servers.push(mix::start(options, stopped.clone()).await?);
     }
     let options = entry::EntryServerOptions {
-        network: files.network()?,
-        key: ServerKey::load(&files.key("entry"))?,
-        listen: listen(&config.coordinator)?,
+        network: files.load_network()?,
+        key: ServerKey::load(&files.key_path("entry"))?,
+        listen: listen_address(&config.coordinator)?,
         per_prefix: 0,
         once: false,
         metrics: 0,
     };
     servers.push(entry::start(options, stopped).await?);
-    Ok(DemoNetwork { uri: files.uri()?, servers, stop })
+    Ok(DemoNetwork { uri: files.make_uri()?, servers, stop })
 }
 
 impl DemoNetwork {

@@ -22,7 +22,7 @@ use mezza_mixnet::wire::{Frame, FrameBody};
 use tokio::sync::{mpsc, watch};
 
 use super::key::ServerKey;
-use super::network::{ConfigArchive, in_force};
+use super::network::{ConfigArchive, in_force, warn_if_none_is_in_force};
 use super::server::{self, EVENTS_MAX, ServerHandle};
 use mezza_host::api::{Exit, Fault};
 use mezza_host::clock::now;
@@ -97,17 +97,18 @@ pub async fn start(
     }
     let most = config.users_max as usize + SPARE;
     files::room_for_files(most as u64 + files::OTHERS)?;
-    let (listener, address) = server::bind(listen).await?;
+    let (listener, address) = server::bind_listener(listen).await?;
     let (events, queue) = mpsc::channel(EVENTS_MAX);
-    let counts = metrics::serve(port).await;
+    let counts = metrics::serve_metrics(port).await;
 
     let identity = Arc::new(key.identity()?);
-    let tls = server::acceptor(&identity, &[link::CLIENT], None)?;
+    let tls = server::make_acceptor(&identity, &[link::CLIENT], None)?;
     let listening = (listener, tls);
-    let limiter = ConnectionLimiter::new(clients::bounds(per_prefix, most));
+    let limiter = ConnectionLimiter::new(clients::client_bounds(per_prefix, most));
     tokio::spawn(clients::accept_clients(listening, limiter, events.clone(), Arc::clone(&counts)));
-    lines(&config, &identity, &events, &counts);
+    dial_servers(&config, &identity, &events, &counts);
     tracing::info!("entry runs");
+    warn_if_none_is_in_force(&network.chain);
     let shell = EntryShell {
         machine: Coordinator::new(key.signer(), network.chain, network.archive),
         mixes: config.mixes.len() as u8,
@@ -120,13 +121,13 @@ pub async fn start(
         returned: false,
         metrics: Arc::clone(&counts),
     };
-    let learn = server::learn(&events, Event::Config);
-    let task = tokio::spawn(server::run(shell, queue, stop));
+    let learn = server::config_sender(&events, Event::Config);
+    let task = tokio::spawn(server::drive_server(shell, queue, stop));
     Ok(ServerHandle { address, key: public, learn, metrics: counts, task })
 }
 
 /// Dials every mix, the first one twice, and the bucket store.
-fn lines(
+fn dial_servers(
     config: &Config,
     identity: &Arc<TlsIdentity>,
     events: &mpsc::Sender<Event>,
@@ -137,7 +138,7 @@ fn lines(
         let event = move |link, news| Event::Line(line, link, news);
         let identity = Arc::clone(identity);
         let metrics = Arc::clone(metrics);
-        tokio::spawn(link::keep(target, identity, events.clone(), metrics, event));
+        tokio::spawn(link::keep_link_up(target, identity, events.clone(), metrics, event));
     };
     for (mix, at) in config.mixes.iter().zip(0_u8..) {
         dial(ServerLink::Control(at), format!("mix {at}"), &mix.server, link::CONTROL);
@@ -174,26 +175,26 @@ impl Shell for EntryShell {
         self.machine.wake(now, &mut OsRng);
     }
 
-    fn hear(&mut self, event: Event) {
+    fn handle_event(&mut self, event: Event) {
         match event {
             Event::Line(line, link, news) => self.hear_server(line, link, news),
             Event::Client(client, news) => self.hear_client(client, news),
             Event::Config(config) => {
                 if server::is_news(&config, self.machine.chain()) {
-                    self.input(Input::Config(config));
+                    self.apply_input(Input::Config(config));
                 }
             }
         }
     }
 
-    async fn settle(&mut self) -> Result<(), Fault> {
+    async fn settle_outputs(&mut self) -> Result<(), Fault> {
         loop {
             let (lost, gone) = self.carry_out();
             if lost.is_empty() && gone.is_empty() {
                 return Ok(());
             }
             for line in lost {
-                self.lost(line);
+                self.on_line_lost(line);
             }
             for client in gone {
                 self.hang_up(client);
@@ -211,27 +212,31 @@ impl Shell for EntryShell {
     }
 
     fn stop(&mut self) {
-        self.input(Input::Stop);
+        self.apply_input(Input::Stop);
     }
 }
 
 impl EntryShell {
     fn hear_server(&mut self, line: ServerLink, link: u64, news: LinkEvent) {
-        let change = self.lines.hear(line, link, news);
+        let change = self.lines.handle_event(line, link, news);
         self.metrics.set(Metric::Links, self.lines.count());
         match (change, line) {
             (LinkChange::None, _) => {}
             (LinkChange::Frame(frame), ServerLink::Control(at)) => {
-                self.input(Input::FromMix(at, frame));
+                self.apply_input(Input::FromMix(at, frame));
             }
-            (LinkChange::Frame(frame), ServerLink::Data) => self.input(Input::FromMix(0, frame)),
-            (LinkChange::Frame(frame), ServerLink::Store) => self.input(Input::FromStore(frame)),
-            (LinkChange::Lost, line) => self.lost(line),
+            (LinkChange::Frame(frame), ServerLink::Data) => {
+                self.apply_input(Input::FromMix(0, frame));
+            }
+            (LinkChange::Frame(frame), ServerLink::Store) => {
+                self.apply_input(Input::FromStore(frame));
+            }
+            (LinkChange::Lost, line) => self.on_line_lost(line),
         }
     }
 
-    fn lost(&mut self, line: ServerLink) {
-        self.input(match line {
+    fn on_line_lost(&mut self, line: ServerLink) {
+        self.apply_input(match line {
             ServerLink::Control(at) => Input::MixLost(at),
             ServerLink::Data => Input::MixLost(0),
             ServerLink::Store => Input::StoreLost,
@@ -242,7 +247,7 @@ impl EntryShell {
         if matches!(news, LinkEvent::Up(_)) {
             self.unseen.push_back((Instant::now(), client));
         }
-        match self.clients.hear(client, client, news) {
+        match self.clients.handle_event(client, client, news) {
             LinkChange::None => {}
             LinkChange::Frame(frame) => {
                 if let Err(error) =
@@ -275,7 +280,7 @@ impl EntryShell {
         }
     }
 
-    fn input(&mut self, input: Input) {
+    fn apply_input(&mut self, input: Input) {
         if let Err(error) = self.machine.handle(input, now(), &mut OsRng) {
             self.metrics.count(Metric::Refused);
             tracing::debug!(%error, "an input was refused");
@@ -291,17 +296,17 @@ impl EntryShell {
                 Output::ToMix(at, frame) => {
                     let line =
                         if is_batch(&frame) { ServerLink::Data } else { ServerLink::Control(at) };
-                    if !self.lines.send(line, frame) {
+                    if !self.lines.send_frame(line, frame) {
                         lost.insert(line);
                     }
                 }
                 Output::ToStore(frame) => {
-                    if !self.lines.send(ServerLink::Store, frame) {
+                    if !self.lines.send_frame(ServerLink::Store, frame) {
                         lost.insert(ServerLink::Store);
                     }
                 }
                 Output::ToClient(client, frame) => {
-                    if !self.clients.send(client, frame) {
+                    if !self.clients.send_frame(client, frame) {
                         gone.insert(client);
                     }
                 }
@@ -313,7 +318,7 @@ impl EntryShell {
                 Output::ToAll(frame) => self.tell_all(&frame, &mut gone),
                 Output::Close(client) => self.hang_up(client),
                 Output::Over(id, ending) => {
-                    self.count(id, ending);
+                    self.count_ending(id, ending);
                     self.returned |= id.service.has_replies() && is_returned(ending);
                 }
             }
@@ -327,20 +332,20 @@ impl EntryShell {
             tracing::warn!("a mix raised an alarm: its own noise did not come back");
         }
         let Ok(bytes) = frame.encode().map(Arc::<[u8]>::from) else { return };
-        for client in self.machine.welcomed() {
+        for client in self.machine.welcomed_clients() {
             if !self.clients.send_parcel(client, FrameBytes::Shared(Arc::clone(&bytes))) {
                 gone.insert(client);
             }
         }
     }
 
-    fn count(&self, id: RoundId, ending: Ending) {
+    fn count_ending(&self, id: RoundId, ending: Ending) {
         match ending {
             Ending::Returned(_) => self.metrics.count(Metric::Returned),
             Ending::Aborted(reason, cause) => {
                 self.metrics.count(Metric::Aborted);
                 let config = self.machine.chain().of_round(id);
-                server::ended_early(id, reason, cause::describe(cause, config).as_deref());
+                server::ended_early(id, reason, cause::describe_cause(cause, config).as_deref());
             }
         }
     }

@@ -91,7 +91,7 @@ impl ServerKey {
 
     /// The public half, 32 bytes.
     pub fn public(&self) -> VerifyKey {
-        self.signer().public()
+        self.signer().public_key()
     }
 
     /// The TLS identity for links.

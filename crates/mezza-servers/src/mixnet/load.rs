@@ -29,7 +29,7 @@ use tokio::time::{Instant, sleep_until};
 use super::client::EntryClient;
 use super::server::EVENTS_MAX;
 use mezza_host::api::{Exit, Fault};
-use mezza_host::backend::kernel::kernel;
+use mezza_host::backend::kernel::choose_kernel;
 use mezza_host::clock::now;
 use mezza_host::connection::link::{LinkChange, LinkEvent, LinkTable};
 use round::{LoadRound, Prepared};
@@ -61,8 +61,12 @@ enum Event {
 ///
 /// # Errors
 /// 69 if no round is returned for a minute.
-pub async fn run(load: Load, rounds: u32, mut tell: impl FnMut(&LoadReport)) -> Result<(), Fault> {
-    let entry = EntryClient::of(&load.chain).map_err(|e| Fault::bug(e.to_string()))?;
+pub async fn run_load(
+    load: Load,
+    rounds: u32,
+    mut tell: impl FnMut(&LoadReport),
+) -> Result<(), Fault> {
+    let entry = EntryClient::from_chain(&load.chain).map_err(|e| Fault::bug(e.to_string()))?;
     let load = Arc::new(load);
     let entry = Arc::new(entry);
     let (events, mut queue) = mpsc::channel(EVENTS_MAX);
@@ -71,12 +75,12 @@ pub async fn run(load: Load, rounds: u32, mut tell: impl FnMut(&LoadReport)) -> 
     for number in 0..load.users {
         let load = Arc::clone(&load);
         let entry = Arc::clone(&entry);
-        tokio::spawn(user::stay(number, load, entry, events.clone(), gone.clone()));
+        tokio::spawn(user::keep_connected(number, load, entry, events.clone(), gone.clone()));
     }
     let mut crowd = Crowd {
         pairs: Pairs::new(load.conversing),
         load,
-        kernel: kernel(),
+        kernel: choose_kernel(),
         links: LinkTable::default(),
         welcomed: BTreeMap::new(),
         all_there: false,
@@ -92,13 +96,13 @@ pub async fn run(load: Load, rounds: u32, mut tell: impl FnMut(&LoadReport)) -> 
         let wake = Instant::now() + Duration::from_millis(next.since_ms(now()));
         tokio::select! {
             event = queue.recv() => match event {
-                Some(Event::User(user, link, news)) => crowd.hear(user, link, news),
-                Some(Event::Prepared(prepared)) => crowd.prepared(*prepared),
+                Some(Event::User(user, link, news)) => crowd.handle_link_event(user, link, news),
+                Some(Event::Prepared(prepared)) => crowd.schedule_prepared(*prepared),
                 None => break,
             },
             () = sleep_until(wake) => crowd.send_due(),
         }
-        for report in crowd.ended() {
+        for report in crowd.take_ended() {
             if report.returned > 0 {
                 (left, since) = (left.saturating_sub(1), Instant::now());
             }
@@ -136,11 +140,11 @@ struct Crowd {
 impl Crowd {
     fn next_due(&self) -> Option<Time> {
         let sends = self.due.keys().next().map(|(at, ..)| *at);
-        sends.into_iter().chain(self.rounds.values().map(LoadRound::end)).min()
+        sends.into_iter().chain(self.rounds.values().map(LoadRound::end_time)).min()
     }
 
-    fn hear(&mut self, user: u32, link: u64, news: LinkEvent) {
-        match self.links.hear(user, link, news) {
+    fn handle_link_event(&mut self, user: u32, link: u64, news: LinkEvent) {
+        match self.links.handle_event(user, link, news) {
             LinkChange::None => {}
             LinkChange::Lost => {
                 self.welcomed.remove(&user);
@@ -149,25 +153,25 @@ impl Crowd {
                 self.welcomed.insert(user, link);
                 self.all_there |= self.welcomed.len() == self.load.users as usize;
             }
-            LinkChange::Frame(Frame::Round(id, body)) => self.round(user, id, body),
+            LinkChange::Frame(Frame::Round(id, body)) => self.handle_round_frame(user, id, body),
             LinkChange::Frame(_) => self.links.drop_link(user),
         }
     }
 
-    fn round(&mut self, user: u32, id: RoundId, body: FrameBody) {
+    fn handle_round_frame(&mut self, user: u32, id: RoundId, body: FrameBody) {
         match body {
             FrameBody::Settings(told) if id.service == Service::Conversation => {
-                self.begin(id, &told);
+                self.begin_round(id, &told);
             }
             FrameBody::Return { replies, .. } => {
                 if let Some(round) = self.rounds.get_mut(&id) {
                     let verify = self.load.verify.then_some(self.kernel as &dyn Kernel);
-                    round.returned(user, &replies, verify, now());
+                    round.record_reply(user, &replies, verify, now());
                 }
             }
             FrameBody::Missed(reason) => {
                 if let Some(round) = self.rounds.get_mut(&id) {
-                    round.missed(user, reason);
+                    round.mark_missed(user, reason);
                 }
             }
             _ => {}
@@ -175,7 +179,7 @@ impl Crowd {
     }
 
     /// The first of the users to get the settings checks them for all; then all onions are made.
-    fn begin(&mut self, id: RoundId, told: &SignedSettings) {
+    fn begin_round(&mut self, id: RoundId, told: &SignedSettings) {
         if !self.all_there || self.last.is_some_and(|last| id.round <= last) {
             return;
         }
@@ -188,26 +192,27 @@ impl Crowd {
                 return;
             }
         };
-        let Some(policy) = self.load.chain.of_round(id).and_then(|c| c.policy(id.service)) else {
+        let Some(policy) = self.load.chain.of_round(id).and_then(|c| c.find_policy(id.service))
+        else {
             return;
         };
         let users = self.welcomed.keys().copied().collect();
-        let round = LoadRound::new(id, checked.open(), policy.1.clone());
-        let work = round.plan(users, checked, &mut self.pairs);
+        let round = LoadRound::new(id, checked.open_time(), policy.1.clone());
+        let work = round.plan_work(users, checked, &mut self.pairs);
         self.rounds.insert(id, round);
         let events = self.events.clone();
         let kernel = self.kernel;
         tokio::task::spawn_blocking(move || {
-            if let Some(prepared) = work.run(kernel) {
+            if let Some(prepared) = work.wrap_onions(kernel) {
                 let _ = events.blocking_send(Event::Prepared(Box::new(prepared)));
             }
         });
     }
 
-    fn prepared(&mut self, prepared: Prepared) {
+    fn schedule_prepared(&mut self, prepared: Prepared) {
         let Some(round) = self.rounds.get_mut(&prepared.id) else { return };
         let id = prepared.id;
-        for (at, user, onions) in round.take(prepared) {
+        for (at, user, onions) in round.schedule_onions(prepared) {
             self.due.insert((at, id, user), onions);
         }
     }
@@ -217,19 +222,19 @@ impl Crowd {
             let ((_, id, user), onions) = entry.remove_entry();
             let Some(round) = self.rounds.get_mut(&id) else { continue };
             let submit = Frame::Round(id, FrameBody::Submit(onions));
-            let sent = self.welcomed.contains_key(&user) && self.links.send(user, submit);
-            if sent { round.sent(user) } else { round.unsent(user) }
+            let sent = self.welcomed.contains_key(&user) && self.links.send_frame(user, submit);
+            if sent { round.mark_sent(user) } else { round.drop_unsent(user) }
         }
     }
 
     /// Rounds that are over, judged.
-    fn ended(&mut self) -> Vec<LoadReport> {
+    fn take_ended(&mut self) -> Vec<LoadReport> {
         let over = |(id, round): (&RoundId, &LoadRound)| {
             let waits = self.due.keys().any(|(_, due, _)| due == id);
             (round.is_over(now()) && !waits).then_some(*id)
         };
         let over: Vec<RoundId> = self.rounds.iter().filter_map(over).collect();
         let rounds = over.into_iter().filter_map(|id| self.rounds.remove(&id));
-        rounds.map(|round| round.judge(&self.pairs)).collect()
+        rounds.map(|round| round.judge_outcomes(&self.pairs)).collect()
     }
 }

@@ -21,13 +21,13 @@ use mezza_mixnet::wire::{Frame, FrameBody};
 use tokio::sync::{mpsc, watch};
 
 use super::key::ServerKey;
-use super::network::{ConfigArchive, in_force};
+use super::network::{ConfigArchive, in_force, warn_if_none_is_in_force};
 use super::pool::{JobEnd, WorkerPool};
 use super::server::{self, EVENTS_MAX, ServerHandle};
 use super::signed::Signed;
 use mezza_host::api::{Exit, Fault};
 use mezza_host::backend::AwsLc;
-use mezza_host::backend::kernel::kernel;
+use mezza_host::backend::kernel::choose_kernel;
 use mezza_host::connection::link::{self, LinkChange, LinkEvent, LinkTable};
 use mezza_host::process::busy::Phase;
 use mezza_host::process::drive::Shell;
@@ -66,7 +66,7 @@ enum Event {
 }
 
 /// The config in force, or the newest one, and the place of a key among its mixes.
-pub fn place(network: &ConfigArchive, key: &VerifyKey) -> Result<(Config, usize), Fault> {
+pub fn find_place(network: &ConfigArchive, key: &VerifyKey) -> Result<(Config, usize), Fault> {
     let config = in_force(&network.chain);
     let at = config.mix_keys().position(|mix| mix == key).ok_or_else(|| {
         let text = "mix: this key is no mix of the config";
@@ -78,11 +78,11 @@ pub fn place(network: &ConfigArchive, key: &VerifyKey) -> Result<(Config, usize)
 /// Refuses a config whose noise is below the operator's floor (MIX-4).
 fn check_noise(config: &Config, floor: &NoiseFloor) -> Result<(), Fault> {
     let NoiseFloor::Promise { delta, .. } = floor else { return Ok(()) };
-    if floor.allows(config) {
+    if floor.allows_config(config) {
         return Ok(());
     }
     let text = if config.services.iter().all(|policy| policy.mode == Mode::Gauss) {
-        let reached = floor.reached(config);
+        let reached = floor.reached_delta(config);
         format!(
             "mix: over a year of all services the noise of this config reaches delta {reached:.2e}, \
              and your --min-noise allows {delta:.0e}"
@@ -104,7 +104,7 @@ pub async fn start(
     options: MixServerOptions,
     stop: watch::Receiver<bool>,
 ) -> Result<ServerHandle, Fault> {
-    start_with(options, kernel(), stop).await
+    start_with(options, choose_kernel(), stop).await
 }
 
 /// [`start`] on a kernel of choice.
@@ -118,17 +118,18 @@ pub async fn start_with(
 ) -> Result<ServerHandle, Fault> {
     let MixServerOptions { network, key, listen, floor, threads, signed, metrics: port } = options;
     let public = key.public();
-    let (config, at) = place(&network, &public)?;
+    let (config, at) = find_place(&network, &public)?;
     check_noise(&config, &floor)?;
-    let (listener, address) = server::bind(listen).await?;
+    let (listener, address) = server::bind_listener(listen).await?;
     let (events, queue) = mpsc::channel(EVENTS_MAX);
-    let counts = metrics::serve(port.unwrap_or(metrics::MIX_PORT + at as u16)).await;
+    let counts = metrics::serve_metrics(port.unwrap_or(metrics::MIX_PORT + at as u16)).await;
 
     let report = events.clone();
     let pool = WorkerPool::start(threads, kernel, Arc::clone(&counts), move |outcome| {
         // The threads of the pool know no runtime. If the task has ended, the result is dropped.
         let _ = report.blocking_send(Event::Job(outcome));
     })?;
+    warn_if_none_is_in_force(&network.chain);
     let setup = MixOptions {
         signer: key.signer(),
         chain: network.chain,
@@ -136,7 +137,7 @@ pub async fn start_with(
         floor,
         job_items: JOB_ITEMS[usize::from(kernel.name() == "ifma")],
     };
-    links(&config, at, &key, listener, &events, &counts)?;
+    open_links(&config, at, &key, listener, &events, &counts)?;
     tracing::info!(position = at, kernel = kernel.name(), threads, "mix runs");
     let shell = MixShell {
         mix: Mix::new(setup),
@@ -146,15 +147,16 @@ pub async fn start_with(
         live: BTreeSet::new(),
         metrics: Arc::clone(&counts),
     };
-    let learn = server::learn(&events, Event::Config);
+    let learn = server::config_sender(&events, Event::Config);
     let metrics = Arc::clone(&counts);
-    let task =
-        async move { counts.busy.task(Phase::Machine, server::run(shell, queue, stop)).await };
+    let task = async move {
+        counts.busy.time_task(Phase::Machine, server::drive_server(shell, queue, stop)).await
+    };
     Ok(ServerHandle { address, key: public, learn, metrics, task: tokio::spawn(task) })
 }
 
 /// Takes in coordinator and predecessor, dials what comes behind.
-fn links(
+fn open_links(
     config: &Config,
     at: usize,
     key: &ServerKey,
@@ -166,7 +168,7 @@ fn links(
     let coordinator = config.coordinator.key;
     let before = at.checked_sub(1).map_or(coordinator, |before| config.mixes[before].server.key);
     let peers = AllowedClientKeys::new(vec![coordinator, before]);
-    let tls = server::acceptor(&identity, &[link::CONTROL, link::DATA], Some(peers))?;
+    let tls = server::make_acceptor(&identity, &[link::CONTROL, link::DATA], Some(peers))?;
     let who = move |key: &VerifyKey, protocol: &[u8]| match protocol {
         link::CONTROL if *key == coordinator => Some(Neighbour::Coordinator),
         link::DATA if *key == before => Some(Neighbour::Previous),
@@ -187,7 +189,7 @@ fn links(
     };
     let target = link::DialTarget { name, server, protocol };
     let event = move |link, news| Event::Link(peer, link, news);
-    tokio::spawn(link::keep(target, identity, events.clone(), Arc::clone(metrics), event));
+    tokio::spawn(link::keep_link_up(target, identity, events.clone(), Arc::clone(metrics), event));
     Ok(())
 }
 
@@ -213,27 +215,27 @@ impl Shell for MixShell {
         self.mix.wake(now, &mut OsRng);
     }
 
-    fn hear(&mut self, event: Event) {
+    fn handle_event(&mut self, event: Event) {
         match event {
             Event::Link(peer, link, news) => self.hear_link(peer, link, news),
-            Event::Job(JobEnd::Done(job, done)) => self.input(Input::Done(job, done)),
-            Event::Job(JobEnd::Lost(id)) => self.input(Input::Lost(id)),
+            Event::Job(JobEnd::Done(job, done)) => self.apply_input(Input::Done(job, done)),
+            Event::Job(JobEnd::Lost(id)) => self.apply_input(Input::Lost(id)),
             Event::Config(config) => {
                 if server::is_news(&config, self.mix.chain()) {
-                    self.input(Input::Config(config));
+                    self.apply_input(Input::Config(config));
                 }
             }
         }
     }
 
-    async fn settle(&mut self) -> Result<(), Fault> {
+    async fn settle_outputs(&mut self) -> Result<(), Fault> {
         loop {
             let lost = self.carry_out();
             if lost.is_empty() {
                 break;
             }
             for peer in lost {
-                self.input(Input::LinkLost(peer));
+                self.apply_input(Input::LinkLost(peer));
             }
         }
         self.forget_jobs();
@@ -242,21 +244,21 @@ impl Shell for MixShell {
 
     /// Machine, queues and pool go with the shell, and wipe what they hold.
     fn stop(&mut self) {
-        self.input(Input::Stop);
+        self.apply_input(Input::Stop);
     }
 }
 
 impl MixShell {
     fn hear_link(&mut self, peer: Neighbour, link: u64, news: LinkEvent) {
-        match self.links.hear(peer, link, news) {
+        match self.links.handle_event(peer, link, news) {
             LinkChange::None => {}
-            LinkChange::Frame(frame) => self.input(Input::Frame(peer, frame)),
-            LinkChange::Lost => self.input(Input::LinkLost(peer)),
+            LinkChange::Frame(frame) => self.apply_input(Input::Frame(peer, frame)),
+            LinkChange::Lost => self.apply_input(Input::LinkLost(peer)),
         }
         self.metrics.set(Metric::Links, self.links.count());
     }
 
-    fn input(&mut self, input: Input) {
+    fn apply_input(&mut self, input: Input) {
         let Err(error) = self.mix.handle(input, mezza_host::clock::now(), &mut OsRng) else {
             return;
         };
@@ -282,26 +284,26 @@ impl MixShell {
         while let Some(output) = self.mix.poll() {
             match output {
                 Output::Frame(peer, frame) => {
-                    self.tally(peer, &frame);
-                    if !self.links.send(peer, frame) {
+                    self.tally_frame(peer, &frame);
+                    if !self.links.send_frame(peer, frame) {
                         lost.insert(peer);
                     }
                 }
                 Output::Job(job) => {
                     let id = job.id();
                     if !self.pool.submit(job) {
-                        self.input(Input::Lost(id));
+                        self.apply_input(Input::Lost(id));
                     }
                 }
                 Output::Store(id) => {
                     // The machine signs once the number is durable; other inputs wait that long.
-                    match tokio::task::block_in_place(|| self.signed.put(id)) {
-                        Ok(()) => self.input(Input::Stored(id)),
+                    match tokio::task::block_in_place(|| self.signed.store_round(id)) {
+                        Ok(()) => self.apply_input(Input::Stored(id)),
                         // Without the number on disk the round must not be signed (MIX-15). The next one may
                         // find room again, so that the mix goes on (MIX-79).
                         Err(fault) => {
                             tracing::error!(round = id.round, "a round is not signed: {fault}");
-                            self.input(Input::Lost(id));
+                            self.apply_input(Input::Lost(id));
                         }
                     }
                 }
@@ -319,7 +321,7 @@ impl MixShell {
         self.live = live;
     }
 
-    fn tally(&self, peer: Neighbour, frame: &Frame) {
+    fn tally_frame(&self, peer: Neighbour, frame: &Frame) {
         match (peer, frame) {
             (Neighbour::Previous, Frame::Round(_, FrameBody::RepliesEnd { .. })) => {
                 self.metrics.count(Metric::Returned);

@@ -20,7 +20,7 @@ const BYTES_MAX: u64 = 1 << 20;
 ///
 /// # Errors
 /// No such file (66), or one that holds no config, or more than one (65).
-pub fn read(path: &Path) -> Result<SignedConfig, Fault> {
+pub fn read_config(path: &Path) -> Result<SignedConfig, Fault> {
     let mut all = read_all(path)?;
     if all.len() > 1 {
         let text = format!("{} holds {} configs, and one is wanted", path.display(), all.len());
@@ -39,7 +39,7 @@ fn read_all(path: &Path) -> Result<Vec<SignedConfig>, Fault> {
     let mut reader = Reader::new(&bytes);
     let mut all = Vec::new();
     while !reader.is_empty() {
-        all.push(SignedConfig::read(&mut reader).map_err(|_| no_config(path))?);
+        all.push(SignedConfig::read_from(&mut reader).map_err(|_| no_config(path))?);
     }
     if all.is_empty() { Err(no_config(path)) } else { Ok(all) }
 }
@@ -66,32 +66,33 @@ impl ConfigArchive {
     /// the operator named it: its hash becomes the pin.
     ///
     /// # Errors
-    /// As [`read`]; 1 if one of them is refused.
+    /// As [`read_config`]; 1 if one of them is refused.
     pub fn load<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<Self, Fault> {
         let files = paths.into_iter().map(read_all).collect::<Result<Vec<_>, _>>()?;
         let archive = files.concat();
         let now = mezza_host::clock::now();
-        Self::check(archive, now)
+        Self::check_configs(archive, now)
     }
 
     /// Checks configs, oldest first.
     ///
     /// # Errors
     /// 1 if one of them is refused, 2 if there is none.
-    pub fn check(archive: Vec<SignedConfig>, now: Time) -> Result<Self, Fault> {
+    pub fn check_configs(archive: Vec<SignedConfig>, now: Time) -> Result<Self, Fault> {
         let Some((genesis, later)) = archive.split_first() else {
             return Err(Fault::new(Exit::Usage, "no config was named", "name one with `--config`"));
         };
-        let mut chain = Chain::begin(&genesis.config().hash(), genesis).map_err(refused)?;
+        let mut chain =
+            Chain::begin(&genesis.config().hash(), genesis).map_err(describe_refusal)?;
         for config in later {
-            chain.accept(config, now).map_err(refused)?;
+            chain.accept_config(config, now).map_err(describe_refusal)?;
         }
         Ok(Self { chain, archive })
     }
 }
 
 /// Why a config is not taken, for a person.
-pub(crate) fn refused(error: ChainError) -> Fault {
+pub(crate) fn describe_refusal(error: ChainError) -> Fault {
     let next = match error {
         ChainError::Unsigned { valid, needed } => {
             let verb = if valid == 1 { "is" } else { "are" };
@@ -139,7 +140,7 @@ pub fn check_succession(before: &Config, next: &Config, now: Time) -> Result<(),
         return refuse(text, "give it a later valid_from");
     }
     let anew = before.counted_anew(next, now);
-    let missing = anew.iter().find(|service| next.policy(**service).is_none());
+    let missing = anew.iter().find(|service| next.find_policy(**service).is_none());
     if let Some(service) = missing {
         let name = written::service_name(*service);
         let text = format!("config: the config before it has the service {name}, which it lacks");
@@ -164,7 +165,7 @@ pub fn check_succession(before: &Config, next: &Config, now: Time) -> Result<(),
 
 /// Adds a guardian's signature: as one of the config's own guardians, and of those of `before`.
 /// Gives how many signatures that made.
-pub fn sign(
+pub fn sign_config(
     config: &mut SignedConfig,
     before: Option<&SignedConfig>,
     key: &super::key::ServerKey,
@@ -177,7 +178,7 @@ pub fn sign(
     });
     for (set, at) in [(SignatureSet::Own, own), (SignatureSet::Predecessor, old)] {
         if let Some(at) = at {
-            config.sign(set, at as u8, &signer);
+            config.add_signature(set, at as u8, &signer);
         }
     }
     usize::from(own.is_some()) + usize::from(old.is_some())
@@ -185,5 +186,22 @@ pub fn sign(
 
 /// The config in force, or the newest one where none is.
 pub fn in_force(chain: &Chain) -> &Config {
-    chain.current(now()).unwrap_or(chain.head())
+    chain.current_config(now()).unwrap_or(chain.head_config())
+}
+
+/// Says in the log that no config of a network is in force, and with it that no round runs.
+pub(super) fn warn_if_none_is_in_force(chain: &Chain) {
+    let head = chain.head_config();
+    let now = now();
+    if chain.current_config(now).is_some() {
+        return;
+    }
+    if now < head.valid_from {
+        tracing::warn!("the first config of this network begins later: no round runs until then");
+    } else {
+        tracing::warn!(
+            "the newest config of this network has ended: no round runs until its guardians sign \
+             another one; add it to the file and send SIGHUP"
+        );
+    }
 }

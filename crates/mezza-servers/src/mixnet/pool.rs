@@ -80,7 +80,7 @@ impl WorkerPool {
 
     /// Puts a job behind the others of its urgency; `false` if too many wait.
     pub(crate) fn submit(&self, job: Job) -> bool {
-        let mut waiting = self.queue.waiting();
+        let mut waiting = self.queue.lock_waiting();
         if waiting.round.len() + waiting.background.len() >= JOBS_MAX {
             return false;
         }
@@ -90,13 +90,13 @@ impl WorkerPool {
         }
         drop(waiting);
         let queue = Arc::clone(&self.queue);
-        self.threads.spawn(move || queue.work());
+        self.threads.spawn(move || queue.run_next_job());
         true
     }
 
     /// Drops, and so wipes, the waiting jobs that are not wanted any more (MIX-14).
     pub(crate) fn retain(&self, wanted: impl Fn(&Job) -> bool) {
-        let mut waiting = self.queue.waiting();
+        let mut waiting = self.queue.lock_waiting();
         waiting.round.retain(&wanted);
         waiting.background.retain(&wanted);
     }
@@ -132,19 +132,19 @@ impl Drop for WorkerPool {
 }
 
 impl JobQueue {
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn lock_waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the most urgent job, which need not be the one that called for this thread.
-    fn work(&self) {
-        let mut waiting = self.waiting();
+    fn run_next_job(&self) {
+        let mut waiting = self.lock_waiting();
         let next = waiting.round.pop_front().or_else(|| waiting.background.pop_front());
         drop(waiting);
         let Some(job) = next else { return };
         let guard = Guard { queue: self, id: Some(job.id()) };
-        let done = self.metrics.busy.run(Phase::of(&job), || job.run(self.kernel));
-        guard.end(JobEnd::Done(job, done));
+        let done = self.metrics.busy.time_work(Phase::from_job(&job), || job.run(self.kernel));
+        guard.report_end(JobEnd::Done(job, done));
     }
 }
 
@@ -155,7 +155,7 @@ struct Guard<'a> {
 }
 
 impl Guard<'_> {
-    fn end(mut self, outcome: JobEnd) {
+    fn report_end(mut self, outcome: JobEnd) {
         self.id = None;
         (self.queue.report)(outcome);
     }

@@ -72,7 +72,7 @@ impl ServerHandle {
     /// # Errors
     /// Why it cannot go on.
     pub async fn wait(self) -> Result<Exit, Fault> {
-        end(self.task.await)
+        task_outcome(self.task.await)
     }
 }
 
@@ -80,13 +80,13 @@ impl ServerHandle {
 ///
 /// # Errors
 /// Why it could not go on.
-pub fn end(task: Result<Result<Exit, Fault>, JoinError>) -> Result<Exit, Fault> {
+pub fn task_outcome(task: Result<Result<Exit, Fault>, JoinError>) -> Result<Exit, Fault> {
     task.unwrap_or_else(|_| Err(Fault::bug("the task of a server panicked")))
 }
 
 /// A function that gives configs to the task behind `events`. If the task is busy, the config is
 /// dropped and read again at the next SIGHUP.
-pub(crate) fn learn<E: Send + 'static>(
+pub(crate) fn config_sender<E: Send + 'static>(
     events: &mpsc::Sender<E>,
     event: impl Fn(SignedConfig) -> E + Send + Sync + 'static,
 ) -> Learn {
@@ -100,14 +100,14 @@ pub(crate) fn learn<E: Send + 'static>(
 
 /// Returns true if a chain has to look at a config: those before its head it has seen, and forgotten.
 pub(crate) fn is_news(config: &SignedConfig, chain: &Chain) -> bool {
-    config.config().seq >= chain.head().seq
+    config.config().seq >= chain.head_config().seq
 }
 
 /// Listens on an address; gives the address with the port that was free, too.
 ///
 /// # Errors
 /// 78 if it cannot be had.
-pub(crate) async fn bind(wanted: SocketAddr) -> Result<(TcpListener, SocketAddr), Fault> {
+pub(crate) async fn bind_listener(wanted: SocketAddr) -> Result<(TcpListener, SocketAddr), Fault> {
     let listener = TcpListener::bind(wanted).await.map_err(|error| {
         let text = format!("cannot listen on {wanted}: {error}");
         Fault::new(Exit::Config, text, "choose another address with `--listen`")
@@ -117,7 +117,7 @@ pub(crate) async fn bind(wanted: SocketAddr) -> Result<(TcpListener, SocketAddr)
 }
 
 /// The server's side of TLS, for these protocols; with `peers` only for clients with their keys.
-pub(crate) fn acceptor(
+pub(crate) fn make_acceptor(
     identity: &TlsIdentity,
     protocols: &[&[u8]],
     peers: Option<Arc<AllowedClientKeys>>,
@@ -131,7 +131,7 @@ struct Held<P>(Mutex<BTreeMap<P, usize>>);
 
 impl<P: Ord + Copy> Held<P> {
     /// Returns true if `peer` may have one more, which then counts.
-    fn take(&self, peer: P) -> bool {
+    fn take_place(&self, peer: P) -> bool {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let count = held.entry(peer).or_default();
         let fits = *count < LINKS_MAX;
@@ -185,11 +185,13 @@ pub(crate) async fn accept_links<P, E>(
         let gate = Arc::clone(&gate);
         tokio::spawn(async move {
             // A handshake that had to make room was a stranger's, or comes again.
-            let Some(Some((stream, protocol, peer))) = permit.hold(gate.meet(socket)).await else {
+            let Some(Some((stream, protocol, peer))) =
+                permit.run_while_held(gate.authenticate_peer(socket)).await
+            else {
                 return;
             };
-            if gate.held.take(peer) {
-                gate.link(stream, &protocol, (peer, permit)).await;
+            if gate.held.take_place(peer) {
+                gate.run_link(stream, &protocol, (peer, permit)).await;
                 gate.held.give_back(peer);
             }
         });
@@ -204,8 +206,11 @@ where
     V: Fn(P, u64, LinkEvent) -> E + Send + Sync,
 {
     /// TLS, and who it is that speaks which protocol.
-    async fn meet(&self, socket: TcpStream) -> Option<(Box<TlsStream<TcpStream>>, Vec<u8>, P)> {
-        let Some(stream) = limiter::secure(&self.tls, socket, HANDSHAKE).await else {
+    async fn authenticate_peer(
+        &self,
+        socket: TcpStream,
+    ) -> Option<(Box<TlsStream<TcpStream>>, Vec<u8>, P)> {
+        let Some(stream) = limiter::secure_socket(&self.tls, socket, HANDSHAKE).await else {
             tracing::debug!("a stranger got no further than TLS");
             return None;
         };
@@ -220,7 +225,7 @@ where
 
     /// A link with a server of the config, until it ends. From now on it has a place that no stranger
     /// can have: its permit is given back.
-    async fn link(
+    async fn run_link(
         &self,
         stream: Box<TlsStream<TcpStream>>,
         protocol: &[u8],
@@ -229,7 +234,8 @@ where
         drop(permit);
         let (name, event) = (format!("{peer:?}"), |link, news| (self.event)(peer, link, news));
         // If the machine's task has ended, the listener ends as well.
-        let _ = link::between(stream, protocol, &name, &self.events, &self.metrics, event).await;
+        let _ = link::run_server_link(stream, protocol, &name, &self.events, &self.metrics, event)
+            .await;
     }
 }
 
@@ -237,12 +243,12 @@ where
 ///
 /// # Errors
 /// A fault after which the server cannot go on.
-pub(crate) async fn run<S: Shell>(
+pub(crate) async fn drive_server<S: Shell>(
     shell: S,
     events: mpsc::Receiver<S::Event>,
     stop: watch::Receiver<bool>,
 ) -> Result<Exit, Fault> {
-    let end = drive::run(shell, events, stop, NAP_MAX).await;
+    let end = drive::run_shell(shell, events, stop, NAP_MAX).await;
     sleep(LEAVE).await;
     end
 }
@@ -266,9 +272,9 @@ mod tests {
     #[test]
     fn mix_61_each_server_of_the_config_has_links_of_its_own() {
         let held = Held(Mutex::default());
-        assert!((0..LINKS_MAX).all(|_| held.take('a')));
-        assert!(!held.take('a') && held.take('b'));
+        assert!((0..LINKS_MAX).all(|_| held.take_place('a')));
+        assert!(!held.take_place('a') && held.take_place('b'));
         held.give_back('a');
-        assert!(held.take('a') && !held.take('a'));
+        assert!(held.take_place('a') && !held.take_place('a'));
     }
 }

@@ -48,7 +48,7 @@ impl BucketDir {
     /// # Errors
     /// A folder of others, or one that cannot be written.
     pub(crate) fn open(dir: &Path) -> Result<Self, Fault> {
-        private::folder(dir)?;
+        private::make_folder(dir)?;
         let shelves = Self { dir: dir.into() };
         for (path, _) in shelves.entries()?.into_iter().filter(|(_, id)| id.is_none()) {
             if path.extension().is_some_and(|end| end == &NEW[1..]) {
@@ -62,9 +62,14 @@ impl BucketDir {
     ///
     /// # Errors
     /// 73 if the disk refuses.
-    pub(crate) fn begin(&self, manifest: Manifest, signature: Signature) -> Result<Upload, Fault> {
-        let dir = self.dir.join(format!("{}{NEW}", name(manifest.id)));
-        let made = fs::remove_dir_all(&dir).or_else(absent).and_then(|()| fs::create_dir(&dir));
+    pub(crate) fn begin_round(
+        &self,
+        manifest: Manifest,
+        signature: Signature,
+    ) -> Result<Upload, Fault> {
+        let dir = self.dir.join(format!("{}{NEW}", round_name(manifest.id)));
+        let made =
+            fs::remove_dir_all(&dir).or_else(ignore_absent).and_then(|()| fs::create_dir(&dir));
         made.map_err(|error| private::cannot_write(&dir, &error))?;
         Ok(Upload { manifest, signature, dir, object: Vec::new(), at: 0 })
     }
@@ -76,15 +81,15 @@ impl BucketDir {
     ///
     /// # Errors
     /// 73 if the disk refuses.
-    pub(crate) fn keep(&self, upload: &Upload, newest: u64) -> Result<(), Fault> {
+    pub(crate) fn keep_round(&self, upload: &Upload, newest: u64) -> Result<(), Fault> {
         let id = upload.id();
-        let to = self.dir.join(name(id));
+        let to = self.dir.join(round_name(id));
         let place = |from: &Path| if to.exists() { Ok(()) } else { fs::rename(from, &to) };
         let manifest = [&upload.manifest.encode()[..], &upload.signature].concat();
-        let kept = write(&upload.dir.join("manifest"), &manifest)
-            .and_then(|()| sync(&upload.dir))
+        let kept = write_synced(&upload.dir.join("manifest"), &manifest)
+            .and_then(|()| sync_dir(&upload.dir))
             .and_then(|()| place(&upload.dir))
-            .and_then(|()| sync(&self.dir));
+            .and_then(|()| sync_dir(&self.dir));
         kept.map_err(|error| private::cannot_write(&to, &error))?;
         self.forget_old(id.service, newest)
     }
@@ -113,16 +118,17 @@ impl BucketDir {
     ///
     /// # Errors
     /// If the disk cannot be read.
-    pub(crate) fn answer(&self, id: RoundId, bucket: u32) -> Result<Vec<FrameBody>, Fault> {
-        let dir = self.dir.join(name(id));
+    pub(crate) fn read_bucket(&self, id: RoundId, bucket: u32) -> Result<Vec<FrameBody>, Fault> {
+        let dir = self.dir.join(round_name(id));
         let read = |file: String| match fs::read(dir.join(file)) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(private::cannot_read(&dir, &error)),
         };
         let described = read("manifest".into())?.and_then(|bytes| {
-            let described =
-                |r: &mut Reader<'_>| Ok::<_, DecodeError>((Manifest::read(r)?, r.array()?));
+            let described = |r: &mut Reader<'_>| {
+                Ok::<_, DecodeError>((Manifest::read_from(r)?, r.read_array()?))
+            };
             Reader::decode_exact(&bytes, described).ok()
         });
         let Some((manifest, object)) = described.zip(read(bucket.to_string())?) else {
@@ -156,7 +162,12 @@ impl Upload {
     ///
     /// # Errors
     /// 73 if the disk refuses.
-    pub(crate) fn put(&mut self, bucket: u32, offset: u32, bytes: &[u8]) -> Result<bool, Fault> {
+    pub(crate) fn put_piece(
+        &mut self,
+        bucket: u32,
+        offset: u32,
+        bytes: &[u8],
+    ) -> Result<bool, Fault> {
         let Some(entry) = self.manifest.entries.get(self.at) else { return Ok(false) };
         let end = self.object.len() + bytes.len();
         let due = (self.at as u32 + 1, self.object.len() as u32) == (bucket, offset);
@@ -165,11 +176,12 @@ impl Upload {
         }
         self.object.extend_from_slice(bytes);
         if end == entry.len as usize {
-            if !self.manifest.holds(bucket, &self.object) {
+            if !self.manifest.holds_object(bucket, &self.object) {
                 return Ok(false);
             }
             let path = self.dir.join(bucket.to_string());
-            write(&path, &self.object).map_err(|error| private::cannot_write(&path, &error))?;
+            write_synced(&path, &self.object)
+                .map_err(|error| private::cannot_write(&path, &error))?;
             self.object = Vec::new();
             self.at += 1;
         }
@@ -189,7 +201,7 @@ impl Drop for Upload {
     }
 }
 
-fn name(id: RoundId) -> String {
+fn round_name(id: RoundId) -> String {
     format!("{}-{}", id.service.number(), id.round)
 }
 
@@ -199,17 +211,17 @@ fn id_of(name: &str) -> Option<RoundId> {
     Some(RoundId { service, round: round.parse().ok()? })
 }
 
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = File::create(path)?;
     file.write_all(bytes)?;
     file.sync_all()
 }
 
-fn sync(dir: &Path) -> io::Result<()> {
+fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-fn absent(error: io::Error) -> io::Result<()> {
+fn ignore_absent(error: io::Error) -> io::Result<()> {
     if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
 }
 
@@ -219,20 +231,20 @@ mod tests {
     use mezza_mixnet::wire::bucket::ObjectDigest;
 
     fn manifest(round: u64, objects: &[&[u8]]) -> Manifest {
-        let entries = objects.iter().map(|object| ObjectDigest::of(object)).collect();
+        let entries = objects.iter().map(|object| ObjectDigest::from_object(object)).collect();
         Manifest { id: RoundId { service: Service::Call, round }, entries }
     }
 
     fn stored(shelves: &BucketDir, round: u64, objects: &[&[u8]]) {
-        let mut upload = shelves.begin(manifest(round, objects), [7; 64]).unwrap();
+        let mut upload = shelves.begin_round(manifest(round, objects), [7; 64]).unwrap();
         for (object, bucket) in objects.iter().zip(1..) {
             let (front, back) = object.split_at(2);
-            assert!(upload.put(bucket, 0, front).unwrap());
+            assert!(upload.put_piece(bucket, 0, front).unwrap());
             assert!(!upload.is_whole());
-            assert!(upload.put(bucket, 2, back).unwrap());
+            assert!(upload.put_piece(bucket, 2, back).unwrap());
         }
-        assert!(upload.is_whole() && !upload.put(3, 0, b"more").unwrap());
-        shelves.keep(&upload, round).unwrap();
+        assert!(upload.is_whole() && !upload.put_piece(3, 0, b"more").unwrap());
+        shelves.keep_round(&upload, round).unwrap();
     }
 
     #[test]
@@ -242,23 +254,23 @@ mod tests {
         let shelves = BucketDir::open(&dir).unwrap();
         let objects: [&[u8]; 2] = [b"first", b"second"];
         let about = manifest(5, &objects);
-        assert_eq!(shelves.answer(about.id, 1).unwrap(), [FrameBody::Object(None)]);
+        assert_eq!(shelves.read_bucket(about.id, 1).unwrap(), [FrameBody::Object(None)]);
         stored(&shelves, 5, &objects);
         let expected = [
             FrameBody::Object(Some((about.clone(), [7; 64]))),
             FrameBody::Chunk { bucket: 2, offset: 0, bytes: b"second".to_vec() },
         ];
-        assert_eq!(shelves.answer(about.id, 2).unwrap(), expected);
-        assert_eq!(shelves.answer(about.id, 3).unwrap(), [FrameBody::Object(None)]);
-        let mut half = shelves.begin(manifest(6, &objects), [7; 64]).unwrap();
-        assert!(half.put(1, 0, b"first").unwrap());
+        assert_eq!(shelves.read_bucket(about.id, 2).unwrap(), expected);
+        assert_eq!(shelves.read_bucket(about.id, 3).unwrap(), [FrameBody::Object(None)]);
+        let mut half = shelves.begin_round(manifest(6, &objects), [7; 64]).unwrap();
+        assert!(half.put_piece(1, 0, b"first").unwrap());
         // A process that dies runs no destructors.
         std::mem::forget(half);
         assert!(dir.join("2-6.new").exists());
         let shelves = BucketDir::open(&dir).unwrap();
         assert!(!dir.join("2-6.new").exists() && dir.join("2-5").exists());
         let id = RoundId { round: 6, ..about.id };
-        assert_eq!(shelves.answer(id, 1).unwrap(), [FrameBody::Object(None)]);
+        assert_eq!(shelves.read_bucket(id, 1).unwrap(), [FrameBody::Object(None)]);
     }
 
     #[test]
@@ -277,11 +289,14 @@ mod tests {
     fn pieces_out_of_order_too_long_or_wrong_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let shelves = BucketDir::open(&folder.path().join("b")).unwrap();
-        let begin = || shelves.begin(manifest(1, &[b"abcd", b"efgh"]), [7; 64]).unwrap();
+        let begin = || shelves.begin_round(manifest(1, &[b"abcd", b"efgh"]), [7; 64]).unwrap();
         for (bucket, offset, bytes) in
             [(2, 0, &b"efgh"[..]), (1, 1, b"abc"), (1, 0, b"abcde"), (1, 0, b""), (1, 0, b"abce")]
         {
-            assert!(!begin().put(bucket, offset, bytes).unwrap(), "{bucket} {offset} {bytes:?}");
+            assert!(
+                !begin().put_piece(bucket, offset, bytes).unwrap(),
+                "{bucket} {offset} {bytes:?}"
+            );
         }
         assert!(!folder.path().join("b/2-1.new").exists());
     }

@@ -31,7 +31,7 @@ impl Signed {
     ///
     /// # Errors
     /// 75 if another process runs with this key, 65 if the file is not what we wrote.
-    pub fn beside(key: &Path) -> Result<Self, Fault> {
+    pub fn open_beside(key: &Path) -> Result<Self, Fault> {
         let file = File::open(key).map_err(|error| private::cannot_read(key, &error))?;
         let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|_| {
             let text = format!("another mix runs with {}", key.display());
@@ -40,8 +40,8 @@ impl Signed {
         let mut path = key.as_os_str().to_owned();
         path.push(".signed");
         let path = PathBuf::from(path);
-        private::sweep(&path)?;
-        let rounds = if path.exists() { read(&path)? } else { BTreeMap::new() };
+        private::sweep_leftover(&path)?;
+        let rounds = if path.exists() { read_rounds(&path)? } else { BTreeMap::new() };
         Ok(Self { path, rounds, _lock: lock })
     }
 
@@ -54,7 +54,7 @@ impl Signed {
     ///
     /// # Errors
     /// 73 if the disk refuses: the mix must not sign.
-    pub fn put(&mut self, id: RoundId) -> Result<(), Fault> {
+    pub fn store_round(&mut self, id: RoundId) -> Result<(), Fault> {
         let highest = self.rounds.entry(id.service).or_default();
         *highest = id.round.max(*highest);
         let lines =
@@ -64,7 +64,7 @@ impl Signed {
     }
 }
 
-fn read(path: &Path) -> Result<BTreeMap<Service, u64>, Fault> {
+fn read_rounds(path: &Path) -> Result<BTreeMap<Service, u64>, Fault> {
     let bytes = private::read(path, BYTES_MAX)?;
     let text = std::str::from_utf8(&bytes).unwrap_or_default();
     let mut lines = text.lines();
@@ -94,7 +94,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let key = folder.path().join("m.key");
         ServerKey::make(&key, &mut OsRng).unwrap();
-        let mut signed = Signed::beside(&key).unwrap();
+        let mut signed = Signed::open_beside(&key).unwrap();
         let id = |service, round| RoundId { service, round };
         for id in [
             id(Service::Conversation, 7),
@@ -102,15 +102,15 @@ mod tests {
             id(Service::Conversation, 9),
             id(Service::Conversation, 8),
         ] {
-            signed.put(id).unwrap();
+            signed.store_round(id).unwrap();
         }
-        assert_eq!(Signed::beside(&key).unwrap_err().code, Exit::Busy);
+        assert_eq!(Signed::open_beside(&key).unwrap_err().code, Exit::Busy);
         drop(signed);
-        let again = Signed::beside(&key).unwrap();
+        let again = Signed::open_beside(&key).unwrap();
         let expected = [(Service::Conversation, 9), (Service::Call, u64::MAX)];
         assert_eq!(again.rounds(), &BTreeMap::from(expected));
         drop(again);
         private::replace(&folder.path().join("m.key.signed"), b"mezza-mix-signed-1\n1 7").unwrap();
-        assert_eq!(Signed::beside(&key).unwrap_err().code, Exit::Malformed);
+        assert_eq!(Signed::open_beside(&key).unwrap_err().code, Exit::Malformed);
     }
 }

@@ -151,7 +151,7 @@ impl Preset {
 ///
 /// # Errors
 /// As [`read_after`].
-pub fn read(text: &str) -> Result<Config, Fault> {
+pub fn parse_config(text: &str) -> Result<Config, Fault> {
     read_after(text, None)
 }
 
@@ -164,18 +164,18 @@ pub fn read_after(text: &str, before: Option<Predecessor<'_>>) -> Result<Config,
     let written = toml::from_str::<ConfigToml>(text).map_err(|error| {
         let place = error.span().map(|span| 1 + text[..span.start].matches('\n').count());
         let place = place.map_or_else(String::new, |line| format!(" in line {line}"));
-        malformed(format!("{}{place}", error.message()))
+        malformed_config(format!("{}{place}", error.message()))
     })?;
-    let config = written.config(before)?;
+    let config = written.into_config(before)?;
     Config::decode(&config.encode()).map_err(|_| {
-        malformed(
+        malformed_config(
             "a value is outside its limits, an address is not host:port, guardians are more than \
              16 or fewer than the threshold, or a key stands there twice",
         )
     })
 }
 
-fn malformed(text: impl std::fmt::Display) -> Fault {
+fn malformed_config(text: impl std::fmt::Display) -> Fault {
     Fault::new(
         Exit::Malformed,
         format!("config: {text}"),
@@ -196,8 +196,8 @@ fn no_base_round(service: Service) -> Fault {
 }
 
 impl ConfigToml {
-    fn config(self, before: Option<Predecessor<'_>>) -> Result<Config, Fault> {
-        let valid_from = time(&self.valid_from)?;
+    fn into_config(self, before: Option<Predecessor<'_>>) -> Result<Config, Fault> {
+        let valid_from = parse_time(&self.valid_from)?;
         let first = |service| match before {
             None if self.seq == 0 => Ok(1),
             None => Err(no_base_round(service)),
@@ -206,7 +206,8 @@ impl ConfigToml {
                 Ok(config.base_round_after(service, valid_from, now).unwrap_or(1))
             }
         };
-        let services = self.service.into_iter().map(|service| service.policy(valid_from, first));
+        let services =
+            self.service.into_iter().map(|service| service.into_policy(valid_from, first));
         let mut services = services.collect::<Result<Vec<_>, _>>()?;
         services.sort_by_key(|policy| policy.service);
         let mut guardians: Vec<_> = self.guardians.into_iter().map(|key| key.0).collect();
@@ -220,11 +221,11 @@ impl ConfigToml {
             seq: self.seq,
             prev: self.prev.map_or_else(|| hash_of(before), |prev| prev.0),
             valid_from,
-            valid_until: time(&self.valid_until)?,
+            valid_until: parse_time(&self.valid_until)?,
             threshold: self.threshold,
             guardians,
-            coordinator: self.entry.server(),
-            bucket: self.bucket.server(),
+            coordinator: self.entry.into_server(),
+            bucket: self.bucket.into_server(),
             mixes: self.mix.into_iter().map(mix).collect(),
             users_max: self.users_max,
             services,
@@ -233,13 +234,13 @@ impl ConfigToml {
 }
 
 impl WrittenServer {
-    fn server(self) -> Server {
+    fn into_server(self) -> Server {
         Server { key: self.key.0, address: self.address }
     }
 }
 
 impl WrittenService {
-    fn policy(
+    fn into_policy(
         self,
         valid_from: Time,
         first: impl Fn(Service) -> Result<u64, Fault>,
@@ -251,14 +252,14 @@ impl WrittenService {
         // s slots take s times the noise (section "Noise and privacy").
         let scaled = |n: u32| n.saturating_mul(slots.into());
         let missing =
-            |what: &str| malformed(format!("a service has neither a preset nor `{what}`"));
+            |what: &str| malformed_config(format!("a service has neither a preset nor `{what}`"));
         let preset_mu = noise.map(|noise| scaled(noise.mu));
         let preset_scale = noise.map(|noise| scaled(noise.scale));
         let eps = self.eps.or(noise.map(|noise| noise.epsilon)).ok_or_else(|| missing("eps"))?;
         let delta =
             self.delta.or(noise.map(|noise| noise.delta)).ok_or_else(|| missing("delta"))?;
         let traps = noise.map_or(Traps::NONE, |noise| noise.traps);
-        let base_time = self.base_time.as_ref().map_or(Ok(valid_from), time)?;
+        let base_time = self.base_time.as_ref().map_or(Ok(valid_from), parse_time)?;
         Ok(ServicePolicy {
             service,
             base_round,
@@ -276,8 +277,8 @@ impl WrittenService {
             },
             mu: self.mu.or(preset_mu).ok_or_else(|| missing("mu"))?,
             scale: self.scale.or(preset_scale).ok_or_else(|| missing("scale"))?,
-            epsilon_micro: whole(eps * 1e6)? as u32,
-            delta_pico: whole(delta * 1e12)?,
+            epsilon_micro: round_whole(eps * 1e6)? as u32,
+            delta_pico: round_whole(delta * 1e12)?,
             rounds: self
                 .rounds
                 .or(noise.map(|noise| noise.rounds))
@@ -292,14 +293,14 @@ impl WrittenService {
 
 /// The whole number next to a real one that is not negative and small enough.
 #[expect(clippy::cast_sign_loss, reason = "what is negative was refused")]
-fn whole(number: f64) -> Result<u64, Fault> {
+fn round_whole(number: f64) -> Result<u64, Fault> {
     let fits = (0.0..f64::from(u32::MAX)).contains(&number) || (0.0..=1e12).contains(&number);
-    if fits { Ok(number.round() as u64) } else { Err(malformed("eps or delta cannot be")) }
+    if fits { Ok(number.round() as u64) } else { Err(malformed_config("eps or delta cannot be")) }
 }
 
 /// Milliseconds since 1970 of a date with time in UTC.
-fn time(written: &Datetime) -> Result<Time, Fault> {
-    let wrong = || malformed("a time is not written like 2026-11-01T00:00:00Z");
+fn parse_time(written: &Datetime) -> Result<Time, Fault> {
+    let wrong = || malformed_config("a time is not written like 2026-11-01T00:00:00Z");
     let (Some(date), Some(of_day), Some(Offset::Z)) = (written.date, written.time, written.offset)
     else {
         return Err(wrong());
@@ -326,7 +327,7 @@ mod tests {
 
     #[test]
     fn the_example_is_sound_and_says_what_it_says() {
-        let config = read(EXAMPLE).unwrap();
+        let config = parse_config(EXAMPLE).unwrap();
         assert_eq!(config.valid_from, Time::from_ms(1_793_491_200_000));
         assert_eq!(config.mixes.len(), 3);
         let [talk, call, invitation] = &config.services[..] else { panic!("three services") };
@@ -339,12 +340,12 @@ mod tests {
 
     #[test]
     fn dates_of_leap_years() {
-        let ms = |text: &str| time(&text.parse().unwrap()).unwrap().ms();
+        let ms = |text: &str| parse_time(&text.parse().unwrap()).unwrap().as_ms();
         assert_eq!(ms("1970-01-01T00:00:00Z"), 0);
         assert_eq!(ms("2000-02-29T00:00:01Z"), 11_016 * 86_400_000 + 1_000);
         assert_eq!(ms("2026-11-21T13:05:00Z"), 1_795_266_300_000);
         assert_eq!(ms("2100-03-01T00:00:00Z"), 47_541 * 86_400_000);
-        assert!(time(&"2026-11-21".parse().unwrap()).is_err());
+        assert!(parse_time(&"2026-11-21".parse().unwrap()).is_err());
     }
 
     #[test]
@@ -358,7 +359,7 @@ mod tests {
             (("00112233445566778899aabbccddeeff", "0011"), "not 32 hex digits in line 4"),
         ];
         for ((from, to), expected) in cases {
-            let fault = read(&EXAMPLE.replace(from, to)).unwrap_err();
+            let fault = parse_config(&EXAMPLE.replace(from, to)).unwrap_err();
             assert_eq!(fault.code, Exit::Malformed);
             assert!(fault.text.contains(expected), "{}", fault.text);
         }
@@ -366,8 +367,8 @@ mod tests {
     /// The table of section "Noise and privacy", as the page gets it.
     #[test]
     fn mix_55_the_standard_keeps_less_against_talking_with_somebody_else() {
-        let config = read(EXAMPLE).unwrap();
-        let promise = NetworkPromise::of(&config);
+        let config = parse_config(EXAMPLE).unwrap();
+        let promise = NetworkPromise::from_config(&config);
         let [idle, other] = [promise.reached_after(1), promise.reached_by_other_story()];
         assert!((9.9e-5..1e-4).contains(&idle) && (2.9e-3..3.1e-3).contains(&other));
     }
@@ -375,7 +376,7 @@ mod tests {
     /// Section "Limits": 1.2 KB a round and 20 MB a day, 112 MB and 78 MB.
     #[test]
     fn bytes_of_a_day_are_those_of_the_specification() {
-        let config = read(EXAMPLE).unwrap();
+        let config = parse_config(EXAMPLE).unwrap();
         // Megabytes, rounded as the guide has them.
         let day = |policy| (figures::day_bytes(&config, policy) + 500_000) / 1_000_000;
         assert_eq!(config.services.iter().map(day).collect::<Vec<_>>(), [20, 112, 78]);

@@ -26,12 +26,12 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::limits::Limits;
-use super::server::stopped;
+use super::server::wait_stopped;
 use super::usage::{Account, Usage};
 use super::writer::{ConnectionQueue, Jobs, Lane, MailId, WatchId, WriterEvent, WriterJob};
 use mezza_host::clock::Clock;
 use mezza_host::connection::tap::{Direction, Side, Tap, TapPoint, Tapped};
-use mezza_host::process::limiter::{ConnectionPermit, secure};
+use mezza_host::process::limiter::{ConnectionPermit, secure_socket};
 use mezza_host::process::rate::TokenBucket;
 
 /// Bytes read at once; also what an idle connection keeps for reading.
@@ -112,26 +112,26 @@ struct Connection {
 }
 
 /// Serves one client until it leaves or `stop` turns true.
-pub(super) async fn serve(
+pub(super) async fn serve_client(
     shared: Arc<Shared>,
     socket: TcpStream,
     (account, permit): (Account, &ConnectionPermit),
     mut stop: watch::Receiver<bool>,
 ) {
     let accepting = Connection::accept(shared, socket, account, &mut stop);
-    let Some(Some(mut connection)) = permit.hold(accepting).await else { return };
-    permit.settle();
+    let Some(Some(mut connection)) = permit.run_while_held(accepting).await else { return };
+    permit.end_handshake();
     let served = async {
         let end = connection.run(stop).await;
-        connection.end(end).await;
+        connection.wind_down(end).await;
     };
-    if permit.hold(served).await.is_none() {
-        connection.unwatch().await;
+    if permit.run_while_held(served).await.is_none() {
+        connection.end_watches().await;
     }
 }
 
 /// Tells a client over the limit of connections to come back later.
-pub(super) async fn refuse(
+pub(super) async fn refuse_client(
     shared: Arc<Shared>,
     socket: TcpStream,
     account: Account,
@@ -139,8 +139,8 @@ pub(super) async fn refuse(
 ) {
     let connection = Connection::accept(shared, socket, account, &mut stop).await;
     let Some(mut connection) = connection else { return };
-    let end = connection.decline().await;
-    connection.end(end).await;
+    let end = connection.send_slow_down().await;
+    connection.wind_down(end).await;
 }
 
 impl Connection {
@@ -155,8 +155,8 @@ impl Connection {
         let tapped = Tapped::new(socket, point.clone(), Direction::ToRelay);
         let patience = Duration::from_millis(shared.limits.handshake_ms);
         let accepted = tokio::select! {
-            accepted = secure(&shared.tls, tapped, patience) => accepted,
-            () = stopped(stop) => return None,
+            accepted = secure_socket(&shared.tls, tapped, patience) => accepted,
+            () = wait_stopped(stop) => return None,
         };
         let Some(stream) = accepted else {
             tracing::debug!("a client got no further than TLS");
@@ -176,7 +176,7 @@ impl Connection {
         point: TapPoint,
     ) -> Self {
         let (outlet, events) = ConnectionQueue::new(shared.limits.pending_max);
-        let lane = shared.jobs.lane(shared.limits.queued_work_max);
+        let lane = shared.jobs.open_lane(shared.limits.queued_work_max);
         Self {
             shared,
             account,
@@ -198,75 +198,75 @@ impl Connection {
         }
     }
 
-    async fn decline(&mut self) -> Result<(), End> {
-        self.hello().await?;
-        self.say(&done(0, DoneCode::SlowDown, RETRY_CONNECT_S))?;
-        self.write().await
+    async fn send_slow_down(&mut self) -> Result<(), End> {
+        self.send_hello().await?;
+        self.queue_frame(&done_frame(0, DoneCode::SlowDown, RETRY_CONNECT_S))?;
+        self.write_out().await
     }
 
-    async fn end(&mut self, end: Result<(), End>) {
-        self.leave().await;
+    async fn wind_down(&mut self, end: Result<(), End>) {
+        self.finish_requests().await;
         if !matches!(end, Err(End::Gone | End::Stuck)) {
-            self.linger().await;
+            self.discard_unread().await;
         }
         tracing::debug!(end = end.err().map(tracing::field::display), "a connection ended");
     }
 
     async fn run(&mut self, mut stop: watch::Receiver<bool>) -> Result<(), End> {
-        self.hello().await?;
+        self.send_hello().await?;
         let idle = Duration::from_millis(self.shared.limits.idle_ms);
         let mut buffer = vec![0; READ_BYTES];
         loop {
             let reading = self.pending < self.shared.limits.pending_max;
             tokio::select! {
-                () = stopped(&mut stop) => return Ok(()),
-                event = self.events.recv() => self.deliver(event.ok_or(End::Stopped)?).await?,
+                () = wait_stopped(&mut stop) => return Ok(()),
+                event = self.events.recv() => self.deliver_events(event.ok_or(End::Stopped)?).await?,
                 read = self.stream.read(&mut buffer), if reading => match read? {
                     0 => return Err(End::Gone),
-                    count => self.feed(&buffer[..count]).await?,
+                    count => self.feed_bytes(&buffer[..count]).await?,
                 },
                 () = sleep(idle), if reading => return Err(End::Gone),
             }
         }
     }
 
-    async fn hello(&mut self) -> Result<(), End> {
-        self.say(&RelayFrame::Hello {
+    async fn send_hello(&mut self) -> Result<(), End> {
+        self.queue_frame(&RelayFrame::Hello {
             version: VERSION,
-            now_ms: self.shared.clock.wall().ms(),
+            now_ms: self.shared.clock.wall().as_ms(),
             envelope_bytes_max: ENVELOPE_BYTES_MAX as u32,
             ttl_h_max: self.shared.limits.ttl_h_max,
         })?;
-        self.write().await
+        self.write_out().await
     }
 
     /// Bytes from the client.
-    async fn feed(&mut self, mut bytes: &[u8]) -> Result<(), End> {
+    async fn feed_bytes(&mut self, mut bytes: &[u8]) -> Result<(), End> {
         while !bytes.is_empty() {
-            let handled = match self.splitter.next(&mut bytes) {
+            let handled = match self.splitter.next_frame(&mut bytes) {
                 Ok(None) => break,
                 Ok(Some(frame)) => self.handle(&frame).await,
                 Err(_) => Err(End::Malformed),
             };
             if matches!(handled, Err(End::Malformed)) {
-                self.say(&done(0, DoneCode::Refused, 0))?;
-                self.write().await?;
+                self.queue_frame(&done_frame(0, DoneCode::Refused, 0))?;
+                self.write_out().await?;
             }
             handled?;
         }
-        self.write().await?;
+        self.write_out().await?;
         // Events may have been delivered while a frame waited for work.
         self.look_up().await
     }
 
     /// An event from the writer, and those right behind it.
-    async fn deliver(&mut self, first: WriterEvent) -> Result<(), End> {
+    async fn deliver_events(&mut self, first: WriterEvent) -> Result<(), End> {
         let mut next = Some(first);
         while let Some(event) = next {
-            self.event(event)?;
+            self.handle_event(event)?;
             next = if self.out.len() < WRITE_BYTES { self.events.try_recv().ok() } else { None };
         }
-        self.write().await?;
+        self.write_out().await?;
         self.look_up().await
     }
 
@@ -278,18 +278,18 @@ impl Connection {
         }
         if self.events.is_empty() && self.outlet.was_stalled() {
             let watches = self.watches.values().map(|w| (w.address, w.watch)).collect();
-            self.job(WriterJob::Resume(watches)).await?;
+            self.submit_job(WriterJob::Resume(watches)).await?;
         }
         Ok(())
     }
 
-    fn event(&mut self, event: WriterEvent) -> Result<(), End> {
+    fn handle_event(&mut self, event: WriterEvent) -> Result<(), End> {
         match event {
             WriterEvent::Answer(frame) => {
                 self.pending = self.pending.saturating_sub(1);
-                self.say(&frame)
+                self.queue_frame(&frame)
             }
-            WriterEvent::Unasked(frame) => self.say(&frame),
+            WriterEvent::Unasked(frame) => self.queue_frame(&frame),
             WriterEvent::Mail { number, watch, id, envelope } => {
                 self.outlet.mail_sent(envelope.len());
                 let work = work_of(envelope.len());
@@ -317,7 +317,7 @@ impl Connection {
     }
 
     /// Puts a frame behind what is to be written.
-    fn say(&mut self, frame: &RelayFrame) -> Result<(), End> {
+    fn queue_frame(&mut self, frame: &RelayFrame) -> Result<(), End> {
         self.push_out(frame.encode()?);
         Ok(())
     }
@@ -332,7 +332,7 @@ impl Connection {
     }
 
     /// Writes what was gathered, and keeps no buffer for the time in between.
-    async fn write(&mut self) -> Result<(), End> {
+    async fn write_out(&mut self) -> Result<(), End> {
         if self.out.is_empty() {
             return Ok(());
         }
@@ -346,13 +346,13 @@ impl Connection {
     }
 
     /// Gives the writer something to do, waiting for a place in its queue.
-    async fn job(&mut self, job: WriterJob) -> Result<(), End> {
-        self.pace(job.work().into()).await?;
+    async fn submit_job(&mut self, job: WriterJob) -> Result<(), End> {
+        self.pace_work(job.work_units().into()).await?;
         if self.lane.send(job).await { Ok(()) } else { Err(End::Stopped) }
     }
 
     /// Waits until this connection may have so much done, and delivers events meanwhile.
-    async fn pace(&mut self, work: u64) -> Result<(), End> {
+    async fn pace_work(&mut self, work: u64) -> Result<(), End> {
         let rate = self.shared.limits.work;
         loop {
             let now = self.age();
@@ -361,10 +361,10 @@ impl Connection {
                 self.work.spend(rate, work, now);
                 return Ok(());
             }
-            self.write().await?;
+            self.write_out().await?;
             tokio::select! {
                 () = sleep(Duration::from_millis(wait_ms)) => {}
-                event = self.events.recv() => self.event(event.ok_or(End::Stopped)?)?,
+                event = self.events.recv() => self.handle_event(event.ok_or(End::Stopped)?)?,
             }
         }
     }
@@ -375,22 +375,22 @@ impl Connection {
     }
 
     /// Sends the answers that are still pending, then ends the watches.
-    async fn leave(&mut self) {
+    async fn finish_requests(&mut self) {
         let answers = async {
             while self.pending > 0 {
                 let Some(event) = self.events.recv().await else { break };
-                if self.event(event).is_err() || self.write().await.is_err() {
+                if self.handle_event(event).is_err() || self.write_out().await.is_err() {
                     break;
                 }
             }
             drop(self.stream.shutdown().await);
         };
         drop(timeout(LEAVE, answers).await);
-        self.unwatch().await;
+        self.end_watches().await;
     }
 
     /// Nothing comes for this connection any more.
-    async fn unwatch(&mut self) {
+    async fn end_watches(&mut self) {
         let watches: Vec<_> = self.watches.values().map(|w| (w.address, w.watch)).collect();
         if !watches.is_empty() {
             self.lane.send(WriterJob::Gone(watches)).await;
@@ -399,7 +399,7 @@ impl Connection {
 
     /// Reads what the client still sends, and throws it away: closing over unread bytes would make
     /// TCP take back the answer that says why.
-    async fn linger(&mut self) {
+    async fn discard_unread(&mut self) {
         let socket = self.stream.get_mut().0;
         let mut buffer = vec![0; READ_BYTES];
         let unread = async { while matches!(socket.read(&mut buffer).await, Ok(1..)) {} };
@@ -408,7 +408,7 @@ impl Connection {
 }
 
 /// A DONE frame.
-fn done(req: u16, code: DoneCode, retry_s: u16) -> RelayFrame {
+fn done_frame(req: u16, code: DoneCode, retry_s: u16) -> RelayFrame {
     RelayFrame::Done { req, code, retry_s }
 }
 

@@ -51,7 +51,7 @@ impl ClockRecord {
 
     /// The operator says that this hour is right.
     pub(crate) fn agreed(now: Time) -> Self {
-        Self { believed_h: now.hours(), doubted_h: None }
+        Self { believed_h: now.as_hours(), doubted_h: None }
     }
 }
 
@@ -66,30 +66,30 @@ impl RelayDate {
     /// Goes on where the last run of the relay in `dir` ended.
     pub(crate) fn open(dir: &Path, at: Moment) -> Self {
         let written = ClockRecord::read(dir);
-        let newest = written.map(|written| hour(written.believed_h));
-        Self { calendar: Calendar::since(newest, at), dir: dir.to_owned(), written }
+        let newest = written.map(|written| hours_to_time(written.believed_h));
+        Self { calendar: Calendar::from_written(newest, at), dir: dir.to_owned(), written }
     }
 
     /// The date by which mail is hidden and erased.
-    pub(crate) fn believed(&self, at: Moment) -> Time {
-        self.calendar.believed(at)
+    pub(crate) fn believed_date(&self, at: Moment) -> Time {
+        self.calendar.believed_date(at)
     }
 
     /// The date from which mail and mailboxes live their time.
-    pub(crate) fn latest(&self, at: Moment) -> Time {
-        self.calendar.latest(at)
+    pub(crate) fn latest_date(&self, at: Moment) -> Time {
+        self.calendar.latest_date(at)
     }
 
     /// Looks at the clocks, and keeps what comes of it; `true`: the date may erase something.
-    pub(crate) fn look(&mut self, at: Moment) -> bool {
-        let mut seen = self.calendar.look(at);
+    pub(crate) fn check_clocks(&mut self, at: Moment) -> bool {
+        let mut seen = self.calendar.check_wall(at);
         if seen.is_err() && self.is_agreed(at) {
-            self.calendar.agree(at);
+            self.calendar.trust_wall(at);
             seen = Ok(());
         }
         match seen {
-            Ok(()) => self.keep(ClockRecord::agreed(at.wall)),
-            Err(doubt) => self.doubt(doubt),
+            Ok(()) => self.store_record(ClockRecord::agreed(at.wall)),
+            Err(doubt) => self.record_doubt(doubt),
         }
         seen.is_ok()
     }
@@ -98,27 +98,27 @@ impl RelayDate {
     fn is_agreed(&self, at: Moment) -> bool {
         let found = ClockRecord::read(&self.dir);
         found.is_some_and(|found| {
-            found.doubted_h.is_none() && found.believed_h.abs_diff(at.wall.hours()) <= 1
+            found.doubted_h.is_none() && found.believed_h.abs_diff(at.wall.as_hours()) <= 1
         })
     }
 
-    fn doubt(&mut self, doubt: Doubt) {
+    fn record_doubt(&mut self, doubt: Doubt) {
         if self.written.is_none_or(|written| written.doubted_h.is_none()) {
             tracing::warn!(
-                clock_h = doubt.wall.hours(),
-                expected_h = doubt.expected.hours(),
+                clock_h = doubt.wall.as_hours(),
+                expected_h = doubt.expected.as_hours(),
                 left_h = doubt.left_ms.div_ceil(Time::HOUR_MS),
                 "the clock of this machine has jumped by more than a day: no mail expires until it has \
                  stood for a day; if it is right, say `mezza relay trust-clock`"
             );
         }
-        self.keep(ClockRecord {
-            believed_h: doubt.expected.hours(),
-            doubted_h: Some(doubt.wall.hours()),
+        self.store_record(ClockRecord {
+            believed_h: doubt.expected.as_hours(),
+            doubted_h: Some(doubt.wall.as_hours()),
         });
     }
 
-    fn keep(&mut self, record: ClockRecord) {
+    fn store_record(&mut self, record: ClockRecord) {
         if self.written == Some(record) {
             return;
         }
@@ -129,7 +129,7 @@ impl RelayDate {
     }
 }
 
-fn hour(hours: u32) -> Time {
+fn hours_to_time(hours: u32) -> Time {
     Time::from_ms(u64::from(hours) * Time::HOUR_MS)
 }
 
@@ -140,12 +140,12 @@ mod tests {
 
     fn at(day: u64, boot_h: u64) -> Moment {
         let boot = Time::from_ms(boot_h * Time::HOUR_MS);
-        Moment { wall: Time::from_ms(day * Time::DAY_MS).plus_ms(boot.ms()), boot }
+        Moment { wall: Time::from_ms(day * Time::DAY_MS).plus_ms(boot.as_ms()), boot }
     }
 
     fn folder() -> TempDir {
         let folder = TempDir::new().unwrap();
-        private::folder(&folder.path().join("relay")).unwrap();
+        private::make_folder(&folder.path().join("relay")).unwrap();
         folder
     }
 
@@ -154,18 +154,18 @@ mod tests {
         let folder = folder();
         let dir = folder.path().join("relay");
         let mut date = RelayDate::open(&dir, at(1_000, 0));
-        assert!(date.look(at(1_000, 0)));
+        assert!(date.check_clocks(at(1_000, 0)));
         assert_eq!(
             ClockRecord::read(&dir),
             Some(ClockRecord { believed_h: 24_000, doubted_h: None })
         );
         // Boot time begins anew with the system, 60 days later by the clock on the wall.
         let mut again = RelayDate::open(&dir, at(1_060, 1));
-        assert!(!again.look(at(1_060, 1)));
+        assert!(!again.check_clocks(at(1_060, 1)));
         let doubted = ClockRecord { believed_h: 24_000, doubted_h: Some(24 * 1_060 + 1) };
         assert_eq!(ClockRecord::read(&dir), Some(doubted));
-        assert_eq!(again.believed(at(1_060, 1)), hour(24_000));
-        assert!(again.look(at(1_060, 25)), "it has stood for a day");
+        assert_eq!(again.believed_date(at(1_060, 1)), hours_to_time(24_000));
+        assert!(again.check_clocks(at(1_060, 25)), "it has stood for a day");
         assert_eq!(ClockRecord::read(&dir).unwrap().doubted_h, None);
     }
 
@@ -173,11 +173,11 @@ mod tests {
     fn msg_88_an_operator_agrees_while_the_relay_runs() {
         let folder = folder();
         let dir = folder.path().join("relay");
-        assert!(RelayDate::open(&dir, at(1_000, 0)).look(at(1_000, 0)));
+        assert!(RelayDate::open(&dir, at(1_000, 0)).check_clocks(at(1_000, 0)));
         let mut date = RelayDate::open(&dir, at(1_060, 0));
-        assert!(!date.look(at(1_060, 0)) && !date.look(at(1_060, 2)));
+        assert!(!date.check_clocks(at(1_060, 0)) && !date.check_clocks(at(1_060, 2)));
         ClockRecord::agreed(at(1_060, 2).wall).write(&dir).unwrap();
-        assert!(date.look(at(1_060, 2)));
+        assert!(date.check_clocks(at(1_060, 2)));
     }
 
     #[test]

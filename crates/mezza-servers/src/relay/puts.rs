@@ -7,7 +7,9 @@ use mezza_messenger::relay_wire::{DoneCode, MailboxAddress, MailboxKind, RelayFr
 
 use crate::relay::date::RelayDate;
 use crate::relay::store::{self, Durability, RelayStore, SqliteStore};
-use crate::relay::writer::{ConnectionQueue, Jobs, Put, ReplyTo, WriterEvent, WriterJob, spawn};
+use crate::relay::writer::{
+    ConnectionQueue, Jobs, Put, ReplyTo, WriterEvent, WriterJob, spawn_writer,
+};
 use crate::relay::{Limits, RelayError, StoreSpec};
 use mezza_host::clock::Clock;
 
@@ -44,7 +46,7 @@ pub async fn durable_puts(dir: &Path, n: u64, sync_off: bool) -> Result<PutsRate
     let (name, durability) =
         if sync_off { ("puts-off.db", Durability::Off) } else { ("puts.db", Durability::Full) };
     let store = RelayStore::Sqlite(SqliteStore::open(&dir.join(name), durability)?);
-    run(store, dir, n, Limits::raised()).await
+    run_puts(store, dir, n, Limits::raised()).await
 }
 
 /// The same with one commit for each mail: what group commit is compared with.
@@ -53,7 +55,7 @@ pub async fn durable_puts(dir: &Path, n: u64, sync_off: bool) -> Result<PutsRate
 /// As [`durable_puts`].
 pub async fn single_puts(dir: &Path, n: u64) -> Result<PutsRate, RelayError> {
     let store = SqliteStore::open(&dir.join("puts-single.db"), Durability::Full)?;
-    run(RelayStore::Sqlite(store), dir, n, Limits { batch_max: 1, ..Limits::raised() }).await
+    run_puts(RelayStore::Sqlite(store), dir, n, Limits { batch_max: 1, ..Limits::raised() }).await
 }
 
 /// The same into the PostgreSQL database of `spec`.
@@ -61,10 +63,10 @@ pub async fn single_puts(dir: &Path, n: u64) -> Result<PutsRate, RelayError> {
 /// # Errors
 /// As [`durable_puts`].
 pub async fn puts_into(spec: &StoreSpec, dir: &Path, n: u64) -> Result<PutsRate, RelayError> {
-    run(store::open(spec, dir).await?, dir, n, Limits::raised()).await
+    run_puts(store::open(spec, dir).await?, dir, n, Limits::raised()).await
 }
 
-async fn run(
+async fn run_puts(
     store: RelayStore,
     dir: &Path,
     n: u64,
@@ -72,7 +74,7 @@ async fn run(
 ) -> Result<PutsRate, RelayError> {
     let clock = Clock::system();
     let date = RelayDate::open(dir, clock.read());
-    let (jobs, ended) = spawn(store, limits, (clock, date))
+    let (jobs, ended) = spawn_writer(store, limits, (clock, date))
         .map_err(|source| RelayError::Io { what: "a thread", source })?;
     let (outlet, mut events) = ConnectionQueue::new(WINDOW);
     let answer = |req| ReplyTo { outlet: outlet.clone(), req };
@@ -83,29 +85,29 @@ async fn run(
             site: [0; 8],
             answer: answer(0),
         };
-        give(&jobs, open).await?;
+        send_job(&jobs, open).await?;
     }
-    settle(&mut events, usize::from(BOXES)).await?;
+    await_answers(&mut events, usize::from(BOXES)).await?;
     let start = Instant::now();
     let mut open = 0;
     for nr in 0..n {
         if open == WINDOW {
-            settle(&mut events, 1).await?;
+            await_answers(&mut events, 1).await?;
             open -= 1;
         }
         let address = box_address((nr % u64::from(BOXES)) as u16);
         let put = Put::new(address, 720, vec![nr as u8; ENVELOPE_BYTES], answer(1));
-        give(&jobs, WriterJob::Put(put)).await?;
+        send_job(&jobs, WriterJob::Put(put)).await?;
         open += 1;
     }
-    settle(&mut events, open).await?;
+    await_answers(&mut events, open).await?;
     let elapsed = start.elapsed();
     drop((jobs, outlet));
     ended.await.map_err(|_| RelayError::WriterGone)??;
     Ok(PutsRate { puts: n, elapsed })
 }
 
-async fn give(jobs: &Jobs, job: WriterJob) -> Result<(), RelayError> {
+async fn send_job(jobs: &Jobs, job: WriterJob) -> Result<(), RelayError> {
     if jobs.send(job).await { Ok(()) } else { Err(RelayError::WriterGone) }
 }
 
@@ -116,7 +118,7 @@ fn box_address(number: u16) -> MailboxAddress {
 }
 
 /// Waits for `count` answers, each of which must be DONE 0.
-async fn settle(
+async fn await_answers(
     events: &mut tokio::sync::mpsc::Receiver<WriterEvent>,
     count: usize,
 ) -> Result<(), RelayError> {

@@ -103,12 +103,12 @@ impl RelayHandle {
 ///
 /// # Errors
 /// [`RelayError`] if key, store or port cannot be had.
-pub async fn serve(
+pub async fn start_relay(
     config: RelayConfig,
     stop: watch::Receiver<bool>,
 ) -> Result<RelayHandle, RelayError> {
     let identity = TlsIdentity::load_or_make(&config.dir)?;
-    let lock = super::lock(&config.dir)?;
+    let lock = super::lock_dir(&config.dir)?;
     let tls = TlsAcceptor::from(tls::server_config(&identity)?);
     let store = store::open(&config.store, &config.dir).await?;
     let listen = |source| RelayError::Listen { address: config.listen, source };
@@ -116,8 +116,9 @@ pub async fn serve(
     let address = listener.local_addr().map_err(listen)?;
     super::tell_address(&config.dir, address);
     let date = RelayDate::open(&config.dir, config.clock.read());
-    let (jobs, ended) = writer::spawn(store, config.limits.clone(), (config.clock.clone(), date))
-        .map_err(|source| RelayError::Io { what: "a thread", source })?;
+    let (jobs, ended) =
+        writer::spawn_writer(store, config.limits.clone(), (config.clock.clone(), date))
+            .map_err(|source| RelayError::Io { what: "a thread", source })?;
     let shared = Arc::new(Shared {
         limits: config.limits,
         clock: config.clock,
@@ -152,14 +153,14 @@ impl Relay {
         tokio::pin!(accepting);
         let early = loop {
             tokio::select! {
-                () = stopped(&mut stop) => break false,
+                () = wait_stopped(&mut stop) => break false,
                 _ = &mut ended => break true,
                 Some(_) = connections.join_next() => (),
                 (socket, peer, permit) = &mut accepting => {
                     accepting.set(self.limiter.accept(&self.listener));
                     match permit {
-                        Some(permit) => self.welcome(&mut connections, socket, permit),
-                        None => self.refuse(&mut connections, socket, peer),
+                        Some(permit) => self.accept_client(&mut connections, socket, permit),
+                        None => self.refuse_client(&mut connections, socket, peer),
                     }
                 }
             }
@@ -184,29 +185,34 @@ impl Relay {
         Ok(result?)
     }
 
-    fn welcome(&self, connections: &mut JoinSet<()>, socket: TcpStream, permit: ConnectionPermit) {
+    fn accept_client(
+        &self,
+        connections: &mut JoinSet<()>,
+        socket: TcpStream,
+        permit: ConnectionPermit,
+    ) {
         let shared = self.shared.clone();
         let stop = self.stop.clone();
         connections.spawn(async move {
             let account = shared.usage.account(permit.source());
-            connection::serve(shared, socket, (account, &permit), stop).await;
+            connection::serve_client(shared, socket, (account, &permit), stop).await;
         });
     }
 
     /// Somebody from where too many came already is told so.
-    fn refuse(&self, connections: &mut JoinSet<()>, socket: TcpStream, peer: IpAddr) {
+    fn refuse_client(&self, connections: &mut JoinSet<()>, socket: TcpStream, peer: IpAddr) {
         let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() else { return };
         let shared = self.shared.clone();
         let stop = self.stop.clone();
         connections.spawn(async move {
             let _permit = permit;
-            let account = shared.usage.account(ClientSource::of(peer));
-            connection::refuse(shared, socket, account, stop).await;
+            let account = shared.usage.account(ClientSource::from_address(peer));
+            connection::refuse_client(shared, socket, account, stop).await;
         });
     }
 }
 
 /// Waits until `stop` turns true or its sender is dropped.
-pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
+pub(super) async fn wait_stopped(stop: &mut watch::Receiver<bool>) {
     drop(stop.wait_for(|stop| *stop).await);
 }

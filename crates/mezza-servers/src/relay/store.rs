@@ -162,11 +162,11 @@ pub trait MailStore {
     /// Removes a box with all it holds.
     async fn close_box(&mut self, id: MailboxRowId) -> Result<(), StoreError>;
     /// Notes the day of the last WATCH.
-    async fn seen(&mut self, id: MailboxRowId, day: u32) -> Result<(), StoreError>;
+    async fn set_seen_day(&mut self, id: MailboxRowId, day: u32) -> Result<(), StoreError>;
     /// Stores mail; gives a number for each, ascending in the given order.
     async fn put_batch(&mut self, mails: &[NewMail<'_>]) -> Result<Vec<Seq>, StoreError>;
     /// The oldest at most `max` mails behind `after` that are not expired in hour `now_h`.
-    async fn fetch(
+    async fn fetch_mails(
         &mut self,
         id: MailboxRowId,
         after: Seq,
@@ -174,9 +174,9 @@ pub trait MailStore {
         max: u32,
     ) -> Result<Vec<Mail>, StoreError>;
     /// Removes these mails of this box.
-    async fn take(&mut self, id: MailboxRowId, seqs: &[Seq]) -> Result<Removed, StoreError>;
+    async fn take_mails(&mut self, id: MailboxRowId, seqs: &[Seq]) -> Result<Removed, StoreError>;
     /// Removes at most `max` mails that were due before hour `now_h`.
-    async fn expire(&mut self, now_h: u32, max: u32) -> Result<Removed, StoreError>;
+    async fn expire_mails(&mut self, now_h: u32, max: u32) -> Result<Removed, StoreError>;
     /// Removes at most `max` empty boxes not watched since `day`; gives how many.
     async fn drop_idle(&mut self, day: u32, max: u32) -> Result<u32, StoreError>;
     /// Replaces the bundle; with `fresh` forgets all one-time keys before.
@@ -195,11 +195,11 @@ pub trait MailStore {
     /// Rows of one-time keys, those given out included; and those not given out.
     async fn keys_count(&mut self, id: MailboxRowId) -> Result<(u32, u32), StoreError>;
     /// The bundle.
-    async fn bundle(&mut self, id: MailboxRowId) -> Result<Option<Vec<u8>>, StoreError>;
+    async fn read_bundle(&mut self, id: MailboxRowId) -> Result<Option<Vec<u8>>, StoreError>;
     /// Gives out one key, once and for all.
     async fn key_take(&mut self, id: MailboxRowId) -> Result<Option<RawOneTimePrekey>, StoreError>;
     /// Counts everything.
-    async fn totals(&mut self) -> Result<Totals, StoreError>;
+    async fn count_totals(&mut self) -> Result<Totals, StoreError>;
     /// Ends, with everything in its files.
     async fn close(self) -> Result<(), StoreError>;
 }
@@ -274,12 +274,12 @@ impl RelayStore {
 }
 
 /// Counts what a store holds, beside a running relay.
-pub(crate) async fn totals(spec: &StoreSpec, dir: &Path) -> Result<Totals, StoreError> {
+pub(crate) async fn count_store(spec: &StoreSpec, dir: &Path) -> Result<Totals, StoreError> {
     match spec {
         StoreSpec::Sqlite(path) => {
-            SqliteStore::open_to_read(&sqlite_path(path.as_deref(), dir))?.totals().await
+            SqliteStore::open_to_read(&sqlite_path(path.as_deref(), dir))?.count_totals().await
         }
-        StoreSpec::Postgres(url) => PostgresStore::open_to_read(url).await?.totals().await,
+        StoreSpec::Postgres(url) => PostgresStore::open_to_read(url).await?.count_totals().await,
     }
 }
 
@@ -288,7 +288,7 @@ fn sqlite_path(path: Option<&Path>, dir: &Path) -> PathBuf {
 }
 
 /// A length or a count as databases write it.
-fn signed(n: impl TryInto<i64>) -> i64 {
+fn to_signed(n: impl TryInto<i64>) -> i64 {
     n.try_into().unwrap_or(i64::MAX)
 }
 

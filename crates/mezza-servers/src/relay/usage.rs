@@ -44,12 +44,12 @@ pub(crate) struct Account {
 
 impl Default for Usage {
     fn default() -> Self {
-        Self::with(ACCOUNTS_MAX)
+        Self::with_most(ACCOUNTS_MAX)
     }
 }
 
 impl Usage {
-    fn with(most: usize) -> Self {
+    fn with_most(most: usize) -> Self {
         let (by_address, by_site) = Default::default();
         Self(Arc::new(Mutex::new(Accounts { day: 0, by_address, by_site, most })))
     }
@@ -59,14 +59,14 @@ impl Usage {
         Account { usage: self.clone(), source }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Accounts> {
+    fn lock_accounts(&self) -> MutexGuard<'_, Accounts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Accounts {
     /// Begins anew with each day since the system was started.
-    fn turn(&mut self, day: u32) {
+    fn turn_day(&mut self, day: u32) {
         if self.day != day {
             self.day = day;
             (self.by_address, self.by_site) = Default::default();
@@ -85,9 +85,9 @@ impl Accounts {
         let address = source.address();
         let site = source.site();
         let site = if knows(&self.by_site, &site) { site } else { SHARED };
-        let of_site = count(&used(&self.by_site, site), addresses_per_site)?;
+        let of_site = count(&find_used(&self.by_site, site), addresses_per_site)?;
         if knows(&self.by_address, &address) {
-            let of_address = count(&used(&self.by_address, address), 1)?;
+            let of_address = count(&find_used(&self.by_address, address), 1)?;
             self.by_address.insert(address, of_address);
         }
         self.by_site.insert(site, of_site);
@@ -96,7 +96,7 @@ impl Accounts {
 }
 
 /// The use of one address or site.
-fn used(places: &Places, place: [u8; 8]) -> Used {
+fn find_used(places: &Places, place: [u8; 8]) -> Used {
     places.get(&place).copied().unwrap_or_default()
 }
 
@@ -120,7 +120,7 @@ impl Account {
     }
 
     /// Counts the bytes of a PUT, or says how many seconds are left of the day.
-    pub(crate) fn put(&self, bytes: usize, limits: &Limits, now: Time) -> Result<(), u16> {
+    pub(crate) fn count_put(&self, bytes: usize, limits: &Limits, now: Time) -> Result<(), u16> {
         self.charge(
             now,
             |used, addresses| {
@@ -140,10 +140,10 @@ impl Account {
         count: impl Fn(&Used, u32) -> Option<Used>,
         limits: &Limits,
     ) -> Result<(), u16> {
-        let mut accounts = self.usage.lock();
-        accounts.turn(now.days());
+        let mut accounts = self.usage.lock_accounts();
+        accounts.turn_day(now.as_days());
         accounts.charge(&self.source, count, limits.addresses_per_site).ok_or_else(|| {
-            let left_ms = Time::DAY_MS - now.ms() % Time::DAY_MS;
+            let left_ms = Time::DAY_MS - now.as_ms() % Time::DAY_MS;
             u16::try_from(left_ms.div_ceil(1_000)).unwrap_or(u16::MAX)
         })
     }
@@ -163,14 +163,14 @@ mod tests {
     }
 
     fn account(usage: &Usage, address: &str) -> Account {
-        usage.account(ClientSource::of(address.parse().unwrap()))
+        usage.account(ClientSource::from_address(address.parse().unwrap()))
     }
 
     #[test]
     fn an_account_names_the_site_of_its_address() {
         let usage = Usage::default();
         for address in ["192.0.2.7", "2001:db8:7::1"] {
-            let site = ClientSource::of(address.parse().unwrap()).site();
+            let site = ClientSource::from_address(address.parse().unwrap()).site();
             assert_eq!(account(&usage, address).site(), site);
         }
     }
@@ -185,10 +185,10 @@ mod tests {
         assert_eq!(one.open(&limits, evening), Ok(()));
         assert_eq!(two.open(&limits, evening), Ok(()));
         assert_eq!(one.open(&limits, evening), Err(5));
-        assert_eq!(two.put(1_024, &limits, evening), Ok(()));
-        assert_eq!(one.put(512, &limits, evening), Err(5));
+        assert_eq!(two.count_put(1_024, &limits, evening), Ok(()));
+        assert_eq!(one.count_put(512, &limits, evening), Err(5));
         assert_eq!(one.open(&limits, Time::from_ms(Time::DAY_MS)), Ok(()));
-        assert_eq!(one.put(512, &limits, Time::from_ms(Time::DAY_MS)), Ok(()));
+        assert_eq!(one.count_put(512, &limits, Time::from_ms(Time::DAY_MS)), Ok(()));
     }
 
     #[test]
@@ -199,23 +199,24 @@ mod tests {
         for address in ["2001:db8:7::1", "2001:db8:7:1::1"] {
             let account = account(&usage, address);
             assert_eq!([(); 2].map(|()| account.open(&limits, now)), [Ok(()), Ok(())]);
-            assert_eq!(account.put(1_024, &limits, now), Ok(()));
+            assert_eq!(account.count_put(1_024, &limits, now), Ok(()));
         }
         let third = account(&usage, "2001:db8:7:2::1");
-        assert!(third.open(&limits, now).is_err() && third.put(512, &limits, now).is_err());
+        assert!(third.open(&limits, now).is_err() && third.count_put(512, &limits, now).is_err());
         let other = account(&usage, "2001:db8:8::1");
-        assert!(other.open(&limits, now).is_ok() && other.put(512, &limits, now).is_ok());
+        assert!(other.open(&limits, now).is_ok() && other.count_put(512, &limits, now).is_ok());
         // What was refused at the site was not counted at the address, and made no account for it.
         let known = |nr: u16| {
-            let address = ClientSource::of([0x2001, 0xdb8, 7, nr, 0, 0, 0, 1].into()).address();
-            usage.lock().by_address.contains_key(&address)
+            let address =
+                ClientSource::from_address([0x2001, 0xdb8, 7, nr, 0, 0, 0, 1].into()).address();
+            usage.lock_accounts().by_address.contains_key(&address)
         };
         assert!(known(0) && known(1) && !known(2));
     }
 
     #[test]
     fn msg_74_addresses_for_which_there_is_no_account_count_with_their_site() {
-        let usage = Usage::with(2);
+        let usage = Usage::with_most(2);
         let limits = limits();
         let now = Time::from_ms(0);
         for address in ["2001:db8:7::1", "192.0.2.1"] {
@@ -231,7 +232,7 @@ mod tests {
             .filter(|nr| account(&usage, &format!("198.51.{nr}.1")).open(&limits, now).is_ok());
         assert_eq!(opens.count(), 4);
         assert_eq!(account(&usage, "192.0.2.1").open(&limits, now), Ok(()));
-        let accounts = usage.lock();
+        let accounts = usage.lock_accounts();
         assert_eq!((accounts.by_address.len(), accounts.by_site.len()), (2, 3));
     }
 }

@@ -72,7 +72,7 @@ const OWED_WAIT: Duration = Duration::from_secs(1);
 pub(crate) type Ended = oneshot::Receiver<Result<(), StoreError>>;
 
 /// Starts the writer on a thread of its own; it ends when all senders are gone.
-pub(crate) fn spawn(
+pub(crate) fn spawn_writer(
     store: RelayStore,
     limits: Limits,
     time: (Clock, RelayDate),
@@ -120,7 +120,7 @@ pub(crate) struct Lane {
 
 impl Jobs {
     /// A way with room for so much work at a time.
-    pub(crate) fn lane(&self, most: u32) -> Lane {
+    pub(crate) fn open_lane(&self, most: u32) -> Lane {
         Lane { jobs: self.clone(), room: Arc::new(Semaphore::new(most as usize)), most }
     }
 
@@ -144,7 +144,7 @@ impl Jobs {
 impl Lane {
     /// Gives the writer something to do once what is queued leaves room for it; `false`: it is gone.
     pub(crate) async fn send(&self, job: WriterJob) -> bool {
-        let work = job.work().min(self.most);
+        let work = job.work_units().min(self.most);
         match Arc::clone(&self.room).acquire_many_owned(work).await {
             Ok(part) => self.jobs.queue_up(job, Some(part)).await,
             Err(_) => false,
@@ -231,7 +231,7 @@ impl<S: MailStore> Writer<S> {
                     if count == 0 {
                         break;
                     }
-                    self.gather(&mut queue, &mut queued).await;
+                    self.gather_jobs(&mut queue, &mut queued).await;
                     let both = queued.drain(..).map(|queued| (queued.job, queued.part));
                     let (mut jobs, parts): (Vec<WriterJob>, Vec<_>) = both.unzip();
                     if !self.commit_all(&mut jobs).await {
@@ -245,10 +245,10 @@ impl<S: MailStore> Writer<S> {
                     self.repeat_owed().await;
                     owed_at = Instant::now() + OWED_WAIT;
                 }
-                _ = tick.tick() => match self.tidy().await {
+                _ = tick.tick() => match self.remove_due().await {
                     Ok(true) => tick.reset_immediately(),
                     Ok(false) => (),
-                    Err(error) => self.undo(&error, Vec::new()).await,
+                    Err(error) => self.undo_batch(&error, Vec::new()).await,
                 },
             }
         }
@@ -257,7 +257,7 @@ impl<S: MailStore> Writer<S> {
 
     /// While all that is to do can wait, waits a moment for more: what a reader has taken need not
     /// hold up the mail behind it for the time of a commit.
-    async fn gather(&self, queue: &mut mpsc::Receiver<Queued>, jobs: &mut Vec<Queued>) {
+    async fn gather_jobs(&self, queue: &mut mpsc::Receiver<Queued>, jobs: &mut Vec<Queued>) {
         let end = Instant::now() + PATIENCE;
         while jobs.len() < self.limits.batch_max
             && jobs.iter().all(|queued| queued.job.is_patient())
@@ -273,9 +273,9 @@ impl<S: MailStore> Writer<S> {
     /// A transaction of TAKENs that are owed, and of nothing else: one that the store refuses for ever
     /// must not take requests of others with it.
     async fn repeat_owed(&mut self) {
-        let mut jobs = self.owed.draw();
+        let mut jobs = self.owed.draw_jobs();
         let is_done = self.commit_all(&mut jobs).await;
-        self.owed.adapt(is_done);
+        self.owed.adapt_width(is_done);
     }
 
     /// One transaction for all `jobs`. Returns true if it is durable.
@@ -283,25 +283,25 @@ impl<S: MailStore> Writer<S> {
         let mut last = 0;
         let unanswered = jobs.iter().filter_map(WriterJob::without_answer).collect();
         for job in &*jobs {
-            self.batch.asked.extend(job.answer().cloned());
+            self.batch.asked.extend(job.reply_to().cloned());
             if let WriterJob::Put(Put { address, id, shown, .. }) = job {
                 last = *id;
                 let shown = shown.iter().map(|(_, outlet)| (*address, outlet.clone()));
                 self.batch.touched.extend(shown);
             }
         }
-        let result = self.transact(jobs).await;
-        self.owners.done(last);
+        let result = self.apply_jobs(jobs).await;
+        self.owners.mark_done(last);
         let is_done = result.is_ok();
         match result {
-            Ok(()) => self.settle().await,
-            Err(error) => self.undo(&error, unanswered).await,
+            Ok(()) => self.settle_batch().await,
+            Err(error) => self.undo_batch(&error, unanswered).await,
         }
         jobs.clear();
         is_done
     }
 
-    async fn transact(&mut self, jobs: &mut Vec<WriterJob>) -> Result<(), StoreError> {
+    async fn apply_jobs(&mut self, jobs: &mut Vec<WriterJob>) -> Result<(), StoreError> {
         self.store.begin().await?;
         let mut jobs = jobs.drain(..).peekable();
         while let Some(job) = jobs.next() {
@@ -322,33 +322,33 @@ impl<S: MailStore> Writer<S> {
     }
 
     /// After the commit: now the answers are true.
-    async fn settle(&mut self) {
+    async fn settle_batch(&mut self) {
         self.failing_since = None;
         let mut batch = std::mem::take(&mut self.batch);
         for TakenMails { address, watch, mails } in &batch.taken {
-            self.owners.take(address, *watch, mails);
+            self.owners.mark_taken(address, *watch, mails);
             if self.owners.is_behind(address, *watch) {
                 batch.refill.insert(*address);
             }
         }
         for (outlet, frame) in batch.answers {
             match frame {
-                RelayFrame::Stock { .. } => outlet.stock(frame),
-                _ => outlet.answer(frame),
+                RelayFrame::Stock { .. } => outlet.send_stock(frame),
+                _ => outlet.send_answer(frame),
             }
         }
         for (address, left) in batch.low {
-            self.owners.stock(&address, left);
+            self.owners.send_stock(&address, left);
         }
         self.refill_all(batch.refill).await;
     }
 
     async fn refill_all(&mut self, addresses: BTreeSet<MailboxAddress>) {
         for address in addresses {
-            if let Err(error) = self.refill(&address).await {
+            if let Err(error) = self.refill_watcher(&address).await {
                 tracing::warn!(%error, "the relay could not read mail");
-                if let Some(outlet) = self.owners.remove(&address) {
-                    outlet.end();
+                if let Some(outlet) = self.owners.remove_watch(&address) {
+                    outlet.end_connection();
                 }
             }
         }
@@ -358,18 +358,18 @@ impl<S: MailStore> Writer<S> {
     /// try again later. A connection that was shown a mail of it must forget that mail's number, so
     /// it ends; a watcher that was shown none stays. Watchers that lack mail of earlier
     /// transactions get it (MSG-64). Requests that no client waits for are not lost (RELAY-13).
-    async fn undo(&mut self, error: &StoreError, unanswered: Vec<WriterJob>) {
+    async fn undo_batch(&mut self, error: &StoreError, unanswered: Vec<WriterJob>) {
         tracing::warn!(%error, "the relay's store refused a transaction");
         self.store.rollback().await;
-        self.ledger.forget();
+        self.ledger.forget_all();
         let mut batch = std::mem::take(&mut self.batch);
         for (address, outlet) in batch.touched {
             self.owners.leave_with(&address, &outlet);
-            outlet.end();
+            outlet.end_connection();
         }
         let retry_s = self.retry_s();
         for answer in batch.asked {
-            answer.outlet.answer(RelayFrame::Done {
+            answer.outlet.send_answer(RelayFrame::Done {
                 req: answer.req,
                 code: DoneCode::SlowDown,
                 retry_s,
@@ -378,11 +378,11 @@ impl<S: MailStore> Writer<S> {
         for job in unanswered {
             match job {
                 WriterJob::Take { address, watch, mails } => {
-                    self.owed.keep(address, watch, &mails, &self.owners);
+                    self.owed.keep_mails(address, watch, &mails, &self.owners);
                 }
                 // These two need no transaction.
-                WriterJob::Gone(watches) => self.leave(watches),
-                WriterJob::Resume(watches) => batch.refill.extend(self.behind(watches)),
+                WriterJob::Gone(watches) => self.end_watches(watches),
+                WriterJob::Resume(watches) => batch.refill.extend(self.boxes_behind(watches)),
                 _ => {}
             }
         }
@@ -397,41 +397,41 @@ impl<S: MailStore> Writer<S> {
     }
 
     /// Removes what is due; `true` if there is more of it.
-    async fn tidy(&mut self) -> Result<bool, StoreError> {
+    async fn remove_due(&mut self) -> Result<bool, StoreError> {
         let at = self.clock.read();
         self.intro_rates.retain(|_, bucket| !bucket.is_idle(at.boot));
         self.key_rates.retain(|_, bucket| !bucket.is_idle(at.boot));
-        self.shares.tidy(at.boot);
-        if !self.date.look(at) {
+        self.shares.drop_idle(at.boot);
+        if !self.date.check_clocks(at) {
             return Ok(false);
         }
         let now = at.wall;
-        if self.tidied.0 != now.hours() {
+        if self.tidied.0 != now.as_hours() {
             self.store.begin().await?;
-            let removed = self.store.expire(now.hours(), TIDY_ROWS).await?;
+            let removed = self.store.expire_mails(now.as_hours(), TIDY_ROWS).await?;
             self.store.commit().await?;
-            self.ledger.forget();
+            self.ledger.forget_all();
             if removed.mails == TIDY_ROWS {
                 return Ok(true);
             }
-            self.tidied.0 = now.hours();
+            self.tidied.0 = now.as_hours();
         }
-        if self.tidied.1 == now.days() { Ok(false) } else { self.tidy_boxes(now).await }
+        if self.tidied.1 == now.as_days() { Ok(false) } else { self.tidy_boxes(now).await }
     }
 
     async fn tidy_boxes(&mut self, now: Time) -> Result<bool, StoreError> {
         self.store.begin().await?;
-        for id in self.owners.boxes() {
-            self.store.seen(id, now.days()).await?;
+        for id in self.owners.watched_boxes() {
+            self.store.set_seen_day(id, now.as_days()).await?;
         }
-        let day = now.days().saturating_sub(self.limits.idle_box_days);
+        let day = now.as_days().saturating_sub(self.limits.idle_box_days);
         let dropped = self.store.drop_idle(day, TIDY_ROWS).await?;
         self.store.commit().await?;
-        self.ledger.forget();
+        self.ledger.forget_all();
         if dropped == TIDY_ROWS {
             return Ok(true);
         }
-        self.tidied.1 = now.days();
+        self.tidied.1 = now.as_days();
         Ok(false)
     }
 }

@@ -19,7 +19,7 @@ pub enum Endpoint {
 
 impl Endpoint {
     /// The endpoint of a socket's address.
-    pub(crate) fn of(address: SocketAddr, interface: u32) -> Self {
+    pub(crate) fn from_socket(address: SocketAddr, interface: u32) -> Self {
         let ip = match address.ip() {
             IpAddr::V4(ip) => ip.to_ipv6_mapped(),
             IpAddr::V6(ip) => ip,
@@ -29,7 +29,7 @@ impl Endpoint {
     }
 
     /// As a record keeps it: address 16, port 2, kind 1, zero.
-    pub(crate) fn stored(&self) -> PeerAddress {
+    pub(crate) fn stored_address(&self) -> PeerAddress {
         let mut bytes = [0; 20];
         match self {
             Self::Udp(address) => {
@@ -46,13 +46,13 @@ impl Endpoint {
     }
 
     /// Restores the address of a record, on this interface. Returns `None` if the record has none.
-    pub(crate) fn restore(stored: &PeerAddress, interface: u32) -> Option<Self> {
+    pub(crate) fn from_stored(stored: &PeerAddress, interface: u32) -> Option<Self> {
         let bytes = &stored.0;
         match bytes[18] {
             UDP => {
                 let ip = Ipv6Addr::from(<[u8; 16]>::try_from(&bytes[..16]).ok()?);
                 let port = u16::from_be_bytes([bytes[16], bytes[17]]);
-                Some(Self::of((ip, port).into(), interface))
+                Some(Self::from_socket((ip, port).into(), interface))
             }
             ETHER => bytes[..6].try_into().ok().map(Self::Ether),
             _ => None,
@@ -93,11 +93,12 @@ mod tests {
     #[test]
     fn a_record_keeps_every_kind_of_address() {
         let addresses = ["192.0.2.7:4795", "[fe80::1]:4795", "[2001:db8::7]:9"];
-        let endpoints = addresses.map(|text| Endpoint::of(text.parse().expect("an address"), 3));
+        let endpoints =
+            addresses.map(|text| Endpoint::from_socket(text.parse().expect("an address"), 3));
         for endpoint in endpoints.into_iter().chain([Endpoint::Ether([2, 0, 0, 0, 0, 9])]) {
-            assert_eq!(Endpoint::restore(&endpoint.stored(), 3), Some(endpoint));
+            assert_eq!(Endpoint::from_stored(&endpoint.stored_address(), 3), Some(endpoint));
         }
-        assert_eq!(Endpoint::restore(&PeerAddress::default(), 3), None);
+        assert_eq!(Endpoint::from_stored(&PeerAddress::default(), 3), None);
         let shown = endpoints.map(|endpoint| endpoint.to_string());
         assert_eq!(shown, addresses);
         assert_eq!(endpoints.map(|endpoint| endpoint.is_on_link()), [false, true, false]);

@@ -146,9 +146,9 @@ impl Carrier {
     }
 
     /// Everybody on the link; `None` where the kernel has no IPv6 and so no group of all devices.
-    pub(crate) fn everybody(&self) -> Option<Endpoint> {
+    pub(crate) fn all_nodes(&self) -> Option<Endpoint> {
         match &self.socket {
-            CarrierSocket::Udp(carrier) => carrier.everybody(),
+            CarrierSocket::Udp(carrier) => carrier.all_nodes(),
             CarrierSocket::Ether(_) => Some(Endpoint::Ether([0xff; 6])),
         }
     }
@@ -252,7 +252,7 @@ const MTU_MIN: usize = 576;
 const MTU_MAX: usize = 9_216;
 
 /// The fault of a system that refuses a socket.
-fn refused(what: &str, error: &io::Error) -> Fault {
+fn describe_refusal(what: &str, error: &io::Error) -> Fault {
     let (code, next) = match error.kind() {
         io::ErrorKind::PermissionDenied => (Exit::Denied, "run it as root or by its unit"),
         io::ErrorKind::AddrInUse => (Exit::Busy, "stop what uses the port, or set `listen`"),

@@ -146,21 +146,21 @@ impl LinkSettings {
         private::check_not_planted(path)?;
         let bytes = std::fs::read(path).map_err(|error| private::cannot_read(path, &error))?;
         if bytes.len() > BYTES_MAX {
-            return Err(wrong(path, "it is longer than 1 MiB"));
+            return Err(settings_fault(path, "it is longer than 1 MiB"));
         }
-        let text = String::from_utf8(bytes).map_err(|_| wrong(path, "it is not UTF-8"))?;
+        let text = String::from_utf8(bytes).map_err(|_| settings_fault(path, "it is not UTF-8"))?;
         let settings: Self =
-            toml::from_str(&text).map_err(|error| wrong(path, &error.to_string()))?;
-        settings.check(path)?;
+            toml::from_str(&text).map_err(|error| settings_fault(path, &error.to_string()))?;
+        settings.check_values(path)?;
         Ok(settings)
     }
 
-    fn check(&self, path: &Path) -> Result<(), Fault> {
+    fn check_values(&self, path: &Path) -> Result<(), Fault> {
         if self.state.as_deref() == Some("") {
-            return Err(wrong(path, "`state`: write a folder, or \"ram\""));
+            return Err(settings_fault(path, "`state`: write a folder, or \"ram\""));
         }
         if let Some(other) = self.suites.iter().flatten().find(|suite| *suite != "default") {
-            return Err(wrong(
+            return Err(settings_fault(
                 path,
                 &format!("`suites`: there is no suite {other}; write \"default\""),
             ));
@@ -169,10 +169,10 @@ impl LinkSettings {
             if !is_name(name) || RESERVED_NAMES.contains(&name.as_str()) {
                 let text =
                     format!("`link.{name}`: a name has 1 to 15 letters, digits, `-`, `_`, `.`");
-                return Err(wrong(path, &text));
+                return Err(settings_fault(path, &text));
             }
             let note = PairNote::new(name, "lo", CarrierKind::Udp);
-            self.plan(&note).map_err(|fault| wrong(path, &fault.text))?;
+            self.plan_link(&note).map_err(|fault| settings_fault(path, &fault.text))?;
         }
         Ok(())
     }
@@ -181,7 +181,7 @@ impl LinkSettings {
     ///
     /// # Errors
     /// 78 for a value that cannot be.
-    pub(crate) fn plan(&self, note: &PairNote) -> Result<LinkPlan, Fault> {
+    pub(crate) fn plan_link(&self, note: &PairNote) -> Result<LinkPlan, Fault> {
         let entry = self.link.get(&note.name).cloned().unwrap_or_default();
         let key = |key: &str, what: &str| {
             let text = format!("`link.{}.{key}`: {what}", note.name);
@@ -209,7 +209,8 @@ impl LinkSettings {
             Some(Endpoints::One(text)) => vec![text],
             Some(Endpoints::Several(texts)) => texts,
         };
-        let endpoints: Result<Vec<_>, _> = endpoints.iter().map(|text| endpoint(text)).collect();
+        let endpoints: Result<Vec<_>, _> =
+            endpoints.iter().map(|text| parse_endpoint(text)).collect();
         let offload = match entry.offload.as_deref() {
             None | Some("auto") => true,
             Some("off") => false,
@@ -220,7 +221,7 @@ impl LinkSettings {
             return Err(key("rekey_after", "a session ends after 300s; write 240s or less"));
         }
         let addresses: Option<Vec<_>> =
-            entry.address.unwrap_or_default().iter().map(|text| prefixed(text)).collect();
+            entry.address.unwrap_or_default().iter().map(|text| parse_prefixed(text)).collect();
         Ok(LinkPlan {
             name: note.name.clone(),
             on: entry.on.unwrap_or_else(|| note.on.clone()),
@@ -258,7 +259,7 @@ impl PairNote {
     ///
     /// # Errors
     /// 73 if it cannot be written.
-    pub(crate) fn keep(&self, path: &Path) -> Result<(), Fault> {
+    pub(crate) fn save_to(&self, path: &Path) -> Result<(), Fault> {
         let text = toml::to_string(self).map_err(|error| Fault::bug(error.to_string()))?;
         private::replace(path, text.as_bytes())
     }
@@ -275,7 +276,7 @@ pub enum StatePlace {
 
 impl StatePlace {
     /// `--state`, else what the file says, else the usual folder.
-    pub fn of(flag: Option<&Path>, settings: &LinkSettings) -> Self {
+    pub fn from_settings(flag: Option<&Path>, settings: &LinkSettings) -> Self {
         match (flag, settings.state.as_deref()) {
             (Some(folder), _) => Self::Folder(folder.to_path_buf()),
             (None, Some(RAM)) => Self::Memory,
@@ -304,7 +305,7 @@ pub(crate) fn refuse_name(name: &str, is_replaced: bool) -> Result<(), Fault> {
     Err(Fault::new(Exit::Usage, text, "choose another --name"))
 }
 
-fn wrong(path: &Path, what: &str) -> Fault {
+fn settings_fault(path: &Path, what: &str) -> Fault {
     let text = format!("{}: {}", path.display(), what.trim_end());
     Fault::new(Exit::Config, text, "mend it; nothing was started")
 }
@@ -323,7 +324,7 @@ fn time_ms(text: &str) -> Option<u64> {
 }
 
 /// `ADDRESS:PORT`; the zone of a link-local address is that of the carrier and may stand there.
-fn endpoint(text: &str) -> Result<SocketAddr, ()> {
+fn parse_endpoint(text: &str) -> Result<SocketAddr, ()> {
     let plain = match (text.find('%'), text.find(']')) {
         (Some(zone), Some(end)) if zone < end => format!("{}{}", &text[..zone], &text[end..]),
         _ => text.to_owned(),
@@ -335,7 +336,7 @@ fn endpoint(text: &str) -> Result<SocketAddr, ()> {
 }
 
 /// `ADDRESS/PREFIX`.
-fn prefixed(text: &str) -> Option<(std::net::IpAddr, u8)> {
+fn parse_prefixed(text: &str) -> Option<(std::net::IpAddr, u8)> {
     let (address, prefix) = text.split_once('/')?;
     let (address, prefix): (std::net::IpAddr, u8) = (address.parse().ok()?, prefix.parse().ok()?);
     (prefix <= if address.is_ipv4() { 32 } else { 128 }).then_some((address, prefix))
@@ -373,7 +374,8 @@ offload = \"off\"
     #[test]
     fn every_key_of_a_link_is_read() {
         let settings = load(WHOLE).expect("sound");
-        let plan = settings.plan(&PairNote::new("cam1", "lo", CarrierKind::Udp)).expect("a plan");
+        let plan =
+            settings.plan_link(&PairNote::new("cam1", "lo", CarrierKind::Udp)).expect("a plan");
         assert_eq!(
             (plan.on.as_str(), plan.carrier, plan.listen),
             ("eth0", CarrierKind::Ether, 4800)
@@ -385,14 +387,14 @@ offload = \"off\"
         assert_eq!((plan.peer.rekey_ms, plan.peer.heal_ms), (90_000, 12 * 3_600_000));
         assert_eq!(plan.peer.subkeys, 10);
         let other =
-            settings.plan(&PairNote::new("cam2", "eth1", CarrierKind::Udp)).expect("a plan");
+            settings.plan_link(&PairNote::new("cam2", "eth1", CarrierKind::Udp)).expect("a plan");
         assert_eq!((other.on.as_str(), other.listen, other.mtu), ("eth1", UDP_PORT, None));
     }
 
     #[test]
     fn state_is_a_folder_or_memory_and_the_flag_wins() {
         let of = |text: &str, flag: Option<&str>| {
-            StatePlace::of(flag.map(Path::new), &load(text).expect("sound"))
+            StatePlace::from_settings(flag.map(Path::new), &load(text).expect("sound"))
         };
         let folder = |path: &str| StatePlace::Folder(PathBuf::from(path));
         assert_eq!(of("", None), folder("/var/lib/mezza/link"));

@@ -179,7 +179,7 @@ pub struct TrafficJson {
 }
 
 /// Describes a link for `show`: proven facts, not requested ones.
-pub(super) fn show(link: &Link, now: Time) -> LinkJson {
+pub(super) fn describe_link(link: &Link, now: Time) -> LinkJson {
     let record: &PeerRecord = link.peer.record();
     let status = link.peer.status();
     let age = |since: Time| now.since_ms(since);
@@ -202,7 +202,7 @@ pub(super) fn show(link: &Link, now: Time) -> LinkJson {
             LinkRole::Responder => RoleName::Responder,
         },
         up: is_passing,
-        trouble: trouble(link, &status, now).to_owned(),
+        trouble: name_trouble(link, &status, now).to_owned(),
         aside,
         pairing: if record.compared { "digits" } else { "unverified" }.to_owned(),
         carrier: link.plan.carrier,
@@ -229,7 +229,7 @@ pub(super) fn show(link: &Link, now: Time) -> LinkJson {
     }
 }
 
-fn trouble(link: &Link, status: &PeerStatus, now: Time) -> &'static str {
+fn name_trouble(link: &Link, status: &PeerStatus, now: Time) -> &'static str {
     let loss = link.traffic.delivered_percent.is_some_and(|percent| percent < SHARE_PERCENT_MIN);
     if link.aside.is_some() {
         "aside"

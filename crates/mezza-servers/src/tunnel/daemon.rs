@@ -21,7 +21,7 @@ pub use start::Started;
 use super::address::Endpoint;
 use super::carrier::Carrier;
 use super::config::{CarrierKind, LinkSettings, StatePlace};
-use super::control::{LinkJson, show};
+use super::control::{LinkJson, describe_link};
 use super::link::Link;
 use super::pair::PairingRun;
 use super::shared::{LinkShared, SessionTable, Welcome};
@@ -109,34 +109,34 @@ pub struct FrameThreads {
 
 impl FrameThreads {
     /// Threads that protect frames with `F`.
-    pub fn of<F: FrameKey>() -> Self {
-        Self { transmit: transmit::run::<F>, receive: receive::run::<F> }
+    pub fn with_key<F: FrameKey>() -> Self {
+        Self { transmit: transmit::transmit_frames::<F>, receive: receive::receive_frames::<F> }
     }
 
     /// Those of the product.
-    pub fn usual() -> Self {
-        Self::of::<<Suite as LinkSuite>::Frames>()
+    pub fn for_product() -> Self {
+        Self::with_key::<<Suite as LinkSuite>::Frames>()
     }
 }
 
 impl Daemon {
-    fn moment(&self) -> Moment {
+    fn read_clock(&self) -> Moment {
         self.options.clock.read()
     }
 
     /// The links that are up, for the text of `up`.
     pub fn links(&self) -> Vec<LinkJson> {
-        let now = self.moment().boot;
-        self.links.values().map(|link| show(link, now)).collect()
+        let now = self.read_clock().boot;
+        self.links.values().map(|link| describe_link(link, now)).collect()
     }
 
     /// Pairings that were set aside.
-    pub fn damaged(&self) -> &[DamagedPeer] {
+    pub fn damaged_peers(&self) -> &[DamagedPeer] {
         &self.damaged
     }
 
     /// Publishes to the threads of all carriers what may arrive over them.
-    fn publish(&self) {
+    fn publish_tables(&self) {
         for entry in self.carriers.values() {
             let of = |link: &&Link| {
                 link.road().is_some_and(|road| Arc::ptr_eq(&road.carrier, &entry.carrier))
@@ -152,10 +152,10 @@ impl Daemon {
     }
 
     /// A frame of pairing or exchange: by its names to the link, or to the pairing.
-    fn frame(&mut self, interface: u32, from: Endpoint, frame: Vec<u8>) {
-        let now = self.moment().boot;
+    fn route_frame(&mut self, interface: u32, from: Endpoint, frame: Vec<u8>) {
+        let now = self.read_clock().boot;
         if let (Some(_), Some(run)) = (index_of(&frame), &mut self.pairing) {
-            return run.frame(frame, from, now);
+            return run.apply_frame(frame, from, now);
         }
         let Some((sender, _)) = names_of(&frame) else { return };
         let of = |link: &&mut Link| {
@@ -170,18 +170,18 @@ impl Daemon {
         });
         match &mut self.pairing {
             Some(run) if pairs && run.carrier.interface() == interface => {
-                run.frame(frame, from, now);
+                run.apply_frame(frame, from, now);
             }
             // SEKA-30: outside of pairing these frames are not looked at.
             _ => {
                 if let Some(link) = self.links.values_mut().find(of) {
-                    link.frame(frame, from, now);
+                    link.apply_frame(frame, from, now);
                 }
             }
         }
     }
 
-    fn tell(name: &str, event: PeerEvent) {
+    fn log_event(name: &str, event: PeerEvent) {
         match event {
             PeerEvent::NotRecognised => tracing::warn!(
                 link = name,
@@ -196,16 +196,16 @@ impl Daemon {
     }
 
     /// Does the periodic checks: packet numbers, paths, waiting links and followers.
-    fn look(&mut self, now: Time) {
+    fn run_checks(&mut self, now: Time) {
         if self.used_due <= now {
             let few = |link: &Link| link.plan.peer.subkeys < SUBKEYS_FEW;
             let short = self.links.values().any(few);
             self.used_due = now.plus_ms(if short { USED_PAUSE_SHORT_MS } else { USED_PAUSE_MS });
             // The time of day may be right only now: a machine without a battery clock asks for it.
-            let wall = self.moment().wall.ms();
+            let wall = self.read_clock().wall.as_ms();
             for link in self.links.values_mut() {
-                link.input(PeerInput::Wall(wall), now);
-                link.look(now);
+                link.apply_input(PeerInput::Wall(wall), now);
+                link.check_traffic(now);
             }
             self.raise_due(now);
             self.end_rekeys(now);
@@ -242,52 +242,56 @@ impl Shell for Daemon {
         if let Some(run) = &mut self.pairing {
             run.wake(now);
         }
-        self.look(now);
+        self.run_checks(now);
     }
 
-    fn hear(&mut self, event: TunnelEvent) {
-        let now = self.moment().boot;
+    fn handle_event(&mut self, event: TunnelEvent) {
+        let now = self.read_clock().boot;
         match event {
-            TunnelEvent::Frame { interface, from, frame } => self.frame(interface, from, frame),
-            TunnelEvent::Fresh { link, attempt } => self.give(link, PeerInput::Fresh(attempt)),
-            TunnelEvent::Wanted(link) => self.give(link, PeerInput::Wanted),
+            TunnelEvent::Frame { interface, from, frame } => {
+                self.route_frame(interface, from, frame);
+            }
+            TunnelEvent::Fresh { link, attempt } => {
+                self.apply_input(link, PeerInput::Fresh(attempt));
+            }
+            TunnelEvent::Wanted(link) => self.apply_input(link, PeerInput::Wanted),
             TunnelEvent::Moved { link, to } => {
-                self.give(link, PeerInput::Heard(to.stored()));
+                self.apply_input(link, PeerInput::Heard(to.stored_address()));
                 // The way to the new address may take other sizes.
-                self.size(link);
+                self.fit_size(link);
             }
             TunnelEvent::Interfaces => self.interfaces_changed(now),
             TunnelEvent::Lost(interface) => self.carrier_lost(interface, now),
-            TunnelEvent::Unplugged(link) => self.unplugged(link, now),
-            TunnelEvent::Narrowed(link) => self.size(link),
+            TunnelEvent::Unplugged(link) => self.handle_unplugged(link, now),
+            TunnelEvent::Narrowed(link) => self.fit_size(link),
             TunnelEvent::Stored { link, seq, ok } => match &mut self.pairing {
-                Some(run) if run.link == link => run.stored(seq, ok, now),
-                _ if ok => self.give(link, PeerInput::Stored(seq)),
-                _ => self.give(link, PeerInput::StoreFailed(seq)),
+                Some(run) if run.link == link => run.apply_stored(seq, ok, now),
+                _ if ok => self.apply_input(link, PeerInput::Stored(seq)),
+                _ => self.apply_input(link, PeerInput::StoreFailed(seq)),
             },
-            TunnelEvent::Asked(request) => self.asked(request),
+            TunnelEvent::Asked(request) => self.answer_request(request),
         }
     }
 
-    async fn settle(&mut self) -> Result<(), Fault> {
-        let now = self.moment().boot;
+    async fn settle_outputs(&mut self) -> Result<(), Fault> {
+        let now = self.read_clock().boot;
         let mut sessions = false;
         let mut accepted = Vec::new();
         for link in self.links.values_mut() {
-            let carried = link.settle(&self.store, now);
+            let carried = link.settle_outputs(&self.store, now);
             sessions |= carried.sessions;
             for event in carried.events {
                 if let PeerEvent::Accepted(ms) = event {
                     accepted.push((link.number, ms));
                 }
-                Self::tell(&link.plan.name, event);
+                Self::log_event(&link.plan.name, event);
             }
         }
         for (link, ms) in accepted {
             self.answer_rekeys(link, ms);
         }
         if sessions {
-            self.publish();
+            self.publish_tables();
         }
         self.settle_pairing(now)
     }
@@ -299,18 +303,18 @@ impl Shell for Daemon {
     }
 
     fn stop(&mut self) {
-        let now = self.moment().boot;
+        let now = self.read_clock().boot;
         if let Some(run) = &mut self.pairing {
-            run.input(PairingInput::Cancel, now);
+            run.apply_input(PairingInput::Cancel, now);
         }
     }
 }
 
 impl Daemon {
-    fn give(&mut self, link: u16, input: PeerInput) {
-        let now = self.moment().boot;
+    fn apply_input(&mut self, link: u16, input: PeerInput) {
+        let now = self.read_clock().boot;
         if let Some(link) = self.links.get_mut(&link) {
-            link.input(input, now);
+            link.apply_input(input, now);
         }
     }
 }
@@ -320,7 +324,7 @@ fn no_link(name: &str) -> Fault {
     Fault::new(Exit::NotFound, text, "look at `mezza link show`, or pair one: `mezza link pair IF`")
 }
 
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), Fault> {
+fn spawn_thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), Fault> {
     let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);
     thread.map(drop).map_err(|error| Fault::bug(format!("no thread for data: {error}")))
 }

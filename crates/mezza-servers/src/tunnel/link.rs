@@ -117,11 +117,11 @@ impl Link {
     ///
     /// # Errors
     /// The kernel's refusal; the link is gone all the same.
-    pub(super) fn end(&self) -> Result<(), Fault> {
+    pub(super) fn end_interface(&self) -> Result<(), Fault> {
         let Some(shared) = &self.shared else { return Ok(()) };
         shared.send_under(None);
         // An interface of that name that somebody else made stays.
-        if shared.tap.is_there() { netlink::delete(shared.tap.name()) } else { Ok(()) }
+        if shared.tap.is_there() { netlink::delete_interface(shared.tap.name()) } else { Ok(()) }
     }
 
     /// Its carrier, while there is one.
@@ -130,18 +130,18 @@ impl Link {
     }
 
     /// Gives the machine an input. Returns false if the machine refused it, and then nothing changed.
-    pub(super) fn input(&mut self, input: PeerInput, now: Time) -> bool {
+    pub(super) fn apply_input(&mut self, input: PeerInput, now: Time) -> bool {
         self.peer.handle(input, now, &mut OsRng).is_ok()
     }
 
     /// A frame of the exchange. The machine decides whether its source gets an answer (SEKA-76).
-    pub(super) fn frame(&mut self, frame: Vec<u8>, from: Endpoint, now: Time) {
-        self.input(PeerInput::Datagram { frame, from: from.stored() }, now);
+    pub(super) fn apply_frame(&mut self, frame: Vec<u8>, from: Endpoint, now: Time) {
+        self.apply_input(PeerInput::Datagram { frame, from: from.stored_address() }, now);
     }
 
     /// Looks at the packet numbers of the present session: the machine renews it by them, and what they
     /// prove is kept for people.
-    pub(super) fn look(&mut self, now: Time) {
+    pub(super) fn check_traffic(&mut self, now: Time) {
         self.traffic.count_refused(self.counters.drops(Drop::Firewall), now);
         let Some(shared) = self.shared.clone() else { return };
         let Some(session) = shared.sending.load_full() else {
@@ -150,13 +150,13 @@ impl Link {
             return;
         };
         let usage = session.usage();
-        self.input(PeerInput::Used(usage), now);
+        self.apply_input(PeerInput::Used(usage), now);
         let was_silent = self.traffic.is_silent;
-        self.traffic.count(usage.sent, usage.received, now);
+        self.traffic.count_packets(usage.sent, usage.received, now);
         if self.traffic.is_silent && !was_silent {
             // The peer may have another address, and what it sent to say so was lost: an exchange that gets
             // no answer asks everybody on the link (SEKA-79, SEKA-95).
-            self.input(PeerInput::Rekey, now);
+            self.apply_input(PeerInput::Rekey, now);
         }
         self.read_report(&shared);
         self.send_report(&session, now);
@@ -186,36 +186,36 @@ impl Link {
         }
         self.traffic.reported = arrived;
         self.traffic.report_due = now.plus_ms(REPORT_MS);
-        if let Some(frame) = text_frame(session, &session.delivery().encode()) {
-            self.send(FrameTarget::Known, &frame);
+        if let Some(frame) = text_frame(session, &session.delivery_report().encode()) {
+            self.send_frame(FrameTarget::Known, &frame);
         }
     }
 
     /// Carries out what the machine wants, in order.
-    pub(super) fn settle(&mut self, store: &StoreThread, now: Time) -> Carried {
+    pub(super) fn settle_outputs(&mut self, store: &StoreThread, now: Time) -> Carried {
         let mut carried = Carried::default();
         while let Some(output) = self.peer.poll() {
             match output {
                 PeerOutput::Want => {
                     let ephemeral = EphemeralKey::random::<AwsLc>(&mut OsRng);
-                    self.input(PeerInput::Give(ephemeral), now);
+                    self.apply_input(PeerInput::Give(ephemeral), now);
                 }
                 PeerOutput::Store { seq, sealed } => {
                     store.write(RecordWrite { link: self.number, seq, sealed });
                 }
-                PeerOutput::Send { to, frame } => self.send(to, &frame),
+                PeerOutput::Send { to, frame } => self.send_frame(to, &frame),
                 PeerOutput::Moved(address) => self.move_to(address),
-                PeerOutput::Install(session) => self.install(session),
+                PeerOutput::Install(session) => self.install_session(session),
                 PeerOutput::Use(attempt) => {
                     self.traffic.begin_session();
-                    let session = self.session(attempt);
+                    let session = self.find_session(attempt);
                     if let Some(shared) = &self.shared {
                         shared.send_under(session);
                     }
                 }
                 PeerOutput::KeepAlive { attempt, to } => self.keep_alive(attempt, to),
                 PeerOutput::Retire(attempt) => {
-                    self.retire(attempt);
+                    self.retire_session(attempt);
                     carried.sessions = true;
                 }
                 PeerOutput::Tell(event) => {
@@ -230,15 +230,15 @@ impl Link {
     }
 
     /// Makes a session ready that was accepted.
-    fn install(&mut self, session: Box<LinkSession>) {
+    fn install_session(&mut self, session: Box<LinkSession>) {
         let Some(link) = self.shared.clone() else { return };
         let entry = OpenEntry { link: Arc::clone(&link), session: Arc::from(session) };
         // Before a frame leaves that lets the peer use the session: none of the peer's is lost.
-        link.welcome(entry.clone());
+        link.welcome_session(entry.clone());
         self.open.push(entry);
     }
 
-    fn retire(&mut self, attempt: u32) {
+    fn retire_session(&mut self, attempt: u32) {
         self.open.retain(|entry| entry.session.attempt() != attempt);
         let Some(shared) = &self.shared else { return };
         let sending = shared.sending.load_full();
@@ -247,7 +247,7 @@ impl Link {
         }
     }
 
-    fn session(&self, attempt: u32) -> Option<Arc<LinkSession>> {
+    fn find_session(&self, attempt: u32) -> Option<Arc<LinkSession>> {
         let mut entries = self.open.iter().rev();
         let entry = entries.find(|entry| entry.session.attempt() == attempt)?;
         Some(Arc::clone(&entry.session))
@@ -256,32 +256,33 @@ impl Link {
     /// The peer proved that it is there.
     fn move_to(&self, address: PeerAddress) {
         let (Some(shared), Some(road)) = (&self.shared, self.road()) else { return };
-        if let Some(endpoint) = Endpoint::restore(&address, road.carrier.interface()) {
+        if let Some(endpoint) = Endpoint::from_stored(&address, road.carrier.interface()) {
             shared.endpoint.store(Some(Arc::new(endpoint)));
         }
     }
 
-    fn send(&self, to: FrameTarget, frame: &[u8]) {
+    fn send_frame(&self, to: FrameTarget, frame: &[u8]) {
         // While the interface below is gone there is nothing to send with; the machine repeats.
         let Some(road) = self.road() else { return };
-        for to in self.endpoints(&road, to) {
+        for to in self.resolve_target(&road, to) {
             if let Err(error) = road.carrier.send(&to, frame) {
-                self.counters.dropped(Drop::of_error(&error));
+                self.counters.count_dropped(Drop::of_error(&error));
             }
         }
     }
 
     /// The addresses that a target means. Without a known one everybody on the link is asked.
-    fn endpoints(&self, road: &Road, to: FrameTarget) -> Vec<Endpoint> {
+    fn resolve_target(&self, road: &Road, to: FrameTarget) -> Vec<Endpoint> {
         let interface = road.carrier.interface();
-        let everybody = road.carrier.everybody();
+        let everybody = road.carrier.all_nodes();
         let known = self.shared.as_ref().and_then(|shared| shared.endpoint.load_full());
         let known = known.map(|known| *known);
-        let set = self.plan.endpoints.iter().map(|address| Endpoint::of(*address, interface));
+        let set =
+            self.plan.endpoints.iter().map(|address| Endpoint::from_socket(*address, interface));
         match to {
             FrameTarget::Known => known.or(everybody).into_iter().collect(),
             FrameTarget::Source(address) => {
-                Endpoint::restore(&address, interface).into_iter().collect()
+                Endpoint::from_stored(&address, interface).into_iter().collect()
             }
             FrameTarget::Search => {
                 let mut all: Vec<Endpoint> = known.into_iter().collect();
@@ -297,9 +298,9 @@ impl Link {
 
     /// An empty frame, so that the peer hears us under the session.
     fn keep_alive(&self, attempt: u32, to: FrameTarget) {
-        let Some(session) = self.session(attempt) else { return };
+        let Some(session) = self.find_session(attempt) else { return };
         if let Some(frame) = empty_frame(&session) {
-            self.send(to, &frame);
+            self.send_frame(to, &frame);
         }
     }
 }
@@ -311,7 +312,7 @@ impl Passing {
     }
 
     /// Packet numbers of the present session.
-    fn count(&mut self, sent: u32, received: u32, now: Time) {
+    fn count_packets(&mut self, sent: u32, received: u32, now: Time) {
         if received > self.received {
             self.unanswered_since = None;
         } else if sent > self.sent && self.unanswered_since.is_none() {
@@ -345,7 +346,7 @@ impl Passing {
             return None;
         }
         self.last = Some(report);
-        self.delivered_percent = since.percent();
+        self.delivered_percent = since.arrived_percent();
         self.delivered_percent
     }
 }
@@ -357,7 +358,7 @@ pub(super) fn empty_frame(session: &LinkSession) -> Option<Vec<u8>> {
 
 /// A frame with this text.
 fn text_frame(session: &LinkSession, text: &[u8]) -> Option<Vec<u8>> {
-    let packet = session.reserve(1)?;
+    let packet = session.reserve_packets(1)?;
     let mut frame = vec![0; mezza_seka::wire::DATA_OVERHEAD_BYTES - 1 + text.len()];
     let at = mezza_seka::wire::DATA_HEADER_BYTES;
     frame[at..at + text.len()].copy_from_slice(text);
@@ -397,16 +398,16 @@ mod tests {
     fn seka_95_frames_without_any_answer_are_silence() {
         let mut passing = Passing::default();
         let at = |s: u64| Time::from_ms(s * 1_000);
-        passing.count(5, 5, at(0));
+        passing.count_packets(5, 5, at(0));
         // An idle link is not silent.
-        (1..100).for_each(|s| passing.count(5, 5, at(s)));
+        (1..100).for_each(|s| passing.count_packets(5, 5, at(s)));
         assert!(!passing.is_silent);
-        passing.count(6, 5, at(100));
-        passing.count(9, 5, at(114));
+        passing.count_packets(6, 5, at(100));
+        passing.count_packets(9, 5, at(114));
         assert!(!passing.is_silent);
-        passing.count(9, 5, at(115));
+        passing.count_packets(9, 5, at(115));
         assert!(passing.is_silent);
-        passing.count(9, 6, at(116));
+        passing.count_packets(9, 6, at(116));
         assert!(!passing.is_silent);
     }
 }

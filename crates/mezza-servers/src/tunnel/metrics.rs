@@ -37,27 +37,30 @@ const FIGURES: [Figure; 12] = [
         link.delivered_percent.map_or(f64::NAN, |percent| f64::from(percent) / 100.0)
     }),
     ("recognised", "gauge", |link| f64::from(u8::from(link.trouble != "not recognised"))),
-    ("session_age_seconds", "gauge", |link| link.key_age_ms.map_or(f64::NAN, seconds)),
-    ("exchange_seconds", "gauge", |link| link.exchange_ms.map_or(f64::NAN, seconds)),
-    ("rekeys_total", "counter", |link| float(link.rekeys)),
-    ("refused_total", "counter", |link| float(link.refused)),
-    ("sent_frames_total", "counter", |link| float(link.traffic.tx_frames)),
-    ("received_frames_total", "counter", |link| float(link.traffic.rx_frames)),
-    ("sent_bytes_total", "counter", |link| float(link.traffic.tx_bytes)),
-    ("received_bytes_total", "counter", |link| float(link.traffic.rx_bytes)),
+    ("session_age_seconds", "gauge", |link| link.key_age_ms.map_or(f64::NAN, to_seconds)),
+    ("exchange_seconds", "gauge", |link| link.exchange_ms.map_or(f64::NAN, to_seconds)),
+    ("rekeys_total", "counter", |link| to_float(link.rekeys)),
+    ("refused_total", "counter", |link| to_float(link.refused)),
+    ("sent_frames_total", "counter", |link| to_float(link.traffic.tx_frames)),
+    ("received_frames_total", "counter", |link| to_float(link.traffic.rx_frames)),
+    ("sent_bytes_total", "counter", |link| to_float(link.traffic.tx_bytes)),
+    ("received_bytes_total", "counter", |link| to_float(link.traffic.rx_bytes)),
 ];
 
 /// Serves the counts until the program ends.
 ///
 /// # Errors
 /// 75 if the address is taken, 78 if it is not ours.
-pub async fn serve(address: SocketAddr, asks: mpsc::Sender<TunnelEvent>) -> Result<(), Fault> {
+pub async fn serve_counts(
+    address: SocketAddr,
+    asks: mpsc::Sender<TunnelEvent>,
+) -> Result<(), Fault> {
     let listener = TcpListener::bind(address).await.map_err(|error| {
         let text = format!("counts cannot be served at {address}: {error}");
         Fault::new(Exit::Busy, text, "choose another --metrics")
     })?;
     let page = Arc::new(CountsPage { asks, last: Mutex::new(None) });
-    tokio::spawn(accept(listener, page));
+    tokio::spawn(accept_connections(listener, page));
     Ok(())
 }
 
@@ -71,21 +74,21 @@ struct CountsPage {
 impl CountsPage {
     /// Returns the text, which is a second old at most. One request at a time reaches the daemon: its queue
     /// is that of exchange frames (SEKA-92).
-    async fn read(&self) -> Arc<str> {
+    async fn read_text(&self) -> Arc<str> {
         let mut last = self.last.lock().await;
         if let Some((at, text)) = &*last
             && at.elapsed() < PAGE_AGE
         {
             return Arc::clone(text);
         }
-        let text: Arc<str> = text(&self.asks).await.into();
+        let text: Arc<str> = fetch_text(&self.asks).await.into();
         *last = Some((Instant::now(), Arc::clone(&text)));
         text
     }
 }
 
 /// Accepts connections. While all places are taken, the others wait in the queue of the system.
-async fn accept(listener: TcpListener, page: Arc<CountsPage>) {
+async fn accept_connections(listener: TcpListener, page: Arc<CountsPage>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {
         let Ok((stream, _)) = listener.accept().await else {
@@ -96,14 +99,14 @@ async fn accept(listener: TcpListener, page: Arc<CountsPage>) {
         let page = Arc::clone(&page);
         tokio::spawn(async move {
             // A reader that sends or takes nothing loses its place.
-            let _ = timeout(CONNECTION_TIME, answer(stream, &page)).await;
+            let _ = timeout(CONNECTION_TIME, answer_request(stream, &page)).await;
             drop(place);
         });
     }
 }
 
 /// Answers one request (RFC 9112) and ends the connection.
-async fn answer(mut stream: TcpStream, page: &CountsPage) -> std::io::Result<()> {
+async fn answer_request(mut stream: TcpStream, page: &CountsPage) -> std::io::Result<()> {
     let mut request = Vec::new();
     while !request.windows(4).any(|end| end == b"\r\n\r\n") {
         if request.len() >= REQUEST_BYTES_MAX || stream.read_buf(&mut request).await? == 0 {
@@ -112,7 +115,7 @@ async fn answer(mut stream: TcpStream, page: &CountsPage) -> std::io::Result<()>
     }
     let is_ours = request.starts_with(b"GET /metrics ");
     let (status, text) =
-        if is_ours { ("200 OK", page.read().await) } else { ("404 Not Found", Arc::from("")) };
+        if is_ours { ("200 OK", page.read_text().await) } else { ("404 Not Found", Arc::from("")) };
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\n\
          Connection: close\r\n\r\n",
@@ -123,18 +126,18 @@ async fn answer(mut stream: TcpStream, page: &CountsPage) -> std::io::Result<()>
     stream.shutdown().await
 }
 
-async fn text(asks: &mpsc::Sender<TunnelEvent>) -> String {
-    let (answer, mut lines) = ControlAnswer::within();
+async fn fetch_text(asks: &mpsc::Sender<TunnelEvent>) -> String {
+    let (answer, mut lines) = ControlAnswer::make_channel();
     let asked = LinkAsk::Show { name: None, follow: false };
     let _ = asks.send(TunnelEvent::Asked(ControlRequest { asked, answer })).await;
     let mut links = Vec::new();
     while let Some(line) = lines.recv().await {
         links.extend(serde_json::from_value::<LinkJson>(line));
     }
-    render(&links)
+    render_counts(&links)
 }
 
-fn render(links: &[LinkJson]) -> String {
+fn render_counts(links: &[LinkJson]) -> String {
     let mut text = String::new();
     for (name, kind, value) in FIGURES {
         let _ = writeln!(text, "# TYPE mezza_link_{name} {kind}");
@@ -152,12 +155,12 @@ fn render(links: &[LinkJson]) -> String {
     text
 }
 
-fn seconds(ms: u64) -> f64 {
-    float(ms) / 1_000.0
+fn to_seconds(ms: u64) -> f64 {
+    to_float(ms) / 1_000.0
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts for people and plots")]
-fn float(count: u64) -> f64 {
+fn to_float(count: u64) -> f64 {
     count as f64
 }
 
@@ -183,7 +186,7 @@ mod tests {
                 counting.fetch_add(1, Ordering::Relaxed);
             }
         });
-        assert!(serve(address, asks).await.is_ok());
+        assert!(serve_counts(address, asks).await.is_ok());
         (address, count)
     }
 

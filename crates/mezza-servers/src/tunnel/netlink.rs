@@ -48,10 +48,11 @@ pub(super) fn add_address(interface: &str, (ip, prefix): (IpAddr, u8)) -> Result
     let index = index_of(interface)?;
     let mut body = vec![family, prefix, 0, 0];
     body.extend_from_slice(&index.to_ne_bytes());
-    attribute(&mut body, IFA_LOCAL, &bytes);
-    attribute(&mut body, IFA_ADDRESS, &bytes);
-    ask(RTM_NEWADDR, FLAGS | FLAGS_NEW, &body)
-        .map_err(|error| refused(&format!("{interface} cannot have the address {ip}"), &error))
+    push_attribute(&mut body, IFA_LOCAL, &bytes);
+    push_attribute(&mut body, IFA_ADDRESS, &bytes);
+    request_change(RTM_NEWADDR, FLAGS | FLAGS_NEW, &body).map_err(|error| {
+        describe_refusal(&format!("{interface} cannot have the address {ip}"), &error)
+    })
 }
 
 /// Makes an interface a port of a bridge.
@@ -61,21 +62,23 @@ pub(super) fn add_address(interface: &str, (ip, prefix): (IpAddr, u8)) -> Result
 pub(super) fn join_bridge(interface: &str, bridge: &str) -> Result<(), Fault> {
     let master = index_of(bridge)?;
     let mut body = link_body(interface)?;
-    attribute(&mut body, IFLA_MASTER, &master.to_ne_bytes());
-    ask(RTM_SETLINK, FLAGS, &body)
-        .map_err(|error| refused(&format!("{interface} cannot join the bridge {bridge}"), &error))
+    push_attribute(&mut body, IFLA_MASTER, &master.to_ne_bytes());
+    request_change(RTM_SETLINK, FLAGS, &body).map_err(|error| {
+        describe_refusal(&format!("{interface} cannot join the bridge {bridge}"), &error)
+    })
 }
 
 /// Removes an interface of ours: threads that read from it end. One that is gone already is removed.
 ///
 /// # Errors
 /// The kernel's refusal.
-pub(super) fn delete(interface: &str) -> Result<(), Fault> {
+pub(super) fn delete_interface(interface: &str) -> Result<(), Fault> {
     let Ok(body) = link_body(interface) else { return Ok(()) };
-    match ask(RTM_DELLINK, FLAGS, &body) {
+    match request_change(RTM_DELLINK, FLAGS, &body) {
         // Somebody else removed it between the two calls.
         Err(error) if error.raw_os_error() == Some(nix::libc::ENODEV) => Ok(()),
-        done => done.map_err(|error| refused(&format!("{interface} cannot be removed"), &error)),
+        done => done
+            .map_err(|error| describe_refusal(&format!("{interface} cannot be removed"), &error)),
     }
 }
 
@@ -85,9 +88,10 @@ pub(super) fn delete(interface: &str) -> Result<(), Fault> {
 /// The kernel's refusal.
 pub(super) fn set_mtu(interface: &str, mtu: u16) -> Result<(), Fault> {
     let mut body = link_body(interface)?;
-    attribute(&mut body, IFLA_MTU, &u32::from(mtu).to_ne_bytes());
-    ask(RTM_SETLINK, FLAGS, &body)
-        .map_err(|error| refused(&format!("{interface} cannot have an MTU of {mtu}"), &error))
+    push_attribute(&mut body, IFLA_MTU, &u32::from(mtu).to_ne_bytes());
+    request_change(RTM_SETLINK, FLAGS, &body).map_err(|error| {
+        describe_refusal(&format!("{interface} cannot have an MTU of {mtu}"), &error)
+    })
 }
 
 /// Returns the MTU that the kernel knows for the route to an address over an interface, or `None` if the
@@ -100,9 +104,9 @@ pub(super) fn route_mtu(to: Ipv6Addr, interface: u32) -> Option<usize> {
     let mut body = vec![0; ROUTE_BYTES];
     body[0] = family;
     body[1] = 8 * bytes.len() as u8;
-    attribute(&mut body, RTA_DST, &bytes);
-    attribute(&mut body, RTA_OIF, &interface.to_ne_bytes());
-    let answer = request(RTM_GETROUTE, 0x01, &body).ok()?;
+    push_attribute(&mut body, RTA_DST, &bytes);
+    push_attribute(&mut body, RTA_OIF, &interface.to_ne_bytes());
+    let answer = exchange_message(RTM_GETROUTE, 0x01, &body).ok()?;
     let kind = answer.get(4..)?.first_chunk::<2>()?;
     if u16::from_ne_bytes(*kind) != RTM_NEWROUTE {
         return None;
@@ -160,7 +164,7 @@ fn link_body(interface: &str) -> Result<Vec<u8>, Fault> {
 }
 
 /// An attribute, filled up to four bytes.
-fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
+fn push_attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
     body.extend_from_slice(&(4 + value.len() as u16).to_ne_bytes());
     body.extend_from_slice(&kind.to_ne_bytes());
     body.extend_from_slice(value);
@@ -168,7 +172,7 @@ fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
 }
 
 /// One message, and the bytes of the kernel's answer.
-fn request(kind: u16, flags: u16, body: &[u8]) -> io::Result<Vec<u8>> {
+fn exchange_message(kind: u16, flags: u16, body: &[u8]) -> io::Result<Vec<u8>> {
     let route = SockProtocol::NetlinkRoute;
     let fd = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, route)?;
     bind(fd.as_raw_fd(), &NetlinkAddr::new(0, 0))?;
@@ -187,8 +191,8 @@ fn request(kind: u16, flags: u16, body: &[u8]) -> io::Result<Vec<u8>> {
 }
 
 /// One message that the kernel accepts or refuses.
-fn ask(kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
-    let answer = request(kind, flags, body)?;
+fn request_change(kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
+    let answer = exchange_message(kind, flags, body)?;
     let field = |at: usize| answer.get(at..).and_then(<[u8]>::first_chunk::<4>);
     let kind = answer.get(4..).and_then(<[u8]>::first_chunk::<2>);
     let code = field(HEADER_BYTES).map(|code| i32::from_ne_bytes(*code));
@@ -199,7 +203,7 @@ fn ask(kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
     }
 }
 
-fn refused(text: &str, error: &io::Error) -> Fault {
+fn describe_refusal(text: &str, error: &io::Error) -> Fault {
     let code =
         if error.kind() == io::ErrorKind::PermissionDenied { Exit::Denied } else { Exit::Config };
     Fault::new(code, format!("{text}: {error}"), "look at `ip address` and `ip link`")

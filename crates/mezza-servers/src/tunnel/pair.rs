@@ -61,7 +61,7 @@ impl PairingRun {
         (now, wall): (Time, Time),
     ) -> Self {
         let link = settings.link;
-        let machine = Pairing::begin(settings, key, (now, wall.ms()), &mut OsRng);
+        let machine = Pairing::open_window(settings, key, (now, wall.as_ms()), &mut OsRng);
         Self {
             machine,
             ask,
@@ -85,39 +85,42 @@ impl PairingRun {
 
     pub(super) fn wake(&mut self, now: Time) {
         if self.answer.is_closed() && self.done.is_none() {
-            self.input(PairingInput::Cancel, now);
+            self.apply_input(PairingInput::Cancel, now);
         }
         self.machine.wake(now, &mut OsRng);
     }
 
-    pub(super) fn input(&mut self, input: PairingInput, now: Time) {
+    pub(super) fn apply_input(&mut self, input: PairingInput, now: Time) {
         let _ = self.machine.handle(input, now, &mut OsRng);
     }
 
     /// A frame of the carrier: of pairing, of the exchange, or the first one of its session.
-    pub(super) fn frame(&mut self, mut frame: Vec<u8>, from: Endpoint, now: Time) {
+    pub(super) fn apply_frame(&mut self, mut frame: Vec<u8>, from: Endpoint, now: Time) {
         let Some(index) = index_of(&frame) else {
-            let input =
-                PairingInput::Datagram { frame, from: from.stored(), on_link: from.is_on_link() };
-            return self.input(input, now);
+            let input = PairingInput::Datagram {
+                frame,
+                from: from.stored_address(),
+                on_link: from.is_on_link(),
+            };
+            return self.apply_input(input, now);
         };
         let of = self.sessions.iter_mut().find(|(session, _)| session.own_index() == index);
         let Some((session, opener)) = of else { return };
         if opener.open(session, &mut frame).is_ok() {
             self.confirmed = true;
             let attempt = session.attempt();
-            self.input(PairingInput::Peer(PeerInput::Fresh(attempt)), now);
+            self.apply_input(PairingInput::Peer(PeerInput::Fresh(attempt)), now);
         }
     }
 
-    pub(super) fn stored(&mut self, seq: u64, ok: bool, now: Time) {
+    pub(super) fn apply_stored(&mut self, seq: u64, ok: bool, now: Time) {
         let input = if ok { PeerInput::Stored(seq) } else { PeerInput::StoreFailed(seq) };
-        self.input(PairingInput::Peer(input), now);
+        self.apply_input(PairingInput::Peer(input), now);
     }
 
     /// Carries out what the machine wants; with an answer the window is closed. `known` names the
     /// links that devices are paired as.
-    pub(super) fn settle(
+    pub(super) fn settle_outputs(
         &mut self,
         store: &StoreThread,
         known: &dyn Fn(&LinkId) -> String,
@@ -125,41 +128,41 @@ impl PairingRun {
     ) -> Option<Fault> {
         while let Some(output) = self.machine.poll() {
             match output {
-                PairingOutput::Want => self.give(now),
+                PairingOutput::Want => self.provide_ephemeral(now),
                 PairingOutput::Send { to, frame } => {
                     let interface = self.carrier.interface();
-                    let to = to.and_then(|to| Endpoint::restore(&to, interface)).or(self.to);
-                    if let Some(to) = to.or_else(|| self.carrier.everybody()) {
+                    let to = to.and_then(|to| Endpoint::from_stored(&to, interface)).or(self.to);
+                    if let Some(to) = to.or_else(|| self.carrier.all_nodes()) {
                         let _ = self.carrier.send(&to, &frame);
                     }
                 }
                 PairingOutput::Found(id) => {
                     self.found = Some(id);
-                    self.answer.line(&json!({ "event": "found", "peer": id.to_string() }));
+                    self.answer.send_line(&json!({ "event": "found", "peer": id.to_string() }));
                 }
                 PairingOutput::Digits(digits) => {
                     let digits = digits.to_string();
                     self.digits = Some(digits.clone());
-                    self.answer.line(&json!({ "event": "digits", "digits": digits }));
+                    self.answer.send_line(&json!({ "event": "digits", "digits": digits }));
                 }
-                PairingOutput::Peer(output) => self.carry(output, store, now),
+                PairingOutput::Peer(output) => self.perform_output(output, store, now),
                 PairingOutput::Done => self.done = Some(now),
                 PairingOutput::Failed(failure) => {
-                    return Some(fault(failure, &self.ask, self.found.as_ref(), known));
+                    return Some(describe_failure(failure, &self.ask, self.found.as_ref(), known));
                 }
             }
         }
         None
     }
 
-    fn give(&mut self, now: Time) {
+    fn provide_ephemeral(&mut self, now: Time) {
         let ephemeral = EphemeralKey::random::<AwsLc>(&mut OsRng);
-        self.input(PairingInput::Give(ephemeral), now);
+        self.apply_input(PairingInput::Give(ephemeral), now);
     }
 
-    fn carry(&mut self, output: PeerOutput, store: &StoreThread, now: Time) {
+    fn perform_output(&mut self, output: PeerOutput, store: &StoreThread, now: Time) {
         match output {
-            PeerOutput::Want => self.give(now),
+            PeerOutput::Want => self.provide_ephemeral(now),
             PeerOutput::Store { seq, sealed } => {
                 store.write(RecordWrite { link: self.link, seq, sealed });
             }
@@ -173,8 +176,10 @@ impl PairingRun {
         let session = self.sessions.iter().find(|(session, _)| session.attempt() == attempt);
         let frame = session.and_then(|(session, _)| empty_frame(session));
         let to = match to {
-            FrameTarget::Source(address) => Endpoint::restore(&address, self.carrier.interface()),
-            FrameTarget::Known | FrameTarget::Search => self.address(),
+            FrameTarget::Source(address) => {
+                Endpoint::from_stored(&address, self.carrier.interface())
+            }
+            FrameTarget::Known | FrameTarget::Search => self.peer_address(),
         };
         if let (Some(frame), Some(to)) = (frame, to) {
             let _ = self.carrier.send(&to, &frame);
@@ -182,9 +187,9 @@ impl PairingRun {
     }
 
     /// Where the peer of the pairing is.
-    fn address(&self) -> Option<Endpoint> {
+    fn peer_address(&self) -> Option<Endpoint> {
         let stored = self.machine.peer_address()?;
-        Endpoint::restore(&stored, self.carrier.interface())
+        Endpoint::from_stored(&stored, self.carrier.interface())
     }
 
     /// Returns true if the pairing stands, and its first exchange needs no more answers.
@@ -215,21 +220,21 @@ impl PairingRun {
     }
 
     /// The peer of a pairing that is over.
-    pub(super) fn finish(self) -> Option<(Box<Peer<Suite>>, Endpoint, ControlAnswer)> {
+    pub(super) fn into_peer(self) -> Option<(Box<Peer<Suite>>, Endpoint, ControlAnswer)> {
         let interface = self.carrier.interface();
         let (peer, address) = self.machine.into_peer()?;
-        let endpoint = Endpoint::restore(&address, interface)?;
+        let endpoint = Endpoint::from_stored(&address, interface)?;
         Some((Box::new(peer), endpoint, self.answer))
     }
 
     /// The fault as the last line of the answer.
-    pub(super) fn tell(&self, fault: &Fault) {
-        self.answer.fault(fault);
+    pub(super) fn send_fault(&self, fault: &Fault) {
+        self.answer.send_fault(fault);
     }
 }
 
 /// Why nothing was paired, in words.
-fn fault(
+fn describe_failure(
     failure: PairingFailure,
     ask: &PairAsk,
     found: Option<&LinkId>,

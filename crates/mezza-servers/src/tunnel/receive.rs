@@ -45,7 +45,7 @@ struct Receiver<F> {
 }
 
 /// Hands over what the carrier delivers, until its socket is gone.
-pub(super) fn run<F: FrameKey>(
+pub(super) fn receive_frames<F: FrameKey>(
     carrier: Arc<Carrier>,
     table: Arc<SessionTable>,
     events: mpsc::Sender<TunnelEvent>,
@@ -64,9 +64,9 @@ pub(super) fn run<F: FrameKey>(
         match receiver.carrier.read(&mut buffer, &mut batch) {
             // The interface below is gone, and another thread serves the next carrier.
             _ if receiver.carrier.is_closed() => return,
-            Ok(()) => receiver.take(&mut buffer, &batch),
+            Ok(()) => receiver.take_batch(&mut buffer, &batch),
             // Nothing came for a while: keys of sessions that ended are wiped all the same (SEKA-44).
-            Err(error) if error.kind() == ErrorKind::WouldBlock => receiver.refresh(),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => receiver.refresh_sessions(),
             // The interface is down, or a frame of ours found nobody: later frames may pass.
             Err(error) if is_passing(&error) => {}
             Err(error) => {
@@ -91,15 +91,15 @@ fn is_passing(error: &std::io::Error) -> bool {
 }
 
 impl<F: FrameKey> Receiver<F> {
-    fn take(&mut self, buffer: &mut [u8], batch: &Batch) {
-        self.refresh();
+    fn take_batch(&mut self, buffer: &mut [u8], batch: &Batch) {
+        self.refresh_sessions();
         let mut last = None;
         for ArrivedFrame { range, from } in &batch.frames {
             let from = *from;
             let frame = &mut buffer[range.clone()];
             if kind_of(frame).is_some() && frame.len() <= HANDSHAKE_BYTES_MAX {
-                if self.seen.hears(frame) {
-                    self.tell(frame.to_vec(), from);
+                if self.seen.is_for_control(frame) {
+                    self.hand_to_control(frame.to_vec(), from);
                 }
                 continue;
             }
@@ -109,27 +109,27 @@ impl<F: FrameKey> Receiver<F> {
                 && frame.len() == DATA_OVERHEAD_BYTES
                 && !self.open.contains_key(&index)
             {
-                self.tell(frame.to_vec(), from);
+                self.hand_to_control(frame.to_vec(), from);
                 continue;
             }
             if last != Some(index) {
-                self.finish(buffer, last);
+                self.finish_run(buffer, last);
                 last = Some(index);
             }
             self.take_data(buffer, range, index, from);
         }
-        self.finish(buffer, last);
+        self.finish_run(buffer, last);
     }
 
     /// Hands a frame to the control task. A full queue drops it (SEKA-72): who has something to say
     /// repeats it.
-    fn tell(&self, frame: Vec<u8>, from: Endpoint) {
+    fn hand_to_control(&self, frame: Vec<u8>, from: Endpoint) {
         let interface = self.carrier.interface();
         let _ = self.events.try_send(TunnelEvent::Frame { interface, from, frame });
     }
 
     /// Sessions that are gone are forgotten with their keys, new ones are opened.
-    fn refresh(&mut self) {
+    fn refresh_sessions(&mut self) {
         let table = self.table.load_full();
         if Arc::ptr_eq(&table, &self.seen) {
             return;
@@ -157,13 +157,13 @@ impl<F: FrameKey> Receiver<F> {
         {
             Ok((packet, text)) => (packet, text.len()),
             Err(error) => {
-                return open.link.counters.dropped(match error {
+                return open.link.counters.count_dropped(match error {
                     FrameError::Replayed => Drop::Replayed,
                     FrameError::Forged => Drop::Forged,
                 });
             }
         };
-        open.heard(from, &self.events);
+        open.report_opened(from, &self.events);
         let at = range.start + DATA_HEADER_BYTES;
         let text = &buffer[at..at + text_bytes];
         // A keep-alive has flags and nothing behind them.
@@ -174,9 +174,9 @@ impl<F: FrameKey> Receiver<F> {
             let about = (open.session.attempt(), report);
             return open.link.report.store(Some(Arc::new(about)));
         }
-        open.link.counters.received(1, text_bytes - 1);
+        open.link.counters.count_received(1, text_bytes - 1);
         if Assembler::is_fragment(text) {
-            let whole = open.assembler.push(packet, text);
+            let whole = open.assembler.push_fragment(packet, text);
             open.link.counters.dropped_many(Drop::Incomplete, open.assembler.take_lost());
             if let Some(whole) = whole {
                 deliver_whole(&open.link, &whole);
@@ -184,28 +184,29 @@ impl<F: FrameKey> Receiver<F> {
             return;
         }
         if !may_pass(&text[1..]) {
-            return open.link.counters.dropped(Drop::Reserved);
+            return open.link.counters.count_dropped(Drop::Reserved);
         }
         let place = TextPlace { packet, range: at..at + text_bytes };
         let link = &open.link;
         let buffer = &*buffer;
-        let taken = self.joiner.push(buffer, &place, &mut |run| deliver(link, buffer, run));
+        let taken =
+            self.joiner.push_text(buffer, &place, &mut |run| deliver_run(link, buffer, run));
         if !taken {
-            link.counters.dropped(Drop::Fragment);
+            link.counters.count_dropped(Drop::Fragment);
         }
     }
 
     /// Hands over the run that is open.
-    fn finish(&mut self, buffer: &[u8], index: Option<u32>) {
+    fn finish_run(&mut self, buffer: &[u8], index: Option<u32>) {
         let Some(open) = index.and_then(|index| self.open.get(&index)) else { return };
         let link = &open.link;
-        self.joiner.finish(&mut |run| deliver(link, buffer, run));
+        self.joiner.finish_run(&mut |run| deliver_run(link, buffer, run));
     }
 }
 
 impl<F> Opening<F> {
     /// A frame opened: the machine hears of the first one, and of a new address.
-    fn heard(&mut self, from: Endpoint, events: &mpsc::Sender<TunnelEvent>) {
+    fn report_opened(&mut self, from: Endpoint, events: &mpsc::Sender<TunnelEvent>) {
         let link = self.link.number;
         let attempt = self.session.attempt();
         if !self.told {
@@ -224,7 +225,7 @@ impl<F> Opening<F> {
 
 /// Writes a run to the interface: as one frame, or segment by segment on a kernel that refuses joined
 /// frames.
-fn deliver(link: &LinkShared, buffer: &[u8], run: &JoinedRun<'_>) {
+fn deliver_run(link: &LinkShared, buffer: &[u8], run: &JoinedRun<'_>) {
     if run.pieces.len() > 1 && !link.joins() {
         return deliver_alone(link, buffer, run);
     }
@@ -239,7 +240,7 @@ fn deliver(link: &LinkShared, buffer: &[u8], run: &JoinedRun<'_>) {
             link.stop_joining("the kernel refuses joined frames");
             deliver_alone(link, buffer, run);
         }
-        Err(_) => link.counters.dropped(Drop::Interface),
+        Err(_) => link.counters.count_dropped(Drop::Interface),
     }
 }
 
@@ -259,7 +260,7 @@ fn deliver_alone(link: &LinkShared, buffer: &[u8], run: &JoinedRun<'_>) {
     for piece in run.pieces {
         let frame = &buffer[piece.start - headers..piece.end];
         if link.tap.write(&[IoSlice::new(&virtio), IoSlice::new(frame)]).is_err() {
-            link.counters.dropped(Drop::Interface);
+            link.counters.count_dropped(Drop::Interface);
         }
     }
 }
@@ -267,14 +268,14 @@ fn deliver_alone(link: &LinkShared, buffer: &[u8], run: &JoinedRun<'_>) {
 /// A frame that was put together out of fragments: `flags | frame`.
 fn deliver_whole(link: &LinkShared, text: &[u8]) {
     if text.get(1..).is_none_or(|frame| !may_pass(frame)) {
-        return link.counters.dropped(Drop::Reserved);
+        return link.counters.count_dropped(Drop::Reserved);
     }
     let mut joiner = Joiner::default();
     let place = TextPlace { packet: 0, range: 0..text.len() };
-    let emit = &mut |run: &JoinedRun<'_>| deliver(link, text, run);
-    if joiner.push(text, &place, emit) {
-        joiner.finish(emit);
+    let emit = &mut |run: &JoinedRun<'_>| deliver_run(link, text, run);
+    if joiner.push_text(text, &place, emit) {
+        joiner.finish_run(emit);
     } else {
-        link.counters.dropped(Drop::Fragment);
+        link.counters.count_dropped(Drop::Fragment);
     }
 }

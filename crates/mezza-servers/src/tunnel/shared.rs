@@ -78,19 +78,19 @@ pub(crate) struct Counters {
 
 impl Counters {
     /// Frames that left.
-    pub(super) fn sent(&self, frames: usize, bytes: usize) {
+    pub(super) fn count_sent(&self, frames: usize, bytes: usize) {
         self.counts[0].fetch_add(frames as u64, Ordering::Relaxed);
         self.counts[2].fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// Frames that opened.
-    pub(super) fn received(&self, frames: usize, bytes: usize) {
+    pub(super) fn count_received(&self, frames: usize, bytes: usize) {
         self.counts[1].fetch_add(frames as u64, Ordering::Relaxed);
         self.counts[3].fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// A frame that was dropped.
-    pub(super) fn dropped(&self, why: Drop) {
+    pub(super) fn count_dropped(&self, why: Drop) {
         self.drops[why as usize].fetch_add(1, Ordering::Relaxed);
     }
 
@@ -160,7 +160,7 @@ impl LinkShared {
     }
 
     /// Frames may arrive under one more session from now on. The control task alone changes the table.
-    pub(super) fn welcome(&self, entry: OpenEntry) {
+    pub(super) fn welcome_session(&self, entry: OpenEntry) {
         let Some(road) = self.road.load_full() else { return };
         let mut welcome = Welcome::clone(&road.table.load());
         welcome.open.push(entry);
@@ -229,7 +229,7 @@ pub(crate) struct Welcome {
 
 impl Welcome {
     /// Returns true if a handshake frame is for the control task; all others never reach its queue (SEKA-72).
-    pub(super) fn hears(&self, frame: &[u8]) -> bool {
+    pub(super) fn is_for_control(&self, frame: &[u8]) -> bool {
         let sender = names_of(frame).map(|(sender, _)| sender);
         self.pairs || sender.is_some_and(|sender| self.peers.contains(&sender))
     }

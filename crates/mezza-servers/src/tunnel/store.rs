@@ -67,8 +67,8 @@ impl StateFolder {
     /// # Errors
     /// 75 if another process has it, 77 for wrong modes, 73 if it cannot be written.
     pub(crate) fn open(root: &Path, rng: &mut dyn CryptoRng) -> Result<Self, Fault> {
-        let root = Self::make(root)?;
-        private::folder(&root.join("peers"))?;
+        let root = Self::make_folder(root)?;
+        private::make_folder(&root.join("peers"))?;
         let next = "stop that process, or name another --state";
         let lock = Lock::take_of(&root.join("lock"), "the state folder", next)?;
         let key = StoreKey::new(load_or_draw(&root.join("store.key"), rng)?);
@@ -80,13 +80,13 @@ impl StateFolder {
     ///
     /// # Errors
     /// 77 for wrong modes, 73 if it cannot be made.
-    pub fn make(root: &Path) -> Result<PathBuf, Fault> {
+    pub fn make_folder(root: &Path) -> Result<PathBuf, Fault> {
         if let Some(above) = root.parent().filter(|above| !above.exists()) {
             fs::create_dir_all(above).map_err(|error| private::cannot_write(above, &error))?;
         }
         // The service manager may have made it a link to a folder of its own.
         let root = fs::canonicalize(root).unwrap_or_else(|_| root.to_path_buf());
-        private::folder(&root)?;
+        private::make_folder(&root)?;
         Ok(root)
     }
 
@@ -111,11 +111,11 @@ impl StateFolder {
     ///
     /// # Errors
     /// If the folder cannot be read, or a pairing that was replaced cannot be put in its place.
-    pub(crate) fn peers(&self) -> Result<Vec<StoredPeer>, Fault> {
-        for path in self.files("next")? {
+    pub(crate) fn load_peers(&self) -> Result<Vec<StoredPeer>, Fault> {
+        for path in self.list_files("next")? {
             let sealed = private::read(&path, FILE_BYTES).unwrap_or_default();
             let stands =
-                self.newest(&path, &sealed).is_some_and(|((_, record), _)| record.accepted);
+                self.newest_record(&path, &sealed).is_some_and(|((_, record), _)| record.accepted);
             // A crash came before the place was taken, or the pairing never stood.
             if stands {
                 put_in_place(&path).map_err(|error| private::cannot_write(&path, &error))?;
@@ -123,16 +123,16 @@ impl StateFolder {
                 private::wipe(&path)?;
             }
         }
-        let paths = self.files("st")?;
+        let paths = self.list_files("st")?;
         for path in paths.iter().filter(|path| is_empty(path)) {
             // A full disk left it: there was never a pairing in it.
             fs::remove_file(path).map_err(|error| private::cannot_write(path, &error))?;
         }
-        Ok(self.files("st")?.iter().map(|path| self.peer(path)).collect())
+        Ok(self.list_files("st")?.iter().map(|path| self.load_peer(path)).collect())
     }
 
     /// The files with this ending, in order.
-    fn files(&self, ending: &str) -> Result<Vec<PathBuf>, Fault> {
+    fn list_files(&self, ending: &str) -> Result<Vec<PathBuf>, Fault> {
         let Some(root) = &self.root else { return Ok(Vec::new()) };
         let folder = root.join("peers");
         let entries =
@@ -143,8 +143,11 @@ impl StateFolder {
         Ok(paths)
     }
 
-    fn peer(&self, path: &Path) -> StoredPeer {
-        match private::read(path, FILE_BYTES).ok().and_then(|bytes| self.newest(path, &bytes)) {
+    fn load_peer(&self, path: &Path) -> StoredPeer {
+        match private::read(path, FILE_BYTES)
+            .ok()
+            .and_then(|bytes| self.newest_record(path, &bytes))
+        {
             Some((stored, file)) => StoredPeer::Sound(Box::new(stored), file),
             None => StoredPeer::Damaged(DamagedPeer {
                 file: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
@@ -153,44 +156,45 @@ impl StateFolder {
         }
     }
 
-    fn newest(&self, path: &Path, bytes: &[u8]) -> Option<((u64, PeerRecord), PeerFile)> {
+    fn newest_record(&self, path: &Path, bytes: &[u8]) -> Option<((u64, PeerRecord), PeerFile)> {
         let slot = |at: usize| bytes.get(at..at + SEALED_BYTES).unwrap_or_default();
         let slots = [slot(0), slot(SLOT_BYTES as usize)];
-        let (seq, place, record) = PeerRecord::newest(&self.key, slots).ok()?;
+        let (seq, place, record) = PeerRecord::open_newest(&self.key, slots).ok()?;
         let file = OpenOptions::new().write(true).open(path).ok()?;
         let file = PeerFile { file: Some(file), path: Some(path.to_path_buf()), newest: place };
         Some(((seq, record), file))
     }
 
     /// The file of a pairing under way. Where there is one of this device already, that one stays as it
-    /// is until [`StateFolder::stands`] says that the new pairing does (SEKA-31).
-    pub(crate) fn fresh(&self, peer: LinkId) -> PeerFile {
-        let next = || self.path(peer, "next");
-        let path = self.path(peer, "st");
+    /// is until [`StateFolder::promote_pairing`] says that the new pairing does (SEKA-31).
+    pub(crate) fn fresh_file(&self, peer: LinkId) -> PeerFile {
+        let next = || self.file_path(peer, "next");
+        let path = self.file_path(peer, "st");
         let path = path.and_then(|path| if path.exists() { next() } else { Some(path) });
         PeerFile { file: None, path, newest: 1 }
     }
 
     /// The note of a pairing under way, where none of an older pairing with this device lies.
     pub(crate) fn fresh_note(&self, peer: LinkId) -> Option<PathBuf> {
-        let path = self.path(peer, "st")?;
-        if path.exists() { None } else { self.notes(peer) }
+        let path = self.file_path(peer, "st")?;
+        if path.exists() { None } else { self.notes_path(peer) }
     }
 
     /// The new pairing with this device stands: its file takes the place of an older one.
     ///
     /// # Errors
     /// 73 if it cannot be written.
-    pub(crate) fn stands(&self, peer: LinkId) -> Result<(), Fault> {
-        let Some(path) = self.path(peer, "next").filter(|path| path.exists()) else {
+    pub(crate) fn promote_pairing(&self, peer: LinkId) -> Result<(), Fault> {
+        let Some(path) = self.file_path(peer, "next").filter(|path| path.exists()) else {
             return Ok(());
         };
         put_in_place(&path).map_err(|error| private::cannot_write(&path, &error))
     }
 
     /// A pairing with this device came to nothing: nothing of it is kept.
-    pub(crate) fn discard(&self, peer: LinkId) {
-        let (Some(next), Some(path)) = (self.path(peer, "next"), self.path(peer, "st")) else {
+    pub(crate) fn discard_pairing(&self, peer: LinkId) {
+        let (Some(next), Some(path)) = (self.file_path(peer, "next"), self.file_path(peer, "st"))
+        else {
             return;
         };
         if next.exists() {
@@ -198,7 +202,7 @@ impl StateFolder {
             let _ = private::wipe(&next);
         } else {
             // An empty file is what a full disk left of the first write.
-            let is_ours = match self.peer(&path) {
+            let is_ours = match self.load_peer(&path) {
                 StoredPeer::Sound(stored, _) => !stored.1.accepted,
                 StoredPeer::Damaged(_) => is_empty(&path),
             };
@@ -210,11 +214,11 @@ impl StateFolder {
     }
 
     /// Returns the path of the notes of a pairing, for people; `None` without files.
-    pub(crate) fn notes(&self, peer: LinkId) -> Option<PathBuf> {
-        self.path(peer, "toml")
+    pub(crate) fn notes_path(&self, peer: LinkId) -> Option<PathBuf> {
+        self.file_path(peer, "toml")
     }
 
-    fn path(&self, peer: LinkId, ending: &str) -> Option<PathBuf> {
+    fn file_path(&self, peer: LinkId, ending: &str) -> Option<PathBuf> {
         let name = HEXLOWER.encode(peer.as_bytes());
         Some(self.root.as_ref()?.join("peers").join(format!("{name}.{ending}")))
     }
@@ -223,8 +227,8 @@ impl StateFolder {
     ///
     /// # Errors
     /// 73 if it cannot be written.
-    pub(crate) fn forget(&self, peer: LinkId) -> Result<(), Fault> {
-        let Some(path) = self.path(peer, "st") else { return Ok(()) };
+    pub(crate) fn forget_pairing(&self, peer: LinkId) -> Result<(), Fault> {
+        let Some(path) = self.file_path(peer, "st") else { return Ok(()) };
         let wiped = OpenOptions::new().write(true).open(&path).and_then(|file| {
             file.write_all_at(&[0; FILE_BYTES], 0)?;
             file.sync_all()?;
@@ -255,7 +259,7 @@ fn load_or_draw(path: &Path, rng: &mut dyn CryptoRng) -> Result<Secret<32>, Faul
         return Ok(key);
     }
     let bytes = mezza_core::Wiping::new(private::read(path, 33)?);
-    <&[u8; 32]>::try_from(bytes.as_slice()).map(Secret::copy_from).map_err(|_| damaged(path))
+    <&[u8; 32]>::try_from(bytes.as_slice()).map(Secret::copy_from).map_err(|_| damage_fault(path))
 }
 
 fn load_id(path: &Path, rng: &mut dyn CryptoRng) -> Result<LinkId, Fault> {
@@ -266,10 +270,10 @@ fn load_id(path: &Path, rng: &mut dyn CryptoRng) -> Result<LinkId, Fault> {
     }
     let bytes = private::read(path, 7)?;
     let id = <[u8; 6]>::try_from(bytes).ok().and_then(LinkId::from_bytes);
-    id.ok_or_else(|| damaged(path))
+    id.ok_or_else(|| damage_fault(path))
 }
 
-fn damaged(path: &Path) -> Fault {
+fn damage_fault(path: &Path) -> Fault {
     let text = format!("{} is damaged", path.display());
     Fault::new(Exit::Malformed, text, "restore it, or move the whole folder away and pair again")
 }
@@ -392,7 +396,7 @@ impl StoreThread {
     }
 
     /// Closes the file of a pairing; all its writes are done then.
-    pub(crate) fn close(&self, link: u16) {
+    pub(crate) fn close_file(&self, link: u16) {
         let (told, closed) = mpsc::sync_channel(1);
         if self.0.send(Order::Close(link, told)).is_ok() {
             let _ = closed.recv();
@@ -411,16 +415,16 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let state = StateFolder::open(&folder.path().join("link"), &mut OsRng).expect("open");
         let peer = LinkId::random(&mut OsRng);
-        let mut file = state.fresh(peer);
+        let mut file = state.fresh_file(peer);
         for byte in [1, 2, 3] {
             file.write(&[byte; SEALED_BYTES]).expect("written");
         }
-        let path = state.path(peer, "st").expect("a file");
+        let path = state.file_path(peer, "st").expect("a file");
         let mut held = File::open(&path).expect("there");
         let mut before = Vec::new();
         held.read_to_end(&mut before).expect("read");
         assert!(before.contains(&3) && before.contains(&2) && !before.contains(&1));
-        state.forget(peer).expect("forgotten");
+        state.forget_pairing(peer).expect("forgotten");
         assert!(!path.exists());
         let mut after = vec![9; FILE_BYTES];
         held.read_exact_at(&mut after, 0).expect("the content is still held");
@@ -433,19 +437,19 @@ mod tests {
         let state = StateFolder::open(&folder.path().join("link"), &mut OsRng).expect("open");
         let peer = LinkId::random(&mut OsRng);
         for restarted in [false, true] {
-            state.fresh(peer).write(&[1; SEALED_BYTES]).expect("written");
-            state.fresh(peer).write(&[2; SEALED_BYTES]).expect("written");
-            let path = state.path(peer, "next").expect("a file");
+            state.fresh_file(peer).write(&[1; SEALED_BYTES]).expect("written");
+            state.fresh_file(peer).write(&[2; SEALED_BYTES]).expect("written");
+            let path = state.file_path(peer, "next").expect("a file");
             let held = File::open(&path).expect("there");
             if restarted {
-                drop(state.peers());
+                drop(state.load_peers());
             } else {
-                state.discard(peer);
+                state.discard_pairing(peer);
             }
             let mut after = vec![9; FILE_BYTES];
             held.read_exact_at(&mut after, 0).expect("the content is still held");
             assert!(!path.exists() && after.iter().all(|byte| *byte == 0), "{restarted}");
-            state.forget(peer).expect("the one that stands");
+            state.forget_pairing(peer).expect("the one that stands");
         }
     }
 
@@ -454,17 +458,17 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let state = StateFolder::open(&folder.path().join("link"), &mut OsRng).expect("open");
         let peer = LinkId::random(&mut OsRng);
-        let path = state.path(peer, "st").expect("a file");
+        let path = state.file_path(peer, "st").expect("a file");
         let slot = || fs::read(&path).expect("there")[..SEALED_BYTES].to_vec();
-        state.fresh(peer).write(&[1; SEALED_BYTES]).expect("written");
-        state.fresh(peer).write(&[2; SEALED_BYTES]).expect("written");
+        state.fresh_file(peer).write(&[1; SEALED_BYTES]).expect("written");
+        state.fresh_file(peer).write(&[2; SEALED_BYTES]).expect("written");
         assert_eq!(slot(), [1; SEALED_BYTES]);
-        state.stands(peer).expect("in its place");
+        state.promote_pairing(peer).expect("in its place");
         assert_eq!(slot(), [2; SEALED_BYTES]);
         // One that never stood goes at the next start; what is there stays.
-        state.fresh(peer).write(&[3; SEALED_BYTES]).expect("written");
-        assert_eq!(state.peers().expect("read").len(), 1);
-        assert!(!state.path(peer, "next").expect("a file").exists());
+        state.fresh_file(peer).write(&[3; SEALED_BYTES]).expect("written");
+        assert_eq!(state.load_peers().expect("read").len(), 1);
+        assert!(!state.file_path(peer, "next").expect("a file").exists());
         assert_eq!(slot(), [2; SEALED_BYTES]);
     }
 
@@ -472,11 +476,11 @@ mod tests {
     fn in_memory_nothing_is_written_and_everything_counts_as_written() {
         let state = StateFolder::in_memory(&mut OsRng);
         let peer = LinkId::random(&mut OsRng);
-        state.fresh(peer).write(&[1; SEALED_BYTES]).expect("as if written");
-        assert!(state.notes(peer).is_none() && state.peers().expect("none").is_empty());
-        state.stands(peer).expect("as if in its place");
-        state.discard(peer);
-        state.forget(peer).expect("as if forgotten");
+        state.fresh_file(peer).write(&[1; SEALED_BYTES]).expect("as if written");
+        assert!(state.notes_path(peer).is_none() && state.load_peers().expect("none").is_empty());
+        state.promote_pairing(peer).expect("as if in its place");
+        state.discard_pairing(peer);
+        state.forget_pairing(peer).expect("as if forgotten");
     }
 
     #[test]

@@ -45,11 +45,11 @@ impl Tap {
                 builder.packet_information(false);
             })
             .build_sync();
-        let device = built.map_err(|error| refused(name, &error))?;
-        device.enabled(true).map_err(|error| refused(name, &error))?;
+        let device = built.map_err(|error| describe_refusal(name, &error))?;
+        device.enabled(true).map_err(|error| describe_refusal(name, &error))?;
         // Reads wait in `poll`, which has a limit.
-        device.set_nonblocking(true).map_err(|error| refused(name, &error))?;
-        let number = if_nametoindex(name).map_err(|error| refused(name, &error.into()))?;
+        device.set_nonblocking(true).map_err(|error| describe_refusal(name, &error))?;
+        let number = if_nametoindex(name).map_err(|error| describe_refusal(name, &error.into()))?;
         Ok(Self { device, name: name.to_owned(), number })
     }
 
@@ -105,7 +105,7 @@ impl std::fmt::Debug for Tap {
     }
 }
 
-fn refused(name: &str, error: &io::Error) -> Fault {
+fn describe_refusal(name: &str, error: &io::Error) -> Fault {
     let (code, next) = match error.kind() {
         io::ErrorKind::PermissionDenied => (Exit::Denied, "run it as root or by its unit"),
         io::ErrorKind::NotFound => (Exit::Config, "load the kernel's module `tun`"),

@@ -73,7 +73,7 @@ impl Device {
         let mut settings = PairingSettings::new(own, "cam1", byte.into());
         settings.role = Some(role);
         let key = StoreKey::new(Secret::random(&mut OsRng));
-        let pairing = Pairing::begin(settings, key, (Time::from_ms(0), 0), &mut OsRng);
+        let pairing = Pairing::open_window(settings, key, (Time::from_ms(0), 0), &mut OsRng);
         Self { pairing, sent: Vec::new(), session: None }
     }
 
@@ -143,7 +143,7 @@ fn looped_link() -> Option<Arc<LinkShared>> {
     let tap = Tap::make(TAP, 1_400, [2, 0, 0, 0, 0, 9]).ok()?;
     let carrier = Arc::new(Carrier::open("lo", CarrierKind::Udp, PORT).expect("a socket"));
     let table = Arc::new(SessionTable::from_pointee(Welcome::default()));
-    let home = Endpoint::of(([0, 0, 0, 0, 0, 0, 0, 1], PORT).into(), carrier.interface());
+    let home = Endpoint::from_socket(([0, 0, 0, 0, 0, 0, 0, 1], PORT).into(), carrier.interface());
     let link = Arc::new(LinkShared::new(1, tap, 1_300, Arc::default()));
     link.endpoint.store(Some(Arc::new(home)));
     link.road.store(Some(Arc::new(Road { carrier, table })));
@@ -208,7 +208,7 @@ fn seka_96_datagrams_that_are_not_joined_come_in_few_reads() {
         let open = |port| Carrier::open("lo", CarrierKind::Udp, port).expect("a socket");
         let carriers = [open(PORT), open(PORT + 1)];
         let home = [0, 0, 0, 0, 0, 0, 0, 1];
-        let to = Endpoint::of((home, PORT + 1).into(), carriers[1].interface());
+        let to = Endpoint::from_socket((home, PORT + 1).into(), carriers[1].interface());
         carriers[0].stop_joining("the test says so");
         let (arrived, reads) = pass_row(carriers.each_ref(), &to, 256);
         assert_eq!(arrived, 256);
@@ -229,14 +229,16 @@ fn seka_44_data_threads_wipe_the_keys_of_a_session_that_ended() {
         let road = link.road.load_full().expect("a carrier");
         let [one, two] = paired_sessions();
         let ended: [Weak<LinkSession>; 2] = [&one, &two].map(Arc::downgrade);
-        link.welcome(OpenEntry { link: Arc::clone(&link), session: two });
+        link.welcome_session(OpenEntry { link: Arc::clone(&link), session: two });
         let (events, _heard) = mpsc::channel(64);
         let carrier = Arc::clone(&road.carrier);
         let table = Arc::clone(&road.table);
         let of_receiver = events.clone();
-        std::thread::spawn(move || receive::run::<CountedKey>(carrier, table, of_receiver));
+        std::thread::spawn(move || {
+            receive::receive_frames::<CountedKey>(carrier, table, of_receiver);
+        });
         let of_sender = Arc::clone(&link);
-        std::thread::spawn(move || transmit::run::<CountedKey>(of_sender, events));
+        std::thread::spawn(move || transmit::transmit_frames::<CountedKey>(of_sender, events));
         link.send_under(Some(one));
         // The kernel looks for routers on an interface that came up: a key for each thread.
         assert!(until(|| HELD.load(Ordering::Relaxed) == 2), "no frame passed");

@@ -49,7 +49,10 @@ struct Transmitter<F> {
 }
 
 /// Sends what the interface hands over, until the interface is gone.
-pub(super) fn run<F: FrameKey>(link: Arc<LinkShared>, events: mpsc::Sender<TunnelEvent>) {
+pub(super) fn transmit_frames<F: FrameKey>(
+    link: Arc<LinkShared>,
+    events: mpsc::Sender<TunnelEvent>,
+) {
     link.i_am_sender();
     let mut buffer = vec![0; TAP_READ_BYTES + TAG_BYTES];
     let mut transmitter = Transmitter::<F> {
@@ -64,7 +67,7 @@ pub(super) fn run<F: FrameKey>(link: Arc<LinkShared>, events: mpsc::Sender<Tunne
         // Without a key there is nothing to wipe, and the thread sleeps until a frame comes.
         let wait = transmitter.sealer.holds_key().then_some(KEY_LOOK_MS);
         match transmitter.link.tap.read(&mut buffer[..TAP_READ_BYTES], wait) {
-            Ok(Some(bytes)) => transmitter.take(&mut buffer, bytes),
+            Ok(Some(bytes)) => transmitter.transmit_frame(&mut buffer, bytes),
             Ok(None) => transmitter.wipe_old_key(),
             Err(_) => break,
         }
@@ -81,14 +84,14 @@ impl<F: FrameKey> Transmitter<F> {
     }
 
     /// One frame or super-frame: `virtio header | frame`, `bytes` long, with room for a tag behind.
-    fn take(&mut self, buffer: &mut [u8], bytes: usize) {
+    fn transmit_frame(&mut self, buffer: &mut [u8], bytes: usize) {
         let Some(virtio) = buffer[..bytes].first_chunk::<VIRTIO_BYTES>() else { return };
         let virtio = VirtioHeader::decode(virtio);
         let frame = &mut buffer[VIRTIO_BYTES..bytes];
         if !may_pass(frame) {
-            return self.link.counters.dropped(Drop::Reserved);
+            return self.link.counters.count_dropped(Drop::Reserved);
         }
-        let mut shape = SegmentShape::of(&virtio, frame, self.link.room());
+        let mut shape = SegmentShape::for_frame(&virtio, frame, self.link.room());
         for _ in 0..NARROWED_MAX {
             let Err(why) = self.send_shape(buffer, bytes, shape) else { return };
             let is_cut = matches!(
@@ -96,12 +99,16 @@ impl<F: FrameKey> Transmitter<F> {
                 SegmentShape::Segments(_) | SegmentShape::FragmentedSegments { .. }
             );
             // A super-frame is still in plain text where it was read, and can be cut once more.
-            if why != Drop::TooLong || !is_cut || !self.narrow() {
-                return self.link.counters.dropped(why);
+            if why != Drop::TooLong || !is_cut || !self.narrow_path() {
+                return self.link.counters.count_dropped(why);
             }
-            shape = SegmentShape::of(&virtio, &mut buffer[VIRTIO_BYTES..bytes], self.link.room());
+            shape = SegmentShape::for_frame(
+                &virtio,
+                &mut buffer[VIRTIO_BYTES..bytes],
+                self.link.room(),
+            );
         }
-        self.link.counters.dropped(Drop::TooLong);
+        self.link.counters.count_dropped(Drop::TooLong);
     }
 
     /// Seals and sends a frame in its shape.
@@ -114,9 +121,9 @@ impl<F: FrameKey> Transmitter<F> {
         if shape == SegmentShape::Dropped {
             return Err(Drop::Fragment);
         }
-        let count = shape.frames();
+        let count = shape.frame_count();
         // SEKA-44: all packet numbers of a super-frame are reserved in one step.
-        let (session, packet) = self.reserve(count).ok_or(Drop::Late)?;
+        let (session, packet) = self.reserve_numbers(count).ok_or(Drop::Late)?;
         let road = self.link.road.load_full().ok_or(Drop::Unreachable)?;
         let to = self.link.endpoint.load_full().ok_or(Drop::Unreachable)?;
         let mut way = Way { session: &session, packet, road: &road, to: &to };
@@ -135,13 +142,13 @@ impl<F: FrameKey> Transmitter<F> {
             SegmentShape::Dropped => Ok(()),
         };
         sent.map_err(|error| Drop::of_error(&error))?;
-        self.link.counters.sent(count, bytes - VIRTIO_BYTES);
+        self.link.counters.count_sent(count, bytes - VIRTIO_BYTES);
         Ok(())
     }
 
     /// The path takes less than was thought: asks the route for its size. Returns true if frames will be
     /// smaller from now on.
-    fn narrow(&self) -> bool {
+    fn narrow_path(&self) -> bool {
         let road = self.link.road.load_full();
         let to = self.link.endpoint.load_full();
         let Some(road) = road else { return false };
@@ -156,17 +163,18 @@ impl<F: FrameKey> Transmitter<F> {
 
     /// Packet numbers of the session to send under; without one, or at its limit, it is asked for and
     /// waited for.
-    fn reserve(&mut self, count: usize) -> Option<(Arc<LinkSession>, u32)> {
+    fn reserve_numbers(&mut self, count: usize) -> Option<(Arc<LinkSession>, u32)> {
         let begun = Instant::now();
         loop {
             let session = self.link.sending.load_full();
-            let reserved = session.as_ref().and_then(|session| session.reserve(count as u32));
+            let reserved =
+                session.as_ref().and_then(|session| session.reserve_packets(count as u32));
             if let (Some(session), Some(packet)) = (session, reserved) {
                 self.gave_up = false;
                 return Some((session, packet));
             }
             self.wipe_old_key();
-            self.ask();
+            self.request_session();
             let left = SESSION_WAIT.saturating_sub(begun.elapsed());
             if self.gave_up || left.is_zero() {
                 self.gave_up = true;
@@ -177,7 +185,7 @@ impl<F: FrameKey> Transmitter<F> {
     }
 
     /// Tells the machine that frames wait, once a second.
-    fn ask(&mut self) {
+    fn request_session(&mut self) {
         if self.asked.is_none_or(|at| at.elapsed() >= SESSION_WAIT) {
             self.asked = Some(Instant::now());
             let _ = self.events.try_send(TunnelEvent::Wanted(self.link.number));
@@ -220,7 +228,7 @@ impl<F: FrameKey> Transmitter<F> {
             // The path is narrower than was thought. The system cuts single datagrams by itself, and the next
             // frames are cut smaller.
             Err(error) if Drop::of_error(&error) == Drop::TooLong => {
-                self.narrow();
+                self.narrow_path();
                 let mut parts = self.row[..bytes].chunks(stride);
                 parts.try_for_each(|part| way.road.carrier.send(way.to, part))
             }
@@ -237,8 +245,8 @@ impl<F: FrameKey> Transmitter<F> {
         way: &mut Way<'_>,
     ) -> std::io::Result<()> {
         let mut segment = vec![0; cut.segment_frame_bytes()];
-        for index in 0..cut.count() {
-            let (flags, bytes) = cut.write(frame, index, &mut segment);
+        for index in 0..cut.segment_count() {
+            let (flags, bytes) = cut.write_segment(frame, index, &mut segment);
             // Segments in fragments are not joined again.
             self.send_fragments(&segment[..bytes], each, flags & PARTIAL, way)?;
         }
@@ -247,13 +255,13 @@ impl<F: FrameKey> Transmitter<F> {
 
     fn send_segments(&mut self, frame: &[u8], cut: &Cut, way: &Way<'_>) -> std::io::Result<()> {
         let each = cut.segment_frame_bytes() + DATA_OVERHEAD_BYTES;
-        if self.row.len() < each * cut.count() {
-            self.row.resize(each * cut.count(), 0);
+        if self.row.len() < each * cut.segment_count() {
+            self.row.resize(each * cut.segment_count(), 0);
         }
         let mut end = 0;
-        for index in 0..cut.count() {
+        for index in 0..cut.segment_count() {
             let place = &mut self.row[index * each..(index + 1) * each];
-            let (flags, bytes) = cut.write(frame, index, &mut place[FRAME_AT..]);
+            let (flags, bytes) = cut.write_segment(frame, index, &mut place[FRAME_AT..]);
             place[DATA_HEADER_BYTES] = flags;
             let datagram = &mut place[..bytes + DATA_OVERHEAD_BYTES];
             self.sealer.seal(way.session, way.packet + index as u32, datagram);

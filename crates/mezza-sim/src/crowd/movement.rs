@@ -26,7 +26,7 @@ const STEP: u64 = 1_000_000;
 /// Where people are.
 pub trait Movement {
     /// The places of all devices `second` seconds after the start. It is asked with seconds that grow.
-    fn places(&mut self, second: u64) -> &[Place];
+    fn places_at(&mut self, second: u64) -> &[Place];
 
     /// Range of a radio, in the unit of the places.
     fn radius(&self) -> f64 {
@@ -46,28 +46,28 @@ impl<S: Swarm> Crowd<S> {
             let second = (self.now() - start) / STEP;
             if second == 0 || !movement.is_still() {
                 let radius = movement.radius();
-                let places = movement.places(second);
-                let pairs = Space::new(places, radius).pairs(places);
-                self.arrange(&pairs);
+                let places = movement.places_at(second);
+                let pairs = Space::new(places, radius).pairs_within(places);
+                self.arrange_pairs(&pairs);
             }
             self.run_until(start + (second + 1) * STEP);
         }
     }
 
     /// Exactly these pairs are in range of each other from now on; they are sorted.
-    pub fn arrange(&mut self, pairs: &[(DeviceId, DeviceId)]) {
+    pub fn arrange_pairs(&mut self, pairs: &[(DeviceId, DeviceId)]) {
         let before: Vec<_> = self.pairs().collect();
         for (a, b) in before.iter().filter(|pair| pairs.binary_search(pair).is_err()) {
-            self.part(*a, *b);
+            self.end_contact(*a, *b);
         }
         for (a, b) in pairs.iter().filter(|pair| before.binary_search(pair).is_err()) {
-            self.meet(*a, *b);
+            self.begin_contact(*a, *b);
         }
     }
 }
 
 /// One step from `from` toward `to`; whether it is reached.
-fn walk(from: Place, to: Place, metres: f64) -> (Place, bool) {
+fn step_toward(from: Place, to: Place, metres: f64) -> (Place, bool) {
     let distance = from.distance_squared(to).sqrt();
     if distance <= metres {
         return (to, true);
@@ -77,25 +77,25 @@ fn walk(from: Place, to: Place, metres: f64) -> (Place, bool) {
 }
 
 /// A number between 0 and 1.
-fn unit(dice: &mut crate::SimRng) -> f64 {
+fn draw_unit(dice: &mut crate::SimRng) -> f64 {
     f64::from(dice.between(0, u64::from(u32::MAX)) as u32) / f64::from(u32::MAX)
 }
 
 /// A number between two others.
-fn range(dice: &mut crate::SimRng, low: f64, high: f64) -> f64 {
-    low + (high - low) * unit(dice)
+fn draw_between(dice: &mut crate::SimRng, low: f64, high: f64) -> f64 {
+    low + (high - low) * draw_unit(dice)
 }
 
 /// The whole part of a number that is not negative.
 #[expect(clippy::cast_sign_loss, reason = "the caller has looked")]
-fn whole(number: f64) -> u64 {
+fn whole_part(number: f64) -> u64 {
     number as u64
 }
 
 /// A number of the standard normal law (Box and Muller).
-fn normal(dice: &mut crate::SimRng) -> f64 {
-    let u = unit(dice).max(1e-9);
-    let v = unit(dice);
+fn draw_normal(dice: &mut crate::SimRng) -> f64 {
+    let u = draw_unit(dice).max(1e-9);
+    let v = draw_unit(dice);
     (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
 }
 

@@ -48,7 +48,7 @@ impl Queue {
 
     /// Adds an event.
     #[inline]
-    pub(super) fn push(&mut self, at: u64, event: Event, device: DeviceId) {
+    pub(super) fn push_event(&mut self, at: u64, event: Event, device: DeviceId) {
         let order = self.pushed << 1 | u64::from(matches!(event, Event::Sent));
         self.pushed += 1;
         let entry = Entry { at, order, device };
@@ -77,14 +77,14 @@ impl Queue {
                 let event = if entry.order & 1 == 1 { Event::Sent } else { Event::Wake };
                 return Some((entry.at, event, entry.device));
             }
-            if !self.turn(end >> BUCKET_BITS) {
+            if !self.next_bucket(end >> BUCKET_BITS) {
                 return None;
             }
         }
     }
 
     /// Goes on to the next bucket that has events, if there is one up to `last`.
-    fn turn(&mut self, last: u64) -> bool {
+    fn next_bucket(&mut self, last: u64) -> bool {
         let far = self.far.peek().map(|Reverse(entry)| entry.at >> BUCKET_BITS);
         let near = self.next_filled();
         let Some(next) = [far, near].into_iter().flatten().min().filter(|next| *next <= last)
@@ -146,7 +146,7 @@ mod tests {
                 let reach = [30, 3_000, 900_000, 30_000_000][dice.between(0, 3) as usize];
                 let at = now + dice.between(0, reach);
                 pushed.push((at, pushed.len() as u32));
-                queue.push(at, Event::Wake, pushed.len() as u32 - 1);
+                queue.push_event(at, Event::Wake, pushed.len() as u32 - 1);
             }
             let end = now + dice.between(0, 40_000);
             while let Some((at, _, device)) = queue.pop_until(end) {

@@ -30,16 +30,16 @@ impl Space {
     /// The devices at these places, for a radius in metres.
     pub fn new(places: &[Place], radius: f64) -> Self {
         let mut squares: Vec<_> =
-            places.iter().map(|place| square(*place, radius)).zip(0..).collect();
+            places.iter().map(|place| grid_square(*place, radius)).zip(0..).collect();
         squares.sort_unstable();
         Self { radius, squares }
     }
 
     /// All pairs within the radius, the lower number first, in order.
-    pub fn pairs(&self, places: &[Place]) -> Vec<(DeviceId, DeviceId)> {
+    pub fn pairs_within(&self, places: &[Place]) -> Vec<(DeviceId, DeviceId)> {
         let mut pairs = Vec::new();
         for (device, place) in (0..).zip(places) {
-            let (x, y) = square(*place, self.radius);
+            let (x, y) = grid_square(*place, self.radius);
             for column in x - 1..=x + 1 {
                 let from = self.squares.partition_point(|(at, _)| *at < (column, y - 1));
                 let near = self.squares[from..].iter().take_while(|(at, _)| *at <= (column, y + 1));
@@ -56,7 +56,7 @@ impl Space {
     }
 }
 
-fn square(place: Place, radius: f64) -> (i32, i32) {
+fn grid_square(place: Place, radius: f64) -> (i32, i32) {
     ((place.x / radius).floor() as i32, (place.y / radius).floor() as i32)
 }
 
@@ -79,6 +79,6 @@ mod tests {
             }
         }
         assert!(all.len() > 300);
-        assert_eq!(Space::new(&places, 15.0).pairs(&places), all);
+        assert_eq!(Space::new(&places, 15.0).pairs_within(&places), all);
     }
 }

@@ -32,12 +32,12 @@ impl<H: Host> World<H> {
             if let Some(&place) = self.busy.first() {
                 match self.execute_next(place) {
                     Some(step) => return Some(step),
-                    None => self.rest(place),
+                    None => self.wait_for_deadline(place),
                 }
                 continue;
             }
             let event = self.queue.first_key_value().map(|(&(at, _), _)| at);
-            let wake = self.deadlines.next();
+            let wake = self.deadlines.next_deadline();
             let event_first = match (event, wake) {
                 (Some(at), Some(wake)) => at <= wake,
                 (at, _) => at.is_some(),
@@ -47,17 +47,18 @@ impl<H: Host> World<H> {
                 self.now = self.now.max(end);
                 return None;
             };
-            self.advance(at, event_first);
+            self.advance_to(at, event_first);
             if !event_first {
-                return self.deadlines.take_first(at).map(|place| self.wake(place));
+                return self.deadlines.take_first(at).map(|place| self.wake_host(place));
             }
-            if let Some(step) = self.queue.pop_first().and_then(|(_, event)| self.happen(event)) {
+            if let Some(step) = self.queue.pop_first().and_then(|(_, event)| self.run_event(event))
+            {
                 return Some(step);
             }
         }
     }
 
-    pub(super) fn push(&mut self, at: Time, event: Event<H>) -> u64 {
+    pub(super) fn push_event(&mut self, at: Time, event: Event<H>) -> u64 {
         self.pushed += 1;
         self.queue.insert((at, self.pushed), event);
         self.pushed
@@ -70,11 +71,11 @@ impl<H: Host> World<H> {
         }
         let arrival = self.links.in_order(peer, at, self.now, &mut self.dice);
         let number = self.pushed + 1;
-        self.push(arrival, Event::Lost { at, peer, number });
+        self.push_event(arrival, Event::Lost { at, peer, number });
         self.deaf.insert((at, peer), number);
     }
 
-    fn advance(&mut self, at: Time, is_event: bool) {
+    fn advance_to(&mut self, at: Time, is_event: bool) {
         let stands = at <= self.now && !is_event;
         self.wakes_in_a_row = if stands { self.wakes_in_a_row + 1 } else { 0 };
         assert!(
@@ -86,13 +87,13 @@ impl<H: Host> World<H> {
     }
 
     /// A host that has nothing to execute waits for its deadline; one in the past has come now.
-    pub(super) fn rest(&mut self, place: HostId) {
+    pub(super) fn wait_for_deadline(&mut self, place: HostId) {
         self.busy.remove(&place);
         let due = self.site(place).deadline();
-        self.deadlines.set(place, due.map(|due| due.max(self.now)));
+        self.deadlines.set_deadline(place, due.map(|due| due.max(self.now)));
     }
 
-    fn wake(&mut self, place: HostId) -> WorldStep<H::News> {
+    fn wake_host(&mut self, place: HostId) -> WorldStep<H::News> {
         self.with_host(place, H::wake);
         WorldStep::Woke(place)
     }
@@ -105,24 +106,25 @@ impl<H: Host> World<H> {
     ) -> bool {
         let now = self.now;
         let site = self.site_mut(place);
-        let clock = site.clock(now);
+        let clock = site.local_time(now);
         let Site { host: Some(host), dice, .. } = site else { return false };
         call(host, clock, dice.rng());
         self.busy.insert(place);
         true
     }
 
-    fn happen(&mut self, event: Event<H>) -> Option<WorldStep<H::News>> {
+    fn run_event(&mut self, event: Event<H>) -> Option<WorldStep<H::News>> {
         match event {
             Event::Boot(place) => {
                 let now = self.now;
                 let site = self.site_mut(place);
-                site.host = Some(H::boot(&site.disk, site.clock(now), site.dice.rng()));
+                site.host = Some(H::boot(&site.disk, site.local_time(now), site.dice.rng()));
                 self.busy.insert(place);
                 Some(WorldStep::Booted(place))
             }
             Event::Order(place, order) => {
-                let heard = self.with_host(place, |host, now, rng| host.command(order, now, rng));
+                let heard =
+                    self.with_host(place, |host, now, rng| host.apply_order(order, now, rng));
                 Some(if heard {
                     WorldStep::Ordered(place)
                 } else {
@@ -130,10 +132,12 @@ impl<H: Host> World<H> {
                 })
             }
             Event::Deliver { from, to, packet, breaks } => {
-                let broken = breaks.is_some_and(|count| count != self.links.breaks(from, to));
+                let broken = breaks.is_some_and(|count| count != self.links.break_count(from, to));
                 let arrived = !broken
                     && !self.links.is_cut(from, to)
-                    && self.with_host(to, |host, now, rng| host.deliver(from, packet, now, rng));
+                    && self.with_host(to, |host, now, rng| {
+                        host.deliver_packet(from, packet, now, rng);
+                    });
                 let vanished = WorldStep::PacketLost { from, to };
                 Some(if arrived { WorldStep::Delivered { from, to } } else { vanished })
             }
@@ -151,29 +155,29 @@ impl<H: Host> World<H> {
     /// of its writes are synced.
     fn execute_next(&mut self, place: HostId) -> Option<WorldStep<H::News>> {
         let site = self.site_mut(place);
-        let next = site.held.take().or_else(|| site.host.as_mut()?.effect());
+        let next = site.held.take().or_else(|| site.host.as_mut()?.next_effect());
         let syncs = !site.cache.is_empty() && !matches!(next, Some(Effect::Write(_)));
         if !syncs && next.is_none() {
             return None;
         }
         if let Some(down_ms) = site.crash_now() {
-            self.crash(place, down_ms);
+            self.crash_host(place, down_ms);
             return Some(WorldStep::Crashed(place));
         }
         if syncs {
             site.held = next;
             let write = site.cache.sync_next()?;
-            return Some(self.store(place, write));
+            return Some(self.apply_write(place, write));
         }
         let effect = next?;
         Some(match effect {
             Effect::Write(write) if self.site(place).caches => {
-                self.site_mut(place).cache.put(write);
+                self.site_mut(place).cache.push_write(write);
                 WorldStep::Cached(place)
             }
-            Effect::Write(write) => self.store(place, write),
+            Effect::Write(write) => self.apply_write(place, write),
             Effect::Send { to, packet } => {
-                self.send(place, to, &packet);
+                self.send_packet(place, to, &packet);
                 WorldStep::Sent { from: place, to }
             }
             Effect::HangUp(peer) => {
@@ -187,25 +191,25 @@ impl<H: Host> World<H> {
         })
     }
 
-    fn store(&mut self, place: HostId, write: H::Write) -> WorldStep<H::News> {
-        H::write(&mut self.site_mut(place).disk, write);
+    fn apply_write(&mut self, place: HostId, write: H::Write) -> WorldStep<H::News> {
+        H::apply_write(&mut self.site_mut(place).disk, write);
         self.with_host(place, H::write_durable);
         WorldStep::Stored(place)
     }
 
-    fn send(&mut self, from: HostId, to: HostId, packet: &H::Packet) {
+    fn send_packet(&mut self, from: HostId, to: HostId, packet: &H::Packet) {
         let stream = self.links.get(from, to).stream;
         if stream && self.deaf.contains_key(&(from, to)) {
             return;
         }
-        let arrivals = self.links.arrivals(from, to, self.now, &mut self.dice);
+        let arrivals = self.links.draw_arrivals(from, to, self.now, &mut self.dice);
         if stream && (self.links.is_cut(from, to) || self.host(to).is_none()) {
             self.links.break_stream(from, to);
             return self.tell_lost(from, to);
         }
-        let breaks = stream.then(|| self.links.breaks(from, to));
+        let breaks = stream.then(|| self.links.break_count(from, to));
         for at in arrivals {
-            self.push(at, Event::Deliver { from, to, packet: packet.clone(), breaks });
+            self.push_event(at, Event::Deliver { from, to, packet: packet.clone(), breaks });
         }
     }
 }

@@ -21,11 +21,11 @@ impl Host for Clock {
         Self { asked: Rc::clone(asked), tick_at: now.plus_ms(1_000) }
     }
 
-    fn command(&mut self, (): (), now: Time, _: &mut dyn CryptoRng) {
+    fn apply_order(&mut self, (): (), now: Time, _: &mut dyn CryptoRng) {
         self.tick_at = now.plus_ms(1);
     }
 
-    fn deliver(&mut self, _: mezza_sim::HostId, (): (), _: Time, _: &mut dyn CryptoRng) {}
+    fn deliver_packet(&mut self, _: mezza_sim::HostId, (): (), _: Time, _: &mut dyn CryptoRng) {}
 
     fn wake(&mut self, now: Time, _: &mut dyn CryptoRng) {
         self.tick_at = now.plus_ms(1_000);
@@ -36,11 +36,11 @@ impl Host for Clock {
         Some(self.tick_at)
     }
 
-    fn effect(&mut self) -> Option<Effect<Self>> {
+    fn next_effect(&mut self) -> Option<Effect<Self>> {
         None
     }
 
-    fn write(_: &mut Rc<Cell<u64>>, (): ()) {}
+    fn apply_write(_: &mut Rc<Cell<u64>>, (): ()) {}
 }
 
 /// The steps of ten seconds in which each of so many clocks ticks, and how often one was asked.
@@ -48,7 +48,7 @@ fn ten_seconds(clocks: u32) -> (u64, u64) {
     let asked = Rc::default();
     let mut world = World::<Clock>::new(1);
     for _ in 0..clocks {
-        world.add(Rc::clone(&asked));
+        world.add_host(Rc::clone(&asked));
     }
     let mut steps = 0;
     world.run_for(10_000, |_, _| steps += 1);
@@ -68,8 +68,8 @@ fn a_step_asks_one_host_however_many_there_are() {
 #[test]
 fn a_deadline_moves_with_the_clock_and_with_what_happens() {
     let mut world = World::<Clock>::new(2);
-    let clock = world.add(Rc::default());
-    world.command(clock, 500, ());
+    let clock = world.add_host(Rc::default());
+    world.schedule_order(clock, 500, ());
     world.run_for(500, |_, _| {});
     let mut ticks = 0;
     world.run_for(1, |_, _| ticks += 1);
@@ -79,7 +79,7 @@ fn a_deadline_moves_with_the_clock_and_with_what_happens() {
     assert_eq!(ticks, 1, "it is 599 ms later");
     world.run_for(1, |_, _| ticks += 1);
     assert_eq!(ticks, 2, "600 ms, and 400 by which its clock was put ahead");
-    world.crash(clock, 5_000);
+    world.crash_host(clock, 5_000);
     world.run_for(4_999, |_, _| ticks += 1);
     assert_eq!(ticks, 2, "a host that is down does not wake");
 }

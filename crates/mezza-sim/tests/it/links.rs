@@ -28,7 +28,7 @@ impl Host for Talker {
         Self::default()
     }
 
-    fn command(&mut self, order: Order, _: Time, _: &mut dyn CryptoRng) {
+    fn apply_order(&mut self, order: Order, _: Time, _: &mut dyn CryptoRng) {
         match order {
             Order::Say(to, words) => {
                 self.out.extend(words.map(|packet| Effect::Send { to, packet }));
@@ -37,7 +37,7 @@ impl Host for Talker {
         }
     }
 
-    fn deliver(&mut self, _: HostId, packet: u32, _: Time, _: &mut dyn CryptoRng) {
+    fn deliver_packet(&mut self, _: HostId, packet: u32, _: Time, _: &mut dyn CryptoRng) {
         self.heard.push(packet);
     }
 
@@ -51,18 +51,18 @@ impl Host for Talker {
         self.stuck.then_some(Time::from_ms(0))
     }
 
-    fn effect(&mut self) -> Option<Effect<Self>> {
+    fn next_effect(&mut self) -> Option<Effect<Self>> {
         self.out.pop_front()
     }
 
-    fn write((): &mut (), (): ()) {}
+    fn apply_write((): &mut (), (): ()) {}
 }
 
 fn pair(link: LinkModel) -> (World<Talker>, HostId, HostId) {
     let mut world = World::<Talker>::new(11);
-    let alice = world.add(());
-    let bob = world.add(());
-    world.link(alice, bob, link);
+    let alice = world.add_host(());
+    let bob = world.add_host(());
+    world.set_link(alice, bob, link);
     (world, alice, bob)
 }
 
@@ -77,7 +77,7 @@ fn lost(world: &World<Talker>, place: HostId) -> &[HostId] {
 #[test]
 fn lossy_links_lose_repeat_and_reorder() {
     let (mut world, alice, bob) = pair(LinkModel::lossy());
-    world.command(alice, 0, Order::Say(bob, 0..1_000));
+    world.schedule_order(alice, 0, Order::Say(bob, 0..1_000));
     world.run_for(60_000, |_, _| {});
     let mut words = heard(&world, bob).to_vec();
     assert!(!words.is_sorted());
@@ -92,8 +92,8 @@ fn lossy_links_lose_repeat_and_reorder() {
 fn streams_keep_order_and_lose_nothing() {
     let (mut world, alice, bob) =
         pair(LinkModel { late_permille: 500, late_ms: 900, ..LinkModel::stream() });
-    world.command(alice, 0, Order::Say(bob, 0..500));
-    world.command(alice, 300, Order::Say(bob, 500..1_000));
+    world.schedule_order(alice, 0, Order::Say(bob, 0..500));
+    world.schedule_order(alice, 300, Order::Say(bob, 500..1_000));
     world.run_for(60_000, |_, _| {});
     assert!(heard(&world, bob).iter().copied().eq(0..1_000));
     assert!(lost(&world, alice).is_empty() && lost(&world, bob).is_empty());
@@ -102,15 +102,15 @@ fn streams_keep_order_and_lose_nothing() {
 #[test]
 fn a_crash_breaks_streams_and_the_peer_is_told_once() {
     let (mut world, alice, bob) = pair(LinkModel::stream());
-    world.command(alice, 0, Order::Say(bob, 0..10));
+    world.schedule_order(alice, 0, Order::Say(bob, 0..10));
     world.run_for(0, |_, _| {});
-    world.crash(bob, 0);
+    world.crash_host(bob, 0);
     // Said before she knows: gone with the old stream.
-    world.command(alice, 0, Order::Say(bob, 10..20));
+    world.schedule_order(alice, 0, Order::Say(bob, 10..20));
     world.run_for(1_000, |_, _| {});
     assert_eq!(lost(&world, alice), [bob]);
     assert!(heard(&world, bob).is_empty());
-    world.command(alice, 0, Order::Say(bob, 20..30));
+    world.schedule_order(alice, 0, Order::Say(bob, 20..30));
     world.run_for(1_000, |_, _| {});
     assert!(heard(&world, bob).iter().copied().eq(20..30), "the next send opens a new stream");
     assert_eq!((lost(&world, alice).len(), lost(&world, bob).len()), (1, 0));
@@ -119,8 +119,8 @@ fn a_crash_breaks_streams_and_the_peer_is_told_once() {
 #[test]
 fn nobody_answers_is_told_to_the_caller() {
     let (mut world, alice, bob) = pair(LinkModel::stream());
-    world.crash(bob, 5_000);
-    world.command(alice, 0, Order::Say(bob, 0..3));
+    world.crash_host(bob, 5_000);
+    world.schedule_order(alice, 0, Order::Say(bob, 0..3));
     world.run_for(1_000, |_, _| {});
     assert_eq!(lost(&world, alice), [bob]);
     world.run_for(5_000, |_, _| {});
@@ -130,22 +130,22 @@ fn nobody_answers_is_told_to_the_caller() {
 #[test]
 fn cut_and_hang_up_tell_those_who_do_not_know() {
     let (mut world, alice, bob) = pair(LinkModel::stream());
-    world.command(alice, 0, Order::Say(bob, 0..1));
+    world.schedule_order(alice, 0, Order::Say(bob, 0..1));
     world.run_for(100, |_, _| {});
-    world.command(alice, 0, Order::HangUp(bob));
+    world.schedule_order(alice, 0, Order::HangUp(bob));
     world.run_for(100, |_, _| {});
     assert_eq!((lost(&world, alice), lost(&world, bob)), ([].as_slice(), [alice].as_slice()));
 
-    world.command(alice, 0, Order::Say(bob, 1..2));
+    world.schedule_order(alice, 0, Order::Say(bob, 1..2));
     world.run_for(100, |_, _| {});
-    world.cut(alice, bob);
+    world.cut_link(alice, bob);
     world.run_for(100, |_, _| {});
     assert_eq!((lost(&world, alice).len(), lost(&world, bob).len()), (1, 2));
-    world.command(alice, 0, Order::Say(bob, 2..3));
+    world.schedule_order(alice, 0, Order::Say(bob, 2..3));
     world.run_for(100, |_, _| {});
     assert_eq!(lost(&world, alice).len(), 2, "a cut link answers nobody");
-    world.heal(alice, bob);
-    world.command(alice, 0, Order::Say(bob, 3..4));
+    world.heal_link(alice, bob);
+    world.schedule_order(alice, 0, Order::Say(bob, 3..4));
     world.run_for(100, |_, _| {});
     assert_eq!(heard(&world, bob), [0, 1, 3]);
 }
@@ -153,11 +153,11 @@ fn cut_and_hang_up_tell_those_who_do_not_know() {
 #[test]
 fn partitions_stop_datagrams_both_ways() {
     let (mut world, alice, bob) = pair(LinkModel::datagram());
-    let carol = world.add(());
+    let carol = world.add_host(());
     world.partition(&[alice]);
-    world.command(alice, 0, Order::Say(bob, 0..5));
-    world.command(bob, 0, Order::Say(alice, 0..5));
-    world.command(bob, 0, Order::Say(carol, 0..5));
+    world.schedule_order(alice, 0, Order::Say(bob, 0..5));
+    world.schedule_order(bob, 0, Order::Say(alice, 0..5));
+    world.schedule_order(bob, 0, Order::Say(carol, 0..5));
     let mut vanished = 0;
     world.run_for(1_000, |_, step| {
         vanished += u32::from(matches!(step, WorldStep::PacketLost { .. }));

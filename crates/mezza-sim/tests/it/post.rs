@@ -50,7 +50,7 @@ pub struct Office {
 
 impl Office {
     fn change(&mut self, change: impl Fn() -> Change) {
-        Self::write(&mut self.drawer, change());
+        Self::apply_write(&mut self.drawer, change());
         self.effects.push_back(Effect::Write(change()));
     }
 
@@ -70,14 +70,14 @@ impl Host for Office {
         Self { drawer: disk.clone(), repeat_at: now, effects: VecDeque::new(), stored: 0 }
     }
 
-    fn command(&mut self, to: HostId, now: Time, _: &mut dyn CryptoRng) {
+    fn apply_order(&mut self, to: HostId, now: Time, _: &mut dyn CryptoRng) {
         let number = self.drawer.written + 1;
         self.change(|| Change::Post(number, to));
         self.effects.push_back(Effect::Tell(News::Accepted(number)));
         self.repeat_at = now;
     }
 
-    fn deliver(&mut self, from: HostId, packet: Paper, _: Time, _: &mut dyn CryptoRng) {
+    fn deliver_packet(&mut self, from: HostId, packet: Paper, _: Time, _: &mut dyn CryptoRng) {
         match packet {
             Paper::Letter(number) => {
                 if self.drawer.hasty {
@@ -117,11 +117,11 @@ impl Host for Office {
         (!self.drawer.outbox.is_empty()).then_some(self.repeat_at)
     }
 
-    fn effect(&mut self) -> Option<Effect<Self>> {
+    fn next_effect(&mut self) -> Option<Effect<Self>> {
         self.effects.pop_front()
     }
 
-    fn write(disk: &mut Drawer, change: Change) {
+    fn apply_write(disk: &mut Drawer, change: Change) {
         match change {
             Change::Post(number, to) => {
                 disk.written = number;

@@ -10,17 +10,17 @@ const LETTERS: u64 = 12;
 fn bad_week(seed: u64, hasty: bool) -> Vec<String> {
     let mut world = World::<Office>::new(seed);
     let places: Vec<HostId> =
-        (0..3).map(|_| world.add(Drawer { hasty, ..Drawer::default() })).collect();
+        (0..3).map(|_| world.add_host(Drawer { hasty, ..Drawer::default() })).collect();
     for (i, &a) in places.iter().enumerate() {
-        world.crashes(a, CrashRate { permille: 60, down_ms: (10, 3_000) });
-        places[..i].iter().for_each(|&b| world.link(a, b, LinkModel::lossy()));
+        world.set_crash_rate(a, CrashRate { permille: 60, down_ms: (10, 3_000) });
+        places[..i].iter().for_each(|&b| world.set_link(a, b, LinkModel::lossy()));
     }
     places[1..].iter().for_each(|place| world.cache_writes(*place));
     for _ in 0..LETTERS {
         let from = world.dice().between(0, 2);
         let to = world.dice().between(1, 2);
         let at = world.dice().between(0, 30_000);
-        world.command(places[from as usize], at, places[((from + to) % 3) as usize]);
+        world.schedule_order(places[from as usize], at, places[((from + to) % 3) as usize]);
     }
     let mut accepted = Vec::new();
     let mut delivered = Vec::new();
@@ -41,7 +41,7 @@ fn bad_week(seed: u64, hasty: bool) -> Vec<String> {
     world.partition(&[places[0]]);
     world.shift_clock(places[1], 86_400_000);
     world.run_for(10_000, &mut watch);
-    world.heal(places[0], places[1]);
+    world.heal_link(places[0], places[1]);
     world.shift_clock(places[2], -86_400_000);
     world.run_for(10_000, &mut watch);
     world.stop_faults();
@@ -89,9 +89,9 @@ fn a_hasty_acknowledgement_is_found() {
 #[test]
 fn a_crash_keeps_what_was_written_and_nothing_else() {
     let mut world = World::<Office>::new(1);
-    let alice = world.add(Drawer::default());
-    let bob = world.add(Drawer::default());
-    world.command(alice, 0, bob);
+    let alice = world.add_host(Drawer::default());
+    let bob = world.add_host(Drawer::default());
+    world.schedule_order(alice, 0, bob);
     world.crash_after(alice, 1);
     let mut steps = Vec::new();
     world.run_for(0, |_, step| steps.push(step.clone()));
@@ -120,10 +120,10 @@ fn what_is_not_synced_is_lost_with_the_power_and_what_is_told_is_synced() {
     let mut kept = 0;
     for seed in 0..40 {
         let mut world = World::<Office>::new(seed);
-        let alice = world.add(Drawer::default());
-        let bob = world.add(Drawer::default());
+        let alice = world.add_host(Drawer::default());
+        let bob = world.add_host(Drawer::default());
         world.cache_writes(alice);
-        world.command(alice, 0, bob);
+        world.schedule_order(alice, 0, bob);
         world.crash_after(alice, 1);
         let mut steps = Vec::new();
         world.run_for(0, |_, step| steps.push(step.clone()));
@@ -132,7 +132,7 @@ fn what_is_not_synced_is_lost_with_the_power_and_what_is_told_is_synced() {
         assert_eq!(steps[..3], begin, "the power fails between the write and its sync");
         let is_there = world.disk(alice).outbox.contains_key(&1);
         (lost, kept) = (lost + u32::from(!is_there), kept + u32::from(is_there));
-        world.command(alice, 0, bob);
+        world.schedule_order(alice, 0, bob);
         world.run_for(10_000, |world, step| {
             if let WorldStep::Told { at, news: News::Accepted(number) } = step {
                 assert!(world.disk(*at).written >= *number, "told before it was synced");
@@ -146,10 +146,10 @@ fn what_is_not_synced_is_lost_with_the_power_and_what_is_told_is_synced() {
 #[test]
 fn a_host_that_is_down_hears_no_order_and_keeps_its_disk() {
     let mut world = World::<Office>::new(1);
-    let alice = world.add(Drawer::default());
-    let bob = world.add(Drawer::default());
-    world.crash(alice, 5_000);
-    world.command(alice, 100, bob);
+    let alice = world.add_host(Drawer::default());
+    let bob = world.add_host(Drawer::default());
+    world.crash_host(alice, 5_000);
+    world.schedule_order(alice, 100, bob);
     let mut unheard = 0;
     world.run_for(1_000, |_, step| unheard += u32::from(*step == WorldStep::CommandDropped(alice)));
     assert!(world.host(alice).is_none() && unheard == 1);
@@ -160,18 +160,18 @@ fn a_host_that_is_down_hears_no_order_and_keeps_its_disk() {
 #[test]
 fn clocks_are_the_hosts_own() {
     let mut world = World::<Office>::new(1);
-    let alice = world.add(Drawer::default());
-    let bob = world.add(Drawer::default());
+    let alice = world.add_host(Drawer::default());
+    let bob = world.add_host(Drawer::default());
     world.shift_clock(alice, -3_600_000);
     assert_eq!(world.now_at(alice), World::<Office>::START.minus_ms(Time::HOUR_MS));
     assert_eq!(world.now_at(bob), world.now());
-    world.command(alice, 0, bob);
+    world.schedule_order(alice, 0, bob);
     world.run_for(500, |_, _| {});
     assert!(world.disk(alice).outbox.is_empty(), "her deadlines are hers, the rest still works");
 
     // A clock set back delays the repeat by as much; set forward, it comes at once.
-    world.cut(alice, bob);
-    world.command(alice, 0, bob);
+    world.cut_link(alice, bob);
+    world.schedule_order(alice, 0, bob);
     world.run_for(500, |_, _| {});
     world.shift_clock(alice, -3_600_000);
     let mut wakes = 0;
@@ -185,9 +185,9 @@ fn clocks_are_the_hosts_own() {
 #[test]
 fn writes_are_reported_and_time_passes_without_events() {
     let mut world = World::<Office>::new(1);
-    let alice = world.add(Drawer::default());
-    let bob = world.add(Drawer::default());
-    world.command(alice, 0, bob);
+    let alice = world.add_host(Drawer::default());
+    let bob = world.add_host(Drawer::default());
+    world.schedule_order(alice, 0, bob);
     world.run_for(10_000, |_, _| {});
     assert_eq!(world.host(alice).map(|office| office.stored), Some(2));
     assert_eq!(world.now(), World::<Office>::START.plus_ms(10_000));

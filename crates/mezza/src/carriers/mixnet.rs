@@ -25,7 +25,7 @@ use line::Line;
 use mezza_host::api::json::HealthLine;
 use mezza_host::api::words::{self, CarrierFacts};
 use mezza_host::backend::AwsLc;
-use mezza_host::backend::kernel::kernel;
+use mezza_host::backend::kernel::choose_kernel;
 use mezza_host::clock::Clock;
 use mezza_host::connection::link::{self, CLIENT_FRAMES_MAX, End, FrameSizeClass};
 use mezza_host::process::rng::OsRng;
@@ -101,12 +101,12 @@ impl<E: From<ConnectionReport> + Send + 'static> MixnetAdapter<E> {
         let Some(cover) = &mut self.cover else { return };
         work(cover, now);
         while let Some(order) = self.cover.as_mut().and_then(|cover| cover.poll()) {
-            self.order(order, false);
+            self.carry_out_order(order, false);
         }
     }
 
     /// Hands an input to the device, or to what goes on while it is locked.
-    fn deliver(&mut self, input: MixnetInput) -> Option<CarrierInput> {
+    fn deliver_input(&mut self, input: MixnetInput) -> Option<CarrierInput> {
         if self.cover.is_none() {
             return Some(input.into());
         }
@@ -116,12 +116,12 @@ impl<E: From<ConnectionReport> + Send + 'static> MixnetAdapter<E> {
 
     /// Carries out what the device wants of the mixnet. While the vault is `doubted`, nothing is dialled:
     /// its charges are not those that the mixnet saw (MSG-63).
-    pub(super) fn order(&mut self, order: MixnetOutput, doubted: bool) {
+    pub(super) fn carry_out_order(&mut self, order: MixnetOutput, doubted: bool) {
         match order {
             MixnetOutput::Frame(_) | MixnetOutput::Job(_) if doubted => {}
             MixnetOutput::Connect { at, hello, address, key } => {
                 let dial = PlannedDial { at, hello, address, key };
-                if doubted { self.withheld = Some(dial) } else { self.dial(dial) }
+                if doubted { self.withheld = Some(dial) } else { self.start_dial(dial) }
             }
             // The task hangs up and says `Down`.
             MixnetOutput::Disconnect => {
@@ -131,22 +131,22 @@ impl<E: From<ConnectionReport> + Send + 'static> MixnetAdapter<E> {
             MixnetOutput::Frame(scheduled) => {
                 let now = self.clock.date();
                 if let Some(line) = &self.line {
-                    line.push(scheduled, now);
+                    line.push_frame(scheduled, now);
                 }
             }
-            MixnetOutput::Job(job) => self.run(job),
-            MixnetOutput::Leave => self.lock(),
+            MixnetOutput::Job(job) => self.run_job(job),
+            MixnetOutput::Leave => self.on_device_gone(),
         }
     }
 
     /// The person goes on with a vault that was put back.
-    pub(super) fn resume(&mut self) {
+    pub(super) fn resume_restored(&mut self) {
         if let Some(dial) = self.withheld.take() {
-            self.dial(dial);
+            self.start_dial(dial);
         }
     }
 
-    fn dial(&mut self, dial: PlannedDial) {
+    fn start_dial(&mut self, dial: PlannedDial) {
         self.keeper = JoinSet::new();
         let line = Arc::new(Line::new());
         self.line = Some(Arc::clone(&line));
@@ -155,39 +155,39 @@ impl<E: From<ConnectionReport> + Send + 'static> MixnetAdapter<E> {
         let pace = Arc::clone(&self.pace);
         self.keeper.spawn(async move {
             sleep(wait).await;
-            keep(dial, &line, reporter, pace).await;
+            keep_connection(dial, &line, reporter, pace).await;
         });
     }
 
-    fn run(&self, mut job: Work) {
+    fn run_job(&self, mut job: Work) {
         let reporter = self.reporter.clone();
         let id = job.id();
         tokio::spawn(async move {
             let work = task::spawn_blocking(move || {
-                let done = job.run::<AwsLc>(kernel());
+                let done = job.run::<AwsLc>(choose_kernel());
                 (job, done)
             });
             let input = match work.await {
                 Ok((job, done)) => MixnetInput::Done(job, done),
                 Err(_) => MixnetInput::Lost(id),
             };
-            reporter.tell(ConnectionEvent::Input(input.into())).await;
+            reporter.send_news(ConnectionEvent::Input(input.into())).await;
         });
     }
 }
 
 impl<E: From<ConnectionReport> + Send + 'static> Adapter for MixnetAdapter<E> {
-    fn report(&mut self, serial: u64, news: ConnectionEvent) -> Option<CarrierInput> {
+    fn handle_report(&mut self, serial: u64, news: ConnectionEvent) -> Option<CarrierInput> {
         match news {
             _ if serial != self.reporter.serial => None,
             ConnectionEvent::Trouble(text) => {
                 self.trouble = text;
                 None
             }
-            ConnectionEvent::Input(CarrierInput::Mixnet(input)) => self.deliver(input),
+            ConnectionEvent::Input(CarrierInput::Mixnet(input)) => self.deliver_input(input),
             ConnectionEvent::Frame { frame, read_at } => {
                 let age_ms = read_at.elapsed().as_millis() as u64;
-                self.deliver(MixnetInput::Frame { frame: *frame, age_ms })
+                self.deliver_input(MixnetInput::Frame { frame: *frame, age_ms })
             }
             // No connection of this carrier reports for another one.
             ConnectionEvent::Input(CarrierInput::Relay(_))
@@ -196,18 +196,18 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapter for MixnetAdapter<E> {
         }
     }
 
-    fn health(&self, facts: &CarrierFacts) -> Vec<HealthLine> {
-        words::mixnet::health(self.trouble.as_deref(), facts).into_iter().collect()
+    fn health_lines(&self, facts: &CarrierFacts) -> Vec<HealthLine> {
+        words::mixnet::describe_health(self.trouble.as_deref(), facts).into_iter().collect()
     }
 
     /// Late reports of its tasks bear a serial number that is no longer in use, so they are dropped.
-    fn lock(&mut self) {
-        *self = Self::new(self.clock.clone(), self.reporter.next());
+    fn on_device_gone(&mut self) {
+        *self = Self::new(self.clock.clone(), self.reporter.next_connection());
     }
 }
 
 /// One connection, from the dial to its end.
-async fn keep<E: From<ConnectionReport>>(
+async fn keep_connection<E: From<ConnectionReport>>(
     dial: PlannedDial,
     line: &Line,
     reporter: Reporter<E>,
@@ -221,24 +221,25 @@ async fn keep<E: From<ConnectionReport>>(
     // A search for configs is no try of the entry itself: what was said of that stays.
     let say = async |trouble: Option<String>| {
         if key.is_some() || trouble.is_some() {
-            reporter.tell(ConnectionEvent::Trouble(trouble)).await;
+            reporter.send_news(ConnectionEvent::Trouble(trouble)).await;
         }
     };
-    let report = |input: MixnetInput| reporter.tell(ConnectionEvent::Input(input.into()));
+    let report = |input: MixnetInput| reporter.send_news(ConnectionEvent::Input(input.into()));
     match dialled {
         Ok(stream) => {
             let (outbox, parcels) = mpsc::channel(CLIENT_FRAMES_MAX);
             // The hello waits for nobody: when it leaves tells nothing about the node.
-            let hello = link::parcel(hello).is_some_and(|hello| outbox.try_send(hello).is_ok());
+            let hello =
+                link::make_parcel(hello).is_some_and(|hello| outbox.try_send(hello).is_ok());
             debug_assert!(hello, "an empty queue takes one frame");
             let (frames, mut read) = mpsc::channel(CLIENT_FRAMES_MAX);
             let hand_on = async {
                 say(trouble).await;
                 report(MixnetInput::Up { trusted: key.is_some() }).await;
                 while let Some((read_at, frame)) = read.recv().await {
-                    pace.frame().await;
+                    pace.wait_for_frame().await;
                     let frame = Box::new(frame);
-                    reporter.tell(ConnectionEvent::Frame { frame, read_at }).await;
+                    reporter.send_news(ConnectionEvent::Frame { frame, read_at }).await;
                 }
             };
             let carry = async {
@@ -246,7 +247,8 @@ async fn keep<E: From<ConnectionReport>>(
                     line.on_read(&frame);
                     (Instant::now(), frame)
                 };
-                let carried = link::carry(stream, FrameSizeClass::Long, parcels, &frames, note);
+                let carried =
+                    link::carry_frames(stream, FrameSizeClass::Long, parcels, &frames, note);
                 let end = carried.await;
                 drop(frames);
                 // The sender of the line ends with the connection.
@@ -255,7 +257,7 @@ async fn keep<E: From<ConnectionReport>>(
                     tracing::info!(%end, "the line to the mixnet is down");
                 }
             };
-            tokio::join!(carry, hand_on, line.send(outbox));
+            tokio::join!(carry, hand_on, line.send_frames(outbox));
         }
         Err(error) => {
             say(trouble).await;

@@ -36,7 +36,7 @@ impl Pace {
     }
 
     /// Waits until one more frame may be taken in.
-    pub(super) async fn frame(&self) {
+    pub(super) async fn wait_for_frame(&self) {
         loop {
             let wait_ms = self.frame_wait_ms(self.age());
             if wait_ms == 0 {
@@ -47,7 +47,7 @@ impl Pace {
     }
 
     /// Returns true if one more word of the stock counts; else it is passed over.
-    pub(super) fn stock(&self) -> bool {
+    pub(super) fn admit_stock(&self) -> bool {
         self.stock_at(self.age())
     }
 
@@ -100,10 +100,10 @@ mod tests {
         let pace = Pace::new();
         let began = Instant::now();
         for _ in 0..FRAMES.burst + 25 {
-            pace.frame().await;
+            pace.wait_for_frame().await;
         }
         // 25 frames above the burst, 4 ms each; the first of them may be due at once.
         assert!(began.elapsed() >= Duration::from_millis(24 * 4));
-        assert_eq!((0..9).filter(|_| pace.stock()).count(), 8);
+        assert_eq!((0..9).filter(|_| pace.admit_stock()).count(), 8);
     }
 }

@@ -72,40 +72,40 @@ impl<E: From<ConnectionReport> + Send + 'static> RelayAdapter<E> {
     }
 
     /// Carries out what the device wants of relays.
-    pub(super) fn order(&mut self, order: RelayOutput) {
+    pub(super) fn carry_out_order(&mut self, order: RelayOutput) {
         #[cfg(test)]
         {
             self.carried += usize::from(matches!(order, RelayOutput::Put { .. }));
         }
         match &order {
-            RelayOutput::Connect { relay } => self.dial(relay.clone()),
-            RelayOutput::Disconnect { connection } => self.disconnect(*connection),
+            RelayOutput::Connect { relay } => self.start_dial(relay.clone()),
+            RelayOutput::Disconnect { connection } => self.drop_connection(*connection),
             RelayOutput::Watch { mailbox: slot, connection, .. } => {
                 self.mailboxes.insert(*slot, *connection);
-                self.send(*connection, order);
+                self.send_order(*connection, order);
             }
             RelayOutput::Acknowledge { mailbox: slot, .. } => {
                 if let Some(connection) = self.mailboxes.get(slot).copied() {
-                    self.send(connection, order);
+                    self.send_order(connection, order);
                 }
             }
             RelayOutput::Put { connection, .. }
             | RelayOutput::Open { connection, .. }
             | RelayOutput::Close { connection, .. }
             | RelayOutput::Publish { connection, .. }
-            | RelayOutput::Fetch { connection, .. } => self.send(*connection, order),
+            | RelayOutput::Fetch { connection, .. } => self.send_order(*connection, order),
         }
     }
 
-    fn dial(&mut self, relay: RelayEntry) {
-        let id = relay.connection();
+    fn start_dial(&mut self, relay: RelayEntry) {
+        let id = relay.connection_id();
         if self.connections.contains_key(&id) {
             return;
         }
-        let reporter = self.reporter.next();
+        let reporter = self.reporter.next_connection();
         let serial = reporter.serial;
         let mut keeper = JoinSet::new();
-        keeper.spawn(keeper::keep(relay, self.means.clone(), reporter));
+        keeper.spawn(keeper::keep_connected(relay, self.means.clone(), reporter));
         let orders = None;
         let trouble = None;
         let unconfirmed = BTreeSet::new();
@@ -113,19 +113,19 @@ impl<E: From<ConnectionReport> + Send + 'static> RelayAdapter<E> {
         self.connections.insert(id, connection);
     }
 
-    fn disconnect(&mut self, connection: RelayConnectionId) {
+    fn drop_connection(&mut self, connection: RelayConnectionId) {
         self.connections.remove(&connection);
         self.mailboxes.retain(|_, at| *at != connection);
     }
 
     /// Gives an order to a relay's connection. If it is down, the order is dropped: the device asks
     /// again at `Up`. A connection that does not keep up is closed, which the device hears as `Down`.
-    fn send(&mut self, connection: RelayConnectionId, output: RelayOutput) {
+    fn send_order(&mut self, connection: RelayConnectionId, output: RelayOutput) {
         let Some(connection) = self.connections.get_mut(&connection) else { return };
         if let RelayOutput::Open { ticket, .. } | RelayOutput::Publish { ticket, .. } = &output {
             connection.unconfirmed.insert(*ticket);
         }
-        if connection.orders.as_ref().is_some_and(|orders| !orders.give(output)) {
+        if connection.orders.as_ref().is_some_and(|orders| !orders.send_order(output)) {
             connection.orders = None;
         }
     }
@@ -137,7 +137,7 @@ impl<E: From<ConnectionReport> + Send + 'static> RelayAdapter<E> {
 }
 
 impl<E: From<ConnectionReport> + Send + 'static> Adapter for RelayAdapter<E> {
-    fn report(&mut self, serial: u64, news: ConnectionEvent) -> Option<CarrierInput> {
+    fn handle_report(&mut self, serial: u64, news: ConnectionEvent) -> Option<CarrierInput> {
         let mut known = self.connections.iter_mut();
         let (connection, known) = known.find(|(_, known)| known.serial == serial)?;
         let connection = *connection;
@@ -171,15 +171,15 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapter for RelayAdapter<E> {
         }
     }
 
-    fn health(&self, facts: &CarrierFacts) -> Vec<HealthLine> {
+    fn health_lines(&self, facts: &CarrierFacts) -> Vec<HealthLine> {
         let is_left = |id: RelayConnectionId| {
             let left = facts.connections.iter().filter(|connection| connection.left.is_some());
             let mut left = left.filter_map(|connection| connection.relay.as_ref());
-            left.any(|relay| relay.connection() == id)
+            left.any(|relay| relay.connection_id() == id)
         };
         let mut in_use = self.connections.iter().filter(|(id, _)| !is_left(**id));
         let trouble = in_use.find_map(|(_, known)| known.trouble.as_deref());
-        let line = words::relay::line(trouble, &facts.connections);
+        let line = words::relay::describe_health(trouble, &facts.connections);
         let mailbox = words::relay::mailbox_line(&facts.connections, self.have_confirmed());
         let left = |one: &ConnectionView| words::relay::left_line(one, facts.date);
         let left = facts.connections.iter().filter_map(left);
@@ -192,7 +192,7 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapter for RelayAdapter<E> {
     }
 
     /// All connections are closed.
-    fn lock(&mut self) {
+    fn on_device_gone(&mut self) {
         self.connections.clear();
         self.mailboxes.clear();
     }
@@ -223,25 +223,25 @@ mod tests {
         let evil = relay(1);
         let good = relay(2);
         for relay in [&evil, &good, &good] {
-            adapter.order(RelayOutput::Connect { relay: relay.clone() });
+            adapter.carry_out_order(RelayOutput::Connect { relay: relay.clone() });
         }
         assert_eq!(adapter.connections.keys().count(), 2);
-        let serial = adapter.connections[&evil.connection()].serial;
-        let heard = adapter.report(serial, ConnectionEvent::Down);
+        let serial = adapter.connections[&evil.connection_id()].serial;
+        let heard = adapter.handle_report(serial, ConnectionEvent::Down);
         assert!(
-            matches!(heard, Some(CarrierInput::Relay(RelayInput::Down { connection })) if connection == evil.connection())
+            matches!(heard, Some(CarrierInput::Relay(RelayInput::Down { connection })) if connection == evil.connection_id())
         );
-        adapter.order(RelayOutput::Disconnect { connection: evil.connection() });
-        assert!(adapter.connections.keys().eq([&good.connection()]));
-        assert!(adapter.report(serial, ConnectionEvent::Down).is_none(), "it was closed");
+        adapter.carry_out_order(RelayOutput::Disconnect { connection: evil.connection_id() });
+        assert!(adapter.connections.keys().eq([&good.connection_id()]));
+        assert!(adapter.handle_report(serial, ConnectionEvent::Down).is_none(), "it was closed");
     }
 
     #[tokio::test]
     async fn a_relay_has_confirmed_once_it_answers_or_its_connection_breaks() {
         let mut adapter = adapter();
         let relay = relay(1);
-        let connection = relay.connection();
-        adapter.order(RelayOutput::Connect { relay });
+        let connection = relay.connection_id();
+        adapter.carry_out_order(RelayOutput::Connect { relay });
         let serial = adapter.connections[&connection].serial;
         let open = |ticket| {
             let token = Secret::init_with(|_| {});
@@ -251,17 +251,17 @@ mod tests {
         let one = RequestId(1);
         let two = RequestId(2);
         assert!(adapter.have_confirmed());
-        adapter.order(open(one));
-        adapter.order(open(two));
+        adapter.carry_out_order(open(one));
+        adapter.carry_out_order(open(two));
         let refused = RelayInput::Refused { ticket: one, code: 5, retry_s: 9 };
         for answer in [RelayInput::Done { ticket: two }, refused] {
             assert!(!adapter.have_confirmed());
             let news = ConnectionEvent::Input(answer.into());
-            assert!(adapter.report(serial, news).is_some());
+            assert!(adapter.handle_report(serial, news).is_some());
         }
         assert!(adapter.have_confirmed());
-        adapter.order(open(one));
-        adapter.report(serial, ConnectionEvent::Down);
+        adapter.carry_out_order(open(one));
+        adapter.handle_report(serial, ConnectionEvent::Down);
         assert!(adapter.have_confirmed());
     }
 }

@@ -56,7 +56,7 @@ pub(super) async fn until_reachable(node: &NodeHandle) -> Result<(), Fault> {
 ///
 /// # Errors
 /// If the carrier does not come up, or the time is over.
-pub(super) async fn exchange(
+pub(super) async fn exchange_notes(
     node: &NodeHandle,
     contact: &ContactJson,
     carrier: CarrierId,
@@ -73,22 +73,22 @@ pub(super) async fn exchange(
         ));
     }
     let began = Instant::now();
-    let before = by(node, id, carrier).await?;
-    let done = timeout(patience, talk(node, id, &mut live)).await;
-    restore(node, id, carrier, before).await?;
+    let before = select_carrier(node, id, carrier).await?;
+    let done = timeout(patience, send_and_wait(node, id, &mut live)).await;
+    restore_carriers(node, id, carrier, before).await?;
     let done = done.map_err(|_| {
         let text = format!("no answer within {} s", patience.as_secs());
         Fault::new(Exit::No, text, "look at `mezza log echo` and `mezza doctor`")
     })??;
     let result = CheckResult { carrier: done.carrier, ms: began.elapsed().as_millis() };
     for note in done.notes {
-        node.ask(move |shell| shell.command(Command::Forget { note })).await?;
+        node.ask(move |shell| shell.run_command(Command::Forget { note })).await?;
     }
     Ok(result)
 }
 
 /// Has a conversation go by this carrier alone; those by which it went.
-async fn by(
+async fn select_carrier(
     node: &NodeHandle,
     id: ContactId,
     carrier: CarrierId,
@@ -102,7 +102,7 @@ async fn by(
 }
 
 /// Has a conversation go as before, if it still goes as the check wanted it.
-async fn restore(
+async fn restore_carriers(
     node: &NodeHandle,
     id: ContactId,
     checked: CarrierId,
@@ -124,24 +124,24 @@ struct Exchanged {
 
 async fn until_up(node: &NodeHandle, carrier: CarrierId, live: &mut Receiver<EventJson>) {
     while !node.ask(move |shell| Ok(shell.is_up(carrier))).await.unwrap_or(false) {
-        if next(live).await.is_none() {
+        if next_event(live).await.is_none() {
             return;
         }
     }
 }
 
-async fn talk(
+async fn send_and_wait(
     node: &NodeHandle,
     id: ContactId,
     live: &mut Receiver<EventJson>,
 ) -> Result<Exchanged, Refused> {
     let mut client = [0; 16];
     OsRng.fill_bytes(&mut client);
-    let sent = node.ask(move |shell| shell.send(id, client, TEXT.into())).await?;
+    let sent = node.ask(move |shell| shell.send_note(id, client, TEXT.into())).await?;
     let mut delivered = false;
     let mut answer = None;
     while !delivered || answer.is_none() {
-        let Some(event) = next(live).await else { return Err(Refused::stopping()) };
+        let Some(event) = next_event(live).await else { return Err(Refused::stopping()) };
         let Some(note) = event.note.filter(|note| note.contact == sent.contact) else { continue };
         if note.id == sent.id {
             delivered |= matches!(note.state, NoteStateJson::Delivered | NoteStateJson::Read);
@@ -154,7 +154,7 @@ async fn talk(
 }
 
 /// The next event. One that lagged has only missed some: states are asked for again.
-async fn next(live: &mut Receiver<EventJson>) -> Option<EventJson> {
+async fn next_event(live: &mut Receiver<EventJson>) -> Option<EventJson> {
     loop {
         match live.recv().await {
             Ok(event) => return Some(event),

@@ -19,12 +19,12 @@ use mezza_host::api::views::{contact_id, note_id};
 const LOOK_BACK: usize = 64;
 
 /// Answers until the node stops.
-pub(super) async fn answer(node: NodeHandle) {
+pub(super) async fn answer_notes(node: NodeHandle) {
     let mut live = node.events().listen(None).live;
     catch_up(&node).await;
     loop {
         match live.recv().await {
-            Ok(event) => on(&node, &event).await,
+            Ok(event) => on_event(&node, &event).await,
             Err(RecvError::Lagged(_)) => catch_up(&node).await,
             Err(RecvError::Closed) => return,
         }
@@ -36,45 +36,45 @@ pub(super) fn is_answer_to(text: &str) -> impl Fn(&str) -> bool {
     move |answer| answer.strip_prefix(text).is_some_and(|tail| tail.starts_with("\n("))
 }
 
-async fn on(node: &NodeHandle, event: &EventJson) {
+async fn on_event(node: &NodeHandle, event: &EventJson) {
     let ours = matches!(event.kind, EventKind::Request)
         || event.note.as_ref().is_some_and(|note| note.incoming && event.kind == EventKind::Note);
     let Some(contact) = event.contact.as_deref().filter(|_| ours && event.cursor.is_some()) else {
         return;
     };
     if let Ok(contact) = contact_id(contact) {
-        told(node.ask(move |shell| settle(shell, contact)).await);
+        log_refusal(node.ask(move |shell| answer_contact(shell, contact)).await);
     }
 }
 
 async fn catch_up(node: &NodeHandle) {
     let all = node.ask(|shell| {
-        let strangers = shell.requests()?;
-        let ids = shell.contacts()?.into_iter().map(|contact| contact.id);
+        let strangers = shell.list_requests()?;
+        let ids = shell.list_contacts()?.into_iter().map(|contact| contact.id);
         let ids = ids.chain(strangers.requests.into_iter().map(|request| request.contact.id));
         let mut ids = ids.chain(strangers.guests.into_iter().map(|guest| guest.id));
-        ids.try_for_each(|id| settle(shell, contact_id(&id)?))
+        ids.try_for_each(|id| answer_contact(shell, contact_id(&id)?))
     });
-    told(all.await);
+    log_refusal(all.await);
 }
 
-fn told(done: Result<(), Refused>) {
+fn log_refusal(done: Result<(), Refused>) {
     if let Err(refused) = done {
         tracing::debug!(word = refused.word, "echo could not answer");
     }
 }
 
 /// Asks who invites, lets a stranger in, and answers what has no answer yet.
-fn settle(shell: &mut NodeShell, contact: ContactId) -> Result<(), Refused> {
+fn answer_contact(shell: &mut NodeShell, contact: ContactId) -> Result<(), Refused> {
     if let Some(guest) = shell.invitation(contact)? {
         return if guest.asked { Ok(()) } else { shell.ask_who(contact) };
     }
     let view = shell.contact(contact)?;
     let unread = view.unread > 0;
     if view.standing == StandingJson::Request {
-        shell.command(Command::Accept { contact })?;
+        shell.run_command(Command::Accept { contact })?;
     }
-    let notes = shell.notes(contact, None, LOOK_BACK)?.notes;
+    let notes = shell.list_notes(contact, None, LOOK_BACK)?.notes;
     let last = notes.last().map(|note| note_id(&note.id)).transpose()?;
     for note in notes {
         if let Some(text) = answer_of(&note) {
@@ -82,12 +82,12 @@ fn settle(shell: &mut NodeShell, contact: ContactId) -> Result<(), Refused> {
             if let Some(carrier) = carrier_of(&note) {
                 shell.go_by(contact, &[carrier])?;
             }
-            shell.send(contact, labelled_hash("mezza/echo", &[&number]), text)?;
+            shell.send_note(contact, labelled_hash("mezza/echo", &[&number]), text)?;
         }
     }
     // Unread notes are kept up to the contact's share only, so echo marks them as seen.
     match last.filter(|_| unread) {
-        Some(note) => shell.command(Command::Seen { contact, note }),
+        Some(note) => shell.run_command(Command::Seen { contact, note }),
         None => Ok(()),
     }
 }

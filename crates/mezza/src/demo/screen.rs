@@ -22,69 +22,72 @@ impl<'a> Screen<'a> {
         Self { context, no_web: args.serve.no_web }
     }
 
-    fn put(&self, value: &serde_json::Value, text: &str) {
-        self.context.out.either(value, text);
+    fn print_both(&self, value: &serde_json::Value, text: &str) {
+        self.context.out.print_either(value, text);
     }
 
     /// The relay listens.
-    pub(super) fn relay(&self, relay: &DemoRelay, context: &CliContext) {
+    pub(super) fn show_relay(&self, relay: &DemoRelay, context: &CliContext) {
         let address = relay.handle.address();
         let key = mezza_host::api::words::key_digits(&relay.entry.key);
         let folder = context.home.relay();
         let text = format!("relay    {address}   key {key}    {} (durable)", folder.display());
-        self.put(&relay.value(), &text);
+        self.print_both(&relay.to_json(), &text);
     }
 
     /// The person of the demonstration is awake.
-    pub(super) fn person(&self, context: &CliContext) {
+    pub(super) fn show_person(&self, context: &CliContext) {
         let vault = context.home.vault();
         let text =
             format!("you      {PERSON:<16} vault {} (demo passphrase: demo)", vault.display());
-        self.put(&json!({ "event": "you", "name": PERSON, "vault": show::path(&vault) }), &text);
+        self.print_both(
+            &json!({ "event": "you", "name": PERSON, "vault": show::format_path(&vault) }),
+            &text,
+        );
     }
 
     /// An identity of its own is served.
-    pub(super) fn own(&self, context: &CliContext, unlocked: bool) {
+    pub(super) fn show_own(&self, context: &CliContext, unlocked: bool) {
         let vault = context.home.vault();
         let state = if unlocked { "unlocked" } else { "locked, unlock it on the page" };
         let text = format!("you      vault {} ({state})", vault.display());
-        self.put(
-            &json!({ "event": "you", "vault": show::path(&vault), "unlocked": unlocked }),
+        self.print_both(
+            &json!({ "event": "you", "vault": show::format_path(&vault), "unlocked": unlocked }),
             &text,
         );
     }
 
     /// Echo is awake.
-    pub(super) fn echo(&self) {
+    pub(super) fn show_echo(&self) {
         let text =
             "echo     a second device with its own vault and keys, reached like anybody else";
-        self.put(&json!({ "event": "echo", "name": ECHO }), text);
+        self.print_both(&json!({ "event": "echo", "name": ECHO }), text);
     }
 
     /// The mixnet of the demonstration runs.
-    pub(super) fn network(&self) {
+    pub(super) fn show_network(&self) {
         let text = format!(
             "mixnet   {} servers and an entry, a round every 500 ms   DEMO NOISE: it hides nothing",
             demo::MIXES
         );
-        self.put(&json!({ "event": "mixnet", "mixes": demo::MIXES, "demo": true }), &text);
+        self.print_both(&json!({ "event": "mixnet", "mixes": demo::MIXES, "demo": true }), &text);
     }
 
     /// The result of the check.
-    pub(super) fn check(&self, proof: &Result<CheckResult, Fault>) {
+    pub(super) fn show_check(&self, proof: &Result<CheckResult, Fault>) {
         match proof {
             Ok(CheckResult { carrier, ms }) => {
                 let text = format!(
                     "check    {PERSON} -> {ECHO} -> {PERSON}   {carrier}: delivered and answered in {ms} ms   OK"
                 );
-                self.put(
+                self.print_both(
                     &json!({ "event": "check", "carrier": carrier, "ms": ms, "ok": true }),
                     &text,
                 );
             }
             Err(fault) => {
                 let value = json!({ "event": "check", "ok": false, "error": fault.text, "next": fault.next });
-                self.put(
+                self.print_both(
                     &value,
                     &format!("check    {PERSON} -> {ECHO} -> {PERSON}   FAILED: {fault}"),
                 );
@@ -100,17 +103,20 @@ impl<'a> Screen<'a> {
                 "open     {}\n         (also in {}; works once, `{}` for another)",
                 served.url,
                 file.display(),
-                self.context.home.command("url")
+                self.context.home.format_command("url")
             );
-            self.put(&json!({ "event": "open", "url": served.url, "port": served.port }), &text);
+            self.print_both(
+                &json!({ "event": "open", "url": served.url, "port": served.port }),
+                &text,
+            );
         }
         let program = std::env::args_os().next().unwrap_or_else(|| "mezza".into());
         let home = self.context.home.root().display();
-        self.context.out.line(format!(
+        self.context.out.print_line(format!(
             "try      {} --home {home} send {ECHO} \"hello\"   and watch the Observer page",
             program.display()
         ));
-        self.context.out.line(
+        self.context.out.print_line(
             "DEMO     everything runs on this machine; nothing here hides you from anybody. \
              Ctrl-C stops all.",
         );

@@ -81,7 +81,7 @@ const PLACES: [&str; 1] = ["relay_store"];
 /// The settings of a file as text, without those that name places. A file that is missing or cannot be read
 /// gives an empty one.
 pub(crate) fn settings_without_paths(file: &Path) -> String {
-    let mut table = read(file).unwrap_or_default();
+    let mut table = read_table(file).unwrap_or_default();
     table.retain(|key, _| !PLACES.contains(&key));
     table.to_string()
 }
@@ -130,18 +130,18 @@ impl LoadedSettings {
     ) -> Result<Self, Fault> {
         let defaults = table_of(&Settings::default())?;
         let mut config = Self { settings: Settings::default(), values: BTreeMap::new() };
-        config.lay(defaults.clone(), Origin::Default);
-        config.lay(known(read(file)?, &defaults, Origin::File)?, Origin::File);
-        let variables = environment.filter_map(variable).collect::<Result<Vec<_>, _>>()?;
-        let variables = texts(variables.into_iter(), &defaults, Origin::Environment)?;
-        config.lay(variables, Origin::Environment);
+        config.add_layer(defaults.clone(), Origin::Default);
+        config.add_layer(check_known(read_table(file)?, &defaults, Origin::File)?, Origin::File);
+        let variables = environment.filter_map(read_variable).collect::<Result<Vec<_>, _>>()?;
+        let variables = parse_texts(variables.into_iter(), &defaults, Origin::Environment)?;
+        config.add_layer(variables, Origin::Environment);
         let flags = flags.iter().map(|(key, text)| ((*key).to_owned(), text.clone()));
-        config.lay(texts(flags, &defaults, Origin::Flag)?, Origin::Flag);
-        config.settle()
+        config.add_layer(parse_texts(flags, &defaults, Origin::Flag)?, Origin::Flag);
+        config.check_values()
     }
 
     /// One line a setting, as `config.toml` would have it; with its origin behind, if wanted.
-    pub fn print(&self, origin: bool) -> String {
+    pub fn format_settings(&self, origin: bool) -> String {
         let line = |(key, (value, from)): (&String, &(Value, Origin))| {
             let setting = format!("{key} = {value}");
             if origin { format!("{setting:<40} # {from}\n") } else { format!("{setting}\n") }
@@ -149,19 +149,19 @@ impl LoadedSettings {
         self.values.iter().map(line).collect()
     }
 
-    fn lay(&mut self, layer: Table, origin: Origin) {
+    fn add_layer(&mut self, layer: Table, origin: Origin) {
         self.values.extend(layer.into_iter().map(|(key, value)| (key, (value, origin))));
     }
 
     /// Checks the kind and range of each value, one by one to name the wrong one.
-    fn settle(mut self) -> Result<Self, Fault> {
+    fn check_values(mut self) -> Result<Self, Fault> {
         let defaults = table_of(&self.settings)?;
         for (key, (value, origin)) in &self.values {
             let mut one = defaults.clone();
             one.insert(key.clone(), value.clone());
             if one.try_into::<Settings>().is_err() {
                 let expected = defaults.get(key).map_or_else(String::new, Value::to_string);
-                return Err(refused(
+                return Err(setting_fault(
                     &format!("the setting {key} cannot be {value}"),
                     *origin,
                     &format!("give it a value like {expected}"),
@@ -176,7 +176,7 @@ impl LoadedSettings {
 
 /// A variable that is a setting: its key and its text. The names and texts of other variables need
 /// not be UTF-8.
-fn variable((name, text): (OsString, OsString)) -> Option<Result<(String, String), Fault>> {
+fn read_variable((name, text): (OsString, OsString)) -> Option<Result<(String, String), Fault>> {
     let name = name.to_string_lossy();
     let key = name.strip_prefix(PREFIX)?;
     if NO_SETTINGS.contains(&key) || key.starts_with(TESTS) {
@@ -185,7 +185,7 @@ fn variable((name, text): (OsString, OsString)) -> Option<Result<(String, String
     let key = key.to_ascii_lowercase();
     Some(text.into_string().map(|text| (key.clone(), text)).map_err(|_| {
         let what = format!("the setting {key} is not UTF-8");
-        refused(&what, Origin::Environment, "write it in plain letters")
+        setting_fault(&what, Origin::Environment, "write it in plain letters")
     }))
 }
 
@@ -194,18 +194,22 @@ fn variable((name, text): (OsString, OsString)) -> Option<Result<(String, String
 ///
 /// # Errors
 /// A file that cannot be changed so, or not at all.
-pub fn keep(file: &Path, settings: &[(&str, String)]) -> Result<(), Fault> {
-    let mut expected = read(file)?;
+pub fn store_settings(file: &Path, settings: &[(&str, String)]) -> Result<(), Fault> {
+    let mut expected = read_table(file)?;
     let mut text = without_mark(&fs::read_to_string(file).unwrap_or_default()).to_owned();
     let given = settings.iter().map(|(key, value)| ((*key).to_owned(), value.clone()));
-    for (key, value) in texts(given, &table_of(&Settings::default())?, Origin::File)? {
+    for (key, value) in parse_texts(given, &table_of(&Settings::default())?, Origin::File)? {
         text = with_line(&text, &key, &format!("{key} = {value}"));
         expected.insert(key, value);
     }
     if text.parse::<Table>().ok().as_ref() != Some(&expected) {
         let keys: Vec<&str> = settings.iter().map(|(key, _)| *key).collect();
         let what = format!("this file cannot be changed by a program: {}", file.display());
-        return Err(refused(&what, Origin::File, &format!("write {} there", keys.join(", "))));
+        return Err(setting_fault(
+            &what,
+            Origin::File,
+            &format!("write {} there", keys.join(", ")),
+        ));
     }
     if settings.is_empty() { Ok(()) } else { private::replace(file, text.as_bytes()) }
 }
@@ -223,7 +227,7 @@ fn table_of(settings: &Settings) -> Result<Table, Fault> {
     Table::try_from(settings).map_err(|_| Fault::bug("a default setting has no stored form"))
 }
 
-fn read(file: &Path) -> Result<Table, Fault> {
+fn read_table(file: &Path) -> Result<Table, Fault> {
     let text = match fs::read_to_string(file) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Table::new()),
@@ -234,7 +238,7 @@ fn read(file: &Path) -> Result<Table, Fault> {
     let text = without_mark(&text);
     text.parse().map_err(|error: toml::de::Error| {
         let place = error.span().map_or(0, |span| 1 + text[..span.start].matches('\n').count());
-        refused(
+        setting_fault(
             &format!("line {place} is not a setting: {}", error.message()),
             Origin::File,
             "write `key = value`; `mezza config print` shows all keys",
@@ -242,21 +246,21 @@ fn read(file: &Path) -> Result<Table, Fault> {
     })
 }
 
-fn known(layer: Table, defaults: &Table, origin: Origin) -> Result<Table, Fault> {
+fn check_known(layer: Table, defaults: &Table, origin: Origin) -> Result<Table, Fault> {
     match layer.keys().find(|key| !defaults.contains_key(*key)) {
-        Some(key) => Err(unknown(key, origin)),
+        Some(key) => Err(unknown_key(key, origin)),
         None => Ok(layer),
     }
 }
 
 /// Gives each text the kind that the default of its key has.
-fn texts(
+fn parse_texts(
     layer: impl Iterator<Item = (String, String)>,
     defaults: &Table,
     origin: Origin,
 ) -> Result<Table, Fault> {
     let value = |(key, text): (String, String)| {
-        let value = match defaults.get(&key).ok_or_else(|| unknown(&key, origin))? {
+        let value = match defaults.get(&key).ok_or_else(|| unknown_key(&key, origin))? {
             Value::Integer(_) => text.parse().map(Value::Integer).ok(),
             Value::Boolean(_) => text.parse().map(Value::Boolean).ok(),
             _ => None,
@@ -266,11 +270,11 @@ fn texts(
     layer.map(value).collect()
 }
 
-fn unknown(key: &str, origin: Origin) -> Fault {
+fn unknown_key(key: &str, origin: Origin) -> Fault {
     let next = "`mezza config print` shows all keys";
-    refused(&format!("there is no setting {key}"), origin, next)
+    setting_fault(&format!("there is no setting {key}"), origin, next)
 }
 
-fn refused(what: &str, origin: Origin, next: &str) -> Fault {
+fn setting_fault(what: &str, origin: Origin, next: &str) -> Fault {
     Fault::new(Exit::Config, format!("{what} ({origin})"), next)
 }

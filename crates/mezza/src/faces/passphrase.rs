@@ -47,7 +47,7 @@ pub fn ask(file: Option<&Path>, prompt: &str) -> Result<Zeroizing<Vec<u8>>, Faul
 pub fn ask_new(file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, Fault> {
     let pass = match file_among(file) {
         Some(path) => read(&path)?,
-        None => twice(type_in)?,
+        None => ask_twice(type_in)?,
     };
     check_new(&pass)?;
     Ok(pass)
@@ -61,22 +61,22 @@ pub(crate) fn ask_for_backup(file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, 
 
 /// The passphrase of a new backup; on a terminal six words are offered, and it is typed twice.
 pub(crate) fn ask_for_new_backup(file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, Fault> {
-    let pass = file.map_or_else(|| twice(type_in), read)?;
+    let pass = file.map_or_else(|| ask_twice(type_in), read)?;
     check_new(&pass)?;
     Ok(pass)
 }
 
 /// Asks twice, and returns the passphrase if both are equal.
-fn twice(
+fn ask_twice(
     mut typed: impl FnMut(&str) -> Result<Zeroizing<Vec<u8>>, Fault>,
 ) -> Result<Zeroizing<Vec<u8>>, Fault> {
-    let offer = offer(&mut OsRng);
+    let offer = draw_offer(&mut OsRng);
     let prompt = Zeroizing::new(format!("New passphrase, for example `{}`: ", offer.as_str()));
     let first = typed(&prompt)?;
     if *first == *typed("again: ")? {
         return Ok(first);
     }
-    Err(denied("the two passphrases differ", "run the command again"))
+    Err(denied_fault("the two passphrases differ", "run the command again"))
 }
 
 /// Checks that a passphrase is long enough for a new vault (MSG-84). The passphrase of an existing
@@ -88,23 +88,23 @@ pub(crate) fn check_new(pass: &[u8]) -> Result<(), Fault> {
     let form = in_one_form(pass);
     let Ok(text) = std::str::from_utf8(&form) else {
         let next = "save its file as UTF-8, or type it on a terminal";
-        return Err(denied("a new passphrase is text, and this is not UTF-8", next));
+        return Err(denied_fault("a new passphrase is text, and this is not UTF-8", next));
     };
     if text.chars().count() >= PASSPHRASE_CHARS_MIN {
         return Ok(());
     }
     let text = format!("a new passphrase has at least {PASSPHRASE_CHARS_MIN} characters");
-    Err(denied(&text, "take the six words that are offered on the page or on a terminal"))
+    Err(denied_fault(&text, "take the six words that are offered on the page or on a terminal"))
 }
 
 /// Six words by chance, for example to be offered in a form.
-pub(crate) fn words(rng: &mut dyn CryptoRng) -> [&'static str; OFFER_WORDS] {
-    [(); OFFER_WORDS].map(|()| word(rng))
+pub(crate) fn draw_words(rng: &mut dyn CryptoRng) -> [&'static str; OFFER_WORDS] {
+    [(); OFFER_WORDS].map(|()| draw_word(rng))
 }
 
 /// Six words by chance with spaces between them.
-pub(crate) fn offer(rng: &mut dyn CryptoRng) -> Zeroizing<String> {
-    Zeroizing::new(words(rng).join(" "))
+pub(crate) fn draw_offer(rng: &mut dyn CryptoRng) -> Zeroizing<String> {
+    Zeroizing::new(draw_words(rng).join(" "))
 }
 
 /// Reads a passphrase from a file; one line end behind it does not belong to it.
@@ -120,7 +120,7 @@ pub(crate) fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, Fault> {
             bytes.pop();
         }
     }
-    sized(bytes)
+    check_size(bytes)
 }
 
 fn file_among(flag: Option<&Path>) -> Option<PathBuf> {
@@ -130,26 +130,26 @@ fn file_among(flag: Option<&Path>) -> Option<PathBuf> {
 
 fn type_in(prompt: &str) -> Result<Zeroizing<Vec<u8>>, Fault> {
     let typed = rpassword::prompt_password(prompt).map_err(|_| {
-        denied(
+        denied_fault(
             "there is no terminal to type the passphrase on",
             "put it into a file of mode 0600 and name that with `--passphrase-file FILE`",
         )
     })?;
-    sized(Zeroizing::new(typed.into_bytes()))
+    check_size(Zeroizing::new(typed.into_bytes()))
 }
 
-fn sized(passphrase: Zeroizing<Vec<u8>>) -> Result<Zeroizing<Vec<u8>>, Fault> {
+fn check_size(passphrase: Zeroizing<Vec<u8>>) -> Result<Zeroizing<Vec<u8>>, Fault> {
     match passphrase.len() {
-        0 => Err(denied("the passphrase is empty", "take six words by chance")),
+        0 => Err(denied_fault("the passphrase is empty", "take six words by chance")),
         1..=PASSPHRASE_BYTES_MAX => Ok(passphrase),
-        _ => Err(denied(
+        _ => Err(denied_fault(
             &format!("the passphrase is longer than {PASSPHRASE_BYTES_MAX} bytes"),
             "take a shorter one",
         )),
     }
 }
 
-fn word(rng: &mut dyn CryptoRng) -> &'static str {
+fn draw_word(rng: &mut dyn CryptoRng) -> &'static str {
     loop {
         let mut draw = Zeroizing::new([0; 2]);
         rng.fill_bytes(&mut *draw);
@@ -160,7 +160,7 @@ fn word(rng: &mut dyn CryptoRng) -> &'static str {
     }
 }
 
-fn denied(text: &str, next: &str) -> Fault {
+fn denied_fault(text: &str, next: &str) -> Fault {
     Fault::new(Exit::Denied, text, next)
 }
 
@@ -214,11 +214,11 @@ mod tests {
 
     #[test]
     fn offers_differ_and_reach_the_whole_list() {
-        assert_ne!(*offer(&mut OsRng), *offer(&mut OsRng));
-        assert_eq!(offer(&mut OsRng).split(' ').count(), OFFER_WORDS);
+        assert_ne!(*draw_offer(&mut OsRng), *draw_offer(&mut OsRng));
+        assert_eq!(draw_offer(&mut OsRng).split(' ').count(), OFFER_WORDS);
         let mut missed: std::collections::BTreeSet<_> = WORDS.iter().copied().collect();
         for _ in 0..6_000 {
-            for word in words(&mut OsRng) {
+            for word in draw_words(&mut OsRng) {
                 missed.remove(word);
             }
         }
@@ -230,8 +230,8 @@ mod tests {
     fn a_draw_above_the_limit_is_drawn_again() {
         // As many draws fall on each word as on any other one.
         let mut drawn = Draws(vec![DRAW_LIMIT, u16::MAX, 1]);
-        assert_eq!(word(&mut drawn), WORDS[1]);
-        assert_eq!(word(&mut Draws(vec![DRAW_LIMIT - 1])), WORDS[WORDS.len() - 1]);
+        assert_eq!(draw_word(&mut drawn), WORDS[1]);
+        assert_eq!(draw_word(&mut Draws(vec![DRAW_LIMIT - 1])), WORDS[WORDS.len() - 1]);
     }
 
     #[test]
@@ -239,7 +239,7 @@ mod tests {
         let type_in = |texts: [&'static str; 2]| {
             let mut texts = texts.into_iter();
             let typed = |_: &str| Ok(Zeroizing::new(texts.next().unwrap().as_bytes().to_vec()));
-            twice(typed)
+            ask_twice(typed)
         };
         assert_eq!(**type_in(["correct horse"; 2]).unwrap(), *b"correct horse");
         let fault = type_in(["correct horse", "correct house"]).unwrap_err();
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn an_empty_and_an_endless_passphrase_are_told_apart() {
-        let text = |bytes: usize| sized(Zeroizing::new(vec![b'x'; bytes])).map_err(|f| f.text);
+        let text = |bytes: usize| check_size(Zeroizing::new(vec![b'x'; bytes])).map_err(|f| f.text);
         assert_eq!(text(0).unwrap_err(), "the passphrase is empty");
         assert_eq!(text(PASSPHRASE_BYTES_MAX).unwrap().len(), PASSPHRASE_BYTES_MAX);
         assert!(text(PASSPHRASE_BYTES_MAX + 1).unwrap_err().contains("longer than"));

@@ -68,13 +68,13 @@ impl ServedNode {
         port: u16,
         options: NodeOptions,
     ) -> Result<Self, Fault> {
-        memory::say();
-        if let Err(error) = files::room() {
+        memory::log_refusals();
+        if let Err(error) = files::connection_room() {
             tracing::warn!(%error, "the limit of open files is not raised");
         }
         let sockets = Sockets::bind(port, &socket_path(home)).await?;
         let observer = options.observer.clone();
-        let running = node::start(options);
+        let running = node::start_node(options);
         let port = sockets.port;
         let auth = Arc::new(LocalAuth::new(port, &mut OsRng));
         let url = auth.ticket_url(&mut OsRng);
@@ -92,7 +92,7 @@ impl ServedNode {
     }
 
     /// Becomes true when somebody asked the program to stop over the interface.
-    pub fn stopping(&self) -> watch::Receiver<bool> {
+    pub fn watch_stop(&self) -> watch::Receiver<bool> {
         self.stop.subscribe()
     }
 
@@ -116,6 +116,6 @@ pub(crate) fn socket_path(home: &Home) -> PathBuf {
 ///
 /// # Errors
 /// 75 if another process has it, which is named.
-pub fn lock(home: &Home) -> Result<Lock, Fault> {
+pub fn lock_home(home: &Home) -> Result<Lock, Fault> {
     Lock::take(&home.run().join("node.lock"))
 }

@@ -61,9 +61,9 @@ pub(crate) struct Web {
 
 impl Web {
     /// Has the device carry out a command; the answer has no body.
-    pub(crate) async fn command(&self, input: impl Into<Input>) -> Result<StatusCode, Refused> {
+    pub(crate) async fn run_command(&self, input: impl Into<Input>) -> Result<StatusCode, Refused> {
         let input = input.into();
-        self.node.ask(move |shell| shell.command(input)).await?;
+        self.node.ask(move |shell| shell.run_command(input)).await?;
         Ok(StatusCode::NO_CONTENT)
     }
 }
@@ -83,7 +83,7 @@ pub(crate) type ApiResult<T> = Result<Json<T>, Refused>;
 struct Description;
 
 /// The interface without its state: handlers and their description.
-pub(crate) fn interface() -> (Router<Web>, utoipa::openapi::OpenApi) {
+pub(crate) fn build_interface() -> (Router<Web>, utoipa::openapi::OpenApi) {
     let open = OpenApiRouter::with_openapi(Description::openapi());
     let pictures = OpenApiRouter::new()
         .routes(routes!(world::read_qr))
@@ -109,25 +109,25 @@ pub(crate) fn interface() -> (Router<Web>, utoipa::openapi::OpenApi) {
 ///
 /// # Errors
 /// None that an input can cause.
-pub fn description() -> Result<String, Fault> {
-    let (_, description) = interface();
+pub fn describe_interface() -> Result<String, Fault> {
+    let (_, description) = build_interface();
     let text = description.to_pretty_json();
     text.map(|text| text + "\n").map_err(|_| Fault::bug("the interface cannot be described"))
 }
 
 /// Everything that is served.
-pub(crate) fn router(web: Web) -> Router {
-    let (router, description) = interface();
+pub(crate) fn build_router(web: Web) -> Router {
+    let (router, description) = build_interface();
     let text = description.to_pretty_json().unwrap_or_default() + "\n";
     let json = [(axum::http::header::CONTENT_TYPE, "application/json")];
     let describe = axum::routing::get(move || async move { (json, text.clone()) });
     let auth = Arc::clone(&web.auth);
     router
         .route("/openapi.json", describe)
-        .fallback(axum::routing::get(page::file))
-        .layer(middleware::from_fn_with_state(web.clone(), person::notice))
+        .fallback(axum::routing::get(page::serve_file))
+        .layer(middleware::from_fn_with_state(web.clone(), person::notice_person))
         .with_state(web)
-        .layer(middleware::from_fn_with_state(auth, local_auth::guard))
+        .layer(middleware::from_fn_with_state(auth, local_auth::check_request))
 }
 
 /// The sockets of one port, IPv4 always, IPv6 where there is any, and the owner's in `run/`.
@@ -145,7 +145,7 @@ impl Sockets {
     /// # Errors
     /// If all that are tried are taken.
     pub(crate) async fn bind(wish: u16, owner: &Path) -> Result<Self, Fault> {
-        let owner = local_socket::listen(owner)?;
+        let owner = local_socket::listen_at(owner)?;
         let owner =
             UnixListener::from_std(owner).map_err(|_| Fault::bug("no socket is watched"))?;
         for port in ports::candidates(wish) {
@@ -161,7 +161,7 @@ impl Sockets {
     pub(crate) async fn serve(self, web: Web) {
         let mut stop = web.stop.subscribe();
         // Made once: a bare router is laid out anew for each connection, which costs more than a call.
-        let service = router(web).into_make_service_with_connect_info::<Caller>();
+        let service = build_router(web).into_make_service_with_connect_info::<Caller>();
         let seats = Seats::default();
         let mut tasks = tokio::task::JoinSet::new();
         for listener in self.listeners {

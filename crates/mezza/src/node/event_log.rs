@@ -34,13 +34,13 @@ pub struct Listener {
 impl EventLog {
     /// An empty log.
     pub fn new(start: Time) -> Self {
-        let ring = Ring { next: start.ms(), events: VecDeque::new() };
+        let ring = Ring { next: start.as_ms(), events: VecDeque::new() };
         Self { ring: Mutex::new(ring), live: broadcast::channel(EVENTS_MAX).0 }
     }
 
     /// Tells an event that rests on what is stored: it gets a cursor.
-    pub fn tell(&self, mut event: EventJson) {
-        let mut ring = self.ring();
+    pub fn push_event(&self, mut event: EventJson) {
+        let mut ring = self.lock_ring();
         event.cursor = Some(ring.next);
         ring.next += 1;
         if ring.events.len() == EVENTS_MAX {
@@ -57,27 +57,30 @@ impl EventLog {
 
     /// Begins to listen. `since` is the last cursor that was seen.
     pub fn listen(&self, since: Option<u64>) -> Listener {
-        let ring = self.ring();
+        let ring = self.lock_ring();
         let live = self.live.subscribe();
-        let missed = since.map_or_else(Vec::new, |since| ring.since(since));
+        let missed = since.map_or_else(Vec::new, |since| ring.events_since(since));
         Listener { missed, live }
     }
 
     /// Forgets everything: what a locked node told is not told again.
     pub fn clear(&self) {
-        self.ring().events.clear();
+        self.lock_ring().events.clear();
     }
 
-    fn ring(&self) -> MutexGuard<'_, Ring> {
+    fn lock_ring(&self) -> MutexGuard<'_, Ring> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Ring {
-    fn since(&self, since: u64) -> Vec<EventJson> {
+    fn events_since(&self, since: u64) -> Vec<EventJson> {
         let first = self.next - self.events.len() as u64;
         if since.saturating_add(1) < first || since >= self.next {
-            return vec![EventJson { cursor: Some(self.next - 1), ..plain(EventKind::Reload) }];
+            return vec![EventJson {
+                cursor: Some(self.next - 1),
+                ..plain_event(EventKind::Reload)
+            }];
         }
         let skip = (since + 1 - first) as usize;
         self.events.iter().skip(skip).cloned().collect()
@@ -85,7 +88,7 @@ impl Ring {
 }
 
 /// An event of which the kind says all.
-pub(crate) fn plain(kind: EventKind) -> EventJson {
+pub(crate) fn plain_event(kind: EventKind) -> EventJson {
     EventJson { cursor: None, kind, contact: None, note: None, text: None }
 }
 
@@ -97,7 +100,7 @@ mod tests {
     fn a_listener_catches_up_or_reloads() {
         let log = EventLog::new(Time::from_ms(1_000));
         for _ in 0..3 {
-            log.tell(plain(EventKind::Card));
+            log.push_event(plain_event(EventKind::Card));
         }
         let cursors = |since| {
             let missed = log.listen(Some(since)).missed;
@@ -115,9 +118,9 @@ mod tests {
     fn the_ring_is_bounded() {
         let log = EventLog::new(Time::from_ms(0));
         for _ in 0..EVENTS_MAX + 5 {
-            log.tell(plain(EventKind::Card));
+            log.push_event(plain_event(EventKind::Card));
         }
-        assert_eq!(log.ring().events.len(), EVENTS_MAX);
+        assert_eq!(log.lock_ring().events.len(), EVENTS_MAX);
         assert_eq!(log.listen(Some(4)).missed.len(), EVENTS_MAX);
         assert_eq!(log.listen(Some(3)).missed[0].kind, EventKind::Reload);
     }

@@ -83,21 +83,21 @@ impl Observer {
     }
 
     /// Turns it on or off; what it has recorded is forgotten when it is turned off.
-    pub fn turn(&self, on: bool) {
+    pub fn set_on(&self, on: bool) {
         self.on.store(on, Ordering::Relaxed);
         if !on {
-            self.ring().events.clear();
+            self.lock_ring().events.clear();
         }
     }
 
     /// Events from number `n` on. Looks at the files first, so that a change shows.
-    pub fn since(&self, n: u64) -> json::ObserverJson {
-        let lying = self.disk.lock().unwrap_or_else(PoisonError::into_inner).look();
-        let mut ring = self.ring();
+    pub fn events_since(&self, n: u64) -> json::ObserverJson {
+        let lying = self.disk.lock().unwrap_or_else(PoisonError::into_inner).take_changed();
+        let mut ring = self.lock_ring();
         for (length, head, fields) in lying {
-            ring.push(Vantage::Thief, "at rest", length, head, fields);
+            ring.push_event(Vantage::Thief, "at rest", length, head, fields);
         }
-        let events = ring.events.iter().filter(|seen| seen.n >= n).map(Seen::show).collect();
+        let events = ring.events.iter().filter(|seen| seen.n >= n).map(Seen::to_json).collect();
         json::ObserverJson { next: ring.next, events }
     }
 
@@ -107,11 +107,11 @@ impl Observer {
             return;
         }
         let head = body[..body.len().min(BYTES_MAX)].to_vec();
-        let fields = fields::record(place, &head);
-        self.ring().push(Vantage::Thief, "at rest", body.len(), head, fields);
+        let fields = fields::split_record(place, &head);
+        self.lock_ring().push_event(Vantage::Thief, "at rest", body.len(), head, fields);
     }
 
-    fn ring(&self) -> MutexGuard<'_, Ring> {
+    fn lock_ring(&self) -> MutexGuard<'_, Ring> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -126,22 +126,22 @@ impl Tap for Observer {
             return;
         }
         let (who, mut fields) = match event.side {
-            Side::Wire => (Vantage::Provider, fields::tls(event.bytes)),
-            Side::Frame => (Vantage::Relay, fields::frame(event.bytes, event.direction)),
+            Side::Wire => (Vantage::Provider, fields::split_tls(event.bytes)),
+            Side::Frame => (Vantage::Relay, fields::split_frame(event.bytes, event.direction)),
         };
         let connection = event.connection.to_string();
-        fields.insert(0, fields::about("connection", connection));
+        fields.insert(0, fields::make_field("connection", connection));
         let direction = match event.direction {
             Direction::ToRelay => "out",
             Direction::ToClient => "in",
         };
         let head = event.bytes[..event.bytes.len().min(BYTES_MAX)].to_vec();
-        self.ring().push(who, direction, event.bytes.len(), head, fields);
+        self.lock_ring().push_event(who, direction, event.bytes.len(), head, fields);
     }
 }
 
 impl Ring {
-    fn push(
+    fn push_event(
         &mut self,
         who: Vantage,
         direction: &'static str,
@@ -153,14 +153,14 @@ impl Ring {
             self.events.pop_front();
         }
         let n = self.next;
-        let at_ms = now().ms();
+        let at_ms = now().as_ms();
         self.next += 1;
         self.events.push_back(Seen { n, at_ms, who, direction, length, head, fields });
     }
 }
 
 impl Seen {
-    fn show(&self) -> json::ObserverEvent {
+    fn to_json(&self) -> json::ObserverEvent {
         json::ObserverEvent {
             n: self.n,
             at_ms: self.at_ms,
@@ -193,7 +193,7 @@ mod tests {
         };
         let bytes = put.encode().unwrap();
         observer.record(event(&bytes, Side::Frame));
-        let seen = observer.since(0);
+        let seen = observer.events_since(0);
         assert_eq!((seen.next, seen.events.len()), (2, 1));
         let event = &seen.events[0];
         assert_eq!((event.who.as_str(), event.direction.as_str()), ("relay", "out"));
@@ -209,12 +209,12 @@ mod tests {
     fn web_10_an_observer_that_is_off_records_nothing_and_keeps_nothing() {
         let observer = Observer::new([]);
         observer.record(event(&[0x17; 9], Side::Wire));
-        observer.turn(false);
+        observer.set_on(false);
         observer.record(event(&[0x17; 9], Side::Wire));
-        assert!(!observer.is_on() && observer.since(0).events.is_empty());
-        observer.turn(true);
+        assert!(!observer.is_on() && observer.events_since(0).events.is_empty());
+        observer.set_on(true);
         observer.record(event(&[0x17; 9], Side::Wire));
-        assert_eq!(observer.since(0).events.len(), 1);
+        assert_eq!(observer.events_since(0).events.len(), 1);
     }
 
     #[test]
@@ -223,9 +223,9 @@ mod tests {
         for _ in 0..300 {
             observer.record(event(&[0x17; 9_000], Side::Wire));
         }
-        let seen = observer.since(0);
+        let seen = observer.events_since(0);
         assert_eq!((seen.next, seen.events.len()), (301, EVENTS_MAX));
         assert!(seen.events.iter().all(|e| e.bytes == 9_000 && e.hex.len() == 2 * BYTES_MAX));
-        assert_eq!(observer.since(300).events.len(), 1);
+        assert_eq!(observer.events_since(300).events.len(), 1);
     }
 }

@@ -34,7 +34,7 @@ impl CommitPlan {
 }
 
 /// Drains a device after `handle` or `wake`.
-pub fn drain<B: Backend>(device: &mut Device<B>) -> CommitPlan {
+pub fn drain_device<B: Backend>(device: &mut Device<B>) -> CommitPlan {
     let mut plan = CommitPlan::default();
     while let Some(output) = device.poll() {
         match output {

@@ -39,7 +39,7 @@ use crate::carriers::{Adapters, ConnectionEvent, ConnectionReport, LockedLine, m
 use mezza_host::api::json::{self, EventKind, NodeStateJson};
 use mezza_host::api::{Exit, Fault, Refused, words};
 use mezza_host::backend::AwsLc;
-use mezza_host::backend::kernel::kernel;
+use mezza_host::backend::kernel::choose_kernel;
 use mezza_host::backup::{is_moving, network_to_rejoin};
 use mezza_host::process::drive::Shell;
 use mezza_host::process::home::Home;
@@ -85,8 +85,8 @@ struct DeferredCommit {
 }
 
 /// The carriers of a device, with the fastest kernel of this machine.
-fn carriers() -> CarrierSet<AwsLc> {
-    CarrierSet::new(kernel())
+fn make_carriers() -> CarrierSet<AwsLc> {
+    CarrierSet::new(choose_kernel())
 }
 
 /// The vault of an unlocked node, with its device and its witness.
@@ -146,11 +146,11 @@ impl NodeShell {
         json::StatusJson {
             version: env!("CARGO_PKG_VERSION").into(),
             state: self.state(),
-            name: self.open.as_ref().map(|open| open.device.me().name),
+            name: self.open.as_ref().map(|open| open.device.own_identity().name),
             demo: self.options.demo,
             observer: self.options.observer.as_ref().is_some_and(|observer| observer.is_on()),
             idle_lock_s: self.options.idle_lock_s,
-            now_ms: self.date().ms(),
+            now_ms: self.date().as_ms(),
         }
     }
 
@@ -158,7 +158,7 @@ impl NodeShell {
     ///
     /// # Errors
     /// If there is one already, the name is unclean, or the disk refuses.
-    pub fn create(
+    pub fn create_identity(
         &mut self,
         name: &str,
         pass: &[u8],
@@ -169,17 +169,21 @@ impl NodeShell {
         }
         let cost = if self.options.demo { Argon2Params::DEMO } else { Argon2Params::measured()? };
         let date = VaultDate::new(&self.options.clock);
-        let cost = (cost, date.written());
-        let (vault, device, turn) = make::make(&self.options.vault, name, pass, cost, relays)?;
-        let witness = self.witness(&vault, &[]);
-        self.begin(UnlockedVault { witness, ..UnlockedVault::new(vault, device, date) }, turn)
+        let cost = (cost, date.dates_to_store());
+        let (vault, device, turn) =
+            make::make_vault(&self.options.vault, name, pass, cost, relays)?;
+        let witness = self.open_witness(&vault, &[]);
+        self.begin_unlocked(
+            UnlockedVault { witness, ..UnlockedVault::new(vault, device, date) },
+            turn,
+        )
     }
 
     /// Unlocks the vault.
     ///
     /// # Errors
     /// A wrong passphrase (word `passphrase`), a vault in use or damaged.
-    pub fn unlock(&mut self, pass: &[u8]) -> Result<(), Refused> {
+    pub fn unlock_vault(&mut self, pass: &[u8]) -> Result<(), Refused> {
         match self.state() {
             NodeStateJson::Open => return Ok(()),
             NodeStateJson::Empty => return Err(self.no_identity()),
@@ -187,85 +191,96 @@ impl NodeShell {
         }
         let mut date = VaultDate::new(&self.options.clock);
         let (vault, mut records) = Vault::open_by(&self.options.vault, pass, |written, day| {
-            date = self.meet(written, day);
-            date.now(self.options.clock.boot())
+            date = self.compare_date(written, day);
+            date.current_date(self.options.clock.boot())
         })
         .map_err(|fault| {
             let denied = fault.code == Exit::Denied;
-            if denied { Refused::new("passphrase", self.denied(fault)) } else { fault.into() }
+            if denied {
+                Refused::new("passphrase", self.explain_denied(fault))
+            } else {
+                fault.into()
+            }
         })?;
         if is_moving(&records) {
             // Another device may run from now on: no carrier starts here (BACKUP-30).
             return Err(Refused::moving());
         }
-        let mut witness = self.witness(&vault, &records);
-        let restore = restore::of(witness.as_mut(), &records);
+        let mut witness = self.open_witness(&vault, &records);
+        let restore = restore::find_restore(witness.as_mut(), &records);
         let rejoin = network_to_rejoin(&records);
-        let beside = Beside::take(&mut records);
-        let now = date.now(self.options.clock.boot());
+        let beside = Beside::take_rows(&mut records);
+        let now = date.current_date(self.options.clock.boot());
         // A vault that was put back does not go on with rounds that it does not know of (MSG-63).
         let is_behind = restore.begins || restore.put_back;
         let line = self.adapters.take_line().filter(|_| !is_behind);
-        let loaded = load(&vault, records, now, line);
+        let loaded = load_device(&vault, records, now, line);
         if loaded.is_err() || is_behind {
-            self.adapters.lock();
+            self.adapters.on_device_gone();
         }
         let mut device = loaded?;
         if restore.begins {
             device.handle(Command::Restored.into(), now, &mut OsRng).map_err(Refused::from)?;
         }
         let mut turn = match rejoin {
-            Some((network, forget)) => backup::rejoin(&mut device, network, forget, now),
-            None => plan::drain(&mut device),
+            Some((network, forget)) => backup::rejoin_network(&mut device, network, forget, now),
+            None => plan::drain_device(&mut device),
         };
         turn.batches.extend(restore.batches);
         let put_back = restore.put_back;
         let claims = restore.claims;
         let open = UnlockedVault::new(vault, device, date);
-        self.begin(UnlockedVault { beside, witness, put_back, claims, ..open }, turn)
+        self.begin_unlocked(UnlockedVault { beside, witness, put_back, claims, ..open }, turn)
     }
 
     /// The refusal of a passphrase: whoever tries their own at a demonstration is told where they are.
-    fn denied(&self, fault: Fault) -> Fault {
+    fn explain_denied(&self, fault: Fault) -> Fault {
         let home = self.options.vault.parent().map(|home| Home::find(Some(home)));
         match home {
             Some(Ok(home)) if home.is_demonstration() => Fault {
                 text: "this is the demonstration, and its passphrase is `demo`".into(),
-                next: format!("for an identity of your own stop it, then say `{}`", home.removal()),
+                next: format!(
+                    "for an identity of your own stop it, then say `{}`",
+                    home.removal_command()
+                ),
                 ..fault
             },
             _ => fault,
         }
     }
 
-    fn witness(&self, vault: &Vault, records: &[Record]) -> Option<Witness> {
-        Some(Witness::of(self.options.witness.as_deref()?, vault, records))
+    fn open_witness(&self, vault: &Vault, records: &[Record]) -> Option<Witness> {
+        Some(Witness::open_for(self.options.witness.as_deref()?, vault, records))
     }
 
-    fn begin(&mut self, mut open: UnlockedVault, mut turn: CommitPlan) -> Result<(), Refused> {
-        let gone = open.beside.begin(&open.device);
+    fn begin_unlocked(
+        &mut self,
+        mut open: UnlockedVault,
+        mut turn: CommitPlan,
+    ) -> Result<(), Refused> {
+        let gone = open.beside.begin_looks(&open.device);
         turn.batches.extend((!gone.0.is_empty()).then_some(gone));
         self.open = Some(open);
-        self.touched.now();
-        self.finish(turn)?;
+        self.touched.set_now();
+        self.finish_plan(turn)?;
         // What the wall clock says beside the date by which the vault was opened is a correction.
-        self.log(Self::follow_clock);
+        self.log_refusal(Self::follow_clock);
         let aside = self.open.as_ref().map_or(0, |open| open.device.set_aside().len());
         if aside > 0 {
             tracing::warn!(parts = aside, "stored records could not be read: see `mezza doctor`");
         }
         // A tab that did not unlock the vault itself learns of it (WEB-20).
-        self.events.tell(event_log::plain(EventKind::Unlocked));
+        self.events.push_event(event_log::plain_event(EventKind::Unlocked));
         tracing::info!("unlocked");
         Ok(())
     }
 
     /// Locks the vault: keys are wiped, and connections are closed but for that to the mixnet. Its rounds
     /// go on without the keys, as leaving would show when the person was last there (MIX-78).
-    pub fn lock(&mut self) {
+    pub fn lock_vault(&mut self) {
         self.forget_due(None);
-        self.log(Self::commit_later);
-        self.log(Self::write_date);
+        self.log_refusal(Self::commit_later);
+        self.log_refusal(Self::write_date);
         let Some(open) = self.open.take() else { return };
         let now = self.date();
         let doubted = open.is_doubted();
@@ -275,14 +290,14 @@ impl NodeShell {
         if let Err(fault) = open.vault.close() {
             tracing::warn!(code = fault.code.number(), "the vault did not close cleanly");
         }
-        self.events.tell(event_log::plain(EventKind::Locked));
+        self.events.push_event(event_log::plain_event(EventKind::Locked));
         tracing::info!("locked");
     }
 
     /// When the vault locks itself, by boot time.
     fn idle_end(&self) -> Option<Time> {
         let idle_ms = self.options.idle_lock_s * Time::SECOND_MS;
-        (idle_ms > 0).then(|| self.touched.at().plus_ms(idle_ms))
+        (idle_ms > 0).then(|| self.touched.last_time().plus_ms(idle_ms))
     }
 
     /// Does what is due; called after every event and every nap.
@@ -299,18 +314,18 @@ impl NodeShell {
         }
         let boot = self.options.clock.boot();
         if self.idle_end().is_some_and(|end| boot >= end) {
-            return self.lock();
+            return self.lock_vault();
         }
         self.forget_due(Some(boot));
         if self.later.end.is_some_and(|end| boot >= end) {
-            self.log(Self::commit_later);
+            self.log_refusal(Self::commit_later);
         }
         let due =
             |open: &UnlockedVault| open.device.deadline().is_some_and(|deadline| now >= deadline);
         if self.open.as_ref().is_some_and(|open| back || due(open)) {
-            self.log(Self::wake_device);
+            self.log_refusal(Self::wake_device);
         }
-        self.log(|shell| shell.turn_buckets().map(drop));
+        self.log_refusal(|shell| shell.turn_buckets().map(drop));
         if let Some(open) = &mut self.open {
             open.device.precompute(&mut OsRng);
             open.vault.prefetch();
@@ -321,21 +336,22 @@ impl NodeShell {
         let now = self.turn_buckets()?;
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
         open.device.wake(now, &mut OsRng);
-        let plan = self.drain()?;
-        self.finish(plan)
+        let plan = self.drain_outputs()?;
+        self.finish_plan(plan)
     }
 
     /// Takes a report of a carrier in; `settle` carries out its effects. A report of a connection
     /// that was closed is dropped.
-    fn report(&mut self, report: ConnectionReport) {
+    fn handle_report(&mut self, report: ConnectionReport) {
         if let ConnectionEvent::Up { time: Some((relay, time)), .. } = &report.news {
             self.hear_time(*relay, *time);
         }
-        let input = self.adapters.report(report).filter(|_| self.open.is_some());
+        let input = self.adapters.handle_report(report).filter(|_| self.open.is_some());
         let Some(input) = input else { return };
         let may_wait = may_wait(&input);
-        self.log(|shell| {
-            shell.heard = Some(CommitPlan { may_wait, ..shell.turn(Input::Carrier(input))? });
+        self.log_refusal(|shell| {
+            shell.heard =
+                Some(CommitPlan { may_wait, ..shell.apply_input(Input::Carrier(input))? });
             Ok(())
         });
     }
@@ -344,17 +360,17 @@ impl NodeShell {
     ///
     /// # Errors
     /// The refusal of the device, or the fault of the disk.
-    pub fn command(&mut self, command: impl Into<Input>) -> Result<(), Refused> {
-        let turn = self.turn(command.into())?;
-        self.finish(CommitPlan { own: true, ..turn })
+    pub fn run_command(&mut self, command: impl Into<Input>) -> Result<(), Refused> {
+        let turn = self.apply_input(command.into())?;
+        self.finish_plan(CommitPlan { own: true, ..turn })
     }
 
     /// Gives the device an input, and returns its effects.
-    fn turn(&mut self, input: Input) -> Result<CommitPlan, Refused> {
+    fn apply_input(&mut self, input: Input) -> Result<CommitPlan, Refused> {
         let now = self.turn_buckets()?;
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
         open.device.handle(input, now, &mut OsRng)?;
-        self.drain()
+        self.drain_outputs()
     }
 
     /// Old bucket keys go before any other work (VAULT-3), but not before a correction of the date is
@@ -370,7 +386,7 @@ impl NodeShell {
         Ok(now)
     }
 
-    fn log(&mut self, work: impl FnOnce(&mut Self) -> Result<(), Refused>) {
+    fn log_refusal(&mut self, work: impl FnOnce(&mut Self) -> Result<(), Refused>) {
         if let Err(refused) = work(self) {
             tracing::debug!(word = refused.word, "not done");
         }
@@ -378,15 +394,15 @@ impl NodeShell {
 }
 
 /// Loads a device from the records of its vault. It goes on with a line to its mixnet, if there is one.
-fn load(
+fn load_device(
     vault: &Vault,
     records: Vec<Record>,
     now: Time,
     line: Option<LockedLine>,
 ) -> Result<Device<AwsLc>, Fault> {
     let carriers = match line {
-        Some(line) => carriers().with_line(line),
-        None => carriers(),
+        Some(line) => make_carriers().with_line(line),
+        None => make_carriers(),
     };
     let device = Device::load(carriers, records, vault.unread(), now, &mut OsRng);
     device.map_err(words::load_fault)
@@ -422,21 +438,21 @@ impl Shell for NodeShell {
     /// `run_due_work` does what is due.
     fn wake(&mut self, _now: Time) {}
 
-    fn hear(&mut self, event: NodeEvent) {
+    fn handle_event(&mut self, event: NodeEvent) {
         match event {
             NodeEvent::Ask(question) => question(self),
-            NodeEvent::Report(report) => self.report(*report),
+            NodeEvent::Report(report) => self.handle_report(*report),
         }
     }
 
     /// Commits what came of the last report, and does the rest of it.
-    async fn settle(&mut self) -> Result<(), Fault> {
+    async fn settle_outputs(&mut self) -> Result<(), Fault> {
         if let Some(plan) = self.heard.take() {
             if !plan.early.is_empty() {
                 // The listeners of early events run before the commit.
                 yield_now().await;
             }
-            self.log(|shell| shell.finish(plan));
+            self.log_refusal(|shell| shell.finish_plan(plan));
         }
         // Frames that this has caused leave before the deadlines are checked.
         yield_now().await;
@@ -446,14 +462,14 @@ impl Shell for NodeShell {
     fn run_due_work(&mut self) -> Option<Result<Exit, Fault>> {
         self.look_at_clock();
         if self.open.is_some() {
-            self.log(Self::follow_clock);
+            self.log_refusal(Self::follow_clock);
         }
         self.run_due_work_at(self.date());
         None
     }
 
     fn stop(&mut self) {
-        self.lock();
-        self.adapters.lock();
+        self.lock_vault();
+        self.adapters.on_device_gone();
     }
 }

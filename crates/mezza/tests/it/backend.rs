@@ -43,8 +43,9 @@ fn both(scalar: [u8; 32], point: [u8; 32]) -> [Result<Secret<32>, ZeroSecret>; 2
     let fresh = || Secret::copy_from(&scalar);
     let point = PublicKey(point);
     [
-        EphemeralKey::from_scalar::<PortableBackend>(fresh()).dh::<PortableBackend>(&point),
-        EphemeralKey::from_scalar::<AwsLc>(fresh()).dh::<AwsLc>(&point),
+        EphemeralKey::from_scalar::<PortableBackend>(fresh())
+            .diffie_hellman::<PortableBackend>(&point),
+        EphemeralKey::from_scalar::<AwsLc>(fresh()).diffie_hellman::<AwsLc>(&point),
     ]
 }
 
@@ -54,8 +55,8 @@ proptest! {
         let [portable, aws] = both(scalar, point);
         prop_assert_eq!(portable, aws);
         let scalar = Secret::copy_from(&scalar);
-        let portable = PortableBackend::public_key(&PortableBackend::prepare(&scalar));
-        prop_assert_eq!(portable, AwsLc::public_key(&AwsLc::prepare(&scalar)));
+        let portable = PortableBackend::public_key(&PortableBackend::prepare_scalar(&scalar));
+        prop_assert_eq!(portable, AwsLc::public_key(&AwsLc::prepare_scalar(&scalar)));
     }
 
     #[test]
@@ -106,7 +107,7 @@ fn wycheproof_x25519() {
             continue;
         };
         let own = EphemeralKey::from_scalar::<AwsLc>(Secret::copy_from(&scalar));
-        match own.dh::<AwsLc>(&PublicKey(public)) {
+        match own.diffie_hellman::<AwsLc>(&PublicKey(public)) {
             Ok(shared) => assert_eq!(shared.expose()[..], test.shared_secret[..], "{test:?}"),
             Err(ZeroSecret) => assert!(test.shared_secret.iter().all(|b| *b == 0), "{test:?}"),
         }
@@ -146,11 +147,12 @@ fn conversation<B: Backend>(suite: SuiteId) -> Vec<Vec<u8>> {
     let rng = &mut ChaCha20Rng::seed_from_u64(57);
     let now = Time::from_ms(1_800_000_000_000);
     let draw = |rng: &mut ChaCha20Rng| EphemeralKey::random::<B>(rng);
-    let alice = IdentityKeyPair::new(draw(rng).keep());
-    let bob = IdentityKeyPair::new(draw(rng).keep());
-    let mut prekeys = Prekeys::new(bob.duplicate()).offering(&[suite]);
+    let alice = IdentityKeyPair::new(draw(rng).into_static());
+    let bob = IdentityKeyPair::new(draw(rng).into_static());
+    let mut prekeys = Prekeys::new(bob.duplicate()).offer_suites(&[suite]);
     prekeys.wake(now, rng);
-    let fresh = Input::Fresh { spk: vec![draw(rng).keep()], opk: vec![draw(rng).keep()] };
+    let fresh =
+        Input::Fresh { spk: vec![draw(rng).into_static()], opk: vec![draw(rng).into_static()] };
     prekeys.handle(fresh, now, rng).unwrap();
     let published = std::iter::from_fn(|| prekeys.poll()).find_map(|output| match output {
         Output::Publish { bundle, one_time, .. } => Some((bundle, one_time[0])),
@@ -158,16 +160,16 @@ fn conversation<B: Backend>(suite: SuiteId) -> Vec<Vec<u8>> {
     });
     let (bundle, one_time) = published.unwrap();
     let checked = if let Some(bundle) = prekeys.signal_bundle(1) {
-        bundle.check(suite, &bob.public(), 1)
+        bundle.check(suite, &bob.public_key(), 1)
     } else {
         let list = SuiteList::new(&[suite]).unwrap();
-        Bundle::decode(&bundle).unwrap().check_with(&list, &bob.public(), &list, now)
+        Bundle::decode(&bundle).unwrap().check_with(&list, &bob.public_key(), &list, now)
     };
     let base = draw(rng);
-    let begun = checked.unwrap().initiate::<B>(&alice, base, Some(one_time), rng);
+    let begun = checked.unwrap().initiate_session::<B>(&alice, base, Some(one_time), rng);
     let mut talks = [
-        Conversation::new(alice.public(), bob.public()),
-        Conversation::new(bob.public(), alice.public()),
+        Conversation::new(alice.public_key(), bob.public_key()),
+        Conversation::new(bob.public_key(), alice.public_key()),
     ];
     let _ = talks[0].add_session(begun.unwrap().0, now);
     let mut nobody = Prekeys::new(alice.duplicate());

@@ -92,7 +92,7 @@ pub fn card_of(name: &str) -> String {
     let carriers = CarrierSet::<mezza::testing::backend::AwsLc>::default();
     let device = Device::create(carriers, name, &[], now, &mut rng).unwrap();
     let card = device.card(mezza_messenger::card::CardForm::Full).unwrap();
-    mezza_messenger::uri::card(&card, false)
+    mezza_messenger::uri::encode_card(&card, false)
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn flag_beats_environment_beats_file_beats_default() {
         ..Settings::default()
     };
     assert_eq!(config.settings, expected);
-    insta::assert_snapshot!(config.print(true), @r#"
+    insta::assert_snapshot!(config.format_settings(true), @r#"
     idle_lock_s = 0                          # environment
     log = "info"                             # config.toml
     observe = true                           # flag
@@ -71,9 +71,9 @@ fn flag_beats_environment_beats_file_beats_default() {
 #[test]
 fn what_is_printed_can_be_read() {
     let config = load("web_port = 9\nlog = \"debug\"\n", &[], &[]).unwrap();
-    let again = load(&config.print(false), &[], &[]).unwrap();
+    let again = load(&config.format_settings(false), &[], &[]).unwrap();
     assert_eq!(again.settings, config.settings);
-    assert_eq!(load(&config.print(true), &[], &[]).unwrap().settings, config.settings);
+    assert_eq!(load(&config.format_settings(true), &[], &[]).unwrap().settings, config.settings);
 }
 
 #[test]
@@ -123,9 +123,9 @@ fn settings_are_kept_between_those_that_stand_there() {
     let path = folder.path().join("config.toml");
     let keep = |pairs: &[(&str, &str)]| {
         let pairs: Vec<_> = pairs.iter().map(|(k, v)| (*k, (*v).to_owned())).collect();
-        config::keep(&path, &pairs).map(|()| fs::read_to_string(&path).unwrap())
+        config::store_settings(&path, &pairs).map(|()| fs::read_to_string(&path).unwrap())
     };
-    config::keep(&path, &[]).unwrap();
+    config::store_settings(&path, &[]).unwrap();
     assert!(!path.exists(), "nothing was said");
     assert_eq!(keep(&[("log", "info")]).unwrap(), "log = \"info\"\n");
     fs::write(&path, "# mine\nlog = \"info\" # loud\nrelay_public=\"a:1\"\nweb_port = 9").unwrap();

@@ -111,7 +111,7 @@ fn msg_70_slow_a_crowd_of_one_address_keeps_nobody_else_out_of_a_relay() {
     let folder = tempfile::tempdir().unwrap();
     let home = &folder.path().join("home");
     ok(home, &["relay", "init"]);
-    let key = relay::key(&home.join("relay")).unwrap();
+    let key = relay::read_key(&home.join("relay")).unwrap();
     let address = format!("127.0.0.1:{}", free_port());
     let relay = Program::with_files(home, FILES, &["relay", "run", "--listen", &address], &[]);
     crate::program::until("the relay", || relay.out().contains("relay "));
@@ -131,7 +131,7 @@ fn mixnet_server(
     }
     let folder = tempfile::tempdir().unwrap();
     let files = DemoFiles::load_or_make(&folder.path().join("mixnet")).unwrap();
-    let signed = network::read(&files.config()).unwrap();
+    let signed = network::read_config(&files.config_path()).unwrap();
     let config = signed.config();
     let key = match name {
         "entry" => config.coordinator.key,
@@ -139,7 +139,7 @@ fn mixnet_server(
         _ => config.mixes[0].server.key,
     };
     let identity = |path: &Path| ServerKey::load(path).unwrap().identity().unwrap();
-    let own = own.then(|| identity(&files.key("entry")));
+    let own = own.then(|| identity(&files.key_path("entry")));
     let tls = link_client_config(Pin::new(key), protocol, own.as_ref()).unwrap();
     let (server, address) = start_with_files(&files, folder.path(), name, FILES);
     assert_open(name, &address, &tls, |at| word(config, at).encode().unwrap());
@@ -147,7 +147,7 @@ fn mixnet_server(
 }
 
 fn round(config: &Config, service: Service, ahead: u64) -> RoundId {
-    let (_, policy) = config.policy(service).unwrap();
+    let (_, policy) = config.find_policy(service).unwrap();
     RoundId { service, round: policy.round_at(mezza::testing::clock::now()).unwrap() + 1 + ahead }
 }
 

@@ -246,7 +246,7 @@ fn hibe_80_a_clock_that_nobody_vouches_for_erases_an_hour_at_once() {
         return;
     }
     let shell = Shell::new();
-    let now = u32::try_from(clock::now().ms() / 30_000).unwrap();
+    let now = u32::try_from(clock::now().as_ms() / 30_000).unwrap();
     let made = |name: &str, before: u32| {
         let at = format!("tick:{}", now - before);
         shell.run(&["keygen", "--dir", name, "--at", &at]).is(Exit::Done, "erasure  E");

@@ -23,7 +23,7 @@ fn found(flag: Option<&str>, variables: &[(&str, &str)]) -> Result<PathBuf, Exit
     let variable = |name: &str| {
         variables.iter().find(|(key, _)| *key == name).map(|(_, value)| PathBuf::from(value))
     };
-    Home::among(flag.map(Path::new), variable)
+    Home::find_among(flag.map(Path::new), variable)
         .map(|home| home.root().to_path_buf())
         .map_err(|fault| fault.code)
 }
@@ -58,24 +58,24 @@ fn the_state_lies_outside_of_the_home_where_there_is_a_place_for_it() {
 fn what_is_made_is_private_and_what_is_not_is_refused() {
     let dir = tempdir().unwrap();
     let home = Home::find(Some(&dir.path().join("a/b"))).unwrap();
-    assert_eq!(home.check(), Ok(()));
-    home.make().unwrap();
-    home.make().unwrap();
+    assert_eq!(home.check_folders(), Ok(()));
+    home.make_folders().unwrap();
+    home.make_folders().unwrap();
     for folder in [home.root().to_path_buf(), home.vault(), home.relay(), home.run()] {
         assert_eq!(mode(&folder), 0o700);
         set_mode(&folder, 0o750);
-        let fault = home.check().unwrap_err();
+        let fault = home.check_folders().unwrap_err();
         assert_eq!(fault.code, Exit::Denied);
         assert!(fault.to_string().contains("has mode 0750 instead of 0700"), "{fault}");
         assert!(fault.next.contains("chmod 700"), "{fault}");
-        assert_eq!(home.make().unwrap_err().code, Exit::Denied);
+        assert_eq!(home.make_folders().unwrap_err().code, Exit::Denied);
         set_mode(&folder, 0o700);
     }
     fs::write(home.config(), "").unwrap();
     set_mode(&home.config(), 0o644);
-    assert_eq!(home.check(), Ok(()));
+    assert_eq!(home.check_folders(), Ok(()));
     set_mode(&home.config(), 0o664);
-    assert_eq!(home.check().unwrap_err().code, Exit::Denied);
+    assert_eq!(home.check_folders().unwrap_err().code, Exit::Denied);
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn links_are_not_followed() {
     let home = Home::find(Some(dir.path())).unwrap();
     set_mode(dir.path(), 0o700);
     symlink("/tmp", home.vault()).unwrap();
-    assert_eq!(home.make().unwrap_err().code, Exit::Denied);
+    assert_eq!(home.make_folders().unwrap_err().code, Exit::Denied);
     let file = dir.path().join("file");
     symlink("/etc/hostname", &file).unwrap();
     assert_eq!(private::read(&file, 9).unwrap_err().code, Exit::Denied);
@@ -102,8 +102,8 @@ fn replacing_keeps_mode_and_survives_leftovers() {
     assert_eq!(mode(&file), 0o600);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     fs::write(dir.path().join("file.new"), "half").unwrap();
-    private::sweep(&file).unwrap();
-    private::sweep(&file).unwrap();
+    private::sweep_leftover(&file).unwrap();
+    private::sweep_leftover(&file).unwrap();
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     set_mode(&file, 0o640);
     assert_eq!(private::read(&file, 9).unwrap_err().code, Exit::Denied);

@@ -26,10 +26,10 @@ async fn slow_a_node_that_nobody_asks_locks_itself() {
         dialer: Dialer::default(),
         observer: None,
     };
-    let running = node::start(options);
+    let running = node::start_node(options);
     let node = running.node.clone();
     let mut live = node.events().listen(None).live;
-    node.ask(|desk| desk.create("Nora", b"passphrase", &[])).await.unwrap();
+    node.ask(|desk| desk.create_identity("Nora", b"passphrase", &[])).await.unwrap();
     // Somebody is there: it stays open for longer than the time.
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_millis(1_500 * IDLE_S) {
@@ -50,11 +50,11 @@ async fn slow_a_node_that_nobody_asks_locks_itself() {
         .unwrap();
     assert!(last.elapsed() >= Duration::from_millis(IDLE_S * 900), "{:?}", last.elapsed());
     assert_eq!(state(&node).await, NodeStateJson::Locked);
-    let refused = node.ask(|desk| desk.me()).await.unwrap_err();
+    let refused = node.ask(|desk| desk.own_identity()).await.unwrap_err();
     assert_eq!(refused.word, "locked");
-    let refused = node.ask(|desk| desk.unlock(b"another one")).await.unwrap_err();
+    let refused = node.ask(|desk| desk.unlock_vault(b"another one")).await.unwrap_err();
     assert_eq!((refused.word, refused.fault.code.number()), ("passphrase", 77));
-    node.ask(|desk| desk.unlock(b"passphrase")).await.unwrap();
-    assert_eq!(node.ask(|desk| desk.me()).await.unwrap().name, "Nora");
+    node.ask(|desk| desk.unlock_vault(b"passphrase")).await.unwrap();
+    assert_eq!(node.ask(|desk| desk.own_identity()).await.unwrap().name, "Nora");
     running.stop(Duration::from_secs(5)).await;
 }

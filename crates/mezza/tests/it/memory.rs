@@ -53,7 +53,7 @@ fn msg_62_no_process_gives_its_memory_away() {
 #[ignore = "the process of msg_62"]
 fn child_that_keeps_its_memory() {
     assert!(get_dumpable().unwrap());
-    memory::keep();
+    memory::protect_memory();
     assert!(!get_dumpable().unwrap());
     assert_eq!(getrlimit(Resource::RLIMIT_CORE).unwrap(), (0, 0));
     memory::require_closed().unwrap();

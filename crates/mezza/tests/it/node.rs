@@ -83,7 +83,7 @@ fn assert_one_is_quick(stops: &[Duration]) {
 
 /// The address of a relay that does not run.
 fn relay_uri() -> String {
-    mezza_messenger::uri::relay(&RelayKey([7; 32]), free_port(), "127.0.0.1", false).unwrap()
+    mezza_messenger::uri::encode_relay(&RelayKey([7; 32]), free_port(), "127.0.0.1", false).unwrap()
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn an_identity_of_its_own_is_no_demonstration() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
     let made = mezza::testing::process::home::Home::find(Some(&home)).unwrap();
-    made.make().unwrap();
+    made.make_folders().unwrap();
     let mut rng = mezza::testing::process::rng::OsRng;
     let now = mezza::testing::clock::now();
     Vault::create(&made.vault(), b"passphrase", Argon2Params::DEMO, now, &mut rng)

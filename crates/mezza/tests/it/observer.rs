@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use mezza::testing::faces::cli::serve::files;
+use mezza::testing::faces::cli::serve::watched_files;
 use mezza::testing::node::observer::Observer;
 use mezza::testing::process::home::Home;
 use mezza::testing::process::rng::OsRng;
@@ -36,7 +36,7 @@ fn count(path: &Path, table: &str) -> Option<Output> {
 
 /// A copy of a folder as a crash leaves it.
 fn copy(from: &Path, to: &Path) {
-    mezza::testing::process::home::private::folder(to).unwrap();
+    mezza::testing::process::home::private::make_folder(to).unwrap();
     for file in fs::read_dir(from).unwrap().map(Result::unwrap) {
         fs::copy(file.path(), to.join(file.file_name())).unwrap();
     }
@@ -44,7 +44,7 @@ fn copy(from: &Path, to: &Path) {
 
 fn home(folder: &Path) -> Home {
     let home = Home::find(Some(folder)).unwrap();
-    home.make().unwrap();
+    home.make_folders().unwrap();
     home
 }
 
@@ -63,18 +63,18 @@ fn msg_61_whoever_looks_the_vault_stays_locked_and_whole() {
     let folder = tempfile::tempdir().unwrap();
     let now = Time::from_ms(20_000 * Time::DAY_MS);
     let home = home(&folder.path().join("home"));
-    let observer = Observer::new(files(&home));
+    let observer = Observer::new(watched_files(&home));
     let mut vault =
         Vault::create(&home.vault(), b"pass", Argon2Params::DEMO, now, &mut OsRng).unwrap();
     for n in 0..COMMITS {
         vault.commit(&[note(n)]).unwrap();
-        observer.since(0);
+        observer.events_since(0);
     }
     let Some(output) = count(&home.vault().join("records.db"), "rec") else { return };
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     for n in COMMITS..2 * COMMITS {
         vault.commit(&[note(n)]).unwrap();
-        observer.since(0);
+        observer.events_since(0);
     }
     let crashed = folder.path().join("crashed");
     copy(&home.vault(), &crashed);
@@ -87,7 +87,7 @@ fn msg_61_whoever_looks_the_vault_stays_locked_and_whole() {
 async fn msg_61_whoever_looks_the_relays_mail_stays() {
     let folder = tempfile::tempdir().unwrap();
     let home = home(&folder.path().join("home"));
-    let observer = Observer::new(files(&home));
+    let observer = Observer::new(watched_files(&home));
     let path = home.relay().join("mail.db");
     let mut store = SqliteStore::open(&path, Durability::Full).unwrap();
     store.begin().await.unwrap();
@@ -105,10 +105,10 @@ async fn msg_61_whoever_looks_the_relays_mail_stays() {
         let mail = NewMail { box_id, due_h: 500_000, body: &[n; 512] };
         store.put_batch(&[mail]).await.unwrap();
         store.commit().await.unwrap();
-        observer.since(0);
+        observer.events_since(0);
     }
     let crashed = folder.path().join("crashed");
     copy(&home.relay(), &crashed);
     let mut store = SqliteStore::open(&crashed.join("mail.db"), Durability::Full).unwrap();
-    assert_eq!(store.totals().await.unwrap().mails, u64::from(2 * COMMITS));
+    assert_eq!(store.count_totals().await.unwrap().mails, u64::from(2 * COMMITS));
 }

@@ -138,7 +138,7 @@ impl Program {
 
     /// The interface of the node, once it answers.
     pub fn client(&self) -> Option<ApiClient> {
-        let client = ApiClient::of(&Home::find(Some(&self.home)).ok()?).ok()?;
+        let client = ApiClient::for_home(&Home::find(Some(&self.home)).ok()?).ok()?;
         client.get::<serde_json::Value>("/v1/status").ok()?;
         Some(client)
     }

@@ -59,7 +59,7 @@ fn is_up(home: &Path) -> bool {
 
 /// Both know each other and go in cells alone.
 fn meet(town: &Town, ann: &Path, ben: &Path) {
-    let link = town.files.uri().unwrap().to_string();
+    let link = town.files.make_uri().unwrap().to_string();
     for home in [ann, ben] {
         ok(home, &["mixnet", "join", &link]);
     }
@@ -83,7 +83,7 @@ fn stall(node: &Program) {
 /// A note that was written just now, while the clock stood beside the true time.
 fn is_dated(home: &Path, name: &str, off_s: i64) -> bool {
     let sent_ms = thread(home, name).last().unwrap()["sent_ms"].as_u64().unwrap();
-    let true_ms = mezza::testing::clock::now().ms().saturating_add_signed(off_s * 1_000);
+    let true_ms = mezza::testing::clock::now().as_ms().saturating_add_signed(off_s * 1_000);
     sent_ms.abs_diff(true_ms) < 15_000
 }
 

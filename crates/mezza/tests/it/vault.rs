@@ -106,7 +106,7 @@ fn template() -> &'static (Copy, MasterKey) {
         let vault =
             Vault::create(&folder.path(), PASS, Argon2Params::DEMO, noon(), &mut OsRng).unwrap();
         vault.close().unwrap();
-        let master = head::unlock(&folder.path().join("head"), PASS).unwrap();
+        let master = head::unlock_master(&folder.path().join("head"), PASS).unwrap();
         (Copy::of(&folder.path()), master)
     })
 }
@@ -126,7 +126,7 @@ fn filled() -> Folder {
 }
 
 fn everything() -> Vec<RecordChange> {
-    let hour = noon().hours();
+    let hour = noon().as_hours();
     let buckets = [
         Retention::Permanent,
         Retention::Rolling,

@@ -34,7 +34,7 @@ impl Served {
     fn start_with(idle_lock_s: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::find(Some(&folder.path().join("home"))).unwrap();
-        home.make().unwrap();
+        home.make_folders().unwrap();
         let (tell, told) = std::sync::mpsc::channel();
         let (stop, stopped) = tokio::sync::oneshot::channel();
         let path = home.run().join("api.json");
@@ -45,7 +45,7 @@ impl Served {
         let ticket = ticket_of(&url);
         // Another ticket, over the owner's socket: some tests use the first one.
         let other: serde_json::Value =
-            ApiClient::of(&client).unwrap().post("/v1/ticket", &()).unwrap();
+            ApiClient::for_home(&client).unwrap().post("/v1/ticket", &()).unwrap();
         let stop = Some(stop);
         let thread = Some(thread);
         let mut served = Self { api, ticket, bearer: String::new(), folder, stop, thread };
@@ -117,7 +117,7 @@ fn serve(
 ) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let lock = served::lock(home).unwrap();
+        let lock = served::lock_home(home).unwrap();
         let vault = home.vault();
         let witness = None;
         let dialer = Dialer::default();
@@ -138,7 +138,7 @@ fn ticket_of(url: &str) -> String {
 
 /// Every method and path of the description, and what stands beside it.
 fn all_paths() -> Vec<(String, String)> {
-    let text = mezza::testing::faces::web::description().unwrap();
+    let text = mezza::testing::faces::web::describe_interface().unwrap();
     let description: serde_json::Value = serde_json::from_str(&text).unwrap();
     let mut all =
         vec![("GET".into(), "/openapi.json".into()), ("GET".into(), "/v1/nothing".into())];

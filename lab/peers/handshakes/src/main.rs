@@ -6,7 +6,6 @@
 //! tls-p256       the same with ECDSA P-256
 //! ```
 
-
 use std::sync::Arc;
 
 use boringtun::noise::rate_limiter::RateLimiter;
@@ -22,20 +21,20 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, Server
 const OPS: &[&str] = &["wireguard", "tls-ed25519", "tls-p256"];
 
 fn main() -> std::io::Result<()> {
-    rate::serve("boringtun 0.7.1, rustls 0.23", OPS, &prepare)
+    rate::serve("boringtun 0.7.1, rustls 0.23", OPS, &prepare_call)
 }
 
-fn prepare(op: &str, _: usize, calls: usize) -> Result<Call, String> {
+fn prepare_call(op: &str, _: usize, calls: usize) -> Result<Call, String> {
     match op {
-        "wireguard" => Ok(wireguard(calls)),
-        "tls-ed25519" => tls(&PKCS_ED25519).map_err(|error| error.to_string()),
-        "tls-p256" => tls(&PKCS_ECDSA_P256_SHA256).map_err(|error| error.to_string()),
+        "wireguard" => Ok(make_wireguard_call(calls)),
+        "tls-ed25519" => make_tls_call(&PKCS_ED25519).map_err(|error| error.to_string()),
+        "tls-p256" => make_tls_call(&PKCS_ECDSA_P256_SHA256).map_err(|error| error.to_string()),
         _ => Err(format!("no operation {op}")),
     }
 }
 
 /// A fresh pair of devices for each call, made before.
-fn wireguard(calls: usize) -> Call {
+fn make_wireguard_call(calls: usize) -> Call {
     let key = |byte: u8| StaticSecret::from([byte; 32]);
     let device = |own: u8, peer: u8, index: u32| {
         let public = PublicKey::from(&key(own));
@@ -47,14 +46,17 @@ fn wireguard(calls: usize) -> Call {
         let (one, two) = &mut pairs[n];
         let mut first = [0; 2_048];
         let mut second = [0; 2_048];
-        let TunnResult::WriteToNetwork(initiation) = one.format_handshake_initiation(&mut first, false)
+        let TunnResult::WriteToNetwork(initiation) =
+            one.format_handshake_initiation(&mut first, false)
         else {
             panic!("no initiation")
         };
-        let TunnResult::WriteToNetwork(response) = two.decapsulate(None, initiation, &mut second) else {
+        let TunnResult::WriteToNetwork(response) = two.decapsulate(None, initiation, &mut second)
+        else {
             panic!("no response")
         };
-        let TunnResult::WriteToNetwork(confirmation) = one.decapsulate(None, response, &mut first) else {
+        let TunnResult::WriteToNetwork(confirmation) = one.decapsulate(None, response, &mut first)
+        else {
             panic!("no confirmation")
         };
         assert!(matches!(two.decapsulate(None, confirmation, &mut second), TunnResult::Done));
@@ -62,7 +64,9 @@ fn wireguard(calls: usize) -> Call {
 }
 
 /// Configurations once, a connection for each call.
-fn tls(algorithm: &'static SignatureAlgorithm) -> Result<Call, Box<dyn std::error::Error>> {
+fn make_tls_call(
+    algorithm: &'static SignatureAlgorithm,
+) -> Result<Call, Box<dyn std::error::Error>> {
     let certificate = || -> Result<_, rcgen::Error> {
         let key = KeyPair::generate_for(algorithm)?;
         let made = CertificateParams::new(vec!["peer.example".to_owned()])?.self_signed(&key)?;

@@ -1,15 +1,14 @@
 //! hohibe behind the line protocol of the lab: the HIBE of Boneh, Boyen and Goh with five levels, AES-CTR
 //! without a tag behind it.
 
-
 use std::hint::black_box;
 use std::io;
 
 use bls12_381_plus::{G2Projective, Scalar, pairing};
 use hohibe::hibe::{BonehBoyenGoh, Hibe as _, HibeKem as _};
 use hohibe::kem::{HashMapper, HybridKem, MasterKey, PrivateKey, PublicKey};
-use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 use mezza_lab_measuring::rate::{self, Call};
+use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 
 /// The levels of our tree.
 const LEVELS: usize = 5;
@@ -20,7 +19,7 @@ const PATH: [&str; LEVELS] = ["6", "9", "20", "4", "31"];
 const OPS: &[&str] = &["keygen", "seal", "open", "who-is-it"];
 
 fn main() -> io::Result<()> {
-    rate::serve("hohibe 0.1.0", OPS, &prepare)
+    rate::serve("hohibe 0.1.0", OPS, &prepare_call)
 }
 
 struct World {
@@ -31,7 +30,7 @@ struct World {
 }
 
 /// Makes the keys of our side: a public key and the key of the root.
-fn keys(kem: &HybridKem<HashMapper>, rng: &mut StdRng) -> (PublicKey, MasterKey, PrivateKey) {
+fn make_keys(kem: &HybridKem<HashMapper>, rng: &mut StdRng) -> (PublicKey, MasterKey, PrivateKey) {
     let (public, master) = kem.setup(&mut *rng).expect("a set-up");
     let root: [&str; 0] = [];
     let key = kem.generate_key(rng, &public, &master, &root).expect("a key");
@@ -42,17 +41,17 @@ impl World {
     fn new() -> Self {
         let kem = HybridKem::new(LEVELS);
         let mut rng = StdRng::seed_from_u64(7);
-        let (public, master, _) = keys(&kem, &mut rng);
+        let (public, master, _) = make_keys(&kem, &mut rng);
         let key = kem.generate_key(&mut rng, &public, &master, &PATH).expect("a key");
         Self { kem, public, key, rng }
     }
 }
 
-fn prepare(op: &str, size: usize, _: usize) -> Result<Call, String> {
+fn prepare_call(op: &str, size: usize, _: usize) -> Result<Call, String> {
     let mut world = World::new();
     let body = vec![7; size];
     match op {
-        "keygen" => Ok(Box::new(move |_| drop(black_box(keys(&world.kem, &mut world.rng))))),
+        "keygen" => Ok(Box::new(move |_| drop(black_box(make_keys(&world.kem, &mut world.rng))))),
         "seal" => Ok(Box::new(move |_| {
             let World { kem, public, rng, .. } = &mut world;
             black_box(kem.encrypt(rng, public, &PATH, &body).expect("a ciphertext"));

@@ -5,24 +5,25 @@
 //!      x25519             four operations: two public keys, two secrets
 //! ```
 
-
+use mezza_lab_measuring::rate::{self, Call};
 use openssl::bn::{BigNum, BigNumContext, MsbOption};
 use openssl::derive::Deriver;
 use openssl::error::ErrorStack;
 use openssl::pkey::{Id, PKey};
-use mezza_lab_measuring::rate::{self, Call};
 
 /// Operations that it measures.
 const OPS: &[&str] = &["powers-2", "x25519"];
 
 fn main() -> std::io::Result<()> {
     let version = format!("{} BN_mod_exp, constant time", openssl::version::version());
-    rate::serve(&version, OPS, &|op, size, _| prepare(op, size).map_err(|error| error.to_string()))
+    rate::serve(&version, OPS, &|op, size, _| {
+        prepare_call(op, size).map_err(|error| error.to_string())
+    })
 }
 
-fn prepare(op: &str, bits: usize) -> Result<Call, Box<dyn std::error::Error>> {
+fn prepare_call(op: &str, bits: usize) -> Result<Call, Box<dyn std::error::Error>> {
     if op == "x25519" {
-        return Ok(Box::new(|_| x25519().expect("X25519")));
+        return Ok(Box::new(|_| run_x25519().expect("X25519")));
     }
     let count: usize = op.strip_prefix("powers-").ok_or("powers-N or x25519")?.parse()?;
     let p = BigNum::get_rfc3526_prime_3072()?;
@@ -42,7 +43,7 @@ fn prepare(op: &str, bits: usize) -> Result<Call, Box<dyn std::error::Error>> {
 }
 
 /// Two keys, and the secret at both ends.
-fn x25519() -> Result<(), ErrorStack> {
+fn run_x25519() -> Result<(), ErrorStack> {
     let keys = [PKey::generate_x25519()?, PKey::generate_x25519()?];
     let publics = [keys[0].raw_public_key()?, keys[1].raw_public_key()?];
     for (key, their) in [(&keys[0], &publics[1]), (&keys[1], &publics[0])] {

@@ -1,8 +1,8 @@
 //! Primitives of ring, OpenSSL and RustCrypto behind the line protocol of the lab.
 
-mod ring_code;
 #[cfg(feature = "openssl")]
 mod openssl_code;
+mod ring_code;
 
 use std::io;
 
@@ -43,31 +43,32 @@ const OPS: &[&str] = &[
 ];
 
 fn main() -> io::Result<()> {
-    rate::serve(&version(), OPS, &prepare)
+    rate::serve(&library_version(), OPS, &prepare_call)
 }
 
 /// `OP` is `PROVIDER:OPERATION`, or `ring:messages`: SIZE of them in a call.
-fn prepare(op: &str, size: usize, calls: usize) -> Result<Call, String> {
+fn prepare_call(op: &str, size: usize, calls: usize) -> Result<Call, String> {
     if op == "ring:messages" {
-        return Ok(messages::seal(size, ring_code::message));
+        return Ok(messages::seal(size, ring_code::seal_message));
     }
     let (provider, primitive) = op.split_once(':').ok_or_else(|| format!("no provider in {op}"))?;
     let code: fn(&str) -> Option<Implementation> = match provider {
-        "ring" => ring_code::code,
+        "ring" => ring_code::find_implementation,
         "rustcrypto" => rustcrypto::code,
         #[cfg(feature = "openssl")]
-        "openssl" => openssl_code::code,
+        "openssl" => openssl_code::find_implementation,
         _ => return Err(format!("no provider {provider}")),
     };
-    primitive::prepare(code, primitive, size, calls).ok_or_else(|| format!("{provider} has no {primitive}"))
+    primitive::prepare(code, primitive, size, calls)
+        .ok_or_else(|| format!("{provider} has no {primitive}"))
 }
 
 #[cfg(feature = "openssl")]
-fn version() -> String {
+fn library_version() -> String {
     format!("ring 0.17.14, {}", openssl::version::version())
 }
 
 #[cfg(not(feature = "openssl"))]
-fn version() -> String {
+fn library_version() -> String {
     "ring 0.17.14, built without OpenSSL".to_owned()
 }

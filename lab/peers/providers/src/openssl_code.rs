@@ -16,10 +16,10 @@ const MAC_BYTES: usize = 8;
 const TAG_BYTES: usize = 16;
 
 /// Returns the implementation of an operation, if OpenSSL has it.
-pub fn code(op: &str) -> Option<Implementation> {
+pub fn find_implementation(op: &str) -> Option<Implementation> {
     Some(match op {
         "sha512" => Implementation::Hash(openssl::sha::sha512),
-        "blake2b" => Implementation::Hash(blake2b),
+        "blake2b" => Implementation::Hash(hash_blake2b),
         "cbc-hmac" => Implementation::Aead {
             seal: |keys, text| cbc_seal(keys, text).expect("sealed"),
             open: |keys, text| cbc_open(keys, text).unwrap_or(false),
@@ -36,7 +36,7 @@ pub fn code(op: &str) -> Option<Implementation> {
     })
 }
 
-fn blake2b(text: &[u8]) -> [u8; 64] {
+fn hash_blake2b(text: &[u8]) -> [u8; 64] {
     let digest = MessageDigest::from_name("blake2b512").expect("OpenSSL has BLAKE2b");
     let hash = openssl::hash::hash(digest, text).expect("a hash");
     std::array::from_fn(|at| hash[at])
@@ -54,14 +54,14 @@ fn cbc_seal(keys: &CipherKeys, text: &mut Vec<u8>) -> Result<(), ErrorStack> {
     let at = cipher.cipher_update(&rest, Some(&mut last))?;
     let end = at + cipher.cipher_final(&mut last[at..])?;
     text[done..].copy_from_slice(&last[..end]);
-    let mac = mac(keys, text)?;
+    let mac = compute_mac(keys, text)?;
     text.extend_from_slice(&mac[..MAC_BYTES]);
     Ok(())
 }
 
 fn cbc_open(keys: &CipherKeys, text: &[u8]) -> Result<bool, ErrorStack> {
     let sealed = text.len() - MAC_BYTES;
-    if mac(keys, &text[..sealed])?[..MAC_BYTES] != text[sealed..] {
+    if compute_mac(keys, &text[..sealed])?[..MAC_BYTES] != text[sealed..] {
         return Ok(false);
     }
     let mut cipher = CipherCtx::new()?;
@@ -74,7 +74,7 @@ fn cbc_open(keys: &CipherKeys, text: &[u8]) -> Result<bool, ErrorStack> {
     Ok(true)
 }
 
-fn mac(keys: &CipherKeys, sealed: &[u8]) -> Result<Vec<u8>, ErrorStack> {
+fn compute_mac(keys: &CipherKeys, sealed: &[u8]) -> Result<Vec<u8>, ErrorStack> {
     let key = PKey::hmac(&keys.mac)?;
     let mut signer = Signer::new(MessageDigest::sha256(), &key)?;
     signer.update(&keys.aad)?;

@@ -5,12 +5,12 @@ mod store;
 use std::hint::black_box;
 use std::io;
 
-use pollster::block_on;
 use mezza_lab_measuring::rate::{self, Call};
+use pollster::block_on;
 use store::Store;
 use wacore_libsignal::protocol::{
-    CiphertextMessage, KeyPair, PreKeyBundle, PreKeyRecord, ProtocolAddress, SignedPreKeyRecord,
-    GenericSignedPreKey as _, Timestamp, UsePQRatchet, message_decrypt_prekey,
+    CiphertextMessage, GenericSignedPreKey as _, KeyPair, PreKeyBundle, PreKeyRecord,
+    ProtocolAddress, SignedPreKeyRecord, Timestamp, UsePQRatchet, message_decrypt_prekey,
     message_decrypt_signal, message_encrypt, process_prekey_bundle,
 };
 
@@ -21,7 +21,7 @@ const OPK_ID: u32 = 7;
 const OPS: &[&str] = &["seal", "open", "turn", "init", "resp"];
 
 fn main() -> io::Result<()> {
-    rate::serve("wacore-libsignal 0.7.0", OPS, &prepare)
+    rate::serve("wacore-libsignal 0.7.0", OPS, &prepare_call)
 }
 
 /// A device with one contact.
@@ -36,15 +36,21 @@ impl Device {
     }
 
     /// Fresh prekeys, as others would fetch them.
-    fn publish(&mut self) -> PreKeyBundle {
+    fn publish_bundle(&mut self) -> PreKeyBundle {
         let mut rng = rand::rng();
         let spk = KeyPair::generate(&mut rng);
         let opk = KeyPair::generate(&mut rng);
         let identity = self.store.identity.clone();
-        let signed = identity.private_key().calculate_signature(&spk.public_key.serialize(), &mut rng);
+        let signed =
+            identity.private_key().calculate_signature(&spk.public_key.serialize(), &mut rng);
         let signature = signed.expect("a signature");
         self.store.pre_keys.0 = Some(PreKeyRecord::new(OPK_ID.into(), &opk));
-        let record = SignedPreKeyRecord::new(SPK_ID.into(), Timestamp::from_epoch_millis(1), &spk, &signature);
+        let record = SignedPreKeyRecord::new(
+            SPK_ID.into(),
+            Timestamp::from_epoch_millis(1),
+            &spk,
+            &signature,
+        );
         self.store.signed_pre_keys.0 = Some(record);
         PreKeyBundle::new(
             4660,
@@ -58,7 +64,7 @@ impl Device {
         .expect("a bundle")
     }
 
-    fn process(&mut self, bundle: &PreKeyBundle) {
+    fn process_bundle(&mut self, bundle: &PreKeyBundle) {
         let Store { sessions, identities, .. } = &mut self.store;
         let mut rng = rand::rng();
         let pq = UsePQRatchet::No;
@@ -85,9 +91,9 @@ impl Device {
                 &mut rng,
                 UsePQRatchet::No,
             )),
-            CiphertextMessage::SignalMessage(message) => {
-                block_on(message_decrypt_signal(message, &self.peer, sessions, identities, &mut rng))
-            }
+            CiphertextMessage::SignalMessage(message) => block_on(message_decrypt_signal(
+                message, &self.peer, sessions, identities, &mut rng,
+            )),
             _ => unreachable!("no groups here"),
         };
         opened.expect("a body").plaintext
@@ -95,59 +101,59 @@ impl Device {
 }
 
 /// A device and what the other one published.
-fn pair() -> (Device, Device, PreKeyBundle) {
+fn make_pair() -> (Device, Device, PreKeyBundle) {
     let near = Device::new();
     let mut far = Device::new();
-    let bundle = far.publish();
+    let bundle = far.publish_bundle();
     (near, far, bundle)
 }
 
 /// Both sides after a message each way and one more from the first.
-fn talk() -> (Device, Device) {
-    let (mut near, mut far, bundle) = pair();
-    near.process(&bundle);
-    carry(&mut near, &mut far, b"hello");
-    carry(&mut far, &mut near, b"reply");
-    carry(&mut near, &mut far, b"again");
+fn exchange_messages() -> (Device, Device) {
+    let (mut near, mut far, bundle) = make_pair();
+    near.process_bundle(&bundle);
+    carry_message(&mut near, &mut far, b"hello");
+    carry_message(&mut far, &mut near, b"reply");
+    carry_message(&mut near, &mut far, b"again");
     (near, far)
 }
 
-fn carry(from: &mut Device, to: &mut Device, body: &[u8]) {
+fn carry_message(from: &mut Device, to: &mut Device, body: &[u8]) {
     let message = from.seal(body);
     black_box(to.open(&message));
 }
 
-fn prepare(op: &str, size: usize, calls: usize) -> Result<Call, String> {
+fn prepare_call(op: &str, size: usize, calls: usize) -> Result<Call, String> {
     let body = vec![7; size];
     match op {
         "seal" => {
-            let (mut near, _far) = talk();
+            let (mut near, _far) = exchange_messages();
             Ok(Box::new(move |_| drop(black_box(near.seal(&body)))))
         }
         "open" => {
-            let (mut near, mut far) = talk();
+            let (mut near, mut far) = exchange_messages();
             let sealed: Vec<_> = (0..calls).map(|_| near.seal(&body)).collect();
             Ok(Box::new(move |n| drop(black_box(far.open(&sealed[n])))))
         }
         "turn" => {
-            let (mut near, mut far) = talk();
+            let (mut near, mut far) = exchange_messages();
             Ok(Box::new(move |n| match n % 2 {
-                0 => carry(&mut far, &mut near, &body),
-                _ => carry(&mut near, &mut far, &body),
+                0 => carry_message(&mut far, &mut near, &body),
+                _ => carry_message(&mut near, &mut far, &body),
             }))
         }
         "init" => {
-            let mut pairs: Vec<_> = (0..calls).map(|_| pair()).collect();
+            let mut pairs: Vec<_> = (0..calls).map(|_| make_pair()).collect();
             Ok(Box::new(move |n| {
                 let (near, _, bundle) = &mut pairs[n];
-                near.process(bundle);
+                near.process_bundle(bundle);
                 black_box(near.seal(&body));
             }))
         }
         "resp" => {
-            let mut pairs: Vec<_> = (0..calls).map(|_| pair()).collect();
+            let mut pairs: Vec<_> = (0..calls).map(|_| make_pair()).collect();
             let first = |(near, _, bundle): &mut (Device, Device, PreKeyBundle)| {
-                near.process(bundle);
+                near.process_bundle(bundle);
                 near.seal(&body)
             };
             let firsts: Vec<_> = pairs.iter_mut().map(first).collect();

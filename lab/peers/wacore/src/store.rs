@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 use wacore_libsignal::protocol::{
-    Direction, IdentityChange, IdentityKey, IdentityKeyPair, IdentityKeyStore, PreKeyId, PreKeyRecord,
-    PreKeyStore, ProtocolAddress, SessionRecord, SessionStore, SignalProtocolError, SignedPreKeyId,
-    SignedPreKeyRecord, SignedPreKeyStore,
+    Direction, IdentityChange, IdentityKey, IdentityKeyPair, IdentityKeyStore, PreKeyId,
+    PreKeyRecord, PreKeyStore, ProtocolAddress, SessionRecord, SessionStore, SignalProtocolError,
+    SignedPreKeyId, SignedPreKeyRecord, SignedPreKeyStore,
 };
 
 type Result<T> = std::result::Result<T, SignalProtocolError>;
@@ -75,7 +75,11 @@ impl IdentityKeyStore for Identities {
         Ok(4660)
     }
 
-    async fn save_identity(&mut self, _: &ProtocolAddress, key: &IdentityKey) -> Result<IdentityChange> {
+    async fn save_identity(
+        &mut self,
+        _: &ProtocolAddress,
+        key: &IdentityKey,
+    ) -> Result<IdentityChange> {
         self.their = Some(*key);
         Ok(IdentityChange::NewOrUnchanged)
     }
@@ -117,7 +121,11 @@ impl SignedPreKeyStore for SignedPreKeys {
         self.0.clone().ok_or(SignalProtocolError::InvalidSignedPreKeyId)
     }
 
-    async fn save_signed_pre_key(&mut self, _: SignedPreKeyId, record: &SignedPreKeyRecord) -> Result<()> {
+    async fn save_signed_pre_key(
+        &mut self,
+        _: SignedPreKeyId,
+        record: &SignedPreKeyRecord,
+    ) -> Result<()> {
         self.0 = Some(record.clone());
         Ok(())
     }

@@ -32,15 +32,15 @@ pub struct Pair {
 }
 
 /// All functions with a signature, in their order.
-pub fn all(code: &str) -> Vec<Function> {
+pub fn find_functions(code: &str) -> Vec<Function> {
     let impls = trait_impls(code);
-    let starts = words(code, "fn").filter_map(|at| {
+    let starts = find_word(code, "fn").filter_map(|at| {
         let rest = code[at + 2..].trim_start();
         let name = rest.split(|c| !is_part(c)).next().filter(|name| !name.is_empty())?;
         let begin = code.len() - rest.len() + name.len();
         let open = begin + skip_generics(&code[begin..])?;
-        let close = open + closing(&code[open..])?;
-        let tuples = split(&code[open + 1..close]).into_iter().filter(|one| is_tuple(one));
+        let close = open + find_closing(&code[open..])?;
+        let tuples = split_parts(&code[open + 1..close]).into_iter().filter(|one| is_tuple(one));
         Some(Function {
             name: name.to_owned(),
             line: line_of(code, at),
@@ -54,17 +54,18 @@ pub fn all(code: &str) -> Vec<Function> {
 }
 
 /// All `let` statements that take a written tuple apart, except swaps.
-pub fn pairs(code: &str) -> Vec<Pair> {
-    let starts = words(code, "let").filter_map(|at| {
+pub fn find_pairs(code: &str) -> Vec<Pair> {
+    let starts = find_word(code, "let").filter_map(|at| {
         let rest = code[at + 3..].trim_start();
         let open = code.len() - rest.len();
-        let close = open + closing(code.get(open..)?.strip_prefix('(').map(|_| &code[open..])?)?;
+        let close =
+            open + find_closing(code.get(open..)?.strip_prefix('(').map(|_| &code[open..])?)?;
         let value = code[close + 1..].trim_start().strip_prefix('=')?.trim_start();
         let begin = code.len() - value.len();
-        let end = begin + closing(value.strip_prefix('(').map(|_| value)?)?;
+        let end = begin + find_closing(value.strip_prefix('(').map(|_| value)?)?;
         // `(a, b).c()` is a call, and `let .. = (a, b) else` a match.
         code[end + 1..].trim_start().strip_prefix(';')?;
-        let [left, right] = [&code[open + 1..close], &code[begin + 1..end]].map(split);
+        let [left, right] = [&code[open + 1..close], &code[begin + 1..end]].map(split_parts);
         let is_swap = left.len() == right.len() && right.iter().all(|one| left.contains(one));
         (left.len() > 1 && !is_swap).then(|| Pair {
             line: line_of(code, at),
@@ -76,20 +77,20 @@ pub fn pairs(code: &str) -> Vec<Pair> {
 
 /// The bodies of trait impls.
 fn trait_impls(code: &str) -> Vec<std::ops::Range<usize>> {
-    let bodies = words(code, "impl").filter_map(|at| {
+    let bodies = find_word(code, "impl").filter_map(|at| {
         let head = code[at..].split(['{', ';']).next()?;
         let is_item =
             code[..at].trim_end().ends_with(['}', ';', '{', ']']) || code[..at].trim().is_empty();
-        let of_trait = is_item && words(head, "for").any(|at| !head[at + 3..].starts_with('<'));
+        let of_trait = is_item && find_word(head, "for").any(|at| !head[at + 3..].starts_with('<'));
         let open = at + head.len();
-        let close = open + closing(code.get(open..)?)?;
+        let close = open + find_closing(code.get(open..)?)?;
         of_trait.then_some(open..close)
     });
     bodies.collect()
 }
 
 /// The places of a word with nothing of a word around it.
-fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
+fn find_word<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     code.match_indices(word).map(|(at, _)| at).filter(move |at| {
         !code[..*at].ends_with(is_part) && !code[at + word.len()..].starts_with(is_part)
     })
@@ -113,7 +114,7 @@ fn skip_generics(code: &str) -> Option<usize> {
 }
 
 /// Where the bracket that begins `code` is closed.
-fn closing(code: &str) -> Option<usize> {
+fn find_closing(code: &str) -> Option<usize> {
     let mut depth = 0_i32;
     for (at, c) in code.char_indices() {
         depth += i32::from(matches!(c, '(' | '[' | '{')) - i32::from(matches!(c, ')' | ']' | '}'));
@@ -125,7 +126,7 @@ fn closing(code: &str) -> Option<usize> {
 }
 
 /// The parts of a list, without those of brackets inside.
-fn split(list: &str) -> Vec<&str> {
+fn split_parts(list: &str) -> Vec<&str> {
     let mut depth = 0_i32;
     let mut begin = 0;
     let mut parts = Vec::new();
@@ -149,8 +150,8 @@ fn is_tuple(parameter: &str) -> bool {
     let Some(at) = colon else { return false };
     let kind = parameter[at + 1..].trim_start_matches([' ', '&']);
     let kind = kind.strip_prefix("mut ").unwrap_or(kind);
-    let Some(end) = kind.strip_prefix('(').and_then(|_| closing(kind)) else { return false };
-    split(&kind[1..end]).len() > 1
+    let Some(end) = kind.strip_prefix('(').and_then(|_| find_closing(kind)) else { return false };
+    split_parts(&kind[1..end]).len() > 1
 }
 
 fn line_of(code: &str, at: usize) -> usize {
@@ -165,7 +166,7 @@ mod tests {
     fn tuples_among_parameters() {
         let code =
             "fn a<F: Fn(u8) -> (u8, u8)>(&self, (x, y): (A, B), f: F, g: &mut (C, D), h: (E)) {}";
-        let found = all(code);
+        let found = find_functions(code);
         assert_eq!(found[0].tuples, ["(x, y): (A, B)", "g: &mut (C, D)"]);
         assert!(found[0].is_one_word() && found[0].has_own_name());
     }
@@ -173,7 +174,8 @@ mod tests {
     #[test]
     fn names_of_traits_are_not_ours() {
         let code = "impl fmt::Debug for A {\n    fn fmt(&self) {}\n}\nimpl A {\n    fn told(&self) {}\n}\n";
-        let own = all(code).into_iter().filter(Function::has_own_name).collect::<Vec<_>>();
+        let own =
+            find_functions(code).into_iter().filter(Function::has_own_name).collect::<Vec<_>>();
         assert_eq!((own.len(), own[0].line), (1, 5));
     }
 
@@ -181,7 +183,7 @@ mod tests {
     fn pairs_but_no_swaps() {
         let code = "let (a, b) = (1, f(2, 3));\nlet (a, b) = (b, a);\nlet (a, b) = f();\n\
                     let (a, b) = (1, 2).max(c);\nlet (mut c,\n d) = (\n1,\n2);";
-        let found = pairs(code);
+        let found = find_pairs(code);
         assert_eq!(found.iter().map(|pair| pair.line).collect::<Vec<_>>(), [1, 5]);
     }
 }

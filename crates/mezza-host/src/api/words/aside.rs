@@ -2,7 +2,7 @@
 
 use mezza_messenger::view::{Part, SetAside};
 
-use super::{counted, mixnet, relay};
+use super::{format_count, mixnet, relay};
 use crate::api::json::HealthLine;
 
 /// One line of the health of a node; no two parts have the same name.
@@ -10,10 +10,10 @@ pub fn aside_line(aside: &SetAside) -> HealthLine {
     let (name, what, next) = part_words(aside);
     let notes = match aside.notes {
         0 => String::new(),
-        n => format!(", {} among them", counted(n as u64, "note", "notes")),
+        n => format!(", {} among them", format_count(n as u64, "note", "notes")),
     };
-    let records = counted(aside.records as u64, "record", "records");
-    let bytes = counted(aside.bytes as u64, "byte", "bytes");
+    let records = format_count(aside.records as u64, "record", "records");
+    let bytes = format_count(aside.bytes as u64, "byte", "bytes");
     let text = format!("{what} could not be read and is kept as it is ({records}{notes}, {bytes})");
     HealthLine::bad(&name, &text, next)
 }

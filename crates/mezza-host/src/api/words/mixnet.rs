@@ -8,7 +8,7 @@ use mezza_mixnet::client::ClientError;
 use mezza_mixnet::config::Mode;
 
 use super::aside::PartWords;
-use super::{CarrierFacts, counted};
+use super::{CarrierFacts, format_count};
 use crate::api::json::HealthLine;
 use crate::api::{Exit, Fault, Refused};
 
@@ -21,7 +21,7 @@ pub(super) const CALLS_SPENT: &str =
 pub(super) const HANDED: &str = "in the mixnet";
 
 /// The carrier's line in the health of a node.
-pub fn health(trouble: Option<&str>, facts: &CarrierFacts) -> Option<HealthLine> {
+pub fn describe_health(trouble: Option<&str>, facts: &CarrierFacts) -> Option<HealthLine> {
     let entry = facts.connections.first()?;
     let good = |text: &str| HealthLine::good("mixnet", text);
     let bad = |text: &str, next| HealthLine::bad("mixnet", text, next);
@@ -34,25 +34,25 @@ pub fn health(trouble: Option<&str>, facts: &CarrierFacts) -> Option<HealthLine>
             "put a newer copy back, or go on with `mezza mixnet resume --after-restore`",
         )
     } else if let Some(known) = facts.network {
-        let (text, next) = self::trouble(known);
+        let (text, next) = self::describe_trouble(known);
         bad(&text, next)
     } else if entry.up {
-        let grade = entry.caps.noise.map_or("", noise);
+        let grade = entry.caps.noise.map_or("", describe_noise);
         good(&format!("rounds are taken part in, at level {}{grade}", entry.caps.level))
     } else if facts.alone == 0 {
         good("no round comes back, and no conversation goes by it alone")
     } else {
-        let go = counted(facts.alone as u64, "conversation goes", "conversations go");
+        let go = format_count(facts.alone as u64, "conversation goes", "conversations go");
         let next = "check the network, or let them take the relay with `mezza set NAME --carriers`";
         bad(&format!("no round comes back, and by it alone {go}"), next)
     })
 }
 
 /// Why no round comes back, and the next step (MSG-123).
-pub(crate) fn trouble(trouble: NetworkTrouble) -> (String, &'static str) {
+pub(crate) fn describe_trouble(trouble: NetworkTrouble) -> (String, &'static str) {
     match trouble {
         NetworkTrouble::Ended { ago_ms } => (
-            format!("the config of the network ended {} ago", ago(ago_ms)),
+            format!("the config of the network ended {} ago", format_ago(ago_ms)),
             "ask whoever runs your network: its guardians have to sign another config",
         ),
         NetworkTrouble::Clock => (
@@ -68,11 +68,11 @@ pub(crate) fn trouble(trouble: NetworkTrouble) -> (String, &'static str) {
     }
 }
 
-fn ago(ms: u64) -> String {
+fn format_ago(ms: u64) -> String {
     match ms / Time::HOUR_MS {
         0 => "less than an hour".into(),
-        hours @ 1..48 => counted(hours, "hour", "hours"),
-        hours => counted(hours / 24, "day", "days"),
+        hours @ 1..48 => format_count(hours, "hour", "hours"),
+        hours => format_count(hours / 24, "day", "days"),
     }
 }
 
@@ -87,7 +87,7 @@ pub(crate) const fn grade_name(grade: NoiseGrade) -> &'static str {
 
 /// How much the noise of a network protects, as an addition to a line; empty at the standard level
 /// (MSG-122).
-pub const fn noise(grade: NoiseGrade) -> &'static str {
+pub const fn describe_noise(grade: NoiseGrade) -> &'static str {
     match grade {
         NoiseGrade::Nothing => "; its noise promises nothing: count on no protection",
         NoiseGrade::Weak => "; its noise is below the standard level",
@@ -95,11 +95,11 @@ pub const fn noise(grade: NoiseGrade) -> &'static str {
     }
 }
 
-/// [`noise`] of a grade by its name.
+/// [`describe_noise`] of a grade by its name.
 pub fn noise_by_name(name: Option<&str>) -> &'static str {
     let grades = [NoiseGrade::Nothing, NoiseGrade::Weak, NoiseGrade::Standard];
     let grade = grades.into_iter().find(|grade| name == Some(grade_name(*grade)));
-    grade.map_or("", noise)
+    grade.map_or("", describe_noise)
 }
 
 /// The entry server has not the key of the config.
@@ -128,13 +128,13 @@ pub(crate) const fn service_name(service: Service) -> &'static str {
 }
 
 /// A mixnet was joined before.
-pub(super) fn joined() -> Fault {
+pub(super) fn already_joined() -> Fault {
     let next = "`mezza mixnet status` shows it, `mezza mixnet leave` leaves it";
     Fault::new(Exit::No, "this home is in a mixnet already", next)
 }
 
 /// No mixnet was joined.
-pub fn none() -> Refused {
+pub fn not_joined() -> Refused {
     let next = "join one with `mezza mixnet join LINK`; its operator gives you the link";
     Refused::new("no_mixnet", Fault::new(Exit::NotFound, "this home is in no mixnet", next))
 }
@@ -164,7 +164,7 @@ pub(super) fn bad_address() -> Fault {
 }
 
 /// The network's client refuses what the entry said, or what it was asked.
-pub(super) fn client(error: ClientError) -> Fault {
+pub(super) fn client_fault(error: ClientError) -> Fault {
     Fault::new(Exit::Unreachable, error.to_string(), "look at `mezza mixnet status`")
 }
 
@@ -189,14 +189,14 @@ pub(super) fn is_not_met(name: &str) -> String {
 pub(super) fn network_aside(called: Option<&str>) -> PartWords {
     let next = "install the newest version; until then notes go by the relay where the \
                 conversation allows it, and else wait";
-    ("mixnet".into(), network(called), next)
+    ("mixnet".into(), network_name(called), next)
 }
 
 /// Rows of the network's client did not load.
 pub(super) fn rows_aside(called: Option<&str>) -> PartWords {
     let next = "nothing is to be done, unless notes of a contact wait for hours: then begin \
                 anew with `mezza ratchet reset NAME`";
-    ("mixnet rows".into(), format!("a part of what happened in {}", network(called)), next)
+    ("mixnet rows".into(), format!("a part of what happened in {}", network_name(called)), next)
 }
 
 /// Networks that were left did not load.
@@ -209,7 +209,7 @@ pub(super) fn left_aside(called: Option<&str>) -> PartWords {
     ("mixnets left".into(), what, next)
 }
 
-fn network(called: Option<&str>) -> String {
+fn network_name(called: Option<&str>) -> String {
     called.map_or("the mixnet".into(), |called| format!("the mixnet {called}"))
 }
 
@@ -234,13 +234,13 @@ mod tests {
         let entry =
             ConnectionView { carrier, relay: None, own: true, up, places, left: None, caps };
         let facts = CarrierFacts { connections: vec![entry], alone, doubted, ..facts_of_nothing() };
-        health(trouble, &facts).map(|line| (line.ok, line.text)).unwrap()
+        describe_health(trouble, &facts).map(|line| (line.ok, line.text)).unwrap()
     }
 
     #[test]
     fn the_worst_is_said_first() {
         let facts = CarrierFacts { alone: 1, doubted: true, ..facts_of_nothing() };
-        assert!(health(None, &facts).is_none(), "no network was joined");
+        assert!(describe_health(None, &facts).is_none(), "no network was joined");
         assert_eq!(
             line(Some("it is another one"), true, true, 0),
             (false, "it is another one".into())
@@ -272,7 +272,7 @@ mod tests {
             };
             let connections = vec![up];
             let facts = CarrierFacts { connections, network: Some(network), ..facts_of_nothing() };
-            health(None, &facts).map(|line| (line.ok, line.text)).unwrap()
+            describe_health(None, &facts).map(|line| (line.ok, line.text)).unwrap()
         };
         let (ok, text) = known(NetworkTrouble::Foreign);
         assert!(!ok && text.contains("another network"), "{text}");
@@ -287,10 +287,10 @@ mod tests {
     #[test]
     fn msg_122_each_grade_of_noise_has_one_text() {
         for grade in [NoiseGrade::Nothing, NoiseGrade::Weak, NoiseGrade::Standard] {
-            assert_eq!(noise_by_name(Some(grade_name(grade))), noise(grade));
+            assert_eq!(noise_by_name(Some(grade_name(grade))), describe_noise(grade));
         }
-        assert!(noise(NoiseGrade::Nothing).contains("no protection"));
-        assert!(noise(NoiseGrade::Weak).contains("below the standard level"));
-        assert_eq!((noise(NoiseGrade::Standard), noise_by_name(None)), ("", ""));
+        assert!(describe_noise(NoiseGrade::Nothing).contains("no protection"));
+        assert!(describe_noise(NoiseGrade::Weak).contains("below the standard level"));
+        assert_eq!((describe_noise(NoiseGrade::Standard), noise_by_name(None)), ("", ""));
     }
 }

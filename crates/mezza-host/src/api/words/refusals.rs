@@ -2,7 +2,7 @@
 
 use mezza_messenger::{CallerError, CarrierError, DeviceError, PersonError};
 
-use super::{grouped, mixnet, relay};
+use super::{group_digits, mixnet, relay};
 use crate::api::refused::Refused;
 use crate::api::{Exit, Fault};
 
@@ -11,7 +11,7 @@ impl From<DeviceError> for Refused {
         match error {
             DeviceError::Person(error) => of_person(error),
             DeviceError::Carrier(CarrierError::Network(error)) => {
-                Self::new("network", mixnet::client(error))
+                Self::new("network", mixnet::client_fault(error))
             }
             DeviceError::Caller(CallerError::NoSuchContact) => Self::no_contact(),
             DeviceError::Caller(CallerError::NoSuchNote) => Self::no_note(),
@@ -85,8 +85,8 @@ fn of_person(error: PersonError) -> Refused {
             "use 1 to 24 bytes of ordinary letters",
         ),
         PersonError::TooManyRelays => Refused::new("relays", relay::too_many()),
-        PersonError::Joined => Refused::new("joined", mixnet::joined()),
-        PersonError::NoNetwork => mixnet::none(),
+        PersonError::Joined => Refused::new("joined", mixnet::already_joined()),
+        PersonError::NoNetwork => mixnet::not_joined(),
         PersonError::TooManyNetworks => {
             Refused::new("too_many_mixnets", mixnet::too_many_networks())
         }
@@ -97,8 +97,8 @@ fn of_person(error: PersonError) -> Refused {
 
 /// A parcel above what the carriers of a conversation take.
 fn too_big(bytes: usize, max: usize) -> Refused {
-    let bytes = grouped(bytes);
-    let max = grouped(max);
+    let bytes = group_digits(bytes);
+    let max = group_digits(max);
     let text = format!("this needs {bytes} bytes, the largest carrier takes {max}");
     let next = "split it, or allow another carrier with `mezza set NAME --carriers`";
     Refused::new("too_big", Fault::new(Exit::Malformed, text, next))
@@ -106,7 +106,8 @@ fn too_big(bytes: usize, max: usize) -> Refused {
 
 /// A text above the limit of a note.
 pub fn too_long(bytes: usize, max: usize) -> Refused {
-    let text = format!("text has {} bytes, a note holds {}", grouped(bytes), grouped(max));
+    let text =
+        format!("text has {} bytes, a note holds {}", group_digits(bytes), group_digits(max));
     let next = "split it into several notes";
     Refused::new("text_too_long", Fault::new(Exit::Malformed, text, next))
 }

@@ -8,7 +8,7 @@ use mezza_messenger::view::ConnectionView;
 use mezza_ratchet::{BundleError, SuiteList};
 
 use super::aside::PartWords;
-use super::counted;
+use super::format_count;
 use crate::api::json::HealthLine;
 use crate::api::{Exit, Fault};
 
@@ -25,7 +25,7 @@ pub(super) const BOX_FULL: &str = "waiting: their mailbox is full";
 pub(super) const SLOW: &str = "waiting: the relay asks for patience";
 
 /// The carrier's line in the health of a node.
-pub fn line(trouble: Option<&str>, connections: &[ConnectionView]) -> HealthLine {
+pub fn describe_health(trouble: Option<&str>, connections: &[ConnectionView]) -> HealthLine {
     let bad = |text, next| HealthLine::bad("relay", text, next);
     if let Some(trouble) = trouble {
         // The text of the connection ends with the next step already.
@@ -49,16 +49,16 @@ pub fn left_line(connection: &ConnectionView, date: Time) -> Option<HealthLine> 
     if connection.up {
         return None;
     }
-    let days = counted(left.until.since_ms(date).div_ceil(Time::DAY_MS), "day", "days");
+    let days = format_count(left.until.since_ms(date).div_ceil(Time::DAY_MS), "day", "days");
     let host = &relay.host;
     let port = relay.port;
     let rest = if left.read > 0 {
-        let mailboxes = counted(left.read.into(), "mailbox", "mailboxes");
+        let mailboxes = format_count(left.read.into(), "mailbox", "mailboxes");
         format!(
             "only contacts that do not know your newest card write there: {mailboxes}, read for {days}"
         )
     } else {
-        let mailboxes = counted(left.closing.into(), "mailbox", "mailboxes");
+        let mailboxes = format_count(left.closing.into(), "mailbox", "mailboxes");
         format!("nothing is read there; it is asked to close {mailboxes} for {days}")
     };
     let text = format!("{host}:{port}, which your card named before, is not reachable; {rest}");
@@ -71,7 +71,7 @@ pub fn mailbox_line(connections: &[ConnectionView], confirmed: bool) -> Option<H
     let bad = |text: &str, next| HealthLine::bad("mailbox", text, next);
     let own = connections.iter().find(|relay| relay.up && relay.own)?;
     let Places { all, here, elsewhere } = own.places;
-    let of_all = counted(all.into(), "mailbox", "mailboxes");
+    let of_all = format_count(all.into(), "mailbox", "mailboxes");
     Some(if elsewhere > 0 {
         bad(
             &format!("another device reads {elsewhere} of your {of_all}: notes go there"),
@@ -94,7 +94,7 @@ pub fn mailbox_line(connections: &[ConnectionView], confirmed: bool) -> Option<H
 pub fn stock_line(stock: u16) -> HealthLine {
     let text = match stock {
         0 => "no one-time keys at the relay yet; first notes to you go without one".into(),
-        n => counted(n.into(), "one-time key", "one-time keys") + " left at the relay",
+        n => format_count(n.into(), "one-time key", "one-time keys") + " left at the relay",
     };
     HealthLine::good("keys", &text)
 }
@@ -212,14 +212,14 @@ mod tests {
         assert!(line.ok && line.text.ends_with("to close 1 mailbox for 30 days"), "{}", line.text);
         assert!(left_line(&old(2, 0, true), date).is_none(), "all is well there");
         assert!(left_line(&relay(true, false, [0; 3]), date).is_none(), "it is in use");
-        let said = super::line(None, &[relay(true, true, [0; 3]), old(2, 0, false)]);
+        let said = super::describe_health(None, &[relay(true, true, [0; 3]), old(2, 0, false)]);
         assert_eq!((said.ok, said.text.as_str()), (true, "1 of 1 up"));
     }
 
     #[test]
     fn the_relays_of_a_card_are_counted() {
         let said = |trouble, relays: &[ConnectionView]| {
-            let line = line(trouble, relays);
+            let line = describe_health(trouble, relays);
             (line.ok, line.text, line.next)
         };
         let [up, down] = [true, false].map(|up| relay(true, up, [0; 3]));

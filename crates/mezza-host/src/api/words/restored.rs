@@ -3,7 +3,7 @@
 use mezza_core::Time;
 use mezza_messenger::view::{RestoreMark, RestoredView};
 
-use super::counted;
+use super::format_count;
 use crate::api::json::{RestoreMarkJson, RestoreMarkKind, RestoredJson};
 
 /// Returns a mark of a note, with its words.
@@ -25,19 +25,19 @@ pub fn restored(view: &RestoredView) -> Option<RestoredJson> {
     let mut words = Vec::new();
     let made = view.made.unwrap_or_default();
     if view.ahead > 0 {
-        let notes = counted(view.ahead.into(), "note of yours is", "notes of yours are");
+        let notes = format_count(view.ahead.into(), "note of yours is", "notes of yours are");
         words.push(format!("{notes} on their device and not here"));
     }
     if view.unsure > 0 {
-        let notes = counted(view.unsure as u64, "note", "notes");
+        let notes = format_count(view.unsure as u64, "note", "notes");
         words.push(format!("{notes} may have been sent since {}", day(made)));
     }
     if view.lost > 0 {
-        let notes = counted(view.lost as u64, "note was", "notes were");
+        let notes = format_count(view.lost as u64, "note was", "notes were");
         words.push(format!("{notes} on their device; they restored a backup without it"));
     }
     (view.made.is_some() || !words.is_empty()).then(|| RestoredJson {
-        made_ms: view.made.map(Time::ms),
+        made_ms: view.made.map(Time::as_ms),
         ahead: view.ahead,
         unsure: view.unsure,
         lost: view.lost,
@@ -48,7 +48,7 @@ pub fn restored(view: &RestoredView) -> Option<RestoredJson> {
 /// The day of a time, as `2026-11-12`, in UTC.
 fn day(at: Time) -> String {
     // The days of a calendar that begins in March of year 0 (H. Hinnant, chrono-compatible dates).
-    let z = i64::from(at.days()) + 719_468;
+    let z = i64::from(at.as_days()) + 719_468;
     let era = z / 146_097;
     let day_of_era = z - era * 146_097;
     let year_of_era =

@@ -5,7 +5,7 @@
 use mezza_messenger::io::DeliveryProblem;
 use mezza_ratchet::OpenError;
 
-use super::{counted, mixnet, relay};
+use super::{format_count, mixnet, relay};
 
 /// The text for a delivery problem with `name`, ending with the next step.
 pub fn trouble_words(trouble: DeliveryProblem, name: &str) -> String {
@@ -21,7 +21,7 @@ pub fn trouble_words(trouble: DeliveryProblem, name: &str) -> String {
             "{name} sent more than one contact may leave here: {} not kept, and {name} was not told \
              that they arrived. Read what is here and ask {name} to send them \
              again tomorrow, or block {name}",
-            counted(notes.into(), "note was", "notes were")
+            format_count(notes.into(), "note was", "notes were")
         ),
         DeliveryProblem::Twice => format!(
             "two copies of one vault wrote to each other's place, yours or that of {name}: numbers of \
@@ -78,9 +78,9 @@ mod tests {
     #[test]
     fn a_version_never_sounds_like_an_attack_nor_an_attack_like_a_version() {
         let newer =
-            BundleError::NoCommonSuite { offered: list(&[0x0104]), ours: SuiteList::ours() };
+            BundleError::NoCommonSuite { offered: list(&[0x0104]), ours: SuiteList::our_suites() };
         let older =
-            BundleError::NoCommonSuite { offered: list(&[0x0100]), ours: SuiteList::ours() };
+            BundleError::NoCommonSuite { offered: list(&[0x0100]), ours: SuiteList::our_suites() };
         assert!(words(newer).contains("update Mezzavoce here"), "{}", words(newer));
         assert!(words(older).contains("ask Bob to update"), "{}", words(older));
         let weaker = BundleError::SuiteDowngrade {

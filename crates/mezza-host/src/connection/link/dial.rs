@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::{LinkEvent, between};
+use super::{LinkEvent, run_server_link};
 use crate::process::metrics::Metrics;
 use crate::process::socket::set_lasting_options;
 use crate::tls::{Pin, TlsIdentity, link_client_config};
@@ -62,14 +62,15 @@ pub async fn dial(
     pin: Arc<Pin>,
     own: Option<&TlsIdentity>,
 ) -> Result<Box<TlsStream<TcpStream>>, DialError> {
-    reach(address, protocol, link_client_config(pin, protocol, own).map_err(DialError::Tls)?).await
+    dial_with(address, protocol, link_client_config(pin, protocol, own).map_err(DialError::Tls)?)
+        .await
 }
 
 /// The same with settings that many connections share: they hold nothing to resume with.
 ///
 /// # Errors
 /// [`DialError`].
-pub async fn reach(
+pub async fn dial_with(
     address: &str,
     protocol: &[u8],
     config: Arc<ClientConfig>,
@@ -92,7 +93,7 @@ pub async fn reach(
 }
 
 /// Keeps a link up until the machine is gone: dials, carries, tells, dials again.
-pub async fn keep<E: Send>(
+pub async fn keep_link_up<E: Send>(
     target: DialTarget,
     own: Arc<TlsIdentity>,
     events: mpsc::Sender<E>,
@@ -105,8 +106,14 @@ pub async fn keep<E: Send>(
         let pin = Pin::new(target.server.key);
         match dial(&target.server.address, target.protocol, pin, Some(&own)).await {
             Ok(stream) => {
-                let link =
-                    between(stream, target.protocol, &target.name, &events, &metrics, &event);
+                let link = run_server_link(
+                    stream,
+                    target.protocol,
+                    &target.name,
+                    &events,
+                    &metrics,
+                    &event,
+                );
                 if link.await.is_none() {
                     return;
                 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use mezza_mixnet::wire::Frame;
 
-use super::{FrameBytes, FrameSender, LinkEvent, parcel};
+use super::{FrameBytes, FrameSender, LinkEvent, make_parcel};
 
 /// The consequence of a link's event for the machine behind the table.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl<P> Default for LinkTable<P> {
 
 impl<P: Ord + Copy> LinkTable<P> {
     /// Takes news of link number `link` with `peer`. Numbers are never used again.
-    pub fn hear(&mut self, peer: P, link: u64, news: LinkEvent) -> LinkChange {
+    pub fn handle_event(&mut self, peer: P, link: u64, news: LinkEvent) -> LinkChange {
         let current = self.0.get(&peer).map(|(number, _)| *number);
         match news {
             LinkEvent::Up(outbox) => {
@@ -47,8 +47,8 @@ impl<P: Ord + Copy> LinkTable<P> {
 
     /// Sends a frame; `false` if the link is lost, which it is from now on.
     #[must_use]
-    pub fn send(&mut self, peer: P, frame: Frame) -> bool {
-        parcel(frame).is_none_or(|parcel| self.send_parcel(peer, parcel))
+    pub fn send_frame(&mut self, peer: P, frame: Frame) -> bool {
+        make_parcel(frame).is_none_or(|parcel| self.send_parcel(peer, parcel))
     }
 
     /// The same with bytes.
@@ -87,20 +87,23 @@ mod tests {
         let mut table = LinkTable::default();
         let frame = Frame::FetchConfig { from: [7; 32] };
         let (first, mut read) = mpsc::channel(1);
-        assert!(matches!(table.hear('a', 1, LinkEvent::Up(first)), LinkChange::None));
-        assert!(table.send('a', frame.clone()) && !table.send('b', frame.clone()));
+        assert!(matches!(table.handle_event('a', 1, LinkEvent::Up(first)), LinkChange::None));
+        assert!(table.send_frame('a', frame.clone()) && !table.send_frame('b', frame.clone()));
         assert!(read.try_recv().is_ok());
         let (second, _unread) = mpsc::channel(1);
-        assert!(matches!(table.hear('a', 2, LinkEvent::Up(second)), LinkChange::Lost));
-        assert!(matches!(table.hear('a', 1, LinkEvent::Frame(frame.clone())), LinkChange::None));
-        assert!(matches!(table.hear('a', 1, LinkEvent::Down), LinkChange::None));
+        assert!(matches!(table.handle_event('a', 2, LinkEvent::Up(second)), LinkChange::Lost));
         assert!(matches!(
-            table.hear('a', 2, LinkEvent::Frame(frame.clone())),
+            table.handle_event('a', 1, LinkEvent::Frame(frame.clone())),
+            LinkChange::None
+        ));
+        assert!(matches!(table.handle_event('a', 1, LinkEvent::Down), LinkChange::None));
+        assert!(matches!(
+            table.handle_event('a', 2, LinkEvent::Frame(frame.clone())),
             LinkChange::Frame(_)
         ));
-        let sent = [0; 2].map(|_| table.send('a', frame.clone()));
+        let sent = [0; 2].map(|_| table.send_frame('a', frame.clone()));
         assert_eq!(sent, [true, false], "one may wait, not two");
         assert!(table.count() == 0);
-        assert!(matches!(table.hear('a', 2, LinkEvent::Down), LinkChange::None));
+        assert!(matches!(table.handle_event('a', 2, LinkEvent::Down), LinkChange::None));
     }
 }

@@ -16,7 +16,8 @@ fn link(size: FrameSizeClass) -> Side {
     let (stream, other) = duplex(1 << 20);
     let (outbox, parcels) = mpsc::channel(8);
     let (events, frames) = mpsc::channel(8);
-    let link = tokio::spawn(async move { carry(stream, size, parcels, &events, |f| f).await });
+    let link =
+        tokio::spawn(async move { carry_frames(stream, size, parcels, &events, |f| f).await });
     Side { other, outbox, frames, link }
 }
 
@@ -42,7 +43,7 @@ async fn frames_come_in_order_and_what_was_sent_leaves_before_the_end() {
     );
     let shared: Arc<[u8]> = hello(3).encode().unwrap().into();
     side.outbox.try_send(FrameBytes::Shared(shared)).unwrap();
-    side.outbox.try_send(parcel(hello(4)).unwrap()).unwrap();
+    side.outbox.try_send(make_parcel(hello(4)).unwrap()).unwrap();
     drop(side.outbox);
     assert_eq!(side.link.await.unwrap(), End::Left);
     let mut all = Vec::new();

@@ -14,11 +14,11 @@ fn open(root: &Path) -> Folder {
 /// The index names the records that count, one a line.
 fn loads(root: &Path) -> Vec<String> {
     let folder = Folder::open(root, "index", LIMITS).unwrap();
-    let index = folder.index().unwrap();
+    let index = folder.read_index().unwrap();
     let named = std::str::from_utf8(&index).unwrap();
     let named: Vec<String> = named.lines().map(str::to_owned).collect();
     for name in &named {
-        assert_eq!(folder.record(name).unwrap(), name.as_bytes(), "{name} counts");
+        assert_eq!(folder.read_record(name).unwrap(), name.as_bytes(), "{name} counts");
     }
     named
 }
@@ -31,19 +31,19 @@ fn a_step_that_fails_anywhere_leaves_the_old_or_the_new_index() {
             let root = root.path().join("tree");
             let mut folder = open(&root);
             let first = [record("a"), record("b")];
-            folder.step(&FolderStep { put: &first, index: b"a\nb", drop: &[] }).unwrap();
+            folder.apply_step(&FolderStep { put: &first, index: b"a\nb", drop: &[] }).unwrap();
             let next = [record("c"), record("d")];
             let second = FolderStep { put: &next, index: b"b\nc\nd", drop: &["a".into()] };
             let failing = Failing::after(after, step, step.errors()[0]);
-            let done = folder.step(&second);
+            let done = folder.apply_step(&second);
             drop((failing, folder));
             let named = loads(&root);
             assert!(named == ["a", "b"] || named == ["b", "c", "d"], "{step:?} {after}: {named:?}");
             assert!(done.is_err() || named == ["b", "c", "d"], "{step:?} {after}");
             // The same step again makes up for it.
             let mut folder = open(&root);
-            folder.step(&second).unwrap();
-            assert_eq!(folder.names().unwrap().len(), 3);
+            folder.apply_step(&second).unwrap();
+            assert_eq!(folder.record_names().unwrap().len(), 3);
             drop(folder);
             assert_eq!(loads(&root), ["b", "c", "d"]);
         }
@@ -55,12 +55,12 @@ fn what_a_crash_left_half_written_is_deleted() {
     let root = tempfile::tempdir().unwrap();
     let root = root.path().join("tree");
     let mut folder = open(&root);
-    folder.step(&FolderStep { put: &[record("a")], index: b"a", drop: &[] }).unwrap();
+    folder.apply_step(&FolderStep { put: &[record("a")], index: b"a", drop: &[] }).unwrap();
     drop(folder);
     fs::write(root.join("rec/b.new"), b"half").unwrap();
     fs::write(root.join("index.new"), b"half").unwrap();
     assert_eq!(loads(&root), ["a"]);
-    assert_eq!(Folder::open(&root, "index", LIMITS).unwrap().names().unwrap(), ["a"]);
+    assert_eq!(Folder::open(&root, "index", LIMITS).unwrap().record_names().unwrap(), ["a"]);
     assert!(!root.join("rec/b.new").exists() && !root.join("index.new").exists());
 }
 
@@ -71,10 +71,10 @@ fn one_process_has_it_and_more_than_it_writes_is_not_read() {
     let mut folder = open(&root);
     assert_eq!(Folder::open(&root, "index", LIMITS).unwrap_err().code, Exit::Busy);
     let long = [("a".to_owned(), vec![7; 65])];
-    folder.step(&FolderStep { put: &long, index: b"a", drop: &[] }).unwrap();
-    assert_eq!(folder.record("a").unwrap_err().code, Exit::Malformed);
-    folder.clear().unwrap();
-    assert_eq!(folder.index().unwrap_err().code, Exit::NotFound);
+    folder.apply_step(&FolderStep { put: &long, index: b"a", drop: &[] }).unwrap();
+    assert_eq!(folder.read_record("a").unwrap_err().code, Exit::Malformed);
+    folder.delete_all().unwrap();
+    assert_eq!(folder.read_index().unwrap_err().code, Exit::NotFound);
 }
 
 /// An index of the first version was one block of bytes, replaced as a whole.
@@ -86,8 +86,8 @@ fn an_index_of_the_first_version_becomes_two_slots() {
     private::replace(&root.join("index"), b"a\nb").unwrap();
     let old = fs::File::open(root.join("index")).unwrap();
     let folder = Folder::open(&root, "index", LIMITS).unwrap();
-    assert_eq!(folder.index().unwrap().as_slice(), b"a\nb");
-    assert!(SlotFile::fits(root.join("index").metadata().unwrap().len(), 64));
+    assert_eq!(folder.read_index().unwrap().as_slice(), b"a\nb");
+    assert!(SlotFile::is_slot_length(root.join("index").metadata().unwrap().len(), 64));
     let mut left = Vec::new();
     std::io::Read::read_to_end(&mut &old, &mut left).unwrap();
     assert_eq!(left, [0; 3], "its old blocks are overwritten");
@@ -98,8 +98,8 @@ fn what_is_wiped_is_gone() {
     let root = tempfile::tempdir().unwrap();
     let root = root.path().join("tree");
     let mut folder = open(&root);
-    folder.step(&FolderStep { put: &[record("a")], index: b"a", drop: &[] }).unwrap();
+    folder.apply_step(&FolderStep { put: &[record("a")], index: b"a", drop: &[] }).unwrap();
     fs::write(root.join("card"), b"card").unwrap();
-    folder.wipe(&["card"]).unwrap();
+    folder.wipe_all(&["card"]).unwrap();
     assert!(!root.exists());
 }

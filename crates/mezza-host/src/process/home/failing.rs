@@ -99,7 +99,7 @@ impl Drop for Failing {
 }
 
 /// The planned result of this step on this thread.
-pub fn at(step: WriteStep) -> io::Result<()> {
+pub fn planned_result(step: WriteStep) -> io::Result<()> {
     let Some(plan) = PLAN.get().filter(|plan| plan.step == step) else { return Ok(()) };
     if plan.after > 0 {
         PLAN.set(Some(Plan { after: plan.after - 1, ..plan }));
@@ -116,5 +116,6 @@ pub fn is_full() -> bool {
 
 /// Writes `bytes`, or half of them if that fails.
 pub fn at_write(file: &mut File, bytes: &[u8]) -> io::Result<()> {
-    at(WriteStep::Write).inspect_err(|_| drop(file.write_all(&bytes[..bytes.len() / 2])))
+    planned_result(WriteStep::Write)
+        .inspect_err(|_| drop(file.write_all(&bytes[..bytes.len() / 2])))
 }

@@ -24,7 +24,7 @@ const MODE_MASK: u32 = 0o777;
 const FRESH: &str = ".new";
 
 /// Makes a folder of mode 0700 with its parents, or checks the one that is there.
-pub fn folder(path: &Path) -> Result<(), Fault> {
+pub fn make_folder(path: &Path) -> Result<(), Fault> {
     if path.symlink_metadata().is_err() {
         DirBuilder::new()
             .recursive(true)
@@ -38,12 +38,12 @@ pub fn folder(path: &Path) -> Result<(), Fault> {
 
 /// Refuses a folder that is not ours with mode 0700 (exit code 77).
 pub(crate) fn check_folder(path: &Path) -> Result<(), Fault> {
-    check(path, FOLDER_MODE, Metadata::is_dir, "a folder")
+    check_mode(path, FOLDER_MODE, Metadata::is_dir, "a folder")
 }
 
 /// Refuses a file that is not ours with mode 0600 (exit code 77).
 pub(crate) fn check_file(path: &Path) -> Result<(), Fault> {
-    check(path, FILE_MODE, Metadata::is_file, "a regular file")
+    check_mode(path, FILE_MODE, Metadata::is_file, "a regular file")
 }
 
 /// Returns true if a folder of ours is there, of mode 0700, and may be written to; false if it is not there
@@ -165,18 +165,18 @@ fn replace_as(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Fault> {
 /// Writes bytes over others where they lie, and syncs them.
 pub(crate) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     #[cfg(any(test, feature = "failing-writes"))]
-    failing::at(WriteStep::Write).inspect_err(|_| {
+    failing::planned_result(WriteStep::Write).inspect_err(|_| {
         // A torn write: half of it is on the disk.
         drop(file.write_all_at(&bytes[..bytes.len() / 2], offset));
     })?;
     file.write_all_at(bytes, offset)?;
     #[cfg(any(test, feature = "failing-writes"))]
-    failing::at(WriteStep::Sync)?;
+    failing::planned_result(WriteStep::Sync)?;
     file.sync_data()
 }
 
 /// The first three steps of [`replace`]: durable once [`sync_folder`] of its folder returns.
-pub(crate) fn put(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
+pub(crate) fn put_file(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
     let fresh = fresh_name(path);
     let written = write_synced(&fresh, bytes, FILE_MODE).and_then(|()| rename(&fresh, path));
     written.map_err(|error| cannot_write(path, &error))
@@ -193,7 +193,7 @@ pub(crate) fn is_fresh(name: &str) -> bool {
 }
 
 /// Deletes what a crash in [`replace`] left behind, and overwrites its bytes.
-pub fn sweep(path: &Path) -> Result<(), Fault> {
+pub fn sweep_leftover(path: &Path) -> Result<(), Fault> {
     wipe(&fresh_name(path))
 }
 
@@ -229,7 +229,7 @@ pub(crate) fn overwrite(file: &File) -> io::Result<()> {
         at += piece as u64;
     }
     #[cfg(any(test, feature = "failing-writes"))]
-    failing::at(WriteStep::Sync)?;
+    failing::planned_result(WriteStep::Sync)?;
     file.sync_data()
 }
 
@@ -241,40 +241,45 @@ fn fresh_name(path: &Path) -> PathBuf {
 
 fn write_synced(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     #[cfg(any(test, feature = "failing-writes"))]
-    failing::at(WriteStep::Clear)?;
+    failing::planned_result(WriteStep::Clear)?;
     // A left-over of a crash goes first, or its mode would stay.
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     #[cfg(any(test, feature = "failing-writes"))]
-    failing::at(WriteStep::Create)?;
+    failing::planned_result(WriteStep::Create)?;
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
     #[cfg(any(test, feature = "failing-writes"))]
     failing::at_write(&mut file, bytes)?;
     file.write_all(bytes)?;
     #[cfg(any(test, feature = "failing-writes"))]
-    failing::at(WriteStep::Sync)?;
+    failing::planned_result(WriteStep::Sync)?;
     file.sync_all()
 }
 
 fn rename(from: &Path, to: &Path) -> io::Result<()> {
     #[cfg(any(test, feature = "failing-writes"))]
-    failing::at(WriteStep::Rename)?;
+    failing::planned_result(WriteStep::Rename)?;
     fs::rename(from, to)
 }
 
 fn sync_parent(path: &Path) -> io::Result<()> {
     #[cfg(any(test, feature = "failing-writes"))]
-    failing::at(WriteStep::Enter)?;
+    failing::planned_result(WriteStep::Enter)?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = File::open(parent.unwrap_or(Path::new(".")))?;
     #[cfg(any(test, feature = "failing-writes"))]
-    failing::at(WriteStep::SyncFolder)?;
+    failing::planned_result(WriteStep::SyncFolder)?;
     parent.sync_all()
 }
 
-fn check(path: &Path, mode: u32, right: fn(&Metadata) -> bool, what: &str) -> Result<(), Fault> {
+fn check_mode(
+    path: &Path,
+    mode: u32,
+    right: fn(&Metadata) -> bool,
+    what: &str,
+) -> Result<(), Fault> {
     // Links are not followed: whoever placed one would choose what we write to.
     let found = path.symlink_metadata().map_err(|error| cannot_read(path, &error))?;
     if !right(&found) {
@@ -373,10 +378,10 @@ mod tests {
     fn a_name_that_cannot_be_cleared_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("config");
-        assert!(sweep(&path).is_ok(), "nothing is there");
+        assert!(sweep_leftover(&path).is_ok(), "nothing is there");
         fs::write(&path, b"old").unwrap();
         fs::create_dir(folder.path().join("config.new")).unwrap();
-        assert_eq!(sweep(&path).unwrap_err().code, Exit::CannotWrite);
+        assert_eq!(sweep_leftover(&path).unwrap_err().code, Exit::CannotWrite);
         assert_eq!(replace(&path, b"new").unwrap_err().code, Exit::CannotWrite);
         assert_eq!(fs::read(&path).unwrap(), b"old");
     }
@@ -429,7 +434,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("state/mezza");
         assert_eq!(check_writable(&folder), Ok(false));
-        super::folder(&folder).unwrap();
+        super::make_folder(&folder).unwrap();
         assert_eq!(check_writable(&folder), Ok(true));
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
         assert_eq!(check_writable(&folder).unwrap_err().code, Exit::Denied);

@@ -24,7 +24,7 @@ impl Home {
             return Ok(());
         }
         let has_relay = self.relay().join("key").exists();
-        self.echo().make()?;
+        self.echo().make_folders()?;
         if has_relay { Ok(()) } else { private::make(&self.echo().root().join(RELAY_IS_OURS)) }
     }
 
@@ -44,7 +44,7 @@ impl Home {
     }
 
     /// Our parts of this home, in words. Nothing else in its folder is touched.
-    pub fn parts(&self) -> Vec<&'static str> {
+    pub fn list_parts(&self) -> Vec<&'static str> {
         let named = [
             (VAULT, "an identity with its notes"),
             (RELAY, "a relay with its mail"),
@@ -130,10 +130,10 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     fn home_with_all(root: &Path) -> Home {
-        let home = Home::among(Some(root), |_| None).unwrap();
-        home.make().unwrap();
+        let home = Home::find_among(Some(root), |_| None).unwrap();
+        home.make_folders().unwrap();
         for folder in [VAULT, RELAY, STATE, RUN] {
-            private::folder(&root.join(folder)).unwrap();
+            private::make_folder(&root.join(folder)).unwrap();
             private::replace(&root.join(folder).join("file"), b"x").unwrap();
         }
         // The network of the mesh is a file, and holds its key.

@@ -16,7 +16,7 @@ pub struct ClientSource {
 
 impl ClientSource {
     /// The source of an address.
-    pub fn of(address: IpAddr) -> Self {
+    pub fn from_address(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(v4) => {
                 let [a, b, c, d] = v4.octets();
@@ -56,7 +56,7 @@ type Rank = (usize, Number);
 
 impl Leaves {
     /// Numbers as they are ordered here: the last one leaves first. Done twice, it changes nothing.
-    fn turn(self, number: Number) -> Number {
+    fn order_key(self, number: Number) -> Number {
         match self {
             Self::Oldest => !number,
             Self::Newest => number,
@@ -67,7 +67,7 @@ impl Leaves {
 /// The connections of one site.
 #[derive(Debug, Default)]
 struct Site {
-    /// The last of each set leaves first, see [`Leaves::turn`].
+    /// The last of each set leaves first, see [`Leaves::order_key`].
     by_address: BTreeMap<[u8; 8], BTreeSet<Number>>,
     /// The addresses by how soon they make room.
     by_rank: BTreeSet<(Rank, [u8; 8])>,
@@ -76,21 +76,25 @@ struct Site {
 
 impl Site {
     /// The rank of the address that makes room first.
-    fn worst(&self) -> Option<Rank> {
+    fn worst_rank(&self) -> Option<Rank> {
         self.by_rank.last().map(|(rank, _)| *rank)
     }
 
     /// The site's own rank.
     fn rank(&self) -> Option<Rank> {
-        self.worst().map(|(_, turn)| (self.len, turn))
+        self.worst_rank().map(|(_, turn)| (self.len, turn))
     }
 
     /// Changes the places of an address.
-    fn change(&mut self, address: [u8; 8], change: impl FnOnce(&mut BTreeSet<Number>) -> bool) {
+    fn change_address(
+        &mut self,
+        address: [u8; 8],
+        change: impl FnOnce(&mut BTreeSet<Number>) -> bool,
+    ) {
         let numbers = self.by_address.entry(address).or_default();
-        let before = rank(numbers);
+        let before = address_rank(numbers);
         change(numbers);
-        let after = rank(numbers);
+        let after = address_rank(numbers);
         if let Some(before) = before {
             self.by_rank.remove(&(before, address));
             self.len -= before.0;
@@ -105,7 +109,7 @@ impl Site {
 }
 
 /// The rank of an address with these places.
-fn rank(numbers: &BTreeSet<Number>) -> Option<Rank> {
+fn address_rank(numbers: &BTreeSet<Number>) -> Option<Rank> {
     numbers.last().map(|last| (numbers.len(), *last))
 }
 
@@ -130,7 +134,7 @@ impl Room {
     }
 
     /// How many places an address and its site have.
-    pub(super) fn counts(&self, source: &ClientSource) -> (usize, usize) {
+    pub(super) fn count_places(&self, source: &ClientSource) -> (usize, usize) {
         let Some(site) = self.sites.get(&source.site) else { return (0, 0) };
         (site.by_address.get(&source.address).map_or(0, BTreeSet::len), site.len)
     }
@@ -143,19 +147,19 @@ impl Room {
     /// site with most
     /// places, there of the address with most. Among equals a connection that stands stays, and a
     /// handshake gives way, the oldest first.
-    pub(super) fn yielding(&self, source: &ClientSource) -> Result<Number, Full> {
+    pub(super) fn choose_yielding(&self, source: &ClientSource) -> Result<Number, Full> {
         let ((most, turn), _) = *self.by_rank.last().ok_or(Full)?;
-        if most <= self.counts(source).1 + self.margin() {
+        if most <= self.count_places(source).1 + self.margin() {
             return self.yielding_inside(source);
         }
-        Ok(self.leaves.turn(turn))
+        Ok(self.leaves.order_key(turn))
     }
 
     /// The same where it has to be one of the site of `source`.
     pub(super) fn yielding_inside(&self, source: &ClientSource) -> Result<Number, Full> {
-        let (most, turn) = self.sites.get(&source.site).and_then(Site::worst).ok_or(Full)?;
-        if most > self.counts(source).0 + self.margin() {
-            return Ok(self.leaves.turn(turn));
+        let (most, turn) = self.sites.get(&source.site).and_then(Site::worst_rank).ok_or(Full)?;
+        if most > self.count_places(source).0 + self.margin() {
+            return Ok(self.leaves.order_key(turn));
         }
         match self.leaves {
             Leaves::Oldest => self.first_of(source).ok_or(Full),
@@ -171,35 +175,35 @@ impl Room {
     /// The connection of this very address that would go first.
     pub(super) fn first_of(&self, source: &ClientSource) -> Option<Number> {
         let numbers = self.sites.get(&source.site)?.by_address.get(&source.address)?;
-        numbers.last().map(|turn| self.leaves.turn(*turn))
+        numbers.last().map(|turn| self.leaves.order_key(*turn))
     }
 
     /// Returns true if this connection of `source` has a place here.
-    pub(super) fn holds(&self, number: Number, source: &ClientSource) -> bool {
+    pub(super) fn has_place(&self, number: Number, source: &ClientSource) -> bool {
         let site = self.sites.get(&source.site);
         let numbers = site.and_then(|site| site.by_address.get(&source.address));
-        numbers.is_some_and(|numbers| numbers.contains(&self.leaves.turn(number)))
+        numbers.is_some_and(|numbers| numbers.contains(&self.leaves.order_key(number)))
     }
 
     pub(super) fn insert(&mut self, number: Number, source: &ClientSource) {
-        let turn = self.leaves.turn(number);
-        self.change(source, |numbers| numbers.insert(turn));
+        let turn = self.leaves.order_key(number);
+        self.change_places(source, |numbers| numbers.insert(turn));
     }
 
     /// Removes a connection; one that is not here changes nothing.
     pub(super) fn remove(&mut self, number: Number, source: &ClientSource) {
-        let turn = self.leaves.turn(number);
-        self.change(source, |numbers| numbers.remove(&turn));
+        let turn = self.leaves.order_key(number);
+        self.change_places(source, |numbers| numbers.remove(&turn));
     }
 
-    fn change(
+    fn change_places(
         &mut self,
         source: &ClientSource,
         change: impl FnOnce(&mut BTreeSet<Number>) -> bool,
     ) {
         let site = self.sites.entry(source.site).or_default();
         let before = site.rank();
-        site.change(source.address, change);
+        site.change_address(source.address, change);
         let after = site.rank();
         if let Some(before) = before {
             self.by_rank.remove(&(before, source.site));
@@ -219,7 +223,7 @@ mod tests {
     use super::*;
 
     fn source(address: &str) -> ClientSource {
-        ClientSource::of(address.parse().unwrap())
+        ClientSource::from_address(address.parse().unwrap())
     }
 
     /// A room that is filled in this order; numbers count from 0.
@@ -251,22 +255,25 @@ mod tests {
             &["192.0.2.1", "192.0.2.1", "192.0.2.1", "192.0.2.2", "198.51.100.1"],
         );
         // Of the site with four, of the address with three, the last that came.
-        assert_eq!(room.yielding(&source("203.0.113.1")), Ok(2));
-        assert_eq!(room.yielding(&source("198.51.100.1")), Ok(2));
+        assert_eq!(room.choose_yielding(&source("203.0.113.1")), Ok(2));
+        assert_eq!(room.choose_yielding(&source("198.51.100.1")), Ok(2));
         // The greediest site makes room among its own addresses, and its greediest address none.
-        assert_eq!(room.yielding(&source("192.0.2.2")), Ok(2));
-        assert_eq!(room.yielding(&source("192.0.2.1")), Err(Full));
+        assert_eq!(room.choose_yielding(&source("192.0.2.2")), Ok(2));
+        assert_eq!(room.choose_yielding(&source("192.0.2.1")), Err(Full));
     }
 
     #[test]
     fn msg_71_among_equals_who_stands_stays_and_a_handshake_gives_way() {
         let equals = ["192.0.2.1", "198.51.100.1"];
-        assert_eq!(filled(Leaves::Newest, &equals).yielding(&source("203.0.113.1")), Err(Full));
-        assert!(filled(Leaves::Oldest, &equals).yielding(&source("203.0.113.1")).is_ok());
+        assert_eq!(
+            filled(Leaves::Newest, &equals).choose_yielding(&source("203.0.113.1")),
+            Err(Full)
+        );
+        assert!(filled(Leaves::Oldest, &equals).choose_yielding(&source("203.0.113.1")).is_ok());
         let own = filled(Leaves::Oldest, &["192.0.2.1", "192.0.2.1", "198.51.100.1"]);
-        assert_eq!(own.yielding(&source("192.0.2.1")), Ok(0), "the oldest of its own");
-        assert_eq!(own.yielding(&source("192.0.2.9")), Ok(0));
-        assert_eq!(own.yielding(&source("198.51.100.1")), Ok(0));
+        assert_eq!(own.choose_yielding(&source("192.0.2.1")), Ok(0), "the oldest of its own");
+        assert_eq!(own.choose_yielding(&source("192.0.2.9")), Ok(0));
+        assert_eq!(own.choose_yielding(&source("198.51.100.1")), Ok(0));
         assert_eq!(own.first_of(&source("192.0.2.1")), Some(0));
         assert_eq!(own.first_of(&source("192.0.2.9")), None);
     }
@@ -277,8 +284,8 @@ mod tests {
         let addresses = ["192.0.2.9", "192.0.2.1", "192.0.2.5", "192.0.2.9", "192.0.2.1"];
         for (leaves, of_sites, of_addresses) in [(Leaves::Oldest, 0, 0), (Leaves::Newest, 3, 4)] {
             let stranger = source("203.0.113.1");
-            assert_eq!(filled(leaves, &sites).yielding(&stranger), Ok(of_sites));
-            assert_eq!(filled(leaves, &addresses).yielding(&stranger), Ok(of_addresses));
+            assert_eq!(filled(leaves, &sites).choose_yielding(&stranger), Ok(of_sites));
+            assert_eq!(filled(leaves, &addresses).choose_yielding(&stranger), Ok(of_addresses));
         }
     }
 
@@ -286,16 +293,16 @@ mod tests {
     fn places_come_back() {
         let mut room = filled(Leaves::Newest, &["192.0.2.1", "192.0.2.1", "2001:db8::1"]);
         assert!(room.is_full());
-        assert_eq!(room.counts(&source("192.0.2.1")), (2, 2));
+        assert_eq!(room.count_places(&source("192.0.2.1")), (2, 2));
         room.remove(1, &source("192.0.2.1"));
         room.remove(1, &source("192.0.2.1"));
         room.remove(2, &source("192.0.2.1"));
         assert!(!room.is_full());
-        assert_eq!(room.counts(&source("192.0.2.1")), (1, 1));
+        assert_eq!(room.count_places(&source("192.0.2.1")), (1, 1));
         room.remove(0, &source("192.0.2.1"));
         room.remove(2, &source("2001:db8::1"));
         assert_eq!((room.len, room.sites.len(), room.by_rank.len()), (0, 0, 0));
         let none = Room::new(0, Leaves::Newest);
-        assert_eq!(none.yielding(&source("192.0.2.1")), Err(Full));
+        assert_eq!(none.choose_yielding(&source("192.0.2.1")), Err(Full));
     }
 }

@@ -6,7 +6,7 @@ fn limiter(
     per_address: u32,
     per_site: u32,
 ) -> Arc<ConnectionLimiter> {
-    ConnectionLimiter::with(Bounds { connections, handshakes, per_address, per_site })
+    ConnectionLimiter::with_bounds(Bounds { connections, handshakes, per_address, per_site })
 }
 
 /// Comes in now or not at all.
@@ -19,7 +19,7 @@ fn enter_at(
     address: &str,
     now: Instant,
 ) -> Option<ConnectionPermit> {
-    match limiter.enter(ClientSource::of(address.parse().unwrap()), now) {
+    match limiter.try_enter(ClientSource::from_address(address.parse().unwrap()), now) {
         Answer::In(permit) => Some(permit),
         Answer::Not(_) => None,
     }
@@ -27,7 +27,7 @@ fn enter_at(
 
 /// Returns true if a connection was told to go.
 async fn is_told(permit: &ConnectionPermit) -> bool {
-    permit.hold(tokio::task::yield_now()).await.is_none()
+    permit.run_while_held(tokio::task::yield_now()).await.is_none()
 }
 
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn mix_28_a_site_of_ipv6_is_a_48_and_an_address_a_64() {
 async fn msg_71_a_full_server_hangs_up_on_the_greediest() {
     let limiter = limiter(4, 100, 100, 100);
     let greedy: Vec<_> = (0..4).map(|_| enter(&limiter, "192.0.2.1").unwrap()).collect();
-    greedy.iter().for_each(ConnectionPermit::settle);
+    greedy.iter().for_each(ConnectionPermit::end_handshake);
     assert!(enter(&limiter, "192.0.2.1").is_none(), "nobody makes room for the greediest");
     let other = enter(&limiter, "203.0.113.1").unwrap();
     let another = enter(&limiter, "203.0.113.1").unwrap();
@@ -68,9 +68,9 @@ async fn msg_71_a_full_server_hangs_up_on_the_greediest() {
         assert_eq!(is_told(permit).await, told);
     }
     assert!(!is_told(&other).await && !is_told(&another).await);
-    assert_eq!(limiter.lock().leaving, 2);
+    assert_eq!(limiter.lock_inner().leaving, 2);
     drop((greedy, other, another));
-    let inner = limiter.lock();
+    let inner = limiter.lock_inner();
     assert_eq!((inner.leaving, inner.members.len(), inner.all.is_full()), (0, 0, false));
 }
 
@@ -80,12 +80,12 @@ async fn msg_70_a_handshake_that_had_its_time_makes_room() {
     let now = Instant::now();
     let silent: Vec<_> = (0..2).map(|_| enter_at(&limiter, "192.0.2.1", now).unwrap()).collect();
     assert!(enter_at(&limiter, "203.0.113.1", now).is_none(), "each has a second for itself");
-    let other = limiter.seat("203.0.113.1".parse().unwrap()).await.unwrap();
+    let other = limiter.await_place("203.0.113.1".parse().unwrap()).await.unwrap();
     assert!(now.elapsed() >= GRACE);
     assert!(is_told(&silent[0]).await && !is_told(&silent[1]).await);
     // A settled connection is no handshake any more, so the next one needs no place of another.
-    other.settle();
-    let _third = limiter.seat("203.0.113.1".parse().unwrap()).await.unwrap();
+    other.end_handshake();
+    let _third = limiter.await_place("203.0.113.1".parse().unwrap()).await.unwrap();
     assert!(!is_told(&silent[1]).await && !is_told(&other).await);
 }
 
@@ -97,7 +97,7 @@ async fn comes_in_after<T>(end: impl FnOnce(ConnectionPermit) -> T) -> T {
     let silent = enter_at(&limiter, "203.0.113.1", late).unwrap();
     let doors_too = Arc::clone(&limiter);
     let waiting =
-        tokio::spawn(async move { doors_too.seat("198.51.100.1".parse().unwrap()).await });
+        tokio::spawn(async move { doors_too.await_place("198.51.100.1".parse().unwrap()).await });
     tokio::task::yield_now().await;
     assert!(!waiting.is_finished());
     let left = end(silent);
@@ -113,7 +113,7 @@ async fn msg_70_who_waits_comes_in_as_soon_as_a_handshake_ends() {
 #[tokio::test]
 async fn msg_70_who_waits_comes_in_as_soon_as_a_handshake_is_done() {
     let settled = comes_in_after(|silent| {
-        silent.settle();
+        silent.end_handshake();
         silent
     });
     assert!(!is_told(&settled.await).await);
@@ -124,12 +124,12 @@ async fn msg_70_of_a_crowded_address_a_silent_one_makes_room_for_the_next() {
     let limiter = limiter(100, 100, 2, 2);
     let silent = enter(&limiter, "192.0.2.1").unwrap();
     let settled = enter(&limiter, "192.0.2.1").unwrap();
-    settled.settle();
+    settled.end_handshake();
     assert!(enter(&limiter, "192.0.2.1").is_none());
     let later = Instant::now() + GRACE;
     let next = enter_at(&limiter, "192.0.2.1", later).unwrap();
     assert!(is_told(&silent).await && !is_told(&settled).await);
-    next.settle();
+    next.end_handshake();
     assert!(enter_at(&limiter, "192.0.2.1", later + GRACE).is_none(), "who is settled stays");
 }
 
@@ -141,7 +141,7 @@ async fn msg_71_without_a_descriptor_the_greediest_makes_room() {
     let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     assert!(files::are_gone(&io::Error::from_raw_os_error(nix::errno::Errno::EMFILE as i32)));
     assert!(!files::are_gone(&io::ErrorKind::ConnectionAborted.into()));
-    limiter.shed(&listener).await;
+    limiter.shed_connection(&listener).await;
     let read = tokio::io::AsyncReadExt::read(&mut client, &mut [0]).await;
     assert!(matches!(read, Ok(0) | Err(_)), "it was taken from the system, and closed");
     assert!(is_told(&greedy[2]).await && !is_told(&greedy[1]).await);
@@ -149,7 +149,7 @@ async fn msg_71_without_a_descriptor_the_greediest_makes_room() {
 
 /// When somebody who does not come in may try again, if at all.
 fn due(limiter: &Arc<ConnectionLimiter>, address: &str, now: Instant) -> Option<Instant> {
-    match limiter.enter(ClientSource::of(address.parse().unwrap()), now) {
+    match limiter.try_enter(ClientSource::from_address(address.parse().unwrap()), now) {
         Answer::Not(Why::Later(due)) => Some(due),
         Answer::Not(Why::TooMany) => None,
         Answer::In(_) => panic!("{address} came in"),
@@ -173,7 +173,7 @@ async fn msg_70_a_48_of_silent_64s_does_not_make_others_wait() {
         let now = at(1_000 + nr * 20);
         held.push(enter_at(&limiter, &silent(PLACES + nr), now).unwrap());
         let client = enter_at(&limiter, &format!("192.0.{nr}.1"), now + Duration::from_millis(10));
-        client.unwrap().settle();
+        client.unwrap().end_handshake();
     }
 }
 
@@ -192,7 +192,7 @@ async fn msg_71_four_addresses_do_not_keep_the_others_of_their_site_out() {
     let held: Vec<_> = (0..16)
         .map(|nr| enter_at(&limiter, &format!("192.0.2.{}", nr / 4), now).unwrap())
         .collect();
-    held.iter().for_each(ConnectionPermit::settle);
+    held.iter().for_each(ConnectionPermit::end_handshake);
     assert_eq!(due(&limiter, "192.0.2.3", now), None, "an address has four");
     let others: Vec<_> =
         (4..9).map_while(|nr| enter_at(&limiter, &format!("192.0.2.{nr}"), now)).collect();
@@ -203,7 +203,7 @@ async fn msg_71_four_addresses_do_not_keep_the_others_of_their_site_out() {
     }
     // No connection of another site was closed for them.
     assert!(!is_told(&others[0]).await);
-    assert_eq!(limiter.lock().all.counts(&others[0].source()), (1, 16));
+    assert_eq!(limiter.lock_inner().all.count_places(&others[0].source()), (1, 16));
 }
 
 #[tokio::test]
@@ -212,7 +212,7 @@ async fn msg_71_nobody_goes_for_a_newcomer_who_does_not_come_in() {
     let now = Instant::now();
     let settled: Vec<_> = (0..2)
         .map(|_| enter_at(&limiter, "192.0.2.1", now).unwrap())
-        .inspect(ConnectionPermit::settle)
+        .inspect(ConnectionPermit::end_handshake)
         .collect();
     let silent = enter_at(&limiter, "198.51.100.1", now).unwrap();
     assert_eq!(due(&limiter, "203.0.113.1", now), Some(now + GRACE));
@@ -232,6 +232,6 @@ async fn msg_70_a_handshake_that_makes_room_for_a_connection_leaves_its_own_plac
     // Only the newest of the greediest is closed, at once, whatever time it had.
     let _other = enter_at(&limiter, "203.0.113.1", now).unwrap();
     assert!(is_told(&silent[1]).await && !is_told(&silent[0]).await);
-    let inner = limiter.lock();
+    let inner = limiter.lock_inner();
     assert!(inner.is_fresh(0) && !inner.is_fresh(1) && inner.is_fresh(2));
 }

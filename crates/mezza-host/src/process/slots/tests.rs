@@ -19,7 +19,7 @@ fn hibe_73_the_old_content_is_in_no_block_of_the_file() {
     let inode = |path: &Path| std::os::unix::fs::MetadataExt::ino(&path.metadata().unwrap());
     let before = inode(&path);
     let length = path.metadata().unwrap().len();
-    assert!(SlotFile::fits(length, MAX) && length.is_multiple_of(8_192));
+    assert!(SlotFile::is_slot_length(length, MAX) && length.is_multiple_of(8_192));
     file.write(b"a longer second secret").unwrap();
     file.write(b"third").unwrap();
     assert_eq!(file.read().unwrap().as_slice(), b"third");
@@ -49,7 +49,7 @@ fn hibe_73_a_step_that_fails_anywhere_leaves_the_old_or_the_new_content() {
                 let file = SlotFile::open(&path, MAX).unwrap();
                 let found = file.read().unwrap();
                 assert!([round, round - 1].contains(&found[0]) && found.len() == 4_500);
-                file.settle().unwrap();
+                file.finish_step().unwrap();
                 let other = if found[0] == round { round - 1 } else { round };
                 assert!(!holds(&all_bytes(&path), &[other; 64]), "{step:?} {after}");
                 file.write(&[round; 4_500]).unwrap();
@@ -69,7 +69,7 @@ fn a_file_that_is_cut_or_damaged_is_read_from_its_whole_slot() {
     assert_eq!(file.read().unwrap().as_slice(), b"whole");
     std::fs::write(&path, &bytes[..8_192]).unwrap();
     assert_eq!(file.read().unwrap_err().code, Exit::Malformed);
-    assert_eq!(file.settle().unwrap_err().code, Exit::Malformed, "nothing is made up");
+    assert_eq!(file.finish_step().unwrap_err().code, Exit::Malformed, "nothing is made up");
     assert!(file.write(&[0; 9_000]).is_err(), "longer than a slot");
 }
 
@@ -79,5 +79,5 @@ fn a_file_system_that_nobody_knows_gets_the_weaker_word() {
     for elsewhere in [0x9123_683e, 0x794c_7630, 0x2fc1_2fc1, 7] {
         assert_eq!(Overwriting::of_type(FsType(elsewhere)), Overwriting::Elsewhere);
     }
-    assert_eq!(Overwriting::of(Path::new("/no/such/place")), Overwriting::Elsewhere);
+    assert_eq!(Overwriting::from_path(Path::new("/no/such/place")), Overwriting::Elsewhere);
 }

@@ -20,9 +20,9 @@ impl Life {
     fn new(batches: &[WriteBatch]) -> Self {
         let folder = TempDir::new().unwrap();
         let master = MasterKey::draw(&mut OsRng);
-        let today = RetentionCode::rolling(noon().days());
+        let today = RetentionCode::rolling(noon().as_days());
         let mut ring = Keyring::new(folder.path().join(KEYRING), &master);
-        ring.add(&[RetentionCode::PERMANENT, today], &mut OsRng).unwrap();
+        ring.add_keys(&[RetentionCode::PERMANENT, today], &mut OsRng).unwrap();
         let mut rows = Rows::create(&folder.path().join(RECORDS)).unwrap();
         rows.transaction(|writing| put_memory(writing, &ring, today)).unwrap();
         let lock = Lock::take(&folder.path().join(LOCK)).unwrap();
@@ -50,8 +50,8 @@ impl Life {
 
 /// Live state, what never ends, what ends today, and what ends later.
 fn one_of_each() -> [WriteBatch; 4] {
-    let hour = noon().hours();
-    let day = noon().days();
+    let hour = noon().as_hours();
+    let day = noon().as_days();
     [
         put(1, Retention::Rolling, b"live"),
         put(2, Retention::Permanent, b"for ever"),
@@ -63,22 +63,22 @@ fn one_of_each() -> [WriteBatch; 4] {
 #[test]
 fn a_change_of_day_takes_five_steps_and_then_none() {
     let mut life = Life::new(&one_of_each());
-    let today = noon().days() + 1;
+    let today = noon().as_days() + 1;
     let tomorrow = noon().plus_ms(Time::DAY_MS);
     assert!(!life.vault.step(noon()).unwrap(), "nothing is due yet");
     // A key for the new day.
     assert!(life.vault.step(tomorrow).unwrap());
-    assert_eq!(life.vault.ring.today(), Some(today));
+    assert_eq!(life.vault.ring.newest_day(), Some(today));
     assert_eq!(life.bucket(1), Some(RetentionCode::rolling(today - 1)));
     // No row needs the old ones.
     assert!(life.vault.step(tomorrow).unwrap());
-    assert_eq!(life.vault.ring.stale(tomorrow).len(), 2);
+    assert_eq!(life.vault.ring.stale_buckets(tomorrow).len(), 2);
     assert_eq!(life.bucket(1), Some(RetentionCode::rolling(today)));
     assert_eq!((life.bucket(2), life.bucket(3)), (Some(RetentionCode::PERMANENT), None));
     assert_eq!(life.bucket(4), Some(RetentionCode::new(Retention::Day(today + 2), 0)));
     // The old keys are gone, and the database knows.
     assert!(life.vault.step(tomorrow).unwrap());
-    assert!(life.vault.ring.stale(tomorrow).is_empty());
+    assert!(life.vault.ring.stale_buckets(tomorrow).is_empty());
     assert_ne!(life.vault.remembered, life.vault.ring.generation());
     assert!(life.vault.step(tomorrow).unwrap());
     assert_eq!(life.vault.remembered, life.vault.ring.generation());
@@ -100,9 +100,9 @@ fn a_pause_between_two_steps_changes_nothing() {
 #[test]
 fn live_state_stays_in_its_day_when_the_clock_goes_back() {
     let mut life = Life::new(&[put(1, Retention::Rolling, b"live")]);
-    let day = noon().days();
+    let day = noon().as_days();
     life.vault.tick(noon().minus_ms(2 * Time::DAY_MS)).unwrap();
-    assert_eq!(life.vault.ring.today(), Some(day));
+    assert_eq!(life.vault.ring.newest_day(), Some(day));
     life.vault.tick(noon().plus_ms(2 * Time::DAY_MS)).unwrap();
     assert_eq!(life.bucket(1), Some(RetentionCode::rolling(day + 2)));
     life.vault.tick(noon()).unwrap();

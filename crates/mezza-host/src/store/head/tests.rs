@@ -23,19 +23,19 @@ fn made() -> (TempDir, PathBuf, Secret<32>) {
 
 /// Returns true if this passphrase opens the head, to the same master key.
 fn opens(path: &Path, pass: &[u8], key: &Secret<32>) -> bool {
-    unlock(path, pass).is_ok_and(|master| master.derive("a test") == *key)
+    unlock_master(path, pass).is_ok_and(|master| master.derive("a test") == *key)
 }
 
 #[test]
 fn vault_10_after_the_change_the_new_passphrase_opens_and_the_old_one_does_not() {
     let (_folder, path, key) = made();
-    let before = read(&path).unwrap();
-    let refused = change(&path, b"a wrong passphrase", NEW, &mut OsRng).unwrap_err();
+    let before = read_head(&path).unwrap();
+    let refused = change_passphrase(&path, b"a wrong passphrase", NEW, &mut OsRng).unwrap_err();
     assert_eq!(refused.code, Exit::Denied);
-    assert_eq!(read(&path).unwrap(), before);
-    change(&path, OLD, NEW, &mut OsRng).unwrap();
+    assert_eq!(read_head(&path).unwrap(), before);
+    change_passphrase(&path, OLD, NEW, &mut OsRng).unwrap();
     assert!(opens(&path, NEW, &key) && !opens(&path, OLD, &key));
-    let after = read(&path).unwrap();
+    let after = read_head(&path).unwrap();
     assert_eq!(after.len(), before.len());
     assert_ne!(after[20..FRONT_BYTES], before[20..FRONT_BYTES], "the salt is another one");
 }
@@ -47,7 +47,7 @@ fn vault_10_slow_a_crash_at_any_step_leaves_a_head_that_one_of_the_two_opens() {
     for step in WriteStep::REPLACE {
         private::replace(&path, &head).unwrap();
         let failing = Failing::after(0, step, step.errors()[0]);
-        let fault = change(&path, OLD, NEW, &mut OsRng).unwrap_err();
+        let fault = change_passphrase(&path, OLD, NEW, &mut OsRng).unwrap_err();
         drop(failing);
         assert_eq!(fault.code, Exit::CannotWrite, "{step:?}");
         assert!(fault.next.contains("both passphrases"), "{fault}");
@@ -58,9 +58,9 @@ fn vault_10_slow_a_crash_at_any_step_leaves_a_head_that_one_of_the_two_opens() {
     // A failed write followed by one that succeeds.
     private::replace(&path, &head).unwrap();
     let failing = Failing::after(0, WriteStep::Write, WriteStep::Write.errors()[0]);
-    assert!(change(&path, OLD, NEW, &mut OsRng).is_err());
+    assert!(change_passphrase(&path, OLD, NEW, &mut OsRng).is_err());
     drop(failing);
-    change(&path, OLD, NEW, &mut OsRng).unwrap();
+    change_passphrase(&path, OLD, NEW, &mut OsRng).unwrap();
     assert!(opens(&path, NEW, &key));
 }
 
@@ -74,20 +74,20 @@ fn vault_16_slow_a_passphrase_that_was_changed_leaves_no_head_that_opens_with_th
         steps.flat_map(move |step| (0..4).map(move |after| (is_old, step, after)))
     }) {
         let (_folder, path, key) = made();
-        let old = read(&path).unwrap();
+        let old = read_head(&path).unwrap();
         if !is_old {
-            put(&path, &old).unwrap();
+            put_head(&path, &old).unwrap();
         }
         let file = std::fs::File::open(&path).unwrap();
         let failing = Failing::after(after, step, step.errors()[0]);
-        let changed = change(&path, OLD, NEW, &mut OsRng).is_ok();
+        let changed = change_passphrase(&path, OLD, NEW, &mut OsRng).is_ok();
         drop(failing);
-        settle(&path).unwrap();
+        settle_head(&path).unwrap();
         let [opens_old, opens_new] = [OLD, NEW].map(|pass| opens(&path, pass, &key));
         assert!(opens_old != opens_new, "{is_old} {step:?} {after}");
         assert!(!changed || opens_new, "{is_old} {step:?} {after}: it was acknowledged");
         if opens_old {
-            change(&path, OLD, NEW, &mut OsRng).unwrap();
+            change_passphrase(&path, OLD, NEW, &mut OsRng).unwrap();
         }
         let mut all = vec![0; file.metadata().unwrap().len() as usize];
         std::os::unix::fs::FileExt::read_exact_at(&file, &mut all, 0).unwrap();

@@ -31,7 +31,7 @@ fn what_is_written_is_read_again_and_the_tag_is_the_end_of_the_file() {
     let (_folder, master, mut ring) = fresh();
     ring.write(&mut OsRng).unwrap();
     let all = [RetentionCode::PERMANENT, RetentionCode::rolling(5), hour(7), day(9)];
-    ring.add(&all, &mut OsRng).unwrap();
+    ring.add_keys(&all, &mut OsRng).unwrap();
     let bytes = slots::content_of(&fs::read(&ring.path).unwrap()).unwrap();
     assert_eq!(ring.tag().as_slice(), &bytes[bytes.len() - TAG_BYTES..]);
     let again = Keyring::read(ring.path.clone(), &master).unwrap();
@@ -48,10 +48,10 @@ fn what_is_written_is_read_again_and_the_tag_is_the_end_of_the_file() {
 #[test]
 fn a_write_that_failed_uses_its_number_up_and_is_doubtful_until_the_next() {
     let (_folder, master, mut ring) = fresh();
-    ring.add(&[RetentionCode::PERMANENT], &mut OsRng).unwrap();
+    ring.add_keys(&[RetentionCode::PERMANENT], &mut OsRng).unwrap();
     assert!(!ring.is_doubtful());
     let failing = Failing::after(0, WriteStep::Sync, Errno::EIO);
-    assert_eq!(ring.add(&[hour(7)], &mut OsRng).unwrap_err().code, Exit::CannotWrite);
+    assert_eq!(ring.add_keys(&[hour(7)], &mut OsRng).unwrap_err().code, Exit::CannotWrite);
     drop(failing);
     assert!(ring.is_doubtful() && ring.key(hour(7)).is_none());
     assert_eq!(ring.generation(), 1, "of the second nobody knows whether the disk has it");
@@ -65,11 +65,11 @@ fn a_write_that_failed_uses_its_number_up_and_is_doubtful_until_the_next() {
 fn numbers_that_were_used_up_elsewhere_are_not_used_again() {
     let (_folder, _, mut ring) = fresh();
     ring.write(&mut OsRng).unwrap();
-    ring.outrun(7);
+    ring.mark_used(7);
     assert!(ring.is_doubtful());
     assert_eq!(ring.generation(), 1);
     ring.write(&mut OsRng).unwrap();
-    ring.outrun(3);
+    ring.mark_used(3);
     assert!(!ring.is_doubtful());
     assert_eq!(ring.generation(), 8);
 }
@@ -78,14 +78,14 @@ fn numbers_that_were_used_up_elsewhere_are_not_used_again() {
 fn ended_buckets_and_days_before_the_newest_are_stale() {
     let (_folder, master, mut ring) = fresh();
     let now = Time::from_ms(10 * Time::DAY_MS + 5 * Time::HOUR_MS);
-    assert!(ring.stale(now).is_empty() && ring.today().is_none());
+    assert!(ring.stale_buckets(now).is_empty() && ring.newest_day().is_none());
     let kept = [RetentionCode::PERMANENT, RetentionCode::rolling(11), hour(245), day(10)];
     let ended = [RetentionCode::rolling(9), RetentionCode::rolling(10), hour(244), day(9)];
-    ring.add(&[kept, ended].concat(), &mut OsRng).unwrap();
-    assert_eq!(ring.today(), Some(11), "the newest day, even ahead of the clock");
-    assert_eq!(ring.stale(now), ended);
-    ring.forget(&ended, &mut OsRng).unwrap();
-    assert!(ring.stale(now).is_empty());
+    ring.add_keys(&[kept, ended].concat(), &mut OsRng).unwrap();
+    assert_eq!(ring.newest_day(), Some(11), "the newest day, even ahead of the clock");
+    assert_eq!(ring.stale_buckets(now), ended);
+    ring.forget_keys(&ended, &mut OsRng).unwrap();
+    assert!(ring.stale_buckets(now).is_empty());
     assert!(Keyring::read(ring.path.clone(), &master).unwrap().buckets().eq(kept));
 }
 
@@ -93,8 +93,8 @@ fn ended_buckets_and_days_before_the_newest_are_stale() {
 fn a_full_keyring_is_read_again_and_takes_no_key_more() {
     let (_folder, master, mut ring) = fresh();
     let all: Vec<_> = (0..).take(KEYS_MAX).map(hour).collect();
-    ring.add(&all, &mut OsRng).unwrap();
-    assert!(ring.add(&[RetentionCode::PERMANENT], &mut OsRng).is_err());
+    ring.add_keys(&all, &mut OsRng).unwrap();
+    assert!(ring.add_keys(&[RetentionCode::PERMANENT], &mut OsRng).is_err());
     assert!(!ring.is_doubtful(), "no number was used up");
     assert!(ring.buckets().eq(all.iter().copied()));
     assert!(Keyring::read(ring.path.clone(), &master).unwrap().buckets().eq(all));
@@ -109,9 +109,9 @@ fn a_full_keyring_is_read_again_and_takes_no_key_more() {
 /// A sealed file of generation 5 with keys for these codes in this order.
 fn file(ring: &Keyring, codes: &[u32]) -> Vec<u8> {
     let mut w = Writer::with_capacity(128);
-    w.u16(codes.len() as u16);
+    w.put_u16(codes.len() as u16);
     for code in codes {
-        w.u32(*code).bytes(&[7; 32]);
+        w.put_u32(*code).put_bytes(&[7; 32]);
     }
     let sealed = aead::seal(&ring.ring_key, &[1; NONCE_BYTES], &aad(5), &w.finish()).unwrap();
     [5u64.to_be_bytes().as_slice(), &sealed].concat()
@@ -146,15 +146,15 @@ fn content(ring: &Keyring) -> Wiping<Vec<u8>> {
 #[test]
 fn vault_16_a_ring_that_is_replaced_is_in_no_block_of_its_file() {
     let (_folder, master, mut ring) = fresh();
-    ring.add(&[RetentionCode::PERMANENT, hour(7)], &mut OsRng).unwrap();
+    ring.add_keys(&[RetentionCode::PERMANENT, hour(7)], &mut OsRng).unwrap();
     let file = fs::File::open(&ring.path).unwrap();
     let before = content(&ring);
     assert!(holds(&file, &before));
-    ring.forget(&[hour(7)], &mut OsRng).unwrap();
+    ring.forget_keys(&[hour(7)], &mut OsRng).unwrap();
     assert!(!holds(&file, &before[8..]) && holds(&file, &content(&ring)), "where it lies");
     // It outgrows its file: the old one is overwritten before it goes.
     let before = content(&ring);
-    ring.add(&(0..200).map(hour).collect::<Vec<_>>(), &mut OsRng).unwrap();
+    ring.add_keys(&(0..200).map(hour).collect::<Vec<_>>(), &mut OsRng).unwrap();
     assert!(!holds(&file, &before[8..]) && !holds(&file, &content(&ring)));
     assert_eq!(Keyring::read(ring.path.clone(), &master).unwrap().buckets().count(), 201);
     assert_eq!(fs::read_dir(ring.path.parent().unwrap()).unwrap().count(), 1);
@@ -166,7 +166,7 @@ fn vault_16_a_ring_of_an_older_version_is_overwritten_when_it_is_read() {
     let steps = WriteStep::REPLACE.into_iter().flat_map(|step| [(step, 0), (step, 1)]);
     for (step, after) in steps {
         let (_folder, master, mut ring) = fresh();
-        ring.add(&[RetentionCode::PERMANENT, hour(7)], &mut OsRng).unwrap();
+        ring.add_keys(&[RetentionCode::PERMANENT, hour(7)], &mut OsRng).unwrap();
         let old = content(&ring);
         fs::remove_file(&ring.path).unwrap();
         private::replace(&ring.path, &old).unwrap();
@@ -195,17 +195,17 @@ fn vault_16_a_write_that_fails_anywhere_leaves_one_ring_and_the_next_nothing_els
         steps.flat_map(move |step| (0..3).map(move |after| (count, step, after)))
     }) {
         let (_folder, master, mut ring) = fresh();
-        ring.add(&[RetentionCode::PERMANENT, hour(7)], &mut OsRng).unwrap();
+        ring.add_keys(&[RetentionCode::PERMANENT, hour(7)], &mut OsRng).unwrap();
         let fresh: Vec<_> = (0..count).map(day).collect();
         let failing = Failing::after(after, step, step.errors()[0]);
-        let added = ring.add(&fresh, &mut OsRng).is_ok();
+        let added = ring.add_keys(&fresh, &mut OsRng).is_ok();
         drop(failing);
         let found = Keyring::read(ring.path.clone(), &master).unwrap();
         let keys = found.buckets().count();
         assert!(keys == 2 || keys == 2 + count as usize, "{step:?} {after}: {keys}");
         assert!(!added || keys > 2, "{step:?} {after}: what was acknowledged is there");
         // The same process goes on with whatever the disk has.
-        ring.forget(&[hour(7)], &mut OsRng).unwrap();
+        ring.forget_keys(&[hour(7)], &mut OsRng).unwrap();
         let found = Keyring::read(ring.path.clone(), &master).unwrap();
         assert!(found.buckets().eq(ring.buckets()) && found.key(hour(7)).is_none());
         assert_eq!(fs::read_dir(ring.path.parent().unwrap()).unwrap().count(), 1, "{step:?}");

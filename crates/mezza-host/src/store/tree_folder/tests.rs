@@ -37,7 +37,7 @@ fn advance(folder: &mut TreeFolder) -> Epoch {
     let floor = folder.tree().floor().plus(1);
     let tree = folder.tree_mut();
     tree.erase_below(floor, &mut OsRng).unwrap();
-    tree.prepare(floor.plus(2), u32::MAX, &mut OsRng).unwrap();
+    tree.prepare_until(floor.plus(2), u32::MAX, &mut OsRng).unwrap();
     floor
 }
 
@@ -70,7 +70,7 @@ fn slow_a_write_that_fails_anywhere_leaves_a_tree_that_loads() {
             // What the failure left is gone with the next step that succeeds.
             advance(&mut folder);
             folder.store(&mut OsRng).unwrap();
-            assert_eq!(folder.folder.names().unwrap().len(), folder.tree().size().0);
+            assert_eq!(folder.folder.record_names().unwrap().len(), folder.tree().stack_size().0);
         }
     }
     // Most steps need no new record: the keyring is written and synced in place, and a generation that cannot
@@ -92,8 +92,8 @@ fn hibe_76_slow_thirty_failed_steps_in_a_row_leave_a_tree_that_loads() {
                 let _ = folder.store(&mut OsRng);
                 drop((failing, folder));
                 folder = place.open().unwrap();
-                let names = folder.folder.names().unwrap().len();
-                let held = folder.tree().size().0;
+                let names = folder.folder.record_names().unwrap().len();
+                let held = folder.tree().stack_size().0;
                 assert_eq!(names, held, "{step:?} {after}: waste of step {n} is still there");
             }
             advance(&mut folder);
@@ -107,13 +107,13 @@ fn hibe_76_slow_thirty_failed_steps_in_a_row_leave_a_tree_that_loads() {
 fn hibe_76_a_folder_full_of_waste_loads() {
     let place = Place::new();
     let folder = place.create().unwrap();
-    let held = folder.tree().size().0;
+    let held = folder.tree().stack_size().0;
     drop(folder);
     for n in 0..2_000 {
         fs::write(place.dir().join(format!("rec/{}-{n}-1", 1 << 20)), [7; 10]).unwrap();
     }
     let folder = place.open().unwrap();
-    assert_eq!(folder.folder.names().unwrap().len(), held);
+    assert_eq!(folder.folder.record_names().unwrap().len(), held);
 }
 
 /// After a step, the folder's files hold no key that the step erased.

@@ -19,16 +19,16 @@ impl Life {
     fn new() -> Self {
         let (folder, vault) = fresh();
         let state = tempfile::tempdir().unwrap();
-        let witness = Witness::of(&state.path().join("mezza"), &vault, &[]);
+        let witness = Witness::open_for(&state.path().join("mezza"), &vault, &[]);
         Self { folder, state, vault: Some(vault), witness }
     }
 
     fn commit(&mut self, batch: WriteBatch) -> Result<(), Fault> {
         let vault = self.vault.as_mut().unwrap();
         let mut batches = vec![batch];
-        batches.extend(self.witness.before(&batches)?);
+        batches.extend(self.witness.before_commit(&batches)?);
         vault.commit(&batches)?;
-        self.witness.after()
+        self.witness.after_commit()
     }
 
     /// A round, as the client's machine stores it.
@@ -46,7 +46,7 @@ impl Life {
             self.folder = folder;
         }
         let (vault, records) = self.folder.open(noon());
-        self.witness = Witness::of(&self.state.path().join("mezza"), &vault, &records);
+        self.witness = Witness::open_for(&self.state.path().join("mezza"), &vault, &records);
         self.vault = Some(vault);
     }
 
@@ -109,10 +109,10 @@ fn msg_63_the_person_decides_once() {
     life.round().unwrap();
     let newest = life.folder.copy();
     assert!(life.is_doubted_with(older));
-    let claim = life.witness.accept().unwrap().expect("there is a doubt");
+    let claim = life.witness.accept_doubt().unwrap().expect("there is a doubt");
     life.vault.as_mut().unwrap().commit(&[claim]).unwrap();
-    life.witness.after().unwrap();
-    assert!(!life.witness.is_doubted() && life.witness.accept().unwrap().is_none());
+    life.witness.after_commit().unwrap();
+    assert!(!life.witness.is_doubted() && life.witness.accept_doubt().unwrap().is_none());
     life.reopen(None);
     assert!(!life.witness.is_doubted());
     // The one that was left behind is the older one now.
@@ -130,12 +130,14 @@ fn a_block_is_so_many_commits_of_rows() {
         [WriteBatch(vec![RecordChange::Put { kind, key, bucket, value }])]
     };
     for commit in 0..=2 * BLOCK {
-        let claim = life.witness.before(&row()).unwrap();
+        let claim = life.witness.before_commit(&row()).unwrap();
         assert_eq!(claim.is_some(), commit % BLOCK == 0, "{commit}");
-        life.witness.after().unwrap();
+        life.witness.after_commit().unwrap();
         // What is no row of the client does not count.
-        assert!(life.witness.before(&[put(1, Retention::Permanent, b"none")]).unwrap().is_none());
-        life.witness.after().unwrap();
+        assert!(
+            life.witness.before_commit(&[put(1, Retention::Permanent, b"none")]).unwrap().is_none()
+        );
+        life.witness.after_commit().unwrap();
     }
     assert_eq!(life.witness.block, 3);
 }
@@ -148,7 +150,7 @@ fn an_open_claim_is_no_doubt_and_the_block_behind_it_is() {
     let cases =
         [(1, true, false), (1, false, false), (2, false, false), (2, true, true), (3, false, true)];
     for (block, settled, doubted) in cases {
-        life.witness.write(block, settled).unwrap();
+        life.witness.write_block(block, settled).unwrap();
         life.reopen(None);
         assert_eq!(life.witness.is_doubted(), doubted, "{block} {settled}");
         assert_eq!(life.witness.block, 1);

@@ -16,7 +16,7 @@ use crate::row::Row;
 /// The traffic is that of Groove. A clock with one neighbour stays alone, so that both send a beacon of 24 bytes
 /// every second: with 62 bytes of headers over IPv6 446 MB a month, 89 MB where clocks agree and send one in
 /// 5 s. A second has a beacon each way and a timer.
-pub const LIMITS: [Limit; 3] = idle::limits(
+pub const LIMITS: [Limit; 3] = idle::make_limits(
     "T12",
     [
         "idle node, one neighbour, traffic",
@@ -27,29 +27,29 @@ pub const LIMITS: [Limit; 3] = idle::limits(
 );
 
 /// Starts both, waits until they are neighbours, and watches one of them.
-pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
+pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     if let Some(rows) = idle::not_here(&LIMITS) {
         return Ok(rows);
     }
     let folder = bench.folder.path().join("mesh");
     std::fs::create_dir(&folder)?;
-    let net = idle::lay(&folder)?;
+    let net = idle::lay_cable(&folder)?;
     let mut nodes = Vec::new();
     for (side, card) in SIDES.into_iter().zip([CARD, "vb"]) {
         let home = folder.join(card);
-        Home::find(Some(&home))?.make()?;
+        Home::find(Some(&home))?.make_folders()?;
         let args = ["mesh", "run", "--if", card, "--grade", "good"];
         let start = move || Program::start(&home, &home.with_extension("node"), &args, &[]);
-        nodes.push(net.within(side, start)??);
+        nodes.push(net.run_within(side, start)??);
     }
     // In the first 30 s of its name a node beacons every second, and in the first minute it compares more.
     let (settle, length) = bench.profile.pick((4, 4), (70, 60), (70, 600));
     std::thread::sleep(Duration::from_secs(settle));
     wait_for_neighbour(&folder, &mut nodes[0])?;
-    let cost = IdleCost::watch(nodes[0].pid(), CARD, Duration::from_secs(length))?;
+    let cost = IdleCost::watch_process(nodes[0].pid(), CARD, Duration::from_secs(length))?;
     let words = "a node that carries nothing, with one neighbour on a cable; frames of the neighbour and of the \
                  kernel's IPv6 count too. One neighbour is too few for clocks to agree: a beacon each second";
-    cost.extrapolate().rows(bench, &LIMITS, [cost.words(), words.into()])
+    cost.extrapolate().make_rows(bench, &LIMITS, [cost.describe_counts(), words.into()])
 }
 
 /// Waits until a node says that it has its neighbour.
@@ -59,7 +59,9 @@ fn wait_for_neighbour(folder: &Path, node: &mut Program) -> Result<()> {
     let args = ["mesh", "status", "--json"];
     let ask = |_: &Program| -> Option<Value> {
         let mut asked = Program::start(&home, &files, &args, &[]).ok()?;
-        asked.until("a status", |asked| serde_json::from_str(&asked.said()).ok()).ok()
+        asked.wait_until("a status", |asked| serde_json::from_str(&asked.read_output()).ok()).ok()
     };
-    node.until("the neighbour", |node| ask(node).filter(|status| status["around"] == 1).map(drop))
+    node.wait_until("the neighbour", |node| {
+        ask(node).filter(|status| status["around"] == 1).map(drop)
+    })
 }

@@ -26,12 +26,12 @@ const CELLS: u32 = 1_000;
 const START_MS: u64 = 1_800_000_000_000;
 
 /// Measures two nodes that hear each other.
-pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
+pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     let rounds = bench.profile.pick(1, 3, 10);
     let mut costs = Vec::new();
     for round in 0..rounds {
         let mut pair = Pair::new(bench.seed + round)?;
-        let (arrived, ns) = cost_ns(|| pair.carry())?;
+        let (arrived, ns) = cost_ns(|| pair.carry_cells())?;
         let arrived = arrived?;
         anyhow::ensure!(arrived == CELLS, "{arrived} of {CELLS} cells arrived");
         costs.push(ns);
@@ -46,8 +46,10 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
         best / 1e3 / f64::from(CELLS)
     );
     Ok(vec![
-        LIMITS[0].row(per_second).with(words),
-        LIMITS[1].row(bytes).with("columns, ids and cells of one node with one neighbour"),
+        LIMITS[0].make_row(per_second).with_detail(words),
+        LIMITS[1]
+            .make_row(bytes)
+            .with_detail("columns, ids and cells of one node with one neighbour"),
     ])
 }
 
@@ -72,24 +74,24 @@ impl Pair {
         };
         for at in 0..2 {
             let kind = LinkKind::Cast;
-            pair.give(
+            pair.give_input(
                 at,
                 Input::LinkUp { link: 0, kind, frame_bytes_max: 1_200, delay_us: 0, room: 1 << 40 },
             )?;
             let time = Time::from_ms(START_MS);
-            pair.give(at, Input::Rtc { time, grade: Grade::Good })?;
+            pair.give_input(at, Input::Rtc { time, grade: Grade::Good })?;
         }
-        pair.pass(3_000)?;
+        pair.pass_time(3_000)?;
         Ok(pair)
     }
 
-    fn give(&mut self, at: usize, input: Input) -> Result<()> {
+    fn give_input(&mut self, at: usize, input: Input) -> Result<()> {
         self.nodes[at].handle(input, Time::from_ms(self.now_ms), &mut self.rng)?;
-        self.drain()
+        self.drain_outputs()
     }
 
     /// Frames go over at once.
-    fn drain(&mut self) -> Result<()> {
+    fn drain_outputs(&mut self) -> Result<()> {
         loop {
             let mut quiet = true;
             for at in 0..2 {
@@ -115,40 +117,40 @@ impl Pair {
     }
 
     /// Lets time pass, deadline by deadline.
-    fn pass(&mut self, ms: u64) -> Result<()> {
+    fn pass_time(&mut self, ms: u64) -> Result<()> {
         let end = self.now_ms + ms;
         while self.now_ms < end {
             let next = self.nodes.iter().filter_map(Node::deadline).min().context("no deadline")?;
-            self.now_ms = next.ms().clamp(self.now_ms + 1, end);
+            self.now_ms = next.as_ms().clamp(self.now_ms + 1, end);
             for at in 0..2 {
                 self.nodes[at].wake(Time::from_ms(self.now_ms), &mut self.rng);
             }
-            self.drain()?;
+            self.drain_outputs()?;
         }
         Ok(())
     }
 
     /// One node makes a thousand cells, the other one gets them. How many it got.
-    fn carry(&mut self) -> Result<u32> {
+    fn carry_cells(&mut self) -> Result<u32> {
         let tick = self.nodes[0].status(Time::from_ms(self.now_ms)).cur;
         for number in 0..CELLS {
             let mut payload = vec![0; CELL_BYTES[0] - HEAD_BYTES];
             (payload[0], payload[1]) = (0x10, tick as u8);
             payload[2..6].copy_from_slice(&number.to_be_bytes());
             let life = Life::Minute;
-            self.give(0, Input::Originate { ticket: number.into(), life, tick, payload })?;
+            self.give_input(0, Input::Originate { ticket: number.into(), life, tick, payload })?;
             if number % 50 == 0 {
-                self.pass(1)?;
+                self.pass_time(1)?;
             }
         }
-        self.pass(500)?;
+        self.pass_time(500)?;
         Ok(self.arrived)
     }
 
     /// Returns the MB that the store and its tables take. Resident memory cannot be measured for one value of a
     /// process.
     fn bytes_of_a_thousand(&mut self) -> Result<f64> {
-        self.carry()?;
+        self.carry_cells()?;
         let store = self.nodes[1].status(Time::from_ms(self.now_ms)).store_bytes;
         let tables = self.nodes[1].table_bytes();
         Ok(f64::from(u32::try_from(store + tables).unwrap_or(u32::MAX)) / 1e6)

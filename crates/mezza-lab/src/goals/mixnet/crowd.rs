@@ -23,7 +23,7 @@ const USERS: u32 = 10_000;
 const FEW: u32 = 10;
 
 /// Measures a small load, then a large one, each for some rounds.
-pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
+pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     let users = bench.profile.pick(100, 2_000, USERS);
     let times = bench.profile.pick(
         [1_000, 200, 400, 400, 5_000],
@@ -32,9 +32,9 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     );
     let law = Law { mode: Mode::Gauss, mu: 40, scale: 6 };
     let mixnet = ProcessMixnet::start(bench.folder.path(), users + FEW, law, times)?;
-    let (few, _) = load(&mixnet, FEW, 1)?;
-    let before = mixnet.entry().resident_bytes()?;
-    let (many, sum) = load(&mixnet, users, bench.profile.pick(1, 3, 5))?;
+    let (few, _) = run_load(&mixnet, FEW, 1)?;
+    let before = mixnet.entry_program().resident_bytes()?;
+    let (many, sum) = run_load(&mixnet, users, bench.profile.pick(1, 3, 5))?;
     let entry = |now: f64| (now - before) / f64::from(users) / 1_024.0;
     let clients = |now: f64| (now - few.most[0]) / f64::from(users - FEW) / 1_024.0;
     let most = [clients(many.most[0]), entry(many.most[1])];
@@ -58,14 +58,14 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     );
     let row = |limit: Limit, side: usize| {
         let held = format!("at its most; between rounds {:.1} KiB", held[side].min(most[side]));
-        limit.row(most[side]).with(words.clone()).with(held)
+        limit.make_row(most[side]).with_detail(words.clone()).with_detail(held)
     };
     let [entry, load, made] = LIMITS;
     let made = if ifma().is_some() {
-        made.row(onions)
+        made.make_row(onions)
     } else {
         let fallback = format!("fallback {}: {onions:.0} onions/s by core", sum["kernel"]);
-        made.not_here("avx512ifma missing").with(fallback)
+        made.not_here("avx512ifma missing").with_detail(fallback)
     };
     Ok(vec![row(entry, 1), row(load, 0), made])
 }
@@ -80,12 +80,18 @@ struct Memory {
 }
 
 /// Runs a load; gives the memory and the summary of the load.
-fn load(mixnet: &ProcessMixnet, users: u32, rounds: u32) -> Result<(Memory, serde_json::Value)> {
-    let mut load = mixnet.load(users, rounds)?;
+fn run_load(
+    mixnet: &ProcessMixnet,
+    users: u32,
+    rounds: u32,
+) -> Result<(Memory, serde_json::Value)> {
+    let mut load = mixnet.start_load(users, rounds)?;
     let mut memory = Memory { most: [0.0; 2], held: [f64::INFINITY; 2] };
-    let sum = load.until("the end of a load", |load| {
+    let sum = load.wait_until("the end of a load", |load| {
         // The load may have ended by now; its memory is then unknown, and this sample is skipped.
-        if let (Ok(own), Ok(entry)) = (load.resident_bytes(), mixnet.entry().resident_bytes()) {
+        if let (Ok(own), Ok(entry)) =
+            (load.resident_bytes(), mixnet.entry_program().resident_bytes())
+        {
             let has_begun = !events_of(load, "round").is_empty();
             for (side, now) in [own, entry].into_iter().enumerate() {
                 memory.most[side] = memory.most[side].max(now);

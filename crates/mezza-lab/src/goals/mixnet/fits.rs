@@ -18,7 +18,7 @@ pub const LIMITS: [Limit; 3] = [
 ];
 
 /// Measures over users, over noise, and over users as few as in the reproduction.
-pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
+pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     let users: [u32; 6] = bench.profile.pick(
         [10, 20, 30, 40, 50, 60],
         [500, 1_000, 1_500, 2_000, 2_500, 3_000],
@@ -33,8 +33,8 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let rounds = bench.profile.pick(1, 11, 11);
     let mu = noise[0];
     let some = users[1];
-    let by_users = GridSeries::measure(bench, &GridPoint::grid(&[mu], &users), rounds)?;
-    let by_noise = GridSeries::measure(bench, &GridPoint::grid(&noise, &[some]), rounds)?;
+    let by_users = GridSeries::measure(bench, &GridPoint::make_grid(&[mu], &users), rounds)?;
+    let by_noise = GridSeries::measure(bench, &GridPoint::make_grid(&noise, &[some]), rounds)?;
     let [by_user, by_mu, _] = LIMITS;
     let row = |limit: Limit, goal: &str, series: &GridSeries, fit: Fitting| {
         let wall = fit(&series.latency());
@@ -45,9 +45,9 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
             wall.coefficients[1] / 1e3,
             cpu.coefficients[1] / 1e3,
             cpu.r2,
-            series.quiet()
+            series.describe_disturbed()
         );
-        limit.row(100.0 * wall.r2).called(goal).with(words)
+        limit.make_row(100.0 * wall.r2).with_goal(goal).with_detail(words)
     };
     Ok(vec![
         row(
@@ -62,17 +62,17 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
             &by_noise,
             over_noise,
         ),
-        few(bench)?,
+        measure_few(bench)?,
     ])
 }
 
 /// As few users as in the reproduction. CPU time decides: the wall time of such short rounds varies
 /// too much.
-fn few(bench: &mut Bench) -> Result<Row> {
+fn measure_few(bench: &mut Bench) -> Result<Row> {
     let levels = bench.profile.pick([10, 20, 30], [100, 200, 300], [100, 200, 300]);
     let users = [10, 80, 160, 240, 320, 400].map(|n| bench.profile.pick(n / 10 + 1, n, n));
     let rounds = bench.profile.pick(2, 30, 30);
-    let series = GridSeries::measure(bench, &GridPoint::grid(&levels, &users), rounds)?;
+    let series = GridSeries::measure(bench, &GridPoint::make_grid(&levels, &users), rounds)?;
     let cpu = series.cpu();
     let fits = levels.map(|mu| {
         over_users(&cpu.iter().copied().filter(|(point, _)| point.mu == mu).collect::<Vec<_>>())
@@ -84,6 +84,6 @@ fn few(bench: &mut Bench) -> Result<Row> {
     let words = each.collect::<Vec<_>>().join("; ");
     let goal = format!("CPU time of {} .. {} users, the worst of three mu", users[0], users[5]);
     let [.., by_few] = LIMITS;
-    let row = by_few.row(100.0 * least).called(&goal);
-    Ok(row.with(format!("medians; {words}")).with(series.quiet()))
+    let row = by_few.make_row(100.0 * least).with_goal(&goal);
+    Ok(row.with_detail(format!("medians; {words}")).with_detail(series.describe_disturbed()))
 }

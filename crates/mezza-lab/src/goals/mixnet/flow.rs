@@ -8,7 +8,7 @@ use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
 
 use crate::bench::Bench;
-use crate::clock::{BenchRound, busy_words, cost_ns, deciding_value, figure_of, ns};
+use crate::clock::{BenchRound, busy_words, cost_ns, deciding_value, figure_of, to_ns};
 use crate::limit::Limit;
 use crate::machine;
 use crate::ours::mixes::{LabCoordinator, MixSetup};
@@ -63,7 +63,7 @@ impl Contestant {
     fn start(bench: &Bench, who: &'static str, kernel: Fast, law: Law, users: u32) -> Result<Self> {
         let setup = MixSetup { mixes: 3, users_max: users, law, kernel, seed: bench.seed };
         let mut coordinator = LabCoordinator::start(bench.folder.path(), setup)?;
-        coordinator.round(users)?;
+        coordinator.run_round(users)?;
         Ok(Self { who, coordinator, users, rounds: Vec::new() })
     }
 
@@ -81,7 +81,7 @@ impl Contestant {
         self.cost(1) / f64::from(self.users)
     }
 
-    fn words(&self) -> String {
+    fn describe_rounds(&self) -> String {
         format!(
             "{}: {:.0} messages/s of {} in a round, {:.1} us of CPU each, {:.1} % of it the entry's \
              links; onions made before in {:.1} us each",
@@ -114,7 +114,7 @@ impl Floor {
 }
 
 /// Measures all networks and the Go floor in turn.
-pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
+pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     let fast = ifma();
     let kernel = fast.unwrap_or_else(aws_lc);
     let none = Law { mode: Mode::Paper, mu: 0, scale: 0 };
@@ -136,7 +136,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     if fast.is_some() {
         all.push(Contestant::start(bench, "aws-lc", aws_lc(), none, users)?);
     }
-    let found = peer::find("gofloor", &[])?;
+    let found = peer::find_peer("gofloor", &[])?;
     let (mut floor, absent) = match found {
         Ok(peer) => (Some(Floor { peer, rounds: Vec::new() }), String::new()),
         Err(reason) => (None, reason),
@@ -144,11 +144,15 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     for _ in 0..bench.profile.pick(1, 5, 11) {
         one_round(bench, &mut all, floor.as_mut(), users)?;
     }
-    note(bench, &all, floor.as_ref())?;
+    note_rounds(bench, &all, floor.as_ref())?;
     let floor: Result<&Floor, &String> = floor.as_ref().ok_or(&absent);
     let mut rows = with_vectors(fast.is_some(), &all, floor, part);
-    rows.extend(without(all.last().filter(|_| fast.is_some()).unwrap_or(&all[0]), &all[1], floor));
-    all.into_iter().try_for_each(|contestant| contestant.coordinator.stop())?;
+    rows.extend(make_fallback_rows(
+        all.last().filter(|_| fast.is_some()).unwrap_or(&all[0]),
+        &all[1],
+        floor,
+    ));
+    all.into_iter().try_for_each(|contestant| contestant.coordinator.stop_mixes())?;
     Ok(rows)
 }
 
@@ -161,13 +165,13 @@ fn one_round(
     let work = || {
         let mut ours = Vec::new();
         for Contestant { coordinator, users, .. } in all.iter_mut() {
-            let outcome = coordinator.round(*users)?;
-            ours.push([outcome.wall, outcome.cpu, outcome.own, outcome.making].map(ns));
+            let outcome = coordinator.run_round(*users)?;
+            ours.push([outcome.wall, outcome.cpu, outcome.own, outcome.making].map(to_ns));
         }
         let mut theirs = None;
         if let Some(Floor { peer, .. }) = floor.as_deref_mut() {
             let calls = users as usize / FLOOR_PART;
-            let mut rate = |op| peer.rate(op, CELL, calls).map(|rate| rate.median);
+            let mut rate = |op| peer.measure_cost(op, CELL, calls).map(|rate| rate.median);
             theirs = Some([rate("floor")?, rate("floor-cpu")?]);
         }
         Ok((ours, theirs))
@@ -200,9 +204,9 @@ fn with_vectors(
     let go_s = floor.map(|floor| 2.0 * PAPER_MU * floor.cost(0) / 1e9);
     let measured = [none.per_s(), share, crowd.per_s(), whole_s];
     let words = [
-        format!("{}; {}", none.words(), quiet(none)),
+        format!("{}; {}", none.describe_rounds(), describe_disturbed(none)),
         format!("{:.0} messages/s would be {:.0} ladders/s on all cores", limit, 3.0 * limit),
-        crowd.words(),
+        crowd.describe_rounds(),
         format!("measured at 1/{part} of that noise: {:.3} s", noise.cost(0) / 1e9),
     ];
     let compared = format!(
@@ -211,33 +215,38 @@ fn with_vectors(
          over all services of a year",
         STANDARD.0
     );
-    let row =
-        |((limit, value), words): ((Limit, f64), String)| here(is_fast, limit, value).with(words);
+    let row = |((limit, value), words): ((Limit, f64), String)| {
+        vector_row(is_fast, limit, value).with_detail(words)
+    };
     let mut rows: Vec<Row> = ALONE.into_iter().zip(measured).zip(words).map(row).collect();
     let ratios = [floor.map(|floor| none.per_s() / floor.per_s()), go_s.map(|go_s| go_s / whole_s)];
     rows.extend(BESIDE_GO.into_iter().zip(ratios).map(|(limit, ratio)| match ratio {
         Err(reason) if is_fast => limit.no_peer(reason.clone()),
-        ratio => here(is_fast, limit, ratio.unwrap_or(f64::NAN)),
+        ratio => vector_row(is_fast, limit, ratio.unwrap_or(f64::NAN)),
     }));
     if let Some(last) = rows.pop() {
-        rows.push(last.with(compared));
+        rows.push(last.with_detail(compared));
     }
     rows
 }
 
 /// A row that needs vectors: measured on a CPU that has them, else excused with the fallback's figure.
-fn here(is_fast: bool, limit: Limit, measured: f64) -> Row {
+fn vector_row(is_fast: bool, limit: Limit, measured: f64) -> Row {
     if is_fast {
-        return limit.row(measured);
+        return limit.make_row(measured);
     }
     let fallback = format!("fallback aws-lc: {measured:.2} {}; with IFMA: {limit}", limit.unit);
-    limit.not_here(NO_IFMA).with(fallback)
+    limit.not_here(NO_IFMA).with_detail(fallback)
 }
 
 /// T7: the kernels for every CPU, beside the Go floor.
-fn without(aws: &Contestant, portable: &Contestant, floor: Result<&Floor, &String>) -> Vec<Row> {
+fn make_fallback_rows(
+    aws: &Contestant,
+    portable: &Contestant,
+    floor: Result<&Floor, &String>,
+) -> Vec<Row> {
     let row = |(limit, ours): (Limit, &Contestant)| match floor {
-        Err(reason) => limit.no_peer(reason.clone()).with(ours.words()),
+        Err(reason) => limit.no_peer(reason.clone()).with_detail(ours.describe_rounds()),
         Ok(floor) => {
             let beside = format!(
                 "Go floor {:.0} messages/s, {:.1} us of CPU each; ratio of CPU times {:.2}",
@@ -245,14 +254,15 @@ fn without(aws: &Contestant, portable: &Contestant, floor: Result<&Floor, &Strin
                 floor.cost(1) / 1e3,
                 floor.cost(1) / ours.cpu()
             );
-            let row = limit.row(ours.per_s() / floor.per_s());
-            row.with(format!("{}; {}", ours.words(), quiet(ours))).with(beside)
+            let row = limit.make_row(ours.per_s() / floor.per_s());
+            row.with_detail(format!("{}; {}", ours.describe_rounds(), describe_disturbed(ours)))
+                .with_detail(beside)
         }
     };
     WITHOUT.into_iter().zip([aws, portable]).map(row).collect()
 }
 
-fn quiet(contestant: &Contestant) -> String {
+fn describe_disturbed(contestant: &Contestant) -> String {
     let words = busy_words(&contestant.rounds).unwrap_or_else(|| "not busy".into());
     format!("{} rounds, {words}", contestant.rounds.len())
 }
@@ -266,11 +276,11 @@ fn ladders_per_s(kernel: Fast) -> f64 {
         cost_ns(|| kernel.x25519_shared(&scalar, &points, &mut out)).map_or(f64::NAN, |((), ns)| ns)
     };
     let least = (0..5).map(|_| batch()).fold(f64::INFINITY, f64::min);
-    let cores = f64::from(u32::try_from(machine::cores()).unwrap_or(1));
+    let cores = f64::from(u32::try_from(machine::count_cores()).unwrap_or(1));
     cores * points.iter().map(|_| 1e9).sum::<f64>() / least
 }
 
-fn note(bench: &mut Bench, all: &[Contestant], floor: Option<&Floor>) -> Result<()> {
+fn note_rounds(bench: &mut Bench, all: &[Contestant], floor: Option<&Floor>) -> Result<()> {
     let mut lines: Vec<(String, String, usize, [f64; 2], bool)> = Vec::new();
     for Contestant { who, users, rounds, .. } in all {
         for (number, BenchRound { value: [wall, cpu, ..], busy }) in rounds.iter().enumerate() {
@@ -287,7 +297,7 @@ fn note(bench: &mut Bench, all: &[Contestant], floor: Option<&Floor>) -> Result<
     for (who, op, round, values, busy) in lines {
         for (clock, value) in ["wall", "process_cpu"].into_iter().zip(values) {
             let figure = RawFigure::single(&who, &op, clock, "ns", value);
-            bench.note(&RawFigure { round, busy, ..figure })?;
+            bench.note_figure(&RawFigure { round, busy, ..figure })?;
         }
     }
     Ok(())
@@ -296,22 +306,22 @@ fn note(bench: &mut Bench, all: &[Contestant], floor: Option<&Floor>) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::{Verdict, exit};
+    use crate::row::{Verdict, exit_code};
     use mezza::testing::api::Exit;
 
     #[test]
     fn without_vectors_a_row_is_excused_and_shows_the_fallback() {
         let limit = Limit::at_least("T1", "goal", 10.0, "/s");
-        let row = |is_fast| here(is_fast, limit, 9.0);
+        let row = |is_fast| vector_row(is_fast, limit, 9.0);
         assert_eq!(
-            (row(true).verdict(), exit(&[row(true)], true)),
+            (row(true).verdict(), exit_code(&[row(true)], true)),
             (Verdict::FallsShort, Exit::No)
         );
         assert_eq!(
-            (row(false).verdict(), exit(&[row(false)], true)),
+            (row(false).verdict(), exit_code(&[row(false)], true)),
             (Verdict::NotHere, Exit::Done)
         );
-        let lines = row(false).lines();
+        let lines = row(false).to_lines();
         assert!(lines[0].ends_with("NOT MEASURABLE HERE avx512ifma missing"), "{lines:?}");
         assert!(lines[1].contains("9.00 /s"), "{lines:?}");
     }

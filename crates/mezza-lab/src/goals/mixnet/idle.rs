@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use mezza::testing::clock::now;
-use mezza::testing::servers::mixnet::demo::{Times, policy};
+use mezza::testing::servers::mixnet::demo::{Times, make_policy};
 use mezza_core::Time;
 use mezza_mixnet::Service;
 use mezza_mixnet::config::{Mode, ServicePolicy};
@@ -30,7 +30,7 @@ use crate::row::Row;
 /// with 5 % for headers 6,600 MB a month: 66 times Groove. A round of conversations every 5 s may wake ten times.
 /// Rounds of 1 ms are 17 CPU seconds a day, 24 lists of 12,450 invitations at 100 us 30 s; the limit is about
 /// twice both, for calls.
-pub const LIMITS: [Limit; 3] = idle::limits(
+pub const LIMITS: [Limit; 3] = idle::make_limits(
     "T9",
     [
         "idle member, preset standard, traffic",
@@ -41,7 +41,7 @@ pub const LIMITS: [Limit; 3] = idle::limits(
 );
 
 /// Times of each service in the example config of the guide: interval, ask, lead, collect, `mix_limit`, ms.
-const fn standard(service: Service) -> Times {
+const fn standard_times(service: Service) -> Times {
     match service {
         Service::Conversation => [5_000, 2_000, 5_000, 4_000, 20_000],
         Service::Call => [60_000, 10_000, 10_000, 20_000, 60_000],
@@ -50,7 +50,7 @@ const fn standard(service: Service) -> Times {
 }
 
 /// Times of a smoke run, whose figures decide nothing.
-const fn hurried(service: Service) -> Times {
+const fn hurried_times(service: Service) -> Times {
     match service {
         Service::Conversation => [500, 100, 200, 250, 2_000],
         Service::Call => [2_000, 200, 400, 500, 2_000],
@@ -75,7 +75,7 @@ struct Lengths {
 }
 
 /// Starts a network and a member, and watches the member.
-pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
+pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     if let Some(rows) = idle::not_here(&LIMITS) {
         return Ok(rows);
     }
@@ -86,38 +86,39 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     );
     let folder = bench.folder.path().join("idle");
     std::fs::create_dir(&folder)?;
-    let net = idle::lay(&folder)?;
+    let net = idle::lay_cable(&folder)?;
     idle::switch_off_ip6(&net)?;
     let invited = now().plus_ms(1_000 * (START_S + lengths.settle + lengths.main));
-    let services = services(bench.profile, invited);
+    let services = list_services(bench.profile, invited);
     let place = NetworkPlace { host: SERVER.parse::<Ipv4Addr>()?, users_max: 10_000 };
     let at = folder.clone();
-    let mixnet = net.within(SIDES[1], move || ProcessMixnet::start_at(&at, place, services))??;
+    let mixnet =
+        net.run_within(SIDES[1], move || ProcessMixnet::start_at(&at, place, services))??;
     let at = folder.clone();
-    let node = net.within(SIDES[0], move || start_node_alone(&at, "node"))??;
-    join(&node, &mixnet.link())?;
+    let node = net.run_within(SIDES[0], move || start_node_alone(&at, "node"))??;
+    join_network(&node, &mixnet.network_link())?;
     std::thread::sleep(Duration::from_secs(lengths.settle));
     let first = round_of(&node)?;
-    let main = IdleCost::watch(node.pid(), CARD, Duration::from_secs(lengths.main))?;
+    let main = IdleCost::watch_process(node.pid(), CARD, Duration::from_secs(lengths.main))?;
     let rounds = round_of(&node)?.saturating_sub(first);
     ensure!(rounds > 0, "the member took part in no round");
-    let words = format!("{}; {rounds} rounds of conversations", main.words());
+    let words = format!("{}; {rounds} rounds of conversations", main.describe_counts());
     let mut all = main.extrapolate();
     let mut details = vec![words];
     if bench.profile == Profile::Smoke {
         details.push("a smoke run has rounds ten times as often and less noise".into());
     } else {
         details.push(NOISE.into());
-        let invitation = invitation(&node, &main, invited)?;
+        let invitation = watch_invitation(&node, &main, invited)?;
         details.push(format!(
             "a round of invitations beside that: {:.2} MB, {:.0} wake-ups, {:.0} ms of CPU; 24 of them a day are counted",
             invitation.bytes / 1e6,
             invitation.wakes,
             invitation.cpu_s * 1e3
         ));
-        all = invitation.beside(all);
+        all = invitation.add_to(all);
     }
-    all.rows(bench, &LIMITS, details)
+    all.make_rows(bench, &LIMITS, details)
 }
 
 /// How a row differs from a member of a real network.
@@ -125,21 +126,21 @@ const NOISE: &str = "calls and invitations have the noise of the preset, which m
                      conversations less, which costs a member nothing";
 
 /// The services of the network. A round of invitations opens at `invited`.
-fn services(profile: Profile, invited: Time) -> Vec<ServicePolicy> {
+fn list_services(profile: Profile, invited: Time) -> Vec<ServicePolicy> {
     let is_smoke = profile == Profile::Smoke;
     let service = |service: Service| {
-        let times = if is_smoke { hurried(service) } else { standard(service) };
+        let times = if is_smoke { hurried_times(service) } else { standard_times(service) };
         let noise = NoisePreset::Standard.noise(service);
         let has_little = is_smoke || service == Service::Conversation;
         let preset = Law { mode: Mode::Gauss, mu: noise.mu, scale: noise.scale };
         let law = if has_little { LITTLE } else { preset };
-        policy(service, times, law, invited.minus_ms(3_600_000))
+        make_policy(service, times, law, invited.minus_ms(3_600_000))
     };
     Service::ALL.map(service).to_vec()
 }
 
 /// Joins and waits until rounds come back.
-fn join(node: &Process, link: &str) -> Result<()> {
+fn join_network(node: &Process, link: &str) -> Result<()> {
     node.client()?.post::<Value>("/v1/mixnet", &json!({ "link": link }))?;
     let end = Instant::now() + Duration::from_secs(60);
     while mixnet_of(node)?["up"] != true {
@@ -151,7 +152,7 @@ fn join(node: &Process, link: &str) -> Result<()> {
 
 /// Returns the node's view of its mixnet.
 fn mixnet_of(node: &Process) -> Result<Value> {
-    Ok(node.client()?.watching().get("/v1/mixnet")?)
+    Ok(node.client()?.as_watcher().get("/v1/mixnet")?)
 }
 
 /// The number of the last round of conversations that came back.
@@ -168,7 +169,7 @@ struct InvitationCost {
 
 impl InvitationCost {
     /// The cost of a member with 24 of these rounds a day.
-    fn beside(&self, main: ClientCost) -> ClientCost {
+    fn add_to(&self, main: ClientCost) -> ClientCost {
         ClientCost {
             mb_month: main.mb_month + 30.0 * INVITATIONS_A_DAY * self.bytes / 1e6,
             wakes_s: main.wakes_s + INVITATIONS_A_DAY * self.wakes / 86_400.0,
@@ -178,10 +179,10 @@ impl InvitationCost {
 }
 
 /// Watches the round of invitations that opens at `invited`, and takes away what the other services cost.
-fn invitation(node: &Process, main: &IdleCost, invited: Time) -> Result<InvitationCost> {
-    let wait = invited.ms().saturating_sub(now().ms());
+fn watch_invitation(node: &Process, main: &IdleCost, invited: Time) -> Result<InvitationCost> {
+    let wait = invited.as_ms().saturating_sub(now().as_ms());
     std::thread::sleep(Duration::from_millis(wait));
-    let all = IdleCost::watch(node.pid(), CARD, Duration::from_secs(INVITATION_S))?;
+    let all = IdleCost::watch_process(node.pid(), CARD, Duration::from_secs(INVITATION_S))?;
     let above =
         |all_of: f64, main_of: f64| (all_of - main_of * all.seconds / main.seconds).max(0.0);
     Ok(InvitationCost {
@@ -198,7 +199,7 @@ mod tests {
     #[test]
     fn a_round_of_invitations_counts_24_times_a_day() {
         let one = InvitationCost { bytes: 1e6, wakes: 3_600.0, cpu_s: 2.0 };
-        let all = one.beside(ClientCost { mb_month: 10.0, wakes_s: 0.5, cpu_s_day: 1.0 });
+        let all = one.add_to(ClientCost { mb_month: 10.0, wakes_s: 0.5, cpu_s_day: 1.0 });
         assert_eq!(
             [all.mb_month, all.wakes_s, all.cpu_s_day].map(f64::to_bits),
             [730.0_f64, 1.5, 49.0].map(f64::to_bits)
@@ -208,13 +209,13 @@ mod tests {
     #[test]
     fn the_network_is_the_preset_but_for_the_noise_of_conversations() {
         let invited = Time::from_ms(1_800_000_000_000);
-        let services = services(Profile::Full, invited);
+        let services = list_services(Profile::Full, invited);
         assert_eq!(
             services.iter().map(|s| s.interval_ms).collect::<Vec<_>>(),
             [5_000, 60_000, 3_600_000]
         );
         assert_eq!(services.iter().map(|s| s.mu).collect::<Vec<_>>(), [40, 8_000, 4_150]);
         let last = &services[2];
-        assert_eq!((invited.ms() - last.base_time.ms()) % u64::from(last.interval_ms), 0);
+        assert_eq!((invited.as_ms() - last.base_time.as_ms()) % u64::from(last.interval_ms), 0);
     }
 }

@@ -20,14 +20,14 @@ pub const LIMIT: Limit =
 const USERS: u32 = 20;
 
 /// Kills the servers one after the other, several times.
-pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
+pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     let all = &ServerRole::ALL[..];
     let (victims, times) = bench.profile.pick((&[ServerRole::Mix(1)][..], 1), (all, 3), (all, 5));
     let law = Law { mode: Mode::Gauss, mu: 40, scale: 6 };
     let mut mixnet = ProcessMixnet::start(bench.folder.path(), USERS, law, TIMES)?;
-    let mut load = mixnet.load(USERS, 100_000)?;
+    let mut load = mixnet.start_load(USERS, 100_000)?;
     let mut first = |since_ms: u64| {
-        load.until("a round that returns", |load| {
+        load.wait_until("a round that returns", |load| {
             let came_back = |round: &&serde_json::Value| {
                 round["returned"].as_u64() > Some(0) && round["open_ms"].as_u64() >= Some(since_ms)
             };
@@ -43,13 +43,13 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     for victim in victims {
         let mut rounds = Vec::new();
         for round in 1..=times {
-            let listens_ms = mixnet.kill(*victim)?;
+            let listens_ms = mixnet.restart_server(*victim)?;
             let waited_ms = first(listens_ms)?.saturating_sub(listens_ms);
             // Rounds that opened in between and did not return.
             let opened = f64::from(u32::try_from(waited_ms)? / TIMES[0]);
             let op = format!("killed_{victim}");
             let figure = RawFigure::single("ours", &op, "count", "rounds", opened);
-            bench.note(&RawFigure { round, ..figure })?;
+            bench.note_figure(&RawFigure { round, ..figure })?;
             rounds.push(opened);
         }
         most = rounds.iter().copied().fold(most, f64::max);
@@ -58,5 +58,9 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
         words.push(format!("{victim} {middle:.0}"));
     }
     let text = "median of each, counted from when the process listens again";
-    Ok(vec![LIMIT.row(worst).with(format!("{}; {text}; at most {most:.0}", words.join(", ")))])
+    Ok(vec![
+        LIMIT
+            .make_row(worst)
+            .with_detail(format!("{}; {text}; at most {most:.0}", words.join(", "))),
+    ])
 }

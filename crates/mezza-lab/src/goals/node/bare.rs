@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Instant;
 
 use super::disk::SyncedLog;
-use crate::clock::ns;
+use crate::clock::to_ns;
 
 /// Bytes of a note on the wire between a node and its relay.
 const PARCEL_BYTES: usize = 558;
@@ -33,13 +33,13 @@ impl EmptyPath {
     /// # Errors
     /// If the system refuses a socket or a file.
     pub fn start(folder: &Path) -> Result<Self> {
-        let ((writer, to_writer), (reader, to_reader)) = (wire()?, wire()?);
-        let (person, api) = wire()?;
-        relay([to_writer, to_reader])?;
-        let log = SyncedLog::fill(&folder.join("bare-reader"), PAGES)?;
-        begin(move || read(reader, log));
-        let log = SyncedLog::fill(&folder.join("bare-writer"), PAGES)?;
-        begin(move || write(api, writer, log));
+        let ((writer, to_writer), (reader, to_reader)) = (open_wire()?, open_wire()?);
+        let (person, api) = open_wire()?;
+        start_relay([to_writer, to_reader])?;
+        let log = SyncedLog::fill_log(&folder.join("bare-reader"), PAGES)?;
+        spawn_worker(move || serve_reader(reader, log));
+        let log = SyncedLog::fill_log(&folder.join("bare-writer"), PAGES)?;
+        spawn_worker(move || serve_writer(api, writer, log));
         Ok(Self { person })
     }
 
@@ -52,12 +52,12 @@ impl EmptyPath {
         let began = Instant::now();
         self.person.write_all(&parcel)?;
         self.person.read_exact(&mut parcel)?;
-        Ok(ns(began.elapsed()) / 1e6)
+        Ok(to_ns(began.elapsed()) / 1e6)
     }
 }
 
 /// Two ends of a connection over loopback.
-fn wire() -> Result<(TcpStream, TcpStream)> {
+fn open_wire() -> Result<(TcpStream, TcpStream)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let one = TcpStream::connect(listener.local_addr()?)?;
     let (other, _) = listener.accept()?;
@@ -67,41 +67,41 @@ fn wire() -> Result<(TcpStream, TcpStream)> {
 }
 
 /// A thread that ends with its connection.
-fn begin(work: impl FnOnce() -> Result<()> + Send + 'static) {
+fn spawn_worker(work: impl FnOnce() -> Result<()> + Send + 'static) {
     thread::spawn(work);
 }
 
 /// A relay: one thread for each connection reads and hands over to one queue, whose thread writes to
 /// the other connection.
-fn relay(mut ends: [TcpStream; 2]) -> Result<()> {
+fn start_relay(mut ends: [TcpStream; 2]) -> Result<()> {
     let (hand_over, queue) = mpsc::channel::<(usize, Parcel)>();
     for (n, end) in ends.iter().enumerate() {
         let mut end = end.try_clone()?;
         let hand_over = hand_over.clone();
-        begin(move || {
+        spawn_worker(move || {
             let mut parcel = [0; PARCEL_BYTES];
             while end.read_exact(&mut parcel).is_ok() && hand_over.send((1 - n, parcel)).is_ok() {}
             Ok(())
         });
     }
-    begin(move || queue.iter().try_for_each(|(n, parcel)| ends[n].write_all(&parcel)));
+    spawn_worker(move || queue.iter().try_for_each(|(n, parcel)| ends[n].write_all(&parcel)));
     Ok(())
 }
 
-fn read(mut relay: TcpStream, mut log: SyncedLog) -> Result<()> {
+fn serve_reader(mut relay: TcpStream, mut log: SyncedLog) -> Result<()> {
     let mut parcel = [0; PARCEL_BYTES];
     loop {
         relay.read_exact(&mut parcel)?;
-        log.commit()?;
+        log.commit_pages()?;
         relay.write_all(&parcel)?;
     }
 }
 
-fn write(mut api: TcpStream, mut relay: TcpStream, mut log: SyncedLog) -> Result<()> {
+fn serve_writer(mut api: TcpStream, mut relay: TcpStream, mut log: SyncedLog) -> Result<()> {
     let mut parcel = [0; PARCEL_BYTES];
     loop {
         api.read_exact(&mut parcel)?;
-        log.commit()?;
+        log.commit_pages()?;
         relay.write_all(&parcel)?;
         relay.read_exact(&mut parcel)?;
         api.write_all(&parcel)?;

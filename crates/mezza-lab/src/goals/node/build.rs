@@ -21,26 +21,26 @@ const MEASURE: &str = "libsqlite3-sys";
 const TICKS_PER_S: f64 = 100.0;
 
 /// Reads the ledger; nothing is built here.
-pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
+pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     let [seconds, times] = LIMITS;
-    let path = place::target().join("weigh").join("ledger");
+    let path = place::target_folder().join("weigh").join("ledger");
     let Ok(ledger) = std::fs::read_to_string(path) else {
         let reason = "no figures of a cold build; make them with `cargo xtask weigh`";
         return Ok(vec![seconds.not_here(reason)]);
     };
-    let Some((sum, measure)) = sums(&ledger) else {
+    let Some((sum, measure)) = sum_seconds(&ledger) else {
         let reason = "the figures are of an unfinished build; make them with `cargo xtask weigh`";
         return Ok(vec![seconds.not_here(reason)]);
     };
     for (op, value) in [("build_all", sum), ("build_measure", measure)] {
-        bench.note(&RawFigure::single("ours", op, "process_cpu", "s", value))?;
+        bench.note_figure(&RawFigure::single("ours", op, "process_cpu", "s", value))?;
     }
     let wall = "wall times of `cargo xtask up` and `test` are read off those commands";
-    Ok(vec![seconds.row(sum).with(wall), times.row(sum / measure)])
+    Ok(vec![seconds.make_row(sum).with_detail(wall), times.make_row(sum / measure)])
 }
 
 /// Seconds of all crates, and of the measure; `None` if the build did not end.
-fn sums(ledger: &str) -> Option<(f64, f64)> {
+fn sum_seconds(ledger: &str) -> Option<(f64, f64)> {
     let mut ticks = BTreeMap::<&str, u32>::new();
     for line in ledger.lines() {
         let (name, cost) = line.rsplit_once(' ')?;
@@ -59,9 +59,9 @@ mod tests {
     #[test]
     fn sums_by_hand() {
         let ledger = "libsqlite3-sys 100\nx 250\nlibsqlite3-sys 50\nmezza 600\n";
-        assert_eq!(sums(ledger), Some((10.0, 1.5)));
-        assert_eq!(sums("x 250\nmezza 1\n"), None);
-        assert_eq!(sums("libsqlite3-sys 100\nx 250\n"), None);
-        assert_eq!(sums("libsqlite3-sys none\nmezza 1\n"), None);
+        assert_eq!(sum_seconds(ledger), Some((10.0, 1.5)));
+        assert_eq!(sum_seconds("x 250\nmezza 1\n"), None);
+        assert_eq!(sum_seconds("libsqlite3-sys 100\nx 250\n"), None);
+        assert_eq!(sum_seconds("libsqlite3-sys none\nmezza 1\n"), None);
     }
 }

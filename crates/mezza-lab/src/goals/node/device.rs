@@ -41,13 +41,13 @@ impl Costs {
 }
 
 /// aws-lc decides; the portable code stands beside it.
-pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
-    let fast = measure::<AwsLc>(bench, "ours", "limit:aws-lc")?;
-    let portable = measure::<PortableBackend>(bench, "variant:portable", "limit:portable")?;
-    Ok(rows(&fast, &portable))
+pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
+    let fast = measure_backend::<AwsLc>(bench, "ours", "limit:aws-lc")?;
+    let portable = measure_backend::<PortableBackend>(bench, "variant:portable", "limit:portable")?;
+    Ok(make_rows(&fast, &portable))
 }
 
-fn measure<B: Backend>(
+fn measure_backend<B: Backend>(
     bench: &mut Bench,
     who: &'static str,
     limit: &'static str,
@@ -57,10 +57,10 @@ fn measure<B: Backend>(
     let mut rng = ChaCha20Rng::seed_from_u64(bench.seed);
     let mut all = Vec::new();
     for _ in 0..notes / 10 {
-        pair.send()?;
+        pair.send_note()?;
     }
     for round in 1..=rounds {
-        let told = bench.watch.rounds(|| one_round(&mut pair, notes, &mut rng))?;
+        let told = bench.watch.run_rounds(|| one_round(&mut pair, notes, &mut rng))?;
         for BenchRound { value, busy } in &told {
             let lines = [
                 (who, "note_sent", value.sent),
@@ -72,7 +72,7 @@ fn measure<B: Backend>(
                 let clock = "thread_cpu";
                 let unit = "ns";
                 let busy = *busy;
-                bench.raw.push(&RawFigure { who, op, clock, unit, round, spread, busy })?;
+                bench.raw.push_figure(&RawFigure { who, op, clock, unit, round, spread, busy })?;
             }
         }
         all.extend(told);
@@ -100,7 +100,7 @@ fn one_round<B: Backend>(
             four.push(four_operations::<B>()?);
         }
         for _ in 0..10 {
-            let cost = pair.send()?;
+            let cost = pair.send_note()?;
             sent.push(cost.sent - cost.sent_looks * look_ns);
             read.push(cost.read);
             receipt.push(cost.receipt);
@@ -109,7 +109,7 @@ fn one_round<B: Backend>(
             four.push(four_operations::<B>()?);
         }
     }
-    let [sent, read, receipt, four] = [sent, read, receipt, four].map(Spread::of);
+    let [sent, read, receipt, four] = [sent, read, receipt, four].map(Spread::from_samples);
     Ok(Costs { sent, read, receipt, four })
 }
 
@@ -118,18 +118,18 @@ fn four_operations<B: Backend>() -> Result<f64> {
     let [own, their] = [(), ()].map(|()| StaticKey::random::<B>(&mut OsRng));
     let work = || {
         for _ in 0..2 * BATCH {
-            drop(black_box(black_box(&own).dh::<B>(their.public())));
-            black_box(B::public_key(&B::prepare(black_box(own.scalar()))));
+            drop(black_box(black_box(&own).diffie_hellman::<B>(their.public_key())));
+            black_box(B::public_key(&B::prepare_scalar(black_box(own.scalar()))));
         }
     };
     Ok(cost_ns(work)?.1 / f64::from(BATCH))
 }
 
-fn rows(fast: &[BenchRound<Costs>], portable: &[BenchRound<Costs>]) -> Vec<Row> {
+fn make_rows(fast: &[BenchRound<Costs>], portable: &[BenchRound<Costs>]) -> Vec<Row> {
     let row = |goal: &str, rounds: &[BenchRound<Costs>]| {
         let costs = quiet_values(rounds);
         let ratios: Vec<f64> = costs.iter().map(Costs::ratio).collect();
-        let range = crate::clock::sort(ratios.clone());
+        let range = crate::clock::sort_samples(ratios.clone());
         let us = |figure: fn(&Costs) -> f64| {
             median(&costs.iter().map(figure).collect::<Vec<_>>()) / 1_000.0
         };
@@ -145,15 +145,15 @@ fn rows(fast: &[BenchRound<Costs>], portable: &[BenchRound<Costs>]) -> Vec<Row> 
             us(|c| c.read.median),
             us(|c| c.receipt.median),
         );
-        let row = LIMIT.row(median(&ratios)).called(goal).with(words);
-        busy_words(rounds).into_iter().fold(row, Row::with)
+        let row = LIMIT.make_row(median(&ratios)).with_goal(goal).with_detail(words);
+        busy_words(rounds).into_iter().fold(row, Row::with_detail)
     };
-    let ours = row(LIMIT.goal, fast).with(
+    let ours = row(LIMIT.goal, fast).with_detail(
         "aws-lc backend, thread CPU of `handle` and `poll` for the command and the relay's answer, \
          reading the clock taken off",
     );
     let beside = row("the same with the portable backend", portable);
-    vec![ours, beside.beside()]
+    vec![ours, beside.into_context()]
 }
 
 #[cfg(test)]
@@ -173,17 +173,17 @@ mod tests {
         let good = [round(140.0, false), round(150.0, false), round(900.0, true)];
         let bad = [round(151.0, false)];
         let verdicts = |rows: Vec<Row>| rows.iter().map(Row::verdict).collect::<Vec<_>>();
-        assert_eq!(verdicts(rows(&good, &bad)), [Verdict::Holds, Verdict::FallsShort]);
-        assert_eq!(verdicts(rows(&bad, &good)), [Verdict::FallsShort, Verdict::Holds]);
-        assert_eq!(crate::row::exit(&rows(&good, &bad), true), Exit::Done);
-        assert_eq!(crate::row::exit(&rows(&bad, &good), true), Exit::No);
+        assert_eq!(verdicts(make_rows(&good, &bad)), [Verdict::Holds, Verdict::FallsShort]);
+        assert_eq!(verdicts(make_rows(&bad, &good)), [Verdict::FallsShort, Verdict::Holds]);
+        assert_eq!(crate::row::exit_code(&make_rows(&good, &bad), true), Exit::Done);
+        assert_eq!(crate::row::exit_code(&make_rows(&bad, &good), true), Exit::No);
     }
 
     #[test]
     fn lab_14_a_speed_names_its_build_and_the_fallback() {
-        let rows = rows(&[round(100.0, false)], &[round(300.0, false)]);
+        let rows = make_rows(&[round(100.0, false)], &[round(300.0, false)]);
         assert!(rows[0].details.iter().any(|detail| detail.contains("aws-lc")));
         assert!(rows[1].goal.contains("portable"));
-        assert!(crate::raw::build()["rustc"].as_str().unwrap().starts_with("rustc "));
+        assert!(crate::raw::describe_build()["rustc"].as_str().unwrap().starts_with("rustc "));
     }
 }

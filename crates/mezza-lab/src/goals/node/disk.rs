@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use crate::clock::ns;
+use crate::clock::to_ns;
 
 /// A page of a database.
 pub const PAGE: [u8; 4_096] = [0x5a; 4_096];
@@ -30,7 +30,7 @@ impl Syncs {
     ///
     /// # Errors
     /// If the disk refuses.
-    pub fn sample(&mut self, folder: &Path, n: usize) -> Result<()> {
+    pub fn take_samples(&mut self, folder: &Path, n: usize) -> Result<()> {
         let path = folder.join("syncs");
         let mut file = File::create(&path)?;
         for _ in 0..n {
@@ -59,7 +59,7 @@ impl SyncedLog {
     ///
     /// # Errors
     /// If the disk refuses.
-    pub fn fill(path: &Path, pages: usize) -> io::Result<Self> {
+    pub fn fill_log(path: &Path, pages: usize) -> io::Result<Self> {
         let mut file = File::create(path)?;
         for _ in 0..COMMITS * pages {
             file.write_all(&[0; PAGE.len()])?;
@@ -72,7 +72,7 @@ impl SyncedLog {
     ///
     /// # Errors
     /// If the disk refuses.
-    pub fn commit(&mut self) -> io::Result<()> {
+    pub fn commit_pages(&mut self) -> io::Result<()> {
         if self.commits.is_multiple_of(COMMITS) {
             self.file.seek(SeekFrom::Start(0))?;
         }
@@ -88,7 +88,7 @@ fn write_page(file: &mut File) -> Result<f64> {
     let began = Instant::now();
     file.write_all(&PAGE)?;
     file.sync_data()?;
-    Ok(ns(began.elapsed()) / 1e6)
+    Ok(to_ns(began.elapsed()) / 1e6)
 }
 
 #[cfg(test)]
@@ -99,8 +99,8 @@ mod tests {
     fn samples_add_up_and_nothing_stays() {
         let folder = tempfile::tempdir().unwrap();
         let mut syncs = Syncs::default();
-        syncs.sample(folder.path(), 2).unwrap();
-        syncs.sample(folder.path(), 1).unwrap();
+        syncs.take_samples(folder.path(), 2).unwrap();
+        syncs.take_samples(folder.path(), 1).unwrap();
         assert_eq!((syncs.growing.len(), syncs.steady.len()), (3, 3));
         assert!(syncs.growing.iter().all(|ms| *ms > 0.0));
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
 use mezza::testing::clock::Clock;
-use mezza::testing::connection::relay::{Connection, connect};
+use mezza::testing::connection::relay::{Connection, connect_relay};
 use mezza_core::Secret;
 use mezza_messenger::card::RelayEntry;
 use mezza_messenger::relay_wire::{
@@ -17,7 +17,7 @@ use tokio::time::{Instant as Until, sleep, timeout_at};
 
 use super::world::RelayProcess;
 use crate::bench::Bench;
-use crate::clock::{quantile, sort};
+use crate::clock::{quantile, sort_samples};
 use crate::limit::Limit;
 use crate::raw::RawFigure;
 use crate::row::Row;
@@ -61,7 +61,7 @@ const ALL: [(&str, Greed); 5] = [
 ];
 
 /// Measures with the relay as a process and all clients in this one.
-pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
+pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     let puts: usize = bench.profile.pick(20, 150, 500);
     let burst_puts = bench.profile.pick(20, BURST_PUTS, BURST_PUTS);
     let folder = bench.folder.path().join("greedy");
@@ -72,8 +72,8 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let mut worst = 0.0_f64;
     let mut told = Vec::new();
     for (what, greed) in ALL {
-        let puts = runtime.block_on(beside(&relay.entry, greed, (burst_puts, puts)))?;
-        let p99 = |samples: &[f64]| quantile(&sort(samples.to_vec()), 0.99);
+        let puts = runtime.block_on(time_puts(&relay.entry, greed, (burst_puts, puts)))?;
+        let p99 = |samples: &[f64]| quantile(&sort_samples(samples.to_vec()), 0.99);
         let [quiet, burst, steady] = puts.each_ref().map(|samples| p99(samples));
         let times = burst.max(steady) / quiet;
         worst = worst.max(times);
@@ -83,25 +83,25 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
         ));
         let ops = ["put_quiet".to_owned(), format!("{what}, at first"), what.to_owned()];
         for (op, samples) in ops.iter().zip(puts) {
-            bench.note(&RawFigure::of("ours", op, "wall", "ns", samples))?;
+            bench.note_figure(&RawFigure::from_samples("ours", op, "wall", "ns", samples))?;
         }
     }
-    Ok(vec![told.into_iter().fold(LIMIT.row(worst), Row::with)])
+    Ok(vec![told.into_iter().fold(LIMIT.make_row(worst), Row::with_detail)])
 }
 
 /// Times of puts in ns: without greedy clients, in the burst of their start, and after it.
-async fn beside(
+async fn time_puts(
     relay: &RelayEntry,
     greed: Greed,
     (burst, puts): (usize, usize),
 ) -> Result<[Vec<f64>; 3]> {
-    let mut victim = come(relay).await?;
+    let mut victim = connect_client(relay).await?;
     let quiet = put_all(&mut victim, puts).await?;
     let stop = Arc::new(AtomicBool::new(false));
     let mut greedy = JoinSet::new();
     let mut answers = Vec::new();
     for number in 0..GREEDY {
-        let evil = come(relay).await?;
+        let evil = connect_client(relay).await?;
         let stop = Arc::clone(&stop);
         let count = Arc::default();
         answers.push(Arc::clone(&count));
@@ -120,11 +120,11 @@ async fn beside(
     Ok([quiet, early, steady])
 }
 
-async fn come(relay: &RelayEntry) -> Result<Connection> {
-    Ok(connect(&relay.key, "127.0.0.1", relay.port, &Clock::system(), None).await?)
+async fn connect_client(relay: &RelayEntry) -> Result<Connection> {
+    Ok(connect_relay(&relay.key, "127.0.0.1", relay.port, &Clock::system(), None).await?)
 }
 
-fn secret(number: u8) -> Secret<32> {
+fn make_secret(number: u8) -> Secret<32> {
     Secret::init_with(|bytes| bytes.fill(number))
 }
 
@@ -134,15 +134,20 @@ async fn put_all(connection: &mut Connection, puts: usize) -> Result<Vec<f64>> {
     for at in 0..puts {
         let token = 100 + (at / BOX_PUTS) as u8;
         if at % BOX_PUTS == 0 {
-            ask(connection, &ClientFrame::Close { req: 1, token: secret(token) }).await?;
+            send_and_wait(connection, &ClientFrame::Close { req: 1, token: make_secret(token) })
+                .await?;
             let kind = MailboxKind::Conversation;
-            ask(connection, &ClientFrame::Open { req: 1, token: secret(token), kind }).await?;
+            send_and_wait(
+                connection,
+                &ClientFrame::Open { req: 1, token: make_secret(token), kind },
+            )
+            .await?;
         }
-        let address = MailboxAddress::of(&secret(token));
+        let address = MailboxAddress::from_token(&make_secret(token));
         let envelope = vec![at as u8; 1_024];
         let began = Instant::now();
         let put = ClientFrame::Put { req: 2, address, ttl_h: 24, envelope };
-        match ask(connection, &put).await? {
+        match send_and_wait(connection, &put).await? {
             DoneCode::Done => samples.push(began.elapsed().as_secs_f64() * 1e9),
             code => bail!("a put was answered with {code:?}"),
         }
@@ -151,7 +156,7 @@ async fn put_all(connection: &mut Connection, puts: usize) -> Result<Vec<f64>> {
     Ok(samples)
 }
 
-async fn ask(connection: &mut Connection, frame: &ClientFrame) -> Result<DoneCode> {
+async fn send_and_wait(connection: &mut Connection, frame: &ClientFrame) -> Result<DoneCode> {
     connection.send(frame).await?;
     loop {
         if let RelayFrame::Done { code, .. } = connection.recv().await? {
@@ -171,14 +176,15 @@ async fn ask_on(
     let bundle = |from: u32, count: u32, fresh: bool| {
         let key = |id: u32| RawOneTimePrekey { id, key: [7; 32] };
         let keys = (from..from + count).map(key).collect();
-        let token = secret(number);
+        let token = make_secret(number);
         ClientFrame::BundleSet { req: 3, token, fresh, bundle: vec![1; 400], keys }
     };
     let kind = MailboxKind::Intro;
-    ask(&mut evil, &ClientFrame::Open { req: 3, token: secret(number), kind }).await?;
+    send_and_wait(&mut evil, &ClientFrame::Open { req: 3, token: make_secret(number), kind })
+        .await?;
     if let Greed::Bundles(0) = greed {
         for from in (1..STOCKED).step_by(KEYS as usize) {
-            ask(&mut evil, &bundle(from, KEYS, false)).await?;
+            send_and_wait(&mut evil, &bundle(from, KEYS, false)).await?;
         }
     }
     let mut open = 0;
@@ -189,8 +195,10 @@ async fn ask_on(
                 Greed::Bundles(0) => bundle(1, 0, false),
                 // Fresh keys replace the stored ones, so that rows are deleted and inserted.
                 Greed::Bundles(keys) => bundle(next, keys, true),
-                Greed::Watch => ClientFrame::Watch { req: 3, number: 3, token: secret(number) },
-                Greed::Close => ClientFrame::Close { req: 3, token: secret(250) },
+                Greed::Watch => {
+                    ClientFrame::Watch { req: 3, number: 3, token: make_secret(number) }
+                }
+                Greed::Close => ClientFrame::Close { req: 3, token: make_secret(250) },
             };
             next += KEYS;
             evil.send(&frame).await?;

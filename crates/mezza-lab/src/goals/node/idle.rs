@@ -12,7 +12,7 @@ use crate::row::Row;
 
 /// The traffic is that of Groove. Two connections with a PING of 55 s each make 0.16 wake-ups a second, and
 /// a node that is idle otherwise has no reason for three times as many.
-pub const LIMITS: [Limit; 3] = idle::limits(
+pub const LIMITS: [Limit; 3] = idle::make_limits(
     "M10",
     [
         "idle node with a relay, traffic",
@@ -23,22 +23,22 @@ pub const LIMITS: [Limit; 3] = idle::limits(
 );
 
 /// Starts both, waits until the node is idle, and watches it.
-pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
+pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     if let Some(rows) = idle::not_here(&LIMITS) {
         return Ok(rows);
     }
     let folder = bench.folder.path().join("idle");
     std::fs::create_dir(&folder)?;
-    let net = idle::lay(&folder)?;
+    let net = idle::lay_cable(&folder)?;
     idle::switch_off_ip6(&net)?;
     let at = folder.clone();
-    let relay = net.within(SIDES[1], move || RelayProcess::start_at(&at, SERVER, &[]))??;
+    let relay = net.run_within(SIDES[1], move || RelayProcess::start_at(&at, SERVER, &[]))??;
     let entry = relay.entry.clone();
-    let node = net.within(SIDES[0], move || start_node(&folder, "node", &entry))??;
+    let node = net.run_within(SIDES[0], move || start_node(&folder, "node", &entry))??;
     let (settle, length) = bench.profile.pick((2, 4), (20, 60), (20, 600));
     std::thread::sleep(Duration::from_secs(settle));
-    let cost = IdleCost::watch(node.pid(), CARD, Duration::from_secs(length))?;
+    let cost = IdleCost::watch_process(node.pid(), CARD, Duration::from_secs(length))?;
     let words =
         "one contactless node, unlocked; two connections to its relay, a PING of 55 s on each";
-    cost.extrapolate().rows(bench, &LIMITS, [cost.words(), words.into()])
+    cost.extrapolate().make_rows(bench, &LIMITS, [cost.describe_counts(), words.into()])
 }

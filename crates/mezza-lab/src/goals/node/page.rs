@@ -19,28 +19,28 @@ pub const LIMITS: [Limit; 2] = [
 ];
 
 /// All scripts of the built page, each compressed alone, as a server would send them.
-pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
+pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     let [size, first] = LIMITS;
     let first = first.not_here("needs a browser; `cargo xtask test` runs the browser tests");
-    let page = place::repository().map(|root| root.join("crates/mezza/page"));
+    let page = place::find_repository().map(|root| root.join("crates/mezza/page"));
     let Some(page) = page.filter(|page| page.join("index.html").exists()) else {
         let reason = "the page is not built; build it with `cargo xtask up`";
         return Ok(vec![size.not_here(reason), first]);
     };
     let mut sizes = Vec::new();
-    weigh(&page, &mut sizes)?;
+    weigh_scripts(&page, &mut sizes)?;
     let bytes: u32 = sizes.iter().sum();
     let kb = f64::from(bytes) / 1_000.0;
     bench.note_count("ours", "page_js_gzip", "kB", kb)?;
     let words = format!("{} scripts, those loaded later included", sizes.len());
-    Ok(vec![size.row(kb).with(words), first])
+    Ok(vec![size.make_row(kb).with_detail(words), first])
 }
 
-fn weigh(folder: &Path, sizes: &mut Vec<u32>) -> Result<()> {
+fn weigh_scripts(folder: &Path, sizes: &mut Vec<u32>) -> Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         if path.is_dir() {
-            weigh(&path, sizes)?;
+            weigh_scripts(&path, sizes)?;
         } else if path.extension().is_some_and(|ending| ending == "js") {
             sizes.push(gzip_bytes(&fs::read(path)?)?);
         }
@@ -74,7 +74,7 @@ mod tests {
             fs::write(folder.path().join(name), "x".repeat(100_000)).unwrap();
         }
         let mut sizes = Vec::new();
-        weigh(folder.path(), &mut sizes).unwrap();
+        weigh_scripts(folder.path(), &mut sizes).unwrap();
         assert_eq!(sizes.len(), 2);
         assert!(sizes.iter().all(|size| (20..2_000).contains(size)), "{sizes:?}");
     }

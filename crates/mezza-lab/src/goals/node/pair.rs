@@ -84,57 +84,60 @@ impl<B: Backend> DevicePair<B> {
         let writer = ContactId(0);
         let mut pair = Self { devices, reader, writer, now, boxes, inputs, batches, notes: 0 };
         for who in 0..2 {
-            let outputs = pair.outputs(who);
+            let outputs = pair.take_outputs(who);
             pair.carry_out(who, outputs);
         }
-        pair.settle(&mut NoteCost::default())?;
-        pair.writer = pair.add(1, 0)?;
-        pair.reader = pair.add(0, 1)?;
-        pair.send()?;
+        pair.handle_inputs(&mut NoteCost::default())?;
+        pair.writer = pair.add_contact(1, 0)?;
+        pair.reader = pair.add_contact(0, 1)?;
+        pair.send_note()?;
         let writer = pair.writer;
-        pair.command(1, Command::Send { contact: writer, client: [0xff; 16], text: TEXT.into() })?;
-        pair.pass(PACE_MS)?;
+        pair.run_command(
+            1,
+            Command::Send { contact: writer, client: [0xff; 16], text: TEXT.into() },
+        )?;
+        pair.pass_time(PACE_MS)?;
         Ok(pair)
     }
 
-    fn add(&mut self, who: usize, whom: usize) -> Result<ContactId> {
+    fn add_contact(&mut self, who: usize, whom: usize) -> Result<ContactId> {
         let card = self.devices[whom].card(CardForm::Full)?;
         let ik = *card.ik().as_bytes();
-        self.command(who, Command::Add { card, petname: None, in_person: true })?;
+        self.run_command(who, Command::Add { card, petname: None, in_person: true })?;
         self.devices[who].contact_by_ik(&ik).context("the contact was not added")
     }
 
-    fn command(&mut self, who: usize, command: Command) -> Result<()> {
+    fn run_command(&mut self, who: usize, command: Command) -> Result<()> {
         self.inputs.push_back((who, Input::Command(command)));
-        self.settle(&mut NoteCost::default())
+        self.handle_inputs(&mut NoteCost::default())
     }
 
     /// Writes a note and runs both devices until the writer knows that it was delivered.
     ///
     /// # Errors
     /// If a device refuses, or the note does not arrive.
-    pub fn send(&mut self) -> Result<NoteCost> {
+    pub fn send_note(&mut self) -> Result<NoteCost> {
         let mut cost = NoteCost::default();
         self.notes += 1;
         let mut client = [0; 16];
         client[..8].copy_from_slice(&self.notes.to_be_bytes());
         let command = Command::Send { contact: self.reader, client, text: TEXT.into() };
         self.inputs.push_back((0, Input::Command(command)));
-        self.settle(&mut cost)?;
-        let note = self.devices[0].sent(&client).context("a note without a number")?;
-        self.pass(PACE_MS)?;
-        let state = self.state(note)?;
+        self.handle_inputs(&mut cost)?;
+        let note = self.devices[0].find_sent(&client).context("a note without a number")?;
+        self.pass_time(PACE_MS)?;
+        let state = self.note_state(note)?;
         ensure!(matches!(state, NoteState::Delivered | NoteState::Read), "a note stays {state:?}");
         if self.notes.is_multiple_of(DAY_NOTES) {
             let contact = self.writer;
             let note = NoteId(u64::MAX);
-            self.command(1, Command::Seen { contact, note })?;
-            self.pass(Time::DAY_MS)?;
+            self.run_command(1, Command::Seen { contact, note })?;
+            self.pass_time(Time::DAY_MS)?;
         }
         Ok(cost)
     }
 
-    fn state(&self, note: NoteId) -> Result<NoteState> {
+    fn note_state(&self, note: NoteId) -> Result<NoteState> {
         Ok(self.devices[0].note(note, self.now).context("the note is gone")?.state)
     }
 
@@ -149,7 +152,7 @@ impl<B: Backend> DevicePair<B> {
     }
 
     /// Advances the clock and wakes the devices at each deadline on the way.
-    fn pass(&mut self, ms: u64) -> Result<()> {
+    fn pass_time(&mut self, ms: u64) -> Result<()> {
         let end = self.now.plus_ms(ms);
         loop {
             let next = self.devices.iter().filter_map(Machine::deadline).min();
@@ -158,17 +161,17 @@ impl<B: Backend> DevicePair<B> {
             self.now = if next > self.now { next } else { self.now.plus_ms(1) };
             for who in 0..2 {
                 self.devices[who].wake(self.now, &mut OsRng);
-                let outputs = self.outputs(who);
+                let outputs = self.take_outputs(who);
                 self.carry_out(who, outputs);
             }
-            self.settle(&mut NoteCost::default())?;
+            self.handle_inputs(&mut NoteCost::default())?;
         }
         self.now = end.max(self.now);
         Ok(())
     }
 
     /// Handles all inputs that wait, and those that follow from them.
-    fn settle(&mut self, cost: &mut NoteCost) -> Result<()> {
+    fn handle_inputs(&mut self, cost: &mut NoteCost) -> Result<()> {
         while let Some((who, input)) = self.inputs.pop_front() {
             let is_own = matches!(
                 input,
@@ -203,7 +206,7 @@ impl<B: Backend> DevicePair<B> {
         Ok(())
     }
 
-    fn outputs(&mut self, who: usize) -> Vec<Output> {
+    fn take_outputs(&mut self, who: usize) -> Vec<Output> {
         let device = &mut self.devices[who];
         std::iter::from_fn(|| device.poll()).collect()
     }
@@ -227,25 +230,27 @@ impl<B: Backend> DevicePair<B> {
             };
             let input = match order {
                 RelayOutput::Connect { relay } => {
-                    RelayInput::Up { connection: relay.connection(), level: 1, demo: false }
+                    RelayInput::Up { connection: relay.connection_id(), level: 1, demo: false }
                 }
                 RelayOutput::Put { ticket, address, envelope: bytes, .. } => {
                     self.boxes.waiting.entry(address).or_default().push(bytes);
                     self.inputs.push_back((who, RelayInput::Done { ticket }.into()));
-                    self.empty(address);
+                    self.empty_mailbox(address);
                     continue;
                 }
                 RelayOutput::Watch { mailbox: slot, token, .. } => {
-                    let address = MailboxAddress::of(&token);
+                    let address = MailboxAddress::from_token(&token);
                     self.boxes.watched.insert(address, (who, slot));
-                    self.empty(address);
+                    self.empty_mailbox(address);
                     continue;
                 }
                 RelayOutput::Open { ticket, .. } | RelayOutput::Close { ticket, .. } => {
                     RelayInput::Done { ticket }
                 }
                 RelayOutput::Publish { ticket, token, bundle, one_time, .. } => {
-                    self.boxes.bundles.insert(MailboxAddress::of(&token), (bundle, one_time));
+                    self.boxes
+                        .bundles
+                        .insert(MailboxAddress::from_token(&token), (bundle, one_time));
                     RelayInput::Done { ticket }
                 }
                 RelayOutput::Fetch { ticket, address, .. } => {
@@ -265,7 +270,7 @@ impl<B: Backend> DevicePair<B> {
     }
 
     /// Delivers the mail of a mailbox to its owner.
-    fn empty(&mut self, address: MailboxAddress) {
+    fn empty_mailbox(&mut self, address: MailboxAddress) {
         let Some((who, slot)) = self.boxes.watched.get(&address).copied() else { return };
         for bytes in self.boxes.waiting.remove(&address).unwrap_or_default() {
             self.boxes.mails += 1;
@@ -286,7 +291,7 @@ mod tests {
         let mut pair = DevicePair::<AwsLc>::new(mezza::testing::clock::now()).unwrap();
         assert!(!pair.take_batches().is_empty());
         for _ in 0..20 {
-            let cost = pair.send().unwrap();
+            let cost = pair.send_note().unwrap();
             assert!(cost.sent > 0.0 && cost.read > 0.0 && cost.receipt > 0.0);
             assert!((cost.sent_looks - 2.0).abs() < 0.1, "{}", cost.sent_looks);
         }

@@ -28,7 +28,7 @@ struct Rates {
 }
 
 /// Measures group commit, the same without sync, and one commit each, in turn.
-pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
+pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     let (puts, singles) = bench.profile.pick((1_000, 20), (20_000, 500), (100_000, 2_000));
     let rounds = bench.profile.pick(1, 3, 5);
     let runtime =
@@ -42,7 +42,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
             let folder = folder.join(format!("puts-{made}"));
             runtime.block_on(one_round(&folder, puts, singles))
         };
-        let told = bench.watch.rounds(work)?;
+        let told = bench.watch.run_rounds(work)?;
         for BenchRound { value, busy } in &told {
             let lines = [
                 ("ours", "put", value.full),
@@ -51,12 +51,12 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
             ];
             for (who, op, rate) in lines {
                 let figure = RawFigure::single(who, op, "wall", "per_s", rate);
-                bench.raw.push(&RawFigure { round, busy: *busy, ..figure })?;
+                bench.raw.push_figure(&RawFigure { round, busy: *busy, ..figure })?;
             }
         }
         all.extend(told);
     }
-    Ok(rows(&all))
+    Ok(make_rows(&all))
 }
 
 async fn one_round(folder: &Path, puts: u64, singles: u64) -> Result<Rates> {
@@ -69,7 +69,7 @@ async fn one_round(folder: &Path, puts: u64, singles: u64) -> Result<Rates> {
     Ok(Rates { full, off, single })
 }
 
-fn rows(all: &[BenchRound<Rates>]) -> Vec<Row> {
+fn make_rows(all: &[BenchRound<Rates>]) -> Vec<Row> {
     let counted = quiet_values(all);
     let of = |figure: fn(&Rates) -> f64| median(&counted.iter().map(figure).collect::<Vec<_>>());
     let beside = format!(
@@ -80,11 +80,11 @@ fn rows(all: &[BenchRound<Rates>]) -> Vec<Row> {
         of(|r| r.single)
     );
     let [full, share, single] = LIMITS;
-    let mut first = full.row(of(|r| r.full)).with(beside);
+    let mut first = full.make_row(of(|r| r.full)).with_detail(beside);
     if let Some(words) = busy_words(all) {
-        first = first.with(words);
+        first = first.with_detail(words);
     }
-    vec![first, share.row(of(|r| r.full / r.off)), single.row(of(|r| r.full / r.single))]
+    vec![first, share.make_row(of(|r| r.full / r.off)), single.make_row(of(|r| r.full / r.single))]
 }
 
 #[cfg(test)]
@@ -94,7 +94,7 @@ mod tests {
 
     fn verdicts(full: f64, off: f64) -> Vec<Verdict> {
         let round = BenchRound { value: Rates { full, off, single: 300.0 }, busy: false };
-        rows(&[round]).iter().map(Row::verdict).collect()
+        make_rows(&[round]).iter().map(Row::verdict).collect()
     }
 
     #[test]

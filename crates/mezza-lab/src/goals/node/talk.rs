@@ -21,9 +21,9 @@ use rand_core::Rng as _;
 
 use super::bare::EmptyPath;
 use super::disk::{SyncedLog, Syncs};
-use super::world::{PATIENCE, Process, RelayProcess, introduce, start_node};
+use super::world::{PATIENCE, Process, RelayProcess, introduce_nodes, start_node};
 use crate::bench::Bench;
-use crate::clock::{busy_words, ns};
+use crate::clock::{busy_words, to_ns};
 use crate::limit::Limit;
 use crate::raw::RawFigure;
 use crate::row::Row;
@@ -37,7 +37,7 @@ const REST: Duration = Duration::from_millis(1_500);
 pub const M8: Limit = Limit::at_most("M8", "idle node, resident memory", 60.0, "MiB");
 
 /// Starts all processes, measures their memory, then the time of notes.
-pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
+pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     let (contacts, notes, syncs_n) = bench.profile.pick((3, 10, 10), (5, 100, 50), (20, 600, 200));
     let folder = bench.folder.path().join("world");
     std::fs::create_dir(&folder)?;
@@ -45,29 +45,30 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let writer = start_node(&folder, "writer", &relay.entry)?;
     let readers = (0..contacts).map(|n| start_node(&folder, &format!("reader{n}"), &relay.entry));
     let readers = readers.collect::<Result<Vec<_>>>()?;
-    let memory = memory(bench, &relay, readers.iter().chain([&writer]))?;
-    let ids: Vec<String> = readers.iter().map(|r| introduce(&writer, r)).collect::<Result<_>>()?;
+    let memory = measure_memory(bench, &relay, readers.iter().chain([&writer]))?;
+    let ids: Vec<String> =
+        readers.iter().map(|r| introduce_nodes(&writer, r)).collect::<Result<_>>()?;
     let client = writer.client()?;
     for id in &ids {
         // The first note starts the session. M1 is about later ones.
-        deliver(&client, id, "hello")?;
+        deliver_note(&client, id, "hello")?;
     }
     let mut syncs = Syncs::default();
-    syncs.sample(bench.folder.path(), syncs_n)?;
+    syncs.take_samples(bench.folder.path(), syncs_n)?;
     let mut bare = EmptyPath::start(bench.folder.path())?;
-    let mut log = SyncedLog::fill(&bench.folder.path().join("sync"), 1)?;
-    let work = || talk(&client, &mut bare, &mut log, &ids, notes);
+    let mut log = SyncedLog::fill_log(&bench.folder.path().join("sync"), 1)?;
+    let work = || time_notes(&client, &mut bare, &mut log, &ids, notes);
     let mut patience = crate::clock::LoadWatch::new(2, false);
-    let rounds = patience.rounds(work)?;
-    syncs.sample(bench.folder.path(), syncs_n)?;
+    let rounds = patience.run_rounds(work)?;
+    syncs.take_samples(bench.folder.path(), syncs_n)?;
     let busy = busy_words(&rounds);
     let times = rounds.into_iter().next().context("no round")?.value;
-    keep(bench, &times, &syncs, busy.is_some())?;
-    let mut rows = m1::rows(times, syncs);
+    note_times(bench, &times, &syncs, busy.is_some())?;
+    let mut rows = m1::make_rows(times, syncs);
     let last = rows.pop().context("no row")?;
-    rows.push(last.with(format!("{contacts} contacts in turn, {notes} notes")));
+    rows.push(last.with_detail(format!("{contacts} contacts in turn, {notes} notes")));
     if let Some(busy) = busy {
-        rows = rows.into_iter().map(|row| row.with(busy.clone())).collect();
+        rows = rows.into_iter().map(|row| row.with_detail(busy.clone())).collect();
     }
     rows.push(memory);
     Ok(rows)
@@ -75,7 +76,7 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
 
 /// One note to each contact in turn, and after each a round trip of the empty path and one sync. All
 /// three come after the same rest, because a rest makes each of them slower, the sync most.
-fn talk(
+fn time_notes(
     client: &ApiClient,
     bare: &mut EmptyPath,
     log: &mut SyncedLog,
@@ -92,22 +93,22 @@ fn talk(
     std::thread::sleep(PACE);
     for (n, id) in ids.iter().cycle().take(notes).enumerate() {
         rest();
-        times.notes.push(deliver(client, id, &format!("note {n}"))?);
+        times.notes.push(deliver_note(client, id, &format!("note {n}"))?);
         rest();
         times.bare.push(bare.round_trip()?);
         rest();
         let began = Instant::now();
-        log.commit()?;
-        times.syncs.push(ns(began.elapsed()) / 1e6);
+        log.commit_pages()?;
+        times.syncs.push(to_ns(began.elapsed()) / 1e6);
     }
     Ok(times)
 }
 
 /// Writes a note and waits until it is shown as delivered; milliseconds.
-fn deliver(client: &ApiClient, contact: &str, text: &str) -> Result<f64> {
+fn deliver_note(client: &ApiClient, contact: &str, text: &str) -> Result<f64> {
     // The page of a person is connected before the person writes, so this connection is opened first.
     let line = client.connect()?;
-    let follower = Follower::of(client)?;
+    let follower = Follower::open_on(client)?;
     let mut id = [0; 16];
     OsRng.fill_bytes(&mut id);
     let client_id = data_encoding::HEXLOWER.encode(&id);
@@ -117,16 +118,16 @@ fn deliver(client: &ApiClient, contact: &str, text: &str) -> Result<f64> {
     let began = Instant::now();
     let note: NoteJson = line.post(&format!("/v1/contacts/{contact}/notes"), &request)?;
     if !is_there(&note) {
-        let found = follower.until(Some(PATIENCE), |event| match &event.note {
+        let found = follower.follow_until(Some(PATIENCE), |event| match &event.note {
             Some(seen) if seen.id == note.id && is_there(seen) => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
         })?;
         found.context("a note was not delivered within a minute")?;
     }
-    Ok(ns(began.elapsed()) / 1e6)
+    Ok(to_ns(began.elapsed()) / 1e6)
 }
 
-fn keep(bench: &mut Bench, times: &Times, syncs: &Syncs, busy: bool) -> Result<()> {
+fn note_times(bench: &mut Bench, times: &Times, syncs: &Syncs, busy: bool) -> Result<()> {
     let all = [
         ("ours", "delivered", &times.notes),
         ("limit:path", "bare", &times.bare),
@@ -135,14 +136,14 @@ fn keep(bench: &mut Bench, times: &Times, syncs: &Syncs, busy: bool) -> Result<(
         ("limit:disk", "fdatasync_steady", &syncs.steady),
     ];
     for (who, op, samples) in all {
-        let figure = RawFigure::of(who, op, "wall", "ms", samples.clone());
-        bench.note(&RawFigure { busy, ..figure })?;
+        let figure = RawFigure::from_samples(who, op, "wall", "ms", samples.clone());
+        bench.note_figure(&RawFigure { busy, ..figure })?;
     }
     Ok(())
 }
 
 /// Memory of all nodes before the first note.
-fn memory<'a>(
+fn measure_memory<'a>(
     bench: &mut Bench,
     relay: &RelayProcess,
     nodes: impl Iterator<Item = &'a Process>,
@@ -152,9 +153,9 @@ fn memory<'a>(
         nodes.map(|node| Ok(node.resident_bytes()? / f64::from(1 << 20))).collect::<Result<_>>()?;
     let n = mib.len();
     let relay = relay.process.resident_bytes()? / f64::from(1 << 20);
-    let figure = RawFigure::of("ours", "idle_node", "count", "MiB", mib);
-    bench.note(&figure)?;
-    Ok(M8.row(figure.spread.median).with(format!(
+    let figure = RawFigure::from_samples("ours", "idle_node", "count", "MiB", mib);
+    bench.note_figure(&figure)?;
+    Ok(M8.make_row(figure.spread.median).with_detail(format!(
         "median of {n} unlocked nodes with a relay; the relay itself {relay:.1} MiB"
     )))
 }

@@ -25,21 +25,21 @@ const COMMIT: u32 = 500;
 const PASSPHRASE: &[u8] = b"six words that nobody has to guess";
 
 /// Fills a vault with notes that were delivered, and opens it.
-pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
+pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     let notes: u32 = bench.profile.pick(100, 5_000, 50_000);
     let folder = bench.folder.path().join("vault");
     let mut pair = DevicePair::<AwsLc>::new(mezza::testing::clock::now())?;
     let mut vault = Vault::create(&folder, PASSPHRASE, Argon2Params::DEMO, pair.now(), &mut OsRng)?;
     for n in 1..=notes {
-        pair.send()?;
+        pair.send_note()?;
         if n % COMMIT == 0 || n == notes {
-            commit(&mut vault, &pair.take_batches(), pair.now())?;
+            commit_batches(&mut vault, &pair.take_batches(), pair.now())?;
         }
     }
     vault.close()?;
     let now = pair.now();
     drop(pair);
-    let (master, argon_ns) = cost_ns(|| head::unlock(&folder.join("head"), PASSPHRASE))?;
+    let (master, argon_ns) = cost_ns(|| head::unlock_master(&folder.join("head"), PASSPHRASE))?;
     let master = master?;
     let (opened, open_ns) = cost_ns(|| Vault::open_with_key(&folder, &master, now))?;
     let (vault, records) = opened?;
@@ -48,19 +48,19 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
         cost_ns(|| Device::load(CarrierSet::<AwsLc>::default(), records, &[], now, &mut OsRng))?;
     drop((device?, vault));
     for (op, ns) in [("argon2_demo", argon_ns), ("open_records", open_ns), ("load", load_ns)] {
-        bench.note(&RawFigure::single("ours", op, "thread_cpu", "ns", ns))?;
+        bench.note_figure(&RawFigure::single("ours", op, "thread_cpu", "ns", ns))?;
     }
     let [argon, open, load] = [argon_ns, open_ns, load_ns].map(|ns| ns / 1e6);
     let limit = CPU_MS_MAX * f64::from(notes) / NOTES;
     let goal = format!("unlock {notes} notes beside Argon2, CPU");
-    let row = LIMIT.row_at(open + load, limit).called(&goal).beside();
-    Ok(vec![row.with(format!(
+    let row = LIMIT.row_at(open + load, limit).with_goal(&goal).into_context();
+    Ok(vec![row.with_detail(format!(
         "{count} records: opened {open:.1} ms, loaded {load:.1} ms; Argon2 (64 MiB) {argon:.0} ms; \
          limit 0.3 s per 50,000 notes; a goal of the next stage"
     ))])
 }
 
-fn commit(vault: &mut Vault, batches: &[WriteBatch], now: Time) -> Result<()> {
+fn commit_batches(vault: &mut Vault, batches: &[WriteBatch], now: Time) -> Result<()> {
     if now >= vault.deadline() {
         vault.tick(now)?;
     }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, bail};
 use mezza::testing::clock::Clock;
-use mezza::testing::connection::relay::{Connection, connect};
+use mezza::testing::connection::relay::{Connection, connect_relay};
 use mezza_core::Secret;
 use mezza_messenger::card::{RelayEntry, RelayKey};
 use mezza_messenger::relay_wire::{ClientFrame, DoneCode, MailboxKind, RelayFrame};
@@ -29,7 +29,7 @@ const RAISED: [(&str, &str); 2] =
     [("MEZZA_RELAY_CONNECTIONS_MAX", "1000000"), ("MEZZA_RELAY_OPENS_DAY_MAX", "1000000")];
 
 /// Measures with the relay as a process and the watchers in this one.
-pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
+pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     let count: u32 = bench.profile.pick(500, 2_000, 10_000);
     let (_, files_max) = getrlimit(Resource::RLIMIT_NOFILE)?;
     if files_max < u64::from(count) + OTHER_FILES {
@@ -44,29 +44,32 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
     let relay = RelayProcess::start(&folder, &RAISED)?;
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).enable_all().build()?;
-    let mut all = runtime.block_on(come(&relay.entry, 0..FIRST))?;
+    let mut all = runtime.block_on(connect_watchers(&relay.entry, 0..FIRST))?;
     let before = relay.process.resident_bytes()?;
-    all.extend(runtime.block_on(come(&relay.entry, FIRST..count))?);
+    all.extend(runtime.block_on(connect_watchers(&relay.entry, FIRST..count))?);
     let after = relay.process.resident_bytes()?;
-    runtime.block_on(answer(&mut all)).context("watchers are gone")?;
+    runtime.block_on(check_answers(&mut all)).context("watchers are gone")?;
     let each = (after - before) / f64::from(count - FIRST) / 1_000.0;
     let spread = Spread { n: (count - FIRST) as usize, ..Spread::single(each) };
     let figure = RawFigure::single("ours", "idle_watcher", "count", "kB", each);
-    bench.note(&RawFigure { spread, ..figure })?;
+    bench.note_figure(&RawFigure { spread, ..figure })?;
     let mib = after / f64::from(1 << 20);
-    Ok(vec![LIMIT.row(each).with(format!(
+    Ok(vec![LIMIT.make_row(each).with_detail(format!(
         "{count} over TLS, each with a mailbox of its own, all still connected; growth after the first \
          {FIRST}; relay {mib:.0} MiB in all"
     ))])
 }
 
-async fn come(relay: &RelayEntry, numbers: std::ops::Range<u32>) -> Result<Vec<Connection>> {
+async fn connect_watchers(
+    relay: &RelayEntry,
+    numbers: std::ops::Range<u32>,
+) -> Result<Vec<Connection>> {
     let mut coming = JoinSet::new();
     let mut here = Vec::new();
     let mut next = numbers.start;
     while here.len() < numbers.len() {
         while next < numbers.end && coming.len() < AT_ONCE {
-            coming.spawn(watcher(relay.key, relay.port, next));
+            coming.spawn(connect_watcher(relay.key, relay.port, next));
             next += 1;
         }
         here.push(coming.join_next().await.context("nobody comes")???);
@@ -75,7 +78,7 @@ async fn come(relay: &RelayEntry, numbers: std::ops::Range<u32>) -> Result<Vec<C
 }
 
 /// Checks that the relay answers on each of these connections.
-async fn answer(watchers: &mut [Connection]) -> Result<()> {
+async fn check_answers(watchers: &mut [Connection]) -> Result<()> {
     for watcher in watchers {
         watcher.send(&ClientFrame::Ping).await?;
         let RelayFrame::Ping = watcher.recv().await? else {
@@ -86,8 +89,8 @@ async fn answer(watchers: &mut [Connection]) -> Result<()> {
 }
 
 /// Connects, opens a mailbox and watches it.
-async fn watcher(key: RelayKey, port: u16, number: u32) -> Result<Connection> {
-    let mut connection = connect(&key, "127.0.0.1", port, &Clock::system(), None).await?;
+async fn connect_watcher(key: RelayKey, port: u16, number: u32) -> Result<Connection> {
+    let mut connection = connect_relay(&key, "127.0.0.1", port, &Clock::system(), None).await?;
     let token = || Secret::init_with(|bytes| bytes[..4].copy_from_slice(&number.to_be_bytes()));
     let open = ClientFrame::Open { req: 1, token: token(), kind: MailboxKind::Conversation };
     connection.send(&open).await?;

@@ -48,7 +48,7 @@ impl Process {
 
     /// Its interface.
     pub fn client(&self) -> Result<ApiClient> {
-        Ok(ApiClient::of(&self.home)?)
+        Ok(ApiClient::for_home(&self.home)?)
     }
 }
 
@@ -60,7 +60,7 @@ impl Drop for Process {
 
 /// Returns true if the node of a home has a mailbox that others can write to.
 fn is_reachable(home: &Home) -> bool {
-    let health = ApiClient::of(home).and_then(|client| client.get::<Health>("/v1/health"));
+    let health = ApiClient::for_home(home).and_then(|client| client.get::<Health>("/v1/health"));
     health.is_ok_and(|h| h.lines.iter().any(|line| line.name == "mailbox" && line.ok))
 }
 
@@ -88,7 +88,7 @@ impl RelayProcess {
     pub fn start_at(folder: &Path, host: &str, env: &[(&str, &str)]) -> Result<Self> {
         let root = folder.join("relay");
         let home = Home::find(Some(&root))?;
-        home.make()?;
+        home.make_folders()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let key = runtime
             .block_on(mezza::testing::servers::relay::init(&home.relay(), &StoreSpec::default()))?;
@@ -96,7 +96,7 @@ impl RelayProcess {
         let listen = format!("{host}:{port}");
         let mut process = Process::start(&root, &["relay", "run", "--listen", &listen], env)?;
         let answers = || TcpStream::connect((host, port)).ok();
-        process.program.until("the relay", |_| answers())?;
+        process.program.wait_until("the relay", |_| answers())?;
         let entry = RelayEntry { key, address: MailboxAddress([0; 16]), port, host: host.into() };
         Ok(Self { process, entry })
     }
@@ -110,7 +110,7 @@ impl RelayProcess {
 pub fn start_node(folder: &Path, name: &str, relay: &RelayEntry) -> Result<Process> {
     let mut node = start_unlocked(folder, name, std::slice::from_ref(relay))?;
     let home = node.home.clone();
-    node.program.until("the mailbox", |_| is_reachable(&home).then_some(()))?;
+    node.program.wait_until("the mailbox", |_| is_reachable(&home).then_some(()))?;
     Ok(node)
 }
 
@@ -121,8 +121,11 @@ pub fn start_node(folder: &Path, name: &str, relay: &RelayEntry) -> Result<Proce
 pub fn start_node_alone(folder: &Path, name: &str) -> Result<Process> {
     let mut node = start_unlocked(folder, name, &[])?;
     let home = node.home.clone();
-    node.program.until("the node", |_| {
-        ApiClient::of(&home).and_then(|client| client.get::<Health>("/v1/health")).ok().map(drop)
+    node.program.wait_until("the node", |_| {
+        ApiClient::for_home(&home)
+            .and_then(|client| client.get::<Health>("/v1/health"))
+            .ok()
+            .map(drop)
     })?;
     Ok(node)
 }
@@ -131,12 +134,12 @@ pub fn start_node_alone(folder: &Path, name: &str) -> Result<Process> {
 fn start_unlocked(folder: &Path, name: &str, relays: &[RelayEntry]) -> Result<Process> {
     let root = folder.join(name);
     let home = Home::find(Some(&root))?;
-    home.make()?;
+    home.make_folders()?;
     let now = mezza::testing::clock::now();
     let carriers = CarrierSet::<AwsLc>::default();
     let mut device = Device::create(carriers, name, relays, now, &mut OsRng)?;
     let mut vault = Vault::create(&home.vault(), PASSPHRASE, Argon2Params::DEMO, now, &mut OsRng)?;
-    vault.commit(&plan::drain(&mut device).batches)?;
+    vault.commit(&plan::drain_device(&mut device).batches)?;
     vault.close()?;
     let file = folder.join("passphrase");
     private::replace(&file, PASSPHRASE)?;
@@ -149,7 +152,7 @@ fn start_unlocked(folder: &Path, name: &str, relays: &[RelayEntry]) -> Result<Pr
 ///
 /// # Errors
 /// If a node refuses.
-pub fn introduce(one: &Process, other: &Process) -> Result<String> {
+pub fn introduce_nodes(one: &Process, other: &Process) -> Result<String> {
     let add = |to: &Process, of: &Process| -> Result<ContactJson> {
         let card: CardText = of.client()?.get("/v1/me/card?form=full")?;
         let request = AddRequest { uri: card.uri, name: None, in_person: None };

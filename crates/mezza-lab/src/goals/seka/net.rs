@@ -40,7 +40,7 @@ pub struct Namespaces {
 }
 
 /// Runs a command that has to succeed; what it printed.
-pub fn ok(command: &mut Command) -> Result<String> {
+pub fn run_checked(command: &mut Command) -> Result<String> {
     let output = command.stdin(Stdio::null()).output()?;
     if !output.status.success() {
         bail!("{command:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -48,8 +48,8 @@ pub fn ok(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-fn ip(args: &[&str]) -> Result<()> {
-    ok(Command::new("ip").args(args)).map(drop)
+fn run_ip(args: &[&str]) -> Result<()> {
+    run_checked(Command::new("ip").args(args)).map(drop)
 }
 
 impl Namespaces {
@@ -58,8 +58,8 @@ impl Namespaces {
     /// # Errors
     /// Without root, or without `ip`.
     pub fn new(folder: &Path) -> Result<Self> {
-        let net = Self::apart(folder, 2)?;
-        net.cable(CableEnd { side: 0, card: "va" }, CableEnd { side: 1, card: "vb" })?;
+        let net = Self::make_apart(folder, 2)?;
+        net.lay_cable(CableEnd { side: 0, card: "va" }, CableEnd { side: 1, card: "vb" })?;
         for (side, name, address) in [(0, "va", "10.9.0.1/24"), (1, "vb", "10.9.0.2/24")] {
             net.ip(side, &["addr", "add", address, "dev", name])?;
         }
@@ -70,15 +70,15 @@ impl Namespaces {
     ///
     /// # Errors
     /// Without root, or without `ip`.
-    pub fn apart(folder: &Path, count: usize) -> Result<Self> {
+    pub fn make_apart(folder: &Path, count: usize) -> Result<Self> {
         let process = std::process::id();
         let names = ["a", "b", "c", "d"].iter().take(count);
         let names = names.map(|side| format!("lab{process}{side}")).collect();
         let net =
             Self { names, folder: folder.to_path_buf(), children: Vec::new(), tunnels: Vec::new() };
         for name in &net.names {
-            ip(&["netns", "add", name])?;
-            ip(&["-n", name, "link", "set", "lo", "up"])?;
+            run_ip(&["netns", "add", name])?;
+            run_ip(&["-n", name, "link", "set", "lo", "up"])?;
         }
         Ok(net)
     }
@@ -87,10 +87,10 @@ impl Namespaces {
     ///
     /// # Errors
     /// If the kernel refuses it.
-    pub fn cable(&self, one: CableEnd, other: CableEnd) -> Result<()> {
+    pub fn lay_cable(&self, one: CableEnd, other: CableEnd) -> Result<()> {
         let [a, b] = [one, other].map(|end| self.names[end.side].as_str());
         let peer = ["type", "veth", "peer", "name", other.card, "netns", b];
-        ip(&[&["link", "add", one.card, "netns", a], &peer[..]].concat())?;
+        run_ip(&[&["link", "add", one.card, "netns", a], &peer[..]].concat())?;
         [one, other]
             .into_iter()
             .try_for_each(|end| self.ip(end.side, &["link", "set", "dev", end.card, "up"]))
@@ -101,14 +101,14 @@ impl Namespaces {
     /// # Errors
     /// The text of its refusal.
     pub fn ip(&self, side: usize, args: &[&str]) -> Result<()> {
-        ip(&[&["-n", &self.names[side]], args].concat())
+        run_ip(&[&["-n", &self.names[side]], args].concat())
     }
 
     /// Runs `work` on a thread inside a namespace, and waits for it.
     ///
     /// # Errors
     /// If the namespace cannot be entered, or the thread panicked.
-    pub fn within<T: Send + 'static>(
+    pub fn run_within<T: Send + 'static>(
         &self,
         side: usize,
         work: impl FnOnce() -> T + Send + 'static,
@@ -122,7 +122,7 @@ impl Namespaces {
     }
 
     /// A command inside a namespace.
-    pub fn command(&self, side: usize, program: &str) -> Command {
+    pub fn make_command(&self, side: usize, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.names[side], program]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -133,7 +133,7 @@ impl Namespaces {
     ///
     /// # Errors
     /// If it does not start.
-    pub fn spawn(&mut self, mut command: Command) -> Result<()> {
+    pub fn spawn_child(&mut self, mut command: Command) -> Result<()> {
         self.children.push(command.spawn()?);
         Ok(())
     }
@@ -143,7 +143,7 @@ impl Namespaces {
     /// # Errors
     /// If it does not start.
     pub fn spawn_tunnel(&mut self, command: Command) -> Result<()> {
-        self.spawn(command)?;
+        self.spawn_child(command)?;
         self.tunnels.extend(self.children.last().map(Child::id));
         Ok(())
     }
@@ -173,7 +173,7 @@ impl Namespaces {
     ///
     /// # Errors
     /// If a process is gone.
-    pub fn pin(&self, cores: usize) -> Result<()> {
+    pub fn pin_cores(&self, cores: usize) -> Result<()> {
         let mut set = CpuSet::new();
         (0..cores).try_for_each(|core| set.set(core))?;
         for process in &self.tunnels {
@@ -190,13 +190,13 @@ impl Namespaces {
     ///
     /// # Errors
     /// If the link cannot be made.
-    pub fn mezza(&self, side: usize, state: &str, args: &[&str]) -> Result<Command> {
+    pub fn mezza_command(&self, side: usize, state: &str, args: &[&str]) -> Result<Command> {
         let program = self.folder.join(PROGRAM);
         if !program.exists() {
             std::os::unix::fs::symlink(std::env::current_exe()?, &program)?;
         }
-        let mut command = self.command(side, program.to_str().context("a path")?);
-        command.arg("link").arg("--state").arg(self.state(side, state)).args(args);
+        let mut command = self.make_command(side, program.to_str().context("a path")?);
+        command.arg("link").arg("--state").arg(self.state_path(side, state)).args(args);
         Ok(command)
     }
 
@@ -206,8 +206,8 @@ impl Namespaces {
     }
 
     /// The control socket of a daemon of ours.
-    pub fn socket(&self, side: usize, name: &str) -> PathBuf {
-        self.state(side, name).join("link.sock")
+    pub fn socket_path(&self, side: usize, name: &str) -> PathBuf {
+        self.state_path(side, name).join("link.sock")
     }
 
     /// Frames that found no room in the queue of an interface.
@@ -215,14 +215,16 @@ impl Namespaces {
     /// # Errors
     /// If there is no such interface.
     pub fn queue_drops(&self, side: usize, name: &str) -> Result<f64> {
-        let told = ok(Command::new("ip")
-            .args(["-n", &self.names[side], "-s", "-j", "link", "show", name])
-            .stdout(Stdio::piped()))?;
+        let told = run_checked(
+            Command::new("ip")
+                .args(["-n", &self.names[side], "-s", "-j", "link", "show", name])
+                .stdout(Stdio::piped()),
+        )?;
         let told: serde_json::Value = serde_json::from_str(&told)?;
         told[0]["stats64"]["tx"]["dropped"].as_f64().context("an interface without counts")
     }
 
-    fn state(&self, side: usize, name: &str) -> PathBuf {
+    fn state_path(&self, side: usize, name: &str) -> PathBuf {
         self.folder.join(format!("{name}{side}"))
     }
 
@@ -230,11 +232,17 @@ impl Namespaces {
     ///
     /// # Errors
     /// If it does not come up.
-    pub fn link(&mut self, name: &str, carrier: &str, subnet: &str, settings: &str) -> Result<()> {
+    pub fn start_link(
+        &mut self,
+        name: &str,
+        carrier: &str,
+        subnet: &str,
+        settings: &str,
+    ) -> Result<()> {
         let mut pairs = Vec::new();
         for (side, on) in [(0, "va"), (1, "vb")] {
             let args = ["pair", on, "--name", name, "--carrier", carrier];
-            pairs.push(self.mezza(side, name, &args)?.spawn()?);
+            pairs.push(self.mezza_command(side, name, &args)?.spawn()?);
         }
         for mut pair in pairs {
             if !pair.wait()?.success() {
@@ -245,10 +253,10 @@ impl Namespaces {
             let file = self.folder.join(format!("{name}{side}.toml"));
             std::fs::write(&file, format!("[link.{name}]\n{settings}"))?;
             let file = file.to_str().context("a path")?.to_owned();
-            let up = self.mezza(side, name, &["--config", &file, "up"])?;
+            let up = self.mezza_command(side, name, &["--config", &file, "up"])?;
             self.spawn_tunnel(up)?;
         }
-        self.address(name, name, subnet)
+        self.address_tunnel(name, name, subnet)
     }
 
     /// A tunnel of ours without the bound of exchanges; with `frames` "none" nothing protects its
@@ -256,7 +264,13 @@ impl Namespaces {
     ///
     /// # Errors
     /// If it does not come up.
-    pub fn special(&mut self, name: &str, frames: &str, subnet: &str, port: u16) -> Result<()> {
+    pub fn start_special(
+        &mut self,
+        name: &str,
+        frames: &str,
+        subnet: &str,
+        port: u16,
+    ) -> Result<()> {
         let settings = format!("[link.{name}]\nlisten = {port}\n");
         let mut files = Vec::new();
         for side in 0..2 {
@@ -267,7 +281,7 @@ impl Namespaces {
         let mut pairs = Vec::new();
         for (side, on) in [(0, "va"), (1, "vb")] {
             let args = ["--config", &files[side], "pair", on, "--name", name];
-            pairs.push(self.mezza(side, name, &args)?.spawn()?);
+            pairs.push(self.mezza_command(side, name, &args)?.spawn()?);
         }
         for mut pair in pairs {
             pair.wait()?;
@@ -275,25 +289,27 @@ impl Namespaces {
         let program = std::env::current_exe()?;
         let program = program.to_str().context("a path")?.to_owned();
         for (side, file) in files.iter().enumerate() {
-            let mut up = self.command(side, &program);
-            up.arg("tunnel").arg(self.state(side, name)).arg(file).arg(frames);
+            let mut up = self.make_command(side, &program);
+            up.arg("tunnel").arg(self.state_path(side, name)).arg(file).arg(frames);
             self.spawn_tunnel(up)?;
         }
-        self.address(name, name, subnet)
+        self.address_tunnel(name, name, subnet)
     }
 
     /// Gives both ends of a tunnel their addresses, and waits until it carries.
     ///
     /// # Errors
     /// If it does not.
-    pub fn address(&self, one: &str, two: &str, subnet: &str) -> Result<()> {
+    pub fn address_tunnel(&self, one: &str, two: &str, subnet: &str) -> Result<()> {
         let end = Instant::now() + PATIENCE;
         for (side, device) in [(0, one), (1, two)] {
             let address = format!("{subnet}.{}/24", side + 1);
             loop {
                 let added =
-                    ip(&["-n", &self.names[side], "addr", "replace", &address, "dev", device])
-                        .and_then(|()| ip(&["-n", &self.names[side], "link", "set", device, "up"]));
+                    run_ip(&["-n", &self.names[side], "addr", "replace", &address, "dev", device])
+                        .and_then(|()| {
+                            run_ip(&["-n", &self.names[side], "link", "set", device, "up"])
+                        });
                 match added {
                     Ok(()) => break,
                     Err(error) if Instant::now() > end => return Err(error),
@@ -303,7 +319,7 @@ impl Namespaces {
         }
         let to = format!("{subnet}.2");
         while Instant::now() < end {
-            let mut ping = self.command(0, "ping");
+            let mut ping = self.make_command(0, "ping");
             if ping.args(["-c", "1", "-W", "1", &to]).status().is_ok_and(|status| status.success())
             {
                 return Ok(());
@@ -316,8 +332,10 @@ impl Namespaces {
     ///
     /// # Errors
     /// If it does not answer.
-    pub fn shown(&self, side: usize, name: &str) -> Result<serde_json::Value> {
-        let text = ok(self.mezza(side, name, &["show", "--json"])?.stdout(Stdio::piped()))?;
+    pub fn read_shown(&self, side: usize, name: &str) -> Result<serde_json::Value> {
+        let text = run_checked(
+            self.mezza_command(side, name, &["show", "--json"])?.stdout(Stdio::piped()),
+        )?;
         Ok(serde_json::from_str(text.lines().next().unwrap_or("null"))?)
     }
 }
@@ -329,7 +347,7 @@ impl Drop for Namespaces {
             let _ = child.wait();
         }
         for name in &self.names {
-            let _ = ip(&["netns", "del", name]);
+            let _ = run_ip(&["netns", "del", name]);
         }
     }
 }

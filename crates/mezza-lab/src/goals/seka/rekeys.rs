@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use serde_json::Value;
 
 use super::net::Namespaces;
-use super::tunnel::{iperf, responder};
+use super::tunnel::{find_responder, run_iperf};
 use crate::bench::Bench;
 use crate::limit::Limit;
 use crate::row::Row;
@@ -26,14 +26,14 @@ pub const LIMIT: Limit =
 ///
 /// # Errors
 /// If iperf3 or a link does not answer.
-pub fn run(bench: &mut Bench, net: &Namespaces, gbit: f64) -> Result<Row> {
+pub fn measure_row(bench: &mut Bench, net: &Namespaces, gbit: f64) -> Result<Row> {
     let rekeys = bench.profile.pick(10, 1_000, 1_000);
     let rate = format!("{:.0}M", capacity_udp(net, gbit)? * 500.0);
     // The initiator is asked: a responder would ask it, and be heard every 5 s at most.
-    let socket = net.socket(1 - responder(net, "lkr")?, "lkr");
+    let socket = net.socket_path(1 - find_responder(net, "lkr")?, "lkr");
     // An exchange is asked for about every 60 ms.
     let seconds = u64::div_ceil(rekeys, 10);
-    let before = Passed::of(net, "lkr")?;
+    let before = Passed::read_counts(net, "lkr")?;
     let end = Instant::now() + Duration::from_secs(seconds);
     let rekeying = std::thread::spawn(move || {
         while Instant::now() < end {
@@ -43,19 +43,19 @@ pub fn run(bench: &mut Bench, net: &Namespaces, gbit: f64) -> Result<Row> {
         Ok(())
     });
     let time = seconds.to_string();
-    let said = iperf(net, "10.2.0.2", &["-u", "-b", &rate, "-t", &time, "-l", "1300"])?;
+    let said = run_iperf(net, "10.2.0.2", &["-u", "-b", &rate, "-t", &time, "-l", "1300"])?;
     let asked: Result<()> =
         rekeying.join().map_err(|_| anyhow::anyhow!("nobody asked for keys"))?;
     asked?;
     std::thread::sleep(Duration::from_millis(300));
-    let after = Passed::of(net, "lkr")?;
+    let after = Passed::read_counts(net, "lkr")?;
     let done = after.exchanges - before.exchanges;
     let sent = after.sent - before.sent;
-    let lost = after.lost() - before.lost();
+    let lost = after.count_lost() - before.count_lost();
     bench.note_count("mezza", "lost in rekeys", "frames", lost)?;
     let all = said["end"]["sum"]["lost_packets"].as_f64().context("iperf3 counts no losses")?;
     let apart = (all - lost).max(0.0);
-    Ok(LIMIT.row(lost).with(format!(
+    Ok(LIMIT.make_row(lost).with_detail(format!(
         "{done} exchanges during {sent} frames at {rate}bit/s; {apart} more were lost in sockets of iperf3"
     )))
 }
@@ -78,9 +78,9 @@ struct Passed {
 }
 
 impl Passed {
-    fn of(net: &Namespaces, name: &str) -> Result<Self> {
-        let a = net.shown(0, name)?;
-        let b = net.shown(1, name)?;
+    fn read_counts(net: &Namespaces, name: &str) -> Result<Self> {
+        let a = net.read_shown(0, name)?;
+        let b = net.read_shown(1, name)?;
         let number = |value: &Value| value.as_f64().context("a link without counts");
         // Before a frame was sealed at A, and after it was opened at B.
         let drops = [&a["dropped"]["late"], &a["dropped"]["queue"], &a["dropped"]["fragment"]];
@@ -94,7 +94,7 @@ impl Passed {
         })
     }
 
-    fn lost(&self) -> f64 {
+    fn count_lost(&self) -> f64 {
         self.sent - self.opened + self.dropped
     }
 }
@@ -104,7 +104,7 @@ fn capacity_udp(net: &Namespaces, most: f64) -> Result<f64> {
     let mut rate = most.min(4.0);
     for _ in 0..8 {
         let text = format!("{:.0}M", rate * 1e3);
-        let said = iperf(net, "10.2.0.2", &["-u", "-b", &text, "-t", "2", "-l", "1300"])?;
+        let said = run_iperf(net, "10.2.0.2", &["-u", "-b", &text, "-t", "2", "-l", "1300"])?;
         let sum = &said["end"]["sum"];
         let sent = sum["bits_per_second"].as_f64().unwrap_or_default() / 1e9;
         if sum["lost_packets"].as_f64() == Some(0.0) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-use super::net::{Namespaces, ok};
+use super::net::{Namespaces, run_checked};
 use super::rekeys;
 use crate::bench::Bench;
 use crate::clock::median;
@@ -42,7 +42,7 @@ struct Way {
 ///
 /// # Errors
 /// If the tunnel of ours does not come up.
-pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
+pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     if bench.profile == Profile::Smoke {
         return Ok(LIMITS.iter().map(|limit| limit.not_here("too slow for a smoke run")).collect());
     }
@@ -52,18 +52,18 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
             .map(|limit| limit.not_here("network namespaces need root"))
             .collect());
     }
-    let missing = peer::find("tunnels", &["true"])?.err();
+    let missing = peer::find_peer("tunnels", &["true"])?.err();
     if let Some(reason) = missing {
         return Ok(LIMITS.iter().map(|limit| limit.no_peer(reason.as_str())).collect());
     }
     let mut net = Namespaces::new(bench.folder.path())?;
-    let mut serve = net.command(1, "iperf3");
+    let mut serve = net.make_command(1, "iperf3");
     serve.arg("-s");
-    net.spawn(serve)?;
-    net.link("lk0", "udp", "10.7.0", "")?;
-    net.link("lke", "ether", "10.6.0", "")?;
-    net.special("lkp", "none", "10.3.0", 4_799)?;
-    net.special("lkr", "usual", "10.2.0", 4_798)?;
+    net.spawn_child(serve)?;
+    net.start_link("lk0", "udp", "10.7.0", "")?;
+    net.start_link("lke", "ether", "10.6.0", "")?;
+    net.start_special("lkp", "none", "10.3.0", 4_799)?;
+    net.start_special("lkr", "usual", "10.2.0", 4_798)?;
     let mut ways = vec![
         Way { name: "raw", to: "10.9.0.2".into() },
         Way { name: "mezza", to: "10.7.0.2".into() },
@@ -77,15 +77,15 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
             Err(error) => absent.push((*name, format!("{error:#}"))),
         }
     }
-    let throughput = throughput(bench, &net, &ways)?;
+    let throughput = measure_throughput(bench, &net, &ways)?;
     let of =
         |name: &str| throughput.iter().find(|(way, _)| *way == name).map(|(_, v)| v.as_slice());
     let ratio = |limit: &Limit, one: &str, two: &str| -> Row {
         if let (Some(one), Some(two)) = (of(one), of(two)) {
-            return limit.row(best(one) / best(two)).with(format!(
+            return limit.make_row(mean_of_best(one) / mean_of_best(two)).with_detail(format!(
                 "{:.2} and {:.2} Gbit/s, the best two of {} rounds each",
-                best(one),
-                best(two),
+                mean_of_best(one),
+                mean_of_best(two),
                 one.len()
             ));
         }
@@ -100,14 +100,14 @@ pub fn run(bench: &mut Bench) -> Result<Vec<Row>> {
         ratio(&ETHER, "ether", "wireguard-go"),
         ratio(&PLAIN, "mezza", "plain"),
     ];
-    rows.push(latency(bench, &net, &ways)?);
-    rows.push(rekeys::run(bench, &net, of("mezza").map_or(1.0, best))?);
-    rows.push(flood(bench, &net)?);
+    rows.push(measure_latency(bench, &net, &ways)?);
+    rows.push(rekeys::measure_row(bench, &net, of("mezza").map_or(1.0, mean_of_best))?);
+    rows.push(measure_flood(bench, &net)?);
     Ok(rows)
 }
 
 /// The mean of the best two: other programs only take away.
-pub fn best(values: &[f64]) -> f64 {
+pub fn mean_of_best(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let best: Vec<f64> = sorted.iter().rev().take(2).copied().collect();
@@ -115,7 +115,7 @@ pub fn best(values: &[f64]) -> f64 {
 }
 
 /// Gbit/s of TCP over each way, in rounds.
-fn throughput(
+fn measure_throughput(
     bench: &mut Bench,
     net: &Namespaces,
     ways: &[Way],
@@ -124,7 +124,7 @@ fn throughput(
         ways.iter().map(|way| (way.name, Vec::new())).collect();
     for _ in 0..bench.profile.pick(1, 5, 9) {
         for (way, (_, values)) in ways.iter().zip(&mut all) {
-            let gbit = tcp(net, &way.to, &["-t", "2"])?;
+            let gbit = measure_tcp(net, &way.to, &["-t", "2"])?;
             values.push(gbit);
             bench.note_count(way.name, "tcp", "Gbit/s", gbit)?;
         }
@@ -139,10 +139,10 @@ const BROKEN_RUNS_MAX: usize = 3;
 ///
 /// # Errors
 /// If iperf3 does not end well, or has no figure three times in a row.
-pub fn tcp(net: &Namespaces, to: &str, args: &[&str]) -> Result<f64> {
+pub fn measure_tcp(net: &Namespaces, to: &str, args: &[&str]) -> Result<f64> {
     let mut last = Value::Null;
     for _ in 0..BROKEN_RUNS_MAX {
-        last = iperf(net, to, args)?;
+        last = run_iperf(net, to, args)?;
         if let Some(bits) = last["end"]["sum_received"]["bits_per_second"].as_f64() {
             return Ok(bits / 1e9);
         }
@@ -154,14 +154,14 @@ pub fn tcp(net: &Namespaces, to: &str, args: &[&str]) -> Result<f64> {
 ///
 /// # Errors
 /// If it does not end well.
-pub fn iperf(net: &Namespaces, to: &str, args: &[&str]) -> Result<Value> {
-    let mut command = net.command(0, "iperf3");
+pub fn run_iperf(net: &Namespaces, to: &str, args: &[&str]) -> Result<Value> {
+    let mut command = net.make_command(0, "iperf3");
     command.args(["-c", to, "-J"]).args(args).stdout(Stdio::piped());
-    Ok(serde_json::from_str(&ok(&mut command)?)?)
+    Ok(serde_json::from_str(&run_checked(&mut command)?)?)
 }
 
 /// Median one-way latency of 64 bytes over raw veth, ours and wireguard-go, us.
-fn latency(bench: &mut Bench, net: &Namespaces, ways: &[Way]) -> Result<Row> {
+fn measure_latency(bench: &mut Bench, net: &Namespaces, ways: &[Way]) -> Result<Row> {
     let names = ["raw", "mezza", "wireguard-go"];
     let wanted: Vec<&Way> = ways.iter().filter(|way| names.contains(&way.name)).collect();
     if wanted.len() < names.len() {
@@ -170,40 +170,41 @@ fn latency(bench: &mut Bench, net: &Namespaces, ways: &[Way]) -> Result<Row> {
     let mut medians = vec![Vec::new(); wanted.len()];
     for _ in 0..bench.profile.pick(1, 5, 9) {
         for (way, values) in wanted.iter().zip(&mut medians) {
-            let mut serve = net.command(1, "sockperf");
+            let mut serve = net.make_command(1, "sockperf");
             let mut server = serve.args(["server", "-i", &way.to, "-p", "11111"]).spawn()?;
             std::thread::sleep(Duration::from_millis(300));
-            let mut ask = net.command(0, "sockperf");
+            let mut ask = net.make_command(0, "sockperf");
             ask.args(["ping-pong", "-i", &way.to, "-p", "11111", "-m", "64", "-t", "2"]);
-            let said = ok(ask.stdout(Stdio::piped()));
+            let said = run_checked(ask.stdout(Stdio::piped()));
             let _ = server.kill();
             let _ = server.wait();
-            let us = percentile(&said?, "percentile 50.000").context("sockperf gives no median")?;
+            let us =
+                read_percentile(&said?, "percentile 50.000").context("sockperf gives no median")?;
             values.push(us);
             bench.note_count(way.name, "latency", "us", us)?;
         }
     }
     let [raw, ours, theirs] = [0, 1, 2].map(|at: usize| median(&medians[at]));
-    Ok(LATENCY.row((ours - raw) / (theirs - raw)).with(format!(
+    Ok(LATENCY.make_row((ours - raw) / (theirs - raw)).with_detail(format!(
         "one way, 64 B: raw {raw:.1} us, mezza {ours:.1} us, wireguard-go {theirs:.1} us"
     )))
 }
 
-fn percentile(text: &str, name: &str) -> Option<f64> {
+fn read_percentile(text: &str, name: &str) -> Option<f64> {
     let line = text.lines().find(|line| line.contains(name))?;
     line.rsplit('=').next()?.trim().parse().ok()
 }
 
 /// Which side of a link of ours answers exchanges.
-pub(super) fn responder(net: &Namespaces, name: &str) -> Result<usize> {
-    Ok(usize::from(net.shown(1, name)?["role"] == "responder"))
+pub(super) fn find_responder(net: &Namespaces, name: &str) -> Result<usize> {
+    Ok(usize::from(net.read_shown(1, name)?["role"] == "responder"))
 }
 
 /// Throughput with and without first messages that nobody who is paired has sent: of the peer's name, which
 /// the responder refuses by their tags, and of strangers' names, in turn.
-fn flood(bench: &mut Bench, net: &Namespaces) -> Result<Row> {
-    let side = responder(net, "lk0")?;
-    let record = net.shown(side, "lk0")?;
+fn measure_flood(bench: &mut Bench, net: &Namespaces) -> Result<Row> {
+    let side = find_responder(net, "lk0")?;
+    let record = net.read_shown(side, "lk0")?;
     let name = |key: &str| -> Result<Vec<u8>> {
         let text = record[key].as_str().context("no name")?;
         text.split(':').map(|byte| Ok(u8::from_str_radix(byte, 16)?)).collect()
@@ -217,7 +218,7 @@ fn flood(bench: &mut Bench, net: &Namespaces) -> Result<Row> {
     let mut quiet = Vec::new();
     let mut flooded = Vec::new();
     for _ in 0..bench.profile.pick(1, 4, 8) {
-        quiet.push(tcp(net, "10.7.0.2", &["-t", "2"])?);
+        quiet.push(measure_tcp(net, "10.7.0.2", &["-t", "2"])?);
         // 2,000 a second, in bursts of 20, by a program of a few lines.
         let program = format!(
             "import os,socket,time\ns=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\nf=bytes.fromhex('{hex}')\n\
@@ -225,16 +226,16 @@ fn flood(bench: &mut Bench, net: &Namespaces) -> Result<Row> {
              e=time.monotonic()+3\nwhile time.monotonic()<e:\n for n in range(20):\n  s.sendto(g() if n%2 else f,('10.9.0.{}',4795))\n time.sleep(0.01)\n",
             side + 1
         );
-        let mut flood = net.command(1 - side, "python3");
+        let mut flood = net.make_command(1 - side, "python3");
         let mut flooding = flood.args(["-c", &program]).spawn()?;
         std::thread::sleep(Duration::from_millis(200));
-        flooded.push(tcp(net, "10.7.0.2", &["-t", "2"])?);
+        flooded.push(measure_tcp(net, "10.7.0.2", &["-t", "2"])?);
         let _ = flooding.wait();
     }
-    let refused = net.shown(side, "lk0")?["refused"].as_f64().unwrap_or_default();
+    let refused = net.read_shown(side, "lk0")?["refused"].as_f64().unwrap_or_default();
     let quiet = median(&quiet);
     let flooded = median(&flooded);
-    Ok(FLOOD.row(100.0 * (1.0 - flooded / quiet)).with(format!(
+    Ok(FLOOD.make_row(100.0 * (1.0 - flooded / quiet)).with_detail(format!(
         "{quiet:.2} Gbit/s without, {flooded:.2} with; {refused} of them were refused by their tags"
     )))
 }
@@ -243,7 +244,7 @@ fn flood(bench: &mut Bench, net: &Namespaces) -> Result<Row> {
 type Start = fn(&mut Namespaces) -> Result<String>;
 
 const PEERS: &[(&str, Start)] =
-    &[("wireguard-go", wireguard_go), ("boringtun", boringtun), ("openvpn", openvpn)];
+    &[("wireguard-go", wireguard_go), ("boringtun", start_boringtun), ("openvpn", start_openvpn)];
 
 fn wireguard_go(net: &mut Namespaces) -> Result<String> {
     wireguard_go_over(net, WIREGUARD_MTU)
@@ -255,29 +256,29 @@ fn wireguard_go(net: &mut Namespaces) -> Result<String> {
 /// # Errors
 /// If it is not fetched, or does not come up.
 pub fn wireguard_go_over(net: &mut Namespaces, mtu: u16) -> Result<String> {
-    let program = binary("wireguard")?;
+    let program = find_binary("wireguard")?;
     let plan = WireGuardPlan { devices: ["wga", "wgb"], port: 5_900, subnet: "10.8.0", mtu };
-    wireguard(net, &plan, |net, side, device| {
-        let mut command = net.command(side, &program);
+    start_wireguard(net, &plan, |net, side, device| {
+        let mut command = net.make_command(side, &program);
         command.env("WG_PROCESS_FOREGROUND", "1").env("LOG_LEVEL", "error").args(["-f", device]);
         command
     })
 }
 
-fn boringtun(net: &mut Namespaces) -> Result<String> {
-    let program = binary("boringtun-cli")?;
+fn start_boringtun(net: &mut Namespaces) -> Result<String> {
+    let program = find_binary("boringtun-cli")?;
     let devices = ["bta", "btb"];
     let plan = WireGuardPlan { devices, port: 5_950, subnet: "10.5.0", mtu: WIREGUARD_MTU };
-    wireguard(net, &plan, |net, side, device| {
-        let mut command = net.command(side, &program);
+    start_wireguard(net, &plan, |net, side, device| {
+        let mut command = net.make_command(side, &program);
         command.args(["-f", "--disable-drop-privileges", "-t", "2", device]);
         command
     })
 }
 
 /// A program of `lab/peers/tunnels.sh fetch`.
-fn binary(name: &str) -> Result<String> {
-    let path = place::target().join("peers/bin").join(name);
+fn find_binary(name: &str) -> Result<String> {
+    let path = place::target_folder().join("peers/bin").join(name);
     let path = path.to_str().filter(|path| std::path::Path::new(path).exists());
     path.map(str::to_owned).with_context(|| format!("{name} is not built; fetch it with `--fetch`"))
 }
@@ -297,13 +298,13 @@ struct WireGuardPlan {
     mtu: u16,
 }
 
-fn wireguard(
+fn start_wireguard(
     net: &mut Namespaces,
     plan: &WireGuardPlan,
     program: impl Fn(&Namespaces, usize, &str) -> Command,
 ) -> Result<String> {
     let WireGuardPlan { devices: [one, two], port, subnet, mtu } = *plan;
-    let keys = [0, 1].map(|_| ok(Command::new("wg").arg("genkey")));
+    let keys = [0, 1].map(|_| run_checked(Command::new("wg").arg("genkey")));
     let mut secrets = Vec::new();
     for key in keys {
         secrets.push(key?.trim().to_owned());
@@ -312,44 +313,44 @@ fn wireguard(
     for (at, secret) in secrets.iter().enumerate() {
         let file = net.folder().join(format!("{one}{at}.key"));
         std::fs::write(&file, secret)?;
-        let text = ok(&mut pipe(&file, "wg pubkey"))?;
+        let text = run_checked(&mut pipe_command(&file, "wg pubkey"))?;
         publics.push(text.trim().to_owned());
     }
     for (side, device) in [(0, one), (1, two)] {
         let command = program(net, side, device);
-        net.spawn(command)?;
+        net.spawn_child(command)?;
     }
     std::thread::sleep(Duration::from_secs(2));
     for (side, device) in [(0, one), (1, two)] {
         let file = net.folder().join(format!("{one}{side}.key"));
-        let mut set = net.command(side, "wg");
+        let mut set = net.make_command(side, "wg");
         set.args(["set", device, "private-key"]).arg(file);
         set.args(["listen-port", &port.to_string(), "peer", &publics[1 - side]]);
         set.args(["allowed-ips", "0.0.0.0/0", "endpoint"])
             .arg(format!("10.9.0.{}:{port}", 2 - side));
-        ok(&mut set)?;
-        let mut up = net.command(side, "ip");
-        ok(up.args(["link", "set", device, "mtu", &mtu.to_string(), "up"]))?;
+        run_checked(&mut set)?;
+        let mut up = net.make_command(side, "ip");
+        run_checked(up.args(["link", "set", device, "mtu", &mtu.to_string(), "up"]))?;
     }
-    net.address(one, two, subnet)?;
+    net.address_tunnel(one, two, subnet)?;
     Ok(format!("{subnet}.2"))
 }
 
 /// A shell command with a file as its input.
-fn pipe(file: &std::path::Path, command: &str) -> Command {
+fn pipe_command(file: &std::path::Path, command: &str) -> Command {
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(format!("{command} < \"$0\"")).arg(file);
     shell
 }
 
 /// A TAP of `OpenVPN` with a static peer by fingerprint, AES-128-GCM, and buffers as large as ours.
-fn openvpn(net: &mut Namespaces) -> Result<String> {
+fn start_openvpn(net: &mut Namespaces) -> Result<String> {
     let folder = net.folder().to_path_buf();
     let at = |name: &str| folder.join(name).to_str().unwrap_or_default().to_owned();
     for side in ["oa", "ob"] {
         let key = at(&format!("{side}.key"));
         let certificate = at(&format!("{side}.crt"));
-        ok(Command::new("openssl").args([
+        run_checked(Command::new("openssl").args([
             "req",
             "-x509",
             "-newkey",
@@ -371,7 +372,7 @@ fn openvpn(net: &mut Namespaces) -> Result<String> {
         [("oa", "ob", "client"), ("ob", "oa", "server")].into_iter().enumerate()
     {
         let certificate = at(&format!("{peer}.crt"));
-        let print = ok(Command::new("openssl").args([
+        let print = run_checked(Command::new("openssl").args([
             "x509",
             "-in",
             &certificate,
@@ -392,10 +393,10 @@ fn openvpn(net: &mut Namespaces) -> Result<String> {
         );
         let file = at(&format!("{own}.conf"));
         std::fs::write(&file, text)?;
-        let mut command = net.command(side, "openvpn");
+        let mut command = net.make_command(side, "openvpn");
         command.args(["--config", &file, "--disable-dco"]);
-        net.spawn(command)?;
+        net.spawn_child(command)?;
     }
-    net.address("oa", "ob", "10.4.0")?;
+    net.address_tunnel("oa", "ob", "10.4.0")?;
     Ok("10.4.0.2".into())
 }

@@ -109,7 +109,7 @@ impl Liars {
     }
 
     /// Returns the present behaviour of a liar.
-    fn attack(device: DeviceId, liar: Liar, now: u64) -> Liar {
+    fn choose_attack(device: DeviceId, liar: Liar, now: u64) -> Liar {
         if !matches!(liar, Liar::Every(_)) {
             return liar;
         }
@@ -118,23 +118,23 @@ impl Liars {
     }
 
     /// The devices that flood now.
-    pub fn floods(&self, now: u64) -> Vec<DeviceId> {
+    pub fn find_floods(&self, now: u64) -> Vec<DeviceId> {
         let roles = (0..).zip(&self.roles);
         let floods = roles.filter(|(device, role)| {
-            role.is_some_and(|liar| Self::attack(*device, liar, now) == Liar::Flood)
+            role.is_some_and(|liar| Self::choose_attack(*device, liar, now) == Liar::Flood)
         });
         floods.map(|(device, _)| device).collect()
     }
 
     /// Turns a frame into a lie; `None`: it is not sent at all.
-    fn lie(
+    fn make_lie(
         &mut self,
         device: DeviceId,
         liar: Liar,
         frame: MeshFrame,
         now: u64,
     ) -> Option<MeshFrame> {
-        let attack = Self::attack(device, liar, now);
+        let attack = Self::choose_attack(device, liar, now);
         match (attack, frame) {
             (Liar::Busy, MeshFrame::Data(_)) => {
                 let to = self.asked[device as usize];
@@ -160,9 +160,9 @@ impl Liars {
                 Some(MeshFrame::Have(set))
             }
             (_, MeshFrame::Beacon(mut beacon)) => {
-                let own = self.shown(device, attack, now);
+                let own = self.shown_time(device, attack, now);
                 let always = || match liar {
-                    Liar::Every(offset_s) => self.shown(device, Liar::Collude(offset_s), now),
+                    Liar::Every(offset_s) => self.shown_time(device, Liar::Collude(offset_s), now),
                     _ => None,
                 };
                 if let Some(shown) = own.or_else(always) {
@@ -175,7 +175,7 @@ impl Liars {
     }
 
     /// The time that a liar shows, µs since 1970. The crowd's time is the truth.
-    fn shown(&mut self, device: DeviceId, liar: Liar, now: u64) -> Option<u64> {
+    fn shown_time(&mut self, device: DeviceId, liar: Liar, now: u64) -> Option<u64> {
         match liar {
             Liar::RandomClock(spread_s) => {
                 let spread = 2 * spread_s * SECOND + 1;
@@ -184,7 +184,7 @@ impl Liars {
             }
             Liar::Collude(offset_s) => Some(now.saturating_add_signed(offset_s * 1_000_000)),
             Liar::Freeze => Some(START),
-            Liar::Drag => Some(self.hosted.0.engine(device).clock().mesh(now) + 450_000),
+            Liar::Drag => Some(self.hosted.0.engine(device).clock().mesh_time(now) + 450_000),
             Liar::EmptyPromise
             | Liar::BlackHole
             | Liar::Busy
@@ -199,39 +199,47 @@ impl Liars {
 impl Swarm for Liars {
     type Frame = MeshFrame;
 
-    fn due(&self, device: DeviceId) -> u64 {
-        self.hosted.due(device)
+    fn due_time(&self, device: DeviceId) -> u64 {
+        self.hosted.due_time(device)
     }
 
-    fn next(&mut self, device: DeviceId, now: u64) -> Option<(MeshFrame, usize)> {
-        let Some(liar) = self.roles[device as usize] else { return self.hosted.next(device, now) };
+    fn next_frame(&mut self, device: DeviceId, now: u64) -> Option<(MeshFrame, usize)> {
+        let Some(liar) = self.roles[device as usize] else {
+            return self.hosted.next_frame(device, now);
+        };
         for _ in 0..SWALLOWED {
-            let (frame, bytes) = self.hosted.next(device, now)?;
-            if let Some(frame) = self.lie(device, liar, frame, now) {
+            let (frame, bytes) = self.hosted.next_frame(device, now)?;
+            if let Some(frame) = self.make_lie(device, liar, frame, now) {
                 return Some((frame, bytes));
             }
-            if self.due(device) > now {
+            if self.due_time(device) > now {
                 return None;
             }
         }
         None
     }
 
-    fn hear(&mut self, device: DeviceId, contact: u16, frame: &MeshFrame, now: u64) -> bool {
+    fn receive_frame(
+        &mut self,
+        device: DeviceId,
+        contact: u16,
+        frame: &MeshFrame,
+        now: u64,
+    ) -> bool {
         if self.roles[device as usize].is_some()
             && matches!(frame, MeshFrame::Want { to, .. } if *to == u64::from(device))
             && let Some(neighbour) = self.hosted.0.engine(device).neighbour(contact)
         {
             self.asked[device as usize] = neighbour.name;
         }
-        self.hosted.hear(device, contact, frame, now)
+        self.hosted.receive_frame(device, contact, frame, now)
     }
 
-    fn meet(&mut self, a: DeviceId, b: DeviceId, now: u64) -> [u16; 2] {
-        self.hosted.meet(a, b, now)
+    fn begin_contact(&mut self, a: DeviceId, b: DeviceId, now: u64) -> [u16; 2] {
+        self.hosted.begin_contact(a, b, now)
     }
 
-    fn part(&mut self, device: DeviceId, contact: u16, now: u64) {
-        self.hosted.part(device, contact, now);
+    fn end_contact(&mut self, device: DeviceId, contact: u16, now: u64) {
+        self.hosted.end_contact(device, contact, now);
     }
 }

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use mezza::testing::clock::now;
-use mezza::testing::connection::link::{self, FrameSender, FrameSizeClass, carry, dial, parcel};
+use mezza::testing::connection::link::{
+    self, FrameSender, FrameSizeClass, carry_frames, dial, make_parcel,
+};
 use mezza::testing::process::busy::{Busy, Phase};
 use mezza::testing::tls::{Pin, TlsIdentity};
 use mezza_core::PublicKey;
@@ -66,7 +68,7 @@ impl LabCoordinator {
     pub fn start(root: &Path, setup: MixSetup) -> Result<Self> {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(2).enable_all().build()?;
-        let inner = runtime.block_on(Inner::start(&network::folder(root), setup))?;
+        let inner = runtime.block_on(Inner::start(&network::next_folder(root), setup))?;
         Ok(Self { runtime, inner })
     }
 
@@ -75,16 +77,16 @@ impl LabCoordinator {
     ///
     /// # Errors
     /// Mixes that do not start, or a round that breaks.
-    pub fn measure(
+    pub fn measure_rounds(
         root: &Path,
         setup: MixSetup,
         users: u32,
         rounds: usize,
     ) -> Result<Vec<RoundTiming>> {
         let mut coordinator = Self::start(root, setup)?;
-        coordinator.round(users)?;
-        let timings = (0..rounds).map(|_| coordinator.round(users)).collect();
-        coordinator.stop()?;
+        coordinator.run_round(users)?;
+        let timings = (0..rounds).map(|_| coordinator.run_round(users)).collect();
+        coordinator.stop_mixes()?;
         timings
     }
 
@@ -92,8 +94,8 @@ impl LabCoordinator {
     ///
     /// # Errors
     /// A round that ends early, or a reply that is wrong.
-    pub fn round(&mut self, users: u32) -> Result<RoundTiming> {
-        let round = self.inner.round(users);
+    pub fn run_round(&mut self, users: u32) -> Result<RoundTiming> {
+        let round = self.inner.run_round(users);
         self.runtime.block_on(async { timeout(PATIENCE, round).await })?
     }
 
@@ -101,10 +103,10 @@ impl LabCoordinator {
     ///
     /// # Errors
     /// The error of a mix that could not go on.
-    pub fn stop(self) -> Result<()> {
+    pub fn stop_mixes(self) -> Result<()> {
         let Inner { network, control, data, .. } = self.inner;
         drop((control, data));
-        self.runtime.block_on(network.stop())
+        self.runtime.block_on(network.stop_mixes())
     }
 }
 
@@ -117,26 +119,30 @@ impl Inner {
         let mut control = Vec::new();
         for (at, mix) in network.config.mixes.iter().enumerate() {
             let to = (&mix.server, link::CONTROL, From::Control(at));
-            control.push(connect(to, &identity, &events, &own).await?);
+            control.push(connect_mix(to, &identity, &events, &own).await?);
         }
         let to = (&network.config.mixes[0].server, link::DATA, From::Data);
-        let data = connect(to, &identity, &events, &own).await?;
-        network.linked().await?;
+        let data = connect_mix(to, &identity, &events, &own).await?;
+        network.wait_linked().await?;
         let MixSetup { kernel, seed, .. } = setup;
         Ok(Self { network, kernel, control, data, frames, own, last: 0, seed })
     }
 
-    async fn round(&mut self, users: u32) -> Result<RoundTiming> {
-        let before = self.spent();
-        let layers = self.agree().await?;
+    async fn run_round(&mut self, users: u32) -> Result<RoundTiming> {
+        let before = self.read_spent();
+        let layers = self.agree_layers().await?;
         let id = layers[0].id;
-        let onions =
-            Onions::make(self.kernel, &layers, users as usize, self.seed.wrapping_add(id.round))?;
-        self.quiet().await;
-        let ready = self.spent();
-        let frames = batch(id, &onions.bytes, self.network.mixes.len())?;
+        let onions = Onions::wrap_cells(
+            self.kernel,
+            &layers,
+            users as usize,
+            self.seed.wrapping_add(id.round),
+        )?;
+        self.wait_quiet().await;
+        let ready = self.read_spent();
+        let frames = make_batch(id, &onions.bytes, self.network.mixes.len())?;
         let threads = ThreadReading::now()?;
-        let own = self.own.of(Phase::Link);
+        let own = self.own.cpu_time(Phase::Link);
         let cpu = process_cpu()?;
         let begun = Instant::now();
         for frame in frames {
@@ -144,7 +150,7 @@ impl Inner {
         }
         let mut replies = Vec::new();
         loop {
-            match self.next(id).await? {
+            match self.next_frame(id).await? {
                 (From::Data, FrameBody::Replies(items)) => replies.extend_from_slice(&items.bytes),
                 (From::Data, FrameBody::RepliesEnd { count }) => {
                     ensure!(count == users, "{count} replies to {users} onions");
@@ -155,33 +161,33 @@ impl Inner {
         }
         let wall = begun.elapsed();
         let cpu = process_cpu()?.saturating_sub(cpu);
-        let threads = ThreadReading::now()?.since(&threads);
-        let own = self.own.of(Phase::Link).saturating_sub(own);
-        let spent = minus(&self.spent(), &ready);
-        onions.check(self.kernel, &replies)?;
-        let ahead = minus(&ready, &before);
+        let threads = ThreadReading::now()?.time_since(&threads);
+        let own = self.own.cpu_time(Phase::Link).saturating_sub(own);
+        let spent = subtract_spent(&self.read_spent(), &ready);
+        onions.check_replies(self.kernel, &replies)?;
+        let ahead = subtract_spent(&ready, &before);
         let making = onions.making;
         Ok(RoundTiming { wall, cpu, spent, ahead, own, threads, making })
     }
 
     /// `NEW_ROUND` and `SIGN`: the layers of a fresh round.
-    async fn agree(&mut self) -> Result<Vec<Layer>> {
+    async fn agree_layers(&mut self) -> Result<Vec<Layer>> {
         let (index, policy) =
-            self.network.config.policy(Service::Conversation).context("no conversations")?;
+            self.network.config.find_policy(Service::Conversation).context("no conversations")?;
         let clock = policy.round_at(now()).context("before the first round")?;
         self.last = clock.max(self.last + 1);
         let id = RoundId { service: Service::Conversation, round: self.last };
         let collect_ms = policy.collect_ms;
         let slots = policy.slots;
         let buckets = policy.buckets;
-        let keys = self.ask(id, FrameBody::NewRound, |body| match body {
+        let keys = self.ask_mixes(id, FrameBody::NewRound, |body| match body {
             FrameBody::RoundKey(key) => Some(key),
             _ => None,
         });
         let keys = keys.await?;
         let config = self.network.config.hash();
         let settings = Settings { config, id, collect_ms, slots, buckets, policy: index, keys };
-        let signatures = self.ask(id, FrameBody::Sign(settings.clone()), |body| match body {
+        let signatures = self.ask_mixes(id, FrameBody::Sign(settings.clone()), |body| match body {
             FrameBody::Signature(signature) => Some(signature),
             _ => None,
         });
@@ -193,7 +199,7 @@ impl Inner {
     }
 
     /// Sends a frame to every mix; gives the answers in the order of the mixes.
-    async fn ask<T>(
+    async fn ask_mixes<T>(
         &mut self,
         id: RoundId,
         body: FrameBody,
@@ -201,11 +207,11 @@ impl Inner {
     ) -> Result<Vec<T>> {
         let frame = Frame::Round(id, body);
         for link in &self.control {
-            link.send(parcel(frame.clone()).context("a frame that is too long")?).await.ok();
+            link.send(make_parcel(frame.clone()).context("a frame that is too long")?).await.ok();
         }
         let mut answers: Vec<Option<T>> = self.control.iter().map(|_| None).collect();
         while answers.iter().any(Option::is_none) {
-            let (from, body) = self.next(id).await?;
+            let (from, body) = self.next_frame(id).await?;
             let kind = Frame::Round(id, body.clone()).kind();
             match (from, answer(body)) {
                 (From::Control(at), Some(answer)) => answers[at] = Some(answer),
@@ -216,7 +222,7 @@ impl Inner {
     }
 
     /// The next frame of a round.
-    async fn next(&mut self, id: RoundId) -> Result<(From, FrameBody)> {
+    async fn next_frame(&mut self, id: RoundId) -> Result<(From, FrameBody)> {
         loop {
             match self.frames.recv().await {
                 Some((from, Frame::Round(of, body))) if of == id => return Ok((from, body)),
@@ -231,13 +237,13 @@ impl Inner {
         }
     }
 
-    fn spent(&self) -> Vec<PhaseCpu> {
-        let of = |busy: &Busy| Phase::ALL.map(|phase| busy.of(phase));
+    fn read_spent(&self) -> Vec<PhaseCpu> {
+        let of = |busy: &Busy| Phase::ALL.map(|phase| busy.cpu_time(phase));
         self.network.mixes.iter().map(|mix| of(&mix.metrics.busy)).collect()
     }
 
     /// Waits until no mix makes noise.
-    async fn quiet(&self) {
+    async fn wait_quiet(&self) {
         let mixes = &self.network.mixes;
         let mut since = Instant::now();
         while since.elapsed() < QUIET {
@@ -250,7 +256,7 @@ impl Inner {
 }
 
 /// A link with a mix; its frames come to `events`.
-async fn connect(
+async fn connect_mix(
     (server, protocol, from): (&Server, &'static [u8], From),
     identity: &TlsIdentity,
     events: &mpsc::Sender<(From, Frame)>,
@@ -261,24 +267,27 @@ async fn connect(
     let events = events.clone();
     let own = Arc::clone(own);
     tokio::spawn(async move {
-        let carried = carry(stream, FrameSizeClass::Long, parcels, &events, |frame| (from, frame));
-        own.task(Phase::Link, carried).await
+        let carried =
+            carry_frames(stream, FrameSizeClass::Long, parcels, &events, |frame| (from, frame));
+        own.time_task(Phase::Link, carried).await
     });
     Ok(outbox)
 }
 
 /// The frames of a batch as bytes.
-fn batch(id: RoundId, onions: &[u8], mixes: usize) -> Result<Vec<link::FrameBytes>> {
+fn make_batch(id: RoundId, onions: &[u8], mixes: usize) -> Result<Vec<link::FrameBytes>> {
     let size = Service::Conversation.onion_bytes(mixes);
     let count = u32::try_from(onions.len() / size)?;
     let wide = u16::try_from(size)?;
     let items = Items::of_batch(onions, size).map(FrameBody::Onions);
     let start = FrameBody::BatchStart { count, size: wide };
     let bodies = std::iter::once(start).chain(items).chain([FrameBody::BatchEnd { count }]);
-    bodies.map(|body| parcel(Frame::Round(id, body)).context("a frame that is too long")).collect()
+    bodies
+        .map(|body| make_parcel(Frame::Round(id, body)).context("a frame that is too long"))
+        .collect()
 }
 
-fn minus(after: &[PhaseCpu], before: &[PhaseCpu]) -> Vec<PhaseCpu> {
+fn subtract_spent(after: &[PhaseCpu], before: &[PhaseCpu]) -> Vec<PhaseCpu> {
     let of = |(after, before): (&PhaseCpu, &PhaseCpu)| {
         std::array::from_fn(|phase| after[phase].saturating_sub(before[phase]))
     };
@@ -292,7 +301,7 @@ fn process_cpu() -> Result<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mezza::testing::backend::kernel::kernel;
+    use mezza::testing::backend::kernel::choose_kernel;
     use mezza_mixnet::config::Mode;
     use mezza_mixnet::noise::Law;
 
@@ -300,10 +309,10 @@ mod tests {
     fn rounds_of_many_few_and_no_users_come_back_right() {
         let folder = tempfile::tempdir().unwrap();
         let law = Law { mode: Mode::Paper, mu: 4, scale: 0 };
-        let setup = MixSetup { mixes: 3, users_max: 600, law, kernel: kernel(), seed: 7 };
+        let setup = MixSetup { mixes: 3, users_max: 600, law, kernel: choose_kernel(), seed: 7 };
         let mut coordinator = LabCoordinator::start(folder.path(), setup).unwrap();
         for users in [600, 5, 0] {
-            let outcome = coordinator.round(users).unwrap();
+            let outcome = coordinator.run_round(users).unwrap();
             let unwrapped: Duration =
                 outcome.spent.iter().map(|mix| mix[Phase::Unwrap as usize]).sum();
             assert!(Duration::ZERO < unwrapped && unwrapped < outcome.cpu, "{outcome:?}");
@@ -311,6 +320,6 @@ mod tests {
             let noise = |at: usize| outcome.ahead[at][Phase::Noise as usize];
             assert!(noise(0) > Duration::ZERO && noise(2).is_zero(), "{outcome:?}");
         }
-        coordinator.stop().unwrap();
+        coordinator.stop_mixes().unwrap();
     }
 }

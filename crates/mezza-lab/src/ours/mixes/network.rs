@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use mezza::testing::clock::now;
 use mezza::testing::process::metrics::Metric;
 use mezza::testing::process::rng::OsRng;
-use mezza::testing::servers::mixnet::demo::{Times, free_ports, policy};
+use mezza::testing::servers::mixnet::demo::{Times, free_ports, make_policy};
 use mezza::testing::servers::mixnet::key::ServerKey;
 use mezza::testing::servers::mixnet::signed::Signed;
 use mezza::testing::servers::mixnet::{mix, network, server};
@@ -58,18 +58,18 @@ impl LocalMixnet {
         let bucket = ServerKey::draw(&mut OsRng);
         let all = NetworkKeys { mixes: &keys, entry: &coordinator, bucket: &bucket };
         let place = NetworkPlace::on_loopback(setup.users_max);
-        let signed = config(&all, place, conversations(setup.law, TIMES))?;
+        let signed = make_config(&all, place, conversations_only(setup.law, TIMES))?;
         let config = signed.config().clone();
         let (stop, stopped) = watch::channel(false);
         let mut mixes = Vec::new();
         for (at, key) in keys.into_iter().enumerate().rev() {
             let options = mix::MixServerOptions {
-                network: network::ConfigArchive::check(vec![signed.clone()], now())?,
+                network: network::ConfigArchive::check_configs(vec![signed.clone()], now())?,
                 key,
                 listen: config.mixes[at].server.address.parse()?,
                 floor: NoiseFloor::None,
-                threads: machine::cores(),
-                signed: Signed::beside(&path(at))?,
+                threads: machine::count_cores(),
+                signed: Signed::open_beside(&path(at))?,
                 metrics: Some(0),
             };
             mixes.insert(0, mix::start_with(options, setup.kernel, stopped.clone()).await?);
@@ -82,12 +82,13 @@ impl LocalMixnet {
     ///
     /// # Errors
     /// If a link does not come up.
-    pub async fn linked(&self) -> Result<()> {
+    pub async fn wait_linked(&self) -> Result<()> {
         let end = Instant::now() + PATIENCE;
         let last = self.mixes.len() - 1;
         let due = |at: usize| if at == last { 2 } else { 3 };
-        let is_up =
-            |(at, mix): (usize, &server::ServerHandle)| mix.metrics.of(Metric::Links) >= due(at);
+        let is_up = |(at, mix): (usize, &server::ServerHandle)| {
+            mix.metrics.read_count(Metric::Links) >= due(at)
+        };
         while !self.mixes.iter().enumerate().all(is_up) {
             if Instant::now() > end {
                 bail!("the links of the mixes do not come up");
@@ -101,7 +102,7 @@ impl LocalMixnet {
     ///
     /// # Errors
     /// The error of a mix that could not go on.
-    pub async fn stop(self) -> Result<()> {
+    pub async fn stop_mixes(self) -> Result<()> {
         let _ = self.stop.send(true);
         for mix in self.mixes {
             mix.wait().await?;
@@ -137,15 +138,15 @@ impl NetworkPlace {
 }
 
 /// The conversation service alone, without a promise.
-pub fn conversations(law: Law, times: Times) -> Vec<ServicePolicy> {
-    vec![policy(Service::Conversation, times, law, now().minus_ms(VALID_MS))]
+pub fn conversations_only(law: Law, times: Times) -> Vec<ServicePolicy> {
+    vec![make_policy(Service::Conversation, times, law, now().minus_ms(VALID_MS))]
 }
 
 /// A config with these services, on free ports of the place, signed.
 ///
 /// # Errors
 /// If no ports are free.
-pub fn config(
+pub fn make_config(
     keys: &NetworkKeys<'_>,
     place: NetworkPlace,
     services: Vec<ServicePolicy>,
@@ -177,12 +178,12 @@ pub fn config(
         users_max: place.users_max.max(1),
         services,
     });
-    signed.sign(SignatureSet::Own, 0, &guardian.signer());
+    signed.add_signature(SignatureSet::Own, 0, &guardian.signer());
     Ok(signed)
 }
 
 /// A folder for one more network of this measurement.
-pub fn folder(root: &Path) -> PathBuf {
+pub fn next_folder(root: &Path) -> PathBuf {
     let paths = (0..u16::MAX).map(|n| root.join(format!("mixes-{n}")));
     paths.into_iter().find(|path| !path.exists()).unwrap_or_else(|| root.to_owned())
 }

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use mezza_lanes::Kernel;
 use mezza_mixnet::Service;
 use mezza_mixnet::keys::SecretVec;
-use mezza_mixnet::onion::{Layer, Multiply, Tables, Wrapped, open_reply, wrap};
+use mezza_mixnet::onion::{Layer, Multiply, Tables, Wrapped, open_reply, wrap_onions};
 use mezza_mixnet::service::{CELL_BYTES, DROP_BYTES, reply_bytes};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
@@ -33,7 +33,7 @@ impl Onions {
     ///
     /// # Errors
     /// Round keys that are not points.
-    pub fn make(
+    pub fn wrap_cells(
         kernel: &'static dyn Kernel,
         layers: &[Layer],
         users: usize,
@@ -48,10 +48,10 @@ impl Onions {
         for pair in plain[..talking * INNER_BYTES].chunks_exact_mut(2 * INNER_BYTES) {
             pair.copy_within(..DROP_BYTES, INNER_BYTES);
         }
-        let part = users.div_ceil(machine::cores()).max(1) * INNER_BYTES;
+        let part = users.div_ceil(machine::count_cores()).max(1) * INNER_BYTES;
         let one = |at: u64, inner: &[u8]| {
             let mut rng = ChaCha20Rng::seed_from_u64(seed.wrapping_add(at + 1));
-            wrap(kernel, Multiply::Tables(&tables), layers, (inner, INNER_BYTES), &mut rng)
+            wrap_onions(kernel, Multiply::Tables(&tables), layers, (inner, INNER_BYTES), &mut rng)
         };
         let one = &one;
         let wrapped: Option<Vec<Wrapped>> = std::thread::scope(|scope| {
@@ -74,7 +74,7 @@ impl Onions {
     ///
     /// # Errors
     /// Replies that are missing or wrong.
-    pub fn check(&self, kernel: &dyn Kernel, replies: &[u8]) -> Result<()> {
+    pub fn check_replies(&self, kernel: &dyn Kernel, replies: &[u8]) -> Result<()> {
         let cells: Vec<&[u8]> =
             self.plain.chunks_exact(INNER_BYTES).map(|p| &p[DROP_BYTES..]).collect();
         let layers = self.back.first().map_or(0, |(_, keys)| keys.len());

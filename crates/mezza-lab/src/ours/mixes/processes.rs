@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use mezza::testing::api::network_uri::NetworkUri;
-use mezza::testing::backend::kernel::kernel;
+use mezza::testing::backend::kernel::choose_kernel;
 use mezza::testing::process::home::private;
 use mezza::testing::process::rng::OsRng;
 use mezza::testing::servers::mixnet::demo::Times;
@@ -67,7 +67,7 @@ impl ProcessMixnet {
     /// If one does not start.
     pub fn start(root: &Path, users_max: u32, law: Law, times: Times) -> Result<Self> {
         let place = NetworkPlace::on_loopback(users_max);
-        Self::start_at(root, place, network::conversations(law, times))
+        Self::start_at(root, place, network::conversations_only(law, times))
     }
 
     /// The same for these services, at an address of the machine or namespace of this thread.
@@ -79,8 +79,8 @@ impl ProcessMixnet {
         place: NetworkPlace,
         services: Vec<ServicePolicy>,
     ) -> Result<Self> {
-        let folder = network::folder(root);
-        private::folder(&folder)?;
+        let folder = network::next_folder(root);
+        private::make_folder(&folder)?;
         let make = |name: &str| ServerKey::make(&folder.join(format!("{name}.key")), &mut OsRng);
         let mixes = (0..3).map(|at| Ok(make(&format!("mix{at}"))?)).collect::<Result<Vec<_>>>()?;
         let keys = network::NetworkKeys {
@@ -88,11 +88,11 @@ impl ProcessMixnet {
             entry: &make("entry")?,
             bucket: &make("bucket")?,
         };
-        let signed = network::config(&keys, place, services)?;
+        let signed = network::make_config(&keys, place, services)?;
         private::replace(&folder.join("net.cfg"), &signed.encode())?;
         let mut mixnet = Self { folder, config: signed.config().clone(), servers: Vec::new() };
         for role in ServerRole::ALL {
-            let server = mixnet.server(role)?;
+            let server = mixnet.start_server(role)?;
             mixnet.servers.push(server);
         }
         Ok(mixnet)
@@ -102,22 +102,22 @@ impl ProcessMixnet {
     ///
     /// # Errors
     /// If it does not come back.
-    pub fn kill(&mut self, role: ServerRole) -> Result<u64> {
+    pub fn restart_server(&mut self, role: ServerRole) -> Result<u64> {
         let at = ServerRole::ALL.iter().position(|server| *server == role);
         let at = at.context("no such server")?;
         drop(self.servers.remove(at));
-        let server = self.server(role)?;
+        let server = self.start_server(role)?;
         self.servers.insert(at, server);
-        Ok(mezza::testing::clock::now().ms())
+        Ok(mezza::testing::clock::now().as_ms())
     }
 
     /// The entry server.
-    pub fn entry(&self) -> &Program {
+    pub fn entry_program(&self) -> &Program {
         &self.servers[ServerRole::ALL.len() - 1]
     }
 
     /// The link that clients join it with.
-    pub fn link(&self) -> String {
+    pub fn network_link(&self) -> String {
         let address = self.config.coordinator.address.clone();
         NetworkUri { genesis: self.config.hash(), address }.to_string()
     }
@@ -126,18 +126,19 @@ impl ProcessMixnet {
     ///
     /// # Errors
     /// If they do not start.
-    pub fn load(&self, users: u32, rounds: u32) -> Result<Program> {
-        let uri = self.link();
+    pub fn start_load(&self, users: u32, rounds: u32) -> Result<Program> {
+        let uri = self.network_link();
         let users = users.to_string();
         let rounds = rounds.to_string();
         let words = ["mixnet", "load", "--network", &uri, "--users", &users, "--rounds", &rounds];
-        let more = ["--conversing", "0.5", "--verify", "--json", "--kernel", kernel().name()];
+        let more =
+            ["--conversing", "0.5", "--verify", "--json", "--kernel", choose_kernel().name()];
         let files = self.folder.join(format!("load-{users}"));
         Program::start(&self.folder, &files, &[&words[..], &more].concat(), &[])
     }
 
     /// Starts a server and waits until it listens.
-    fn server(&self, role: ServerRole) -> Result<Program> {
+    fn start_server(&self, role: ServerRole) -> Result<Program> {
         let server = match role {
             ServerRole::Bucket => &self.config.bucket,
             ServerRole::Mix(at) => &self.config.mixes[at].server,
@@ -151,19 +152,26 @@ impl ProcessMixnet {
         args.extend(["--listen", &server.address, "--metrics", "0"]);
         match role {
             ServerRole::Bucket => args.extend(["--dir", &buckets]),
-            ServerRole::Mix(_) => args.extend(["--min-noise", "none", "--kernel", kernel().name()]),
-            ServerRole::Entry => args.extend(["--per-prefix", "0", "--kernel", kernel().name()]),
+            ServerRole::Mix(_) => {
+                args.extend(["--min-noise", "none", "--kernel", choose_kernel().name()]);
+            }
+            ServerRole::Entry => {
+                args.extend(["--per-prefix", "0", "--kernel", choose_kernel().name()]);
+            }
         }
         let name = role.to_string();
         let mut program = Program::start(&self.folder, &self.folder.join(&name), &args, &[])?;
-        program.until(&name, |program| program.said().contains(role.command()).then_some(()))?;
+        program.wait_until(&name, |program| {
+            program.read_output().contains(role.command()).then_some(())
+        })?;
         Ok(program)
     }
 }
 
 /// The events of one kind that a load has printed.
 pub fn events_of(load: &Program, event: &str) -> Vec<Value> {
-    let values = load.said().lines().map_while(|line| serde_json::from_str(line).ok()).collect();
+    let values =
+        load.read_output().lines().map_while(|line| serde_json::from_str(line).ok()).collect();
     let values: Vec<Value> = values;
     values.into_iter().filter(|value| value["event"] == event).collect()
 }

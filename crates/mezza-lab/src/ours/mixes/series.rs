@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use mezza::testing::backend::kernel::kernel;
+use mezza::testing::backend::kernel::choose_kernel;
 use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
 
 use super::coordinator::LabCoordinator;
 use super::round::MixSetup;
 use crate::bench::Bench;
-use crate::clock::{BenchRound, busy_words, deciding_value, figure_of, median, ns};
-use crate::fit::{Fit, line};
+use crate::clock::{BenchRound, busy_words, deciding_value, figure_of, median, to_ns};
+use crate::fit::{Fit, fit_line};
 use crate::raw::RawFigure;
 
 /// A number of users and a level of noise.
@@ -25,7 +25,7 @@ pub struct GridPoint {
 
 impl GridPoint {
     /// All points of some users at some levels of noise.
-    pub fn grid(levels: &[u32], users: &[u32]) -> Vec<Self> {
+    pub fn make_grid(levels: &[u32], users: &[u32]) -> Vec<Self> {
         let of_level =
             |mu: &u32| users.iter().map(|users| Self { mu: *mu, users: *users }).collect();
         levels.iter().flat_map(|mu| -> Vec<Self> { of_level(mu) }).collect()
@@ -46,11 +46,12 @@ impl GridSeries {
             let of_level = points.iter().filter(|point| point.mu == *mu);
             let users_max = of_level.map(|point| point.users).max().unwrap_or(1);
             let law = Law { mode: Mode::Paper, mu: *mu, scale: 0 };
-            let setup = MixSetup { mixes: 3, users_max, law, kernel: kernel(), seed: bench.seed };
+            let setup =
+                MixSetup { mixes: 3, users_max, law, kernel: choose_kernel(), seed: bench.seed };
             if !coordinators.contains_key(mu) {
                 let mut coordinator = LabCoordinator::start(bench.folder.path(), setup)?;
                 // The first round of a process is slower than all others.
-                coordinator.round(users_max)?;
+                coordinator.run_round(users_max)?;
                 coordinators.insert(*mu, coordinator);
             }
         }
@@ -64,14 +65,14 @@ impl GridSeries {
                 }
             }
         }
-        coordinators.into_values().try_for_each(LabCoordinator::stop)?;
-        note(bench, &all)?;
+        coordinators.into_values().try_for_each(LabCoordinator::stop_mixes)?;
+        note_rounds(bench, &all)?;
         Ok(Self(all))
     }
 
     /// Latency at each point, ns.
     pub fn latency(&self) -> Vec<(GridPoint, f64)> {
-        self.each(deciding_value, 0)
+        self.map_points(deciding_value, 0)
     }
 
     /// CPU time at each point, the median of all rounds, ns.
@@ -79,15 +80,19 @@ impl GridSeries {
         let middle = |rounds: &[BenchRound<f64>]| {
             median(&rounds.iter().map(|round| round.value).collect::<Vec<_>>())
         };
-        self.each(middle, 1)
+        self.map_points(middle, 1)
     }
 
-    fn each(&self, cost: impl Fn(&[BenchRound<f64>]) -> f64, at: usize) -> Vec<(GridPoint, f64)> {
+    fn map_points(
+        &self,
+        cost: impl Fn(&[BenchRound<f64>]) -> f64,
+        at: usize,
+    ) -> Vec<(GridPoint, f64)> {
         self.0.iter().map(|(point, rounds)| (*point, cost(&figure_of(rounds, at)))).collect()
     }
 
     /// The rounds of each point, and how many of them were disturbed.
-    pub fn quiet(&self) -> String {
+    pub fn describe_disturbed(&self) -> String {
         let Some((_, rounds)) = self.0.first() else { return String::new() };
         let words = busy_words(rounds).unwrap_or_else(|| "not busy".into());
         format!("{} rounds a point; {words}", rounds.len())
@@ -96,21 +101,21 @@ impl GridSeries {
 
 /// The line through figures over users.
 pub fn over_users(figures: &[(GridPoint, f64)]) -> Fit {
-    fit(figures, |point| vec![point.users.into()])
+    fit_points(figures, |point| vec![point.users.into()])
 }
 
 /// The line through figures over noise.
 pub fn over_noise(figures: &[(GridPoint, f64)]) -> Fit {
-    fit(figures, |point| vec![point.mu.into()])
+    fit_points(figures, |point| vec![point.mu.into()])
 }
 
 /// The plane through figures over both.
 pub fn over_both(figures: &[(GridPoint, f64)]) -> Fit {
-    fit(figures, |point| vec![point.users.into(), point.mu.into()])
+    fit_points(figures, |point| vec![point.users.into(), point.mu.into()])
 }
 
-fn fit(figures: &[(GridPoint, f64)], of: impl Fn(&GridPoint) -> Vec<f64>) -> Fit {
-    line(&figures.iter().map(|(point, ns)| (of(point), *ns)).collect::<Vec<_>>())
+fn fit_points(figures: &[(GridPoint, f64)], of: impl Fn(&GridPoint) -> Vec<f64>) -> Fit {
+    fit_line(&figures.iter().map(|(point, ns)| (of(point), *ns)).collect::<Vec<_>>())
 }
 
 fn one_round(
@@ -120,19 +125,19 @@ fn one_round(
     let mut costs = Vec::new();
     for GridPoint { mu, users } in points {
         let Some(coordinator) = coordinators.get_mut(mu) else { continue };
-        let outcome = coordinator.round(*users)?;
-        costs.push([ns(outcome.wall), ns(outcome.cpu)]);
+        let outcome = coordinator.run_round(*users)?;
+        costs.push([to_ns(outcome.wall), to_ns(outcome.cpu)]);
     }
     Ok(costs)
 }
 
-fn note(bench: &mut Bench, all: &[(GridPoint, Vec<BenchRound<[f64; 2]>>)]) -> Result<()> {
+fn note_rounds(bench: &mut Bench, all: &[(GridPoint, Vec<BenchRound<[f64; 2]>>)]) -> Result<()> {
     for (GridPoint { mu, users }, rounds) in all {
         for (number, BenchRound { value, busy }) in rounds.iter().enumerate() {
             for (clock, value) in [("wall", value[0]), ("process_cpu", value[1])] {
                 let op = format!("round_mu{mu}_users{users}");
                 let figure = RawFigure::single("ours", &op, clock, "ns", value);
-                bench.note(&RawFigure { round: number + 1, busy: *busy, ..figure })?;
+                bench.note_figure(&RawFigure { round: number + 1, busy: *busy, ..figure })?;
             }
         }
     }

@@ -29,8 +29,8 @@ pub struct Shares {
 
 impl Shares {
     /// The shares of some rounds together.
-    pub fn of(outcomes: &[RoundTiming]) -> Self {
-        let cores = u32::try_from(machine::cores()).unwrap_or(1);
+    pub fn from_rounds(outcomes: &[RoundTiming]) -> Self {
+        let cores = u32::try_from(machine::count_cores()).unwrap_or(1);
         let sum = |part: &dyn Fn(&RoundTiming) -> Duration| {
             outcomes.iter().map(part).sum::<Duration>().as_secs_f64()
         };
@@ -59,39 +59,40 @@ impl Shares {
     }
 
     /// All mixes, one phase.
-    pub fn phase(&self, phase: Phase) -> f64 {
+    pub fn phase_share(&self, phase: Phase) -> f64 {
         self.mixes.iter().map(|mix| mix[phase as usize]).sum()
     }
 
     /// Jobs, links and waiting.
     pub fn work(&self) -> f64 {
         let work = Phase::ALL.into_iter().filter(|phase| *phase != Phase::Machine);
-        work.map(|phase| self.phase(phase)).sum::<f64>() + self.entry + self.wait
+        work.map(|phase| self.phase_share(phase)).sum::<f64>() + self.entry + self.wait
     }
 
     /// The part of all CPU time that is cryptography, the noise made ahead included.
-    pub fn cryptography(&self) -> f64 {
+    pub fn cryptography_share(&self) -> f64 {
         let ahead: f64 = self.ahead.iter().sum();
-        let inside = [Phase::Unwrap, Phase::Noise, Phase::Seal].map(|phase| self.phase(phase));
-        (inside.iter().sum::<f64>() + ahead) / self.cpu()
+        let inside =
+            [Phase::Unwrap, Phase::Noise, Phase::Seal].map(|phase| self.phase_share(phase));
+        (inside.iter().sum::<f64>() + ahead) / self.cpu_share()
     }
 
     /// The part of the elapsed time of all cores that cryptography takes within the round.
     pub fn cryptography_in_round(&self) -> f64 {
-        [Phase::Unwrap, Phase::Noise, Phase::Seal].map(|phase| self.phase(phase)).iter().sum()
+        [Phase::Unwrap, Phase::Noise, Phase::Seal].map(|phase| self.phase_share(phase)).iter().sum()
     }
 
     /// The part of the elapsed time of all cores that links take, or in which a core has no work.
     pub fn links_and_waiting(&self) -> f64 {
-        self.phase(Phase::Link) + self.entry + self.wait
+        self.phase_share(Phase::Link) + self.entry + self.wait
     }
 
     /// The part of all CPU time that links take.
-    pub fn links(&self) -> f64 {
-        (self.phase(Phase::Link) + self.entry) / self.cpu()
+    pub fn links_share(&self) -> f64 {
+        (self.phase_share(Phase::Link) + self.entry) / self.cpu_share()
     }
 
-    fn cpu(&self) -> f64 {
+    fn cpu_share(&self) -> f64 {
         1.0 - self.wait + self.ahead.iter().sum::<f64>()
     }
 
@@ -108,7 +109,7 @@ impl Shares {
                 ahead * 100.0
             ));
         }
-        let cells = Phase::ALL.map(|phase| format!("{:>9.1}", self.phase(phase) * 100.0));
+        let cells = Phase::ALL.map(|phase| format!("{:>9.1}", self.phase_share(phase) * 100.0));
         lines.push(format!("{:<8}{}", "all", cells.concat()));
         let [entry, wait, work] = [self.entry, self.wait, self.work()].map(|share| share * 100.0);
         lines.push(format!(
@@ -123,7 +124,7 @@ impl Shares {
         lines.push(format!(
             "of the CPU time of the round alone: jobs and links {:.1}, machines {:.1}",
             (self.work() - self.wait) / used,
-            self.phase(Phase::Machine) / used
+            self.phase_share(Phase::Machine) / used
         ));
         lines
     }
@@ -140,7 +141,7 @@ mod tests {
         let mut spent: PhaseCpu = Default::default();
         spent[Phase::Unwrap as usize] = ms(60);
         spent[Phase::Link as usize] = ms(10);
-        let cores = u64::try_from(machine::cores()).unwrap();
+        let cores = u64::try_from(machine::count_cores()).unwrap();
         let wall = ms(100);
         let cpu = ms(90 + unaccounted_ms * cores);
         let own = ms(10);
@@ -152,8 +153,8 @@ mod tests {
 
     #[test]
     fn what_nobody_accounts_for_is_missing() {
-        let whole = Shares::of(&[outcome(0)]);
-        let cores = f64::from(u32::try_from(machine::cores()).unwrap());
+        let whole = Shares::from_rounds(&[outcome(0)]);
+        let cores = f64::from(u32::try_from(machine::count_cores()).unwrap());
         let is = |share: f64, ms: f64| (share * cores * 100.0 - ms).abs() < 1e-6;
         assert!(
             is(whole.pool, 4.0) && is(whole.runtime, 3.0) && is(whole.coordinator, 3.0),
@@ -161,12 +162,12 @@ mod tests {
         );
         // Of 100 ms of each core: all but the 10 ms around jobs and links.
         assert!(is(1.0 - whole.work(), 10.0), "{whole:?}");
-        assert!((whole.cryptography() - 60.0 / 90.0).abs() < 1e-9, "{whole:?}");
-        assert!((whole.links() - 20.0 / 90.0).abs() < 1e-9);
+        assert!((whole.cryptography_share() - 60.0 / 90.0).abs() < 1e-9, "{whole:?}");
+        assert!((whole.links_share() - 20.0 / 90.0).abs() < 1e-9);
         assert!(is(whole.cryptography_in_round(), 60.0), "{whole:?}");
         // 20 ms of links, and all that is no CPU time.
         assert!(is(whole.links_and_waiting(), 20.0 + cores * 100.0 - 90.0), "{whole:?}");
-        let missing = whole.work() - Shares::of(&[outcome(3)]).work();
+        let missing = whole.work() - Shares::from_rounds(&[outcome(3)]).work();
         assert!((missing - 0.03).abs() < 1e-9, "{missing}");
         assert_eq!(whole.lines().len(), 6);
     }

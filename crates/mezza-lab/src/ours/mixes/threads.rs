@@ -64,7 +64,7 @@ impl ThreadReading {
     /// The CPU time since `before`. A thread that ended meanwhile does not count, nor does it lessen
     /// what others used.
     #[must_use]
-    pub fn since(&self, before: &Self) -> Threads {
+    pub fn time_since(&self, before: &Self) -> Threads {
         let mut sum = Threads::default();
         for (number, (work, used)) in &self.0 {
             let begun = before.0.get(number).map_or(Duration::ZERO, |(_, used)| *used);
@@ -104,7 +104,7 @@ mod tests {
         let pool = std::thread::Builder::new().name("mix-0".into()).spawn(work).unwrap();
         ready.recv().unwrap();
         spin();
-        let used = ThreadReading::now().unwrap().since(&before);
+        let used = ThreadReading::now().unwrap().time_since(&before);
         assert!(used.pool >= ms(5) && used.coordinator >= ms(5), "{used:?}");
         drop(seen);
         pool.join().unwrap();

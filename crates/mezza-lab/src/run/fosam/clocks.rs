@@ -4,8 +4,8 @@ use anyhow::Result;
 
 use super::Size;
 use super::sweep::{
-    Columns, Kind, OURS, PAPER, Quantity, UNAIDED, by_minutes, by_points, densities, extremes,
-    users,
+    Columns, Kind, OURS, PAPER, Quantity, UNAIDED, by_minutes, by_points, find_extremes,
+    list_densities, list_users,
 };
 use crate::bench::Bench;
 use crate::ours::crowd::liars::Liar;
@@ -34,19 +34,20 @@ const SHARE: Quantity = Quantity {
 };
 const KINDS: [Kind; 3] = [PAPER, OURS, UNAIDED];
 const COLUMNS: [Columns; 3] = [
-    Columns { names: &[PAPER.name], kind: PAPER, measure: agree },
-    Columns { names: &[OURS.name], kind: OURS, measure: agree },
-    Columns { names: &[UNAIDED.name], kind: UNAIDED, measure: agree },
+    Columns { names: &[PAPER.name], kind: PAPER, measure: time_agreement },
+    Columns { names: &[OURS.name], kind: OURS, measure: time_agreement },
+    Columns { names: &[UNAIDED.name], kind: UNAIDED, measure: time_agreement },
 ];
 
 /// Seconds until nine of ten honest clocks lie within one second of each other; the longest if they never do.
-fn agree(scene: &Scene, _: u64) -> Vec<f64> {
-    let until = scene.silent().begin().until(LONGEST_S, 2, Stage::share_in_step);
+fn time_agreement(scene: &Scene, _: u64) -> Vec<f64> {
+    let until =
+        scene.without_messages().begin_stage().run_until(LONGEST_S, 2, Stage::share_in_step);
     vec![until.unwrap_or(f64::INFINITY)]
 }
 
 /// One table of points by kinds of vote, with its plot.
-fn table<P: Copy + Send + Sync>(
+fn make_table<P: Copy + Send + Sync>(
     bench: &mut Bench,
     (exp, axis): (&'static str, &'static str),
     points: &[(f64, P)],
@@ -58,9 +59,10 @@ fn table<P: Copy + Send + Sync>(
 /// Figure 3, left.
 pub fn by_users(bench: &mut Bench) -> Result<Report> {
     let full = &[100, 200, 400, 600, 800, 1_000][..];
-    let points = users(bench, [&[64, 100], &[100, 300, 600], full]);
-    let (mut report, columns) = table(bench, ("fosam-f3-users", "users"), &points, Scene::paper)?;
-    let [ours, _] = extremes(&columns[1]);
+    let points = list_users(bench, [&[64, 100], &[100, 300, 600], full]);
+    let (mut report, columns) =
+        make_table(bench, ("fosam-f3-users", "users"), &points, Scene::paper)?;
+    let [ours, _] = find_extremes(&columns[1]);
     let text = "with 30 % good clocks ours agrees within seconds, s";
     report.shapes.push(Claim::below(text, ours, 61.0));
     let growth = columns[0].last().copied().unwrap_or(0.0) - columns[0][0];
@@ -73,13 +75,14 @@ pub fn by_users(bench: &mut Bench) -> Result<Report> {
 }
 
 /// Figure 3, middle.
-pub fn density(bench: &mut Bench) -> Result<Report> {
-    let count = Size::of(bench).users;
-    let (mut report, columns) =
-        table(bench, ("fosam-f3-density", "neighbours"), &densities(), |density, seed| Scene {
-            moves: Moves::Sit(density),
-            ..Scene::paper(count, seed)
-        })?;
+pub fn report_density(bench: &mut Bench) -> Result<Report> {
+    let count = Size::for_profile(bench).users;
+    let (mut report, columns) = make_table(
+        bench,
+        ("fosam-f3-density", "neighbours"),
+        &list_densities(),
+        |density, seed| Scene { moves: Moves::Sit(density), ..Scene::paper(count, seed) },
+    )?;
     let sparse = columns[0][0];
     let dense = columns[0][2];
     report.shapes.push(Claim::is(
@@ -91,15 +94,15 @@ pub fn density(bench: &mut Bench) -> Result<Report> {
 }
 
 /// Figure 3, right: the paper's liars show random times.
-pub fn attackers(bench: &mut Bench) -> Result<Report> {
-    let count = Size::of(bench).users;
-    let points = users(bench, [&[0, 10], &[0, 5, 10], &[0, 2, 4, 6, 8, 10]]);
+pub fn report_attackers(bench: &mut Bench) -> Result<Report> {
+    let count = Size::for_profile(bench).users;
+    let points = list_users(bench, [&[0, 10], &[0, 5, 10], &[0, 2, 4, 6, 8, 10]]);
     let (mut report, columns) =
-        table(bench, ("fosam-f3-attackers", "liars, %"), &points, |percent, seed| {
+        make_table(bench, ("fosam-f3-attackers", "liars, %"), &points, |percent, seed| {
             let liars = Some((Liar::RandomClock(300), 10 * percent as u64));
             Scene { liars, ..Scene::paper(count, seed) }
         })?;
-    let [ours, _] = extremes(&columns[1]);
+    let [ours, _] = find_extremes(&columns[1]);
     let text = "ours with 30 % good clocks does not mind them, s";
     report.shapes.push(Claim::below(text, ours, 61.0));
     Ok(report)
@@ -112,7 +115,7 @@ fn over_time(
     times: (Moves, u64, u64),
 ) -> Result<(Report, Vec<Vec<[f64; 2]>>)> {
     let look: fn(&mut Stage, u64) -> f64 = |stage, seconds| {
-        stage.run(seconds);
+        stage.run_for(seconds);
         stage.share_in_step()
     };
     let (mut report, curves) = by_minutes(bench, exp, SHARE, &KINDS, times, (true, look))?;
@@ -122,13 +125,13 @@ fn over_time(
             first.map_or("never".to_owned(), |[minute, _]| format!("after {minute:.0} min"));
         let last = 100.0 * curve.last().map_or(0.0, |[_, share]| *share);
         let name = kind.name;
-        report.say(format!("  {name:<18} 90 % share a time {words}; {last:.0} % in the end"));
+        report.add_line(format!("  {name:<18} 90 % share a time {words}; {last:.0} % in the end"));
     }
     Ok((report, curves))
 }
 
 /// Figure 4.
-pub fn converging(bench: &mut Bench) -> Result<Report> {
+pub fn report_converging(bench: &mut Bench) -> Result<Report> {
     let (minutes, step) = bench.profile.pick((10, 2), (30, 2), (60, 1));
     let moves = Moves::Meet(minutes * 45);
     let (mut report, curves) = over_time(bench, "fosam-f4", (moves, minutes, step))?;
@@ -142,7 +145,7 @@ pub fn converging(bench: &mut Bench) -> Result<Report> {
 }
 
 /// Figure 5: a synthetic festival, since the traces that the paper used are not free to pass on.
-pub fn festival(bench: &mut Bench) -> Result<Report> {
+pub fn report_festival(bench: &mut Bench) -> Result<Report> {
     let (minutes, step) = bench.profile.pick((10, 5), (90, 5), (300, 5));
     let (mut report, curves) = over_time(bench, "fosam-f5", (Moves::Celebrate, minutes, step))?;
     let first = curves[1][0][1];

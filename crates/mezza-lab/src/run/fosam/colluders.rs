@@ -3,9 +3,9 @@
 use anyhow::Result;
 use mezza_mesh::ClockMode;
 
-use super::{Size, each, report};
+use super::{Size, begin_report, map_seeds};
 use crate::bench::Bench;
-use crate::clock::{median, quantile, sort};
+use crate::clock::{median, quantile, sort_samples};
 use crate::ours::crowd::liars::Liar;
 use crate::ours::crowd::{Scene, Stage};
 use crate::run::experiment::Report;
@@ -37,19 +37,19 @@ struct Trial {
 
 impl Trial {
     /// Of each seed, a share of honest clocks in percent: the median, the least and the greatest.
-    fn percent(
+    fn measure_percent(
         self,
         (mode, good_percent): (ClockMode, u64),
         liars: (Liar, u64),
         measure: impl Fn(&Stage) -> f64 + Sync,
     ) -> [f64; 3] {
-        let shares = each(&[()], self.seeds, |(), seed| {
-            let paper = Scene::paper(self.users, seed).silent();
-            let mut stage = Scene { mode, good_percent, liars: Some(liars), ..paper }.begin();
-            stage.run(self.time_s);
+        let shares = map_seeds(&[()], self.seeds, |(), seed| {
+            let paper = Scene::paper(self.users, seed).without_messages();
+            let mut stage = Scene { mode, good_percent, liars: Some(liars), ..paper }.begin_stage();
+            stage.run_for(self.time_s);
             100.0 * measure(&stage)
         });
-        let sorted = sort(shares[0].clone());
+        let sorted = sort_samples(shares[0].clone());
         [median(&shares[0]), quantile(&sorted, 0.0), quantile(&sorted, 1.0)]
     }
 }
@@ -58,30 +58,32 @@ impl Trial {
 ///
 /// # Errors
 /// A raw line that cannot be written.
-pub fn run(bench: &mut Bench) -> Result<Report> {
+pub fn make_report(bench: &mut Bench) -> Result<Report> {
     let (users, seeds, time_s) =
         bench.profile.pick((64, 2, 60), (600, SEEDS, 300), (600, SEEDS, 1_800));
     let trial = Trial { users, seeds, time_s };
-    let mut report = report("fosam-x1", Size { users, seeds, seconds: time_s })?;
-    colluders(bench, &mut report, trial)?;
-    others(bench, &mut report, trial)?;
-    unaided(bench, &mut report, trial)?;
+    let mut report = begin_report("fosam-x1", Size { users, seeds, seconds: time_s })?;
+    add_colluders(bench, &mut report, trial)?;
+    add_others(bench, &mut report, trial)?;
+    add_unaided(bench, &mut report, trial)?;
     lied_to(bench, &mut report, trial)?;
-    limits(bench, &mut report, trial)?;
-    report.say("by rule a captured clock is off by at most its bound: 2.5, 150 or 600 s; keys live or die by so much");
+    add_limits(bench, &mut report, trial)?;
+    report.add_line("by rule a captured clock is off by at most its bound: 2.5, 150 or 600 s; keys live or die by so much");
     Ok(report)
 }
 
 /// Ten percent show the same wrong time.
-fn colluders(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result<()> {
+fn add_colluders(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result<()> {
     let Trial { seeds, time_s, .. } = trial;
-    report.say(format!(
+    report.add_line(format!(
         "honest clocks within 1 s of the lie after {time_s} s, %: median / worst of {seeds} seeds"
     ));
     for lie in LIES {
         for (name, mode) in KINDS {
             let [middle, _, worst] =
-                trial.percent((mode, 30), (Liar::Collude(lie), 100), |stage| stage.share_near(lie));
+                trial.measure_percent((mode, 30), (Liar::Collude(lie), 100), |stage| {
+                    stage.share_near(lie)
+                });
             for (op, value) in [("captured", middle), ("captured_worst", worst)] {
                 bench.note_count(
                     &format!("ours:{name}"),
@@ -90,7 +92,9 @@ fn colluders(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result<()>
                     value,
                 )?;
             }
-            report.say(format!("  10 % at {lie:>+4} s   {name:<20} {middle:>5.1} / {worst:>5.1}"));
+            report.add_line(format!(
+                "  10 % at {lie:>+4} s   {name:<20} {middle:>5.1} / {worst:>5.1}"
+            ));
             if mode == ClockMode::Level {
                 let [most, most_worst] = LIMITS.map(|limit| limit + 0.01);
                 let text = format!("captured at {lie:+} s, %");
@@ -106,43 +110,44 @@ fn colluders(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result<()>
 }
 
 /// Liars who do not agree on a time.
-fn others(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result<()> {
-    report.say("other liars: honest clocks within 1 s of the truth, %: median / worst");
+fn add_others(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result<()> {
+    report.add_line("other liars: honest clocks within 1 s of the truth, %: median / worst");
     for liar in [Liar::Freeze, Liar::Drag, Liar::RandomClock(300)] {
         for (name, mode) in KINDS {
             let [middle, worst, _] =
-                trial.percent((mode, 30), (liar, 100), |stage| stage.share_near(0));
+                trial.measure_percent((mode, 30), (liar, 100), |stage| stage.share_near(0));
             bench.note_count(&format!("ours:{name}"), &format!("{liar:?}"), "percent", middle)?;
             let liar = liar.name();
-            report.say(format!("  10 % {liar:<22} {name:<20} {middle:>5.1} / {worst:>5.1}"));
+            report.add_line(format!("  10 % {liar:<22} {name:<20} {middle:>5.1} / {worst:>5.1}"));
         }
     }
     Ok(())
 }
 
 /// Of each seed, the share of messages that arrive, %, once the network has settled: the median and the least.
-fn arrivals(trial: Trial, scene: impl Fn(u64) -> Scene + Sync) -> [f64; 2] {
-    let shares = each(&[()], trial.seeds, |(), seed| {
-        let mut stage = scene(seed).begin();
-        stage.run(SETTLE_S);
-        stage.count();
-        stage.run(trial.time_s);
-        100.0 * stage.delivered()
+fn measure_arrivals(trial: Trial, scene: impl Fn(u64) -> Scene + Sync) -> [f64; 2] {
+    let shares = map_seeds(&[()], trial.seeds, |(), seed| {
+        let mut stage = scene(seed).begin_stage();
+        stage.run_for(SETTLE_S);
+        stage.start_counting();
+        stage.run_for(trial.time_s);
+        100.0 * stage.share_delivered()
     });
-    [median(&shares[0]), quantile(&sort(shares[0].clone()), 0.0)]
+    [median(&shares[0]), quantile(&sort_samples(shares[0].clone()), 0.0)]
 }
 
 /// Messages without liars and without a good clock.
-fn unaided(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result<()> {
-    report.say("messages that arrive where nobody lies and no clock is good, clocks off by up to 300 s, %: median / worst");
+fn add_unaided(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result<()> {
+    report.add_line("messages that arrive where nobody lies and no clock is good, clocks off by up to 300 s, %: median / worst");
     for users in bench.profile.pick(&[64][..], &[300, 600, 1_000], &[300, 600, 1_000]) {
         let mut of_paper = 0.0;
         for (name, mode) in [("paper's vote", ClockMode::Paper), ("level", ClockMode::Level)] {
             let [middle, worst] =
-                arrivals(trial, |seed| Scene { mode, ..Scene::paper(*users, seed) });
+                measure_arrivals(trial, |seed| Scene { mode, ..Scene::paper(*users, seed) });
             let op = format!("unaided_{users}");
             bench.note_count(&format!("ours:{name}"), &op, "percent", middle)?;
-            report.say(format!("  {users:>5} users   {name:<20} {middle:>5.1} / {worst:>5.1}"));
+            report
+                .add_line(format!("  {users:>5} users   {name:<20} {middle:>5.1} / {worst:>5.1}"));
             if mode == ClockMode::Paper {
                 of_paper = middle;
                 continue;
@@ -150,7 +155,7 @@ fn unaided(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result<()> {
             let text = format!("{users} users, none good, nobody lies: messages that arrive, %");
             report.shapes.push(Claim::above(text, middle, ARRIVE_UNAIDED - 0.01));
             if middle < of_paper {
-                report.lose(format!("level, {users} users, none good: {middle:.2} % against {of_paper:.2} (paper's vote)"));
+                report.add_loss(format!("level, {users} users, none good: {middle:.2} % against {of_paper:.2} (paper's vote)"));
             }
         }
     }
@@ -159,12 +164,12 @@ fn unaided(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result<()> {
 
 /// Three of ten clocks are good, and a tenth of all shows the same wrong time.
 fn lied_to(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result<()> {
-    let [middle, worst] = arrivals(trial, |seed| Scene {
+    let [middle, worst] = measure_arrivals(trial, |seed| Scene {
         liars: Some((Liar::Collude(LIES[0]), 100)),
         ..Scene::ours(trial.users, seed)
     });
     bench.note_count("ours:level", "arrived_lied_to", "percent", middle)?;
-    report.say(format!(
+    report.add_line(format!(
         "messages that arrive while 10 % show +60 s, level, 30 % good, %: {middle:.1} / {worst:.1}"
     ));
     report.shapes.push(Claim::above("messages while 10 % show +60 s, %", middle, ARRIVE_LIED_TO));
@@ -172,17 +177,19 @@ fn lied_to(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result<()> {
 }
 
 /// Where ours fails too.
-fn limits(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result<()> {
-    report
-        .say("what still fails: fewer good clocks, or more liars within the bound (level, +60 s)");
+fn add_limits(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result<()> {
+    report.add_line(
+        "what still fails: fewer good clocks, or more liars within the bound (level, +60 s)",
+    );
     for (good, permille) in [(10, 100), (0, 100), (30, 200), (30, 300)] {
         let kind = (ClockMode::Level, good);
         let [middle, _, worst] =
-            trial.percent(kind, (Liar::Collude(60), permille), |stage| stage.share_near(60));
+            trial
+                .measure_percent(kind, (Liar::Collude(60), permille), |stage| stage.share_near(60));
         let op = format!("good_{good}_liars_{permille}");
         bench.note_count("ours:fails", &op, "percent", middle)?;
         let percent = permille / 10;
-        report.say(format!(
+        report.add_line(format!(
             "  {good:>2} % good, {percent:>2} % lie   {middle:>5.1} / {worst:>5.1} captured"
         ));
     }

@@ -3,7 +3,7 @@
 
 use anyhow::{Context as _, Result};
 
-use super::{Size, report};
+use super::{Size, begin_report};
 use crate::bench::Bench;
 use crate::ours::crowd::liars::Liar;
 use crate::ours::crowd::{Moves, Scene};
@@ -35,38 +35,38 @@ fn resident_mib() -> Result<f64> {
 ///
 /// # Errors
 /// A raw line that cannot be written.
-pub fn run(bench: &mut Bench) -> Result<Report> {
+pub fn make_report(bench: &mut Bench) -> Result<Report> {
     let (users, hours) = bench.profile.pick((40, 1), (200, 24), (200, 24));
-    let mut report = report("fosam-x7", Size { users, seeds: 1, seconds: hours * HOUR_S })?;
-    report.say(format!(
+    let mut report = begin_report("fosam-x7", Size { users, seeds: 1, seconds: hours * HOUR_S })?;
+    report.add_line(format!(
         "{users} walkers, 30 % good clocks; a tenth lies, with clocks at {LIE_S:+} s, and each hour another attack:"
     ));
-    report.say("random, frozen and dragging clocks, empty promises, black holes, BUSY, BYE, empty comparisons, floods");
-    report.say(format!(
+    report.add_line("random, frozen and dragging clocks, empty promises, black holes, BUSY, BYE, empty comparisons, floods");
+    report.add_line(format!(
         "  {:>4} {:>12} {:>12} {:>14} {:>12} {:>10}",
-        "hour", "right, %", "captured, %", "off > 10 s, %", "arrived, %", "MiB"
+        "hour", "within 1 s, %", "captured, %", "off > 10 s, %", "arrived, %", "MiB"
     ));
     let scene = Scene {
         moves: Moves::Walk,
         liars: Some((Liar::Every(LIE_S), 100)),
         ..Scene::ours(users, 1)
     };
-    let mut stage = scene.begin();
+    let mut stage = scene.begin_stage();
     let mut least = 100.0_f64;
     let mut most_captured = 0.0_f64;
     let mut first_mib = None;
     let mut mib = 0.0;
     for hour in 1..=hours {
-        stage.count();
+        stage.start_counting();
         let flooded = stage.run_day(HOUR_S);
         let (made, arrived) = stage.deliveries();
-        let arrived = 100.0 * share(arrived, made - flooded);
+        let arrived = 100.0 * quotient_of_counts(arrived, made - flooded);
         let right = 100.0 * stage.share_near(0);
         let captured = 100.0 * stage.share_near(LIE_S);
         let off = 100.0 * (1.0 - stage.share_within(0, OFF_S));
         mib = resident_mib()?;
         first_mib.get_or_insert(mib);
-        report.say(format!(
+        report.add_line(format!(
             "  {hour:>4} {right:>12.1} {captured:>12.1} {off:>14.1} {arrived:>12.1} {mib:>10.1}"
         ));
         for (op, value) in [("right", right), ("captured", captured), ("arrived", arrived)] {
@@ -87,6 +87,6 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
 
 /// A quotient of counts.
 #[expect(clippy::cast_precision_loss, reason = "counts of messages")]
-fn share(some: u64, all: u64) -> f64 {
+fn quotient_of_counts(some: u64, all: u64) -> f64 {
     some as f64 / all.max(1) as f64
 }

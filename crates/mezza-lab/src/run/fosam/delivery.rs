@@ -3,10 +3,10 @@
 use anyhow::Result;
 
 use super::sweep::{
-    Columns, Kind, OURS, PAPER, Quantity, UNAIDED, by_minutes, by_points, densities, extremes,
-    users,
+    Columns, Kind, OURS, PAPER, Quantity, UNAIDED, by_minutes, by_points, find_extremes,
+    list_densities, list_users,
 };
-use super::{Size, each};
+use super::{Size, map_seeds};
 use crate::bench::Bench;
 use crate::clock::median;
 use crate::ours::crowd::liars::Liar;
@@ -36,14 +36,14 @@ const COLUMNS: [Columns; 3] = [
 /// After a network has settled: the messages that arrive while their receiver has the key, and those that
 /// arrive in the epoch of its clock, whatever keys it has erased; both in %.
 fn arrive_and_reach(scene: &Scene, seconds: u64) -> Vec<f64> {
-    let mut stage = scene.begin();
-    stage.run(SETTLE_S);
-    stage.count();
-    stage.run(seconds);
-    vec![100.0 * stage.delivered(), 100.0 * stage.reached()]
+    let mut stage = scene.begin_stage();
+    stage.run_for(SETTLE_S);
+    stage.start_counting();
+    stage.run_for(seconds);
+    vec![100.0 * stage.share_delivered(), 100.0 * stage.share_reached()]
 }
 
-fn table<P: Copy + Send + Sync>(
+fn make_table<P: Copy + Send + Sync>(
     bench: &mut Bench,
     (exp, axis): (&'static str, &'static str),
     points: &[(f64, P)],
@@ -58,7 +58,7 @@ fn table<P: Copy + Send + Sync>(
         "The paper counts what arrives \"during the correct epoch (before the key is deleted)\" and prints 92",
         "to 99 %; it does not say by how much its first clocks differ. Ours differ by up to 300 s.",
     ] {
-        report.say(line);
+        report.add_line(line);
     }
     Ok((report, columns))
 }
@@ -66,27 +66,29 @@ fn table<P: Copy + Send + Sync>(
 /// Figure 6, left.
 pub fn by_users(bench: &mut Bench) -> Result<Report> {
     let full = &[100, 200, 400, 600, 800, 1_000][..];
-    let points = users(bench, [&[36, 64], &[100, 300, 600], full]);
-    let (mut report, columns) = table(bench, ("fosam-f6-users", "users"), &points, Scene::paper)?;
-    let [_, least] = extremes(&columns[2]);
+    let points = list_users(bench, [&[36, 64], &[100, 300, 600], full]);
+    let (mut report, columns) =
+        make_table(bench, ("fosam-f6-users", "users"), &points, Scene::paper)?;
+    let [_, least] = find_extremes(&columns[2]);
     report.shapes.push(Claim::above(
         "ours, none good, delivers in every size, the least, %",
         least,
         90.0,
     ));
-    report.say("the knee near 600 users that the paper sees needs cells of some kilobytes: at 512 bytes a device");
-    report.say("sends about 5 kB/s of the 175 kB/s that it may");
+    report.add_line("the knee near 600 users that the paper sees needs cells of some kilobytes: at 512 bytes a device");
+    report.add_line("sends about 5 kB/s of the 175 kB/s that it may");
     Ok(report)
 }
 
 /// Figure 6, middle.
-pub fn density(bench: &mut Bench) -> Result<Report> {
-    let count = Size::of(bench).users;
-    let (mut report, columns) =
-        table(bench, ("fosam-f6-density", "neighbours"), &densities(), |density, seed| Scene {
-            moves: Moves::Sit(density),
-            ..Scene::paper(count, seed)
-        })?;
+pub fn report_density(bench: &mut Bench) -> Result<Report> {
+    let count = Size::for_profile(bench).users;
+    let (mut report, columns) = make_table(
+        bench,
+        ("fosam-f6-density", "neighbours"),
+        &list_densities(),
+        |density, seed| Scene { moves: Moves::Sit(density), ..Scene::paper(count, seed) },
+    )?;
     let gain = columns[2][2] - columns[2][0];
     let text = "ours, none good: denser crowds do not do worse, percentage points";
     report.shapes.push(Claim::above(text, gain, -1.0));
@@ -94,29 +96,29 @@ pub fn density(bench: &mut Bench) -> Result<Report> {
 }
 
 /// Figure 6, right.
-pub fn attackers(bench: &mut Bench) -> Result<Report> {
-    let size = Size::of(bench);
+pub fn report_attackers(bench: &mut Bench) -> Result<Report> {
+    let size = Size::for_profile(bench);
     let points = [(0.0, 0), (5.0, 50), (10.0, 100)];
     let (mut report, columns) =
-        table(bench, ("fosam-f6-attackers", "liars, %"), &points, |permille, seed| Scene {
+        make_table(bench, ("fosam-f6-attackers", "liars, %"), &points, |permille, seed| Scene {
             liars: Some((Liar::RandomClock(300), permille)),
             ..Scene::paper(size.users, seed)
         })?;
     report.shapes.push(Claim::above("ours, none good, with 10 % liars, %", columns[2][2], 90.0));
-    report.say("messages to liars count too: they take what is theirs");
+    report.add_line("messages to liars count too: they take what is theirs");
     for liar in [Liar::EmptyPromise, Liar::BlackHole] {
-        let shares = each(&[liar], size.seeds, |liar, seed| {
+        let shares = map_seeds(&[liar], size.seeds, |liar, seed| {
             let scene = Scene { liars: Some((liar, 100)), ..Scene::ours(size.users, seed) };
             arrive_and_reach(&scene, size.seconds)[0]
         });
         let share = median(&shares[0]);
         bench.note_count("ours", &format!("{liar:?}"), "percent", share)?;
-        report.say(format!("  10 % {:<16} ours: {share:.1} % arrive", liar.name()));
+        report.add_line(format!("  10 % {:<16} ours: {share:.1} % arrive", liar.name()));
         // What black holes write themselves nobody hears of: a tenth of all messages.
         let least = if liar == Liar::BlackHole { 80.0 } else { 88.0 };
         report.shapes.push(Claim::above(format!("10 % {}, %", liar.name()), share, least));
     }
-    spreads(bench, &mut report, size)?;
+    add_spreads(bench, &mut report, size)?;
     Ok(report)
 }
 
@@ -138,14 +140,14 @@ const PERMILLE: [u64; 4] = [0, 20, 50, 100];
 const PRINTED: f64 = 92.0;
 
 /// The paper's vote by the spreads that the paper leaves open.
-fn spreads(bench: &mut Bench, report: &mut Report, size: Size) -> Result<()> {
-    report.say("the paper prints 92 % beside a tenth of liars and gives neither the spread of first clocks nor that of the");
-    report.say(
+fn add_spreads(bench: &mut Bench, report: &mut Report, size: Size) -> Result<()> {
+    report.add_line("the paper prints 92 % beside a tenth of liars and gives neither the spread of first clocks nor that of the");
+    report.add_line(
         "liars' times. The paper's vote at 0, 2, 5 and 10 % liars, with its keys back in brackets:",
     );
     let mut greatest = f64::NEG_INFINITY;
     for Spread { clocks_s, liars_s } in SPREADS {
-        let seeds = each(&PERMILLE, size.seeds, |permille, seed| {
+        let seeds = map_seeds(&PERMILLE, size.seeds, |permille, seed| {
             let liars = Some((Liar::RandomClock(liars_s), permille));
             let scene = Scene { liars, spread_s: clocks_s, ..Scene::paper(size.users, seed) };
             arrive_and_reach(&scene, size.seconds)
@@ -165,7 +167,7 @@ fn spreads(bench: &mut Bench, report: &mut Report, size: Size) -> Result<()> {
             last,
         )?;
         greatest = greatest.max(last);
-        report.say(format!(
+        report.add_line(format!(
             "  clocks within {clocks_s:>3} s, liars within {liars_s:>3} s   {}",
             cells.join("   ")
         ));
@@ -185,9 +187,9 @@ fn over_time(
     times: (Moves, u64, u64),
 ) -> Result<(Report, [f64; 3])> {
     let look: fn(&mut Stage, u64) -> f64 = |stage, seconds| {
-        stage.count();
-        stage.run(seconds);
-        100.0 * stage.delivered()
+        stage.start_counting();
+        stage.run_for(seconds);
+        100.0 * stage.share_delivered()
     };
     let (mut report, curves) = by_minutes(bench, exp, SHARE, &KINDS, times, (false, look))?;
     let mut of_ours = [f64::NAN; 3];
@@ -195,9 +197,12 @@ fn over_time(
     for (kind, curve) in KINDS.iter().zip(&curves) {
         let shares: Vec<f64> = curve.iter().map(|[_, share]| *share).collect();
         let end = |at: Option<&f64>| at.copied().unwrap_or(f64::NAN);
-        let [first, last, most] = [end(shares.first()), end(shares.last()), extremes(&shares)[0]];
+        let [first, last, most] =
+            [end(shares.first()), end(shares.last()), find_extremes(&shares)[0]];
         let name = kind.name;
-        report.say(format!("  {name:<18} first {first:.1} %, most {most:.1} %, last {last:.1} %"));
+        report.add_line(format!(
+            "  {name:<18} first {first:.1} %, most {most:.1} %, last {last:.1} %"
+        ));
         if name == OURS.name {
             of_ours = [first, most, last];
         }
@@ -206,7 +211,7 @@ fn over_time(
 }
 
 /// Figure 7.
-pub fn converging(bench: &mut Bench) -> Result<Report> {
+pub fn report_converging(bench: &mut Bench) -> Result<Report> {
     let (minutes, step) = bench.profile.pick((6, 2), (24, 2), (60, 2));
     let moves = Moves::Meet(minutes * 45);
     let (mut report, [first, most, _]) = over_time(bench, "fosam-f7", (moves, minutes, step))?;
@@ -219,7 +224,7 @@ pub fn converging(bench: &mut Bench) -> Result<Report> {
 }
 
 /// Figure 8.
-pub fn festival(bench: &mut Bench) -> Result<Report> {
+pub fn report_festival(bench: &mut Bench) -> Result<Report> {
     let (minutes, step) = bench.profile.pick((6, 2), (40, 5), (300, 10));
     let times = (Moves::Celebrate, minutes, step);
     let (mut report, [first, _, last]) = over_time(bench, "fosam-f8", times)?;

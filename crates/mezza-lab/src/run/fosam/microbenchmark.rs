@@ -81,9 +81,9 @@ const FOOTNOTES: [&str; 6] = [
     "ours: with tag, commitment and encapsulation again; ratcheting is the mean of 65 epochs, of the profile of 8, derivations included",
 ];
 
-pub fn run(bench: &mut Bench) -> Result<Report> {
+pub fn make_report(bench: &mut Bench) -> Result<Report> {
     let mut report = Report { about_speed: true, ..Report::default() };
-    let mut peers = vec![PeerProcess::ours()?];
+    let mut peers = vec![PeerProcess::start_ours()?];
     match peer::find_for(bench.profile, "hohibe")? {
         Ok(found) => peers.push(found),
         Err(reason) => report.absent.push(reason),
@@ -92,17 +92,19 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
     sides.sort_unstable();
     sides.dedup();
     sides.retain(|(who, _)| *who != "hohibe" || peers.len() > 1);
-    let cases = sides.iter().map(|side| (*side, case(*side))).collect();
+    let cases = sides.iter().map(|side| (*side, make_case(*side))).collect();
     let figures = bench.run_interleaved(&mut peers, cases)?;
-    let ms = |side: Side| figures.of(&side).map_or(f64::NAN, |series| cost_ns(side, series) / 1e6);
+    let ms = |side: Side| {
+        figures.find_series(&side).map_or(f64::NAN, |series| cost_ns(side, series) / 1e6)
+    };
     let rows = papers::fosam_microbenchmark()?;
     let mut plot = Plot::new("FoSAM, table 1", ["row of the table", "CPU time of one thread, ms"]);
-    report.say(header());
+    report.add_line(format_header());
     for line in &LINES {
-        report.say(printed(line, &rows, &ms));
+        report.add_line(format_line(line, &rows, &ms));
     }
     for row in rows.iter().filter(|row| LINES.iter().all(|line| line.paper != row.name)) {
-        report.say(format!(
+        report.add_line(format!(
             "{:<24} {:>10.2} {:>10.2}   a counter goes on by one",
             row.name, row.thinkpad, row.pixel6
         ));
@@ -112,18 +114,18 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
             .iter()
             .zip(1_u8..)
             .map(|(line, x)| [f64::from(x), line.sides[at].map_or(f64::NAN, ms)]);
-        plot.curve(*name, points.collect::<Vec<_>>().into_iter());
+        plot.add_curve(*name, points.collect::<Vec<_>>().into_iter());
     }
     report.plot = Some(plot);
     for note in FOOTNOTES {
-        report.say(format!("  {note}"));
+        report.add_line(format!("  {note}"));
     }
-    report.say(format!("  {}", figures.quiet()));
-    shapes(&mut report, &figures)?;
+    report.add_line(format!("  {}", figures.describe_disturbed()));
+    add_claims(&mut report, &figures)?;
     Ok(report)
 }
 
-fn case((who, op): Side) -> BenchCase {
+fn make_case((who, op): Side) -> BenchCase {
     let (peer, asked, shown) = match who {
         "hohibe" => (1, op.to_owned(), format!("peer:{who}")),
         _ => (0, format!("{who}:{op}"), format!("ours:{who}")),
@@ -142,14 +144,14 @@ fn cost_ns((who, op): Side, series: &Series) -> f64 {
         ("fosam", "ratchet") => fosam::RATCHET_CALL,
         _ => 1,
     };
-    series.cost() / f64::from(operations)
+    series.deciding_cost() / f64::from(operations)
 }
 
-fn header() -> String {
+fn format_header() -> String {
     COLUMNS.iter().fold(format!("{:<24}", ""), |line, column| format!("{line} {column:>16}"))
 }
 
-fn printed(line: &Line, rows: &[MicroRow], ms: &impl Fn(Side) -> f64) -> String {
+fn format_line(line: &Line, rows: &[MicroRow], ms: &impl Fn(Side) -> f64) -> String {
     let paper = rows.iter().find(|row| row.name == line.paper);
     let theirs = paper.map_or([f64::NAN; 2], |row| [row.thinkpad, row.pixel6]);
     let ours = line.sides.map(|side| side.map_or(f64::NAN, ms));
@@ -160,8 +162,8 @@ fn printed(line: &Line, rows: &[MicroRow], ms: &impl Fn(Side) -> f64) -> String 
 }
 
 /// Claims of the paper about its own numbers, checked.
-fn shapes(report: &mut Report, figures: &Comparison<Side>) -> Result<()> {
-    let ns = |side: Side| figures.of(&side).map(|series| cost_ns(side, series));
+fn add_claims(report: &mut Report, figures: &Comparison<Side>) -> Result<()> {
+    let ns = |side: Side| figures.find_series(&side).map(|series| cost_ns(side, series));
     let profile = |op| ns(("fosam", op));
     let keygen = profile("keygen")?;
     let ratchet = profile("ratchet")?;

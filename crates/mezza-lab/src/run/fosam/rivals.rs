@@ -4,7 +4,7 @@
 use anyhow::Result;
 use mezza_mesh::ClockMode;
 
-use super::{Size, each, report};
+use super::{Size, begin_report, map_seeds};
 use crate::bench::Bench;
 use crate::clock::median;
 use crate::ours::crowd::liars::Liar;
@@ -49,7 +49,7 @@ const ROWS: [Row; 8] = [
     Row {
         text: "clocks off by up to 300 s: largest group within 1 s",
         op: "in_step",
-        scene: Scene::silent,
+        scene: Scene::without_messages,
         measure: |stage, _| stage.share_in_step(),
         is_gain: true,
     },
@@ -57,13 +57,13 @@ const ROWS: [Row; 8] = [
         text: "  messages that arrive",
         op: "arrived",
         scene: |scene| scene,
-        measure: arrive,
+        measure: measure_arrived,
         is_gain: true,
     },
     Row {
         text: "  3 in 10 are good: honest clocks within 1 s of the truth",
         op: "right",
-        scene: |scene| Scene { good_percent: 30, ..scene.silent() },
+        scene: |scene| Scene { good_percent: 30, ..scene.without_messages() },
         measure: |stage, _| stage.share_near(0),
         is_gain: true,
     },
@@ -72,7 +72,7 @@ const ROWS: [Row; 8] = [
         op: "captured",
         scene: |scene| {
             let liars = Some((Liar::Collude(LIES[0]), 100));
-            Scene { good_percent: 30, liars, ..scene.silent() }
+            Scene { good_percent: 30, liars, ..scene.without_messages() }
         },
         measure: |stage, _| stage.share_near(LIES[0]),
         is_gain: false,
@@ -84,51 +84,51 @@ const ROWS: [Row; 8] = [
             let liars = Some((Liar::Collude(LIES[0]), 100));
             Scene { good_percent: 30, liars, ..scene }
         },
-        measure: arrive,
+        measure: measure_arrived,
         is_gain: true,
     },
     Row {
         text: "half of all lost, the others within 2 s: clocks within 2 s of the truth",
         op: "found",
-        scene: lost,
+        scene: lose_dates,
         measure: |stage, _| stage.share_within(0, SET_S),
         is_gain: true,
     },
     Row {
         text: "  and 1 in 10 shows +1 h: honest clocks within 2 s of the lie",
         op: "captured_lost",
-        scene: |scene| Scene { liars: Some((Liar::Collude(LIES[1]), 100)), ..lost(scene) },
+        scene: |scene| Scene { liars: Some((Liar::Collude(LIES[1]), 100)), ..lose_dates(scene) },
         measure: |stage, _| stage.share_within(LIES[1], SET_S),
         is_gain: false,
     },
     Row {
         text: "  and 1 in 10 shows +1 h: honest clocks within 2 s of the truth",
         op: "found_lied_to",
-        scene: |scene| Scene { liars: Some((Liar::Collude(LIES[1]), 100)), ..lost(scene) },
+        scene: |scene| Scene { liars: Some((Liar::Collude(LIES[1]), 100)), ..lose_dates(scene) },
         measure: |stage, _| stage.share_within(0, SET_S),
         is_gain: true,
     },
 ];
 
 /// Half of the devices begin at a placeholder date, as repeaters without a clock do; the others were set.
-fn lost(scene: Scene) -> Scene {
-    Scene { lost_percent: 50, spread_s: SET_S, ..scene.silent() }
+fn lose_dates(scene: Scene) -> Scene {
+    Scene { lost_percent: 50, spread_s: SET_S, ..scene.without_messages() }
 }
 
 /// The share of messages that arrive while their receiver has the key.
-fn arrive(stage: &mut Stage, seconds: u64) -> f64 {
-    stage.count();
-    stage.run(seconds);
-    stage.delivered()
+fn measure_arrived(stage: &mut Stage, seconds: u64) -> f64 {
+    stage.start_counting();
+    stage.run_for(seconds);
+    stage.share_delivered()
 }
 
 /// Runs it.
 ///
 /// # Errors
 /// A raw line that cannot be written.
-pub fn run(bench: &mut Bench) -> Result<Report> {
-    let size = Size::of(bench);
-    let mut report = report("fosam-x6", size)?;
+pub fn make_report(bench: &mut Bench) -> Result<Report> {
+    let size = Size::for_profile(bench);
+    let mut report = begin_report("fosam-x6", size)?;
     for line in [
         "outliers    median of 21 beacons without those beyond 3 median deviations, 15 must be left; moves a clock",
         "            that is 2 min off, then rests for a day (MeshCore, pull request 1443)",
@@ -137,17 +137,17 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
         "Written from these descriptions; their adverts are flooded over many hops, here a sample is the beacon of a",
         "neighbour. They set the clock of repeaters to some minutes, and were not made for epochs of a minute.",
     ] {
-        report.say(line);
+        report.add_line(line);
     }
-    report.say(format!("%, median of seeds, after {SETTLE_S} s"));
+    report.add_line(format!("%, median of seeds, after {SETTLE_S} s"));
     let head = VOTES.iter().fold(String::new(), |head, vote| format!("{head} {:>12}", vote.name));
-    report.say(format!("  {:<72}{head}", ""));
+    report.add_line(format!("  {:<72}{head}", ""));
     let mut ours = Vec::new();
     for row in &ROWS {
-        let seeds = each(&[0, 1, 2, 3, 4], size.seeds, |at: usize, seed| {
+        let seeds = map_seeds(&[0, 1, 2, 3, 4], size.seeds, |at: usize, seed| {
             let scene = Scene { mode: VOTES[at].mode, ..Scene::paper(size.users, seed) };
-            let mut stage = (row.scene)(scene).begin();
-            stage.run(SETTLE_S);
+            let mut stage = (row.scene)(scene).begin_stage();
+            stage.run_for(SETTLE_S);
             100.0 * (row.measure)(&mut stage, size.seconds)
         });
         let values: Vec<f64> = seeds.iter().map(|seeds| median(seeds)).collect();
@@ -156,26 +156,26 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
         }
         let cells =
             values.iter().fold(String::new(), |cells, value| format!("{cells} {value:>12.1}"));
-        report.say(format!("  {:<72}{cells}", row.text));
-        lose(&mut report, row, &values);
+        report.add_line(format!("  {:<72}{cells}", row.text));
+        add_losses(&mut report, row, &values);
         ours.push(values[OURS]);
     }
     report.shapes.push(Claim::above("level: messages where no clock is good, %", ours[1], 99.0));
     report.shapes.push(Claim::below("level: captured at +60 s, 3 in 10 good, %", ours[3], 4.01));
     report.shapes.push(Claim::below("level: captured at +1 h, half lost, %", ours[6], 0.01));
-    report.say("A node that begins at a placeholder date says so and waits for a person or a time source: `level` never");
-    report.say("sets such a clock, so that half of them stay lost.");
+    report.add_line("A node that begins at a placeholder date says so and waits for a person or a time source: `level` never");
+    report.add_line("sets such a clock, so that half of them stay lost.");
     Ok(report)
 }
 
 /// Names each vote that does better than ours in a row.
-fn lose(report: &mut Report, row: &Row, values: &[f64]) {
+fn add_losses(report: &mut Report, row: &Row, values: &[f64]) {
     let ours = (10.0 * values[OURS]).round();
     for (Vote { name, .. }, value) in VOTES.iter().zip(values).take(OURS) {
         let theirs = (10.0 * value).round();
         if if row.is_gain { ours < theirs } else { ours > theirs } {
             let text = row.text.trim();
-            report.lose(format!("{text}: {:.1} % against {value:.1} ({name})", values[OURS]));
+            report.add_loss(format!("{text}: {:.1} % against {value:.1} ({name})", values[OURS]));
         }
     }
 }

@@ -5,7 +5,7 @@ use anyhow::Result;
 use mezza_mesh::ClockMode;
 use mezza_sim::crowd::movement::Density;
 
-use super::{Size, each, report};
+use super::{Size, begin_report, map_seeds};
 use crate::bench::Bench;
 use crate::clock::median;
 use crate::ours::crowd::{Moves, Scene, Stage};
@@ -71,12 +71,12 @@ pub fn by_points<P: Copy + Send + Sync>(
     points: &[(f64, P)],
     scene: impl Fn(P, u64) -> Scene + Sync,
 ) -> Result<(Report, Vec<Vec<f64>>)> {
-    let size = Size::of(bench);
-    let mut report = report(exp, size)?;
-    report.say(said);
+    let size = Size::for_profile(bench);
+    let mut report = begin_report(exp, size)?;
+    report.add_line(said);
     let names = runs.iter().flat_map(|run| run.names);
     let head = names.fold(String::new(), |head, name| format!("{head} {name:>16}"));
-    report.say(format!("  {axis:>14}{head}"));
+    report.add_line(format!("  {axis:>14}{head}"));
     let mut plot = Plot::new(quantity.title, [axis, quantity.unit]);
     let mut values = Vec::new();
     for Columns { names, kind, measure } in runs {
@@ -84,7 +84,7 @@ pub fn by_points<P: Copy + Send + Sync>(
             let Kind { mode, good_percent, .. } = *kind;
             measure(&Scene { mode, good_percent, ..scene(point, seed) }, size.seconds)
         };
-        let seeds = each(points, size.seeds, |(_, point), seed| of_kind(point, seed));
+        let seeds = map_seeds(points, size.seeds, |(_, point), seed| of_kind(point, seed));
         for (at, name) in names.iter().enumerate() {
             let of_column =
                 |seeds: &Vec<Vec<f64>>| seeds.iter().map(|row| row[at]).collect::<Vec<_>>();
@@ -94,7 +94,7 @@ pub fn by_points<P: Copy + Send + Sync>(
                 let op = format!("{}_{x}", quantity.op);
                 bench.note_count(&format!("ours:{name}"), &op, quantity.unit, value)?;
             }
-            plot.curve(*name, points.iter().zip(&column).map(|((x, _), y)| [*x, *y]));
+            plot.add_curve(*name, points.iter().zip(&column).map(|((x, _), y)| [*x, *y]));
             values.push(column);
         }
     }
@@ -106,8 +106,8 @@ pub fn by_points<P: Copy + Send + Sync>(
         for (at, (x, _)) in points.iter().enumerate().filter(|_| ours[mine] && !ours[theirs]) {
             let [value, other] = [values[mine][at], values[theirs][at]];
             if quantity.is_worse(value, other) {
-                let [value, other] = [value, other].map(|v| cell(v, quantity.decimals));
-                report.lose(format!(
+                let [value, other] = [value, other].map(|v| format_cell(v, quantity.decimals));
+                report.add_loss(format!(
                     "{}, {axis} {x}: {} {} against {} ({})",
                     names[mine],
                     value.trim(),
@@ -119,14 +119,14 @@ pub fn by_points<P: Copy + Send + Sync>(
         }
     }
     for (at, (x, _)) in points.iter().enumerate() {
-        let cells = values.iter().map(|column| cell(column[at], quantity.decimals));
-        report.say(format!("  {x:>14}{}", cells.collect::<String>()));
+        let cells = values.iter().map(|column| format_cell(column[at], quantity.decimals));
+        report.add_line(format!("  {x:>14}{}", cells.collect::<String>()));
     }
     report.plot = Some(plot);
     Ok((report, values))
 }
 
-fn cell(value: f64, decimals: usize) -> String {
+fn format_cell(value: f64, decimals: usize) -> String {
     if value.is_finite() { format!(" {value:>16.decimals$}") } else { format!(" {:>16}", "-") }
 }
 
@@ -139,14 +139,14 @@ pub fn by_minutes(
     (moves, minutes, step): (Moves, u64, u64),
     (silent, look): (bool, fn(&mut Stage, u64) -> f64),
 ) -> Result<(Report, Vec<Vec<[f64; 2]>>)> {
-    let size = Size::of(bench);
-    let mut report = report(exp, size)?;
+    let size = Size::for_profile(bench);
+    let mut report = begin_report(exp, size)?;
     let mut plot = Plot::new(quantity.title, ["minutes", quantity.unit]);
     let mut curves = Vec::new();
     for Kind { name, mode, good_percent } in kinds.iter().copied() {
-        let seeds = crate::parallel::map((0..size.seeds).collect(), |seed| {
+        let seeds = crate::parallel::map_parallel((0..size.seeds).collect(), |seed| {
             let scene = Scene { moves, mode, good_percent, ..Scene::paper(size.users, seed) };
-            let mut stage = if silent { scene.silent() } else { scene }.begin();
+            let mut stage = if silent { scene.without_messages() } else { scene }.begin_stage();
             (0..minutes / step).map(|_| look(&mut stage, 60 * step)).collect::<Vec<f64>>()
         });
         let count = seeds.first().map_or(0, Vec::len);
@@ -160,7 +160,7 @@ pub fn by_minutes(
             let op = format!("minute_{minute}");
             bench.note_count(&format!("ours:{name}"), &op, quantity.unit, *value)?;
         }
-        plot.curve(name, curve.iter().copied());
+        plot.add_curve(name, curve.iter().copied());
         curves.push(curve);
     }
     for (mine, theirs) in (0..kinds.len()).flat_map(|mine| (0..kinds.len()).map(move |o| (mine, o)))
@@ -174,7 +174,7 @@ pub fn by_minutes(
         if let Some(([minute, value], [_, other])) =
             worse.iter().copied().max_by(|a, b| gap(a).total_cmp(&gap(b)))
         {
-            report.lose(format!(
+            report.add_loss(format!(
                 "{} in {} of {} points, most at minute {minute}: {value:.2} {} against {other:.2} ({})",
                 kinds[mine].name,
                 worse.len(),
@@ -189,18 +189,18 @@ pub fn by_minutes(
 }
 
 /// Sizes of crowds, by the profile.
-pub fn users(bench: &Bench, [smoke, quick, full]: [&'static [usize]; 3]) -> Vec<(f64, usize)> {
+pub fn list_users(bench: &Bench, [smoke, quick, full]: [&'static [usize]; 3]) -> Vec<(f64, usize)> {
     let users = bench.profile.pick(smoke, quick, full);
     users.iter().map(|n| (f64::from(u32::try_from(*n).unwrap_or(0)), *n)).collect()
 }
 
 /// How many hear each other.
-pub fn densities() -> [(f64, Density); 3] {
+pub fn list_densities() -> [(f64, Density); 3] {
     Density::ALL.map(|d| (f64::from(u32::try_from(d.neighbours()).unwrap_or(0)), d))
 }
 
 /// The greatest and the least of a column.
-pub fn extremes(column: &[f64]) -> [f64; 2] {
+pub fn find_extremes(column: &[f64]) -> [f64; 2] {
     let greatest = column.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     [greatest, column.iter().copied().fold(f64::INFINITY, f64::min)]
 }

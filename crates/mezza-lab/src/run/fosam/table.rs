@@ -8,7 +8,7 @@ use mezza_mesh::crew::CrewSettings;
 use mezza_mesh::limits::{NEVER, SECOND};
 use mezza_sim::crowd::{Crowd, RadioModel};
 
-use super::{Size, report};
+use super::{Size, begin_report};
 use crate::bench::Bench;
 use crate::run::experiment::Report;
 use crate::shape::Claim;
@@ -24,18 +24,20 @@ const LOSS_PPM: u32 = 300_000;
 ///
 /// # Errors
 /// A raw line that cannot be written.
-pub fn run(bench: &mut Bench) -> Result<Report> {
-    let mut report = report("fosam-t2", Size::of(bench))?;
-    report
-        .say("ours: 30 % of receptions lost; device 4 in range of device 3 for one minute of ten");
-    report.say(format!("  {:<8} {:>10} {:>12}", "", "addressed", "successful"));
+pub fn make_report(bench: &mut Bench) -> Result<Report> {
+    let mut report = begin_report("fosam-t2", Size::for_profile(bench))?;
+    report.add_line(
+        "ours: 30 % of receptions lost; device 4 in range of device 3 for one minute of ten",
+    );
+    report.add_line(format!("  {:<8} {:>10} {:>12}", "", "addressed", "successful"));
     let mut all = Vec::new();
     for to in 0..4_u32 {
         let addressed = ADDRESSED[to as usize];
-        let arrived = arrived(to, bench.seed);
+        let arrived = count_arrived(to, bench.seed);
         let share = 100.0 * f64::from(arrived) / f64::from(addressed);
         bench.note_count("ours", &format!("device_{}", to + 1), "percent", share)?;
-        report.say(format!("  Dev. {:<3} {addressed:>10} {arrived:>6} {share:>4.0} %", to + 1));
+        report
+            .add_line(format!("  Dev. {:<3} {addressed:>10} {arrived:>6} {share:>4.0} %", to + 1));
         all.push(share);
     }
     let near = all[..3].iter().copied().fold(100.0, f64::min);
@@ -44,24 +46,25 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
         near,
         all[3],
     ));
-    report.say("no radio was measured here: loss and range were chosen, so no share says how well devices do");
+    report.add_line("no radio was measured here: loss and range were chosen, so no share says how well devices do");
     for ((to, share), printed) in (1..).zip(&all).zip(PRINTED) {
         if *share < printed {
-            report
-                .lose(format!("device {to}: {share:.0} % against {printed:.0} (paper, on phones)"));
+            report.add_loss(format!(
+                "device {to}: {share:.0} % against {printed:.0} (paper, on phones)"
+            ));
         }
     }
     Ok(report)
 }
 
 /// How many of the messages to one device arrive in time, one every 40 s from the others in turn.
-fn arrived(to: u32, seed: u64) -> u32 {
+fn count_arrived(to: u32, seed: u64) -> u32 {
     let settings = CrewSettings { every: NEVER, ring: 1_024, ..CrewSettings::default() };
     let crew = HostedCrew::new(settings, &[(Grade::Fair, 0); 4], seed);
     let radio = RadioModel { loss_ppm: LOSS_PPM, ..RadioModel::default() };
     let mut crowd = Crowd::new(crew, 4, radio, seed, START);
     for (a, b) in [(0, 1), (0, 2), (1, 2)] {
-        crowd.meet(a, b);
+        crowd.begin_contact(a, b);
     }
     crowd.run_until(START + 30 * SECOND);
     let now = crowd.now();
@@ -69,13 +72,13 @@ fn arrived(to: u32, seed: u64) -> u32 {
     for number in 0..ADDRESSED[to as usize] {
         let now = crowd.now();
         if number % 15 == 0 {
-            crowd.meet(2, 3);
+            crowd.begin_contact(2, 3);
         } else {
-            crowd.part(2, 3);
+            crowd.end_contact(2, 3);
         }
         let from = (to + 1 + number % 3) % 4;
-        crowd.swarm_mut().0.send(from, to, now);
-        crowd.look(from);
+        crowd.swarm_mut().0.send_message(from, to, now);
+        crowd.check_device(from);
         crowd.run_until(now + 40 * SECOND);
     }
     u32::try_from(crowd.swarm().0.deliveries().arrived).unwrap_or(0)

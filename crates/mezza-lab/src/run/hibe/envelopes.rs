@@ -14,21 +14,23 @@ use mezza_ratchet::{IdentityKeyPair, xeddsa};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
-use super::{NOW, Person, both, encapsulated, plus_order_3, points, product, seal};
+use super::{
+    NOW, Person, add_both, decode_points, encapsulate_with, multiply_pairings, plus_order_3, seal,
+};
 use crate::bench::Bench;
 use crate::ours::fosam;
 use crate::run::experiment::Report;
 use crate::run::signal::common_block;
 
 /// A5: bits of a ciphertext are flipped.
-pub fn flip(bench: &mut Bench) -> Result<Report> {
+pub fn report_flip(bench: &mut Bench) -> Result<Report> {
     let system = System::new();
     let mut report = Report::default();
-    let altered = fosam::altered(b"pay Bob 100", 8, b'1' ^ b'9')?;
+    let altered = fosam::alter_text(b"pay Bob 100", 8, b'1' ^ b'9')?;
     let accepted = altered == b"pay Bob 900";
     let mut bob = Person::new(&system, 4)?;
-    let epoch = bob.epoch()?;
-    let held = bob.held(epoch, &system)?;
+    let epoch = bob.current_epoch()?;
+    let held = bob.hold_key(epoch, &system)?;
     let envelope = seal(&system, bob.tree.card(), NOW, b"pay Bob 100", &mut bob.rng)?;
     let step = bench.profile.pick(97, 7, 3);
     let mut tried = 0;
@@ -39,7 +41,7 @@ pub fn flip(bench: &mut Bench) -> Result<Report> {
         tried += 1;
         opened += u32::from(matches!(trial_open(&system, &held, &changed), Trial::Opened(_)));
     }
-    both(
+    add_both(
         &mut report,
         (
             "AES-CTR without a tag",
@@ -59,7 +61,7 @@ pub fn flip(bench: &mut Bench) -> Result<Report> {
 const READ: [&[u8]; 2] = [b"meet at the gate", b"stay at home"];
 
 /// A6: one ciphertext that ChaCha20-Poly1305 opens under two keys.
-pub fn salamander(_: &mut Bench) -> Result<Report> {
+pub fn report_salamander(_: &mut Bench) -> Result<Report> {
     let mut report = Report::default();
     let keys = [[0x11_u8; 32], [0x22; 32]];
     let (body, tag) = two_texts(&keys).context("no block makes the tags equal")?;
@@ -79,7 +81,7 @@ pub fn salamander(_: &mut Bench) -> Result<Report> {
         tag
     });
     let found = if both_read { "both accept, and read two texts" } else { "not both accept" };
-    both(
+    add_both(
         &mut report,
         ("ChaCha20-Poly1305 under K", found.into(), both_read),
         (
@@ -115,7 +117,7 @@ fn two_texts(keys: &[[u8; 32]; 2]) -> Option<(Vec<u8>, [u8; 16])> {
 }
 
 /// A7: a header of four infinite points gives K = 1 for everybody.
-pub fn infinity(_: &mut Bench) -> Result<Report> {
+pub fn report_infinity(_: &mut Bench) -> Result<Report> {
     let system = System::new();
     let mut report = Report::default();
     // A decoder without the check: each receiver pairs infinite points with a key of his own, and the
@@ -145,11 +147,11 @@ pub fn infinity(_: &mut Bench) -> Result<Report> {
     let mut opened = 0;
     for seed in 0..10 {
         let mut person = Person::new(&system, seed)?;
-        let epoch = person.epoch()?;
-        let held = person.held(epoch, &system)?;
+        let epoch = person.current_epoch()?;
+        let held = person.hold_key(epoch, &system)?;
         opened += u32::from(!matches!(trial_open(&system, &held, &envelope), Trial::NotForMe));
     }
-    both(
+    add_both(
         &mut report,
         (
             "a decoder without the check, K hashed alone",
@@ -167,20 +169,20 @@ pub fn second_form(_: &mut Bench) -> Result<Report> {
     let mut report = Report::default();
     let mut rng = ChaCha20Rng::seed_from_u64(5);
     let master = MasterSecret::random(5, &mut rng);
-    let (c, k) = encapsulated(&system, &master, &Path::root(), &Fr::small(7));
+    let (c, k) = encapsulate_with(&system, &master, &Path::root(), &Fr::from_small(7));
     let mut other = c;
     other[..48].copy_from_slice(&plus_order_3(c[..48].try_into()?)?);
-    let key = points(&master.user_key(&system, &Path::root(), &mut rng).encode())?;
-    let same = other != c && product([&key[0], &key[1], &key[2], &key[3]], &other)? == k;
+    let key = decode_points(&master.user_key(&system, &Path::root(), &mut rng).encode())?;
+    let same = other != c && multiply_pairings([&key[0], &key[1], &key[2], &key[3]], &other)? == k;
     let mut bob = Person::new(&system, 6)?;
-    let epoch = bob.epoch()?;
-    let held = bob.held(epoch, &system)?;
+    let epoch = bob.current_epoch()?;
+    let held = bob.hold_key(epoch, &system)?;
     let mut envelope = seal(&system, bob.tree.card(), NOW, b"x", &mut bob.rng)?;
     let shifted = plus_order_3(envelope[2..50].try_into()?)?;
     envelope[2..50].copy_from_slice(&shifted);
     let refused = matches!(trial_open(&system, &held, &envelope), Trial::NotForMe);
     let told = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
-    both(
+    add_both(
         &mut report,
         ("K hashed without C, no subgroup check: the same K in other bytes", told(same), same),
         ("C in the hash and compared: accepted", told(!refused), refused),
@@ -189,7 +191,7 @@ pub fn second_form(_: &mut Bench) -> Result<Report> {
 }
 
 /// A11: Bob passes a friend's signed message on to Carol. The inner layer is a signature here.
-pub fn forward(_: &mut Bench) -> Result<Report> {
+pub fn report_forward(_: &mut Bench) -> Result<Report> {
     let system = System::new();
     let mut report = Report::default();
     let mut rng = ChaCha20Rng::seed_from_u64(7);
@@ -198,27 +200,27 @@ pub fn forward(_: &mut Bench) -> Result<Report> {
     let mut carol = Person::new(&system, 9)?;
     let text = b"I leave tonight";
     // Alice signs for Bob, with and without the binding of her envelope.
-    let to_bob = EnvelopeKey::new(&system, &bob.card().at(NOW)?, NOW, &mut rng)?;
+    let to_bob = EnvelopeKey::new(&system, &bob.card().seal_key(NOW)?, NOW, &mut rng)?;
     let signed = alice.sign::<Blake2b512>(&[text], &mut rng);
     let bound = alice.sign::<Blake2b512>(&[text, &to_bob.binding().0], &mut rng);
     // Bob seals what he read for Carol.
-    let to_carol = EnvelopeKey::new(&system, &carol.card().at(NOW)?, NOW, &mut rng)?;
+    let to_carol = EnvelopeKey::new(&system, &carol.card().seal_key(NOW)?, NOW, &mut rng)?;
     let payload = [&text[..], &signed, &bound].concat();
     let envelope = to_carol.seal(&payload, Bucket::SMALLEST, NOW)?.into_bytes();
-    let epoch = carol.epoch()?;
-    let held = carol.held(epoch, &system)?;
+    let epoch = carol.current_epoch()?;
+    let held = carol.hold_key(epoch, &system)?;
     let Trial::Opened(opened) = trial_open(&system, &held, &envelope) else {
         anyhow::bail!("Carol cannot open what was sealed for her")
     };
     let verify = |parts: &[&[u8]], signature: &[u8; 64]| {
-        xeddsa::verify::<Blake2b512>(&alice.public(), parts, signature)
+        xeddsa::verify::<Blake2b512>(&alice.public_key(), parts, signature)
     };
     let weak = verify(&[text], &signed);
     let ours = verify(&[text, &opened.binding.0], &bound);
     let told = |yes: bool| {
         format!("Carol takes it for a message to her: {}", if yes { "yes" } else { "no" })
     };
-    both(
+    add_both(
         &mut report,
         ("an inner layer without the binding", told(weak), weak),
         ("an inner layer that binds the envelope", told(ours), !ours),

@@ -4,11 +4,11 @@ use anyhow::Result;
 use bls12_381::{G1Projective, G2Affine, G2Projective, Scalar, pairing};
 use mezza_hibe::curve::gt::Gt;
 use mezza_hibe::curve::{G1Affine, G2Affine as OurG2};
-use mezza_hibe::{Detected, Epoch, System, Tick, Trial, detect, trial_open};
+use mezza_hibe::{Detected, Epoch, System, Tick, Trial, detect_envelopes, trial_open};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
-use super::{NOW, Person, both, seal};
+use super::{NOW, Person, add_both, seal};
 use crate::bench::Bench;
 use crate::peer;
 use crate::run::experiment::Report;
@@ -23,7 +23,7 @@ struct BbgKey {
     h: Vec<G2Projective>,
 }
 
-fn scalar(rng: &mut ChaCha20Rng) -> Scalar {
+fn draw_scalar(rng: &mut ChaCha20Rng) -> Scalar {
     let mut wide = [0; 64];
     rng.fill_bytes(&mut wide);
     Scalar::from_bytes_wide(&wide)
@@ -31,12 +31,12 @@ fn scalar(rng: &mut ChaCha20Rng) -> Scalar {
 
 impl BbgKey {
     fn random(rng: &mut ChaCha20Rng) -> Self {
-        let mut point = || G2Projective::generator() * scalar(rng);
+        let mut point = || G2Projective::generator() * draw_scalar(rng);
         Self { g3: point(), h: (0..LEVELS).map(|_| point()).collect() }
     }
 
     /// `H(id) = g3 + sum m_i h_i`.
-    fn identity(&self, path: &[u8]) -> G2Projective {
+    fn hash_identity(&self, path: &[u8]) -> G2Projective {
         let levels = path.iter().zip(&self.h);
         levels.fold(self.g3, |sum, (m, h)| sum + h * Scalar::from(u64::from(*m)))
     }
@@ -48,18 +48,18 @@ fn bbg_named(count: u32, rng: &mut ChaCha20Rng) -> u32 {
     let path = [1, 16, 1, 18, 3];
     let hits = (0..count).filter(|_| {
         let receiver = (rng.next_u32() & 1) as usize;
-        let r = scalar(rng);
+        let r = draw_scalar(rng);
         let c1 = (G1Projective::generator() * r).into();
-        let c2 = G2Affine::from(keys[receiver].identity(&path) * r);
+        let c2 = G2Affine::from(keys[receiver].hash_identity(&path) * r);
         let right = pairing(&G1Projective::generator().into(), &c2);
-        keys.iter().position(|key| pairing(&c1, &key.identity(&path).into()) == right)
+        keys.iter().position(|key| pairing(&c1, &key.hash_identity(&path).into()) == right)
             == Some(receiver)
     });
     u32::try_from(hits.count()).unwrap_or(u32::MAX)
 }
 
 /// Bits in which two texts differ.
-fn distance(a: &[u8], b: &[u8]) -> u32 {
+fn count_differing(a: &[u8], b: &[u8]) -> u32 {
     a.iter().zip(b).map(|(a, b)| (a ^ b).count_ones()).sum()
 }
 
@@ -69,7 +69,7 @@ type Guess = (&'static str, fn(&[u8], [&[u8]; 2]) -> usize);
 /// Tests that a patient observer would try on bytes: the nearer card wins.
 const GUESSES: [Guess; 3] = [
     ("bits of C nearer to those of Z_0", |envelope, cards| {
-        let to = |card: &[u8]| distance(&envelope[98..194], &card[6..102]);
+        let to = |card: &[u8]| count_differing(&envelope[98..194], &card[6..102]);
         usize::from(to(cards[1]) < to(cards[0]))
     }),
     ("first byte of C nearer to that of z'", |envelope, cards| {
@@ -83,7 +83,7 @@ const GUESSES: [Guess; 3] = [
             point.map(|point| Gt::pairing(&point, &OurG2::generator()).to_bytes().to_vec())
         };
         let c = bytes(&envelope[98..146]).unwrap_or_default();
-        let to = |card: &[u8]| distance(&c, &bytes(&card[6..54]).unwrap_or_default());
+        let to = |card: &[u8]| count_differing(&c, &bytes(&card[6..54]).unwrap_or_default());
         usize::from(to(cards[1]) < to(cards[0]))
     }),
 ];
@@ -109,9 +109,9 @@ pub fn who_is_it(bench: &mut Bench) -> Result<Report> {
         .map(|hits| (f64::from(hits) - f64::from(count) / 2.0) / (f64::from(count) / 4.0).sqrt());
     let worst = deviations.iter().fold(0.0_f64, |worst, d| worst.max(d.abs()));
     for ((name, _), hits) in GUESSES.iter().zip(hits) {
-        report.say(format!("ours   guess by {name}: {hits} of {count}"));
+        report.add_line(format!("ours   guess by {name}: {hits} of {count}"));
     }
-    both(
+    add_both(
         &mut report,
         (
             "Boneh, Boyen, Goh with a key for each user",
@@ -126,7 +126,7 @@ pub fn who_is_it(bench: &mut Bench) -> Result<Report> {
     );
     match peer::find_for(bench.profile, "hohibe")? {
         Ok(mut hohibe) => {
-            let found = hohibe.rate("who-is-it", 1, 1);
+            let found = hohibe.measure_cost("who-is-it", 1, 1);
             let text = found.map_or_else(|error| format!("{error:#}"), |_| "20 of 20 named".into());
             let holds = text.starts_with("20 of 20");
             report.shapes.push(Claim::is("the attack succeeds on: hohibe 0.1.0", text, holds));
@@ -137,7 +137,7 @@ pub fn who_is_it(bench: &mut Bench) -> Result<Report> {
 }
 
 /// A9: a label of time that counts from the card's origin.
-pub fn label(_: &mut Bench) -> Result<Report> {
+pub fn report_label(_: &mut Bench) -> Result<Report> {
     let system = System::new();
     let mut report = Report::default();
     let mut rng = ChaCha20Rng::seed_from_u64(12);
@@ -163,7 +163,7 @@ pub fn label(_: &mut Bench) -> Result<Report> {
     };
     let weak = classes(weak);
     let ours = classes(ours);
-    both(
+    add_both(
         &mut report,
         ("byte 1 is the receiver's epoch", format!("20 receivers in {weak} classes"), weak > 1),
         ("byte 1 is the tick", format!("20 receivers in {ours} class"), ours == 1),
@@ -172,13 +172,13 @@ pub fn label(_: &mut Bench) -> Result<Report> {
 }
 
 /// A12: a gateway's key is meant to recognise; what it must not do is the second column.
-pub fn lent(bench: &mut Bench) -> Result<Report> {
+pub fn report_lent(bench: &mut Bench) -> Result<Report> {
     let system = System::new();
     let mut report = Report::default();
     let mut rng = ChaCha20Rng::seed_from_u64(13);
     let mut bob = Person::new(&system, 14)?;
     let carol = Person::new(&system, 15)?;
-    let epoch = bob.epoch()?.plus(200);
+    let epoch = bob.current_epoch()?.plus(200);
     let key = bob.tree.detect_key(epoch, 4, &mut rng)?;
     let (from, to) = key.ticks();
     let count: u32 = bench.profile.pick(40, 1_000, 10_000);
@@ -188,29 +188,32 @@ pub fn lent(bench: &mut Bench) -> Result<Report> {
     for i in 0..count.div_ceil(10) {
         let envelope = seal(&system, bob.card(), ticks(i), b"x", &mut rng)?;
         own += u32::from(
-            detect(&system, &key, &[&envelope], ticks(i))[0] == Detected::Match(ticks(i)),
+            detect_envelopes(&system, &key, &[&envelope], ticks(i))[0] == Detected::Match(ticks(i)),
         );
     }
     for i in 0..count {
         let envelope = seal(&system, carol.card(), ticks(i), b"x", &mut rng)?;
-        foreign += u32::from(detect(&system, &key, &[&envelope], ticks(i))[0] != Detected::Other);
+        foreign += u32::from(
+            detect_envelopes(&system, &key, &[&envelope], ticks(i))[0] != Detected::Other,
+        );
     }
     let outside = [Tick(from.0 - 1), to];
     let mut seen_outside = 0;
     for tick in outside {
         let envelope = seal(&system, bob.card(), tick, b"x", &mut rng)?;
-        seen_outside += u32::from(detect(&system, &key, &[&envelope], tick)[0] != Detected::NoKey);
+        seen_outside +=
+            u32::from(detect_envelopes(&system, &key, &[&envelope], tick)[0] != Detected::NoKey);
     }
     // The lent points used as if they were a user key: T for t, uh for u, V for v.
     let envelope = seal(&system, bob.card(), from, b"secret", &mut rng)?;
-    let lent = super::points(&key.encode()[12..])?;
+    let lent = super::decode_points(&key.encode()[12..])?;
     let header: &[u8; 192] = envelope[2..194].try_into()?;
-    let k = super::product([&lent[0], &lent[1], &lent[2], &lent[3]], header)?;
+    let k = super::multiply_pairings([&lent[0], &lent[1], &lent[2], &lent[3]], header)?;
     let reads = k != *Gt::one().to_bytes() && opens_with(&k, &bob, from, &envelope);
-    let held = bob.held(key_epoch(&bob, from)?, &system)?;
+    let held = bob.hold_key(key_epoch(&bob, from)?, &system)?;
     let opened = matches!(trial_open(&system, &held, &envelope), Trial::Opened(_));
     let own_count = count.div_ceil(10);
-    both(
+    add_both(
         &mut report,
         (
             "what it is lent for",

@@ -13,7 +13,7 @@ use mezza_hibe::{
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
-use super::{Person, both, encapsulated, points, product, seal};
+use super::{Person, add_both, decode_points, encapsulate_with, multiply_pairings, seal};
 use crate::bench::Bench;
 use crate::run::experiment::Report;
 use crate::shape::Claim;
@@ -36,31 +36,32 @@ impl Family {
         let mut rng = ChaCha20Rng::seed_from_u64(1);
         let master = MasterSecret::random(5, &mut rng);
         let parent = master.user_key(&system, &Path::root(), &mut rng);
-        let mut child = |m| match parent.derive(&parent.descend(&parent.sums(), m), &mut rng) {
-            DerivedKeys::Node(child) => Some(*child),
-            DerivedKeys::User(_) => None,
-        };
+        let mut child =
+            |m| match parent.derive_keys(&parent.descend_to(&parent.empty_sums(), m), &mut rng) {
+                DerivedKeys::Node(child) => Some(*child),
+                DerivedKeys::User(_) => None,
+            };
         let children = [child(1).context("a node")?, child(2).context("a node")?];
         Ok(Self { system, master, parent, children })
     }
 
     /// An envelope's header for the parent's epoch, and K.
-    fn target(&self) -> ([u8; 192], Vec<u8>) {
-        encapsulated(&self.system, &self.master, &Path::root(), &Fr::small(9))
+    fn make_target(&self) -> ([u8; 192], Vec<u8>) {
+        encapsulate_with(&self.system, &self.master, &Path::root(), &Fr::from_small(9))
     }
 }
 
 /// 2 a - b.
-fn extrapolated(a: &G2, b: &G2) -> G2 {
+fn extrapolate_point(a: &G2, b: &G2) -> G2 {
     a.small_mul(2).add(&b.neg())
 }
 
 /// The points `at`, `at` + 1 of a child as they are, and the two behind them extrapolated to the parent.
 fn parent_of(children: [&[G2]; 2], at: usize, c: &[u8; 192]) -> Result<Vec<u8>> {
     let [first, second] = children;
-    let u = extrapolated(&first[at + 2], &second[at + 2]);
-    let v = extrapolated(&first[at + 3], &second[at + 3]);
-    product([&first[at], &first[at + 1], &u, &v], c)
+    let u = extrapolate_point(&first[at + 2], &second[at + 2]);
+    let v = extrapolate_point(&first[at + 3], &second[at + 3]);
+    multiply_pairings([&first[at], &first[at + 1], &u, &v], c)
 }
 
 /// A child without fresh factors: t and T are the parent's.
@@ -72,40 +73,47 @@ fn weak_child(parent: &[G2], m: u8) -> Vec<G2> {
 }
 
 /// A2: `u = 2 u_1 - u_2` is the parent's if both children have its t.
-pub fn siblings(_: &mut Bench) -> Result<Report> {
-    reconstruct(0, "delegation without s'", "two derived siblings")
+pub fn report_siblings(_: &mut Bench) -> Result<Report> {
+    report_reconstruction(0, "delegation without s'", "two derived siblings")
 }
 
 /// A3: `uh = 2 uh_1 - uh_2` recognises the parent's envelopes if both children have its T.
 pub fn shared_t(_: &mut Bench) -> Result<Report> {
-    reconstruct(4, "delegation without S'", "two derived siblings")
+    report_reconstruction(4, "delegation without S'", "two derived siblings")
 }
 
 /// The parent's user key (`at` 0) or detect key (`at` 4) from two children.
-fn reconstruct(at: usize, weak: &str, ours: &str) -> Result<Report> {
+fn report_reconstruction(at: usize, weak: &str, ours: &str) -> Result<Report> {
     let family = Family::new()?;
     let mut report = Report::default();
-    let (c, k) = family.target();
+    let (c, k) = family.make_target();
     let wanted = if at == 0 { k } else { Gt::one().to_bytes().to_vec() };
-    let parent = points(&family.parent.encode())?;
+    let parent = decode_points(&family.parent.encode())?;
     let weak_children = [1, 2].map(|m| weak_child(&parent, m));
     let weak_found = parent_of([&weak_children[0], &weak_children[1]], at, &c)? == wanted;
-    let derived = [points(&family.children[0].encode())?, points(&family.children[1].encode())?];
+    let derived = [
+        decode_points(&family.children[0].encode())?,
+        decode_points(&family.children[1].encode())?,
+    ];
     let ours_found = parent_of([&derived[0], &derived[1]], at, &c)? == wanted;
     let verb = if at == 0 { "opens" } else { "recognises" };
     let told =
         |found: bool| format!("{verb} the parent's epoch: {}", if found { "yes" } else { "no" });
-    both(&mut report, (weak, told(weak_found), weak_found), (ours, told(ours_found), !ours_found));
+    add_both(
+        &mut report,
+        (weak, told(weak_found), weak_found),
+        (ours, told(ours_found), !ours_found),
+    );
     Ok(report)
 }
 
 /// A4: the whole key is cloned before it is moved past a pause.
-pub fn sleeper(_: &mut Bench) -> Result<Report> {
+pub fn report_sleeper(_: &mut Bench) -> Result<Report> {
     let system = System::new();
     let mut report = Report::default();
     let mut bob = Person::new(&system, 2)?;
-    let start = bob.epoch()?;
-    let copy = bob.tree.export();
+    let start = bob.current_epoch()?;
+    let copy = bob.tree.export_delta();
     let records = copy.put.into_iter().collect();
     let card = CardBlock::decode(bob.card().as_bytes(), BlockPolicy::Product)?;
     let clone = KeyTree::import(&card, &copy.keyring, &records, 0)?;
@@ -126,7 +134,7 @@ pub fn sleeper(_: &mut Bench) -> Result<Report> {
     };
     let weak = read(&clone)?;
     let ours = read(&bob.tree)?;
-    both(
+    add_both(
         &mut report,
         ("the key before is cloned whole", format!("{weak} of {PAUSE} epochs read"), weak == PAUSE),
         ("the user key of one epoch is kept", format!("{ours} of {PAUSE} epochs read"), ours == 1),
@@ -135,7 +143,7 @@ pub fn sleeper(_: &mut Bench) -> Result<Report> {
 }
 
 /// A10: a clock that stands, and one that jumps, before a stack that follows it and before ours.
-pub fn clocks(_: &mut Bench) -> Result<Report> {
+pub fn report_clocks(_: &mut Bench) -> Result<Report> {
     let mut report = Report::default();
     let profile = TreeProfile::Minute;
     let start = Epoch(1_000);
@@ -148,10 +156,10 @@ pub fn clocks(_: &mut Bench) -> Result<Report> {
 
     // Freeze: the clock stands for a day.
     let erased = |floor: Epoch| floor.0 - start.0;
-    let (frozen, _) = rule().floor(Some(start), day);
+    let (frozen, _) = rule().update_floor(Some(start), day);
     let least = epochs(day - ClockTrust::GOOD.slack_ms)?;
     let told = |floor| format!("{} epochs of a day erased", erased(floor));
-    both(
+    add_both(
         &mut report,
         ("freeze: the stack follows the clock", told(follows(start)), erased(follows(start)) == 0),
         ("freeze: boot time counts too", told(frozen), erased(frozen) >= least),
@@ -159,9 +167,9 @@ pub fn clocks(_: &mut Bench) -> Result<Report> {
 
     // Burn: the clock jumps ten years ahead, in no time.
     let jump = start.plus(10 * 365 * epochs(day)?);
-    let (burnt, held) = rule().floor(Some(jump), 0);
+    let (burnt, held) = rule().update_floor(Some(jump), 0);
     let told = |floor| format!("{} epochs burnt at once", erased(floor));
-    both(
+    add_both(
         &mut report,
         (
             "burn: the stack follows the clock",
@@ -180,11 +188,11 @@ pub fn clocks(_: &mut Bench) -> Result<Report> {
     let mut floor = start;
     for minute in 0..60 {
         let asked = Epoch(start.0 + 60 * (minute + 1));
-        floor = slow.floor(Some(asked), u64::from(minute) * 60_000).0;
+        floor = slow.update_floor(Some(asked), u64::from(minute) * 60_000).0;
     }
     let most = epochs(HOUR_MS + HOUR_MS / 2)? + epochs(JUMP_MS_MAX)? + 2;
     let burnt = floor.0 - start.0;
-    report.say(format!("ours   burn by steps: {burnt} epochs in an hour, at most {most}"));
+    report.add_line(format!("ours   burn by steps: {burnt} epochs in an hour, at most {most}"));
     let text = "liars burn at most 1.5 times the time that passes, and a day";
     report.shapes.push(Claim::is(text, format!("{burnt} of {most}"), burnt <= most));
     Ok(report)

@@ -38,7 +38,7 @@ impl<'a> Reading<'a> {
     ///
     /// # Errors
     /// If it says something else.
-    pub fn take(&mut self, said: &Value) -> Result<()> {
+    pub fn take_line(&mut self, said: &Value) -> Result<()> {
         let number = |key: &str| said[key].as_u64().with_context(|| format!("no {key}"));
         let handshake = number("handshake")?;
         let index = usize::try_from(number("index")?)?;
@@ -49,7 +49,7 @@ impl<'a> Reading<'a> {
         let is_new = place.is_none();
         self.conflicts += u64::from(place.replace(block).is_some_and(|before| before != block));
         if is_new {
-            self.show(handshake);
+            self.show_progress(handshake);
         }
         if self.complete.is_none() && self.blocks.iter().all(Option::is_some) {
             self.complete = Some(handshake);
@@ -58,11 +58,11 @@ impl<'a> Reading<'a> {
     }
 
     /// One line of progress; on a terminal it stays where it is.
-    fn show(&self, handshake: u64) {
+    fn show_progress(&self, handshake: u64) {
         let cells = self.blocks.iter().map(|block| if block.is_some() { '#' } else { '.' });
         let cells: String = cells.collect();
         let missing = self.blocks.iter().filter(|block| block.is_none()).count();
-        let left = self.left(missing).ceil() as u64;
+        let left = self.handshakes_left(missing).ceil() as u64;
         let conflicts = self.conflicts;
         let line = format!(
             "handshake {handshake:>4}  [{cells}]  about {left} more on average, {conflicts} contradictions"
@@ -75,7 +75,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Handshakes until all coupons are there, on average.
-    fn left(&self, missing: usize) -> f64 {
+    fn handshakes_left(&self, missing: usize) -> f64 {
         let all = self.blocks.len() as f64;
         let harmonic = |n: usize| (1..=n).map(|k| 1.0 / k as f64).sum::<f64>();
         let stateful = (self.expected - all).abs() < 0.5;
@@ -92,18 +92,18 @@ impl<'a> Reading<'a> {
     }
 
     /// The result, as lines and claims.
-    pub fn report(&self, report: &mut Report, is_open: bool) {
+    pub fn add_results(&self, report: &mut Report, is_open: bool) {
         let Self { read, hits, conflicts, expected, .. } = self;
         let lambda = self.planted.lambda();
         let whole = self.blocks.iter().enumerate();
         let whole = whole.filter(|(n, block)| **block == Some(self.planted.block(*n))).count();
         let blocks = self.blocks.len();
-        report.say(format!(
+        report.add_line(format!(
             "read: {whole} of {blocks} blocks of {lambda} bits are those of the secret; {hits} of {read} \
              symbols hit, {conflicts} contradict an earlier one"
         ));
         if let Some(complete) = self.complete.filter(|_| is_open) {
-            report.say(format!(
+            report.add_line(format!(
                 "complete after {complete} handshakes; {expected:.0} predicted on average"
             ));
         }

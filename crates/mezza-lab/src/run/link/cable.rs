@@ -64,9 +64,9 @@ impl SoftwareCable {
     ///
     /// # Errors
     /// If the kernel makes no TAP devices.
-    pub fn lay(net: &Namespaces, faults: Faults, seed: u64) -> Result<Self> {
+    pub fn lay_between(net: &Namespaces, faults: Faults, seed: u64) -> Result<Self> {
         let card = |side: usize, name: &'static str| -> Result<Arc<SyncDevice>> {
-            Ok(Arc::new(net.within(side, move || make_card(name))??))
+            Ok(Arc::new(net.run_within(side, move || make_card(name))??))
         };
         let cards = [card(0, "va")?, card(1, "vb")?];
         let mut cable =
@@ -82,7 +82,8 @@ impl SoftwareCable {
                     let Some(frame) = next_frame(&from, &mut buffer) else { continue };
                     let is_lost = dice.next_u32() % 1_000 < faults.loss_permille;
                     let mut translator = translator.lock().unwrap_or_else(PoisonError::into_inner);
-                    let passes = !is_lost && translator.pass(frame, side, Instant::now());
+                    let passes =
+                        !is_lost && translator.translate_frame(frame, side, Instant::now());
                     drop(translator);
                     if passes {
                         // A full queue of the card loses a frame.
@@ -95,13 +96,13 @@ impl SoftwareCable {
     }
 
     /// The translator works from now on.
-    pub fn translate(&self) {
+    pub fn start_translating(&self) {
         self.translator.lock().unwrap_or_else(PoisonError::into_inner).on = true;
     }
 
     /// The translator forgets its mapping: the next datagram of A has another port.
-    pub fn rebind(&self) {
-        self.translator.lock().unwrap_or_else(PoisonError::into_inner).forget();
+    pub fn forget_mapping(&self) {
+        self.translator.lock().unwrap_or_else(PoisonError::into_inner).forget_mapping();
     }
 }
 
@@ -136,10 +137,10 @@ fn next_frame<'a>(card: &SyncDevice, buffer: &'a mut [u8]) -> Option<&'a mut [u8
 
 impl Translator {
     /// Translates a frame of a side. Returns false if it is for a mapping that does not exist.
-    fn pass(&mut self, frame: &mut [u8], side: usize, now: Instant) -> bool {
+    fn translate_frame(&mut self, frame: &mut [u8], side: usize, now: Instant) -> bool {
         let Some(udp) = self.on.then(|| udp_at(frame)).flatten() else { return true };
         if self.used.is_some_and(|used| now.duration_since(used) >= MAPPING) {
-            self.forget();
+            self.forget_mapping();
         }
         let outer = FIRST_PORT + self.number % PORTS;
         let is_mapped = self.used.is_some();
@@ -158,7 +159,7 @@ impl Translator {
         true
     }
 
-    fn forget(&mut self) {
+    fn forget_mapping(&mut self) {
         self.number = self.number.wrapping_add(1);
         self.used = None;
     }
@@ -198,18 +199,18 @@ mod tests {
         let begin = Instant::now();
         let at = |s: u64| begin + Duration::from_secs(s);
         // Nobody inside has sent anything.
-        assert!(!translator.pass(&mut datagram(LINK_PORT, LINK_PORT), 1, at(0)));
-        assert!(!translator.pass(&mut datagram(LINK_PORT, FIRST_PORT), 1, at(0)));
+        assert!(!translator.translate_frame(&mut datagram(LINK_PORT, LINK_PORT), 1, at(0)));
+        assert!(!translator.translate_frame(&mut datagram(LINK_PORT, FIRST_PORT), 1, at(0)));
         let mut out = datagram(LINK_PORT, LINK_PORT);
-        assert!(translator.pass(&mut out, 0, at(1)));
+        assert!(translator.translate_frame(&mut out, 0, at(1)));
         assert_eq!((ports(&out), &out[40..42]), ([FIRST_PORT, LINK_PORT], &[0, 0][..]));
         let mut back = datagram(LINK_PORT, FIRST_PORT);
-        assert!(translator.pass(&mut back, 1, at(30)));
+        assert!(translator.translate_frame(&mut back, 1, at(30)));
         assert_eq!(ports(&back), [LINK_PORT, LINK_PORT]);
         // An answer keeps the mapping, silence ends it.
-        assert!(!translator.pass(&mut datagram(LINK_PORT, FIRST_PORT), 1, at(60)));
+        assert!(!translator.translate_frame(&mut datagram(LINK_PORT, FIRST_PORT), 1, at(60)));
         let mut out = datagram(LINK_PORT, LINK_PORT);
-        assert!(translator.pass(&mut out, 0, at(61)));
+        assert!(translator.translate_frame(&mut out, 0, at(61)));
         assert_eq!(ports(&out)[0], FIRST_PORT + 1);
     }
 
@@ -218,9 +219,9 @@ mod tests {
         let mut translator = Translator { on: true, ..Translator::default() };
         for side in 0..2 {
             let mut frame = datagram(5_000, 5_001);
-            assert!(translator.pass(&mut frame, side, Instant::now()));
+            assert!(translator.translate_frame(&mut frame, side, Instant::now()));
             assert_eq!(frame, datagram(5_000, 5_001));
-            assert!(translator.pass(&mut [0xff; 20], side, Instant::now()));
+            assert!(translator.translate_frame(&mut [0xff; 20], side, Instant::now()));
         }
     }
 }

@@ -18,25 +18,25 @@ const SETTLE: Duration = Duration::from_secs(15);
 ///
 /// # Errors
 /// A link that does not come up, or a daemon that ends.
-pub fn measure(bench: &mut Bench) -> Result<Claim> {
+pub fn measure_wakes(bench: &mut Bench) -> Result<Claim> {
     let folder = bench.folder.path().join("idle");
     std::fs::create_dir_all(&folder)?;
-    let mut world = LinkWorld::lay(&folder, road::PLAIN, bench.seed)?;
+    let mut world = LinkWorld::lay_road(&folder, road::PLAIN, bench.seed)?;
     world.bring_up()?;
     std::thread::sleep(SETTLE);
-    let before = wakes(&world)?;
+    let before = count_sleeps(&world)?;
     let begun = Instant::now();
     std::thread::sleep(Duration::from_secs(bench.profile.pick(2, 20, 60)));
     let seconds = begun.elapsed().as_secs_f64();
     let rates =
-        wakes(&world)?.into_iter().zip(before).map(|(now, before)| (now - before) / seconds);
+        count_sleeps(&world)?.into_iter().zip(before).map(|(now, before)| (now - before) / seconds);
     let most = rates.fold(0.0, f64::max);
     bench.note_count("idle", "wakes", "1/s", most)?;
     Ok(Claim::below("wake-ups a second of an idle daemon", most, WAKES_MAX + 0.01))
 }
 
 /// How often the threads of each daemon have slept.
-fn wakes(world: &LinkWorld) -> Result<Vec<f64>> {
+fn count_sleeps(world: &LinkWorld) -> Result<Vec<f64>> {
     let of_thread = |path: std::path::PathBuf| -> Result<f64> {
         let status = std::fs::read_to_string(path.join("status"))?;
         let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));

@@ -16,19 +16,19 @@ pub struct Rates {
 
 impl Rates {
     /// The share of the bare path that the tunnel carries. A bare path that carries nothing asks for nothing.
-    pub fn share(self) -> f64 {
+    pub fn tunnel_share(self) -> f64 {
         if self.bare > 0.0 { self.tunnel / self.bare } else { 1.0 }
     }
 
     /// Returns true if the tunnel carries less than half.
-    pub fn loses(self) -> bool {
-        self.share() < SHARE_MIN
+    pub fn is_losing(self) -> bool {
+        self.tunnel_share() < SHARE_MIN
     }
 
     /// A cell of the table, bold if it loses.
-    fn cell(self) -> String {
-        let mark = if self.loses() { "**" } else { "" };
-        format!("{mark}{:.2}{mark} ({:.0} / {:.0})", self.share(), self.tunnel, self.bare)
+    fn format_cell(self) -> String {
+        let mark = if self.is_losing() { "**" } else { "" };
+        format!("{mark}{:.2}{mark} ({:.0} / {:.0})", self.tunnel_share(), self.tunnel, self.bare)
     }
 }
 
@@ -40,22 +40,22 @@ pub const HEAD: [&str; 2] = [
 
 /// A line of the table. `rates` are those of the columns of [`HEAD`]; `peer` has the Mbit/s of TCP of
 /// wireguard-go, A to B and B to A, where it was measured.
-pub fn line(name: &str, rates: &[Rates], peer: Option<[f64; 2]>, shown: &[Value]) -> String {
-    let cells: Vec<String> = rates.iter().map(|rates| rates.cell()).collect();
+pub fn format_line(name: &str, rates: &[Rates], peer: Option<[f64; 2]>, shown: &[Value]) -> String {
+    let cells: Vec<String> = rates.iter().map(|rates| rates.format_cell()).collect();
     let peer = peer.map_or_else(String::new, |[to, back]| format!("{to:.0}; {back:.0}"));
-    let mut said: Vec<String> = shown.iter().map(verdict).collect();
+    let mut said: Vec<String> = shown.iter().map(describe_verdict).collect();
     said.dedup();
     format!("| {name} | {} | {peer} | {} |", cells.join(" | "), said.join("; "))
 }
 
 /// A line of a road that does not exist on this machine.
-pub fn absent(name: &str, reason: &str) -> String {
+pub fn absent_line(name: &str, reason: &str) -> String {
     let reason = reason.replace('|', "/").replace('\n', " ");
     format!("| {name} | not made: {reason} | | | | | | | |")
 }
 
 /// A line of a road on which no link came up, or none stayed up.
-pub fn broken(name: &str, reason: &str) -> String {
+pub fn broken_line(name: &str, reason: &str) -> String {
     let reason = reason.replace('|', "/").replace('\n', " ");
     format!("| {name} | **fails**: {reason} | | | | | | | |")
 }
@@ -66,7 +66,7 @@ pub fn is_well(shown: &Value) -> bool {
 }
 
 /// Sums up the answer of `show`.
-fn verdict(shown: &Value) -> String {
+fn describe_verdict(shown: &Value) -> String {
     let up = if shown["up"] == true { "up" } else { "not up" };
     let trouble = shown["trouble"].as_str().unwrap_or("?");
     let is_on = |way: &str| if shown["offload"][way] == true { "on" } else { "off" };
@@ -92,11 +92,11 @@ mod tests {
     fn roads_that_carry_less_than_half_are_bold() {
         let half = Rates { bare: 1_000.0, tunnel: 500.0 };
         let less = Rates { bare: 1_000.0, tunnel: 499.0 };
-        assert_eq!([half, less].map(Rates::loses), [false, true]);
+        assert_eq!([half, less].map(Rates::is_losing), [false, true]);
         let shown = json!({ "up": true, "trouble": "none", "mtu": 1_409, "delivered_percent": 99,
             "offload": { "send": true, "receive": false }, "dropped": { "late": 3, "forged": 0 } });
         assert_eq!(
-            line("x", &[half, less], Some([250.4, 1_600.0]), &[shown.clone(), shown]),
+            format_line("x", &[half, less], Some([250.4, 1_600.0]), &[shown.clone(), shown]),
             "| x | 0.50 (500 / 1000) | **0.50** (499 / 1000) | 250; 1600 | up, none, MTU 1409, delivers 99 %, \
              offload on / off, late 3 |"
         );
@@ -104,15 +104,16 @@ mod tests {
 
     #[test]
     fn a_path_that_carries_nothing_loses_nothing() {
-        assert!(!Rates::default().loses());
-        assert!(Rates { bare: 1.0, tunnel: f64::NAN }.share().is_nan());
+        assert!(!Rates::default().is_losing());
+        assert!(Rates { bare: 1.0, tunnel: f64::NAN }.tunnel_share().is_nan());
     }
 
     #[test]
     fn a_table_has_as_many_cells_in_each_line() {
         let count = |line: &str| line.matches('|').count();
-        let full = line("x", &[Rates::default(); 6], None, &[json!(null)]);
-        for line in [HEAD[0], HEAD[1], &full, &absent("x", "a | b\nc"), &broken("x", "|")] {
+        let full = format_line("x", &[Rates::default(); 6], None, &[json!(null)]);
+        for line in [HEAD[0], HEAD[1], &full, &absent_line("x", "a | b\nc"), &broken_line("x", "|")]
+        {
             assert_eq!(count(line), 10, "{line}");
         }
     }

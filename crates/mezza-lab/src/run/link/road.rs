@@ -98,26 +98,26 @@ pub const PLAIN: Road = Road {
     datagram_bytes: SMALL,
 };
 
-const fn cable(name: &'static str, mtu: u16) -> Road {
+const fn cable_road(name: &'static str, mtu: u16) -> Road {
     Road { name, ground: Ground::Cable(mtu), ..PLAIN }
 }
 
-const fn lossy(name: &'static str, loss_permille: u32) -> Road {
+const fn lossy_road(name: &'static str, loss_permille: u32) -> Road {
     let faults = Faults { loss_permille, translates: false };
     Road { name, ground: Ground::Software(faults), ..PLAIN }
 }
 
 /// All of them.
 pub const ALL: [Road; 20] = [
-    cable("MTU 1,280", 1_280),
-    cable("MTU 1,400", 1_400),
-    cable("MTU 1,492", 1_492),
-    cable("MTU 1,500", 1_500),
-    cable("MTU 9,000", 9_000),
+    cable_road("MTU 1,280", 1_280),
+    cable_road("MTU 1,400", 1_400),
+    cable_road("MTU 1,492", 1_492),
+    cable_road("MTU 1,500", 1_500),
+    cable_road("MTU 9,000", 9_000),
     Road { name: "MTU 1,280 between routers", ground: Ground::Routers(1_280), ..PLAIN },
     Road { name: "MTU 1,400 between routers", ground: Ground::Routers(1_400), ..PLAIN },
-    Road { incident: Incident::Mtu(1_280), ..cable("MTU 1,500, then 1,280 while up", 1_500) },
-    Road { incident: Incident::Mtu(1_500), ..cable("MTU 1,280, then 1,500 while up", 1_280) },
+    Road { incident: Incident::Mtu(1_280), ..cable_road("MTU 1,500, then 1,280 while up", 1_500) },
+    Road { incident: Incident::Mtu(1_500), ..cable_road("MTU 1,280, then 1,500 while up", 1_280) },
     Road {
         name: "bridges at both ends, full frames",
         bridges: true,
@@ -131,8 +131,8 @@ pub const ALL: [Road; 20] = [
     Road { name: "offload off at A", settings: ["offload = \"off\"\n", ""], ..PLAIN },
     Road { name: "offload off at B", settings: ["", "offload = \"off\"\n"], ..PLAIN },
     Road { name: "offload refused by the card of A", incident: Incident::Card, ..PLAIN },
-    lossy("1 % of frames lost, offload refused by both cards", 10),
-    lossy("10 % of frames lost, offload refused by both cards", 100),
+    lossy_road("1 % of frames lost, offload refused by both cards", 10),
+    lossy_road("10 % of frames lost, offload refused by both cards", 100),
     Road {
         name: "NAT with mappings of 30 s, offload refused by both cards",
         ground: Ground::Software(Faults { loss_permille: 0, translates: true }),

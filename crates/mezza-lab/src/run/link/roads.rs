@@ -13,7 +13,7 @@ use super::world::LinkWorld;
 use crate::bench::Bench;
 use crate::run::experiment::Report;
 use crate::shape::Claim;
-use crate::terminal::complain;
+use crate::terminal::print_error;
 
 /// Mbit/s of UDP that every path can carry.
 const LOAD_MBIT: f64 = 300.0;
@@ -42,7 +42,7 @@ struct Measured {
 ///
 /// # Errors
 /// A value that JSON cannot hold.
-pub fn run(bench: &mut Bench) -> Result<Report> {
+pub fn make_report(bench: &mut Bench) -> Result<Report> {
     let mut report = Report { about_speed: true, is_markdown: true, ..Report::default() };
     if !nix::unistd::geteuid().is_root() {
         report.absent.push("the matrix: network namespaces need root".to_owned());
@@ -50,7 +50,7 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
     }
     say_how(&mut report, bench);
     for line in page::HEAD {
-        report.say(line);
+        report.add_line(line);
     }
     let mut losing = Vec::new();
     let mut unwell = Vec::new();
@@ -59,33 +59,38 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
     let mut absent = None;
     let count = bench.profile.pick(SMOKE_ROADS, road::ALL.len(), road::ALL.len());
     for (number, road) in road::ALL.iter().take(count).enumerate() {
-        complain(&format!("road {} of {count}: {}", number + 1, road.name));
+        print_error(&format!("road {} of {count}: {}", number + 1, road.name));
         let folder = bench.folder.path().join(format!("road{number}"));
         std::fs::create_dir_all(&folder)?;
-        let world = match LinkWorld::lay(&folder, *road, bench.seed) {
+        let world = match LinkWorld::lay_road(&folder, *road, bench.seed) {
             Ok(world) => world,
             Err(error) => {
-                report.say(page::absent(road.name, &format!("{error:#}")));
+                report.add_line(page::absent_line(road.name, &format!("{error:#}")));
                 continue;
             }
         };
         made += 1;
-        match measure(bench, world) {
+        match measure_road(bench, world) {
             Ok(measured) => {
-                report.say(page::line(road.name, &measured.rates, measured.peer, &measured.shown));
-                note(bench, road, &measured)?;
+                report.add_line(page::format_line(
+                    road.name,
+                    &measured.rates,
+                    measured.peer,
+                    &measured.shown,
+                ));
+                note_rates(bench, road, &measured)?;
                 if let Some(times) = measured.times_of_peer() {
                     least = Some(least.unwrap_or(f64::INFINITY).min(times));
                 }
                 absent = absent.or_else(|| measured.absent.clone());
-                losing.extend(lost(road, &measured));
+                losing.extend(list_losing(road, &measured));
                 if road.name == road::ETHER {
-                    report.shapes.push(ether(&measured));
+                    report.shapes.push(claim_ether(&measured));
                 }
                 unwell.extend((!measured.shown.iter().all(page::is_well)).then_some(road.name));
             }
             Err(error) => {
-                report.say(page::broken(road.name, &format!("{error:#}")));
+                report.add_line(page::broken_line(road.name, &format!("{error:#}")));
                 losing.push(road.name.to_owned());
             }
         }
@@ -103,21 +108,21 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
         report.shapes.push(Claim::above(text, least, PEER_TIMES_MIN));
     }
     report.absent.extend(absent.map(|reason| format!("wireguard-go: {reason}")));
-    report.shapes.push(idle::measure(bench)?);
+    report.shapes.push(idle::measure_wakes(bench)?);
     Ok(report)
 }
 
 /// Writes the explanation above the table.
 fn say_how(report: &mut Report, bench: &Bench) {
-    let window = window(bench).as_secs_f64();
-    report.say(format!(
+    let window = choose_window(bench).as_secs_f64();
+    report.add_line(format!(
         "Each cell is the share of the bare path that the tunnel carries, then Mbit/s of the tunnel and of \
          the bare path: the best of {} rounds of {window} s each, tunnel and bare path in turn. **Bold** \
          cells carry less than half.",
-        rounds(bench)
+        count_rounds(bench)
     ));
-    report.say("");
-    report.say(
+    report.add_line("");
+    report.add_line(
         "Both machines are network namespaces on the same cores, so the tunnel's two daemons compete with \
          the streams. Datagrams have 1,100 bytes, behind bridges 1,472. The last two columns send as many \
          datagrams as one thread can. `show` has the counts of dropped frames at the end of the row. \
@@ -125,35 +130,35 @@ fn say_how(report: &mut Report, bench: &Bench) {
          Netem and netfilter are not needed: lost frames and translated ports are made by a cable in \
          software, whose cards refuse joined datagrams.",
     );
-    report.say("");
-    report.say(format!("The program was built with the profile `{}`.", env!("LAB_PROFILE")));
-    report.say("");
+    report.add_line("");
+    report.add_line(format!("The program was built with the profile `{}`.", env!("LAB_PROFILE")));
+    report.add_line("");
 }
 
-fn rounds(bench: &Bench) -> usize {
+fn count_rounds(bench: &Bench) -> usize {
     bench.profile.pick(1, 1, 5)
 }
 
-fn window(bench: &Bench) -> Duration {
+fn choose_window(bench: &Bench) -> Duration {
     Duration::from_millis(bench.profile.pick(300, 700, 2_000))
 }
 
 /// Brings a link up on a road, and measures it.
-fn measure(bench: &Bench, mut world: LinkWorld) -> Result<Measured> {
+fn measure_road(bench: &Bench, mut world: LinkWorld) -> Result<Measured> {
     world.bring_up()?;
     let mut rates = [Rates::default(); COLUMNS.len()];
-    for _ in 0..rounds(bench) {
+    for _ in 0..count_rounds(bench) {
         for (column, best) in rates.iter_mut().enumerate() {
             let from = column % 2;
-            let flow = |to| Flow { from, to, window: window(bench) };
-            let bare = rate(&world, flow(world.bare(1 - from)), column)?;
+            let flow = |to| Flow { from, to, window: choose_window(bench) };
+            let bare = measure_rate(&world, flow(world.bare_address(1 - from)), column)?;
             best.bare = best.bare.max(bare);
-            world.disturb(from);
-            let tunnel = rate(&world, flow(world.inner(1 - from)), column)?;
+            world.disturb_translator(from);
+            let tunnel = measure_rate(&world, flow(world.inner_address(1 - from)), column)?;
             best.tunnel = best.tunnel.max(tunnel);
         }
     }
-    let shown = [world.show(0)?, world.show(1)?];
+    let shown = [world.read_shown(0)?, world.read_shown(1)?];
     let (peer, absent) = match measure_peer(bench, &mut world) {
         Ok(peer) => (peer, None),
         Err(error) => (None, Some(format!("{error:#}"))),
@@ -165,9 +170,9 @@ fn measure(bench: &Bench, mut world: LinkWorld) -> Result<Measured> {
 fn measure_peer(bench: &Bench, world: &mut LinkWorld) -> Result<Option<[f64; 2]>> {
     let Some(addresses) = world.start_wireguard()? else { return Ok(None) };
     let mut best = [0.0_f64; 2];
-    for _ in 0..rounds(bench) {
+    for _ in 0..count_rounds(bench) {
         for (from, best) in best.iter_mut().enumerate() {
-            let flow = Flow { from, to: addresses[1 - from], window: window(bench) };
+            let flow = Flow { from, to: addresses[1 - from], window: choose_window(bench) };
             *best = best.max(tcp_mbit(world.net(), flow)?);
         }
     }
@@ -184,7 +189,7 @@ impl Measured {
 }
 
 /// Mbit/s of a column.
-fn rate(world: &LinkWorld, flow: Flow, column: usize) -> Result<f64> {
+fn measure_rate(world: &LinkWorld, flow: Flow, column: usize) -> Result<f64> {
     let load = |mbit| DatagramLoad { bytes: world.datagram_bytes(), mbit };
     match column / 2 {
         0 => tcp_mbit(world.net(), flow),
@@ -193,7 +198,7 @@ fn rate(world: &LinkWorld, flow: Flow, column: usize) -> Result<f64> {
     }
 }
 
-fn note(bench: &mut Bench, road: &Road, measured: &Measured) -> Result<()> {
+fn note_rates(bench: &mut Bench, road: &Road, measured: &Measured) -> Result<()> {
     for (column, mbit) in
         ["wireguard_ab", "wireguard_ba"].iter().zip(measured.peer.iter().flatten())
     {
@@ -207,14 +212,16 @@ fn note(bench: &mut Bench, road: &Road, measured: &Measured) -> Result<()> {
 }
 
 /// The goal of links that need no IP.
-fn ether(measured: &Measured) -> Claim {
+fn claim_ether(measured: &Measured) -> Claim {
     let gbit = measured.rates[0].tunnel.min(measured.rates[1].tunnel) / 1e3;
     Claim::above("TCP over bare Ethernet in its slower direction, Gbit/s", gbit, ETHER_GBIT)
 }
 
 /// The cells that decide and lose.
-fn lost(road: &Road, measured: &Measured) -> Vec<String> {
+fn list_losing(road: &Road, measured: &Measured) -> Vec<String> {
     let cells = COLUMNS.iter().zip(measured.rates).take(DECIDING);
-    let losing = cells.filter(|(_, rates)| rates.loses());
-    losing.map(|(column, rates)| format!("{} {column} {:.2}", road.name, rates.share())).collect()
+    let losing = cells.filter(|(_, rates)| rates.is_losing());
+    losing
+        .map(|(column, rates)| format!("{} {column} {:.2}", road.name, rates.tunnel_share()))
+        .collect()
 }

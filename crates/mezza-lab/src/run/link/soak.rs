@@ -12,9 +12,9 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
 use super::road;
-use super::world::{LinkWorld, until};
+use super::world::{LinkWorld, wait_until};
 use crate::bench::Bench;
-use crate::clock::{median, quantile, sort};
+use crate::clock::{median, quantile, sort_samples};
 use crate::machine;
 use crate::run::experiment::Report;
 use crate::shape::Claim;
@@ -65,10 +65,11 @@ struct Round {
 }
 
 impl Round {
-    fn begin(world: &LinkWorld, to: IpAddr) -> Result<Self> {
+    fn begin_round(world: &LinkWorld, to: IpAddr) -> Result<Self> {
         let round = Self { sent: Arc::default(), back: Arc::default(), ended: Arc::default() };
         let socket = |side, port| -> Result<UdpSocket> {
-            let socket = world.net().within(side, move || UdpSocket::bind(("0.0.0.0", port)))??;
+            let socket =
+                world.net().run_within(side, move || UdpSocket::bind(("0.0.0.0", port)))??;
             socket.set_read_timeout(Some(PAUSE * 20))?;
             Ok(socket)
         };
@@ -115,7 +116,7 @@ impl Round {
         Ok(round)
     }
 
-    fn sent(&self) -> usize {
+    fn count_sent(&self) -> usize {
         self.sent.load(Ordering::Relaxed)
     }
 
@@ -126,7 +127,7 @@ impl Round {
     }
 
     /// How many in a range of numbers did not come back.
-    fn lost(&self, from: usize, to: usize) -> usize {
+    fn count_lost(&self, from: usize, to: usize) -> usize {
         let back = self.back.lock().unwrap_or_else(PoisonError::into_inner);
         (from..to).filter(|number| !back.get(*number).copied().unwrap_or(false)).count()
     }
@@ -148,7 +149,7 @@ struct Struck {
 }
 
 /// Memory and open files of a daemon.
-fn holds(world: &LinkWorld, side: usize) -> Result<[f64; 2]> {
+fn read_resources(world: &LinkWorld, side: usize) -> Result<[f64; 2]> {
     let id = *world.net().tunnels().get(side).context("no daemon")?;
     let bytes = machine::resident_bytes(id).context("the system does not tell memory")?;
     Ok([bytes, std::fs::read_dir(format!("/proc/{id}/fd"))?.count() as f64])
@@ -158,7 +159,7 @@ fn holds(world: &LinkWorld, side: usize) -> Result<[f64; 2]> {
 ///
 /// # Errors
 /// A link that does not come up at the beginning, or not after a strike.
-pub fn run(bench: &mut Bench) -> Result<Report> {
+pub fn make_report(bench: &mut Bench) -> Result<Report> {
     let mut report = Report::default();
     if !nix::unistd::geteuid().is_root() {
         report.absent.push("the soak: network namespaces need root".to_owned());
@@ -166,9 +167,9 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
     }
     let folder = bench.folder.path().join("soak");
     std::fs::create_dir_all(&folder)?;
-    let mut world = LinkWorld::lay(&folder, road::PLAIN, bench.seed)?;
+    let mut world = LinkWorld::lay_road(&folder, road::PLAIN, bench.seed)?;
     world.bring_up()?;
-    let round = Round::begin(&world, world.inner(1))?;
+    let round = Round::begin_round(&world, world.inner_address(1))?;
     let mut dice = ChaCha20Rng::seed_from_u64(bench.seed);
     let end = Instant::now() + Duration::from_secs(bench.profile.pick(20, 600, 3_600));
     let mut all = Vec::new();
@@ -181,16 +182,16 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
             std::thread::sleep(QUIET);
         }
         if all.len() == WARM {
-            held = Some(holds(&world, 0)?);
+            held = Some(read_resources(&world, 0)?);
         }
     }
-    let total = round.sent();
+    let total = round.count_sent();
     std::thread::sleep(WAY);
-    say(bench, &mut report, &round, (&all, total))?;
+    add_results(bench, &mut report, &round, (&all, total))?;
     let failed = all.iter().filter(|struck| !struck.is_done).count();
     report.shapes.push(Claim::below("exchanges that failed", failed as f64, 0.5));
     let before = held.context("a run that is too short")?;
-    let after = holds(&world, 0)?;
+    let after = read_resources(&world, 0)?;
     let more = (after[0] - before[0]) / 1e6;
     report.shapes.push(Claim::below(
         "memory that A holds more at the end, MB",
@@ -198,54 +199,57 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
         MORE_BYTES / 1e6,
     ));
     report.shapes.push(Claim::below("open files that A has more", after[1] - before[1], 3.0));
-    let well = [world.show(0)?, world.show(1)?].iter().all(super::page::is_well);
+    let well = [world.read_shown(0)?, world.read_shown(1)?].iter().all(super::page::is_well);
     report.shapes.push(Claim::is("both sides are up without trouble at the end", "", well));
     Ok(report)
 }
 
 fn strike_once(world: &mut LinkWorld, round: &Round, strike: Strike, dice: u32) -> Result<Struck> {
     let begun = Instant::now();
-    let first = round.sent();
+    let first = round.count_sent();
     let side = dice as usize % 2;
     let mut is_done = true;
     match strike {
-        Strike::Kill => world.kill(1)?,
-        Strike::Roam => world.roam(side, dice.to_be_bytes()[1])?,
+        Strike::Kill => world.restart_daemon(1)?,
+        Strike::Roam => world.change_address(side, dice.to_be_bytes()[1])?,
         Strike::Mtu => world.set_mtu(MTUS[dice as usize % MTUS.len()])?,
-        Strike::Exchange => is_done = world.rekey(side)?,
+        Strike::Exchange => is_done = world.rekey_link(side)?,
     }
-    let after = round.sent();
-    if !until(|| Ok(round.is_back(after)))? {
-        let [a, b] = [world.show(0)?, world.show(1)?];
+    let after = round.count_sent();
+    if !wait_until(|| Ok(round.is_back(after)))? {
+        let [a, b] = [world.read_shown(0)?, world.read_shown(1)?];
         bail!("the link does not come back after {strike:?} of side {side}: A {a}, B {b}");
     }
     let ms = begun.elapsed().as_secs_f64() * 1e3;
     // A moment more: frames of before may still wait for the new session.
     std::thread::sleep(PAUSE * 20);
-    Ok(Struck { strike, numbers: [first.saturating_sub(1), round.sent()], ms, is_done })
+    Ok(Struck { strike, numbers: [first.saturating_sub(1), round.count_sent()], ms, is_done })
 }
 
 /// The table, and the losses that nothing excuses.
-fn say(
+fn add_results(
     bench: &mut Bench,
     report: &mut Report,
     round: &Round,
     (all, total): (&[Struck], usize),
 ) -> Result<()> {
-    report.say(format!("{total} datagrams of {BYTES} bytes from A to B and back"));
-    report.say(format!(
+    report.add_line(format!("{total} datagrams of {BYTES} bytes from A to B and back"));
+    report.add_line(format!(
         "  {:<24}{:>8}{:>16}{:>16}{:>16}",
         "", "count", "datagrams lost", "back, median", "back, worst"
     ));
     let mut excused = 0;
-    let mut unexcused = round.lost(0, total);
+    let mut unexcused = round.count_lost(0, total);
     for (strike, name) in STRIKES {
         let of: Vec<&Struck> = all.iter().filter(|struck| struck.strike == strike).collect();
-        let lost: usize = of.iter().map(|s| round.lost(s.numbers[0], s.numbers[1])).sum();
-        let times = sort(of.iter().map(|struck| struck.ms).collect());
+        let lost: usize = of.iter().map(|s| round.count_lost(s.numbers[0], s.numbers[1])).sum();
+        let times = sort_samples(of.iter().map(|struck| struck.ms).collect());
         let [half, worst] =
             if times.is_empty() { [f64::NAN; 2] } else { [median(&times), quantile(&times, 1.0)] };
-        report.say(format!("  {name:<24}{:>8}{lost:>16}{half:>13.0} ms{worst:>13.0} ms", of.len()));
+        report.add_line(format!(
+            "  {name:<24}{:>8}{lost:>16}{half:>13.0} ms{worst:>13.0} ms",
+            of.len()
+        ));
         bench.note_count("soak", name, "times", of.len() as f64)?;
         if matches!(strike, Strike::Kill | Strike::Roam) {
             excused += lost;

@@ -52,12 +52,12 @@ pub struct DatagramLoad {
 /// # Errors
 /// A namespace that is gone, or an address that it does not have.
 pub fn tcp_mbit(net: &Namespaces, flow: Flow) -> Result<f64> {
-    let listener = net.within(1 - flow.from, move || TcpListener::bind((flow.to, 0)))??;
+    let listener = net.run_within(1 - flow.from, move || TcpListener::bind((flow.to, 0)))??;
     let to = listener.local_addr()?;
     let receiving = std::thread::spawn(move || receive_stream(&listener, flow.window));
-    net.within(flow.from, move || send_stream(to, flow.window))?;
+    net.run_within(flow.from, move || send_stream(to, flow.window))?;
     let bytes = receiving.join().unwrap_or(Ok(0))?;
-    Ok(mbit(bytes, flow.window))
+    Ok(to_mbit(bytes, flow.window))
 }
 
 /// The first fifth of a window is for the start of the stream.
@@ -66,7 +66,7 @@ fn warm_up(window: Duration) -> Duration {
 }
 
 fn receive_stream(listener: &TcpListener, window: Duration) -> std::io::Result<usize> {
-    let Some(mut stream) = accept(listener)? else { return Ok(0) };
+    let Some(mut stream) = accept_stream(listener)? else { return Ok(0) };
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(CALL))?;
     let mut buffer = vec![0; 1 << 18];
@@ -85,7 +85,7 @@ fn receive_stream(listener: &TcpListener, window: Duration) -> std::io::Result<u
     Ok(bytes)
 }
 
-fn accept(listener: &TcpListener) -> std::io::Result<Option<TcpStream>> {
+fn accept_stream(listener: &TcpListener) -> std::io::Result<Option<TcpStream>> {
     listener.set_nonblocking(true)?;
     let end = Instant::now() + CONNECT;
     while Instant::now() < end {
@@ -120,7 +120,7 @@ fn is_late(error: &std::io::Error) -> bool {
 /// # Errors
 /// A namespace that is gone, or an address that it does not have.
 pub fn udp_mbit(net: &Namespaces, flow: Flow, load: DatagramLoad) -> Result<f64> {
-    let socket = net.within(1 - flow.from, move || UdpSocket::bind((flow.to, 0)))??;
+    let socket = net.run_within(1 - flow.from, move || UdpSocket::bind((flow.to, 0)))??;
     // A smaller buffer loses more, on the bare path as well.
     let _ = setsockopt(&socket, RcvBufForce, &BUFFER_BYTES);
     socket.set_read_timeout(Some(CALL))?;
@@ -128,10 +128,10 @@ pub fn udp_mbit(net: &Namespaces, flow: Flow, load: DatagramLoad) -> Result<f64>
     let ended = Arc::new(AtomicBool::new(false));
     let sent = Arc::clone(&ended);
     let receiving = std::thread::spawn(move || receive_datagrams(&socket, &sent));
-    let took = net.within(flow.from, move || send_datagrams(to, flow.window, load));
+    let took = net.run_within(flow.from, move || send_datagrams(to, flow.window, load));
     ended.store(true, Ordering::Relaxed);
     let bytes = receiving.join().unwrap_or(0);
-    Ok(mbit(bytes, took??))
+    Ok(to_mbit(bytes, took??))
 }
 
 fn receive_datagrams(socket: &UdpSocket, ended: &AtomicBool) -> usize {
@@ -175,7 +175,7 @@ fn send_datagrams(
     Ok(begun.elapsed())
 }
 
-fn mbit(bytes: usize, window: Duration) -> f64 {
+fn to_mbit(bytes: usize, window: Duration) -> f64 {
     bytes as f64 * 8.0 / 1e6 / window.as_secs_f64()
 }
 
@@ -183,8 +183,8 @@ fn mbit(bytes: usize, window: Duration) -> f64 {
 ///
 /// # Errors
 /// A namespace that is gone.
-pub fn echoes(net: &Namespaces, from: usize, to: IpAddr) -> Result<bool> {
-    let Ok(echo) = net.within(1 - from, move || UdpSocket::bind((to, 0)))? else {
+pub fn is_echoed(net: &Namespaces, from: usize, to: IpAddr) -> Result<bool> {
+    let Ok(echo) = net.run_within(1 - from, move || UdpSocket::bind((to, 0)))? else {
         return Ok(false);
     };
     echo.set_read_timeout(Some(CALL * 5))?;
@@ -195,7 +195,7 @@ pub fn echoes(net: &Namespaces, from: usize, to: IpAddr) -> Result<bool> {
             let _ = echo.send_to(&buffer[..bytes], from);
         }
     });
-    let came = net.within(from, move || {
+    let came = net.run_within(from, move || {
         let any = if at.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
         let socket = UdpSocket::bind(any)?;
         socket.set_read_timeout(Some(CALL * 5))?;

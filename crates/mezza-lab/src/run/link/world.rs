@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use super::cable::{MAPPING, SoftwareCable};
 use super::road::{Family, Ground, Incident, Road};
-use super::streams::echoes;
-use crate::goals::seka::net::{CableEnd, Namespaces, ok};
+use super::streams::is_echoed;
+use crate::goals::seka::net::{CableEnd, Namespaces, run_checked};
 use crate::goals::seka::tunnel;
 
 /// The name of the link.
@@ -39,17 +39,17 @@ impl LinkWorld {
     ///
     /// # Errors
     /// A requirement that this machine lacks.
-    pub fn lay(folder: &Path, road: Road, seed: u64) -> Result<Self> {
+    pub fn lay_road(folder: &Path, road: Road, seed: u64) -> Result<Self> {
         let count = if matches!(road.ground, Ground::Routers(_)) { 4 } else { 2 };
-        let net = Namespaces::apart(folder, count)?;
+        let net = Namespaces::make_apart(folder, count)?;
         let mut world = Self { net, software: None, road, on: ["va", "vb"] };
         if road.family == Family::Ip4 {
             for side in 0..2 {
-                world.sysctl(side, "ipv6/conf/all/disable_ipv6")?;
+                world.set_sysctl(side, "ipv6/conf/all/disable_ipv6")?;
             }
         }
         world.lay_ground(seed)?;
-        if road.incident == Incident::Card && world.ethtool("on").is_err() {
+        if road.incident == Incident::Card && world.set_checksums("on").is_err() {
             bail!("`ethtool` is not here; apt install ethtool");
         }
         Ok(world)
@@ -61,13 +61,13 @@ impl LinkWorld {
     /// A link that does not come up, or that carries nothing afterwards.
     pub fn bring_up(&mut self) -> Result<()> {
         let folder = self.net.folder().to_path_buf();
-        self.pair(&folder)?;
+        self.pair_sides(&folder)?;
         if let (Some(cable), Ground::Software(faults)) = (&self.software, self.road.ground)
             && faults.translates
         {
-            cable.translate();
+            cable.start_translating();
         }
-        self.start(&folder)?;
+        self.start_daemons(&folder)?;
         self.wait_until_it_carries(0)?;
         self.meet_incident()
     }
@@ -94,16 +94,16 @@ impl LinkWorld {
     }
 
     /// The address of a side on the bare path.
-    pub fn bare(&self, side: usize) -> IpAddr {
-        self.address(side, 9)
+    pub fn bare_address(&self, side: usize) -> IpAddr {
+        self.make_address(side, 9)
     }
 
     /// The address of a side in the tunnel.
-    pub fn inner(&self, side: usize) -> IpAddr {
-        self.address(side, 7)
+    pub fn inner_address(&self, side: usize) -> IpAddr {
+        self.make_address(side, 7)
     }
 
-    fn address(&self, side: usize, net: u8) -> IpAddr {
+    fn make_address(&self, side: usize, net: u8) -> IpAddr {
         let host = if side == 0 { 1 } else { 2 };
         match (self.road.family, self.road.ground) {
             (Family::Ip6, _) => {
@@ -116,22 +116,26 @@ impl LinkWorld {
     }
 
     /// Writes 1 to a setting of a namespace.
-    fn sysctl(&self, side: usize, name: &str) -> Result<()> {
+    fn set_sysctl(&self, side: usize, name: &str) -> Result<()> {
         let path = Path::new("/proc/sys/net").join(name);
-        Ok(self.net.within(side, move || std::fs::write(path, "1"))??)
+        Ok(self.net.run_within(side, move || std::fs::write(path, "1"))??)
     }
 
     fn lay_ground(&mut self, seed: u64) -> Result<()> {
         match self.road.ground {
             Ground::Cable(mtu) => {
-                self.net
-                    .cable(CableEnd { side: 0, card: "va" }, CableEnd { side: 1, card: "vb" })?;
+                self.net.lay_cable(
+                    CableEnd { side: 0, card: "va" },
+                    CableEnd { side: 1, card: "vb" },
+                )?;
                 self.set_mtu(mtu)?;
             }
             Ground::Routers(mtu) => return self.lay_routers(mtu),
             Ground::Vlan => {
-                self.net
-                    .cable(CableEnd { side: 0, card: "va" }, CableEnd { side: 1, card: "vb" })?;
+                self.net.lay_cable(
+                    CableEnd { side: 0, card: "va" },
+                    CableEnd { side: 1, card: "vb" },
+                )?;
                 self.on = ["va.5", "vb.5"];
                 for (side, below) in ["va", "vb"].into_iter().enumerate() {
                     let name = self.on[side];
@@ -144,20 +148,20 @@ impl LinkWorld {
                 }
             }
             Ground::Software(faults) => {
-                self.software = Some(SoftwareCable::lay(&self.net, faults, seed)?);
+                self.software = Some(SoftwareCable::lay_between(&self.net, faults, seed)?);
             }
         }
         for side in 0..2 {
-            self.add_address(side, self.bare(side), self.on[side])?;
+            self.add_address(side, self.bare_address(side), self.on[side])?;
         }
         Ok(())
     }
 
     /// A, two routers, and B: the narrow cable is where neither machine sees it.
     fn lay_routers(&self, mtu: u16) -> Result<()> {
-        self.net.cable(CableEnd { side: 0, card: "va" }, CableEnd { side: 2, card: "ra" })?;
-        self.net.cable(CableEnd { side: 2, card: "rc" }, CableEnd { side: 3, card: "rd" })?;
-        self.net.cable(CableEnd { side: 3, card: "rb" }, CableEnd { side: 1, card: "vb" })?;
+        self.net.lay_cable(CableEnd { side: 0, card: "va" }, CableEnd { side: 2, card: "ra" })?;
+        self.net.lay_cable(CableEnd { side: 2, card: "rc" }, CableEnd { side: 3, card: "rd" })?;
+        self.net.lay_cable(CableEnd { side: 3, card: "rb" }, CableEnd { side: 1, card: "vb" })?;
         let narrow = mtu.to_string();
         for (side, name, address) in [
             (0, "va", "10.9.1.1/24"),
@@ -171,7 +175,7 @@ impl LinkWorld {
         }
         for (side, name) in [(2, "rc"), (3, "rd")] {
             self.net.ip(side, &["link", "set", "dev", name, "mtu", &narrow])?;
-            self.sysctl(side, "ipv4/ip_forward")?;
+            self.set_sysctl(side, "ipv4/ip_forward")?;
         }
         for (side, to, via) in [
             (0, "default", "10.9.1.254"),
@@ -204,13 +208,13 @@ impl LinkWorld {
     }
 
     /// Pairs both sides, before anything that the road does to the link.
-    fn pair(&self, folder: &Path) -> Result<()> {
+    fn pair_sides(&self, folder: &Path) -> Result<()> {
         let is_far =
             matches!(self.road.ground, Ground::Routers(_)) || self.road.family == Family::Ip4;
         let begin = |side: usize| -> Result<Child> {
-            let to = self.bare(1 - side).to_string();
+            let to = self.bare_address(1 - side).to_string();
             let far = ["--sas", "--to", &to];
-            let mut command = self.net.mezza(
+            let mut command = self.net.mezza_command(
                 side,
                 "s",
                 &["pair", self.on[side], "--name", LINK, "--carrier", self.road.carrier],
@@ -232,7 +236,7 @@ impl LinkWorld {
     }
 
     /// Starts both daemons, and gives the tunnel its addresses.
-    fn start(&mut self, folder: &Path) -> Result<()> {
+    fn start_daemons(&mut self, folder: &Path) -> Result<()> {
         for side in 0..2 {
             let bridge = if self.road.bridges { "bridge = \"br0\"\n" } else { "" };
             let settings = format!("[link.{LINK}]\n{bridge}{}", self.road.settings[side]);
@@ -240,9 +244,9 @@ impl LinkWorld {
             if self.road.bridges {
                 self.net.ip(side, &["link", "add", "br0", "type", "bridge"])?;
                 self.net.ip(side, &["link", "set", "br0", "up"])?;
-                self.add_address(side, self.inner(side), "br0")?;
+                self.add_address(side, self.inner_address(side), "br0")?;
             }
-            let up = self.daemon(side)?;
+            let up = self.daemon_command(side)?;
             self.net.spawn_tunnel(up)?;
         }
         if self.road.bridges {
@@ -252,14 +256,14 @@ impl LinkWorld {
     }
 
     /// The daemon of a side, with its settings.
-    fn daemon(&self, side: usize) -> Result<Command> {
+    fn daemon_command(&self, side: usize) -> Result<Command> {
         let file = self.net.folder().join(format!("link{side}.toml"));
-        self.net.mezza(side, "s", &["--config", file.to_str().context("a path")?, "up"])
+        self.net.mezza_command(side, "s", &["--config", file.to_str().context("a path")?, "up"])
     }
 
     /// Gives the interface of the link its address as soon as it is there.
     fn address_interface(&self, side: usize) -> Result<()> {
-        if until(|| Ok(self.add_address(side, self.inner(side), LINK).is_ok()))? {
+        if wait_until(|| Ok(self.add_address(side, self.inner_address(side), LINK).is_ok()))? {
             return Ok(());
         }
         bail!("there is no interface of the link on side {side}");
@@ -269,8 +273,8 @@ impl LinkWorld {
     ///
     /// # Errors
     /// If it does not come up.
-    pub fn kill(&mut self, side: usize) -> Result<()> {
-        let up = self.daemon(side)?;
+    pub fn restart_daemon(&mut self, side: usize) -> Result<()> {
+        let up = self.daemon_command(side)?;
         self.net.replace_tunnel(side, up)?;
         self.address_interface(side)
     }
@@ -279,7 +283,7 @@ impl LinkWorld {
     ///
     /// # Errors
     /// If the kernel refuses it.
-    pub fn roam(&self, side: usize, number: u8) -> Result<()> {
+    pub fn change_address(&self, side: usize, number: u8) -> Result<()> {
         let on = self.on[side];
         let address = format!("02:00:00:00:{side:02x}:{number:02x}");
         self.net.ip(side, &["link", "set", "dev", on, "down"])?;
@@ -291,26 +295,26 @@ impl LinkWorld {
     ///
     /// # Errors
     /// If the command does not run.
-    pub fn rekey(&self, side: usize) -> Result<bool> {
-        Ok(self.net.mezza(side, "s", &["rekey", LINK])?.status()?.success())
+    pub fn rekey_link(&self, side: usize) -> Result<bool> {
+        Ok(self.net.mezza_command(side, "s", &["rekey", LINK])?.status()?.success())
     }
 
     /// Waits until a datagram of a side comes back through the tunnel.
     fn wait_until_it_carries(&self, from: usize) -> Result<()> {
-        if until(|| echoes(&self.net, from, self.inner(1 - from)))? {
+        if wait_until(|| is_echoed(&self.net, from, self.inner_address(1 - from)))? {
             return Ok(());
         }
-        bail!("nothing passes the link: {}", self.show(from)?)
+        bail!("nothing passes the link: {}", self.read_shown(from)?)
     }
 
     fn meet_incident(&self) -> Result<()> {
         match self.road.incident {
             Incident::None => return Ok(()),
             Incident::Mtu(mtu) => self.set_mtu(mtu)?,
-            Incident::Card => self.ethtool("off")?,
+            Incident::Card => self.set_checksums("off")?,
             Incident::Idle => {
                 std::thread::sleep(MAPPING + BEYOND);
-                if !echoes(&self.net, 1, self.inner(0))? {
+                if !is_echoed(&self.net, 1, self.inner_address(0))? {
                     bail!("B does not reach A after {:?} without traffic", MAPPING + BEYOND);
                 }
             }
@@ -319,15 +323,15 @@ impl LinkWorld {
     }
 
     /// Switches checksums of the card of A.
-    fn ethtool(&self, checksums: &str) -> Result<()> {
-        let mut card = self.net.command(0, "ethtool");
-        ok(card.args(["-K", "va", "tx", checksums])).map(drop)
+    fn set_checksums(&self, checksums: &str) -> Result<()> {
+        let mut card = self.net.make_command(0, "ethtool");
+        run_checked(card.args(["-K", "va", "tx", checksums])).map(drop)
     }
 
     /// Before A sends, a translator forgets its mapping. Nothing of B reaches A until A has sent.
-    pub fn disturb(&self, from: usize) {
+    pub fn disturb_translator(&self, from: usize) {
         if let (Incident::Idle, 0, Some(cable)) = (self.road.incident, from, &self.software) {
-            cable.rebind();
+            cable.forget_mapping();
         }
     }
 
@@ -335,12 +339,12 @@ impl LinkWorld {
     ///
     /// # Errors
     /// If the daemon does not answer.
-    pub fn show(&self, side: usize) -> Result<Value> {
+    pub fn read_shown(&self, side: usize) -> Result<Value> {
         let text = |mut command: Command| -> Result<Vec<u8>> {
             Ok(command.stdout(Stdio::piped()).output()?.stdout)
         };
         // It ends with 1 while there is trouble, and prints all the same.
-        let printed = text(self.net.mezza(side, "s", &["show", "--json"])?)?;
+        let printed = text(self.net.mezza_command(side, "s", &["show", "--json"])?)?;
         let printed = String::from_utf8(printed)?;
         let line = printed.lines().next().context("the daemon does not answer")?;
         Ok(serde_json::from_str(line)?)
@@ -348,7 +352,7 @@ impl LinkWorld {
 }
 
 /// Waits until something is so. Returns false if it takes too long.
-pub fn until(mut is_so: impl FnMut() -> Result<bool>) -> Result<bool> {
+pub fn wait_until(mut is_so: impl FnMut() -> Result<bool>) -> Result<bool> {
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {
         if is_so()? {

@@ -13,12 +13,12 @@ const SETUP: &str = "both parties in one process, one thread, messages in memory
 /// Calls of a batch.
 const CALLS: usize = 100;
 
-fn measured(
+fn measure_costs(
     bench: &mut Bench,
     ours: &[&'static str],
     theirs: &[&'static str],
 ) -> Result<(Comparison<&'static str>, Option<String>)> {
-    let mut peers = vec![PeerProcess::ours()?];
+    let mut peers = vec![PeerProcess::start_ours()?];
     let found = if theirs.is_empty() {
         None
     } else {
@@ -45,7 +45,7 @@ fn measured(
 }
 
 /// Lines and points of a bar chart: the n-th thing stands at n.
-fn bars(
+fn add_bars(
     report: &mut Report,
     title: &'static str,
     contest: &Comparison<&'static str>,
@@ -54,9 +54,9 @@ fn bars(
     let mut plot = Plot::new(title, ["as listed, from 1", "us of CPU time, both parties"]);
     let mut costs = Vec::new();
     for (at, (op, name)) in (1_u32..).zip(named) {
-        let us = contest.of(op)?.cost() / 1e3;
-        report.say(format!("  {at}  {name:<44} {us:>9.1} us"));
-        plot.curve(*name, [[f64::from(at), 0.0], [f64::from(at), us]].into_iter());
+        let us = contest.find_series(op)?.deciding_cost() / 1e3;
+        report.add_line(format!("  {at}  {name:<44} {us:>9.1} us"));
+        plot.add_curve(*name, [[f64::from(at), 0.0], [f64::from(at), us]].into_iter());
         costs.push(us);
     }
     report.plot = Some(plot);
@@ -71,8 +71,8 @@ pub fn figure_5(bench: &mut Bench) -> Result<Report> {
     let mut report = Report { about_speed: true, ..Report::default() };
     let ops =
         ["bootstrap-paper", "exchange-paper", "bootstrap-default", "exchange-default", "limit"];
-    let (contest, _) = measured(bench, &ops, &[])?;
-    report.say(format!("ours: {SETUP}; the paper: below 10 ms on all of its six processors"));
+    let (contest, _) = measure_costs(bench, &ops, &[])?;
+    report.add_line(format!("ours: {SETUP}; the paper: below 10 ms on all of its six processors"));
     let names = [
         (ops[0], "Bootstrap, suite paper"),
         (ops[1], "Key-Exchange, suite paper"),
@@ -80,8 +80,8 @@ pub fn figure_5(bench: &mut Bench) -> Result<Report> {
         (ops[3], "Key-Exchange, suite default"),
         (ops[4], "limit: four X25519"),
     ];
-    let costs = bars(&mut report, "Figure 5: Bootstrap and Key-Exchange", &contest, &names)?;
-    report.say(contest.quiet());
+    let costs = add_bars(&mut report, "Figure 5: Bootstrap and Key-Exchange", &contest, &names)?;
+    report.add_line(contest.describe_disturbed());
     let [bootstrap, exchange, _, other, limit] = costs[..] else { return Ok(report) };
     let claim = "Bootstrap and Key-Exchange of suite paper differ by less than 10 %: ratio";
     report.shapes.push(Claim::below(claim, exchange / bootstrap, 1.10));
@@ -100,12 +100,12 @@ pub fn figure_6(bench: &mut Bench) -> Result<Report> {
     let mut report = Report { about_speed: true, ..Report::default() };
     let ours = ["exchange-paper", "exchange-default"];
     let theirs = ["tls-p256", "tls-ed25519", "wireguard"];
-    let (contest, absent) = measured(bench, &ours, &theirs)?;
-    report.say(format!("ours: {SETUP}"));
-    report.say(
+    let (contest, absent) = measure_costs(bench, &ours, &theirs)?;
+    report.add_line(format!("ours: {SETUP}"));
+    report.add_line(
         "the paper's 4-way handshake, EAP-TLS and Dragonfly are those of iwd, which is not here:",
     );
-    report.say(
+    report.add_line(
         "TLS 1.3 and WireGuard, of other libraries, are printed under their own names and stand for none of them",
     );
     let mut names =
@@ -118,8 +118,8 @@ pub fn figure_6(bench: &mut Bench) -> Result<Report> {
         names.push((theirs[1], "TLS 1.3, Ed25519, mutual (rustls)"));
         names.push((theirs[2], "WireGuard's handshake (boringtun)"));
     }
-    let costs = bars(&mut report, "Figure 6: key exchanges of others", &contest, &names)?;
-    report.say(contest.quiet());
+    let costs = add_bars(&mut report, "Figure 6: key exchanges of others", &contest, &names)?;
+    report.add_line(contest.describe_disturbed());
     if let [_, exchange, p256, ed25519, wireguard] = costs[..] {
         for (name, cost) in
             [("TLS, P-256", p256), ("TLS, Ed25519", ed25519), ("WireGuard's", wireguard)]

@@ -14,7 +14,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
 use crate::bench::Bench;
-use crate::clock::{quantile, sort};
+use crate::clock::{quantile, sort_samples};
 use crate::ours::seka::{frame_cost_us, tag_cost_us};
 use crate::plot::Plot;
 use crate::run::experiment::Report;
@@ -53,7 +53,7 @@ impl Scenario {
     ];
 
     /// Bytes on the link for a frame, and the time of each of its ends, us.
-    fn cost(self, bytes: f64, ends: FrameCost) -> (f64, f64) {
+    fn frame_cost(self, bytes: f64, ends: FrameCost) -> (f64, f64) {
         let protected = bytes + CARRIER_BYTES + DATA_OVERHEAD_BYTES as f64;
         match self {
             Self::Reference => (bytes + CARRIER_BYTES, 0.0),
@@ -77,13 +77,13 @@ impl FrameCost {
     fn measure(report: &mut Report, bytes: f64) -> Result<Self> {
         let seal = frame_cost_us(bytes as usize)?;
         let tag = tag_cost_us(bytes as usize)?;
-        report.say(LABEL);
-        report.say(format!(
+        report.add_line(LABEL);
+        report.add_line(format!(
             "a frame of {bytes} bytes is sealed and opened in {seal:.2} us here, its tag alone made and checked in {tag:.2} us"
         ));
-        report.say("these two times are measured on this machine; they are too short to show in the figures below");
-        report.say("authentication: a tag over the plain frame, of the same size; the product's link always encrypts");
-        report.say("only differences between these rows mean something: all of them have the simulated link's own times");
+        report.add_line("these two times are measured on this machine; they are too short to show in the figures below");
+        report.add_line("authentication: a tag over the plain frame, of the same size; the product's link always encrypts");
+        report.add_line("only differences between these rows mean something: all of them have the simulated link's own times");
         Ok(Self { seal_us: seal / 2.0, tag_us: tag / 2.0 })
     }
 }
@@ -96,7 +96,7 @@ struct Direction {
 
 impl Direction {
     /// When a frame that is ready at `now` has arrived. It fits into the rest of a slot or waits.
-    fn send(&mut self, now: f64, bytes: f64) -> f64 {
+    fn send_frame(&mut self, now: f64, bytes: f64) -> f64 {
         let takes = bytes * 8.0 / BITS_PER_US;
         let mut at = now.max(self.free_us);
         let since = (at - self.offset_us).rem_euclid(2.0 * SLOT_US);
@@ -127,23 +127,24 @@ impl Link {
         Self { down: direction(0.0), up: direction(SLOT_US), exchange: None, rng }
     }
 
-    fn way(&mut self, down: bool) -> &mut Direction {
+    fn choose_direction(&mut self, down: bool) -> &mut Direction {
         if down { &mut self.down } else { &mut self.up }
     }
 
     /// When a frame that is ready at `now` has arrived. Frames of an exchange that were ready before it
     /// go before it.
-    fn send(&mut self, down: bool, now: f64, bytes: f64) -> f64 {
+    fn send_frame(&mut self, down: bool, now: f64, bytes: f64) -> f64 {
         while let Some((ready, step)) = self.exchange.take_if(|(ready, _)| *ready <= now) {
             let (bytes, down) = EXCHANGE[step];
-            let arrived = self.way(down).send(ready, bytes as f64 + CARRIER_BYTES);
+            let arrived =
+                self.choose_direction(down).send_frame(ready, bytes as f64 + CARRIER_BYTES);
             self.exchange = (step + 1 < EXCHANGE.len()).then_some((arrived, step + 1));
         }
-        self.way(down).send(now, bytes)
+        self.choose_direction(down).send_frame(now, bytes)
     }
 
     /// Delay of an operating system before a frame is ready, us: up to 200.
-    fn delay(&mut self) -> f64 {
+    fn draw_delay(&mut self) -> f64 {
         f64::from(self.rng.next_u32() % 200)
     }
 }
@@ -151,23 +152,23 @@ impl Link {
 /// Round trips of echo requests, one every 10 ms, ms.
 fn round_trips(bench: &Bench, scenario: Scenario, ends: FrameCost) -> Vec<f64> {
     let mut link = Link::new(bench.seed);
-    let (bytes, crypto) = scenario.cost(PING_BYTES, ends);
+    let (bytes, crypto) = scenario.frame_cost(PING_BYTES, ends);
     let count = bench.profile.pick(1_000_u32, 100_000, 100_000);
     let trip = |number: u32| {
         let begun = f64::from(number) * 10_000.0 + f64::from(link.rng.next_u32() % 3_000);
-        let ready = begun + link.delay() + crypto;
-        let there = link.send(true, ready, bytes);
-        let answered = there + link.delay() + 2.0 * crypto;
-        (link.send(false, answered, bytes) + crypto - begun) / 1e3
+        let ready = begun + link.draw_delay() + crypto;
+        let there = link.send_frame(true, ready, bytes);
+        let answered = there + link.draw_delay() + 2.0 * crypto;
+        (link.send_frame(false, answered, bytes) + crypto - begun) / 1e3
     };
     (0..count).map(trip).collect()
 }
 
 /// Latencies of a flow of 1 Mbit/s in one direction, ms, and how many exchanges ran beside it. Frames of an
 /// exchange use the same link; no frame waits for a key.
-fn flow(bench: &Bench, scenario: Scenario, down: bool, ends: FrameCost) -> (Vec<f64>, u32) {
+fn run_flow(bench: &Bench, scenario: Scenario, down: bool, ends: FrameCost) -> (Vec<f64>, u32) {
     let mut link = Link::new(bench.seed + 1);
-    let (bytes, crypto) = scenario.cost(FLOW_BYTES, ends);
+    let (bytes, crypto) = scenario.frame_cost(FLOW_BYTES, ends);
     let count = bench.profile.pick(5_000_u32, 750_000, 750_000);
     let renews = SUBKEYS * FRAMES_PER_SUBKEY * 3 / 4;
     let mut exchanges = 0;
@@ -177,17 +178,17 @@ fn flow(bench: &Bench, scenario: Scenario, down: bool, ends: FrameCost) -> (Vec<
             exchanges += 1;
             link.exchange = Some((begun, 0));
         }
-        let ready = begun + link.delay() + crypto;
-        (link.send(down, ready, bytes) + crypto - begun) / 1e3
+        let ready = begun + link.draw_delay() + crypto;
+        (link.send_frame(down, ready, bytes) + crypto - begun) / 1e3
     };
     ((0..count).map(one).collect(), exchanges)
 }
 
 /// Median, standard deviation, least and greatest.
-fn row(values: &[f64]) -> [f64; 4] {
+fn summarise_values(values: &[f64]) -> [f64; 4] {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / values.len() as f64;
-    let sorted = sort(values.to_vec());
+    let sorted = sort_samples(values.to_vec());
     [quantile(&sorted, 0.5), variance.sqrt(), quantile(&sorted, 0.0), quantile(&sorted, 1.0)]
 }
 
@@ -197,16 +198,18 @@ fn row(values: &[f64]) -> [f64; 4] {
 /// A pairing that does not come about.
 pub fn table_4(bench: &mut Bench) -> Result<Report> {
     let mut report = Report::default();
-    report.say("the paper, ms: reference 3.91 +- 0.22 (2.52 to 13.2), authentication 3.92 +- 0.42 (2.6 to 14.6), encryption 3.92 +- 0.44 (2.55 to 14.6)");
+    report.add_line("the paper, ms: reference 3.91 +- 0.22 (2.52 to 13.2), authentication 3.92 +- 0.42 (2.6 to 14.6), encryption 3.92 +- 0.44 (2.55 to 14.6)");
     let ends = FrameCost::measure(&mut report, PING_BYTES)?;
-    report.say(format!(
+    report.add_line(format!(
         "  {:<14}{:>9}{:>9}{:>9}{:>9}   ms, round trip",
         "", "median", "sd", "min", "max"
     ));
     let mut medians = Vec::new();
     for (scenario, name) in Scenario::ALL {
-        let [median, deviation, least, most] = row(&round_trips(bench, scenario, ends));
-        report.say(format!("  {name:<14}{median:>9.2}{deviation:>9.2}{least:>9.2}{most:>9.2}"));
+        let [median, deviation, least, most] =
+            summarise_values(&round_trips(bench, scenario, ends));
+        report
+            .add_line(format!("  {name:<14}{median:>9.2}{deviation:>9.2}{least:>9.2}{most:>9.2}"));
         bench.note_count("simulated", name, "ms", median)?;
         medians.push(median);
     }
@@ -233,9 +236,9 @@ pub fn figure_10(bench: &mut Bench) -> Result<Report> {
             let inside = trips.iter().filter(|ms| (low..low + 0.25).contains(*ms)).count();
             [low, 100.0 * inside as f64 / trips.len() as f64]
         };
-        plot.curve(name, (0..40).map(share));
-        let sorted = sort(trips);
-        report.say(format!(
+        plot.add_curve(name, (0..40).map(share));
+        let sorted = sort_samples(trips);
+        report.add_line(format!(
             "  {name:<14} 1 % {:.2}, median {:.2}, 99 % {:.2} ms",
             quantile(&sorted, 0.01),
             quantile(&sorted, 0.5),
@@ -250,19 +253,19 @@ pub fn figure_10(bench: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-fn figure(bench: &mut Bench, title: &'static str, down: bool) -> Result<Report> {
+fn report_figure(bench: &mut Bench, title: &'static str, down: bool) -> Result<Report> {
     let mut report = Report::default();
     let ends = FrameCost::measure(&mut report, FLOW_BYTES)?;
     let mut plot = Plot::new(title, ["minute", "one way, ms: mean of each minute"]);
     let mut rows = Vec::new();
     for (scenario, name) in Scenario::ALL {
-        let (values, exchanges) = flow(bench, scenario, down, ends);
+        let (values, exchanges) = run_flow(bench, scenario, down, ends);
         let minute = (60.0 * 1e6 / (FLOW_BYTES * 8.0)) as usize;
         let means = values.chunks(minute).map(|part| part.iter().sum::<f64>() / part.len() as f64);
-        plot.curve(name, (0_u32..).zip(means).map(|(at, ms)| [f64::from(at), ms]));
-        let found = row(&values);
+        plot.add_curve(name, (0_u32..).zip(means).map(|(at, ms)| [f64::from(at), ms]));
+        let found = summarise_values(&values);
         let [median, deviation, least, most] = found;
-        report.say(format!(
+        report.add_line(format!(
             "  {name:<14} median {median:.2}, sd {deviation:.2}, {least:.2} to {most:.2} ms; {exchanges} exchanges"
         ));
         bench.note_count("simulated", name, "ms", median)?;
@@ -288,7 +291,7 @@ fn figure(bench: &mut Bench, title: &'static str, down: bool) -> Result<Report> 
 /// # Errors
 /// A pairing that does not come about.
 pub fn figure_8(bench: &mut Bench) -> Result<Report> {
-    figure(bench, "Figure 8: latency of the downlink, simulated", true)
+    report_figure(bench, "Figure 8: latency of the downlink, simulated", true)
 }
 
 /// Figure 9.
@@ -296,5 +299,5 @@ pub fn figure_8(bench: &mut Bench) -> Result<Report> {
 /// # Errors
 /// A pairing that does not come about.
 pub fn figure_9(bench: &mut Bench) -> Result<Report> {
-    figure(bench, "Figure 9: latency of the uplink, simulated", false)
+    report_figure(bench, "Figure 9: latency of the uplink, simulated", false)
 }

@@ -33,21 +33,25 @@ const FOREIGN: u16 = 0x01f0;
 /// Figure 5.
 pub fn figure_5(_: &mut Bench) -> Result<Report> {
     let mut report = Report::default();
-    report.say("the paper: a message from the new client to the old one is not delivered");
-    let (_, mut far) = Bare::<Paper, AwsLc>::pair()?;
-    let identity = far.identity().public();
-    let PublishedBundle::Signal(bundle) = far.publish()? else { anyhow::bail!("another format") };
-    match peer::find("java", &[])? {
+    report.add_line("the paper: a message from the new client to the old one is not delivered");
+    let (_, mut far) = Bare::<Paper, AwsLc>::make_pair()?;
+    let identity = far.identity().public_key();
+    let PublishedBundle::Signal(bundle) = far.publish_bundle()? else {
+        anyhow::bail!("another format")
+    };
+    match peer::find_peer("java", &[])? {
         Ok(mut java) => old_client(&mut report, &mut java, &bundle, &identity)?,
         Err(reason) => report.absent.push(reason),
     }
     let floor = SuiteList::decode(&[1, 0x01, 0xf0])?;
     let refused = Bundle::decode(&foreign_bundle()?)?.check(&identity, &floor, NOW).err();
     let said = refused.as_ref().map_or("it was accepted".to_owned(), ToString::to_string);
-    report.say(format!("{:<44} our client: \"{said}\"", "a bundle without a common suite ->"));
+    report.add_line(format!("{:<44} our client: \"{said}\"", "a bundle without a common suite ->"));
     let holds = matches!(refused, Some(BundleError::NoCommonSuite { .. }));
     report.shapes.push(Claim::is("a suite that we lack is no forgery to ours", said, holds));
-    report.say("E-G4: \"expected\", says the paper; its user cannot tell an update from an attack");
+    report.add_line(
+        "E-G4: \"expected\", says the paper; its user cannot tell an update from an attack",
+    );
     Ok(report)
 }
 
@@ -63,25 +67,28 @@ fn old_client(
         "process {} {} {} {} {} {} {}",
         bundle.registration,
         bundle.one_time.map_or(0, |one_time| one_time.id),
-        bundle.one_time.map_or("-".into(), |one_time| point(&one_time.key.0)),
+        bundle.one_time.map_or("-".into(), |one_time| format_point(&one_time.key.0)),
         bundle.spk_id,
-        point(&bundle.spk.0),
+        format_point(&bundle.spk.0),
         HEXLOWER.encode(&bundle.signature),
-        point(identity.as_bytes())
+        format_point(identity.as_bytes())
     );
     let envelope = format!("dec 2 f101{:04x}{}", 0x0101, "00".repeat(64));
     for (what, line, words) in
         [("the paper's bundle", ours, FORGED), ("a message of b2c20", envelope, UNKNOWN)]
     {
-        let said = java.line(&line)?.map_or_else(|reason| reason, |_| "accepted".into());
-        report.say(format!("{:<44} old client: \"{said}\"", format!("{what} ->")));
+        let said = java.exchange_line(&line)?.map_or_else(|reason| reason, |_| "accepted".into());
+        report.add_line(format!("{:<44} old client: \"{said}\"", format!("{what} ->")));
         let claim = format!("{what}: the old client says \"{words}\"");
         let holds = said.contains(words);
         report.shapes.push(Claim::is(claim, said, holds));
     }
-    let bundle = java.line("bundle")?.map_err(|reason| anyhow!("no bundle: {reason}"))?;
+    let bundle = java.exchange_line("bundle")?.map_err(|reason| anyhow!("no bundle: {reason}"))?;
     let refused = their_bundle(&bundle)?;
-    report.say(format!("{:<44} the paper's client: \"{refused}\"", "the old client's bundle ->"));
+    report.add_line(format!(
+        "{:<44} the paper's client: \"{refused}\"",
+        "the old client's bundle ->"
+    ));
     let holds = matches!(refused, BundleError::BadSignature);
     let claim = "the old client's bundle reads as a forgery to the paper's";
     report.shapes.push(Claim::is(claim, refused.to_string(), holds));
@@ -97,12 +104,12 @@ fn their_bundle(line: &str) -> Result<BundleError> {
     let bundle = SignalBundle {
         registration: registration.parse()?,
         spk_id: spk_id.parse()?,
-        spk: PublicKey(key(spk)?),
-        signature: array(&HEXLOWER.decode(signature.as_bytes())?)?,
-        one_time: Some(OneTimePrekey { id: opk_id.parse()?, key: PublicKey(key(opk)?) }),
+        spk: PublicKey(parse_key(spk)?),
+        signature: to_array(&HEXLOWER.decode(signature.as_bytes())?)?,
+        one_time: Some(OneTimePrekey { id: opk_id.parse()?, key: PublicKey(parse_key(opk)?) }),
         kem: None,
     };
-    let identity = IdentityKey::decode(&key(identity)?).context("a bad identity")?;
+    let identity = IdentityKey::decode(&parse_key(identity)?).context("a bad identity")?;
     bundle.check(V3::ID, &identity, REGISTRATION).context("not even Signal's suite accepts it")?;
     bundle.check_as::<Paper>(&identity, REGISTRATION).err().context("the paper's suite accepts it")
 }
@@ -111,8 +118,8 @@ fn their_bundle(line: &str) -> Result<BundleError> {
 fn foreign_bundle() -> Result<Vec<u8>> {
     let entry = [0; 4 + 32 + 4 + 64];
     let mut writer = Writer::new();
-    writer.u8(1).u8(1).u16(FOREIGN).u8(1).u16(FOREIGN);
-    writer.u16(u16::try_from(entry.len())?).bytes(&entry);
+    writer.put_u8(1).put_u8(1).put_u16(FOREIGN).put_u8(1).put_u16(FOREIGN);
+    writer.put_u16(u16::try_from(entry.len())?).put_bytes(&entry);
     Ok(writer.as_slice().to_vec())
 }
 
@@ -123,42 +130,42 @@ type Number = fn(&IdentityKey, &IdentityKey) -> String;
 #[expect(clippy::unnecessary_wraps, reason = "experiments have one type")]
 pub fn figure_6(_: &mut Bench) -> Result<Report> {
     let mut report = Report::default();
-    report.say("the paper: two new clients show the same security code");
+    report.add_line("the paper: two new clients show the same security code");
     let [alice, bob, mallory] =
-        [(); 3].map(|()| IdentityKeyPair::new(StaticKey::random::<AwsLc>(&mut OsRng)).public());
+        [(); 3].map(|()| IdentityKeyPair::new(StaticKey::random::<AwsLc>(&mut OsRng)).public_key());
     let suites: [(&str, Number); 2] =
-        [("paper", number::<<Paper as Suite>::SignatureHash>), ("b2c20", safety::number)];
+        [("paper", make_number::<<Paper as Suite>::SignatureHash>), ("b2c20", safety::number)];
     for (suite, number) in suites {
         let hers = number(&alice, &bob);
         let his = number(&bob, &alice);
         let tampered = number(&alice, &mallory);
-        report.say(format!("{suite}: she sees {hers}"));
-        report.say(format!("{suite}: he sees  {his}"));
-        report.say(format!("{suite}: with another key in between {tampered}"));
+        report.add_line(format!("{suite}: she sees {hers}"));
+        report.add_line(format!("{suite}: he sees  {his}"));
+        report.add_line(format!("{suite}: with another key in between {tampered}"));
         let holds = hers == his && tampered != hers && hers.len() == 60;
         let found = if holds { "equal, and another for another key" } else { "not so" };
         report.shapes.push(Claim::is(format!("{suite}: one number for both"), found, holds));
     }
-    report.say(format!("(ids: {} and b2c20; {} is the lab's alone)", Paper::ID, Paper::NAME));
+    report.add_line(format!("(ids: {} and b2c20; {} is the lab's alone)", Paper::ID, Paper::NAME));
     Ok(report)
 }
 
 /// The number of Signal's formats over another hash.
-fn number<H: Hash512>(local: &IdentityKey, remote: &IdentityKey) -> String {
+fn make_number<H: Hash512>(local: &IdentityKey, remote: &IdentityKey) -> String {
     let named = |key, id| NamedIdentity { key, id };
     // Both sides must use equal ids. They are empty, as in the product.
     safety::signal_number::<H>(named(local, &[]), named(remote, &[]))
 }
 
-fn point(key: &[u8; 32]) -> String {
+fn format_point(key: &[u8; 32]) -> String {
     format!("05{}", HEXLOWER.encode(key))
 }
 
-fn key(hex: &str) -> Result<[u8; 32]> {
-    array(HEXLOWER.decode(hex.as_bytes())?.get(1..).context("no key")?)
+fn parse_key(hex: &str) -> Result<[u8; 32]> {
+    to_array(HEXLOWER.decode(hex.as_bytes())?.get(1..).context("no key")?)
 }
 
-fn array<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
+fn to_array<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
     bytes.try_into().context("another length")
 }
 
@@ -168,10 +175,10 @@ mod tests {
 
     #[test]
     fn a_bundle_of_a_suite_that_we_lack_is_not_called_forged() {
-        let (_, far) = Bare::<Paper, AwsLc>::pair().unwrap();
+        let (_, far) = Bare::<Paper, AwsLc>::make_pair().unwrap();
         let floor = SuiteList::decode(&[1, 0x01, 0xf0]).unwrap();
         let bundle = Bundle::decode(&foreign_bundle().unwrap()).unwrap();
-        let refused = bundle.check(&far.identity().public(), &floor, NOW).err();
+        let refused = bundle.check(&far.identity().public_key(), &floor, NOW).err();
         assert!(matches!(refused, Some(BundleError::NoCommonSuite { .. })), "{refused:?}");
     }
 }

@@ -29,17 +29,17 @@ impl Fe {
     /// (p + 1) / 4: the power that takes a root.
     const ROOT: Self = Self { high: 0, low: u128::MAX };
 
-    fn of(low: u128) -> Self {
+    fn from_low(low: u128) -> Self {
         Self { high: 0, low }
     }
 
     fn add(self, other: Self) -> Self {
         let (low, carry) = self.low.overflowing_add(other.low);
-        Self { high: self.high + other.high + u8::from(carry), low }.reduced().reduced()
+        Self { high: self.high + other.high + u8::from(carry), low }.reduce_once().reduce_once()
     }
 
     /// Less p, if it is not below.
-    fn reduced(self) -> Self {
+    fn reduce_once(self) -> Self {
         if (self.high, self.low) < (P_HIGH, P_LOW) {
             return self;
         }
@@ -55,21 +55,21 @@ impl Fe {
         Self { high: P_HIGH - self.high - u8::from(borrow), low }
     }
 
-    fn bit(self, at: u32) -> bool {
+    fn is_bit_set(self, at: u32) -> bool {
         if at < 128 { self.low >> at & 1 == 1 } else { self.high >> (at - 128) & 1 == 1 }
     }
 
     fn mul(self, other: Self) -> Self {
         (0..130).rev().fold(Self::ZERO, |sum, at| {
             let sum = sum.add(sum);
-            if other.bit(at) { sum.add(self) } else { sum }
+            if other.is_bit_set(at) { sum.add(self) } else { sum }
         })
     }
 
     fn power(self, exponent: Self) -> Self {
         (0..130).rev().fold(Self::ONE, |product, at| {
             let product = product.mul(product);
-            if exponent.bit(at) { product.mul(self) } else { product }
+            if exponent.is_bit_set(at) { product.mul(self) } else { product }
         })
     }
 }
@@ -85,20 +85,20 @@ impl PolyKey {
     /// From two ciphertexts of at most 16 bytes and one length, with their tags, under equal
     /// additional data and key; `None` if that is not what they are.
     pub fn of_two(aad: &[u8], texts: [&[u8]; 2], tags: [[u8; 16]; 2]) -> Option<Self> {
-        let [c1, c2] = texts.map(block);
-        let [t1, t2] = tags.map(|tag| Fe::of(u128::from_le_bytes(tag)));
+        let [c1, c2] = texts.map(read_block);
+        let [t1, t2] = tags.map(|tag| Fe::from_low(u128::from_le_bytes(tag)));
         let inverse = c1.add(c2.neg()).power(Fe::INVERT);
         let difference = t1.add(t2.neg());
-        let mut tops = Fe::TOP.mul(Fe::of(4)).neg();
+        let mut tops = Fe::TOP.mul(Fe::from_low(4)).neg();
         for _ in -4..=4 {
             let square = difference.add(tops).mul(inverse);
             let root = square.power(Fe::ROOT);
             for r in [root, root.neg()] {
                 if r.mul(r) == square && r.high == 0 && r.low & !CLAMP == 0 {
-                    let sum = polynomial(r.low, aad, texts[0]);
+                    let sum = evaluate_polynomial(r.low, aad, texts[0]);
                     let s = u128::from_le_bytes(tags[0]).wrapping_sub(sum);
                     let key = Self { r: r.low, s };
-                    if key.tag(aad, texts[1]) == tags[1] {
+                    if key.compute_tag(aad, texts[1]) == tags[1] {
                         return Some(key);
                     }
                 }
@@ -115,8 +115,8 @@ impl PolyKey {
     }
 
     /// The tag of any text under this key.
-    pub fn tag(&self, aad: &[u8], text: &[u8]) -> [u8; 16] {
-        polynomial(self.r, aad, text).wrapping_add(self.s).to_le_bytes()
+    pub fn compute_tag(&self, aad: &[u8], text: &[u8]) -> [u8; 16] {
+        evaluate_polynomial(self.r, aad, text).wrapping_add(self.s).to_le_bytes()
     }
 }
 
@@ -127,19 +127,20 @@ pub fn common_block(keys: [[u8; 32]; 2], text: &[u8]) -> Option<([u8; 16], [u8; 
     lengths[8..].copy_from_slice(&(text.len() as u64 + 16).to_le_bytes());
     let keys = keys.map(|key| PolyKey::of_bytes(&key));
     let lines = keys.map(|PolyKey { r, s }| {
-        let r = Fe::of(r);
-        let sum = text.chunks(16).fold(Fe::ZERO, |sum, bytes| sum.add(block(bytes)).mul(r));
-        let constant = sum.add(Fe::TOP).mul(r).add(block(&lengths)).mul(r).add(Fe::of(s));
+        let r = Fe::from_low(r);
+        let sum = text.chunks(16).fold(Fe::ZERO, |sum, bytes| sum.add(read_block(bytes)).mul(r));
+        let constant =
+            sum.add(Fe::TOP).mul(r).add(read_block(&lengths)).mul(r).add(Fe::from_low(s));
         (constant, r.mul(r))
     });
     let [(c1, r1), (c2, r2)] = lines;
     let inverse = r1.add(r2.neg()).power(Fe::INVERT);
-    let mut difference = c2.add(c1.neg()).add(Fe::TOP.mul(Fe::of(5)).neg());
+    let mut difference = c2.add(c1.neg()).add(Fe::TOP.mul(Fe::from_low(5)).neg());
     for _ in -5..=5 {
         let x = difference.mul(inverse);
         let free = x.low.to_le_bytes();
         let whole = [text, &free].concat();
-        let tags = keys.map(|key| key.tag(&[], &whole));
+        let tags = keys.map(|key| key.compute_tag(&[], &whole));
         if x.high == 0 && tags[0] == tags[1] {
             return Some((free, tags[0]));
         }
@@ -149,19 +150,19 @@ pub fn common_block(keys: [[u8; 32]; 2], text: &[u8]) -> Option<([u8; 16], [u8; 
 }
 
 /// Up to 16 bytes as Poly1305 reads a padded block.
-fn block(bytes: &[u8]) -> Fe {
+fn read_block(bytes: &[u8]) -> Fe {
     let mut padded = [0; 16];
     padded[..bytes.len()].copy_from_slice(bytes);
-    Fe::of(u128::from_le_bytes(padded)).add(Fe::TOP)
+    Fe::from_low(u128::from_le_bytes(padded)).add(Fe::TOP)
 }
 
 /// The polynomial of RFC 8439, section 2.8, modulo 2^128.
-fn polynomial(r: u128, aad: &[u8], text: &[u8]) -> u128 {
+fn evaluate_polynomial(r: u128, aad: &[u8], text: &[u8]) -> u128 {
     let mut lengths = [0; 16];
     lengths[..8].copy_from_slice(&(aad.len() as u64).to_le_bytes());
     lengths[8..].copy_from_slice(&(text.len() as u64).to_le_bytes());
     let blocks = aad.chunks(16).chain(text.chunks(16)).chain([&lengths[..]]);
-    blocks.fold(Fe::ZERO, |sum, bytes| sum.add(block(bytes)).mul(Fe::of(r))).low
+    blocks.fold(Fe::ZERO, |sum, bytes| sum.add(read_block(bytes)).mul(Fe::from_low(r))).low
 }
 
 #[cfg(test)]
@@ -175,7 +176,7 @@ mod tests {
         assert_eq!(Fe::ONE.neg(), p_less_one);
         assert_eq!(p_less_one.mul(p_less_one), Fe::ONE);
         // 2^130 = 5.
-        assert_eq!(Fe::TOP.mul(Fe::of(4)), Fe::of(5));
+        assert_eq!(Fe::TOP.mul(Fe::from_low(4)), Fe::from_low(5));
         let x = Fe { high: 2, low: 0x1234_5678_9abc_def0_1234_5678 };
         assert_eq!(x.mul(x.power(Fe::INVERT)), Fe::ONE);
         let square = x.mul(x);
@@ -186,7 +187,7 @@ mod tests {
     fn two_tags_give_the_key() {
         let key = PolyKey { r: 0x0806_d540_0e52_447c_036d_5554_08be_d685 & CLAMP, s: 0x1bf5_4941 };
         let texts: [&[u8]; 2] = [b"sixteen bytes on", b"and sixteen more"];
-        let tags = texts.map(|text| key.tag(b"head", text));
+        let tags = texts.map(|text| key.compute_tag(b"head", text));
         assert_eq!(PolyKey::of_two(b"head", texts, tags), Some(key));
         let mut wrong = tags;
         wrong[1][3] ^= 1;

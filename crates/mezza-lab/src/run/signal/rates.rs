@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 
-use super::tables::grouped;
+use super::tables::group_digits;
 use crate::bench::{Bench, BenchCase, Comparison, Series};
 use crate::peer::{self, PeerProcess};
 use crate::run::experiment::Report;
@@ -59,8 +59,8 @@ type Row = (usize, &'static str, &'static str);
 ///
 /// # Errors
 /// If a program does not start, or a raw line cannot be written.
-pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
-    let mut peers = vec![PeerProcess::ours()?];
+pub fn add_results(bench: &mut Bench, report: &mut Report) -> Result<()> {
+    let mut peers = vec![PeerProcess::start_ours()?];
     let ours = BARE.into_iter().chain(TALKS);
     let mut rows: Vec<Row> = ours.map(|(who, name)| (0, who, name)).collect();
     for name in PEERS {
@@ -72,15 +72,15 @@ pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
             Err(reason) => report.absent.push(reason),
         }
     }
-    let cases = rows.iter().flat_map(|row| OPS.map(|op| case(*row, op))).collect();
+    let cases = rows.iter().flat_map(|row| OPS.map(|op| make_case(*row, op))).collect();
     let contest = bench.run_interleaved(&mut peers, cases)?;
-    print(report, &rows, &contest);
-    lose(report, &rows, &contest);
-    shapes(report, &contest);
+    print_rates(report, &rows, &contest);
+    add_losses(report, &rows, &contest);
+    add_claims(report, &contest);
     Ok(())
 }
 
-fn case(
+fn make_case(
     (peer, who, name): Row,
     (op, size, calls): (&'static str, usize, usize),
 ) -> (Key, BenchCase) {
@@ -92,40 +92,43 @@ fn case(
     ((who, op, size), BenchCase { who: shown, peer, op: asked, size, calls })
 }
 
-fn print(report: &mut Report, rows: &[Row], contest: &Comparison<Key>) {
-    let quiet = contest.quiet();
-    report.say(format!("ablation and rates, thread CPU, ns, least of all batches, {quiet}"));
+fn print_rates(report: &mut Report, rows: &[Row], contest: &Comparison<Key>) {
+    let quiet = contest.describe_disturbed();
+    report.add_line(format!("ablation and rates, thread CPU, ns, least of all batches, {quiet}"));
     let head = OPS.map(|(op, size, _)| format!("{:>14}", format!("{op} {size}")));
-    report.say(format!("  {:<40}{}", "", head.concat()));
+    report.add_line(format!("  {:<40}{}", "", head.concat()));
     for (_, who, name) in rows {
         let cells = OPS.map(|(op, size, _)| {
-            let cost = contest.of(&(who, op, size)).map(|series| grouped(series.min()));
+            let cost = contest
+                .find_series(&(who, op, size))
+                .map(|series| group_digits(series.least_cost()));
             format!("{:>14}", cost.unwrap_or_else(|_| "-".into()))
         });
-        report.say(format!("  {name:<40}{}", cells.concat()));
+        report.add_line(format!("  {name:<40}{}", cells.concat()));
     }
 }
 
 /// Names each operation in which one of our suites takes longer than the fastest peer.
-fn lose(report: &mut Report, rows: &[Row], contest: &Comparison<Key>) {
+fn add_losses(report: &mut Report, rows: &[Row], contest: &Comparison<Key>) {
     for (who, name) in TALKS {
         for (op, size, _) in OPS {
-            let cost = |who| contest.of(&(who, op, size)).ok().map(Series::min);
+            let cost = |who| contest.find_series(&(who, op, size)).ok().map(Series::least_cost);
             let peers = rows.iter().filter(|(peer, ..)| *peer > 0);
             let costs = peers.filter_map(|(_, who, name)| Some((cost(who)?, *name)));
             let fastest = costs.min_by(|a, b| a.0.total_cmp(&b.0));
             let Some((ours, (theirs, peer))) = cost(who).zip(fastest) else { continue };
             if ours > theirs {
-                let [ours, theirs] = [ours, theirs].map(grouped);
-                report.lose(format!("{name}, {op} {size}: {ours} ns against {theirs} ({peer})"));
+                let [ours, theirs] = [ours, theirs].map(group_digits);
+                report
+                    .add_loss(format!("{name}, {op} {size}: {ours} ns against {theirs} ({peer})"));
             }
         }
     }
 }
 
-fn shapes(report: &mut Report, contest: &Comparison<Key>) {
+fn add_claims(report: &mut Report, contest: &Comparison<Key>) {
     let ratio = |new, old, op| {
-        let of = |who| contest.of(&(who, op, SIZES[0])).ok().map(Series::min);
+        let of = |who| contest.find_series(&(who, op, SIZES[0])).ok().map(Series::least_cost);
         Some(of(new)? / of(old)?)
     };
     for op in ["turn", "init", "resp"] {

@@ -12,7 +12,7 @@ use crate::bench::Bench;
 use crate::papers::{self, Column, sign_test};
 use crate::run::experiment::Report;
 use block::Block;
-pub use block::grouped;
+pub use block::group_digits;
 use pair::{FILE, HASH, Input, KEY, OPEN, Pair, SEAL, TEXT};
 use programs::Programs;
 
@@ -20,48 +20,49 @@ use programs::Programs;
 pub const PEERS: &[&str] = &["providers", "soft", "jvm"];
 
 /// Table 1.
-pub fn hashes(bench: &mut Bench) -> Result<Report> {
-    table(bench, "signal-t1", &[(KEY, HASH), (TEXT, HASH), (FILE, HASH)])
+pub fn report_hashes(bench: &mut Bench) -> Result<Report> {
+    report_table(bench, "signal-t1", &[(KEY, HASH), (TEXT, HASH), (FILE, HASH)])
 }
 
 /// Table 2.
 pub fn short_text(bench: &mut Bench) -> Result<Report> {
-    table(bench, "signal-t2", &[(TEXT, SEAL), (TEXT, OPEN)])
+    report_table(bench, "signal-t2", &[(TEXT, SEAL), (TEXT, OPEN)])
 }
 
 /// Table 3.
-pub fn file(bench: &mut Bench) -> Result<Report> {
-    table(bench, "signal-t3", &[(FILE, SEAL), (FILE, OPEN)])
+pub fn report_file(bench: &mut Bench) -> Result<Report> {
+    report_table(bench, "signal-t3", &[(FILE, SEAL), (FILE, OPEN)])
 }
 
-fn table(bench: &mut Bench, id: &str, rows: &[(Input, Pair)]) -> Result<Report> {
-    let columns: Vec<Column> = papers::signal()?.into_iter().filter(|c| c.table == id).collect();
-    let mut programs = Programs::start(bench.profile)?;
+fn report_table(bench: &mut Bench, id: &str, rows: &[(Input, Pair)]) -> Result<Report> {
+    let columns: Vec<Column> =
+        papers::load_signal()?.into_iter().filter(|c| c.table == id).collect();
+    let mut programs = Programs::start_all(bench.profile)?;
     let blocks = Block::measure_all(bench, &mut programs, rows)?;
     let mut report = Report { about_speed: true, ..Report::default() };
     for block in &blocks {
         let paper = |op| columns.iter().find(|c| c.op == op && c.input == block.input.name);
-        block.print(&mut report, paper(block.pair.new), paper(block.pair.old));
-        block.shapes(&mut report);
+        block.print_table(&mut report, paper(block.pair.new), paper(block.pair.old));
+        block.add_claims(&mut report);
     }
-    report.say("in brackets the least and the greatest ratio of a round; on a busy machine the first number is that of");
-    report.say("the least times of both, and may lie outside");
+    report.add_line("in brackets the least and the greatest ratio of a round; on a busy machine the first number is that of");
+    report.add_line("the least times of both, and may lie outside");
     for block in &blocks {
-        cold::print(bench, &mut report, &programs, block)?;
+        cold::print_cold(bench, &mut report, &programs, block)?;
     }
     for (input, pair) in rows {
         let runs = |op| columns.iter().find(|c| c.op == op && c.input == input.name);
         let Some((new, old)) = runs(pair.new).zip(runs(pair.old)) else { continue };
         let (wins, p) = sign_test(&new.tests, &old.tests);
-        report.say(format!(
+        report.add_line(format!(
             "the paper's own ten runs, {} {}: new is faster in {wins}, sign test p = {p:.3}{}",
             pair.words,
             input.words,
             if p > 0.05 { ": not significant (E-G3)" } else { "" }
         ));
     }
-    for error in columns.iter().flat_map(Column::errors) {
-        report.say(format!("E-G1: {error}"));
+    for error in columns.iter().flat_map(Column::list_errors) {
+        report.add_line(format!("E-G1: {error}"));
     }
     report.absent = programs.absent;
     Ok(report)

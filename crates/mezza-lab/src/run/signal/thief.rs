@@ -39,10 +39,10 @@ struct Chain {
 ///
 /// # Errors
 /// If the library refuses.
-pub fn add(report: &mut Report) -> Result<()> {
-    let (mut alice, mut bob) = Device::pair()?;
-    let bundle = bob.publish()?;
-    alice.begin(&bundle)?;
+pub fn add_results(report: &mut Report) -> Result<()> {
+    let (mut alice, mut bob) = Device::make_pair()?;
+    let bundle = bob.publish_bundle()?;
+    alice.begin_session(&bundle)?;
     let first = alice.seal(b"m0")?;
     bob.open(&first).context("m0")?;
     let answer = bob.seal(b"go on")?;
@@ -50,7 +50,7 @@ pub fn add(report: &mut Report) -> Result<()> {
     let opened = alice.seal(b"m0 of the next chain")?;
     bob.open(&opened).context("m0 of the next chain")?;
     let late: Vec<_> = (0..LATE).map(|_| alice.seal(b"a late note")).collect::<Result<_>>()?;
-    let kept = chain(&bob)?;
+    let kept = find_chain(&bob)?;
     let answer = bob.seal(b"well?")?;
     alice.open(&answer).context("an answer")?;
     let new = alice.seal(b"a new key")?;
@@ -59,15 +59,17 @@ pub fn add(report: &mut Report) -> Result<()> {
     let from = *bob.talk().remote();
     let to = *bob.talk().local();
     let months = |days: u64| NOW.plus_ms(days * Time::DAY_MS);
-    report.say("thief: four notes are late, their chain ended; the whole state is stolen after ..");
+    report.add_line(
+        "thief: four notes are late, their chain ended; the whole state is stolen after ..",
+    );
     for (days, ours_reads) in [(1, LATE), (SKIPPED_D + 1, 0)] {
-        drop(bob.talk_mut().sweep(months(days)));
-        let java = late.iter().filter(|note| reads(&kept, note, &from, &to)).count();
+        drop(bob.talk_mut().sweep_expired(months(days)));
+        let java = late.iter().filter(|note| opens_message(&kept, note, &from, &to)).count();
         let is_skipped = |change: &&_| mezza_ratchet::Change::table(change) == Table::Skipped;
-        let ours = bob.talk().records().iter().filter(is_skipped).count();
-        let stolen = chain(&bob)?;
-        let walked = late.iter().filter(|note| reads(&stolen, note, &from, &to)).count();
-        report.say(format!(
+        let ours = bob.talk().all_rows().iter().filter(is_skipped).count();
+        let stolen = find_chain(&bob)?;
+        let walked = late.iter().filter(|note| opens_message(&stolen, note, &from, &to)).count();
+        report.add_line(format!(
             "  {days:>2} d: reads {java} with an old chain key, as Java keeps it; {ours} with ours"
         ));
         let claim = format!("thief after {days} d, Java's rule: notes read");
@@ -80,8 +82,8 @@ pub fn add(report: &mut Report) -> Result<()> {
 }
 
 /// The receiving chain in the stored session of a device.
-fn chain(device: &Device) -> Result<Chain> {
-    let records = device.talk().records();
+fn find_chain(device: &Device) -> Result<Chain> {
+    let records = device.talk().all_rows();
     let session = records.iter().find_map(|change| match change {
         mezza_ratchet::Change::Put { table: Table::Session, value, .. } => Some(value),
         _ => None,
@@ -93,16 +95,16 @@ fn chain(device: &Device) -> Result<Chain> {
 }
 
 /// Returns true if a chain key opens a message that was captured.
-fn reads(chain: &Chain, message: &[u8], from: &IdentityKey, to: &IdentityKey) -> bool {
+fn opens_message(chain: &Chain, message: &[u8], from: &IdentityKey, to: &IdentityKey) -> bool {
     let Ok(envelope) = Format::decode(message) else { return false };
     let mut aad = Vec::new();
-    Format::aad(from, to, &[], &mut aad);
+    Format::append_aad(from, to, &[], &mut aad);
     aad.extend_from_slice(&envelope.inner.head);
     let mut key = chain.key.duplicate();
     for _ in chain.n..envelope.inner.n {
-        drop(Rules::chain(&mut key));
+        drop(Rules::step_chain(&mut key));
     }
-    let message_key = Rules::chain(&mut key);
+    let message_key = Rules::step_chain(&mut key);
     <B2c20 as Suite>::Aead::open::<AwsLc>(
         &message_key,
         [&aad, envelope.inner.tail],
@@ -118,7 +120,7 @@ mod tests {
     #[test]
     fn a_closed_chain_is_worth_nothing_after_its_keys_are_gone() {
         let mut report = Report::default();
-        add(&mut report).unwrap();
+        add_results(&mut report).unwrap();
         assert_eq!(report.shapes.len(), 4, "{}", B2c20::NAME);
         let failed: Vec<_> = report.shapes.iter().filter(|shape| !shape.holds).collect();
         assert!(failed.is_empty(), "{failed:?}");

@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::bench::Bench;
-use crate::goals::mixnet::shares;
+use crate::goals::mixnet::measure_shares;
 use crate::papers;
 use crate::run::experiment::Report;
 use crate::shape::Claim;
@@ -17,20 +17,22 @@ const CRYPTOGRAPHY: f64 = 0.8;
 ///
 /// # Errors
 /// A round that breaks, or a raw line that cannot be written.
-pub fn run(bench: &mut Bench) -> Result<Report> {
+pub fn make_report(bench: &mut Bench) -> Result<Report> {
     let mut report = Report { about_speed: true, ..Report::default() };
-    let paper = papers::vuvuzela()?;
-    paper.lines("vuvuzela-breakdown").into_iter().for_each(|line| report.say(line));
+    let paper = papers::load_vuvuzela()?;
+    paper.list_values("vuvuzela-breakdown").into_iter().for_each(|line| report.add_line(line));
     let (users, mu, rounds) =
         bench.profile.pick((60, 10, 2), (2_000, 200, 10), (20_000, 1_000, 10));
-    let shares = shares(bench, users, mu, rounds)?;
-    report.say(format!("ours, {users} users, mu {mu}, {rounds} rounds: shares of all cores' time"));
-    shares.lines().into_iter().for_each(|line| report.say(format!("  {line}")));
-    let cryptography = shares.cryptography();
-    let links = shares.links();
+    let shares = measure_shares(bench, users, mu, rounds)?;
+    report.add_line(format!(
+        "ours, {users} users, mu {mu}, {rounds} rounds: shares of all cores' time"
+    ));
+    shares.lines().into_iter().for_each(|line| report.add_line(format!("  {line}")));
+    let cryptography = shares.cryptography_share();
+    let links = shares.links_share();
     let [own, network] = [shares.cryptography_in_round(), shares.links_and_waiting()];
-    let printed = ["cryptography", "network"].map(|op| paper.one("vuvuzela-breakdown", op));
-    report.say(format!(
+    let printed = ["cryptography", "network"].map(|op| paper.find_first("vuvuzela-breakdown", op));
+    report.add_line(format!(
         "of the elapsed time of all cores: cryptography {:.1} %, links and waiting {:.1} %; the paper, of the \
          elapsed time of its round: {:.0} % and {:.0} %, other machine",
         100.0 * own,
@@ -38,12 +40,12 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
         printed[0],
         printed[1]
     ));
-    report.say(format!(
+    report.add_line(format!(
         "of all CPU time, noise made ahead included: cryptography {:.1} %, links {:.1} %",
         100.0 * cryptography,
         100.0 * links
     ));
-    report.say("E-V2: its servers ran on one machine, so its network is likely to be waiting in its RPC; not measured here");
+    report.add_line("E-V2: its servers ran on one machine, so its network is likely to be waiting in its RPC; not measured here");
     let claim = "jobs, links and waiting of a round, share";
     report.shapes.push(Claim::above(claim, shares.work(), NAMED));
     let claim = "cryptography of all CPU time, share";

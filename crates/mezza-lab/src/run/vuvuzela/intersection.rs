@@ -34,18 +34,18 @@ const STANDARD: (f64, f64, f64) = (7_784.0, 240_000.0, 0.080);
 
 /// `2 Phi(mu_G / 2) - 1`, `mu_G = sqrt(8 k) / sigma`: k rounds, each with a shift of 2 at sigma and
 /// of 1 at sigma / 2.
-fn theory(rounds: f64, scale: f64) -> f64 {
+fn theoretical_advantage(rounds: f64, scale: f64) -> f64 {
     1.0 - 2.0 * normal_tail((8.0 * rounds).sqrt() / scale / 2.0)
 }
 
 /// The advantage of the best guess over a coin, 0 to 1, and its standard error.
-fn advantage(law: Law, k: u32, trials: u32, seed: u64) -> (f64, f64) {
+fn measure_advantage(law: Law, k: u32, trials: u32, seed: u64) -> (f64, f64) {
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
     let counts = [CountLaw::singles(law), CountLaw::pairs(law)];
     let hits = (0..trials).filter(|trial| {
         let talks = trial % 2 == 0;
         let truth = if talks { TALKS } else { IDLES };
-        let ratio: f64 = (0..k).map(|_| round(law, &counts, truth, &mut rng)).sum();
+        let ratio: f64 = (0..k).map(|_| draw_ratio(law, &counts, truth, &mut rng)).sum();
         (ratio > 0.0) == talks
     });
     let hits = f64::from(u32::try_from(hits.count()).unwrap_or(trials));
@@ -55,11 +55,11 @@ fn advantage(law: Law, k: u32, trials: u32, seed: u64) -> (f64, f64) {
 }
 
 /// The log-likelihood ratio of talking against idling after one round.
-fn round(law: Law, counts: &[CountLaw; 2], truth: [f64; 2], rng: &mut ChaCha20Rng) -> f64 {
+fn draw_ratio(law: Law, counts: &[CountLaw; 2], truth: [f64; 2], rng: &mut ChaCha20Rng) -> f64 {
     let drawn = law.draw_conversation(rng);
     let drawn = [f64::from(drawn.singles), f64::from(drawn.pairs)];
     let under = |guess: [f64; 2]| {
-        let off = |i: usize| counts[i].ln(drawn[i] + truth[i] - guess[i]);
+        let off = |i: usize| counts[i].ln_probability(drawn[i] + truth[i] - guess[i]);
         off(0) + off(1)
     };
     under(TALKS) - under(IDLES)
@@ -69,29 +69,30 @@ fn round(law: Law, counts: &[CountLaw; 2], truth: [f64; 2], rng: &mut ChaCha20Rn
 ///
 /// # Errors
 /// A raw line that cannot be written.
-pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
-    report.say("");
-    report
-        .say("intersection: Alice is knocked out for k rounds; does she talk, or idle? Advantage");
-    report.say(format!(
+pub fn add_results(bench: &mut Bench, report: &mut Report) -> Result<()> {
+    report.add_line("");
+    report.add_line(
+        "intersection: Alice is knocked out for k rounds; does she talk, or idle? Advantage",
+    );
+    report.add_line(format!(
         "  {:>7} {:>8} {:>10} {:>16} {:>16}",
         "k", "noise", "theory", "Gauss", "Laplace"
     ));
     let none = Law { mode: Mode::Gauss, mu: MU, scale: 0 };
-    let (found, _) = advantage(none, 1, 1_000, bench.seed);
+    let (found, _) = measure_advantage(none, 1, 1_000, bench.seed);
     bench.note_count("ours:none", "advantage_1", "share", found)?;
-    report.say(format!("  {:>7} {:>8} {:>10.3} {found:>16.3}", 1, "none", 1.0));
+    report.add_line(format!("  {:>7} {:>8} {:>10.3} {found:>16.3}", 1, "none", 1.0));
     let holds = found.to_bits() == 1.0_f64.to_bits();
     report.shapes.push(Claim::is("without noise one round tells all", format!("{found}"), holds));
     let profile = bench.profile;
     let seed = bench.seed;
     let jobs = ROUNDS.iter().flat_map(|round| MODES.iter().map(|(mode, _)| (*round, *mode)));
-    let found = parallel::map(jobs.collect(), |((k, trials), mode)| {
+    let found = parallel::map_parallel(jobs.collect(), |((k, trials), mode)| {
         let trials = profile.pick(20_000 / k + 20, trials, 4 * trials);
-        advantage(Law { mode, mu: MU, scale: SCALE }, k, trials, seed ^ u64::from(k))
+        measure_advantage(Law { mode, mu: MU, scale: SCALE }, k, trials, seed ^ u64::from(k))
     });
     for ((k, _), found) in ROUNDS.into_iter().zip(found.chunks(MODES.len())) {
-        let theory = theory(f64::from(k), f64::from(SCALE));
+        let theory = theoretical_advantage(f64::from(k), f64::from(SCALE));
         let mut cells = Vec::new();
         for ((_, who), (found, error)) in MODES.into_iter().zip(found.iter().copied()) {
             bench.note_count(&format!("ours:{who}"), &format!("advantage_{k}"), "share", found)?;
@@ -99,11 +100,14 @@ pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
             let claim = format!("{who}, k = {k}: |measured - theory| in standard errors");
             report.shapes.push(Claim::below(claim, (found - theory).abs() / error, ERRORS));
         }
-        report.say(format!("  {k:>7} {SCALE:>8} {theory:>10.3} {:>16} {:>16}", cells[0], cells[1]));
+        report.add_line(format!(
+            "  {k:>7} {SCALE:>8} {theory:>10.3} {:>16} {:>16}",
+            cells[0], cells[1]
+        ));
     }
     let (sigma, k, cap) = STANDARD;
-    let standard = theory(k, sigma);
-    report.say(format!("  {k:>7} {sigma:>8} {standard:>10.3}  the preset `standard`"));
+    let standard = theoretical_advantage(k, sigma);
+    report.add_line(format!("  {k:>7} {sigma:>8} {standard:>10.3}  the preset `standard`"));
     let claim = "the preset `standard` after all its rounds, theory";
     report.shapes.push(Claim::below(claim, standard, cap + 5e-4));
     Ok(())
@@ -115,22 +119,22 @@ mod tests {
 
     #[test]
     fn theory_gives_the_values_of_the_specification() {
-        let of = |k| format!("{:.3}", theory(k, 100.0));
+        let of = |k| format!("{:.3}", theoretical_advantage(k, 100.0));
         assert_eq!([10.0, 100.0, 1_000.0].map(of), ["0.036", "0.112", "0.345"]);
     }
 
     #[test]
     fn slow_noise_of_half_the_scale_is_caught() {
         let law = Law { mode: Mode::Gauss, mu: MU, scale: 50 };
-        let (found, error) = advantage(law, 50, 1_500, 7);
-        let off = |scale| (found - theory(50.0, scale)).abs() / error;
+        let (found, error) = measure_advantage(law, 50, 1_500, 7);
+        let off = |scale| (found - theoretical_advantage(50.0, scale)).abs() / error;
         assert!(off(50.0) < ERRORS && off(100.0) > ERRORS, "{found} +- {error}");
     }
 
     #[test]
     fn lab_8_equal_seeds_give_equal_bytes() {
         let law = Law { mode: Mode::Paper, mu: MU, scale: SCALE };
-        let of = |seed| advantage(law, 10, 200, seed).0.to_bits();
+        let of = |seed| measure_advantage(law, 10, 200, seed).0.to_bits();
         assert_eq!(of(1), of(1));
         assert_ne!(of(1), of(2));
     }

@@ -32,10 +32,10 @@ impl CountLaw {
     }
 
     /// The probabilities of 0, 1, 2 .. up to [`REACH`]. That of 0 includes all clamped counts.
-    pub fn probabilities(&self) -> Vec<f64> {
+    pub fn list_probabilities(&self) -> Vec<f64> {
         let most = (self.mean + REACH * self.scale).ceil();
         let counts = std::iter::successors(Some(1.0), |n| Some(n + 1.0)).take_while(|n| *n < most);
-        let above: Vec<f64> = counts.map(|n| self.ln(n).exp()).collect();
+        let above: Vec<f64> = counts.map(|n| self.ln_probability(n).exp()).collect();
         let clamped = (1.0 - above.iter().sum::<f64>()).max(0.0);
         std::iter::once(clamped).chain(above).collect()
     }
@@ -44,7 +44,7 @@ impl CountLaw {
     ///
     /// The weights of a Gaussian of integers sum up to those of the continuous one, but for a share
     /// of `2 exp(-2 pi^2 sigma^2)`: 5e-9 for sigma 1.
-    pub fn ln(&self, count: f64) -> f64 {
+    pub fn ln_probability(&self, count: f64) -> f64 {
         let Self { mode, mean, scale } = *self;
         let off = count - mean;
         if scale == 0.0 {
@@ -97,7 +97,7 @@ mod tests {
                 [CountLaw::singles(law(mode, 400, 10)), CountLaw::pairs(law(mode, 800, 20))]
             {
                 let sum = |from: u32, to: u32| {
-                    (from..to).map(|n| count.ln(f64::from(n)).exp()).sum::<f64>()
+                    (from..to).map(|n| count.ln_probability(f64::from(n)).exp()).sum::<f64>()
                 };
                 assert!((sum(1, 900) - 1.0).abs() < 1e-9, "{count:?}: {}", sum(1, 900));
                 // Half of a Laplace law lies at its mean and below; of the Gaussian, half beside it.
@@ -112,6 +112,6 @@ mod tests {
     #[test]
     fn without_scale_one_count_is_certain() {
         let count = CountLaw::singles(law(Mode::Paper, 7, 0));
-        assert_eq!([6.0, 7.0, 8.0].map(|n| count.ln(n) > -1.0), [false, true, false]);
+        assert_eq!([6.0, 7.0, 8.0].map(|n| count.ln_probability(n) > -1.0), [false, true, false]);
     }
 }

@@ -35,20 +35,20 @@ const LAWS: [(Mode, u32, u32, &str); 4] = [
 ///
 /// # Errors
 /// A raw line that cannot be written.
-pub fn run(bench: &mut Bench) -> Result<Report> {
+pub fn make_report(bench: &mut Bench) -> Result<Report> {
     let mut report = Report::default();
-    plots(bench, &mut report)?;
+    add_plots(bench, &mut report)?;
     let draws = bench.profile.pick(6_400, 200_000, 2_000_000);
-    report.say("");
-    report.say(format!("counts against their exact law, {CELLS} cells, {draws} rounds"));
+    report.add_line("");
+    report.add_line(format!("counts against their exact law, {CELLS} cells, {draws} rounds"));
     let seed = bench.seed;
-    let found = parallel::map(LAWS.to_vec(), |(mode, mu, scale, name)| {
+    let found = parallel::map_parallel(LAWS.to_vec(), |(mode, mu, scale, name)| {
         (name, chi_squares(Law { mode, mu, scale }, draws, seed))
     });
     for (name, found) in found {
         for (what, deviation) in [("singles", found[0]), ("pairs", found[1])] {
             bench.note_count(&format!("ours:{name}"), &format!("chi2_{what}"), "sd", deviation)?;
-            report.say(format!(
+            report.add_line(format!(
                 "  {name:<34} {what:<8} chi-square {deviation:>6.2} sd above its mean"
             ));
             let claim = format!("{name}, {what}: chi-square against the law, sd above its mean");
@@ -59,17 +59,17 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
 }
 
 /// Alice and Bob stop in a round; with and without noise of mu 100, as the demonstration there.
-fn plots(bench: &mut Bench, report: &mut Report) -> Result<()> {
-    let paper = papers::vuvuzela()?;
-    paper.lines("vuvuzela-noise").into_iter().for_each(|line| report.say(line));
-    let stop = paper.one("vuvuzela-noise", "round in which two people stop");
+fn add_plots(bench: &mut Bench, report: &mut Report) -> Result<()> {
+    let paper = papers::load_vuvuzela()?;
+    paper.list_values("vuvuzela-noise").into_iter().for_each(|line| report.add_line(line));
+    let stop = paper.find_first("vuvuzela-noise", "round in which two people stop");
     let mut rng = ChaCha20Rng::seed_from_u64(bench.seed);
     let laws = [
         Law { mode: Mode::Paper, mu: 100, scale: 20 },
         Law { mode: Mode::Gauss, mu: 100, scale: 20 },
     ];
-    report.say(format!("drops with two accesses, each drawn by the sampler of one mix: no mixes ran, and none with mu 100,000; two people stop in round {stop:.0}"));
-    report.say(format!(
+    report.add_line(format!("drops with two accesses, each drawn by the sampler of one mix: no mixes ran, and none with mu 100,000; two people stop in round {stop:.0}"));
+    report.add_line(format!(
         "  {:>5} {:>6} {:>14} {:>14}",
         "round", "true", "Laplace 100/20", "Gauss 100/20"
     ));
@@ -77,7 +77,7 @@ fn plots(bench: &mut Bench, report: &mut Report) -> Result<()> {
     for round in 1..=ROUNDS {
         let real = OTHERS + u32::from(f64::from(round) < stop);
         let noisy = laws.map(|law| real + law.draw_conversation(&mut rng).pairs);
-        report.say(format!("  {round:>5} {real:>6} {:>14} {:>14}", noisy[0], noisy[1]));
+        report.add_line(format!("  {round:>5} {real:>6} {:>14} {:>14}", noisy[0], noisy[1]));
         counts.push([round, real, noisy[0], noisy[1]].map(f64::from));
         bench.note_count("true", &format!("pairs_{round}"), "drops", real.into())?;
         for (who, noisy) in [("ours:Laplace", noisy[0]), ("ours:Gauss", noisy[1])] {
@@ -86,7 +86,7 @@ fn plots(bench: &mut Bench, report: &mut Report) -> Result<()> {
     }
     let mut plot = Plot::new("drops with two accesses", ["round", "drops"]);
     for (at, name) in [(1, "true"), (2, "Laplace 100/20"), (3, "Gauss 100/20")] {
-        plot.curve(name, counts.iter().map(|count| [count[0], count[at]]));
+        plot.add_curve(name, counts.iter().map(|count| [count[0], count[at]]));
     }
     report.plot = Some(plot);
     Ok(())
@@ -98,10 +98,10 @@ fn chi_squares(law: Law, draws: u32, seed: u64) -> [f64; 2] {
     let mut tests = [CountLaw::singles(law), CountLaw::pairs(law)].map(Test::new);
     for _ in 0..draws {
         let counts = law.draw_conversation(&mut rng);
-        tests[0].see(counts.singles);
-        tests[1].see(counts.pairs);
+        tests[0].count_value(counts.singles);
+        tests[1].count_value(counts.pairs);
     }
-    tests.map(|test| test.deviation())
+    tests.map(|test| test.find_deviation())
 }
 
 /// Cells of about equal probability, and the counts in each.
@@ -119,7 +119,7 @@ impl Test {
         let mut shares = Vec::new();
         let mut share = 0.0;
         let mut left = 1.0;
-        for (count, p) in (0_u32..).zip(count.probabilities()) {
+        for (count, p) in (0_u32..).zip(count.list_probabilities()) {
             if share >= 1.0 / CELLS && left >= 1.0 / CELLS {
                 bounds.push(count);
                 shares.push(std::mem::take(&mut share));
@@ -132,11 +132,11 @@ impl Test {
         Self { seen: vec![0; shares.len()], bounds, shares }
     }
 
-    fn see(&mut self, count: u32) {
+    fn count_value(&mut self, count: u32) {
         self.seen[self.bounds.partition_point(|bound| *bound <= count)] += 1;
     }
 
-    fn deviation(&self) -> f64 {
+    fn find_deviation(&self) -> f64 {
         let total: f64 = self.seen.iter().map(|seen| f64::from(*seen)).sum();
         let part = |(seen, share): (&u32, &f64)| {
             (f64::from(*seen) - share * total).powi(2) / (share * total)
@@ -159,8 +159,8 @@ mod tests {
             let mut test = Test::new(CountLaw::singles(law));
             let mut rng = ChaCha20Rng::seed_from_u64(1);
             let wider = Law { scale: 50, ..law };
-            (0..4_000).for_each(|_| test.see(wider.draw_conversation(&mut rng).singles));
-            assert!(test.deviation() > DEVIATIONS, "{mode:?}: {}", test.deviation());
+            (0..4_000).for_each(|_| test.count_value(wider.draw_conversation(&mut rng).singles));
+            assert!(test.find_deviation() > DEVIATIONS, "{mode:?}: {}", test.find_deviation());
         }
     }
 

@@ -6,7 +6,8 @@ use mezza_mixnet::Service;
 use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
 use mezza_mixnet::privacy::{
-    Accounting, PrivacyTarget, RoundsSpent, advanced, delta, epsilon, noise_for, rounds,
+    Accounting, PrivacyTarget, RoundsSpent, advanced_delta, count_rounds, delta, least_epsilon,
+    noise_for,
 };
 
 use crate::bench::Bench;
@@ -42,25 +43,25 @@ enum Account {
 }
 
 impl Account {
-    fn delta(self, spent: &[RoundsSpent], epsilon: f64) -> f64 {
+    fn find_delta(self, spent: &[RoundsSpent], epsilon: f64) -> f64 {
         match self {
-            Self::Advanced => advanced(spent, epsilon),
+            Self::Advanced => advanced_delta(spent, epsilon),
             Self::Renyi => delta(spent, epsilon),
         }
     }
 
     /// The least epsilon, or NaN if there is none.
-    fn epsilon(self, spent: RoundsSpent) -> f64 {
+    fn least_epsilon(self, spent: RoundsSpent) -> f64 {
         match self {
             Self::Advanced => advanced_epsilon(spent).unwrap_or(f64::NAN),
-            Self::Renyi => epsilon(&[spent], DELTA).unwrap_or(f64::NAN),
+            Self::Renyi => least_epsilon(&[spent], DELTA).unwrap_or(f64::NAN),
         }
     }
 }
 
 /// The least epsilon of the paper's composition, to 10^-6: its delta falls as epsilon rises.
 fn advanced_epsilon(spent: RoundsSpent) -> Option<f64> {
-    let fits = |epsilon: f64| advanced(&[spent], epsilon) <= DELTA;
+    let fits = |epsilon: f64| advanced_delta(&[spent], epsilon) <= DELTA;
     let mut low = 0.0;
     let mut high = 64.0;
     if !fits(high) {
@@ -73,7 +74,7 @@ fn advanced_epsilon(spent: RoundsSpent) -> Option<f64> {
     Some(high)
 }
 
-fn spent(mode: Mode, level: papers::NoiseLevel, rounds: u64) -> RoundsSpent {
+fn make_spent(mode: Mode, level: papers::NoiseLevel, rounds: u64) -> RoundsSpent {
     let law = Law { mode, mu: level.mu, scale: level.scale };
     RoundsSpent { service: Service::Conversation, law, slots: 1, rounds }
 }
@@ -82,19 +83,19 @@ fn spent(mode: Mode, level: papers::NoiseLevel, rounds: u64) -> RoundsSpent {
 ///
 /// # Errors
 /// A raw line that cannot be written.
-pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
-    let levels = papers::vuvuzela()?.level;
-    report.say(
+pub fn add_results(bench: &mut Bench, report: &mut Report) -> Result<()> {
+    let levels = papers::load_vuvuzela()?.level;
+    report.add_line(
         "privacy: eps' at delta' 1e-4, and delta' at eps' ln 2, after k rounds of conversation",
     );
     for level in &levels {
-        report.say(format!("  mu {} scale {}", level.mu, level.scale));
+        report.add_line(format!("  mu {} scale {}", level.mu, level.scale));
         let names = MODES.map(|(name, ..)| format!("{name:>24}"));
-        report.say(format!("  {:>9} {}", "k", names.concat()));
-        let points = parallel::map(ROUNDS.to_vec(), |k| {
+        report.add_line(format!("  {:>9} {}", "k", names.concat()));
+        let points = parallel::map_parallel(ROUNDS.to_vec(), |k| {
             MODES.map(|(_, mode, account)| {
-                let spent = spent(mode, *level, k);
-                [account.epsilon(spent), account.delta(&[spent], EPSILON)]
+                let spent = make_spent(mode, *level, k);
+                [account.least_epsilon(spent), account.find_delta(&[spent], EPSILON)]
             })
         });
         let mut curves: [Vec<[f64; 2]>; 3] = Default::default();
@@ -112,16 +113,16 @@ pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
                 bench.note_count(&who, &op("delta"), "1", point[1])?;
                 curve.push(point);
             }
-            report.say(format!("  {k:>9} {}", cells.concat()));
+            report.add_line(format!("  {k:>9} {}", cells.concat()));
         }
-        shapes(report, *level, &curves);
+        add_claims(report, *level, &curves);
     }
-    lifetimes(report, &levels);
-    price(bench, report)
+    add_lifetimes(report, &levels);
+    add_price(bench, report)
 }
 
 /// Adds the claims: every curve rises, and ours are lower.
-fn shapes(report: &mut Report, level: papers::NoiseLevel, curves: &[Vec<[f64; 2]>; 3]) {
+fn add_claims(report: &mut Report, level: papers::NoiseLevel, curves: &[Vec<[f64; 2]>; 3]) {
     // An epsilon that does not exist lies above all others.
     let value = |x: f64| if x.is_nan() { f64::INFINITY } else { x };
     let rises = |curve: &Vec<[f64; 2]>| {
@@ -145,25 +146,26 @@ fn shapes(report: &mut Report, level: papers::NoiseLevel, curves: &[Vec<[f64; 2]
 }
 
 /// Adds the number of rounds that each level lasts.
-fn lifetimes(report: &mut Report, levels: &[papers::NoiseLevel]) {
-    report.say("");
-    report.say("rounds until (ln 2, 1e-4) is spent");
-    let last = parallel::map(levels.to_vec(), |level| {
+fn add_lifetimes(report: &mut Report, levels: &[papers::NoiseLevel]) {
+    report.add_line("");
+    report.add_line("rounds until (ln 2, 1e-4) is spent");
+    let last = parallel::map_parallel(levels.to_vec(), |level| {
         MODES.map(|(_, mode, account)| {
-            rounds(spent(mode, level, 0), EPSILON, DELTA, |spent, epsilon| {
-                account.delta(spent, epsilon)
+            count_rounds(make_spent(mode, level, 0), EPSILON, DELTA, |spent, epsilon| {
+                account.find_delta(spent, epsilon)
             })
         })
     });
     for ((level, expected), [paper, laplace, gauss]) in levels.iter().zip(LAST).zip(last) {
-        report.say(format!(
+        report.add_line(format!(
             "  mu {:>7} scale {:>6}   paper {paper:>9}   Laplace, RDP {laplace:>9}   Gauss, RDP {gauss:>9}",
             level.mu, level.scale
         ));
         if laplace < paper {
             let mu = level.mu;
-            report
-                .lose(format!("mu {mu}: {laplace} rounds (Laplace, RDP) against {paper} (paper)"));
+            report.add_loss(format!(
+                "mu {mu}: {laplace} rounds (Laplace, RDP) against {paper} (paper)"
+            ));
         }
         let claim = format!("mu {} lasts so many rounds by the paper's composition", level.mu);
         report.shapes.push(Claim::is(claim, paper.to_string(), paper == expected));
@@ -171,7 +173,7 @@ fn lifetimes(report: &mut Report, levels: &[papers::NoiseLevel]) {
 }
 
 /// E-V3: the least noise for one promise, by each accounting.
-fn price(bench: &mut Bench, report: &mut Report) -> Result<()> {
+fn add_price(bench: &mut Bench, report: &mut Report) -> Result<()> {
     let (rounds, expected) = STANDARD;
     let target = PrivacyTarget {
         service: Service::Conversation,
@@ -181,14 +183,14 @@ fn price(bench: &mut Bench, report: &mut Report) -> Result<()> {
         delta: DELTA,
     };
     let accountings = vec![Accounting::Paper, Accounting::Laplace, Accounting::Gauss];
-    let laws = parallel::map(accountings, |accounting| noise_for(&target, accounting));
+    let laws = parallel::map_parallel(accountings, |accounting| noise_for(&target, accounting));
     let laws: Option<Vec<Law>> = laws.into_iter().collect();
     let laws = laws.context("no noise is enough")?;
-    report.say("");
-    report.say(format!("least noise for (ln 2, 1e-4) over {rounds} rounds (E-V3)"));
+    report.add_line("");
+    report.add_line(format!("least noise for (ln 2, 1e-4) over {rounds} rounds (E-V3)"));
     for ((name, ..), law) in MODES.into_iter().zip(&laws) {
         let saved = f64::from(laws[0].mu) / f64::from(law.mu);
-        report.say(format!(
+        report.add_line(format!(
             "  {name:<14} mu {:>7} scale {:>6}   {saved:.1}x less",
             law.mu, law.scale
         ));

@@ -18,20 +18,20 @@ const CPU_R2: f64 = 0.98;
 ///
 /// # Errors
 /// A round that breaks, or a raw line that cannot be written.
-pub fn run(bench: &mut Bench) -> Result<Report> {
+pub fn make_report(bench: &mut Bench) -> Result<Report> {
     let mut report = Report { about_speed: true, ..Report::default() };
-    let paper = papers::vuvuzela()?;
-    paper.lines("vuvuzela-scaling").into_iter().for_each(|line| report.say(line));
-    report.say("time from the first frame of a batch to the last reply; every reply is opened. The paper draws the latency");
-    report.say("of a client and prints no value: the window in which an entry waits for clients is not in ours");
-    few(bench, &mut report, &paper)?;
-    many(bench, &mut report)?;
+    let paper = papers::load_vuvuzela()?;
+    paper.list_values("vuvuzela-scaling").into_iter().for_each(|line| report.add_line(line));
+    report.add_line("time from the first frame of a batch to the last reply; every reply is opened. The paper draws the latency");
+    report.add_line("of a client and prints no value: the window in which an entry waits for clients is not in ours");
+    measure_few(bench, &mut report, &paper)?;
+    measure_many(bench, &mut report)?;
     Ok(report)
 }
 
 /// Users 10 .. 400 at the paper's levels.
-fn few(bench: &mut Bench, report: &mut Report, paper: &papers::Vuvuzela) -> Result<()> {
-    let levels = paper.of("vuvuzela-scaling", "mu").into_iter().map(|mu| {
+fn measure_few(bench: &mut Bench, report: &mut Report, paper: &papers::Vuvuzela) -> Result<()> {
+    let levels = paper.find_values("vuvuzela-scaling", "mu").into_iter().map(|mu| {
         #[expect(clippy::cast_sign_loss, reason = "a level of noise is positive")]
         let mu = mu as u32;
         bench.profile.pick(mu / 10, mu, mu)
@@ -39,15 +39,15 @@ fn few(bench: &mut Bench, report: &mut Report, paper: &papers::Vuvuzela) -> Resu
     let levels: Vec<u32> = levels.collect();
     let users = [10, 80, 160, 240, 320, 400].map(|n| bench.profile.pick(n / 10 + 1, n, n));
     let rounds = bench.profile.pick(1, 30, 30);
-    let series = GridSeries::measure(bench, &GridPoint::grid(&levels, &users), rounds)?;
-    table(report, &series, &levels, &users);
+    let series = GridSeries::measure(bench, &GridPoint::make_grid(&levels, &users), rounds)?;
+    add_table(report, &series, &levels, &users);
     let cpu = series.cpu();
     let latency = series.latency();
     let mut plot = Plot::new("latency of a round against users", ["users", "ms"]);
     for mu in levels {
         let of_level = latency.iter().filter(|(point, _)| point.mu == mu);
         let points = of_level.map(|(point, ns)| [f64::from(point.users), ns / 1e6]);
-        plot.curve(format!("mu {mu}"), points);
+        plot.add_curve(format!("mu {mu}"), points);
         let of_level: Vec<_> = cpu.iter().copied().filter(|(point, _)| point.mu == mu).collect();
         let claim = format!("mu {mu}: CPU time is linear in users, R^2");
         report.shapes.push(Claim::above(claim, over_users(&of_level).r2, CPU_R2));
@@ -57,7 +57,7 @@ fn few(bench: &mut Bench, report: &mut Report, paper: &papers::Vuvuzela) -> Resu
 }
 
 /// Thousands of users, thousands of messages of noise.
-fn many(bench: &mut Bench, report: &mut Report) -> Result<()> {
+fn measure_many(bench: &mut Bench, report: &mut Report) -> Result<()> {
     let users: [u32; 6] = bench.profile.pick(
         [10, 20, 30, 40, 50, 60],
         [500, 1_000, 1_500, 2_000, 2_500, 3_000],
@@ -65,19 +65,19 @@ fn many(bench: &mut Bench, report: &mut Report) -> Result<()> {
     );
     let levels: [u32; 2] = bench.profile.pick([10, 20], [200, 1_000], [1_000, 10_000]);
     let rounds = bench.profile.pick(1, 11, 11);
-    let series = GridSeries::measure(bench, &GridPoint::grid(&levels, &users), rounds)?;
-    report.say("");
-    table(report, &series, &levels, &users);
+    let series = GridSeries::measure(bench, &GridPoint::make_grid(&levels, &users), rounds)?;
+    report.add_line("");
+    add_table(report, &series, &levels, &users);
     let fit = over_both(&series.latency());
     let [base, user, noise] = [0, 1, 2].map(|at| fit.coefficients[at]);
-    report.say(format!(
+    report.add_line(format!(
         "  latency = {:.2} ms + {:.1} us x users + {:.1} us x mu, R^2 {:.4}",
         base / 1e6,
         user / 1e3,
         noise / 1e3,
         fit.r2
     ));
-    report.say("  ladders in a round: 3 a user, 6 a mu (3 mixes, 2 of them with noise)");
+    report.add_line("  ladders in a round: 3 a user, 6 a mu (3 mixes, 2 of them with noise)");
     report.shapes.push(Claim::above("latency = A + B N + C mu, R^2", fit.r2, LATENCY_R2));
     let claim = "a mu costs about two users, C / B";
     report.shapes.push(Claim::above(claim, noise / user, 1.4));
@@ -85,9 +85,9 @@ fn many(bench: &mut Bench, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-fn table(report: &mut Report, series: &GridSeries, levels: &[u32], users: &[u32]) {
+fn add_table(report: &mut Report, series: &GridSeries, levels: &[u32], users: &[u32]) {
     let heads = levels.iter().map(|mu| format!("{:>22}", format!("mu {mu}: wall, CPU ms")));
-    report.say(format!("  {:>7}{}", "users", heads.collect::<String>()));
+    report.add_line(format!("  {:>7}{}", "users", heads.collect::<String>()));
     let wall = series.latency();
     let cpu = series.cpu();
     for users in users {
@@ -98,7 +98,7 @@ fn table(report: &mut Report, series: &GridSeries, levels: &[u32], users: &[u32]
             };
             format!("{:>22}", format!("{:.1} {:>8.1}", of(&wall), of(&cpu)))
         };
-        report.say(format!("  {users:>7}{}", levels.iter().map(cell).collect::<String>()));
+        report.add_line(format!("  {users:>7}{}", levels.iter().map(cell).collect::<String>()));
     }
-    report.say(format!("  {}", series.quiet()));
+    report.add_line(format!("  {}", series.describe_disturbed()));
 }

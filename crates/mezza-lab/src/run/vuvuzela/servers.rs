@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use mezza::testing::backend::kernel::kernel;
+use mezza::testing::backend::kernel::choose_kernel;
 use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
 
 use crate::bench::Bench;
-use crate::clock::{median, ns};
-use crate::fit::line;
+use crate::clock::{median, to_ns};
+use crate::fit::fit_line;
 use crate::ours::mixes::{LabCoordinator, MixSetup, RoundTiming};
 use crate::papers;
 use crate::run::experiment::Report;
@@ -25,7 +25,7 @@ const LINKS_OF_THREE: u32 = 8;
 
 /// Layers that are unwrapped in a round: n for each user, and for the `noise` of each mix one by every
 /// mix behind it.
-fn ladders(mixes: u32, users: u32, noise: u32) -> f64 {
+fn count_layers(mixes: u32, users: u32, noise: u32) -> f64 {
     f64::from(mixes * users + noise * mixes * (mixes - 1) / 2)
 }
 
@@ -33,43 +33,43 @@ fn ladders(mixes: u32, users: u32, noise: u32) -> f64 {
 ///
 /// # Errors
 /// A round that breaks, or a raw line that cannot be written.
-pub fn add(bench: &mut Bench, report: &mut Report) -> Result<()> {
+pub fn add_results(bench: &mut Bench, report: &mut Report) -> Result<()> {
     let (users, mu, rounds) = bench.profile.pick((20, 4, 1), (300, 200, 7), (1_000, 1_000, 11));
-    report.say("");
-    report.say(format!(
+    report.add_line("");
+    report.add_line(format!(
         "mixes, {users} users, mu {mu}: CPU and wall time of a round, median of {rounds}"
     ));
     let mut points = Vec::new();
     for mixes in 1..=MIXES {
         let law = Law { mode: Mode::Paper, mu, scale: 0 };
-        let kernel = kernel();
+        let kernel = choose_kernel();
         let seed = bench.seed;
         let setup = MixSetup { mixes: mixes as usize, users_max: users, law, kernel, seed };
-        let timings = LabCoordinator::measure(bench.folder.path(), setup, users, rounds)?;
+        let timings = LabCoordinator::measure_rounds(bench.folder.path(), setup, users, rounds)?;
         let middle = |of: fn(&RoundTiming) -> Duration| {
-            median(&timings.iter().map(|timing| ns(of(timing))).collect::<Vec<_>>())
+            median(&timings.iter().map(|timing| to_ns(of(timing))).collect::<Vec<_>>())
         };
         let cpu = middle(|timing| timing.cpu);
         let wall = middle(|timing| timing.wall);
         bench.note_count("ours", &format!("cpu_mixes_{mixes}"), "ns", cpu)?;
-        let ladders = ladders(mixes, users, 2 * mu);
-        report.say(format!(
+        let ladders = count_layers(mixes, users, 2 * mu);
+        report.add_line(format!(
             "  {mixes} mixes {ladders:>8.0} ladders {:>9.1} ms CPU {:>9.1} ms",
             cpu / 1e6,
             wall / 1e6
         ));
         points.push((vec![ladders], cpu));
     }
-    let fit = line(&points);
+    let fit = fit_line(&points);
     let claim = "CPU time is linear in n N + M n (n - 1) / 2, R^2";
     report.shapes.push(Claim::above(claim, fit.r2, R2));
-    let printed = papers::vuvuzela()?.one("vuvuzela-x", "link delays in a round");
-    report.say(format!(
+    let printed = papers::load_vuvuzela()?.find_first("vuvuzela-x", "link delays in a round");
+    report.add_line(format!(
         "link delay t, three mixes: the paper {printed:.0} t; ours {LINKS_OF_THREE} t, four links each way: \
          the entry is a hop of its own; counted, not measured"
     ));
     if f64::from(LINKS_OF_THREE) > printed {
-        report.lose(format!(
+        report.add_loss(format!(
             "link delays of a round: {LINKS_OF_THREE} t against {printed:.0} (paper)"
         ));
     }
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn ladders_by_hand() {
         // 3 N + 6 mu: each of two mixes adds 2 mu messages.
-        assert!((ladders(3, 100, 2 * 10) - 360.0).abs() < 1e-9);
-        assert!((ladders(1, 100, 20) - 100.0).abs() < 1e-9);
+        assert!((count_layers(3, 100, 2 * 10) - 360.0).abs() < 1e-9);
+        assert!((count_layers(1, 100, 20) - 100.0).abs() < 1e-9);
     }
 }

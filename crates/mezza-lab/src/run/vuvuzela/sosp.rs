@@ -2,15 +2,15 @@
 //! million users), and in that of the preset `standard`. Context: other machines.
 
 use anyhow::Result;
-use mezza::testing::backend::kernel::kernel;
+use mezza::testing::backend::kernel::choose_kernel;
 use mezza_mixnet::Service;
 use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
 use mezza_mixnet::privacy::NoisePreset;
 
 use crate::bench::Bench;
-use crate::clock::{median, ns};
-use crate::fit::line;
+use crate::clock::{median, to_ns};
+use crate::fit::fit_line;
 use crate::ours::mixes::{LabCoordinator, MixSetup, RoundTiming};
 use crate::papers;
 use crate::plot::Plot;
@@ -49,10 +49,10 @@ impl Cost {
 ///
 /// # Errors
 /// A round that breaks, or a raw line that cannot be written.
-pub fn run(bench: &mut Bench) -> Result<Report> {
+pub fn make_report(bench: &mut Bench) -> Result<Report> {
     let mut report = Report { about_speed: true, ..Report::default() };
-    let paper = papers::vuvuzela()?;
-    paper.lines("sosp15-f9").into_iter().for_each(|line| report.say(line));
+    let paper = papers::load_vuvuzela()?;
+    paper.list_values("sosp15-f9").into_iter().for_each(|line| report.add_line(line));
     let users: [u32; 6] = bench.profile.pick(
         [20, 40, 60, 80, 100, 120],
         [500, 1_000, 1_500, 2_000, 2_500, 3_000],
@@ -63,26 +63,27 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
     for (who, mu) in
         [("noise of SOSP 2015", middle), ("noise of `standard`", f64::from(STANDARD_MU))]
     {
-        report.say("");
-        report.say(format!("{who}: {:.3} messages a mix and kind for each user", mu / USERS));
-        report.say(format!(
+        report.add_line("");
+        report.add_line(format!("{who}: {:.3} messages a mix and kind for each user", mu / USERS));
+        report.add_line(format!(
             "  {:>7} {:>9} {:>12} {:>14}",
             "users", "wall ms", "messages/s", "CPU us each"
         ));
-        let costs = users.map(|users| point(bench, users, mu / USERS));
+        let costs = users.map(|users| measure_point(bench, users, mu / USERS));
         let costs = costs.into_iter().collect::<Result<Vec<_>>>()?;
         for cost in &costs {
             let users = cost.users;
             let wall = cost.wall_ns / 1e6;
             let each = cost.each_us();
-            report.say(format!("  {users:>7} {wall:>9.1} {:>12.0} {each:>14.1}", cost.per_s()));
+            report
+                .add_line(format!("  {users:>7} {wall:>9.1} {:>12.0} {each:>14.1}", cost.per_s()));
         }
-        plot.curve(who, costs.iter().map(|c| [f64::from(c.users), c.wall_ns / 1e6]));
+        plot.add_curve(who, costs.iter().map(|c| [f64::from(c.users), c.wall_ns / 1e6]));
         let points: Vec<_> = costs.iter().map(|c| (vec![f64::from(c.users)], c.wall_ns)).collect();
         let claim = format!("{who}: latency is linear in users, R^2");
-        report.shapes.push(Claim::above(claim, line(&points).r2, R2));
+        report.shapes.push(Claim::above(claim, fit_line(&points).r2, R2));
         let most = costs.iter().map(Cost::per_s).fold(0.0, f64::max);
-        report.say(if kernel().name() == "ifma" {
+        report.add_line(if choose_kernel().name() == "ifma" {
             format!("  {most:.0} messages/s at the most; the goal of two cores is {PER_S:.0}: {}", if most < PER_S { "missed" } else { "met" })
         } else {
             format!("  {most:.0} messages/s at the most; {PER_S:.0} are meant for avx512ifma, which is missing")
@@ -93,19 +94,21 @@ pub fn run(bench: &mut Bench) -> Result<Report> {
 }
 
 /// The median of some rounds of so many users.
-fn point(bench: &mut Bench, users: u32, noise: f64) -> Result<Cost> {
+fn measure_point(bench: &mut Bench, users: u32, noise: f64) -> Result<Cost> {
     #[expect(clippy::cast_sign_loss, reason = "a level of noise is positive")]
     let mu = (noise * f64::from(users)).round() as u32;
     let law = Law { mode: Mode::Paper, mu, scale: 0 };
-    let setup = MixSetup { mixes: 3, users_max: users, law, kernel: kernel(), seed: bench.seed };
+    let setup =
+        MixSetup { mixes: 3, users_max: users, law, kernel: choose_kernel(), seed: bench.seed };
     let rounds = bench.profile.pick(1, 7, 7);
-    let outcomes = LabCoordinator::measure(bench.folder.path(), setup, users, rounds)?;
+    let outcomes = LabCoordinator::measure_rounds(bench.folder.path(), setup, users, rounds)?;
     let middle =
         |of: &dyn Fn(&RoundTiming) -> f64| median(&outcomes.iter().map(of).collect::<Vec<_>>());
-    let ahead =
-        |outcome: &RoundTiming| outcome.ahead.iter().flatten().map(|time| ns(*time)).sum::<f64>();
-    let wall_ns = middle(&|outcome| ns(outcome.wall));
-    let cpu_ns = middle(&|outcome| ns(outcome.cpu) + ahead(outcome));
+    let ahead = |outcome: &RoundTiming| {
+        outcome.ahead.iter().flatten().map(|time| to_ns(*time)).sum::<f64>()
+    };
+    let wall_ns = middle(&|outcome| to_ns(outcome.wall));
+    let cpu_ns = middle(&|outcome| to_ns(outcome.cpu) + ahead(outcome));
     bench.note_count("ours", &format!("wall_mu{mu}_users{users}"), "ns", wall_ns)?;
     bench.note_count("ours", &format!("cpu_mu{mu}_users{users}"), "ns", cpu_ns)?;
     Ok(Cost { users, wall_ns, cpu_ns })

@@ -34,8 +34,8 @@ snapshot!(struct Meetings { waits_since, apart, in_vain });
 
 impl Meetings {
     /// The date was corrected.
-    pub fn correct(&mut self, date: &DateStep) {
-        self.waits_since = self.waits_since.map(|since| date.running(since));
+    pub fn apply_date_step(&mut self, date: &DateStep) {
+        self.waits_since = self.waits_since.map(|since| date.shift_running(since));
     }
 }
 
@@ -55,7 +55,7 @@ impl<B: Backend> Mixnet<B> {
             peer.meetings.waits_since = since;
         }
         let due = since.map(|since| since.plus_ms(IN_VAIN_MS));
-        at.step.timer(timer(APART | u64::from(id.0)), due);
+        at.step.set_timer(timer(APART | u64::from(id.0)), due);
     }
 
     /// A contact was there in a round: its chains are ours.
@@ -92,7 +92,7 @@ impl<B: Backend> Mixnet<B> {
         // The timer of a parcel that was taken back meanwhile says nothing of the next one.
         let is_over = since.is_some_and(|since| since.plus_ms(IN_VAIN_MS) <= at.now);
         if is_over && self.has_out(id) {
-            self.part(id, at);
+            self.mark_apart(id, at);
             if let Some(peer) = self.peers.get_mut(&id) {
                 peer.meetings.in_vain = true;
             }
@@ -104,7 +104,9 @@ impl<B: Backend> Mixnet<B> {
     /// A contact was heard by another carrier. `is_anew`: in a session that it began there, or that is not
     /// known here, or where it answers an invitation of ours.
     pub(super) fn doubt_chains(&mut self, id: ContactId, is_anew: bool, at: &mut At<'_>) {
-        let Some(net) = self.network.as_ref().filter(|net| net.client.knows(id.0)) else { return };
+        let Some(net) = self.network.as_ref().filter(|net| net.client.has_contact(id.0)) else {
+            return;
+        };
         // While no round comes back other carriers are taken anyway, and nobody can be met.
         let Some(peer) = self.peers.get(&id).filter(|_| net.is_up(at.now)) else { return };
         let since = peer.meetings.waits_since.filter(|_| self.has_out(id));
@@ -112,16 +114,16 @@ impl<B: Backend> Mixnet<B> {
         // One message by another carrier proves nothing: a contact may use two. A new session does, and so
         // does a parcel that waited through many rounds.
         if !peer.meetings.apart && (is_anew || waits) {
-            self.part(id, at);
+            self.mark_apart(id, at);
         }
     }
 
-    fn part(&mut self, id: ContactId, at: &mut At<'_>) {
+    fn mark_apart(&mut self, id: ContactId, at: &mut At<'_>) {
         let now = at.now;
-        self.change(id, at.step, |peer| {
+        self.update_peer(id, at.step, |peer| {
             peer.meetings.apart = true;
             // Whoever began the session says a fresh root, at the pace of MSG-53.
-            peer.broke(now);
+            peer.on_stream_broken(now);
         });
         self.news.push_back(News::Apart(CarrierId::MIXNET, id));
         at.step.touch(id);

@@ -9,7 +9,7 @@ use mezza_ratchet::{Exporter, IdentityKey, Padding};
 
 use super::{
     APART, CLIENT, INVITER, Inviter, JoinedNetwork, LeftNetwork, Membership, Mixnet, MixnetPeer,
-    PADDINGS, ParcelOut, YEAR, invites, last_meet, owner, timer,
+    PADDINGS, ParcelOut, YEAR, is_invitation, last_meet, read_owner, timer,
 };
 use crate::card::{MIXNET_PART, MixnetPart};
 use crate::carriers::{Carrier, Welcome};
@@ -18,7 +18,7 @@ use crate::evidence::WaitReason;
 use crate::io::{
     At, CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId, DateStep,
     DeliveryProblem, Dropped, Forget, Handover, InviterFacts, Leaving, Missing, News, PersonRows,
-    Places, RecordKind, Route, Step, StoredRows, Unloaded, fits, key32, loads_again,
+    Places, RecordKind, Route, Step, StoredRows, Unloaded, fits_vault, key32, loads_again,
 };
 use crate::note::{Item, MixnetStart};
 
@@ -49,7 +49,7 @@ impl<B: Backend> Carrier for Mixnet<B> {
     fn card_part(&self, now: Time) -> Option<(u8, Vec<u8>)> {
         let net = self.network.as_ref()?;
         let network = net.config(now)?.network;
-        let dialling = *net.member.dialling.public();
+        let dialling = *net.member.dialling.public_key();
         Some((MIXNET_PART, MixnetPart { network, dialling }.encode()))
     }
 
@@ -61,12 +61,12 @@ impl<B: Backend> Carrier for Mixnet<B> {
     }
 
     /// Returns the number of malformed parcels out of cells.
-    fn rejected(&self) -> u64 {
+    fn rejected_count(&self) -> u64 {
         self.unopened
     }
 
     /// Counts a malformed parcel out of cells.
-    fn reject(&mut self) {
+    fn count_rejected(&mut self) {
         self.unopened += 1;
     }
 
@@ -75,11 +75,12 @@ impl<B: Backend> Carrier for Mixnet<B> {
     }
 
     fn waits_for_place(&self) -> bool {
+        // Opening a mailbox for a hello in cells would show the relay a new contact (4.4).
         false
     }
 
     /// The way of cells to a contact, if it can be taken at this pin.
-    fn route(
+    fn select_route(
         &self,
         to: &ContactFacts<'_>,
         (pin, own): (u8, bool),
@@ -89,26 +90,31 @@ impl<B: Backend> Carrier for Mixnet<B> {
         let Some(net) = self.network.as_ref().filter(|net| net.is_up(now)) else {
             return wait(WaitReason::NoCarrier);
         };
+        // No parcel leaves below the lowest level (MSG-20).
         if net.level < pin {
             return wait(WaitReason::BelowPin);
         }
-        let knows = net.client.knows(to.id.0);
+        let knows = net.client.has_contact(to.id.0);
+        // A contact that left this network is not reached in it (MSG-97).
         if knows && net.is_elsewhere(to.card, now) {
             return wait(WaitReason::Keys);
         }
+        // Before its first call a contact has no chains, so only an invitation can reach it (4.4).
         if !to.is_open && !self.peers.get(&to.id).is_some_and(|peer| peer.has_called) {
-            return self.first(to, now);
+            return self.find_first_route(to, now);
         }
         if to.is_open && self.can_invite(to, now) {
             // Its chains are lost here: the contact reads in an invitation where new ones begin (MSG-121).
-            return self.first(to, now);
+            return self.find_first_route(to, now);
         }
+        // The chains carry messages of a session, so a session must come first.
         if !to.session.is_usable() && (knows || !to.is_open) {
             return Err(Missing::Session);
         }
         if !knows {
             return wait(WaitReason::Keys);
         }
+        // Device-generated items for a contact above its share wait (MSG-54).
         if !own && self.is_muted(to.id) {
             return wait(WaitReason::Budget);
         }
@@ -117,44 +123,48 @@ impl<B: Backend> Carrier for Mixnet<B> {
     }
 
     /// Hands a parcel to the client.
-    fn hand(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
+    fn hand_over(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
+        // Checked again: the level may have fallen since the route was selected (MSG-20).
         let Some(net) = self.network.as_ref().filter(|net| net.up && net.level >= parcel.pin)
         else {
             return Handover::Waits;
         };
         let contact = parcel.to.id;
         if parcel.route.invitation {
-            return self.invite(parcel, at);
+            return self.hand_invitation(parcel, at);
         }
-        if !net.client.knows(contact.0) {
+        if !net.client.has_contact(contact.0) {
             return Handover::Waits;
         }
-        self.heed(contact, at);
+        self.update_mute(contact, at);
+        // The share may have ended since the route was selected (MSG-54).
         if !parcel.own && self.is_muted(contact) {
             return Handover::Waits;
         }
-        let ticket = self.ticket(ParcelOut { parcel: parcel.id, contact, times: None });
+        let ticket = self.assign_ticket(ParcelOut { parcel: parcel.id, contact, times: None });
         self.on_handed_over(contact, at);
         let bytes = Wiping::new(parcel.bytes.to_vec());
         // The answer comes as an output.
-        let _ = self.tell(client::Input::Send { ticket, contact: contact.0, bytes }, at);
+        let _ = self.feed_client(client::Input::Send { ticket, contact: contact.0, bytes }, at);
         Handover::Out
     }
 
     /// These need not leave any more.
-    fn retract(&mut self, parcels: &[Dropped], at: &mut At<'_>) {
+    fn retract_parcels(&mut self, parcels: &[Dropped], at: &mut At<'_>) {
         for Dropped { id, contact, bytes } in parcels {
+            // A withdrawn parcel leaves the queues of the client in the same commit (MSG-89,
+            // MIX-66).
             self.out.retain(|_, out| out.parcel != *id);
             let bytes = Wiping::new(bytes.clone());
             // Without a network nothing of it is under way.
-            let _ = self.tell(client::Input::Retract { contact: contact.0, bytes }, at);
+            let _ = self.feed_client(client::Input::Retract { contact: contact.0, bytes }, at);
         }
     }
 
     /// A contact is served at this level at least, or not at all.
-    fn allow(&mut self, id: ContactId, level_min: Option<u8>, at: &mut At<'_>) {
+    fn set_level_min(&mut self, id: ContactId, level_min: Option<u8>, at: &mut At<'_>) {
         self.peers.entry(id).or_default().level_min = level_min;
-        self.suspend(id, at);
+        self.update_suspension(id, at);
     }
 
     /// Returns true if a contact is to be told where our chains begin: once a session, by who began it.
@@ -164,13 +174,14 @@ impl<B: Backend> Carrier for Mixnet<B> {
         network.is_some()
             && network == net.config(now).map(|config| config.network)
             && to.is_open
+            // Only the side that began the session sends a root, so two roots cannot cross.
             && to.session.initiator
             && !to.session.pending
             && self.root_for(to.id) != to.session.id
     }
 
     /// The item for it, with a fresh root.
-    fn say(&mut self, to: &ContactFacts<'_>, at: &mut At<'_>) -> Option<Item> {
+    fn take_owed_item(&mut self, to: &ContactFacts<'_>, at: &mut At<'_>) -> Option<Item> {
         let rounds = self.rounds_now(at.now).filter(|_| self.has_to_say(to, at.now))?;
         let mut root = Wiping::new([0; 32]);
         at.rng.fill_bytes(&mut root[..]);
@@ -178,7 +189,7 @@ impl<B: Backend> Carrier for Mixnet<B> {
     }
 
     /// It was said: the client holds the root from now on, and nobody else.
-    fn said(
+    fn on_items_sent(
         &mut self,
         to: &ContactFacts<'_>,
         items: &[Item],
@@ -190,13 +201,13 @@ impl<B: Backend> Carrier for Mixnet<B> {
         }
     }
 
-    fn invites(&self, items: &[Item]) -> bool {
-        invites(items)
+    fn is_invitation(&self, items: &[Item]) -> bool {
+        is_invitation(items)
     }
 
     /// A contact says where our chains begin. Only who began the session may, and not too often:
     /// each root costs a snapshot of the client (MSG-53). Without it the chains there are go on.
-    fn told(
+    fn on_items_received(
         &mut self,
         from: &ContactFacts<'_>,
         items: &[Item],
@@ -205,10 +216,12 @@ impl<B: Backend> Carrier for Mixnet<B> {
     ) {
         let Some(meet) = last_meet(items, exporter.take()) else { return };
         let theirs = from.session.id.is_some() && !from.session.initiator;
+        // A root of the wrong side, or of a contact that the user has not accepted, is ignored.
         if !from.is_ours || !theirs {
             return;
         }
-        if self.peers.entry(from.id).or_default().roots.take(at.now).is_ok() {
+        // Each root costs a snapshot of the client: 4 at once, then one in 10 min (MSG-53).
+        if self.peers.entry(from.id).or_default().roots.take_turn(at.now).is_ok() {
             self.add_root(from, &meet, Role::Responder, at);
             self.trust_chains(from.id);
         }
@@ -223,11 +236,11 @@ impl<B: Backend> Carrier for Mixnet<B> {
     }
 
     /// The person wrote to a contact.
-    fn wrote(&mut self, contact: ContactId, now: Time) {
-        self.peers.entry(contact).or_default().wrote(now);
+    fn on_user_note(&mut self, contact: ContactId, now: Time) {
+        self.peers.entry(contact).or_default().on_user_note(now);
     }
 
-    fn moved(&mut self, to: &ContactFacts<'_>, _: bool, at: &mut At<'_>) -> bool {
+    fn on_card_changed(&mut self, to: &ContactFacts<'_>, _: bool, at: &mut At<'_>) -> bool {
         self.has_left(to, at)
     }
 
@@ -248,7 +261,7 @@ impl<B: Backend> Carrier for Mixnet<B> {
         self.inviters.iter().map(facts).collect()
     }
 
-    fn welcome(&mut self, welcome: Welcome<'_>, at: &mut At<'_>) -> bool {
+    fn accept_invitation(&mut self, welcome: Welcome<'_>, at: &mut At<'_>) -> bool {
         self.invited_by(welcome, at)
     }
 
@@ -256,33 +269,39 @@ impl<B: Backend> Carrier for Mixnet<B> {
         self.may_start(id, now)
     }
 
-    fn unmask(&mut self, id: ContactId, session: Option<[u8; 16]>, at: &mut At<'_>) -> Option<u8> {
+    fn unmask_inviter(
+        &mut self,
+        id: ContactId,
+        session: Option<[u8; 16]>,
+        at: &mut At<'_>,
+    ) -> Option<u8> {
         self.shows_card(id, session, at)
     }
 
     /// Forgets the chains of a contact or inviter, or all of it.
-    fn forget(&mut self, id: ContactId, what: Forget, at: &mut At<'_>) {
+    fn forget_contact(&mut self, id: ContactId, what: Forget, at: &mut At<'_>) {
         // Whom the client does not know it need not forget.
-        let _ = self.tell(client::Input::Remove(id.0), at);
+        let _ = self.feed_client(client::Input::Remove(id.0), at);
+        // The peer stays known here. Only the state that was shared with its device is dropped.
         if what == Forget::Chains {
             // The next call answers an invitation once more.
             if self.peers.get(&id).is_some_and(|peer| peer.has_called) {
-                self.change(id, at.step, |peer| peer.has_called = false);
+                self.update_peer(id, at.step, |peer| peer.has_called = false);
             }
             return;
         }
         if self.inviters.remove(&id).is_some() {
             at.step.drop_row(RecordKind::Inviter, key32(id.0));
-            at.step.timer(timer(INVITER | u64::from(id.0)), None);
+            at.step.set_timer(timer(INVITER | u64::from(id.0)), None);
         }
-        if self.peers.remove(&id).is_some_and(|peer| peer.stored().is_some()) {
+        if self.peers.remove(&id).is_some_and(|peer| peer.stored_form().is_some()) {
             at.step.drop_row(RecordKind::MixnetPeer, key32(id.0));
         }
-        at.step.timer(timer(YEAR | u64::from(id.0)), None);
-        at.step.timer(timer(APART | u64::from(id.0)), None);
+        at.step.set_timer(timer(YEAR | u64::from(id.0)), None);
+        at.step.set_timer(timer(APART | u64::from(id.0)), None);
     }
 
-    fn correct(&mut self, date: &DateStep, at: &mut At<'_>) {
+    fn apply_date_step(&mut self, date: &DateStep, at: &mut At<'_>) {
         self.correct_dates(date, at);
         self.wake_client(at);
     }
@@ -294,12 +313,12 @@ impl<B: Backend> Carrier for Mixnet<B> {
 
     /// The device starts.
     fn start(&mut self, at: &mut At<'_>) {
-        self.attach(at);
+        self.attach_line(at);
         self.wake_client(at);
     }
 
     /// Handles an expired timer.
-    fn wake(&mut self, number: u64, _: &dyn Fn(ContactId) -> bool, at: &mut At<'_>) {
+    fn handle_timer(&mut self, number: u64, _: &dyn Fn(ContactId) -> bool, at: &mut At<'_>) {
         let id = ContactId(number as u32);
         match number {
             CLIENT => self.wake_client(at),
@@ -310,33 +329,33 @@ impl<B: Backend> Carrier for Mixnet<B> {
     }
 
     /// Returns the next event for the device.
-    fn news(&mut self) -> Option<News> {
+    fn next_news(&mut self) -> Option<News> {
         self.news.pop_front()
     }
 
-    fn reads(&self, person: &PersonRows) -> Result<(), DecodeError> {
-        person.optional(RecordKind::MixnetPeer, MixnetPeer::read)?;
-        person.value(RecordKind::Inviter).map(Inviter::read).transpose()?;
+    fn check_rows(&self, person: &PersonRows) -> Result<(), DecodeError> {
+        person.read_optional(RecordKind::MixnetPeer, MixnetPeer::read)?;
+        person.single_row(RecordKind::Inviter).map(Inviter::read).transpose()?;
         Ok(())
     }
 
     fn inviter_key(&self, row: &[u8]) -> Option<IdentityKey> {
-        owner(row)
+        read_owner(row)
     }
 
     fn load_person(&mut self, person: &PersonRows, _: &StoredRows<'_>, at: &mut At<'_>) -> bool {
-        match person.value(RecordKind::Inviter).map(Inviter::read) {
+        match person.single_row(RecordKind::Inviter).map(Inviter::read) {
             Some(Ok(inviter)) => self.load_inviter(person.id, inviter, at.step),
             Some(Err(_)) => {}
             None => {
-                let peer = person.optional(RecordKind::MixnetPeer, MixnetPeer::read);
+                let peer = person.read_optional(RecordKind::MixnetPeer, MixnetPeer::read);
                 self.peers.insert(person.id, peer.unwrap_or_default());
             }
         }
         false
     }
 
-    fn load(
+    fn load_own_rows(
         &mut self,
         stored: &mut StoredRows<'_>,
         _: &dyn Fn(ContactId) -> bool,
@@ -346,13 +365,13 @@ impl<B: Backend> Carrier for Mixnet<B> {
     }
 
     /// The client waits for the newest of its rows.
-    fn durable(&mut self) -> Option<u64> {
+    fn take_durable_number(&mut self) -> Option<u64> {
         self.network.as_mut()?.durable.take()
     }
 
-    fn stored(&mut self, number: u64, at: &mut At<'_>) {
+    fn on_durable(&mut self, number: u64, at: &mut At<'_>) {
         // The client answers `Unexpected` if nothing waits for this number any more.
-        let _ = self.tell(client::Input::Stored(number), at);
+        let _ = self.feed_client(client::Input::Stored(number), at);
     }
 
     fn loads_again(&self, kind: RecordKind, _: &[u8], value: &[u8]) -> bool {
@@ -360,13 +379,13 @@ impl<B: Backend> Carrier for Mixnet<B> {
             RecordKind::Network => Membership::read(value).map(|member| Some(member.write())),
             RecordKind::LeftNetwork => LeftNetwork::read(value).map(|left| Some(left.write())),
             RecordKind::Inviter => Inviter::read(value).map(|inviter| Some(inviter.write())),
-            RecordKind::MixnetPeer => MixnetPeer::read(value).map(|peer| peer.stored()),
-            _ => return fits(value),
+            RecordKind::MixnetPeer => MixnetPeer::read(value).map(|peer| peer.stored_form()),
+            _ => return fits_vault(value),
         };
         loads_again(value, again)
     }
 
-    fn records(&self, step: &mut Step) {
-        self.rows(step);
+    fn put_records(&self, step: &mut Step) {
+        self.put_rows(step);
     }
 }

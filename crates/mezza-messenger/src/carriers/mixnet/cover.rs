@@ -52,13 +52,13 @@ impl<B: Backend> MixnetCover<B> {
         };
         // A frame that the client refuses is as one that never came, as in an unlocked device.
         let _ = self.client.handle(input, now, rng);
-        self.drain(now, rng);
+        self.drain_client(now, rng);
     }
 
     /// Does the work whose time has come.
     pub fn wake(&mut self, now: Time, rng: &mut dyn CryptoRng) {
         self.client.wake(now, rng);
-        self.drain(now, rng);
+        self.drain_client(now, rng);
     }
 
     /// Returns the next order for the line.
@@ -76,7 +76,7 @@ impl<B: Backend> MixnetCover<B> {
         MixnetLine { link: self.link, line: self.client.into_live_line(now) }
     }
 
-    fn drain(&mut self, now: Time, rng: &mut dyn CryptoRng) {
+    fn drain_client(&mut self, now: Time, rng: &mut dyn CryptoRng) {
         while let Some(output) = self.client.poll() {
             let answer = match output {
                 Output::Dial { at, hello, search } => {

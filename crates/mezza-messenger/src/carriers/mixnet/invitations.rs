@@ -7,7 +7,7 @@ use mezza_mixnet::client::{self, NewRoot};
 use mezza_mixnet::contact::{Intent, Role};
 
 use super::inviter::PendingStart;
-use super::{INVITER, Inviter, Mixnet, root, timer};
+use super::{INVITER, Inviter, Mixnet, derive_root, timer};
 use crate::carriers::{Carrier, Welcome};
 use crate::error::{CallerError, CarrierError, DeviceError, PersonError};
 use crate::io::{At, ContactId, DateStep, Event, Forget, News, RecordKind, Step, key32};
@@ -21,9 +21,10 @@ impl<B: Backend> Mixnet<B> {
             Item::Meet(meet) if meet.root.is_none() => Some(meet),
             _ => None,
         });
+        // An invitation of another network, or with a root in it, is none (4.4).
         let Some(meet) = bare.filter(|meet| Some(meet.network) == network) else { return false };
         let rounds = (meet.conversation, meet.call);
-        let start = Some(PendingStart { root: root(welcome.exporter), rounds });
+        let start = Some(PendingStart { root: derive_root(welcome.exporter), rounds });
         let inviter = Inviter {
             ik: welcome.ik,
             bucket: welcome.place,
@@ -53,7 +54,7 @@ impl<B: Backend> Mixnet<B> {
         if let Some(inviter) = self.inviters.get_mut(&id) {
             (inviter.start, inviter.asked, inviter.times) = (None, Some(at.now), 0);
         }
-        self.call(id, at);
+        self.call_inviter(id, at);
         self.store_inviter(id, at.step);
         at.step.show(Event::Request(id));
         Ok(())
@@ -66,6 +67,7 @@ impl<B: Backend> Mixnet<B> {
         at: &mut At<'_>,
     ) -> Result<(), client::ClientError> {
         let Some(inviter) = self.inviters.get(&id) else { return Ok(()) };
+        // The chains start once. A second start would reuse rounds of the first.
         let Some(PendingStart { root, rounds }) = &inviter.start else { return Ok(()) };
         let root = NewRoot {
             contact: id.0,
@@ -74,7 +76,7 @@ impl<B: Backend> Mixnet<B> {
             start: *rounds,
             bucket: inviter.bucket,
         };
-        self.tell(client::Input::Add(root), at)
+        self.feed_client(client::Input::Add(root), at)
     }
 
     /// Checks that the chains of an inviter could start now.
@@ -86,25 +88,27 @@ impl<B: Backend> Mixnet<B> {
                 client::ClientError::Unexpected,
             )));
         };
-        net.client.admits(*rounds, now).map_err(|error| CarrierError::Network(error).into())
+        net.client.check_start(*rounds, now).map_err(|error| CarrierError::Network(error).into())
     }
 
-    pub(super) fn call(&mut self, id: ContactId, at: &mut At<'_>) {
+    pub(super) fn call_inviter(&mut self, id: ContactId, at: &mut At<'_>) {
         // Whom the client does not know, it cannot call.
-        let _ = self.tell(client::Input::Call(id.0, Intent::Talk), at);
+        let _ = self.feed_client(client::Input::Call(id.0, Intent::Talk), at);
     }
 
     /// Inviters who are to be called again, or forgotten.
     pub(super) fn turn_inviter(&mut self, id: ContactId, at: &mut At<'_>) {
         let Some(inviter) = self.inviters.get_mut(&id) else { return };
+        // The prekey of an invitation ends after 30 days at the latest, so nothing can answer it
+        // (4.4).
         if inviter.is_over(at.now) {
-            self.forget(id, Forget::All, at);
+            self.forget_contact(id, Forget::All, at);
             self.news.push_back(News::InviterGone(id));
             return at.step.show(Event::Request(id));
         }
         if inviter.deadline() <= at.now {
             (inviter.asked, inviter.times) = (Some(at.now), inviter.times.saturating_add(1));
-            self.call(id, at);
+            self.call_inviter(id, at);
         }
         self.store_inviter(id, at.step);
     }
@@ -118,25 +122,31 @@ impl<B: Backend> Mixnet<B> {
         session: Option<[u8; 16]>,
         at: &mut At<'_>,
     ) -> Option<u8> {
+        // A session that the inviter began itself withdrew the invitation and its chains (4.4).
         if session.is_some() {
             // Rounds out of reach: then there are none.
             let _ = self.start_chains(id, at);
         } else {
-            self.forget(id, Forget::Chains, at);
+            self.forget_contact(id, Forget::Chains, at);
         }
         let came_at = self.inviters.remove(&id)?.level;
         at.step.drop_row(RecordKind::Inviter, key32(id.0));
-        at.step.timer(timer(INVITER | u64::from(id.0)), None);
-        self.change(id, at.step, |peer| peer.root_for = session);
+        at.step.set_timer(timer(INVITER | u64::from(id.0)), None);
+        self.update_peer(id, at.step, |peer| peer.root_for = session);
         let now = self.network.as_ref().map_or(1, |net| net.level);
+        // Rows of earlier versions have no level, so the present one counts (MSG-112).
         Some(if came_at == 0 { now } else { came_at })
     }
 
     /// The date was corrected: invitations are as old as before.
     pub(super) fn correct_dates(&mut self, date: &DateStep, at: &mut At<'_>) {
-        self.peers.values_mut().for_each(|peer| peer.correct(date));
+        self.peers.values_mut().for_each(|peer| peer.apply_date_step(date));
         for id in self.inviters.keys().copied().collect::<Vec<ContactId>>() {
-            if self.inviters.get_mut(&id).is_some_and(|inviter| inviter.correct(date, at.now)) {
+            if self
+                .inviters
+                .get_mut(&id)
+                .is_some_and(|inviter| inviter.apply_date_step(date, at.now))
+            {
                 self.store_inviter(id, at.step);
             }
         }
@@ -145,7 +155,7 @@ impl<B: Backend> Mixnet<B> {
     pub(super) fn store_inviter(&self, id: ContactId, step: &mut Step) {
         if let Some(inviter) = self.inviters.get(&id) {
             step.put(RecordKind::Inviter, key32(id.0), inviter.write());
-            step.timer(timer(INVITER | u64::from(id.0)), Some(inviter.deadline()));
+            step.set_timer(timer(INVITER | u64::from(id.0)), Some(inviter.deadline()));
         }
     }
 }

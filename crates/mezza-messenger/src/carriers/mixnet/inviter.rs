@@ -49,7 +49,7 @@ impl Inviter {
     /// When something is due: they are called again, or forgotten.
     pub fn deadline(&self) -> Time {
         let end = self.at.plus_ms(LIFE_MS);
-        self.asked.map_or(end, |asked| end.min(again(asked, self.times)))
+        self.asked.map_or(end, |asked| end.min(next_call_at(asked, self.times)))
     }
 
     /// Returns true if the invitation is too old to be of any use.
@@ -58,10 +58,10 @@ impl Inviter {
     }
 
     /// The date was corrected; whether its row changes.
-    pub fn correct(&mut self, date: &DateStep, now: Time) -> bool {
+    pub fn apply_date_step(&mut self, date: &DateStep, now: Time) -> bool {
         let before = (self.at, self.asked);
-        self.at = date.moment(self.at, now);
-        self.asked = self.asked.map(|asked| date.moment(asked, now));
+        self.at = date.shift_moment(self.at, now);
+        self.asked = self.asked.map(|asked| date.shift_moment(asked, now));
         before != (self.at, self.asked)
     }
 
@@ -69,16 +69,18 @@ impl Inviter {
     /// level behind.
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(160);
-        w.u8(if self.level == 0 { NO_LEVEL } else { VERSION })
-            .bytes(self.ik.as_bytes())
-            .u32(self.bucket);
-        w.u64(self.at.ms()).u64(self.asked.map_or(0, Time::ms));
-        w.u8(u8::from(self.start.is_some()));
+        // A row without a level keeps its version, so that it is the same when written again
+        // (MSG-43).
+        w.put_u8(if self.level == 0 { NO_LEVEL } else { VERSION })
+            .put_bytes(self.ik.as_bytes())
+            .put_u32(self.bucket);
+        w.put_u64(self.at.as_ms()).put_u64(self.asked.map_or(0, Time::as_ms));
+        w.put_u8(u8::from(self.start.is_some()));
         if let Some(PendingStart { root, rounds }) = &self.start {
-            w.bytes(root.expose()).u64(rounds.0).u64(rounds.1);
+            w.put_bytes(root.expose()).put_u64(rounds.0).put_u64(rounds.1);
         }
         if self.level > 0 {
-            w.u8(self.level);
+            w.put_u8(self.level);
         }
         Wiping::new(w.finish())
     }
@@ -86,20 +88,23 @@ impl Inviter {
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            let version = r.u8()?;
+            let version = r.read_u8()?;
             if version != VERSION && version != NO_LEVEL {
                 return Err(DecodeError::Value);
             }
-            let ik = IdentityKey::decode(&r.array()?).map_err(|_| DecodeError::Value)?;
-            let bucket = r.u32()?;
-            let at = Time::from_ms(r.u64()?);
-            let asked = Some(r.u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
-            let start = match r.u8()? {
+            let ik = IdentityKey::decode(&r.read_array()?).map_err(|_| DecodeError::Value)?;
+            let bucket = r.read_u32()?;
+            let at = Time::from_ms(r.read_u64()?);
+            let asked = Some(r.read_u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
+            let start = match r.read_u8()? {
                 0 => None,
-                1 => Some(PendingStart { root: Secret::read(r)?, rounds: (r.u64()?, r.u64()?) }),
+                1 => Some(PendingStart {
+                    root: Secret::read_from(r)?,
+                    rounds: (r.read_u64()?, r.read_u64()?),
+                }),
                 _ => return Err(DecodeError::Value),
             };
-            let level = if version == VERSION { r.u8()? } else { 0 };
+            let level = if version == VERSION { r.read_u8()? } else { 0 };
             if version == VERSION && !(1..=4).contains(&level) {
                 return Err(DecodeError::Value);
             }
@@ -109,16 +114,17 @@ impl Inviter {
 }
 
 /// When to call somebody again who was called at `last`, so many times before.
-fn again(last: Time, times: u8) -> Time {
+fn next_call_at(last: Time, times: u8) -> Time {
+    // 1 h, 4 h, then every 12 h (4.4).
     let hours = AGAIN_HOURS[usize::from(times).min(AGAIN_HOURS.len() - 1)];
     last.plus_ms(hours * Time::HOUR_MS)
 }
 
 /// Whose invitation a stored form is; read leniently, for a form that is none of ours.
-pub(crate) fn owner(bytes: &[u8]) -> Option<IdentityKey> {
+pub(crate) fn read_owner(bytes: &[u8]) -> Option<IdentityKey> {
     let mut r = Reader::new(bytes);
-    r.u8().ok()?;
-    IdentityKey::decode(r.array_ref().ok()?).ok()
+    r.read_u8().ok()?;
+    IdentityKey::decode(r.read_array_ref().ok()?).ok()
 }
 
 #[cfg(test)]
@@ -133,7 +139,7 @@ mod tests {
 
     fn key(n: u8) -> IdentityKey {
         let pair = EphemeralKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(n)));
-        IdentityKey::decode(pair.public().as_bytes()).expect("a public key")
+        IdentityKey::decode(pair.public_key().as_bytes()).expect("a public key")
     }
 
     proptest! {

@@ -9,7 +9,7 @@ use mezza_core::{DecodeError, Reader, Wiping, Writer, snapshot};
 
 use crate::backup::BackupNetwork;
 use crate::error::{DeviceError, PersonError};
-use crate::io::{NetworkAddress, RecordKind, RowsByKey, Step, Unloaded, text};
+use crate::io::{NetworkAddress, RecordKind, RowsByKey, Step, Unloaded, read_text};
 use crate::view::Part;
 
 /// Version of the stored form.
@@ -31,18 +31,18 @@ impl LeftNetwork {
     /// The stored form: `version u8 | len u8 | address | what the client remembers`.
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(2 + self.address.len() + self.remembered.len());
-        w.u8(VERSION).var8(self.address.as_bytes()).bytes(&self.remembered);
+        w.put_u8(VERSION).put_var8(self.address.as_bytes()).put_bytes(&self.remembered);
         Wiping::new(w.finish())
     }
 
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         let r = &mut Reader::new(bytes);
-        if r.u8()? != VERSION {
+        if r.read_u8()? != VERSION {
             return Err(DecodeError::Value);
         }
-        let address = text(r.var8()?)?;
-        Ok(Self { address, remembered: Wiping::new(r.rest().to_vec()) })
+        let address = read_text(r.read_var8()?)?;
+        Ok(Self { address, remembered: Wiping::new(r.read_rest().to_vec()) })
     }
 }
 
@@ -59,7 +59,7 @@ snapshot!(struct LeftNetworks { all, lost });
 
 impl LeftNetworks {
     /// Takes the rows that `loads` finds sound; the others are left over.
-    pub fn load(
+    pub fn load_rows(
         &mut self,
         rows: RowsByKey,
         lost: bool,
@@ -72,11 +72,14 @@ impl LeftNetworks {
             let left = LeftNetwork::read(&row).ok();
             let name = left.as_ref().map(|left| left.address.clone());
             let left = left.filter(|left| pin.as_ref().is_some_and(|pin| loads(pin, left)));
+            // A row that does not load prevents joining its network, since its ledger is unknown
+            // (MSG-97).
             if left.is_none() {
                 let part = Part::LeftNetworks;
                 let kind = RecordKind::LeftNetwork;
                 unloaded.push(Unloaded { name, ..Unloaded::new(part, kind, key, &row) });
             }
+            // A row whose key is lost may be of any network, so no new one may be joined (MSG-97).
             self.lost |= pin.is_none();
             self.all.extend(pin.map(|pin| (pin, left)));
         }
@@ -87,11 +90,13 @@ impl LeftNetworks {
     ///
     /// # Errors
     /// The stored state of the network does not load or may be a row that does not open; or too many are remembered.
-    pub fn of(&self, pin: &[u8; 32]) -> Result<Option<&LeftNetwork>, DeviceError> {
+    pub fn find_left(&self, pin: &[u8; 32]) -> Result<Option<&LeftNetwork>, DeviceError> {
         match self.all.get(pin) {
             Some(Some(left)) => Ok(Some(left)),
+            // Joining without the ledger would give a second privacy budget (MSG-97).
             Some(None) => Err(DeviceError::Person(PersonError::SetAside)),
             None if self.lost => Err(DeviceError::Person(PersonError::SetAside)),
+            // Dropping one of 32 ledgers for another would reset its budget (MSG-97).
             None if self.all.len() >= LEFT_MAX => {
                 Err(DeviceError::Person(PersonError::TooManyNetworks))
             }
@@ -100,7 +105,12 @@ impl LeftNetworks {
     }
 
     /// A network is left.
-    pub fn keep(&mut self, link: NetworkAddress, remembered: Wiping<Vec<u8>>, step: &mut Step) {
+    pub fn remember_network(
+        &mut self,
+        link: NetworkAddress,
+        remembered: Wiping<Vec<u8>>,
+        step: &mut Step,
+    ) {
         let left = LeftNetwork { address: link.address, remembered };
         let kind = RecordKind::LeftNetwork;
         let key = link.pin.to_vec();
@@ -147,17 +157,17 @@ mod tests {
         let mut left = LeftNetworks::default();
         let mut step = Step::default();
         for n in 0..LEFT_MAX as u8 {
-            assert!(left.of(&[n; 32]).is_ok_and(|left| left.is_none()));
-            left.keep(link(n), Wiping::new(vec![n; 9]), &mut step);
+            assert!(left.find_left(&[n; 32]).is_ok_and(|left| left.is_none()));
+            left.remember_network(link(n), Wiping::new(vec![n; 9]), &mut step);
         }
         assert!(matches!(
-            left.of(&[99; 32]),
+            left.find_left(&[99; 32]),
             Err(DeviceError::Person(PersonError::TooManyNetworks))
         ));
-        let first = left.of(&[0; 32]).expect("it was left").expect("it is remembered");
+        let first = left.find_left(&[0; 32]).expect("it was left").expect("it is remembered");
         assert_eq!((first.address.as_str(), &first.remembered[..]), ("m0:7000", &[0; 9][..]));
         left.taken_up(&[0; 32], &mut step);
-        assert!(left.of(&[99; 32]).is_ok_and(|left| left.is_none()), "one has made room");
+        assert!(left.find_left(&[99; 32]).is_ok_and(|left| left.is_none()), "one has made room");
         assert_eq!(left.all().count(), LEFT_MAX - 1);
     }
 

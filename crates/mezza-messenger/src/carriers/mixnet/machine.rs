@@ -17,11 +17,11 @@ use crate::io::{
 
 impl<B: Backend> Mixnet<B> {
     /// Handles an input of the driver or of the user.
-    pub fn input(&mut self, input: MixnetInput, at: &mut At<'_>) -> Result<(), DeviceError> {
+    pub fn handle_input(&mut self, input: MixnetInput, at: &mut At<'_>) -> Result<(), DeviceError> {
         let gone = matches!(input, MixnetInput::Down);
         let input = match input {
-            MixnetInput::Join(link) => return self.join(link, at),
-            MixnetInput::Leave => return self.leave(at),
+            MixnetInput::Join(link) => return self.join_network(link, at),
+            MixnetInput::Leave => return self.leave_network(at),
             MixnetInput::AskWho(contact) => return self.ask_who(contact, at),
             MixnetInput::Up { trusted } => client::Input::Up { trusted },
             MixnetInput::Down => client::Input::Down,
@@ -30,9 +30,10 @@ impl<B: Backend> Mixnet<B> {
             MixnetInput::Lost(round) => client::Input::Lost(round),
         };
         // What is refused changes nothing here either (MSG-36).
-        self.tell(input, at).map_err(CarrierError::Network)?;
+        self.feed_client(input, at).map_err(CarrierError::Network)?;
+        // The client has accepted the input, so carrier and client agree that the line is down.
         if gone {
-            self.down(at.step);
+            self.on_down(at.step);
         }
         Ok(())
     }
@@ -40,75 +41,76 @@ impl<B: Backend> Mixnet<B> {
     pub(super) fn wake_client(&mut self, at: &mut At<'_>) {
         if let Some(net) = &mut self.network {
             net.client.wake(at.now, at.rng);
-            self.drain(at);
+            self.drain_client(at);
         }
     }
 
-    pub(super) fn tell(
+    pub(super) fn feed_client(
         &mut self,
         input: client::Input,
         at: &mut At<'_>,
     ) -> Result<(), client::ClientError> {
         let net = self.network.as_mut().ok_or(client::ClientError::Unexpected)?;
         net.client.handle(input, at.now, at.rng)?;
-        self.drain(at);
+        self.drain_client(at);
         Ok(())
     }
 
-    pub(super) fn drain(&mut self, at: &mut At<'_>) {
+    pub(super) fn drain_client(&mut self, at: &mut At<'_>) {
         while let Some(output) = self.network.as_mut().and_then(|net| net.client.poll()) {
-            self.output(output, at);
+            self.handle_output(output, at);
         }
         let due = self.network.as_ref().and_then(|net| net.client.deadline());
-        at.step.timer(timer(CLIENT), due);
+        at.step.set_timer(timer(CLIENT), due);
     }
 
-    pub(super) fn output(&mut self, output: client::Output, at: &mut At<'_>) {
+    pub(super) fn handle_output(&mut self, output: client::Output, at: &mut At<'_>) {
         let Some(net) = &mut self.network else { return };
         match output {
             client::Output::Dial { at: due, hello, search } => {
                 let (address, key) = match search {
                     Some(number) => (net.search_address(number), None),
-                    None => net.place(due.max(at.now)),
+                    None => net.entry_address(due.max(at.now)),
                 };
                 self.outputs.push_back(MixnetOutput::Connect { at: due, hello, address, key });
             }
             client::Output::Close => self.outputs.push_back(MixnetOutput::Disconnect),
             client::Output::Frame(frame) => self.outputs.push_back(MixnetOutput::Frame(frame)),
             client::Output::Job(job) => self.outputs.push_back(MixnetOutput::Job(job)),
-            client::Output::Want(pairs) => {
-                for _ in 0..pairs {
-                    let pair = client::Input::Give(at.ephemeral::<B>());
-                    // Exactly what was asked for is never refused.
-                    let _ = net.client.handle(pair, at.now, at.rng);
-                }
+            client::Output::Want(pairs) => self.give_pairs(pairs, at),
+            client::Output::Store { seq, first, record } => {
+                net.store_row(seq, first, record, at.step);
             }
-            client::Output::Store { seq, first, record } => net.row(seq, first, record, at.step),
             client::Output::Received { seq, contact, bytes, .. } => {
+                // The client acknowledges these cells only after this commit (MSG-12).
                 net.durable = Some(seq);
-                self.received(ContactId(contact), bytes, at);
+                self.on_parcel_received(ContactId(contact), bytes, at);
             }
             client::Output::Invited(invitation) => {
                 let parcel = [&[RATCHET_MESSAGE], invitation.body.as_slice()].concat();
-                self.arrived(ArrivalOrigin::Invitation(invitation.bucket), Wiping::new(parcel));
+                self.report_arrival(
+                    ArrivalOrigin::Invitation(invitation.bucket),
+                    Wiping::new(parcel),
+                );
             }
-            client::Output::Joined => self.joined(at),
+            client::Output::Joined => self.on_joined(at),
             client::Output::Config => {
-                net.weigh(at.now);
+                net.grade_noise(at.now);
                 self.news.push_back(News::CardPart);
                 at.step.touch_all();
                 at.step.show(Event::Carrier(CarrierId::MIXNET));
             }
-            client::Output::Handed(ticket) => self.handed(ticket, at.now),
-            client::Output::Refused(ticket, why) => self.refused(ticket, why, at.now),
+            client::Output::Handed(ticket) => self.on_handed(ticket, at.now),
+            client::Output::Refused(ticket, why) => self.on_refused(ticket, why, at.now),
             client::Output::Broken(contact) => {
                 let now = at.now;
-                self.change(ContactId(contact), at.step, |peer| peer.broke(now));
+                self.update_peer(ContactId(contact), at.step, |peer| peer.on_stream_broken(now));
                 at.step.touch(ContactId(contact));
             }
-            client::Output::Called(contact, _) => self.called(ContactId(contact), at),
+            client::Output::Called(contact, _) => self.on_call(ContactId(contact), at),
             client::Output::Level(_) => {
-                net.heed(&output);
+                net.apply_output(&output);
+                // The level is applied before anything else may leave (MSG-20).
                 self.level_changed(at);
                 at.step.touch_all();
                 at.step.show(Event::Carrier(CarrierId::MIXNET));
@@ -116,12 +118,12 @@ impl<B: Backend> Mixnet<B> {
             client::Output::Alarm { .. }
             | client::Output::Unfit(..)
             | client::Output::Budget(..) => {
-                net.heed(&output);
+                net.apply_output(&output);
                 at.step.touch_all();
                 at.step.show(Event::Carrier(CarrierId::MIXNET));
             }
             // What was given before is given again (MIX-75).
-            client::Output::Returning(true) if !net.up => self.joined(at),
+            client::Output::Returning(true) if !net.up => self.on_joined(at),
             client::Output::Returning(true) => {
                 // A round that was sealed and came back proves the clock.
                 net.forget_unfit();
@@ -129,7 +131,9 @@ impl<B: Backend> Mixnet<B> {
                 at.step.show(Event::Carrier(CarrierId::MIXNET));
             }
             client::Output::Returning(false) => {
-                self.down(at.step);
+                // Without returning rounds the carrier counts as down, so other carriers are
+                // selected.
+                self.on_down(at.step);
                 at.step.touch_all();
             }
             client::Output::Met(contact) => self.on_meeting(ContactId(contact), at),
@@ -139,7 +143,17 @@ impl<B: Backend> Mixnet<B> {
         }
     }
 
-    pub(super) fn arrived(&mut self, from: ArrivalOrigin, parcel: Wiping<Vec<u8>>) {
+    /// Draws the key pairs that the client asked for.
+    fn give_pairs(&mut self, pairs: usize, at: &mut At<'_>) {
+        let Some(net) = &mut self.network else { return };
+        for _ in 0..pairs {
+            let pair = client::Input::Give(at.draw_ephemeral::<B>());
+            // Exactly what was asked for is never refused.
+            let _ = net.client.handle(pair, at.now, at.rng);
+        }
+    }
+
+    pub(super) fn report_arrival(&mut self, from: ArrivalOrigin, parcel: Wiping<Vec<u8>>) {
         let level = self.network.as_ref().map_or(1, |net| net.level);
         let arrival = Arrival {
             carrier: CarrierId::MIXNET,
@@ -153,46 +167,53 @@ impl<B: Backend> Mixnet<B> {
     }
 
     /// A parcel out of cells: what a mailbox of this contact would have held.
-    pub(super) fn received(&mut self, id: ContactId, parcel: Wiping<Vec<u8>>, at: &mut At<'_>) {
-        self.heard(id, at);
-        self.arrived(ArrivalOrigin::Contact(id), parcel);
+    pub(super) fn on_parcel_received(
+        &mut self,
+        id: ContactId,
+        parcel: Wiping<Vec<u8>>,
+        at: &mut At<'_>,
+    ) {
+        self.record_activity(id, at);
+        self.report_arrival(ArrivalOrigin::Contact(id), parcel);
     }
 
     /// A contact rings. Whoever was invited wants to know who it was.
-    pub(super) fn called(&mut self, id: ContactId, at: &mut At<'_>) {
-        self.heard(id, at);
+    pub(super) fn on_call(&mut self, id: ContactId, at: &mut At<'_>) {
+        self.record_activity(id, at);
         self.trust_chains(id);
         if self.inviters.contains_key(&id) {
             return;
         }
+        // One event for the first call. Later calls are traffic of a known contact.
         if !self.peers.get(&id).is_some_and(|peer| peer.has_called) {
-            self.change(id, at.step, |peer| peer.has_called = true);
+            self.update_peer(id, at.step, |peer| peer.has_called = true);
             self.news.push_back(News::Called(id));
         }
     }
 
-    pub(super) fn joined(&mut self, at: &mut At<'_>) {
+    pub(super) fn on_joined(&mut self, at: &mut At<'_>) {
         let Some(net) = &mut self.network else { return };
         net.up = true;
         net.forget_unfit();
-        net.weigh(at.now);
+        net.grade_noise(at.now);
+        // The client starts without parcels, so all of them are offered again.
         self.return_all();
         self.level_changed(at);
         // The client has started: it knows of none.
         for id in self.peers.keys().copied().collect::<Vec<_>>() {
-            self.heed(id, at);
+            self.update_mute(id, at);
         }
         // Whoever was asked and has not come is called.
         let asked = self.inviters.iter().filter(|(_, inviter)| inviter.asked.is_some());
         for id in asked.map(|(id, _)| *id).collect::<Vec<_>>() {
-            self.call(id, at);
+            self.call_inviter(id, at);
         }
         at.step.touch_all();
         at.step.show(Event::Carrier(CarrierId::MIXNET));
     }
 
     /// The connection is gone: what was not handed is offered again once it is back.
-    pub(super) fn down(&mut self, step: &mut Step) {
+    pub(super) fn on_down(&mut self, step: &mut Step) {
         if let Some(net) = &mut self.network {
             net.up = false;
         }
@@ -210,7 +231,7 @@ impl<B: Backend> Mixnet<B> {
         }
     }
 
-    pub(super) fn handed(&mut self, ticket: u64, now: Time) {
+    pub(super) fn on_handed(&mut self, ticket: u64, now: Time) {
         // Not known any more: it was dropped here while it was on its way.
         let Some(ParcelOut { parcel, times, .. }) = self.out.remove(&ticket) else { return };
         let again = times.map(|times| self.invited_again(times, now));
@@ -221,13 +242,14 @@ impl<B: Backend> Mixnet<B> {
     /// round, since it reaches only who takes part in its own; then it lets 1, 3, 7 .. rounds pass.
     pub(super) fn invited_again(&self, times: u8, now: Time) -> Time {
         let config = self.network.as_ref().and_then(|net| net.config(now));
-        let policy = config.and_then(|config| config.policy(Service::Invitation));
+        let policy = config.and_then(|config| config.find_policy(Service::Invitation));
         let interval_ms = policy.map_or(0, |(_, policy)| u64::from(policy.interval_ms));
+        // The shift is bounded. The pause itself never exceeds 12 h (4.4).
         let rounds = (1 << times.min(24)) - 1;
         now.plus_ms(INVITED_AGAIN_MS.min(rounds * interval_ms))
     }
 
-    pub(super) fn refused(&mut self, ticket: u64, why: RefusedReason, now: Time) {
+    pub(super) fn on_refused(&mut self, ticket: u64, why: RefusedReason, now: Time) {
         let Some(ParcelOut { parcel, .. }) = self.out.remove(&ticket) else { return };
         let why = match why {
             RefusedReason::Full => WaitReason::BoxFull,

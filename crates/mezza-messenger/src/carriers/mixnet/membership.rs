@@ -13,22 +13,26 @@ use crate::io::{At, CarrierId, ContactFacts, ContactId, Event, Forget, News, Rec
 
 impl<B: Backend> Mixnet<B> {
     /// Joins a network, under a fresh dialling key. One that was left before is taken up where it was.
-    pub(super) fn join(
+    pub(super) fn join_network(
         &mut self,
         link: NetworkAddress,
         at: &mut At<'_>,
     ) -> Result<(), DeviceError> {
+        // The quarantined row has a ledger that another network must not replace (MSG-97).
         if self.set_aside {
             return Err(DeviceError::Person(PersonError::SetAside));
         }
+        // The row stores the length of the address in one byte.
         if u8::try_from(link.address.len()).is_err() {
             return Err(DeviceError::Person(PersonError::BadAddress));
         }
+        // Two networks at once would need two dialling keys on one card.
         if self.network.is_some() {
             return Err(DeviceError::Person(PersonError::Joined));
         }
         let pin = link.pin;
-        let left = self.left.of(&pin)?;
+        // A network that was left continues with its old ledger (MSG-97).
+        let left = self.left.find_left(&pin)?;
         let member = Membership { link, dialling: StaticKey::random::<B>(at.rng) };
         let row = member.write();
         let net = match left {
@@ -39,6 +43,7 @@ impl<B: Backend> Mixnet<B> {
             None => JoinedNetwork::new(member, self.kernel, at.now),
         };
         self.left.taken_up(&pin, at.step);
+        // Network row and removal of the ledger row are one commit, so a crash loses neither.
         at.step.put(RecordKind::Network, Vec::new(), row);
         self.network = Some(net);
         self.news.push_back(News::CardPart);
@@ -47,7 +52,7 @@ impl<B: Backend> Mixnet<B> {
     }
 
     /// Leaves the network. Chains, invitations and the dialling key go; what was spent is remembered.
-    pub(super) fn leave(&mut self, at: &mut At<'_>) -> Result<(), DeviceError> {
+    pub(super) fn leave_network(&mut self, at: &mut At<'_>) -> Result<(), DeviceError> {
         if self.set_aside {
             return Err(DeviceError::Person(PersonError::SetAside));
         }
@@ -56,14 +61,17 @@ impl<B: Backend> Mixnet<B> {
         for row in &net.rows {
             at.step.drop_row(RecordKind::NetworkRow, key64(*row));
         }
-        if let Some(remembered) = net.client.remembered() {
-            self.left.keep(net.member.link, remembered, at.step);
+        // The ledger outlives the chains, or leaving and joining again would reset the budget
+        // (MSG-97).
+        if let Some(remembered) = net.client.encode_remembered() {
+            self.left.remember_network(net.member.link, remembered, at.step);
         }
-        at.step.timer(timer(CLIENT), None);
+        at.step.set_timer(timer(CLIENT), None);
         self.outputs.push_back(MixnetOutput::Leave);
         self.return_all();
+        // An inviter without a card can be reached in this network only (MSG-97).
         for id in self.inviters.keys().copied().collect::<Vec<_>>() {
-            self.forget(id, Forget::All, at);
+            self.forget_contact(id, Forget::All, at);
             self.news.push_back(News::InviterGone(id));
             at.step.show(Event::Request(id));
         }
@@ -80,7 +88,7 @@ impl<B: Backend> Mixnet<B> {
     pub(crate) fn charges(&self) -> impl Iterator<Item = BackupNetwork> {
         let joined = self.network.iter().filter_map(|net| {
             let NetworkAddress { pin, address } = net.member.link.clone();
-            let remembered = net.client.remembered()?;
+            let remembered = net.client.encode_remembered()?;
             Some(BackupNetwork { pin, address, remembered, joined: true })
         });
         joined.chain(self.left.charges())
@@ -91,13 +99,14 @@ impl<B: Backend> Mixnet<B> {
         let met = self.peers.iter().filter(|(_, peer)| peer.root_for.is_some() || peer.has_called);
         let met: Vec<ContactId> = met.map(|(id, _)| *id).collect();
         for id in &met {
-            self.change(*id, at.step, |peer| {
+            self.update_peer(*id, at.step, |peer| {
                 (peer.root_for, peer.dialling, peer.has_called) = (None, None, false);
             });
         }
         for (id, peer) in &mut self.peers {
+            // A share counts rounds of this network, so muting ends with it.
             if core::mem::take(&mut peer.muted) {
-                at.step.timer(timer(YEAR | u64::from(id.0)), None);
+                at.step.set_timer(timer(YEAR | u64::from(id.0)), None);
                 at.step.show(Event::Contact(*id));
             }
         }
@@ -108,7 +117,7 @@ impl<B: Backend> Mixnet<B> {
     /// its chains are gone, so that the pair needs another root. Whether it has chains here and is not in
     /// this network any more.
     pub(super) fn has_left(&mut self, to: &ContactFacts<'_>, at: &mut At<'_>) -> bool {
-        let Some(net) = self.network.as_ref().filter(|net| net.client.knows(to.id.0)) else {
+        let Some(net) = self.network.as_ref().filter(|net| net.client.has_contact(to.id.0)) else {
             return false;
         };
         let gone = net.is_elsewhere(to.card, at.now);
@@ -116,8 +125,10 @@ impl<B: Backend> Mixnet<B> {
         let dialling = to.card.mixnet().map(|entry| entry.dialling);
         let before = self.peers.get(&to.id).and_then(|peer| peer.dialling);
         let another = before.zip(dialling).is_some_and(|(before, now)| before != now);
+        // Another dialling key shows that the contact left and came back without its chains
+        // (MSG-97).
         if gone || another {
-            self.change(to.id, at.step, |peer| peer.broke(now));
+            self.update_peer(to.id, at.step, |peer| peer.on_stream_broken(now));
         }
         gone
     }

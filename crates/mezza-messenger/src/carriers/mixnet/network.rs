@@ -13,11 +13,11 @@ use mezza_mixnet::Service;
 use mezza_mixnet::client::{Client, ClientOptions, Output, RestoreError, SettingsError};
 use mezza_mixnet::config::{Config, ServicePolicy};
 use mezza_mixnet::mix::NoiseFloor;
-use mezza_mixnet::privacy::{Ledger, NetworkPromise, reached};
+use mezza_mixnet::privacy::{Ledger, NetworkPromise, reached_delta};
 
 use super::NetworkAddress;
 use crate::card::{Card, MIXNET_PART};
-use crate::io::{CarrierCaps, CarrierHides, NoiseGrade, RecordKind, Step, key64, text};
+use crate::io::{CarrierCaps, CarrierHides, NoiseGrade, RecordKind, Step, key64, read_text};
 use crate::view::{BudgetView, NetworkTrouble, NetworkView};
 
 /// Version of the stored form.
@@ -41,24 +41,24 @@ impl Membership {
     /// The stored form.
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(128 + self.link.address.len());
-        w.u8(VERSION).bytes(&self.link.pin).var8(self.link.address.as_bytes());
-        w.bytes(self.dialling.scalar().expose()).bytes(&self.dialling.public().0);
+        w.put_u8(VERSION).put_bytes(&self.link.pin).put_var8(self.link.address.as_bytes());
+        w.put_bytes(self.dialling.scalar().expose()).put_bytes(&self.dialling.public_key().0);
         Wiping::new(w.finish())
     }
 
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            if r.u8()? != VERSION {
+            if r.read_u8()? != VERSION {
                 return Err(DecodeError::Value);
             }
-            let link = NetworkAddress { pin: r.array()?, address: text(r.var8()?)? };
-            let scalar = Secret::read(r)?;
-            Ok(Self { link, dialling: StaticKey::from_stored(scalar, PublicKey::read(r)?) })
+            let link = NetworkAddress { pin: r.read_array()?, address: read_text(r.read_var8()?)? };
+            let scalar = Secret::read_from(r)?;
+            Ok(Self { link, dialling: StaticKey::from_stored(scalar, PublicKey::read_from(r)?) })
         })
     }
 
-    fn setup(&self, kernel: &'static dyn Kernel) -> ClientOptions {
+    fn client_options(&self, kernel: &'static dyn Kernel) -> ClientOptions {
         ClientOptions {
             pin: self.link.pin,
             dialling: self.dialling.duplicate(),
@@ -95,8 +95,8 @@ snapshot!(struct JoinedNetwork<B> {
 
 impl<B: Backend> JoinedNetwork<B> {
     pub fn new(member: Membership, kernel: &'static dyn Kernel, now: Time) -> Self {
-        let client = Client::new(member.setup(kernel), now);
-        Self::of(member, client, BTreeSet::new())
+        let client = Client::new(member.client_options(kernel), now);
+        Self::with_client(member, client, BTreeSet::new())
     }
 
     /// Puts the client together from its rows, ascending.
@@ -107,12 +107,13 @@ impl<B: Backend> JoinedNetwork<B> {
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, RestoreError> {
+        // The client has stored nothing since the network was joined.
         if rows.is_empty() {
             return Ok(Self::new(member, kernel, now));
         }
         let slices = rows.iter().map(|(seq, row)| (*seq, row.as_slice()));
-        let client = Client::restore(member.setup(kernel), slices, now, rng)?;
-        Ok(Self::of(member, client, rows.iter().map(|(seq, _)| *seq).collect()))
+        let client = Client::restore(member.client_options(kernel), slices, now, rng)?;
+        Ok(Self::with_client(member, client, rows.iter().map(|(seq, _)| *seq).collect()))
     }
 
     /// Takes a network up that was left.
@@ -123,21 +124,21 @@ impl<B: Backend> JoinedNetwork<B> {
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, RestoreError> {
-        let client = Client::rejoin(member.setup(kernel), remembered, now, rng)?;
-        Ok(Self::of(member, client, BTreeSet::new()))
+        let client = Client::rejoin(member.client_options(kernel), remembered, now, rng)?;
+        Ok(Self::with_client(member, client, BTreeSet::new()))
     }
 
     /// Returns true if a network that was left could be taken up from this.
-    pub fn remembers(
+    pub fn can_rejoin(
         member: &Membership,
         kernel: &'static dyn Kernel,
         remembered: &[u8],
         now: Time,
     ) -> bool {
-        Client::<B>::remembers(member.setup(kernel), remembered, now)
+        Client::<B>::can_rejoin(member.client_options(kernel), remembered, now)
     }
 
-    fn of(member: Membership, client: Client<B>, rows: BTreeSet<u64>) -> Self {
+    fn with_client(member: Membership, client: Client<B>, rows: BTreeSet<u64>) -> Self {
         Self {
             member,
             client,
@@ -153,8 +154,9 @@ impl<B: Backend> JoinedNetwork<B> {
     }
 
     /// A row of the client, in one transaction with whatever else the step stores.
-    pub fn row(&mut self, seq: u64, first: u64, record: Wiping<Vec<u8>>, step: &mut Step) {
+    pub fn store_row(&mut self, seq: u64, first: u64, record: Wiping<Vec<u8>>, step: &mut Step) {
         self.durable = Some(seq);
+        // The client continues from row `first`, so older rows leave in the same commit.
         let kept = self.rows.split_off(&first);
         let old = core::mem::replace(&mut self.rows, kept);
         self.rows.insert(seq);
@@ -165,7 +167,7 @@ impl<B: Backend> JoinedNetwork<B> {
     }
 
     /// Takes in what the client says of the network.
-    pub fn heed(&mut self, output: &Output) {
+    pub fn apply_output(&mut self, output: &Output) {
         match output {
             Output::Level(level) => self.level = *level,
             Output::Alarm { .. } => self.alarms = self.alarms.saturating_add(1),
@@ -189,8 +191,8 @@ impl<B: Backend> JoinedNetwork<B> {
     }
 
     /// Returns why no round comes back, or `None` if rounds do or nothing is known (MSG-123).
-    pub fn trouble(&self, now: Time) -> Option<NetworkTrouble> {
-        let ended = self.client.chain().map(|chain| chain.head().valid_until);
+    pub fn find_trouble(&self, now: Time) -> Option<NetworkTrouble> {
+        let ended = self.client.chain().map(|chain| chain.head_config().valid_until);
         if let Some(ended) = ended.filter(|ended| *ended <= now) {
             return Some(NetworkTrouble::Ended { ago_ms: now.since_ms(ended) });
         }
@@ -211,14 +213,14 @@ impl<B: Backend> JoinedNetwork<B> {
         let config = self.config(now);
         let policy = self.policy(now);
         let ledger = self.client.ledger();
-        let promise = config.map(NetworkPromise::of);
+        let promise = config.map(NetworkPromise::from_config);
         NetworkView {
             link: self.member.link.clone(),
             network: config.map(|config| config.network),
             up: self.is_proven(),
             level: self.level,
             noise: self.noise,
-            trouble: self.trouble(now),
+            trouble: self.find_trouble(now),
             policy: policy.cloned(),
             round: policy.and_then(|policy| policy.round_at(now)),
             users: self.client.users(),
@@ -231,7 +233,7 @@ impl<B: Backend> JoinedNetwork<B> {
             spent: promise
                 .as_ref()
                 .zip(ledger)
-                .map(|(promise, ledger)| reached(&ledger.spent(), promise.epsilon)),
+                .map(|(promise, ledger)| reached_delta(&ledger.all_spent(), promise.epsilon)),
             promise,
             alarms: self.alarms,
             clock_off: self.clock_off,
@@ -239,13 +241,13 @@ impl<B: Backend> JoinedNetwork<B> {
     }
 
     /// Grades the noise of the config that is in force now.
-    pub fn weigh(&mut self, now: Time) {
-        self.noise = self.config(now).map(grade);
+    pub fn grade_noise(&mut self, now: Time) {
+        self.noise = self.config(now).map(grade_config);
     }
 
     /// The config in force.
     pub fn config(&self, now: Time) -> Option<&Config> {
-        self.client.chain()?.current(now)
+        self.client.chain()?.current_config(now)
     }
 
     /// Returns true if a card says that its owner is not in this network. A part that is listed and left
@@ -260,11 +262,11 @@ impl<B: Backend> JoinedNetwork<B> {
 
     /// Returns the policy of conversations in the config.
     pub fn policy(&self, now: Time) -> Option<&ServicePolicy> {
-        self.config(now)?.policy(Service::Conversation).map(|(_, policy)| policy)
+        self.config(now)?.find_policy(Service::Conversation).map(|(_, policy)| policy)
     }
 
     /// Where to connect, and to whom.
-    pub fn place(&self, now: Time) -> (String, Option<[u8; 32]>) {
+    pub fn entry_address(&self, now: Time) -> (String, Option<[u8; 32]>) {
         dial_address(&self.member.link, &self.client, now)
     }
 
@@ -308,7 +310,7 @@ pub(super) fn dial_address<B: Backend>(
     client: &Client<B>,
     now: Time,
 ) -> (String, Option<[u8; 32]>) {
-    match client.chain().and_then(|chain| chain.current(now)) {
+    match client.chain().and_then(|chain| chain.current_config(now)) {
         Some(config) => (config.coordinator.address.clone(), Some(config.coordinator.key)),
         None => (link.address.clone(), None),
     }
@@ -326,9 +328,9 @@ pub(super) fn search_address<B: Backend>(
 }
 
 /// Grades the noise of a config (MSG-122).
-fn grade(config: &Config) -> NoiseGrade {
-    let promise = NetworkPromise::of(config);
-    if NoiseFloor::STANDARD.allows(config) {
+fn grade_config(config: &Config) -> NoiseGrade {
+    let promise = NetworkPromise::from_config(config);
+    if NoiseFloor::STANDARD.allows_config(config) {
         NoiseGrade::Standard
     } else if promise.is_none() || !promise.is_kept() || promise.delta >= 1.0 {
         NoiseGrade::Nothing

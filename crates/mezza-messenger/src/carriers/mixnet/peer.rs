@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use mezza_core::{DecodeError, PublicKey, Reader, Time, Wiping, Writer, snapshot};
 
 use super::apart::Meetings;
-use crate::io::{DateStep, Pace, flag};
+use crate::io::{DateStep, Pace, read_flag};
 
 /// Versions of the stored form: without the dialling key, and with it.
 const VERSIONS: [u8; 2] = [1, 2];
@@ -37,14 +37,15 @@ snapshot!(struct Talk { year, ms });
 impl Talk {
     /// The mixnet serves it because it said something: so much longer than it would have else.
     pub fn add(&mut self, ms: u64, now: Time) {
-        let year = now.days() / YEAR_DAYS;
+        let year = now.as_days() / YEAR_DAYS;
+        // Each year of 365 days has a share of its own (MSG-54).
         let before = if self.year == year { self.ms } else { 0 };
         (self.year, self.ms) = (year, before.saturating_add(ms));
     }
 
     /// How long the mixnet served it in this year for what it said.
     pub fn ms(&self, now: Time) -> u64 {
-        if self.year == now.days() / YEAR_DAYS { self.ms } else { 0 }
+        if self.year == now.as_days() / YEAR_DAYS { self.ms } else { 0 }
     }
 
     /// When the year is over in which it was counted last.
@@ -54,7 +55,7 @@ impl Talk {
 
     /// Reads `year u32 | ms u64`.
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self { year: r.u32()?, ms: r.u64()? })
+        Ok(Self { year: r.read_u32()?, ms: r.read_u64()? })
     }
 }
 
@@ -107,41 +108,45 @@ impl Default for MixnetPeer {
 
 impl MixnetPeer {
     /// A contact of whom this is stored.
-    pub fn of(root_for: Option<[u8; 16]>, has_called: bool, talk: Talk) -> Self {
+    pub fn from_stored(root_for: Option<[u8; 16]>, has_called: bool, talk: Talk) -> Self {
         Self { root_for, has_called, talk, ..Self::default() }
     }
 
     /// Its stream is broken, so that the pair needs another root. It can break one after the other, and
     /// says so again with each further cell: beyond the pace the one that is there stays (MSG-53).
-    pub fn broke(&mut self, now: Time) {
-        if self.root_for.is_some() && self.own_roots.take(now).is_ok() {
+    pub fn on_stream_broken(&mut self, now: Time) {
+        // A peer can break its stream at will, so our own roots have the same pace (MSG-53).
+        if self.root_for.is_some() && self.own_roots.take_turn(now).is_ok() {
             self.root_for = None;
         }
     }
 
     /// The person writes to it.
-    pub fn wrote(&mut self, now: Time) {
+    pub fn on_user_note(&mut self, now: Time) {
         self.wrote_at = now;
     }
 
     /// Returns true if the person wrote to it a short time ago.
     pub fn is_talked_to(&self, now: Time) -> bool {
+        // A time in the future comes from a clock that was ahead, and counts as never.
         now >= self.wrote_at && now.since_ms(self.wrote_at) < TALK_MS
     }
 
     /// The date was corrected.
-    pub fn correct(&mut self, date: &DateStep) {
-        self.roots.correct(date);
-        self.own_roots.correct(date);
-        self.heard_at = date.running(self.heard_at);
-        self.wrote_at = date.running(self.wrote_at);
-        self.meetings.correct(date);
+    pub fn apply_date_step(&mut self, date: &DateStep) {
+        self.roots.apply_date_step(date);
+        self.own_roots.apply_date_step(date);
+        self.heard_at = date.shift_running(self.heard_at);
+        self.wrote_at = date.shift_running(self.wrote_at);
+        self.meetings.apply_date_step(date);
     }
 
     /// It says something, or calls; whether that counts.
-    pub fn heard(&mut self, now: Time) -> bool {
+    pub fn record_activity(&mut self, now: Time) -> bool {
+        // Messages within 10 minutes of each other overlap, and overlaps count once (MSG-54).
         let gap_ms = now.since_ms(self.heard_at).min(TALK_MS);
         self.heard_at = now;
+        // Time does not count if the user wrote in the 10 minutes before (MSG-54).
         if self.is_talked_to(now) {
             return false;
         }
@@ -150,7 +155,7 @@ impl MixnetPeer {
     }
 
     /// Its row; there is none as long as nothing is known.
-    pub fn stored(&self) -> Option<Wiping<Vec<u8>>> {
+    pub fn stored_form(&self) -> Option<Wiping<Vec<u8>>> {
         let known = self.root_for.is_some()
             || self.dialling.is_some()
             || self.has_called
@@ -162,30 +167,30 @@ impl MixnetPeer {
     /// dialling key, 32 bytes, before the year.
     fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(32);
-        w.u8(VERSIONS[usize::from(self.dialling.is_some())]);
-        w.u8(u8::from(self.root_for.is_some()));
+        w.put_u8(VERSIONS[usize::from(self.dialling.is_some())]);
+        w.put_u8(u8::from(self.root_for.is_some()));
         if let Some(session) = &self.root_for {
-            w.bytes(session);
+            w.put_bytes(session);
         }
-        w.u8(u8::from(self.has_called));
+        w.put_u8(u8::from(self.has_called));
         if let Some(dialling) = &self.dialling {
-            w.bytes(dialling.as_bytes());
+            w.put_bytes(dialling.as_bytes());
         }
-        w.u32(self.talk.year).u64(self.talk.ms);
+        w.put_u32(self.talk.year).put_u64(self.talk.ms);
         Wiping::new(w.finish())
     }
 
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            let version = r.u8()?;
+            let version = r.read_u8()?;
             if !VERSIONS.contains(&version) {
                 return Err(DecodeError::Value);
             }
-            let root_for = if flag(r)? { Some(r.array()?) } else { None };
-            let has_called = flag(r)?;
-            let dialling = if version == 2 { Some(PublicKey::read(r)?) } else { None };
-            let peer = Self::of(root_for, has_called, Talk::read(r)?);
+            let root_for = if read_flag(r)? { Some(r.read_array()?) } else { None };
+            let has_called = read_flag(r)?;
+            let dialling = if version == 2 { Some(PublicKey::read_from(r)?) } else { None };
+            let peer = Self::from_stored(root_for, has_called, Talk::read(r)?);
             Ok(Self { dialling, ..peer })
         })
     }
@@ -203,8 +208,8 @@ mod tests {
         let mut roots = |after_ms: u64| {
             let rounds = (0..20).filter(|_| {
                 peer.root_for = Some([1; 16]);
-                peer.broke(NOW.plus_ms(after_ms));
-                peer.broke(NOW.plus_ms(after_ms));
+                peer.on_stream_broken(NOW.plus_ms(after_ms));
+                peer.on_stream_broken(NOW.plus_ms(after_ms));
                 peer.root_for.is_none()
             });
             rounds.count()

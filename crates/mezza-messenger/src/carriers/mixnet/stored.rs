@@ -14,7 +14,7 @@ use crate::view::Part;
 impl<B: Backend> Mixnet<B> {
     /// Somebody who invites and was stored.
     pub(super) fn load_inviter(&mut self, id: ContactId, inviter: Inviter, step: &mut Step) {
-        step.timer(timer(INVITER | u64::from(id.0)), Some(inviter.deadline()));
+        step.set_timer(timer(INVITER | u64::from(id.0)), Some(inviter.deadline()));
         self.inviters.insert(id, inviter);
     }
 
@@ -26,9 +26,9 @@ impl<B: Backend> Mixnet<B> {
         at: &mut At<'_>,
     ) -> Vec<Unloaded> {
         let kind = RecordKind::NetworkRow;
-        let lost = stored.lost(RecordKind::NetworkRow);
-        let networks = stored.take(RecordKind::Network);
-        let rows = stored.take(kind);
+        let lost = stored.has_lost(RecordKind::NetworkRow);
+        let networks = stored.take_kind(RecordKind::Network);
+        let rows = stored.take_kind(kind);
         let names = networks.iter().map(|row| (RecordKind::Network, row));
         let names = names.chain(rows.iter().map(|row| (kind, row)));
         let mut left: Vec<_> = names
@@ -36,8 +36,10 @@ impl<B: Backend> Mixnet<B> {
             .collect();
         let member = networks.get(&[][..]).and_then(|row| Membership::read(row).ok());
         let name = member.as_ref().map(|member| member.link.address.clone());
+        // Without all rows the client could reuse a round or a budget, so the network is
+        // quarantined.
         let member = member.filter(|_| networks.len() == 1 && !lost);
-        match member.and_then(|member| self.restore(member, rows, at)) {
+        match member.and_then(|member| self.restore_network(member, rows, at)) {
             None => self.set_aside = !left.is_empty(),
             Some(unread) => {
                 left.retain(|row| row.kind == kind && unread.contains(&row.key));
@@ -57,8 +59,9 @@ impl<B: Backend> Mixnet<B> {
     /// under a key that is thrown away.
     fn load_left(&mut self, stored: &mut StoredRows<'_>, at: &mut At<'_>) -> Vec<Unloaded> {
         let kind = RecordKind::LeftNetwork;
-        let rows = stored.take(kind);
-        let lost = stored.lost(kind);
+        let rows = stored.take_kind(kind);
+        let lost = stored.has_lost(kind);
+        // Without rows nothing can block joining, and no key needs to be drawn.
         if rows.is_empty() && !lost {
             return Vec::new();
         }
@@ -68,13 +71,13 @@ impl<B: Backend> Mixnet<B> {
         let loads = |pin: &[u8; 32], left: &LeftNetwork| {
             let link = NetworkAddress { pin: *pin, address: left.address.clone() };
             let member = Membership { link, dialling: dialling.duplicate() };
-            JoinedNetwork::<B>::remembers(&member, kernel, &left.remembered, now)
+            JoinedNetwork::<B>::can_rejoin(&member, kernel, &left.remembered, now)
         };
-        self.left.load(rows, lost, loads)
+        self.left.load_rows(rows, lost, loads)
     }
 
     /// The keys of the client's rows that it goes on without; `None`: the network does not load.
-    fn restore(
+    fn restore_network(
         &mut self,
         member: Membership,
         rows: RowsByKey,
@@ -83,13 +86,13 @@ impl<B: Backend> Mixnet<B> {
         let numbered = rows.into_iter().map(|(key, row)| Ok((id64(&key)?, row)));
         let rows = numbered.collect::<Result<Vec<_>, DecodeError>>().ok()?;
         let net = JoinedNetwork::restore(member, self.kernel, &rows, at.now, at.rng).ok()?;
-        let unread = net.client.aside().iter().map(|row| key64(row.seq)).collect();
+        let unread = net.client.rows_aside().iter().map(|row| key64(row.seq)).collect();
         self.network = Some(net);
         Some(unread)
     }
 
     /// Its rows, without those of the client.
-    pub(super) fn rows(&self, step: &mut Step) {
+    pub(super) fn put_rows(&self, step: &mut Step) {
         if let Some(net) = &self.network {
             step.put(RecordKind::Network, Vec::new(), net.member.write());
         }
@@ -98,7 +101,7 @@ impl<B: Backend> Mixnet<B> {
         }
         self.inviters.keys().for_each(|id| self.store_inviter(*id, step));
         for (id, peer) in &self.peers {
-            if let Some(value) = peer.stored() {
+            if let Some(value) = peer.stored_form() {
                 step.put(RecordKind::MixnetPeer, key32(id.0), value);
             }
         }

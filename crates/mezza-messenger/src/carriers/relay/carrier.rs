@@ -18,7 +18,7 @@ use crate::evidence::WaitReason;
 use crate::io::{
     At, CarrierConnection, CarrierState, ContactFacts, ContactId, DateStep, Dropped, FetchPurpose,
     Forget, Handover, HelloPlace, Leaving, MailboxId, Missing, News, PersonRows, Publication,
-    Receiving, RecordKind, RelayConnectionId, Route, Step, StoredRows, Unloaded, fits, key32,
+    Receiving, RecordKind, RelayConnectionId, Route, Step, StoredRows, Unloaded, fits_vault, key32,
     loads_again,
 };
 use crate::note::Item;
@@ -27,7 +27,7 @@ impl<B: Backend> Carrier for Relay<B> {
     /// How the contact's relay, or our own one, is now.
     fn state(&self, to: Option<&ContactFacts<'_>>, _: Time) -> Option<CarrierState> {
         let relay = to.map_or_else(|| self.own_relay(), |to| self.relay_of(to));
-        let connection = relay.and_then(|relay| self.connections.get(relay.connection()));
+        let connection = relay.and_then(|relay| self.connections.get(relay.connection_id()));
         Some(CarrierState {
             reached: relay.is_some(),
             up: connection
@@ -44,68 +44,75 @@ impl<B: Backend> Carrier for Relay<B> {
             relay: Some(connection.entry.clone()),
             own: own.is_some_and(|own| own.shares_connection(&connection.entry)),
             up: connection.up.is_some(),
-            places: self.places(connection.entry.connection()),
-            left: self.left_at(connection.entry.connection()),
+            places: self.count_places(connection.entry.connection_id()),
+            left: self.left_at(connection.entry.connection_id()),
             caps: connection.caps(),
         };
         self.connections.iter().map(view).collect()
     }
 
     /// Envelopes that no key opened.
-    fn rejected(&self) -> u64 {
+    fn rejected_count(&self) -> u64 {
         self.unopened
     }
 
     /// Counts a malformed parcel of an envelope.
-    fn reject(&mut self) {
+    fn count_rejected(&mut self) {
         self.unopened += 1;
     }
 
     /// One-time keys at the relay, and those that it has not taken yet.
-    fn stock(&self) -> Option<(Option<u16>, u32)> {
+    fn prekey_stock(&self) -> Option<(Option<u16>, u32)> {
         let under_way = self.publication.as_ref().map_or(0, |news| news.one_time.len());
         Some((self.stock, under_way as u32))
     }
 
     fn hello_place(&self, id: ContactId) -> Option<HelloPlace> {
-        Some(self.place(id))
+        Some(self.own_place(id))
     }
 
     /// Returns true if a contact has a mailbox of its own here.
-    fn greets(&self, id: ContactId) -> bool {
+    fn has_place_for(&self, id: ContactId) -> bool {
         self.peer(id).is_some_and(|peer| peer.ours.is_some())
     }
 
     /// The session with a contact began under this prekey.
-    fn began(&mut self, with: ContactId, spk: PublicKey, not_after: Time, at: &mut At<'_>) {
-        self.change(with, at.step, |peer| {
+    fn on_session_begun(
+        &mut self,
+        with: ContactId,
+        spk: PublicKey,
+        not_after: Time,
+        at: &mut At<'_>,
+    ) {
+        self.update_peer(with, at.step, |peer| {
             peer.intro = Some(IntroKey { spk, not_after });
             peer.fetch_after = Time::default();
         });
     }
 
     /// Returns true if a relay of the contact may know at this pin who asks for a bundle (MSG-20).
-    fn fetches(&self, of: &ContactFacts<'_>, pin: u8) -> bool {
+    fn can_fetch_bundle(&self, of: &ContactFacts<'_>, pin: u8) -> bool {
         let relay = of.card.relays().first();
-        relay.is_some_and(|relay| self.connections.level(relay.connection()) >= pin)
+        relay.is_some_and(|relay| self.connections.level(relay.connection_id()) >= pin)
     }
 
     /// Asks the contact's relay for its bundle, one request at a time, and only where the relay may
     /// know that we do (MSG-20).
-    fn fetch(
+    fn fetch_bundle(
         &mut self,
         of: &ContactFacts<'_>,
         purpose: FetchPurpose,
         pin: u8,
         at: &mut At<'_>,
     ) -> Option<Time> {
-        if !self.fetches(of, pin) {
+        if !self.can_fetch_bundle(of, pin) {
             return None;
         }
         let relay = of.card.relays().first()?.clone();
-        let connection = relay.connection();
-        self.connect(&relay, Some(of.id), at);
+        let connection = relay.connection_id();
+        self.connect_relay(&relay, Some(of.id), at);
         let peer = self.peers.entry(of.id).or_default();
+        // Without a connection nothing is asked. Its `Up` event repeats the attempt.
         if !self.connections.is_up(connection) {
             return None;
         }
@@ -119,128 +126,131 @@ impl<B: Backend> Carrier for Relay<B> {
         if let Some(swallowed) = peer.fetch.take() {
             self.requests.take(swallowed);
         }
-        let ticket = self.requests.ask(connection, Request::Fetch(of.id, purpose));
+        let ticket = self.requests.issue_ticket(connection, Request::Fetch(of.id, purpose));
         (peer.fetch, peer.fetch_after) = (Some(ticket), at.now.plus_ms(FETCH_AGAIN_MS));
-        at.step.timer(timer(FETCH | u64::from(of.id.0)), Some(peer.fetch_after));
+        at.step.set_timer(timer(FETCH | u64::from(of.id.0)), Some(peer.fetch_after));
         self.outputs.push_back(RelayOutput::Fetch { ticket, connection, address: relay.address });
         None
     }
 
     /// Forgets a contact with the mailboxes that it had here.
-    fn forget(&mut self, id: ContactId, what: Forget, at: &mut At<'_>) {
+    fn forget_contact(&mut self, id: ContactId, what: Forget, at: &mut At<'_>) {
         if what != Forget::All {
+            // Chains belong to the mixnet. Mailboxes stay until the contact is deleted.
             return;
         }
         self.contexts.remove(&id);
         self.wanted.remove(&id);
         let own = self.mailboxes.iter().filter(|(_, mailbox)| mailbox.contact == Some(id));
         for mailbox in own.map(|(mailbox, _)| *mailbox).collect::<Vec<_>>() {
-            self.close(mailbox, at);
+            self.close_mailbox(mailbox, at);
         }
-        if self.peers.remove(&id).is_some_and(|peer| peer.stored().is_some()) {
+        if self.peers.remove(&id).is_some_and(|peer| peer.stored_form().is_some()) {
             at.step.drop_row(RecordKind::RelayPeer, key32(id.0));
         }
-        at.step.timer(timer(FETCH | u64::from(id.0)), None);
+        at.step.set_timer(timer(FETCH | u64::from(id.0)), None);
         self.connections.keep_only(id, &[]);
     }
 
     /// A connection to each relay with a mailbox of ours.
-    fn correct(&mut self, date: &DateStep, at: &mut At<'_>) {
+    fn apply_date_step(&mut self, date: &DateStep, at: &mut At<'_>) {
         self.correct_dates(date, at);
     }
 
     fn start(&mut self, at: &mut At<'_>) {
         let relays: Vec<_> = self.all_mailboxes().map(|own| own.relay.clone()).collect();
         for relay in relays {
-            self.connect(&relay, None, at);
+            self.connect_relay(&relay, None, at);
         }
     }
 
     /// Handles an expired timer.
-    fn wake(&mut self, number: u64, busy: &dyn Fn(ContactId) -> bool, at: &mut At<'_>) {
+    fn handle_timer(&mut self, number: u64, busy: &dyn Fn(ContactId) -> bool, at: &mut At<'_>) {
         match number {
-            RETRY => self.retry(),
+            RETRY => self.retry_requests(),
             IDLE => {
                 let own: BTreeSet<RelayConnectionId> =
-                    self.all_mailboxes().map(|own| own.relay.connection()).collect();
-                let is_own = |relay: &RelayEntry| own.contains(&relay.connection());
-                for connection in self.connections.idle(is_own, busy, at.now) {
+                    self.all_mailboxes().map(|own| own.relay.connection_id()).collect();
+                let is_own = |relay: &RelayEntry| own.contains(&relay.connection_id());
+                for connection in self.connections.find_idle(is_own, busy, at.now) {
                     self.disconnect(connection);
                 }
-                at.step.timer(timer(IDLE), self.connections.next_idle(is_own));
+                at.step.set_timer(timer(IDLE), self.connections.next_idle(is_own));
             }
             number if number & FETCH != 0 => at.step.touch(ContactId(number as u32)),
-            number => self.turn(MailboxId(number as u32), at),
+            number => self.turn_mailbox(MailboxId(number as u32), at),
         }
     }
 
     /// Returns the next event for the device.
-    fn news(&mut self) -> Option<News> {
+    fn next_news(&mut self) -> Option<News> {
         self.news.pop_front()
     }
 
-    fn take(&mut self, to: &ContactFacts<'_>, pin: u8, at: &mut At<'_>) {
-        self.prepare(to, pin, at);
+    fn prepare_route(&mut self, to: &ContactFacts<'_>, pin: u8, at: &mut At<'_>) {
+        self.prepare_contact(to, pin, at);
     }
 
-    fn route(
+    fn select_route(
         &self,
         to: &ContactFacts<'_>,
         (pin, _): (u8, bool),
         now: Time,
     ) -> Result<Route, Missing> {
-        self.way(to, pin, now)
+        self.find_route(to, pin, now)
     }
 
-    fn hand(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
-        self.put(parcel, at)
+    fn hand_over(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
+        self.put_parcel(parcel, at)
     }
 
-    fn retract(&mut self, parcels: &[Dropped], _: &mut At<'_>) {
+    fn retract_parcels(&mut self, parcels: &[Dropped], _: &mut At<'_>) {
         self.take_back(parcels);
     }
 
     /// Whom nothing may reach, no connection is kept for.
-    fn allow(&mut self, id: ContactId, level_min: Option<u8>, _: &mut At<'_>) {
+    fn set_level_min(&mut self, id: ContactId, level_min: Option<u8>, _: &mut At<'_>) {
+        // No connection to the relay of a blocked contact remains (MSG-26).
         if level_min.is_none() {
             for relay in self.connections.keep_only(id, &[]) {
-                self.leave(&relay);
+                self.leave_relay(&relay);
             }
         }
     }
 
-    fn acknowledge(&mut self, ack: Receiving) {
+    fn acknowledge_arrival(&mut self, ack: Receiving) {
         let mailbox = MailboxId(ack.place);
         self.outputs.push_back(RelayOutput::Acknowledge { mailbox, mail: ack.number });
     }
 
-    fn told(
+    fn on_items_received(
         &mut self,
         from: &ContactFacts<'_>,
         items: &[Item],
         _: &mut Option<Exporter>,
         at: &mut At<'_>,
     ) {
-        self.names(from, items, at);
+        self.on_mailbox_named(from, items, at);
     }
 
-    fn moved(&mut self, to: &ContactFacts<'_>, by_hand: bool, at: &mut At<'_>) -> bool {
-        self.follow(to, by_hand, at.step);
+    fn on_card_changed(&mut self, to: &ContactFacts<'_>, by_hand: bool, at: &mut At<'_>) -> bool {
+        self.follow_card(to, by_hand, at.step);
         self.reached_elsewhere(to);
         false
     }
 
-    fn publish(&mut self, publication: &Publication, at: &mut At<'_>) {
-        self.announce(publication.clone(), at.step);
+    fn publish_prekeys(&mut self, publication: &Publication, at: &mut At<'_>) {
+        self.queue_publication(publication.clone(), at.step);
     }
 
     fn publish_again(&mut self, publication: &Publication, at: &mut At<'_>) {
+        // A newer publication on its way already contains this one.
         if self.publication.is_none() {
-            self.announce(publication.clone(), at.step);
+            self.queue_publication(publication.clone(), at.step);
         }
     }
 
-    fn plan(
+    fn plan_own_card(
         &self,
         relays: &[RelayEntry],
         now: Time,
@@ -249,16 +259,16 @@ impl<B: Backend> Carrier for Relay<B> {
         self.plan_card(relays, now, rng).map(Some)
     }
 
-    fn adopt(&mut self, plan: &mut CardPlan, at: &mut At<'_>) {
+    fn adopt_plan(&mut self, plan: &mut CardPlan, at: &mut At<'_>) {
         self.adopt_card(plan, at);
     }
 
-    fn ready(&mut self, rng: &mut dyn CryptoRng) {
+    fn prepare_next_note(&mut self, rng: &mut dyn CryptoRng) {
         self.compute_ahead(rng);
     }
 
-    fn reads(&self, person: &PersonRows) -> Result<(), DecodeError> {
-        person.optional(RecordKind::RelayPeer, RelayPeer::read).map(drop)
+    fn check_rows(&self, person: &PersonRows) -> Result<(), DecodeError> {
+        person.read_optional(RecordKind::RelayPeer, RelayPeer::read).map(drop)
     }
 
     /// A new session must say where we are reached if what says it of this contact is lost.
@@ -268,16 +278,17 @@ impl<B: Backend> Carrier for Relay<B> {
         stored: &StoredRows<'_>,
         _: &mut At<'_>,
     ) -> bool {
-        if person.value(RecordKind::Inviter).is_some() {
+        // An inviter has never been reached by a relay.
+        if person.single_row(RecordKind::Inviter).is_some() {
             return false;
         }
-        let peer = person.optional(RecordKind::RelayPeer, RelayPeer::read).unwrap_or_default();
-        let lost = stored.lost(RecordKind::RelayPeer) && peer == RelayPeer::default();
+        let peer = person.read_optional(RecordKind::RelayPeer, RelayPeer::read).unwrap_or_default();
+        let lost = stored.has_lost(RecordKind::RelayPeer) && peer == RelayPeer::default();
         self.peers.insert(person.id, peer);
         lost
     }
 
-    fn load(
+    fn load_own_rows(
         &mut self,
         stored: &mut StoredRows<'_>,
         known: &dyn Fn(ContactId) -> bool,
@@ -287,7 +298,7 @@ impl<B: Backend> Carrier for Relay<B> {
     }
 
     /// Returns true if the mailboxes that a card names are ours.
-    fn serves(&self, relays: &[RelayEntry]) -> bool {
+    fn supports_card(&self, relays: &[RelayEntry]) -> bool {
         let is_ours = |relay: &RelayEntry| {
             self.mailboxes.values().any(|own| own.relay.address == relay.address)
         };
@@ -298,13 +309,13 @@ impl<B: Backend> Carrier for Relay<B> {
         let again = match kind {
             RecordKind::Mailbox => OwnMailbox::read(value).map(|own| Some(own.write())),
             RecordKind::RelayPeer if key.is_empty() => return Self::read_next(value).is_ok(),
-            RecordKind::RelayPeer => RelayPeer::read(value).map(|peer| peer.stored()),
-            _ => return fits(value),
+            RecordKind::RelayPeer => RelayPeer::read(value).map(|peer| peer.stored_form()),
+            _ => return fits_vault(value),
         };
         loads_again(value, again)
     }
 
-    fn records(&self, step: &mut Step) {
-        self.rows(step);
+    fn put_records(&self, step: &mut Step) {
+        self.put_rows(step);
     }
 }

@@ -18,17 +18,19 @@ const CLOSING_MAX: usize = 1_024;
 
 impl<B: Backend> Relay<B> {
     /// Gives a mailbox up: nothing is read from it any more, and its relay closes it.
-    pub(super) fn close(&mut self, id: MailboxId, at: &mut At<'_>) {
+    pub(super) fn close_mailbox(&mut self, id: MailboxId, at: &mut At<'_>) {
         let Some(mut mailbox) = self.mailboxes.remove(&id) else { return };
         // Who had it and got no other one, since there was no relay then, gets one once there is.
         if let Some(owner) = mailbox.contact.take()
             && self.peer(owner).is_some_and(|peer| peer.ours == Some(id))
         {
-            self.change(owner, at.step, |peer| peer.ours = None);
+            self.update_peer(owner, at.step, |peer| peer.ours = None);
         }
-        if !mailbox.opened && !self.requests.holds(Request::Open(id)) {
+        // OPEN never left, so the relay has nothing to close.
+        if !mailbox.opened && !self.requests.is_in_flight(Request::Open(id)) {
             return Self::drop_mailbox(id, at.step);
         }
+        // The oldest token is given up first: its relay drops an unused mailbox by itself.
         if self.closing.len() >= CLOSING_MAX
             && let Some((oldest, _)) = self.closing.pop_first()
         {
@@ -36,7 +38,7 @@ impl<B: Backend> Relay<B> {
         }
         mailbox.give_up(at.now);
         at.step.put(RecordKind::Mailbox, key32(id.0), mailbox.write());
-        at.step.timer(timer(MAILBOX | u64::from(id.0)), mailbox.due());
+        at.step.set_timer(timer(MAILBOX | u64::from(id.0)), mailbox.due());
         self.closing.insert(id, mailbox);
         self.ask_close(id);
     }
@@ -44,18 +46,19 @@ impl<B: Backend> Relay<B> {
     /// Sends CLOSE if the relay is up.
     fn ask_close(&mut self, id: MailboxId) {
         let Some(mailbox) = self.closing.get(&id) else { return };
-        let connection = mailbox.relay.connection();
-        if !self.connections.is_up(connection) || self.requests.holds(Request::Close(id)) {
+        let connection = mailbox.relay.connection_id();
+        // The request is repeated when the relay is up.
+        if !self.connections.is_up(connection) || self.requests.is_in_flight(Request::Close(id)) {
             return;
         }
-        let ticket = self.requests.ask(connection, Request::Close(id));
+        let ticket = self.requests.issue_ticket(connection, Request::Close(id));
         let token = mailbox.token.duplicate();
         self.outputs.push_back(RelayOutput::Close { ticket, connection, token });
     }
 
     /// Sends CLOSE for each mailbox that was given up, at one relay or at all.
     pub(super) fn ask_closes(&mut self, connection: Option<RelayConnectionId>) {
-        let there = |own: &OwnMailbox| connection.is_none_or(|at| own.relay.connection() == at);
+        let there = |own: &OwnMailbox| connection.is_none_or(|at| own.relay.connection_id() == at);
         let all = self.closing.iter().filter(|(_, own)| there(own)).map(|(id, _)| *id);
         for id in all.collect::<Vec<_>>() {
             self.ask_close(id);
@@ -63,10 +66,10 @@ impl<B: Backend> Relay<B> {
     }
 
     /// The relay has closed the mailbox, or has none, or had 90 days to lose it.
-    pub(super) fn closed(&mut self, id: MailboxId, step: &mut Step) {
+    pub(super) fn on_closed(&mut self, id: MailboxId, step: &mut Step) {
         let Some(mailbox) = self.closing.remove(&id) else { return };
         Self::drop_mailbox(id, step);
-        self.leave(&mailbox.relay);
+        self.leave_relay(&mailbox.relay);
     }
 
     /// Returns true if a mailbox that was given up waits no longer for its relay.
@@ -77,6 +80,6 @@ impl<B: Backend> Relay<B> {
 
     fn drop_mailbox(id: MailboxId, step: &mut Step) {
         step.drop_row(RecordKind::Mailbox, key32(id.0));
-        step.timer(timer(MAILBOX | u64::from(id.0)), None);
+        step.set_timer(timer(MAILBOX | u64::from(id.0)), None);
     }
 }

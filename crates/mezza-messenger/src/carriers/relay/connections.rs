@@ -82,9 +82,9 @@ impl Connections {
 
     /// A relay is needed; whether a connection to it is new. It is needed `by` a contact, or for
     /// ourselves.
-    pub fn want(&mut self, relay: &RelayEntry, by: Option<ContactId>, now: Time) -> bool {
-        let fresh = !self.0.contains_key(&relay.connection());
-        let connection = self.0.entry(relay.connection()).or_insert_with(|| Connection {
+    pub fn mark_needed(&mut self, relay: &RelayEntry, by: Option<ContactId>, now: Time) -> bool {
+        let fresh = !self.0.contains_key(&relay.connection_id());
+        let connection = self.0.entry(relay.connection_id()).or_insert_with(|| Connection {
             entry: relay.clone(),
             up: None,
             in_flight: 0,
@@ -100,6 +100,8 @@ impl Connections {
     pub fn keep_only(&mut self, user: ContactId, kept: &[RelayConnectionId]) -> Vec<RelayEntry> {
         let mut left = Vec::new();
         for (id, connection) in &mut self.0 {
+            // The last contact on a connection leaves it: a moving contact keeps one open only
+            // (MSG-50).
             if !kept.contains(id) && connection.users.remove(&user) && connection.users.is_empty() {
                 left.push(connection.entry.clone());
             }
@@ -113,15 +115,16 @@ impl Connections {
     }
 
     /// One parcel less is out.
-    pub fn landed(&mut self, id: RelayConnectionId) {
+    pub fn count_landed(&mut self, id: RelayConnectionId) {
         if let Some(connection) = self.connection_mut(id) {
             connection.in_flight = connection.in_flight.saturating_sub(1);
         }
     }
 
     /// It does not stand any more.
-    pub fn down(&mut self, id: RelayConnectionId) -> bool {
+    pub fn mark_down(&mut self, id: RelayConnectionId) -> bool {
         let Some(connection) = self.connection_mut(id) else { return false };
+        // Requests on a lost connection are never answered, so none is in flight.
         (connection.up, connection.in_flight) = (None, 0);
         true
     }
@@ -138,12 +141,12 @@ impl Connections {
     }
 
     /// The date was corrected.
-    pub fn correct(&mut self, date: &DateStep) {
-        self.0.values_mut().for_each(|one| one.used = date.running(one.used));
+    pub fn apply_date_step(&mut self, date: &DateStep) {
+        self.0.values_mut().for_each(|one| one.used = date.shift_running(one.used));
     }
 
     /// Those of others that were idle for long enough; what somebody waits for counts as use.
-    pub fn idle(
+    pub fn find_idle(
         &mut self,
         own: impl Fn(&RelayEntry) -> bool,
         busy: &dyn Fn(ContactId) -> bool,
@@ -151,6 +154,7 @@ impl Connections {
     ) -> Vec<RelayConnectionId> {
         let mut idle = Vec::new();
         for (id, connection) in &mut self.0 {
+            // Connections with own mailboxes stay open for incoming mail.
             if own(&connection.entry) || now.since_ms(connection.used) < IDLE_MS {
                 continue;
             }

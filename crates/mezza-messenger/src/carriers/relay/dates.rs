@@ -11,23 +11,28 @@ impl<B: Backend> Relay<B> {
     /// Moves the ages of our mailboxes with the date, and everything that is waited for.
     pub(super) fn correct_dates(&mut self, date: &DateStep, at: &mut At<'_>) {
         for id in self.mailboxes.keys().copied().collect::<Vec<MailboxId>>() {
-            if self.mailboxes.get_mut(&id).is_some_and(|mailbox| mailbox.correct(date, at.now)) {
+            if self
+                .mailboxes
+                .get_mut(&id)
+                .is_some_and(|mailbox| mailbox.apply_date_step(date, at.now))
+            {
                 self.store_mailbox(id, at.step);
             }
         }
         for (id, own) in &mut self.closing {
-            if own.correct(date, at.now) {
+            if own.apply_date_step(date, at.now) {
                 at.step.put(RecordKind::Mailbox, key32(id.0), own.write());
-                at.step.timer(timer(MAILBOX | u64::from(id.0)), own.due());
+                at.step.set_timer(timer(MAILBOX | u64::from(id.0)), own.due());
             }
         }
-        self.retry_at = self.retry_at.map(|retry| date.running(retry));
-        at.step.timer(timer(RETRY), self.retry_at);
+        self.retry_at = self.retry_at.map(|retry| date.shift_running(retry));
+        at.step.set_timer(timer(RETRY), self.retry_at);
+        // A default time means "never" and does not move with the date.
         for (id, peer) in self.peers.iter_mut().filter(|(_, p)| p.fetch_after != Time::default()) {
-            peer.fetch_after = date.running(peer.fetch_after);
-            at.step.timer(timer(FETCH | u64::from(id.0)), Some(peer.fetch_after));
+            peer.fetch_after = date.shift_running(peer.fetch_after);
+            at.step.set_timer(timer(FETCH | u64::from(id.0)), Some(peer.fetch_after));
         }
-        self.connections.correct(date);
-        at.step.timer(timer(IDLE), self.connections.next_idle(|relay| self.is_own(relay)));
+        self.connections.apply_date_step(date);
+        at.step.set_timer(timer(IDLE), self.connections.next_idle(|relay| self.is_own(relay)));
     }
 }

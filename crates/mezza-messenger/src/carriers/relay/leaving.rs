@@ -17,12 +17,18 @@ use crate::io::{
 
 impl<B: Backend> Relay<B> {
     /// The relay of a contact, if a note may go there at this pin.
-    fn usable<'a>(&'a self, to: &'a ContactFacts<'_>, pin: u8) -> Result<&'a RelayEntry, Missing> {
+    fn usable_relay<'a>(
+        &'a self,
+        to: &'a ContactFacts<'_>,
+        pin: u8,
+    ) -> Result<&'a RelayEntry, Missing> {
         let wait = Missing::Wait;
         let relay = self.relay_of(to).ok_or(wait(WaitReason::Keys))?;
-        if self.connections.level(relay.connection()) < pin {
+        // The relay learns who is written to, so the lowest level applies to it as well (MSG-20).
+        if self.connections.level(relay.connection_id()) < pin {
             return Err(wait(WaitReason::BelowPin));
         }
+        // Neither mailbox exists, so the user is asked for a newer card (4.2).
         if to.trouble == Some(DeliveryProblem::BoxGone) {
             return Err(wait(WaitReason::BoxGone));
         }
@@ -30,33 +36,39 @@ impl<B: Backend> Relay<B> {
     }
 
     /// Connects to the relay of a contact, and opens a mailbox for it.
-    pub(super) fn prepare(&mut self, to: &ContactFacts<'_>, pin: u8, at: &mut At<'_>) {
-        let Ok(relay) = self.usable(to, pin).cloned() else { return };
-        self.connect(&relay, Some(to.id), at);
-        if !self.greets(to.id)
+    pub(super) fn prepare_contact(&mut self, to: &ContactFacts<'_>, pin: u8, at: &mut At<'_>) {
+        let Ok(relay) = self.usable_relay(to, pin).cloned() else { return };
+        self.connect_relay(&relay, Some(to.id), at);
+        // The mailbox is opened ahead, since the first note names it (4.2).
+        if !self.has_place_for(to.id)
             && let Some(mailbox) = self.mailbox_for(to.id, at)
         {
-            self.change(to.id, at.step, |peer| peer.ours = Some(mailbox));
+            self.update_peer(to.id, at.step, |peer| peer.ours = Some(mailbox));
         }
     }
 
     /// The way into the contact's mailbox.
-    pub(super) fn way(&self, to: &ContactFacts<'_>, pin: u8, now: Time) -> Result<Route, Missing> {
-        let relay = self.usable(to, pin)?;
+    pub(super) fn find_route(
+        &self,
+        to: &ContactFacts<'_>,
+        pin: u8,
+        now: Time,
+    ) -> Result<Route, Missing> {
+        let relay = self.usable_relay(to, pin)?;
         let wait = Missing::Wait;
-        if !self.connections.is_up(relay.connection()) {
+        if !self.connections.is_up(relay.connection_id()) {
             return Err(wait(WaitReason::NoCarrier));
         }
         // The intro mailbox takes first messages alone, so without another one a session must be
         // new.
-        let lost = self.theirs(to.id).is_none() && !to.session.pending;
+        let lost = self.remote_mailbox(to.id).is_none() && !to.session.pending;
         if !to.session.is_usable() || lost {
             return Err(Missing::Session);
         }
         // The first note of a session holds our mailbox, which must exist by then, and so does the first
         // answer: without one the contact begins a session anew (messenger 4.2).
         let first = to.session.pending || !to.session.initiator && !self.has_given(to.id);
-        if first && self.place(to.id) == HelloPlace::NotYet {
+        if first && self.own_place(to.id) == HelloPlace::NotYet {
             return Err(wait(WaitReason::Keys));
         }
         self.where_to(to, now).ok_or(wait(WaitReason::Keys))
@@ -66,6 +78,7 @@ impl<B: Backend> Relay<B> {
     fn where_to(&self, to: &ContactFacts<'_>, now: Time) -> Option<Route> {
         let peer = self.peer(to.id)?;
         let mut until = now.plus_ms(KEEPS_MS);
+        // The responder keeps its signed prekey no longer, so the mail would not open later (4.2).
         if let Some(intro) = peer.intro.as_ref().filter(|_| to.session.pending) {
             until = until.min(intro.not_after.plus_ms(BEYOND_BUNDLE_MS));
         }
@@ -79,39 +92,43 @@ impl<B: Backend> Relay<B> {
     }
 
     /// Puts a parcel into an envelope and that into the contact's mailbox.
-    pub(super) fn put(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
+    pub(super) fn put_parcel(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
         let id = parcel.to.id;
-        let Some((relay, seal)) = self.destination(&parcel.to, parcel.route) else {
+        // The mailbox was lost since the route was selected.
+        let Some((relay, seal)) = self.find_destination(&parcel.to, parcel.route) else {
             return Handover::Waits;
         };
-        self.connect(&relay, Some(id), at);
-        let connection = relay.connection();
+        self.connect_relay(&relay, Some(id), at);
+        let connection = relay.connection_id();
         let address = relay.address;
         let stands = |connection: &connections::Connection| {
+            // At most 8 parcels in flight, and never below the lowest level (MSG-35, MSG-20).
             connection.has_room() && connection.caps().level >= parcel.pin
         };
         if !self.connections.get(connection).is_some_and(stands) {
             return Handover::Waits;
         }
         self.wanted.insert(id);
+        // A context is for one mailbox and one envelope, and is dropped if the contact has moved.
         let ahead = self.contexts.remove(&id).filter(|ahead| ahead.is_for(&address, &seal));
         let context = match ahead {
             Some(ahead) => Ok(ahead),
-            None => SenderContext::new::<B>(&address, &seal, at.ephemeral::<B>()),
+            None => SenderContext::new::<B>(&address, &seal, at.draw_ephemeral::<B>()),
         };
         let intro = !parcel.route.address.is_empty();
         let Ok(envelope) = context.and_then(|context| context.seal::<B>(parcel.bytes)) else {
             // The key has low order, so HPKE refuses it. No honest device sends one.
-            self.lost(id, address, intro, at.step);
+            self.on_mailbox_lost(id, address, intro, at.step);
             return Handover::Waits;
         };
         if let Some(connection) = self.connections.connection_mut(connection) {
             connection.in_flight += 1;
         }
         let until = parcel.route.until.unwrap_or_default();
+        // A relay stores whole hours: 1 to 720.
         let ttl_h = (until.since_ms(at.now) / Time::HOUR_MS).clamp(1, 720) as u16;
         let request = Request::Put { parcel: parcel.id, contact: id, to: address, intro };
-        let ticket = self.requests.ask(connection, request);
+        let ticket = self.requests.issue_ticket(connection, request);
         self.outputs.push_back(RelayOutput::Put { ticket, connection, address, ttl_h, envelope });
         Handover::Out
     }
@@ -121,7 +138,7 @@ impl<B: Backend> Relay<B> {
         let dropped = |id: &ParcelId| parcels.iter().any(|dropped| dropped.id == *id);
         let ours = |_, request: &Request| matches!(request, Request::Put { parcel, .. } if dropped(parcel));
         for (_, connection, _) in self.requests.take_where(ours) {
-            self.connections.landed(connection);
+            self.connections.count_landed(connection);
         }
     }
 
@@ -129,7 +146,7 @@ impl<B: Backend> Relay<B> {
     /// envelope.
     pub(super) fn compute_ahead(&mut self, rng: &mut dyn CryptoRng) {
         for id in core::mem::take(&mut self.wanted) {
-            let Some(theirs) = self.theirs(id) else { continue };
+            let Some(theirs) = self.remote_mailbox(id) else { continue };
             let address = theirs.relay.address;
             let seal = theirs.seal;
             let fresh = EphemeralKey::random::<B>(rng);

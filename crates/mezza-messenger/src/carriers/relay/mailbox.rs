@@ -8,7 +8,7 @@ use mezza_core::{
 };
 
 use crate::card::RelayEntry;
-use crate::io::{ContactId, DateStep, flag};
+use crate::io::{ContactId, DateStep, read_flag};
 use crate::relay_wire::MailboxAddress;
 
 /// Version of the stored form.
@@ -72,7 +72,7 @@ impl OwnMailbox {
         rng: &mut dyn CryptoRng,
     ) -> Self {
         let token = Secret::random(rng);
-        let relay = RelayEntry { address: MailboxAddress::of(&token), ..relay.clone() };
+        let relay = RelayEntry { address: MailboxAddress::from_token(&token), ..relay.clone() };
         let seal = StaticKey::random::<B>(rng);
         Self {
             contact,
@@ -107,6 +107,7 @@ impl OwnMailbox {
     /// Its relay has lost it; whether it is opened anew at once.
     pub fn is_reopened(&mut self, now: Time) -> bool {
         self.opened = false;
+        // A time in the future comes from a clock that was ahead, and delays nothing.
         let rests = |at: Time| now >= at && now.since_ms(at) < REOPEN_EVERY_MS;
         let again = !self.reopened.is_some_and(rests);
         if again {
@@ -116,11 +117,11 @@ impl OwnMailbox {
     }
 
     /// The date was corrected; whether its row changes.
-    pub fn correct(&mut self, date: &DateStep, now: Time) -> bool {
+    pub fn apply_date_step(&mut self, date: &DateStep, now: Time) -> bool {
         let before = (self.made, self.retired);
-        self.made = date.moment(self.made, now);
-        self.retired = self.retired.map(|retired| date.moment(retired, now));
-        self.reopened = self.reopened.map(|reopened| date.running(reopened));
+        self.made = date.shift_moment(self.made, now);
+        self.retired = self.retired.map(|retired| date.shift_moment(retired, now));
+        self.reopened = self.reopened.map(|reopened| date.shift_running(reopened));
         before != (self.made, self.retired)
     }
 
@@ -128,31 +129,33 @@ impl OwnMailbox {
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(224 + self.relay.host.len());
         let version = if self.closing { CLOSING } else { VERSION };
-        w.u8(version).u32(self.contact.map_or(0, |contact| contact.0));
+        w.put_u8(version).put_u32(self.contact.map_or(0, |contact| contact.0));
         self.relay.write(&mut w);
-        w.bytes(self.token.expose())
-            .bytes(self.seal.scalar().expose())
-            .bytes(&self.seal.public().0);
-        w.u64(self.made.ms()).u8(u8::from(self.opened)).u64(self.retired.map_or(0, Time::ms));
+        w.put_bytes(self.token.expose())
+            .put_bytes(self.seal.scalar().expose())
+            .put_bytes(&self.seal.public_key().0);
+        w.put_u64(self.made.as_ms())
+            .put_u8(u8::from(self.opened))
+            .put_u64(self.retired.map_or(0, Time::as_ms));
         Wiping::new(w.finish())
     }
 
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            let closing = match r.u8()? {
+            let closing = match r.read_u8()? {
                 VERSION => false,
                 CLOSING => true,
                 _ => return Err(DecodeError::Value),
             };
-            let contact = Some(r.u32()?).filter(|id| *id != 0).map(ContactId);
+            let contact = Some(r.read_u32()?).filter(|id| *id != 0).map(ContactId);
             let relay = RelayEntry::read(r)?;
-            let token = Secret::read(r)?;
-            let scalar = Secret::read(r)?;
-            let seal = StaticKey::from_stored(scalar, PublicKey::read(r)?);
-            let made = Time::from_ms(r.u64()?);
-            let opened = flag(r)?;
-            let retired = Some(r.u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
+            let token = Secret::read_from(r)?;
+            let scalar = Secret::read_from(r)?;
+            let seal = StaticKey::from_stored(scalar, PublicKey::read_from(r)?);
+            let made = Time::from_ms(r.read_u64()?);
+            let opened = read_flag(r)?;
+            let retired = Some(r.read_u64()?).filter(|ms| *ms != 0).map(Time::from_ms);
             let watch = WatchState::Nobody;
             let reopened = None;
             Ok(Self {

@@ -13,13 +13,19 @@ use crate::relay_wire::MailboxAddress;
 
 impl<B: Backend> Relay<B> {
     /// A contact says in which mailbox it reads.
-    pub(super) fn names(&mut self, from: &ContactFacts<'_>, items: &[Item], at: &mut At<'_>) {
+    pub(super) fn on_mailbox_named(
+        &mut self,
+        from: &ContactFacts<'_>,
+        items: &[Item],
+        at: &mut At<'_>,
+    ) {
+        // Of several hellos in one note the last one counts.
         let place = items.iter().rev().find_map(|item| match item {
             Item::Hello { slot, .. } => slot.clone(),
             _ => None,
         });
         if let Some(place) = place {
-            self.change(from.id, at.step, |peer| peer.theirs = Some(place));
+            self.update_peer(from.id, at.step, |peer| peer.theirs = Some(place));
             self.reached_elsewhere(from);
         }
     }
@@ -27,8 +33,9 @@ impl<B: Backend> Relay<B> {
     /// The card of a contact is another one. A relay of the same key at another host or port is the same
     /// relay with the same mailboxes. Another relay counts at once if the person gave the card: news of a
     /// place that travel only over the old place would never come.
-    pub(super) fn follow(&mut self, to: &ContactFacts<'_>, by_hand: bool, step: &mut Step) {
-        let (Some(relay), Some(theirs)) = (to.card.relays().first(), self.theirs(to.id)) else {
+    pub(super) fn follow_card(&mut self, to: &ContactFacts<'_>, by_hand: bool, step: &mut Step) {
+        let (Some(relay), Some(theirs)) = (to.card.relays().first(), self.remote_mailbox(to.id))
+        else {
             return;
         };
         if theirs.relay.shares_connection(relay) {
@@ -36,11 +43,11 @@ impl<B: Backend> Relay<B> {
         }
         if theirs.relay.key == relay.key {
             let place = RelayEntry { address: theirs.relay.address, ..relay.clone() };
-            self.change(to.id, step, |peer| {
+            self.update_peer(to.id, step, |peer| {
                 peer.theirs.iter_mut().for_each(|theirs| theirs.relay = place.clone());
             });
         } else if by_hand {
-            self.change(to.id, step, |peer| peer.theirs = None);
+            self.update_peer(to.id, step, |peer| peer.theirs = None);
             self.news.push_back(News::Lost { contact: to.id, place: LostPlace::Current });
         }
     }
@@ -50,15 +57,17 @@ impl<B: Backend> Relay<B> {
     /// left at once: whoever names another one with every note makes us keep one connection, not
     /// one a note.
     pub(super) fn reached_elsewhere(&mut self, to: &ContactFacts<'_>) {
-        let theirs = self.theirs(to.id).map(|theirs| theirs.relay.clone());
+        let theirs = self.remote_mailbox(to.id).map(|theirs| theirs.relay.clone());
         let intro = to.card.relays().first().cloned();
-        let same = |relay: Option<&RelayEntry>,
-                    connection: RelayConnectionId,
-                    address: MailboxAddress| {
-            relay.is_some_and(|relay| relay.connection() == connection && relay.address == address)
-        };
+        let same =
+            |relay: Option<&RelayEntry>, connection: RelayConnectionId, address: MailboxAddress| {
+                relay.is_some_and(|relay| {
+                    relay.connection_id() == connection && relay.address == address
+                })
+            };
         let stray = |connection, request: &Request| match request {
             Request::Put { contact, to: address, intro: first, .. } if *contact == to.id => {
+                // A parcel to an address that is still valid must not be sent twice.
                 let now = if *first { intro.as_ref() } else { theirs.as_ref() };
                 !same(now, connection, *address)
             }
@@ -66,9 +75,9 @@ impl<B: Backend> Relay<B> {
         };
         let strays = self.requests.take_where(stray);
         self.return_parcels(strays);
-        let kept = [&theirs, &intro].into_iter().flatten().map(RelayEntry::connection);
+        let kept = [&theirs, &intro].into_iter().flatten().map(RelayEntry::connection_id);
         for relay in self.connections.keep_only(to.id, &kept.collect::<Vec<_>>()) {
-            self.leave(&relay);
+            self.leave_relay(&relay);
         }
     }
 }

@@ -32,7 +32,7 @@ impl<B: Backend> Relay<B> {
     /// A mailbox for `contact` at our own relay, if we have one.
     pub(super) fn mailbox_for(&mut self, contact: ContactId, at: &mut At<'_>) -> Option<MailboxId> {
         let relay = self.own_relay()?.clone();
-        self.connect(&relay, None, at);
+        self.connect_relay(&relay, None, at);
         let mailbox = OwnMailbox::draw::<B>(Some(contact), &relay, at.now, at.rng);
         Some(self.add_mailbox(mailbox, at.step))
     }
@@ -40,12 +40,13 @@ impl<B: Backend> Relay<B> {
     /// Opens or watches a mailbox if its relay is up.
     pub(super) fn ask_mailbox(&mut self, id: MailboxId) {
         let Some(mailbox) = self.mailboxes.get(&id) else { return };
-        let connection = mailbox.relay.connection();
+        let connection = mailbox.relay.connection_id();
         let request = if mailbox.opened { Request::Watch(id) } else { Request::Open(id) };
-        if !self.connections.is_up(connection) || self.requests.holds(request) {
+        // One request of a kind at a time, so that an answer is never ambiguous.
+        if !self.connections.is_up(connection) || self.requests.is_in_flight(request) {
             return;
         }
-        let ticket = self.requests.ask(connection, request);
+        let ticket = self.requests.issue_ticket(connection, request);
         let token = mailbox.token.duplicate();
         self.outputs.push_back(if mailbox.opened {
             RelayOutput::Watch { ticket, mailbox: id, connection, token }
@@ -59,39 +60,41 @@ impl<B: Backend> Relay<B> {
     }
 
     /// OPEN was done: watch, and have a hello said if the contact does not know the mailbox yet.
-    pub(super) fn opened(&mut self, id: MailboxId, step: &mut Step) {
+    pub(super) fn on_opened(&mut self, id: MailboxId, step: &mut Step) {
         let Some(mailbox) = self.mailboxes.get_mut(&id) else { return };
         mailbox.opened = true;
         let contact = mailbox.contact;
         self.store_mailbox(id, step);
         self.ask_mailbox(id);
         match contact {
-            None => self.publish(),
-            Some(contact) => self.greet(contact, id),
+            None => self.send_publication(),
+            Some(contact) => self.announce_mailbox(contact, id),
         }
     }
 
     /// WATCH was done, or another connection reads it in our place (MSG-90).
-    pub(super) fn watched(&mut self, id: MailboxId, watch: WatchState, step: &mut Step) {
+    pub(super) fn set_watch(&mut self, id: MailboxId, watch: WatchState, step: &mut Step) {
         let Some(mailbox) = self.mailboxes.get_mut(&id) else { return };
         if core::mem::replace(&mut mailbox.watch, watch) != watch {
             step.show_early(Event::Carrier(CarrierId::RELAY));
         }
+        // The other device stopped reading this mailbox, so this one takes over (MSG-90).
         if watch == WatchState::Nobody {
             self.ask_mailbox(id);
         }
     }
 
     /// Nobody brings the mail of these mailboxes any more.
-    pub(super) fn unwatched(&mut self, connection: RelayConnectionId) {
-        let gone = self.mailboxes.values_mut().filter(|own| own.relay.connection() == connection);
+    pub(super) fn mark_unwatched(&mut self, connection: RelayConnectionId) {
+        let gone =
+            self.mailboxes.values_mut().filter(|own| own.relay.connection_id() == connection);
         gone.for_each(|mailbox| mailbox.watch = WatchState::Nobody);
     }
 
     /// How many of our mailboxes are at this relay, how many of them are read here, and how many by
     /// another device.
-    pub(super) fn places(&self, connection: RelayConnectionId) -> Places {
-        let there = self.mailboxes.values().filter(|own| own.relay.connection() == connection);
+    pub(super) fn count_places(&self, connection: RelayConnectionId) -> Places {
+        let there = self.mailboxes.values().filter(|own| own.relay.connection_id() == connection);
         let mut places = Places::default();
         for mailbox in there {
             places.all += 1;
@@ -104,12 +107,13 @@ impl<B: Backend> Relay<B> {
     /// Returns the mailboxes left at a relay that was replaced; `None` at one that the card names, at one with a mailbox
     /// in use, and at one by which a contact is reached.
     pub(super) fn left_at(&self, connection: RelayConnectionId) -> Option<LeftRelay> {
-        let there = |own: &&OwnMailbox| own.relay.connection() == connection;
+        let there = |own: &&OwnMailbox| own.relay.connection_id() == connection;
         let mut read = 0;
         let mut closing = 0;
         let mut read_until = None;
         let mut closing_until = None;
         for mailbox in self.mailboxes.values().filter(there) {
+            // A mailbox in use means that this relay was not left.
             mailbox.retired?;
             read += 1;
             read_until = read_until.max(mailbox.due());
@@ -124,7 +128,8 @@ impl<B: Backend> Relay<B> {
     }
 
     /// The mailbox `id` is the one that `contact` shall use from now on.
-    pub(super) fn greet(&mut self, contact: ContactId, id: MailboxId) {
+    pub(super) fn announce_mailbox(&mut self, contact: ContactId, id: MailboxId) {
+        // Only the newest mailbox of a contact is named to it.
         if self.peer(contact).is_some_and(|peer| peer.ours == Some(id)) {
             self.news.push_back(News::Greet(contact));
         }
@@ -138,6 +143,7 @@ impl<B: Backend> Relay<B> {
         retry_s: u16,
         at: &mut At<'_>,
     ) {
+        // The relay lost a mailbox that existed: it is opened again, but not at full speed.
         if code == NO_SUCH_BOX
             && let Some(mailbox) = self.mailboxes.get_mut(&id)
             && mailbox.opened
@@ -146,7 +152,7 @@ impl<B: Backend> Relay<B> {
             let again = mailbox.is_reopened(at.now);
             self.store_mailbox(id, at.step);
             if intro {
-                self.unpublished();
+                self.report_unpublished();
             }
             if again {
                 return self.ask_mailbox(id);
@@ -169,11 +175,11 @@ impl<B: Backend> Relay<B> {
         // One time for all mailboxes: the earliest.
         let due = at.now.plus_ms(wait_ms);
         self.retry_at = Some(self.retry_at.map_or(due, |earlier| earlier.min(due)));
-        at.step.timer(timer(RETRY), self.retry_at);
+        at.step.set_timer(timer(RETRY), self.retry_at);
     }
 
     /// Repeats requests that were refused a while ago.
-    pub(super) fn retry(&mut self) {
+    pub(super) fn retry_requests(&mut self) {
         self.retry_at = None;
         let unwatched = |own: &OwnMailbox| own.watch == WatchState::Nobody;
         let unwatched = self.mailboxes.iter().filter(|(_, mailbox)| unwatched(mailbox));
@@ -181,49 +187,51 @@ impl<B: Backend> Relay<B> {
             self.ask_mailbox(id);
         }
         self.ask_closes(None);
-        self.publish();
+        self.send_publication();
     }
 
     /// Every mailbox of a contact is replaced after 30 days and closed 30 days later.
-    pub(super) fn turn(&mut self, id: MailboxId, at: &mut At<'_>) {
+    pub(super) fn turn_mailbox(&mut self, id: MailboxId, at: &mut At<'_>) {
         if self.has_waited(id, at.now) {
-            return self.closed(id, at.step);
+            return self.on_closed(id, at.step);
         }
         let Some(mailbox) = self.mailboxes.get(&id).or_else(|| self.closing.get(&id)) else {
             return;
         };
         if mailbox.due().is_none_or(|due| due > at.now) {
-            return at.step.timer(timer(MAILBOX | u64::from(id.0)), mailbox.due());
+            return at.step.set_timer(timer(MAILBOX | u64::from(id.0)), mailbox.due());
         }
         if mailbox.retired.is_some() {
-            return self.close(id, at);
+            return self.close_mailbox(id, at);
         }
-        self.replace(id, at);
+        self.replace_mailbox(id, at);
     }
 
     /// Retires a mailbox and draws another one for its contact at our relay of now.
-    pub(super) fn replace(&mut self, id: MailboxId, at: &mut At<'_>) {
+    pub(super) fn replace_mailbox(&mut self, id: MailboxId, at: &mut At<'_>) {
         let Some(mailbox) = self.mailboxes.get_mut(&id) else { return };
         mailbox.retired = Some(at.now);
         let contact = mailbox.contact;
         self.store_mailbox(id, at.step);
+        // The intro mailbox is named on the card and is replaced with the card only.
         let Some(contact) = contact else { return };
         if let Some(fresh) = self.mailbox_for(contact, at) {
-            self.change(contact, at.step, |peer| peer.ours = Some(fresh));
+            self.update_peer(contact, at.step, |peer| peer.ours = Some(fresh));
         }
     }
 
     pub(super) fn store_mailbox(&self, id: MailboxId, step: &mut Step) {
         if let Some(mailbox) = self.mailboxes.get(&id) {
             step.put(RecordKind::Mailbox, key32(id.0), mailbox.write());
-            step.timer(timer(MAILBOX | u64::from(id.0)), mailbox.due());
+            step.set_timer(timer(MAILBOX | u64::from(id.0)), mailbox.due());
         }
     }
 
     /// Adds to what the relay shall hold; stored until it does.
-    pub(super) fn announce(&mut self, newer: Publication, step: &mut Step) {
+    pub(super) fn queue_publication(&mut self, newer: Publication, step: &mut Step) {
         match &mut self.publication {
-            Some(publication) => publication.join(newer),
+            // Several changes before an answer become one publication.
+            Some(publication) => publication.merge_newer(newer),
             None => self.publication = Some(newer),
         }
         // A publish that is out speaks of the older content; its answer must not end this one.
@@ -232,41 +240,45 @@ impl<B: Backend> Relay<B> {
             let value = publication.write();
             step.put(RecordKind::Prekey, Publication::KEY.into(), value);
         }
-        self.publish();
+        self.send_publication();
     }
 
     /// Puts the bundle up if there is something new and the intro mailbox exists.
-    pub(super) fn publish(&mut self) {
+    pub(super) fn send_publication(&mut self) {
         let Some(publication) = &mut self.publication else { return };
         let intro = self.mailboxes.values().find(|own| {
-            own.is_intro() && own.opened && self.connections.is_up(own.relay.connection())
+            own.is_intro() && own.opened && self.connections.is_up(own.relay.connection_id())
         });
-        let Some(intro) = intro.filter(|_| !self.requests.holds(Request::Publish)) else { return };
-        let connection = intro.relay.connection();
+        let Some(intro) = intro.filter(|_| !self.requests.is_in_flight(Request::Publish)) else {
+            return;
+        };
+        let connection = intro.relay.connection_id();
         let token = intro.token.duplicate();
         let bundle = publication.bundle.clone();
         let one_time = publication.one_time.clone();
+        // Sent once and not stored: repeated later it would offer used keys again (section 8).
         let replace = core::mem::take(&mut publication.replace);
         if replace {
             // The stock that is there goes.
             self.stock = Some(0);
         }
-        let ticket = self.requests.ask(connection, Request::Publish);
+        let ticket = self.requests.issue_ticket(connection, Request::Publish);
         let output = RelayOutput::Publish { ticket, connection, token, bundle, one_time, replace };
         self.outputs.push_back(output);
     }
 
     /// The relay holds what was published.
-    pub(super) fn published(&mut self, step: &mut Step) {
+    pub(super) fn on_published(&mut self, step: &mut Step) {
         if let Some(publication) = self.publication.take() {
             let left = usize::from(self.stock.unwrap_or(0)) + publication.one_time.len();
+            // The relay stores no more than a full stock.
             self.stock = Some(left.min(OPK_STOCK) as u16);
         }
         step.drop_row(RecordKind::Prekey, Publication::KEY.into());
     }
 
     /// The relay has lost our bundle: what still holds is published once more.
-    pub(super) fn unpublished(&mut self) {
+    pub(super) fn report_unpublished(&mut self) {
         self.news.push_back(News::Unpublished);
     }
 }

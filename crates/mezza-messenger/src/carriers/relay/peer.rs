@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use mezza_core::{DecodeError, PublicKey, Reader, Time, Wiping, Writer, snapshot};
 
-use crate::io::{MailboxId, RequestId, flag};
+use crate::io::{MailboxId, RequestId, read_flag};
 use crate::note::RemoteMailbox;
 
 /// Version of the stored form.
@@ -37,7 +37,7 @@ snapshot!(struct RelayPeer { theirs, intro, ours, fetch, fetch_after });
 
 impl RelayPeer {
     /// Its row; there is none as long as nothing is known.
-    pub fn stored(&self) -> Option<Wiping<Vec<u8>>> {
+    pub fn stored_form(&self) -> Option<Wiping<Vec<u8>>> {
         let known = self.theirs.is_some() || self.intro.is_some() || self.ours.is_some();
         known.then(|| self.write())
     }
@@ -45,34 +45,37 @@ impl RelayPeer {
     /// The stored form: `theirs | intro | ours u32`.
     fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(192);
-        w.u8(VERSION).u8(u8::from(self.theirs.is_some()));
+        w.put_u8(VERSION).put_u8(u8::from(self.theirs.is_some()));
         if let Some(theirs) = &self.theirs {
             theirs.write(&mut w);
         }
-        w.u8(u8::from(self.intro.is_some()));
+        w.put_u8(u8::from(self.intro.is_some()));
         if let Some(intro) = &self.intro {
-            w.bytes(&intro.spk.0).u64(intro.not_after.ms());
+            w.put_bytes(&intro.spk.0).put_u64(intro.not_after.as_ms());
         }
-        w.u32(self.ours.map_or(0, |mailbox| mailbox.0));
+        w.put_u32(self.ours.map_or(0, |mailbox| mailbox.0));
         Wiping::new(w.finish())
     }
 
     /// Reads the stored form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            if r.u8()? == VERSION { Self::read_body(r) } else { Err(DecodeError::Value) }
+            if r.read_u8()? == VERSION { Self::read_body(r) } else { Err(DecodeError::Value) }
         })
     }
 
     /// Reads what follows the version.
     pub fn read_body(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let theirs = if flag(r)? { Some(RemoteMailbox::read(r)?) } else { None };
-        let intro = if flag(r)? {
-            Some(IntroKey { spk: PublicKey::read(r)?, not_after: Time::from_ms(r.u64()?) })
+        let theirs = if read_flag(r)? { Some(RemoteMailbox::read(r)?) } else { None };
+        let intro = if read_flag(r)? {
+            Some(IntroKey {
+                spk: PublicKey::read_from(r)?,
+                not_after: Time::from_ms(r.read_u64()?),
+            })
         } else {
             None
         };
-        let ours = Some(r.u32()?).filter(|mailbox| *mailbox != 0).map(MailboxId);
+        let ours = Some(r.read_u32()?).filter(|mailbox| *mailbox != 0).map(MailboxId);
         Ok(Self { theirs, intro, ours, ..Self::default() })
     }
 }

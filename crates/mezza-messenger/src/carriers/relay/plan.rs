@@ -40,6 +40,7 @@ impl<B: Backend> Relay<B> {
         let mut plan = CardPlan { entries: Vec::new(), fresh: Vec::new() };
         for relay in relays {
             let intros = self.mailboxes.values().filter(|own| own.is_intro());
+            // The same relay key is the same relay, so its mailbox stays on the card.
             let kept = intros.map(|own| &own.relay).find(|own| own.key == relay.key);
             let mailbox = OwnMailbox::draw::<B>(None, relay, now, rng);
             let address = kept.map_or(mailbox.relay.address, |own| own.address);
@@ -65,9 +66,10 @@ impl<B: Backend> Relay<B> {
             self.move_mailboxes(relay, at);
         }
         for mailbox in core::mem::take(&mut plan.fresh) {
-            self.connect(&mailbox.relay.clone(), None, at);
+            self.connect_relay(&mailbox.relay.clone(), None, at);
             self.add_mailbox(mailbox, at.step);
-            self.unpublished();
+            // A fresh intro mailbox has no bundle yet.
+            self.report_unpublished();
         }
         self.leave_relays(&plan.entries, at);
     }
@@ -75,6 +77,7 @@ impl<B: Backend> Relay<B> {
     /// Draws another mailbox at our relay of now for each contact whose mailbox is at a relay that is not
     /// on the card any more (MSG-124). The one before is read for as long as any that was replaced.
     fn leave_relays(&mut self, card: &[RelayEntry], at: &mut At<'_>) {
+        // Without an own relay there is no place for new mailboxes.
         if self.own_relay().is_none() {
             return;
         }
@@ -85,7 +88,7 @@ impl<B: Backend> Relay<B> {
         };
         let left = self.mailboxes.iter().filter(|(_, own)| left(own)).map(|(id, _)| *id);
         for id in left.collect::<Vec<_>>() {
-            self.replace(id, at);
+            self.replace_mailbox(id, at);
         }
     }
 
@@ -101,11 +104,12 @@ impl<B: Backend> Relay<B> {
             let contact = own.contact;
             let before = core::mem::replace(&mut own.relay, to);
             self.store_mailbox(id, at.step);
-            self.connect(relay, None, at);
-            self.leave(&before);
+            self.connect_relay(relay, None, at);
+            self.leave_relay(&before);
             self.ask_mailbox(id);
             if let Some(contact) = contact {
-                self.greet(contact, id);
+                // The contact must learn the new address, or it writes to the old one.
+                self.announce_mailbox(contact, id);
             }
         }
     }

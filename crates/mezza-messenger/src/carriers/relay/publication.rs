@@ -17,10 +17,10 @@ impl Publication {
     /// The stored form: `len u16 | bundle | count u16 | one-time keys of 36 bytes`.
     pub(crate) fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(8 + self.bundle.len() + 36 * self.one_time.len());
-        w.u8(VERSION).var16(&self.bundle);
-        w.u16(self.one_time.len() as u16);
+        w.put_u8(VERSION).put_var16(&self.bundle);
+        w.put_u16(self.one_time.len() as u16);
         for one_time in &self.one_time {
-            w.bytes(&one_time.encode());
+            w.put_bytes(&one_time.encode());
         }
         Wiping::new(w.finish())
     }
@@ -28,13 +28,13 @@ impl Publication {
     /// Reads the stored form.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
-            if r.u8()? != VERSION {
+            if r.read_u8()? != VERSION {
                 return Err(DecodeError::Value);
             }
-            let bundle = r.var16()?.to_vec();
+            let bundle = r.read_var16()?.to_vec();
             let mut one_time = Vec::new();
-            for _ in 0..r.u16()? {
-                one_time.push(OneTimePrekey::decode(r.bytes(36)?)?);
+            for _ in 0..r.read_u16()? {
+                one_time.push(OneTimePrekey::decode(r.read_bytes(36)?)?);
             }
             Ok(Self { bundle, one_time, replace: false })
         })

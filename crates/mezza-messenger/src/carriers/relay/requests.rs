@@ -45,7 +45,7 @@ impl Default for Requests {
 
 impl Requests {
     /// A request goes out.
-    pub fn ask(&mut self, connection: RelayConnectionId, request: Request) -> RequestId {
+    pub fn issue_ticket(&mut self, connection: RelayConnectionId, request: Request) -> RequestId {
         let ticket = RequestId(self.next);
         self.next += 1;
         self.all.insert(ticket, (connection, request));
@@ -63,7 +63,7 @@ impl Requests {
     }
 
     /// Returns true if the same is out already.
-    pub fn holds(&self, request: Request) -> bool {
+    pub fn is_in_flight(&self, request: Request) -> bool {
         self.all.values().any(|(_, other)| *other == request)
     }
 

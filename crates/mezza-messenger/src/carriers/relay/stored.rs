@@ -21,13 +21,14 @@ impl<B: Backend> Relay<B> {
     /// The stored form of that number.
     pub fn write_next(next: u32) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(5);
-        w.u8(VERSION).u32(next);
+        w.put_u8(VERSION).put_u32(next);
         Wiping::new(w.finish())
     }
 
     /// Reads the stored number of the next mailbox.
     pub fn read_next(bytes: &[u8]) -> Result<u32, DecodeError> {
-        Reader::decode_exact(bytes, |r| match (r.u8()?, r.u32()?) {
+        Reader::decode_exact(bytes, |r| match (r.read_u8()?, r.read_u32()?) {
+            // Counters stay in the lower half, so that a damaged row cannot exhaust them.
             (VERSION, next) if (1..=u32::MAX / 2).contains(&next) => Ok(next),
             _ => Err(DecodeError::Value),
         })
@@ -41,13 +42,14 @@ impl<B: Backend> Relay<B> {
         step: &mut Step,
     ) -> Vec<Unloaded> {
         let mut left = Vec::new();
-        for (key, row) in stored.take(RecordKind::Mailbox) {
+        for (key, row) in stored.take_kind(RecordKind::Mailbox) {
             if let Err(part) = self.load_mailbox(&key, &row, known, step) {
                 left.push(Unloaded::new(part, RecordKind::Mailbox, key, &row));
             }
         }
         self.load_next(stored, step);
         if let Some(row) = stored.take_one(RecordKind::Prekey, &Publication::KEY) {
+            // The row is quarantined, and the present prekeys are published instead (MSG-42).
             self.publication = Publication::read(&row).ok();
             if self.publication.is_none() {
                 let key = Publication::KEY.into();
@@ -67,15 +69,17 @@ impl<B: Backend> Relay<B> {
         step: &mut Step,
     ) -> Result<(), Part> {
         let number = key.first_chunk().map_or(0, |id| u32::from_be_bytes(*id));
+        // A number from a damaged key must not move the counter to its end.
         if number <= u32::MAX / 4 {
             self.next_mailbox = self.next_mailbox.max(number + 1);
         }
         let read = id32(key).and_then(|id| Ok((MailboxId(id), OwnMailbox::read(row)?)));
         let (id, own) = read.map_err(|_| Part::Mailbox(MailboxId(number)))?;
+        // The mailbox of a contact that did not load is quarantined with it.
         if let Some(contact) = own.contact.filter(|id| !known(*id)) {
             return Err(Part::Contact(contact));
         }
-        step.timer(timer(MAILBOX | u64::from(id.0)), own.due());
+        step.set_timer(timer(MAILBOX | u64::from(id.0)), own.due());
         let kept = if own.closing { &mut self.closing } else { &mut self.mailboxes };
         kept.insert(id, own);
         Ok(())
@@ -88,7 +92,7 @@ impl<B: Backend> Relay<B> {
         let row = stored.take_one(RecordKind::RelayPeer, &[]);
         match row.map(|row| Self::read_next(&row)) {
             Some(Ok(next)) => self.next_mailbox = self.next_mailbox.max(next),
-            None if !stored.lost(RecordKind::RelayPeer) => {}
+            None if !stored.has_lost(RecordKind::RelayPeer) => {}
             Some(Err(_)) | None => {
                 self.next_mailbox = self.next_mailbox.saturating_add(FAR);
                 self.store_next(step);
@@ -101,12 +105,12 @@ impl<B: Backend> Relay<B> {
         let lost = |peer: &RelayPeer| peer.ours.is_some_and(|id| !self.mailboxes.contains_key(&id));
         let homeless = self.peers.iter().filter(|(_, peer)| lost(peer)).map(|(id, _)| *id);
         for id in homeless.collect::<Vec<_>>() {
-            self.change(id, step, |peer| peer.ours = None);
+            self.update_peer(id, step, |peer| peer.ours = None);
         }
     }
 
     /// Its rows.
-    pub(super) fn rows(&self, step: &mut Step) {
+    pub(super) fn put_rows(&self, step: &mut Step) {
         self.mailboxes.keys().for_each(|id| self.store_mailbox(*id, step));
         for (id, own) in &self.closing {
             step.put(RecordKind::Mailbox, key32(id.0), own.write());
@@ -115,7 +119,7 @@ impl<B: Backend> Relay<B> {
             self.store_next(step);
         }
         for (id, peer) in &self.peers {
-            if let Some(value) = peer.stored() {
+            if let Some(value) = peer.stored_form() {
                 step.put(RecordKind::RelayPeer, key32(id.0), value);
             }
         }

@@ -64,7 +64,8 @@ fn take_inventory<P: Port>(
 ) {
     let mut lost = BTreeSet::new();
     let mut held = BTreeSet::new();
-    let own = parts.threads.of(id).filter_map(|note| Some((note, parts.threads.get(note)?)));
+    let own =
+        parts.threads.thread_notes(id).filter_map(|note| Some((note, parts.threads.get(note)?)));
     for (note, stored) in own.filter(|(_, note)| !note.incoming && note.era == inventory.era) {
         if stored.is_delivered() && !inventory.holds(stored.seq) {
             lost.insert(note);
@@ -126,7 +127,7 @@ pub(super) fn prove_former<P: Port>(
     let Some(same) = compare_former(parts, id, receipt.era, items) else {
         return renumber_former(parts, id, receipt.era, at);
     };
-    let is_twice = *receipt == Receipt::twice(receipt.era);
+    let is_twice = *receipt == Receipt::for_conflict(receipt.era);
     if is_twice {
         // The reader has other notes under these numbers: no digest of ours will ever come.
         return renumber_former(parts, id, receipt.era, at);
@@ -134,9 +135,9 @@ pub(super) fn prove_former<P: Port>(
     let what = if receipt.what == Receipt::READ { FactKind::Read } else { FactKind::Delivered };
     for FormerNote { note, .. } in parts.outbox.proven_former(id, receipt, &same) {
         let fact = Fact { what, carrier: by.carrier, level: by.level, at: at.now };
-        parts.threads.fact(note, fact, None, at.step);
+        parts.threads.add_fact(note, fact, None, at.step);
         let dropped = parts.outbox.end_former(id, note, at.step);
-        parts.carriers.retract(&dropped, at);
+        parts.carriers.retract_parcels(&dropped, at);
     }
 }
 
@@ -171,9 +172,9 @@ fn renumber_former<P: Port>(parts: &mut Parts<P>, id: ContactId, era: Era, at: &
             continue;
         }
         let dropped = parts.outbox.end_former(id, note, at.step);
-        parts.carriers.retract(&dropped, at);
-        parts.threads.renumber(note, at.step);
-        parts.outbox.queue(id, note);
+        parts.carriers.retract_parcels(&dropped, at);
+        parts.threads.renumber_note(note, at.step);
+        parts.outbox.queue_note(id, note);
     }
     at.step.touch(id);
 }

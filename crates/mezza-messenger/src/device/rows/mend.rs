@@ -11,29 +11,33 @@ use crate::io::{At, ContactId, NoteId, Publication, RecordKind};
 use crate::outbox::FormerNote;
 
 /// Makes what can stand in the place of what was set aside.
-pub(super) fn mend<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
-    let lost = parts.aside.parcels();
-    index(parts);
-    if parts.profile.mends(lost, at.step) && lost != [0; 16] {
+pub(super) fn replace_lost<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
+    let lost = parts.aside.digest_parcels();
+    index_sent_notes(parts);
+    // The digest changes only if other parcels are quarantined, so a start repeats this once.
+    if parts.profile.update_mended(lost, at.step) && lost != [0; 16] {
         seal_again(parts, at);
     }
     wait_again(parts);
-    if !parts.carriers.serves(parts.profile.card().relays()) {
+    // The card names a mailbox that did not load, so nobody could write to it.
+    if !parts.carriers.supports_card(parts.profile.card().relays()) {
         // The same name and relays as on the card before, with another mailbox.
-        own_card::reissue(parts, at);
+        own_card::reissue_card(parts, at);
     }
     let publication = parts.aside.holds(RecordKind::Prekey, &Publication::KEY)
-        || parts.aside.lost(RecordKind::Prekey);
-    if publication && let Some(publication) = parts.sessions.offer() {
+        || parts.aside.has_lost(RecordKind::Prekey);
+    if publication && let Some(publication) = parts.sessions.current_publication() {
         parts.carriers.publish_again(&publication, at);
     }
 }
 
 /// Own notes that were sealed and are not confirmed.
-fn index<P: Port>(parts: &mut Parts<P>) {
+fn index_sent_notes<P: Port>(parts: &mut Parts<P>) {
     for (id, note) in parts.threads.iter() {
+        // Notes of an earlier era have no valid number any more (MSG-91).
         let own =
             !note.incoming && note.seq > 0 && note.era == contact::own_era(parts, note.contact);
+        // A note with a read receipt needs no further proof.
         let read = note.facts.iter().any(|fact| fact.what == FactKind::Read);
         let is_former = !note.incoming && note.seq > 0 && !own;
         if is_former && !note.is_delivered() && !note.voided {
@@ -63,7 +67,7 @@ fn seal_again<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
         own && !handed && !note.is_delivered() && !out.contains(id)
     });
     for id in lost.map(|(id, _)| id).collect::<Vec<_>>() {
-        parts.threads.again(id, at.step);
+        parts.threads.mark_for_resealing(id, at.step);
     }
     let all: Vec<ContactId> = parts.contacts.iter().map(|(id, _)| id).collect();
     for id in all {
@@ -84,7 +88,7 @@ fn wait_again<P: Port>(parts: &mut Parts<P>) {
         if parts.outbox.is_unsure(contact, id) {
             parts.threads.hold(id);
         } else {
-            parts.outbox.queue(contact, id);
+            parts.outbox.queue_note(contact, id);
         }
     }
 }

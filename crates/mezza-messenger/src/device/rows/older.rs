@@ -14,7 +14,7 @@ use mezza_core::{DecodeError, PortableBackend, Reader, Time};
 use crate::carriers::mixnet::{MixnetPeer, Talk};
 use crate::carriers::relay::{Relay, RelayPeer};
 use crate::contacts::Contact;
-use crate::io::{ContactId, RecordKind, StoredRecord, flag, key32};
+use crate::io::{ContactId, RecordKind, StoredRecord, key32, read_flag};
 use crate::outbox::{AgainWish, Lane, Owed};
 use crate::sessions::Renewal;
 use crate::threads::Quota;
@@ -41,42 +41,44 @@ pub(super) fn next_mailbox(number: u32) -> [StoredRecord; 1] {
 }
 
 /// The rows that such a row is now; `None`: it is none.
-pub(super) fn split(id: ContactId, row: &[u8]) -> Option<Vec<StoredRecord>> {
-    Reader::decode_exact(row, |r| read(id, r)).ok()
+pub(super) fn split_row(id: ContactId, row: &[u8]) -> Option<Vec<StoredRecord>> {
+    Reader::decode_exact(row, |r| read_rows(id, r)).ok()
 }
 
-fn read(id: ContactId, r: &mut Reader<'_>) -> Result<Vec<StoredRecord>, DecodeError> {
-    let version = r.u8()?;
+fn read_rows(id: ContactId, r: &mut Reader<'_>) -> Result<Vec<StoredRecord>, DecodeError> {
+    let version = r.read_u8()?;
+    // Another version is not split and is quarantined as it is (MSG-42).
     if !(SHARELESS..=LAST).contains(&version) {
         return Err(DecodeError::Value);
     }
     let contact = Contact::read_body(r)?;
     let relay = RelayPeer::read_body(r)?;
-    let next_seq = r.u32()?;
-    let last_reset = Time::from_ms(r.u64()?);
-    let (renew, has_called) = match r.u8()? {
+    let next_seq = r.read_u32()?;
+    let last_reset = Time::from_ms(r.read_u64()?);
+    let (renew, has_called) = match r.read_u8()? {
         bits @ 0..=3 => (bits & 1 == 1, bits >> 1 == 1),
         _ => return Err(DecodeError::Value),
     };
-    let root_for = if flag(r)? { Some(r.array()?) } else { None };
+    let root_for = if read_flag(r)? { Some(r.read_array()?) } else { None };
     let owed = Owed::read(r, false)?;
     let mut quota = Quota::default();
     let mut again = AgainWish::default();
     let mut talk = Talk::default();
+    // Earlier versions had no shares, so these begin empty.
     if version > SHARELESS {
         quota = Quota::read_body(r)?;
         again = AgainWish::read(r)?;
         talk = Talk::read(r)?;
     }
-    let renewal = Renewal { renew, last_reset, told: 0 };
-    let mixnet = MixnetPeer::of(root_for, has_called, talk);
+    let renewal = Renewal { renew, last_reset, told: 0, waits: false };
+    let mixnet = MixnetPeer::from_stored(root_for, has_called, talk);
     let rows = [
         (RecordKind::Contact, Some(contact.write())),
-        (RecordKind::Owed, Some(Lane::of(next_seq, owed, again, None).write())),
+        (RecordKind::Owed, Some(Lane::from_stored(next_seq, owed, again, None).write())),
         (RecordKind::Renewal, renewal.stored()),
-        (RecordKind::RelayPeer, relay.stored()),
-        (RecordKind::MixnetPeer, mixnet.stored()),
-        (RecordKind::Quota, quota.stored()),
+        (RecordKind::RelayPeer, relay.stored_form()),
+        (RecordKind::MixnetPeer, mixnet.stored_form()),
+        (RecordKind::Quota, quota.stored_form()),
     ];
     let rows = rows.into_iter().filter_map(|(kind, row)| Some((kind, key32(id.0), row?)));
     Ok(rows.collect())

@@ -36,18 +36,20 @@ struct Known<P: Port> {
 }
 
 /// Loads everybody.
-pub(super) fn load<P: Port>(
+pub(super) fn load_people<P: Port>(
     parts: &mut Parts<P>,
     stored: &mut StoredRows<'_>,
     notes: &RowsByKey,
     at: &mut At<'_>,
 ) {
-    let lost = parts.aside.lost(RecordKind::Seen);
-    let heard = if lost { heard(notes) } else { Heard::new() };
-    for person in stored.take_people(|id| parts.carriers.one(id).is_some()) {
+    // The windows are needed only if some of them are lost: reading all notes twice is slow.
+    let lost = parts.aside.has_lost(RecordKind::Seen);
+    let heard = if lost { collect_heard(notes) } else { Heard::new() };
+    for person in stored.take_people(|id| parts.carriers.carrier(id).is_some()) {
         parts.profile.skip_contact(person.id.0);
-        let older = person.value(RecordKind::Contact).and_then(|row| older::split(person.id, row));
-        let newer = older.map(|rows| with(&person, rows));
+        let older =
+            person.single_row(RecordKind::Contact).and_then(|row| older::split_row(person.id, row));
+        let newer = older.map(|rows| with_rows(&person, rows));
         if load_person(parts, newer.as_ref().unwrap_or(&person), &heard, stored, at).is_err() {
             set_aside(parts, &person);
             continue;
@@ -69,13 +71,14 @@ fn load_person<P: Port>(
     at: &mut At<'_>,
 ) -> Result<(), DecodeError> {
     let id = ContactId(id32(&rows.id.0.to_be_bytes())?);
-    let local = parts.profile.identity().public();
-    if rows.of(RecordKind::Contact).chain(rows.of(RecordKind::Inviter)).count() != 1 {
+    let local = parts.profile.identity().public_key();
+    // A row of each kind would be two persons under one number.
+    if rows.rows_of(RecordKind::Contact).chain(rows.rows_of(RecordKind::Inviter)).count() != 1 {
         return Err(DecodeError::Value);
     }
-    parts.carriers.reads(rows)?;
-    let known = rows.value(RecordKind::Contact);
-    let inviter = rows.value(RecordKind::Inviter);
+    parts.carriers.check_rows(rows)?;
+    let known = rows.single_row(RecordKind::Contact);
+    let inviter = rows.single_row(RecordKind::Inviter);
     match (known, inviter) {
         (Some(row), None) => {
             let mut known = Known::<P>::read(row, rows, local, heard)?;
@@ -86,17 +89,18 @@ fn load_person<P: Port>(
             }
             known.peer.renewal.renew |= parts.carriers.load_person(rows, stored, at);
             parts.contacts.load(id, known.contact);
-            parts.threads.load(id, known.windows, known.quota);
+            parts.threads.load_thread(id, known.windows, known.quota);
             parts.sessions.load(id, known.peer, at.step);
-            parts.outbox.load(id, known.lane, at.step);
+            parts.outbox.load_lane(id, known.lane, at.step);
             if let Some(left) = known.left {
                 parts.outbox.load_aftermath(id, left);
             }
         }
         (None, Some(row)) => {
             let ik = parts.carriers.inviter_key(row).ok_or(DecodeError::Value)?;
-            let peer = peer(rows, local, ik)?;
-            if rows.of(RecordKind::Seen).any(|(key, _)| key.len() != 1) {
+            let peer = load_peer(rows, local, ik)?;
+            // An inviter has no windows: nothing of it was acknowledged.
+            if rows.rows_of(RecordKind::Seen).any(|(key, _)| key.len() != 1) {
                 return Err(DecodeError::Value);
             }
             parts.sessions.load(id, peer, at.step);
@@ -109,10 +113,10 @@ fn load_person<P: Port>(
 
 fn set_aside<P: Port>(parts: &mut Parts<P>, person: &PersonRows) {
     let part = part_of(person);
-    if let Some((ik, name)) = owner(&parts.carriers, person) {
+    if let Some((ik, name)) = find_owner(&parts.carriers, person) {
         parts.aside.belongs_to(&ik);
         if let Some(name) = name {
-            parts.aside.call(part, name);
+            parts.aside.name_part(part, name);
         }
     }
     for (kind, key, value) in &person.rows {
@@ -121,7 +125,7 @@ fn set_aside<P: Port>(parts: &mut Parts<P>, person: &PersonRows) {
 }
 
 /// The same person with other rows of some kinds.
-fn with(person: &PersonRows, newer: Vec<StoredRecord>) -> PersonRows {
+fn with_rows(person: &PersonRows, newer: Vec<StoredRecord>) -> PersonRows {
     let stays = |kind: &RecordKind| newer.iter().all(|(other, _, _)| other != kind);
     let kept = person.rows.iter().filter(|(kind, _, _)| stays(kind));
     let kept = kept.map(|(kind, key, row)| (*kind, key.clone(), Wiping::new(row.to_vec())));
@@ -129,18 +133,18 @@ fn with(person: &PersonRows, newer: Vec<StoredRecord>) -> PersonRows {
     PersonRows { id: person.id, rows }
 }
 
-fn peer<B: Backend>(
+fn load_peer<B: Backend>(
     rows: &PersonRows,
     local: IdentityKey,
     remote: IdentityKey,
 ) -> Result<SessionPeer<B>, DecodeError> {
     let record = |table| move |(key, value)| StoredRow { table, key, value };
-    let sessions = rows.of(RecordKind::Session).map(record(Table::Session));
-    let skipped = rows.of(RecordKind::Skipped).map(record(Table::Skipped));
+    let sessions = rows.rows_of(RecordKind::Session).map(record(Table::Session));
+    let skipped = rows.rows_of(RecordKind::Skipped).map(record(Table::Skipped));
     let conversation = Conversation::load(local, remote, sessions.chain(skipped))?;
     let mut peer = SessionPeer::new(conversation);
-    peer.renewal = rows.optional(RecordKind::Renewal, Renewal::read)?;
-    for (key, row) in rows.of(RecordKind::Seen) {
+    peer.renewal = rows.read_optional(RecordKind::Renewal, Renewal::read)?;
+    for (key, row) in rows.rows_of(RecordKind::Seen) {
         if let [place] = key {
             peer.replays.read(*place, row)?;
         }
@@ -156,41 +160,42 @@ impl<P: Port> Known<P> {
         heard: &Heard,
     ) -> Result<Self, DecodeError> {
         let contact = Contact::read(row)?;
-        let peer = peer(rows, local, *contact.card.ik())?;
+        let peer = load_peer(rows, local, *contact.card.ik())?;
         let mut windows = BTreeMap::new();
-        for (key, row) in rows.of(RecordKind::Seen).filter(|(key, _)| key.len() != 1) {
+        for (key, row) in rows.rows_of(RecordKind::Seen).filter(|(key, _)| key.len() != 1) {
             let (era, of_era) = read_windows(key, row)?;
             windows.insert(era, of_era);
         }
         let mut eras = heard.iter().filter(|(of, _)| *of == rows.id).map(|(_, era)| era);
+        // Without the window of an era its notes would be shown a second time.
         if !eras.all(|era| windows.contains_key(era)) {
             return Err(DecodeError::Value);
         }
         // Without it a number might be used twice.
-        let lane = Lane::read(rows.value(RecordKind::Owed).ok_or(DecodeError::Value)?)?;
-        let quota = rows.optional(RecordKind::Quota, Quota::read)?;
-        let left = rows.value(RecordKind::Aftermath).map(Aftermath::read).transpose()?;
+        let lane = Lane::read(rows.single_row(RecordKind::Owed).ok_or(DecodeError::Value)?)?;
+        let quota = rows.read_optional(RecordKind::Quota, Quota::read)?;
+        let left = rows.single_row(RecordKind::Aftermath).map(Aftermath::read).transpose()?;
         Ok(Self { contact, windows, quota, peer, lane, left })
     }
 }
 
 /// Which part of the device it is.
 fn part_of(person: &PersonRows) -> Part {
-    match person.value(RecordKind::Inviter) {
-        Some(_) if person.value(RecordKind::Contact).is_none() => Part::Inviter(person.id),
+    match person.single_row(RecordKind::Inviter) {
+        Some(_) if person.single_row(RecordKind::Contact).is_none() => Part::Inviter(person.id),
         _ => Part::Contact(person.id),
     }
 }
 
 /// Returns the identity and the name of a contact, as far as the rows still have them.
-fn owner(carriers: &impl Port, person: &PersonRows) -> Option<(IdentityKey, Option<String>)> {
-    let contact = person.value(RecordKind::Contact).and_then(contacts::owner);
+fn find_owner(carriers: &impl Port, person: &PersonRows) -> Option<(IdentityKey, Option<String>)> {
+    let contact = person.single_row(RecordKind::Contact).and_then(contacts::read_owner);
     let contact = contact.map(|(ik, name)| (ik, Some(name)));
-    contact.or_else(|| Some((carriers.inviter_key(person.value(RecordKind::Inviter)?)?, None)))
+    contact.or_else(|| Some((carriers.inviter_key(person.single_row(RecordKind::Inviter)?)?, None)))
 }
 
 /// Whose notes of which eras have arrived, as far as the notes still say so.
-fn heard(notes: &RowsByKey) -> Heard {
+fn collect_heard(notes: &RowsByKey) -> Heard {
     let notes = notes.values().filter_map(|value| StoredNote::read(value).ok());
     notes.filter(|note| note.incoming).map(|note| (note.contact, note.era)).collect()
 }

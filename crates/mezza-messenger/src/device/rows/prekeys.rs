@@ -17,15 +17,20 @@ const ID_BYTES: usize = 4;
 
 /// A prekey that does not load is set aside alone. The memory of the sessions that began with a
 /// signed prekey belongs to it: without that, what began one could begin it once more.
-pub(super) fn load<P: Port>(parts: &mut Parts<P>, stored: &mut StoredRows<'_>, at: &mut At<'_>) {
-    let mut rows = stored.take(RecordKind::Prekey);
+pub(super) fn load_prekeys<P: Port>(
+    parts: &mut Parts<P>,
+    stored: &mut StoredRows<'_>,
+    at: &mut At<'_>,
+) {
+    let mut rows = stored.take_kind(RecordKind::Prekey);
     if let Some(publication) = rows.remove(&Publication::KEY[..]) {
         // It is the carriers' to load.
         stored.put(RecordKind::Prekey, Publication::KEY.into(), publication);
     }
     let identity = parts.profile.identity();
+    // Most vaults are sound, so rows are tried one by one only after a failure.
     if prekeys_of(identity, rows.iter()).is_err() {
-        let bad = unsound(identity, &rows);
+        let bad = find_unsound(identity, &rows);
         let (bad, good) = rows.into_iter().partition(|(key, _)| bad.contains(key));
         set_aside(&mut parts.aside, bad);
         rows = good;
@@ -56,7 +61,7 @@ fn prekeys_of<'a>(
 }
 
 /// The prekey rows that do not load, and those that cannot do without them.
-fn unsound(identity: &IdentityKeyPair, rows: &RowsByKey) -> BTreeSet<Vec<u8>> {
+fn find_unsound(identity: &IdentityKeyPair, rows: &RowsByKey) -> BTreeSet<Vec<u8>> {
     let (seen, pairs): (Vec<_>, Vec<_>) =
         rows.iter().partition(|(key, _)| key.first() == Some(&Table::Seen.number()));
     let alone = |row| prekeys_of(identity, core::iter::once(row)).is_ok();

@@ -30,9 +30,9 @@ impl Window {
     /// Returns the content of the window as ranges.
     pub fn to_ranges(&self) -> WindowRanges {
         let above = |bits: &Bits| {
-            collect_ranges((0..REACH).filter(|i| bits.has(*i)).map(|i| self.floor + 1 + i))
+            collect_ranges((0..REACH).filter(|i| bits.has_bit(*i)).map(|i| self.floor + 1 + i))
         };
-        let below = (0..REACH.min(self.floor)).rev().filter(|i| self.passed.has(*i));
+        let below = (0..REACH.min(self.floor)).rev().filter(|i| self.passed.has_bit(*i));
         WindowRanges {
             floor: self.floor,
             arrived: above(&self.arrived),
@@ -52,7 +52,7 @@ impl Window {
         fill_bits(&mut window.passed, &ranges.passed, below)?;
         // The lists must be ascending and apart: a window has one form only.
         (window.to_ranges() == *ranges && !window.arrived.meets(&window.voided)).then_some(())?;
-        let open = !window.arrived.has(0) && !window.voided.has(0);
+        let open = !window.arrived.has_bit(0) && !window.voided.has_bit(0);
         open.then_some(window)
     }
 }
@@ -70,7 +70,7 @@ fn fill_bits(
             return None;
         }
         for seq in range.from..=range.to {
-            bits.set(index(seq).filter(|i| *i < REACH)?);
+            bits.set_bit(index(seq).filter(|i| *i < REACH)?);
         }
     }
     Some(())
@@ -102,7 +102,7 @@ mod tests {
             let mut window = Window::new(Era([7; 4]));
             for (voids, seq, more) in steps {
                 if voids {
-                    let _ = window.void(seq, seq + more);
+                    let _ = window.void_range(seq, seq + more);
                 } else {
                     let _ = window.insert(seq);
                 }

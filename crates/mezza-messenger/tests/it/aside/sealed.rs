@@ -144,7 +144,9 @@ fn msg_66_a_network_with_a_lost_row_is_set_aside() {
         let device = load_beside(&disk, &unread, town.now(), &mut town.rng).expect("the rest");
         let parts: Vec<_> = device.set_aside().iter().map(|aside| aside.part).collect();
         assert_eq!(parts, [Part::Network, Part::Sealed]);
-        assert!(device.carriers().network(town.now()).is_none() && device.contact(ben).is_some());
+        assert!(
+            device.carriers().network_view(town.now()).is_none() && device.contact(ben).is_some()
+        );
     }
 }
 

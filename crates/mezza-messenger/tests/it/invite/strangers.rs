@@ -30,7 +30,7 @@ impl Stranger {
     }
 
     fn of(identity: IdentityKeyPair) -> Self {
-        let talk = Conversation::new(identity.public(), identity.public());
+        let talk = Conversation::new(identity.public_key(), identity.public_key());
         Self { identity, talk }
     }
 
@@ -61,8 +61,9 @@ impl Stranger {
         let bundle =
             bundle.check_with(&SuiteList::without_kem(), card.ik(), card.suites(), town.now());
         let fresh = EphemeralKey::random::<PortableBackend>(&mut town.rng);
-        let begun = bundle.expect("sound").initiate(&self.identity, fresh, one_time, &mut town.rng);
-        self.talk = Conversation::new(self.identity.public(), *card.ik());
+        let begun =
+            bundle.expect("sound").initiate_session(&self.identity, fresh, one_time, &mut town.rng);
+        self.talk = Conversation::new(self.identity.public_key(), *card.ik());
         let _ = self.talk.add_session(begun.expect("a session").0, town.now());
     }
 
@@ -90,11 +91,11 @@ impl Stranger {
 
     fn card(&self, town: &mut Town) -> Vec<u8> {
         let serial = 70_000;
-        let issued_days = START.days();
+        let issued_days = START.as_days();
         let draft = CardDraft {
             serial,
             issued_days,
-            suites: SuiteList::ours(),
+            suites: SuiteList::our_suites(),
             name: "",
             relays: Vec::new(),
         };
@@ -105,7 +106,7 @@ impl Stranger {
 /// Rounds of now, in this network or another one.
 fn meet(town: &Town, network: NetworkId) -> MixnetStart {
     let config = config();
-    let round = |service| config.policy(service).and_then(|(_, p)| p.round_at(town.now()));
+    let round = |service| config.find_policy(service).and_then(|(_, p)| p.round_at(town.now()));
     let conversation = round(Service::Conversation);
     let call = round(Service::Call);
     let conversation = conversation.expect("begun");
@@ -219,7 +220,7 @@ fn msg_30_an_invitation_that_is_none_leaves_nothing() {
     carried(&mut town, cut);
     assert!(town.members[BEN].device.inviters().is_empty());
     assert!(kept(&town, BEN) == before, "something of it stays");
-    let refusals = town.members[BEN].device.refusals();
+    let refusals = town.members[BEN].device.reject_counts();
     assert_eq!((refusals.notes, refusals.messages), (3, 2));
 }
 
@@ -287,7 +288,7 @@ fn msg_7_a_guest_with_the_card_of_somebody_else_is_no_request() {
     let hello = |card: &[u8]| Item::Hello { slot: None, tag: Some([0; 8]), card: card.to_vec() };
     stranger.post(&mut town, BEN, vec![hello(&other), Item::Text("I am twelve".into())]);
     assert_eq!((town.guest(BEN), town.asks(BEN)), (Some(guest), None));
-    assert_eq!(town.members[BEN].device.refusals().notes, 1);
+    assert_eq!(town.members[BEN].device.reject_counts().notes, 1);
     stranger.post(&mut town, BEN, vec![hello(&own)]);
     assert_eq!((town.guest(BEN), town.asks(BEN)), (None, Some(guest)));
 }
@@ -298,7 +299,7 @@ fn msg_26_what_is_written_in_the_name_of_a_contact_starts_nothing() {
     let cleo = town.add(BEN, 2, mezza_messenger::policy::Policy::default());
     // Anybody can put a key that is public in front of a message.
     let mut body = Stranger::new(11).plain(&mut town);
-    let stranger = *Stranger::new(11).identity.public().as_bytes();
+    let stranger = *Stranger::new(11).identity.public_key().as_bytes();
     let at = body.windows(32).position(|bytes| *bytes == stranger).expect("in the clear");
     let key = *town.card(2).ik().as_bytes();
     body[at..at + 32].copy_from_slice(&key);
@@ -316,5 +317,5 @@ fn msg_26_what_is_written_in_the_name_of_a_contact_starts_nothing() {
     body[at..at + 32].copy_from_slice(&own);
     carried(&mut town, body);
     assert!(kept(&town, BEN) == before);
-    assert_eq!(town.members[BEN].device.refusals().messages, 3);
+    assert_eq!(town.members[BEN].device.reject_counts().messages, 3);
 }

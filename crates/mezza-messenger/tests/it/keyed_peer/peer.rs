@@ -74,8 +74,8 @@ pub fn forms(identity: &IdentityKeyPair, serial: u32, parts: &[(u8, Vec<u8>)]) -
     let mut rng = ChaCha20Rng::seed_from_u64(u64::from(serial));
     let draft = CardDraft {
         serial,
-        issued_days: START.days(),
-        suites: SuiteList::ours(),
+        issued_days: START.as_days(),
+        suites: SuiteList::our_suites(),
         name: "mallory",
         relays: Vec::new(),
     };
@@ -122,12 +122,12 @@ impl Peer {
         let seal = StaticKey::random::<PortableBackend>(&mut rng);
         let slot = RemoteMailbox {
             relay: RelayEntry { address: MailboxAddress([0xe0 + scalar; 16]), ..relay() },
-            seal: *seal.public(),
+            seal: *seal.public_key(),
         };
         for address in [intro, slot.relay.address] {
             relay_model.store.boxes.entry(address).or_default();
         }
-        let talk = Conversation::new(identity.public(), *victim.ik());
+        let talk = Conversation::new(identity.public_key(), *victim.ik());
         let prekeys = Prekeys::new(identity.duplicate());
         let to = None;
         let seq = 0;
@@ -167,7 +167,9 @@ impl Peer {
         let Ok(checked) = checked else { return };
         let spk = *checked.spk();
         let fresh = EphemeralKey::random::<PortableBackend>(&mut self.rng);
-        if let Ok((session, _)) = checked.initiate(&self.identity, fresh, one_time, &mut self.rng) {
+        if let Ok((session, _)) =
+            checked.initiate_session(&self.identity, fresh, one_time, &mut self.rng)
+        {
             let _ = self.talk.add_session(session, now);
             self.to = Some((address, spk));
         }
@@ -192,7 +194,7 @@ impl Peer {
             for bytes in mails.into_iter().flat_map(std::collections::BTreeMap::into_values) {
                 let parcel = {
                     let open = |own| envelope::open::<PortableBackend>(&address, own, &bytes);
-                    let own = self.prekeys.spks().map(|(_, _, pair)| pair);
+                    let own = self.prekeys.signed_prekeys().map(|(_, _, pair)| pair);
                     own.chain([&self.seal]).find_map(open)
                 };
                 let Some([1, message @ ..]) = parcel.as_deref() else { continue };

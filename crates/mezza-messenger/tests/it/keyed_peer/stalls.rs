@@ -113,8 +113,8 @@ impl Story {
         let more = loaded.keys().find(|row| !own.contains_key(row));
         assert!(own == loaded, "loaded: {:?}, {more:?}", odd.map(|(row, _)| row));
         let used = |view: Option<NetworkView>| view.map(|network| network.rounds_used);
-        let own = member.device.carriers().network(now);
-        let loaded = again.carriers().network(now);
+        let own = member.device.carriers().network_view(now);
+        let loaded = again.carriers().network_view(now);
         assert_eq!(used(own), used(loaded), "the ledger");
     }
 

@@ -61,8 +61,8 @@ pub fn operations(data: &[u8]) -> Met {
     let mut ops = Operations::new(data);
     let mut world = World::new();
     world.check();
-    while let Some(kind) = ops.next(20) {
-        let at = ops.below(2);
+    while let Some(kind) = ops.next_kind(20) {
+        let at = ops.draw_below(2);
         match kind {
             0 => world.peers[at].begin(&world.card(), &mut world.relay, world.now),
             1..=6 => {
@@ -73,7 +73,7 @@ pub fn operations(data: &[u8]) -> Met {
             7 => world.met.opened += world.peers[at].read(&mut world.relay, world.now),
             8 => {
                 let keys = [None, Some((0, 9)), Some((7, 0)), Some((16_777_215, 9))];
-                let key = keys[ops.below(keys.len())];
+                let key = keys[ops.draw_below(keys.len())];
                 let key = key.map(|(id, byte)| OneTimePrekey { id, key: PublicKey([byte; 32]) });
                 world.peers[at].publish(key, world.now, &mut world.relay);
             }
@@ -82,7 +82,7 @@ pub fn operations(data: &[u8]) -> Met {
                 world.give(Input::Command(command));
             }
             13 | 14 => {
-                for _ in 0..=ops.below(40) {
+                for _ in 0..=ops.draw_below(40) {
                     let Some(tell) = world.tells.pop_front() else { break };
                     world.tell(tell);
                 }
@@ -193,27 +193,27 @@ impl World {
     /// The relay says what is not so, twice, or in another order.
     fn lie(&mut self, ops: &mut Operations<'_>) {
         let waiting = self.tells.len();
-        let tell = self.tells.remove(ops.below(waiting));
-        match (ops.below(6), tell) {
+        let tell = self.tells.remove(ops.draw_below(waiting));
+        match (ops.draw_below(6), tell) {
             (0, tell) => drop(tell),
             (1, Some(tell)) => {
                 self.tells.push_back(tell.clone());
                 self.tell(tell);
             }
             (2, Some(Tell::Done(ticket, _))) => {
-                self.tell(Tell::Done(ticket, ops.below(6) as u8));
+                self.tell(Tell::Done(ticket, ops.draw_below(6) as u8));
             }
             (3, Some(Tell::Mail(slot, nr, mut bytes))) => {
-                let at = ops.below(256) * bytes.len() / 256;
-                bytes[at] ^= 1 << ops.below(8);
+                let at = ops.draw_below(256) * bytes.len() / 256;
+                bytes[at] ^= 1 << ops.draw_below(8);
                 self.tell(Tell::Mail(slot, nr, bytes));
             }
-            (4, _) => self.tell(Tell::Stock(ops.byte().into())),
+            (4, _) => self.tell(Tell::Stock(ops.next_byte().into())),
             (_, Some(tell)) => self.tell(tell),
             (_, None) => {
-                let slot = MailboxId(ops.below(6) as u32);
-                let length = ops.below(256);
-                self.tell(Tell::Mail(slot, 7, ops.bytes(length)));
+                let slot = MailboxId(ops.draw_below(6) as u32);
+                let length = ops.draw_below(256);
+                self.tell(Tell::Mail(slot, 7, ops.next_bytes(length)));
             }
         }
     }
@@ -222,14 +222,14 @@ impl World {
     fn jump(&mut self, ops: &mut Operations<'_>) {
         let day = Time::DAY_MS;
         let steps = [1, 1_000, Time::MINUTE_MS, Time::HOUR_MS, day, 8 * day, 31 * day, 70 * day];
-        let step = steps[ops.below(steps.len())];
-        self.now = match ops.below(16) {
+        let step = steps[ops.draw_below(steps.len())];
+        self.now = match ops.draw_below(16) {
             0..=9 => self.now.plus_ms(step),
             10..=13 => self.now.minus_ms(step),
             14 => START,
-            _ => [Time::from_ms(1), Time::from_ms(u64::MAX - 9), START][ops.below(3)],
+            _ => [Time::from_ms(1), Time::from_ms(u64::MAX - 9), START][ops.draw_below(3)],
         };
-        self.awake = ops.below(4) > 0;
+        self.awake = ops.draw_below(4) > 0;
         if self.awake {
             self.device.wake(self.now, &mut self.rng);
             self.drain();
@@ -259,67 +259,67 @@ impl World {
 
 /// Returns a message of a peer: mostly a note, with any content.
 fn some_body(ops: &mut Operations<'_>, peers: &mut [Peer; 2], at: usize) -> Vec<u8> {
-    if ops.below(12) == 0 {
-        let length = ops.below(256);
-        return ops.bytes(length);
+    if ops.draw_below(12) == 0 {
+        let length = ops.draw_below(256);
+        return ops.next_bytes(length);
     }
     let peer = &mut peers[at];
-    peer.seq = match ops.below(12) {
+    peer.seq = match ops.draw_below(12) {
         0 => 0,
         1 => peer.seq.saturating_sub(1),
         2 => peer.seq.saturating_add(1_024),
-        3 => u32::MAX - ops.below(3) as u32,
+        3 => u32::MAX - ops.draw_below(3) as u32,
         _ => peer.seq.wrapping_add(1),
     };
     let timers = [0, 0, 0, 1, 3_600, 86_400, u32::MAX];
-    let mut items: Vec<Item> = (0..ops.below(4)).map(|_| some_item(ops, &peers[at])).collect();
-    if ops.below(3) == 0 {
-        let form = peers[at].cards[ops.below(peers[at].cards.len())].encode();
+    let mut items: Vec<Item> = (0..ops.draw_below(4)).map(|_| some_item(ops, &peers[at])).collect();
+    if ops.draw_below(3) == 0 {
+        let form = peers[at].cards[ops.draw_below(peers[at].cards.len())].encode();
         items.insert(0, Item::Hello { slot: Some(peers[at].slot.clone()), tag: None, card: form });
     }
     let note = Note {
-        era: Era([[9; 4], [8; 4], [ops.byte(); 4]][ops.below(3)]),
+        era: Era([[9; 4], [8; 4], [ops.next_byte(); 4]][ops.draw_below(3)]),
         seq: peers[at].seq,
-        sent: [START, Time::from_ms(0), Time::from_ms(u64::MAX)][ops.below(3)],
-        timer_s: timers[ops.below(timers.len())],
+        sent: [START, Time::from_ms(0), Time::from_ms(u64::MAX)][ops.draw_below(3)],
+        timer_s: timers[ops.draw_below(timers.len())],
         items,
     };
     note.encode().to_vec()
 }
 
 fn some_item(ops: &mut Operations<'_>, peer: &Peer) -> Item {
-    let era = [[9; 4], [8; 4], [ops.byte(); 4]][ops.below(3)];
+    let era = [[9; 4], [8; 4], [ops.next_byte(); 4]][ops.draw_below(3)];
     let seqs = [0, 1, 2, 63, 1_024, 1_025, u32::MAX - 1_024, u32::MAX - 1, u32::MAX];
-    let mut seq = || seqs[ops.below(seqs.len())];
+    let mut seq = || seqs[ops.draw_below(seqs.len())];
     let from = seq();
     let to = seq();
-    match ops.below(13) {
-        0 | 1 => Item::Text("x".repeat([1, 2, 700, 8_192][ops.below(4)])),
+    match ops.draw_below(13) {
+        0 | 1 => Item::Text("x".repeat([1, 2, 700, 8_192][ops.draw_below(4)])),
         2 => {
             let card = some_card(ops, peer);
             let mut slot = peer.slot.clone();
-            match ops.below(4) {
+            match ops.draw_below(4) {
                 0 => slot.seal = PublicKey([0; 32]),
                 1 => slot.relay.host = "a.".repeat(120) + "example",
-                2 => slot.relay.key = RelayKey([ops.byte(); 32]),
+                2 => slot.relay.key = RelayKey([ops.next_byte(); 32]),
                 _ => {}
             }
-            let tag = (ops.below(2) == 0).then_some([7; 8]);
+            let tag = (ops.draw_below(2) == 0).then_some([7; 8]);
             Item::Hello { slot: tag.is_none().then_some(slot), tag, card }
         }
         3 | 4 => Item::Card(some_card(ops, peer)),
         5 => {
-            let bits = [0, 1, u64::MAX, 1 << 63][ops.below(4)];
+            let bits = [0, 1, u64::MAX, 1 << 63][ops.draw_below(4)];
             Item::Receipt(Receipt {
-                what: 1 + ops.below(2) as u8,
+                what: 1 + ops.draw_below(2) as u8,
                 era: Era(era),
                 floor: from,
                 base: to,
                 bits,
             })
         }
-        6 => Item::Timer([0, 1, 86_401, u32::MAX][ops.below(4)]),
-        7 => Item::Reset(1 + ops.below(3) as u8),
+        6 => Item::Timer([0, 1, 86_401, u32::MAX][ops.draw_below(4)]),
+        7 => Item::Reset(1 + ops.draw_below(3) as u8),
         8 => Item::Retry,
         9 => {
             let conversation = u64::from(from);
@@ -335,8 +335,8 @@ fn some_item(ops: &mut Operations<'_>, peer: &Peer) -> Item {
             Item::Void { era: Era(era), from: from.max(1).min(to.max(1)), to: to.max(1).max(from) }
         }
         11 => {
-            let digest = NoteDigest([ops.byte(); NoteDigest::BYTES]);
-            let count = [1, 2, Kept::NOTES_MAX][ops.below(3)];
+            let digest = NoteDigest([ops.next_byte(); NoteDigest::BYTES]);
+            let count = [1, 2, Kept::NOTES_MAX][ops.draw_below(3)];
             Item::Kept(Kept { era: Era(era), notes: vec![(from, digest); count] })
         }
         _ => Item::Unknown(0x30),
@@ -344,10 +344,10 @@ fn some_item(ops: &mut Operations<'_>, peer: &Peer) -> Item {
 }
 
 fn some_card(ops: &mut Operations<'_>, peer: &Peer) -> Vec<u8> {
-    let mut card = peer.cards[ops.below(peer.cards.len())].encode();
-    match ops.below(8) {
-        0 => card.truncate(ops.below(256)),
-        1 => card.push(ops.byte()),
+    let mut card = peer.cards[ops.draw_below(peer.cards.len())].encode();
+    match ops.draw_below(8) {
+        0 => card.truncate(ops.draw_below(256)),
+        1 => card.push(ops.next_byte()),
         2 => card = super::peer::forms(&identity(31), 70_000, &[(9, vec![1; 99])])[0].encode(),
         _ => {}
     }
@@ -357,44 +357,44 @@ fn some_card(ops: &mut Operations<'_>, peer: &Peer) -> Vec<u8> {
 
 fn some_command(ops: &mut Operations<'_>, world: &World, at: usize) -> Command {
     let contacts = world.device.contacts();
-    let contact = contacts.get(ops.below(contacts.len() + 1)).map_or(ContactId(77), |c| c.id);
+    let contact = contacts.get(ops.draw_below(contacts.len() + 1)).map_or(ContactId(77), |c| c.id);
     let notes = world.device.thread(contact, None, 100, world.now);
-    let note = notes.get(ops.below(notes.len() + 1)).map_or(NoteId(7_777), |note| note.id);
-    match ops.below(20) {
+    let note = notes.get(ops.draw_below(notes.len() + 1)).map_or(NoteId(7_777), |note| note.id);
+    match ops.draw_below(20) {
         0..=2 => Command::Accept { contact },
         3 | 4 => {
             let cards = &world.peers[at].cards;
-            let card = cards[ops.below(cards.len())].clone();
-            Command::Add { card, petname: None, in_person: ops.below(2) == 0 }
+            let card = cards[ops.draw_below(cards.len())].clone();
+            Command::Add { card, petname: None, in_person: ops.draw_below(2) == 0 }
         }
         5..=8 => {
-            let text = "y".repeat([1, 300, 8_192][ops.below(3)]);
-            Command::Send { contact, client: [ops.byte(); 16], text }
+            let text = "y".repeat([1, 300, 8_192][ops.draw_below(3)]);
+            Command::Send { contact, client: [ops.next_byte(); 16], text }
         }
         9 => Command::Seen { contact, note },
         10 => Command::Cancel { note },
         11 => Command::Forget { note },
-        12 => Command::Block { contact, blocked: ops.below(2) == 0 },
+        12 => Command::Block { contact, blocked: ops.draw_below(2) == 0 },
         13 => Command::Delete { contact },
         14 => Command::Refuse { contact },
         15 => Command::Reset { contact },
         16 => {
             let carriers = [vec![CarrierId::RELAY], vec![CarrierId::MIXNET, CarrierId::RELAY]];
             let policy = Policy {
-                carriers: carriers[ops.below(2)].clone(),
-                level_min: 1 + ops.below(4) as u8,
-                fallback: if ops.below(2) == 0 { Fallback::None } else { Fallback::Listed },
-                timer_s: [0, 60, 86_400, u32::MAX][ops.below(4)],
-                delivered: ops.below(3) > 0,
-                read: ops.below(2) == 0,
+                carriers: carriers[ops.draw_below(2)].clone(),
+                level_min: 1 + ops.draw_below(4) as u8,
+                fallback: if ops.draw_below(2) == 0 { Fallback::None } else { Fallback::Listed },
+                timer_s: [0, 60, 86_400, u32::MAX][ops.draw_below(4)],
+                delivered: ops.draw_below(3) > 0,
+                read: ops.draw_below(2) == 0,
             };
             Command::Policy { contact, policy }
         }
-        17 => Command::Verify { contact, equal: ops.below(2) == 0 },
-        18 if ops.below(2) == 0 => Command::Rotate,
+        17 => Command::Verify { contact, equal: ops.draw_below(2) == 0 },
+        18 if ops.draw_below(2) == 0 => Command::Rotate,
         18 => Command::Refill,
         _ => {
-            let relays = if ops.below(3) == 0 { Vec::new() } else { vec![relay()] };
+            let relays = if ops.draw_below(3) == 0 { Vec::new() } else { vec![relay()] };
             Command::Publish { name: "another".into(), relays }
         }
     }

@@ -67,7 +67,7 @@ fn a_part_of_a_carrier_goes_onto_the_card_and_off_it() {
 fn a_carrier_says_why_it_is_not_up() {
     let pair = by_the_toy();
     pair.knobs[0].waits.set(Some(WaitReason::Slow));
-    let mut of_toy = pair.devices[0].preview(pair.contact(0), 100, START).into_iter();
+    let mut of_toy = pair.devices[0].estimate_carriers(pair.contact(0), 100, START).into_iter();
     let toy = of_toy.rfind(|estimate| estimate.carrier == TOY).expect("asked");
     assert_eq!(toy.up, Err(WaitReason::Slow));
 }
@@ -86,17 +86,17 @@ fn msg_102_what_is_bound_to_another_medium_does_not_open() {
     }
     let (_, parcel) = pair.toys.pop_front().expect("it left");
     let from = pair.contact(1);
-    let before = pair.devices[1].refusals().messages;
+    let before = pair.devices[1].reject_counts().messages;
     let other = b"of somebody else".to_vec();
     pair.input(1, Input::Carrier(FiveInput::Toy(from, parcel.clone(), other)));
-    assert_eq!(pair.devices[1].refusals().messages, before + 1);
+    assert_eq!(pair.devices[1].reject_counts().messages, before + 1);
     assert_eq!(pair.rows(1, RecordKind::Held), 1, "it may be a session in trouble");
     // What is longer than any message is bound to is not kept, as it would not load again.
     pair.input(1, Input::Carrier(FiveInput::Toy(from, parcel.clone(), vec![7; 65])));
-    assert_eq!(pair.devices[1].refusals().messages, before + 2);
+    assert_eq!(pair.devices[1].reject_counts().messages, before + 2);
     assert_eq!(pair.rows(1, RecordKind::Held), 1);
     pair.input(1, Input::Carrier(FiveInput::Toy(from, parcel, OUTER.into())));
-    assert_eq!(pair.devices[1].refusals().messages, before + 2);
+    assert_eq!(pair.devices[1].reject_counts().messages, before + 2);
     let thread = pair.devices[1].thread(from, None, 9, START);
     let last = thread.last().expect("it opened");
     assert!(last.body == NoteContent::Text("bound to the medium".into()));
@@ -110,7 +110,7 @@ fn msg_101_a_note_that_a_medium_lost_goes_by_the_next_carrier_under_its_number()
     pair.knobs[0].keeps.set(true);
     pair.say(0, 3, "carried about");
     let parcel: ParcelId = pair.devices[0].carriers().toy.kept[0];
-    let note = pair.devices[0].sent(&[3; 16]).expect("accepted");
+    let note = pair.devices[0].find_sent(&[3; 16]).expect("accepted");
     let state = |pair: &Pair| pair.devices[0].note(note, START).expect("there").state;
     for (others, shown) in [(2, 2), (5, 5), (4, 5)] {
         pair.says(0, News::Carried { parcel, others });

@@ -82,7 +82,7 @@ impl Toy {
 }
 
 fn read(row: &[u8]) -> Result<u32, DecodeError> {
-    Reader::decode_exact(row, Reader::u32)
+    Reader::decode_exact(row, Reader::read_u32)
 }
 
 impl Carrier for Toy {
@@ -94,7 +94,12 @@ impl Carrier for Toy {
         })
     }
 
-    fn route(&self, to: &ContactFacts<'_>, _: (u8, bool), _: Time) -> Result<Route, Missing> {
+    fn select_route(
+        &self,
+        to: &ContactFacts<'_>,
+        _: (u8, bool),
+        _: Time,
+    ) -> Result<Route, Missing> {
         assert_ne!(to.own.ik(), to.card.ik(), "both cards are known");
         match self.knobs.waits.get() {
             Some(why) => Err(Missing::Wait(why)),
@@ -102,7 +107,7 @@ impl Carrier for Toy {
         }
     }
 
-    fn outer(&self, _: &ContactFacts<'_>) -> Vec<u8> {
+    fn outer_binding(&self, _: &ContactFacts<'_>) -> Vec<u8> {
         OUTER.into()
     }
 
@@ -110,14 +115,14 @@ impl Carrier for Toy {
         false
     }
 
-    fn hand(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
+    fn hand_over(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
         assert_eq!(parcel.route.address, [7], "a route is its carrier's");
         *self.taken.entry(parcel.to.id).or_default() += 1;
         self.store(parcel.to.id, at.step);
         (self.written, self.asks) = (self.written + 1, true);
         if self.knobs.keeps.get() {
             self.kept.push(parcel.id);
-            at.step.timer(Due::Carrier(TOY, parcel.id.0), Some(at.now.plus_ms(KEEPS_MS)));
+            at.step.set_timer(Due::Carrier(TOY, parcel.id.0), Some(at.now.plus_ms(KEEPS_MS)));
         } else {
             self.handed.push_back(parcel.bytes.to_vec());
             self.news.push_back(News::Handed { parcel: parcel.id, again: None });
@@ -125,7 +130,7 @@ impl Carrier for Toy {
         Handover::Out
     }
 
-    fn wake(&mut self, number: u64, _: &dyn Fn(ContactId) -> bool, _: &mut At<'_>) {
+    fn handle_timer(&mut self, number: u64, _: &dyn Fn(ContactId) -> bool, _: &mut At<'_>) {
         self.kept.retain(|id| id.0 != number);
         self.news.push_back(News::Expired(ParcelId(number)));
     }
@@ -134,30 +139,30 @@ impl Carrier for Toy {
         self.knobs.on_card.get().then(|| (3, b"where the toy is".to_vec()))
     }
 
-    fn durable(&mut self) -> Option<u64> {
+    fn take_durable_number(&mut self) -> Option<u64> {
         std::mem::take(&mut self.asks).then_some(self.written)
     }
 
-    fn stored(&mut self, number: u64, _: &mut At<'_>) {
+    fn on_durable(&mut self, number: u64, _: &mut At<'_>) {
         self.knobs.durable.set(number);
     }
 
-    fn news(&mut self) -> Option<News> {
+    fn next_news(&mut self) -> Option<News> {
         self.news.pop_front()
     }
 
-    fn forget(&mut self, contact: ContactId, what: Forget, at: &mut At<'_>) {
+    fn forget_contact(&mut self, contact: ContactId, what: Forget, at: &mut At<'_>) {
         if what == Forget::All && self.taken.remove(&contact).is_some() {
             at.step.drop_row(RecordKind::MeshPeer, key32(contact.0));
         }
     }
 
-    fn reads(&self, person: &PersonRows) -> Result<(), DecodeError> {
-        person.optional(RecordKind::MeshPeer, read).map(drop)
+    fn check_rows(&self, person: &PersonRows) -> Result<(), DecodeError> {
+        person.read_optional(RecordKind::MeshPeer, read).map(drop)
     }
 
     fn load_person(&mut self, person: &PersonRows, _: &StoredRows<'_>, _: &mut At<'_>) -> bool {
-        let row = person.value(RecordKind::MeshPeer).and_then(|row| read(row).ok());
+        let row = person.single_row(RecordKind::MeshPeer).and_then(|row| read(row).ok());
         self.taken.extend(row.map(|taken| (person.id, taken)));
         false
     }
@@ -166,7 +171,7 @@ impl Carrier for Toy {
         loads_again(value, read(value).map(|n| Some(Wiping::new(n.to_be_bytes().to_vec()))))
     }
 
-    fn records(&self, step: &mut Step) {
+    fn put_records(&self, step: &mut Step) {
         self.taken.keys().for_each(|contact| self.store(*contact, step));
     }
 }

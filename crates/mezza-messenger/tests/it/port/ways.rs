@@ -14,7 +14,7 @@ fn toy_first() -> Policy {
 
 impl Pair {
     fn state(&self, who: usize, client: u8) -> NoteState {
-        let note = self.devices[who].sent(&[client; 16]).expect("accepted");
+        let note = self.devices[who].find_sent(&[client; 16]).expect("accepted");
         self.devices[who].note(note, START).expect("there").state
     }
 

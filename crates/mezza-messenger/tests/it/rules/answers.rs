@@ -47,7 +47,7 @@ fn a_parcel_that_was_refused_goes_again_when_the_relay_said() {
         let [ticket] = tickets[..] else { panic!("{tickets:?}") };
         let outputs = stage.alone(RelayInput::Refused { ticket, code, retry_s });
         assert!(carries(&outputs).is_empty());
-        let note = stage.parties[0].device.sent(&[n; 16]).expect("accepted");
+        let note = stage.parties[0].device.find_sent(&[n; 16]).expect("accepted");
         assert_eq!(stage.state(0, note), NoteState::Queued(why));
         assert!(carries(&wakes(&mut stage, waits_s * 1_000 - 1)).is_empty(), "{code} {retry_s}");
         let again = carries(&wakes(&mut stage, 1));
@@ -90,7 +90,7 @@ fn one_time_keys_under_way_count_as_stock() {
     let mut stage = Stage::new(&["alice"]);
     let published = |stage: &mut Stage, n: u16| {
         let outputs = stage.alone(RelayInput::Stock { connection: connection(), left: n });
-        assert_eq!(stage.parties[0].device.me().one_time_stock, Some(n));
+        assert_eq!(stage.parties[0].device.own_identity().one_time_stock, Some(n));
         let keys = outputs.iter().filter_map(|output| match output {
             Output::Carrier(CarrierOutput::Relay(RelayOutput::Publish { one_time, .. })) => {
                 Some(one_time.len())

@@ -51,7 +51,7 @@ fn what_strangers_send_that_is_of_no_use_is_counted() {
     let mut stage = Stage::new(&["alice"]);
     let mut peer = Peer::new(&mut stage, 11);
     let counts = |stage: &Stage| {
-        let refusals = stage.parties[0].device.refusals();
+        let refusals = stage.parties[0].device.reject_counts();
         (refusals.envelopes, refusals.messages, refusals.notes)
     };
     for n in 1..=2 {
@@ -72,7 +72,7 @@ fn what_strangers_send_that_is_of_no_use_is_counted() {
 fn what_a_contact_says_that_is_of_no_use_is_counted() {
     let mut stage = Stage::new(&["alice"]);
     let (mut peer, contact) = Peer::open(&mut stage, 11);
-    let notes = |stage: &Stage| stage.parties[0].device.refusals().notes;
+    let notes = |stage: &Stage| stage.parties[0].device.reject_counts().notes;
     for n in 1..=2 {
         let message = peer.message(&mut stage, &[0xee; 9]);
         peer.bring(&mut stage, &message);
@@ -117,7 +117,7 @@ fn msg_30_what_is_no_message_starts_nothing() {
     let before = stage.parties[0].disk.clone();
     let left = puts(&stage);
     peer.bring(&mut stage, &[0xee; 200]);
-    assert_eq!(stage.parties[0].device.refusals().messages, 1);
+    assert_eq!(stage.parties[0].device.reject_counts().messages, 1);
     assert_eq!((trouble(&stage, contact), puts(&stage)), (None, left));
     assert!(stage.parties[0].disk == before, "nothing is kept");
 }
@@ -217,7 +217,7 @@ fn msg_45_mail_in_the_name_of_who_is_set_aside_waits() {
         let hello = peer.hello(&mut stage, relay());
         peer.put(&mut stage, &note(1, 0, vec![hello, text("let me in")]));
         let device = &stage.parties[0].device;
-        assert_eq!((device.contacts().len(), device.refusals().messages), (contacts, 0));
+        assert_eq!((device.contacts().len(), device.reject_counts().messages), (contacts, 0));
         assert_eq!(stage.relay.store.boxes[&intro].len(), 1);
     }
 }

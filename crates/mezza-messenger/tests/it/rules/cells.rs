@@ -65,7 +65,7 @@ fn where_the_chains_begin_is_said_though_nothing_else_is() {
 #[test]
 fn msg_20_what_came_in_cells_is_answered_at_their_level() {
     let (mut town, _, ann) = met(1_000_000);
-    let level = town.members[ANN].device.carriers().network(town.now()).expect("joined").level;
+    let level = town.members[ANN].device.carriers().network_view(town.now()).expect("joined").level;
     // The last mail of the relay came at a higher one.
     town.input(ANN, RelayInput::Up { connection: connection(), level: level + 1, demo: false })
         .expect("up");
@@ -100,7 +100,7 @@ fn msg_54_whoever_has_used_up_a_year_is_told_of_once_and_not_answered() {
 fn msg_54_each_year_has_its_own_rounds() {
     let (mut town, ben) = muted();
     let year_ms = 365 * Time::DAY_MS;
-    let end = Time::from_ms((town.now().ms() / year_ms + 1) * year_ms);
+    let end = Time::from_ms((town.now().as_ms() / year_ms + 1) * year_ms);
     let Town { members, rng, .. } = &mut town;
     let device = &mut members[ANN].device;
     let mut wakes = |now: Time| {

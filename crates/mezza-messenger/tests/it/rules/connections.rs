@@ -28,9 +28,9 @@ fn at(host: &str) -> RelayEntry {
 }
 
 fn card_at(stage: &mut Stage, scalar: u8, relay: RelayEntry) -> Card {
-    let suites = SuiteList::ours();
+    let suites = SuiteList::our_suites();
     let serial = 70_000;
-    let issued_days = START.days();
+    let issued_days = START.as_days();
     let draft = CardDraft { serial, issued_days, suites, name: "x", relays: vec![relay] };
     Card::issue(&identity(scalar), draft, &mut stage.rng).expect("a sound card")
 }
@@ -81,12 +81,12 @@ fn msg_50_a_card_with_anothers_relay_and_a_host_of_its_own_takes_nobodys_line() 
     let contact = add(&mut stage, card);
     assert_eq!(dialled(&stage.alone(send(contact))), ["bob.example"]);
     // The evil connection never stands, and Bob is reached.
-    assert!(fetches(&stage.alone(up(bob.connection())), bob.connection()));
+    assert!(fetches(&stage.alone(up(bob.connection_id())), bob.connection_id()));
     // One that goes down voids nothing of Bob's.
-    stage.alone(up(evil.connection()));
-    stage.alone(RelayInput::Down { connection: evil.connection() });
-    let ticket = stage.alone(up(bob.connection()));
-    assert!(!fetches(&ticket, bob.connection()), "the first request for Bob's bundle is out");
+    stage.alone(up(evil.connection_id()));
+    stage.alone(RelayInput::Down { connection: evil.connection_id() });
+    let ticket = stage.alone(up(bob.connection_id()));
+    assert!(!fetches(&ticket, bob.connection_id()), "the first request for Bob's bundle is out");
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn msg_50_own_mailboxes_are_reached_where_the_owner_says() {
         card_at(&mut stage, 21, RelayEntry { address: MailboxAddress([7; 16]), ..lie.clone() });
     let contact = add(&mut stage, card);
     assert_eq!(dialled(&stage.alone(send(contact))), ["evil.example"]);
-    let outputs = stage.alone(up(lie.connection()));
+    let outputs = stage.alone(up(lie.connection_id()));
     let own = |o: &Output| {
         matches!(
             o,
@@ -121,8 +121,12 @@ fn msg_50_own_mailboxes_are_reached_where_the_owner_says() {
         )
     };
     assert!(!outputs.iter().any(own), "no mailbox of ours is shown to that host");
-    stage.alone(RelayInput::Stock { connection: lie.connection(), left: 1 });
-    assert_eq!(stage.parties[0].device.me().one_time_stock, Some(100), "nor is it believed");
+    stage.alone(RelayInput::Stock { connection: lie.connection_id(), left: 1 });
+    assert_eq!(
+        stage.parties[0].device.own_identity().one_time_stock,
+        Some(100),
+        "nor is it believed"
+    );
     let roads = stage.parties[0].device.connections(stage.now);
     let own = roads.iter().filter(|road| road.own).filter_map(|road| road.relay.as_ref());
     assert_eq!(own.map(|relay| relay.host.as_str()).collect::<Vec<_>>(), ["relay.example"]);
@@ -137,7 +141,7 @@ fn msg_50_own_mailboxes_are_reached_where_the_owner_says() {
         }
         _ => None,
     });
-    assert_eq!(hung.collect::<Vec<_>>(), [lie.connection()]);
+    assert_eq!(hung.collect::<Vec<_>>(), [lie.connection_id()]);
 }
 
 #[test]
@@ -156,7 +160,7 @@ fn msg_50_whoever_moves_with_every_note_keeps_one_line() {
         let mail = mallory.mail(&mut stage, &note);
         let mut outputs = stage.alone(mail);
         // What is sealed for a place that stands goes along to the next one.
-        outputs.extend(stage.alone(up(place.connection())));
+        outputs.extend(stage.alone(up(place.connection_id())));
         dials += dialled(&outputs).len();
         hangs += outputs
             .iter()
@@ -187,8 +191,8 @@ fn msg_50_what_waits_for_a_mailbox_goes_to_the_one_that_takes_its_place() {
         carries.collect::<Vec<_>>()
     };
     assert_eq!(
-        by(&stage.alone(up(dead.connection()))),
-        [dead.connection()],
+        by(&stage.alone(up(dead.connection_id()))),
+        [dead.connection_id()],
         "handed over, never taken"
     );
     let hello = peer.hello(&mut stage, relay());
@@ -196,7 +200,7 @@ fn msg_50_what_waits_for_a_mailbox_goes_to_the_one_that_takes_its_place() {
     let outputs = stage.alone(mail);
     assert_eq!(by(&outputs), [connection()]);
     let device = &stage.parties[0].device;
-    let sent = device.sent(&[contact.0 as u8; 16]).expect("a note");
+    let sent = device.find_sent(&[contact.0 as u8; 16]).expect("a note");
     assert_eq!(stage.state(0, sent), NoteState::Queued(WaitReason::Sending));
     let loaded = crate::stage::records(&stage.parties[0].device);
     assert!(loaded == stage.parties[0].disk, "the new place is on disk");
@@ -213,8 +217,8 @@ fn msg_50_own_mailboxes_move_with_their_relay() {
         matches!(o, Output::Carrier(CarrierOutput::Relay(RelayOutput::Disconnect { .. })))
     };
     assert!(!outputs.iter().any(hung), "Bob is reached by the other line still");
-    let outputs = stage.alone(up(moved.connection()));
-    let watched = |o: &&Output| matches!(o, Output::Carrier(CarrierOutput::Relay(RelayOutput::Watch { connection, .. })) if *connection == moved.connection());
+    let outputs = stage.alone(up(moved.connection_id()));
+    let watched = |o: &&Output| matches!(o, Output::Carrier(CarrierOutput::Relay(RelayOutput::Watch { connection, .. })) if *connection == moved.connection_id());
     assert_eq!(outputs.iter().filter(watched).count(), 2, "the intro mailbox and Bob's");
     assert_eq!(stage.card(0).relays()[0].host, "new.example");
 }
@@ -240,7 +244,7 @@ fn msg_50_a_relay_that_moved_is_found_by_a_card_that_the_person_adds() {
     let add = Command::Add { card: stage.card(1), petname: None, in_person: true };
     stage.alone(add);
     stage.alone(stage::send(bob, 0x52));
-    let up = RelayInput::Up { connection: moved.connection(), level: 1, demo: false };
+    let up = RelayInput::Up { connection: moved.connection_id(), level: 1, demo: false };
     let outputs = stage.alone(up);
     let puts = outputs.iter().filter_map(|output| match output {
         Output::Carrier(CarrierOutput::Relay(RelayOutput::Put { address, connection, .. })) => {
@@ -248,7 +252,7 @@ fn msg_50_a_relay_that_moved_is_found_by_a_card_that_the_person_adds() {
         }
         _ => None,
     });
-    assert!(puts.into_iter().any(|put| put == (before, moved.connection())));
+    assert!(puts.into_iter().any(|put| put == (before, moved.connection_id())));
 }
 
 /// Both people leave a relay while it still runs: what they gave each other moves with their cards.
@@ -258,7 +262,7 @@ fn msg_124_a_relay_that_is_replaced_takes_no_conversation_with_it() {
     let other = RelayEntry { key: RelayKey([0xaa; 32]), host: "new.example".into(), ..relay() };
     let publish = Command::Publish { name: "alice".into(), relays: vec![other.clone()] };
     assert_eq!(dialled(&stage.alone(Input::Command(publish))), ["new.example"]);
-    let opened: Vec<_> = stage.alone(up(other.connection())).iter().filter_map(opens).collect();
+    let opened: Vec<_> = stage.alone(up(other.connection_id())).iter().filter_map(opens).collect();
     assert_eq!(opened.len(), 2, "one for strangers and one for Bob");
     for ticket in opened {
         let outputs = stage.alone(RelayInput::Done { ticket });
@@ -273,7 +277,7 @@ fn msg_124_a_relay_that_is_replaced_takes_no_conversation_with_it() {
     stage.say(1, alice, "over the new one");
     let puts = |ask: &&Ask| matches!(ask, Ask::Put(..));
     assert_eq!(stage.parties[1].left[before..].iter().filter(puts).count(), 0, "not the old one");
-    let up = stage.input(1, up(other.connection()));
+    let up = stage.input(1, up(other.connection_id()));
     assert!(up.is_ok() && stage.parties[1].left[before..].iter().any(|ask| puts(&ask)));
     // What was sent to the old mailbox is read for as long as in any that was replaced.
     let rows = stage.parties[0].disk.keys().filter(|(kind, _)| *kind == RecordKind::Mailbox);

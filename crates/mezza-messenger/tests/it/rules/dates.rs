@@ -18,7 +18,7 @@ fn set_timer(stage: &mut Stage, who: usize, contact: ContactId, timer_s: u32) {
 
 /// The date of everybody is corrected.
 fn correct(stage: &mut Stage, by_ms: i64, since: Option<Time>) {
-    let ms = stage.now.ms().cast_signed() + by_ms;
+    let ms = stage.now.as_ms().cast_signed() + by_ms;
     stage.now = Time::from_ms(ms.cast_unsigned());
     for who in 0..stage.parties.len() {
         let date = DateStep { by_ms, since };

@@ -69,8 +69,8 @@ fn away(town: &mut Town, who: usize) {
 pub fn spent(town: &Town, who: usize) -> (Vec<u64>, Vec<Option<u64>>) {
     let client = town.client(who);
     let ledger = client.ledger().expect("it has a config");
-    let used = Service::ALL.iter().map(|service| ledger.used(*service)).collect();
-    (used, Service::ALL.iter().map(|service| client.last(*service)).collect())
+    let used = Service::ALL.iter().map(|service| ledger.used_rounds(*service)).collect();
+    (used, Service::ALL.iter().map(|service| client.last_sealed(*service)).collect())
 }
 
 fn incoming(town: &Town, who: usize, contact: ContactId, text: &str) -> usize {
@@ -84,7 +84,7 @@ fn msg_97_what_waits_goes_by_the_next_carrier_that_the_level_allows() {
     let note = town.say(0, ben, "while you are away");
     town.pass(2 * ROUND_MS);
     assert!(!matches!(town.state(0, note), NoteState::Delivered));
-    let said = town.members[0].device.without(CarrierId::MIXNET, town.now());
+    let said = town.members[0].device.preview_leaving(CarrierId::MIXNET, town.now());
     assert_eq!((said.elsewhere, said.waiting, said.unreachable), (1, 0, vec![]));
     leave(&mut town, 0);
     assert_eq!(delivered(&mut town, 0, note), Some(CarrierId::RELAY));
@@ -106,7 +106,7 @@ fn msg_97_what_no_other_carrier_may_take_waits_and_says_why() {
         raised(&mut town, ben, policy);
         let note = town.say(0, ben, "for cells alone");
         town.pass(2 * ROUND_MS);
-        let said = town.members[0].device.without(CarrierId::MIXNET, town.now());
+        let said = town.members[0].device.preview_leaving(CarrierId::MIXNET, town.now());
         assert_eq!((said.elsewhere, said.waiting, said.unreachable), (0, 1, vec![ben]), "{why:?}");
         leave(&mut town, 0);
         town.members[1].net = true;
@@ -127,7 +127,7 @@ fn msg_97_joining_again_goes_on_with_what_was_spent_and_sealed() {
     let before = spent(&town, 0);
     assert!(before.0[0] > 0 && before.1.iter().all(Option::is_some), "{before:?}");
     leave(&mut town, 0);
-    assert!(town.members[0].device.carriers().network(town.now()).is_none());
+    assert!(town.members[0].device.carriers().network_view(town.now()).is_none());
     let rows = |kind| town.members[0].disk.keys().filter(|(its, _)| *its == kind).count();
     let rows = [RecordKind::Network, RecordKind::NetworkRow, RecordKind::LeftNetwork].map(rows);
     assert_eq!(rows, [0, 0, 1]);
@@ -136,7 +136,7 @@ fn msg_97_joining_again_goes_on_with_what_was_spent_and_sealed() {
     town.crash(0);
     town.join(0).expect("it was left");
     assert_eq!(spent(&town, 0), before);
-    let view = town.members[0].device.carriers().network(town.now()).expect("joined");
+    let view = town.members[0].device.carriers().network_view(town.now()).expect("joined");
     assert_eq!(view.rounds_used, before.0[0]);
     // A member asserts of each record that its round was not sealed before; and life goes on.
     town.crash(0);
@@ -177,14 +177,14 @@ fn msg_97_a_crash_between_any_two_commits_forgets_nothing_that_was_spent() {
             dies(&mut town);
             let _ = town.command(0, MixnetInput::Leave);
             town.members[0].doom = None;
-            if town.members[0].device.carriers().network(town.now()).is_some() {
+            if town.members[0].device.carriers().network_view(town.now()).is_some() {
                 assert!(spent(&town, 0) >= before);
                 leave(&mut town, 0);
             }
             dies(&mut town);
             let _ = town.join(0);
             town.members[0].doom = None;
-            if town.members[0].device.carriers().network(town.now()).is_none() {
+            if town.members[0].device.carriers().network_view(town.now()).is_none() {
                 town.join(0).expect("it was left");
             }
             assert_eq!(spent(&town, 0), before, "{late} {at}");
@@ -200,7 +200,7 @@ fn msg_97_another_network_can_be_joined_after_leaving() {
     let other = NetworkAddress { pin: [9; 32], address: "elsewhere:7000".into() };
     town.members[0].net = false;
     town.command(0, MixnetInput::Join(other)).expect("a network can be joined");
-    let view = town.members[0].device.carriers().network(town.now()).expect("joined");
+    let view = town.members[0].device.carriers().network_view(town.now()).expect("joined");
     assert_eq!((view.link.address.as_str(), view.rounds_used), ("elsewhere:7000", 0));
     assert_eq!(town.join(0), Err(DeviceError::Person(PersonError::Joined)));
     town.crash(0);
@@ -253,7 +253,7 @@ fn msg_97_invitations_go_with_the_network() {
     let note = town.say(1, ann, "guess who");
     town.pass(8 * ROUND_MS);
     assert_eq!(town.members[0].device.inviters().len(), 1);
-    assert_eq!(town.members[0].device.without(CarrierId::MIXNET, town.now()).guests, 1);
+    assert_eq!(town.members[0].device.preview_leaving(CarrierId::MIXNET, town.now()).guests, 1);
     leave(&mut town, 0);
     assert!(town.members[0].device.inviters().is_empty());
     town.crash(0);

@@ -65,7 +65,7 @@ fn one_note_says_all_that_arrived_however_far_apart() {
     let said = peer.read(&mut stage);
     let [.., last] = &said[..] else { panic!("a receipt") };
     let last = [last.clone()];
-    let proves = |seq| receipts(&last).iter().any(|receipt| receipt.proves(seq, false));
+    let proves = |seq| receipts(&last).iter().any(|receipt| receipt.proves_seq(seq, false));
     let proven: Vec<u32> = (1..=300).filter(|seq| proves(*seq)).collect();
     assert_eq!(proven, [1, 100, 200]);
 }
@@ -91,7 +91,7 @@ fn msg_94_a_life_of_many_gets_its_receipts() {
         for what in [Receipt::DELIVERED, Receipt::READ] {
             let all = receipts(&said);
             let mut own = all.iter().filter(|r| r.era == era && r.what == what);
-            assert!(own.any(|receipt| receipt.proves(1, false)), "life {life} has no {what}");
+            assert!(own.any(|receipt| receipt.proves_seq(1, false)), "life {life} has no {what}");
         }
     }
     assert_eq!(stage.texts(0, contact).len(), 1 + lives.len());
@@ -118,7 +118,7 @@ fn msg_94_what_has_no_room_in_a_note_goes_with_the_next() {
     let said = peer.read(&mut stage);
     for what in [Receipt::DELIVERED, Receipt::READ] {
         let all = receipts(&said);
-        let proven = |seq: &&u32| all.iter().any(|r| r.what == what && r.proves(**seq, false));
+        let proven = |seq: &&u32| all.iter().any(|r| r.what == what && r.proves_seq(**seq, false));
         assert_eq!(seqs.iter().filter(proven).count(), seqs.len(), "{what} in {}", said.len());
     }
     stage.pass(Time::HOUR_MS);
@@ -157,8 +157,8 @@ fn elsewhere(stage: &mut Stage) -> (ContactId, RelayEntry, RelayInput) {
     let who = identity(31);
     let draft = CardDraft {
         serial: 70_000,
-        issued_days: START.days(),
-        suites: SuiteList::ours(),
+        issued_days: START.as_days(),
+        suites: SuiteList::our_suites(),
         name: "bob",
         relays: vec![place.clone()],
     };
@@ -167,7 +167,7 @@ fn elsewhere(stage: &mut Stage) -> (ContactId, RelayEntry, RelayInput) {
     stage.alone(Command::Add { card, petname: None, in_person: false });
     let contact = stage.parties[0].device.contact_by_ik(&ik).expect("added");
     stage.alone(send(contact, 0x91));
-    let up = RelayInput::Up { connection: place.connection(), level: 1, demo: false };
+    let up = RelayInput::Up { connection: place.connection_id(), level: 1, demo: false };
     let fetch = stage.alone(up).into_iter().find_map(|output| match output {
         Output::Carrier(CarrierOutput::Relay(RelayOutput::Fetch { ticket, .. })) => Some(ticket),
         _ => None,
@@ -182,7 +182,7 @@ fn msg_50_a_line_for_a_hello_that_nobody_asked_for_does_not_stand() {
     for cancels in [true, false] {
         let mut stage = Stage::new(&["alice"]);
         let (contact, place, bundle) = elsewhere(&mut stage);
-        let note = stage.parties[0].device.sent(&[0x91; 16]).expect("accepted");
+        let note = stage.parties[0].device.find_sent(&[0x91; 16]).expect("accepted");
         if cancels {
             stage.alone(Command::Cancel { note });
         }
@@ -200,7 +200,7 @@ fn msg_50_a_line_for_a_hello_that_nobody_asked_for_does_not_stand() {
                 .filter(|output| {
                     matches!(output,
                 Output::Carrier(CarrierOutput::Relay(RelayOutput::Disconnect { connection }))
-                    if *connection == place.connection())
+                    if *connection == place.connection_id())
                 })
                 .count();
         }

@@ -14,7 +14,7 @@ const ANN: usize = 0;
 const BEN: usize = 1;
 
 fn view(town: &Town) -> NetworkView {
-    town.members[ANN].device.carriers().network(town.now()).expect("joined")
+    town.members[ANN].device.carriers().network_view(town.now()).expect("joined")
 }
 
 /// The config of a network of which a year has `rounds` of each service, under this noise.

@@ -41,7 +41,7 @@ fn msg_6_and_7_a_card_under_the_ratchet_is_the_writers_own_and_never_older() {
         let view = stage.parties[0].device.contact(contact).expect("there");
         (view.claimed, view.ik, view.trouble)
     };
-    let ik = *peer.identity.public().as_bytes();
+    let ik = *peer.identity.public_key().as_bytes();
     let foreign = card(&mut other, &mut stage, 80_000, "other");
     let older = card(&mut peer, &mut stage, 69_999, "older");
     for item in [foreign, older] {
@@ -83,15 +83,15 @@ fn msg_8_a_relay_cannot_strip_a_suite_of_the_card() {
     let address = MailboxAddress([31; 16]);
     let draft = CardDraft {
         serial: 70_000,
-        issued_days: START.days(),
-        suites: SuiteList::ours(),
+        issued_days: START.as_days(),
+        suites: SuiteList::our_suites(),
         name: "bob",
         relays: vec![RelayEntry { address, ..relay() }],
     };
     let card = Card::issue(&bob, draft, &mut stage.rng).expect("a sound card");
     // Bob's own signature, on the weaker suite alone.
     let weak = SuiteId(0x0101);
-    let mut keys = Prekeys::new(bob.duplicate()).offering(&[weak]);
+    let mut keys = Prekeys::new(bob.duplicate()).offer_suites(&[weak]);
     let bundle = published(&mut keys, &mut stage);
     stage.relay.store.bundles.insert(address, bundle);
     let ik = *card.ik().as_bytes();
@@ -104,7 +104,7 @@ fn msg_8_a_relay_cannot_strip_a_suite_of_the_card() {
     else {
         panic!("{:?}", view.trouble)
     };
-    assert_eq!((offered.ids(), pinned), ([weak].as_slice(), SuiteList::ours()));
+    assert_eq!((offered.ids(), pinned), ([weak].as_slice(), SuiteList::our_suites()));
     assert_eq!(stage.state(0, note), NoteState::Queued(WaitReason::Bundle));
     assert_eq!(puts(&stage, 0), 0);
 }
@@ -176,9 +176,9 @@ fn msg_13_each_carrier_has_its_own_fact() {
     let fact = |what, carrier| Fact { what, carrier, level: 1, at: Time::from_ms(5) };
     let mut facts = Vec::new();
     for what in [FactKind::Handed, FactKind::Delivered] {
-        assert!(evidence::add(&mut facts, fact(what, CarrierId::RELAY)));
-        assert!(evidence::add(&mut facts, fact(what, CarrierId::MIXNET)));
-        assert!(!evidence::add(&mut facts, fact(what, CarrierId::MIXNET)));
+        assert!(evidence::add_fact(&mut facts, fact(what, CarrierId::RELAY)));
+        assert!(evidence::add_fact(&mut facts, fact(what, CarrierId::MIXNET)));
+        assert!(!evidence::add_fact(&mut facts, fact(what, CarrierId::MIXNET)));
     }
     assert_eq!(facts.len(), 4);
 }
@@ -201,7 +201,7 @@ fn msg_26_a_void_is_answered_only_where_receipts_are_sent() {
     // Somebody who gets receipts gets the answer, and nobody else.
     peer.put(&mut stage, &void());
     let said = peer.read(&mut stage);
-    assert!(receipts(&said).iter().any(|r| r.proves(1, true)), "a bit for what is here");
+    assert!(receipts(&said).iter().any(|r| r.proves_seq(1, true)), "a bit for what is here");
     let policy = Policy { delivered: false, ..Policy::default() };
     stage.command(0, Command::Policy { contact, policy }).expect("sound");
     let before = puts(&stage, 0);
@@ -238,7 +238,7 @@ fn msg_30_a_message_that_comes_again_is_known_before_it_is_opened() {
         stage.say(1, alice, &format!("{n}"));
         stage.say(0, bob, &format!("{n}"));
     }
-    let before = stage.parties[1].device.refusals();
+    let before = stage.parties[1].device.reject_counts();
     for restarts in [false, true] {
         if restarts {
             stage.restart(1);
@@ -247,7 +247,7 @@ fn msg_30_a_message_that_comes_again_is_known_before_it_is_opened() {
         let again = RelayInput::Mail { mailbox: slot, mail: 77, envelope: bytes.clone() };
         stage.input(1, again).expect("taken");
         stage.settle();
-        let after = stage.parties[1].device.refusals();
+        let after = stage.parties[1].device.reject_counts();
         assert_eq!(after.messages, if restarts { 0 } else { before.messages });
     }
     let texts = stage.texts(1, alice);
@@ -283,7 +283,7 @@ fn msg_35_a_contact_has_so_many_eras() {
     assert_eq!(eras, 64);
     // The era that was silent longest makes room: nothing is refused (MSG-109).
     assert_eq!(stage.texts(0, contact).len(), 1 + 80);
-    assert_eq!(stage.parties[0].device.refusals().notes, 0);
+    assert_eq!(stage.parties[0].device.reject_counts().notes, 0);
     stage.restart(0);
 }
 
@@ -320,7 +320,7 @@ fn what_nobody_wrote_waits_for_the_persons_first_note() {
     };
     let fetch = find(&outputs, true);
     let open = find(&outputs, false);
-    let note = stage.parties[0].device.sent(&[1; 16]).expect("accepted");
+    let note = stage.parties[0].device.find_sent(&[1; 16]).expect("accepted");
     stage.alone(Input::Command(Command::Cancel { note }));
     let (bytes, keys) = stage.relay.store.bundles[&stage.card(1).relays()[0].address].clone();
     let bundle = RelayInput::Bundle { ticket: fetch, bytes, one_time: keys.last().copied() };
@@ -395,7 +395,7 @@ fn nothing_runs_further_ahead_than_the_readers_window() {
     }
     let (client, next) = numbered(1_025);
     assert_eq!(runs(&mut stage, next), 1, "the first one once more");
-    let waits = stage.parties[0].device.sent(&client).expect("accepted");
+    let waits = stage.parties[0].device.find_sent(&client).expect("accepted");
     assert_eq!(stage.state(0, waits), NoteState::Queued(WaitReason::Answer));
     let mail = peer.mail(&mut stage, &note(0, 0, vec![]));
     assert_eq!(runs(&mut stage, mail), 0, "and not with everything that happens");

@@ -110,7 +110,7 @@ fn msg_21_what_is_sealed_for_a_carrier_that_is_allowed_no_more_is_taken_back() {
     for input in again {
         assert_eq!(carries(&unanswered(&mut stage, input.into())), 0, "not by the relay any more");
     }
-    let note = stage.parties[0].device.sent(&[9; 16]).expect("there");
+    let note = stage.parties[0].device.find_sent(&[9; 16]).expect("there");
     assert_eq!(stage.state(0, note), NoteState::Queued(WaitReason::NoCarrier));
     let outputs = unanswered(&mut stage, change(CarrierId::RELAY));
     assert_eq!(carries(&outputs), 1, "once it is allowed again");
@@ -158,6 +158,6 @@ fn msg_25_too_big_is_refused_before_acceptance() {
         Err(DeviceError::Person(PersonError::EmptyText))
     );
     stage.command(0, send("x".repeat(8_192))).expect("this one fits");
-    let note = stage.parties[0].device.sent(&[3; 16]).expect("there");
+    let note = stage.parties[0].device.find_sent(&[3; 16]).expect("there");
     assert_eq!(stage.state(0, note), NoteState::Delivered);
 }

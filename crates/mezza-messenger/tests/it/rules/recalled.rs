@@ -109,7 +109,7 @@ fn msg_26_slow_who_is_blocked_is_not_served_in_the_mixnet() {
     town.pass(70 * ROUND_MS);
     town.command(0, Command::Block { contact: ben, blocked: true }).expect("known");
     let spent = |town: &Town| {
-        town.members[0].device.carriers().network(town.now()).expect("joined").rounds_used
+        town.members[0].device.carriers().network_view(town.now()).expect("joined").rounds_used
     };
     let before = spent(&town);
     let served = town.members[0].lines.len();

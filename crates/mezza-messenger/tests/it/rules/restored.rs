@@ -10,7 +10,7 @@ use mezza_messenger::backup::{
     BackupContact, BackupError, BackupIdentity, BackupNote, BackupWindow,
 };
 use mezza_messenger::device::backup::BackupView;
-use mezza_messenger::device::restore::RestoreRows;
+use mezza_messenger::device::backup::restore::RestoreRows;
 use mezza_messenger::evidence::{NoteState, WaitReason};
 use mezza_messenger::note::{Inventory, Item};
 use mezza_messenger::policy::Policy;
@@ -218,7 +218,7 @@ fn backup_26_only_the_user_sends_a_lost_note_again() {
     assert!(texts(&stage, 0, bob, true).contains("lost"));
     let view = stage.parties[1].device.note(lost, stage.now).expect("it stays");
     assert_eq!((view.mark, view.state), (None, NoteState::Delivered), "the fact stays");
-    let copy = stage.parties[1].device.sent(&[0x77; 16]).expect("a note of its own");
+    let copy = stage.parties[1].device.find_sent(&[0x77; 16]).expect("a note of its own");
     assert_eq!(stage.state(1, copy), NoteState::Delivered);
     // The same command again is the same note, and another one is refused.
     again(&mut stage, lost, 0x77).expect("done before");
@@ -533,7 +533,7 @@ fn backup_24_a_restore_lowers_no_spent_budget_and_cells_go_on() {
     write(&mut disk, changes);
     town.hang_up(0);
     town.put_back(0, disk);
-    assert!(town.members[0].device.carriers().network(town.now()).is_none());
+    assert!(town.members[0].device.carriers().network_view(town.now()).is_none());
     town.join(0).expect("its charges are known");
     assert_eq!(spent(&town, 0).0, before.0, "nothing is given back");
     town.pass(60 * ROUND_MS);

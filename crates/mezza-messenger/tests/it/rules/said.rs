@@ -87,7 +87,7 @@ fn a_receipt_ends_the_parcels_of_its_notes_alone() {
     stage.alone(RelayInput::Down { connection: connection() });
     assert_eq!(carries(&stage.alone(up())).len(), 2, "the others go again");
     let states = [0x91, 0x92, 0x93].map(|client| {
-        let note = stage.parties[0].device.sent(&[client; 16]).expect("accepted");
+        let note = stage.parties[0].device.find_sent(&[client; 16]).expect("accepted");
         stage.state(0, note)
     });
     let waits = NoteState::Queued(WaitReason::Sending);
@@ -161,7 +161,7 @@ fn what_holds_up_newer_notes_is_not_sealed_again_while_it_is_on_its_way() {
         carries(&outputs).len()
     };
     assert_eq!(woken(&mut stage, send(contact, 0x92)), 0);
-    let waits = stage.parties[0].device.sent(&[0x92; 16]).expect("accepted");
+    let waits = stage.parties[0].device.find_sent(&[0x92; 16]).expect("accepted");
     assert_eq!(stage.state(0, waits), NoteState::Queued(WaitReason::Answer));
     assert_eq!(woken(&mut stage, RelayInput::Done { ticket }.into()), 1, "the first one once more");
 }

@@ -66,7 +66,7 @@ fn msg_51_slow_what_is_over_the_share_is_not_kept_and_said() {
         Item::Receipt(receipt) => Some(receipt),
         _ => None,
     });
-    let proven = |seq| receipts.clone().any(|receipt: &Receipt| receipt.proves(seq, false));
+    let proven = |seq| receipts.clone().any(|receipt: &Receipt| receipt.proves_seq(seq, false));
     assert!(proven(fits + 1) && !proven(fits + 2) && !proven(fits + 4));
     // Nobody else has less for it, and the next day there is room again.
     stage.now = stage.now.plus_ms(Time::DAY_MS);

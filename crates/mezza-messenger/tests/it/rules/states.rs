@@ -37,8 +37,8 @@ fn msg_10_the_state_is_a_function_of_the_facts() {
             .collect();
         let strongest = (0..4).rev().find(|i| n >> i & 1 == 1);
         let expected = strongest.map_or(NoteState::Queued(WaitReason::Keys), |i| states[i]);
-        assert_eq!(evidence::state(&facts, due, WaitReason::Keys, now), expected);
-        let late = evidence::state(&facts, due, WaitReason::Keys, Time::from_ms(100));
+        assert_eq!(evidence::compute_state(&facts, due, WaitReason::Keys, now), expected);
+        let late = evidence::compute_state(&facts, due, WaitReason::Keys, Time::from_ms(100));
         let expected = if n >> 2 == 0 { NoteState::Expired } else { expected };
         assert_eq!(late, expected, "truth wins over the clock, the clock over the rest");
     }
@@ -60,7 +60,7 @@ fn msg_11_handed_only_after_done() {
     let now = stage.now;
     let device = &mut stage.parties[0].device;
     device.handle(Input::Command(send), now, &mut stage.rng).expect("accepted");
-    let note = device.sent(&[9; 16]).expect("there");
+    let note = device.find_sent(&[9; 16]).expect("there");
     let mut put = None;
     while let Some(output) = device.poll() {
         if let Output::Carrier(CarrierOutput::Relay(RelayOutput::Put { ticket, .. })) = output {
@@ -136,9 +136,9 @@ fn msg_12_the_receipt_leaves_after_the_note_is_stored() {
 #[test]
 fn msg_13_facts_are_never_taken_back() {
     let mut facts = Vec::new();
-    assert!(evidence::add(&mut facts, fact(FactKind::Delivered)));
-    assert!(evidence::add(&mut facts, fact(FactKind::Handed)));
-    assert!(!evidence::add(&mut facts, fact(FactKind::Delivered)), "known already");
+    assert!(evidence::add_fact(&mut facts, fact(FactKind::Delivered)));
+    assert!(evidence::add_fact(&mut facts, fact(FactKind::Handed)));
+    assert!(!evidence::add_fact(&mut facts, fact(FactKind::Delivered)), "known already");
     assert_eq!(facts.len(), 2);
     // A refusal after the receipt changes nothing.
     let (mut stage, bob, _) = Stage::friends();
@@ -163,7 +163,7 @@ fn msg_14_without_the_receipt_nothing_is_delivered() {
         .copied()
         .collect();
     assert_eq!(view.state, NoteState::Delivered);
-    let state = evidence::state(&without, view.due, WaitReason::Sending, stage.now);
+    let state = evidence::compute_state(&without, view.due, WaitReason::Sending, stage.now);
     assert_eq!(state, NoteState::Handed(CarrierId::RELAY));
 }
 
@@ -355,7 +355,7 @@ fn a_receipt_that_overtakes_the_relay_leaves_both_facts() {
     stage.say(0, contact, "the era is read from this one");
     let era = peer.read(&mut stage).last().expect("a note").era;
     let [ticket] = carries(&stage.alone(send(contact, 0x91)))[..] else { panic!("one parcel") };
-    let id = stage.parties[0].device.sent(&[0x91; 16]).expect("accepted");
+    let id = stage.parties[0].device.find_sent(&[0x91; 16]).expect("accepted");
     let receipt = Receipt { what: Receipt::DELIVERED, era, floor: 2, base: 1, bits: 3 };
     let kept = kept(era, 2..=2, stage.now, "x");
     peer.put(&mut stage, &note(0, 0, vec![Item::Receipt(receipt), kept]));

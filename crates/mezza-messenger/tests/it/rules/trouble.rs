@@ -48,7 +48,7 @@ fn msg_30_what_does_not_open_changes_no_session() {
     stage.input(1, Tell::Mail(slot, 1, vec![1; 512]).into_input(connection())).expect("taken");
     stage.settle();
     assert!(sessions(&stage) == before);
-    assert_eq!(stage.parties[1].device.refusals().envelopes, 1);
+    assert_eq!(stage.parties[1].device.reject_counts().envelopes, 1);
     // A duplicate of a good message neither.
     let puts: Vec<Ask> =
         stage.parties[0].left.iter().filter(|a| matches!(a, Ask::Put(..))).cloned().collect();
@@ -95,6 +95,32 @@ fn msg_31_one_reset_in_ten_minutes() {
     stage.input(1, mail.into_input(connection())).expect("taken");
     stage.settle();
     assert_eq!(gets(&stage), before + 2, "after ten minutes another one may start");
+}
+
+/// Alice answers in the new session while forged messages are still kept: a start does not bring back the wait
+/// for another one.
+#[test]
+fn msg_127_an_answer_ends_the_wait_for_a_session_also_behind_a_start() {
+    let (mut stage, bob, alice) = Stage::friends();
+    let gets = |stage: &Stage| {
+        stage.parties[1].left.iter().filter(|ask| matches!(ask, Ask::Get(..))).count()
+    };
+    stage.pass(Time::HOUR_MS);
+    stage.offline(0);
+    let before = gets(&stage);
+    for _ in 0..2 {
+        let mail = forged(&mut stage);
+        stage.input(1, mail.into_input(connection())).expect("taken");
+        stage.settle();
+        stage.pass(1_000);
+    }
+    assert_eq!(gets(&stage), before + 1, "the second comes too early for another session");
+    stage.online(0);
+    stage.say(0, bob, "in the new session");
+    assert_eq!(stage.texts(1, alice).last().map(String::as_str), Some("in the new session"));
+    stage.restart(1);
+    stage.pass(11 * Time::MINUTE_MS);
+    assert_eq!(gets(&stage), before + 1, "nobody needs another session");
 }
 
 #[test]

@@ -124,7 +124,7 @@ fn write(stage: &mut Stage, bob: ContactId, n: u8) -> NoteId {
     let client = [0x60 + n; 16];
     let send = Command::Send { contact: bob, client, text: format!("NEW {n}") };
     stage.command(0, send).expect("accepted");
-    stage.parties[0].device.sent(&client).expect("accepted")
+    stage.parties[0].device.find_sent(&client).expect("accepted")
 }
 
 /// Nobody hears of a restore who was never written to.

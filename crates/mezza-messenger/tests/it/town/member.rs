@@ -6,7 +6,7 @@ use mezza_core::{EphemeralKey, PortableBackend, PublicKey, Secret, Time, Wiping}
 use mezza_messenger::{Device, Event, Input, RecordChange, RecordKind};
 use mezza_mixnet::client::record::RoundRecord;
 use mezza_mixnet::client::{ClientJob, FrameSchedule, to_bucket};
-use mezza_mixnet::contact::bucket;
+use mezza_mixnet::contact::assign_bucket;
 use mezza_mixnet::wire::Frame;
 use mezza_mixnet::wire::invitation::Invitation;
 use mezza_mixnet::{RoundId, Service};
@@ -100,8 +100,8 @@ impl Member {
             let invitation = Invitation { bucket: 1, body: Wiping::new(body) };
             let sealed =
                 invitation.seal::<PortableBackend>(own, &to, wrap.id.round).expect("a sound key");
-            let buckets = config().policy(Service::Invitation).map_or(1, |(_, p)| p.buckets);
-            let bucket = bucket(&to, &config().network, buckets);
+            let buckets = config().find_policy(Service::Invitation).map_or(1, |(_, p)| p.buckets);
+            let bucket = assign_bucket(&to, &config().network, buckets);
             wrap.inner = Wiping::new(to_bucket(bucket, &sealed));
         }
     }

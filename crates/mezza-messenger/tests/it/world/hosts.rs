@@ -117,13 +117,13 @@ impl Host for Party {
         }
     }
 
-    fn command(&mut self, say: Say, now: Time, rng: &mut dyn CryptoRng) {
+    fn apply_order(&mut self, say: Say, now: Time, rng: &mut dyn CryptoRng) {
         let Self::Person(person) = self else { return };
         let Say { contact, client, text } = say;
         person.input(Input::Command(Command::Send { contact, client, text }), now, rng);
     }
 
-    fn deliver(&mut self, from: HostId, packet: Packet, now: Time, rng: &mut dyn CryptoRng) {
+    fn deliver_packet(&mut self, from: HostId, packet: Packet, now: Time, rng: &mut dyn CryptoRng) {
         match (self, packet) {
             (Self::Person(person), Packet::Tell(tell)) => {
                 person.again_ms = 0;
@@ -175,14 +175,14 @@ impl Host for Party {
         }
     }
 
-    fn effect(&mut self) -> Option<Effect<Self>> {
+    fn next_effect(&mut self) -> Option<Effect<Self>> {
         match self {
             Self::Relay(_, effects) => effects.pop_front(),
             Self::Person(person) => person.effects.pop_front(),
         }
     }
 
-    fn write(memory: &mut Memory, put: Put) {
+    fn apply_write(memory: &mut Memory, put: Put) {
         match (memory, put) {
             (Memory::Person(disk), Put::Records(changes)) => write(disk, changes),
             (Memory::Relay(store), Put::Boxes(boxes)) => *store = boxes,

@@ -100,7 +100,7 @@ fn write_for_days(world: &mut World<Party>, peers: &BTreeMap<(HostId, ContactId)
             let mut client = [0; 16];
             client[..8].copy_from_slice(&((n * NOTES + i) as u64).to_be_bytes());
             let text = format!("note {i:03} of {place} to {}", contact.0);
-            world.command(place, at_ms, Say { contact, client, text });
+            world.schedule_order(place, at_ms, Say { contact, client, text });
             at_ms += pause_ms(world);
         }
     }
@@ -142,9 +142,9 @@ fn faults(world: &mut World<Party>, people: &[HostId], times: &mut Times) -> Vec
 
 fn happens(world: &mut World<Party>, fault: Fault) {
     match fault {
-        Fault::Cut(place) => world.cut(AT, place),
-        Fault::Heal(place) => world.heal(AT, place),
-        Fault::Crash(place, down_ms) => world.crash(place, down_ms),
+        Fault::Cut(place) => world.cut_link(AT, place),
+        Fault::Heal(place) => world.heal_link(AT, place),
+        Fault::Crash(place, down_ms) => world.crash_host(place, down_ms),
         Fault::Refuse(kind) => {
             if let Some(Party::Relay(model, _)) = world.host_mut(AT) {
                 model.refuses.insert(kind);
@@ -160,7 +160,7 @@ fn lateness(seed: u64) -> Vec<u64> {
     let mut judge = Judge::default();
     let people = people(seed, &mut world, &mut judge);
     for place in &people {
-        world.link(AT, *place, LinkModel::stream());
+        world.set_link(AT, *place, LinkModel::stream());
     }
     let peers = judge.peers;
     let mut times = Times::default();

@@ -16,7 +16,7 @@ use crate::{RoundId, Service};
 
 impl<B: Backend> Client<B> {
     /// RETURN: replies are read, buckets are asked for.
-    pub(super) fn returned(
+    pub(super) fn on_return(
         &mut self,
         id: RoundId,
         users: u32,
@@ -25,10 +25,12 @@ impl<B: Backend> Client<B> {
     ) -> Result<(), ClientError> {
         let round = self.rounds.get(&id).ok_or(ClientError::UnknownRound)?;
         let RoundState::Sent { back, .. } = &round.stage else {
+            // A RETURN of a round that was not submitted would settle pieces that no cell carried.
             return Err(ClientError::Unexpected);
         };
         let size = reply_bytes(round.mixes.len());
         let due = if id.service.has_replies() { back.len() * size } else { 0 };
+        // The size is fixed by slots and mixes. Another one leaves no reply assignable to a slot.
         if replies.len() != due {
             return Err(ClientError::Malformed);
         }
@@ -38,6 +40,8 @@ impl<B: Backend> Client<B> {
         }
         let interval_ms = round.policy.interval_ms;
         let hash = round.checked.settings().config;
+        // Protection is counted before the replies are read: a garbled reply does not undo the
+        // return.
         self.on_round_returned(users, interval_ms, hash, now);
         let stage = self.rounds.remove(&id).map(|round| round.stage);
         let Some(RoundState::Sent { back, content: SlotContents::Drops(slots) }) = stage else {
@@ -46,16 +50,17 @@ impl<B: Backend> Client<B> {
         for ((slot, keys), reply) in slots.into_iter().zip(&back).zip(replies.chunks_exact(size)) {
             let cell = open_reply(self.setup.kernel, keys, reply.to_vec());
             let Slot { access, served } = slot;
-            let answer = cell.map_or(DropResult::Garbage, |cell| access.answer::<B>(&cell));
+            // A layer that does not open counts as garbage: some mix changed the reply.
+            let answer = cell.map_or(DropResult::Garbage, |cell| access.read_reply::<B>(&cell));
             if let Some((line, seq)) = served {
-                self.answered(line, seq, answer, now);
+                self.on_reply(line, seq, answer, now);
             }
         }
         Ok(())
     }
 
     /// A round is over for us: it did not happen, or nothing more comes.
-    pub(super) fn missed(&mut self, id: RoundId) {
+    pub(super) fn miss_round(&mut self, id: RoundId) {
         let stage = self.rounds.remove(&id).map(|round| round.stage);
         let Some(RoundState::Sealed { content, .. } | RoundState::Sent { content, .. }) = stage
         else {
@@ -64,8 +69,10 @@ impl<B: Backend> Client<B> {
         match content {
             SlotContents::Drops(slots) => {
                 for (line, seq) in slots.into_iter().filter_map(|slot| slot.served) {
-                    if let Some(line) = self.contacts.line(line) {
-                        line.sender.settle(seq, CellOutcome::Missed);
+                    if let Some(line) = self.contacts.find_line(line) {
+                        // Whether the cell reached the partner is unknown, so its piece is the
+                        // first to be sent again.
+                        line.sender.settle_piece(seq, CellOutcome::Missed);
                     }
                 }
             }
@@ -76,7 +83,7 @@ impl<B: Backend> Client<B> {
     }
 
     /// Handles the reply to one slot.
-    pub(super) fn answered(&mut self, line: u32, seq: Option<u32>, answer: DropResult, now: Time) {
+    pub(super) fn on_reply(&mut self, line: u32, seq: Option<u32>, answer: DropResult, now: Time) {
         let Some((id, contact)) = self.contacts.by_line(line) else { return };
         let outcome = match &answer {
             DropResult::Absent => CellOutcome::Absent,
@@ -84,13 +91,19 @@ impl<B: Backend> Client<B> {
             DropResult::Met(_) => CellOutcome::Met,
         };
         if let Some(own) = contact.line_mut(line) {
-            own.sender.settle(seq, outcome);
+            // A cell without data counts too: later meetings decide when a piece that was sent
+            // seems lost.
+            own.sender.settle_piece(seq, outcome);
         }
         let DropResult::Met(cell) = answer else {
+            // Garbage says nothing about the partner, so only an own cell that returns counts as
+            // absence.
             if outcome == CellOutcome::Absent {
                 contact.absent = contact.absent.saturating_add(1);
                 let leaves = contact.has_left();
                 self.outputs.push_back(Output::Absent(id, contact.absent));
+                // The partner may rest by its own count of 600 s, and only a call brings it back
+                // (MIX-82).
                 if leaves && self.may_repeat(Service::Call, now) {
                     self.queue_call(id, Intent::Talk);
                 }
@@ -98,23 +111,24 @@ impl<B: Backend> Client<B> {
             return;
         };
         let changed = contact.on_meeting(line);
-        contact.met(now);
+        contact.record_meeting(now);
         self.outputs.push_back(Output::Met(id));
+        // A muted partner must not keep itself served by sending data.
         let theirs = !contact.muted && cell.as_ref().is_ok_and(|cell| cell.piece.is_some());
         let data = seq.is_some() || theirs;
         if data && contact.is_active() {
-            contact.touch(now);
+            contact.renew_activity(now);
         }
         if changed {
             // What was sealed under the old root must not be cut anew after a start.
             self.take_snapshot(now);
         }
         if let Ok(cell) = cell {
-            self.heard(line, &cell, now);
+            self.on_cell(line, &cell, now);
         }
-        if let Some(own) = self.contacts.line(line) {
-            let handed = own.sender.handed();
-            let acked = own.sender.acked();
+        if let Some(own) = self.contacts.find_line(line) {
+            let handed = own.sender.take_handed();
+            let acked = own.sender.take_acked();
             self.outputs.extend(handed.into_iter().map(Output::Handed));
             self.outputs.extend(acked.into_iter().map(Output::Acked));
         }
@@ -122,10 +136,11 @@ impl<B: Backend> Client<B> {
 
     /// The partner's cell. One that acknowledges what was never sent is not read: its numbers are those of
     /// another life of this client.
-    fn heard(&mut self, line: u32, cell: &Cell, now: Time) {
+    fn on_cell(&mut self, line: u32, cell: &Cell, now: Time) {
         let Some((id, contact)) = self.contacts.by_line(line) else { return };
         let Some(own) = contact.line_mut(line) else { return };
-        if !own.sender.acknowledge(cell.ack, cell.sack) {
+        // The numbers belong to a partner with an older state. Reading on would mix two streams.
+        if !own.sender.apply_ack(cell.ack, cell.sack) {
             self.outputs.push_back(Output::Torn(id));
             return;
         }
@@ -133,12 +148,16 @@ impl<B: Backend> Client<B> {
             self.outputs.push_back(Output::Torn(id));
         }
         let mut messages = Vec::new();
-        if let Some(piece) = cell.piece.as_ref().filter(|_| own.receiver.wants(cell.seq)) {
-            match own.receiver.receive(cell.seq, piece) {
+        if let Some(piece) = cell.piece.as_ref().filter(|_| own.receiver.wants_piece(cell.seq)) {
+            match own.receiver.receive_piece(cell.seq, piece) {
                 Ok(whole) => {
+                    // The piece waits for the next record. It is acknowledged once that record is
+                    // durable (MIX-33).
                     self.unrecorded.push_back((line, cell.seq));
                     messages = whole;
                 }
+                // The stream stays broken until the pair has a new root, because its positions no
+                // longer agree.
                 Err(_) => self.outputs.push_back(Output::Broken(id)),
             }
         }
@@ -151,7 +170,9 @@ impl<B: Backend> Client<B> {
     /// Messages for the messenger. They are acknowledged once it has them.
     pub(super) fn hand_out(&mut self, contact: u32, line: u32, messages: Vec<ReceivedMessage>) {
         for ReceivedMessage { last, bytes } in messages {
-            let seq = self.number(PendingWrite::Message(line, last));
+            let seq = self.await_write(PendingWrite::Message(line, last));
+            // Root and last piece name the message, so that one delivered again has the same
+            // number.
             let number = (u64::from(line) << 32) + u64::from(last);
             self.outputs.push_back(Output::Received { seq, contact, number, bytes });
         }

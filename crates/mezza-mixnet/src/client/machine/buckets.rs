@@ -39,6 +39,8 @@ impl<B: Backend> Client<B> {
         let Some(round) = self.rounds.get(&id).filter(|_| !id.service.has_replies()) else {
             return;
         };
+        // The bucket depends on our own key only, so the GET is equal whether a call is expected or
+        // not.
         let bucket = self.own_bucket(round.policy.buckets);
         let when = SendTime::AfterReturn(round.fetch_ms());
         let frame = Frame::Round(id, FrameBody::Fetch { bucket });
@@ -46,7 +48,7 @@ impl<B: Backend> Client<B> {
     }
 
     fn own_bucket(&self, buckets: u32) -> u32 {
-        contact::bucket(&self.bucket_key, &self.network(), buckets)
+        contact::assign_bucket(&self.bucket_key, &self.network(), buckets)
     }
 
     /// RETURN of a call or invitation round: the line asks for our bucket.
@@ -54,6 +56,8 @@ impl<B: Backend> Client<B> {
         let Some(buckets) = self.rounds.get(&id).map(|round| round.policy.buckets) else { return };
         let bucket = self.own_bucket(buckets);
         let Some(round) = self.rounds.get_mut(&id) else { return };
+        // The download starts only after the drawn delay, and needs time of its own beyond the
+        // round.
         round.wait_for_bucket(now);
         let mut fetch = Fetch { bucket, expected: Vec::new(), manifest: None, object: Vec::new() };
         match core::mem::replace(&mut round.stage, RoundState::Armed) {
@@ -61,6 +65,7 @@ impl<B: Backend> Client<B> {
                 fetch.expected = expected;
             }
             RoundState::Sent { content: SlotContents::Invite(Some(waiting)), .. } => {
+                // The round returned, so the invitation is in its bucket.
                 let ticket = waiting.invite.map(|invite| invite.ticket);
                 self.outputs.extend(ticket.map(Output::Handed));
             }
@@ -70,7 +75,7 @@ impl<B: Backend> Client<B> {
     }
 
     /// OBJECT: what the bucket must hold, by the word of the last mix.
-    pub(super) fn object(
+    pub(super) fn on_object(
         &mut self,
         id: RoundId,
         found: Option<(Manifest, Signature)>,
@@ -79,22 +84,26 @@ impl<B: Backend> Client<B> {
         let RoundState::Fetching(fetch) = &mut round.stage else {
             return Err(ClientError::Unexpected);
         };
+        // A second manifest could replace the signed lengths while chunks are on their way.
         if fetch.manifest.is_some() {
             return Err(ClientError::Unexpected);
         }
+        // The store lost the bucket. The callers repeat their calls, so nothing has to be asked
+        // again.
         let Some((manifest, signature)) = found else {
             self.rounds.remove(&id);
             return Ok(());
         };
         let config = &round.checked.settings().config;
         let signed = |key| manifest.signed_by(key, config, &signature);
+        // Only the last mix knows the bucket, so entry and store cannot invent one.
         if !round.mixes.last().is_some_and(signed) {
             return Err(ClientError::Signature);
         }
         // An entry and a last mix that are in it together must not fill the memory of a client: buckets
         // are no longer than users and noise can make them (MIX-65).
         let of = self.chain.as_ref().and_then(|chain| chain.of_round(id));
-        let allowed = of.is_some_and(|config| config.allows(&manifest, config.users_max));
+        let allowed = of.is_some_and(|config| config.allows_manifest(&manifest, config.users_max));
         if manifest.id != id || !allowed {
             return Err(ClientError::Malformed);
         }
@@ -103,7 +112,7 @@ impl<B: Backend> Client<B> {
     }
 
     /// CHUNK: the next piece of our bucket.
-    pub(super) fn chunk(
+    pub(super) fn on_chunk(
         &mut self,
         id: RoundId,
         bucket: u32,
@@ -116,6 +125,7 @@ impl<B: Backend> Client<B> {
             return Err(ClientError::Unexpected);
         };
         let manifest = fetch.manifest.as_ref().ok_or(ClientError::Unexpected)?;
+        // The signed length bounds the buffer before a byte is appended (MIX-12).
         let due = manifest.entries.get(fetch.bucket as usize - 1).map_or(0, |entry| entry.len);
         let end = fetch.object.len() + bytes.len();
         let next = bucket == fetch.bucket && offset as usize == fetch.object.len();
@@ -130,14 +140,17 @@ impl<B: Backend> Client<B> {
         else {
             return Ok(());
         };
-        let honest = fetch.manifest.is_some_and(|manifest| manifest.holds(bucket, &fetch.object));
+        // The hash is checked once all bytes are there, and before any of them is parsed.
+        let honest =
+            fetch.manifest.is_some_and(|manifest| manifest.holds_object(bucket, &fetch.object));
         match id.service {
             // What the entry changed on the way is as if it were not there.
             _ if !honest => {}
             // Conversations have no buckets.
             Service::Conversation => {}
             Service::Call => {
-                self.listen(&fetch.expected, &fetch.object, now);
+                self.activate_callers(&fetch.expected, &fetch.object, now);
+                // Calls are read first: a caller found here needs no greeting afterwards (MIX-80).
                 self.on_calls_heard(id, now);
             }
             // The key that opens them is in the locked vault (MIX-78). Inviters repeat them.
@@ -152,18 +165,20 @@ impl<B: Backend> Client<B> {
     }
 
     /// Serves each caller from now on.
-    pub(super) fn listen(
+    pub(super) fn activate_callers(
         &mut self,
         expected: &[(PartnerId, Intent, [u8; 16])],
         object: &[u8],
         now: Time,
     ) {
+        // The last mix signed a malformed object. Its tokens are lost, and callers repeat them.
         let Ok(filter) = Filter::decode(object) else { return };
         for (contact, intent, token) in expected {
             let contact_of = self.contacts.all.get(contact);
+            // Calls of suspended partners are ignored (MIX-66), and those of muted ones as well.
             let heeded = contact_of.is_some_and(|of| !of.muted && !of.suspended);
-            if heeded && filter.holds(token) {
-                self.contacts.activate(*contact, now);
+            if heeded && filter.may_hold(token) {
+                self.contacts.activate_contact(*contact, now);
                 self.outputs.push_back(Output::Called(*contact, *intent));
             }
         }

@@ -23,38 +23,40 @@ const WALK_STEPS: u64 = 65_536;
 const UNDER_WAY: u64 = 8;
 
 impl<B: Backend> Client<B> {
-    pub(super) fn policy(&self, service: Service, now: Time) -> Option<&ServicePolicy> {
-        let config = self.chain.as_ref()?.current(now)?;
-        config.policy(service).map(|(_, policy)| policy)
+    pub(super) fn current_policy(&self, service: Service, now: Time) -> Option<&ServicePolicy> {
+        let config = self.chain.as_ref()?.current_config(now)?;
+        config.find_policy(service).map(|(_, policy)| policy)
     }
 
     /// The round of a service that is open, or was last.
     fn round_now(&self, service: Service, now: Time) -> Option<u64> {
-        let policy = self.policy(service, now)?;
+        let policy = self.current_policy(service, now)?;
         Some(policy.round_at(now).unwrap_or(policy.base_round))
     }
 
     /// Returns true if something real may be sent: there is budget left, or the person allowed more.
     pub(super) fn may_spend(&self, service: Service, now: Time) -> bool {
-        let (Some(ledger), Some(policy)) = (&self.ledger, self.policy(service, now)) else {
+        let (Some(ledger), Some(policy)) = (&self.ledger, self.current_policy(service, now)) else {
             return false;
         };
-        self.allow_more || ledger.level(policy) != BudgetState::Used
+        self.allow_more || ledger.budget_state(policy) != BudgetState::Used
     }
 
     /// Checks that chains could begin in this conversation round and this call round now.
     ///
     /// # Errors
     /// [`ClientError::OutOfReach`]: too far away; [`ClientError::Full`]: no room for another contact.
-    pub fn admits(&self, start: (u64, u64), now: Time) -> Result<(), ClientError> {
+    pub fn check_start(&self, start: (u64, u64), now: Time) -> Result<(), ClientError> {
         let near = |service, start: u64| {
             let own = self.round_now(service, now)?;
+            // A chain cannot go back, and each missing step costs a hash: roots outside this range
+            // are refused.
             let reach = own.saturating_sub(CHAIN_SKIP_MAX)..=own.saturating_add(AHEAD_MAX);
             reach.contains(&start).then_some(())
         };
         let calls = near(Service::Call, start.1);
         // A network without calls has no call chains that could be wrong.
-        let calls = calls.is_some() || self.policy(Service::Call, now).is_none();
+        let calls = calls.is_some() || self.current_policy(Service::Call, now).is_none();
         if near(Service::Conversation, start.0).is_none() || !calls {
             return Err(ClientError::OutOfReach);
         }
@@ -64,13 +66,15 @@ impl<B: Backend> Client<B> {
         Ok(())
     }
 
-    pub(super) fn add(&mut self, new: &NewRoot, now: Time) -> Result<(), ClientError> {
-        self.admits(new.start, now)?;
+    pub(super) fn add_contact(&mut self, new: &NewRoot, now: Time) -> Result<(), ClientError> {
+        self.check_start(new.start, now)?;
+        // Numbers of lines are never reused: a record of an old root must not match a new one.
         let number = self.contacts.line_number().ok_or(ClientError::Full)?;
         let root = PartnerRoot::begin(number, &new.root, new.role, new.start.0, new.start.1);
         match self.contacts.all.get_mut(&new.contact) {
             Some(contact) => {
                 contact.bucket = new.bucket;
+                // The old roots stay: the partner may not have the new one yet (MIX-67).
                 contact.add_root(root);
             }
             None => {
@@ -81,33 +85,46 @@ impl<B: Backend> Client<B> {
         Ok(())
     }
 
-    pub(super) fn remove(&mut self, contact: PartnerId, now: Time) -> Result<(), ClientError> {
+    pub(super) fn remove_contact(
+        &mut self,
+        contact: PartnerId,
+        now: Time,
+    ) -> Result<(), ClientError> {
         self.contacts.all.remove(&contact).ok_or(ClientError::NoContact)?;
+        // A queued call would cost budget for a partner without a root.
         self.calls.retain(|(called, _)| *called != contact);
         self.take_snapshot(now);
         Ok(())
     }
 
-    pub(super) fn send(&mut self, ticket: u64, contact: PartnerId, bytes: &[u8], now: Time) {
-        if let Err(refusal) = self.push(ticket, contact, bytes, now) {
+    pub(super) fn send_message(
+        &mut self,
+        ticket: u64,
+        contact: PartnerId,
+        bytes: &[u8],
+        now: Time,
+    ) {
+        if let Err(refusal) = self.queue_message(ticket, contact, bytes, now) {
             self.outputs.push_back(Output::Refused(ticket, refusal));
         }
     }
 
-    fn push(
+    fn queue_message(
         &mut self,
         ticket: u64,
         contact: PartnerId,
         bytes: &[u8],
         now: Time,
     ) -> Result<(), RefusedReason> {
+        // Without a connection the messenger keeps the note and may choose another carrier.
         if !self.link.is_up() {
             return Err(RefusedReason::Down);
         }
         let spend = self.may_spend(Service::Conversation, now);
         let may_call =
-            self.policy(Service::Call, now).is_none() || self.may_spend(Service::Call, now);
+            self.current_policy(Service::Call, now).is_none() || self.may_spend(Service::Call, now);
         let of = self.contacts.all.get_mut(&contact).ok_or(RefusedReason::NoRoot)?;
+        // Refused by name and not queued: the note would wait until the user allows more (MIX-25).
         if !spend {
             return Err(RefusedReason::Budget);
         }
@@ -115,14 +132,16 @@ impl<B: Backend> Client<B> {
         if !may_call && !of.called {
             return Err(RefusedReason::CallBudget);
         }
-        of.line.sender.push(ticket, bytes).map_err(|error| match error {
+        // All checks come first: a refused message leaves nothing queued and activates no contact.
+        of.line.sender.push_message(ticket, bytes).map_err(|error| match error {
             StreamError::Full => RefusedReason::Full,
             StreamError::TooBig => RefusedReason::TooBig,
             StreamError::Blank => RefusedReason::Blank,
         })?;
-        let handed = of.line.sender.handed();
+        // A message given again after a start may have been in all its meetings already.
+        let handed = of.line.sender.take_handed();
         self.outputs.extend(handed.into_iter().map(Output::Handed));
-        self.contacts.activate(contact, now);
+        self.contacts.activate_contact(contact, now);
         let of = self.contacts.all.get(&contact);
         if of.is_some_and(|contact| contact.is_active() && !contact.called) {
             self.queue_call(contact, Intent::Talk);
@@ -130,22 +149,23 @@ impl<B: Backend> Client<B> {
         Ok(())
     }
 
-    pub(super) fn call(
+    pub(super) fn call_contact(
         &mut self,
         contact: PartnerId,
         intent: Intent,
         now: Time,
     ) -> Result<(), ClientError> {
         let suspended = self.contacts.all.get(&contact).ok_or(ClientError::NoContact)?.suspended;
+        // A suspended partner is given no call, not even one that the user requested (MIX-66).
         if !suspended {
-            self.contacts.activate(contact, now);
+            self.contacts.activate_contact(contact, now);
             self.queue_call(contact, intent);
         }
         Ok(())
     }
 
     /// A contact is served no longer, without a word to it; or again, if something waits for it.
-    pub(super) fn suspend(
+    pub(super) fn suspend_contact(
         &mut self,
         id: PartnerId,
         suspended: bool,
@@ -163,6 +183,8 @@ impl<B: Backend> Client<B> {
             return Ok(());
         }
         let waits = contact.lines().any(|line| !line.sender.is_idle());
+        // The time left before the pause goes on, so that a pause neither adds nor costs service
+        // (MIX-42).
         let goes_on = contact.resume(now);
         let calls = contact.is_active() && !contact.called;
         if waits && calls {
@@ -174,10 +196,12 @@ impl<B: Backend> Client<B> {
     }
 
     /// A message, or an invitation, need not arrive any more (MIX-66).
-    pub(super) fn retract(&mut self, contact: PartnerId, message: &[u8], now: Time) {
+    pub(super) fn retract_message(&mut self, contact: PartnerId, message: &[u8], now: Time) {
         self.invites.retract(message);
         let Some(contact) = self.contacts.all.get_mut(&contact) else { return };
-        let begun = contact.lines_mut().map(|line| line.sender.retract(message));
+        // Every root is searched: after a change of roots the message may be begun under an old
+        // one.
+        let begun = contact.lines_mut().map(|line| line.sender.retract_message(message));
         if begun.fold(false, |any, begun| any | begun) {
             // A piece that was sealed lies in a record, and would go again after a start.
             self.take_snapshot(now);
@@ -189,6 +213,7 @@ impl<B: Backend> Client<B> {
         if let Some(contact) = self.contacts.all.get_mut(&contact) {
             contact.called = true;
         }
+        // A second queued call would spend budget without reaching anybody earlier.
         if self.calls.iter().all(|(waits, _)| *waits != contact) {
             self.calls.push_back((contact, intent));
         }
@@ -196,7 +221,7 @@ impl<B: Backend> Client<B> {
 
     /// Something waits for a contact that was not there: it is served again, and called.
     pub(super) fn look_again(&mut self, contact: PartnerId, now: Time) {
-        if self.contacts.activate(contact, now) && self.may_repeat(Service::Call, now) {
+        if self.contacts.activate_contact(contact, now) && self.may_repeat(Service::Call, now) {
             self.queue_call(contact, Intent::Talk);
         }
     }
@@ -209,11 +234,12 @@ impl<B: Backend> Client<B> {
             return;
         }
         let Some(left) = self.left.take() else { return };
-        let interval_ms = self.policy(Service::Call, now).map_or(0, |policy| policy.interval_ms);
-        let missed = left.ms() == 0 || now.since_ms(left) >= u64::from(interval_ms);
+        let interval_ms =
+            self.current_policy(Service::Call, now).map_or(0, |policy| policy.interval_ms);
+        let missed = left.as_ms() == 0 || now.since_ms(left) >= u64::from(interval_ms);
         if missed {
             self.heard = None;
-            self.greet(now);
+            self.call_recent(now);
         }
     }
 
@@ -226,11 +252,11 @@ impl<B: Backend> Client<B> {
         let config = self.chain.as_ref().and_then(|chain| chain.of_round(id));
         // Numbers that a config skips are of no round.
         let first =
-            config.and_then(|config| config.policy(id.service)).map(|(_, of)| of.base_round);
+            config.and_then(|config| config.find_policy(id.service)).map(|(_, of)| of.base_round);
         let due = self.heard.map(|last| last.saturating_add(1).max(first.unwrap_or(0)));
         self.heard = self.heard.max(Some(id.round));
         if due.is_some_and(|due| id.round > due) {
-            self.greet(now);
+            self.call_recent(now);
         }
     }
 
@@ -238,20 +264,21 @@ impl<B: Backend> Client<B> {
     /// one more interval until the first call.
     pub(super) fn on_pause(&mut self, ms: u64, now: Time) {
         let interval_ms =
-            self.policy(Service::Call, now).map(|policy| u64::from(policy.interval_ms));
+            self.current_policy(Service::Call, now).map(|policy| u64::from(policy.interval_ms));
         // A locked device calls nobody (MIX-78).
         if !self.idles && interval_ms.is_some_and(|interval| ms >= interval) {
-            self.greet(now);
+            self.call_recent(now);
         }
     }
 
     /// Calls the partners of the last days who may rest, while half of the budgets is left.
-    fn greet(&mut self, now: Time) {
+    fn call_recent(&mut self, now: Time) {
+        // Greeting is not requested by the user, so it uses half of the budget only (MIX-68).
         if !self.may_repeat(Service::Conversation, now) {
             return;
         }
         for id in self.contacts.to_greet(now) {
-            self.contacts.activate(id, now);
+            self.contacts.activate_contact(id, now);
             let is_served = self.contacts.all.get(&id).is_some_and(Partner::is_active);
             if is_served && self.may_repeat(Service::Call, now) {
                 self.queue_call(id, Intent::Talk);
@@ -260,7 +287,7 @@ impl<B: Backend> Client<B> {
     }
 
     /// Those who are to be called again in this call round.
-    pub(super) fn ring(&mut self, round: u64, now: Time) {
+    pub(super) fn repeat_calls(&mut self, round: u64, now: Time) {
         if !self.may_repeat(Service::Call, now) {
             return;
         }
@@ -273,11 +300,11 @@ impl<B: Backend> Client<B> {
 
     /// Calls that nobody asked for, and invitations that go again, take at most half of the budget.
     pub(super) fn may_repeat(&self, service: Service, now: Time) -> bool {
-        let ledger = self.ledger.as_ref().zip(self.policy(service, now));
+        let ledger = self.ledger.as_ref().zip(self.current_policy(service, now));
         ledger.is_some_and(|(ledger, policy)| ledger.count_used(policy) < policy.rounds / 2)
     }
 
-    pub(super) fn invite(&mut self, invite: Invite, now: Time) {
+    pub(super) fn queue_invite(&mut self, invite: Invite, now: Time) {
         let ticket = invite.ticket;
         let refusal = if !self.link.is_up() {
             RefusedReason::Down
@@ -293,7 +320,7 @@ impl<B: Backend> Client<B> {
 
     /// Takes chains that are far behind some steps further: up to rounds that the mixes signed, since
     /// a chain that followed a clock that is ahead could not go back (MIX-50).
-    pub(super) fn walk(&mut self, now: Time) {
+    pub(super) fn walk_chains(&mut self, now: Time) {
         if self.walk_at.is_none_or(|at| at > now) {
             return;
         }
@@ -302,9 +329,11 @@ impl<B: Backend> Client<B> {
             let round = self.round_now(service, now).unwrap_or(0).min(shown);
             round.saturating_sub(UNDER_WAY)
         };
+        // The smaller of clock and signed settings: neither alone may move what cannot go back
+        // (MIX-50).
         let talks = round(Service::Conversation);
         let calls = round(Service::Call);
-        let there = self.contacts.walk(talks, calls, WALK_STEPS);
+        let there = self.contacts.walk_chains(talks, calls, WALK_STEPS);
         self.walk_at = (!there).then_some(now.plus_ms(1));
     }
 }

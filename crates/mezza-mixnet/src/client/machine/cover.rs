@@ -20,7 +20,7 @@ use mezza_lanes::Kernel;
 use super::links::Link;
 use super::rounds::{Round, RoundState, SlotContents};
 use super::standing::ProtectionState;
-use super::{Client, ClientOptions, Output, dice};
+use super::{Client, ClientOptions, Output, draw_number};
 use crate::config::Chain;
 use crate::mix::NoiseFloor;
 use crate::privacy::Ledger;
@@ -57,6 +57,7 @@ impl Round {
     /// so that its onions must not leave (MIX-23).
     fn forget_content(&mut self) -> bool {
         let idle = |content: &mut SlotContents| match content {
+            // The access stays, so that the onions of the round leave as they would have (MIX-78).
             SlotContents::Drops(slots) => slots.iter_mut().for_each(|slot| slot.served = None),
             SlotContents::Call(real, expected) => {
                 *real = false;
@@ -68,6 +69,8 @@ impl Round {
             RoundState::Armed => {}
             RoundState::Sealed { durable, content, .. } => {
                 idle(content);
+                // The confirmation of this record would go to the client that ends here, so the
+                // round could not go on.
                 return *durable;
             }
             RoundState::Sent { content, .. } => idle(content),
@@ -113,10 +116,14 @@ impl<B: Backend> Client<B> {
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Self {
+        // The real key is in the locked vault. A random one reads nothing, at the cost of a real
+        // one.
         let dialling = StaticKey::from_scalar::<B>(Secret::random(rng));
         let pin = line.pin;
+        // The floor of the user is not known here. The level is computed again after the unlock.
         let floor = NoiseFloor::None;
         let mut client = Self::empty(ClientOptions { pin, dialling, floor, kernel }, now);
+        // No ledger: an idle client charges nothing, because its slots serve no contact (MIX-78).
         client.idles = true;
         client.bucket_key = line.bucket_key;
         client.chain.clone_from(&line.chain);
@@ -126,15 +133,17 @@ impl<B: Backend> Client<B> {
 
     /// Goes on by a line that went on while the device was locked. Returns false if the line is of another
     /// network or person: then nothing of it is taken.
-    pub fn attach(&mut self, line: LiveLine, now: Time, rng: &mut dyn CryptoRng) -> bool {
+    pub fn attach_line(&mut self, line: LiveLine, now: Time, rng: &mut dyn CryptoRng) -> bool {
+        // A restored vault must not continue the connection of another network or user (MIX-78).
         if line.pin != self.setup.pin || line.bucket_key != self.bucket_key {
             return false;
         }
-        let seq = |chain: &Option<Chain>| chain.as_ref().map(|chain| chain.head().seq);
+        let seq = |chain: &Option<Chain>| chain.as_ref().map(|chain| chain.head_config().seq);
+        // Configs that arrived while locked are kept, and stored before they are used.
         if seq(&line.chain) > seq(&self.chain) {
             self.chain.clone_from(&line.chain);
             if let (Some(chain), None) = (&self.chain, &self.ledger) {
-                self.ledger = Some(Ledger::new(chain.head().network, dice(rng)));
+                self.ledger = Some(Ledger::new(chain.head_config().network, draw_number(rng)));
             }
             self.take_snapshot(now);
             self.outputs.push_back(Output::Config);
@@ -154,6 +163,7 @@ impl<B: Backend> Client<B> {
         (self.link, self.silent_lines, self.searches) =
             (line.link, line.silent_lines, line.searches);
         for (service, round) in line.last {
+            // Rounds that the idle client sealed must not be sealed again by this one (MIX-40).
             self.goes_to(RoundId { service, round });
         }
         (self.rounds, self.shown) = (line.rounds, line.shown);

@@ -10,7 +10,7 @@ use super::rounds::{Round, Slot, SlotContents};
 use crate::Service;
 use crate::client::contacts::PartnerId;
 use crate::client::record::SealedSlot;
-use crate::client::{Access, NO_BUCKET, no_call, no_invitation, served, to_bucket};
+use crate::client::{Access, NO_BUCKET, no_call, no_invitation, select_served, to_bucket};
 use crate::contact::{self, DeadDrop, Intent};
 use crate::wire::Cell;
 use crate::wire::invitation::{BODY_BYTES, Invitation};
@@ -33,24 +33,28 @@ impl<B: Backend> Client<B> {
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Filled {
-        let mut turns = self.contacts.turns(round, SEAL_STEPS);
+        // Chains advance also without budget: a chain left behind would have to catch up later.
+        let mut turns = self.contacts.compute_turns(round, SEAL_STEPS);
         if !self.may_spend(Service::Conversation, now) {
+            // The budget is used up: contacts are no longer served, but the idle onions go on
+            // (MIX-25).
             turns.clear();
         }
         let meetings: Vec<DeadDrop> = turns.iter().map(|(_, meeting)| *meeting).collect();
-        let lines: Vec<u32> = served(&meetings, slots).into_iter().map(|at| turns[at].0).collect();
+        let lines: Vec<u32> =
+            select_served(&meetings, slots).into_iter().map(|at| turns[at].0).collect();
         let mut inner =
             Wiping::new(Vec::with_capacity(slots * Service::Conversation.innermost_bytes()));
         let mut all = Vec::new();
         let mut sealed = Vec::new();
         for at in 0..slots {
-            let served = lines.get(at).and_then(|line| self.serve(*line, now));
+            let served = lines.get(at).and_then(|line| self.next_cell(*line, now));
             let slot = match served {
                 Some((slot, stored)) => {
                     sealed.push(stored);
                     slot
                 }
-                None => Slot { access: Access::idle::<B>(round, rng), served: None },
+                None => Slot { access: Access::for_idle_slot::<B>(round, rng), served: None },
             };
             inner.extend_from_slice(slot.access.bytes());
             all.push(slot);
@@ -59,24 +63,27 @@ impl<B: Backend> Client<B> {
     }
 
     /// The next cell for one line.
-    fn serve(&mut self, line: u32, now: Time) -> Option<(Slot, SealedSlot)> {
+    fn next_cell(&mut self, line: u32, now: Time) -> Option<(Slot, SealedSlot)> {
         let (_, contact) = self.contacts.by_line(line)?;
+        // Flag first: it may end the service, and this cell is one of the three that report it.
         let leaving = contact.says_leaving(now);
         let own = contact.line_mut(line)?;
-        let taken = own.sender.take();
-        let (ack, sack) = own.receiver.acknowledged();
+        let taken = own.sender.take_piece();
+        let (ack, sack) = own.receiver.ack_fields();
         let seq = taken.as_ref().map(|(seq, _)| *seq);
         let first = seq.and_then(|seq| own.sender.first_of(seq)).unwrap_or(0);
         let stored = SealedSlot {
             line,
             start: own.receiver.start(),
             ack,
-            acked_by_partner: own.sender.unacknowledged(),
+            acked_by_partner: own.sender.first_unacked(),
             piece: taken.as_ref().map(|(seq, piece)| (*seq, first, piece.clone())),
         };
         let piece = taken.map(|(_, piece)| piece);
-        let cell = Cell { leaving, seq: seq.unwrap_or(own.sender.next()), ack, sack, piece };
-        let access = Access::of::<B>(own.chain.take_round_keys(), &cell);
+        let cell = Cell { leaving, seq: seq.unwrap_or(own.sender.next_piece()), ack, sack, piece };
+        // The keys leave the chain with this call, so that no second cell is sealed under them
+        // (MIX-23).
+        let access = Access::seal_cell::<B>(own.chain.take_round_keys(), &cell);
         Some((Slot { access, served: Some((line, seq)) }, stored))
     }
 
@@ -87,13 +94,19 @@ impl<B: Backend> Client<B> {
         rng: &mut dyn CryptoRng,
     ) -> Filled {
         let id = round.id();
-        let expected = self.contacts.expected(id.round, SEAL_STEPS);
+        let expected = self.contacts.expected_tokens(id.round, SEAL_STEPS);
         let may = self.may_spend(Service::Call, now);
-        self.ring(id.round, now);
+        // Repeated calls are queued behind those of the user, and only while half of the budget is
+        // left.
+        self.repeat_calls(id.round, now);
         let contacts = &mut self.contacts.all;
+        // The idle token is drawn in every round, so that a real call takes no other steps
+        // (MIX-22).
         let mut inner = no_call(rng);
         let mut is_there = |(contact, _): &(PartnerId, Intent)| {
             let contact = contacts.get_mut(contact).filter(|contact| !contact.suspended);
+            // A chain beyond this round gave its token already, and one before it cannot catch up
+            // in time.
             contact.is_some_and(|contact| contact.call_root().calls.round() == id.round)
         };
         let at = self.calls.iter().position(&mut is_there).filter(|_| may);
@@ -105,11 +118,11 @@ impl<B: Backend> Client<B> {
             let bucket = 1 + contact.bucket.wrapping_sub(1) % round.policy.buckets;
             let root = contact.call_root();
             let role = root.chain.role();
-            inner = to_bucket(bucket, &root.calls.take(role, intent));
+            inner = to_bucket(bucket, &root.calls.take_token(role, intent));
             contact.record_call(id.round, intent);
             contact.called = true;
             // The call may have waited for this round for longer than its partner is served (MIX-81).
-            self.contacts.activate(partner, now);
+            self.contacts.activate_contact(partner, now);
         }
         let content = SlotContents::Call(real, expected);
         Filled { content, inner: Wiping::new(inner), sealed: Vec::new() }
@@ -123,22 +136,23 @@ impl<B: Backend> Client<B> {
     ) -> Filled {
         let may = self.may_spend(Service::Invitation, now);
         let repeat = self.may_repeat(Service::Invitation, now);
-        let waiting = may.then(|| self.invites.take(round.id().round, repeat)).flatten();
+        let waiting = may.then(|| self.invites.take_next(round.id().round, repeat)).flatten();
         let invite = waiting.as_ref().and_then(|waiting| waiting.invite.as_ref());
         let network = self.network();
         let buckets = round.policy.buckets;
+        // Both pairs are drawn in every round, whether somebody is invited or not (MIX-22).
         let own = EphemeralKey::random::<B>(rng);
         let nobody = EphemeralKey::random::<B>(rng);
-        let bucket = contact::bucket(self.setup.dialling.public(), &network, buckets);
+        let bucket = contact::assign_bucket(self.setup.dialling.public_key(), &network, buckets);
         // Without anybody to invite, nobody is: the same steps end in bucket 0.
         let (to, body) = match invite {
             Some(invite) => (&invite.to, invite.body.clone()),
-            None => (nobody.public(), Wiping::new([0; BODY_BYTES])),
+            None => (nobody.public_key(), Wiping::new([0; BODY_BYTES])),
         };
         let sealed = Invitation { bucket, body }.seal::<B>(own, to, round.id().round);
         let inner = match sealed {
             Some(sealed) if invite.is_some() => {
-                to_bucket(contact::bucket(to, &network, buckets), &sealed)
+                to_bucket(contact::assign_bucket(to, &network, buckets), &sealed)
             }
             Some(sealed) => to_bucket(NO_BUCKET, &sealed),
             // A dialling key of small order: its owner made it so.

@@ -15,7 +15,7 @@ use alloc::collections::VecDeque;
 use super::Invite;
 use mezza_core::{PublicKey, snapshot};
 
-use crate::client::contacts::again;
+use crate::client::contacts::retry_round;
 
 /// Invitations that may wait.
 const INVITES_MAX: usize = 16;
@@ -51,10 +51,13 @@ impl Invites {
         let is_given_anew =
             |waiting: &&mut Waiting| waiting.invite.is_none() && waiting.to == invite.to;
         if let Some(waiting) = self.0.iter_mut().find(is_given_anew) {
+            // The wait of the earlier tries goes on: a new connection must not make repeats cheaper
+            // (MIX-42).
             waiting.invite = Some(invite);
             return true;
         }
         if self.0.len() >= INVITES_MAX {
+            // Entries without an invitation only remember a wait, so they give way first.
             let Some(gone) = self.0.iter().position(|waiting| waiting.invite.is_none()) else {
                 return false;
             };
@@ -72,7 +75,7 @@ impl Invites {
     }
 
     /// The first one that may go in this round; `repeat`: also one that went before.
-    pub fn take(&mut self, round: u64, repeat: bool) -> Option<Waiting> {
+    pub fn take_next(&mut self, round: u64, repeat: bool) -> Option<Waiting> {
         let may = |waiting: &Waiting| waiting.from <= round && (waiting.times == 0 || repeat);
         let at = self.0.iter().position(|waiting| waiting.invite.is_some() && may(waiting))?;
         self.0.remove(at)
@@ -80,13 +83,15 @@ impl Invites {
 
     /// It went in this round for nothing.
     pub fn put_off(&mut self, waiting: Waiting, round: u64) {
-        let from = again(round, waiting.times);
+        let from = retry_round(round, waiting.times);
         let times = waiting.times.saturating_add(1);
         self.0.push_back(Waiting { from, times, ..waiting });
     }
 
     /// Nobody waits for news any longer. When one that went for nothing may go again is kept.
-    pub fn detach(&mut self) {
+    pub fn detach_tickets(&mut self) {
+        // The wait is kept for those that were tried: the entry may drop the connection on purpose
+        // (MIX-42).
         self.0.retain(|waiting| waiting.times > 0);
         self.0.iter_mut().for_each(|waiting| waiting.invite = None);
     }

@@ -4,11 +4,11 @@ use alloc::vec::Vec;
 
 use mezza_core::{Backend, CryptoRng, Time, snapshot};
 
-use super::{Client, ClientError, Output, dice};
+use super::{Client, ClientError, Output, draw_number};
 use crate::client::contacts::Partner;
 use crate::client::{ScheduledFrame, SendTime};
 use crate::config::{Chain, SignedConfig};
-use crate::noise::below;
+use crate::noise::draw_below;
 use crate::privacy::Ledger;
 use crate::sign::{self, Purpose, Signature};
 use crate::wire::frame::{VERSION, alarm_bytes};
@@ -81,21 +81,22 @@ impl Link {
 }
 
 /// When to try: after 2, 4 .. 60 s, give or take a fifth; independent of what waits.
-fn backoff(failed: u32, rng: &mut dyn CryptoRng) -> u64 {
+fn draw_backoff(failed: u32, rng: &mut dyn CryptoRng) -> u64 {
     let (first, longest) = BACKOFF_MS;
+    // The bound keeps the shift defined, and 60 s are reached after five failures.
     let wait = first.checked_shl(failed.min(16)).map_or(longest, |ms| ms.min(longest));
     let fifth = wait / 5;
-    wait - fifth + below(u128::from(2 * fifth) + 1, rng) as u64
+    wait - fifth + draw_below(u128::from(2 * fifth) + 1, rng) as u64
 }
 
 impl<B: Backend> Client<B> {
     /// The first try: uniform in the interval of conversation rounds, at once while there is no
     /// config.
     pub(super) fn first_try(&self, now: Time, rng: &mut dyn CryptoRng) -> Time {
-        let config = self.chain.as_ref().and_then(|chain| chain.current(now));
-        let policy = config.and_then(|config| config.policy(Service::Conversation));
+        let config = self.chain.as_ref().and_then(|chain| chain.current_config(now));
+        let policy = config.and_then(|config| config.find_policy(Service::Conversation));
         let interval = policy.map_or(0, |(_, policy)| u128::from(policy.interval_ms));
-        now.plus_ms(below(interval + 1, rng) as u64)
+        now.plus_ms(draw_below(interval + 1, rng) as u64)
     }
 
     /// Dials when it is time, and hangs up on who says nothing.
@@ -105,7 +106,9 @@ impl<B: Backend> Client<B> {
                 let at = *at;
                 let failed = *failed;
                 self.link = Link::Dialling { failed };
-                let hello = Frame::Hello { version: VERSION, config: self.head() };
+                // The HELLO goes with the dial: written later, it would show when this process was
+                // busy (MIX-74).
+                let hello = Frame::Hello { version: VERSION, config: self.head_hash() };
                 let search = self.next_search(at, failed);
                 self.outputs.push_back(Output::Dial { at, hello, search });
             }
@@ -128,8 +131,10 @@ impl<B: Backend> Client<B> {
     /// known addresses and with any key. The entry in force may have moved, and the config that says so
     /// comes by no line to its old place (MIX-77).
     fn next_search(&mut self, at: Time, failed: u32) -> Option<u32> {
-        let known = self.chain.as_ref().is_some_and(|chain| chain.current(at).is_some());
+        let known = self.chain.as_ref().is_some_and(|chain| chain.current_config(at).is_some());
+        // A line without rounds counts as a failed try: the entry may have moved (MIX-77).
         let vain = failed.saturating_add(self.silent_lines);
+        // Every second try stays with the entry, which may be back before any config is found.
         let searches = !known || vain >= SEARCH_AFTER && vain % 2 == SEARCH_AFTER % 2;
         let number = self.searches;
         self.searches = number.wrapping_add(u32::from(searches));
@@ -148,27 +153,35 @@ impl<B: Backend> Client<B> {
         addresses
     }
 
-    pub(super) fn up(&mut self, trusted: bool, now: Time) -> Result<(), ClientError> {
+    pub(super) fn on_up(&mut self, trusted: bool, now: Time) -> Result<(), ClientError> {
         let Link::Dialling { failed } = self.link else { return Err(ClientError::Unasked) };
         self.link = Link::Greeted { trusted, failed, until: Some(now.plus_ms(PATIENCE_MS)) };
         Ok(())
     }
 
     /// The connection is gone, or could not be made.
-    pub(super) fn down(&mut self, now: Time, rng: &mut dyn CryptoRng) -> Result<(), ClientError> {
+    pub(super) fn on_down(
+        &mut self,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), ClientError> {
         let (at, failed) = match self.link {
             Link::Down { .. } => return Err(ClientError::Unasked),
             Link::Joined { trusted: true, .. } if self.silent_lines == 0 => {
+                // Uniform over an interval: all clients of a lost entry would otherwise return at
+                // once (MIX-26).
                 (self.first_try(now, rng), 0)
             }
             // Nothing came by the last lines: they are as good as tries that failed.
-            Link::Joined { trusted: true, .. } => (now.plus_ms(backoff(self.silent_lines, rng)), 0),
+            Link::Joined { trusted: true, .. } => {
+                (now.plus_ms(draw_backoff(self.silent_lines, rng)), 0)
+            }
             // Somebody answered a search: the way out is there again, and the entry is tried at once.
             Link::Joined { trusted: false, failed, .. } => {
-                (now.plus_ms(backoff(0, rng)), failed.saturating_add(1))
+                (now.plus_ms(draw_backoff(0, rng)), failed.saturating_add(1))
             }
             Link::Dialling { failed } | Link::Greeted { failed, .. } => {
-                (now.plus_ms(backoff(failed, rng)), failed.saturating_add(1))
+                (now.plus_ms(draw_backoff(failed, rng)), failed.saturating_add(1))
             }
         };
         if self.link.is_up() {
@@ -176,7 +189,10 @@ impl<B: Backend> Client<B> {
             self.left.get_or_insert(now);
         }
         self.link = Link::Down { at, failed };
+        // Pairs on their way belong to rounds that this connection no longer takes part in.
         self.wanted = 0;
+        // Rounds are missed before anything is dialled, because none of them is made up for
+        // (MIX-21).
         self.stop_waiting();
         Ok(())
     }
@@ -184,22 +200,24 @@ impl<B: Backend> Client<B> {
     /// No round comes back by this connection: what is under way is missed.
     fn stop_waiting(&mut self) {
         while let Some(id) = self.rounds.keys().next().copied() {
-            self.missed(id);
+            self.miss_round(id);
         }
-        self.detach();
+        self.detach_tickets();
         self.standing.stop();
     }
 
     /// Messages and invitations lose their tickets until they are given again.
-    pub(super) fn detach(&mut self) {
+    pub(super) fn detach_tickets(&mut self) {
         for line in self.contacts.all.values_mut().flat_map(Partner::lines_mut) {
-            line.sender.detach();
+            line.sender.detach_tickets();
         }
-        self.invites.detach();
+        self.invites.detach_tickets();
     }
 
     /// The line lives: settings of conversations came, good or not.
     pub(super) fn on_settings(&mut self, now: Time) {
+        // Bad settings also prove that the line works. Only silence is a reason to leave it
+        // (MIX-75).
         let until = self.silence_ms(now).map(|ms| now.plus_ms(ms));
         if let Link::Joined { until: end, trusted: true, .. } = &mut self.link {
             *end = until;
@@ -209,15 +227,15 @@ impl<B: Backend> Client<B> {
 
     /// How long a line may be silent, milliseconds: three intervals of conversations and half a minute.
     fn silence_ms(&self, now: Time) -> Option<u64> {
-        let policy = self.policy(Service::Conversation, now)?;
+        let policy = self.current_policy(Service::Conversation, now)?;
         Some(SILENT_INTERVALS * u64::from(policy.interval_ms) + SILENT_MS)
     }
 
-    fn head(&self) -> [u8; 32] {
+    fn head_hash(&self) -> [u8; 32] {
         self.chain.as_ref().map_or([0; 32], Chain::head_hash)
     }
 
-    pub(super) fn frame(
+    pub(super) fn on_frame(
         &mut self,
         frame: Frame,
         age_ms: u64,
@@ -230,40 +248,47 @@ impl<B: Backend> Client<B> {
                 let wait_ms = if trusted { self.silence_ms(now) } else { Some(PATIENCE_MS) };
                 let until = wait_ms.map(|ms| now.plus_ms(ms));
                 self.link = Link::Joined { trusted, failed, asked: None, fetching: false, until };
+                // A search accepts configs alone: the peer proved no key of the config (MIX-1).
                 if trusted {
                     self.outputs.push_back(Output::Joined);
                     self.await_rounds(now);
                     self.come_back(now);
                 }
-                if head != self.head() {
-                    self.ask(read_at, now, rng);
+                // The entry may be ahead or behind by a config. The signatures of what it sends
+                // decide.
+                if head != self.head_hash() {
+                    self.request_configs(read_at, now, rng);
                 } else if !trusted {
                     self.outputs.push_back(Output::Close);
                 }
                 Ok(())
             }
+            // A client asks once, at a time that it draws (MIX-74). A config without a request is
+            // refused.
             (Frame::Config { left, config }, Link::Joined { fetching: true, .. }) => {
-                self.config(left, &config, now, rng)
+                self.on_config(left, &config, now, rng)
             }
             (Frame::Round(id, body), Link::Joined { trusted: true, .. }) => match body {
                 FrameBody::Settings(announced) => {
                     if id.service == Service::Conversation {
                         self.on_settings(now);
                     }
-                    self.arm(&announced, read_at, now, rng);
+                    self.arm_round(&announced, read_at, now, rng);
                     Ok(())
                 }
-                FrameBody::Return { users, replies } => self.returned(id, users, &replies, now),
+                FrameBody::Return { users, replies } => self.on_return(id, users, &replies, now),
                 FrameBody::Missed(_) => {
+                    // A MISSED of a round that is not under way is refused, as any frame that no
+                    // round waits for.
                     self.rounds.get(&id).ok_or(ClientError::UnknownRound)?;
-                    self.missed(id);
+                    self.miss_round(id);
                     Ok(())
                 }
-                FrameBody::Object(found) => self.object(id, found),
+                FrameBody::Object(found) => self.on_object(id, found),
                 FrameBody::Chunk { bucket, offset, bytes } => {
-                    self.chunk(id, bucket, offset, &bytes, now)
+                    self.on_chunk(id, bucket, offset, &bytes, now)
                 }
-                FrameBody::Alarm { position, signature } => self.alarm(id, position, &signature),
+                FrameBody::Alarm { position, signature } => self.on_alarm(id, position, &signature),
                 _ => Err(ClientError::Unexpected),
             },
             _ => Err(ClientError::Unexpected),
@@ -271,7 +296,7 @@ impl<B: Backend> Client<B> {
     }
 
     /// `ALARM`: told once for each mix and round, however often the entry repeats it (MIX-46).
-    fn alarm(
+    fn on_alarm(
         &mut self,
         id: RoundId,
         position: u8,
@@ -282,10 +307,12 @@ impl<B: Backend> Client<B> {
         let config = chain.of_round(id).ok_or(ClientError::Unexpected)?;
         let key = config.mix_keys().nth(position.into()).ok_or(ClientError::Malformed)?;
         let bytes = alarm_bytes(&config.hash(), id, position);
+        // An entry that could forge alarms would accuse honest mixes.
         if !sign::verify(key, Purpose::Alarm, &[&bytes], signature) {
             return Err(ClientError::Signature);
         }
         let mix = (id.service, position);
+        // Ascending rounds only, so that one alarm repeated by the entry counts once (MIX-46).
         if self.standing.alarmed.get(&mix).is_some_and(|last| id.round <= *last) {
             return Err(ClientError::Unexpected);
         }
@@ -296,20 +323,21 @@ impl<B: Backend> Client<B> {
 
     /// Asks for the configs behind the one that is known, once a minute at most, at a time drawn from
     /// when the frame was read that shows them missing.
-    pub(super) fn ask(&mut self, read_at: Time, now: Time, rng: &mut dyn CryptoRng) {
+    pub(super) fn request_configs(&mut self, read_at: Time, now: Time, rng: &mut dyn CryptoRng) {
         let Link::Joined { asked, fetching, .. } = &mut self.link else { return };
+        // The entry closes a connection that requests configs a third time (MIX-28).
         if asked.is_none_or(|asked| now.since_ms(asked) >= ASK_MS) {
             (*asked, *fetching) = (Some(now), true);
             let (least, most) = ASK_DELAY_MS;
-            let delay_ms = least + below(u128::from(most - least) + 1, rng) as u64;
+            let delay_ms = least + draw_below(u128::from(most - least) + 1, rng) as u64;
             let when = SendTime::At(read_at.plus_ms(delay_ms));
-            let frame = Frame::FetchConfig { from: self.head() };
+            let frame = Frame::FetchConfig { from: self.head_hash() };
             self.outputs.push_back(Output::Frame(ScheduledFrame { when, frame }));
         }
     }
 
     /// One config, oldest first. What it says is durable before anything is done by it.
-    fn config(
+    fn on_config(
         &mut self,
         left: u16,
         config: &[u8],
@@ -317,17 +345,19 @@ impl<B: Backend> Client<B> {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), ClientError> {
         let signed = SignedConfig::decode(config).map_err(|_| ClientError::Malformed)?;
-        let known = self.head();
+        let known = self.head_hash();
         match &mut self.chain {
-            Some(chain) => chain.accept(&signed, now)?,
+            // Guardians' signatures decide, so a config may come over any connection.
+            Some(chain) => chain.accept_config(&signed, now)?,
             none => {
                 let chain = Chain::begin(&self.setup.pin, &signed)?;
-                self.ledger = Some(Ledger::new(chain.head().network, dice(rng)));
+                self.ledger = Some(Ledger::new(chain.head_config().network, draw_number(rng)));
                 *none = Some(chain);
             }
         }
-        let is_new = self.head() != known;
+        let is_new = self.head_hash() != known;
         if is_new {
+            // Stored before anything is done by it: a rollback must not be accepted later (MIX-3).
             self.take_snapshot(now);
             self.outputs.push_back(Output::Config);
         }

@@ -81,21 +81,29 @@ impl<B: Backend> Client<B> {
     ) -> Result<Self, RestoreError> {
         let rows: Vec<(u64, &[u8])> = rows.into_iter().collect();
         let last = rows.last().map_or(u64::MAX, |(seq, _)| *seq);
+        // The order of rows is the order of events. A gap or repetition means that rows are
+        // missing.
         if !rows.is_sorted_by(|before, after| before.0 < after.0) || last == u64::MAX {
             return Err(RestoreError::Missing);
         }
-        let Newest { text, first, behind } = Newest::of(&rows).ok_or(RestoreError::Missing)?;
+        let Newest { text, first, behind } =
+            Newest::find_newest(&rows).ok_or(RestoreError::Missing)?;
         let (snapshot, records) = rows.split_at(behind);
+        // A snapshot of another length was cut or extended on disk.
         if !snapshot.last().is_some_and(|(_, row)| is_sized(row)) {
             return Err(DecodeError::Value.into());
         }
-        let mut client = Self::read(setup, &text, now)?;
+        let mut client = Self::read_text(setup, &text, now)?;
+        // New rows continue above the last number, also above rows that were not read.
         (client.seq, client.snapshot) = (last, first);
         for (seq, row) in records {
-            if let Err(fault) = client.replay(row) {
+            if let Err(fault) = client.replay_row(row) {
+                // One damaged row must not cost the network: it is named, and the others are read
+                // (MIX-41).
                 client.aside.push(RowsSetAside { seq: *seq, fault });
             }
         }
+        // After all rows: the number of unreadable ones decides what is charged.
         client.expect_the_worst(now);
         client.finish_restore(now, rng);
         Ok(client)
@@ -103,7 +111,7 @@ impl<B: Backend> Client<B> {
 
     pub(super) fn empty(setup: ClientOptions, now: Time) -> Self {
         Self {
-            bucket_key: *setup.dialling.public(),
+            bucket_key: *setup.dialling.public_key(),
             idles: false,
             setup,
             chain: None,
@@ -137,37 +145,44 @@ impl<B: Backend> Client<B> {
         }
     }
 
-    fn replay(&mut self, row: &[u8]) -> Result<(), RowFault> {
+    fn replay_row(&mut self, row: &[u8]) -> Result<(), RowFault> {
         match row.first() {
             // Of a snapshot that was being written when the process died.
             Some(&PART) => Ok(()),
-            Some(&RECORD) => self.happened(&RoundRecord::decode(row)?),
+            Some(&RECORD) => self.apply_record(&RoundRecord::decode(row)?),
             _ => Err(RowFault::Unknown),
         }
     }
 
     /// Applies a record. Rounds may descend: versions before MIX-40 sealed them as their
     /// times came. A line that is gone since is passed over.
-    fn happened(&mut self, record: &RoundRecord) -> Result<(), RowFault> {
+    fn apply_record(&mut self, record: &RoundRecord) -> Result<(), RowFault> {
         let ledger = self.ledger.as_mut().ok_or(DecodeError::Value)?;
         if record.id.service == Service::Conversation {
-            ledger.joined(record.id.round, record.base, record.interval_ms);
+            // The period moves by joined rounds and never by a clock (MIX-25).
+            ledger.record_join(record.id.round, record.base, record.interval_ms);
         }
         if record.charged {
-            ledger.charge(record.kind);
+            ledger.charge_round(record.kind);
         }
+        // Durable before the SUBMIT, so this round may have been sent and is not sealed again
+        // (MIX-40).
         self.goes_to(record.id);
         for fragment in &record.received {
-            if let Some(line) = self.contacts.line(fragment.line) {
-                line.receiver.recorded(fragment.seq, &fragment.piece);
+            if let Some(line) = self.contacts.find_line(fragment.line) {
+                line.receiver.restore_piece(fragment.seq, &fragment.piece);
             }
         }
         let mut outcome = Ok(());
         for slot in &record.sealed {
             let Some((id, contact)) = self.contacts.by_line(slot.line) else { continue };
+            // The partner may still serve us, so this contact is active again after the start.
             contact.was_served(record.at);
-            let goes_on = contact.line_mut(slot.line).is_none_or(|line| line.replay(slot).is_ok());
+            let goes_on =
+                contact.line_mut(slot.line).is_none_or(|line| line.replay_slot(slot).is_ok());
             if !goes_on {
+                // A stream with a gap would acknowledge pieces that are lost. The pair needs a new
+                // root (MIX-41).
                 self.contacts.all.remove(&id);
                 self.outputs.push_back(Output::Broken(id));
                 outcome = Err(RowFault::Stream);
@@ -181,11 +196,12 @@ impl<B: Backend> Client<B> {
     fn expect_the_worst(&mut self, now: Time) {
         let unread = self.aside.iter().filter(|row| row.fault != RowFault::Stream).count();
         let Some(chain) = self.chain.as_ref().filter(|_| unread > 0) else { return };
+        // The row may be of any service, so all of them wait for a bound (MIX-51).
         self.unread.extend(Service::ALL);
-        let config = chain.current(now).unwrap_or(chain.head());
-        for kind in config.services.iter().map(PrivacyCost::of) {
+        let config = chain.current_config(now).unwrap_or(chain.head_config());
+        for kind in config.services.iter().map(PrivacyCost::from_policy) {
             if let Some(ledger) = &mut self.ledger {
-                (0..unread).for_each(|_| ledger.charge(kind));
+                (0..unread).for_each(|_| ledger.charge_round(kind));
             }
         }
     }
@@ -195,10 +211,11 @@ impl<B: Backend> Client<B> {
         self.link = Link::Down { at: self.first_try(now, rng), failed: 0 };
         let mut whole = Vec::new();
         for (id, contact) in &mut self.contacts.all {
+            // The clock of the stored row may have been ahead: service ends within 600 s from now.
             contact.finish_restore(now);
             for line in contact.lines_mut() {
                 // A stream that broke does so again, and stays broken.
-                whole.push((*id, line.id, line.receiver.messages().unwrap_or_default()));
+                whole.push((*id, line.id, line.receiver.take_messages().unwrap_or_default()));
             }
         }
         for (contact, line, messages) in whole {

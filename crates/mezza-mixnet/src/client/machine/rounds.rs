@@ -151,7 +151,7 @@ impl fmt::Debug for Round {
 impl<B: Backend> Client<B> {
     /// SETTINGS that were read at `read_at`: the times are drawn before it is known whether there will
     /// be anything to say.
-    pub(super) fn arm(
+    pub(super) fn arm_round(
         &mut self,
         announced: &SignedSettings,
         read_at: Time,
@@ -159,29 +159,37 @@ impl<B: Backend> Client<B> {
         rng: &mut dyn CryptoRng,
     ) {
         let id = announced.settings.id;
-        match self.fits(announced, read_at, rng).and_then(|round| self.shows(round, now)) {
+        match self
+            .plan_round(announced, read_at, rng)
+            .and_then(|round| self.learn_settings(round, now))
+        {
             Ok(round) => {
+                // Set here and only here: a level above 1 needs settings that verified (MIX-31).
                 self.standing.verified = true;
                 self.standing.draw_needed(rng);
                 self.rounds.insert(id, round);
+                // Handed over now, before it is known whether a call is expected (MIX-74).
                 self.schedule_fetch(id);
-                self.want();
+                self.request_pairs();
             }
             Err(error) => {
                 use SettingsError::{Late, Old, TooMany};
                 if !matches!(error, Late | Old | TooMany) {
+                    // Late, old or surplus settings are no fault of the mixes. All others end the
+                    // protection (MIX-31).
                     self.standing.doubt();
                 }
+                // Settings of an unknown config mean that a config is missing here.
                 let known = self.chain.as_ref().and_then(|chain| chain.hash_of_round(id));
                 if known != Some(announced.settings.config) {
-                    self.ask(read_at, now, rng);
+                    self.request_configs(read_at, now, rng);
                 }
                 self.outputs.push_back(Output::Unfit(id, error));
             }
         }
     }
 
-    fn fits(
+    fn plan_round(
         &self,
         announced: &SignedSettings,
         now: Time,
@@ -192,20 +200,26 @@ impl<B: Backend> Client<B> {
         let last = self.last.get(&id.service).copied();
         let checked = CheckedSettings::check(announced, chain, last, now, self.setup.kernel)?;
         let config = chain.of_round(id).ok_or(SettingsError::NoConfig)?;
-        let (_, policy) = config.policy(id.service).ok_or(SettingsError::NoConfig)?;
+        let (_, policy) = config.find_policy(id.service).ok_or(SettingsError::NoConfig)?;
         let under_way = self.rounds.keys().filter(|other| other.service == id.service);
+        // The entry may repeat settings. Drawing times again would let it choose among them.
         if self.rounds.contains_key(&id) {
             return Err(SettingsError::Old);
         }
+        // Each round under way holds keys and slots: the bound keeps memory independent of the
+        // entry.
         if under_way.count() >= ROUNDS_IN_FLIGHT {
             return Err(SettingsError::TooMany);
         }
         // The hint is not signed. It corrects for our clock and is refused where it is far off.
         let closes = u64::from(announced.closes_in_ms);
         let collect = u64::from(policy.collect_ms);
+        // The round is open already: a client that joined late would be the only one without all
+        // its time.
         if closes < collect {
             return Err(SettingsError::Late);
         }
+        // A far close would keep a round, its pairs and its place among four under way for long.
         if closes > collect + u64::from(policy.lead_ms) + u64::from(policy.ask_ms) + AHEAD_MS {
             return Err(SettingsError::Clock);
         }
@@ -222,24 +236,28 @@ impl<B: Backend> Client<B> {
 
     /// Learns from verified settings how far chains may go (MIX-50), and which rounds a row that was
     /// not read can be of, which are not sealed (MIX-51).
-    fn shows(&mut self, round: Round, now: Time) -> Result<Round, SettingsError> {
+    fn learn_settings(&mut self, round: Round, now: Time) -> Result<Round, SettingsError> {
         let id = round.id();
         let shown = self.shown.entry(id.service).or_default();
+        // Signed by all mixes, so neither entry nor clock can move chains beyond it (MIX-50).
         *shown = id.round.max(*shown);
         self.walk_at.get_or_insert(now);
         if !self.unread.remove(&id.service) {
             return Ok(round);
         }
-        let latest = round.checked.open().plus_ms(round.policy.ahead_ms() + CLOCK_MS);
+        // Our clock may be off by 60 s, and settings arrive up to ask + lead ahead (MIX-51).
+        let latest = round.checked.open_time().plus_ms(round.policy.ahead_ms() + CLOCK_MS);
         let last = round.policy.round_at(latest).unwrap_or(id.round);
         self.goes_to(RoundId { round: last, ..id });
+        // This round is skipped: the unreadable row may be its record.
         Err(SettingsError::Old)
     }
 
     /// Asks for the pairs of all rounds that will be sealed.
-    fn want(&mut self) {
+    fn request_pairs(&mut self) {
         let armed = self.rounds.values().filter(|round| matches!(round.stage, RoundState::Armed));
         let due: usize = armed.map(|round| usize::from(round.policy.slots)).sum();
+        // Pairs that are on their way count, so that a late pair is not requested twice.
         let missing = due.saturating_sub(self.pairs.len() + self.wanted);
         if missing > 0 {
             self.wanted += missing;
@@ -248,26 +266,30 @@ impl<B: Backend> Client<B> {
     }
 
     /// A round that has something to do.
-    pub(super) fn due(&self, now: Time) -> Option<RoundId> {
+    pub(super) fn due_round(&self, now: Time) -> Option<RoundId> {
         self.rounds.values().find(|round| round.deadline() <= now).map(Round::id)
     }
 
     pub(super) fn move_on(&mut self, id: RoundId, now: Time, rng: &mut dyn CryptoRng) {
         match self.rounds.get(&id).map(|round| &round.stage) {
-            Some(RoundState::Armed) => self.seal(id, now, rng),
+            // The seal time comes first, and a round that cannot be sealed at it is given up.
+            Some(RoundState::Armed) => self.seal_round(id, now, rng),
             // Its record or its onions are not there, and its time has come: nothing is sent.
             Some(RoundState::Sealed { .. } | RoundState::Sent { .. } | RoundState::Fetching(_))
-            | None => self.missed(id),
+            | None => self.miss_round(id),
         }
     }
 
     /// Fills the slots, stores what changes, and has the onions wrapped.
-    fn seal(&mut self, id: RoundId, now: Time, rng: &mut dyn CryptoRng) {
+    fn seal_round(&mut self, id: RoundId, now: Time, rng: &mut dyn CryptoRng) {
         let Some(mut round) = self.rounds.remove(&id) else { return };
         let slots = usize::from(round.policy.slots);
+        // Without pairs or with a disk that lags, the round is missed: nothing late is sent
+        // (MIX-23).
         let ready = self.pairs.len() >= slots && self.awaited.len() < AWAITED_MAX;
         // When it closes is nobody's word, so that a later round may have been sealed (MIX-40).
-        let passed = self.last(id.service).is_some_and(|last| id.round <= last);
+        let passed = self.last_sealed(id.service).is_some_and(|last| id.round <= last);
+        // Dropping `round` here counts as missed. Rounds are not made up for (MIX-21).
         if !ready || passed || now >= round.timing.send {
             return;
         }
@@ -276,10 +298,13 @@ impl<B: Backend> Client<B> {
             Service::Call => self.fill_call(&round, now, rng),
             Service::Invitation => self.fill_invitation(&round, now, rng),
         };
+        // Drained, so that no other onion gets the same public key.
         let pairs: Vec<EphemeralKey> = self.pairs.drain(..slots).collect();
-        self.record(&round, &filled, now);
+        // The record goes out before the job, because the SUBMIT waits for both (MIX-23).
+        self.record_round(&round, &filled, now);
         let layers = round.checked.layers();
         let inner = filled.inner;
+        // The job draws no chance itself, so that a second run gives the same onions.
         let seed = Secret::random(rng);
         let job = ClientJob::Wrap(WrapJob { id, layers, pairs, inner, seed });
         self.outputs.push_back(Output::Job(job));
@@ -288,24 +313,31 @@ impl<B: Backend> Client<B> {
     }
 
     /// The record of a round (MIX-23), and the charge for it (MIX-24).
-    fn record(&mut self, round: &Round, filled: &Filled, now: Time) {
+    fn record_round(&mut self, round: &Round, filled: &Filled, now: Time) {
         let id = round.id();
         let policy = &round.policy;
-        let kind = PrivacyCost::of(policy);
+        let kind = PrivacyCost::from_policy(policy);
+        // Charged when sealed, whatever becomes of the round (MIX-24).
         let charged = filled.content.is_real();
         self.goes_to(id);
         if let Some(ledger) = &mut self.ledger {
             if id.service == Service::Conversation {
-                ledger.joined(id.round, policy.base_round, policy.interval_ms);
+                // The period counts every conversation round that was joined, idle ones too
+                // (MIX-25).
+                ledger.record_join(id.round, policy.base_round, policy.interval_ms);
             }
             if charged {
-                ledger.charge(kind);
+                ledger.charge_round(kind);
             }
         }
         let mut received = Vec::new();
         while received.len() < received_max(policy.slots) {
+            // Further pieces wait for the next record, so that all records have one size.
             let Some((line, seq)) = self.unrecorded.pop_front() else { break };
-            let held = self.contacts.line(line).and_then(|line| line.receiver.held(seq).cloned());
+            let held = self
+                .contacts
+                .find_line(line)
+                .and_then(|line| line.receiver.held_piece(seq).cloned());
             received.extend(held.map(|piece| ReceivedPiece { line, seq, piece }));
         }
         let pieces = received.iter().map(|fragment| (fragment.line, fragment.seq)).collect();
@@ -319,19 +351,20 @@ impl<B: Backend> Client<B> {
             sealed: filled.sealed.clone(),
             received,
         };
-        let seq = self.number(PendingWrite::Record(Some(id), pieces));
+        let seq = self.await_write(PendingWrite::Record(Some(id), pieces));
         let first = self.snapshot;
         let record = record.encode();
         self.outputs.push_back(Output::Store { seq, first, record });
     }
 
     pub(super) fn network(&self) -> NetworkId {
-        self.chain.as_ref().map_or(NetworkId([0; 16]), |chain| chain.head().network)
+        self.chain.as_ref().map_or(NetworkId([0; 16]), |chain| chain.head_config().network)
     }
 
     /// The onions go to the line as soon as they are wrapped and their record is durable; the line sends
     /// them at their time. What is late is not sent.
-    pub(super) fn submit(&mut self, id: RoundId, now: Time) {
+    pub(super) fn submit_onions(&mut self, id: RoundId, now: Time) {
+        // A SUBMIT after its time would show that this client was busy (MIX-74).
         let Some(round) = self.rounds.get_mut(&id).filter(|round| now < round.timing.send) else {
             return;
         };
@@ -347,7 +380,7 @@ impl<B: Backend> Client<B> {
     }
 
     /// A job ended.
-    pub(super) fn done(
+    pub(super) fn on_done(
         &mut self,
         job: &ClientJob,
         done: ClientJobOutput,
@@ -358,10 +391,12 @@ impl<B: Backend> Client<B> {
             ClientJobOutput::Wrap(work) => {
                 let round = self.rounds.get_mut(&id).ok_or(ClientError::UnknownRound)?;
                 let RoundState::Sealed { work: place @ None, .. } = &mut round.stage else {
+                    // A second result of the job, or one of a round that was given up, must not
+                    // replace the onions.
                     return Err(ClientError::Unasked);
                 };
                 *place = work;
-                self.submit(id, now);
+                self.submit_onions(id, now);
             }
             ClientJobOutput::Open(invitations) => {
                 self.outputs.extend(invitations.into_iter().map(Output::Invited));

@@ -20,7 +20,7 @@ use mezza_core::{Backend, DecodeError, Reader, Time, Wiping, Writer};
 use super::{Client, ClientOptions, Output, PendingWrite, RestoreError};
 use crate::Service;
 use crate::client::contacts::{Partner, Partners};
-use crate::client::record::flag;
+use crate::client::record::read_flag;
 use crate::config::Chain;
 use crate::privacy::Ledger;
 
@@ -53,7 +53,7 @@ pub(super) struct Newest {
 impl Newest {
     /// Finds it. Parts without the rest of theirs are passed over: they were being written when the
     /// process died.
-    pub fn of(rows: &[(u64, &[u8])]) -> Option<Self> {
+    pub fn find_newest(rows: &[(u64, &[u8])]) -> Option<Self> {
         (0..rows.len()).rev().find_map(|at| {
             let (seq, row) = rows[at];
             match row {
@@ -61,10 +61,12 @@ impl Newest {
                     let text = Wiping::new(row.to_vec());
                     Some(Self { text, first: seq, behind: at + 1 })
                 }
+                // Read from the last part backwards: it is written last, so it proves that the
+                // others are there.
                 [PART, _, _, high, low, ..] => {
                     let count = usize::from(u16::from_be_bytes([*high, *low]));
                     let parts = &rows[(at + 1).checked_sub(count)?..=at];
-                    let text = joined(parts)?;
+                    let text = join_parts(parts)?;
                     Some(Self { text, first: parts.first()?.0, behind: at + 1 })
                 }
                 _ => None,
@@ -74,33 +76,36 @@ impl Newest {
 }
 
 /// The rows of a text.
-fn cut(mut text: Writer) -> Vec<Wiping<Vec<u8>>> {
+fn split_text(mut text: Writer) -> Vec<Wiping<Vec<u8>>> {
     let bytes = text.len();
     if bytes <= ROW_BYTES_MAX {
+        // A power of two, so that the length tells little about the number of contacts.
         text.pad_to(bytes.next_power_of_two().max(SNAPSHOT_BYTES_MIN));
         return Vec::from([Wiping::new(text.finish())]);
     }
     let text = Wiping::new(text.finish());
+    // Filled up with zero parts for the same reason.
     let count = bytes.div_ceil(PART_BYTES).next_power_of_two();
     let part = |number: usize| {
         let rest = text.get(number * PART_BYTES..).unwrap_or_default();
         let mut row = Writer::with_capacity(ROW_BYTES_MAX);
-        row.u8(PART).u16(number as u16).u16(count as u16);
-        row.bytes(&rest[..rest.len().min(PART_BYTES)]).pad_to(ROW_BYTES_MAX);
+        row.put_u8(PART).put_u16(number as u16).put_u16(count as u16);
+        row.put_bytes(&rest[..rest.len().min(PART_BYTES)]).pad_to(ROW_BYTES_MAX);
         Wiping::new(row.finish())
     };
     (0..count).map(part).collect()
 }
 
 /// The text of parts; `None` unless they are all of one snapshot.
-fn joined(parts: &[(u64, &[u8])]) -> Option<Wiping<Vec<u8>>> {
+fn join_parts(parts: &[(u64, &[u8])]) -> Option<Wiping<Vec<u8>>> {
     let first = parts.first()?.0;
     let mut text = Wiping::new(Vec::with_capacity(parts.len() * PART_BYTES));
     for (number, (seq, row)) in (0_u16..).zip(parts) {
         let (head, bytes) = row.split_at_checked(PART_HEAD_BYTES)?;
         let its = (PART, number, parts.len() as u16);
         let mut r = Reader::new(head);
-        let is_next = (r.u8().ok()?, r.u16().ok()?, r.u16().ok()?) == its;
+        let is_next = (r.read_u8().ok()?, r.read_u16().ok()?, r.read_u16().ok()?) == its;
+        // Parts of two snapshots must not be joined: their contacts would not fit each other.
         if !is_next || *seq != first + u64::from(number) || bytes.len() != PART_BYTES {
             return None;
         }
@@ -113,74 +118,86 @@ impl<B: Backend> Client<B> {
     /// A snapshot, from which on rows are needed. All pieces that came are in it.
     pub(super) fn take_snapshot(&mut self, now: Time) {
         self.snapshot_at = now.plus_ms(SNAPSHOT_MS.0);
+        // The snapshot holds all pieces, so no record needs to repeat them.
         self.unrecorded.clear();
         let lines = self.contacts.all.values().flat_map(Partner::lines);
-        let pieces = lines.flat_map(|line| line.receiver.pieces().map(|seq| (line.id, seq)));
+        let pieces = lines.flat_map(|line| line.receiver.held_pieces().map(|seq| (line.id, seq)));
         let mut pieces: Vec<(u32, u32)> = pieces.collect();
         let before = self.snapshot;
         let first = self.seq + 1;
-        let rows = cut(self.write(&self.contacts));
+        let rows = split_text(self.write_text(&self.contacts));
         let last = rows.len() - 1;
         for (at, record) in rows.into_iter().enumerate() {
             let whole = at == last;
+            // Pieces become durable with the last part: the earlier ones alone restore nothing.
             let inside = if whole { core::mem::take(&mut pieces) } else { Vec::new() };
-            let seq = self.number(PendingWrite::Record(None, inside));
+            let seq = self.await_write(PendingWrite::Record(None, inside));
             // Until all of it is there, a start needs the one before.
             let first = if whole { first } else { before };
             self.outputs.push_back(Output::Store { seq, first, record });
         }
+        // From here on, records are read on top of this snapshot.
         self.snapshot = first;
     }
 
     /// The text with these contacts.
-    pub(super) fn write(&self, contacts: &Partners) -> Writer {
+    pub(super) fn write_text(&self, contacts: &Partners) -> Writer {
         let room = SNAPSHOT_BYTES_MIN + CONTACT_BYTES * contacts.all.len();
         let mut w = Writer::with_capacity(room);
-        w.u8(SNAPSHOT).bytes(&self.setup.pin);
-        w.u8(u8::from(self.chain.is_some()));
-        self.chain.iter().for_each(|chain| chain.write(&mut w));
-        w.u8(u8::from(self.ledger.is_some()));
+        w.put_u8(SNAPSHOT).put_bytes(&self.setup.pin);
+        w.put_u8(u8::from(self.chain.is_some()));
+        self.chain.iter().for_each(|chain| chain.write_to(&mut w));
+        w.put_u8(u8::from(self.ledger.is_some()));
         for ledger in self.ledger.iter().map(Ledger::encode) {
-            w.u32(ledger.len() as u32).bytes(&ledger);
+            w.put_u32(ledger.len() as u32).put_bytes(&ledger);
         }
         for service in Service::ALL {
-            let last = self.last(service);
+            let last = self.last_sealed(service);
             let unread = self.unread.contains(&service);
-            w.u8(u8::from(last.is_some()) + 2 * u8::from(unread)).u64(last.unwrap_or(0));
+            w.put_u8(u8::from(last.is_some()) + 2 * u8::from(unread)).put_u64(last.unwrap_or(0));
         }
-        w.u8(u8::from(self.allow_more));
-        contacts.write(&mut w);
+        w.put_u8(u8::from(self.allow_more));
+        contacts.write_to(&mut w);
         w
     }
 
     /// The client of a text.
-    pub(super) fn read(setup: ClientOptions, text: &[u8], now: Time) -> Result<Self, RestoreError> {
+    pub(super) fn read_text(
+        setup: ClientOptions,
+        text: &[u8],
+        now: Time,
+    ) -> Result<Self, RestoreError> {
         let mut client = Self::empty(setup, now);
         let r = &mut Reader::new(text);
-        if r.u8()? != SNAPSHOT {
+        if r.read_u8()? != SNAPSHOT {
             return Err(DecodeError::Value.into());
         }
-        if r.array_ref()? != &client.setup.pin {
+        if r.read_array_ref()? != &client.setup.pin {
+            // Rows of another network would bring its ledger and its last rounds.
             return Err(RestoreError::Foreign);
         }
-        client.chain = if flag(r)? { Some(Chain::read(r)?) } else { None };
-        if flag(r)? {
-            let bytes = r.u32()? as usize;
-            client.ledger = Some(Ledger::decode(r.bytes(bytes)?)?);
+        client.chain = if read_flag(r)? { Some(Chain::read_from(r)?) } else { None };
+        if read_flag(r)? {
+            let bytes = r.read_u32()? as usize;
+            client.ledger = Some(Ledger::decode(r.read_bytes(bytes)?)?);
         }
         for service in Service::ALL {
-            let known = r.u8()?;
-            let last = r.u64()?;
+            let known = r.read_u8()?;
+            let last = r.read_u64()?;
+            // One form for each state, so that a damaged flag cannot pass for a service without
+            // rounds.
             if known > 3 || known & 1 == 0 && last != 0 {
                 return Err(DecodeError::Value.into());
             }
             client.last.extend((known & 1 == 1).then_some((service, last)));
             client.unread.extend((known & 2 == 2).then_some(service));
         }
-        client.allow_more = flag(r)?;
-        client.contacts = Partners::read(r)?;
-        let sound = r.rest().iter().all(|byte| *byte == 0)
+        client.allow_more = read_flag(r)?;
+        client.contacts = Partners::read_from(r)?;
+        // A ledger without configs, or configs without one, was never written by a client.
+        let sound = r.read_rest().iter().all(|byte| *byte == 0)
             && client.chain.is_some() == client.ledger.is_some();
+        // The pin is the only root of trust, so stored configs must lead to it, too (MIX-2).
         let pinned =
             client.chain.as_ref().is_none_or(|chain| chain.genesis_hash() == client.setup.pin);
         if sound && pinned { Ok(client) } else { Err(DecodeError::Value.into()) }

@@ -15,7 +15,7 @@ use super::{Client, ClientOptions, Output};
 use crate::Service;
 use crate::config::{Chain, Config};
 use crate::mix::NoiseFloor;
-use crate::noise::below;
+use crate::noise::draw_below;
 use crate::privacy::ledger::BudgetState;
 
 /// Users of a round from which on it hides somebody.
@@ -60,6 +60,7 @@ snapshot!(struct ProtectionState {
 impl ProtectionState {
     /// No round comes back any more.
     pub fn stop(&mut self) {
+        // The level falls at once, and rises after several rounds again (MIX-31).
         (self.users, self.streak) = (0, 0);
         (self.due, self.returning) = (None, false);
     }
@@ -73,7 +74,7 @@ impl ProtectionState {
     pub fn draw_needed(&mut self, rng: &mut dyn CryptoRng) {
         if self.needed == 0 {
             let (least, most) = RISE_ROUNDS;
-            self.needed = least + below(u128::from(most - least) + 1, rng) as u32;
+            self.needed = least + draw_below(u128::from(most - least) + 1, rng) as u32;
         }
     }
 
@@ -93,7 +94,8 @@ impl ClientOptions {
     /// Returns true if the noise of a config counts as protection. Whatever the person says, nothing below
     /// `relaxed` does.
     fn is_noisy(&self, config: &Config) -> bool {
-        NoiseFloor::RELAXED.allows(config) && self.floor.allows(config)
+        // The fixed floor comes first: a user's own floor may only raise it (MIX-31).
+        NoiseFloor::RELAXED.allows_config(config) && self.floor.allows_config(config)
     }
 }
 
@@ -105,7 +107,7 @@ impl<B: Backend> Client<B> {
 
     /// WELCOME: a first conversation round must come back.
     pub(super) fn await_rounds(&mut self, now: Time) {
-        let wait_ms = self.policy(Service::Conversation, now).map(|policy| {
+        let wait_ms = self.current_policy(Service::Conversation, now).map(|policy| {
             let interval_ms = u64::from(policy.interval_ms);
             policy.secret_ms() + OVERDUE_INTERVALS * interval_ms
         });
@@ -123,16 +125,20 @@ impl<B: Backend> Client<B> {
         if self.standing.proven.is_none_or(|(its, _)| its != hash) {
             let all = self.chain.iter().flat_map(Chain::newest_first);
             let config = all.into_iter().find(|config| config.hash() == hash);
+            // A config that is no longer kept counts as without noise.
             let noisy = config.is_some_and(|config| self.setup.is_noisy(config));
             self.standing.proven = Some((hash, noisy));
         }
         let standing = &mut self.standing;
         standing.users = users;
+        // The entry reports the number of users without a signature: it is a hint, and no part of
+        // the promise.
         standing.streak = if users >= USERS_MIN && standing.verified {
             standing.streak.saturating_add(1)
         } else {
             0
         };
+        // Three intervals without a return end the level, whatever the connection reports (MIX-75).
         standing.due = Some(now.plus_ms(OVERDUE_INTERVALS * u64::from(interval_ms)));
         if !core::mem::replace(&mut standing.returning, true) {
             self.outputs.push_back(Output::Returning(true));
@@ -143,15 +149,17 @@ impl<B: Backend> Client<B> {
     pub(super) fn check_overdue(&mut self, now: Time) {
         if self.standing.due.is_some_and(|due| due <= now) {
             self.standing.stop();
-            self.detach();
+            // Tickets end here, so that the messenger may send the notes another way.
+            self.detach_tickets();
             self.outputs.push_back(Output::Returning(false));
         }
     }
 
     /// Tells what changed of level and budgets (MIX-25, MIX-31).
-    pub(super) fn tell(&mut self, now: Time) {
+    pub(super) fn notify_changes(&mut self, now: Time) {
         let protects = self.link.is_up() && self.is_protected(now);
         let level = if protects { LEVELS.0 } else { LEVELS.1 };
+        // Reported on change only: the outputs of a client must not grow with its wakes.
         if self.standing.level.replace(level) != Some(level) {
             self.outputs.push_back(Output::Level(level));
         }
@@ -159,19 +167,23 @@ impl<B: Backend> Client<B> {
 
     /// Returns true if the last rounds prove protection. Without a config in force nothing does.
     fn is_protected(&mut self, now: Time) -> bool {
-        let config =
-            self.chain.as_ref().and_then(|chain| chain.current(now).zip(chain.current_hash(now)));
+        let config = self
+            .chain
+            .as_ref()
+            .and_then(|chain| chain.current_config(now).zip(chain.current_hash(now)));
         let (Some((config, hash)), Some(ledger)) = (config, &self.ledger) else { return false };
         let standing = &mut self.standing;
         let mut left = true;
         for policy in &config.services {
-            let level = ledger.level(policy);
+            let level = ledger.budget_state(policy);
+            // One used-up service is enough: losses of services add (MIX-70).
             left &= level != BudgetState::Used;
             let before = standing.budgets.insert(policy.service, level);
             if before.unwrap_or(BudgetState::Plenty) != level {
                 self.outputs.push_back(Output::Budget(policy.service, level));
             }
         }
+        // The noise of a config is computed once, because the accounting takes many orders.
         if standing.noise.is_none_or(|(its, _)| its != hash) {
             standing.noise = Some((hash, self.setup.is_noisy(config)));
         }

@@ -80,18 +80,18 @@ fn line(id: u32) -> PartnerRoot {
 fn full(id: u32) -> PartnerRoot {
     let mut line = line(id);
     for ticket in 0..2 {
-        line.sender.push(ticket, &vec![9; MESSAGE_BYTES_MAX]).expect("room");
+        line.sender.push_message(ticket, &vec![9; MESSAGE_BYTES_MAX]).expect("room");
     }
     // All but the last piece of the first window went; of the next one nothing is acknowledged.
-    (0..WINDOW).for_each(|_| drop(line.sender.take()));
-    assert!(line.sender.acknowledge(WINDOW, 0));
-    (0..WINDOW).for_each(|_| drop(line.sender.take()));
+    (0..WINDOW).for_each(|_| drop(line.sender.take_piece()));
+    assert!(line.sender.apply_ack(WINDOW, 0));
+    (0..WINDOW).for_each(|_| drop(line.sender.take_piece()));
     let mut first = [7; PIECE_BYTES];
     first[..2].copy_from_slice(&(MESSAGE_BYTES_MAX as u16).to_be_bytes());
     for seq in 0..72 {
         let piece = Piece::new(if seq % 40 == 0 { &first } else { &[7; PIECE_BYTES] });
-        line.receiver.receive(seq, &piece.expect("short")).expect("sound");
-        line.receiver.durable(seq);
+        line.receiver.receive_piece(seq, &piece.expect("short")).expect("sound");
+        line.receiver.mark_durable(seq);
     }
     line
 }
@@ -115,8 +115,8 @@ fn mix_44_slow_no_row_is_longer_than_the_vault_takes() {
         let stored = rows(&mut client);
         assert!(stored.values().all(|row| row.len() <= ROW_BYTES_MAX));
         let again = restore(&config, &stored).expect("what a client wrote");
-        assert!(again.streams().eq(client.streams()) && again.aside().is_empty());
-        assert_eq!(again.last(Service::Call), Some(77));
+        assert!(again.stream_marks().eq(client.stream_marks()) && again.rows_aside().is_empty());
+        assert_eq!(again.last_sealed(Service::Call), Some(77));
         sizes.push(stored.len());
     }
     assert_eq!(sizes, [1, 2, 16, 512]);
@@ -129,16 +129,16 @@ fn mix_40_what_waits_for_a_time_waits_as_long_as_before_when_the_clock_is_put_ba
     client.contacts.line_number();
     client.contacts.line_number();
     client.contacts.all.insert(0, Partner::new(1, line(0)));
-    client.contacts.activate(0, NOW);
+    client.contacts.activate_contact(0, NOW);
     client.contacts.all.insert(1, Partner::new(1, full(1)));
-    client.contacts.activate(1, NOW);
+    client.contacts.activate_contact(1, NOW);
     client.contacts.all.get_mut(&1).expect("it was added").deactivate(NOW);
     client.link = Link::Down { at: NOW.plus_ms(5_000), failed: 1 };
     let waits = |client: &Client, now: Time| {
         let contacts = client.contacts.all.values().map(Partner::deadline);
         let own = [client.link.deadline(), Some(client.snapshot_at), client.walk_at];
         let all = contacts.chain(own).collect::<Vec<_>>();
-        all.into_iter().map(|at| at.map(|at| at.ms() - now.ms())).collect::<Vec<_>>()
+        all.into_iter().map(|at| at.map(|at| at.as_ms() - now.as_ms())).collect::<Vec<_>>()
     };
     client.walk_at = Some(NOW.plus_ms(70));
     let before = waits(&client, NOW);
@@ -161,7 +161,7 @@ fn mix_40_what_waits_for_a_time_waits_as_long_as_before_when_the_clock_is_put_ba
         assert_eq!(client.link.deadline(), Some(past.plus_ms(9)));
     }
     // What is read from a disk is no later than what begins now.
-    client.contacts.activate(0, past);
+    client.contacts.activate_contact(0, past);
     client.take_snapshot(past);
     let stored = rows(&mut client);
     let again = |now| {
@@ -180,7 +180,7 @@ fn mix_40_a_clock_at_its_beginning_leaves_rows_that_are_read() {
     let mut client = joined(&config(3));
     client.contacts.line_number();
     client.contacts.all.insert(0, Partner::new(1, line(0)));
-    client.contacts.activate(0, NOW);
+    client.contacts.activate_contact(0, NOW);
     // The time of the contact is over, and nobody woke the client since.
     client.seen = NOW.plus_ms(700_000);
     let rng = &mut ChaCha20Rng::seed_from_u64(1);
@@ -208,7 +208,7 @@ fn mix_44_parts_without_the_rest_are_no_snapshot() {
         parts[..count].iter().for_each(|part| store(&mut stored, part));
         let again = restore(&config, &stored).expect("the one before is there");
         assert_eq!(again.contacts.all.len(), if count < parts.len() { 0 } else { 2_100 });
-        assert!(again.aside().is_empty());
+        assert!(again.rows_aside().is_empty());
     }
 }
 
@@ -223,7 +223,7 @@ fn mix_41_a_row_that_cannot_be_read_costs_no_more_than_it_can_have_held() {
     let seq = sound.keys().next_back().expect("a snapshot") + 1;
     let spent = |client: &Client| {
         let ledger = client.ledger().expect("it joined");
-        Service::ALL.map(|service| ledger.used(service))
+        Service::ALL.map(|service| ledger.used_rounds(service))
     };
     assert_eq!(spent(&restore(&config, &sound).expect("sound")), [0; 3]);
     let strange = [(vec![9; 2_048], RowFault::Unknown), (vec![], RowFault::Unknown)];
@@ -232,10 +232,10 @@ fn mix_41_a_row_that_cannot_be_read_costs_no_more_than_it_can_have_held() {
         let mut stored = sound.clone();
         stored.insert(seq, row);
         let again = restore(&config, &stored).expect("one row is no network");
-        assert_eq!(again.aside(), [RowsSetAside { seq, fault }]);
-        assert!(again.knows(0));
+        assert_eq!(again.rows_aside(), [RowsSetAside { seq, fault }]);
+        assert!(again.has_contact(0));
         assert_eq!(spent(&again), [1; 3], "it may have been real");
-        let last = Service::ALL.map(|service| again.last(service));
+        let last = Service::ALL.map(|service| again.last_sealed(service));
         assert_eq!(last, [None; 3], "which round it was is no word of the clock");
     }
     let mut cut = sound;
@@ -262,7 +262,7 @@ fn mix_41_a_stream_that_does_not_go_on_costs_one_contact_its_root() {
     let record = RoundRecord {
         id,
         at: NOW,
-        kind: PrivacyCost::of(policy),
+        kind: PrivacyCost::from_policy(policy),
         interval_ms: policy.interval_ms,
         base: policy.base_round,
         charged: true,
@@ -271,10 +271,10 @@ fn mix_41_a_stream_that_does_not_go_on_costs_one_contact_its_root() {
     };
     stored.insert(100, record.encode().to_vec());
     let mut again = restore(&config, &stored).expect("one contact is no network");
-    assert_eq!(again.aside(), [RowsSetAside { seq: 100, fault: RowFault::Stream }]);
-    assert!(again.knows(0) && !again.knows(1));
-    assert_eq!(again.last(Service::Conversation), Some(101), "the rest of the row counts");
-    assert_eq!(again.ledger().map(|ledger| ledger.used(Service::Conversation)), Some(1));
+    assert_eq!(again.rows_aside(), [RowsSetAside { seq: 100, fault: RowFault::Stream }]);
+    assert!(again.has_contact(0) && !again.has_contact(1));
+    assert_eq!(again.last_sealed(Service::Conversation), Some(101), "the rest of the row counts");
+    assert_eq!(again.ledger().map(|ledger| ledger.used_rounds(Service::Conversation)), Some(1));
     assert!(matches!(again.poll(), Some(Output::Broken(1))));
 }
 
@@ -291,7 +291,7 @@ fn mix_41_rounds_of_records_may_descend_and_the_last_one_does_not_fall() {
         let record = RoundRecord {
             id: RoundId { service: Service::Conversation, round },
             at: NOW,
-            kind: PrivacyCost::of(policy),
+            kind: PrivacyCost::from_policy(policy),
             interval_ms: policy.interval_ms,
             base: policy.base_round,
             charged: false,
@@ -301,13 +301,16 @@ fn mix_41_rounds_of_records_may_descend_and_the_last_one_does_not_fall() {
         stored.insert(seq, record.encode().to_vec());
     }
     let again = restore(&config, &stored).expect("its own rows");
-    assert_eq!((again.last(Service::Conversation), again.aside().len()), (Some(105), 0));
+    assert_eq!(
+        (again.last_sealed(Service::Conversation), again.rows_aside().len()),
+        (Some(105), 0)
+    );
 }
 
 #[test]
 fn mix_31_level_4_needs_budget_in_every_service() {
     let mut config = config(3);
-    config.services.iter_mut().for_each(|policy| NoisePreset::Standard.fill(policy));
+    config.services.iter_mut().for_each(|policy| NoisePreset::Standard.fill_policy(policy));
     for at in 0..3 {
         let mut client = joined(&config);
         client.link =
@@ -316,14 +319,17 @@ fn mix_31_level_4_needs_budget_in_every_service() {
         client.standing.draw_needed(&mut ChaCha20Rng::seed_from_u64(1));
         (0..8).for_each(|_| client.on_round_returned(128, 5_000, config.hash(), NOW));
         client.outputs.clear();
-        client.tell(NOW);
+        client.notify_changes(NOW);
         assert!(matches!(client.poll(), Some(Output::Level(4))));
         let policy = config.services[at].clone();
         let mut levels = Vec::new();
         for _ in 0..policy.rounds {
-            client.ledger.iter_mut().for_each(|ledger| ledger.charge(PrivacyCost::of(&policy)));
+            client
+                .ledger
+                .iter_mut()
+                .for_each(|ledger| ledger.charge_round(PrivacyCost::from_policy(&policy)));
         }
-        client.tell(NOW);
+        client.notify_changes(NOW);
         while let Some(output) = client.poll() {
             levels.extend(if let Output::Level(level) = output { Some(level) } else { None });
         }
@@ -339,15 +345,15 @@ fn invitations_wait_twice_as_long_each_time() {
     assert!(invites.push(invite(1, 1)) && invites.push(invite(2, 2)));
     let mut round = 10;
     for wait in [2, 4, 8, 16] {
-        let waiting = invites.take(round, true).expect("its time has come");
+        let waiting = invites.take_next(round, true).expect("its time has come");
         assert_eq!(waiting.invite.as_ref().map(|invite| invite.ticket), Some(1));
         invites.put_off(waiting, round);
         // The connection is lost, and whoever waits gives it again.
-        invites.detach();
-        assert!(invites.take(round + wait, true).is_none());
+        invites.detach_tickets();
+        assert!(invites.take_next(round + wait, true).is_none());
         assert!(invites.push(invite(1, 1)));
-        assert!(invites.take(round + wait - 1, true).is_none());
-        assert!(invites.take(round + wait, false).is_none(), "half of the budget is used");
+        assert!(invites.take_next(round + wait - 1, true).is_none());
+        assert!(invites.take_next(round + wait, false).is_none(), "half of the budget is used");
         round += wait;
     }
     (2..17).for_each(|to| assert!(invites.push(invite(9, to))));

@@ -41,7 +41,7 @@ impl Complex {
 
 /// At most how far a value of the transform of n values is off, for values whose sizes add to 1: each
 /// level rounds a product and a sum, and a root of unity is right to its last bits.
-pub fn error(n: usize) -> f64 {
+pub fn error_bound(n: usize) -> f64 {
     8.0 * f64::EPSILON / 2.0 * f64::from(n.ilog2())
 }
 
@@ -49,8 +49,9 @@ pub fn error(n: usize) -> f64 {
 /// the factor 1/n, is the transform in the opposite order: see [`mirror`].
 pub fn transform(values: &mut [Complex]) {
     let n = values.len();
-    reorder(values);
-    let roots: Vec<Complex> = (0..n / 2).map(|j| root(j, n)).collect();
+    // The butterflies below expect the values in bit-reversed order.
+    permute_values(values);
+    let roots: Vec<Complex> = (0..n / 2).map(|j| unity_root(j, n)).collect();
     let mut half = 1;
     while half < n {
         for block in values.chunks_exact_mut(2 * half) {
@@ -73,13 +74,13 @@ pub const fn mirror(x: usize, n: usize) -> usize {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "at most 2^19 values")]
-fn root(j: usize, n: usize) -> Complex {
+fn unity_root(j: usize, n: usize) -> Complex {
     let angle = 2.0 * PI * j as f64 / n as f64;
     Complex { re: libm::cos(angle), im: libm::sin(angle) }
 }
 
 /// Value x goes where the bits of x, read backwards, say.
-fn reorder(values: &mut [Complex]) {
+fn permute_values(values: &mut [Complex]) {
     let bits = values.len().ilog2();
     for x in 0..values.len() {
         let y = if bits == 0 { 0 } else { x.reverse_bits() >> (usize::BITS - bits) };

@@ -7,13 +7,13 @@
 //!
 //! 1. The transform has n values; what lies n/2 or more from the mean of the sum counts somewhere else.
 //!    Chernoff's bound says how much that is.
-//! 2. Floating point in the transforms and the power, by [`fft::error`]: absolute, for each value.
+//! 2. Floating point in the transforms and the power, by [`fft::error_bound`]: absolute, for each value.
 //! 3. Floating point in the probabilities of a round: relative, k times that of one.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::super::real;
+use super::super::to_real;
 use super::fft::{self, Complex};
 use super::{Bracket, Count};
 use crate::config::Mode;
@@ -39,47 +39,51 @@ pub struct Lattice {
 
 impl Lattice {
     /// The law of a round in which a user moves these counts.
-    pub fn of(mode: Mode, counts: &[Count; 2]) -> Self {
+    pub fn from_counts(mode: Mode, counts: &[Count; 2]) -> Self {
         let scale = counts[0].scale;
         match mode {
             Mode::Gauss => {
                 let step = f64::from(counts[0].shift) / (scale * scale);
                 let drift = counts.iter().map(gauss_drift).sum();
-                Self { step, drift, laws: [gauss(&counts[0]), gauss(&counts[1])] }
+                Self { step, drift, laws: [gauss_law(&counts[0]), gauss_law(&counts[1])] }
             }
             Mode::Paper => Self {
                 step: 1.0 / scale,
                 drift: 0.0,
-                laws: [laplace(&counts[0]), laplace(&counts[1])],
+                laws: [laplace_law(&counts[0]), laplace_law(&counts[1])],
             },
         }
     }
 
     /// The delta of so many rounds; `None` if the sum does not fit into the largest transform.
     pub fn delta(&self, rounds: u64, epsilon: f64, tilt: f64) -> Option<Bracket> {
-        let k = real(rounds);
-        let mean = k * (self.drift + self.step * Tilted::of(self, 0.0).mean);
+        let k = to_real(rounds);
+        let mean = k * (self.drift + self.step * Tilted::from_lattice(self, 0.0).mean);
+        // Without a tilt the window lies around the mean, where delta is decided in this case.
         let tilt = if mean < epsilon { tilt } else { 0.0 };
-        let tilted = Tilted::of(self, tilt);
-        let n = tilted.values(rounds)?;
-        let sum = tilted.sum(rounds, n);
+        let tilted = Tilted::from_lattice(self, tilt);
+        let n = tilted.transform_size(rounds)?;
+        let sum = tilted.sum_law(rounds, n);
         // The first place of the window of n places around the mean.
-        let first = whole(k * tilted.mean) - span(n / 2);
+        let first = nearest_whole(k * tilted.mean) - span(n / 2);
         let mut delta = 0.0;
         let mut weights = 0.0;
         for place in first..first + span(n) {
             let ahead = k * self.drift + self.step * far(place) - epsilon;
             if ahead > 0.0 {
                 let weight = -libm::expm1(-ahead) * libm::exp(-tilt * ahead);
-                let at = fft::mirror(index(place, n), n);
+                // The second transform is an inverse in mirrored order, so the place is mirrored
+                // too.
+                let at = fft::mirror(wrap_index(place, n), n);
                 delta += weight * sum.values[at].re / far(span(n));
                 weights += weight;
             }
         }
         let factor = libm::exp(k * tilted.log + tilt * (k * self.drift - epsilon)).min(f64::MAX);
         let rounding = f64::EPSILON * ROUNDINGS * k * (1.0 + tilt * self.step * tilted.reach);
-        let error = weights * sum.error + 2.0 * tilted.outside(rounds, n) + delta.abs() * rounding;
-        Some(Bracket::about(factor * delta, factor * error))
+        let error =
+            weights * sum.error + 2.0 * tilted.outside_mass(rounds, n) + delta.abs() * rounding;
+        Some(Bracket::with_error(factor * delta, factor * error))
     }
 }
 
@@ -101,7 +105,7 @@ struct Sum {
 }
 
 impl Tilted {
-    fn of(lattice: &Lattice, tilt: f64) -> Self {
+    fn from_lattice(lattice: &Lattice, tilt: f64) -> Self {
         let mut tilted =
             Self { laws: lattice.laws.clone(), log: 0.0, mean: 0.0, variance: 0.0, reach: 0.0 };
         for law in &mut tilted.laws {
@@ -120,10 +124,11 @@ impl Tilted {
     }
 
     /// How many values the transform needs.
-    fn values(&self, rounds: u64) -> Option<usize> {
+    fn transform_size(&self, rounds: u64) -> Option<usize> {
         let mut n = 64;
-        while self.outside(rounds, n) > OUTSIDE_MAX {
+        while self.outside_mass(rounds, n) > OUTSIDE_MAX {
             n *= 2;
+            // No figure is better than one whose error is not bounded (MIX-53).
             if n > VALUES_MAX {
                 return None;
             }
@@ -133,9 +138,10 @@ impl Tilted {
 
     /// At most the probability that the sum lies n/2 - 1 or more from its mean: Chernoff's bound, at
     /// the exponent that is best for a normal law.
-    fn outside(&self, rounds: u64, n: usize) -> f64 {
-        let k = real(rounds);
+    fn outside_mass(&self, rounds: u64, n: usize) -> f64 {
+        let k = to_real(rounds);
         let far = far(span(n)) / 2.0 - 1.0;
+        // The sum cannot get as far as the edge of the window.
         if k * 2.0 * self.reach < far {
             return 0.0;
         }
@@ -149,21 +155,22 @@ impl Tilted {
     }
 
     /// The law of the sum of so many rounds, transformed twice.
-    fn sum(&self, rounds: u64, n: usize) -> Sum {
+    fn sum_law(&self, rounds: u64, n: usize) -> Sum {
         let [mut values, other] = [0, 1].map(|i| {
             let mut values = vec![Complex::default(); n];
             for (place, p) in &self.laws[i] {
-                values[index(*place, n)].re += p;
+                values[wrap_index(*place, n)].re += p;
             }
             fft::transform(&mut values);
             values
         });
-        let k = real(rounds);
-        let each = fft::error(n);
+        let k = to_real(rounds);
+        let each = fft::error_bound(n);
         let mut sizes = 0.0;
         let mut error = 0.0;
         for (value, other) in values.iter_mut().zip(other) {
             *value = value.times(other);
+            // Rounded up by the error of the transform, so that the bound of the power holds.
             let size = (value.size() + 3.0 * each).min(1.0);
             *value = value.power(rounds);
             let power = libm::exp((k - 1.0) * libm::log(size));
@@ -177,6 +184,7 @@ impl Tilted {
 
 /// `ln E e^(t place)`.
 fn log_moment(law: &Law, t: f64) -> f64 {
+    // The largest exponent is taken out, or the sum would overflow.
     let most = law.iter().map(|(place, _)| t * far(*place)).fold(f64::NEG_INFINITY, f64::max);
     let sum: f64 = law.iter().map(|(place, p)| p * libm::exp(t * far(*place) - most)).sum();
     most + libm::log(sum)
@@ -188,8 +196,8 @@ fn gauss_drift(count: &Count) -> f64 {
     shift * shift / 2.0
 }
 
-fn gauss(count: &Count) -> Law {
-    let most = whole(libm::ceil(DEVIATIONS * count.scale));
+fn gauss_law(count: &Count) -> Law {
+    let most = nearest_whole(libm::ceil(DEVIATIONS * count.scale));
     let density = |x: i64| libm::exp(-far(x) * far(x) / (2.0 * count.scale * count.scale));
     let all: f64 = (-most..=most).map(density).sum();
     (-most..=most).map(|x| (x * i64::from(count.weight), density(x) / all)).collect()
@@ -197,7 +205,7 @@ fn gauss(count: &Count) -> Law {
 
 /// The loss of a Laplace count, rounded up, in steps of 1/b: `|x - shift| - |x|` at x = 1/2, 3/2, ..
 /// below the shift, the whole shift on one side of these, minus the shift on the other.
-fn laplace(count: &Count) -> Law {
+fn laplace_law(count: &Count) -> Law {
     let shift = i64::from(count.shift);
     let weight = i64::from(count.weight);
     let inside = -libm::expm1(-1.0 / count.scale) / 2.0;
@@ -208,7 +216,7 @@ fn laplace(count: &Count) -> Law {
 }
 
 /// Where a place stands among the n values of a transform.
-const fn index(place: i64, n: usize) -> usize {
+const fn wrap_index(place: i64, n: usize) -> usize {
     place.rem_euclid(span(n)) as usize
 }
 
@@ -225,6 +233,6 @@ const fn far(place: i64) -> f64 {
 }
 
 /// A number that is near a place.
-fn whole(number: f64) -> i64 {
+fn nearest_whole(number: f64) -> i64 {
     libm::round(number) as i64
 }

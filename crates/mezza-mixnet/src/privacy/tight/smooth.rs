@@ -15,7 +15,7 @@
 
 use core::f64::consts::PI;
 
-use super::super::{normal_tail, real};
+use super::super::{normal_tail, to_real};
 use super::{Bracket, Count};
 
 /// The largest error by step 1 for which this way is taken.
@@ -30,7 +30,7 @@ const FLOAT: f64 = 1e-12;
 
 /// The delta without clamping; `None` if there is too little noise for this way.
 pub fn delta(counts: &[Count; 2], rounds: u64, epsilon: f64) -> Option<Bracket> {
-    let k = real(rounds);
+    let k = to_real(rounds);
     // The same for both counts, or the sum would not lie on one lattice.
     let step = f64::from(counts[0].shift) / (counts[0].scale * counts[0].scale);
     let variance = k * counts.iter().map(|c| square(f64::from(c.weight) * c.scale)).sum::<f64>();
@@ -40,19 +40,20 @@ pub fn delta(counts: &[Count; 2], rounds: u64, epsilon: f64) -> Option<Bracket> 
         + 2.0
             * libm::exp(-k * square(PI * counts[0].scale) / 32.0 + 3.0 * k * ripple(least * least));
     let rippled = each * (2.0 * DEVIATIONS * libm::sqrt(variance) + 1.0);
+    // Outside of these limits the normal law is no proven bound, and the lattice is used.
     if rippled > RIPPLE_MAX || libm::sqrt(variance) < STEPS_MIN {
         return None;
     }
     let mean = deviation * deviation / 2.0;
     let above = normal_tail((epsilon - mean) / deviation);
     let beside = libm::exp(epsilon).min(f64::MAX) * normal_tail((epsilon + mean) / deviation);
-    let error = peak(step, deviation, epsilon) + FLOAT * (above + beside) + rippled;
-    Some(Bracket::about(above - beside, error))
+    let error = peak_bound(step, deviation, epsilon) + FLOAT * (above + beside) + rippled;
+    Some(Bracket::with_error(above - beside, error))
 }
 
 /// At least the largest value of `density x (1 - e^(eps - loss))` on the lattice. Behind epsilon the
 /// density falls at least as `e^(-r z)`, r = (eps - mean) / variance, and `1 - e^-z <= min(1, z)`.
-fn peak(step: f64, deviation: f64, epsilon: f64) -> f64 {
+fn peak_bound(step: f64, deviation: f64, epsilon: f64) -> f64 {
     let ahead = (epsilon - deviation * deviation / 2.0) / deviation;
     let highest = step / (deviation * libm::sqrt(2.0 * PI));
     if ahead <= 0.0 {

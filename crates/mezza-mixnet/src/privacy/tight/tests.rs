@@ -5,7 +5,7 @@ use core::f64::consts::{LN_2, LN_10};
 
 use proptest::prelude::*;
 
-use super::super::{Law, delta, rounds};
+use super::super::{Law, count_rounds, delta};
 use super::*;
 
 fn spent(service: Service, mode: Mode, (mu, scale): (u32, u32), rounds: u64) -> RoundsSpent {
@@ -74,7 +74,7 @@ fn add((one, lost_one): &Losses, (two, lost_two): &Losses) -> Losses {
 
 /// The true delta, by looking at every outcome of every round in both orders of the stories.
 fn enumerated(spent: &RoundsSpent, epsilon: f64) -> f64 {
-    let counts = counts(spent).expect("counts");
+    let counts = moved_counts(spent).expect("counts");
     let delta = |down: bool| {
         let mode = spent.law.mode;
         let [one, two] =
@@ -103,7 +103,7 @@ fn mix_53_the_true_delta_of_small_noise_lies_between() {
         for service in [Service::Conversation, Service::Call] {
             for (k, epsilon) in [(1, 0.2), (1, 1.5), (2, LN_2), (3, 2.5)] {
                 let spent = spent(service, mode, law, k);
-                let found = tight(&spent, epsilon).expect("a figure");
+                let found = tight_delta(&spent, epsilon).expect("a figure");
                 let truth = enumerated(&spent, epsilon);
                 let what = format!("{spent:?}, eps {epsilon}: {truth} in {found:?}");
                 assert!(found.low <= truth + 1e-8 && truth <= found.high + 1e-8, "{what}");
@@ -127,7 +127,8 @@ fn mix_53_the_figures_of_an_independent_accountant_are_met() {
         (Service::Invitation, 223, 1_000, LN_2, 1.962_759e-5),
     ];
     for (service, sigma, k, epsilon, theirs) in cases {
-        let ours = tight(&spent(service, Mode::Gauss, (FAR, sigma), k), epsilon).expect("a figure");
+        let ours =
+            tight_delta(&spent(service, Mode::Gauss, (FAR, sigma), k), epsilon).expect("a figure");
         assert!(ours.low <= theirs && theirs <= 1.000_001 * ours.high, "{ours:?}, not {theirs}");
         assert!(ours.high < 1.001 * theirs, "{ours:?}, not {theirs}");
     }
@@ -137,10 +138,11 @@ fn mix_53_the_figures_of_an_independent_accountant_are_met() {
 fn mix_53_both_ways_to_a_figure_agree() {
     for (sigma, k, epsilon) in [(100, 120, LN_2), (200, 50, 0.1), (160, 60, 1e-3), (400, 8, 0.2)] {
         let spent = talk(Mode::Gauss, (FAR, sigma), k);
-        let counts = counts(&spent).expect("counts");
+        let counts = moved_counts(&spent).expect("counts");
         let closed = smooth::delta(&counts, k, epsilon).expect("smooth enough");
         let tilt = super::super::divergence_delta(&[spent], epsilon).1 - 1.0;
-        let summed = Lattice::of(Mode::Gauss, &counts).delta(k, epsilon, tilt).expect("it fits");
+        let summed =
+            Lattice::from_counts(Mode::Gauss, &counts).delta(k, epsilon, tilt).expect("it fits");
         assert!(closed.low <= summed.low && summed.high <= closed.high, "{closed:?} {summed:?}");
         assert!(summed.high - summed.low < 1e-6 * summed.high, "{summed:?}");
     }
@@ -160,7 +162,7 @@ fn mix_53_the_upper_figure_is_below_renyi_for_every_preset_and_both_laws() {
         (talk(Mode::Paper, (300_000, 13_800), 239_826), LN_2),
     ];
     for (spent, epsilon) in cases {
-        let found = tight(&spent, epsilon).expect("a figure");
+        let found = tight_delta(&spent, epsilon).expect("a figure");
         let renyi = delta(&[spent], epsilon);
         assert!(
             found.low <= found.high && found.high < 0.5 * renyi,
@@ -168,23 +170,30 @@ fn mix_53_the_upper_figure_is_below_renyi_for_every_preset_and_both_laws() {
         );
         assert!(found.low > 0.5 * found.high, "{spent:?}: {found:?}");
         let longer = RoundsSpent { rounds: 2 * spent.rounds, ..spent };
-        assert!(tight(&longer, epsilon).expect("a figure").low > found.high, "twice the rounds");
-        assert!(tight(&spent, 1.1 * epsilon).expect("a figure").high < found.high, "a larger eps");
+        assert!(
+            tight_delta(&longer, epsilon).expect("a figure").low > found.high,
+            "twice the rounds"
+        );
+        assert!(
+            tight_delta(&spent, 1.1 * epsilon).expect("a figure").high < found.high,
+            "a larger eps"
+        );
     }
 }
 
 #[test]
 fn rounds_that_a_promise_lasts_by_the_tight_accountant() {
     let one = talk(Mode::Gauss, (45_710, 6_892), 1);
-    let high =
-        |spent: &[RoundsSpent], epsilon| tight(&spent[0], epsilon).map_or(1.0, |found| found.high);
-    let lasts = rounds(one, LN_2, 1e-4, high);
+    let high = |spent: &[RoundsSpent], epsilon| {
+        tight_delta(&spent[0], epsilon).map_or(1.0, |found| found.high)
+    };
+    let lasts = count_rounds(one, LN_2, 1e-4, high);
     assert!((290_000..320_000).contains(&lasts), "{lasts} instead of 240,000");
 }
 
 #[test]
 fn what_has_no_figure() {
-    let none = |mode, law, rounds| tight(&talk(mode, law, rounds), LN_2);
+    let none = |mode, law, rounds| tight_delta(&talk(mode, law, rounds), LN_2);
     assert_eq!(none(Mode::Gauss, (45_711, 6_892), 9), None);
     assert_eq!(none(Mode::Gauss, (45_710, 6_891), 9), None);
     assert_eq!(none(Mode::Paper, (45_711, 6_892), 9), None);
@@ -194,7 +203,7 @@ fn what_has_no_figure() {
     // An epsilon whose power of e is no number any more: what was clamped is left.
     for spent in [(Mode::Gauss, 6_892), (Mode::Paper, 6_867)].map(|(m, b)| talk(m, (45_710, b), 9))
     {
-        let found = tight(&spent, 1_000.0).expect("a figure");
+        let found = tight_delta(&spent, 1_000.0).expect("a figure");
         assert!(0.0 <= found.low && found.low <= found.high && found.high < 0.1, "{found:?}");
     }
     // Where nothing is promised any more.
@@ -216,7 +225,7 @@ proptest! {
         let mode = if gauss { Mode::Gauss } else { Mode::Paper };
         let service = if calls { Service::Call } else { Service::Conversation };
         let one = spent(service, mode, (FAR, 2 * half), k);
-        let of = |spent: &RoundsSpent, epsilon| tight(spent, epsilon).expect("a figure");
+        let of = |spent: &RoundsSpent, epsilon| tight_delta(spent, epsilon).expect("a figure");
         let found = of(&one, epsilon);
         prop_assert!(0.0 <= found.low && found.low <= found.high && found.high <= 1.0);
         prop_assert!(found.high <= delta(&[one], epsilon) * (1.0 + 1e-9) + 1e-300);

@@ -13,11 +13,18 @@ impl Sender {
     ///
     /// # Errors
     /// [`DecodeError::Value`] if it does not continue what came before.
-    pub fn sealed(&mut self, seq: u32, first: u32, piece: &Piece) -> Result<(), DecodeError> {
+    pub fn restore_sealed(
+        &mut self,
+        seq: u32,
+        first: u32,
+        piece: &Piece,
+    ) -> Result<(), DecodeError> {
+        // The snapshot or an earlier record has this piece already.
         if seq < self.next {
             return Ok(());
         }
         let bytes = piece.bytes();
+        // A gap means that a row is missing, and the content of a number must not be guessed.
         if seq != self.next || seq >= u32::MAX - WINDOW {
             return Err(DecodeError::Value);
         }
@@ -44,6 +51,7 @@ impl Sender {
                 return Err(DecodeError::Value);
             }
         }
+        // The result of its round is unknown, so the piece is sent again.
         self.places.insert(seq, PieceState::Failed);
         self.next = seq + 1;
         Ok(())
@@ -52,40 +60,43 @@ impl Sender {
     /// Writes what a start needs: `next u32 | count u16 | count x (first u32 | unacknowledged
     /// pieces, a bit each, u64 | var16 length and bytes)`. What waits is not part of it. Of a message
     /// that is acknowledged whole before its turn all pieces go again after a start.
-    pub fn write(&self, w: &mut Writer) {
-        w.u32(self.next).u16(self.cuts.len() as u16);
+    pub fn write_to(&self, w: &mut Writer) {
+        w.put_u32(self.next).put_u16(self.cuts.len() as u16);
         for cut in &self.cuts {
             let open = self.places.range(cut.first..cut.end());
             let mut bits = open.fold(0_u64, |bits, (seq, _)| bits | 1 << (seq - cut.first));
+            // All bits zero would mean acknowledged and gone, which this message is not yet.
             if bits == 0 && cut.end() <= self.next {
-                bits = (1 << cut.message.pieces()) - 1;
+                bits = (1 << cut.message.piece_count()) - 1;
             }
-            w.u32(cut.first).u64(bits).var16(&cut.message.framed);
+            w.put_u32(cut.first).put_u64(bits).put_var16(&cut.message.framed);
         }
     }
 
-    /// Reads what [`write`](Self::write) wrote. Nobody waits for the messages, and every piece goes
+    /// Reads what [`write_to`](Self::write_to) wrote. Nobody waits for the messages, and every piece goes
     /// again: what became of it is not known.
     ///
     /// # Errors
     /// [`DecodeError`] unless `write` makes these bytes.
-    pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let mut sender = Self { next: r.u32()?, ..Self::default() };
-        let count = r.u16()?;
+    pub fn read_from(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let mut sender = Self { next: r.read_u32()?, ..Self::default() };
+        let count = r.read_u16()?;
         let mut begins = None;
         for at in 0..count {
-            let first = r.u32()?;
-            let bits = r.u64()?;
-            let framed = r.var16()?;
+            let first = r.read_u32()?;
+            let bits = r.read_u64()?;
+            let framed = r.read_var16()?;
             let framed = Wiping::new(framed.to_vec());
             let mut cut =
                 MessageInTransit::begin(Message { ticket: None, told: false, framed }, first);
             let last = at + 1 == count;
-            let pieces = cut.message.pieces();
+            let pieces = cut.message.piece_count();
             let sealed = sender.next.saturating_sub(first).min(pieces);
             let follows = begins.is_none_or(|begins| begins <= first);
             let known = u64::from(sealed) * PIECE_BYTES as u64;
             let whole = cut.message.framed.len() == cut.message.len();
+            // Each condition is one that `write` keeps: anything else would reuse a number for
+            // other bytes.
             if !follows
                 || !cut.message.is_sound()
                 || sealed == 0

@@ -34,20 +34,21 @@ impl Frame {
 
     /// The bytes in front of `behind` more of the same frame.
     fn encode_before(&self, behind: usize) -> Result<Vec<u8>, FrameTooLong> {
-        let mut writer = Writer::with_capacity(64 + self.bulk());
-        writer.u32(0).u8(self.kind());
+        let mut writer = Writer::with_capacity(64 + self.bulk_bytes());
+        writer.put_u32(0).put_u8(self.kind());
         match self {
             Self::Round(id, body) => {
-                id.write(&mut writer);
-                body.write(&mut writer);
+                id.write_to(&mut writer);
+                body.write_to(&mut writer);
             }
             link => {
-                writer.u8(0).u64(0);
+                writer.put_u8(0).put_u64(0);
                 link.write_link(&mut writer);
             }
         }
         let mut bytes = writer.finish();
         let len = bytes.len() - LENGTH_BYTES + behind;
+        // The peer would close the link at such a length, so it is refused here.
         if len > FRAME_BYTES_MAX {
             return Err(FrameTooLong);
         }
@@ -56,7 +57,7 @@ impl Frame {
     }
 
     /// Bytes of the one field that may be long.
-    fn bulk(&self) -> usize {
+    fn bulk_bytes(&self) -> usize {
         match self {
             Self::Config { config, .. } => config.len(),
             Self::Round(_, FrameBody::Onions(items) | FrameBody::Replies(items)) => {
@@ -72,43 +73,45 @@ impl Frame {
 
     fn write_link(&self, w: &mut Writer) {
         match self {
-            Self::Hello { version, config } => w.u16(*version).bytes(config),
-            Self::Welcome { head, now } => w.bytes(head).u64(now.ms()),
-            Self::FetchConfig { from } => w.bytes(from),
-            Self::Config { left, config } => w.u16(*left).bytes(config),
+            Self::Hello { version, config } => w.put_u16(*version).put_bytes(config),
+            Self::Welcome { head, now } => w.put_bytes(head).put_u64(now.as_ms()),
+            Self::FetchConfig { from } => w.put_bytes(from),
+            Self::Config { left, config } => w.put_u16(*left).put_bytes(config),
             Self::Round(..) => w,
         };
     }
 }
 
 impl FrameBody {
-    fn write(&self, w: &mut Writer) {
+    fn write_to(&self, w: &mut Writer) {
         match self {
             Self::Settings(announcement) => {
-                announcement.write(w);
+                announcement.write_to(w);
                 w
             }
-            Self::Submit(onions) => w.bytes(onions),
-            Self::Return { users, replies } => w.u32(*users).bytes(replies),
-            Self::Missed(reason) => w.u8(reason.number()),
+            Self::Submit(onions) => w.put_bytes(onions),
+            Self::Return { users, replies } => w.put_u32(*users).put_bytes(replies),
+            Self::Missed(reason) => w.put_u8(reason.number()),
             Self::NewRound | Self::Stored | Self::Object(None) => w,
-            Self::RoundKey(key) => w.bytes(key),
-            Self::Sign(settings) => w.bytes(&settings.encode()),
-            Self::Signature(signature) => w.bytes(signature),
-            Self::BatchStart { count, size } => w.u32(*count).u16(*size),
+            Self::RoundKey(key) => w.put_bytes(key),
+            Self::Sign(settings) => w.put_bytes(&settings.encode()),
+            Self::Signature(signature) => w.put_bytes(signature),
+            Self::BatchStart { count, size } => w.put_u32(*count).put_u16(*size),
             Self::Onions(items) | Self::Replies(items) => {
-                w.u32(items.offset).u16(items.count).bytes(&items.bytes)
+                w.put_u32(items.offset).put_u16(items.count).put_bytes(&items.bytes)
             }
-            Self::BatchEnd { count } | Self::RepliesEnd { count } => w.u32(*count),
+            Self::BatchEnd { count } | Self::RepliesEnd { count } => w.put_u32(*count),
             Self::Abort { position, reason, signature } => {
-                w.u8(*position).u8(reason.number()).bytes(signature)
+                w.put_u8(*position).put_u8(reason.number()).put_bytes(signature)
             }
-            Self::Alarm { position, signature } => w.u8(*position).bytes(signature),
+            Self::Alarm { position, signature } => w.put_u8(*position).put_bytes(signature),
             Self::Put { manifest, signature } | Self::Object(Some((manifest, signature))) => {
-                w.bytes(&manifest.encode()).bytes(signature)
+                w.put_bytes(&manifest.encode()).put_bytes(signature)
             }
-            Self::Fetch { bucket } => w.u32(*bucket),
-            Self::Chunk { bucket, offset, bytes } => w.u32(*bucket).u32(*offset).bytes(bytes),
+            Self::Fetch { bucket } => w.put_u32(*bucket),
+            Self::Chunk { bucket, offset, bytes } => {
+                w.put_u32(*bucket).put_u32(*offset).put_bytes(bytes)
+            }
         };
     }
 }

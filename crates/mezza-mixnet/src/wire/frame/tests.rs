@@ -17,7 +17,7 @@ pub(crate) fn one_of_each(id: RoundId, bytes: Vec<u8>, n: u32) -> Vec<Frame> {
     let signatures = vec![[5; 64]; 3];
     let announced = SignedSettings { settings: settings.clone(), signatures, closes_in_ms: n };
     let bucket_id = RoundId { service: Service::Call, round: id.round };
-    let entries = vec![ObjectDigest::of(&bytes), ObjectDigest::of(b"")];
+    let entries = vec![ObjectDigest::from_object(&bytes), ObjectDigest::from_object(b"")];
     let manifest = Manifest { id: bucket_id, entries };
     let items = Items { offset: n, count: 2, bytes: vec![7; 2 * (bytes.len() + 1)] };
     let mut frames = vec![
@@ -107,7 +107,7 @@ proptest! {
             let end = stream.len().min(at + cut);
             let mut input = &stream[at..end];
             at = end;
-            while let Some(frame) = splitter.next(&mut input).expect("a good stream") {
+            while let Some(frame) = splitter.next_frame(&mut input).expect("a good stream") {
                 found.push(Frame::decode(&frame).expect("a good frame"));
             }
             if at == stream.len() { break; }
@@ -146,10 +146,10 @@ fn what_names_its_round_twice_must_name_one() {
 #[test]
 fn mix_12_a_promise_of_bytes_allocates_nothing() {
     let mut splitter = LinkDeframer::default();
-    assert_eq!(splitter.next(&mut &[0, 4, 0, 0, 0x21][..]), Ok(None));
+    assert_eq!(splitter.next_frame(&mut &[0, 4, 0, 0, 0x21][..]), Ok(None));
     assert_eq!(splitter.buffered_bytes(), LENGTH_BYTES + 1);
     for length in [[0, 0, 0, 9], [0, 4, 0, 1], [0xff; 4]] {
-        assert_eq!(LinkDeframer::default().next(&mut &length[..]), Err(DecodeError::Value));
+        assert_eq!(LinkDeframer::default().next_frame(&mut &length[..]), Err(DecodeError::Value));
     }
     let long = FrameBody::Submit(vec![0; FRAME_BYTES_MAX]);
     let id = RoundId { service: Service::Call, round: 1 };

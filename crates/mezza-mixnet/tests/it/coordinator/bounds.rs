@@ -7,10 +7,10 @@ fn mix_30_an_entry_has_four_rounds_of_a_service_under_way() {
     let mut config = config(3);
     // Six rounds would be asked for ahead.
     config.services.iter_mut().for_each(|policy| policy.lead_ms = 28_000);
-    let mut city = City::with(config);
+    let mut city = City::with_config(config);
     let mut most = 0;
     for second in 0..90 {
-        city.until(OPEN.plus_ms(1_000 * second));
+        city.run_until(OPEN.plus_ms(1_000 * second));
         for service in Service::ALL {
             let of = city.entry.rounds().filter(|id| id.service == service).count();
             assert!(of <= 4, "{service:?} after {second} s: {of}");
@@ -25,8 +25,8 @@ fn mix_30_an_entry_has_four_rounds_of_a_service_under_way() {
 #[test]
 fn mix_28_a_submit_at_the_close_is_late_before_the_entry_wakes_too() {
     let mut city = City::new();
-    city.hello(1);
-    city.until(OPEN.plus_ms(100));
+    city.send_hello(1);
+    city.run_until(OPEN.plus_ms(100));
     let mut rng = ChaCha20Rng::seed_from_u64(0);
     let submit = Frame::Round(TALK, FrameBody::Submit(vec![7; 416]));
     let close = OPEN.plus_ms(4_000);
@@ -58,8 +58,8 @@ fn mix_28_configs_are_asked_for_twice_for_each_newest_one() {
 #[test]
 fn mix_11_replies_of_another_offset_end_the_round_at_the_entry() {
     let mut city = City::new();
-    city.hello(1);
-    city.until(OPEN.plus_ms(100));
+    city.send_hello(1);
+    city.run_until(OPEN.plus_ms(100));
     city.net.meddler = Some(Box::new(|at, to, mut frame| {
         if let (0, Neighbour::Previous, Frame::Round(TALK, FrameBody::Replies(items))) =
             (at, to, &mut frame)
@@ -68,8 +68,8 @@ fn mix_11_replies_of_another_offset_end_the_round_at_the_entry() {
         }
         Some(frame)
     }));
-    city.submit(1, TALK, &[7; 416]);
-    city.until(OPEN.plus_ms(5_000));
+    city.send_onions(1, TALK, &[7; 416]);
+    city.run_until(OPEN.plus_ms(5_000));
     let ending = city.over.iter().find(|(id, _)| *id == TALK).map(|(_, ending)| *ending);
     assert_eq!(ending, Some(Ending::Aborted(AbortReason::Malformed, AbortCause::Replies)));
 }

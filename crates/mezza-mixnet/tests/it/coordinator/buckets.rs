@@ -14,11 +14,11 @@ fn buckets_are_there_when_the_round_is_returned() {
     let id = RoundId { service: Service::Call, round: 100 };
     let fetch = |bucket| Frame::Round(id, FrameBody::Fetch { bucket });
     let mut city = City::new();
-    (1..=2).for_each(|client| city.hello(client));
-    city.until(OPEN.plus_ms(100));
-    city.submit(1, id, &[7; 164]);
-    city.until(OPEN.plus_ms(4_000));
-    assert_eq!(city.returned(1, id), Some((1, Vec::new())));
+    (1..=2).for_each(|client| city.send_hello(client));
+    city.run_until(OPEN.plus_ms(100));
+    city.send_onions(1, id, &[7; 164]);
+    city.run_until(OPEN.plus_ms(4_000));
+    assert_eq!(city.returned_replies(1, id), Some((1, Vec::new())));
     city.input(Input::FromClient(1, fetch(2)));
     let told = &city.told[&1];
     let [
@@ -29,8 +29,8 @@ fn buckets_are_there_when_the_round_is_returned() {
     else {
         panic!("{told:?}");
     };
-    assert!(manifest.signed_by(&signer(52).public(), &city.net.config.hash(), signature));
-    assert!(manifest.holds(2, bytes));
+    assert!(manifest.signed_by(&signer(52).public_key(), &city.net.config.hash(), signature));
+    assert!(manifest.holds_object(2, bytes));
     city.input(Input::FromClient(1, fetch(3)));
     city.input(Input::FromClient(
         1,
@@ -40,7 +40,7 @@ fn buckets_are_there_when_the_round_is_returned() {
         city.told[&1].iter().filter(|f| matches!(f, Frame::Round(_, FrameBody::Object(None))));
     assert_eq!(absent.count(), 2);
     // Two rounds are kept, not three.
-    city.until(OPEN.plus_ms(14_000));
+    city.run_until(OPEN.plus_ms(14_000));
     city.input(Input::FromClient(2, fetch(1)));
     assert_eq!(city.told[&2].last(), Some(&Frame::Round(id, FrameBody::Object(None))));
 }
@@ -49,10 +49,10 @@ fn buckets_are_there_when_the_round_is_returned() {
 fn a_store_that_is_away_costs_buckets_and_no_round() {
     let id = RoundId { service: Service::Call, round: 100 };
     let mut city = City::new();
-    city.hello(1);
-    city.until(OPEN.plus_ms(100));
-    city.submit(1, id, &[7; 164]);
-    city.until(OPEN.plus_ms(3_999));
+    city.send_hello(1);
+    city.run_until(OPEN.plus_ms(100));
+    city.send_onions(1, id, &[7; 164]);
+    city.run_until(OPEN.plus_ms(3_999));
     let broken = |frame: Frame| match frame {
         Frame::Round(id, FrameBody::Chunk { bucket, offset, mut bytes }) => {
             bytes[0] ^= 1;
@@ -63,8 +63,12 @@ fn a_store_that_is_away_costs_buckets_and_no_round() {
     city.net.meddler = Some(Box::new(move |_, to, frame| {
         Some(if to == Neighbour::Store { broken(frame) } else { frame })
     }));
-    city.until(OPEN.plus_ms(4_000));
-    assert_eq!(city.returned(1, id), Some((1, Vec::new())), "what is wrong holds nobody up");
+    city.run_until(OPEN.plus_ms(4_000));
+    assert_eq!(
+        city.returned_replies(1, id),
+        Some((1, Vec::new())),
+        "what is wrong holds nobody up"
+    );
     let fetch = Frame::Round(id, FrameBody::Fetch { bucket: 1 });
     city.input(Input::FromClient(1, fetch));
     assert_eq!(city.told[&1].last(), Some(&Frame::Round(id, FrameBody::Object(None))));
@@ -84,16 +88,20 @@ fn a_manifest_beyond_what_the_config_allows_is_not_taken() {
         [([4, 4], true), ([most - 4, 4], true), ([most - 3, 4], false), ([3, 4], false)]
     {
         let about = manifest(Service::Invitation, lens);
-        assert_eq!(genesis.allows(&about, 1_000), expected, "{lens:?}");
-        assert_eq!(genesis.allows(&about, u32::MAX), expected, "{lens:?}");
+        assert_eq!(genesis.allows_manifest(&about, 1_000), expected, "{lens:?}");
+        assert_eq!(genesis.allows_manifest(&about, u32::MAX), expected, "{lens:?}");
     }
-    assert!(!genesis.allows(&manifest(Service::Call, [u32::MAX, u32::MAX]), 1_000));
+    assert!(!genesis.allows_manifest(&manifest(Service::Call, [u32::MAX, u32::MAX]), 1_000));
     let one = Manifest { entries: vec![entry(4)], ..manifest(Service::Call, [4, 4]) };
-    assert!(!genesis.allows(&one, 1_000), "as many buckets as the config has");
+    assert!(!genesis.allows_manifest(&one, 1_000), "as many buckets as the config has");
     // Of a round with 7 users there is as much as 7 can send.
     let few = 260 * (7 + 3 * 3 * (20 + 48)) + 10;
     for (lens, expected) in [([few - 4, 4], true), ([few - 3, 4], false)] {
-        assert_eq!(genesis.allows(&manifest(Service::Invitation, lens), 7), expected, "{lens:?}");
+        assert_eq!(
+            genesis.allows_manifest(&manifest(Service::Invitation, lens), 7),
+            expected,
+            "{lens:?}"
+        );
     }
 }
 
@@ -103,8 +111,8 @@ fn a_manifest_beyond_what_the_config_allows_is_not_taken() {
 fn mix_65_buckets_are_no_longer_than_who_took_part_can_make_them() {
     let id = RoundId { service: Service::Invitation, round: 100 };
     let mut city = City::new();
-    city.hello(1);
-    city.until(OPEN.plus_ms(100));
+    city.send_hello(1);
+    city.run_until(OPEN.plus_ms(100));
     let last = signer(52);
     let hash = city.net.config.hash();
     let big = vec![7; 260 * 900];
@@ -113,7 +121,7 @@ fn mix_65_buckets_are_no_longer_than_who_took_part_can_make_them() {
             Frame::Round(at, FrameBody::Put { mut manifest, .. })
                 if to == Neighbour::Store && at == id =>
             {
-                manifest.entries[0] = ObjectDigest::of(&big);
+                manifest.entries[0] = ObjectDigest::from_object(&big);
                 let signature = manifest.sign(&last, &hash);
                 Frame::Round(at, FrameBody::Put { manifest, signature })
             }
@@ -123,7 +131,7 @@ fn mix_65_buckets_are_no_longer_than_who_took_part_can_make_them() {
             frame => frame,
         })
     }));
-    city.until(OPEN.plus_ms(4_000));
+    city.run_until(OPEN.plus_ms(4_000));
     let fetch = Frame::Round(id, FrameBody::Fetch { bucket: 1 });
     city.input(Input::FromClient(1, fetch));
     assert_eq!(city.told[&1].last(), Some(&Frame::Round(id, FrameBody::Object(None))));

@@ -20,7 +20,7 @@ fn configs(count: usize) -> Vec<SignedConfig> {
     for seq in 0..count {
         let mut signed = SignedConfig::new(next.clone());
         let set = if seq == 0 { SignatureSet::Own } else { SignatureSet::Predecessor };
-        signed.sign(set, 0, &signer(1));
+        signed.add_signature(set, 0, &signer(1));
         all.push(signed);
         next = successor(&next);
     }
@@ -40,7 +40,7 @@ fn successor(before: &Config) -> Config {
 
 fn chain(configs: &[SignedConfig], now: Time) -> Result<Chain, ChainError> {
     let mut chain = Chain::begin(&configs[0].config().hash(), &configs[0])?;
-    configs[1..].iter().try_for_each(|next| chain.accept(next, now))?;
+    configs[1..].iter().try_for_each(|next| chain.accept_config(next, now))?;
     Ok(chain)
 }
 
@@ -67,7 +67,7 @@ fn mix_43_as_many_configs_as_a_network_may_have_reach_a_client() {
         let mut splitter = LinkDeframer::default();
         for parcel in &parcels {
             let mut rest = &parcel[..];
-            while let Some(frame) = splitter.next(&mut rest).expect("frames") {
+            while let Some(frame) = splitter.next_frame(&mut rest).expect("frames") {
                 got.push(Frame::decode(&frame).expect("our own frame"));
             }
         }

@@ -28,7 +28,7 @@ impl Desk {
         let setup = setup(self.config.hash(), self.floor);
         let client = Client::restore(setup, stored, self.now, &mut self.rng);
         self.client = client.expect("what a client wrote");
-        let attached = self.client.attach(line, self.now, &mut self.rng);
+        let attached = self.client.attach_line(line, self.now, &mut self.rng);
         self.drain();
         attached
     }
@@ -77,18 +77,18 @@ fn mix_78_a_lock_moves_no_frame_of_a_round() {
 fn mix_78_the_unlocked_device_goes_on_by_the_same_line() {
     let mut desk = Desk::joined(config(3), NoiseFloor::None);
     (101..104).for_each(|round| desk.talk(round, 200));
-    let used = desk.client.ledger().expect("a config is known").used(Service::Conversation);
+    let used = desk.client.ledger().expect("a config is known").used_rounds(Service::Conversation);
     let rows = desk.lock();
     desk.news.clear();
     (104..107).for_each(|round| desk.talk(round, 200));
     let submits = desk.times().into_iter().filter(|(_, submits, _)| *submits);
     assert_eq!(submits.count(), 3, "a locked device takes part");
-    assert!(!desk.dials_or_ends() && desk.client.streams().next().is_none());
+    assert!(!desk.dials_or_ends() && desk.client.stream_marks().next().is_none());
     desk.news.clear();
     assert!(desk.unlock(rows));
     let joined = |news: &Output| matches!(news, Output::Joined);
     assert_eq!(desk.news.iter().filter(|news| joined(news)).count(), 1);
-    assert_eq!(desk.client.last(Service::Conversation), Some(106));
+    assert_eq!(desk.client.last_sealed(Service::Conversation), Some(106));
     assert!(desk.client.is_returning());
     // A round of the time in which it was locked is not sealed again.
     desk.announce(RoundId { service: Service::Conversation, round: 106 }, |_| {});
@@ -97,7 +97,7 @@ fn mix_78_the_unlocked_device_goes_on_by_the_same_line() {
     desk.talk(107, 200);
     assert!(!desk.dials_or_ends());
     let ledger = desk.client.ledger().expect("a config is known");
-    assert_eq!(ledger.used(Service::Conversation), used, "idle rounds cost nothing");
+    assert_eq!(ledger.used_rounds(Service::Conversation), used, "idle rounds cost nothing");
 }
 
 #[test]
@@ -118,6 +118,6 @@ fn mix_78_the_line_of_another_network_is_not_gone_on_with() {
     let mut desk = Desk::joined(config(3), NoiseFloor::None);
     let mut elsewhere = Desk::joined(config(2), NoiseFloor::None);
     let line = elsewhere.take_line();
-    assert!(!desk.client.attach(line, desk.now, &mut desk.rng));
+    assert!(!desk.client.attach_line(line, desk.now, &mut desk.rng));
     desk.talk(105, 200);
 }

@@ -37,7 +37,7 @@ fn mix_74_a_submit_leaves_at_its_time_in_the_window() {
         let open = OPEN.plus_ms(5_000 * (round - 100));
         desk.until(open.minus_ms(1_000));
         let at = desk.submit_time(RoundId { round, ..TALK }, 0);
-        at.ms().checked_sub(open.ms()).expect("not before the round opens")
+        at.as_ms().checked_sub(open.as_ms()).expect("not before the round opens")
     });
     assert!(after.iter().all(|ms| (250..=3_750).contains(ms)), "{after:?}");
     after.sort_unstable();

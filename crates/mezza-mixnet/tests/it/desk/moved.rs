@@ -6,7 +6,7 @@ use super::*;
 fn moved(config: &Config) -> SignedConfig {
     successor(config, |next| {
         next.coordinator.address = "elsewhere:7000".into();
-        next.coordinator.key = signer(77).public();
+        next.coordinator.key = signer(77).public_key();
     })
 }
 
@@ -63,7 +63,7 @@ fn mix_77_a_search_takes_no_config_that_the_guardians_did_not_sign() {
     assert!(desk.next_dial().is_some());
     desk.input(Input::Up { trusted: false }).expect("it dialled");
     let mut forged = SignedConfig::new(moved(&first).config().clone());
-    forged.sign(SignatureSet::Predecessor, 0, &signer(78));
+    forged.add_signature(SignatureSet::Predecessor, 0, &signer(78));
     desk.welcome(forged.config().hash());
     assert!(matches!(desk.config(0, &forged), Err(ClientError::Config(_))));
     assert_eq!(desk.client.entry_addresses(), [&first.coordinator.address]);

@@ -3,7 +3,7 @@
 use mezza_core::{EphemeralKey, Machine as _, PortableBackend, PublicKey, Secret, Time, Wiping};
 use mezza_mixnet::client::{Client, ClientError, Input, Invite, NewRoot, Output, SendTime};
 use mezza_mixnet::config::{Config, NetworkId};
-use mezza_mixnet::contact::{Role, bucket};
+use mezza_mixnet::contact::{Role, assign_bucket};
 use mezza_mixnet::mix::NoiseFloor;
 use mezza_mixnet::privacy::ledger::PrivacyCost;
 use mezza_mixnet::privacy::{Ledger, NoisePreset};
@@ -20,7 +20,7 @@ use crate::fixture::{OPEN, config, signer};
 /// The noise of the preset `standard`.
 fn standard() -> Config {
     let mut config = config(3);
-    config.services.iter_mut().for_each(|policy| NoisePreset::Standard.fill(policy));
+    config.services.iter_mut().for_each(|policy| NoisePreset::Standard.fill_policy(policy));
     config
 }
 
@@ -149,7 +149,7 @@ fn mix_5_rounds_are_judged_by_the_config_in_force_when_they_open() {
     desk.config = next.config().clone();
     desk.until(begins.minus_ms(1_000));
     for service in Service::ALL {
-        let base = next.config().policy(service).expect("a service").1.base_round;
+        let base = next.config().find_policy(service).expect("a service").1.base_round;
         desk.announce(RoundId { service, round: base }, |_| {});
     }
     let unfit: Vec<&Output> =
@@ -165,9 +165,9 @@ fn mix_5_rounds_are_judged_by_the_config_in_force_when_they_open() {
 #[test]
 fn mix_65_a_client_takes_no_bucket_that_users_and_noise_cannot_make() {
     let mut desk = Desk::joined(config(3), NoiseFloor::None);
-    let own =
-        *EphemeralKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(9))).public();
-    let own = bucket(&own, &NetworkId([0xaa; 16]), 2) as usize;
+    let own = *EphemeralKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(9)))
+        .public_key();
+    let own = assign_bucket(&own, &NetworkId([0xaa; 16]), 2) as usize;
     let id = called(&mut desk, 100);
     for (len, taken) in [(1_560_000_004, false), (200_000, false), (900, true)] {
         let mut entries = vec![ObjectDigest { len: 4, hash: [0; 32] }; 2];
@@ -194,7 +194,7 @@ fn mix_31_noise_below_the_floor_never_counts() {
         assert_eq!(desk.levels(), [], "a floor below `relaxed` is none");
     }
     let mut relaxed = standard();
-    relaxed.services.iter_mut().for_each(|policy| NoisePreset::Relaxed.fill(policy));
+    relaxed.services.iter_mut().for_each(|policy| NoisePreset::Relaxed.fill_policy(policy));
     for (floor, levels) in [
         (NoiseFloor::STANDARD, vec![]),
         (NoiseFloor::RELAXED, vec![4]),
@@ -259,14 +259,15 @@ fn settings_of_a_config_that_is_not_known_make_a_client_ask_for_it() {
 #[test]
 fn mix_24_a_backup_adds_to_what_was_spent_and_survives_a_start() {
     let mut desk = Desk::joined(config(3), NoiseFloor::None);
-    let kind = PrivacyCost::of(&desk.config.services[0]);
+    let kind = PrivacyCost::from_policy(&desk.config.services[0]);
     let mut backup = Ledger::new(NetworkId([0xaa; 16]), 77);
-    (0..5).for_each(|_| backup.charge(kind));
+    (0..5).for_each(|_| backup.charge_round(kind));
     for _ in 0..2 {
         desk.client.restore_ledger(&backup, desk.now, &mut desk.rng);
         desk.drain();
     }
-    let used = |desk: &Desk| desk.client.ledger().map(|ledger| ledger.used(Service::Conversation));
+    let used =
+        |desk: &Desk| desk.client.ledger().map(|ledger| ledger.used_rounds(Service::Conversation));
     assert_eq!(used(&desk), Some(5), "the same backup counts once");
     let rows = desk.rows.clone();
     assert_eq!(rows.len(), 1, "rows before a snapshot go");
@@ -280,15 +281,15 @@ fn mix_24_a_backup_adds_to_what_was_spent_and_survives_a_start() {
 #[test]
 fn mix_24_a_restored_ledger_has_a_branch_of_its_own() {
     let mut desk = Desk::joined(config(3), NoiseFloor::None);
-    let kind = PrivacyCost::of(&desk.config.services[0]);
+    let kind = PrivacyCost::from_policy(&desk.config.services[0]);
     let mut original = desk.client.ledger().expect("it joined").clone();
-    (0..3).for_each(|_| original.charge(kind));
+    (0..3).for_each(|_| original.charge_round(kind));
     desk.client.restore_ledger(&original, desk.now, &mut desk.rng);
     let mut restored = desk.client.ledger().expect("it joined").clone();
-    restored.charge(kind);
-    (0..2).for_each(|_| original.charge(kind));
+    restored.charge_round(kind);
+    (0..2).for_each(|_| original.charge_round(kind));
     restored.merge(&original);
-    assert_eq!(restored.used(Service::Conversation), 3 + 1 + 2);
+    assert_eq!(restored.used_rounds(Service::Conversation), 3 + 1 + 2);
 }
 
 #[test]
@@ -336,7 +337,8 @@ fn called(desk: &mut Desk, round: u64) -> RoundId {
 /// Objects of two buckets, and their manifest as the last mix signs it.
 fn objects(desk: &Desk, id: RoundId) -> ([Vec<u8>; 2], Manifest, Signature) {
     let objects = [filter::encode(&[[1; 16]; 3]), filter::encode(&[[2; 16]; 5])];
-    let manifest = Manifest { id, entries: objects.iter().map(|o| ObjectDigest::of(o)).collect() };
+    let manifest =
+        Manifest { id, entries: objects.iter().map(|o| ObjectDigest::from_object(o)).collect() };
     let signature = manifest.sign(&signer(52), &desk.config.hash());
     (objects, manifest, signature)
 }
@@ -344,9 +346,9 @@ fn objects(desk: &Desk, id: RoundId) -> ([Vec<u8>; 2], Manifest, Signature) {
 #[test]
 fn buckets_are_believed_by_the_word_of_the_last_mix() {
     let mut desk = Desk::joined(config(3), NoiseFloor::None);
-    let own =
-        *EphemeralKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(9))).public();
-    let own = bucket(&own, &NetworkId([0xaa; 16]), 2);
+    let own = *EphemeralKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(9)))
+        .public_key();
+    let own = assign_bucket(&own, &NetworkId([0xaa; 16]), 2);
     let id = called(&mut desk, 100);
     let get = Frame::Round(id, FrameBody::Fetch { bucket: own });
     let gets = desk.frames().into_iter().filter(|scheduled| scheduled.frame == get);

@@ -12,7 +12,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
 use super::{TALK, aborts};
-use crate::fixture::{Net, OPEN, accesses, config, onions, opened, signer};
+use crate::fixture::{Net, OPEN, config, make_accesses, make_onions, open_replies, signer};
 
 #[test]
 fn mix_11_counts_that_do_not_agree_end_the_round() {
@@ -40,9 +40,9 @@ fn mix_11_counts_that_do_not_agree_end_the_round() {
     ];
     for (bodies, reason) in cases {
         let mut net = Net::new(config(3), 10);
-        net.announce(TALK);
+        net.announce_round(TALK);
         for body in bodies {
-            net.frame(0, Neighbour::Previous, TALK, body.clone());
+            net.send_frame(0, Neighbour::Previous, TALK, body.clone());
         }
         assert_eq!(aborts(&mut net)[0], (0, reason), "{bodies:?}");
         assert!(net.mixes[0].rounds().next().is_none(), "the round is wiped");
@@ -57,8 +57,13 @@ fn mix_12_the_bound_of_a_batch_grows_with_the_noise_of_the_mixes_before() {
             let mut config = config(3);
             config.services[0].slots = slots;
             let mut net = Net::new(config, 12);
-            net.announce(TALK);
-            net.frame(2, Neighbour::Previous, TALK, FrameBody::BatchStart { count, size: 320 });
+            net.announce_round(TALK);
+            net.send_frame(
+                2,
+                Neighbour::Previous,
+                TALK,
+                FrameBody::BatchStart { count, size: 320 },
+            );
             aborts(&mut net).first().copied()
         };
         // The slots of 1,000 users, and two times 2 x 20 + 24 x 4, and 8 + 2 x 4 traps.
@@ -80,14 +85,14 @@ fn mix_11_a_batch_ends_once_and_with_the_count_that_was_announced() {
     let twice = vec![start(2), onions(2), end(2), end(2)];
     for mut bodies in [too_few, twice] {
         let mut net = Net::new(config(3), 10);
-        net.announce(TALK);
+        net.announce_round(TALK);
         net.hung = |job| matches!(job, Job::Unwrap(_));
         let last = bodies.pop().expect("an end");
         for body in bodies {
-            net.frame(0, Neighbour::Previous, TALK, body);
+            net.send_frame(0, Neighbour::Previous, TALK, body);
         }
         assert_eq!(aborts(&mut net), []);
-        net.frame(0, Neighbour::Previous, TALK, last);
+        net.send_frame(0, Neighbour::Previous, TALK, last);
         assert_eq!(aborts(&mut net)[0], (0, AbortReason::Count));
     }
 }
@@ -95,16 +100,16 @@ fn mix_11_a_batch_ends_once_and_with_the_count_that_was_announced() {
 #[test]
 fn mix_10_nothing_is_forwarded_before_the_batch_is_whole() {
     let mut net = Net::new(config(3), 13);
-    let settings = net.announce(TALK);
+    let settings = net.announce_round(TALK);
     let mut rng = ChaCha20Rng::seed_from_u64(1);
-    let (onions, _) = onions(&settings, &accesses(&[1, 2, 3], &mut rng), &mut rng);
+    let (onions, _) = make_onions(&settings, &make_accesses(&[1, 2, 3], &mut rng), &mut rng);
     net.meddler = Some(Box::new(|at, to, frame| {
         assert!(at != 0 || to != Neighbour::Next, "a frame left too early: {frame:?}");
         Some(frame)
     }));
-    net.frame(0, Neighbour::Previous, TALK, FrameBody::BatchStart { count: 3, size: 416 });
+    net.send_frame(0, Neighbour::Previous, TALK, FrameBody::BatchStart { count: 3, size: 416 });
     for items in Items::of_batch(&onions, 416) {
-        net.frame(0, Neighbour::Previous, TALK, FrameBody::Onions(items));
+        net.send_frame(0, Neighbour::Previous, TALK, FrameBody::Onions(items));
     }
     let forwarded = Arc::new(Mutex::new(0));
     let count = Arc::clone(&forwarded);
@@ -112,7 +117,7 @@ fn mix_10_nothing_is_forwarded_before_the_batch_is_whole() {
         *count.lock().expect("unpoisoned") += u32::from(at == 0 && to == Neighbour::Next);
         Some(frame)
     }));
-    net.frame(0, Neighbour::Previous, TALK, FrameBody::BatchEnd { count: 3 });
+    net.send_frame(0, Neighbour::Previous, TALK, FrameBody::BatchEnd { count: 3 });
     assert_eq!(*forwarded.lock().expect("unpoisoned"), 3, "start, onions, end");
 }
 
@@ -128,10 +133,10 @@ fn mix_10_nothing_is_forwarded_or_published_without_own_noise() {
         ] {
             let mut net = Net::new(config(mixes), 14);
             net.hung = hung;
-            let settings = net.announce(id);
+            let settings = net.announce_round(id);
             let mut rng = ChaCha20Rng::seed_from_u64(1);
             let inner = vec![0; 3 * id.service.innermost_bytes()];
-            let (onions, _) = onions(&settings, &inner, &mut rng);
+            let (onions, _) = make_onions(&settings, &inner, &mut rng);
             net.meddler = Some(Box::new(|_, to, frame| {
                 assert!(
                     !matches!(to, Neighbour::Next | Neighbour::Store),
@@ -139,7 +144,7 @@ fn mix_10_nothing_is_forwarded_or_published_without_own_noise() {
                 );
                 Some(frame)
             }));
-            net.batch(id, &onions);
+            net.send_batch(id, &onions);
             assert_eq!(net.mixes[0].rounds().collect::<Vec<_>>(), [id], "it waits");
         }
     }
@@ -148,9 +153,9 @@ fn mix_10_nothing_is_forwarded_or_published_without_own_noise() {
 #[test]
 fn mix_13_keys_are_fresh_for_each_round() {
     let mut net = Net::new(config(3), 14);
-    let mut keys = net.announce(TALK).keys;
-    keys.extend(net.announce(RoundId { round: 101, ..TALK }).keys);
-    keys.extend(net.announce(RoundId { service: Service::Call, round: 100 }).keys);
+    let mut keys = net.announce_round(TALK).keys;
+    keys.extend(net.announce_round(RoundId { round: 101, ..TALK }).keys);
+    keys.extend(net.announce_round(RoundId { service: Service::Call, round: 100 }).keys);
     keys.sort_unstable();
     keys.dedup();
     assert_eq!(keys.len(), 9);
@@ -160,11 +165,11 @@ fn mix_13_keys_are_fresh_for_each_round() {
 fn mix_14_the_secret_is_gone_after_the_last_onion_and_after_every_fault() {
     type Fault = fn(&mut Net);
     let faults: [Fault; 6] = [
-        |net| net.frame(0, Neighbour::Previous, TALK, FrameBody::BatchEnd { count: 1 }),
+        |net| net.send_frame(0, Neighbour::Previous, TALK, FrameBody::BatchEnd { count: 1 }),
         |net| net.input(0, Input::LinkLost(Neighbour::Previous)),
         |net| net.input(0, Input::LinkLost(Neighbour::Next)),
         |net| net.input(0, Input::Lost(TALK)),
-        |net| net.frame(0, Neighbour::Previous, TALK, FrameBody::BatchEnd { count: 9 }),
+        |net| net.send_frame(0, Neighbour::Previous, TALK, FrameBody::BatchEnd { count: 9 }),
         |net| {
             net.now = net.now.plus_ms(60_000);
             let now = net.now;
@@ -175,9 +180,9 @@ fn mix_14_the_secret_is_gone_after_the_last_onion_and_after_every_fault() {
     ];
     for (number, fault) in faults.iter().enumerate() {
         let mut net = Net::new(config(3), 15);
-        let settings = net.announce(TALK);
+        let settings = net.announce_round(TALK);
         let mut rng = ChaCha20Rng::seed_from_u64(1);
-        let (onions, _) = onions(&settings, &accesses(&[1], &mut rng), &mut rng);
+        let (onions, _) = make_onions(&settings, &make_accesses(&[1], &mut rng), &mut rng);
         let secrets = Arc::new(Mutex::new(Vec::new()));
         let found = Arc::clone(&secrets);
         net.watch = Some(Box::new(move |at, job, _| {
@@ -185,8 +190,8 @@ fn mix_14_the_secret_is_gone_after_the_last_onion_and_after_every_fault() {
                 found.lock().expect("unpoisoned").push(Arc::downgrade(&job.secret));
             }
         }));
-        net.frame(0, Neighbour::Previous, TALK, FrameBody::BatchStart { count: 1, size: 416 });
-        net.frame(
+        net.send_frame(0, Neighbour::Previous, TALK, FrameBody::BatchStart { count: 1, size: 416 });
+        net.send_frame(
             0,
             Neighbour::Previous,
             TALK,
@@ -209,9 +214,9 @@ fn mix_14_the_secret_goes_with_the_last_onion_though_the_round_goes_on() {
     ] {
         let mut net = Net::new(config(3), 15);
         net.hung = hung;
-        let settings = net.announce(TALK);
+        let settings = net.announce_round(TALK);
         let mut rng = ChaCha20Rng::seed_from_u64(1);
-        let (onions, _) = onions(&settings, &accesses(&[1], &mut rng), &mut rng);
+        let (onions, _) = make_onions(&settings, &make_accesses(&[1], &mut rng), &mut rng);
         let secrets = Arc::new(Mutex::new(Vec::new()));
         let found = Arc::clone(&secrets);
         net.watch = Some(Box::new(move |at, job, _| {
@@ -219,7 +224,7 @@ fn mix_14_the_secret_goes_with_the_last_onion_though_the_round_goes_on() {
                 found.lock().expect("unpoisoned").push(Arc::downgrade(&job.secret));
             }
         }));
-        net.batch(TALK, &onions);
+        net.send_batch(TALK, &onions);
         assert_eq!(net.mixes[0].rounds().collect::<Vec<_>>(), [TALK], "it goes on");
         assert!(secrets.lock().expect("unpoisoned").remove(0).upgrade().is_none());
     }
@@ -241,7 +246,7 @@ fn mix_18_every_bucket_has_noise_at_every_mix() {
                 found.lock().expect("unpoisoned").push((at, bucket));
             }
         }));
-        net.announce(id);
+        net.announce_round(id);
         let mut found = buckets.lock().expect("unpoisoned").clone();
         found.sort_unstable();
         let all = (0..3).flat_map(|at| (0..=2).map(move |bucket| (at, bucket)));
@@ -253,7 +258,7 @@ fn mix_18_every_bucket_has_noise_at_every_mix() {
 fn calls_come_out_in_their_buckets_among_noise() {
     let id = RoundId { service: Service::Call, round: 100 };
     let mut net = Net::new(config(3), 17);
-    let settings = net.announce(id);
+    let settings = net.announce_round(id);
     let tokens = [(1_u32, [0x11; 16]), (2, [0x22; 16]), (0, [0x33; 16]), (7, [0x44; 16])];
     let mut inner = Vec::new();
     for (bucket, token) in tokens {
@@ -261,29 +266,30 @@ fn calls_come_out_in_their_buckets_among_noise() {
         inner.extend_from_slice(&token);
     }
     let mut rng = ChaCha20Rng::seed_from_u64(1);
-    let (onions, _) = onions(&settings, &inner, &mut rng);
-    net.batch(id, &onions);
-    let manifests = net.taken(|body| match body {
+    let (onions, _) = make_onions(&settings, &inner, &mut rng);
+    net.send_batch(id, &onions);
+    let manifests = net.take_frames(|body| match body {
         FrameBody::Put { manifest, signature } => Some((manifest, signature)),
         _ => None,
     });
     let (manifest, signature) = &manifests[0];
-    assert!(manifest.signed_by(&signer(52).public(), &net.config.hash(), signature));
-    let objects = net.taken(|body| match body {
+    assert!(manifest.signed_by(&signer(52).public_key(), &net.config.hash(), signature));
+    let objects = net.take_frames(|body| match body {
         FrameBody::Chunk { bucket, offset: 0, bytes } => Some((bucket, bytes)),
         _ => None,
     });
     assert_eq!(objects.len(), 2);
     for (bucket, object) in &objects {
-        assert!(manifest.holds(*bucket, object));
+        assert!(manifest.holds_object(*bucket, object));
         let filter = Filter::decode(object).expect("a set");
-        let mine = tokens.map(|(its, token)| (its == *bucket, filter.holds(&token)));
+        let mine = tokens.map(|(its, token)| (its == *bucket, filter.may_hold(&token)));
         assert!(mine.iter().all(|(own, held)| own == held), "bucket {bucket}: {mine:?}");
         assert!((30..90).contains(&filter.count()), "noise of three mixes around mu = 20");
     }
     assert!(net.mixes[2].rounds().next().is_some(), "the last mix waits for the disk");
-    net.frame(2, Neighbour::Store, id, FrameBody::Stored);
-    let ends = net.taken(|body| matches!(body, FrameBody::RepliesEnd { count: 0 }).then_some(()));
+    net.send_frame(2, Neighbour::Store, id, FrameBody::Stored);
+    let ends =
+        net.take_frames(|body| matches!(body, FrameBody::RepliesEnd { count: 0 }).then_some(()));
     assert_eq!((ends.len(), &net.refused[..]), (1, &[][..]));
     assert!(net.mixes.iter().all(|mix| mix.rounds().next().is_none()));
 }
@@ -291,10 +297,10 @@ fn calls_come_out_in_their_buckets_among_noise() {
 #[test]
 fn mix_29_a_deadline_ends_one_round_with_a_signed_abort() {
     let mut net = Net::new(config(3), 19);
-    net.announce(TALK);
+    net.announce_round(TALK);
     let next = RoundId { round: 101, ..TALK };
     net.now = net.now.plus_ms(5_000);
-    let settings = net.announce(next);
+    let settings = net.announce_round(next);
     let deadline = net.mixes[0].deadline().expect("a deadline");
     let mut rng = ChaCha20Rng::seed_from_u64(0);
     net.mixes[0].wake(deadline.minus_ms(1), &mut rng);
@@ -304,17 +310,17 @@ fn mix_29_a_deadline_ends_one_round_with_a_signed_abort() {
     let both = [(0, AbortReason::Deadline); 2];
     assert_eq!(aborts(&mut net), both, "entry and coordinator are told");
     assert_eq!(net.mixes[1].rounds().collect::<Vec<_>>(), [next], "the neighbour knows");
-    let inner = accesses(&[5, 5], &mut rng);
-    let (onions, back) = onions(&settings, &inner, &mut rng);
-    net.batch(next, &onions);
-    let replies = net.replies();
-    assert_eq!(opened(&replies, &back)[0].as_deref(), Some(&inner[272 + 16..]));
+    let inner = make_accesses(&[5, 5], &mut rng);
+    let (onions, back) = make_onions(&settings, &inner, &mut rng);
+    net.send_batch(next, &onions);
+    let replies = net.take_replies();
+    assert_eq!(open_replies(&replies, &back)[0].as_deref(), Some(&inner[272 + 16..]));
 }
 
 #[test]
 fn mix_29_an_abort_needs_the_signature_of_its_sender() {
     let mut net = Net::new(config(3), 20);
-    net.announce(TALK);
+    net.announce_round(TALK);
     let abort =
         |position, signature| FrameBody::Abort { position, reason: AbortReason::Count, signature };
     let bytes = |position: u8| {
@@ -325,18 +331,18 @@ fn mix_29_an_abort_needs_the_signature_of_its_sender() {
     let good = abort(255, by(40, 255));
     let foreign = abort(9, by(51, 9));
     for wrong in [forged, foreign] {
-        net.frame(0, Neighbour::Coordinator, TALK, wrong);
+        net.send_frame(0, Neighbour::Coordinator, TALK, wrong);
         assert_eq!(net.refused.pop(), Some((0, MixError::Signature)));
         assert_eq!(net.mixes[0].rounds().count(), 1);
     }
-    net.frame(0, Neighbour::Coordinator, TALK, good);
+    net.send_frame(0, Neighbour::Coordinator, TALK, good);
     assert_eq!(net.mixes[0].rounds().count(), 0);
 }
 
 #[test]
 fn mix_30_a_refused_input_changes_nothing() {
     let mut net = Net::new(config(3), 21);
-    net.announce(TALK);
+    net.announce_round(TALK);
     let other = RoundId { round: 103, ..TALK };
     let cases: [(Neighbour, RoundId, FrameBody, MixError); 8] = [
         (Neighbour::Previous, other, FrameBody::BatchEnd { count: 0 }, MixError::UnknownRound),
@@ -354,13 +360,13 @@ fn mix_30_a_refused_input_changes_nothing() {
         ),
     ];
     for (from, id, body, error) in cases {
-        net.frame(0, from, id, body);
+        net.send_frame(0, from, id, body);
         assert_eq!(net.refused.pop(), Some((0, error)));
     }
     for round in [101, 102, 103] {
-        net.frame(0, Neighbour::Coordinator, RoundId { round, ..TALK }, FrameBody::NewRound);
+        net.send_frame(0, Neighbour::Coordinator, RoundId { round, ..TALK }, FrameBody::NewRound);
     }
-    net.frame(0, Neighbour::Coordinator, RoundId { round: 104, ..TALK }, FrameBody::NewRound);
+    net.send_frame(0, Neighbour::Coordinator, RoundId { round: 104, ..TALK }, FrameBody::NewRound);
     assert_eq!(net.refused, [(0, MixError::TooMany)], "four rounds are under way");
 }
 
@@ -374,10 +380,10 @@ fn mix_34_far_rounds_are_refused() {
         (1 << 40, MixError::NoConfig),
         (109, MixError::Clock),
     ] {
-        net.frame(0, Neighbour::Coordinator, RoundId { round, ..TALK }, FrameBody::NewRound);
+        net.send_frame(0, Neighbour::Coordinator, RoundId { round, ..TALK }, FrameBody::NewRound);
         assert_eq!(net.refused.pop(), Some((0, refusal)), "round {round}");
     }
-    net.frame(0, Neighbour::Coordinator, RoundId { round: 105, ..TALK }, FrameBody::NewRound);
+    net.send_frame(0, Neighbour::Coordinator, RoundId { round: 105, ..TALK }, FrameBody::NewRound);
     assert_eq!(net.refused, []);
 }
 
@@ -399,8 +405,8 @@ fn mix_34_a_mix_signs_from_the_request_for_keys_to_the_close_of_a_round() {
         let mut net = Net::new(config(1), 22);
         assert_eq!(asked(&mut net, FrameBody::NewRound), outcome, "a key at {now:?}");
         let mut net = Net::new(config(1), 22);
-        net.frame(0, Neighbour::Coordinator, TALK, FrameBody::NewRound);
-        let keys = net.taken(|body| match body {
+        net.send_frame(0, Neighbour::Coordinator, TALK, FrameBody::NewRound);
+        let keys = net.take_frames(|body| match body {
             FrameBody::RoundKey(key) => Some(key),
             _ => None,
         });
@@ -412,7 +418,7 @@ fn mix_34_a_mix_signs_from_the_request_for_keys_to_the_close_of_a_round() {
 #[test]
 fn mix_32_debug_output_names_no_key() {
     let mut net = Net::new(config(3), 23);
-    let settings = net.announce(TALK);
+    let settings = net.announce_round(TALK);
     let shown = format!("{:?}", net.mixes[0]);
     let parts = settings.keys[0].iter().map(u8::to_string).collect::<Vec<_>>();
     assert!(!shown.contains(&parts.join(", ")), "{shown}");
@@ -427,7 +433,7 @@ fn mix_32_debug_output_names_no_key() {
         assert!(longest(&done) < 400, "a list of places: {done}");
     }));
     let mut rng = ChaCha20Rng::seed_from_u64(1);
-    let (onions, _) = onions(&settings, &accesses(&[5, 5], &mut rng), &mut rng);
-    net.batch(TALK, &onions);
-    assert_eq!(net.replies().len(), 2 * 304);
+    let (onions, _) = make_onions(&settings, &make_accesses(&[5, 5], &mut rng), &mut rng);
+    net.send_batch(TALK, &onions);
+    assert_eq!(net.take_replies().len(), 2 * 304);
 }

@@ -16,7 +16,9 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
 use super::{TALK, aborts, talk};
-use crate::fixture::{Breakage, Meddler, Net, OPEN, TRAPS, accesses, config, onions, signer};
+use crate::fixture::{
+    Breakage, Meddler, Net, OPEN, TRAPS, config, make_accesses, make_onions, signer,
+};
 
 #[test]
 fn mix_10_no_reply_is_returned_before_all_are_in() {
@@ -48,7 +50,7 @@ fn mix_10_no_reply_is_returned_before_all_are_in() {
         assert_eq!(*returned.lock().expect("unpoisoned"), 0, "a reply left too early");
         net.input(1, Input::Frame(Neighbour::Next, frame));
     }
-    assert!(*returned.lock().expect("unpoisoned") >= 2 && !net.replies().is_empty());
+    assert!(*returned.lock().expect("unpoisoned") >= 2 && !net.take_replies().is_empty());
 }
 
 #[test]
@@ -106,10 +108,10 @@ fn mix_11_replies_of_another_offset_end_the_round() {
 fn mix_11_a_call_has_no_reply() {
     let id = RoundId { service: Service::Call, round: 100 };
     let mut net = Net::new(config(3), 11);
-    let settings = net.announce(id);
+    let settings = net.announce_round(id);
     let mut rng = ChaCha20Rng::seed_from_u64(1);
     let inner = vec![0; 3 * id.service.innermost_bytes()];
-    let (onions, _) = onions(&settings, &inner, &mut rng);
+    let (onions, _) = make_onions(&settings, &inner, &mut rng);
     let left = Arc::new(Mutex::new(0));
     let seen = Arc::clone(&left);
     net.meddler = Some(Box::new(move |at, _, frame| {
@@ -118,13 +120,13 @@ fn mix_11_a_call_has_no_reply() {
         }
         Some(frame)
     }));
-    net.batch(id, &onions);
+    net.send_batch(id, &onions);
     assert_eq!(net.mixes[0].rounds().collect::<Vec<_>>(), [id], "it waits for the store");
     // As many as went, and each as long as a reply would be.
     let count = *left.lock().expect("unpoisoned");
     let bytes = vec![1; count as usize * reply_bytes(2)];
     let items = Items { offset: 0, count: count.try_into().unwrap(), bytes };
-    net.frame(0, Neighbour::Next, id, FrameBody::Replies(items));
+    net.send_frame(0, Neighbour::Next, id, FrameBody::Replies(items));
     assert_eq!(aborts(&mut net)[0], (0, AbortReason::Malformed));
 }
 
@@ -150,10 +152,10 @@ fn mix_27_replies_that_somebody_exchanged_raise_an_alarm() {
         talk(&mut net, TALK, &[1, 1]);
         assert_eq!(aborts(&mut net), []);
         let hash = net.config.hash();
-        net.taken(|body| match body {
+        net.take_frames(|body| match body {
             FrameBody::Alarm { position, signature } => {
                 let bytes = [&hash[..], &[1], &100_u64.to_be_bytes(), &[position]].concat();
-                let key = signer(50 + position).public();
+                let key = signer(50 + position).public_key();
                 assert!(sign::verify(&key, Purpose::Alarm, &[&bytes], &signature));
                 Some(position)
             }
@@ -164,7 +166,7 @@ fn mix_27_replies_that_somebody_exchanged_raise_an_alarm() {
     // The last mix answers one message with another one's reply.
     let exchange: Meddler = Box::new(|at, to, frame| match frame {
         Frame::Round(id, FrameBody::Replies(mut items)) if at == 2 && to == Neighbour::Previous => {
-            let half = items.size() * usize::from(items.count / 2);
+            let half = items.item_bytes() * usize::from(items.count / 2);
             items.bytes.rotate_right(half);
             Some(Frame::Round(id, FrameBody::Replies(items)))
         }
@@ -174,7 +176,7 @@ fn mix_27_replies_that_somebody_exchanged_raise_an_alarm() {
     // Somebody drops one message of each pair: the other one's reply opens, and is its own cell.
     let alone: Breakage = Box::new(|_, job| {
         let Job::Match(matching) = &*job else { return None };
-        let inner: Vec<&[u8]> = matching.parts.iter().flat_map(Unwrapped::inner).collect();
+        let inner: Vec<&[u8]> = matching.parts.iter().flat_map(Unwrapped::inner_onions).collect();
         let JobOutput::Match(Replies { kept, .. }) = job.run(portable()) else { return None };
         let cells = kept.iter().flat_map(|place| inner[*place as usize][DROP_BYTES..].to_vec());
         let cells = Wiping::new(cells.collect());
@@ -197,7 +199,7 @@ fn mix_45_a_mix_checks_the_same_number_of_each_sort_in_every_round() {
             let pairs = matches!(job.kind, NoiseKind::Pairs(_));
             let mut sums = sums.lock().expect("unpoisoned");
             let sum: &mut (u32, u32) = sums.entry((job.ticket.id.round, at, pairs)).or_default();
-            *sum = (sum.0 + job.traps, sum.1 + job.kind.messages());
+            *sum = (sum.0 + job.traps, sum.1 + job.kind.message_count());
         }));
         for round in 100..110 {
             net.now = OPEN.plus_ms(5_000 * (round - 100)).minus_ms(6_000);
@@ -228,7 +230,7 @@ fn mix_45_traps_come_on_top_of_the_noise() {
         Some(frame)
     }));
     talk(&mut net, TALK, &[1, 1]);
-    let own = 2 * 20 + TRAPS.messages();
+    let own = 2 * 20 + TRAPS.message_count();
     assert_eq!(*left.lock().expect("unpoisoned"), [(0, 2 + own), (1, 2 + 2 * own)]);
 }
 
@@ -237,9 +239,9 @@ fn mix_11_no_reply_is_taken_before_the_batch_has_left() {
     // The mix behind answers what it was told of, and has not got.
     let early = |hung| {
         let mut net = Net::new(config(3), 20);
-        let settings = net.announce(TALK);
+        let settings = net.announce_round(TALK);
         let mut rng = ChaCha20Rng::seed_from_u64(1);
-        let (onions, _) = onions(&settings, &accesses(&[1, 1], &mut rng), &mut rng);
+        let (onions, _) = make_onions(&settings, &make_accesses(&[1, 1], &mut rng), &mut rng);
         let left = Arc::new(Mutex::new((0, false)));
         let seen = Arc::clone(&left);
         net.meddler = Some(Box::new(move |at, _, frame| {
@@ -252,12 +254,12 @@ fn mix_11_no_reply_is_taken_before_the_batch_has_left() {
             (at > 0).then_some(frame)
         }));
         net.hung = hung;
-        net.batch(TALK, &onions);
+        net.send_batch(TALK, &onions);
         let (count, ended) = *left.lock().expect("unpoisoned");
         let bytes = vec![1; count as usize * reply_bytes(2)];
         let items = Items { offset: 0, count: count.try_into().unwrap(), bytes };
         net.meddler = None;
-        net.frame(0, Neighbour::Next, TALK, FrameBody::Replies(items));
+        net.send_frame(0, Neighbour::Next, TALK, FrameBody::Replies(items));
         (ended, aborts(&mut net))
     };
     assert_eq!(early(|_| false), (true, Vec::new()));

@@ -113,7 +113,7 @@ pub(super) fn dialling<B: Backend>(number: u64) -> StaticKey {
 
 /// The dialling key of a person.
 pub fn dialling_key(number: u64) -> PublicKey {
-    *dialling::<PortableBackend>(number).public()
+    *dialling::<PortableBackend>(number).public_key()
 }
 
 impl<B: Backend> Person<B> {
@@ -178,7 +178,7 @@ impl<B: Backend> Person<B> {
     /// Rounds that were charged, by the ledger.
     pub fn spent(&self) -> u64 {
         let ledger = self.client.as_ref().and_then(|client| client.ledger());
-        ledger.map_or(0, |l| Service::ALL.map(|service| l.used(service)).iter().sum())
+        ledger.map_or(0, |l| Service::ALL.map(|service| l.used_rounds(service)).iter().sum())
     }
 
     /// A round was sealed: none is sealed after a later one, whatever dies in between.
@@ -210,7 +210,7 @@ impl<B: Backend> Person<B> {
     }
 
     pub(super) fn put(&mut self, write: Write) {
-        self.cache.put(write);
+        self.cache.push_write(write);
     }
 
     /// Everything written is durable: the numbers to say, and whether that is said later.

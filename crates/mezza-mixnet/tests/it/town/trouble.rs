@@ -56,8 +56,8 @@ impl<B: Backend> Town<B> {
     pub(super) fn answers(&self, at: usize, search: Option<u32>) -> bool {
         let clock = self.clock(at);
         let known = self.people[at].client.as_ref().and_then(|client| client.chain());
-        let Some(taken) = known.and_then(|chain| chain.current(clock)) else { return true };
-        let entry = self.city.entry.chain().current(self.now());
+        let Some(taken) = known.and_then(|chain| chain.current_config(clock)) else { return true };
+        let entry = self.city.entry.chain().current_config(self.now());
         search.is_some() || entry.is_some_and(|entry| entry.coordinator == taken.coordinator)
     }
 
@@ -74,7 +74,7 @@ impl<B: Backend> Town<B> {
         let now = self.now();
         let mut known: Chain = chain(&self.city.net.config);
         for next in &configs[1..] {
-            known.accept(next, now).expect("its guardians signed");
+            known.accept_config(next, now).expect("its guardians signed");
         }
         self.city.entry = Coordinator::new(signer(key), known, configs.to_vec());
         (0..self.people.len()).for_each(|at| self.lose_entry(at));

@@ -43,7 +43,7 @@ fn breakage(honest: usize, built: Built, told: Rc<Cell<u32>>) -> Breakage {
     Box::new(move |at, job| match job {
         Job::Noise(_) if at != honest => Some(JobOutput::Noise(Noise::default())),
         Job::Noise(noise) if built != Built::Well => {
-            noise.traps = noise.kind.messages();
+            noise.traps = noise.kind.message_count();
             None
         }
         Job::Trap(check) if at == honest && built == Built::Counting => {
@@ -72,7 +72,7 @@ fn garble(harness: &mut Harness, mut choose: impl FnMut(&Out) -> Vec<usize> + 's
         {
             let (out, _) = view.borrow().around(honest);
             assert_eq!(out.len(), usize::from(items.count), "all in one frame");
-            let size = items.size();
+            let size = items.item_bytes();
             for place in choose(&out) {
                 items.bytes[place * size] ^= 1;
             }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use mezza_core::{PublicKey, Time};
 use mezza_mixnet::job::{Job, JobOutput, NoiseKind};
 use mezza_mixnet::mix::Neighbour;
-use mezza_mixnet::onion::{Layer, Multiply, wrap};
+use mezza_mixnet::onion::{Layer, Multiply, wrap_onions};
 use mezza_mixnet::wire::FrameBody;
 use mezza_mixnet::{RoundId, Service};
 use rand_chacha::ChaCha20Rng;
@@ -43,7 +43,7 @@ impl View {
                 }
             }
             (Job::Unwrap(_), JobOutput::Unwrap(opened)) if at == 2 && honest != 2 => {
-                for call in opened.inner() {
+                for call in opened.inner_onions() {
                     let number = call[..NUMBER_BYTES].try_into().expect("4 bytes");
                     *self.seen.entry(u32::from_be_bytes(number)).or_default() += 1;
                 }
@@ -65,7 +65,7 @@ fn calls(honest: usize, rounds: u32, breakage: Option<Breakage>, guess: fn(&View
     config.services.retain(|policy| policy.service == Service::Call);
     (config.services[0].mu, config.services[0].scale) = NOISE;
     config.valid_until = OPEN.plus_ms(1_000 * Time::DAY_MS);
-    let mut net = Net::<Toy>::on(config, 9, &TOY);
+    let mut net = Net::<Toy>::with_kernel(config, 9, &TOY);
     let view = Rc::new(RefCell::new(View::default()));
     let eyes = Rc::clone(&view);
     net.watch = Some(Box::new(move |at, job, done| eyes.borrow_mut().see(honest, at, job, done)));
@@ -103,18 +103,18 @@ fn one_round(
     for (call, bucket) in inner.chunks_exact_mut(size).zip(buckets) {
         call[..NUMBER_BYTES].copy_from_slice(&bucket.to_be_bytes());
     }
-    let settings = net.announce(id);
+    let settings = net.announce_round(id);
     let keys = settings.keys.iter().zip(0..);
     let layers: Vec<_> =
         keys.map(|(key, position)| Layer { id, position, key: PublicKey(*key) }).collect();
-    let wrapped = wrap(&TOY, Multiply::Ladders, &layers, (&inner, size), rng);
+    let wrapped = wrap_onions(&TOY, Multiply::Ladders, &layers, (&inner, size), rng);
     net.now = net.now.plus_ms(8_000);
-    net.batch(id, &wrapped.onions);
-    let objects = net.taken(|body| match body {
+    net.send_batch(id, &wrapped.onions);
+    let objects = net.take_frames(|body| match body {
         FrameBody::Chunk { bucket, offset: 0, bytes } => Some((bucket, bytes)),
         _ => None,
     });
-    net.frame(2, Neighbour::Store, id, FrameBody::Stored);
+    net.send_frame(2, Neighbour::Store, id, FrameBody::Stored);
     net.out.clear();
     let count = |bytes: &[u8]| i32::from_be_bytes(bytes[..4].try_into().expect("a count"));
     objects.iter().map(|(bucket, bytes)| (*bucket, count(bytes))).collect()

@@ -3,7 +3,7 @@
 use mezza_core::{EphemeralKey, PortableBackend, PublicKey, Secret, blake2b};
 use mezza_lanes::{BASE, Scalar, portable};
 use mezza_mixnet::keys::SecretVec;
-use mezza_mixnet::onion::{Layer, Unwrapped, open_reply, seal_replies, unwrap, wrap_one};
+use mezza_mixnet::onion::{Layer, Unwrapped, open_reply, seal_replies, unwrap_layer, wrap_one};
 use mezza_mixnet::service::reply_bytes;
 use mezza_mixnet::{RoundId, Service};
 
@@ -27,11 +27,11 @@ fn through(case: &Case, id: RoundId, mixes: usize) -> Option<(Vec<u8>, Vec<Secre
             return None;
         }
         let size = onion.len();
-        let got: Unwrapped = unwrap(portable(), &secret, &layer, &onion, size);
+        let got: Unwrapped = unwrap_layer(portable(), &secret, &layer, &onion, size);
         if got.opened != [1] {
             return None;
         }
-        onion = got.inner().collect::<Vec<_>>().concat();
+        onion = got.inner_onions().collect::<Vec<_>>().concat();
         back.push(got.reply_keys);
     }
     Some((onion, back))
@@ -45,8 +45,8 @@ fn wrapped(inner: &[u8], id: RoundId, mixes: usize) -> (Vec<u8>, SecretVec) {
         let (_, layer) = mix(position, id);
         let secret = Secret::init_with(|s| s.fill(0x20 + position as u8));
         let pair = EphemeralKey::from_scalar::<PortableBackend>(secret);
-        let public = *pair.public();
-        let shared = pair.dh::<PortableBackend>(&layer.key).expect("a good key");
+        let public = *pair.public_key();
+        let shared = pair.diffie_hellman::<PortableBackend>(&layer.key).expect("a good key");
         let key;
         (onion, key) = wrap_one(portable(), &layer, &public, shared.expose(), &onion);
         back[position] = key[0];
@@ -59,17 +59,17 @@ pub fn opens(case: &Case) {
     let id = RoundId { service, round: case.number("round") };
     let mixes = case.number("mixes") as usize;
     let inner = case.bytes("inner");
-    let Some((found, backs)) = through(case, id, mixes) else { return case.expect("bad") };
-    case.expect("opens");
+    let Some((found, backs)) = through(case, id, mixes) else { return case.assert_outcome("bad") };
+    case.assert_outcome("opens");
     assert_eq!(found, inner);
     let (onion, keys) = wrapped(&inner, id, mixes);
-    case.same("onion", &onion);
+    case.assert_bytes("onion", &onion);
     if service.has_replies() {
         let mut reply = vec![0xa5; 256];
         for (layers, back) in backs.iter().rev().enumerate() {
             reply = seal_replies(portable(), back, &reply, reply_bytes(layers));
         }
-        case.same("reply", &reply);
+        case.assert_bytes("reply", &reply);
         assert_eq!(open_reply(portable(), &keys, reply), Some(vec![0xa5; 256]));
     }
 }
@@ -80,16 +80,16 @@ pub fn known(case: &Case) {
     let mut inner = (0..16).collect::<Vec<u8>>();
     inner.resize(272, 0x5a);
     let (onion, keys) = wrapped(&inner, id, 3);
-    case.same("onion", &onion);
-    case.same("kr2", &keys[2]);
+    case.assert_bytes("onion", &onion);
+    case.assert_bytes("kr2", &keys[2]);
     let mut hash = [0; 32];
     blake2b(&mut hash, &[], "", &[&onion]);
-    case.same("onion_hash", &hash);
+    case.assert_bytes("onion_hash", &hash);
     let (_, backs) = through(case, id, 3).expect("a good onion");
     let mut reply = vec![0xa5; 256];
     for (layers, back) in backs.iter().rev().enumerate() {
         reply = seal_replies(portable(), back, &reply, reply_bytes(layers));
     }
     blake2b(&mut hash, &[], "", &[&reply]);
-    case.same("reply_hash", &hash);
+    case.assert_bytes("reply_hash", &hash);
 }

@@ -72,11 +72,11 @@ fn ratchet_60_numbers_and_codes_are_equal() {
     let mut ours = Ours::new(V3::ID);
     for (here, there) in [("alice", "bob"), ("+15550100", "+15550199"), ("", "")] {
         let theirs = peer.bundle();
-        let our_key = ser(ours.identity().public().as_bytes());
+        let our_key = ser(ours.identity().public_key().as_bytes());
         let asked = peer.ask(&["number", &hex(there.as_bytes()), &hex(here.as_bytes()), &our_key]);
         let answer = asked.expect("a number");
         let (_, their_key) = parse(&theirs);
-        let our_key = ours.identity().public();
+        let our_key = ours.identity().public_key();
         let local = NamedIdentity { key: &our_key, id: here.as_bytes() };
         let remote = NamedIdentity { key: &their_key, id: there.as_bytes() };
         assert_eq!(answer[0], safety::signal_number::<Sha512>(local, remote));

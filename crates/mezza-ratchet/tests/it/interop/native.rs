@@ -72,7 +72,7 @@ fn jumps_within_and_beyond_their_limit() {
 #[test]
 fn numbers_and_codes_are_equal() {
     let Some(mut peer) = PROGRAM.start() else { return };
-    let ours = Ours::new(V4::ID).identity().public();
+    let ours = Ours::new(V4::ID).identity().public_key();
     let (_, theirs) = parse(&peer.bundle());
     let here = b"alice".as_slice();
     let there = b"bob".as_slice();

@@ -40,8 +40,8 @@ impl Ours {
     }
 
     fn draw(suite: SuiteId, mut rng: ChaCha20Rng) -> Self {
-        let identity = IdentityKeyPair::new(draw(&mut rng).keep());
-        let prekeys = Prekeys::new(identity.duplicate()).offering(&[suite]);
+        let identity = IdentityKeyPair::new(draw(&mut rng).into_static());
+        let prekeys = Prekeys::new(identity.duplicate()).offer_suites(&[suite]);
         let registration = 1 + rng.next_u32() % REGISTRATION_MAX;
         let one_time = Vec::new();
         let talk = None;
@@ -57,7 +57,7 @@ impl Ours {
             match output {
                 Output::Need { spk, opk } => {
                     let mut fresh =
-                        |count| (0..count).map(|_| draw(&mut self.rng).keep()).collect();
+                        |count| (0..count).map(|_| draw(&mut self.rng).into_static()).collect();
                     let fresh = Input::Fresh { spk: fresh(spk), opk: fresh(opk.min(STOCK)) };
                     self.prekeys.handle(fresh, START, &mut self.rng).expect("asked for");
                 }
@@ -72,7 +72,7 @@ impl Ours {
     }
 
     fn talk(&mut self, remote: IdentityKey) -> &mut Conversation<PortableBackend> {
-        let local = self.identity.public();
+        let local = self.identity.public_key();
         self.talk.get_or_insert_with(|| Conversation::new(local, remote))
     }
 }
@@ -82,7 +82,7 @@ impl Device for Ours {
         *self = Self::draw(self.suite, ChaCha20Rng::from_rng(&mut self.rng));
         let mut bundle = self.prekeys.signal_bundle(self.registration).expect("a signed prekey");
         bundle.one_time = self.one_time.pop();
-        fields(&bundle, &self.identity.public())
+        fields(&bundle, &self.identity.public_key())
     }
 
     fn process(&mut self, bundle: &[String]) -> Result<(), String> {
@@ -90,7 +90,7 @@ impl Device for Ours {
         let checked =
             bundle.check(self.suite, &remote, self.registration).map_err(|e| format!("{e:?}"))?;
         let base = draw(&mut self.rng);
-        let began = checked.initiate(&self.identity, base, bundle.one_time, &mut self.rng);
+        let began = checked.initiate_session(&self.identity, base, bundle.one_time, &mut self.rng);
         let (session, _) = began.map_err(|e| format!("{e:?}"))?;
         let _ = self.talk(remote).add_session(session, START);
         Ok(())

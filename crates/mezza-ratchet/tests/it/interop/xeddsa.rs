@@ -25,11 +25,11 @@ fn our_signatures_are_right_for_them() {
     let Some(mut peer) = PROGRAM.start() else { return };
     let mut rng = super::rng();
     for i in 0..DEVICES {
-        let ours = IdentityKeyPair::new(draw(&mut rng).keep());
+        let ours = IdentityKeyPair::new(draw(&mut rng).into_static());
         let mut sig = ours.sign::<Sha512>(&[&[i; 33]], &mut rng);
-        assert!(verifies(&mut peer, &ours.public(), &[i; 33], &sig));
+        assert!(verifies(&mut peer, &ours.public_key(), &[i; 33], &sig));
         sig[usize::from(i) % 63] ^= 1;
-        assert!(!verifies(&mut peer, &ours.public(), &[i; 33], &sig));
+        assert!(!verifies(&mut peer, &ours.public_key(), &[i; 33], &sig));
     }
 }
 

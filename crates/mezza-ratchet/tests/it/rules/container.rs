@@ -93,7 +93,7 @@ fn ratchet_32_every_byte_is_authenticated() {
     let message = carol.send(b"x");
     let stranger = crate::people::identity(999);
     let mut wrong = dave.stolen();
-    wrong.talk = crate::people::Talk::new(dave.identity.public(), stranger.public());
+    wrong.talk = crate::people::Talk::new(dave.identity.public_key(), stranger.public_key());
     wrong.check_disk();
     assert_eq!(wrong.receive(&message), Err(OpenError::Forged));
     assert_eq!(dave.receive(&message), Ok(b"x".to_vec()));
@@ -109,7 +109,7 @@ fn every_flip_is_refused(person: &mut Person, message: &[u8], outer: &[u8]) {
 
 #[test]
 fn ratchet_33_formats_are_exact() {
-    let list = SuiteList::ours();
+    let list = SuiteList::our_suites();
     assert_eq!(SuiteList::decode(&list.encode()), Ok(list));
     let key = fixture::one_time();
     assert_eq!(OneTimePrekey::decode(&key.encode()), Ok(key));
@@ -117,7 +117,7 @@ fn ratchet_33_formats_are_exact() {
     let (mut alice, mut bob) = two_people(33);
     alice.begin_with(&mut bob);
     let first = alice.send(b"hello");
-    assert_eq!(wire::first_identity(&first), Some(alice.identity.public()));
+    assert_eq!(wire::first_identity(&first), Some(alice.identity.public_key()));
     assert_eq!(wire::first_identity(&first[..116]), None, "the whole head must be there");
     assert_eq!(bundle.len(), 113);
 
@@ -136,7 +136,7 @@ fn ratchet_33_formats_are_exact() {
     }
     // A head says the same after it was decoded and written again.
     let envelope = ContainerFormat::decode(&first).expect("a message");
-    let prefix = ContainerFormat::prefix(&envelope.first.expect("a first message"));
+    let prefix = ContainerFormat::encode_prefix(&envelope.first.expect("a first message"));
     let again = [&prefix, &envelope.inner.head[4..], &envelope.inner.sealed].concat();
     assert_eq!(again, first);
 }

@@ -45,12 +45,12 @@ fn ratchet_10_suites_are_checked_before_the_signature() {
 fn ratchet_10_a_missing_entry_of_the_best_suite_is_a_downgrade() {
     let (mut alice, bob) = two_people_of(B2c20Pq::ID, 10);
     let good = &bob.server.bundle;
-    let list_end = 1 + SuiteList::ours().encode().len();
+    let list_end = 1 + SuiteList::our_suites().encode().len();
     let best_bytes = usize::from(u16::from_be_bytes([good[list_end + 3], good[list_end + 4]]));
     let other = &good[list_end + 5 + best_bytes..];
     assert_eq!(other[..2], B2c20::ID.0.to_be_bytes(), "what is left is the entry of 0x0101");
     let stripped = [&good[..list_end], &[1], other].concat();
-    let ours = SuiteList::ours();
+    let ours = SuiteList::our_suites();
     let downgrade = BundleError::SuiteDowngrade { offered: ours, pinned: ours };
     assert_eq!(alice.begin(&stripped, None).map(|_| ()), Err(downgrade));
     assert!(alice.begin(good, None).is_ok());
@@ -60,7 +60,7 @@ fn ratchet_10_a_missing_entry_of_the_best_suite_is_a_downgrade() {
 fn ratchet_11_no_session_from_an_expired_or_forged_bundle() {
     let (alice, bob) = two_people(11);
     let not_after = bob.prekeys.current_not_after().expect("a bundle");
-    assert_eq!(not_after, Time::from_ms(START.ms() / 60_000 * 60_000 + 14 * DAY));
+    assert_eq!(not_after, Time::from_ms(START.as_ms() / 60_000 * 60_000 + 14 * DAY));
     let check = |bytes: &[u8], now| {
         let bundle = Bundle::decode(bytes).expect("a bundle");
         bundle
@@ -193,7 +193,7 @@ fn ratchet_15_a_lower_suite_than_both_list_is_a_downgrade() {
     let (mut alice, mut bob) = two_people_of(B2c20Pq::ID, 15);
     alice.begin_small(&bob).expect("a session in 0x0101");
     let message = alice.send(b"x");
-    let both = [&message[..76], &SuiteList::ours().encode(), &message[79..]].concat();
+    let both = [&message[..76], &SuiteList::our_suites().encode(), &message[79..]].concat();
     let (opened, dhs) = counting_dhs(|| bob.receive(&both));
     assert_eq!((opened, dhs), (Err(OpenError::SuiteDowngrade), 0));
     assert_eq!(bob.receive(&message), Ok(b"x".to_vec()), "who offers 0x0101 alone is served");
@@ -202,8 +202,8 @@ fn ratchet_15_a_lower_suite_than_both_list_is_a_downgrade() {
 #[test]
 fn ratchet_16_private_parts_are_gone_after_thirty_days() {
     let (mut alice, mut bob) = two_people(16);
-    let made = START.ms() / 60_000 * 60_000;
-    let scalar = bob.prekeys.spks().next().expect("a key").2.scalar().duplicate();
+    let made = START.as_ms() / 60_000 * 60_000;
+    let scalar = bob.prekeys.signed_prekeys().next().expect("a key").2.scalar().duplicate();
     let is_prekey = |table| matches!(table, Table::Spk | Table::Opk);
     let first_opks = bob.server.one_time.clone();
     alice.begin_with(&mut bob);
@@ -234,10 +234,10 @@ fn id(row: &(Table, Vec<u8>)) -> u32 {
 #[test]
 fn ratchet_16_also_when_the_device_was_off() {
     let (_, mut bob) = two_people(16);
-    let old: Vec<u32> = bob.prekeys.spks().map(|(_, id, _)| id).collect();
+    let old: Vec<u32> = bob.prekeys.signed_prekeys().map(|(_, id, _)| id).collect();
     bob.now = START.plus_ms(90 * DAY);
     bob.reboot();
-    assert!(bob.prekeys.spks().all(|(_, id, _)| !old.contains(&id)));
+    assert!(bob.prekeys.signed_prekeys().all(|(_, id, _)| !old.contains(&id)));
     assert_eq!((bob.disk.count(Table::Spk), bob.disk.count(Table::Opk)), (1, STOCK));
 }
 
@@ -246,7 +246,7 @@ fn ratchet_16_also_when_the_device_was_off() {
 fn ratchet_16_a_late_wake_opens_nothing_with_an_expired_signed_prekey() {
     let (mut alice, mut bob) = two_people(16);
     let (_, _, wiped) = bob.prekeys.signed_prekey_lifetimes().next().expect("a key");
-    let spk_id = bob.prekeys.spks().next().expect("a key").1;
+    let spk_id = bob.prekeys.signed_prekeys().next().expect("a key").1;
     alice.begin_without(&bob, None);
     let late = alice.send(b"late");
     bob.now = wiped.minus_ms(1);
@@ -281,8 +281,8 @@ fn ratchet_17_a_bundle_without_one_time_key_works() {
     assert_eq!(opened.body.as_slice(), b"hello");
     let theirs = opened.exporter.expect("the exporter of a first message");
     let label = ["mezza mix root", "another"];
-    let ours = ours.export(label);
-    let theirs = theirs.export(label);
+    let ours = ours.export_secrets(label);
+    let theirs = theirs.export_secrets(label);
     assert!(ours == theirs && ours[0] != ours[1]);
     let reply = bob.send(b"reply");
     assert_eq!(alice.receive(&reply), Ok(b"reply".to_vec()));
@@ -294,7 +294,9 @@ fn ratchet_18_first_messages_until_one_was_opened() {
     assert!(!alice.talk.has_session());
     alice.begin_with(&mut bob);
     assert!(alice.talk.has_session() && !alice.talk.is_open());
-    assert!(alice.talk.fits(1, Padding::Blocks) && !alice.talk.fits(3 << 20, Padding::Blocks));
+    assert!(
+        alice.talk.fits_body(1, Padding::Blocks) && !alice.talk.fits_body(3 << 20, Padding::Blocks)
+    );
     let first = |message: &[u8]| message[..4] == [0xf1, 2, 1, 1];
     let messages: Vec<_> = (0..5).map(|_| alice.send(b"x")).collect();
     assert!(messages.iter().all(|m| first(m)) && alice.talk.is_pending());

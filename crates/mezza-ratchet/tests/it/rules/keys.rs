@@ -24,7 +24,7 @@ fn not_canonical() -> [u8; 32] {
 
 #[test]
 fn ratchet_1_a_key_that_is_not_canonical_is_refused_before_any_dh() {
-    let mut above = *people::identity(1).public().as_bytes();
+    let mut above = *people::identity(1).public_key().as_bytes();
     above[31] |= 0x80;
     for key in [not_canonical(), above] {
         assert_eq!(IdentityKey::decode(&key), Err(KeyError::NotCanonical));
@@ -61,7 +61,7 @@ fn ratchet_2_a_dh_result_of_zero_is_refused() {
         one
     }];
     for key in low_order {
-        assert!(pair.dh::<PortableBackend>(&PublicKey(key)).is_err());
+        assert!(pair.diffie_hellman::<PortableBackend>(&PublicKey(key)).is_err());
         assert_eq!(IdentityKey::decode(&key), Err(KeyError::LowOrder));
         let (mut alice, mut bob) = open_session(2);
         let mut message = alice.send(b"text");
@@ -90,19 +90,19 @@ fn ratchet_3_the_sign_bit_of_a_signature() {
         let identity = people::identity(seed);
         let good = identity.sign::<Blake2b512>(&[b"text"], &mut rng);
         assert_eq!(good[63] >> 7, 0);
-        assert!(xeddsa::verify::<Blake2b512>(&identity.public(), &[b"te", b"xt"], &good));
-        assert!(xeddsa::verify_signed::<Blake2b512>(&identity.public(), &[b"text"], &good));
-        assert!(!xeddsa::verify::<Sha512>(&identity.public(), &[b"text"], &good));
+        assert!(xeddsa::verify::<Blake2b512>(&identity.public_key(), &[b"te", b"xt"], &good));
+        assert!(xeddsa::verify_signed::<Blake2b512>(&identity.public_key(), &[b"text"], &good));
+        assert!(!xeddsa::verify::<Sha512>(&identity.public_key(), &[b"text"], &good));
         let mut marked = good;
         marked[63] |= 0x80;
-        assert!(!xeddsa::verify::<Blake2b512>(&identity.public(), &[b"text"], &marked));
+        assert!(!xeddsa::verify::<Blake2b512>(&identity.public_key(), &[b"text"], &marked));
         let mut above = good;
         let mut carry = 0;
         for (s, q) in above[32..].iter_mut().zip(q_bytes) {
             let sum = u16::from(*s) + u16::from(q) + carry;
             (*s, carry) = (sum as u8, sum >> 8);
         }
-        assert!(!xeddsa::verify::<Blake2b512>(&identity.public(), &[b"text"], &above));
+        assert!(!xeddsa::verify::<Blake2b512>(&identity.public_key(), &[b"text"], &above));
     }
 }
 
@@ -116,7 +116,7 @@ fn ratchet_3_both_sign_bits_verify_in_the_form_of_signal() {
         let signature = signal_form(identity.pair().scalar(), b"text");
         let bit = usize::from(signature[63] >> 7);
         bits[bit] += 1;
-        let key = identity.public();
+        let key = identity.public_key();
         assert!(xeddsa::verify_signed::<Blake2b512>(&key, &[b"text"], &signature));
         assert_eq!(xeddsa::verify::<Blake2b512>(&key, &[b"text"], &signature), bit == 0);
     }
@@ -167,16 +167,16 @@ fn ratchet_5_every_key_comes_from_the_caller() {
         .expect("a good bundle");
     assert!(
         bob.prekeys
-            .spks()
-            .any(|(_, id, pair)| { id == checked.spk_id() && pair.public() == checked.spk() })
+            .signed_prekeys()
+            .any(|(_, id, pair)| { id == checked.spk_id() && pair.public_key() == checked.spk() })
     );
 
     // The base key and the ratchet key on the wire are the ones handed in.
     let base = alice.fresh();
     let ratchet = alice.fresh();
-    let publics = (*base.public(), *ratchet.public());
+    let publics = (*base.public_key(), *ratchet.public_key());
     let (session, _) =
-        checked.initiate(&alice.identity, base, None, &mut alice.rng).expect("a session");
+        checked.initiate_session(&alice.identity, base, None, &mut alice.rng).expect("a session");
     let _ = alice.talk.add_session(session, now);
     let none = alice.talk.seal(b"x", &[], Padding::Blocks, None, now).map(|_| ());
     assert_eq!(none, Err(SealError::NeedEphemeral));
@@ -186,13 +186,13 @@ fn ratchet_5_every_key_comes_from_the_caller() {
 
     // The machine publishes what it was given, and takes only what it asked for.
     let mut prekeys = people::offering(Prekeys::new(bob.identity.duplicate()), B2c20::ID);
-    let unasked = Input::Fresh { spk: vec![bob.fresh().keep()], opk: Vec::new() };
+    let unasked = Input::Fresh { spk: vec![bob.fresh().into_static()], opk: Vec::new() };
     assert!(prekeys.handle(unasked, START, &mut bob.rng).is_err());
     prekeys.wake(START, &mut bob.rng);
     assert!(matches!(prekeys.poll(), Some(Output::Need { spk: 1, opk: 100 })));
-    let spk = bob.fresh().keep();
-    let opk = bob.fresh().keep();
-    let publics = (*spk.public(), *opk.public());
+    let spk = bob.fresh().into_static();
+    let opk = bob.fresh().into_static();
+    let publics = (*spk.public_key(), *opk.public_key());
     let fresh = Input::Fresh { spk: vec![spk], opk: vec![opk] };
     prekeys.handle(fresh, START, &mut bob.rng).expect("asked for");
     let outputs: Vec<Output> = std::iter::from_fn(|| prekeys.poll()).collect();
@@ -211,7 +211,7 @@ fn ratchet_6_a_new_key_is_taken_only_in_the_first_seal_of_a_turn() {
     assert!(!alice.talk.needs_ephemeral());
     // A pair that is handed in without need is not used.
     let unused = alice.fresh();
-    let public = *unused.public();
+    let public = *unused.public_key();
     let (two, changes) =
         alice.talk.seal(b"two", &[], Padding::Blocks, Some(unused), alice.now).expect("two");
     alice.disk.apply(changes);
@@ -260,7 +260,7 @@ fn ratchet_8_a_message_key_is_used_once_and_stored_only_when_skipped() {
         bobs.open(&case.bytes(name), &[], &bob, &mut prekeys, now).map(|opened| opened.body)
     };
     open(&mut bobs, "m1").expect("m1");
-    let skipped = bobs.records();
+    let skipped = bobs.all_rows();
     let rows = crate::people::Disk::of(skipped);
     assert!(rows.holds(&key0, |table| table == Table::Skipped));
     assert!(!rows.holds(&key0, |table| table == Table::Session));

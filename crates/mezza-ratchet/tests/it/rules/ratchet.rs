@@ -132,7 +132,7 @@ fn ratchet_24_a_skipped_key_opens_one_message_and_ends_after_thirty_days() {
     assert!(bob.receive(&late).is_err(), "once");
     assert_eq!(bob.disk.count(Table::Skipped), 1);
     let due = bob.talk.deadline().expect("a timer");
-    assert!(due.ms() > bob.now.ms() && due.ms() <= bob.now.ms() + 3_600_001);
+    assert!(due.as_ms() > bob.now.as_ms() && due.as_ms() <= bob.now.as_ms() + 3_600_001);
     // Too old: not used even before the sweep, and wiped by it.
     bob.now = due;
     assert_eq!(bob.receive(&very_late), Err(OpenError::Forged));

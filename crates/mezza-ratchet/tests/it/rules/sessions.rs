@@ -77,7 +77,7 @@ fn ratchet_51_at_most_forty_archived_sessions_for_thirty_days() {
     alice.begin_with(&mut bob);
     assert_eq!((alice.disk.count(Table::Session), alice.disk.count(Table::Skipped)), (2, 2));
     let due = people::START.plus_ms(30 * DAY);
-    let hour = Time::from_ms(due.ms() / Time::HOUR_MS * Time::HOUR_MS);
+    let hour = Time::from_ms(due.as_ms() / Time::HOUR_MS * Time::HOUR_MS);
     assert_eq!(alice.talk.deadline(), Some(hour.min(due)));
     alice.now = due;
     alice.wake();
@@ -198,17 +198,17 @@ fn ratchet_56_rows_of_unknown_version_or_flags_are_refused() {
 
 #[test]
 fn ratchet_61_numbers_depend_on_the_identities_alone() {
-    let a = identity(1).public();
-    let b = identity(2).public();
-    let c = identity(3).public();
+    let a = identity(1).public_key();
+    let b = identity(2).public_key();
+    let c = identity(3).public_key();
     let number = safety::number(&a, &b);
     assert_eq!(number, safety::number(&b, &a));
     assert!(number.len() == 60 && number.bytes().all(|digit| digit.is_ascii_digit()));
     assert_ne!(number, safety::number(&a, &c));
     assert_ne!(number[..30], number[30..]);
-    let code = safety::scannable(&a, &b);
+    let code = safety::scannable_code(&a, &b);
     assert_eq!(code.len(), 76);
-    assert!(safety::matches(&b, &a, &code));
-    assert!(!safety::matches(&b, &c, &code) && !safety::matches(&a, &b, &code));
-    assert!(!safety::matches(&b, &a, &code[..75]));
+    assert!(safety::matches_code(&b, &a, &code));
+    assert!(!safety::matches_code(&b, &c, &code) && !safety::matches_code(&a, &b, &code));
+    assert!(!safety::matches_code(&b, &a, &code[..75]));
 }

@@ -229,7 +229,7 @@ fn attacks_fail_in_every_suite() {
         assert_eq!(swapped, Some(BundleError::BadSignature), "{suite}");
         if let Some(signal) = &bob.server.signal {
             let mut signal = signal.clone();
-            signal.spk = *carol.identity.public().public_key();
+            signal.spk = *carol.identity.public_key().public_key();
             assert!(matches!(signal.check(suite, remote, 1), Err(BundleError::BadSignature)));
         }
         flood(suite);

@@ -54,14 +54,14 @@ pub fn number(case: &Case) {
 
 /// A message to Bob of the vectors, who speaks `signal-v3` and has no session.
 pub fn message(case: &Case) {
-    let mut bobs = Talk::new(fixture::bob().public(), fixture::alice().public());
+    let mut bobs = Talk::new(fixture::bob().public_key(), fixture::alice().public_key());
     let mut prekeys = fixture::bobs_signal_prekeys();
     let before = (bobs.encode(), prekeys.encode());
     let bob = fixture::bob();
     let now = fixture::now();
     let opened = bobs.open(&case.bytes("message"), &[], &bob, &mut prekeys, now);
     let outcome = super::outcome(&opened.map(|opened| opened.body.to_vec()));
-    case.expect(outcome);
+    case.assert_outcome(outcome);
     if outcome != "ok" {
         assert!(before == (bobs.encode(), prekeys.encode()), "{} changed the state", case.name());
     }
@@ -76,7 +76,7 @@ pub fn bundle(case: &Case) {
         one_time: None,
         kem: None,
     };
-    case.expect(match bundle.check(V3::ID, &fixture::bob().public(), REGISTRATION) {
+    case.assert_outcome(match bundle.check(V3::ID, &fixture::bob().public_key(), REGISTRATION) {
         Ok(_) => "ok",
         Err(BundleError::BadSignature) => "bad-signature",
         Err(BundleError::BadKey) => "bad-key",
@@ -90,7 +90,8 @@ fn play<S: RatchetSuite>(case: &Case) {
     let bob = fixture::bob();
     let spk = fixture::pair("spkB");
     let z = Secret::init_with(|z| z.copy_from_slice(&fixture::z()));
-    let made = xeddsa::sign::<S::SignatureHash>(bob.pair().scalar(), &[&[5], &spk.public().0], &z);
+    let made =
+        xeddsa::sign::<S::SignatureHash>(bob.pair().scalar(), &[&[5], &spk.public_key().0], &z);
     assert_eq!(hex(&made), case.text("signature"), "{}", case.name());
     let one_time = Some(case.bytes("one_time")).filter(|bytes| !bytes.is_empty());
     let one_time = one_time.map(|bytes| OneTimePrekey::decode(&bytes).expect("a one-time key"));
@@ -101,13 +102,13 @@ fn play<S: RatchetSuite>(case: &Case) {
     // Both forms of the signature begin the same session.
     let [(mut alices, exporter), _] = [made, case.array("signed_form")].map(|signature| {
         let spk_id = fixture::SPK_ID;
-        let spk = *spk.public();
+        let spk = *spk.public_key();
         let bundle =
             SignalBundle { registration: 7, spk_id, spk, signature, one_time, kem: kem.clone() };
-        let checked = bundle.check_as::<S>(&bob.public(), REGISTRATION).expect("a good bundle");
+        let checked = bundle.check_as::<S>(&bob.public_key(), REGISTRATION).expect("a good bundle");
         let ek = fixture::ephemeral("ekA");
         let mut rng = Given(coins.clone());
-        x3dh::initiate::<S, PortableBackend>(&checked, &alice, ek, one_time, &mut rng)
+        x3dh::initiate_session::<S, PortableBackend>(&checked, &alice, ek, one_time, &mut rng)
             .expect("a session")
     });
     let m0 = seal(&mut alices, b"hello", "rkA1");
@@ -120,8 +121,8 @@ fn play<S: RatchetSuite>(case: &Case) {
     let seed = kem.map(|_| Secret::copy_from(&case.array("kem_seed")));
     let offered = ResponderKeys { spk: &spk, list: None, opk: opk.as_ref(), kem: seed.as_ref() };
     let (mut bobs, theirs) =
-        x3dh::accept::<S, PortableBackend>(&first, &bob, &offered).expect("good");
-    assert!(exporter.export(["x"]) == theirs.export(["x"]));
+        x3dh::accept_session::<S, PortableBackend>(&first, &bob, &offered).expect("good");
+    assert!(exporter.export_secrets(["x"]) == theirs.export_secrets(["x"]));
     assert_eq!(open(&mut bobs, &m1), b"again");
     assert_eq!(open(&mut bobs, &m0), b"hello");
     let r0 = seal(&mut bobs, b"yes", "rkB1");
@@ -135,7 +136,7 @@ fn play<S: RatchetSuite>(case: &Case) {
 /// The KEM key of the bundle, if the suite has one; its signature is checked with the bundle.
 fn kem_key<S: RatchetSuite>(case: &Case) -> Option<SignalKem> {
     let seed = S::KEM.map(|_| Secret::copy_from(&case.array("kem_seed")))?;
-    let key = S::KEM?.public(&seed);
+    let key = S::KEM?.public_key(&seed);
     assert_eq!(hex(&key), case.text("kem_key"));
     let id = case.number("kem_id") as u32;
     let signature = case.array("kem_signature");
@@ -163,15 +164,15 @@ fn keys<S: RatchetSuite>(case: &Case, one_time: Option<OneTimePrekey>) {
     };
     let transcript = Transcript {
         first: &first,
-        responder: &bob.public(),
+        responder: &bob.public_key(),
         list: None,
-        spk: spk.public(),
-        opk: one_time.as_ref().map(|_| opk.public()),
+        spk: spk.public_key(),
+        opk: one_time.as_ref().map(|_| opk.public_key()),
         kem_key: None,
     };
-    let Agreement { id, root, exporter } = S::Kdf::x3dh(&shared, &transcript);
-    let (root1, chain1) = S::Kdf::root(&root, &fixture::dh(&fixture::pair("rkA1"), &spk));
-    let key = S::Kdf::chain(&mut chain1.duplicate());
+    let Agreement { id, root, exporter } = S::Kdf::derive_agreement(&shared, &transcript);
+    let (root1, chain1) = S::Kdf::step_root(&root, &fixture::dh(&fixture::pair("rkA1"), &spk));
+    let key = S::Kdf::step_chain(&mut chain1.duplicate());
     assert_eq!(hex(&id), case.text("session"));
     let secrets = [root, exporter, root1, chain1, key];
     let names = ["root", "exporter", "root1", "chain1", "message_key0"];

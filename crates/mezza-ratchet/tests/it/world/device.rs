@@ -45,7 +45,7 @@ pub type Rows = BTreeMap<(Owner, Table, Vec<u8>), Vec<u8>>;
 impl Disk {
     pub fn new(me: u32, people: u32, server: Server, suite: SuiteId) -> Self {
         let identities = (0..people).map(|i| people::identity(u64::from(i)));
-        let everybody = identities.map(|identity| identity.public()).collect();
+        let everybody = identities.map(|identity| identity.public_key()).collect();
         let own = people::identity(u64::from(me));
         Self { me, own, everybody, server, suite, rows: BTreeMap::new() }
     }
@@ -73,7 +73,7 @@ impl Disk {
 
     pub fn talk(&self, contact: HostId) -> Talk {
         let rows = self.records(Some(contact));
-        Talk::load(self.own.public(), self.public(contact), rows).expect("stored rows")
+        Talk::load(self.own.public_key(), self.public(contact), rows).expect("stored rows")
     }
 
     pub fn prekeys(&self) -> Prekeys {
@@ -186,7 +186,7 @@ impl Device {
         };
         let Ok(checked) = checked else { return false };
         let base = EphemeralKey::random::<PortableBackend>(rng);
-        let begun = checked.initiate(&self.identity, base, one_time, rng);
+        let begun = checked.initiate_session(&self.identity, base, one_time, rng);
         let (session, _) = begun.expect("a session");
         let changes = talk.add_session(session, now);
         self.write(Some(to), changes);
@@ -226,7 +226,8 @@ impl Device {
         self.last_reset.insert(from, now);
         if self.begin(from, now, rng) {
             self.notes += 1;
-            let note = 1 << 40 | u64::from(self.me) << 32 | now.ms() << 8 >> 20 | self.notes << 50;
+            let note =
+                1 << 40 | u64::from(self.me) << 32 | now.as_ms() << 8 >> 20 | self.notes << 50;
             self.say(from, note, now, rng);
         }
     }
@@ -263,7 +264,7 @@ impl Host for Device {
         device
     }
 
-    fn command(&mut self, order: Order, now: Time, rng: &mut dyn CryptoRng) {
+    fn apply_order(&mut self, order: Order, now: Time, rng: &mut dyn CryptoRng) {
         match order {
             Order::Say(to, note) => self.say(to, note, now, rng),
             Order::Begin(to) => {
@@ -283,7 +284,7 @@ impl Host for Device {
         self.settle(now, rng);
     }
 
-    fn deliver(&mut self, from: HostId, packet: Packet, now: Time, rng: &mut dyn CryptoRng) {
+    fn deliver_packet(&mut self, from: HostId, packet: Packet, now: Time, rng: &mut dyn CryptoRng) {
         let talk = self.talks.get_mut(&from).expect("a contact");
         let before = (talk.encode(), self.prekeys.encode());
         match talk.open(&packet.bytes, &[], &self.identity, &mut self.prekeys, now) {
@@ -310,8 +311,11 @@ impl Host for Device {
     }
 
     fn wake(&mut self, now: Time, rng: &mut dyn CryptoRng) {
-        let swept: Vec<_> =
-            self.talks.iter_mut().map(|(contact, talk)| (*contact, talk.sweep(now))).collect();
+        let swept: Vec<_> = self
+            .talks
+            .iter_mut()
+            .map(|(contact, talk)| (*contact, talk.sweep_expired(now)))
+            .collect();
         for (contact, changes) in swept {
             self.write(Some(contact), changes);
         }
@@ -324,11 +328,11 @@ impl Host for Device {
         talks.chain(self.prekeys.deadline()).min()
     }
 
-    fn effect(&mut self) -> Option<Effect<Self>> {
+    fn next_effect(&mut self) -> Option<Effect<Self>> {
         self.effects.pop_front()
     }
 
-    fn write(disk: &mut Disk, write: Write) {
+    fn apply_write(disk: &mut Disk, write: Write) {
         match write {
             Write::Rows(owner, changes) => {
                 for change in changes {

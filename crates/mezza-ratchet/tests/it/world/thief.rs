@@ -26,11 +26,11 @@ pub fn cannot_read(disk: &Disk, read: &Read, now: Time) {
     let opens = talk.open(&read.bytes, &[], &identity, &mut prekeys, now).is_ok();
     assert!(!opens, "a message opens twice");
     // Without the sessions, so that nothing is refused as a repeat: X3DH again.
-    let mut nobody = Talk::new(identity.public(), disk.public(read.from));
+    let mut nobody = Talk::new(identity.public_key(), disk.public(read.from));
     let opens = nobody.open(&read.bytes, &[], &identity, &mut prekeys, now).is_ok();
-    let envelope = wire::decode(&read.bytes).expect("a message");
+    let envelope = wire::decode_message(&read.bytes).expect("a message");
     let exception = envelope.first.is_some_and(|first| {
-        first.opk_id == 0 && prekeys.spks().any(|(_, id, _)| id == first.spk_id)
+        first.opk_id == 0 && prekeys.signed_prekeys().any(|(_, id, _)| id == first.spk_id)
     });
     assert!(!opens || exception, "a first message is readable after it was opened");
 }
@@ -59,7 +59,7 @@ impl Listener {
     /// The victim sends, with a fresh key that the thief does not hold: he goes on with a key of
     /// his own, which serves him if the ratchet does not depend on it.
     pub fn guesses(&mut self) {
-        let mut rng = ChaCha20Rng::seed_from_u64(self.now.ms());
+        let mut rng = ChaCha20Rng::seed_from_u64(self.now.as_ms());
         let fresh = Some(EphemeralKey::random::<PortableBackend>(&mut rng));
         let sealed = self.talk.seal(b"", &[], Padding::Blocks, fresh, self.now);
         assert!(sealed.is_ok());

@@ -91,8 +91,8 @@ impl<F: Flaw> LinkMac for WeakTags<F> {
         Self(LinkMac::new(if F::KEYLESS { &nobody } else { state }, prefixes), PhantomData)
     }
 
-    fn tag(&self, place: &TagPlace, parts: &[&[u8]]) -> [u8; 16] {
-        self.0.tag(place, if F::DEAF { &parts[..1] } else { parts })
+    fn compute_tag(&self, place: &TagPlace, parts: &[&[u8]]) -> [u8; 16] {
+        self.0.compute_tag(place, if F::DEAF { &parts[..1] } else { parts })
     }
 }
 
@@ -114,12 +114,17 @@ impl<F: Flaw> LinkSuite for Weak<F> {
         Suite::is_session_id(id, initiator, m1)
     }
 
-    fn bootstrap(shared: &Secret<32>, view: &ExchangeView<'_>) -> LinkState {
-        Suite::bootstrap(shared, view)
+    fn derive_first_state(shared: &Secret<32>, view: &ExchangeView<'_>) -> LinkState {
+        Suite::derive_first_state(shared, view)
     }
 
-    fn exchange(shared: &Secret<32>, state: &LinkState, view: &ExchangeView<'_>) -> ExchangeKeys {
-        let ExchangeKeys { state: next, session } = Suite::exchange(shared, state, view);
+    fn derive_exchange_keys(
+        shared: &Secret<32>,
+        state: &LinkState,
+        view: &ExchangeView<'_>,
+    ) -> ExchangeKeys {
+        let ExchangeKeys { state: next, session } =
+            Suite::derive_exchange_keys(shared, state, view);
         ExchangeKeys { state: if F::STANDS_STILL { state.duplicate() } else { next }, session }
     }
 }
@@ -138,7 +143,7 @@ fn each_weak_suite_is_found() {
 /// State and key of an exchange change with each thing that both sides have seen or known.
 #[test]
 fn nothing_that_was_seen_is_left_out_of_the_keys() {
-    let point = |byte: u8| CanonicalPoint::check([byte; 32]).expect("canonical");
+    let point = |byte: u8| CanonicalPoint::from_canonical([byte; 32]).expect("canonical");
     let pair = |one, two| LinkPair { initiator: id(one), responder: id(two) };
     let keys = |dh: u8, state: u8, (one, two): (u8, u8), s: u8, (m1, m2): (u8, u8)| {
         let pair = pair(one, two);
@@ -149,8 +154,9 @@ fn nothing_that_was_seen_is_left_out_of_the_keys() {
         let nowhere = point(7);
         let before =
             ExchangeView { pair: &nobody, session_id: &[7; 16], m1: &nowhere, m2: &nowhere };
-        let state = Suite::bootstrap(&secret(&[state; 32]), &before);
-        let ExchangeKeys { state, session } = Suite::exchange(&secret(&[dh; 32]), &state, &view);
+        let state = Suite::derive_first_state(&secret(&[state; 32]), &before);
+        let ExchangeKeys { state, session } =
+            Suite::derive_exchange_keys(&secret(&[dh; 32]), &state, &view);
         (*state.expose(), *session.expose())
     };
     let base = keys(1, 2, (1, 2), 3, (4, 5));

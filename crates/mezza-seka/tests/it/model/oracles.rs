@@ -301,7 +301,7 @@ impl<S: LinkSuite> Model<S> {
             own.slots = [self.first[party].clone(), self.first[party].clone()];
         }
         let slots = [own.slots[0].as_slice(), own.slots[1].as_slice()];
-        let (_, newest, _) = PeerRecord::newest(&store_key(), slots).expect("a slot opens");
+        let (_, newest, _) = PeerRecord::open_newest(&store_key(), slots).expect("a slot opens");
         own.newest = newest;
         own.peer = restore::<S>(&own.slots[newest], self.now);
     }
@@ -346,7 +346,7 @@ impl<S: LinkSuite> Model<S> {
                     let _ = self.parties[party].peer.handle(stored, self.now, self.dice.rng());
                 }
                 PeerOutput::Send { frame, .. } => self.sent(party, &frame, before),
-                PeerOutput::Install(session) => key = Some(*session.export("model").expose()),
+                PeerOutput::Install(session) => key = Some(*session.export_key("model").expose()),
                 PeerOutput::Tell(PeerEvent::Accepted(_)) => self.accepted(party, key.take()),
                 _ => {}
             }
@@ -521,11 +521,11 @@ impl<S: LinkSuite> Model<S> {
 }
 
 fn point_of<S: LinkSuite>(scalar: &[u8; 32]) -> [u8; 32] {
-    *EphemeralKey::from_scalar::<S::Backend>(secret(scalar)).public().as_bytes()
+    *EphemeralKey::from_scalar::<S::Backend>(secret(scalar)).public_key().as_bytes()
 }
 
 fn his_point<S: LinkSuite>() -> CanonicalPoint {
-    CanonicalPoint::check(point_of::<S>(&HIS_SCALAR)).expect("canonical")
+    CanonicalPoint::from_canonical(point_of::<S>(&HIS_SCALAR)).expect("canonical")
 }
 
 /// The frame with his share instead of the one in it.
@@ -564,13 +564,13 @@ pub fn nobodys_state<S: LinkSuite>() -> LinkState {
     let point = his_point::<S>();
     let pair = LinkPair { initiator: id(1), responder: id(2) };
     let view = ExchangeView { pair: &pair, session_id: &[9; 16], m1: &point, m2: &point };
-    S::bootstrap(&secret(&[9; 32]), &view)
+    S::derive_first_state(&secret(&[9; 32]), &view)
 }
 
 /// A tag of the suite under a state that nobody has.
 fn guessed<S: LinkSuite>(label: [u8; 8], parts: &[&[u8]]) -> [u8; 16] {
     let place = TagPlace { sender: LinkRole::Initiator, counter: 0 };
-    let prefixes = NoncePrefixes::of(&LinkPair { initiator: id(1), responder: id(2) });
+    let prefixes = NoncePrefixes::from_pair(&LinkPair { initiator: id(1), responder: id(2) });
     let all: Vec<&[u8]> = [&label[..]].into_iter().chain(parts.iter().copied()).collect();
-    S::Mac::new(&nobodys_state::<S>(), &prefixes).tag(&place, &all)
+    S::Mac::new(&nobodys_state::<S>(), &prefixes).compute_tag(&place, &all)
 }

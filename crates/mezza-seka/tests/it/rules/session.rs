@@ -28,11 +28,11 @@ fn seka_41_packet_numbers_grow_and_stop_at_the_limit() {
     let (session, _) = sides[0].sessions.last().expect("a session");
     let before = session.sent();
     assert_eq!(session.limit(), FRAMES_PER_SUBKEY);
-    assert_eq!(session.reserve(10), Some(before));
-    assert_eq!(session.reserve(FRAMES_PER_SUBKEY), None);
-    assert_eq!(session.reserve(1), Some(before + 10));
-    assert!(session.reserve(FRAMES_PER_SUBKEY - before - 11).is_some());
-    assert_eq!((session.reserve(1), session.sent()), (None, FRAMES_PER_SUBKEY));
+    assert_eq!(session.reserve_packets(10), Some(before));
+    assert_eq!(session.reserve_packets(FRAMES_PER_SUBKEY), None);
+    assert_eq!(session.reserve_packets(1), Some(before + 10));
+    assert!(session.reserve_packets(FRAMES_PER_SUBKEY - before - 11).is_some());
+    assert_eq!((session.reserve_packets(1), session.sent()), (None, FRAMES_PER_SUBKEY));
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn seka_83_a_report_says_what_share_of_the_frames_arrived() {
     let (mut sides, now) = paired::<Default>();
     assert!(exchange(&mut sides, now));
     let (session, _) = sides[1].sessions.last().expect("a session");
-    let before = session.delivery();
+    let before = session.delivery_report();
     for number in 0..100 {
         let mut frame = sides[0].seal(b"\0text").expect("a session");
         // Every fourth one is lost, and one of ten is damaged.
@@ -75,9 +75,9 @@ fn seka_83_a_report_says_what_share_of_the_frames_arrived() {
         }
     }
     let (session, _) = sides[1].sessions.last().expect("a session");
-    let report = session.delivery().since(&before);
+    let report = session.delivery_report().since(&before);
     assert_eq!((report.opened, report.next, report.forged), (65, 100, 10));
-    assert_eq!(report.percent(), Some(65));
+    assert_eq!(report.arrived_percent(), Some(65));
     let text = report.encode();
     assert_eq!(DeliveryReport::decode(&text), Some(report));
     // A text of another kind or length is none.
@@ -86,7 +86,7 @@ fn seka_83_a_report_says_what_share_of_the_frames_arrived() {
     assert!(
         [&other[..], &text[..12], &[]].iter().all(|text| DeliveryReport::decode(text).is_none())
     );
-    assert_eq!(DeliveryReport::default().percent(), None);
+    assert_eq!(DeliveryReport::default().arrived_percent(), None);
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn seka_60_forged_frames_do_not_alarm_a_live_link() {
         forged[14..20].copy_from_slice(sides[1].peer.record().own.as_bytes());
         forged[36] = 0x7f;
         let _ = sides[1].hear(&forged, now);
-        if now.ms() % 20_000 == 0 {
+        if now.as_ms() % 20_000 == 0 {
             assert!(exchange(&mut sides, now));
         }
         run(&mut sides, (now, 10), |_, _| true);
@@ -253,7 +253,7 @@ fn seka_91_a_jump_of_packet_numbers_begins_no_exchange() {
     let now = now.plus_ms(5_000);
     let (session, _) = sides[1].sessions.last().expect("a session");
     let left = session.limit() - session.sent() - 1;
-    session.reserve(left).expect("numbers");
+    session.reserve_packets(left).expect("numbers");
     let last = sides[1].seal(b"\0x").expect("the last number");
     assert_eq!(sides[0].hear(&last, now), Ok(()));
     assert_eq!(begun_by_usage(&mut sides[0], now), 0);
@@ -268,7 +268,7 @@ fn seka_91_a_jump_of_packet_numbers_begins_no_exchange() {
     assert_eq!(begun_by_usage(&mut sides[0], now), 1);
     let (mut sides, now) = paired_with::<Default>(|settings| settings.subkeys = 1);
     assert!(exchange(&mut sides, now));
-    sides[0].sessions.last().expect("a session").0.reserve(FRAMES_PER_SUBKEY / 4 * 3);
+    sides[0].sessions.last().expect("a session").0.reserve_packets(FRAMES_PER_SUBKEY / 4 * 3);
     assert_eq!(begun_by_usage(&mut sides[0], now.plus_ms(5_000)), 1);
 }
 

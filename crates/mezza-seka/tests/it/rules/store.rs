@@ -102,7 +102,7 @@ fn seka_50_a_torn_slot_is_skipped_and_two_are_refused() {
     let (mut sides, now) = paired::<Default>();
     assert!(exchange(&mut sides, now));
     let [.., (_, older), (newest, newer)] = sides[0].writes.as_slice() else { panic!("writes") };
-    let newest_of = |slots: [&[u8]; 2]| PeerRecord::newest(&store_key(), slots);
+    let newest_of = |slots: [&[u8]; 2]| PeerRecord::open_newest(&store_key(), slots);
     let (seq, place, _) = newest_of([older, newer]).expect("sound");
     assert_eq!((seq, place), (*newest, 1));
     for cut in 0..SEALED_BYTES {

@@ -27,7 +27,7 @@ impl Advert {
     pub(super) fn encode(self) -> Vec<u8> {
         use trouble_host::advertise::{BR_EDR_NOT_SUPPORTED, LE_GENERAL_DISCOVERABLE};
         let mut data = Writer::new();
-        data.bytes(&self.net).u48(self.name).u16(self.psm);
+        data.put_bytes(&self.net).put_u48(self.name).put_u16(self.psm);
         let data = data.finish();
         let parts = [
             AdStructure::Flags(LE_GENERAL_DISCOVERABLE | BR_EDR_NOT_SUPPORTED),
@@ -47,7 +47,11 @@ impl Advert {
             _ => None,
         })?;
         let read = Reader::decode_exact(data, |r| {
-            Ok::<_, DecodeError>(Self { net: r.array()?, name: r.u48()?, psm: r.u16()? })
+            Ok::<_, DecodeError>(Self {
+                net: r.read_array()?,
+                name: r.read_u48()?,
+                psm: r.read_u16()?,
+            })
         });
         read.ok()
     }

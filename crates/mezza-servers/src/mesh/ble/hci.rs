@@ -44,7 +44,7 @@ type Writes = Box<dyn AsyncWrite + Unpin>;
 pub(super) type HciStream = SerialTransport<NoopRawMutex, FromTokio<Reads>, FromTokio<Writes>>;
 
 /// Opens a stream to a virtual controller.
-pub(super) async fn tcp(address: &str) -> io::Result<HciStream> {
+pub(super) async fn open_tcp(address: &str) -> io::Result<HciStream> {
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
     let (reader, writer) = stream.into_split();
@@ -52,7 +52,7 @@ pub(super) async fn tcp(address: &str) -> io::Result<HciStream> {
 }
 
 /// The same by a path.
-pub(super) async fn unix(path: &PathBuf) -> io::Result<HciStream> {
+pub(super) async fn open_unix(path: &PathBuf) -> io::Result<HciStream> {
     let (reader, writer) = UnixStream::connect(path).await?.into_split();
     Ok(SerialTransport::new(FromTokio::new(Box::new(reader)), FromTokio::new(Box::new(writer))))
 }
@@ -61,16 +61,16 @@ pub(super) async fn unix(path: &PathBuf) -> io::Result<HciStream> {
 ///
 /// # Errors
 /// 69, 75 or 77.
-pub(super) async fn probe(place: &HciPlace) -> Result<(), Fault> {
+pub(super) async fn probe_controller(place: &HciPlace) -> Result<(), Fault> {
     let opened = match place {
         HciPlace::User(number) => bt_hci_linux::Transport::new(*number).map(drop),
-        HciPlace::Tcp(address) => tcp(address).await.map(drop),
-        HciPlace::Unix(path) => unix(path).await.map(drop),
+        HciPlace::Tcp(address) => open_tcp(address).await.map(drop),
+        HciPlace::Unix(path) => open_unix(path).await.map(drop),
     };
-    opened.map_err(|error| fault(place, &error))
+    opened.map_err(|error| describe_refusal(place, &error))
 }
 
-fn fault(place: &HciPlace, error: &io::Error) -> Fault {
+fn describe_refusal(place: &HciPlace, error: &io::Error) -> Fault {
     match (place, error.kind()) {
         (HciPlace::User(number), io::ErrorKind::PermissionDenied) => Fault::new(
             Exit::Denied,
@@ -111,7 +111,7 @@ mod tests {
     #[tokio::test]
     async fn a_controller_that_is_not_there_is_told() {
         let place = HciPlace::Unix("/nowhere/at/all".into());
-        let fault = probe(&place).await.err().unwrap();
+        let fault = probe_controller(&place).await.err().unwrap();
         assert_eq!(fault.code, Exit::Unreachable);
     }
 }

@@ -66,7 +66,12 @@ struct Contact<'a> {
 
 /// Runs until the node drops its end. A controller that goes away is opened again, as often as it goes
 /// (MESH-68).
-pub(super) fn run(place: &HciPlace, mut names: Names, sender: &LinkSender, state: &RadioState) {
+pub(super) fn run_radio(
+    place: &HciPlace,
+    mut names: Names,
+    sender: &LinkSender,
+    state: &RadioState,
+) {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
         state.is_down("no runtime");
         return;
@@ -87,7 +92,7 @@ pub(super) fn run(place: &HciPlace, mut names: Names, sender: &LinkSender, state
                 }
                 silent_before = Some(identity);
             }
-            if let Err(why) = live(place, identity, &mut names, sender, state).await {
+            if let Err(why) = serve_identity(place, identity, &mut names, sender, state).await {
                 if state.is_down(&why) {
                     tracing::warn!(target: "mezza", "the Bluetooth controller: {why}; it is opened again");
                 }
@@ -98,7 +103,7 @@ pub(super) fn run(place: &HciPlace, mut names: Names, sender: &LinkSender, state
 }
 
 /// One name, until there is another one, or the controller fails.
-async fn live(
+async fn serve_identity(
     place: &HciPlace,
     identity: BleIdentity,
     names: &mut Names,
@@ -109,21 +114,21 @@ async fn live(
     match place {
         HciPlace::User(number) => {
             let transport = bt_hci_linux::Transport::new(*number).map_err(said)?;
-            Box::pin(host(transport, identity, names, sender, state)).await
+            Box::pin(run_host(transport, identity, names, sender, state)).await
         }
         HciPlace::Tcp(address) => {
-            let transport = hci::tcp(address).await.map_err(said)?;
-            Box::pin(host(transport, identity, names, sender, state)).await
+            let transport = hci::open_tcp(address).await.map_err(said)?;
+            Box::pin(run_host(transport, identity, names, sender, state)).await
         }
         HciPlace::Unix(path) => {
-            let transport = hci::unix(path).await.map_err(said)?;
-            Box::pin(host(transport, identity, names, sender, state)).await
+            let transport = hci::open_unix(path).await.map_err(said)?;
+            Box::pin(run_host(transport, identity, names, sender, state)).await
         }
     }
 }
 
 /// The host on an open transport, until there is another name.
-async fn host<T>(
+async fn run_host<T>(
     transport: T,
     identity: BleIdentity,
     names: &mut Names,
@@ -144,7 +149,7 @@ where
     let near = Near::new(identity);
     let (ready, contacts) = mpsc::channel(CONTACTS_MAX);
     let contacts = Mutex::new(contacts);
-    let slot = || carry(&stack, &contacts, &near, sender);
+    let slot = || carry_contacts(&stack, &contacts, &near, sender);
     let running = runner.run_with_handler(&near);
     tokio::pin!(running);
     let mut is_over = false;
@@ -160,8 +165,8 @@ where
             Err(format!("{:?}", ended.err()))
         }
         () = is_up => Ok(()),
-        () = show(&stack, identity, &ready) => Err("it does not advertise".to_owned()),
-        () = find(&stack, &near, &ready) => Err("it does not scan".to_owned()),
+        () = advertise_self(&stack, identity, &ready) => Err("it does not advertise".to_owned()),
+        () = find_neighbours(&stack, &near, &ready) => Err("it does not scan".to_owned()),
         _ = async { tokio::join!(slot(), slot(), slot(), slot()) } => Ok(()),
         _ = names.changed() => Ok(()),
     };
@@ -170,14 +175,14 @@ where
     if !is_over {
         tokio::select! {
             _ = &mut running => (),
-            _ = timeout(REST, hush(&stack)) => (),
+            _ = timeout(REST, silence_controller(&stack)) => (),
         }
     }
     ended
 }
 
 /// Nothing is shown, and nobody is listened for.
-async fn hush<C: Controller>(stack: &BleStack<'_, C>) {
+async fn silence_controller<C: Controller>(stack: &BleStack<'_, C>) {
     let _ = stack.command(LeSetAdvEnable::new(false)).await;
     let _ = stack.command(LeSetScanEnable::new(false, false)).await;
     let _ = stack.command(Reset::new()).await;
@@ -193,7 +198,7 @@ fn fresh_address() -> Address {
 }
 
 /// Shows itself, and takes those who connect.
-async fn show<'a, C: Controller>(
+async fn advertise_self<'a, C: Controller>(
     stack: &'a BleStack<'_, C>,
     BleIdentity { name, net, .. }: BleIdentity,
     ready: &mpsc::Sender<Contact<'a>>,
@@ -221,8 +226,11 @@ async fn show<'a, C: Controller>(
 }
 
 /// Finds others with a higher name, and connects to them.
-async fn find<'a, C>(stack: &'a BleStack<'_, C>, near: &Near, ready: &mpsc::Sender<Contact<'a>>)
-where
+async fn find_neighbours<'a, C>(
+    stack: &'a BleStack<'_, C>,
+    near: &Near,
+    ready: &mpsc::Sender<Contact<'a>>,
+) where
     C: Controller + ControllerCmdSync<LeSetScanParams>,
 {
     let mut central = stack.central();
@@ -233,7 +241,7 @@ where
             sleep(REST).await;
             continue;
         };
-        let (address, advert) = near.next().await;
+        let (address, advert) = near.next_device().await;
         session.stop().await;
         let config = ConnectConfig {
             scan_config: ScanConfig {
@@ -259,7 +267,7 @@ where
         });
         match reached.await {
             Ok(Some(contact)) => {
-                near.joined(advert.name);
+                near.mark_connected(advert.name);
                 if ready.send(contact).await.is_err() {
                     return;
                 }
@@ -279,7 +287,7 @@ fn channel_config() -> L2capChannelConfig {
 }
 
 /// Carries the frames of one contact after the other.
-async fn carry<'a, C: Controller>(
+async fn carry_contacts<'a, C: Controller>(
     stack: &'a BleStack<'_, C>,
     contacts: &Mutex<mpsc::Receiver<Contact<'a>>>,
     near: &Near,
@@ -290,45 +298,45 @@ async fn carry<'a, C: Controller>(
             return;
         };
         let address = connection.peer_address().addr.into_inner();
-        let link = sender.number();
+        let link = sender.next_number();
         let peer = FramePeer::Ble(address);
         let words = format!("{RADIO}, one neighbour");
         let (frames, outgoing) = StreamLink::new(LinkKind::StreamAlone, DELAY_US, words);
         let up = MeshLinkEvent::Up { link, peer, frames: Box::new(frames) };
-        if sender.tell(up).await {
+        if sender.send_event(up).await {
             let (writer, reader) = channel.split();
             tokio::select! {
-                () = write(stack, writer, outgoing) => (),
-                () = read(stack, reader, (link, peer), sender) => (),
+                () = write_frames(stack, writer, outgoing) => (),
+                () = read_frames(stack, reader, (link, peer), sender) => (),
             }
-            sender.tell(MeshLinkEvent::Down { link }).await;
+            sender.send_event(MeshLinkEvent::Down { link }).await;
         }
         connection.disconnect();
         if let Some(name) = name {
-            near.left(name);
+            near.mark_disconnected(name);
         }
     }
 }
 
-async fn write<C: Controller>(
+async fn write_frames<C: Controller>(
     stack: &BleStack<'_, C>,
     mut writer: L2capChannelWriter<'_, FramePool>,
     mut outgoing: StreamFrames,
 ) {
-    while let Some(frame) = outgoing.next().await {
+    while let Some(frame) = outgoing.next_frame().await {
         // A peer of another make may take less; what is too large for it stays with others.
         if frame.len() > usize::from(writer.peer_mtu()) {
-            outgoing.written();
+            outgoing.mark_written();
             continue;
         }
         match timeout(3 * REACH, writer.send(stack, &frame)).await {
-            Ok(Ok(())) => outgoing.written(),
+            Ok(Ok(())) => outgoing.mark_written(),
             _ => return,
         }
     }
 }
 
-async fn read<C: Controller>(
+async fn read_frames<C: Controller>(
     stack: &BleStack<'_, C>,
     mut reader: L2capChannelReader<'_, FramePool>,
     (link, from): (LinkNumber, FramePeer),
@@ -338,7 +346,7 @@ async fn read<C: Controller>(
     // Beacons come each few seconds.
     while let Ok(Ok(size)) = timeout(3 * REACH, reader.receive(stack, &mut buffer)).await {
         let bytes = buffer[..size].to_vec();
-        if size > 0 && !sender.tell(MeshLinkEvent::Frame { link, from, bytes }).await {
+        if size > 0 && !sender.send_event(MeshLinkEvent::Frame { link, from, bytes }).await {
             return;
         }
     }
@@ -377,7 +385,7 @@ impl Near {
     }
 
     /// The next device to connect to.
-    async fn next(&self) -> (Address, Advert) {
+    async fn next_device(&self) -> (Address, Advert) {
         loop {
             self.news.notified().await;
             if let Some((address, advert)) = self.found.take() {
@@ -393,7 +401,7 @@ impl Near {
     }
 
     /// An advertisement came.
-    fn heard(&self, kind: AddrKind, addr: BdAddr, data: &[u8]) {
+    fn note_advert(&self, kind: AddrKind, addr: BdAddr, data: &[u8]) {
         let wanted = Advert::decode(data).filter(|advert| self.is_wanted(*advert));
         if let Some(advert) = wanted
             && self.found.borrow().is_none()
@@ -403,11 +411,11 @@ impl Near {
         }
     }
 
-    fn joined(&self, name: Name) {
+    fn mark_connected(&self, name: Name) {
         self.known.borrow_mut().insert(name, None);
     }
 
-    fn left(&self, name: Name) {
+    fn mark_disconnected(&self, name: Name) {
         self.known.borrow_mut().insert(name, Some(Instant::now() + AGAIN));
     }
 }
@@ -415,14 +423,14 @@ impl Near {
 impl EventHandler for Near {
     fn on_adv_reports(&self, reports: LeAdvReportsIter<'_>) {
         for report in reports.filter_map(Result::ok) {
-            self.heard(report.addr_kind, report.addr, report.data);
+            self.note_advert(report.addr_kind, report.addr, report.data);
         }
     }
 
     // A controller that knows extended advertisements may report all of them so.
     fn on_ext_adv_reports(&self, reports: LeExtAdvReportsIter<'_>) {
         for report in reports.filter_map(Result::ok) {
-            self.heard(report.addr_kind, report.addr, report.data);
+            self.note_advert(report.addr_kind, report.addr, report.data);
         }
     }
 }

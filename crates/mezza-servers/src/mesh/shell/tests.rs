@@ -48,7 +48,7 @@ impl Lone {
     /// Time passes and the node looks around; the clock was moved by so much meanwhile.
     fn pass(&mut self, passed_ms: u64, moved_ms: i64) {
         let mut now = self.now.lock().unwrap();
-        let wall = now.wall.plus_ms(passed_ms).ms().saturating_add_signed(moved_ms);
+        let wall = now.wall.plus_ms(passed_ms).as_ms().saturating_add_signed(moved_ms);
         *now = Moment { wall: Time::from_ms(wall), boot: now.boot.plus_ms(passed_ms) };
         drop(now);
         self.shell.look_around();
@@ -57,7 +57,7 @@ impl Lone {
     /// A network set the clock, which showed this then.
     fn synchronise(&self, at: Time) {
         let file = std::fs::File::create(self.folder.path().join("stamp")).unwrap();
-        let since = std::time::Duration::from_millis(at.ms());
+        let since = std::time::Duration::from_millis(at.as_ms());
         file.set_modified(std::time::UNIX_EPOCH + since).unwrap();
     }
 
@@ -71,7 +71,7 @@ impl Lone {
     }
 
     fn within_ms(&self) -> u64 {
-        control::status(&self.status(), &[], false)["within_ms"].as_u64().unwrap()
+        control::describe_status(&self.status(), &[], false)["within_ms"].as_u64().unwrap()
     }
 }
 

@@ -20,7 +20,7 @@ impl System {
 
     /// Time passes, and the clock is moved meanwhile.
     fn pass(&mut self, passed_ms: u64, moved_ms: i64) -> Time {
-        let wall = self.now.wall.plus_ms(passed_ms).ms().saturating_add_signed(moved_ms);
+        let wall = self.now.wall.plus_ms(passed_ms).as_ms().saturating_add_signed(moved_ms);
         self.now = Moment { wall: Time::from_ms(wall), boot: self.now.boot.plus_ms(passed_ms) };
         self.now.wall
     }
@@ -77,13 +77,13 @@ fn mesh_71_a_move_after_the_source_counts_though_both_are_seen_at_once() {
         let mut system = System::new();
         system.read(None);
         let moved = system.pass(30_000, moved_ms);
-        let source = Time::from_ms(moved.ms() - 5_000);
+        let source = Time::from_ms(moved.as_ms() - 5_000);
         assert_eq!(system.read(Some(source)), 2_500, "moved by {moved_ms} by the source");
     }
     // Ten seconds are shorter than the time between the readings, so that either may have come first.
     let mut system = System::new();
     let now = system.pass(30_000, 10_000);
-    assert_eq!(system.read(Some(Time::from_ms(now.ms() - 15_000))), 12_500);
+    assert_eq!(system.read(Some(Time::from_ms(now.as_ms() - 15_000))), 12_500);
 }
 
 /// A source that is worse than what is known says nothing new.
@@ -141,8 +141,8 @@ impl Restarts {
 
     fn clock(&self, has_hardware_clock: bool) -> SystemClock {
         let home = Home::find(Some(&self.folder.path().join("home"))).unwrap();
-        private::folder(home.root()).unwrap();
-        private::folder(&home.run()).unwrap();
+        private::make_folder(home.root()).unwrap();
+        private::make_folder(&home.run()).unwrap();
         SystemClock::of_home(&home, self.now, self.start, has_hardware_clock)
     }
 
@@ -150,12 +150,12 @@ impl Restarts {
     fn read(&self, source: Option<Time>, has_hardware_clock: bool) -> u32 {
         let mut clock = self.clock(has_hardware_clock);
         clock.on_reading(self.now, source.map(stamp));
-        clock.store();
+        clock.store_record();
         clock.within_ms(self.now.wall, 0)
     }
 
     fn pass(&mut self, passed_ms: u64, moved_ms: i64) {
-        let wall = self.now.wall.plus_ms(passed_ms).ms().saturating_add_signed(moved_ms);
+        let wall = self.now.wall.plus_ms(passed_ms).as_ms().saturating_add_signed(moved_ms);
         self.now = Moment { wall: Time::from_ms(wall), boot: self.now.boot.plus_ms(passed_ms) };
     }
 
@@ -179,7 +179,7 @@ fn mesh_72_moves_of_the_clock_outlive_the_process() {
     assert_eq!(restarts.read(Some(AT), true), 92_500);
     let mut clock = restarts.clock(true);
     clock.on_person(Grade::Fair, restarts.now);
-    clock.store();
+    clock.store_record();
     let source = restarts.now.wall;
     assert_eq!(restarts.read(Some(source), true), 2_500);
 }
@@ -197,7 +197,7 @@ fn mesh_72_a_restart_of_the_system_needs_a_clock_that_ran() {
 
     let mut restarts = Restarts::new();
     restarts.read(Some(AT), true);
-    restarts.now.wall = Time::from_ms(AT.ms() - 1_000);
+    restarts.now.wall = Time::from_ms(AT.as_ms() - 1_000);
     restarts.restart_system(0);
     assert_eq!(restarts.read(None, true), 600_000, "the battery of the clock is empty");
 }
@@ -224,7 +224,7 @@ fn mesh_72_a_record_is_written_when_it_changes() {
     let mut written = 0;
     for minute in 0..150 {
         clock.on_reading(restarts.now, Some(stamp(AT)));
-        clock.store();
+        clock.store_record();
         written += u32::from(std::fs::remove_file(&file).is_ok());
         restarts.pass(60_000, if minute == 90 { 5_000 } else { 1 });
     }

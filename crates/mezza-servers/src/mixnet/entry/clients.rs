@@ -10,14 +10,16 @@ use tokio_rustls::TlsAcceptor;
 
 use super::Event;
 use crate::mixnet::server::{HANDSHAKE, HANDSHAKES_MAX};
-use mezza_host::connection::link::{self, CLIENT_FRAMES_MAX, FrameSizeClass, LinkEvent, carry};
+use mezza_host::connection::link::{
+    self, CLIENT_FRAMES_MAX, FrameSizeClass, LinkEvent, carry_frames,
+};
 use mezza_host::process::limiter::{self, Bounds, ConnectionLimiter, ConnectionPermit};
 use mezza_host::process::metrics::{Metric, Metrics};
 
 /// The bounds for `per_site` connections of one IPv4 /24 or IPv6 /48 (0: any number) and
 /// `connections` in all. An address has a
 /// quarter of what its site has (MIX-28).
-pub(super) fn bounds(per_site: u32, connections: usize) -> Bounds {
+pub(super) fn client_bounds(per_site: u32, connections: usize) -> Bounds {
     let (per_site, per_address) = match per_site {
         0 => (u32::MAX, u32::MAX),
         per_site => (per_site, per_site.div_ceil(4)),
@@ -45,9 +47,9 @@ pub(super) async fn accept_clients(
         let events = events.clone();
         let metrics = Arc::clone(&metrics);
         tokio::spawn(async move {
-            let client = link::number();
-            let served = serve(client, tls, socket, (&permit, &events, &metrics));
-            if permit.hold(served).await.is_none() {
+            let client = link::next_link_number();
+            let served = serve_client(client, tls, socket, (&permit, &events, &metrics));
+            if permit.run_while_held(served).await.is_none() {
                 metrics.count(Metric::TurnedAway);
                 let _ = events.send(Event::Client(client, LinkEvent::Down)).await;
             }
@@ -57,13 +59,13 @@ pub(super) async fn accept_clients(
 
 /// One client, until it goes. Its handshake ends with its first frame: who says nothing then makes
 /// room for others like one who says nothing before.
-async fn serve(
+async fn serve_client(
     client: ConnectionId,
     tls: TlsAcceptor,
     socket: TcpStream,
     (permit, events, metrics): (&ConnectionPermit, &mpsc::Sender<Event>, &Metrics),
 ) {
-    let Some(stream) = limiter::secure(&tls, socket, HANDSHAKE).await else { return };
+    let Some(stream) = limiter::secure_socket(&tls, socket, HANDSHAKE).await else { return };
     if stream.get_ref().1.alpn_protocol() != Some(link::CLIENT) {
         return;
     }
@@ -72,10 +74,10 @@ async fn serve(
         return;
     }
     let frame = |frame| {
-        permit.settle();
+        permit.end_handshake();
         Event::Client(client, LinkEvent::Frame(frame))
     };
-    let end = carry(stream, FrameSizeClass::Short, parcels, events, frame).await;
+    let end = carry_frames(stream, FrameSizeClass::Short, parcels, events, frame).await;
     if end.is_mischief() {
         metrics.count(Metric::Malformed);
         tracing::warn!(%end, "a client was hung up on");
@@ -90,7 +92,7 @@ mod tests {
     #[test]
     fn mix_28_an_address_has_a_quarter_of_its_site_and_zero_is_no_limit() {
         let all = |per_site| {
-            let Bounds { connections, per_address, per_site, .. } = bounds(per_site, 300);
+            let Bounds { connections, per_address, per_site, .. } = client_bounds(per_site, 300);
             (connections, per_address, per_site)
         };
         assert_eq!(all(256), (300, 64, 256));

@@ -9,11 +9,11 @@ use mezza_mixnet::RoundId;
 use mezza_mixnet::client::{Access, CheckedSettings, DropResult, Timing};
 use mezza_mixnet::config::ServicePolicy;
 use mezza_mixnet::keys::SecretVec;
-use mezza_mixnet::onion::{Multiply, Tables, open_reply, wrap};
+use mezza_mixnet::onion::{Multiply, Tables, open_reply, wrap_onions};
 use mezza_mixnet::wire::MissedReason;
 use rayon::prelude::*;
 
-use super::user::{Pairs, cell};
+use super::user::{Pairs, make_cell};
 use mezza_host::backend::AwsLc;
 use mezza_host::process::busy::thread_cpu;
 use mezza_host::process::rng::OsRng;
@@ -61,7 +61,7 @@ enum UserOutcome {
 }
 
 impl UserOutcome {
-    const fn waits(&self) -> bool {
+    const fn is_waiting(&self) -> bool {
         matches!(self, Self::Ready(..) | Self::Sent(..))
     }
 }
@@ -101,7 +101,7 @@ pub(super) struct Prepared {
 
 impl Work {
     /// Wraps all of them; `None` if the keys are no points, which a checked round's are.
-    pub(super) fn run(self, kernel: &'static dyn Kernel) -> Option<Prepared> {
+    pub(super) fn wrap_onions(self, kernel: &'static dyn Kernel) -> Option<Prepared> {
         let Self { id, checked, users, accesses } = self;
         let begun = thread_cpu();
         let layers = checked.layers();
@@ -112,7 +112,8 @@ impl Work {
             let begun = thread_cpu();
             let inner: Vec<u8> = part.iter().flat_map(|access| *access.bytes()).collect();
             let inner = Wiping::new(inner);
-            let made = wrap(kernel, Multiply::Tables(&tables), &layers, (&inner, size), &mut OsRng);
+            let made =
+                wrap_onions(kernel, Multiply::Tables(&tables), &layers, (&inner, size), &mut OsRng);
             let each = made.onions.len() / part.len();
             let onions: Vec<Vec<u8>> = made.onions.chunks_exact(each).map(<[u8]>::to_vec).collect();
             let back = (0..part.len()).map(|at| {
@@ -140,19 +141,19 @@ impl LoadRound {
     }
 
     /// The cells of all users for this round.
-    pub(super) fn plan(
+    pub(super) fn plan_work(
         &self,
         users: Vec<u32>,
         checked: CheckedSettings,
         pairs: &mut Pairs,
     ) -> Work {
-        let access = |user: &u32| Box::new(pairs.access(*user, self.id.round, &mut OsRng));
+        let access = |user: &u32| Box::new(pairs.make_access(*user, self.id.round, &mut OsRng));
         let accesses = users.iter().map(access).collect();
         Work { id: self.id, checked, users, accesses }
     }
 
     /// The onions are there: when each one leaves, uniformly over the window.
-    pub(super) fn take(&mut self, prepared: Prepared) -> Vec<(Time, u32, Vec<u8>)> {
+    pub(super) fn schedule_onions(&mut self, prepared: Prepared) -> Vec<(Time, u32, Vec<u8>)> {
         let Prepared { users, accesses, onions, back, making, .. } = prepared;
         (self.is_prepared, self.onions, self.making) = (true, onions.len(), making);
         self.waiting = users.len();
@@ -169,40 +170,40 @@ impl LoadRound {
     }
 
     /// The onion of a user left.
-    pub(super) fn sent(&mut self, user: u32) {
-        self.change(user, |outcome| match outcome {
+    pub(super) fn mark_sent(&mut self, user: u32) {
+        self.change_outcome(user, |outcome| match outcome {
             UserOutcome::Ready(access, back) => UserOutcome::Sent(access, back),
             other => other,
         });
     }
 
     /// Moves a user's outcome on.
-    fn change(&mut self, user: u32, next: impl FnOnce(UserOutcome) -> UserOutcome) {
+    fn change_outcome(&mut self, user: u32, next: impl FnOnce(UserOutcome) -> UserOutcome) {
         let Some(outcome) = self.outcomes.remove(&user) else { return };
-        let waited = outcome.waits();
+        let waited = outcome.is_waiting();
         let outcome = next(outcome);
-        self.waiting -= usize::from(waited && !outcome.waits());
+        self.waiting -= usize::from(waited && !outcome.is_waiting());
         self.outcomes.insert(user, outcome);
     }
 
     /// The onion of a user could not leave: the user is away.
-    pub(super) fn unsent(&mut self, user: u32) {
+    pub(super) fn drop_unsent(&mut self, user: u32) {
         self.waiting -= usize::from(self.outcomes.remove(&user).is_some());
     }
 
     /// A reply came.
-    pub(super) fn returned(
+    pub(super) fn record_reply(
         &mut self,
         user: u32,
         reply: &[u8],
         verify: Option<&dyn Kernel>,
         now: Time,
     ) {
-        let waited = now.since_ms(self.close());
-        self.change(user, |outcome| {
+        let waited = now.since_ms(self.close_time());
+        self.change_outcome(user, |outcome| {
             let UserOutcome::Sent(access, back) = outcome else { return outcome };
             let answer = verify.map(|kernel| match open_reply(kernel, &back, reply.to_vec()) {
-                Some(cell) => access.answer::<AwsLc>(&cell),
+                Some(cell) => access.read_reply::<AwsLc>(&cell),
                 None => DropResult::Garbage,
             });
             UserOutcome::Returned(waited, answer.map(Box::new))
@@ -210,27 +211,28 @@ impl LoadRound {
     }
 
     /// The entry says that nothing of a user is in the round.
-    pub(super) fn missed(&mut self, user: u32, reason: MissedReason) {
+    pub(super) fn mark_missed(&mut self, user: u32, reason: MissedReason) {
         tracing::debug!(?reason, round = self.id.round, "a user missed a round");
-        self.change(user, |_| UserOutcome::Missed);
+        self.change_outcome(user, |_| UserOutcome::Missed);
     }
 
-    fn close(&self) -> Time {
+    fn close_time(&self) -> Time {
         self.open.plus_ms(self.policy.collect_ms.into())
     }
 
     /// When nothing can come any more.
-    pub(super) fn end(&self) -> Time {
-        self.close().plus_ms(u64::from(self.policy.mix_limit_ms) + GRACE_MS)
+    pub(super) fn end_time(&self) -> Time {
+        self.close_time().plus_ms(u64::from(self.policy.mix_limit_ms) + GRACE_MS)
     }
 
     /// Returns true if everybody knows what became of the onion, or never will.
     pub(super) fn is_over(&self, now: Time) -> bool {
-        now >= self.end() || (self.is_prepared && now >= self.close() && self.waiting == 0)
+        now >= self.end_time()
+            || (self.is_prepared && now >= self.close_time() && self.waiting == 0)
     }
 
     /// Looks at all that came back.
-    pub(super) fn judge(&self, pairs: &Pairs) -> LoadReport {
+    pub(super) fn judge_outcomes(&self, pairs: &Pairs) -> LoadReport {
         let mut latencies = Vec::new();
         let mut wrong = 0;
         let mut missed = 0;
@@ -254,7 +256,7 @@ impl LoadRound {
         };
         LoadReport {
             round: self.id.round,
-            open_ms: self.open.ms(),
+            open_ms: self.open.as_ms(),
             sent,
             returned: latencies.len(),
             right: latencies.len() - wrong,
@@ -269,7 +271,7 @@ impl LoadRound {
     /// Returns true if a reply holds what it must: the partner's cell if the partner was there, else our own.
     fn is_right(&self, user: u32, answer: &DropResult, pairs: &Pairs) -> bool {
         let partner = pairs.partner(user);
-        let theirs = partner.map(|partner| DropResult::Met(Ok(cell(partner, self.id.round))));
+        let theirs = partner.map(|partner| DropResult::Met(Ok(make_cell(partner, self.id.round))));
         match partner.and_then(|partner| self.outcomes.get(&partner)) {
             Some(UserOutcome::Returned(..)) => Some(answer) == theirs.as_ref(),
             // The partner's onion left, but it is unknown whether it arrived.

@@ -7,7 +7,7 @@ use mezza_core::{CryptoRng, Secret};
 use mezza_mixnet::Service;
 use mezza_mixnet::client::Access;
 use mezza_mixnet::contact::{ConversationKeywheel, Role};
-use mezza_mixnet::noise::below;
+use mezza_mixnet::noise::draw_below;
 use mezza_mixnet::wire::cell::Piece;
 use mezza_mixnet::wire::frame::VERSION;
 use mezza_mixnet::wire::{Cell, Frame};
@@ -19,7 +19,7 @@ use super::{Event, Load};
 use crate::mixnet::client::EntryClient;
 use mezza_host::backend::AwsLc;
 use mezza_host::connection::link::{
-    self, CLIENT_FRAMES_MAX, FrameSizeClass, LinkEvent, carry, parcel,
+    self, CLIENT_FRAMES_MAX, FrameSizeClass, LinkEvent, carry_frames, make_parcel,
 };
 use mezza_host::process::rng::OsRng;
 
@@ -29,7 +29,7 @@ const CONNECTS_PER_S: u64 = 2_000;
 const PAUSE_MS_MAX: u64 = 60_000;
 
 /// Keeps a user connected: first in turn, later after a time of chance, then 2, 4 .. 60 s.
-pub(super) async fn stay(
+pub(super) async fn keep_connected(
     number: u32,
     load: Arc<Load>,
     entry: Arc<EntryClient>,
@@ -37,7 +37,7 @@ pub(super) async fn stay(
     mut gone: watch::Receiver<()>,
 ) {
     sleep(Duration::from_millis(u64::from(number) * 1_000 / CONNECTS_PER_S)).await;
-    let policy = load.chain.head().policy(Service::Conversation);
+    let policy = load.chain.head_config().find_policy(Service::Conversation);
     let interval_ms = policy.map_or(1_000, |(_, policy)| u64::from(policy.interval_ms));
     let mut pause_ms = 0;
     loop {
@@ -46,10 +46,10 @@ pub(super) async fn stay(
             connected = entry.connect() => connected,
         };
         if let Ok(stream) = connected {
-            let link = link::number();
+            let link = link::next_link_number();
             let (outbox, parcels) = mpsc::channel(CLIENT_FRAMES_MAX);
             let hello = Frame::Hello { version: VERSION, config: load.chain.head_hash() };
-            if let Some(hello) = parcel(hello) {
+            if let Some(hello) = make_parcel(hello) {
                 let _ = outbox.try_send(hello);
             }
             if events.send(Event::User(number, link, LinkEvent::Up(outbox))).await.is_err() {
@@ -58,7 +58,7 @@ pub(super) async fn stay(
             let frame = |frame| Event::User(number, link, LinkEvent::Frame(frame));
             tokio::select! {
                 _ = gone.changed() => return,
-                _ = carry(stream, FrameSizeClass::LongAndMany, parcels, &events, frame) => {}
+                _ = carry_frames(stream, FrameSizeClass::LongAndMany, parcels, &events, frame) => {}
             }
             if events.send(Event::User(number, link, LinkEvent::Down)).await.is_err() {
                 return;
@@ -66,7 +66,7 @@ pub(super) async fn stay(
             pause_ms = 0;
         }
         let wait_ms = if pause_ms == 0 {
-            below(u128::from(interval_ms) + 1, &mut OsRng) as u64
+            draw_below(u128::from(interval_ms) + 1, &mut OsRng) as u64
         } else {
             // 20 % of chance, so that thousands do not come at once.
             pause_ms * 9 / 10 + OsRng.next_u64() % (pause_ms / 5).max(1)
@@ -105,24 +105,26 @@ impl Pairs {
     }
 
     /// The access of a user in a round: a cell for its partner, or that of an idle slot.
-    pub(super) fn access(&mut self, user: u32, round: u64, rng: &mut dyn CryptoRng) -> Access {
+    pub(super) fn make_access(&mut self, user: u32, round: u64, rng: &mut dyn CryptoRng) -> Access {
         let Some(chain) = self.chains.get_mut(user as usize) else {
-            return Access::idle::<AwsLc>(round, rng);
+            return Access::for_idle_slot::<AwsLc>(round, rng);
         };
         let root = &chain.root;
         let role = chain.role;
         let conversation = chain
             .conversation
             .get_or_insert_with(|| ConversationKeywheel::begin(root, role, round));
-        match conversation.advance(round, u64::MAX) {
-            Ok(true) => Access::of::<AwsLc>(conversation.take_round_keys(), &cell(user, round)),
-            _ => Access::idle::<AwsLc>(round, rng),
+        match conversation.advance_to(round, u64::MAX) {
+            Ok(true) => {
+                Access::seal_cell::<AwsLc>(conversation.take_round_keys(), &make_cell(user, round))
+            }
+            _ => Access::for_idle_slot::<AwsLc>(round, rng),
         }
     }
 }
 
 /// The cell of a user in a round.
-pub(super) fn cell(user: u32, round: u64) -> Cell {
+pub(super) fn make_cell(user: u32, round: u64) -> Cell {
     let piece = Piece::new(format!("user {user}, round {round}").as_bytes());
     Cell { leaving: false, seq: round as u32, ack: 0, sack: 0, piece }
 }

@@ -107,7 +107,7 @@ fn what_a_round_waits_for_comes_first_and_what_nobody_wants_never() {
     let gate = GATE.lock().unwrap();
     // The one thread is held at the gate by the first job while the others queue.
     assert!(pool.submit(unwrap(416)));
-    while !pool.queue.waiting().round.is_empty() {
+    while !pool.queue.lock_waiting().round.is_empty() {
         std::thread::yield_now();
     }
     assert!([table(), table(), matching(), unwrap(416)].into_iter().all(|job| pool.submit(job)));

@@ -7,7 +7,7 @@ use mezza_messenger::relay_wire::{
     ClientFrame, DoneCode, MailboxAddress, RelayFrame, is_envelope_size,
 };
 
-use super::{Connection, End, Watched, done, work_of};
+use super::{Connection, End, Watched, done_frame, work_of};
 use crate::relay::writer::{BundleSet, MailId, Put, ReplyTo, WatchId, WriterJob};
 use mezza_host::connection::tap::Direction;
 
@@ -18,15 +18,15 @@ impl Connection {
     /// One whole frame.
     pub(super) async fn handle(&mut self, frame: &[u8]) -> Result<(), End> {
         self.point.record_body(Direction::ToRelay, frame);
-        self.pace(work_of(frame.len())).await?;
+        self.pace_work(work_of(frame.len())).await?;
         let frame = ClientFrame::decode(frame).map_err(|_| End::Malformed)?;
         match frame {
-            ClientFrame::Ping => self.say(&RelayFrame::Ping),
-            ClientFrame::Taken { number, mails } => self.taken(number, &mails).await,
+            ClientFrame::Ping => self.queue_frame(&RelayFrame::Ping),
+            ClientFrame::Taken { number, mails } => self.handle_taken(number, &mails).await,
             ClientFrame::Put { req, address, ttl_h, envelope } => {
                 let refusal = self.refuse_put(envelope.len());
                 let site = self.account.site();
-                self.ask(req, refusal, |answer| {
+                self.ask_writer(req, refusal, |answer| {
                     WriterJob::Put(Put::new(address, ttl_h, envelope, answer).of_site(site))
                 })
                 .await
@@ -34,20 +34,25 @@ impl Connection {
             ClientFrame::Open { req, token, kind } => {
                 let slow = self.account.open(&self.shared.limits, self.shared.clock.boot());
                 let refusal = slow.err().map(|retry_s| (DoneCode::SlowDown, retry_s));
-                let address = MailboxAddress::of(&token);
+                let address = MailboxAddress::from_token(&token);
                 let site = self.account.site();
-                self.ask(req, refusal, |answer| WriterJob::Open { address, kind, site, answer })
-                    .await
+                self.ask_writer(req, refusal, |answer| WriterJob::Open {
+                    address,
+                    kind,
+                    site,
+                    answer,
+                })
+                .await
             }
             ClientFrame::Close { req, token } => {
-                let address = MailboxAddress::of(&token);
-                self.ask(req, None, |answer| WriterJob::Close { address, answer }).await
+                let address = MailboxAddress::from_token(&token);
+                self.ask_writer(req, None, |answer| WriterJob::Close { address, answer }).await
             }
             ClientFrame::Watch { req, number, token } => self.watch(req, number, &token).await,
             ClientFrame::BundleSet { req, token, fresh, bundle, keys } => {
-                let address = MailboxAddress::of(&token);
+                let address = MailboxAddress::from_token(&token);
                 let many = keys.len() > self.shared.limits.set_keys_max;
-                self.ask(req, many.then_some((DoneCode::Refused, 0)), |answer| {
+                self.ask_writer(req, many.then_some((DoneCode::Refused, 0)), |answer| {
                     WriterJob::BundleSet(BundleSet { address, fresh, bundle, keys, answer })
                 })
                 .await
@@ -56,30 +61,31 @@ impl Connection {
                 let rate = self.shared.limits.bundle_gets;
                 let slow = self.bundle_gets.take(rate, self.shared.clock.boot());
                 let refusal = slow.err().map(|retry_s| (DoneCode::SlowDown, retry_s));
-                self.ask(req, refusal, |answer| WriterJob::BundleGet { address, answer }).await
+                self.ask_writer(req, refusal, |answer| WriterJob::BundleGet { address, answer })
+                    .await
             }
         }
     }
 
     /// Refuses at once, or asks the writer.
-    async fn ask(
+    async fn ask_writer(
         &mut self,
         req: u16,
         refusal: Option<(DoneCode, u16)>,
         job: impl FnOnce(ReplyTo) -> WriterJob,
     ) -> Result<(), End> {
         if let Some((code, retry_s)) = refusal {
-            return self.say(&done(req, code, retry_s));
+            return self.queue_frame(&done_frame(req, code, retry_s));
         }
         // One read may hold more requests than may be open: then some are answered first.
         while self.pending >= self.shared.limits.pending_max {
             let event = self.events.recv().await.ok_or(End::Stopped)?;
-            self.event(event)?;
-            self.write().await?;
+            self.handle_event(event)?;
+            self.write_out().await?;
         }
         self.pending += 1;
         let answer = ReplyTo { outlet: self.outlet.clone(), req };
-        self.job(job(answer)).await
+        self.submit_job(job(answer)).await
     }
 
     /// Size, speed of this connection, bytes of this address and day.
@@ -89,8 +95,10 @@ impl Connection {
         }
         let limits = &self.shared.limits;
         let now = self.shared.clock.boot();
-        let slow =
-            self.puts.take(limits.puts, now).and_then(|()| self.account.put(bytes, limits, now));
+        let slow = self
+            .puts
+            .take(limits.puts, now)
+            .and_then(|()| self.account.count_put(bytes, limits, now));
         slow.err().map(|retry_s| (DoneCode::SlowDown, retry_s))
     }
 
@@ -99,19 +107,20 @@ impl Connection {
         let full = !self.watches.contains_key(&number)
             && self.watches.len() >= self.shared.limits.boxes_per_connection_max;
         if full {
-            return self.say(&done(req, DoneCode::SlowDown, RETRY_BOXES_S));
+            return self.queue_frame(&done_frame(req, DoneCode::SlowDown, RETRY_BOXES_S));
         }
-        let address = MailboxAddress::of(token);
+        let address = MailboxAddress::from_token(token);
         let watch = NEXT.fetch_add(1, Ordering::Relaxed);
         if let Some(old) = self.watches.insert(number, Watched { address, watch }) {
             self.in_flight.retain(|_, (of, _)| *of != old.watch);
-            self.job(WriterJob::Gone(vec![(old.address, old.watch)])).await?;
+            self.submit_job(WriterJob::Gone(vec![(old.address, old.watch)])).await?;
         }
-        self.ask(req, None, |answer| WriterJob::Watch { address, watch, number, answer }).await
+        self.ask_writer(req, None, |answer| WriterJob::Watch { address, watch, number, answer })
+            .await
     }
 
     /// Only numbers that this connection was given, in the box they were given for, count.
-    async fn taken(&mut self, number: u16, mails: &[u32]) -> Result<(), End> {
+    async fn handle_taken(&mut self, number: u16, mails: &[u32]) -> Result<(), End> {
         let Some(watched) = self.watches.get(&number) else { return Ok(()) };
         let address = watched.address;
         let watch = watched.watch;
@@ -119,7 +128,7 @@ impl Connection {
         if mails.is_empty() {
             return Ok(());
         }
-        self.job(WriterJob::Take { address, watch, mails }).await
+        self.submit_job(WriterJob::Take { address, watch, mails }).await
     }
 
     /// A mail in flight, which then is no longer.

@@ -18,7 +18,7 @@ use session::LOCK;
 
 use super::{
     Mail, MailStore, MailboxRow, MailboxRowId, NewMail, Removed, Seq, StoreError, Totals,
-    kind_number, kind_of, signed,
+    kind_number, kind_of, to_signed,
 };
 
 /// Seqs in one block of `mail_block`.
@@ -40,11 +40,11 @@ impl fmt::Debug for PostgresStore {
 
 impl PostgresStore {
     /// The next `n` seqs, ascending.
-    async fn seqs(&mut self, n: usize) -> Result<Vec<Seq>, StoreError> {
+    async fn next_seqs(&mut self, n: usize) -> Result<Vec<Seq>, StoreError> {
         let mut seqs = Vec::with_capacity(n);
         while seqs.len() < n {
             if self.next == self.block_end {
-                let row = self.row("SELECT nextval('mail_block')", &[]).await?;
+                let row = self.query_row("SELECT nextval('mail_block')", &[]).await?;
                 // The sequence begins at 1, so that no seq is 0.
                 self.next = row.ok_or(StoreError::Damaged)?.try_get(0)?;
                 self.block_end = self.next + BLOCK;
@@ -65,7 +65,7 @@ impl PostgresStore {
     }
 
     /// Counts rows `(box, length)` of removed mail, and takes them off their boxes.
-    async fn shrink(&self, rows: &[Row]) -> Result<Removed, StoreError> {
+    async fn shrink_boxes(&self, rows: &[Row]) -> Result<Removed, StoreError> {
         let (mut removed, mut by_box) = (Removed::default(), BTreeMap::<MailboxRowId, i64>::new());
         for row in rows {
             let bytes: i32 = row.try_get(1)?;
@@ -86,7 +86,7 @@ impl MailStore for PostgresStore {
     }
 
     async fn commit(&mut self) -> Result<(), StoreError> {
-        Ok(self.session()?.batch_execute("COMMIT").await?)
+        Ok(self.live_session()?.batch_execute("COMMIT").await?)
     }
 
     async fn rollback(&mut self) {
@@ -104,7 +104,9 @@ impl MailStore for PostgresStore {
     ) -> Result<Option<MailboxRow>, StoreError> {
         let sql = "SELECT id, kind, bytes, (SELECT count(*) FROM mail WHERE mail.box = box.id)
                    FROM box WHERE addr = $1";
-        let Some(row) = self.row(sql, &[&address.0.as_slice()]).await? else { return Ok(None) };
+        let Some(row) = self.query_row(sql, &[&address.0.as_slice()]).await? else {
+            return Ok(None);
+        };
         Ok(Some(MailboxRow {
             id: row.try_get(0)?,
             kind: kind_of(row.try_get(1)?)?,
@@ -123,7 +125,7 @@ impl MailStore for PostgresStore {
             "INSERT INTO box(addr, kind, bytes, seen_day) VALUES ($1, $2, 0, $3) RETURNING id";
         let values: [&(dyn ToSql + Sync); 3] =
             [&address.0.as_slice(), &kind_number(kind), &i64::from(day)];
-        let row = self.row(sql, &values).await?.ok_or(StoreError::Damaged)?;
+        let row = self.query_row(sql, &values).await?.ok_or(StoreError::Damaged)?;
         Ok(row.try_get(0)?)
     }
 
@@ -139,19 +141,19 @@ impl MailStore for PostgresStore {
         Ok(())
     }
 
-    async fn seen(&mut self, id: MailboxRowId, day: u32) -> Result<(), StoreError> {
+    async fn set_seen_day(&mut self, id: MailboxRowId, day: u32) -> Result<(), StoreError> {
         let sql = "UPDATE box SET seen_day = $2 WHERE id = $1 AND seen_day <> $2";
         self.execute(sql, &[&id, &i64::from(day)]).await.map(drop)
     }
 
     async fn put_batch(&mut self, mails: &[NewMail<'_>]) -> Result<Vec<Seq>, StoreError> {
-        let seqs = self.seqs(mails.len()).await?;
+        let seqs = self.next_seqs(mails.len()).await?;
         let boxes: Vec<MailboxRowId> = mails.iter().map(|mail| mail.box_id).collect();
         let dues: Vec<i64> = mails.iter().map(|mail| i64::from(mail.due_h)).collect();
         let bodies: Vec<&[u8]> = mails.iter().map(|mail| mail.body).collect();
         let mut by_box = BTreeMap::<MailboxRowId, i64>::new();
         for mail in mails {
-            *by_box.entry(mail.box_id).or_default() += signed(mail.body.len());
+            *by_box.entry(mail.box_id).or_default() += to_signed(mail.body.len());
         }
         let sql = "INSERT INTO mail(seq, box, due_h, body)
                    SELECT * FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::bytea[])";
@@ -160,7 +162,7 @@ impl MailStore for PostgresStore {
         Ok(seqs)
     }
 
-    async fn fetch(
+    async fn fetch_mails(
         &mut self,
         id: MailboxRowId,
         after: Seq,
@@ -169,27 +171,27 @@ impl MailStore for PostgresStore {
     ) -> Result<Vec<Mail>, StoreError> {
         let sql = "SELECT seq, body FROM mail WHERE box = $1 AND seq > $2 AND due_h >= $3
                    ORDER BY seq LIMIT $4";
-        let rows = self.rows(sql, &[&id, &after, &i64::from(now_h), &i64::from(max)]).await?;
+        let rows = self.query_rows(sql, &[&id, &after, &i64::from(now_h), &i64::from(max)]).await?;
         rows.iter().map(|row| Ok(Mail { seq: row.try_get(0)?, body: row.try_get(1)? })).collect()
     }
 
-    async fn take(&mut self, id: MailboxRowId, seqs: &[Seq]) -> Result<Removed, StoreError> {
+    async fn take_mails(&mut self, id: MailboxRowId, seqs: &[Seq]) -> Result<Removed, StoreError> {
         let sql = "DELETE FROM mail WHERE box = $1 AND seq = ANY($2) RETURNING box, length(body)";
-        let rows = self.rows(sql, &[&id, &seqs]).await?;
-        self.shrink(&rows).await
+        let rows = self.query_rows(sql, &[&id, &seqs]).await?;
+        self.shrink_boxes(&rows).await
     }
 
-    async fn expire(&mut self, now_h: u32, max: u32) -> Result<Removed, StoreError> {
+    async fn expire_mails(&mut self, now_h: u32, max: u32) -> Result<Removed, StoreError> {
         let sql = "DELETE FROM mail WHERE seq IN (SELECT seq FROM mail WHERE due_h < $1 LIMIT $2)
                    RETURNING box, length(body)";
-        let rows = self.rows(sql, &[&i64::from(now_h), &i64::from(max)]).await?;
-        self.shrink(&rows).await
+        let rows = self.query_rows(sql, &[&i64::from(now_h), &i64::from(max)]).await?;
+        self.shrink_boxes(&rows).await
     }
 
     async fn drop_idle(&mut self, day: u32, max: u32) -> Result<u32, StoreError> {
         let sql = "SELECT id FROM box WHERE seen_day < $1
                    AND NOT EXISTS (SELECT 1 FROM mail WHERE mail.box = box.id) LIMIT $2";
-        let rows = self.rows(sql, &[&i64::from(day), &i64::from(max)]).await?;
+        let rows = self.query_rows(sql, &[&i64::from(day), &i64::from(max)]).await?;
         for row in &rows {
             self.close_box(row.try_get(0)?).await?;
         }
@@ -225,20 +227,20 @@ impl MailStore for PostgresStore {
 
     async fn keys_count(&mut self, id: MailboxRowId) -> Result<(u32, u32), StoreError> {
         let sql = "SELECT count(*), count(key) FROM one_time WHERE box = $1";
-        let Some(row) = self.row(sql, &[&id]).await? else { return Ok((0, 0)) };
+        let Some(row) = self.query_row(sql, &[&id]).await? else { return Ok((0, 0)) };
         let count = |n: i64| u32::try_from(n).unwrap_or(u32::MAX);
         Ok((count(row.try_get(0)?), count(row.try_get(1)?)))
     }
 
-    async fn bundle(&mut self, id: MailboxRowId) -> Result<Option<Vec<u8>>, StoreError> {
-        let row = self.row("SELECT body FROM bundle WHERE box = $1", &[&id]).await?;
+    async fn read_bundle(&mut self, id: MailboxRowId) -> Result<Option<Vec<u8>>, StoreError> {
+        let row = self.query_row("SELECT body FROM bundle WHERE box = $1", &[&id]).await?;
         Ok(row.map(|row| row.try_get(0)).transpose()?)
     }
 
     async fn key_take(&mut self, id: MailboxRowId) -> Result<Option<RawOneTimePrekey>, StoreError> {
         let sql = "SELECT id, key FROM one_time WHERE box = $1 AND key IS NOT NULL
                    ORDER BY id LIMIT 1";
-        let Some(row) = self.row(sql, &[&id]).await? else { return Ok(None) };
+        let Some(row) = self.query_row(sql, &[&id]).await? else { return Ok(None) };
         let key_id: i64 = row.try_get(0)?;
         let key: &[u8] = row.try_get(1)?;
         let sql = "UPDATE one_time SET key = NULL WHERE box = $1 AND id = $2";
@@ -249,13 +251,13 @@ impl MailStore for PostgresStore {
         }))
     }
 
-    async fn totals(&mut self) -> Result<Totals, StoreError> {
+    async fn count_totals(&mut self) -> Result<Totals, StoreError> {
         let sql = "SELECT (SELECT count(*) FROM box), (SELECT count(*) FROM mail),
                    (SELECT coalesce(sum(bytes), 0) FROM box)::int8
                    + (SELECT coalesce(sum(length(body)), 0) FROM bundle)::int8
                    + 64 * (SELECT count(*) FROM one_time),
                    (SELECT count(key) FROM one_time)";
-        let row = self.row(sql, &[]).await?.ok_or(StoreError::Damaged)?;
+        let row = self.query_row(sql, &[]).await?.ok_or(StoreError::Damaged)?;
         let count = |at: usize| -> Result<u64, StoreError> {
             Ok(u64::try_from(row.try_get::<_, i64>(at)?).unwrap_or(0))
         };

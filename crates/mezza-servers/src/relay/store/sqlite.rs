@@ -11,7 +11,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row, params};
 
 use super::{
     Mail, MailStore, MailboxRow, MailboxRowId, NewMail, Removed, Seq, StoreError, Totals,
-    kind_number, kind_of, signed,
+    kind_number, kind_of, to_signed,
 };
 #[cfg(test)]
 use mezza_host::process::home::failing::{self, WriteStep};
@@ -54,14 +54,14 @@ pub struct SqliteStore {
 impl SqliteStore {
     /// Opens or makes the file (0600), migrating it to the newest version.
     pub fn open(path: &Path, durability: Durability) -> Result<Self, StoreError> {
-        make(path).map_err(|source| StoreError::File { path: path.to_owned(), source })?;
+        make_file(path).map_err(|source| StoreError::File { path: path.to_owned(), source })?;
         let mut db = Connection::open(path)?;
         db.pragma_update(None, "journal_mode", "WAL")?;
         let synchronous = if durability == Durability::Full { "FULL" } else { "OFF" };
         db.pragma_update(None, "synchronous", synchronous)?;
         db.pragma_update(None, "wal_autocheckpoint", PAGES_MAX)?;
         db.set_prepared_statement_cache_capacity(32);
-        migrate(&mut db)?;
+        migrate_schema(&mut db)?;
         Ok(Self { db, log: Some(WalFile::new(path)) })
     }
 
@@ -77,7 +77,7 @@ impl SqliteStore {
         Ok(self.db.prepare_cached(sql)?.execute(values)?)
     }
 
-    fn row<T>(
+    fn query_row<T>(
         &self,
         sql: &str,
         values: impl rusqlite::Params,
@@ -98,7 +98,7 @@ impl SqliteStore {
 
 /// Makes the file with its mode. An existing file is not opened: closing it would let go of the
 /// locks that a connection of this process may hold on it (MSG-61).
-fn make(path: &Path) -> io::Result<()> {
+fn make_file(path: &Path) -> io::Result<()> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
         _ => Ok(()),
@@ -114,20 +114,21 @@ fn fail_at(sql: &str) -> Result<(), StoreError> {
         "ROLLBACK" => return Ok(()),
         _ => WriteStep::Statement,
     };
-    failing::at(step).map_err(|source| StoreError::File { path: "mail.db".into(), source })
+    failing::planned_result(step)
+        .map_err(|source| StoreError::File { path: "mail.db".into(), source })
 }
 
-fn migrate(db: &mut Connection) -> Result<(), StoreError> {
+fn migrate_schema(db: &mut Connection) -> Result<(), StoreError> {
     let found: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let known = MIGRATIONS.len();
     let done = usize::try_from(found).ok().filter(|done| *done <= known);
     let Some(done) = done else {
-        return Err(StoreError::Version { found, known: signed(known) });
+        return Err(StoreError::Version { found, known: to_signed(known) });
     };
     for (version, sql) in MIGRATIONS.iter().enumerate().skip(done) {
         let transaction = db.transaction()?;
         transaction.execute_batch(sql)?;
-        transaction.pragma_update(None, "user_version", signed(version + 1))?;
+        transaction.pragma_update(None, "user_version", to_signed(version + 1))?;
         transaction.commit()?;
     }
     Ok(())
@@ -165,7 +166,7 @@ impl MailStore for SqliteStore {
     ) -> Result<Option<MailboxRow>, StoreError> {
         let sql = "SELECT id, kind, bytes, (SELECT count(*) FROM mail WHERE box = box.id)
                    FROM box WHERE addr = ?1";
-        let row = self.row(sql, [address.0.as_slice()], |row| {
+        let row = self.query_row(sql, [address.0.as_slice()], |row| {
             Ok((row.get(0)?, row.get(1)?, row.get::<_, i64>(2)?, row.get(3)?))
         })?;
         row.map(|(id, kind, bytes, mails)| {
@@ -197,7 +198,7 @@ impl MailStore for SqliteStore {
         Ok(())
     }
 
-    async fn seen(&mut self, id: MailboxRowId, day: u32) -> Result<(), StoreError> {
+    async fn set_seen_day(&mut self, id: MailboxRowId, day: u32) -> Result<(), StoreError> {
         let sql = "UPDATE box SET seen_day = ?2 WHERE id = ?1 AND seen_day <> ?2";
         self.execute(sql, params![id, day]).map(drop)
     }
@@ -210,13 +211,13 @@ impl MailStore for SqliteStore {
         for mail in mails {
             insert.execute(params![mail.box_id, mail.due_h, mail.body])?;
             seqs.push(self.db.last_insert_rowid());
-            *by_box.entry(mail.box_id).or_default() -= signed(mail.body.len());
+            *by_box.entry(mail.box_id).or_default() -= to_signed(mail.body.len());
         }
         self.shrink_boxes(&by_box)?;
         Ok(seqs)
     }
 
-    async fn fetch(
+    async fn fetch_mails(
         &mut self,
         id: MailboxRowId,
         after: Seq,
@@ -232,22 +233,24 @@ impl MailStore for SqliteStore {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    async fn take(&mut self, id: MailboxRowId, seqs: &[Seq]) -> Result<Removed, StoreError> {
+    async fn take_mails(&mut self, id: MailboxRowId, seqs: &[Seq]) -> Result<Removed, StoreError> {
         let mut removed = Removed::default();
         let sql = "DELETE FROM mail WHERE seq = ?1 AND box = ?2 RETURNING length(body)";
         for seq in seqs {
-            if let Some(bytes) = self.row(sql, params![seq, id], |row| row.get::<_, u32>(0))? {
+            if let Some(bytes) =
+                self.query_row(sql, params![seq, id], |row| row.get::<_, u32>(0))?
+            {
                 removed.mails += 1;
                 removed.bytes += u64::from(bytes);
             }
         }
         if removed.mails > 0 {
-            self.shrink_boxes(&BTreeMap::from([(id, signed(removed.bytes))]))?;
+            self.shrink_boxes(&BTreeMap::from([(id, to_signed(removed.bytes))]))?;
         }
         Ok(removed)
     }
 
-    async fn expire(&mut self, now_h: u32, max: u32) -> Result<Removed, StoreError> {
+    async fn expire_mails(&mut self, now_h: u32, max: u32) -> Result<Removed, StoreError> {
         let sql = "DELETE FROM mail WHERE seq IN (SELECT seq FROM mail WHERE due_h < ?1 LIMIT ?2)
                    RETURNING box, length(body)";
         let (mut removed, mut by_box) = (Removed::default(), BTreeMap::<MailboxRowId, i64>::new());
@@ -309,32 +312,32 @@ impl MailStore for SqliteStore {
 
     async fn keys_count(&mut self, id: MailboxRowId) -> Result<(u32, u32), StoreError> {
         let sql = "SELECT count(*), count(key) FROM one_time WHERE box = ?1";
-        let counts = self.row(sql, [id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let counts = self.query_row(sql, [id], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok(counts.unwrap_or_default())
     }
 
-    async fn bundle(&mut self, id: MailboxRowId) -> Result<Option<Vec<u8>>, StoreError> {
-        self.row("SELECT body FROM bundle WHERE box = ?1", [id], |row| row.get(0))
+    async fn read_bundle(&mut self, id: MailboxRowId) -> Result<Option<Vec<u8>>, StoreError> {
+        self.query_row("SELECT body FROM bundle WHERE box = ?1", [id], |row| row.get(0))
     }
 
     async fn key_take(&mut self, id: MailboxRowId) -> Result<Option<RawOneTimePrekey>, StoreError> {
         let sql = "SELECT id, key FROM one_time WHERE box = ?1 AND key IS NOT NULL
                    ORDER BY id LIMIT 1";
-        let found = self.row(sql, [id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let found = self.query_row(sql, [id], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let Some((key_id, key)) = found else { return Ok(None) };
         let sql = "UPDATE one_time SET key = NULL WHERE box = ?1 AND id = ?2";
         self.execute(sql, params![id, key_id])?;
         Ok(Some(RawOneTimePrekey { id: key_id, key }))
     }
 
-    async fn totals(&mut self) -> Result<Totals, StoreError> {
+    async fn count_totals(&mut self) -> Result<Totals, StoreError> {
         let sql = "SELECT (SELECT count(*) FROM box), (SELECT count(*) FROM mail),
                    (SELECT coalesce(sum(bytes), 0) FROM box)
                    + (SELECT coalesce(sum(length(body)), 0) FROM bundle)
                    + 64 * (SELECT count(*) FROM one_time),
                    (SELECT count(key) FROM one_time)";
-        let counts: Option<[i64; 4]> =
-            self.row(sql, [], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?]))?;
+        let counts: Option<[i64; 4]> = self
+            .query_row(sql, [], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?]))?;
         let count = |n: i64| u64::try_from(n).unwrap_or(0);
         let [boxes, mails, bytes, keys] = counts.ok_or(StoreError::Damaged)?.map(count);
         Ok(Totals { boxes, mails, bytes, one_time_keys: keys })

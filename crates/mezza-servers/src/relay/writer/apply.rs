@@ -22,60 +22,65 @@ impl<S: MailStore> Writer<S> {
         match job {
             WriterJob::Put(put) => self.put_run(vec![put]).await,
             WriterJob::Open { address, kind, site, answer } => {
-                let result = self.open(&address, kind, site).await?;
-                self.done(answer, result);
+                let result = self.open_box(&address, kind, site).await?;
+                self.queue_answer(answer, result);
                 Ok(())
             }
             WriterJob::Close { address, answer } => {
-                let result = self.close(&address).await?;
-                self.done(answer, result);
+                let result = self.close_box(&address).await?;
+                self.queue_answer(answer, result);
                 Ok(())
             }
             WriterJob::Watch { address, watch, number, answer } => {
-                self.watch(address, watch, number, answer).await
+                self.watch_box(address, watch, number, answer).await
             }
-            WriterJob::Take { address, watch, mails } => self.take(&address, watch, &mails).await,
+            WriterJob::Take { address, watch, mails } => {
+                self.take_mails(&address, watch, &mails).await
+            }
             WriterJob::BundleSet(set) => self.bundle_set(set).await,
             WriterJob::BundleGet { address, answer } => self.bundle_get(&address, answer).await,
             WriterJob::Resume(watches) => {
-                let behind = self.behind(watches);
+                let behind = self.boxes_behind(watches);
                 self.batch.refill.extend(behind);
                 Ok(())
             }
             WriterJob::Gone(watches) => {
-                self.leave(watches);
+                self.end_watches(watches);
                 Ok(())
             }
         }
     }
 
     /// Returns the mailboxes of these watches that wait for mail from the store.
-    pub(super) fn behind(&self, watches: Vec<(MailboxAddress, WatchId)>) -> Vec<MailboxAddress> {
+    pub(super) fn boxes_behind(
+        &self,
+        watches: Vec<(MailboxAddress, WatchId)>,
+    ) -> Vec<MailboxAddress> {
         let is_behind = |(address, watch): &(_, _)| self.owners.is_behind(address, *watch);
         watches.into_iter().filter(is_behind).map(|(address, _)| address).collect()
     }
 
     /// Ends these watches.
-    pub(super) fn leave(&self, watches: Vec<(MailboxAddress, WatchId)>) {
+    pub(super) fn end_watches(&self, watches: Vec<(MailboxAddress, WatchId)>) {
         for (address, watch) in watches {
-            self.owners.leave(&address, watch);
+            self.owners.leave_watch(&address, watch);
         }
     }
 
     /// Answers after the commit.
-    pub(super) fn done(&mut self, answer: ReplyTo, result: Result<(), Refusal>) {
+    pub(super) fn queue_answer(&mut self, answer: ReplyTo, result: Result<(), Refusal>) {
         let (code, retry_s) = result.err().unwrap_or((DoneCode::Done, 0));
         let frame = RelayFrame::Done { req: answer.req, code, retry_s };
         self.batch.answers.push((answer.outlet, frame));
     }
 
-    async fn open(
+    async fn open_box(
         &mut self,
         address: &MailboxAddress,
         kind: MailboxKind,
         site: [u8; 8],
     ) -> Result<Result<(), Refusal>, StoreError> {
-        if let Some(row) = self.ledger.find(&mut self.store, address).await? {
+        if let Some(row) = self.ledger.find_box(&mut self.store, address).await? {
             return Ok(if row.kind == kind { Ok(()) } else { Err((DoneCode::Refused, 0)) });
         }
         let totals = self.ledger.totals(&mut self.store).await?;
@@ -83,22 +88,25 @@ impl<S: MailStore> Writer<S> {
             return Ok(Err((DoneCode::Full, RETRY_RELAY_FULL_S)));
         }
         let at = self.clock.read();
-        if let Err(retry_s) = self.shares.open(site, &self.limits, at.boot) {
+        if let Err(retry_s) = self.shares.count_mailbox(site, &self.limits, at.boot) {
             return Ok(Err((DoneCode::SlowDown, retry_s)));
         }
-        let id = self.store.open_box(address, kind, self.date.latest(at).days()).await?;
-        self.ledger.opened(address, id, kind);
+        let id = self.store.open_box(address, kind, self.date.latest_date(at).as_days()).await?;
+        self.ledger.count_opened(address, id, kind);
         Ok(Ok(()))
     }
 
-    async fn close(&mut self, address: &MailboxAddress) -> Result<Result<(), Refusal>, StoreError> {
-        let Some(row) = self.ledger.find(&mut self.store, address).await? else {
+    async fn close_box(
+        &mut self,
+        address: &MailboxAddress,
+    ) -> Result<Result<(), Refusal>, StoreError> {
+        let Some(row) = self.ledger.find_box(&mut self.store, address).await? else {
             return Ok(Err((DoneCode::NoBox, 0)));
         };
-        let stock = self.ledger.stock(&mut self.store, address, row.id).await?;
+        let stock = self.ledger.find_stock(&mut self.store, address, row.id).await?;
         self.store.close_box(row.id).await?;
-        self.ledger.closed(address, row, stock);
-        if let Some(outlet) = self.owners.remove(address) {
+        self.ledger.count_closed(address, row, stock);
+        if let Some(outlet) = self.owners.remove_watch(address) {
             self.batch.touched.push((*address, outlet));
         }
         Ok(Ok(()))
@@ -106,12 +114,12 @@ impl<S: MailStore> Writer<S> {
 
     /// Stores mail; watchers who have not been shown it get it before the commit.
     pub(super) async fn put_run(&mut self, puts: Vec<Put>) -> Result<(), StoreError> {
-        let now_h = self.date.latest(self.clock.read()).hours();
+        let now_h = self.date.latest_date(self.clock.read()).as_hours();
         let mut admitted = Vec::with_capacity(puts.len());
         for put in puts {
-            match self.admit(&put).await? {
+            match self.admit_mail(&put).await? {
                 Ok(row) => admitted.push((put, row.id)),
-                Err(refusal) => self.done(put.answer, Err(refusal)),
+                Err(refusal) => self.queue_answer(put.answer, Err(refusal)),
             }
         }
         if admitted.is_empty() {
@@ -128,17 +136,17 @@ impl<S: MailStore> Writer<S> {
             .collect();
         let seqs = self.store.put_batch(&mails).await?;
         for ((mut put, _), seq) in admitted.into_iter().zip(seqs) {
-            if let Some(outlet) = self.owners.stored(&mut put, seq) {
+            if let Some(outlet) = self.owners.show_stored(&mut put, seq) {
                 self.batch.touched.push((put.address, outlet));
             }
-            self.done(put.answer, Ok(()));
+            self.queue_answer(put.answer, Ok(()));
         }
         Ok(())
     }
 
     /// Counts this mail if there is room for it; a refusal otherwise.
-    async fn admit(&mut self, put: &Put) -> Result<Result<MailboxRow, Refusal>, StoreError> {
-        let Some(row) = self.ledger.find(&mut self.store, &put.address).await? else {
+    async fn admit_mail(&mut self, put: &Put) -> Result<Result<MailboxRow, Refusal>, StoreError> {
+        let Some(row) = self.ledger.find_box(&mut self.store, &put.address).await? else {
             return Ok(Err((DoneCode::NoBox, 0)));
         };
         let bytes = put.envelope.len() as u64;
@@ -161,32 +169,32 @@ impl<S: MailStore> Writer<S> {
             }
         }
         let tight = totals.bytes >= self.limits.store_bytes_max / 2;
-        if let Err(retry_s) = self.shares.put(put.site, (bytes, tight), &self.limits, now) {
+        if let Err(retry_s) = self.shares.count_mail(put.site, (bytes, tight), &self.limits, now) {
             return Ok(Err((DoneCode::SlowDown, retry_s)));
         }
-        self.ledger.put(&put.address, put.envelope.len());
+        self.ledger.count_put(&put.address, put.envelope.len());
         Ok(Ok(row))
     }
 
-    async fn watch(
+    async fn watch_box(
         &mut self,
         address: MailboxAddress,
         watch: WatchId,
         number: u16,
         answer: ReplyTo,
     ) -> Result<(), StoreError> {
-        let Some(row) = self.ledger.find(&mut self.store, &address).await? else {
-            self.done(answer, Err((DoneCode::NoBox, 0)));
+        let Some(row) = self.ledger.find_box(&mut self.store, &address).await? else {
+            self.queue_answer(answer, Err((DoneCode::NoBox, 0)));
             return Ok(());
         };
-        self.store.seen(row.id, self.date.latest(self.clock.read()).days()).await?;
+        self.store.set_seen_day(row.id, self.date.latest_date(self.clock.read()).as_days()).await?;
         let outlet = answer.outlet.clone();
         self.batch.touched.push((address, outlet.clone()));
         self.owners.insert(address, Watcher::new(watch, number, &row, outlet.clone()));
         self.batch.refill.insert(address);
-        self.done(answer, Ok(()));
+        self.queue_answer(answer, Ok(()));
         if row.kind == MailboxKind::Intro {
-            let stock = self.ledger.stock(&mut self.store, &address, row.id).await?;
+            let stock = self.ledger.find_stock(&mut self.store, &address, row.id).await?;
             self.batch.answers.push((outlet, stock_frame(number, stock.left)));
         }
         Ok(())
@@ -194,7 +202,7 @@ impl<S: MailStore> Writer<S> {
 
     /// Removes mail that its watcher has stored, and nothing that was not in flight there. It stays in
     /// flight until that is durable: a TAKEN of a failed transaction comes again.
-    async fn take(
+    async fn take_mails(
         &mut self,
         address: &MailboxAddress,
         watch: WatchId,
@@ -205,19 +213,22 @@ impl<S: MailStore> Writer<S> {
         };
         let taken = TakenMails { address: *address, watch, mails: mails.to_vec() };
         self.batch.taken.push(taken);
-        let removed = self.store.take(box_id, &seqs).await?;
-        self.ledger.took(address, removed);
+        let removed = self.store.take_mails(box_id, &seqs).await?;
+        self.ledger.count_taken(address, removed);
         Ok(())
     }
 
     /// Brings a watcher what the store has for it, as far as there is room.
-    pub(super) async fn refill(&mut self, address: &MailboxAddress) -> Result<(), StoreError> {
-        let now_h = self.date.believed(self.clock.read()).hours();
-        while let Some(RefillRequest { box_id, last, room }) = self.owners.lack(address) {
+    pub(super) async fn refill_watcher(
+        &mut self,
+        address: &MailboxAddress,
+    ) -> Result<(), StoreError> {
+        let now_h = self.date.believed_date(self.clock.read()).as_hours();
+        while let Some(RefillRequest { box_id, last, room }) = self.owners.next_refill(address) {
             let wanted = REFILL_MAILS.min(room as u32);
-            let mails = self.store.fetch(box_id, last, now_h, wanted).await?;
+            let mails = self.store.fetch_mails(box_id, last, now_h, wanted).await?;
             let more = mails.len() as u32 == wanted;
-            self.owners.refill(address, mails, more);
+            self.owners.send_refill(address, mails, more);
         }
         Ok(())
     }

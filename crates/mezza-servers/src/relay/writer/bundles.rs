@@ -13,11 +13,11 @@ const STOCK_LOW: u32 = 20;
 
 impl<S: MailStore> Writer<S> {
     pub(super) async fn bundle_set(&mut self, set: BundleSet) -> Result<(), StoreError> {
-        let result = match self.ledger.find(&mut self.store, &set.address).await? {
+        let result = match self.ledger.find_box(&mut self.store, &set.address).await? {
             None => Err((DoneCode::NoBox, 0)),
             Some(row) => self.bundle_replace(row, &set).await?,
         };
-        self.done(set.answer, result);
+        self.queue_answer(set.answer, result);
         Ok(())
     }
 
@@ -30,7 +30,7 @@ impl<S: MailStore> Writer<S> {
         if row.kind != MailboxKind::Intro || !fits {
             return Ok(Err((DoneCode::Refused, 0)));
         }
-        let before = self.ledger.stock(&mut self.store, &set.address, row.id).await?;
+        let before = self.ledger.find_stock(&mut self.store, &set.address, row.id).await?;
         let kept = if set.fresh { Stock::default() } else { before };
         if kept.rows as usize + set.keys.len() > self.limits.one_time_rows_max as usize {
             return Ok(Err((DoneCode::Full, RETRY_RELAY_FULL_S)));
@@ -45,7 +45,7 @@ impl<S: MailStore> Writer<S> {
         let rows = kept.rows + added;
         let left = kept.left + added;
         let after = Stock { rows, left, bundle_bytes: set.bundle.len() as u64 };
-        self.ledger.restocked(&set.address, before, after);
+        self.ledger.count_restocked(&set.address, before, after);
         Ok(Ok(()))
     }
 
@@ -55,16 +55,16 @@ impl<S: MailStore> Writer<S> {
         address: &MailboxAddress,
         answer: ReplyTo,
     ) -> Result<(), StoreError> {
-        let row = self.ledger.find(&mut self.store, address).await?;
+        let row = self.ledger.find_box(&mut self.store, address).await?;
         let bundle = match row {
-            Some(row) => self.store.bundle(row.id).await?.map(|bundle| (row.id, bundle)),
+            Some(row) => self.store.read_bundle(row.id).await?.map(|bundle| (row.id, bundle)),
             None => None,
         };
         let Some((id, bundle)) = bundle else {
-            self.done(answer, Err((DoneCode::NoBox, 0)));
+            self.queue_answer(answer, Err((DoneCode::NoBox, 0)));
             return Ok(());
         };
-        let before = self.ledger.stock(&mut self.store, address, id).await?;
+        let before = self.ledger.find_stock(&mut self.store, address, id).await?;
         let rate = self.key_rates.entry(*address).or_default();
         let key = match rate.take(self.limits.one_time_keys, self.clock.boot()) {
             Ok(()) => self.store.key_take(id).await?,
@@ -72,7 +72,7 @@ impl<S: MailStore> Writer<S> {
         };
         if key.is_some() {
             let after = Stock { left: before.left.saturating_sub(1), ..before };
-            self.ledger.restocked(address, before, after);
+            self.ledger.count_restocked(address, before, after);
             if after.left < STOCK_LOW {
                 self.batch.low.push((*address, after.left));
             }

@@ -98,7 +98,7 @@ impl WriterJob {
     }
 
     /// The work that it makes, in units of about a PUT of a kilobyte.
-    pub(crate) fn work(&self) -> u32 {
+    pub(crate) fn work_units(&self) -> u32 {
         let units = match self {
             Self::Put(put) => 1 + put.envelope.len() / 4_096,
             Self::Open { .. } | Self::Watch { .. } | Self::BundleGet { .. } => 2,
@@ -128,7 +128,7 @@ impl WriterJob {
     }
 
     /// The request that waits for an answer.
-    pub(super) fn answer(&self) -> Option<&ReplyTo> {
+    pub(super) fn reply_to(&self) -> Option<&ReplyTo> {
         match self {
             Self::Put(put) => Some(&put.answer),
             Self::BundleSet(set) => Some(&set.answer),
@@ -185,30 +185,30 @@ impl ConnectionQueue {
     }
 
     /// Returns true if both lead to one connection.
-    pub(super) fn is(&self, other: &Self) -> bool {
+    pub(super) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.load, &other.load)
     }
 
     /// Sends an answer.
-    pub(super) fn answer(&self, frame: RelayFrame) {
+    pub(super) fn send_answer(&self, frame: RelayFrame) {
         // The queue has room: a connection has no more open requests than places are kept. If it is
         // closed, the connection is gone and the answer is dropped.
         drop(self.events.try_send(WriterEvent::Answer(frame)));
     }
 
     /// Sends a STOCK if there is room; the next WATCH brings the number anyway.
-    pub(super) fn stock(&self, frame: RelayFrame) {
-        if self.places() > 0 {
+    pub(super) fn send_stock(&self, frame: RelayFrame) {
+        if self.free_places() > 0 {
             drop(self.events.try_send(WriterEvent::Unasked(frame)));
         }
     }
 
     /// Sends a DISPLACED. A connection whose queue has no room for it ends, so that its client asks
     /// anew.
-    pub(super) fn displaced(&self, number: u16, over: bool) {
+    pub(super) fn send_displaced(&self, number: u16, over: bool) {
         let frame = RelayFrame::Displaced { number, over };
-        if self.places() == 0 || self.events.try_send(WriterEvent::Unasked(frame)).is_err() {
-            self.end();
+        if self.free_places() == 0 || self.events.try_send(WriterEvent::Unasked(frame)).is_err() {
+            self.end_connection();
         }
     }
 
@@ -223,14 +223,20 @@ impl ConnectionQueue {
     }
 
     /// Sends mail; `false` if the connection is gone.
-    pub(super) fn mail(&self, number: u16, watch: WatchId, id: MailId, envelope: Vec<u8>) -> bool {
+    pub(super) fn send_mail(
+        &self,
+        number: u16,
+        watch: WatchId,
+        id: MailId,
+        envelope: Vec<u8>,
+    ) -> bool {
         let bytes = envelope.len();
         self.load.mail_bytes.fetch_add(bytes, Ordering::SeqCst);
         self.events.try_send(WriterEvent::Mail { number, watch, id, envelope }).is_ok()
     }
 
     /// Tells the connection to end, even where its queue has no place to say so.
-    pub(super) fn end(&self) {
+    pub(super) fn end_connection(&self) {
         self.load.ended.store(true, Ordering::SeqCst);
         drop(self.events.try_send(WriterEvent::End));
     }
@@ -250,12 +256,12 @@ impl ConnectionQueue {
         self.load.ended.load(Ordering::SeqCst)
     }
 
-    fn places(&self) -> usize {
+    fn free_places(&self) -> usize {
         self.events.capacity().saturating_sub(self.reserved)
     }
 
     fn has_room_now(&self) -> bool {
-        self.places() > 0 && self.load.mail_bytes.load(Ordering::SeqCst) < QUEUED_BYTES_MAX
+        self.free_places() > 0 && self.load.mail_bytes.load(Ordering::SeqCst) < QUEUED_BYTES_MAX
     }
 }
 

@@ -47,7 +47,7 @@ struct Known {
 
 impl QuotaCache {
     /// The box of an address.
-    pub(super) async fn find(
+    pub(super) async fn find_box(
         &mut self,
         store: &mut impl MailStore,
         address: &MailboxAddress,
@@ -57,13 +57,13 @@ impl QuotaCache {
         }
         let found = store.find_box(address).await?;
         if let Some(row) = found {
-            self.remember(address, row);
+            self.remember_row(address, row);
         }
         Ok(found)
     }
 
     /// Bundle and keys of the box `id` at an address.
-    pub(super) async fn stock(
+    pub(super) async fn find_stock(
         &mut self,
         store: &mut impl MailStore,
         address: &MailboxAddress,
@@ -73,7 +73,7 @@ impl QuotaCache {
             return Ok(stock);
         }
         let (rows, left) = store.keys_count(id).await?;
-        let bundle_bytes = store.bundle(id).await?.map_or(0, |bundle| bundle.len() as u64);
+        let bundle_bytes = store.read_bundle(id).await?.map_or(0, |bundle| bundle.len() as u64);
         let stock = Stock { rows, left, bundle_bytes };
         if let Some(known) = self.rows.get_mut(address) {
             known.stock = Some(stock);
@@ -88,69 +88,79 @@ impl QuotaCache {
     ) -> Result<Totals, StoreError> {
         match self.totals {
             Some(totals) => Ok(totals),
-            None => Ok(*self.totals.insert(store.totals().await?)),
+            None => Ok(*self.totals.insert(store.count_totals().await?)),
         }
     }
 
-    pub(super) fn opened(&mut self, address: &MailboxAddress, id: MailboxRowId, kind: MailboxKind) {
-        self.remember(address, MailboxRow { id, kind, mails: 0, bytes: 0 });
-        self.change(|totals| totals.boxes += 1);
+    pub(super) fn count_opened(
+        &mut self,
+        address: &MailboxAddress,
+        id: MailboxRowId,
+        kind: MailboxKind,
+    ) {
+        self.remember_row(address, MailboxRow { id, kind, mails: 0, bytes: 0 });
+        self.change_totals(|totals| totals.boxes += 1);
     }
 
-    pub(super) fn closed(&mut self, address: &MailboxAddress, row: MailboxRow, stock: Stock) {
+    pub(super) fn count_closed(&mut self, address: &MailboxAddress, row: MailboxRow, stock: Stock) {
         self.rows.remove(address);
-        self.change(|totals| {
+        self.change_totals(|totals| {
             totals.boxes = totals.boxes.saturating_sub(1);
             totals.mails = totals.mails.saturating_sub(u64::from(row.mails));
             totals.bytes = totals.bytes.saturating_sub(row.bytes + stock.bytes());
         });
     }
 
-    pub(super) fn put(&mut self, address: &MailboxAddress, bytes: usize) {
+    pub(super) fn count_put(&mut self, address: &MailboxAddress, bytes: usize) {
         if let Some(Known { row, .. }) = self.rows.get_mut(address) {
             row.mails += 1;
             row.bytes += bytes as u64;
         }
-        self.change(|totals| {
+        self.change_totals(|totals| {
             totals.mails += 1;
             totals.bytes += bytes as u64;
         });
     }
 
-    pub(super) fn took(&mut self, address: &MailboxAddress, removed: Removed) {
+    pub(super) fn count_taken(&mut self, address: &MailboxAddress, removed: Removed) {
         if let Some(Known { row, .. }) = self.rows.get_mut(address) {
             row.mails = row.mails.saturating_sub(removed.mails);
             row.bytes = row.bytes.saturating_sub(removed.bytes);
         }
-        self.change(|totals| {
+        self.change_totals(|totals| {
             totals.mails = totals.mails.saturating_sub(u64::from(removed.mails));
             totals.bytes = totals.bytes.saturating_sub(removed.bytes);
         });
     }
 
     /// Bundle and keys of a box were `before` and are `after`.
-    pub(super) fn restocked(&mut self, address: &MailboxAddress, before: Stock, after: Stock) {
+    pub(super) fn count_restocked(
+        &mut self,
+        address: &MailboxAddress,
+        before: Stock,
+        after: Stock,
+    ) {
         if let Some(known) = self.rows.get_mut(address) {
             known.stock = Some(after);
         }
-        self.change(|totals| {
+        self.change_totals(|totals| {
             totals.bytes = (totals.bytes + after.bytes()).saturating_sub(before.bytes());
         });
     }
 
     /// Forgets everything: the store knows better.
-    pub(super) fn forget(&mut self) {
+    pub(super) fn forget_all(&mut self) {
         *self = Self::default();
     }
 
-    fn remember(&mut self, address: &MailboxAddress, row: MailboxRow) {
+    fn remember_row(&mut self, address: &MailboxAddress, row: MailboxRow) {
         if self.rows.len() >= ROWS_MAX {
             self.rows.clear();
         }
         self.rows.insert(*address, Known { row, stock: None });
     }
 
-    fn change(&mut self, change: impl FnOnce(&mut Totals)) {
+    fn change_totals(&mut self, change: impl FnOnce(&mut Totals)) {
         if let Some(totals) = &mut self.totals {
             change(totals);
         }

@@ -38,7 +38,7 @@ impl OwedTakes {
 
     /// Keeps a TAKEN that was not carried out. Mails that are not in flight at this watch are left out:
     /// the watch is over, or they were taken.
-    pub(super) fn keep(
+    pub(super) fn keep_mails(
         &mut self,
         address: MailboxAddress,
         watch: WatchId,
@@ -52,7 +52,7 @@ impl OwedTakes {
     }
 
     /// Takes the next ones out, as jobs of one transaction.
-    pub(super) fn draw(&mut self) -> Vec<WriterJob> {
+    pub(super) fn draw_jobs(&mut self) -> Vec<WriterJob> {
         let after = |key: &WatchKey| self.last.is_none_or(|last| *key > last);
         let (later, earlier): (Vec<_>, Vec<_>) = self.mails.keys().copied().partition(after);
         let keys: Vec<WatchKey> = later.into_iter().chain(earlier).take(self.width).collect();
@@ -66,7 +66,7 @@ impl OwedTakes {
     }
 
     /// Notes whether the transaction of what was drawn is durable.
-    pub(super) fn adapt(&mut self, is_done: bool) {
+    pub(super) fn adapt_width(&mut self, is_done: bool) {
         self.width =
             if is_done { (2 * self.width).min(WIDTH_MAX) } else { (self.width / 2).max(1) };
     }

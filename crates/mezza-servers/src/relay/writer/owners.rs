@@ -51,9 +51,9 @@ impl Watcher {
     }
 
     /// Sends the next mail; `false`: it did not go out, and none behind it may.
-    fn send(&mut self, id: MailId, seq: Option<Seq>, envelope: Vec<u8>, max: usize) -> bool {
+    fn send_mail(&mut self, id: MailId, seq: Option<Seq>, envelope: Vec<u8>, max: usize) -> bool {
         let fits = !self.has_backlog && self.in_flight.len() < max && self.outlet.has_room();
-        let sent = fits && self.outlet.mail(self.number, self.watch, id, envelope);
+        let sent = fits && self.outlet.send_mail(self.number, self.watch, id, envelope);
         if sent {
             self.in_flight.push((id, seq));
             self.last = seq.map_or(self.last, |seq| self.last.max(seq));
@@ -90,17 +90,17 @@ struct Inner {
 }
 
 impl Inner {
-    fn next(&mut self) -> MailId {
+    fn next_id(&mut self) -> MailId {
         self.last += 1;
         self.last
     }
 
     /// Nobody owns the box any more: who was displaced last is told.
-    fn leave(&mut self, address: &MailboxAddress) -> Option<ConnectionQueue> {
+    fn remove_owner(&mut self, address: &MailboxAddress) -> Option<ConnectionQueue> {
         let gone = self.owners.remove(address)?;
         let waiting = self.displaced.get_mut(address).and_then(Vec::pop);
         if let Some(waiting) = waiting {
-            waiting.outlet.displaced(waiting.number, true);
+            waiting.outlet.send_displaced(waiting.number, true);
         }
         if self.displaced.get(address).is_some_and(Vec::is_empty) {
             self.displaced.remove(address);
@@ -124,14 +124,14 @@ impl Watchers {
     ///
     /// Strangers write to intro boxes, at a rate that only the writer knows: they wait for it.
     pub(super) fn hand_over(&self, mut put: Put, queue: impl FnOnce(Put)) {
-        let mut inner = self.inner();
-        put.id = inner.next();
+        let mut inner = self.lock_inner();
+        put.id = inner.next_id();
         inner.queued = put.id;
         let done = inner.done;
         let max = self.in_flight_max;
         if let Some(owner) = inner.owners.get_mut(&put.address) {
             let in_turn = owner.kind == MailboxKind::Conversation && owner.newest_unshown <= done;
-            if in_turn && owner.send(put.id, None, put.envelope.clone(), max) {
+            if in_turn && owner.send_mail(put.id, None, put.envelope.clone(), max) {
                 put.shown = Some((owner.watch, owner.outlet.clone()));
             } else {
                 owner.newest_unshown = put.id;
@@ -142,8 +142,8 @@ impl Watchers {
 
     /// A put was stored as `seq`: its watcher gets it now, if it has not been shown to this one
     /// and this one has seen all before it. The queue of the watcher that is shown it by this call.
-    pub(super) fn stored(&self, put: &mut Put, seq: Seq) -> Option<ConnectionQueue> {
-        let mut inner = self.inner();
+    pub(super) fn show_stored(&self, put: &mut Put, seq: Seq) -> Option<ConnectionQueue> {
+        let mut inner = self.lock_inner();
         let owner = inner.owners.get_mut(&put.address)?;
         if put.shown.as_ref().is_some_and(|(watch, _)| *watch == owner.watch) {
             // Taken before it was stored it cannot be: TAKEN stands behind the put in the queue.
@@ -154,19 +154,19 @@ impl Watchers {
             return None;
         }
         let envelope = std::mem::take(&mut put.envelope);
-        let sent = owner.send(put.id, Some(seq), envelope, self.in_flight_max);
+        let sent = owner.send_mail(put.id, Some(seq), envelope, self.in_flight_max);
         sent.then(|| owner.outlet.clone())
     }
 
     /// The writer is through with all puts up to this one.
-    pub(super) fn done(&self, id: MailId) {
-        let mut inner = self.inner();
+    pub(super) fn mark_done(&self, id: MailId) {
+        let mut inner = self.lock_inner();
         inner.done = inner.done.max(id);
     }
 
     /// The mail to fetch for a watcher, if it has room.
-    pub(super) fn lack(&self, address: &MailboxAddress) -> Option<RefillRequest> {
-        let inner = self.inner();
+    pub(super) fn next_refill(&self, address: &MailboxAddress) -> Option<RefillRequest> {
+        let inner = self.lock_inner();
         let owner = inner.owners.get(address)?;
         let room = self.in_flight_max.saturating_sub(owner.in_flight.len());
         let lacks = owner.has_backlog && room > 0 && owner.outlet.has_room();
@@ -174,31 +174,31 @@ impl Watchers {
     }
 
     /// Sends what the store had for a watcher; `more`: there is more behind it.
-    pub(super) fn refill(&self, address: &MailboxAddress, mails: Vec<Mail>, more: bool) {
-        let mut inner = self.inner();
+    pub(super) fn send_refill(&self, address: &MailboxAddress, mails: Vec<Mail>, more: bool) {
+        let mut inner = self.lock_inner();
         // Puts queued while the store was asked were not shown, and are not among `mails`.
         let queued = inner.queued;
-        let ids: Vec<MailId> = mails.iter().map(|_| inner.next()).collect();
+        let ids: Vec<MailId> = mails.iter().map(|_| inner.next_id()).collect();
         let Some(owner) = inner.owners.get_mut(address) else { return };
         (owner.has_backlog, owner.newest_unshown) = (false, queued);
         for (id, mail) in ids.into_iter().zip(mails) {
-            owner.send(id, Some(mail.seq), mail.body, self.in_flight_max);
+            owner.send_mail(id, Some(mail.seq), mail.body, self.in_flight_max);
         }
         owner.has_backlog |= more;
     }
 
     /// The newest WATCH takes the box over; who had it is told, and waits for the end of that.
     pub(super) fn insert(&self, address: MailboxAddress, owner: Watcher) {
-        let mut inner = self.inner();
+        let mut inner = self.lock_inner();
         let outlet = owner.outlet.clone();
         let old = inner.owners.insert(address, owner);
         let displaced = inner.displaced.entry(address).or_default();
-        displaced.retain(|waiting| !waiting.outlet.is(&outlet));
-        if let Some(old) = old.filter(|old| !old.outlet.is(&outlet)) {
+        displaced.retain(|waiting| !waiting.outlet.is_same(&outlet));
+        if let Some(old) = old.filter(|old| !old.outlet.is_same(&outlet)) {
             if displaced.len() >= DISPLACED_MAX {
                 displaced.remove(0);
             }
-            old.outlet.displaced(old.number, false);
+            old.outlet.send_displaced(old.number, false);
             displaced.push(old);
         }
         if displaced.is_empty() {
@@ -213,7 +213,7 @@ impl Watchers {
         watch: WatchId,
         ids: &[MailId],
     ) -> Option<(MailboxRowId, Vec<Seq>)> {
-        let mut inner = self.inner();
+        let mut inner = self.lock_inner();
         let owner = inner.of_watch(address, watch)?;
         let named = owner.in_flight.iter().filter(|(id, _)| ids.contains(id));
         Some((owner.box_id, named.filter_map(|(_, seq)| *seq).collect()))
@@ -226,34 +226,34 @@ impl Watchers {
         watch: WatchId,
         ids: &[MailId],
     ) -> Vec<MailId> {
-        let mut inner = self.inner();
+        let mut inner = self.lock_inner();
         let owner = inner.of_watch(address, watch);
         let in_flight = owner.into_iter().flat_map(|owner| &owner.in_flight);
         in_flight.map(|(id, _)| *id).filter(|id| ids.contains(id)).collect()
     }
 
     /// The owner has taken mail that it was sent: it is not in flight any more.
-    pub(super) fn take(&self, address: &MailboxAddress, watch: WatchId, ids: &[MailId]) {
-        if let Some(owner) = self.inner().of_watch(address, watch) {
+    pub(super) fn mark_taken(&self, address: &MailboxAddress, watch: WatchId, ids: &[MailId]) {
+        if let Some(owner) = self.lock_inner().of_watch(address, watch) {
             owner.in_flight.retain(|(id, _)| !ids.contains(id));
         }
     }
 
     /// Returns true if this watch is the owner and waits for mail from the store.
     pub(super) fn is_behind(&self, address: &MailboxAddress, watch: WatchId) -> bool {
-        self.inner().of_watch(address, watch).is_some_and(|owner| owner.has_backlog)
+        self.lock_inner().of_watch(address, watch).is_some_and(|owner| owner.has_backlog)
     }
 
     /// Ends the watch of a mailbox; the queue of its watcher.
-    pub(super) fn remove(&self, address: &MailboxAddress) -> Option<ConnectionQueue> {
-        self.inner().leave(address)
+    pub(super) fn remove_watch(&self, address: &MailboxAddress) -> Option<ConnectionQueue> {
+        self.lock_inner().remove_owner(address)
     }
 
     /// The same if it is still this watch.
-    pub(super) fn leave(&self, address: &MailboxAddress, watch: WatchId) {
-        let mut inner = self.inner();
+    pub(super) fn leave_watch(&self, address: &MailboxAddress, watch: WatchId) {
+        let mut inner = self.lock_inner();
         if inner.of_watch(address, watch).is_some() {
-            inner.leave(address);
+            inner.remove_owner(address);
         } else if let Some(displaced) = inner.displaced.get_mut(address) {
             displaced.retain(|waiting| waiting.watch != watch);
         }
@@ -261,25 +261,25 @@ impl Watchers {
 
     /// The same if it is still a watch of this connection.
     pub(super) fn leave_with(&self, address: &MailboxAddress, outlet: &ConnectionQueue) {
-        let mut inner = self.inner();
-        if inner.owners.get(address).is_some_and(|owner| owner.outlet.is(outlet)) {
-            inner.leave(address);
+        let mut inner = self.lock_inner();
+        if inner.owners.get(address).is_some_and(|owner| owner.outlet.is_same(outlet)) {
+            inner.remove_owner(address);
         }
     }
 
     /// Tells the owner how many one-time keys are left.
-    pub(super) fn stock(&self, address: &MailboxAddress, left: u32) {
-        if let Some(owner) = self.inner().owners.get(address) {
-            owner.outlet.stock(stock_frame(owner.number, left));
+    pub(super) fn send_stock(&self, address: &MailboxAddress, left: u32) {
+        if let Some(owner) = self.lock_inner().owners.get(address) {
+            owner.outlet.send_stock(stock_frame(owner.number, left));
         }
     }
 
     /// The boxes that are watched.
-    pub(super) fn boxes(&self) -> Vec<MailboxRowId> {
-        self.inner().owners.values().map(|owner| owner.box_id).collect()
+    pub(super) fn watched_boxes(&self) -> Vec<MailboxRowId> {
+        self.lock_inner().owners.values().map(|owner| owner.box_id).collect()
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn lock_inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -317,7 +317,7 @@ mod tests {
     /// One TAKEN: the rows that it removes.
     fn take(owners: &Watchers, watch: WatchId, id: MailId) -> Option<Vec<Seq>> {
         let rows = owners.stored_rows(&BOX, watch, &[id]).map(|(_, rows)| rows);
-        owners.take(&BOX, watch, &[id]);
+        owners.mark_taken(&BOX, watch, &[id]);
         rows
     }
 
@@ -335,10 +335,10 @@ mod tests {
     #[test]
     fn a_put_is_shown_at_once_and_its_row_is_taken() {
         let (owners, mut events) = watched(MailboxKind::Conversation);
-        owners.refill(&BOX, Vec::new(), false);
+        owners.send_refill(&BOX, Vec::new(), false);
         let mut one = put(&owners, 1);
         assert_eq!(shown(&mut events), [1]);
-        assert!(owners.stored(&mut one, 70).is_none());
+        assert!(owners.show_stored(&mut one, 70).is_none());
         assert_eq!(take(&owners, WATCH, one.id), Some(vec![70]));
         assert_eq!(take(&owners, WATCH, one.id), Some(Vec::new()));
         // A put that was refused after it was shown has no row.
@@ -354,19 +354,19 @@ mod tests {
         // The store was asked before these two reached it.
         let mut one = put(&owners, 1);
         let mut two = put(&owners, 2);
-        owners.refill(&BOX, vec![Mail { seq: 60, body: vec![0] }], false);
+        owners.send_refill(&BOX, vec![Mail { seq: 60, body: vec![0] }], false);
         let mut three = put(&owners, 3);
         assert_eq!(shown(&mut events), [0]);
         for (put, seq) in [(&mut one, 61), (&mut two, 62)] {
-            assert!(owners.stored(put, seq).is_some());
+            assert!(owners.show_stored(put, seq).is_some());
         }
-        owners.done(two.id);
+        owners.mark_done(two.id);
         let mut four = put(&owners, 4);
         assert_eq!(shown(&mut events), [1, 2]);
         for (put, seq) in [(&mut three, 63), (&mut four, 64)] {
-            assert!(owners.stored(put, seq).is_some());
+            assert!(owners.show_stored(put, seq).is_some());
         }
-        owners.done(four.id);
+        owners.mark_done(four.id);
         put(&owners, 5);
         assert_eq!(shown(&mut events), [3, 4, 5]);
     }
@@ -374,18 +374,18 @@ mod tests {
     #[test]
     fn without_room_mail_waits_in_the_store() {
         let (owners, mut events) = watched(MailboxKind::Conversation);
-        owners.refill(&BOX, Vec::new(), false);
+        owners.send_refill(&BOX, Vec::new(), false);
         let mut puts: Vec<_> = (0..9).map(|nr| put(&owners, nr)).collect();
         assert_eq!(shown(&mut events).len(), 8);
         for (seq, put) in (1..).zip(&mut puts) {
-            assert!(owners.stored(put, seq).is_none());
+            assert!(owners.show_stored(put, seq).is_none());
         }
-        owners.done(puts[8].id);
-        assert!(owners.lack(&BOX).is_none());
+        owners.mark_done(puts[8].id);
+        assert!(owners.next_refill(&BOX).is_none());
         assert_eq!(take(&owners, WATCH, puts[0].id), Some(vec![1]));
-        let RefillRequest { box_id, last, room } = owners.lack(&BOX).unwrap();
+        let RefillRequest { box_id, last, room } = owners.next_refill(&BOX).unwrap();
         assert_eq!((box_id, last, room), (3, 8, 1));
-        owners.refill(&BOX, vec![Mail { seq: 9, body: vec![8] }], false);
+        owners.send_refill(&BOX, vec![Mail { seq: 9, body: vec![8] }], false);
         assert_eq!(shown(&mut events), [8]);
     }
 
@@ -405,7 +405,7 @@ mod tests {
         // The same connection watches again: nobody is displaced.
         owners.insert(BOX, Watcher::new(3, 5, &row, outlet));
         assert_eq!((told(&mut first), told(&mut second)), (None, None));
-        owners.leave(&BOX, 3);
+        owners.leave_watch(&BOX, 3);
         assert_eq!((told(&mut first), told(&mut second)), (Some((9, true)), None));
         // Who went away meanwhile is told nothing.
         let (outlet, mut third) = ConnectionQueue::new(4);
@@ -413,18 +413,18 @@ mod tests {
         let (outlet, _fourth) = ConnectionQueue::new(4);
         owners.insert(BOX, Watcher::new(5, 6, &row, outlet));
         assert_eq!(told(&mut third), Some((6, false)));
-        owners.leave(&BOX, 4);
-        owners.leave(&BOX, 5);
+        owners.leave_watch(&BOX, 4);
+        owners.leave_watch(&BOX, 5);
         assert_eq!(told(&mut third), None);
     }
 
     #[test]
     fn a_strangers_mail_waits_for_the_writer() {
         let (owners, mut events) = watched(MailboxKind::Intro);
-        owners.refill(&BOX, Vec::new(), false);
+        owners.send_refill(&BOX, Vec::new(), false);
         let mut one = put(&owners, 1);
         assert!(shown(&mut events).is_empty());
-        assert!(owners.stored(&mut one, 70).is_some());
+        assert!(owners.show_stored(&mut one, 70).is_some());
         assert_eq!(shown(&mut events), [1]);
     }
 }

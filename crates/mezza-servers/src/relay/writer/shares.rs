@@ -29,13 +29,13 @@ pub(super) struct Shares {
 }
 
 /// `half` at once and as much again within `days`, after which all of it may be gone.
-fn rate(half: u64, days: u64) -> RateLimit {
+fn share_rate(half: u64, days: u64) -> RateLimit {
     let burst = u32::try_from(half).unwrap_or(u32::MAX).max(1);
     RateLimit { burst, period_ms: (days * Time::DAY_MS / u64::from(burst)).max(1) }
 }
 
 /// The account of a site where `most` have one of their own.
-fn of(
+fn find_bucket(
     sites: &mut HashMap<[u8; 8], TokenBucket>,
     mut site: [u8; 8],
     most: usize,
@@ -48,15 +48,20 @@ fn of(
 
 impl Shares {
     /// Counts a new mailbox, or says how many seconds to wait.
-    pub(super) fn open(&mut self, site: [u8; 8], limits: &Limits, now: Time) -> Result<(), u16> {
+    pub(super) fn count_mailbox(
+        &mut self,
+        site: [u8; 8],
+        limits: &Limits,
+        now: Time,
+    ) -> Result<(), u16> {
         let half = (limits.boxes_max / limits.site_share / 2).max(MAILBOXES_MIN);
-        let rate = rate(half, limits.idle_box_days.into());
-        of(&mut self.mailboxes, site, SITES_MAX).take(rate, now)
+        let rate = share_rate(half, limits.idle_box_days.into());
+        find_bucket(&mut self.mailboxes, site, SITES_MAX).take(rate, now)
     }
 
     /// Counts a mail. While the store is `tight`, a site beyond its share is refused with the
     /// seconds to wait; else free room is open to every site.
-    pub(super) fn put(
+    pub(super) fn count_mail(
         &mut self,
         site: [u8; 8],
         (bytes, tight): (u64, bool),
@@ -64,11 +69,11 @@ impl Shares {
         now: Time,
     ) -> Result<(), u16> {
         let half = (limits.store_bytes_max / limits.site_share / 2).max(MAIL_BYTES_MIN);
-        let rate = rate(half / MAIL_UNIT, u64::from(limits.ttl_h_max).div_ceil(24));
-        let bucket = of(&mut self.mail, site, SITES_MAX);
+        let rate = share_rate(half / MAIL_UNIT, u64::from(limits.ttl_h_max).div_ceil(24));
+        let bucket = find_bucket(&mut self.mail, site, SITES_MAX);
         let units = bytes.div_ceil(MAIL_UNIT);
         match bucket.wait_ms(rate, units, now) {
-            wait_ms @ 1.. if tight => Err(seconds(wait_ms)),
+            wait_ms @ 1.. if tight => Err(to_seconds(wait_ms)),
             _ => {
                 bucket.spend(rate, units, now);
                 Ok(())
@@ -77,13 +82,13 @@ impl Shares {
     }
 
     /// Forgets who has nothing.
-    pub(super) fn tidy(&mut self, now: Time) {
+    pub(super) fn drop_idle(&mut self, now: Time) {
         self.mailboxes.retain(|_, bucket| !bucket.is_idle(now));
         self.mail.retain(|_, bucket| !bucket.is_idle(now));
     }
 }
 
-fn seconds(ms: u64) -> u16 {
+fn to_seconds(ms: u64) -> u16 {
     u16::try_from(ms.div_ceil(1_000)).unwrap_or(u16::MAX)
 }
 
@@ -106,16 +111,18 @@ mod tests {
         // As fast as it likes, over as many days as it likes: what it had for 90 days may be gone.
         let mut made = 0;
         for day in 0..u64::from(limits.idle_box_days) {
-            while made < 2 * limits.boxes_max && shares.open(SITE, &limits, at(day)).is_ok() {
+            while made < 2 * limits.boxes_max
+                && shares.count_mailbox(SITE, &limits, at(day)).is_ok()
+            {
                 made += 1;
             }
             assert!(made >= sixteenth / 2 && made <= sixteenth, "day {day}: {made}");
         }
-        assert!(shares.open(SITE, &limits, at(89)).is_err());
-        assert!(shares.open(OTHER, &limits, at(89)).is_ok());
-        shares.tidy(at(89));
+        assert!(shares.count_mailbox(SITE, &limits, at(89)).is_err());
+        assert!(shares.count_mailbox(OTHER, &limits, at(89)).is_ok());
+        shares.drop_idle(at(89));
         assert_eq!(shares.mailboxes.len(), 2);
-        shares.tidy(at(200));
+        shares.drop_idle(at(200));
         assert!(shares.mailboxes.is_empty());
     }
 
@@ -127,21 +134,21 @@ mod tests {
         let half = 32 << 20;
         // A sixteenth is 64 MiB. What is free is anybody's, and is remembered.
         for _ in 0..3 {
-            assert_eq!(shares.put(SITE, (half, false), &limits, now), Ok(()));
+            assert_eq!(shares.count_mail(SITE, (half, false), &limits, now), Ok(()));
         }
-        assert!(shares.put(SITE, (512, true), &limits, now).is_err());
-        assert_eq!(shares.put(OTHER, (half - 512, true), &limits, now), Ok(()));
-        assert_eq!(shares.put(OTHER, (512, true), &limits, now), Ok(()));
-        assert!(shares.put(OTHER, (512, true), &limits, now).is_err());
-        assert_eq!(shares.put(SITE, (512, true), &limits, at(60)), Ok(()));
+        assert!(shares.count_mail(SITE, (512, true), &limits, now).is_err());
+        assert_eq!(shares.count_mail(OTHER, (half - 512, true), &limits, now), Ok(()));
+        assert_eq!(shares.count_mail(OTHER, (512, true), &limits, now), Ok(()));
+        assert!(shares.count_mail(OTHER, (512, true), &limits, now).is_err());
+        assert_eq!(shares.count_mail(SITE, (512, true), &limits, at(60)), Ok(()));
     }
 
     #[test]
     fn half_of_a_part_is_had_at_once_and_the_other_within_the_days() {
-        assert_eq!(rate(1_000, 2), RateLimit { burst: 1_000, period_ms: 2 * 86_400 });
-        assert_eq!(rate(0, 1), RateLimit { burst: 1, period_ms: Time::DAY_MS });
-        assert_eq!(rate(1 << 40, 0), RateLimit { burst: u32::MAX, period_ms: 1 });
-        assert_eq!([1, 1_000, 1_001, u64::MAX].map(seconds), [1, 1, 2, u16::MAX]);
+        assert_eq!(share_rate(1_000, 2), RateLimit { burst: 1_000, period_ms: 2 * 86_400 });
+        assert_eq!(share_rate(0, 1), RateLimit { burst: 1, period_ms: Time::DAY_MS });
+        assert_eq!(share_rate(1 << 40, 0), RateLimit { burst: u32::MAX, period_ms: 1 });
+        assert_eq!([1, 1_000, 1_001, u64::MAX].map(to_seconds), [1, 1, 2, u16::MAX]);
     }
 
     #[test]
@@ -156,11 +163,12 @@ mod tests {
         };
         let mut shares = Shares::default();
         let now = at(0);
-        assert!((0..half).all(|_| shares.open(SITE, &limits, now).is_ok()));
-        assert_eq!(shares.open(SITE, &limits, now), Err(169), "four days by 2,048");
+        assert!((0..half).all(|_| shares.count_mailbox(SITE, &limits, now).is_ok()));
+        assert_eq!(shares.count_mailbox(SITE, &limits, now), Err(169), "four days by 2,048");
         // However small the relay is, a family has enough.
         let limits = Limits { boxes_max: 1, ..limits };
-        let opened = (0..2 * half).take_while(|_| shares.open(OTHER, &limits, now).is_ok());
+        let opened =
+            (0..2 * half).take_while(|_| shares.count_mailbox(OTHER, &limits, now).is_ok());
         assert_eq!(opened.count() as u64, MAILBOXES_MIN);
     }
 
@@ -172,19 +180,19 @@ mod tests {
         let limits = Limits { store_bytes_max, ttl_h_max, site_share: 5, ..Limits::default() };
         let mut shares = Shares::default();
         let now = at(0);
-        assert_eq!(shares.put(SITE, ((32 << 20) - 1, true), &limits, now), Ok(()));
-        assert_eq!(shares.put(SITE, (1, true), &limits, now), Err(3), "2,636 ms by unit");
-        assert_eq!(shares.put(SITE, (513, true), &limits, now), Err(6), "two units");
+        assert_eq!(shares.count_mail(SITE, ((32 << 20) - 1, true), &limits, now), Ok(()));
+        assert_eq!(shares.count_mail(SITE, (1, true), &limits, now), Err(3), "2,636 ms by unit");
+        assert_eq!(shares.count_mail(SITE, (513, true), &limits, now), Err(6), "two units");
         let soon = now.plus_ms(2 * Time::DAY_MS / 65_536);
-        assert_eq!(shares.put(SITE, (512, true), &limits, soon), Ok(()));
-        assert!(shares.put(SITE, (512, true), &limits, soon).is_err());
+        assert_eq!(shares.count_mail(SITE, (512, true), &limits, soon), Ok(()));
+        assert!(shares.count_mail(SITE, (512, true), &limits, soon).is_err());
         // However small the store is, a site puts something.
         let limits = Limits { store_bytes_max: 1, ..limits };
-        assert_eq!(shares.put(OTHER, (MAIL_BYTES_MIN, true), &limits, now), Ok(()));
-        assert!(shares.put(OTHER, (1, true), &limits, now).is_err());
-        shares.tidy(now);
+        assert_eq!(shares.count_mail(OTHER, (MAIL_BYTES_MIN, true), &limits, now), Ok(()));
+        assert!(shares.count_mail(OTHER, (1, true), &limits, now).is_err());
+        shares.drop_idle(now);
         assert_eq!(shares.mail.len(), 2);
-        shares.tidy(at(9));
+        shares.drop_idle(at(9));
         assert!(shares.mail.is_empty());
     }
 
@@ -192,7 +200,7 @@ mod tests {
     fn beyond_so_many_sites_newcomers_share_one_account() {
         let mut sites = HashMap::new();
         for site in [[1; 8], [2; 8], [3; 8], [4; 8], [2; 8]] {
-            of(&mut sites, site, 2);
+            find_bucket(&mut sites, site, 2);
         }
         let mut known: Vec<_> = sites.into_keys().collect();
         known.sort_unstable();

@@ -114,7 +114,7 @@ async fn nothing_is_answered_before_the_commit() {
     }
     stage.writer.store.commit().await.unwrap();
     assert_eq!(stage.told(), Told::default());
-    stage.writer.settle().await;
+    stage.writer.settle_batch().await;
     assert_eq!(stage.told(), Told::codes(&[DoneCode::Done; 3]));
 }
 
@@ -142,7 +142,7 @@ async fn msg_64_what_was_rolled_back_is_counted_nowhere() {
     assert_eq!(stage.told(), Told::codes(&[DoneCode::Full]));
     let Writer { ledger, store, .. } = &mut stage.writer;
     let counted = ledger.totals(store).await.unwrap();
-    assert_eq!(counted, store.totals().await.unwrap());
+    assert_eq!(counted, store.count_totals().await.unwrap());
 }
 
 #[tokio::test]
@@ -192,12 +192,12 @@ async fn msg_64_what_was_tidied_in_part_is_counted_nowhere() {
     // More is due than is removed at once, first of the mails and then of the boxes.
     for more in [true, true, false] {
         let Writer { store, ledger, .. } = &mut stage.writer;
-        ledger.find(store, &BOX).await.unwrap();
+        ledger.find_box(store, &BOX).await.unwrap();
         ledger.totals(store).await.unwrap();
-        assert_eq!(stage.writer.tidy().await.unwrap(), more);
+        assert_eq!(stage.writer.remove_due().await.unwrap(), more);
         let Writer { store, ledger, .. } = &mut stage.writer;
-        assert_eq!(ledger.totals(store).await.unwrap(), store.totals().await.unwrap());
-        let known = ledger.find(store, &BOX).await.unwrap().map(|row| row.mails);
+        assert_eq!(ledger.totals(store).await.unwrap(), store.count_totals().await.unwrap());
+        let known = ledger.find_box(store, &BOX).await.unwrap().map(|row| row.mails);
         assert_eq!(known, store.find_box(&BOX).await.unwrap().map(|row| row.mails));
     }
 }
@@ -210,7 +210,7 @@ async fn msg_64_who_waits_for_mail_waits_for_no_failed_transaction() {
     let first = Told { mails: vec![1], ..Told::codes(&[DoneCode::Done; 4]) };
     assert_eq!(stage.told(), first);
     // The client forgets the first mail, and asks for more in a transaction that fails.
-    stage.writer.owners.take(&BOX, stage.watch, &[stage.last]);
+    stage.writer.owners.mark_taken(&BOX, stage.watch, &[stage.last]);
     stage.fail([stage.put(3), WriterJob::Resume(vec![(BOX, stage.watch)])]).await;
     let second = Told { mails: vec![2], ..Told::codes(&[DoneCode::SlowDown]) };
     assert_eq!(stage.told(), second);

@@ -11,8 +11,8 @@ use nix::sys::socket::{LinkAddr, MultiHeaders, bind, setsockopt};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{
-    ArrivedFrame, Batch, MTU_MAX, QUEUE_BYTES, READ_WAIT, no_interface, read_messages, refused,
-    send_messages,
+    ArrivedFrame, Batch, MTU_MAX, QUEUE_BYTES, READ_WAIT, describe_refusal, no_interface,
+    read_messages, send_messages,
 };
 use crate::tunnel::address::Endpoint;
 use mezza_host::api::Fault;
@@ -45,7 +45,7 @@ impl EtherCarrier {
     pub(crate) fn open(interface: &str) -> Result<Self, Fault> {
         let what = format!("no Ethernet socket on {interface}");
         let found = link_address(interface).ok_or_else(|| no_interface(interface))?;
-        Self::bind(&found).map_err(|error| refused(&what, &error))
+        Self::bind(&found).map_err(|error| describe_refusal(&what, &error))
     }
 
     fn bind(address: &LinkAddr) -> io::Result<Self> {
@@ -76,14 +76,14 @@ impl EtherCarrier {
         })?;
         let slots = buffer.chunks_exact(SLOT_BYTES).zip(lengths).enumerate();
         let frames = slots.filter_map(|(slot, (bytes, length))| {
-            self.arrived(slot * SLOT_BYTES, bytes.get(..length)?)
+            self.parse_arrived(slot * SLOT_BYTES, bytes.get(..length)?)
         });
         batch.frames.extend(frames);
         Ok(())
     }
 
     /// The frame of ours in the Ethernet frame that lies at `at`; `None` if there is none.
-    fn arrived(&self, at: usize, ethernet: &[u8]) -> Option<ArrivedFrame> {
+    fn parse_arrived(&self, at: usize, ethernet: &[u8]) -> Option<ArrivedFrame> {
         let payload = ethernet.get(HEADER_BYTES + LENGTH_BYTES..)?;
         let length = ethernet.get(HEADER_BYTES..)?.first_chunk::<LENGTH_BYTES>()?;
         let length = usize::from(u16::from_be_bytes(*length));
@@ -103,7 +103,8 @@ impl EtherCarrier {
             return Err(io::ErrorKind::InvalidInput.into());
         };
         let frames = || row.chunks(frame_bytes.max(1));
-        let heads: Vec<_> = frames().map(|frame| self.head(*to, frame.len() as u16)).collect();
+        let heads: Vec<_> =
+            frames().map(|frame| self.make_header(*to, frame.len() as u16)).collect();
         let zeros = [0; PAYLOAD_BYTES_MIN];
         let with_head = frames().zip(&heads).map(|(frame, head)| {
             let fill = PAYLOAD_BYTES_MIN.saturating_sub(LENGTH_BYTES + frame.len());
@@ -114,7 +115,7 @@ impl EtherCarrier {
     }
 
     /// The Ethernet header of a frame of `length` bytes, and its length.
-    fn head(&self, to: [u8; 6], length: u16) -> [u8; HEADER_BYTES + LENGTH_BYTES] {
+    fn make_header(&self, to: [u8; 6], length: u16) -> [u8; HEADER_BYTES + LENGTH_BYTES] {
         let mut head = [0; HEADER_BYTES + LENGTH_BYTES];
         head[..6].copy_from_slice(&to);
         head[6..12].copy_from_slice(&self.own);

@@ -15,7 +15,7 @@ use nix::sys::socket::{
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{
-    ArrivedFrame, Batch, QUEUE_BYTES, READ_WAIT, no_interface, read_messages, refused,
+    ArrivedFrame, Batch, QUEUE_BYTES, READ_WAIT, describe_refusal, no_interface, read_messages,
     send_messages,
 };
 use crate::tunnel::address::Endpoint;
@@ -57,7 +57,7 @@ impl UdpCarrier {
     pub(crate) fn open(interface: &str, port: u16) -> Result<Self, Fault> {
         let number = if_nametoindex(interface).map_err(|_| no_interface(interface))?;
         let what = format!("no UDP socket on {interface}, port {port}");
-        Self::bind(interface, number, port).map_err(|error| refused(&what, &error))
+        Self::bind(interface, number, port).map_err(|error| describe_refusal(&what, &error))
     }
 
     fn bind(interface: &str, number: u32, port: u16) -> io::Result<Self> {
@@ -90,7 +90,7 @@ impl UdpCarrier {
         self.interface
     }
 
-    pub(super) fn everybody(&self) -> Option<Endpoint> {
+    pub(super) fn all_nodes(&self) -> Option<Endpoint> {
         let all = SocketAddrV6::new(ALL_NODES, self.port, 0, self.interface);
         (!self.is_ip4).then_some(Endpoint::Udp(all))
     }
@@ -112,19 +112,26 @@ impl UdpCarrier {
         let fd = self.socket.as_raw_fd();
         batch.is_joined = false;
         read_messages(fd, &mut headers, buffer, SLOT_BYTES, |(slot, message)| {
-            self.arrived(slot * SLOT_BYTES, &message, batch);
+            self.push_arrived(slot * SLOT_BYTES, &message, batch);
         })
     }
 
     /// The frames of a message that lies at `at`.
-    fn arrived(&self, at: usize, message: &RecvMsg<'_, '_, SockaddrStorage>, batch: &mut Batch) {
+    fn push_arrived(
+        &self,
+        at: usize,
+        message: &RecvMsg<'_, '_, SockaddrStorage>,
+        batch: &mut Batch,
+    ) {
         // A socket that was shut down delivers a message of nobody.
         let address = message.address.filter(|_| message.bytes > 0);
         let from = address.and_then(|address| {
             let ip6 = address.as_sockaddr_in6().map(|from| SocketAddr::V6((*from).into()));
             ip6.or_else(|| Some(SocketAddr::V4((*address.as_sockaddr_in()?).into())))
         });
-        let Some(from) = from.map(|from| Endpoint::of(from, self.interface)) else { return };
+        let Some(from) = from.map(|from| Endpoint::from_socket(from, self.interface)) else {
+            return;
+        };
         let row = message.cmsgs().ok().and_then(|mut messages| {
             messages.find_map(|message| match message {
                 ControlMessageOwned::UdpGroSegments(bytes) => usize::try_from(bytes).ok(),

@@ -7,7 +7,7 @@ use mezza_seka::{LinkId, PairingInput, PeerInput};
 use serde_json::json;
 
 use super::super::config::PairNote;
-use super::super::control::{LinkAsk, show};
+use super::super::control::{LinkAsk, describe_link};
 use super::super::link::Link;
 use super::super::store::DamagedPeer;
 use super::{Daemon, WaitingRekey, no_link};
@@ -20,29 +20,32 @@ const REKEY_MS: u64 = 10_000;
 const REKEYS_MAX: usize = 64;
 
 impl Daemon {
-    pub(super) fn asked(&mut self, ControlRequest { asked, answer }: ControlRequest<LinkAsk>) {
-        let now = self.moment().boot;
+    pub(super) fn answer_request(
+        &mut self,
+        ControlRequest { asked, answer }: ControlRequest<LinkAsk>,
+    ) {
+        let now = self.read_clock().boot;
         let done = match asked {
-            LinkAsk::Show { name, follow } => self.show(name, follow, &answer),
-            LinkAsk::Rekey { name } => self.rekey(&name, &answer, now),
-            LinkAsk::Forget { name } => self.forget(&name).map(|()| {
-                answer.line(&json!({ "event": "forgotten", "name": name }));
+            LinkAsk::Show { name, follow } => self.show_links(name, follow, &answer),
+            LinkAsk::Rekey { name } => self.rekey_link(&name, &answer, now),
+            LinkAsk::Forget { name } => self.forget_link(&name).map(|()| {
+                answer.send_line(&json!({ "event": "forgotten", "name": name }));
             }),
-            LinkAsk::Pair(ask) => self.pair(ask, &answer),
-            LinkAsk::Confirm { digits, equal } => self.confirm(&digits, equal, now),
+            LinkAsk::Pair(ask) => self.start_pairing(ask, &answer),
+            LinkAsk::Confirm { digits, equal } => self.confirm_digits(&digits, equal, now),
         };
         if let Err(fault) = done {
-            answer.fault(&fault);
+            answer.send_fault(&fault);
         }
     }
 
     /// New keys: the answer comes when the exchange is accepted, or is not.
-    fn rekey(&mut self, name: &str, answer: &ControlAnswer, now: Time) -> Result<(), Fault> {
+    fn rekey_link(&mut self, name: &str, answer: &ControlAnswer, now: Time) -> Result<(), Fault> {
         let link = self.link_named(name)?;
         if let Some(aside) = &link.aside {
             return Err(aside.fault.clone());
         }
-        link.input(PeerInput::Rekey, now);
+        link.apply_input(PeerInput::Rekey, now);
         let waiting = WaitingRekey {
             link: link.number,
             until: now.plus_ms(REKEY_MS),
@@ -60,7 +63,7 @@ impl Daemon {
     pub(super) fn answer_rekeys(&mut self, link: u16, ms: u64) {
         self.rekeys.retain(|waiting| {
             if waiting.link == link {
-                waiting.answer.line(&json!({ "event": "accepted", "exchange_ms": ms }));
+                waiting.answer.send_line(&json!({ "event": "accepted", "exchange_ms": ms }));
             }
             waiting.link != link
         });
@@ -76,15 +79,15 @@ impl Daemon {
             let name = self.links.get(&waiting.link).map_or("", |link| link.plan.name.as_str());
             let text = format!("{name} has no new keys: the peer did not answer within 10 s");
             let next = format!("look at `mezza link show {name}`; it goes on trying");
-            waiting.answer.fault(&Fault::new(Exit::Busy, text, next));
+            waiting.answer.send_fault(&Fault::new(Exit::Busy, text, next));
         }
     }
 
     /// The user's answer counts for the digits that it was asked about, and for no others (SEKA-88).
-    fn confirm(&mut self, digits: &str, equal: bool, now: Time) -> Result<(), Fault> {
+    fn confirm_digits(&mut self, digits: &str, equal: bool, now: Time) -> Result<(), Fault> {
         match &mut self.pairing {
             Some(run) if run.digits.as_deref() == Some(digits) => {
-                run.input(PairingInput::Confirm(equal), now);
+                run.apply_input(PairingInput::Confirm(equal), now);
                 Ok(())
             }
             _ => {
@@ -100,7 +103,7 @@ impl Daemon {
         link.ok_or_else(|| no_link(name))
     }
 
-    fn show(
+    fn show_links(
         &mut self,
         name: Option<String>,
         follow: bool,
@@ -117,42 +120,42 @@ impl Daemon {
     }
 
     pub(super) fn answer_show(&self, name: Option<&str>, answer: &ControlAnswer) -> bool {
-        let now = self.moment().boot;
+        let now = self.read_clock().boot;
         let links =
             self.links.values().filter(|link| name.is_none_or(|name| link.plan.name == name));
         let mut links = links;
-        links.all(|link| answer.line(&show(link, now)))
+        links.all(|link| answer.send_line(&describe_link(link, now)))
     }
 
     /// Ends the link of this name and erases its pairing.
-    pub fn forget(&mut self, name: &str) -> Result<(), Fault> {
+    pub fn forget_link(&mut self, name: &str) -> Result<(), Fault> {
         let running = self.links.iter().find(|(_, link)| link.plan.name == name);
         let running = running.map(|(number, link)| (*number, link.peer.record().peer));
         let idle = self.idle.iter().find(|(_, (known, _))| known == name);
         let idle = idle.map(|(number, (_, peer))| (*number, *peer));
         let Some((number, peer)) = running.or(idle) else { return self.forget_damaged(name) };
-        let ended = self.links.remove(&number).map_or(Ok(()), |link| link.end());
+        let ended = self.links.remove(&number).map_or(Ok(()), |link| link.end_interface());
         self.idle.remove(&number);
-        self.store.close(number);
-        self.publish();
+        self.store.close_file(number);
+        self.publish_tables();
         // The record goes first of all: an interface that stays holds no keys.
-        self.folder.forget(peer)?;
+        self.folder.forget_pairing(peer)?;
         ended
     }
 
     /// A pairing that does not open is known by the note beside it.
     fn forget_damaged(&mut self, name: &str) -> Result<(), Fault> {
         let named = |damaged: &DamagedPeer| {
-            let note = damaged.peer.and_then(|peer| PairNote::load(&self.folder.notes(peer)?));
+            let note = damaged.peer.and_then(|peer| PairNote::load(&self.folder.notes_path(peer)?));
             note.is_some_and(|note| note.name == name)
         };
         let at = self.damaged.iter().position(named).ok_or_else(|| no_link(name))?;
         let gone = self.damaged.remove(at);
-        gone.peer.map_or(Ok(()), |peer| self.folder.forget(peer))
+        gone.peer.map_or(Ok(()), |peer| self.folder.forget_pairing(peer))
     }
 
     /// Everybody who is paired, by link: name and device.
-    pub(super) fn known(&self) -> BTreeMap<u16, (String, LinkId)> {
+    pub(super) fn paired_devices(&self) -> BTreeMap<u16, (String, LinkId)> {
         let running = self
             .links
             .iter()

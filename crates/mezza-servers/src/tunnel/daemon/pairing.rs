@@ -18,7 +18,11 @@ use mezza_host::process::control::ControlAnswer;
 use mezza_host::process::rng::OsRng;
 
 impl Daemon {
-    pub(super) fn pair(&mut self, ask: PairAsk, answer: &ControlAnswer) -> Result<(), Fault> {
+    pub(super) fn start_pairing(
+        &mut self,
+        ask: PairAsk,
+        answer: &ControlAnswer,
+    ) -> Result<(), Fault> {
         if self.pairing.is_some() {
             return Err(Fault::new(Exit::Busy, "a pairing is under way", "wait for its end"));
         }
@@ -26,7 +30,7 @@ impl Daemon {
             let text = format!("a window of {} s", ask.window_s);
             return Err(Fault::new(Exit::Usage, text, "ask for 5 to 600 s"));
         }
-        let known = self.known();
+        let known = self.paired_devices();
         let same = known.iter().find(|(_, (name, _))| *name == ask.name);
         if same.is_some() && !ask.replace {
             let text = format!("there is a link {} already", ask.name);
@@ -49,34 +53,35 @@ impl Daemon {
             .map(|(_, id)| *id)
             .filter(|id| replaced.is_none_or(|(_, gone)| gone != *id))
             .collect();
-        let plan = self.options.settings.plan(&PairNote::new(&ask.name, &ask.on, ask.carrier))?;
+        let plan =
+            self.options.settings.plan_link(&PairNote::new(&ask.name, &ask.on, ask.carrier))?;
         settings.peer_settings = plan.peer;
-        let carrier = self.carrier(&ask.on, ask.carrier, plan.listen)?.carrier;
-        let to = target(&ask, carrier.interface(), plan.listen)?;
-        if to.is_none() && carrier.everybody().is_none() {
+        let carrier = self.open_carrier(&ask.on, ask.carrier, plan.listen)?.carrier;
+        let to = parse_target(&ask, carrier.interface(), plan.listen)?;
+        if to.is_none() && carrier.all_nodes().is_none() {
             return Err(no_link_local(&ask.on));
         }
-        let Moment { wall, boot } = self.moment();
+        let Moment { wall, boot } = self.read_clock();
         let begin = (ask, carrier, answer.clone());
         let listen = plan.listen;
         let keys = (self.folder.key(), to);
         let mut run = PairingRun::begin(begin, settings, keys, (boot, wall));
         run.listen = listen;
         self.pairing = Some(run);
-        self.publish();
+        self.publish_tables();
         Ok(())
     }
 
     /// Acts on the state of a pairing: it failed, it succeeded, or it needs a file to be stored in.
     pub(super) fn settle_pairing(&mut self, now: Time) -> Result<(), Fault> {
-        let known = self.known();
+        let known = self.paired_devices();
         let Some(run) = &mut self.pairing else { return Ok(()) };
         let before = run.found;
         let name = |id: &LinkId| {
             let same = known.values().find(|(_, known)| known == id);
             same.map_or_else(|| "another link".to_owned(), |(name, _)| name.clone())
         };
-        let mut failed = run.settle(&self.store, &name, now);
+        let mut failed = run.settle_outputs(&self.store, &name, now);
         if let (None, Some(found)) = (before, run.found) {
             // A crash from here on leaves a record that a start knows how to run.
             let note = PairNote {
@@ -85,10 +90,10 @@ impl Daemon {
             };
             if let Some(path) = self.folder.fresh_note(found) {
                 // A disk that is full ends this window, and no link.
-                failed = failed.or(note.keep(&path).err());
+                failed = failed.or(note.save_to(&path).err());
             }
             // The old record of a pairing that is replaced stays until the new one stands.
-            self.store.open(run.link, self.folder.fresh(found));
+            self.store.open(run.link, self.folder.fresh_file(found));
         }
         if let Some(mut fault) = failed {
             // Silence has a cause that this machine knows: it could not ask.
@@ -98,23 +103,23 @@ impl Daemon {
             {
                 fault = no_link_local(&run.ask.on);
             }
-            run.tell(&fault);
+            run.send_fault(&fault);
             if let Some(found) = run.found {
-                self.store.close(run.link);
-                self.folder.discard(found);
+                self.store.close_file(run.link);
+                self.folder.discard_pairing(found);
             }
             self.pairing = None;
-            self.publish();
+            self.publish_tables();
             return if self.options.serve { Ok(()) } else { Err(fault) };
         }
         if run.is_over(now)
             && let Some(run) = self.pairing.take()
         {
             let answer = run.answer();
-            if let Err(fault) = self.keep(run, now) {
+            if let Err(fault) = self.keep_pairing(run, now) {
                 // One pairing that cannot be kept ends no link.
-                answer.fault(&fault);
-                self.publish();
+                answer.send_fault(&fault);
+                self.publish_tables();
                 return if self.options.serve { Ok(()) } else { Err(fault) };
             }
         }
@@ -122,53 +127,53 @@ impl Daemon {
     }
 
     /// A pairing stands: its note is written, an old one of its name goes, and the link comes up.
-    fn keep(&mut self, run: PairingRun, now: Time) -> Result<(), Fault> {
+    fn keep_pairing(&mut self, run: PairingRun, now: Time) -> Result<(), Fault> {
         let ask = run.ask.clone();
         let link = run.link;
         let confirmed = run.is_confirmed();
         let (mut peer, endpoint, answer) =
-            run.finish().ok_or_else(|| Fault::bug("a pairing that stands has no peer"))?;
+            run.into_peer().ok_or_else(|| Fault::bug("a pairing that stands has no peer"))?;
         let id = peer.record().peer;
         let mut note = PairNote::new(&ask.name, &ask.on, ask.carrier);
-        note.listen = self.options.settings.plan(&note)?.listen;
-        if let Some(path) = self.folder.notes(id) {
-            note.keep(&path)?;
+        note.listen = self.options.settings.plan_link(&note)?.listen;
+        if let Some(path) = self.folder.notes_path(id) {
+            note.save_to(&path)?;
         }
         self.end_replaced(&ask.name, link, id)?;
-        self.folder.stands(id)?;
-        let _ = peer.handle(PeerInput::Heard(endpoint.stored()), now, &mut OsRng);
+        self.folder.promote_pairing(id)?;
+        let _ = peer.handle(PeerInput::Heard(endpoint.stored_address()), now, &mut OsRng);
         let value = json!({
             "event": "paired", "name": ask.name, "peer": id.to_string(),
             "pairing": if ask.sas { "digits" } else { "unverified" }, "on": ask.on,
             "confirmed": confirmed,
         });
         if self.options.serve {
-            let plan = self.options.settings.plan(&note)?;
+            let plan = self.options.settings.plan_link(&note)?;
             self.bring_up(*peer, plan, now);
         } else {
             self.idle.insert(link, (ask.name.clone(), id));
         }
         self.paired = true;
-        self.publish();
-        answer.line(&value);
+        self.publish_tables();
+        answer.send_line(&value);
         Ok(())
     }
 
     /// The link of this name that a new pairing replaces goes, with its record unless the new one is of
     /// the same device and takes its place.
     fn end_replaced(&mut self, name: &str, link: u16, id: LinkId) -> Result<(), Fault> {
-        let known = self.known();
+        let known = self.paired_devices();
         let old = known.iter().find(|(number, (known, _))| **number != link && known == name);
         let Some((number, (_, old))) = old else { return Ok(()) };
         if let Some(running) = self.links.remove(number) {
-            running.end()?;
+            running.end_interface()?;
         }
         self.idle.remove(number);
-        self.store.close(*number);
+        self.store.close_file(*number);
         if *old == id {
             return Ok(());
         }
-        self.folder.forget(*old)
+        self.folder.forget_pairing(*old)
     }
 }
 
@@ -203,7 +208,7 @@ fn peer_id(text: &str) -> Result<LinkId, Fault> {
 }
 
 /// Where B1 goes instead of to everybody (SEKA-36).
-fn target(ask: &PairAsk, interface: u32, port: u16) -> Result<Option<Endpoint>, Fault> {
+fn parse_target(ask: &PairAsk, interface: u32, port: u16) -> Result<Option<Endpoint>, Fault> {
     let Some(text) = &ask.to else { return Ok(None) };
     let plain = text.split('%').next().unwrap_or_default();
     let address: Option<SocketAddr> = text
@@ -214,7 +219,7 @@ fn target(ask: &PairAsk, interface: u32, port: u16) -> Result<Option<Endpoint>, 
         let text = format!("{text} is no address");
         return Err(Fault::new(Exit::Usage, text, "write ADDRESS or ADDRESS:PORT"));
     };
-    let endpoint = Endpoint::of(address, interface);
+    let endpoint = Endpoint::from_socket(address, interface);
     if !ask.sas && !endpoint.is_on_link() {
         let text = format!("{} is not on this link", address.ip());
         return Err(Fault::new(Exit::Usage, text, "pairing across a network needs --sas"));

@@ -22,7 +22,7 @@ use super::super::link::Aside;
 use super::super::netlink;
 use super::super::shared::{LinkShared, Road, SessionTable};
 use super::super::tap::Tap;
-use super::{CarrierEntry, Daemon, spawn};
+use super::{CarrierEntry, Daemon, spawn_thread};
 use mezza_host::api::{Exit, Fault};
 
 /// Bytes of an Ethernet header with one VLAN tag.
@@ -37,7 +37,7 @@ pub(super) const SIZES_MS: u64 = 60_000;
 
 impl Daemon {
     /// Makes what a link needs, or sets the link aside with the reason.
-    pub(super) fn raise(&mut self, number: u16, now: Time) {
+    pub(super) fn raise_link(&mut self, number: u16, now: Time) {
         let raised = self.try_raise(number);
         let Some(link) = self.links.get_mut(&number) else { return };
         match raised {
@@ -45,9 +45,9 @@ impl Daemon {
                 if link.aside.take().is_some() {
                     tracing::info!(link = link.plan.name, "it runs again");
                 }
-                link.input(PeerInput::Carrier(true), now);
-                self.size(number);
-                self.publish();
+                link.apply_input(PeerInput::Carrier(true), now);
+                self.fit_size(number);
+                self.publish_tables();
             }
             Err(fault) => self.set_aside(number, fault, now),
         }
@@ -59,7 +59,7 @@ impl Daemon {
         let links = self.links.iter().filter(|(_, link)| link.aside.as_ref().is_some_and(due));
         let numbers: Vec<u16> = links.map(|(number, _)| *number).collect();
         for number in numbers {
-            self.raise(number, now);
+            self.raise_link(number, now);
         }
     }
 
@@ -79,21 +79,23 @@ impl Daemon {
         let plan = link.plan.clone();
         let shared = link.shared.clone();
         check_plan(&plan)?;
-        let CarrierEntry { carrier, table } = self.carrier(&plan.on, plan.carrier, plan.listen)?;
+        let CarrierEntry { carrier, table } =
+            self.open_carrier(&plan.on, plan.carrier, plan.listen)?;
         if !plan.offload {
             carrier.stop_joining("the settings say so");
         }
         let shared = match shared.filter(|shared| shared.tap.is_there()) {
             Some(shared) => shared,
-            None => self.plug(number, &plan, &carrier)?,
+            None => self.plug_interface(number, &plan, &carrier)?,
         };
         let Some(link) = self.links.get_mut(&number) else { return Ok(()) };
         let interface = carrier.interface();
         let known = shared.endpoint.load_full();
         // A link-local address belongs to the interface of its number, which may be another one now.
-        let known = known.and_then(|known| Endpoint::restore(&known.stored(), interface));
-        let set = plan.endpoints.first().map(|address| Endpoint::of(*address, interface));
-        let hint = Endpoint::restore(&link.peer.record().address, interface);
+        let known =
+            known.and_then(|known| Endpoint::from_stored(&known.stored_address(), interface));
+        let set = plan.endpoints.first().map(|address| Endpoint::from_socket(*address, interface));
+        let hint = Endpoint::from_stored(&link.peer.record().address, interface);
         shared.endpoint.store(known.or(set).or(hint).map(Arc::new));
         shared.road.store(Some(Arc::new(Road { carrier, table })));
         link.shared = Some(shared);
@@ -101,7 +103,7 @@ impl Daemon {
     }
 
     /// Makes the interface of a link and the thread that reads it.
-    fn plug(
+    fn plug_interface(
         &self,
         number: u16,
         plan: &LinkPlan,
@@ -126,12 +128,12 @@ impl Daemon {
         let run = Arc::clone(&shared);
         let threads = self.threads.transmit;
         let events = self.events.clone();
-        spawn("link transmit", move || threads(run, events))?;
+        spawn_thread("link transmit", move || threads(run, events))?;
         Ok(shared)
     }
 
     /// The carrier of an interface; its thread begins with it.
-    pub(super) fn carrier(
+    pub(super) fn open_carrier(
         &mut self,
         on: &str,
         kind: CarrierKind,
@@ -150,7 +152,7 @@ impl Daemon {
         let open = Arc::clone(&table);
         let threads = self.threads.receive;
         let events = self.events.clone();
-        spawn("link receive", move || threads(own, open, events))?;
+        spawn_thread("link receive", move || threads(own, open, events))?;
         let entry = CarrierEntry { carrier, table };
         self.carriers.insert(place, entry.clone());
         Ok(entry)
@@ -172,7 +174,7 @@ impl Daemon {
         let unplugged: Vec<u16> =
             self.links.values().filter(unplugged).map(|link| link.number).collect();
         for number in unplugged {
-            self.unplugged(number, now);
+            self.handle_unplugged(number, now);
         }
         let names = self.other_interfaces();
         if names != self.interfaces {
@@ -187,7 +189,7 @@ impl Daemon {
         }
         let numbers: Vec<u16> = self.links.keys().copied().collect();
         for number in numbers {
-            self.size(number);
+            self.fit_size(number);
         }
     }
 
@@ -214,7 +216,7 @@ impl Daemon {
                 if let Some(shared) = &link.shared {
                     shared.road.store(None);
                 }
-                link.input(PeerInput::Carrier(false), now);
+                link.apply_input(PeerInput::Carrier(false), now);
             }
             self.set_aside(number, no_interface(&place.0), now);
         }
@@ -229,25 +231,25 @@ impl Daemon {
     }
 
     /// The interface of a link was removed. It is made again at the next try.
-    pub(super) fn unplugged(&mut self, number: u16, now: Time) {
+    pub(super) fn handle_unplugged(&mut self, number: u16, now: Time) {
         let Some(link) = self.links.get_mut(&number) else { return };
         if link.shared.as_ref().is_none_or(|shared| shared.tap.is_there()) {
             return;
         }
         link.shared = None;
-        link.input(PeerInput::Carrier(false), now);
+        link.apply_input(PeerInput::Carrier(false), now);
         let text = format!("its interface {} was removed", link.plan.name);
         let next = format!(
             "it is made again by itself; to end the link: `mezza link forget {}`",
             link.plan.name
         );
         self.set_aside(number, Fault::new(Exit::Config, text, next), now);
-        self.raise(number, now);
+        self.raise_link(number, now);
     }
 
     /// Fits a link to its path: the size of its frames, and the MTU of its interface where nobody chose
     /// one. A bridge keeps its MTU, and longer frames go in fragments.
-    pub(super) fn size(&mut self, number: u16) {
+    pub(super) fn fit_size(&mut self, number: u16) {
         let Some(link) = self.links.get(&number) else { return };
         let (Some(shared), Some(road)) = (&link.shared, link.road()) else { return };
         let to = shared.endpoint.load_full();
@@ -271,7 +273,7 @@ impl Daemon {
     pub(super) fn sizes_due(&mut self) {
         let numbers: Vec<u16> = self.links.keys().copied().collect();
         for number in numbers {
-            self.size(number);
+            self.fit_size(number);
         }
     }
 }
@@ -329,7 +331,7 @@ fn check_plan(plan: &LinkPlan) -> Result<(), Fault> {
 }
 
 /// Waits for news of interfaces, for the life of the process.
-pub(super) fn watch(events: tokio::sync::mpsc::Sender<TunnelEvent>) {
+pub(super) fn watch_interfaces(events: tokio::sync::mpsc::Sender<TunnelEvent>) {
     let news = match netlink::InterfaceNews::subscribe() {
         Ok(news) => news,
         // Links that were set aside are still tried again after their pauses.
@@ -343,7 +345,7 @@ pub(super) fn watch(events: tokio::sync::mpsc::Sender<TunnelEvent>) {
             }
         }
     };
-    if let Err(fault) = spawn("link interfaces", run) {
+    if let Err(fault) = spawn_thread("link interfaces", run) {
         tracing::warn!(reason = fault.text, "interfaces cannot be watched");
     }
 }

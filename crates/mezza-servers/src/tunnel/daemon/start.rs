@@ -76,9 +76,9 @@ impl Started {
         };
         if daemon.options.serve {
             // Before links come up, so that no change is missed.
-            roads::watch(events.clone());
+            roads::watch_interfaces(events.clone());
         }
-        daemon.load(now)?;
+        daemon.load_pairings(now)?;
         let socket = socket
             .map(|path| ControlSocket::serve::<LinkAsk, TunnelEvent>(&path, events.clone()))
             .transpose()?;
@@ -92,15 +92,15 @@ impl Started {
     pub async fn run(self, stop: watch::Receiver<bool>) -> Result<Exit, Fault> {
         let Self { daemon, events, asks, _socket } = self;
         drop(asks);
-        drive::run(daemon, events, stop, NAP).await
+        drive::run_shell(daemon, events, stop, NAP).await
     }
 }
 
 impl Daemon {
     /// Reads all pairings and brings those up that are asked for.
-    pub(super) fn load(&mut self, now: Time) -> Result<(), Fault> {
+    pub(super) fn load_pairings(&mut self, now: Time) -> Result<(), Fault> {
         let mut missing = self.options.names.clone();
-        for stored in self.folder.peers()? {
+        for stored in self.folder.load_peers()? {
             let (stored, file) = match stored {
                 StoredPeer::Sound(stored, file) => (*stored, file),
                 StoredPeer::Damaged(damaged) => {
@@ -115,15 +115,15 @@ impl Daemon {
             if !stored.1.may_stand() {
                 // The run was cut off before either side could use it: nothing of it is kept.
                 tracing::info!(link = name, "a pairing that never stood is removed");
-                self.folder.forget(stored.1.peer)?;
+                self.folder.forget_pairing(stored.1.peer)?;
                 continue;
             }
             if !wanted || !self.options.serve {
                 self.idle.insert(link, (name, stored.1.peer));
                 continue;
             }
-            let note = self.note(&name, stored.1.peer);
-            let mut plan = self.options.settings.plan(&note)?;
+            let note = self.load_note(&name, stored.1.peer);
+            let mut plan = self.options.settings.plan_link(&note)?;
             if self.options.unbounded {
                 plan.peer.exchange_ms = 0;
             }
@@ -140,8 +140,8 @@ impl Daemon {
     }
 
     /// The note of a pairing; without one the settings have to say on which interface it runs.
-    fn note(&self, name: &str, peer: LinkId) -> PairNote {
-        let note = self.folder.notes(peer).and_then(|path| PairNote::load(&path));
+    fn load_note(&self, name: &str, peer: LinkId) -> PairNote {
+        let note = self.folder.notes_path(peer).and_then(|path| PairNote::load(&path));
         let note = note.filter(|note| note.name == name);
         note.unwrap_or_else(|| PairNote::new(name, "", CarrierKind::Udp))
     }
@@ -151,7 +151,7 @@ impl Daemon {
         let link = Link::new(peer, plan, now);
         let number = link.number;
         self.links.insert(number, link);
-        self.raise(number, now);
+        self.raise_link(number, now);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Small groups that walk to one place, stay, and leave again (reference point group model).
 
-use super::{Movement, Place, WALK, normal, range, unit, walk};
+use super::{Movement, Place, WALK, draw_between, draw_normal, draw_unit, step_toward};
 use crate::SimRng;
 
 /// Metres between a member and the reference point of its group, one standard deviation.
@@ -39,28 +39,28 @@ impl Converging {
                 x: distance * angle.cos(),
                 y: distance * angle.sin(),
             };
-            let angle = range(&mut dice, 0.0, std::f64::consts::TAU);
-            let home = place(ring_m * range(&mut dice, 0.7, 1.3), angle);
+            let angle = draw_between(&mut dice, 0.0, std::f64::consts::TAU);
+            let home = place(ring_m * draw_between(&mut dice, 0.7, 1.3), angle);
             let spot = place(
-                radius * unit(&mut dice).sqrt(),
-                range(&mut dice, 0.0, std::f64::consts::TAU),
+                radius * draw_unit(&mut dice).sqrt(),
+                draw_between(&mut dice, 0.0, std::f64::consts::TAU),
             );
             groups.push(Group { at: home, home, spot, members: first..last });
             first = last;
         }
-        let mut offset = || SPREAD_M / 2.0 * normal(&mut dice);
+        let mut offset = || SPREAD_M / 2.0 * draw_normal(&mut dice);
         let offsets = (0..count).map(|_| Place { x: offset(), y: offset() }).collect();
         Self { groups, offsets, places: vec![Place::default(); count], second: 0, leave_s }
     }
 }
 
 impl Movement for Converging {
-    fn places(&mut self, second: u64) -> &[Place] {
+    fn places_at(&mut self, second: u64) -> &[Place] {
         while self.second < second {
             self.second += 1;
             for group in &mut self.groups {
                 let to = if self.second < self.leave_s { group.spot } else { group.home };
-                group.at = walk(group.at, to, WALK).0;
+                group.at = step_toward(group.at, to, WALK).0;
             }
         }
         for group in &self.groups {

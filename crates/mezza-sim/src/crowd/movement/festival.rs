@@ -1,7 +1,7 @@
 //! A festival: stages with a timetable, groups of friends who go from one to the next, and stay for
 //! times that vary widely (a self-similar walk with least action, after Lee et al.'s SLAW).
 
-use super::{Movement, Place, WALK, normal, range, unit, walk};
+use super::{Movement, Place, WALK, draw_between, draw_normal, draw_unit, step_toward};
 use crate::SimRng;
 
 /// Half the width of the grounds, metres.
@@ -40,14 +40,16 @@ impl Festival {
     /// So many people, who come through one gate during the first half hour.
     pub fn new(count: usize, seed: u64) -> Self {
         let mut dice = SimRng::new(seed, 0x6665_7374);
-        let mut spot =
-            || Place { x: range(&mut dice, -HALF_M, HALF_M), y: range(&mut dice, -HALF_M, HALF_M) };
+        let mut spot = || Place {
+            x: draw_between(&mut dice, -HALF_M, HALF_M),
+            y: draw_between(&mut dice, -HALF_M, HALF_M),
+        };
         let spots: Vec<_> = (0..STAGES + STALLS).map(|_| spot()).collect();
         let mut groups = Vec::new();
         let mut first = 0;
         while first < count {
             let last = (first + dice.between(1, 6) as usize).min(count);
-            let at = Place { x: range(&mut dice, -HALF_M, HALF_M), y: -HALF_M };
+            let at = Place { x: draw_between(&mut dice, -HALF_M, HALF_M), y: -HALF_M };
             groups.push(Group {
                 at,
                 to: at,
@@ -56,23 +58,23 @@ impl Festival {
             });
             first = last;
         }
-        let mut offset = || normal(&mut dice);
+        let mut offset = || draw_normal(&mut dice);
         let offsets = (0..count).map(|_| Place { x: offset(), y: offset() }).collect();
         let places = vec![Place::default(); count];
         Self { spots, groups, offsets, places, dice, second: 0 }
     }
 
-    fn step(&mut self) {
+    fn step_all(&mut self) {
         let people = f64::from(self.places.len() as u32);
         for group in &mut self.groups {
-            let (at, there) = walk(group.at, group.to, WALK);
+            let (at, there) = step_toward(group.at, group.to, WALK);
             group.at = at;
             if !there || self.second < group.leave_s {
                 continue;
             }
             // A stage that plays, or a stall, the near ones before the far ones.
             let plays = (self.second / CONCERT_S) as usize % STAGES;
-            let spot = if unit(&mut self.dice) < 0.6 {
+            let spot = if draw_unit(&mut self.dice) < 0.6 {
                 self.spots[plays]
             } else {
                 let near = |spot: &&Place| group.at.distance_squared(**spot).max(1.0);
@@ -88,20 +90,20 @@ impl Festival {
                 pick.unwrap_or_default()
             };
             let radius = (people / CROWD / std::f64::consts::PI).sqrt() * 2.0;
-            let angle = unit(&mut self.dice) * std::f64::consts::TAU;
-            let far = radius * unit(&mut self.dice).sqrt();
+            let angle = draw_unit(&mut self.dice) * std::f64::consts::TAU;
+            let far = radius * draw_unit(&mut self.dice).sqrt();
             group.to = Place { x: spot.x + far * angle.cos(), y: spot.y + far * angle.sin() };
-            let stay = STAY_S * (STAY_SIGMA * normal(&mut self.dice)).exp();
-            group.leave_s = self.second + super::whole(stay.clamp(60.0, 14_400.0));
+            let stay = STAY_S * (STAY_SIGMA * draw_normal(&mut self.dice)).exp();
+            group.leave_s = self.second + super::whole_part(stay.clamp(60.0, 14_400.0));
         }
     }
 }
 
 impl Movement for Festival {
-    fn places(&mut self, second: u64) -> &[Place] {
+    fn places_at(&mut self, second: u64) -> &[Place] {
         while self.second < second {
             self.second += 1;
-            self.step();
+            self.step_all();
         }
         for group in &self.groups {
             for member in group.members.clone() {

@@ -1,6 +1,6 @@
 //! People who sit on a square grid, as at a sit-in.
 
-use super::{Movement, Place, range};
+use super::{Movement, Place, draw_between};
 use crate::SimRng;
 
 /// How many hear each other, away from the edge.
@@ -41,7 +41,7 @@ impl Grid {
     pub fn new(count: usize, density: Density, seed: u64) -> Self {
         let mut dice = SimRng::new(seed, 0x6772_6964);
         let side = count.isqrt() + usize::from(count.isqrt().pow(2) < count);
-        let mut jitter = |at: usize| f64::from(at as u32) + range(&mut dice, -0.03, 0.03);
+        let mut jitter = |at: usize| f64::from(at as u32) + draw_between(&mut dice, -0.03, 0.03);
         let places =
             (0..count).map(|n| Place { x: jitter(n % side), y: jitter(n / side) }).collect();
         Self { places, density }
@@ -49,7 +49,7 @@ impl Grid {
 }
 
 impl Movement for Grid {
-    fn places(&mut self, _: u64) -> &[Place] {
+    fn places_at(&mut self, _: u64) -> &[Place] {
         &self.places
     }
 

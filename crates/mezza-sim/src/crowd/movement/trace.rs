@@ -41,7 +41,7 @@ impl ContactTrace {
     ///
     /// # Errors
     /// The first line that does not fit.
-    pub fn one(text: &str) -> Result<Self, TraceError> {
+    pub fn parse_one(text: &str) -> Result<Self, TraceError> {
         let mut changes = each_line(text, |words| {
             let [t, "CONN", a, b, way] = *words else { return None };
             let up = match way {
@@ -49,7 +49,7 @@ impl ContactTrace {
                 "down" => false,
                 _ => return None,
             };
-            Some((second(t)?, pair(a, b)?, up))
+            Some((parse_second(t)?, parse_pair(a, b)?, up))
         })?;
         changes.sort_by_key(|(t, ..)| *t);
         Ok(Self { changes })
@@ -59,10 +59,10 @@ impl ContactTrace {
     ///
     /// # Errors
     /// The first line that does not fit.
-    pub fn list(text: &str, interval: u64) -> Result<Self, TraceError> {
+    pub fn parse_list(text: &str, interval: u64) -> Result<Self, TraceError> {
         let seen = each_line(text, |words| {
             let [t, a, b, ..] = *words else { return None };
-            Some((second(t)?, pair(a, b)?))
+            Some((parse_second(t)?, parse_pair(a, b)?))
         })?;
         let mut ends: BTreeMap<Pair, Vec<u64>> = BTreeMap::new();
         for (t, pair) in seen {
@@ -104,10 +104,14 @@ impl PlaceTrace {
     ///
     /// # Errors
     /// The first line that does not fit.
-    pub fn positions(text: &str) -> Result<Self, TraceError> {
+    pub fn parse_positions(text: &str) -> Result<Self, TraceError> {
         let lines = each_line(text, |words| {
             let [t, id, x, y] = *words else { return None };
-            Some((number(t)?, id.parse().ok()?, Place { x: number(x)?, y: number(y)? }))
+            Some((
+                parse_number(t)?,
+                id.parse().ok()?,
+                Place { x: parse_number(x)?, y: parse_number(y)? },
+            ))
         })?;
         let mut points: BTreeMap<DeviceId, Vec<_>> = BTreeMap::new();
         for (t, id, place) in lines {
@@ -123,9 +127,9 @@ impl PlaceTrace {
     ///
     /// # Errors
     /// The first line that does not fit.
-    pub fn bonnmotion(text: &str) -> Result<Self, TraceError> {
+    pub fn parse_bonnmotion(text: &str) -> Result<Self, TraceError> {
         let lines = each_line(text, |words| {
-            let numbers: Option<Vec<f64>> = words.iter().map(|word| number(word)).collect();
+            let numbers: Option<Vec<f64>> = words.iter().map(|word| parse_number(word)).collect();
             let numbers = numbers?;
             let points = numbers.chunks_exact(3);
             let whole = points.remainder().is_empty() && !numbers.is_empty();
@@ -136,7 +140,7 @@ impl PlaceTrace {
     }
 
     /// Where a device is, on a straight line between its points.
-    pub fn place(&self, device: DeviceId, second: f64) -> Option<Place> {
+    pub fn place_at(&self, device: DeviceId, second: f64) -> Option<Place> {
         let points = self.points.get(&device)?;
         let after = points.partition_point(|(t, _)| *t <= second);
         let (Some(before), Some(after)) = (after.checked_sub(1), points.get(after)) else {
@@ -162,15 +166,15 @@ fn each_line<T>(text: &str, read: impl Fn(&[&str]) -> Option<T>) -> Result<Vec<T
     Ok(read_lines)
 }
 
-fn number(word: &str) -> Option<f64> {
+fn parse_number(word: &str) -> Option<f64> {
     word.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
-fn second(word: &str) -> Option<u64> {
-    number(word).filter(|t| (0.0..1e12).contains(t)).map(super::whole)
+fn parse_second(word: &str) -> Option<u64> {
+    parse_number(word).filter(|t| (0.0..1e12).contains(t)).map(super::whole_part)
 }
 
-fn pair(a: &str, b: &str) -> Option<Pair> {
+fn parse_pair(a: &str, b: &str) -> Option<Pair> {
     let a = a.parse().ok()?;
     let b = b.parse().ok()?;
     (a != b).then_some((std::cmp::min(a, b), std::cmp::max(a, b)))

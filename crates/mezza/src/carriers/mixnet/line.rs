@@ -47,31 +47,31 @@ impl Line {
     }
 
     /// Takes a frame of the node. `now` is the time by the clock of the frame.
-    pub(super) fn push(&self, scheduled: ScheduledFrame, now: Time) {
+    pub(super) fn push_frame(&self, scheduled: ScheduledFrame, now: Time) {
         let own = self.now();
         let when = match scheduled.when {
             SendTime::At(at) => SendTime::At(own.plus_ms(at.since_ms(now))),
             after @ SendTime::AfterReturn(_) => after,
         };
-        self.state().schedule.push(ScheduledFrame { when, ..scheduled }, own);
+        self.lock_state().schedule.push_frame(ScheduledFrame { when, ..scheduled }, own);
         self.changed.notify_one();
     }
 
     /// Notes that a frame was read from the connection.
     pub(super) fn on_read(&self, frame: &Frame) {
-        self.state().schedule.on_read(frame, self.now());
+        self.lock_state().schedule.on_read(frame, self.now());
         self.changed.notify_one();
     }
 
     /// Hangs up once the frames that are due have left.
     pub(super) fn close(&self) {
-        self.state().closed = true;
+        self.lock_state().closed = true;
         self.changed.notify_one();
     }
 
     /// Sends frames until the line is closed or the connection ends. A full `outbox` belongs to a server
     /// that does not read.
-    pub(super) async fn send(&self, outbox: FrameSender) {
+    pub(super) async fn send_frames(&self, outbox: FrameSender) {
         loop {
             let changed = self.changed.notified();
             match self.send_due(&outbox) {
@@ -84,10 +84,11 @@ impl Line {
 
     /// Sends the frames that are due and returns the next event.
     fn send_due(&self, outbox: &FrameSender) -> Next {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         let now = self.now();
         while let Some(frame) = state.schedule.pop_due(now) {
-            let sent = link::parcel(frame).is_some_and(|parcel| outbox.try_send(parcel).is_ok());
+            let sent =
+                link::make_parcel(frame).is_some_and(|parcel| outbox.try_send(parcel).is_ok());
             if !sent {
                 // The server does not read, or the connection is gone.
                 return Next::End;
@@ -106,7 +107,7 @@ impl Line {
         Time::from_ms(self.began.elapsed().as_millis() as u64)
     }
 
-    fn state(&self) -> MutexGuard<'_, LineState> {
+    fn lock_state(&self) -> MutexGuard<'_, LineState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -132,12 +133,12 @@ mod tests {
     async fn mix_74_the_line_sends_by_its_own_timer() {
         let (line, (outbox, mut parcels)) = (Arc::new(Line::new()), mpsc::channel(8));
         let sender = Arc::clone(&line);
-        let task = tokio::spawn(async move { sender.send(outbox).await });
+        let task = tokio::spawn(async move { sender.send_frames(outbox).await });
         let now = Time::from_ms(5_000_000);
-        line.push(scheduled(SendTime::AfterReturn(30), FrameBody::Fetch { bucket: 1 }), now);
+        line.push_frame(scheduled(SendTime::AfterReturn(30), FrameBody::Fetch { bucket: 1 }), now);
         let submit = || FrameBody::Submit(vec![1; 40]);
-        line.push(scheduled(SendTime::At(now), submit()), now);
-        line.push(scheduled(SendTime::At(now.plus_ms(40)), submit()), now);
+        line.push_frame(scheduled(SendTime::At(now), submit()), now);
+        line.push_frame(scheduled(SendTime::At(now.plus_ms(40)), submit()), now);
         // The node does nothing more; the SUBMIT that was late is not the one that comes.
         assert!(timeout(LONG, parcels.recv()).await.unwrap().is_some());
         assert!(line.now() >= Time::from_ms(40) && parcels.try_recv().is_err());

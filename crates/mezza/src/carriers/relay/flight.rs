@@ -51,28 +51,30 @@ impl InFlight {
     pub(super) fn send_off(&mut self, order: RelayOutput) -> Option<(RelayChannel, ClientFrame)> {
         let frame = match order {
             RelayOutput::Put { ticket, address, ttl_h, envelope: bytes, .. } => {
-                let req = self.request(RelayChannel::Put, ticket)?;
+                let req = self.next_request(RelayChannel::Put, ticket)?;
                 return Some((
                     RelayChannel::Put,
                     ClientFrame::Put { req, address, ttl_h, envelope: bytes },
                 ));
             }
             RelayOutput::Fetch { ticket, address, .. } => {
-                let req = self.request(RelayChannel::Put, ticket)?;
+                let req = self.next_request(RelayChannel::Put, ticket)?;
                 return Some((RelayChannel::Put, ClientFrame::BundleGet { req, address }));
             }
-            RelayOutput::Open { ticket, token, kind, .. } => {
-                ClientFrame::Open { req: self.request(RelayChannel::Control, ticket)?, token, kind }
-            }
+            RelayOutput::Open { ticket, token, kind, .. } => ClientFrame::Open {
+                req: self.next_request(RelayChannel::Control, ticket)?,
+                token,
+                kind,
+            },
             RelayOutput::Close { ticket, token, .. } => {
-                ClientFrame::Close { req: self.request(RelayChannel::Control, ticket)?, token }
+                ClientFrame::Close { req: self.next_request(RelayChannel::Control, ticket)?, token }
             }
             RelayOutput::Watch { ticket, mailbox: slot, token, .. } => {
-                let req = self.request(RelayChannel::Control, ticket)?;
-                ClientFrame::Watch { req, number: self.number(slot)?, token }
+                let req = self.next_request(RelayChannel::Control, ticket)?;
+                ClientFrame::Watch { req, number: self.number_mailbox(slot)?, token }
             }
             RelayOutput::Publish { ticket, token, bundle, one_time, replace, .. } => {
-                let req = self.request(RelayChannel::Control, ticket)?;
+                let req = self.next_request(RelayChannel::Control, ticket)?;
                 let keys =
                     one_time.iter().map(|key| RawOneTimePrekey { id: key.id, key: key.key.0 });
                 ClientFrame::BundleSet { req, token, fresh: replace, bundle, keys: keys.collect() }
@@ -121,7 +123,7 @@ impl InFlight {
     }
 
     /// A free request number, 1 and up; none if too much is in flight.
-    fn request(&mut self, way: RelayChannel, ticket: RequestId) -> Option<u16> {
+    fn next_request(&mut self, way: RelayChannel, ticket: RequestId) -> Option<u16> {
         if self.tickets.len() >= REQUESTS_MAX {
             return None;
         }
@@ -135,7 +137,7 @@ impl InFlight {
     }
 
     /// The number of a mailbox on this connection; the same one when it is watched again.
-    fn number(&mut self, slot: MailboxId) -> Option<u16> {
+    fn number_mailbox(&mut self, slot: MailboxId) -> Option<u16> {
         if let Some((number, _)) = self.boxes.iter().find(|(_, at)| **at == slot) {
             return Some(*number);
         }
@@ -215,7 +217,7 @@ mod tests {
         assert!(flight.send_off(carry(0)).is_some());
         flight.next_req = u16::MAX;
         let reqs: Vec<u16> =
-            (0..2).map(|n| flight.request(RelayChannel::Put, RequestId(n)).unwrap()).collect();
+            (0..2).map(|n| flight.next_request(RelayChannel::Put, RequestId(n)).unwrap()).collect();
         assert_eq!(reqs, [u16::MAX, 2]);
     }
 }

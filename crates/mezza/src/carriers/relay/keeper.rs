@@ -40,7 +40,7 @@ const PAUSE_MS_MIN: u64 = 1_000;
 const PAUSE_MS_MAX: u64 = 60_000;
 
 /// Keeps the connections until the task is aborted.
-pub(super) async fn keep<E: From<ConnectionReport>>(
+pub(super) async fn keep_connected<E: From<ConnectionReport>>(
     relay: RelayEntry,
     (dialer, clock): (Dialer, Clock),
     reporter: Reporter<E>,
@@ -48,18 +48,21 @@ pub(super) async fn keep<E: From<ConnectionReport>>(
     let connection = RelayConnector { relay, dialer, clock, reporter, pace: Pace::new() };
     let mut pause_ms = PAUSE_MS_MIN;
     loop {
-        match connection.connect().await {
+        match connection.connect_both().await {
             Ok((control, put)) => {
                 let began = time::Instant::now();
-                connection.stand(control, put).await;
+                connection.serve_both(control, put).await;
                 pause_ms = after_standing(began.elapsed(), pause_ms);
             }
             Err(error) => {
                 tracing::debug!(exit = error.exit_code().number(), "a relay cannot be reached");
-                connection.reporter.tell(ConnectionEvent::Trouble(Some(error.to_string()))).await;
+                connection
+                    .reporter
+                    .send_news(ConnectionEvent::Trouble(Some(error.to_string())))
+                    .await;
             }
         }
-        time::sleep(jittered(pause_ms)).await;
+        time::sleep(jitter_pause(pause_ms)).await;
         pause_ms = (pause_ms * 2).min(PAUSE_MS_MAX);
     }
 }
@@ -70,7 +73,7 @@ fn after_standing(stood: Duration, pause_ms: u64) -> u64 {
 }
 
 /// Between 80 % and 120 % of a pause, so that clients do not come back in step.
-fn jittered(pause_ms: u64) -> Duration {
+fn jitter_pause(pause_ms: u64) -> Duration {
     let fifth = pause_ms / 5;
     Duration::from_millis(pause_ms - fifth + OsRng.next_u64() % (2 * fifth + 1))
 }
@@ -84,8 +87,8 @@ pub(crate) struct RelayCommands {
 
 impl RelayCommands {
     /// Gives an order to the connection that it belongs to; `false` if that one does not keep up.
-    pub(crate) fn give(&self, order: RelayOutput) -> bool {
-        let Some((way, frame)) = hold(&self.flight).send_off(order) else { return true };
+    pub(crate) fn send_order(&self, order: RelayOutput) -> bool {
+        let Some((way, frame)) = lock_flight(&self.flight).send_off(order) else { return true };
         let to = if way == RelayChannel::Control { &self.control } else { &self.put };
         to.try_send(frame).is_ok()
     }
@@ -100,24 +103,25 @@ struct RelayConnector<E> {
 }
 
 impl<E: From<ConnectionReport>> RelayConnector<E> {
-    async fn connect(&self) -> Result<(Connection, Connection), ConnectError> {
+    async fn connect_both(&self) -> Result<(Connection, Connection), ConnectError> {
         let at_home = self.dialer.at_home.get(&self.relay.key);
         let host = at_home.map_or_else(|| self.relay.host.clone(), |at| at.ip().to_string());
         let port = at_home.map_or(self.relay.port, std::net::SocketAddr::port);
-        let one =
-            || relay::connect(&self.relay.key, &host, port, &self.clock, self.dialer.tap.clone());
+        let one = || {
+            relay::connect_relay(&self.relay.key, &host, port, &self.clock, self.dialer.tap.clone())
+        };
         tokio::try_join!(one(), one())
     }
 
     /// Serves both connections until one breaks.
-    async fn stand(&self, control: Connection, put: Connection) {
-        let flight = Arc::new(Mutex::new(InFlight::new(self.relay.connection())));
+    async fn serve_both(&self, control: Connection, put: Connection) {
+        let flight = Arc::new(Mutex::new(InFlight::new(self.relay.connection_id())));
         let (to_control, control_frames) = mpsc::channel(ORDERS_MAX);
         let (to_put, put_frames) = mpsc::channel(ORDERS_MAX);
         let orders =
             RelayCommands { flight: Arc::clone(&flight), control: to_control, put: to_put };
         let time = control.time_elsewhere().map(|time| (self.relay.key, time));
-        if !self.reporter.tell(ConnectionEvent::Up { orders, time }).await {
+        if !self.reporter.send_news(ConnectionEvent::Up { orders, time }).await {
             return;
         }
         let (control_sender, control_receiver) = control.split();
@@ -125,23 +129,28 @@ impl<E: From<ConnectionReport>> RelayConnector<E> {
         tokio::select! {
             // A receipt before the word that its note was taken: somebody waits for it.
             biased;
-            () = write(put_frames, put_sender) => {}
-            () = write(control_frames, control_sender) => {}
-            () = self.read(RelayChannel::Control, control_receiver, &flight) => {}
-            () = self.read(RelayChannel::Put, put_receiver, &flight) => {}
+            () = write_frames(put_frames, put_sender) => {}
+            () = write_frames(control_frames, control_sender) => {}
+            () = self.read_frames(RelayChannel::Control, control_receiver, &flight) => {}
+            () = self.read_frames(RelayChannel::Put, put_receiver, &flight) => {}
         }
-        self.reporter.tell(ConnectionEvent::Down).await;
+        self.reporter.send_news(ConnectionEvent::Down).await;
     }
 
-    async fn read(&self, way: RelayChannel, mut receiver: RelayReadHalf, flight: &Mutex<InFlight>) {
+    async fn read_frames(
+        &self,
+        way: RelayChannel,
+        mut receiver: RelayReadHalf,
+        flight: &Mutex<InFlight>,
+    ) {
         while let Ok(Ok(frame)) = time::timeout(SILENCE, receiver.recv()).await {
-            self.pace.frame().await;
-            if matches!(frame, RelayFrame::Stock { .. }) && !self.pace.stock() {
+            self.pace.wait_for_frame().await;
+            if matches!(frame, RelayFrame::Stock { .. }) && !self.pace.admit_stock() {
                 continue;
             }
-            let input = hold(flight).take_in(way, frame);
+            let input = lock_flight(flight).take_in(way, frame);
             if let Some(input) = input
-                && !self.reporter.tell(ConnectionEvent::Input(input.into())).await
+                && !self.reporter.send_news(ConnectionEvent::Input(input.into())).await
             {
                 return;
             }
@@ -149,7 +158,7 @@ impl<E: From<ConnectionReport>> RelayConnector<E> {
     }
 }
 
-async fn write(mut frames: mpsc::Receiver<ClientFrame>, mut sender: RelayWriteHalf) {
+async fn write_frames(mut frames: mpsc::Receiver<ClientFrame>, mut sender: RelayWriteHalf) {
     let mut ping = time::interval_at(time::Instant::now() + PING, PING);
     loop {
         let frame = tokio::select! {
@@ -165,7 +174,7 @@ async fn write(mut frames: mpsc::Receiver<ClientFrame>, mut sender: RelayWriteHa
     }
 }
 
-fn hold(flight: &Mutex<InFlight>) -> MutexGuard<'_, InFlight> {
+fn lock_flight(flight: &Mutex<InFlight>) -> MutexGuard<'_, InFlight> {
     flight.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -188,7 +197,7 @@ mod tests {
         let tls = TlsAcceptor::from(server_config(&identity).unwrap());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let now_ms = Clock::system().wall().ms();
+        let now_ms = Clock::system().wall().as_ms();
         let version = VERSION;
         let envelope_bytes_max = 16_384;
         let ttl_h_max = 720;
@@ -218,7 +227,7 @@ mod tests {
         let relay = relay_that_says(frames).await;
         let means = (Dialer::default(), Clock::system());
         let reporter = Reporter::new(CarrierId::RELAY, jobs);
-        let keeper = tokio::spawn(keep(relay, means, reporter));
+        let keeper = tokio::spawn(keep_connected(relay, means, reporter));
         let Some(ConnectionEvent::Up { orders, .. }) =
             reports.recv().await.map(|report| report.news)
         else {
@@ -244,7 +253,7 @@ mod tests {
     #[test]
     fn pauses_stay_within_a_fifth() {
         for _ in 0..1_000 {
-            let ms = jittered(10_000).as_millis();
+            let ms = jitter_pause(10_000).as_millis();
             assert!((8_000..=12_000).contains(&ms), "{ms}");
         }
     }

@@ -364,7 +364,7 @@ impl CliCommand {
             | Self::Send(SendArgs { name, .. })
             | Self::Log(LogArgs { name, .. })
             | Self::Set(SetArgs { name, .. }) => Some(name),
-            Self::Contacts(asked) => asked.named(),
+            Self::Contacts(asked) => asked.contact_name(),
             _ => None,
         }
     }

@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 
 use super::args::{BackupCommand, BackupFileArgs, ExportArgs};
 use super::client::ApiClient;
-use super::people::find;
+use super::people::find_contact;
 use super::{CliContext, person, show};
 use crate::faces::passphrase;
 use crate::faces::served;
@@ -25,7 +25,7 @@ use mezza_host::store::{Argon2Params, Vault};
 const EXPORT_PAGE: usize = 500;
 
 /// `mezza backup`
-pub(crate) fn backup(context: &CliContext, what: &BackupCommand) -> Result<(), Fault> {
+pub(crate) fn run_backup(context: &CliContext, what: &BackupCommand) -> Result<(), Fault> {
     match what {
         BackupCommand::Make(file) => make(context, file),
         BackupCommand::Check(file) => check(context, file),
@@ -43,19 +43,19 @@ fn make(context: &CliContext, asked: &BackupFileArgs) -> Result<(), Fault> {
     let text = Zeroizing::new(String::from_utf8(pass.to_vec()).map_err(|_| {
         Fault::new(Exit::Malformed, "the passphrase is not UTF-8", "type it on a terminal")
     })?);
-    let body = json!({ "file": show::path(&file), "passphrase": text.as_str() });
+    let body = json!({ "file": show::format_path(&file), "passphrase": text.as_str() });
     let made: BackupJson = client.post("/v1/backup", &body)?;
-    context.out.either(&made, described(&made));
-    context.out.line("notes with a timer are not in it; keep the file on another disk");
-    context.out.line("next: `mezza backup check FILE`; it opens with `mezza restore FILE` or `age -d FILE | tar x`");
+    context.out.print_either(&made, described(&made));
+    context.out.print_line("notes with a timer are not in it; keep the file on another disk");
+    context.out.print_line("next: `mezza backup check FILE`; it opens with `mezza restore FILE` or `age -d FILE | tar x`");
     Ok(())
 }
 
 fn check(context: &CliContext, asked: &BackupFileArgs) -> Result<(), Fault> {
     let manifest = open(asked)?.1;
     let checked = backup_json(&asked.file, &manifest);
-    context.out.either(&checked, described(&checked));
-    context.out.line("the whole file was read; nothing was written");
+    context.out.print_either(&checked, described(&checked));
+    context.out.print_line("the whole file was read; nothing was written");
     Ok(())
 }
 
@@ -69,23 +69,23 @@ fn open(asked: &BackupFileArgs) -> Result<(BackupReader, BackupManifest), Fault>
 }
 
 /// `mezza restore`
-pub(crate) fn restore(context: &CliContext, asked: &BackupFileArgs) -> Result<(), Fault> {
+pub(crate) fn restore_home(context: &CliContext, asked: &BackupFileArgs) -> Result<(), Fault> {
     person::not_in_a_demonstration(context)?;
     if Vault::exists(&context.home.vault()) {
         return Err(Refused::exists().into());
     }
     // The whole file is checked before anything is made.
     let (mut reader, manifest) = open(asked)?;
-    context.home.make()?;
-    let _lock = served::lock(&context.home)?;
+    context.home.make_folders()?;
+    let _lock = served::lock_home(&context.home)?;
     let pass = passphrase::ask_new(None)?;
     let now = Clock::system().date();
     let settings = fill_vault(&mut reader, &context.home.vault(), &pass, now)?;
     put_settings(context, &settings);
     let restored = backup_json(&asked.file, &manifest);
     let home = context.home.root().display();
-    context.out.either(&restored, format!("restored into {home}: {}", described(&restored)));
-    context.out.line("next: `mezza node run`; every contact sees that a backup was restored");
+    context.out.print_either(&restored, format!("restored into {home}: {}", described(&restored)));
+    context.out.print_line("next: `mezza node run`; every contact sees that a backup was restored");
     Ok(())
 }
 
@@ -112,13 +112,13 @@ fn put_settings(context: &CliContext, settings: &str) {
         return;
     }
     if let Err(fault) = private::create(&context.home.config(), settings.as_bytes()) {
-        context.out.aside(&format!("the settings were not restored: {}", fault.text));
+        context.out.print_aside(&format!("the settings were not restored: {}", fault.text));
     }
 }
 
 fn backup_json(file: &Path, manifest: &BackupManifest) -> BackupJson {
     BackupJson {
-        file: show::path(file),
+        file: show::format_path(file),
         made_ms: manifest.made_ms,
         program: manifest.program.clone(),
         contacts: manifest.counts.contacts,
@@ -127,9 +127,9 @@ fn backup_json(file: &Path, manifest: &BackupManifest) -> BackupJson {
 }
 
 fn described(backup: &BackupJson) -> String {
-    let contacts = words::counted(backup.contacts, "contact", "contacts");
-    let notes = words::counted(backup.notes, "note", "notes");
-    let made = show::time(backup.made_ms);
+    let contacts = words::format_count(backup.contacts, "contact", "contacts");
+    let notes = words::format_count(backup.notes, "note", "notes");
+    let made = show::format_time(backup.made_ms);
     format!("{contacts} and {notes}, made {made}, in {}", backup.file)
 }
 
@@ -142,30 +142,30 @@ fn absolute(path: &Path) -> Result<PathBuf, Fault> {
 }
 
 /// `mezza export`
-pub(crate) fn export(context: &CliContext, asked: &ExportArgs) -> Result<(), Fault> {
+pub(crate) fn export_thread(context: &CliContext, asked: &ExportArgs) -> Result<(), Fault> {
     let client = context.client()?;
-    let contact = find(&client, &asked.name)?;
+    let contact = find_contact(&client, &asked.name)?;
     let question = format!(
         "{} will hold this conversation in readable form. Anybody who reads the file reads it all. Write it?",
         asked.file.display()
     );
-    if !asked.yes && show::ask(context.out, &question) != Some(true) {
+    if !asked.yes && show::ask_person(context.out, &question) != Some(true) {
         let text = "nothing was written";
         return Err(Fault::new(Exit::No, text, "answer `y`, or give `--yes`"));
     }
     let mut lines = Zeroizing::new(Vec::new());
     let notes = all_notes(&client, &contact.id)?;
     for note in &notes {
-        lines.extend_from_slice(super::client::json(note).as_bytes());
+        lines.extend_from_slice(super::client::json_line(note).as_bytes());
         lines.push(b'\n');
     }
     if !private::create(&asked.file, &lines)? {
         let text = format!("{} is there already", asked.file.display());
         return Err(Fault::new(Exit::CannotWrite, text, "choose another name"));
     }
-    let value = json!({ "file": show::path(&asked.file), "notes": notes.len() });
-    let count = words::counted(notes.len() as u64, "note", "notes");
-    context.out.either(&value, format!("{count} in {}, not encrypted", asked.file.display()));
+    let value = json!({ "file": show::format_path(&asked.file), "notes": notes.len() });
+    let count = words::format_count(notes.len() as u64, "note", "notes");
+    context.out.print_either(&value, format!("{count} in {}, not encrypted", asked.file.display()));
     Ok(())
 }
 
@@ -193,6 +193,6 @@ pub(super) fn send_again(context: &CliContext, client: &ApiClient, id: u64) -> R
     let client_id = data_encoding::HEXLOWER.encode(&client_id);
     let body = api::SendAgainRequest { client_id };
     client.post::<()>(&format!("/v1/notes/{id}/again"), &body)?;
-    context.out.either(&json!({ "sent": id }), "it leaves as soon as a carrier takes it");
+    context.out.print_either(&json!({ "sent": id }), "it leaves as soon as a carrier takes it");
     Ok(())
 }

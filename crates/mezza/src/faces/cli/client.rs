@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::show::steers;
+use super::show::steers_terminal;
 use crate::faces::served::{self, ApiEndpoint};
 use crate::faces::web::person::PRESENCE;
 use mezza_host::api::json::Problem;
@@ -42,7 +42,7 @@ impl ApiClient {
     ///
     /// # Errors
     /// If none is running.
-    pub fn of(home: &Home) -> Result<Self, Fault> {
+    pub fn for_home(home: &Home) -> Result<Self, Fault> {
         let path = home.run().join("api.json");
         let bytes = private::read(&path, 4_096)
             .map_err(|fault| if fault.code == Exit::NotFound { no_node() } else { fault })?;
@@ -57,13 +57,13 @@ impl ApiClient {
 
     /// Reads.
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Fault> {
-        parse(&self.connect()?.exchange("GET", path, None)?)
+        parse_body(&self.connect()?.exchange_http("GET", path, None)?)
     }
 
     /// Returns a client whose requests do not count as a person whose presence keeps the vault open
     /// (MSG-83): for commands that scripts repeat, and for those that go on without a person.
     #[must_use]
-    pub fn watching(&self) -> Self {
+    pub fn as_watcher(&self) -> Self {
         Self { is_person: false, ..self.clone() }
     }
 
@@ -78,17 +78,17 @@ impl ApiClient {
         path: &str,
         body: &impl Serialize,
     ) -> Result<T, Fault> {
-        parse(&self.connect()?.send("PATCH", path, body)?)
+        parse_body(&self.connect()?.send("PATCH", path, body)?)
     }
 
     /// Deletes, and reads what came of it.
     pub fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, Fault> {
-        parse(&self.connect()?.exchange("DELETE", path, None)?)
+        parse_body(&self.connect()?.exchange_http("DELETE", path, None)?)
     }
 
     /// Does something that has nothing to say.
     pub fn act(&self, method: &str, path: &str) -> Result<(), Fault> {
-        self.connect()?.exchange(method, path, None).map(drop)
+        self.connect()?.exchange_http(method, path, None).map(drop)
     }
 
     /// Connects ahead of a request, as a browser does.
@@ -104,7 +104,7 @@ impl ApiClient {
     /// # Errors
     /// If the node is gone, or another user's process is there.
     pub(crate) fn open_socket(&self) -> Result<UnixStream, Fault> {
-        let connected = local_socket::connect(&self.socket);
+        let connected = local_socket::connect_to(&self.socket);
         connected.map_err(|fault| if fault.code == Exit::Unreachable { no_node() } else { fault })
     }
 }
@@ -122,16 +122,21 @@ impl ApiConnection {
     /// # Errors
     /// The refusal of the node, or a fault if the node is gone.
     pub fn post<T: DeserializeOwned>(self, path: &str, body: &impl Serialize) -> Result<T, Fault> {
-        parse(&self.send("POST", path, body)?)
+        parse_body(&self.send("POST", path, body)?)
     }
 
     fn send(self, method: &str, path: &str, body: &impl Serialize) -> Result<Vec<u8>, Fault> {
         let body =
             serde_json::to_vec(body).map_err(|_| Fault::bug("a request cannot be written"))?;
-        self.exchange(method, path, Some(&body))
+        self.exchange_http(method, path, Some(&body))
     }
 
-    fn exchange(mut self, method: &str, path: &str, body: Option<&[u8]>) -> Result<Vec<u8>, Fault> {
+    fn exchange_http(
+        mut self,
+        method: &str,
+        path: &str,
+        body: Option<&[u8]>,
+    ) -> Result<Vec<u8>, Fault> {
         let presence = if self.is_person { format!("{PRESENCE}: 1\r\n") } else { String::new() };
         let mut request = format!(
             "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{presence}\
@@ -196,7 +201,7 @@ fn read_line(stream: &mut impl BufRead) -> Option<String> {
 }
 
 /// Nothing at all counts as `null`.
-fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Fault> {
+fn parse_body<T: DeserializeOwned>(body: &[u8]) -> Result<T, Fault> {
     let body = if body.is_empty() { b"null".as_slice() } else { body };
     serde_json::from_slice(body).map_err(|_| {
         Fault::new(
@@ -237,12 +242,13 @@ fn no_answer() -> Fault {
 
 /// A value as one line of JSON. Characters that steer a terminal are escaped; JSON has none of them
 /// outside of strings.
-pub(crate) fn json(value: &impl Serialize) -> String {
+pub(crate) fn json_line(value: &impl Serialize) -> String {
     let text = serde_json::to_string(value).unwrap_or_else(|_| Value::Null.to_string());
-    if !text.chars().any(steers) {
+    if !text.chars().any(steers_terminal) {
         return text;
     }
-    let escaped = |c: char| if steers(c) { format!("\\u{:04x}", u32::from(c)) } else { c.into() };
+    let escaped =
+        |c: char| if steers_terminal(c) { format!("\\u{:04x}", u32::from(c)) } else { c.into() };
     text.chars().map(escaped).collect()
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::CliContext;
 use super::args::{CpuArgs, KernelName};
 use mezza_host::api::{Exit, Fault};
-use mezza_host::backend::kernel::{all, examine, force, kernel};
+use mezza_host::backend::kernel::{choose_kernel, examine_kernel, force_kernel, runnable_kernels};
 
 /// Inputs of one call.
 const BATCH: u16 = 256;
@@ -22,39 +22,40 @@ const STRIDE: usize = BODY + 16;
 type Examined = (&'static dyn Kernel, Result<(), Wrong>);
 
 /// `mezza cpu`; the answer is no if a self-test failed.
-pub(crate) fn cpu(context: &CliContext, asked: &CpuArgs) -> Exit {
-    let examined: Vec<Examined> = all().into_iter().map(|k| (k, examine(k))).collect();
+pub(crate) fn show_cpu(context: &CliContext, asked: &CpuArgs) -> Exit {
+    let examined: Vec<Examined> =
+        runnable_kernels().into_iter().map(|k| (k, examine_kernel(k))).collect();
     let rates = asked.bench.then(|| {
         let each = Duration::from_secs(asked.seconds.into()) / (3 * examined.len()) as u32;
-        examined.iter().map(|(kernel, _)| Rates::of(*kernel, each)).collect::<Vec<_>>()
+        examined.iter().map(|(kernel, _)| Rates::measure_kernel(*kernel, each)).collect::<Vec<_>>()
     });
-    let chosen = kernel().name();
+    let chosen = choose_kernel().name();
     let value = json!({
-        "cpu": model(), "kernel": chosen, "ifma_lacks": lacking(),
+        "cpu": cpu_model(), "kernel": chosen, "ifma_lacks": missing_features(),
         "kernels": examined.iter().enumerate().map(|(at, (kernel, found))| {
-            let rates = rates.as_ref().map(|rates| rates[at].value());
+            let rates = rates.as_ref().map(|rates| rates[at].to_json());
             json!({
                 "name": kernel.name(), "selftest": found.is_ok(),
                 "failed_in": found.err().map(|wrong| wrong.to_string()), "rates": rates,
             })
         }).collect::<Vec<Value>>(),
     });
-    context.out.value(&value);
-    context.out.line(format!("cpu       {}", model()));
-    context.out.line(format!("kernel    {chosen}"));
+    context.out.print_value(&value);
+    context.out.print_line(format!("cpu       {}", cpu_model()));
+    context.out.print_line(format!("kernel    {chosen}"));
     for (at, (kernel, found)) in examined.iter().enumerate() {
         let found = found.map_or_else(|wrong| format!("FAILED in {wrong}"), |()| "passed".into());
         let rates = rates.as_ref().map_or_else(String::new, |rates| format!("; {}", rates[at]));
-        context.out.line(format!("{:<9} self-test {found}{rates}", kernel.name()));
+        context.out.print_line(format!("{:<9} self-test {found}{rates}", kernel.name()));
     }
-    for line in advice(&examined, chosen, &lacking()) {
-        context.out.line(line);
+    for line in list_warnings(&examined, chosen, &missing_features()) {
+        context.out.print_line(line);
     }
     if examined.iter().all(|(_, found)| found.is_ok()) { Exit::Done } else { Exit::No }
 }
 
 /// Warnings for people: kernels that compute wrong answers, and a CPU that lacks something.
-fn advice(examined: &[Examined], chosen: &str, lacking: &[&str]) -> Vec<String> {
+fn list_warnings(examined: &[Examined], chosen: &str, lacking: &[&str]) -> Vec<String> {
     let broken = examined.iter().filter_map(|(kernel, found)| {
         let wrong = found.err()?;
         Some(format!(
@@ -76,22 +77,26 @@ fn advice(examined: &[Examined], chosen: &str, lacking: &[&str]) -> Vec<String> 
 ///
 /// # Errors
 /// If this CPU cannot run it.
-pub fn choose(name: KernelName) -> Result<(), Fault> {
+pub fn apply_kernel_choice(name: KernelName) -> Result<(), Fault> {
     let name = match name {
         KernelName::Ifma => "ifma",
         KernelName::AwsLc => "aws-lc",
         KernelName::Portable => "portable",
     };
-    let Some(kernel) = all().into_iter().find(|kernel| kernel.name() == name) else {
-        let missing = lacking().join(", ");
+    let Some(kernel) = runnable_kernels().into_iter().find(|kernel| kernel.name() == name) else {
+        let missing = missing_features().join(", ");
         let text = format!("--kernel {name} is not possible here without {missing}");
         return Err(Fault::new(Exit::Usage, text, "leave the option out"));
     };
-    if force(kernel) { Ok(()) } else { Err(Fault::bug("a kernel was in use before the choice")) }
+    if force_kernel(kernel) {
+        Ok(())
+    } else {
+        Err(Fault::bug("a kernel was in use before the choice"))
+    }
 }
 
 /// The features of CPU or system that the kernel on vectors lacks; empty if it runs.
-fn lacking() -> Vec<&'static str> {
+fn missing_features() -> Vec<&'static str> {
     if ifma().is_some() {
         return Vec::new();
     }
@@ -109,7 +114,7 @@ fn lacking() -> Vec<&'static str> {
 }
 
 /// The processor as it calls itself.
-fn model() -> String {
+fn cpu_model() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let line = info.lines().find_map(|line| line.strip_prefix("model name"));
     let name = line.map(|rest| rest.trim_start_matches([' ', '\t', ':']).to_owned());
@@ -125,22 +130,24 @@ struct Rates {
 
 impl Rates {
     /// Of a kernel, each measured for so long.
-    fn of(kernel: &dyn Kernel, each: Duration) -> Self {
+    fn measure_kernel(kernel: &dyn Kernel, each: Duration) -> Self {
         let word = |i| std::array::from_fn(|j| (i * 31 + j * 7 + i * j) as u8);
         let words: Vec<[u8; 32]> = (0..BATCH.into()).map(word).collect();
         let scalar = Scalar::copy_from(&words[1]);
         let mut out = vec![[0; 32]; words.len()];
-        let shared = rate(each, || kernel.x25519_shared(&scalar, &words, black_box(&mut out)));
+        let shared =
+            measure_rate(each, || kernel.x25519_shared(&scalar, &words, black_box(&mut out)));
         let fixed = kernel.fixed_point(&BASE).map_or(f64::NAN, |base| {
-            rate(each, || kernel.x25519_fixed(&base, &words, black_box(&mut out)))
+            measure_rate(each, || kernel.x25519_fixed(&base, &words, black_box(&mut out)))
         });
         let mut bytes = vec![0; words.len() * STRIDE];
-        let seal =
-            rate(each, || kernel.seal_each(&words, Strided::new(&mut bytes, STRIDE, 0, BODY)));
+        let seal = measure_rate(each, || {
+            kernel.seal_each(&words, Strided::new(&mut bytes, STRIDE, 0, BODY));
+        });
         Self { shared, fixed, seal }
     }
 
-    fn value(&self) -> Value {
+    fn to_json(&self) -> Value {
         let Self { shared, fixed, seal } = self;
         json!({ "x25519_per_s": shared, "x25519_fixed_per_s": fixed, "seal_368_per_s": seal })
     }
@@ -158,7 +165,7 @@ impl std::fmt::Display for Rates {
 }
 
 /// Operations a second in the best of the passes that fit, one at least.
-fn rate(time: Duration, mut batch: impl FnMut()) -> f64 {
+fn measure_rate(time: Duration, mut batch: impl FnMut()) -> f64 {
     let begun = Instant::now();
     let mut best = f64::INFINITY;
     loop {
@@ -180,9 +187,9 @@ mod tests {
     #[test]
     fn what_is_wrong_or_missing_is_told() {
         let right = [(aws_lc(), Ok(())), (portable(), Ok(()))];
-        assert!(advice(&right, "aws-lc", &[]).is_empty());
+        assert!(list_warnings(&right, "aws-lc", &[]).is_empty());
         let wrong = [(aws_lc(), Err(Wrong::Fixed)), (portable(), Ok(()))];
-        let told = advice(&wrong, "portable", &["avx512ifma"]);
+        let told = list_warnings(&wrong, "portable", &["avx512ifma"]);
         assert_eq!(
             told[0],
             "cpu: self-test of aws-lc failed in x25519_fixed; using portable. Please report it \
@@ -193,15 +200,15 @@ mod tests {
 
     #[test]
     fn something_is_missing_where_there_is_no_kernel_on_vectors() {
-        assert_eq!(lacking().is_empty(), ifma().is_some());
+        assert_eq!(missing_features().is_empty(), ifma().is_some());
     }
 
     #[test]
     fn a_rate_is_measured_at_least_once() {
         let mut passes = 0;
-        let per_second = rate(Duration::ZERO, || passes += 1);
+        let per_second = measure_rate(Duration::ZERO, || passes += 1);
         assert_eq!(passes, 1);
         assert!(per_second > 0.0);
-        assert!(rate(Duration::from_millis(2), || passes += 1) > 0.0 && passes > 2);
+        assert!(measure_rate(Duration::from_millis(2), || passes += 1) > 0.0 && passes > 2);
     }
 }

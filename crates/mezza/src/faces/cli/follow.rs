@@ -27,8 +27,8 @@ impl Follower {
     ///
     /// # Errors
     /// If the node is gone.
-    pub fn of(client: &ApiClient) -> Result<Self, Fault> {
-        let socket = connect(client).ok_or_else(gone)?;
+    pub fn open_on(client: &ApiClient) -> Result<Self, Fault> {
+        let socket = open_events(client).ok_or_else(gone_fault)?;
         Ok(Self { socket })
     }
 
@@ -36,7 +36,7 @@ impl Follower {
     ///
     /// # Errors
     /// If the node goes away meanwhile.
-    pub fn until<T>(
+    pub fn follow_until<T>(
         mut self,
         patience: Option<Duration>,
         mut on: impl FnMut(&EventJson) -> ControlFlow<T>,
@@ -47,8 +47,8 @@ impl Follower {
             if left == Some(Duration::ZERO) {
                 return Ok(None);
             }
-            self.socket.get_ref().set_read_timeout(left).map_err(|_| gone())?;
-            let Some(event) = next(&mut self.socket)? else { continue };
+            self.socket.get_ref().set_read_timeout(left).map_err(|_| gone_fault())?;
+            let Some(event) = next_event(&mut self.socket)? else { continue };
             if show::is_over() {
                 return Ok(None);
             }
@@ -59,7 +59,7 @@ impl Follower {
     }
 }
 
-fn connect(node: &ApiClient) -> Option<WebSocket<UnixStream>> {
+fn open_events(node: &ApiClient) -> Option<WebSocket<UnixStream>> {
     let stream = node.open_socket().ok()?;
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     let request = "ws://localhost/v1/events".into_client_request().ok()?;
@@ -79,19 +79,19 @@ fn connect(node: &ApiClient) -> Option<WebSocket<UnixStream>> {
 }
 
 /// The next event; `None` for a frame that is none, or when the time is over.
-fn next(socket: &mut WebSocket<UnixStream>) -> Result<Option<EventJson>, Fault> {
+fn next_event(socket: &mut WebSocket<UnixStream>) -> Result<Option<EventJson>, Fault> {
     match socket.read() {
         Ok(Message::Text(text)) => Ok(serde_json::from_str(&text).ok()),
-        Ok(Message::Close(_)) => Err(gone()),
+        Ok(Message::Close(_)) => Err(gone_fault()),
         Ok(_) => Ok(None),
         Err(Error::Io(error)) => match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => Ok(None),
-            _ => Err(gone()),
+            _ => Err(gone_fault()),
         },
-        Err(_) => Err(gone()),
+        Err(_) => Err(gone_fault()),
     }
 }
 
-fn gone() -> Fault {
+fn gone_fault() -> Fault {
     Fault::new(Exit::Unreachable, "the node went away", "start it again with `mezza node run`")
 }

@@ -27,17 +27,17 @@ use mezza_servers::mesh::grade;
 const ENVELOPE_READ_BYTES: u64 = 4_091;
 
 /// Runs one of the commands.
-pub(crate) fn hibe(context: &CliContext, what: &HibeCommand) -> Result<Exit, Fault> {
+pub(crate) fn run_hibe(context: &CliContext, what: &HibeCommand) -> Result<Exit, Fault> {
     match what {
-        HibeCommand::Keygen(asked) => tree::keygen(context, asked),
-        HibeCommand::Card(asked) => card::card(context.out, asked),
+        HibeCommand::Keygen(asked) => tree::make_tree(context, asked),
+        HibeCommand::Card(asked) => card::show_card(context.out, asked),
         HibeCommand::Seal(asked) => seal::seal(context, asked),
         HibeCommand::Open(asked) => open::open(context, asked),
-        HibeCommand::Advance(asked) => tree::advance(context, asked),
-        HibeCommand::Status(asked) => tree::status(context, asked),
-        HibeCommand::DetectKey(asked) => detect::lend(context, asked),
-        HibeCommand::Detect(asked) => detect::detect(context, asked),
-        HibeCommand::Wipe { dir, yes } => tree::wipe(context.out, dir, *yes),
+        HibeCommand::Advance(asked) => tree::advance_tree(context, asked),
+        HibeCommand::Status(asked) => tree::show_status(context, asked),
+        HibeCommand::DetectKey(asked) => detect::lend_keys(context, asked),
+        HibeCommand::Detect(asked) => detect::run_detect(context, asked),
+        HibeCommand::Wipe { dir, yes } => tree::wipe_tree(context.out, dir, *yes),
     }
 }
 
@@ -52,8 +52,8 @@ impl AtArgs {
 /// with a note.
 fn tick_or_now(named: Option<Tick>, context: &CliContext) -> Tick {
     named.or_else(|| mesh::network_tick(context)).unwrap_or_else(|| {
-        let tick = Tick::at(clock::now());
-        context.out.aside(&format!("time: {} (clock of this system)", minute(tick)));
+        let tick = Tick::from_time(clock::now());
+        context.out.print_aside(&format!("time: {} (clock of this system)", format_minute(tick)));
         tick
     })
 }
@@ -68,13 +68,13 @@ fn earliest_tick(named: Option<Tick>, context: &CliContext) -> Result<Tick, Faul
     if let Some(tick) = named.or_else(|| mesh::earliest_tick(context)) {
         return Ok(tick);
     }
-    let now = Tick::at(clock::now());
+    let now = Tick::from_time(clock::now());
     let Some(within_ms) = grade::within_ms(&context.home) else {
-        let text = format!("it is {} by this clock, which cannot be", minute(now));
+        let text = format!("it is {} by this clock, which cannot be", format_minute(now));
         return Err(Fault::new(Exit::Config, text, "set the clock, or name the time with `--at`"));
     };
     let settled = Grade::of_bound(i64::from(within_ms) * 1_000) == Grade::Good;
-    Ok(ClockTrust::within(u64::from(within_ms)).earliest(now, settled))
+    Ok(ClockTrust::within(u64::from(within_ms)).earliest_tick(now, settled))
 }
 
 /// Returns true if a network or a user vouches for the clock that [`tick_or_now`] reads.
@@ -95,13 +95,13 @@ pub(super) fn ahead_text(tree: &KeyTree, now: Tick) -> Option<String> {
     (minutes > 0).then(|| format!(
         "the keys run {} ahead of this clock, since a clock was ahead when they were erased; until {} nothing \
          opens. If the clock is right now, make a new card with `mezza hibe keygen`",
-        span(minutes),
-        minute(card.first_tick(tree.floor())),
+        format_span(minutes),
+        format_minute(card.first_tick(tree.floor())),
     ))
 }
 
 /// Minutes as a reader counts them: `40 min`, `20 h`, `3 d`.
-fn span(minutes: u64) -> String {
+fn format_span(minutes: u64) -> String {
     match minutes {
         0..120 => format!("{minutes} min"),
         120..2_880 => format!("{} h", minutes / 60),
@@ -129,14 +129,14 @@ pub(super) fn open_tree(
 }
 
 /// A tick as a person reads it: `2026-11-25 10:41Z`, with its second half marked.
-fn minute(tick: Tick) -> String {
+fn format_minute(tick: Tick) -> String {
     let half = if tick.0.is_multiple_of(2) { "" } else { "+30s" };
-    format!("{}{half}", show::time(tick.time().ms()))
+    format!("{}{half}", show::format_time(tick.start_time().as_ms()))
 }
 
 /// A tick as its day.
-fn day(tick: Tick) -> String {
-    let mut text = show::time(tick.time().ms());
+fn format_day(tick: Tick) -> String {
+    let mut text = show::format_time(tick.start_time().as_ms());
     text.truncate(10);
     text
 }

@@ -13,11 +13,11 @@ const PROGRAM: &str = "mezza-lab";
 ///
 /// # Errors
 /// If it is not there.
-pub(crate) fn lab(words: &[OsString]) -> Result<Exit, Fault> {
+pub(crate) fn exec_lab(words: &[OsString]) -> Result<Exit, Fault> {
     let own = std::env::current_exe().unwrap_or_default();
-    let program = beside(&own)?;
+    let program = find_program(&own)?;
     let error = Command::new(&program).args(words).exec();
-    Err(absent(&format!("{} does not start: {error}", program.display())))
+    Err(absent_fault(&format!("{} does not start: {error}", program.display())))
 }
 
 /// Options of this program before `lab`.
@@ -26,13 +26,13 @@ pub(crate) fn own_options() -> Fault {
     Fault::new(Exit::Usage, text, "write its own behind `mezza lab`; `mezza lab --help` lists them")
 }
 
-fn beside(own: &Path) -> Result<PathBuf, Fault> {
+fn find_program(own: &Path) -> Result<PathBuf, Fault> {
     let program = own.with_file_name(PROGRAM);
-    let missing = || absent("the lab does not lie beside this program");
+    let missing = || absent_fault("the lab does not lie beside this program");
     program.is_file().then_some(program).ok_or_else(missing)
 }
 
-fn absent(text: &str) -> Fault {
+fn absent_fault(text: &str) -> Fault {
     let next = "build it with `cargo build --release -p mezza-lab`";
     Fault::new(Exit::Unreachable, text, next)
 }
@@ -45,10 +45,10 @@ mod tests {
     fn it_is_found_beside_us_or_one_is_told_how_to_build_it() {
         let folder = tempfile::tempdir().unwrap();
         let own = folder.path().join("mezza");
-        let fault = beside(&own).unwrap_err();
+        let fault = find_program(&own).unwrap_err();
         assert_eq!(fault.code, Exit::Unreachable);
         assert!(fault.next.contains("-p mezza-lab"), "{fault}");
         std::fs::write(folder.path().join(PROGRAM), "").unwrap();
-        assert_eq!(beside(&own).unwrap(), folder.path().join(PROGRAM));
+        assert_eq!(find_program(&own).unwrap(), folder.path().join(PROGRAM));
     }
 }

@@ -45,13 +45,15 @@ const START: &str = "start it with `mezza link up` or `systemctl start mezza-lin
 ///
 /// # Errors
 /// The fault of the command; see each of them.
-pub(crate) fn link(out: Out, place: &LinkPlace, what: &LinkCommand) -> Result<Exit, Fault> {
+pub(crate) fn run_link(out: Out, place: &LinkPlace, what: &LinkCommand) -> Result<Exit, Fault> {
     match what {
-        LinkCommand::Pair(asked) => pair::pair(out, place, asked),
-        LinkCommand::Up(asked) => up(out, place, asked),
-        LinkCommand::Show { name, follow } => show::show(out, place, name.as_deref(), *follow),
-        LinkCommand::Rekey { name } => rekey(out, place, name),
-        LinkCommand::Forget { name, yes } => forget(out, place, name, *yes),
+        LinkCommand::Pair(asked) => pair::run_pairing(out, place, asked),
+        LinkCommand::Up(asked) => bring_up(out, place, asked),
+        LinkCommand::Show { name, follow } => {
+            show::show_links(out, place, name.as_deref(), *follow)
+        }
+        LinkCommand::Rekey { name } => rekey_link(out, place, name),
+        LinkCommand::Forget { name, yes } => forget_link(out, place, name, *yes),
     }
 }
 
@@ -71,10 +73,10 @@ pub(super) struct Serving {
 }
 
 impl Found {
-    pub(super) fn of(place: &LinkPlace) -> Result<Self, Fault> {
+    pub(super) fn from_place(place: &LinkPlace) -> Result<Self, Fault> {
         let path = place.config.as_deref().unwrap_or(Path::new(SETTINGS));
         let settings = LinkSettings::load(path, place.config.is_some())?;
-        let state = StatePlace::of(place.state.as_deref(), &settings);
+        let state = StatePlace::from_settings(place.state.as_deref(), &settings);
         // A state folder of one's own has its socket in it.
         let own = place.state.as_ref().map(|folder| folder.join("link.sock"));
         let socket = settings.socket.clone().or(own).unwrap_or_else(|| PathBuf::from(SOCKET));
@@ -90,16 +92,16 @@ impl Found {
     }
 
     /// Gives up what the daemon does not need, before it has threads. Folders are made while it may.
-    pub(super) fn confine(&self, serving: &Serving) -> Result<(), Fault> {
+    pub(super) fn drop_rights(&self, serving: &Serving) -> Result<(), Fault> {
         let is_owner = self.become_owner()?;
         let mut folders = Vec::new();
         if let StatePlace::Folder(root) = &self.state {
-            folders.push(StateFolder::make(root)?);
+            folders.push(StateFolder::make_folder(root)?);
         }
         let parent =
             self.socket.parent().filter(|path| serving.socket && !path.as_os_str().is_empty());
         if let Some(folder) = parent {
-            private::folder(folder)?;
+            private::make_folder(folder)?;
             folders.push(folder.to_path_buf());
         }
         privileges::keep_only(&Allowed {
@@ -112,7 +114,7 @@ impl Found {
         })
     }
 
-    pub(super) fn options(self, names: &[String], serve: bool) -> TunnelOptions {
+    pub(super) fn into_options(self, names: &[String], serve: bool) -> TunnelOptions {
         TunnelOptions {
             state: self.state,
             settings: self.settings,
@@ -126,20 +128,20 @@ impl Found {
 }
 
 /// Asks the daemon that runs.
-pub(super) fn ask(place: &LinkPlace, asked: &LinkAsk) -> Result<ControlLines, Fault> {
-    control::ask(&Found::of(place)?.socket, asked, START)
+pub(super) fn ask_daemon(place: &LinkPlace, asked: &LinkAsk) -> Result<ControlLines, Fault> {
+    control::ask_server(&Found::from_place(place)?.socket, asked, START)
 }
 
-fn up(out: Out, place: &LinkPlace, asked: &LinkUpArgs) -> Result<Exit, Fault> {
+fn bring_up(out: Out, place: &LinkPlace, asked: &LinkUpArgs) -> Result<Exit, Fault> {
     memory::require_closed()?;
-    let found = Found::of(place)?;
-    found.confine(&Serving { socket: true, metrics: asked.metrics })?;
-    let options = found.options(&asked.names, true);
+    let found = Found::from_place(place)?;
+    found.drop_rights(&Serving { socket: true, metrics: asked.metrics })?;
+    let options = found.into_options(&asked.names, true);
     block_on(one_thread(), async {
-        memory::say();
-        let started = Started::open(options, FrameThreads::usual())?;
-        for damaged in started.daemon.damaged() {
-            out.aside(&format!(
+        memory::log_refusals();
+        let started = Started::open(options, FrameThreads::for_product())?;
+        for damaged in started.daemon.damaged_peers() {
+            out.print_aside(&format!(
                 "peers/{}: both slots are damaged, it is set aside; restore the file only if it \
                  is the newest copy, else run `mezza link forget NAME` and pair again",
                 damaged.file
@@ -150,16 +152,16 @@ fn up(out: Out, place: &LinkPlace, asked: &LinkUpArgs) -> Result<Exit, Fault> {
             let state = link.aside.as_ref().map_or(String::new(), |aside| {
                 format!("   waits: {}; {}", aside.reason, aside.next)
             });
-            out.either(link, format!("link     {}   on {}{state}", link.name, link.on));
+            out.print_either(link, format!("link     {}   on {}{state}", link.name, link.on));
         }
         if links.is_empty() {
-            out.line("link     none yet; pair one: `mezza link pair IF`");
+            out.print_line("link     none yet; pair one: `mezza link pair IF`");
         }
         if asked.check {
             return Ok(Exit::Done);
         }
         if let Some(address) = asked.metrics {
-            metrics::serve(address, started.asks.clone()).await?;
+            metrics::serve_counts(address, started.asks.clone()).await?;
         }
         let (stop, stopped) = watch::channel(false);
         let running = started.run(stopped);
@@ -181,19 +183,19 @@ fn up(out: Out, place: &LinkPlace, asked: &LinkUpArgs) -> Result<Exit, Fault> {
 /// The refusals of `mezza link up`.
 pub fn up_with(state: &Path, config: &Path, threads: FrameThreads) -> Result<Exit, Fault> {
     let place = LinkPlace { state: Some(state.into()), config: Some(config.into()) };
-    let found = Found::of(&place)?;
-    found.confine(&Serving { socket: true, metrics: None })?;
-    let options = TunnelOptions { unbounded: true, ..found.options(&[], true) };
+    let found = Found::from_place(&place)?;
+    found.drop_rights(&Serving { socket: true, metrics: None })?;
+    let options = TunnelOptions { unbounded: true, ..found.into_options(&[], true) };
     block_on(one_thread(), async {
         let (_stop, stopped) = watch::channel(false);
         Started::open(options, threads)?.run(stopped).await
     })
 }
 
-fn rekey(out: Out, place: &LinkPlace, name: &str) -> Result<Exit, Fault> {
+fn rekey_link(out: Out, place: &LinkPlace, name: &str) -> Result<Exit, Fault> {
     let asked = LinkAsk::Rekey { name: name.to_owned() };
     let mut took = None;
-    for line in ask(place, &asked)? {
+    for line in ask_daemon(place, &asked)? {
         let line = line?;
         took = line.get("exchange_ms").and_then(serde_json::Value::as_u64).or(took);
     }
@@ -202,16 +204,16 @@ fn rekey(out: Out, place: &LinkPlace, name: &str) -> Result<Exit, Fault> {
         Fault::new(Exit::Unreachable, text, START)
     })?;
     let line = json!({ "event": "accepted", "name": name, "exchange_ms": ms });
-    out.either(&line, format!("{name} has new keys; the exchange took {ms} ms"));
+    out.print_either(&line, format!("{name} has new keys; the exchange took {ms} ms"));
     Ok(Exit::Done)
 }
 
-fn forget(out: Out, place: &LinkPlace, name: &str, yes: bool) -> Result<Exit, Fault> {
-    if !yes && !agreed(&format!("forget {name}? The pairing cannot be restored. [y/N] ")) {
+fn forget_link(out: Out, place: &LinkPlace, name: &str, yes: bool) -> Result<Exit, Fault> {
+    if !yes && !ask_yes(&format!("forget {name}? The pairing cannot be restored. [y/N] ")) {
         return Ok(Exit::No);
     }
     let asked = LinkAsk::Forget { name: name.to_owned() };
-    match ask(place, &asked) {
+    match ask_daemon(place, &asked) {
         Ok(mut lines) => lines.try_for_each(|line| line.map(|_| ()))?,
         // Nobody runs it: the folder is ours.
         Err(fault) if fault.code == Exit::Unreachable && has_folder(place)? => {
@@ -219,28 +221,31 @@ fn forget(out: Out, place: &LinkPlace, name: &str, yes: bool) -> Result<Exit, Fa
         }
         Err(fault) => return Err(fault),
     }
-    out.either(&json!({ "event": "forgotten", "name": name }), format!("{name} is forgotten"));
+    out.print_either(
+        &json!({ "event": "forgotten", "name": name }),
+        format!("{name} is forgotten"),
+    );
     Ok(Exit::Done)
 }
 
 /// Returns true if a state folder can be used without a daemon. State in memory is in the daemon alone.
 pub(super) fn has_folder(place: &LinkPlace) -> Result<bool, Fault> {
-    Ok(Found::of(place)?.state != StatePlace::Memory)
+    Ok(Found::from_place(place)?.state != StatePlace::Memory)
 }
 
 fn forget_alone(place: &LinkPlace, name: &str) -> Result<(), Fault> {
-    let found = Found::of(place)?;
+    let found = Found::from_place(place)?;
     found.become_owner()?;
-    let options = found.options(&[], false);
+    let options = found.into_options(&[], false);
     block_on(one_thread(), async {
-        let mut started = Started::open(options, FrameThreads::usual())?;
-        started.daemon.forget(name).map(|()| Exit::Done)
+        let mut started = Started::open(options, FrameThreads::for_product())?;
+        started.daemon.forget_link(name).map(|()| Exit::Done)
     })
     .map(|_| ())
 }
 
 /// Asks a question on the terminal; anything but yes is no.
-pub(super) fn agreed(question: &str) -> bool {
+pub(super) fn ask_yes(question: &str) -> bool {
     let _ = write!(std::io::stderr().lock(), "{question}");
     let mut line = String::new();
     let read = std::io::stdin().read_line(&mut line);

@@ -12,11 +12,11 @@ use tokio::sync::watch;
 
 use super::CliContext;
 use super::args::{ClockArgs, MeshBundleCommand, MeshCommand, MeshRunArgs};
-use super::serve::{block_on, settings, two_threads};
+use super::serve::{block_on, read_settings, two_threads};
 use mezza_host::api::{Exit, Fault};
 use mezza_host::process::control;
 use mezza_host::process::stop::until_stopped;
-use mezza_servers::mesh::control::{MeshAsk, START, socket};
+use mezza_servers::mesh::control::{MeshAsk, START, socket_path};
 use mezza_servers::mesh::links::LinkChoice;
 use mezza_servers::mesh::network::NetworkChoice;
 use mezza_servers::mesh::run::{MeshOptions, Started};
@@ -26,30 +26,30 @@ use mezza_servers::mesh::udp::PORT;
 ///
 /// # Errors
 /// The fault of the command; see each of them.
-pub(crate) fn mesh(context: &CliContext, what: &MeshCommand) -> Result<Exit, Fault> {
+pub(crate) fn run_mesh(context: &CliContext, what: &MeshCommand) -> Result<Exit, Fault> {
     match what {
-        MeshCommand::Run(asked) => run(context, asked),
-        MeshCommand::Status => show::status(context),
-        MeshCommand::Peers => show::peers(context),
-        MeshCommand::Clock(asked) => clock(context, asked),
-        MeshCommand::Net { what } => net::net(context, what),
+        MeshCommand::Run(asked) => run_node(context, asked),
+        MeshCommand::Status => show::show_status(context),
+        MeshCommand::Peers => show::show_peers(context),
+        MeshCommand::Clock(asked) => set_clock(context, asked),
+        MeshCommand::Net { what } => net::run_net(context, what),
         MeshCommand::Bundle { what: MeshBundleCommand::Export { file } } => {
-            net::export(context, file)
+            net::export_bundle(context, file)
         }
         MeshCommand::Bundle { what: MeshBundleCommand::Import { file } } => {
-            net::import(context, file)
+            net::import_bundle(context, file)
         }
-        MeshCommand::Send(asked) => send::send(context, asked),
-        MeshCommand::Listen(asked) => listen::listen(context, asked),
-        MeshCommand::Crowd(asked) => Ok(crowd::crowd(context.out, asked)),
+        MeshCommand::Send(asked) => send::run_send(context, asked),
+        MeshCommand::Listen(asked) => listen::run_listen(context, asked),
+        MeshCommand::Crowd(asked) => Ok(crowd::run_crowd(context.out, asked)),
     }
 }
 
 /// `mezza mesh run`
-fn run(context: &CliContext, asked: &MeshRunArgs) -> Result<Exit, Fault> {
-    settings(context, &[])?;
+fn run_node(context: &CliContext, asked: &MeshRunArgs) -> Result<Exit, Fault> {
+    read_settings(context, &[])?;
     let network = match (&asked.net, &asked.join) {
-        (Some(name), _) => NetworkChoice::open(name)?,
+        (Some(name), _) => NetworkChoice::make_open(name)?,
         (None, Some(uri)) => NetworkChoice::of_invitation(uri)?,
         (None, None) => NetworkChoice::of_home(&context.home)?,
     };
@@ -67,9 +67,9 @@ fn run(context: &CliContext, asked: &MeshRunArgs) -> Result<Exit, Fault> {
     };
     block_on(two_threads(), async {
         let started = Started::open(options).await?;
-        let links = started.links();
+        let links = started.describe_links();
         let value = serde_json::json!({ "event": "running", "network": name, "links": links });
-        context.out.either(&value, format!("network  {name}\nlinks    {}", links.join(", ")));
+        context.out.print_either(&value, format!("network  {name}\nlinks    {}", links.join(", ")));
         let (stop, stopped) = watch::channel(false);
         let running = started.run(stopped);
         tokio::pin!(running);
@@ -85,49 +85,49 @@ fn run(context: &CliContext, asked: &MeshRunArgs) -> Result<Exit, Fault> {
 }
 
 /// The one line that the node of this home answers.
-fn ask(context: &CliContext, asked: &MeshAsk) -> Result<Value, Fault> {
-    let mut lines = lines(context, asked)?;
-    lines.next().unwrap_or_else(|| Err(gone()))
+fn ask_node(context: &CliContext, asked: &MeshAsk) -> Result<Value, Fault> {
+    let mut lines = ask_lines(context, asked)?;
+    lines.next().unwrap_or_else(|| Err(gone_fault()))
 }
 
 /// The tick of the network, if a node of this home runs.
 pub(super) fn network_tick(context: &CliContext) -> Option<Tick> {
-    let status = ask(context, &MeshAsk::Status).ok()?;
+    let status = ask_node(context, &MeshAsk::Status).ok()?;
     status["cur"].as_u64().and_then(|cur| u32::try_from(cur).ok()).map(Tick)
 }
 
 /// The earliest tick that it may be, if a node of this home runs: what neighbours moved its clock by counts
 /// for nothing, and an unsettled clock counts as late by its uncertainty.
 pub(super) fn earliest_tick(context: &CliContext) -> Option<Tick> {
-    let status = ask(context, &MeshAsk::Status).ok()?;
+    let status = ask_node(context, &MeshAsk::Status).ok()?;
     status["cur"].as_u64()?;
-    Some(listen::NodeClock::of_line(&status).erasing())
+    Some(listen::NodeClock::of_line(&status).erasing_tick())
 }
 
 /// By how much the clock of the node of this home may be off, ms, if one runs.
 pub(super) fn within_ms(context: &CliContext) -> Option<u64> {
-    ask(context, &MeshAsk::Status).ok()?["within_ms"].as_u64()
+    ask_node(context, &MeshAsk::Status).ok()?["within_ms"].as_u64()
 }
 
 /// All lines that the node of this home answers.
-fn lines(context: &CliContext, asked: &MeshAsk) -> Result<control::ControlLines, Fault> {
-    control::ask(&socket(&context.home), asked, START).map_err(|fault| {
+fn ask_lines(context: &CliContext, asked: &MeshAsk) -> Result<control::ControlLines, Fault> {
+    control::ask_server(&socket_path(&context.home), asked, START).map_err(|fault| {
         let text = "no mesh node runs here";
         if fault.code == Exit::Unreachable { Fault::new(fault.code, text, START) } else { fault }
     })
 }
 
 /// The node ended while it was listened to.
-fn gone() -> Fault {
+fn gone_fault() -> Fault {
     Fault::new(Exit::Unreachable, "the mesh node ended", START)
 }
 
 /// `mezza mesh clock`
-fn clock(context: &CliContext, asked: &ClockArgs) -> Result<Exit, Fault> {
+fn set_clock(context: &CliContext, asked: &ClockArgs) -> Result<Exit, Fault> {
     let grade = asked.grade.map(|name| mezza_mesh::Grade::from(name).word().to_owned());
     let grade = if asked.confirm { Some("fair".to_owned()) } else { grade };
     let trust_neighbours = asked.trust_neighbours;
     let asked = MeshAsk::Clock { grade, trust_neighbours };
-    let status = ask(context, &asked)?;
-    show::clock(context, &status)
+    let status = ask_node(context, &asked)?;
+    show::show_clock(context, &status)
 }

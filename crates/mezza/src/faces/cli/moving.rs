@@ -20,18 +20,19 @@ use mezza_host::store::{Argon2Params, MOVED};
 /// `mezza move`
 pub(crate) fn move_identity(context: &CliContext, what: &MoveCommand) -> Result<(), Fault> {
     person::not_in_a_demonstration(context)?;
-    context.home.make()?;
+    context.home.make_folders()?;
     // No node of this home runs while its vault moves.
-    let _lock = served::lock(&context.home)?;
+    let _lock = served::lock_home(&context.home)?;
     match what {
         MoveCommand::In(asked) => move_in(context, asked),
         MoveCommand::Out(asked) => move_out(context, asked),
         MoveCommand::Cancel => {
             let pass = passphrase::ask(None, "Passphrase: ")?;
             cancel_move(&context.home.vault(), &pass, Clock::system().date())?;
-            context
-                .out
-                .either(&json!({ "cancelled": true }), "nothing was moved; this device goes on");
+            context.out.print_either(
+                &json!({ "cancelled": true }),
+                "nothing was moved; this device goes on",
+            );
             Ok(())
         }
     }
@@ -41,20 +42,20 @@ fn move_in(context: &CliContext, asked: &MoveInArgs) -> Result<(), Fault> {
     let vault = context.home.vault();
     let Some(file) = &asked.file else {
         let recipient = recipient_text(&prepare_move(&vault, &mut OsRng)?);
-        context.out.value(&json!({ "recipient": recipient }));
-        context
-            .out
-            .line(QrImage::draw(&recipient.to_ascii_uppercase(), Medium::Screen)?.to_terminal());
-        context.out.line(&recipient);
-        context.out.line("next, on the old device: `mezza move out RECIPIENT FILE`");
-        context.out.line("then here: `mezza move in FILE`");
+        context.out.print_value(&json!({ "recipient": recipient }));
+        context.out.print_line(
+            QrImage::draw(&recipient.to_ascii_uppercase(), Medium::Screen)?.to_terminal(),
+        );
+        context.out.print_line(&recipient);
+        context.out.print_line("next, on the old device: `mezza move out RECIPIENT FILE`");
+        context.out.print_line("then here: `mezza move in FILE`");
         return Ok(());
     };
     let Some(key) = &asked.key else {
         let digits = move_digits(file)?;
-        context.out.either(&json!({ "digits": digits }), format!("digits   {digits}"));
-        context.out.line("next, on the old device: `mezza move out --digits DIGITS`");
-        context.out.line("then here: `mezza move in FILE --key KEY`");
+        context.out.print_either(&json!({ "digits": digits }), format!("digits   {digits}"));
+        context.out.print_line("next, on the old device: `mezza move out --digits DIGITS`");
+        context.out.print_line("then here: `mezza move in FILE --key KEY`");
         return Ok(());
     };
     let cost = Argon2Params::measured()?;
@@ -62,12 +63,12 @@ fn move_in(context: &CliContext, asked: &MoveInArgs) -> Result<(), Fault> {
     let received = ReceivedMove { dir: &vault, file, tombstone: key, cost, now };
     let new_pass = || Ok(Wiping::new(passphrase::ask_new(None)?.to_vec()));
     receive_move(&received, new_pass, &mut OsRng)?;
-    let value = json!({ "home": show::path(context.home.root()) });
+    let value = json!({ "home": show::format_path(context.home.root()) });
     let home = context.home.root().display();
-    context.out.either(&value, format!("the identity lives in {home} now"));
-    context
-        .out
-        .line("next: `mezza node run`; delete the file, and run `mezza purge` on the old device");
+    context.out.print_either(&value, format!("the identity lives in {home} now"));
+    context.out.print_line(
+        "next: `mezza node run`; delete the file, and run `mezza purge` on the old device",
+    );
     Ok(())
 }
 
@@ -94,13 +95,19 @@ fn move_out(context: &CliContext, asked: &MoveOutArgs) -> Result<(), Fault> {
         Fault::new(Exit::Malformed, "this is no recipient", next)
     })?;
     write_move(&vault, &ask()?, &recipient, file, now, &mut OsRng)?;
-    let value = json!({ "file": show::path(file) });
-    context.out.either(&value, format!("{} holds the whole identity, sealed", file.display()));
-    context.out.line("this device does not run any more until you finish, or `mezza move cancel`");
-    context.out.line("next, on the new device: `mezza move in FILE`, which shows eight digits");
+    let value = json!({ "file": show::format_path(file) });
     context
         .out
-        .line("then here: `mezza move out --digits DIGITS`; that destroys this identity here");
+        .print_either(&value, format!("{} holds the whole identity, sealed", file.display()));
+    context
+        .out
+        .print_line("this device does not run any more until you finish, or `mezza move cancel`");
+    context
+        .out
+        .print_line("next, on the new device: `mezza move in FILE`, which shows eight digits");
+    context.out.print_line(
+        "then here: `mezza move out --digits DIGITS`; that destroys this identity here",
+    );
     Ok(())
 }
 
@@ -113,10 +120,10 @@ fn destroy(
     let pass = || Ok(Wiping::new(ask()?.to_vec()));
     let now = Clock::system().date();
     let key = finish_move(&context.home.vault(), pass, digits, now, &mut OsRng)?;
-    context.out.value(&json!({ "key": key }));
-    context.out.line("this device is empty now; the key for the new device:");
-    context.out.line(&key);
-    context.out.line("next, on the new device: `mezza move in FILE --key KEY`");
-    context.out.line("`mezza move out` shows the key again; `mezza purge` removes it");
+    context.out.print_value(&json!({ "key": key }));
+    context.out.print_line("this device is empty now; the key for the new device:");
+    context.out.print_line(&key);
+    context.out.print_line("next, on the new device: `mezza move in FILE --key KEY`");
+    context.out.print_line("`mezza move out` shows the key again; `mezza purge` removes it");
     Ok(())
 }

@@ -13,7 +13,7 @@ use mezza_host::api::{Exit, Fault, json};
 const GROUPS_A_LINE: usize = 4;
 
 /// `mezza add`
-pub(crate) fn add(context: &CliContext, add: &AddArgs) -> Result<(), Fault> {
+pub(crate) fn add_contact(context: &CliContext, add: &AddArgs) -> Result<(), Fault> {
     let uri = read_source(&add.source)?;
     // A card that cannot be read is the person's to mend, with or without a node.
     read_card(&uri)?;
@@ -22,22 +22,22 @@ pub(crate) fn add(context: &CliContext, add: &AddArgs) -> Result<(), Fault> {
     let before = client.get::<json::Contacts>("/v1/contacts")?.contacts;
     let contact: json::ContactJson = client.post("/v1/contacts", &body)?;
     let known = before.iter().find(|known| known.id == contact.id);
-    context.out.either(&contact, added(&contact, known));
+    context.out.print_either(&contact, describe_added(&contact, known));
     if contact.namesake {
-        context.out.line(format!(
+        context.out.print_line(format!(
             "another contact has this name and another key: a different person, or somebody who \
              pretends; compare numbers with `mezza verify {}`",
             show::handle(&contact)
         ));
     }
     let handle = show::handle_as(&contact, add.petname.as_deref());
-    context.out.line(format!("next: `mezza send {handle} \"hello\"`"));
+    context.out.print_line(format!("next: `mezza send {handle} \"hello\"`"));
     Ok(())
 }
 
 /// Describes the result of adding a card of a known or a new contact.
-fn added(contact: &json::ContactJson, known: Option<&json::ContactJson>) -> String {
-    let name = show::clean(&contact.name);
+fn describe_added(contact: &json::ContactJson, known: Option<&json::ContactJson>) -> String {
+    let name = show::clean_text(&contact.name);
     let id = &contact.id;
     match known {
         None => format!("added {name} as #{id}"),
@@ -47,42 +47,49 @@ fn added(contact: &json::ContactJson, known: Option<&json::ContactJson>) -> Stri
         Some(old) => {
             format!(
                 "#{id} was known already as {}, and is called {name} now",
-                show::clean(&old.name)
+                show::clean_text(&old.name)
             )
         }
     }
 }
 
 /// `mezza contacts`
-pub(crate) fn contacts(context: &CliContext, asked: &ContactsArgs) -> Result<(), Fault> {
+pub(crate) fn list_contacts(context: &CliContext, asked: &ContactsArgs) -> Result<(), Fault> {
     let client = context.client()?;
     if let Some(ContactsCommand::Remove { name, yes }) = &asked.what {
-        return remove(context, &client, name, *yes);
+        return remove_contact(context, &client, name, *yes);
     }
     if let Some(name) = &asked.name {
-        let contact = find(&client, name)?;
-        context.out.value(&contact);
-        describe(context, &contact);
+        let contact = find_contact(&client, name)?;
+        context.out.print_value(&contact);
+        print_contact(context, &contact);
         return Ok(());
     }
     let all: json::Contacts = client.get("/v1/contacts")?;
-    context.out.value(&all);
+    context.out.print_value(&all);
     for contact in &all.contacts {
-        context.out.line(show::contact(contact));
+        context.out.print_line(show::format_contact(contact));
     }
     if all.contacts.is_empty() {
-        context.out.line("no contacts yet; `mezza add CARD` adds one, `mezza card` shows yours");
+        context
+            .out
+            .print_line("no contacts yet; `mezza add CARD` adds one, `mezza card` shows yours");
     }
     Ok(())
 }
 
 /// `mezza contacts remove`
-fn remove(context: &CliContext, client: &ApiClient, name: &str, yes: bool) -> Result<(), Fault> {
-    let contact = find(client, name)?;
-    let name = show::clean(&contact.name);
+fn remove_contact(
+    context: &CliContext,
+    client: &ApiClient,
+    name: &str,
+    yes: bool,
+) -> Result<(), Fault> {
+    let contact = find_contact(client, name)?;
+    let name = show::clean_text(&contact.name);
     if !yes {
         let question = format!("Remove {name} (#{}) and all notes with them for ever?", contact.id);
-        match show::ask(context.out, &question) {
+        match show::ask_person(context.out, &question) {
             Some(true) => {}
             Some(false) => {
                 let next = "`mezza set` with `--block` only keeps them out";
@@ -96,41 +103,44 @@ fn remove(context: &CliContext, client: &ApiClient, name: &str, yes: bool) -> Re
     }
     client.act("DELETE", &format!("/v1/contacts/{}", contact.id))?;
     let text = format!("{name} is removed, with the thread; they are not told");
-    context.out.either(&json!({ "removed_contact": contact.id.as_str() }), text);
+    context.out.print_either(&json!({ "removed_contact": contact.id.as_str() }), text);
     Ok(())
 }
 
-fn describe(context: &CliContext, contact: &json::ContactJson) {
+fn print_contact(context: &CliContext, contact: &json::ContactJson) {
     let out = context.out;
     let policy = &contact.policy;
-    out.line(show::contact(contact));
+    out.print_line(show::format_contact(contact));
     if let Some(trouble) = &contact.trouble {
-        out.line(format!("TROUBLE       {}", show::clean(trouble)));
+        out.print_line(format!("TROUBLE       {}", show::clean_text(trouble)));
     }
-    out.line(format!("calls itself  {}", show::clean(&contact.claimed_name)));
+    out.print_line(format!("calls itself  {}", show::clean_text(&contact.claimed_name)));
     let fallback = match policy.fallback {
         json::FallbackJson::None => "",
         json::FallbackJson::Listed => ", the next one where it does not come through",
     };
     let carriers = policy.carriers.join(",");
-    out.line(format!("carriers      {carriers}{fallback}, level at least {}", policy.pin));
+    out.print_line(format!("carriers      {carriers}{fallback}, level at least {}", policy.pin));
     let timer = match policy.timer_s {
         0 => "none".into(),
         s => format!("{s} s"),
     };
     let receipts = if policy.delivered { "on" } else { "off" };
-    out.line(format!("timer         {timer}; receipts {receipts}"));
+    out.print_line(format!("timer         {timer}; receipts {receipts}"));
     if let Some(relay) = &contact.relay {
-        out.line(format!("relay         {}:{} key {}", relay.host, relay.port, relay.key));
+        out.print_line(format!("relay         {}:{} key {}", relay.host, relay.port, relay.key));
     }
-    out.line(format!("suites        {}", contact.suites.join(" ")));
+    out.print_line(format!("suites        {}", contact.suites.join(" ")));
     if contact.missing > 0 {
-        out.line(show::missing(contact.missing));
+        out.print_line(show::format_missing(contact.missing));
     }
 }
 
 /// `mezza requests`
-pub(crate) fn requests(context: &CliContext, what: Option<&RequestsCommand>) -> Result<(), Fault> {
+pub(crate) fn run_requests(
+    context: &CliContext,
+    what: Option<&RequestsCommand>,
+) -> Result<(), Fault> {
     let client = context.client()?;
     match what {
         None => list_requests(context, &client),
@@ -138,20 +148,20 @@ pub(crate) fn requests(context: &CliContext, what: Option<&RequestsCommand>) -> 
             client.act("POST", &format!("/v1/requests/{n}/see"))?;
             let text = "asked; who it is comes with the next rounds of the mixnet: \
                         `mezza requests` shows it";
-            context.out.either(&json!({ "asked": n }), text);
+            context.out.print_either(&json!({ "asked": n }), text);
             Ok(())
         }
         Some(RequestsCommand::Accept { n }) => {
             let contact: json::ContactJson =
                 client.post(&format!("/v1/requests/{n}/accept"), &())?;
-            let name = show::clean(&contact.name);
+            let name = show::clean_text(&contact.name);
             let log = format!("`mezza log {}`", show::handle(&contact));
-            context.out.either(&contact, format!("{name} is a contact now; {log}"));
+            context.out.print_either(&contact, format!("{name} is a contact now; {log}"));
             Ok(())
         }
         Some(RequestsCommand::Refuse { n }) => {
             client.act("POST", &format!("/v1/requests/{n}/refuse"))?;
-            context.out.either(&json!({ "refused": n }), "refused; they are not told");
+            context.out.print_either(&json!({ "refused": n }), "refused; they are not told");
             Ok(())
         }
     }
@@ -159,54 +169,65 @@ pub(crate) fn requests(context: &CliContext, what: Option<&RequestsCommand>) -> 
 
 fn list_requests(context: &CliContext, client: &ApiClient) -> Result<(), Fault> {
     let all: json::RequestsJson = client.get("/v1/requests")?;
-    context.out.value(&all);
+    context.out.print_value(&all);
     for request in &all.requests {
-        let name = show::clean(&request.contact.claimed_name);
-        context.out.line(format!("{:<4} {name} (its own claim)", request.contact.id));
+        let name = show::clean_text(&request.contact.claimed_name);
+        context.out.print_line(format!("{:<4} {name} (its own claim)", request.contact.id));
         for note in &request.notes {
-            context.out.line(format!("     {}", show::note(note, &request.contact.claimed_name)));
+            context.out.print_line(format!(
+                "     {}",
+                show::format_note(note, &request.contact.claimed_name)
+            ));
         }
     }
     for guest in &all.guests {
         let asked = if guest.asked { "; asked who it is" } else { "" };
         let invites = "invites over the mixnet";
-        context.out.line(format!("{:<4} someone new (no name yet) {invites}{asked}", guest.id));
+        context
+            .out
+            .print_line(format!("{:<4} someone new (no name yet) {invites}{asked}", guest.id));
     }
     if all.requests.is_empty() && all.guests.is_empty() {
-        context.out.line("nobody asks");
+        context.out.print_line("nobody asks");
     }
     if !all.requests.is_empty() {
-        context.out.line(
+        context.out.print_line(
             "`mezza requests accept N` lets one in, `mezza requests refuse N` turns one away",
         );
     }
     if !all.guests.is_empty() {
-        context.out.line("`mezza requests see N` asks one without a name who it is; until then they learn nothing");
+        context.out.print_line("`mezza requests see N` asks one without a name who it is; until then they learn nothing");
     }
     Ok(())
 }
 
 /// `mezza verify`
-pub(crate) fn verify(context: &CliContext, typed: &str, matches: bool) -> Result<(), Fault> {
+pub(crate) fn verify_contact(
+    context: &CliContext,
+    typed: &str,
+    matches: bool,
+) -> Result<(), Fault> {
     let client = context.client()?;
-    let contact = find(&client, typed)?;
-    let name = show::clean(&contact.name);
+    let contact = find_contact(&client, typed)?;
+    let name = show::clean_text(&contact.name);
     if matches {
         let patch = json::ContactPatch { verified: Some(true), ..Default::default() };
         let contact: json::ContactJson =
             client.patch(&format!("/v1/contacts/{}", contact.id), &patch)?;
-        context.out.either(&contact, format!("recorded: the numbers of you and {name} are equal"));
+        context
+            .out
+            .print_either(&contact, format!("recorded: the numbers of you and {name} are equal"));
         return Ok(());
     }
     let number: json::Number = client.get(&format!("/v1/contacts/{}/number", contact.id))?;
-    context.out.value(&json!({ "contact": contact.id, "groups": number.groups }));
-    context.out.line(format!(
+    context.out.print_value(&json!({ "contact": contact.id, "groups": number.groups }));
+    context.out.print_line(format!(
         "You and {name} must see the same number; compare it when you meet or by voice:"
     ));
     for line in number.groups.chunks(GROUPS_A_LINE) {
-        context.out.line(format!("    {}", line.join("  ")));
+        context.out.print_line(format!("    {}", line.join("  ")));
     }
-    context.out.line(format!(
+    context.out.print_line(format!(
         "equal: `mezza verify {} --matches`. Not equal: stop writing, somebody stands between you",
         show::handle_as(&contact, Some(typed))
     ));
@@ -214,38 +235,38 @@ pub(crate) fn verify(context: &CliContext, typed: &str, matches: bool) -> Result
 }
 
 /// `mezza set`
-pub(crate) fn set(context: &CliContext, set: &SetArgs) -> Result<(), Fault> {
+pub(crate) fn change_contact(context: &CliContext, set: &SetArgs) -> Result<(), Fault> {
     let client = context.client()?;
-    let contact = find(&client, &set.name)?;
+    let contact = find_contact(&client, &set.name)?;
     let patch = json::ContactPatch {
         name: set.petname.clone(),
         verified: None,
-        policy: Some(changed(&contact.policy, set)).filter(|new| *new != contact.policy),
+        policy: Some(changed_policy(&contact.policy, set)).filter(|new| *new != contact.policy),
         blocked: if set.block { Some(true) } else { set.unblock.then_some(false) },
     };
     if patch.policy.is_none() && patch.name.is_none() && patch.blocked.is_none() {
-        context.out.value(&contact);
-        context.out.line("nothing to change:");
-        describe(context, &contact);
+        context.out.print_value(&contact);
+        context.out.print_line("nothing to change:");
+        print_contact(context, &contact);
         return Ok(());
     }
     let contact: json::ContactJson =
         client.patch(&format!("/v1/contacts/{}", contact.id), &patch)?;
-    context.out.value(&contact);
-    describe(context, &contact);
+    context.out.print_value(&contact);
+    print_contact(context, &contact);
     if set.carriers.is_some() || set.fallback.is_some() {
         let all: json::Carriers = client.get("/v1/carriers")?;
         let here: Vec<&str> = all.carriers.iter().map(|one| one.carrier.as_str()).collect();
         let listed = &contact.policy.carriers;
         let fallback = contact.policy.fallback;
         for line in absent_carriers(&here, listed, fallback) {
-            context.out.line(line);
+            context.out.print_line(line);
         }
     }
     let policy = &contact.policy;
     let held = contact.standing == json::StandingJson::Held;
     if held && policy.pin > 1 && policy.carriers.first().is_some_and(|first| first == "mixnet") {
-        context.out.line(format!(
+        context.out.print_line(format!(
             "a first note in cells needs their keys; where none are held it waits, and `mezza set \
              {} --level-min 1` lets their relay be asked",
             show::handle_as(&contact, Some(&set.name))
@@ -279,7 +300,7 @@ fn absent_carriers(here: &[&str], listed: &[String], fallback: json::FallbackJso
         .collect()
 }
 
-fn changed(old: &json::PolicyJson, set: &SetArgs) -> json::PolicyJson {
+fn changed_policy(old: &json::PolicyJson, set: &SetArgs) -> json::PolicyJson {
     json::PolicyJson {
         carriers: set.carriers.clone().unwrap_or_else(|| old.carriers.clone()),
         pin: set.level_min.unwrap_or(old.pin),
@@ -296,9 +317,9 @@ fn changed(old: &json::PolicyJson, set: &SetArgs) -> json::PolicyJson {
 ///
 /// # Errors
 /// None or several; see [`super::whom`].
-pub(crate) fn find(client: &ApiClient, name: &str) -> Result<json::ContactJson, Fault> {
+pub(crate) fn find_contact(client: &ApiClient, name: &str) -> Result<json::ContactJson, Fault> {
     let all = client.get::<json::Contacts>("/v1/contacts")?.contacts;
-    whom::choose(&all, name).cloned()
+    whom::choose_contact(&all, name).cloned()
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ use mezza_host::store;
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// `mezza init`
-pub(crate) fn init(context: &CliContext, init: &InitArgs) -> Result<(), Fault> {
+pub(crate) fn init_identity(context: &CliContext, init: &InitArgs) -> Result<(), Fault> {
     not_in_a_demonstration(context)?;
     if store::Vault::exists(&context.home.vault()) {
         return Err(Refused::exists().into());
@@ -36,24 +36,24 @@ pub(crate) fn init(context: &CliContext, init: &InitArgs) -> Result<(), Fault> {
     let relay = init.relay.as_deref().map(relay_of).transpose()?;
     let name = init.name.clone().map_or_else(ask_name, Ok)?;
     let file = init.key.passphrase_file.as_deref();
-    context.home.make()?;
-    let overwriting = Overwriting::of(&context.home.vault());
+    context.home.make_folders()?;
+    let overwriting = Overwriting::from_path(&context.home.vault());
     if overwriting == Overwriting::Elsewhere {
         // Said before anything is made: another folder costs nothing now.
-        context.out.aside(overwriting.meaning());
+        context.out.print_aside(overwriting.meaning());
     }
     let pass = passphrase::ask_new(file)?;
     let no_relay = relay.is_none();
-    shell::make::init(&context.home.vault(), &name, &pass, relay.as_slice())?;
-    let value = json!({ "name": name, "home": show::path(context.home.root()) });
-    context.out.either(&value, format!("{name} lives in {}", context.home.root().display()));
+    shell::make::init_vault(&context.home.vault(), &name, &pass, relay.as_slice())?;
+    let value = json!({ "name": name, "home": show::format_path(context.home.root()) });
+    context.out.print_either(&value, format!("{name} lives in {}", context.home.root().display()));
     if no_relay {
-        context.out.line(
+        context.out.print_line(
             "this card names no relay, so no note can reach you; `mezza card renew --relay URI` \
              changes that while the node runs",
         );
     }
-    context.out.line("next: `mezza node run`, then `mezza card --qr`");
+    context.out.print_line("next: `mezza node run`, then `mezza card --qr`");
     Ok(())
 }
 
@@ -65,7 +65,7 @@ pub(super) fn not_in_a_demonstration(context: &CliContext) -> Result<(), Fault> 
     let text = format!("{} holds the demonstration of `mezza up`", context.home.root().display());
     let next = format!(
         "remove it with `{}`, or choose another folder with `--home DIR`",
-        context.home.removal()
+        context.home.removal_command()
     );
     Err(Fault::new(Exit::CannotWrite, text, next))
 }
@@ -75,7 +75,7 @@ fn ask_name() -> Result<String, Fault> {
     if !std::io::stdin().is_terminal() {
         return Err(missing());
     }
-    show::raw("Name on your card (others read it):");
+    show::print_raw("Name on your card (others read it):");
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line).map_err(|_| missing())?;
     let name = line.trim();
@@ -83,33 +83,33 @@ fn ask_name() -> Result<String, Fault> {
 }
 
 /// `mezza lock`
-pub(crate) fn lock(context: &CliContext) -> Result<(), Fault> {
+pub(crate) fn lock_vault(context: &CliContext) -> Result<(), Fault> {
     let status: StatusJson = context.client()?.post("/v1/lock", &())?;
-    context.out.either(&status, "locked");
+    context.out.print_either(&status, "locked");
     Ok(())
 }
 
 /// `mezza unlock`
-pub(crate) fn unlock(context: &CliContext, key: &PassphraseArgs) -> Result<(), Fault> {
+pub(crate) fn unlock_vault(context: &CliContext, key: &PassphraseArgs) -> Result<(), Fault> {
     let client = context.client()?;
     let pass = passphrase::ask(key.passphrase_file.as_deref(), "Passphrase")?;
     let text = Zeroizing::new(String::from_utf8(pass.to_vec()).map_err(|_| {
         Fault::new(Exit::Malformed, "the passphrase is not UTF-8", "type it on a terminal")
     })?);
     let status: StatusJson = client.post("/v1/unlock", &json!({ "passphrase": text.as_str() }))?;
-    context.out.either(&status, "unlocked");
+    context.out.print_either(&status, "unlocked");
     Ok(())
 }
 
 /// `mezza url`
-pub(crate) fn url(context: &CliContext) -> Result<(), Fault> {
+pub(crate) fn print_url(context: &CliContext) -> Result<(), Fault> {
     let url: TicketUrl = context.client()?.post("/v1/ticket", &())?;
-    context.out.either(&url, &url.url);
+    context.out.print_either(&url, &url.url);
     Ok(())
 }
 
 /// `mezza card` and `mezza card show`
-pub(crate) fn card(context: &CliContext, card: &CardArgs) -> Result<(), Fault> {
+pub(crate) fn run_card(context: &CliContext, card: &CardArgs) -> Result<(), Fault> {
     match &card.what {
         Some(CardCommand::Show { source }) => return card_show(context, source),
         Some(CardCommand::Renew { name, relays }) => {
@@ -122,15 +122,15 @@ pub(crate) fn card(context: &CliContext, card: &CardArgs) -> Result<(), Fault> {
     let text: CardText = context.client()?.get(&format!("/v1/me/card?form={form}"))?;
     if let Some(path) = &card.out {
         write_picture(path, &text.uri)?;
-        let value = json!({ "file": show::path(path), "uri": text.uri });
-        context.out.either(&value, format!("{} holds your card", path.display()));
+        let value = json!({ "file": show::format_path(path), "uri": text.uri });
+        context.out.print_either(&value, format!("{} holds your card", path.display()));
         return Ok(());
     }
-    context.out.value(&text);
+    context.out.print_value(&text);
     if card.qr {
-        context.out.line(QrImage::draw(&text.uri, Medium::Screen)?.to_terminal());
+        context.out.print_line(QrImage::draw(&text.uri, Medium::Screen)?.to_terminal());
     }
-    context.out.line(&text.uri);
+    context.out.print_line(&text.uri);
     Ok(())
 }
 
@@ -138,9 +138,9 @@ fn card_renew(context: &CliContext, name: Option<&str>, relays: &[String]) -> Re
     let relays = (!relays.is_empty()).then(|| relays.to_vec());
     let request = RenewRequest { name: name.map(ToOwned::to_owned), relays };
     let me: MeJson = context.client()?.patch("/v1/me", &request)?;
-    let text = format!("{} has a new card, serial {}", show::clean(&me.name), me.card_serial);
-    context.out.either(&me, text);
-    context.out.line("next: `mezza card --qr`; your contacts get it with the next note");
+    let text = format!("{} has a new card, serial {}", show::clean_text(&me.name), me.card_serial);
+    context.out.print_either(&me, text);
+    context.out.print_line("next: `mezza card --qr`; your contacts get it with the next note");
     Ok(())
 }
 
@@ -175,16 +175,18 @@ fn card_show(context: &CliContext, source: &str) -> Result<(), Fault> {
         "issued": card.issued_days(), "suites": suites, "relays": relays,
         "absent_parts": card.absent_parts(), "bytes": card.encode().len(),
     });
-    context.out.value(&value);
-    let issued = show::time(u64::from(card.issued_days()) * 86_400_000);
-    context.out.line(format!("name     {} (its own claim)", show::clean(card.name())));
-    context.out.line(format!("key      {}", id_of(&card)));
-    context.out.line(format!("issued   {}, serial {}", &issued[..10], card.serial()));
-    context.out.line(format!("suites   {}", suites.join(" ")));
+    context.out.print_value(&value);
+    let issued = show::format_time(u64::from(card.issued_days()) * 86_400_000);
+    context.out.print_line(format!("name     {} (its own claim)", show::clean_text(card.name())));
+    context.out.print_line(format!("key      {}", id_of(&card)));
+    context.out.print_line(format!("issued   {}, serial {}", &issued[..10], card.serial()));
+    context.out.print_line(format!("suites   {}", suites.join(" ")));
     for relay in relays {
-        context.out.line(format!("relay    {relay}"));
+        context.out.print_line(format!("relay    {relay}"));
     }
-    context.out.line("signed   by this key; whose key it is, only comparing numbers can tell");
+    context
+        .out
+        .print_line("signed   by this key; whose key it is, only comparing numbers can tell");
     Ok(())
 }
 
@@ -241,36 +243,36 @@ fn text_of(bytes: Vec<u8>) -> Option<String> {
 }
 
 /// `mezza doctor`: the node's lines, or what can be seen without one.
-pub(crate) fn doctor(context: &CliContext) -> Exit {
+pub(crate) fn run_doctor(context: &CliContext) -> Exit {
     let mut health =
         Health { lines: vec![home_line(context), state_line(context), erasure_line(context)] };
     health.lines.push(settings_line(context));
-    match context.client().and_then(|client| client.watching().get::<Health>("/v1/health")) {
+    match context.client().and_then(|client| client.as_watcher().get::<Health>("/v1/health")) {
         Ok(more) => {
-            health.lines.push(line("node", Ok("running".into())));
+            health.lines.push(health_line("node", Ok("running".into())));
             health.lines.extend(more.lines);
         }
-        Err(fault) => health.lines.push(line("node", Err(fault))),
+        Err(fault) => health.lines.push(health_line("node", Err(fault))),
     }
-    context.out.value(&health);
+    context.out.print_value(&health);
     for line in &health.lines {
         let mark = if line.ok { "ok" } else { "BAD" };
         let next = line.next.as_ref().map_or(String::new(), |next| format!("; {next}"));
-        context.out.line(format!("{mark:<4} {:<10} {}{next}", line.name, line.text));
+        context.out.print_line(format!("{mark:<4} {:<10} {}{next}", line.name, line.text));
     }
     if health.lines.iter().all(|line| line.ok) { Exit::Done } else { Exit::No }
 }
 
 fn home_line(context: &CliContext) -> HealthLine {
-    let home = show::path(context.home.root());
-    line("home", context.home.check().map(|()| home))
+    let home = show::format_path(context.home.root());
+    health_line("home", context.home.check_folders().map(|()| home))
 }
 
 /// The second folder of an identity, which a copy of the home alone lacks. It is looked at: without it a
 /// vault that is put back is not noticed.
 fn state_line(context: &CliContext) -> HealthLine {
     let folder = context.home.state();
-    let path = show::path(&folder);
+    let path = show::format_path(&folder);
     if context.home.is_demonstration() {
         return HealthLine::good(
             "state",
@@ -292,16 +294,16 @@ fn state_line(context: &CliContext) -> HealthLine {
 fn erasure_line(context: &CliContext) -> HealthLine {
     let vault = context.home.vault();
     let found = vault.ancestors().find(|path| path.exists()).unwrap_or(&vault);
-    let overwriting = Overwriting::of(found);
+    let overwriting = Overwriting::from_path(found);
     let text = format!("{}: {}", overwriting.level(), overwriting.meaning());
     HealthLine::good("erasure", &text)
 }
 
 fn settings_line(context: &CliContext) -> HealthLine {
-    line("settings", context.config(&[]).map(|_| "sound".into()))
+    health_line("settings", context.load_settings(&[]).map(|_| "sound".into()))
 }
 
-fn line(name: &str, found: Result<String, Fault>) -> HealthLine {
+fn health_line(name: &str, found: Result<String, Fault>) -> HealthLine {
     match found {
         Ok(text) => HealthLine::good(name, &text),
         Err(fault) => HealthLine::bad(name, &fault.text, &fault.next),
@@ -309,15 +311,15 @@ fn line(name: &str, found: Result<String, Fault>) -> HealthLine {
 }
 
 /// `mezza config`
-pub(crate) fn config(context: &CliContext, what: &ConfigCommand) -> Result<(), Fault> {
-    let config = context.config(&[])?;
+pub(crate) fn run_config(context: &CliContext, what: &ConfigCommand) -> Result<(), Fault> {
+    let config = context.load_settings(&[])?;
     match what {
         ConfigCommand::Check => {
-            context.out.either(&json!({ "ok": true }), "the settings are sound");
+            context.out.print_either(&json!({ "ok": true }), "the settings are sound");
         }
         ConfigCommand::Print { origin } => {
-            let text = config.print(*origin);
-            context.out.either(&json!({ "settings": text }), text.trim_end());
+            let text = config.format_settings(*origin);
+            context.out.print_either(&json!({ "settings": text }), text.trim_end());
         }
     }
     Ok(())

@@ -17,34 +17,36 @@ use mezza_servers::relay::{self, StoreSpec};
 /// # Errors
 /// 66 if there is nothing, 75 if something runs here, 73 if a folder cannot be removed, 1 if the person
 /// says no.
-pub(crate) fn purge(context: &CliContext, asked: &PurgeArgs) -> Result<(), Fault> {
+pub(crate) fn purge_home(context: &CliContext, asked: &PurgeArgs) -> Result<(), Fault> {
     let home = &context.home;
     person::not_in_a_demonstration(context)?;
-    let parts = home.parts();
+    let parts = home.list_parts();
     if parts.is_empty() {
-        let text = format!("there is nothing of Mezzavoce in {}", show::path(home.root()));
+        let text = format!("there is nothing of Mezzavoce in {}", show::format_path(home.root()));
         return Err(Fault::new(Exit::NotFound, text, "choose another folder with `--home DIR`"));
     }
-    let lock = stopped(home)?;
+    let lock = take_locks(home)?;
     if !asked.yes {
-        agree(context, &parts)?;
+        confirm_purge(context, &parts)?;
     }
     let store = store_elsewhere(context);
     home.purge()?;
     drop(lock);
     let witness = home.remove_witness(owns_the_witness(context)?)?;
-    let removed = show::path(home.root());
+    let removed = show::format_path(home.root());
     let value = json!({
-        "removed": show::path(home.root()), "witness_stays": witness, "store_stays": store,
+        "removed": show::format_path(home.root()), "witness_stays": witness, "store_stays": store,
     });
-    context.out.either(&value, format!("removed: {removed}"));
+    context.out.print_either(&value, format!("removed: {removed}"));
     if let Some(store) = store {
-        context.out.line(format!("the mail of its relay stays, in {store}: remove it yourself"));
+        context
+            .out
+            .print_line(format!("the mail of its relay stays, in {store}: remove it yourself"));
     }
     if witness > 0 {
-        context.out.line(format!(
+        context.out.print_line(format!(
             "{witness} files in {} stay: which of them belong to other homes, only their vaults tell",
-            show::path(&home.state())
+            show::format_path(&home.state())
         ));
     }
     Ok(())
@@ -56,10 +58,10 @@ fn store_elsewhere(context: &CliContext) -> Option<String> {
     if !folder.join("key").exists() {
         return None;
     }
-    let settings = context.config(&[]).ok()?.settings;
+    let settings = context.load_settings(&[]).ok()?.settings;
     match settings.relay_store.parse().ok()? {
         StoreSpec::Sqlite(path) => {
-            path.filter(|path| !path.starts_with(&folder)).map(|path| show::path(&path))
+            path.filter(|path| !path.starts_with(&folder)).map(|path| show::format_path(&path))
         }
         // The database alone: its address may name a user.
         StoreSpec::Postgres(_) => Some("its PostgreSQL database".to_owned()),
@@ -67,8 +69,8 @@ fn store_elsewhere(context: &CliContext) -> Option<String> {
 }
 
 /// The locks of what may run in a home.
-fn stopped(home: &Home) -> Result<Option<Lock>, Fault> {
-    if relay::address(&home.relay()).is_some() {
+fn take_locks(home: &Home) -> Result<Option<Lock>, Fault> {
+    if relay::running_address(&home.relay()).is_some() {
         let text = "the relay of this home runs";
         return Err(Fault::new(
             Exit::Busy,
@@ -76,7 +78,7 @@ fn stopped(home: &Home) -> Result<Option<Lock>, Fault> {
             "stop it, or name another home with `--home DIR`",
         ));
     }
-    if Lock::is_held(&mesh::control::lock(home)) {
+    if Lock::is_held(&mesh::control::lock_path(home)) {
         let text = "a node of the mesh runs in this home";
         return Err(Fault::new(
             Exit::Busy,
@@ -84,18 +86,18 @@ fn stopped(home: &Home) -> Result<Option<Lock>, Fault> {
             "stop it, or name another home with `--home DIR`",
         ));
     }
-    home.run().exists().then(|| served::lock(home)).transpose()
+    home.run().exists().then(|| served::lock_home(home)).transpose()
 }
 
 /// The person says yes, and knows to what.
-fn agree(context: &CliContext, parts: &[&'static str]) -> Result<(), Fault> {
-    let folder = show::path(context.home.root());
-    context.out.line(format!("{folder} holds {}", parts.join(", ")));
-    context.out.line(
+fn confirm_purge(context: &CliContext, parts: &[&'static str]) -> Result<(), Fault> {
+    let folder = show::format_path(context.home.root());
+    context.out.print_line(format!("{folder} holds {}", parts.join(", ")));
+    context.out.print_line(
         "no copy of it is anywhere else: your contacts cannot reach this identity again, and its notes \
          are gone",
     );
-    match show::ask(context.out, "Remove all of it for ever?") {
+    match show::ask_person(context.out, "Remove all of it for ever?") {
         Some(true) => Ok(()),
         Some(false) => {
             Err(Fault::new(Exit::No, "nothing was removed", "run it again when you are sure"))

@@ -21,31 +21,31 @@ use given::{Chance, Clock};
 ///
 /// # Errors
 /// Input that is malformed; no node, where one is needed.
-pub(crate) fn ratchet(context: &CliContext, what: &RatchetCommand) -> Result<Exit, Fault> {
+pub(crate) fn run_ratchet(context: &CliContext, what: &RatchetCommand) -> Result<Exit, Fault> {
     match what {
         RatchetCommand::Peer(asked) => {
             let input = std::io::stdin().lock();
             let output = std::io::stdout().lock();
-            peer::serve(given(asked), input, output)
+            peer::serve_lines(read_given(asked), input, output)
         }
-        RatchetCommand::Number(asked) => number::number(context.out, asked),
-        RatchetCommand::Sessions { name } => state::sessions(context, name.as_deref()),
-        RatchetCommand::Reset { name, yes } => state::reset(context, name, *yes),
-        RatchetCommand::Keys { rotate, refill } => state::keys(context, *rotate, *refill),
-        RatchetCommand::Suites { name } => state::suites(context, name.as_deref()),
+        RatchetCommand::Number(asked) => number::print_number(context.out, asked),
+        RatchetCommand::Sessions { name } => state::show_sessions(context, name.as_deref()),
+        RatchetCommand::Reset { name, yes } => state::reset_session(context, name, *yes),
+        RatchetCommand::Keys { rotate, refill } => state::show_keys(context, *rotate, *refill),
+        RatchetCommand::Suites { name } => state::show_suites(context, name.as_deref()),
     }
 }
 
-fn given(asked: &PeerArgs) -> Given {
+fn read_given(asked: &PeerArgs) -> Given {
     Given {
-        suite: id(asked.suite),
+        suite: suite_id(asked.suite),
         one_time: asked.one_time.into(),
-        chance: Chance::of(asked.seed.as_ref()),
+        chance: Chance::from_seed(asked.seed.as_ref()),
         clock: asked.now.map_or(Clock::System, |ms| Clock::At(Time::from_ms(ms))),
     }
 }
 
-fn id(suite: SuiteName) -> SuiteId {
+fn suite_id(suite: SuiteName) -> SuiteId {
     match suite {
         SuiteName::B2c20 => B2c20::ID,
         SuiteName::B2c20Pq => B2c20Pq::ID,

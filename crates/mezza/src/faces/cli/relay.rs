@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::CliContext;
 use super::args::RelayCommand;
-use super::serve::{block_on, settings, two_threads};
+use super::serve::{block_on, read_settings, two_threads};
 use super::show;
 use crate::faces::config::{self, Settings};
 use mezza_host::api::{Exit, Fault, words};
@@ -25,15 +25,17 @@ type Flag = (&'static str, String);
 ///
 /// # Errors
 /// The fault of the command; see each of them.
-pub(crate) fn relay(context: &CliContext, what: &RelayCommand) -> Result<Exit, Fault> {
+pub(crate) fn run_relay(context: &CliContext, what: &RelayCommand) -> Result<Exit, Fault> {
     let flags = what.flags();
-    let settings = settings(context, &flags)?;
+    let settings = read_settings(context, &flags)?;
     match what {
-        RelayCommand::Run(_) => block_on(two_threads(), run(context, &settings)),
-        RelayCommand::Init { .. } => block_on(two_threads(), init(context, &settings, &flags)),
-        RelayCommand::Status(_) => block_on(two_threads(), status(context, &settings)),
+        RelayCommand::Run(_) => block_on(two_threads(), serve_relay(context, &settings)),
+        RelayCommand::Init { .. } => {
+            block_on(two_threads(), init_relay(context, &settings, &flags))
+        }
+        RelayCommand::Status(_) => block_on(two_threads(), show_status(context, &settings)),
         RelayCommand::TrustClock => trust_clock(context),
-        RelayCommand::Uri(_) => uri(context, &settings, &flags),
+        RelayCommand::Uri(_) => print_uri(context, &settings, &flags),
     }
 }
 
@@ -86,7 +88,7 @@ pub(crate) fn public_of(settings: &Settings) -> Result<Option<(String, u16)>, Fa
     });
     // The writer of addresses decides which hosts and ports a reader accepts.
     let sound = |(host, port): &(String, u16)| {
-        mezza_messenger::uri::relay(&RelayKey([0; 32]), *port, host, false).is_ok()
+        mezza_messenger::uri::encode_relay(&RelayKey([0; 32]), *port, host, false).is_ok()
     };
     let next = "write it like relay.example:7101 or [2001:db8::7]:7101";
     let (host, port) = parts.filter(sound).ok_or_else(|| {
@@ -108,16 +110,16 @@ fn is_nobodys(host: &str) -> bool {
     })
 }
 
-async fn run(context: &CliContext, settings: &Settings) -> Result<Exit, Fault> {
-    context.home.make()?;
+async fn serve_relay(context: &CliContext, settings: &Settings) -> Result<Exit, Fault> {
+    context.home.make_folders()?;
     let config = relay_config(&context.home, settings)?;
-    memory::say();
+    memory::log_refusals();
     let (stop, stopped) = watch::channel(false);
-    let handle = relay::serve(config, stopped).await.map_err(|error| relay_fault(&error))?;
+    let handle = relay::start_relay(config, stopped).await.map_err(|error| relay_fault(&error))?;
     let address = handle.address();
     let key = words::key_digits(handle.key());
     let value = json!({ "event": "relay", "address": address, "key": key });
-    context.out.either(&value, format!("relay    {address}   key {key}"));
+    context.out.print_either(&value, format!("relay    {address}   key {key}"));
     let ended = handle.wait();
     tokio::pin!(ended);
     let done = tokio::select! {
@@ -132,20 +134,24 @@ async fn run(context: &CliContext, settings: &Settings) -> Result<Exit, Fault> {
     Ok(Exit::Done)
 }
 
-async fn init(context: &CliContext, settings: &Settings, flags: &[Flag]) -> Result<Exit, Fault> {
+async fn init_relay(
+    context: &CliContext,
+    settings: &Settings,
+    flags: &[Flag],
+) -> Result<Exit, Fault> {
     let config = relay_config(&context.home, settings)?;
     public_of(settings)?;
-    context.home.make()?;
+    context.home.make_folders()?;
     let key = relay::init(&config.dir, &config.store).await.map_err(|error| relay_fault(&error))?;
-    config::keep(&context.home.config(), &kept(flags)?)?;
+    config::store_settings(&context.home.config(), &kept_flags(flags)?)?;
     let digits = words::key_digits(&key);
     let text = format!(
         "relay key {digits}\nnext: `mezza relay run`, and `mezza relay uri` for its address"
     );
     let is_loopback = config.listen.ip().is_loopback();
-    context.out.either(&json!({ "key": digits, "loopback": is_loopback }), text);
+    context.out.print_either(&json!({ "key": digits, "loopback": is_loopback }), text);
     if is_loopback && !settings.relay_public.is_empty() {
-        context.out.aside(&format!(
+        context.out.print_aside(&format!(
             "the relay listens on {}, which others reach only if this machine passes them on; else \
              say where with `mezza relay init --listen ADDRESS`",
             config.listen
@@ -155,15 +161,17 @@ async fn init(context: &CliContext, settings: &Settings, flags: &[Flag]) -> Resu
 }
 
 /// The options that `init` keeps; the path of a store becomes absolute.
-fn kept(flags: &[Flag]) -> Result<Vec<Flag>, Fault> {
+fn kept_flags(flags: &[Flag]) -> Result<Vec<Flag>, Fault> {
     let whole = |(key, text): &Flag| match text.strip_prefix("sqlite:") {
-        Some(path) if *key == "relay_store" => Ok((*key, format!("sqlite:{}", absolute(path)?))),
+        Some(path) if *key == "relay_store" => {
+            Ok((*key, format!("sqlite:{}", make_absolute(path)?)))
+        }
         _ => Ok((*key, text.clone())),
     };
     flags.iter().map(whole).collect()
 }
 
-fn absolute(path: &str) -> Result<String, Fault> {
+fn make_absolute(path: &str) -> Result<String, Fault> {
     let whole = std::path::absolute(path).ok().and_then(|path| path.to_str().map(str::to_owned));
     whole.ok_or_else(|| {
         let text = format!("the folder in which {path} lies has no name that can be kept");
@@ -171,32 +179,33 @@ fn absolute(path: &str) -> Result<String, Fault> {
     })
 }
 
-async fn status(context: &CliContext, settings: &Settings) -> Result<Exit, Fault> {
+async fn show_status(context: &CliContext, settings: &Settings) -> Result<Exit, Fault> {
     let config = relay_config(&context.home, settings)?;
-    let status =
-        relay::status(&config.dir, &config.store).await.map_err(|error| relay_fault(&error))?;
+    let status = relay::read_status(&config.dir, &config.store)
+        .await
+        .map_err(|error| relay_fault(&error))?;
     let digits = words::key_digits(&status.key);
     let totals = status.totals;
-    let running = relay::address(&config.dir);
+    let running = relay::running_address(&config.dir);
     let listen = running.unwrap_or(config.listen);
-    context.out.value(&json!({
+    context.out.print_value(&json!({
         "key": digits, "listen": listen, "listens": running.is_some(), "boxes": totals.boxes,
         "mails": totals.mails, "bytes": totals.bytes, "one_time_keys": totals.one_time_keys,
         "clock_doubted": status.clock.is_some_and(|clock| clock.doubted_h.is_some()),
     }));
     let state = if running.is_some() { "it runs" } else { "it does not run" };
-    context.out.line(format!("key      {digits}"));
-    context.out.line(format!("listen   {listen}, {state}"));
-    context.out.line(format!(
+    context.out.print_line(format!("key      {digits}"));
+    context.out.print_line(format!("listen   {listen}, {state}"));
+    context.out.print_line(format!(
         "holds    {}, {}, {}",
-        words::counted(totals.boxes, "box", "boxes"),
-        words::counted(totals.mails, "mail", "mails"),
-        words::counted(totals.bytes, "byte", "bytes")
+        words::format_count(totals.boxes, "box", "boxes"),
+        words::format_count(totals.mails, "mail", "mails"),
+        words::format_count(totals.bytes, "byte", "bytes")
     ));
     if let Some((clock, doubted_h)) = status.clock.and_then(|clock| Some((clock, clock.doubted_h?)))
     {
-        let at = |hours: u32| show::time(u64::from(hours) * Time::HOUR_MS);
-        context.out.line(format!(
+        let at = |hours: u32| show::format_time(u64::from(hours) * Time::HOUR_MS);
+        context.out.print_line(format!(
             "clock    says {}, {} was expected: no mail expires until it has stood for a day; if it is \
              right, say `mezza relay trust-clock`",
             at(doubted_h),
@@ -209,18 +218,20 @@ async fn status(context: &CliContext, settings: &Settings) -> Result<Exit, Fault
 /// The operator says that the clock is right.
 fn trust_clock(context: &CliContext) -> Result<Exit, Fault> {
     relay::trust_clock(&context.home.relay()).map_err(|error| relay_fault(&error))?;
-    let now = show::time(mezza_host::clock::now().ms());
-    context.out.either(&json!({ "now": now }), format!("the relay goes by {now} within a minute"));
+    let now = show::format_time(mezza_host::clock::now().as_ms());
+    context
+        .out
+        .print_either(&json!({ "now": now }), format!("the relay goes by {now} within a minute"));
     Ok(Exit::Done)
 }
 
 /// The address that people can reach: the one that was given, else where the relay listens now,
 /// else where it would.
-fn uri(context: &CliContext, settings: &Settings, flags: &[Flag]) -> Result<Exit, Fault> {
+fn print_uri(context: &CliContext, settings: &Settings, flags: &[Flag]) -> Result<Exit, Fault> {
     let config = relay_config(&context.home, settings)?;
-    let key = relay::key(&config.dir).map_err(|error| relay_fault(&error))?;
+    let key = relay::read_key(&config.dir).map_err(|error| relay_fault(&error))?;
     let public = public_of(settings)?;
-    let listen = relay::address(&config.dir).unwrap_or(config.listen);
+    let listen = relay::running_address(&config.dir).unwrap_or(config.listen);
     let own = public.is_none().then_some(listen.ip());
     let (host, port) = public.unwrap_or_else(|| (listen.ip().to_string(), listen.port()));
     let next = "name what others reach with `mezza relay uri --public HOST:PORT`";
@@ -228,15 +239,15 @@ fn uri(context: &CliContext, settings: &Settings, flags: &[Flag]) -> Result<Exit
         let text = "the relay listens on all addresses, so its own is not known";
         return Err(Fault::new(Exit::Usage, text, next));
     }
-    let uri = mezza_messenger::uri::relay(&key, port, &host, false).map_err(|_| {
+    let uri = mezza_messenger::uri::encode_relay(&key, port, &host, false).map_err(|_| {
         let text = format!("the relay does not run, and nobody can reach port {port} of {host}");
         Fault::new(Exit::Usage, text, "start it with `mezza relay run`")
     })?;
-    config::keep(&context.home.config(), flags)?;
+    config::store_settings(&context.home.config(), flags)?;
     let is_loopback = own.is_some_and(|ip| ip.is_loopback());
-    context.out.either(&json!({ "uri": uri, "loopback": is_loopback }), &uri);
+    context.out.print_either(&json!({ "uri": uri, "loopback": is_loopback }), &uri);
     if is_loopback {
-        context.out.aside(&format!("this address works on this machine alone; {next}"));
+        context.out.print_aside(&format!("this address works on this machine alone; {next}"));
     }
     Ok(Exit::Done)
 }

@@ -26,18 +26,18 @@ use mezza_host::process::home::Home;
 use mezza_host::process::stop::until_stopped;
 
 /// `mezza node`
-pub(crate) fn node(context: &CliContext, what: &NodeCommand) -> Result<Exit, Fault> {
+pub(crate) fn run_node(context: &CliContext, what: &NodeCommand) -> Result<Exit, Fault> {
     match what {
         NodeCommand::Run { serve, observe } => {
             let observe = observe.then(|| ("observe", "true".into()));
-            let flags: Vec<_> = flags(serve).into_iter().chain(observe).collect();
-            let settings = settings(context, &flags)?;
-            block_on(Builder::new_current_thread(), run(context, serve, &settings))
+            let flags: Vec<_> = setting_flags(serve).into_iter().chain(observe).collect();
+            let settings = read_settings(context, &flags)?;
+            block_on(Builder::new_current_thread(), serve_node(context, serve, &settings))
         }
-        NodeCommand::Status => status(context),
+        NodeCommand::Status => show_status(context),
         NodeCommand::Stop => {
             context.client()?.act("POST", "/v1/stop")?;
-            context.out.either(&json!({ "stopped": true }), "stopping");
+            context.out.print_either(&json!({ "stopped": true }), "stopping");
             Ok(Exit::Done)
         }
         NodeCommand::TrustClock => trust_clock(context),
@@ -47,22 +47,22 @@ pub(crate) fn node(context: &CliContext, what: &NodeCommand) -> Result<Exit, Fau
 /// `mezza node trust-clock`
 fn trust_clock(context: &CliContext) -> Result<Exit, Fault> {
     let status: StatusJson = context.client()?.post("/v1/clock", &())?;
-    let now = show::time(status.now_ms);
-    context.out.either(&json!({ "now": now }), format!("the node goes by {now}"));
+    let now = show::format_time(status.now_ms);
+    context.out.print_either(&json!({ "now": now }), format!("the node goes by {now}"));
     Ok(Exit::Done)
 }
 
 /// Flags that are settings.
-pub(crate) fn flags(serve: &ServeArgs) -> Vec<(&'static str, String)> {
+pub(crate) fn setting_flags(serve: &ServeArgs) -> Vec<(&'static str, String)> {
     serve.port.map(|port| ("web_port", port.to_string())).into_iter().collect()
 }
 
 /// Reads the settings and starts the log.
-pub(crate) fn settings(
+pub(crate) fn read_settings(
     context: &CliContext,
     flags: &[(&'static str, String)],
 ) -> Result<Settings, Fault> {
-    let config: LoadedSettings = context.config(flags)?;
+    let config: LoadedSettings = context.load_settings(flags)?;
     let level = LevelFilter::from_str(&config.settings.log).map_err(|_| {
         let text = "the setting `log` is no level";
         Fault::new(Exit::Config, text, "use error, warn, info, debug or trace")
@@ -100,12 +100,16 @@ pub(crate) fn block_on<T>(
     done
 }
 
-async fn run(context: &CliContext, serve: &ServeArgs, settings: &Settings) -> Result<Exit, Fault> {
-    context.home.make()?;
-    let lock = served::lock(&context.home)?;
+async fn serve_node(
+    context: &CliContext,
+    serve: &ServeArgs,
+    settings: &Settings,
+) -> Result<Exit, Fault> {
+    context.home.make_folders()?;
+    let lock = served::lock_home(&context.home)?;
     person::not_in_a_demonstration(context)?;
-    let observer = Arc::new(Observer::new(files(&context.home)));
-    observer.turn(settings.observe);
+    let observer = Arc::new(Observer::new(watched_files(&context.home)));
+    observer.set_on(settings.observe);
     let dialer = Dialer { tap: Some(observer.clone() as Arc<dyn Tap>), ..Dialer::default() };
     let unattended = has_passphrase_file(serve);
     let options = NodeOptions {
@@ -118,19 +122,19 @@ async fn run(context: &CliContext, serve: &ServeArgs, settings: &Settings) -> Re
         observer: Some(observer),
     };
     let served = ServedNode::open(&context.home, lock, settings.web_port, options).await?;
-    if unattended && let Err(fault) = unlock(&served, serve).await {
+    if unattended && let Err(fault) = unlock_at_start(&served, serve).await {
         served.close().await;
         return Err(fault);
     }
-    announce(context, serve, &served).await?;
-    until_stopped(served.stopping()).await?;
+    announce_node(context, serve, &served).await?;
+    until_stopped(served.watch_stop()).await?;
     served.close().await;
     Ok(Exit::Done)
 }
 
 /// The files that a thief would read, but for the databases: no process opens one of its own beside
 /// the connection that it has (MSG-61).
-pub fn files(home: &Home) -> Vec<std::path::PathBuf> {
+pub fn watched_files(home: &Home) -> Vec<std::path::PathBuf> {
     ["head", "keyring"].map(|name| home.vault().join(name)).into()
 }
 
@@ -143,12 +147,12 @@ pub(crate) fn has_passphrase_file(serve: &ServeArgs) -> bool {
 ///
 /// # Errors
 /// A wrong passphrase, or no vault.
-pub(crate) async fn unlock(served: &ServedNode, serve: &ServeArgs) -> Result<(), Fault> {
+pub(crate) async fn unlock_at_start(served: &ServedNode, serve: &ServeArgs) -> Result<(), Fault> {
     let pass = passphrase::ask(serve.key.passphrase_file.as_deref(), "Passphrase")?;
-    Ok(served.node.ask(move |shell| shell.unlock(&pass)).await?)
+    Ok(served.node.ask(move |shell| shell.unlock_vault(&pass)).await?)
 }
 
-async fn announce(
+async fn announce_node(
     context: &CliContext,
     serve: &ServeArgs,
     served: &ServedNode,
@@ -158,12 +162,12 @@ async fn announce(
         "event": "running", "port": served.port, "state": status.state,
         "url": (!serve.no_web).then_some(&served.url),
     });
-    context.out.value(&value);
-    context.out.line(format!("node     {}", state_line(&status)));
+    context.out.print_value(&value);
+    context.out.print_line(format!("node     {}", state_line(&status)));
     if !serve.no_web {
         context
             .out
-            .line(format!("open     {}   (works once, `mezza url` for another)", served.url));
+            .print_line(format!("open     {}   (works once, `mezza url` for another)", served.url));
     }
     Ok(())
 }
@@ -173,17 +177,17 @@ fn state_line(status: &StatusJson) -> String {
         NodeStateJson::Empty => "running, no identity yet: make one on the page".into(),
         NodeStateJson::Locked => "running, locked: `mezza unlock`, or on the page".into(),
         NodeStateJson::Open => {
-            format!("running as {}", show::clean(status.name.as_deref().unwrap_or_default()))
+            format!("running as {}", show::clean_text(status.name.as_deref().unwrap_or_default()))
         }
     }
 }
 
-fn status(context: &CliContext) -> Result<Exit, Fault> {
-    let client = context.client()?.watching();
+fn show_status(context: &CliContext) -> Result<Exit, Fault> {
+    let client = context.client()?.as_watcher();
     let status: StatusJson = client.get("/v1/status")?;
     let value =
         json!({ "pid": client.api().pid, "address": client.api().address, "status": status });
-    context.out.value(&value);
-    context.out.line(format!("{}, process {}", state_line(&status), client.api().pid));
+    context.out.print_value(&value);
+    context.out.print_line(format!("{}, process {}", state_line(&status), client.api().pid));
     Ok(Exit::Done)
 }

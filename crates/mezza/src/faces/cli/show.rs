@@ -26,47 +26,47 @@ pub(crate) struct Out {
 
 impl Out {
     /// One line for people.
-    pub(crate) fn line(self, text: impl AsRef<str>) {
+    pub(crate) fn print_line(self, text: impl AsRef<str>) {
         if !self.json {
-            raw(text.as_ref());
+            print_raw(text.as_ref());
         }
     }
 
     /// One value for programs.
-    pub(crate) fn value(self, value: &impl Serialize) {
+    pub(crate) fn print_value(self, value: &impl Serialize) {
         if self.json {
-            raw(&client::json(value));
+            print_raw(&client::json_line(value));
         }
     }
 
     /// A line for people beside the answer: it goes to standard error, so that the answer alone can
     /// be handed on.
-    pub(crate) fn aside(self, text: &str) {
+    pub(crate) fn print_aside(self, text: &str) {
         if !self.json {
             let _ = writeln!(std::io::stderr().lock(), "mezza: {text}");
         }
     }
 
     /// A line for people or a value for programs.
-    pub(crate) fn either(self, value: &impl Serialize, text: impl AsRef<str>) {
-        self.value(value);
-        self.line(text);
+    pub(crate) fn print_either(self, value: &impl Serialize, text: impl AsRef<str>) {
+        self.print_value(value);
+        self.print_line(text);
     }
 }
 
 /// Prints a line as it is. What standard output refuses is remembered (CLI-6).
-pub(crate) fn raw(text: &str) {
-    keep(writeln!(io::stdout().lock(), "{text}"));
+pub(crate) fn print_raw(text: &str) {
+    remember_error(writeln!(io::stdout().lock(), "{text}"));
 }
 
 /// Prints bytes as they are, at once.
-pub(crate) fn bytes(bytes: &[u8]) {
+pub(crate) fn print_bytes(bytes: &[u8]) {
     let mut out = io::stdout().lock();
-    keep(out.write_all(bytes).and_then(|()| out.flush()));
+    remember_error(out.write_all(bytes).and_then(|()| out.flush()));
 }
 
 /// Remembers an error of standard output.
-pub(crate) fn keep(written: io::Result<()>) {
+pub(crate) fn remember_error(written: io::Result<()>) {
     if let Err(error) = written {
         // The first one tells why; those after it follow from it.
         let _ = FAILED.set(error);
@@ -75,7 +75,7 @@ pub(crate) fn keep(written: io::Result<()>) {
 
 /// Flushes standard output. Returns true if it has taken everything so far.
 pub(crate) fn is_printed() -> bool {
-    keep(io::stdout().lock().flush());
+    remember_error(io::stdout().lock().flush());
     !is_over()
 }
 
@@ -86,8 +86,8 @@ pub(crate) fn is_over() -> bool {
 
 /// Returns the error of a program whose output was lost: none where the reader went
 /// away, as `head` does.
-pub(crate) fn lost() -> Option<Fault> {
-    keep(io::stdout().lock().flush());
+pub(crate) fn lost_output() -> Option<Fault> {
+    remember_error(io::stdout().lock().flush());
     let error = FAILED.get().filter(|error| error.kind() != ErrorKind::BrokenPipe)?;
     let text = format!("standard output cannot be written: {error}");
     Some(Fault::new(
@@ -98,45 +98,45 @@ pub(crate) fn lost() -> Option<Fault> {
 }
 
 /// Asks a person a question that a `y` answers with yes. `None`: nobody is here to be asked.
-pub(crate) fn ask(out: Out, question: &str) -> Option<bool> {
+pub(crate) fn ask_person(out: Out, question: &str) -> Option<bool> {
     if out.json || !io::stdin().is_terminal() {
         return None;
     }
-    raw(&format!("{question} [y/N]"));
+    print_raw(&format!("{question} [y/N]"));
     let mut line = String::new();
     let _ = io::stdin().lock().read_line(&mut line);
     Some(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
 /// A path as text. One that is not UTF-8 is shown as far as it can be (CLI-7).
-pub(crate) fn path(path: &Path) -> String {
+pub(crate) fn format_path(path: &Path) -> String {
     path.display().to_string()
 }
 
 /// Prints a fault; the last words are the next step (CLI-2).
-pub(crate) fn fault(fault: &Fault, json: bool) {
+pub(crate) fn print_fault(fault: &Fault, json: bool) {
     let text = if json {
-        client::json(&serde_json::json!({
+        client::json_line(&serde_json::json!({
             "error": fault.text, "next": fault.next, "exit": fault.code.number(),
         }))
     } else {
-        format!("mezza: {}", lines(&fault.to_string(), "\n"))
+        format!("mezza: {}", clean_lines(&fault.to_string(), "\n"))
     };
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 /// Text of others as a part of one line, without anything that steers a terminal (MSG-86).
-pub(crate) fn clean(text: &str) -> String {
-    text.chars().map(|c| if steers(c) { '\u{fffd}' } else { c }).collect()
+pub(crate) fn clean_text(text: &str) -> String {
+    text.chars().map(|c| if steers_terminal(c) { '\u{fffd}' } else { c }).collect()
 }
 
 /// Text of others that may have several lines; each but the first begins behind `next`.
-fn lines(text: &str, next: &str) -> String {
-    text.split('\n').map(clean).collect::<Vec<_>>().join(next)
+fn clean_lines(text: &str, next: &str) -> String {
+    text.split('\n').map(clean_text).collect::<Vec<_>>().join(next)
 }
 
 /// A control character, a line end included, or a mark that turns the direction of writing.
-pub(super) fn steers(c: char) -> bool {
+pub(super) fn steers_terminal(c: char) -> bool {
     let line_end = matches!(c, '\u{2028}' | '\u{2029}');
     let turns = matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     c.is_control() || line_end || turns
@@ -156,7 +156,7 @@ pub(crate) fn handle_as(contact: &ContactJson, typed: Option<&str>) -> String {
 }
 
 /// A fault whose next step names the contact that the command named, where it says `NAME`.
-pub(crate) fn naming(fault: Fault, typed: &str) -> Fault {
+pub(crate) fn name_contact(fault: Fault, typed: &str) -> Fault {
     let word = match typed.strip_prefix('#') {
         Some(number) if is_plain(number) => format!("'#{number}'"),
         _ if is_plain(typed) => typed.to_owned(),
@@ -172,16 +172,16 @@ fn is_plain(word: &str) -> bool {
 }
 
 /// Notes of a contact that later ones have overtaken.
-pub(crate) fn missing(count: usize) -> String {
-    words::counted(count as u64, "note", "notes") + " did not arrive here"
+pub(crate) fn format_missing(count: usize) -> String {
+    words::format_count(count as u64, "note", "notes") + " did not arrive here"
 }
 
 /// One note as a line of a log.
-pub(crate) fn note(note: &NoteJson, name: &str) -> String {
-    let who = if note.incoming { clean(name) } else { "you".into() };
+pub(crate) fn format_note(note: &NoteJson, name: &str) -> String {
+    let who = if note.incoming { clean_text(name) } else { "you".into() };
     let newer = || "(sent by a newer version)".into();
-    let text = note.text.as_deref().map_or_else(newer, |text| lines(text, "\n    "));
-    let at = time(note.at_ms);
+    let text = note.text.as_deref().map_or_else(newer, |text| clean_lines(text, "\n    "));
+    let at = format_time(note.at_ms);
     if note.incoming {
         return format!("{at}  {who}: {text}");
     }
@@ -190,7 +190,7 @@ pub(crate) fn note(note: &NoteJson, name: &str) -> String {
 }
 
 /// One contact as a line.
-pub(crate) fn contact(contact: &ContactJson) -> String {
+pub(crate) fn format_contact(contact: &ContactJson) -> String {
     let standing = match contact.standing {
         StandingJson::Held => "nothing sent yet",
         StandingJson::Asked => "waiting for an answer",
@@ -208,23 +208,27 @@ pub(crate) fn contact(contact: &ContactJson) -> String {
         n => format!(", {n} new"),
     };
     let twin = if contact.namesake { ", ANOTHER CONTACT HAS THIS NAME" } else { "" };
-    format!("#{:<3} {}  ({standing}{verified}{unread}{twin})", contact.id, clean(&contact.name))
+    format!(
+        "#{:<3} {}  ({standing}{verified}{unread}{twin})",
+        contact.id,
+        clean_text(&contact.name)
+    )
 }
 
 /// Milliseconds since 1970 as `2026-11-21 13:05` UTC.
-pub(crate) fn time(ms: u64) -> String {
+pub(crate) fn format_time(ms: u64) -> String {
     let minutes = ms / 60_000 % 1_440;
-    format!("{} {:02}:{:02}Z", day(ms / 86_400_000), minutes / 60, minutes % 60)
+    format!("{} {:02}:{:02}Z", format_day(ms / 86_400_000), minutes / 60, minutes % 60)
 }
 
 /// Days since 1970 as `2026-11-21`.
-pub(crate) fn day(days: u64) -> String {
-    let (year, month, day) = date(days);
+pub(crate) fn format_day(days: u64) -> String {
+    let (year, month, day) = split_date(days);
     format!("{year:04}-{month:02}-{day:02}")
 }
 
 /// Days since 1970 as year, month, day: years begin in March, so that the leap day is the last.
-fn date(days: u64) -> (u64, u64, u64) {
+fn split_date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let era = days / 146_097;
     let of_era = days % 146_097;
@@ -271,19 +275,19 @@ mod tests {
             (47_541, (2100, 3, 1)),
         ];
         for (days, civil) in cases {
-            assert_eq!(date(days), civil);
+            assert_eq!(split_date(days), civil);
         }
-        assert_eq!(time(1_795_266_300_000), "2026-11-21 13:05Z");
+        assert_eq!(format_time(1_795_266_300_000), "2026-11-21 13:05Z");
     }
 
     #[test]
     fn texts_cannot_steer_a_terminal() {
-        assert_eq!(clean("a\x1b[2Jb\u{202e}c\nd"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}d");
+        assert_eq!(clean_text("a\x1b[2Jb\u{202e}c\nd"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}d");
         for c in ['\u{9b}', '\u{85}', '\r', '\u{7f}', '\u{61c}', '\u{2028}', '\u{2029}', '\u{2067}']
         {
-            assert_eq!(clean(&format!("a{c}b")), "a\u{fffd}b", "{c:?}");
+            assert_eq!(clean_text(&format!("a{c}b")), "a\u{fffd}b", "{c:?}");
         }
-        assert_eq!(clean("Zoë \u{1f600}"), "Zoë \u{1f600}");
+        assert_eq!(clean_text("Zoë \u{1f600}"), "Zoë \u{1f600}");
     }
 
     /// Text that steers a terminal: an escape sequence of 7 bits, one of 8, and a forged line of a
@@ -304,10 +308,13 @@ mod tests {
     #[test]
     fn msg_86_a_note_is_one_entry_of_a_log_whatever_it_says() {
         let own = "2026-11-21 13:05Z  ";
-        assert_eq!(note(&note_of("hi", true), HOSTILE), format!("{own}{SHOWN}: hi"));
+        assert_eq!(format_note(&note_of("hi", true), HOSTILE), format!("{own}{SHOWN}: hi"));
         let text = SHOWN.replacen("\u{fffd}2026", "\n    2026", 1);
-        assert_eq!(note(&note_of(HOSTILE, true), "Eve"), format!("{own}Eve: {text}"));
-        assert_eq!(note(&note_of(HOSTILE, false), "Eve"), format!("{own}you: {text}  [received]"));
+        assert_eq!(format_note(&note_of(HOSTILE, true), "Eve"), format!("{own}Eve: {text}"));
+        assert_eq!(
+            format_note(&note_of(HOSTILE, false), "Eve"),
+            format!("{own}you: {text}  [received]")
+        );
     }
 
     #[test]
@@ -320,13 +327,13 @@ mod tests {
                         "delivered": true, "read": false },
         }))
         .unwrap();
-        assert_eq!(super::contact(&contact), format!("#7   {SHOWN}  (open, not verified)"));
+        assert_eq!(super::format_contact(&contact), format!("#7   {SHOWN}  (open, not verified)"));
         assert_eq!(handle(&contact), "'#7'");
     }
 
     #[test]
     fn msg_86_json_steers_no_terminal_and_keeps_every_character() {
-        let text = client::json(&serde_json::json!({ "name": HOSTILE }));
+        let text = client::json_line(&serde_json::json!({ "name": HOSTILE }));
         assert!(text.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{text}");
         let back: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(back["name"], HOSTILE);

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::args::{LogArgs, OutboxCommand, SendArgs, WaitName};
 use super::client::ApiClient;
 use super::follow::Follower;
-use super::people::find;
+use super::people::find_contact;
 use super::{CliContext, backup, show};
 use crate::node::shell::ask::TEXT_BYTES_MAX;
 use mezza_host::api::json::{self, EventKind, NoteStateJson};
@@ -21,7 +21,7 @@ use mezza_host::process::rng::OsRng;
 const INPUT_BYTES_MAX: u64 = 1 << 20;
 
 /// `mezza send`
-pub(crate) fn send(context: &CliContext, send: &SendArgs) -> Result<Exit, Fault> {
+pub(crate) fn run_send(context: &CliContext, send: &SendArgs) -> Result<Exit, Fault> {
     let text = match send.text.as_deref() {
         None | Some("-") => read_input()?,
         Some(text) => text.into(),
@@ -36,11 +36,11 @@ pub(crate) fn send(context: &CliContext, send: &SendArgs) -> Result<Exit, Fault>
         return Err(words::too_long(text.len(), TEXT_BYTES_MAX).into());
     }
     let client = context.client()?;
-    let contact = find(&client, &send.name)?;
+    let contact = find_contact(&client, &send.name)?;
     if let Some(carrier) = &send.carrier {
         check_carrier(&client, &contact, &send.name, carrier, &text)?;
     }
-    let follower = send.wait.map(|_| Follower::of(&client)).transpose()?;
+    let follower = send.wait.map(|_| Follower::open_on(&client)).transpose()?;
     let mut client_id = [0; 16];
     OsRng.fill_bytes(&mut client_id);
     let body = json::SendRequest { text, client_id: data_encoding::HEXLOWER.encode(&client_id) };
@@ -48,9 +48,9 @@ pub(crate) fn send(context: &CliContext, send: &SendArgs) -> Result<Exit, Fault>
     match (send.wait, follower) {
         (Some(wait), Some(follower)) => {
             let note = wait_for(&client, follower, note, wait, Duration::from_secs(send.timeout))?;
-            Ok(finish(context, (&contact, &send.name), &note, Some(wait)))
+            Ok(report_sent(context, (&contact, &send.name), &note, Some(wait)))
         }
-        _ => Ok(finish(context, (&contact, &send.name), &note, None)),
+        _ => Ok(report_sent(context, (&contact, &send.name), &note, None)),
     }
 }
 
@@ -80,19 +80,19 @@ fn check_carrier(
     let body = json::PreviewRequest { text: text.into() };
     let preview: json::Preview = client.post(&path, &body)?;
     let offer = preview.offers.iter().find(|offer| offer.carrier == carrier);
-    let name = show::clean(&contact.name);
+    let name = show::clean_text(&contact.name);
     match offer {
         Some(offer) if offer.fits && contact.policy.carriers.first() == Some(&offer.carrier) => {
             Ok(())
         }
         Some(_) => {
-            let text = format!("{} may not carry this note to {name}", show::clean(carrier));
+            let text = format!("{} may not carry this note to {name}", show::clean_text(carrier));
             let handle = show::handle_as(contact, Some(typed));
             let next = format!("see `mezza contacts {handle}` and `mezza set {handle}`");
             Err(Fault::new(Exit::No, text, next))
         }
         None => {
-            let text = format!("there is no carrier {}", show::clean(carrier));
+            let text = format!("there is no carrier {}", show::clean_text(carrier));
             Err(Fault::new(Exit::Usage, text, "`mezza carriers` lists them"))
         }
     }
@@ -109,7 +109,7 @@ fn wait_for(
     if is_far_enough(&note, wait) {
         return Ok(note);
     }
-    let found = follower.until(Some(patience), |event| match &event.note {
+    let found = follower.follow_until(Some(patience), |event| match &event.note {
         Some(seen) if seen.id == note.id && is_far_enough(seen, wait) => {
             ControlFlow::Break(seen.clone())
         }
@@ -129,21 +129,21 @@ fn is_far_enough(note: &json::NoteJson, wait: WaitName) -> bool {
     delivered || (matches!(wait, WaitName::Handed) && handed)
 }
 
-fn finish(
+fn report_sent(
     context: &CliContext,
     (contact, typed): (&json::ContactJson, &str),
     note: &json::NoteJson,
     wait: Option<WaitName>,
 ) -> Exit {
-    let name = show::clean(&contact.name);
-    context.out.value(note);
-    context.out.line(format!("note {} to {name}: {}", note.id, note.words));
+    let name = show::clean_text(&contact.name);
+    context.out.print_value(note);
+    context.out.print_line(format!("note {} to {name}: {}", note.id, note.words));
     if note.why.as_deref() == Some("below_pin") {
-        context.out.line(below_pin(contact, typed, note));
+        context.out.print_line(below_pin(contact, typed, note));
     }
     match wait {
         Some(wait) if !is_far_enough(note, wait) => {
-            context.out.line("it stays in the outbox and goes on trying: `mezza outbox`");
+            context.out.print_line("it stays in the outbox and goes on trying: `mezza outbox`");
             Exit::No
         }
         _ => Exit::Done,
@@ -155,7 +155,7 @@ fn below_pin(contact: &json::ContactJson, typed: &str, note: &json::NoteJson) ->
         "{} requires level {}, and no carrier that is up reaches it; the note waits. To send it \
          by relay after all: `mezza outbox cancel {}`, `mezza set {} --level-min 1`, then send \
          again",
-        show::clean(&contact.name),
+        show::clean_text(&contact.name),
         note.pin,
         note.id,
         show::handle_as(contact, Some(typed))
@@ -163,34 +163,34 @@ fn below_pin(contact: &json::ContactJson, typed: &str, note: &json::NoteJson) ->
 }
 
 /// `mezza log`
-pub(crate) fn log(context: &CliContext, log: &LogArgs) -> Result<(), Fault> {
+pub(crate) fn show_log(context: &CliContext, log: &LogArgs) -> Result<(), Fault> {
     let client = context.client()?;
-    let contact = find(&client, &log.name)?;
-    let follower = log.follow.then(|| Follower::of(&client)).transpose()?;
+    let contact = find_contact(&client, &log.name)?;
+    let follower = log.follow.then(|| Follower::open_on(&client)).transpose()?;
     let before = log.before.map_or(String::new(), |id| format!("&before={id}"));
     let path = format!("/v1/contacts/{}/notes?limit={}{before}", contact.id, log.n);
     let notes: json::Notes = client.get(&path)?;
     for note in &notes.notes {
-        context.out.either(note, show::note(note, &contact.name));
+        context.out.print_either(note, show::format_note(note, &contact.name));
     }
     let handle = show::handle_as(&contact, Some(&log.name));
     if let Some(oldest) = notes.notes.first().filter(|_| notes.more) {
-        context.out.line(format!("(older: `mezza log {handle} --before {}`)", oldest.id));
+        context.out.print_line(format!("(older: `mezza log {handle} --before {}`)", oldest.id));
     }
     if contact.missing > 0 {
-        context.out.line(format!("({})", show::missing(contact.missing)));
+        context.out.print_line(format!("({})", show::format_missing(contact.missing)));
     }
     if !log.peek && log.before.is_none() {
-        read(context, &client, &contact, &notes.notes, &handle)?;
+        mark_shown_read(context, &client, &contact, &notes.notes, &handle)?;
     }
     let Some(follower) = follower else { return Ok(()) };
     // Notes go on coming after the person has left.
-    follow(context, &client.watching(), follower, &contact, log.peek)
+    follow_log(context, &client.as_watcher(), follower, &contact, log.peek)
 }
 
 /// Marks as read what was shown. Where older notes are unread than fit, nothing is marked: they were
 /// not seen. Nor is anything where standard output did not take all of it (CLI-12).
-fn read(
+fn mark_shown_read(
     context: &CliContext,
     client: &ApiClient,
     contact: &json::ContactJson,
@@ -201,15 +201,15 @@ fn read(
     match incoming.clone().next_back() {
         Some(newest) if contact.unread > 0 && incoming.count() >= contact.unread => {
             if show::is_printed() {
-                seen(client, newest)
+                mark_seen(client, newest)
             } else {
                 Ok(())
             }
         }
         Some(_) if contact.unread > 0 => {
-            context.out.line(format!(
+            context.out.print_line(format!(
                 "({} unread, and not all of them are here: `mezza log {handle} -n 500`)",
-                words::counted(contact.unread as u64, "note is", "notes are")
+                words::format_count(contact.unread as u64, "note is", "notes are")
             ));
             Ok(())
         }
@@ -217,27 +217,27 @@ fn read(
     }
 }
 
-fn seen(client: &ApiClient, newest: &json::NoteJson) -> Result<(), Fault> {
+fn mark_seen(client: &ApiClient, newest: &json::NoteJson) -> Result<(), Fault> {
     let body = json::SeenRequest { note: newest.id.clone() };
     client.post(&format!("/v1/contacts/{}/seen", newest.contact), &body)
 }
 
-fn follow(
+fn follow_log(
     context: &CliContext,
     client: &ApiClient,
     follower: Follower,
     contact: &json::ContactJson,
     peek: bool,
 ) -> Result<(), Fault> {
-    let ended = follower.until(None, |event| {
+    let ended = follower.follow_until(None, |event| {
         let ours = event.contact.as_deref() == Some(contact.id.as_str());
         let told = matches!(event.kind, EventKind::Note | EventKind::State);
         if let (true, true, Some(_), Some(note)) = (ours, told, event.cursor, &event.note) {
-            context.out.either(note, show::note(note, &contact.name));
+            context.out.print_either(note, show::format_note(note, &contact.name));
             if note.incoming
                 && !peek
                 && show::is_printed()
-                && let Err(fault) = seen(client, note)
+                && let Err(fault) = mark_seen(client, note)
             {
                 return ControlFlow::Break(Err(fault));
             }
@@ -249,11 +249,11 @@ fn follow(
 }
 
 /// `mezza outbox`
-pub(crate) fn outbox(context: &CliContext, what: Option<&OutboxCommand>) -> Result<(), Fault> {
+pub(crate) fn run_outbox(context: &CliContext, what: Option<&OutboxCommand>) -> Result<(), Fault> {
     let client = context.client()?;
     if let Some(OutboxCommand::Cancel { id }) = what {
         client.act("DELETE", &format!("/v1/notes/{id}?how=cancel"))?;
-        context.out.either(
+        context.out.print_either(
             &json!({ "cancelled": id }),
             "cancelled; if it was sent before, it may still arrive",
         );
@@ -264,54 +264,57 @@ pub(crate) fn outbox(context: &CliContext, what: Option<&OutboxCommand>) -> Resu
     }
     let outbox: json::OutboxJson = client.get("/v1/outbox")?;
     let contacts = client.get::<json::Contacts>("/v1/contacts")?.contacts;
-    context.out.value(&outbox);
+    context.out.print_value(&outbox);
     for note in &outbox.notes {
         let contact = contacts.iter().find(|contact| contact.id == note.contact);
         let name = contact.map_or("?", |contact| contact.name.as_str());
-        context.out.line(format!(
+        context.out.print_line(format!(
             "{:<5} to {}: {}",
             note.id,
-            show::clean(name),
-            show::note(note, name)
+            show::clean_text(name),
+            show::format_note(note, name)
         ));
     }
     if outbox.notes.is_empty() {
-        context.out.line("nothing waits");
+        context.out.print_line("nothing waits");
     }
     Ok(())
 }
 
 /// `mezza carriers`
-pub(crate) fn carriers(context: &CliContext) -> Result<(), Fault> {
-    let all: json::Carriers = context.client()?.watching().get("/v1/carriers")?;
-    context.out.value(&all);
+pub(crate) fn show_carriers(context: &CliContext) -> Result<(), Fault> {
+    let all: json::Carriers = context.client()?.as_watcher().get("/v1/carriers")?;
+    context.out.print_value(&all);
     for carrier in &all.carriers {
         let state = if carrier.up { "up" } else { "down" };
         let demo = if carrier.demo { ", DEMO" } else { "" };
         let noise = words::mixnet::noise_by_name(carrier.noise_grade.as_deref());
-        context
-            .out
-            .line(format!("{}  {state}, level {}{demo}{noise}", carrier.carrier, carrier.level));
+        context.out.print_line(format!(
+            "{}  {state}, level {}{demo}{noise}",
+            carrier.carrier, carrier.level
+        ));
         if let Some(relay) = &carrier.relay {
-            context.out.line(format!("  at       {}:{} key {}", relay.host, relay.port, relay.key));
+            context
+                .out
+                .print_line(format!("  at       {}:{} key {}", relay.host, relay.port, relay.key));
         }
         let delay = carrier.delay_ms;
         let worst = carrier.delay_p99_ms;
-        context.out.line(format!("  delay    {delay} ms, rarely {worst} ms"));
+        context.out.print_line(format!("  delay    {delay} ms, rarely {worst} ms"));
         let pieces = carrier.pieces_max;
-        let bytes = words::grouped(carrier.piece_bytes);
+        let bytes = words::group_digits(carrier.piece_bytes);
         let keeps = match carrier.store_h {
             0 => "keeps nothing: both have to be there".into(),
             hours => format!("keeps them {hours} h"),
         };
-        context.out.line(format!("  takes    {pieces} x {bytes} bytes, {keeps}"));
+        context.out.print_line(format!("  takes    {pieces} x {bytes} bytes, {keeps}"));
         for hides in &carrier.hides {
             let verb = if hides.hidden { "hides from" } else { "SHOWS to  " };
-            context.out.line(format!("  {verb} {}: {}", hides.from, hides.what));
+            context.out.print_line(format!("  {verb} {}: {}", hides.from, hides.what));
         }
     }
     if all.carriers.is_empty() {
-        context.out.line("no carrier: your card names no relay and no contact has one");
+        context.out.print_line("no carrier: your card names no relay and no contact has one");
     }
     Ok(())
 }

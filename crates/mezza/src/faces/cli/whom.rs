@@ -1,7 +1,7 @@
 //! Whom a word on the command line means. Commands cannot be taken back, so that nothing is guessed:
 //! only a number or a whole name acts (CLI-5).
 
-use mezza_messenger::name::{folded, looks_like};
+use mezza_messenger::name::{fold_name, looks_like};
 
 use super::show;
 use mezza_host::api::json::ContactJson;
@@ -15,7 +15,10 @@ const PROPOSED_MAX: usize = 3;
 ///
 /// # Errors
 /// 2 for no word at all, 66 if nobody or several are meant; those whose name begins like it are named.
-pub(crate) fn choose<'a>(all: &'a [ContactJson], word: &str) -> Result<&'a ContactJson, Fault> {
+pub(crate) fn choose_contact<'a>(
+    all: &'a [ContactJson],
+    word: &str,
+) -> Result<&'a ContactJson, Fault> {
     let word = word.trim();
     if word.is_empty() {
         let next = "write a name or a number; `mezza contacts` lists both";
@@ -29,29 +32,30 @@ pub(crate) fn choose<'a>(all: &'a [ContactJson], word: &str) -> Result<&'a Conta
     let meant: Vec<&ContactJson> = all.iter().filter(is_meant).collect();
     match meant[..] {
         [one] => Ok(one),
-        [] => Err(nobody(all, word)),
+        [] => Err(unknown_contact(all, word)),
         [one, ..] => {
-            let text = format!("{} may be {}", show::clean(word), listed(&meant));
+            let text = format!("{} may be {}", show::clean_text(word), list_names(&meant));
             let next = format!("name it by its number, like {}", show::handle(one));
             Err(Fault::new(Exit::NotFound, text, next))
         }
     }
 }
 
-fn nobody(all: &[ContactJson], word: &str) -> Fault {
-    let text = format!("no contact is called {}", show::clean(word));
-    let begins = folded(word);
-    let alike = all.iter().filter(|contact| folded(&contact.name).starts_with(&begins));
+fn unknown_contact(all: &[ContactJson], word: &str) -> Fault {
+    let text = format!("no contact is called {}", show::clean_text(word));
+    let begins = fold_name(word);
+    let alike = all.iter().filter(|contact| fold_name(&contact.name).starts_with(&begins));
     let alike: Vec<&ContactJson> = alike.take(PROPOSED_MAX + 1).collect();
     let next = match alike.len() {
-        1..=PROPOSED_MAX => format!("did you mean {}?", listed(&alike)),
+        1..=PROPOSED_MAX => format!("did you mean {}?", list_names(&alike)),
         _ => "`mezza contacts` lists those you have".into(),
     };
     Fault::new(Exit::NotFound, text, next)
 }
 
-fn listed(contacts: &[&ContactJson]) -> String {
-    let name = |contact: &&ContactJson| format!("{} (#{})", show::clean(&contact.name), contact.id);
+fn list_names(contacts: &[&ContactJson]) -> String {
+    let name =
+        |contact: &&ContactJson| format!("{} (#{})", show::clean_text(&contact.name), contact.id);
     contacts.iter().map(name).collect::<Vec<_>>().join(" or ")
 }
 
@@ -77,7 +81,7 @@ mod tests {
 
     fn meant(names: &[&str], word: &str) -> Result<String, (u8, String)> {
         let all = contacts(names);
-        let found = choose(&all, word).map(|contact| contact.id.clone());
+        let found = choose_contact(&all, word).map(|contact| contact.id.clone());
         found.map_err(|fault| (fault.code.number(), fault.to_string()))
     }
 

@@ -37,7 +37,7 @@ impl GreyPicture {
     /// # Errors
     /// If the sizes do not agree, or are above the limits.
     pub(super) fn new(width: usize, height: usize, pixels: Vec<u8>) -> Result<Self, Fault> {
-        if !fits(width, height) || pixels.len() != width * height {
+        if !has_valid_size(width, height) || pixels.len() != width * height {
             return Err(no_picture());
         }
         Ok(Self { width, height, pixels })
@@ -51,7 +51,7 @@ impl GreyPicture {
         if bytes.starts_with(JPEG) { of_jpeg(bytes) } else { of_png(bytes) }
     }
 
-    pub(super) fn at(&self, x: usize, y: usize) -> u8 {
+    pub(super) fn pixel_at(&self, x: usize, y: usize) -> u8 {
         self.pixels[y * self.width + x]
     }
 
@@ -64,13 +64,13 @@ impl GreyPicture {
     pub(super) fn doubled(&self) -> Option<Self> {
         let width = 2 * self.width;
         let height = 2 * self.height;
-        if !fits(width, height) {
+        if !has_valid_size(width, height) {
             return None;
         }
         let mut pixels = Vec::with_capacity(width * height);
         for y in 0..height {
             for x in 0..width {
-                pixels.push(self.between(x, y));
+                pixels.push(self.pixel_between(x, y));
             }
         }
         Some(Self { width, height, pixels })
@@ -78,18 +78,18 @@ impl GreyPicture {
 
     /// Dark spots and lines up to `2 * half` pixels wide become as bright as what is around them; edges of
     /// anything larger stay where they are (a closing: the brightest around, then the darkest of that).
-    pub(super) fn closed(&self, half: usize) -> Self {
-        let brightest = self.filtered(half, u8::max);
-        brightest.filtered(half, u8::min)
+    pub(super) fn close_gaps(&self, half: usize) -> Self {
+        let brightest = self.filter_extreme(half, u8::max);
+        brightest.filter_extreme(half, u8::min)
     }
 
     /// Each pixel is the extreme one in the square around it, `half` pixels in each direction.
-    fn filtered(&self, half: usize, extreme: fn(u8, u8) -> u8) -> Self {
+    fn filter_extreme(&self, half: usize, extreme: fn(u8, u8) -> u8) -> Self {
         let width = self.width;
         let height = self.height;
         let mut rows = vec![0; width * height];
         for (from, to) in self.pixels.chunks_exact(width).zip(rows.chunks_exact_mut(width)) {
-            slide(from, half, extreme, |x, grey| to[x] = grey);
+            slide_window(from, half, extreme, |x, grey| to[x] = grey);
         }
         let mut pixels = vec![0; width * height];
         let mut column = vec![0; height];
@@ -97,26 +97,31 @@ impl GreyPicture {
             for y in 0..height {
                 column[y] = rows[y * width + x];
             }
-            slide(&column, half, extreme, |y, grey| pixels[y * width + x] = grey);
+            slide_window(&column, half, extreme, |y, grey| pixels[y * width + x] = grey);
         }
         Self { width, height, pixels }
     }
 
     /// The pixel at half of these coordinates.
-    fn between(&self, x: usize, y: usize) -> u8 {
+    fn pixel_between(&self, x: usize, y: usize) -> u8 {
         let left = x / 2;
         let top = y / 2;
         let right = (left + x % 2).min(self.width - 1);
         let bottom = (top + y % 2).min(self.height - 1);
         let corners = [(left, top), (right, top), (left, bottom), (right, bottom)];
-        let sum: u16 = corners.iter().map(|(x, y)| u16::from(self.at(*x, *y))).sum();
+        let sum: u16 = corners.iter().map(|(x, y)| u16::from(self.pixel_at(*x, *y))).sum();
         (sum / 4) as u8
     }
 }
 
 /// The extreme of each place of a line and its neighbours, `half` on each side: blocks as long as a window
 /// are run through from both ends, and a window is the end of one and the beginning of the next.
-fn slide(line: &[u8], half: usize, extreme: fn(u8, u8) -> u8, mut put: impl FnMut(usize, u8)) {
+fn slide_window(
+    line: &[u8],
+    half: usize,
+    extreme: fn(u8, u8) -> u8,
+    mut put: impl FnMut(usize, u8),
+) {
     let window = 2 * half + 1;
     let mut forth = line.to_vec();
     let mut back = line.to_vec();
@@ -140,7 +145,7 @@ fn slide(line: &[u8], half: usize, extreme: fn(u8, u8) -> u8, mut put: impl FnMu
     }
 }
 
-fn fits(width: usize, height: usize) -> bool {
+fn has_valid_size(width: usize, height: usize) -> bool {
     let edges = [width, height].iter().all(|edge| (1..=EDGE_MAX).contains(edge));
     edges && width * height <= PIXELS_MAX
 }
@@ -152,7 +157,7 @@ fn of_png(bytes: &[u8]) -> Result<GreyPicture, Fault> {
     let mut reader = decoder.read_info().map_err(|_| no_picture())?;
     let width = reader.info().width as usize;
     let height = reader.info().height as usize;
-    if !fits(width, height) {
+    if !has_valid_size(width, height) {
         return Err(no_picture());
     }
     let size = reader.output_buffer_size().ok_or_else(no_picture)?;
@@ -171,7 +176,7 @@ fn of_jpeg(bytes: &[u8]) -> Result<GreyPicture, Fault> {
     let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);
     decoder.decode_headers().map_err(|_| no_picture())?;
     let (width, height) = decoder.dimensions().ok_or_else(no_picture)?;
-    if !fits(width, height) {
+    if !has_valid_size(width, height) {
         return Err(no_picture());
     }
     let grey = decoder.decode().map_err(|_| no_picture())?;

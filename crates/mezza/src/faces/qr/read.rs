@@ -33,14 +33,14 @@ pub(crate) fn read_picture(bytes: &[u8]) -> Result<String, Fault> {
 }
 
 fn the_one_in(picture: &GreyPicture) -> Result<String, Fault> {
-    let mut texts = both(picture, codes);
+    let mut texts = read_both(picture, find_codes);
     let doubled = if texts.is_empty() { picture.doubled() } else { None };
-    for look in [codes, codes_in_shadow] {
+    for look in [find_codes, codes_in_shadow] {
         if texts.is_empty() {
-            texts = both(picture, look);
+            texts = read_both(picture, look);
         }
         if let Some(doubled) = doubled.as_ref().filter(|_| texts.is_empty()) {
-            texts = both(doubled, look);
+            texts = read_both(doubled, look);
         }
     }
     the_one_of(texts)
@@ -73,17 +73,17 @@ fn the_one_of(mut texts: Vec<String>) -> Result<String, Fault> {
 }
 
 /// The codes in a picture, and in its inverse.
-fn both(picture: &GreyPicture, look: fn(&GreyPicture) -> Vec<String>) -> Vec<String> {
+fn read_both(picture: &GreyPicture, look: fn(&GreyPicture) -> Vec<String>) -> Vec<String> {
     let mut texts = look(picture);
     texts.extend(look(&picture.inverted()));
     texts
 }
 
 /// The codes that the library finds with its own threshold.
-fn codes(picture: &GreyPicture) -> Vec<String> {
-    let at = |x, y| picture.at(x, y);
+fn find_codes(picture: &GreyPicture) -> Vec<String> {
+    let at = |x, y| picture.pixel_at(x, y);
     let mut image = PreparedImage::prepare_from_greyscale(picture.width, picture.height, at);
-    texts(&image.detect_grids())
+    decode_texts(&image.detect_grids())
 }
 
 /// The codes that are found where each place is compared with the light that falls on it: the shade of
@@ -92,15 +92,16 @@ fn codes_in_shadow(picture: &GreyPicture) -> Vec<String> {
     let edge = picture.width.min(picture.height);
     let mut found = Vec::new();
     for part in PAPER_PARTS {
-        let paper = picture.closed((edge / part).max(2));
-        let is_dark = |x, y| 2 * u16::from(picture.at(x, y)) < u16::from(paper.at(x, y));
+        let paper = picture.close_gaps((edge / part).max(2));
+        let is_dark =
+            |x, y| 2 * u16::from(picture.pixel_at(x, y)) < u16::from(paper.pixel_at(x, y));
         let mut image = PreparedImage::prepare_from_bitmap(picture.width, picture.height, is_dark);
-        found.extend(texts(&image.detect_grids()));
+        found.extend(decode_texts(&image.detect_grids()));
     }
     found
 }
 
-fn texts<G: BitGrid>(grids: &[Grid<G>]) -> Vec<String> {
+fn decode_texts<G: BitGrid>(grids: &[Grid<G>]) -> Vec<String> {
     grids.iter().filter_map(|grid| grid.decode().ok()).map(|(_, text)| text).collect()
 }
 

@@ -39,7 +39,7 @@ async fn make(
         return Err(Refused::malformed("the path of a backup begins with `/`", "name its folder"));
     }
     // An unlocked vault is asked for first: a second of scrypt would be lost.
-    web.node.ask(|shell| shell.me()).await?;
+    web.node.ask(|shell| shell.own_identity()).await?;
     let key = tokio::task::spawn_blocking(move || {
         BackupKey::draw(&Recipient::Passphrase(&pass), &mut OsRng)
     });
@@ -60,5 +60,5 @@ async fn send_again(
 ) -> Result<StatusCode, Refused> {
     let note = note_id(&id)?;
     let client = client_id(&body.client_id)?;
-    web.command(Command::SendAgain { note, client }).await
+    web.run_command(Command::SendAgain { note, client }).await
 }

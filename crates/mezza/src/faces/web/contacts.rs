@@ -30,7 +30,7 @@ pub(crate) fn routes() -> OpenApiRouter<Web> {
 /// All contacts; strangers are under requests.
 #[utoipa::path(get, path = "/v1/contacts", responses((status = 200, body = json::Contacts)))]
 async fn list(State(web): State<Web>) -> ApiResult<json::Contacts> {
-    let contacts = web.node.ask(|shell| shell.contacts()).await?;
+    let contacts = web.node.ask(|shell| shell.list_contacts()).await?;
     Ok(Json(json::Contacts { contacts }))
 }
 
@@ -43,7 +43,7 @@ async fn add(
 ) -> Result<(StatusCode, Json<json::ContactJson>), Refused> {
     let name = body.name.filter(|name| !name.trim().is_empty());
     let in_person = body.in_person.unwrap_or(false);
-    let contact = web.node.ask(move |shell| shell.add(&body.uri, name, in_person)).await?;
+    let contact = web.node.ask(move |shell| shell.add_contact(&body.uri, name, in_person)).await?;
     Ok((StatusCode::CREATED, Json(contact)))
 }
 
@@ -65,7 +65,7 @@ async fn change(
     JsonBody(patch): JsonBody<json::ContactPatch>,
 ) -> ApiResult<json::ContactJson> {
     let id = contact_id(&id)?;
-    web.node.ask(move |shell| shell.patch(id, patch)).await.map(Json)
+    web.node.ask(move |shell| shell.patch_contact(id, patch)).await.map(Json)
 }
 
 /// Delete a contact with its thread.
@@ -73,7 +73,7 @@ async fn change(
     responses((status = 204), (status = 404, body = json::Problem)))]
 async fn delete(State(web): State<Web>, Path(id): Path<String>) -> Result<StatusCode, Refused> {
     let id = contact_id(&id)?;
-    web.node.ask(move |shell| shell.delete(id)).await?;
+    web.node.ask(move |shell| shell.delete_contact(id)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -82,16 +82,16 @@ async fn delete(State(web): State<Web>, Path(id): Path<String>) -> Result<Status
     responses((status = 200, body = json::Number), (status = 404, body = json::Problem)))]
 async fn number(State(web): State<Web>, Path(id): Path<String>) -> ApiResult<json::Number> {
     let id = contact_id(&id)?;
-    let (digits, scannable) = web.node.ask(move |shell| shell.number(id)).await?;
+    let (digits, scannable) = web.node.ask(move |shell| shell.safety_number(id)).await?;
     let text = data_encoding::BASE32_NOPAD.encode(&scannable);
     Ok(Json(json::Number {
-        groups: groups(&digits),
+        groups: group_digits(&digits),
         scannable_svg: QrImage::draw(&text, Medium::Screen)?.to_svg(),
     }))
 }
 
 /// Groups of five digits.
-fn groups(digits: &str) -> Vec<String> {
+fn group_digits(digits: &str) -> Vec<String> {
     let digits: Vec<char> = digits.chars().filter(char::is_ascii_digit).collect();
     digits.chunks(GROUP).map(|group| group.iter().collect()).collect()
 }
@@ -99,7 +99,7 @@ fn groups(digits: &str) -> Vec<String> {
 /// Strangers who wrote or invite.
 #[utoipa::path(get, path = "/v1/requests", responses((status = 200, body = json::RequestsJson)))]
 async fn requests(State(web): State<Web>) -> ApiResult<json::RequestsJson> {
-    web.node.ask(|shell| shell.requests()).await.map(Json)
+    web.node.ask(|shell| shell.list_requests()).await.map(Json)
 }
 
 /// Ask who it is that invites.
@@ -116,7 +116,7 @@ async fn see(State(web): State<Web>, Path(id): Path<String>) -> Result<StatusCod
 async fn accept(State(web): State<Web>, Path(id): Path<String>) -> ApiResult<json::ContactJson> {
     let id = contact_id(&id)?;
     let contact = web.node.ask(move |shell| {
-        shell.command(Command::Accept { contact: id })?;
+        shell.run_command(Command::Accept { contact: id })?;
         shell.contact(id)
     });
     contact.await.map(Json)
@@ -126,5 +126,5 @@ async fn accept(State(web): State<Web>, Path(id): Path<String>) -> ApiResult<jso
 #[utoipa::path(post, path = "/v1/requests/{id}/refuse", params(("id" = String, Path, description = "Its number")),
     responses((status = 204), (status = 404, body = json::Problem)))]
 async fn refuse(State(web): State<Web>, Path(id): Path<String>) -> Result<StatusCode, Refused> {
-    web.command(Command::Refuse { contact: contact_id(&id)? }).await
+    web.run_command(Command::Refuse { contact: contact_id(&id)? }).await
 }

@@ -18,7 +18,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::Web;
 use super::seats::Caller;
-use crate::node::event_log::{Listener, plain};
+use crate::node::event_log::{Listener, plain_event};
 use mezza_host::api::json::{EventJson, EventKind};
 
 /// The bearer is unknown (close code).
@@ -46,36 +46,36 @@ pub(crate) async fn listen(
     upgrade: WebSocketUpgrade,
 ) -> Response {
     let upgrade = upgrade.max_message_size(FRAME_BYTES_MAX).max_frame_size(FRAME_BYTES_MAX);
-    upgrade.on_upgrade(move |socket| talk(web, caller, socket))
+    upgrade.on_upgrade(move |socket| serve_socket(web, caller, socket))
 }
 
-async fn talk(web: Web, caller: Caller, mut socket: WebSocket) {
+async fn serve_socket(web: Web, caller: Caller, mut socket: WebSocket) {
     let first = tokio::time::timeout(PATIENCE, socket.recv()).await;
     let hello = match first {
         Ok(Some(Ok(Message::Text(text)))) => serde_json::from_str::<Hello>(&text).ok(),
         _ => None,
     };
-    let is_known = |hello: &Hello| caller.is_owner || web.auth.knows(&hello.bearer);
+    let is_known = |hello: &Hello| caller.is_owner || web.auth.is_bearer(&hello.bearer);
     let Some(hello) = hello.filter(is_known) else {
-        return close(socket, UNKNOWN, "bearer").await;
+        return close_socket(socket, UNKNOWN, "bearer").await;
     };
-    caller.seat.keep();
+    caller.seat.allow_silence();
     let listener = web.node.events().listen(hello.since);
     let mut stop = web.stop.subscribe();
     let stopped = tokio::select! {
-        () = tell(&mut socket, listener) => false,
+        () = send_events(&mut socket, listener) => false,
         // The guard that comes back would hold the channel; only that it came matters.
         () = async { drop(stop.wait_for(|stop| *stop).await) } => true,
     };
     if stopped {
-        close(socket, AWAY, "stopping").await;
+        close_socket(socket, AWAY, "stopping").await;
     }
 }
 
-async fn tell(socket: &mut WebSocket, listener: Listener) {
+async fn send_events(socket: &mut WebSocket, listener: Listener) {
     let Listener { missed, mut live } = listener;
     for event in &missed {
-        if send(socket, event).await.is_err() {
+        if send_event(socket, event).await.is_err() {
             return;
         }
     }
@@ -83,13 +83,13 @@ async fn tell(socket: &mut WebSocket, listener: Listener) {
         tokio::select! {
             event = live.recv() => match event {
                 Ok(event) => {
-                    if send(socket, &event).await.is_err() {
+                    if send_event(socket, &event).await.is_err() {
                         return;
                     }
                 }
                 Err(RecvError::Lagged(_)) => {
-                    let _ = send(socket, &plain(EventKind::Reload)).await;
-                    let _ = socket.send(goodbye(LAGGED, "reload")).await;
+                    let _ = send_event(socket, &plain_event(EventKind::Reload)).await;
+                    let _ = socket.send(close_message(LAGGED, "reload")).await;
                     return;
                 }
                 Err(RecvError::Closed) => return,
@@ -103,15 +103,15 @@ async fn tell(socket: &mut WebSocket, listener: Listener) {
     }
 }
 
-async fn send(socket: &mut WebSocket, event: &EventJson) -> Result<(), axum::Error> {
+async fn send_event(socket: &mut WebSocket, event: &EventJson) -> Result<(), axum::Error> {
     let text = serde_json::to_string(event).map_err(axum::Error::new)?;
     socket.send(Message::Text(text.into())).await
 }
 
-async fn close(mut socket: WebSocket, code: u16, reason: &'static str) {
-    let _ = socket.send(goodbye(code, reason)).await;
+async fn close_socket(mut socket: WebSocket, code: u16, reason: &'static str) {
+    let _ = socket.send(close_message(code, reason)).await;
 }
 
-fn goodbye(code: u16, reason: &'static str) -> Message {
+fn close_message(code: u16, reason: &'static str) -> Message {
     Message::Close(Some(CloseFrame { code, reason: Utf8Bytes::from_static(reason) }))
 }

@@ -72,7 +72,7 @@ impl LocalAuth {
         let names = ["127.0.0.1", "localhost", "[::1]"].map(|name| format!("{name}:{port}"));
         let tickets = Mutex::default();
         let bearers = Mutex::default();
-        Self { port, names, proof: draw(rng), tickets, bearers }
+        Self { port, names, proof: draw_key(rng), tickets, bearers }
     }
 
     /// Returns the key with which tabs check proofs, 64 hexadecimal digits.
@@ -82,7 +82,7 @@ impl LocalAuth {
 
     /// Proves to a tab that this is the launch in which it came in: a MAC of the challenge, 64
     /// hexadecimal digits. Returns `None` if the challenge has another form.
-    pub(crate) fn prove(&self, challenge: &str) -> Option<String> {
+    pub(crate) fn prove_launch(&self, challenge: &str) -> Option<String> {
         let challenge = key_of(challenge)?;
         Some(HEXLOWER.encode(&hmac_sha256(&self.proof, &[PROOF_LABEL, &challenge])))
     }
@@ -94,28 +94,28 @@ impl LocalAuth {
 
     /// A new address for a browser; it works once.
     pub(crate) fn ticket_url(&self, rng: &mut dyn CryptoRng) -> String {
-        let ticket = draw(rng);
-        push(&self.tickets, ticket, TICKETS_MAX);
+        let ticket = draw_key(rng);
+        push_key(&self.tickets, ticket, TICKETS_MAX);
         format!("http://{}/#t={}", self.address(), HEXLOWER.encode(&ticket))
     }
 
     /// Takes a ticket and gives a bearer for it; `None` if it is unknown or was used.
-    pub(crate) fn exchange(&self, ticket: &str, rng: &mut dyn CryptoRng) -> Option<String> {
+    pub(crate) fn exchange_ticket(&self, ticket: &str, rng: &mut dyn CryptoRng) -> Option<String> {
         let ticket = key_of(ticket)?;
-        let mut tickets = hold(&self.tickets);
-        let at = tickets.iter().position(|known| same(known, &ticket))?;
+        let mut tickets = lock_keys(&self.tickets);
+        let at = tickets.iter().position(|known| is_same(known, &ticket))?;
         tickets.remove(at);
-        let bearer = draw(rng);
-        push(&self.bearers, bearer, BEARERS_MAX);
+        let bearer = draw_key(rng);
+        push_key(&self.bearers, bearer, BEARERS_MAX);
         Some(HEXLOWER.encode(&bearer))
     }
 
     /// Returns true if this is a bearer.
-    pub(crate) fn knows(&self, bearer: &str) -> bool {
+    pub(crate) fn is_bearer(&self, bearer: &str) -> bool {
         let Some(key) = key_of(bearer) else { return false };
-        let bearers = hold(&self.bearers);
+        let bearers = lock_keys(&self.bearers);
         // All are compared, so that the time tells nothing about where one stands.
-        bearers.iter().fold(false, |known, bearer| known | same(bearer, &key))
+        bearers.iter().fold(false, |known, bearer| known | is_same(bearer, &key))
     }
 
     fn host_is_ours(&self, request: &Request) -> bool {
@@ -136,12 +136,12 @@ impl LocalAuth {
     /// Returns true if a request carries a bearer.
     fn bearer_is_known(&self, headers: &HeaderMap) -> bool {
         let value = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        value.and_then(|value| value.strip_prefix("Bearer ")).is_some_and(|b| self.knows(b))
+        value.and_then(|value| value.strip_prefix("Bearer ")).is_some_and(|b| self.is_bearer(b))
     }
 }
 
 /// The middleware: nothing passes without it.
-pub(crate) async fn guard(
+pub(crate) async fn check_request(
     State(auth): State<Arc<LocalAuth>>,
     ConnectInfo(caller): ConnectInfo<Caller>,
     mut request: Request,
@@ -149,9 +149,9 @@ pub(crate) async fn guard(
 ) -> Response {
     let is_owner = caller.is_owner || auth.bearer_is_known(request.headers());
     // No page of a browser reaches the socket, so that Host and Origin say nothing there.
-    let refused = if caller.is_owner { None } else { refusal(&auth, &request, is_owner) };
+    let refused = if caller.is_owner { None } else { find_refusal(&auth, &request, is_owner) };
     if is_owner && refused.is_none() {
-        caller.seat.prefer();
+        caller.seat.prefer_known();
         request.extensions_mut().insert(FromOwner);
     }
     let mut response = match refused {
@@ -164,7 +164,7 @@ pub(crate) async fn guard(
     response
 }
 
-fn refusal(auth: &LocalAuth, request: &Request, is_owner: bool) -> Option<Closed> {
+fn find_refusal(auth: &LocalAuth, request: &Request, is_owner: bool) -> Option<Closed> {
     if !auth.host_is_ours(request) {
         return Some(Closed::Host);
     }
@@ -185,7 +185,7 @@ fn is_open(method: &Method, path: &str) -> bool {
     }
 }
 
-fn draw(rng: &mut dyn CryptoRng) -> Key {
+fn draw_key(rng: &mut dyn CryptoRng) -> Key {
     let mut key = [0; 32];
     rng.fill_bytes(&mut key);
     key
@@ -195,16 +195,16 @@ fn key_of(text: &str) -> Option<Key> {
     HEXLOWER.decode(text.as_bytes()).ok()?.try_into().ok()
 }
 
-fn same(a: &Key, b: &Key) -> bool {
+fn is_same(a: &Key, b: &Key) -> bool {
     a.as_slice().ct_eq(b.as_slice()).into()
 }
 
-fn hold(keys: &Mutex<VecDeque<Key>>) -> MutexGuard<'_, VecDeque<Key>> {
+fn lock_keys(keys: &Mutex<VecDeque<Key>>) -> MutexGuard<'_, VecDeque<Key>> {
     keys.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn push(keys: &Mutex<VecDeque<Key>>, key: Key, max: usize) {
-    let mut keys = hold(keys);
+fn push_key(keys: &Mutex<VecDeque<Key>>, key: Key, max: usize) {
+    let mut keys = lock_keys(keys);
     if keys.len() == max {
         keys.pop_front();
     }
@@ -225,52 +225,57 @@ mod tests {
     fn the_oldest_ticket_goes_when_one_too_many_waits() {
         let auth = LocalAuth::new(7_100, &mut OsRng);
         let tickets: Vec<String> = (0..=TICKETS_MAX).map(|_| ticket(&auth)).collect();
-        assert!(auth.exchange(&tickets[0], &mut OsRng).is_none());
+        assert!(auth.exchange_ticket(&tickets[0], &mut OsRng).is_none());
         for kept in &tickets[1..] {
-            assert!(auth.exchange(kept, &mut OsRng).is_some());
+            assert!(auth.exchange_ticket(kept, &mut OsRng).is_some());
         }
     }
 
     #[test]
     fn the_oldest_bearer_goes_when_one_too_many_was_given() {
         let auth = LocalAuth::new(7_100, &mut OsRng);
-        let bearers: Vec<String> =
-            (0..=BEARERS_MAX).map(|_| auth.exchange(&ticket(&auth), &mut OsRng).unwrap()).collect();
-        assert!(!auth.knows(&bearers[0]));
-        assert!(bearers[1..].iter().all(|bearer| auth.knows(bearer)));
+        let bearers: Vec<String> = (0..=BEARERS_MAX)
+            .map(|_| auth.exchange_ticket(&ticket(&auth), &mut OsRng).unwrap())
+            .collect();
+        assert!(!auth.is_bearer(&bearers[0]));
+        assert!(bearers[1..].iter().all(|bearer| auth.is_bearer(bearer)));
     }
 
     #[test]
     fn a_key_that_is_there_twice_is_known() {
         let auth = LocalAuth::new(7_100, &mut OsRng);
         let bearer = bearer(&auth);
-        push(&auth.bearers, key_of(&bearer).unwrap(), BEARERS_MAX);
-        assert!(auth.knows(&bearer));
+        push_key(&auth.bearers, key_of(&bearer).unwrap(), BEARERS_MAX);
+        assert!(auth.is_bearer(&bearer));
     }
 
     #[test]
     fn web_17_a_proof_is_of_this_launch_and_this_challenge() {
         let [auth, other] = [0; 2].map(|_| LocalAuth::new(7_100, &mut OsRng));
         let [one, two] = ["1", "2"].map(|digit| digit.repeat(64));
-        assert_eq!(auth.prove(&one), auth.prove(&one));
-        assert_ne!(auth.prove(&one), auth.prove(&two));
-        assert_ne!(auth.prove(&one), other.prove(&one), "a node that took the port later");
+        assert_eq!(auth.prove_launch(&one), auth.prove_launch(&one));
+        assert_ne!(auth.prove_launch(&one), auth.prove_launch(&two));
+        assert_ne!(
+            auth.prove_launch(&one),
+            other.prove_launch(&one),
+            "a node that took the port later"
+        );
         let key = key_of(&auth.proof_key()).unwrap();
         let mac = hmac_sha256(&key, &[PROOF_LABEL, &key_of(&one).unwrap()]);
-        assert_eq!(auth.prove(&one), Some(HEXLOWER.encode(&mac)));
-        assert!(!auth.knows(&auth.proof_key()), "it opens nothing");
+        assert_eq!(auth.prove_launch(&one), Some(HEXLOWER.encode(&mac)));
+        assert!(!auth.is_bearer(&auth.proof_key()), "it opens nothing");
         for wrong in ["", "11", &one[1..], &format!("{one}11"), &"zz".repeat(32)] {
-            assert!(auth.prove(wrong).is_none(), "{wrong}");
+            assert!(auth.prove_launch(wrong).is_none(), "{wrong}");
         }
     }
 
     fn bearer(auth: &LocalAuth) -> String {
-        auth.exchange(&ticket(auth), &mut OsRng).unwrap()
+        auth.exchange_ticket(&ticket(auth), &mut OsRng).unwrap()
     }
 
     /// The refusal of a request that came over TCP.
     fn refused_with(auth: &LocalAuth, request: &Request) -> Option<Closed> {
-        refusal(auth, request, auth.bearer_is_known(request.headers()))
+        find_refusal(auth, request, auth.bearer_is_known(request.headers()))
     }
 
     fn request(method: Method, uri: &str, headers: &[(HeaderName, &str)]) -> Request {

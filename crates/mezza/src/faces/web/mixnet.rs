@@ -23,7 +23,7 @@ pub(crate) fn routes() -> OpenApiRouter<Web> {
 #[utoipa::path(get, path = "/v1/mixnet",
     responses((status = 200, body = json::Mixnet), (status = 404, body = json::Problem)))]
 async fn mixnet(State(web): State<Web>) -> ApiResult<json::Mixnet> {
-    web.node.ask(|shell| shell.mixnet()).await.map(Json)
+    web.node.ask(|shell| shell.describe_mixnet()).await.map(Json)
 }
 
 /// Join a network by its link. Its configs are checked up to the link's hash first.
@@ -34,27 +34,27 @@ async fn join(
     JsonBody(request): JsonBody<json::JoinRequest>,
 ) -> ApiResult<json::Mixnet> {
     let uri: NetworkUri = request.link.trim().parse()?;
-    client::join(&uri).await?;
-    web.node.ask(move |shell| shell.join(uri)).await.map(Json)
+    client::join_network(&uri).await?;
+    web.node.ask(move |shell| shell.join_mixnet(uri)).await.map(Json)
 }
 
 /// Effects of leaving the network on notes and contacts.
 #[utoipa::path(get, path = "/v1/mixnet/leaving",
     responses((status = 200, body = json::NetworkLeaving), (status = 404, body = json::Problem)))]
 async fn leaving(State(web): State<Web>) -> ApiResult<json::NetworkLeaving> {
-    web.node.ask(|shell| shell.leaving()).await.map(Json)
+    web.node.ask(|shell| shell.preview_leaving()).await.map(Json)
 }
 
 /// Leave the network. What was spent of its budget is kept, and counts again if it is joined again.
 #[utoipa::path(delete, path = "/v1/mixnet",
     responses((status = 200, body = json::NetworkLeaving), (status = 404, body = json::Problem)))]
 async fn leave(State(web): State<Web>) -> ApiResult<json::NetworkLeaving> {
-    web.node.ask(NodeShell::leave).await.map(Json)
+    web.node.ask(NodeShell::leave_mixnet).await.map(Json)
 }
 
 /// Go on with a vault that was put back, though its budget lacks the rounds since its copy.
 #[utoipa::path(post, path = "/v1/mixnet/resume",
     responses((status = 200, body = json::Mixnet), (status = 404, body = json::Problem)))]
 async fn resume(State(web): State<Web>) -> ApiResult<json::Mixnet> {
-    web.node.ask(NodeShell::resume).await.map(Json)
+    web.node.ask(NodeShell::resume_restored).await.map(Json)
 }

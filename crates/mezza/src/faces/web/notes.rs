@@ -47,7 +47,7 @@ async fn thread(
     let id = contact_id(&id)?;
     let before = query.before.as_deref().map(note_id).transpose()?;
     let limit = query.limit.unwrap_or(LIMIT);
-    web.node.ask(move |shell| shell.notes(id, before, limit)).await.map(Json)
+    web.node.ask(move |shell| shell.list_notes(id, before, limit)).await.map(Json)
 }
 
 /// Write a note. 201 means that it is on disk.
@@ -61,7 +61,7 @@ async fn send(
 ) -> Result<(StatusCode, Json<json::NoteJson>), Refused> {
     let id = contact_id(&id)?;
     let client = client_id(&body.client_id)?;
-    let note = web.node.ask(move |shell| shell.send(id, client, body.text)).await?;
+    let note = web.node.ask(move |shell| shell.send_note(id, client, body.text)).await?;
     Ok((StatusCode::CREATED, Json(note)))
 }
 
@@ -86,7 +86,7 @@ async fn preview(
     JsonBody(body): JsonBody<json::PreviewRequest>,
 ) -> ApiResult<json::Preview> {
     let id = contact_id(&id)?;
-    web.node.ask(move |shell| shell.preview(id, &body.text)).await.map(Json)
+    web.node.ask(move |shell| shell.preview_note(id, &body.text)).await.map(Json)
 }
 
 /// The person has read the thread up to a note.
@@ -100,13 +100,13 @@ async fn seen(
 ) -> Result<StatusCode, Refused> {
     let contact = contact_id(&id)?;
     let note = note_id(&body.note)?;
-    web.command(Command::Seen { contact, note }).await
+    web.run_command(Command::Seen { contact, note }).await
 }
 
 /// Own notes that are not delivered yet.
 #[utoipa::path(get, path = "/v1/outbox", responses((status = 200, body = json::OutboxJson)))]
 async fn outbox(State(web): State<Web>) -> ApiResult<json::OutboxJson> {
-    let notes = web.node.ask(|shell| shell.outbox()).await?;
+    let notes = web.node.ask(|shell| shell.list_outbox()).await?;
     Ok(Json(json::OutboxJson { notes }))
 }
 
@@ -150,5 +150,5 @@ async fn give_up(
             return if kept { Ok(StatusCode::NO_CONTENT) } else { Err(Refused::no_note()) };
         }
     };
-    web.command(command).await
+    web.run_command(command).await
 }

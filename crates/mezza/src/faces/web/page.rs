@@ -19,7 +19,7 @@ pub(crate) fn is_here() -> bool {
 }
 
 /// One file of the page; every path that names none is the page itself.
-pub(crate) async fn file(uri: Uri) -> Response {
+pub(crate) async fn serve_file(uri: Uri) -> Response {
     let path = uri.path().trim_start_matches('/');
     if path.starts_with("v1/") {
         return StatusCode::NOT_FOUND.into_response();

@@ -41,7 +41,7 @@ pub(crate) fn routes() -> OpenApiRouter<Web> {
 pub(crate) const PRESENCE: &str = "mezza-person";
 
 /// Tells the node that a person is there, for requests that say so and come from the owner (MSG-83).
-pub(crate) async fn notice(
+pub(crate) async fn notice_person(
     State(web): State<Web>,
     owner: Option<Extension<FromOwner>>,
     request: Request,
@@ -60,12 +60,12 @@ async fn session(
     State(web): State<Web>,
     JsonBody(body): JsonBody<json::SessionRequest>,
 ) -> ApiResult<json::BearerJson> {
-    let bearer = web.auth.exchange(&body.ticket, &mut OsRng).ok_or_else(|| {
+    let bearer = web.auth.exchange_ticket(&body.ticket, &mut OsRng).ok_or_else(|| {
         let text = "this address was used already, or is not ours";
         Refused::new("ticket", Fault::new(Exit::Denied, text, "`mezza url` prints a new one"))
     })?;
     let proof_key = web.auth.proof_key();
-    Ok(Json(json::BearerJson { bearer, proof_key, command: web.home.command("url") }))
+    Ok(Json(json::BearerJson { bearer, proof_key, command: web.home.format_command("url") }))
 }
 
 /// Prove that this is the launch in which a tab came in.
@@ -75,7 +75,7 @@ async fn proof(
     State(web): State<Web>,
     JsonBody(body): JsonBody<json::ProofRequest>,
 ) -> ApiResult<json::ProofJson> {
-    let mac = web.auth.prove(&body.challenge);
+    let mac = web.auth.prove_launch(&body.challenge);
     let malformed = || Refused::malformed("the challenge is malformed", "send 64 hex digits");
     mac.map(|mac| Json(json::ProofJson { mac })).ok_or_else(malformed)
 }
@@ -115,7 +115,7 @@ async fn create(
     let relay = body.relay.filter(|relay| !relay.trim().is_empty());
     let relay = relay.as_deref().map(relay_of).transpose()?;
     let status = web.node.ask(move |shell| {
-        shell.create(&body.name, &pass, relay.as_slice())?;
+        shell.create_identity(&body.name, &pass, relay.as_slice())?;
         Ok(shell.status())
     });
     Ok((StatusCode::CREATED, Json(status.await?)))
@@ -124,7 +124,7 @@ async fn create(
 /// Six words to use as a passphrase.
 #[utoipa::path(get, path = "/v1/words", responses((status = 200, body = json::PassphraseJson)))]
 async fn words() -> ApiResult<json::PassphraseJson> {
-    let words = passphrase::words(&mut OsRng);
+    let words = passphrase::draw_words(&mut OsRng);
     Ok(Json(json::PassphraseJson { words: words.iter().map(ToString::to_string).collect() }))
 }
 
@@ -137,7 +137,7 @@ async fn unlock(
 ) -> ApiResult<json::StatusJson> {
     let pass = Wiping::new(body.passphrase.into_bytes());
     let status = web.node.ask(move |shell| {
-        shell.unlock(&pass)?;
+        shell.unlock_vault(&pass)?;
         Ok(shell.status())
     });
     status.await.map(Json)
@@ -147,7 +147,7 @@ async fn unlock(
 #[utoipa::path(post, path = "/v1/lock", responses((status = 200, body = json::StatusJson)))]
 async fn lock(State(web): State<Web>) -> ApiResult<json::StatusJson> {
     let status = web.node.ask(|shell| {
-        shell.lock();
+        shell.lock_vault();
         Ok(shell.status())
     });
     status.await.map(Json)
@@ -167,7 +167,7 @@ async fn stop(State(web): State<Web>) -> StatusCode {
 /// The own identity.
 #[utoipa::path(get, path = "/v1/me", responses((status = 200, body = json::MeJson)))]
 async fn me(State(web): State<Web>) -> ApiResult<json::MeJson> {
-    web.node.ask(|shell| shell.me()).await.map(Json)
+    web.node.ask(|shell| shell.own_identity()).await.map(Json)
 }
 
 /// Make a new card: another name, other relays. Contacts are told.
@@ -179,7 +179,7 @@ async fn renew(
 ) -> ApiResult<json::MeJson> {
     let read = |relays: Vec<String>| relays.iter().map(|uri| relay_of(uri)).collect();
     let relays = body.relays.map(read).transpose()?;
-    web.node.ask(|shell| shell.renew(body.name, relays)).await.map(Json)
+    web.node.ask(|shell| shell.renew_card(body.name, relays)).await.map(Json)
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -207,7 +207,7 @@ enum Shape {
     (status = 200, content((json::CardText = "application/json"), (String = "image/svg+xml")))))]
 async fn card(State(web): State<Web>, query: UrlQuery<CardQuery>) -> Result<Response, Refused> {
     let UrlQuery(CardQuery { form, shape }) = query;
-    let card = web.node.ask(move |shell| shell.card(form)).await?;
+    let card = web.node.ask(move |shell| shell.card_text(form)).await?;
     match shape {
         Shape::Uri => Ok(Json(card).into_response()),
         Shape::Svg => {

@@ -31,17 +31,17 @@ async fn ratchet(State(web): State<Web>) -> ApiResult<json::RatchetJson> {
     responses((status = 204), (status = 404, body = json::Problem)))]
 async fn reset(State(web): State<Web>, Path(id): Path<String>) -> Result<StatusCode, Refused> {
     let contact = contact_id(&id)?;
-    web.command(Command::Reset { contact }).await
+    web.run_command(Command::Reset { contact }).await
 }
 
 /// Fresh signed prekeys and one-time keys now, before it is time.
 #[utoipa::path(post, path = "/v1/ratchet/rotate", responses((status = 204)))]
 async fn rotate(State(web): State<Web>) -> Result<StatusCode, Refused> {
-    web.command(Command::Rotate).await
+    web.run_command(Command::Rotate).await
 }
 
 /// Fill up the one-time keys at the relay.
 #[utoipa::path(post, path = "/v1/ratchet/refill", responses((status = 204)))]
 async fn refill(State(web): State<Web>) -> Result<StatusCode, Refused> {
-    web.command(Command::Refill).await
+    web.run_command(Command::Refill).await
 }

@@ -64,13 +64,13 @@ struct Seat {
 pub(crate) struct SeatHandle(Arc<Seat>);
 
 impl Seats {
-    fn taken(&self) -> MutexGuard<'_, Taken> {
+    fn lock_taken(&self) -> MutexGuard<'_, Taken> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A seat, and what becomes ready when it has to be left; `None`: all are taken by those who stay.
-    fn sit(&self) -> Option<(SeatHandle, oneshot::Receiver<()>)> {
-        let mut taken = self.taken();
+    fn take_seat(&self) -> Option<(SeatHandle, oneshot::Receiver<()>)> {
+        let mut taken = self.lock_taken();
         if taken.connections.len() >= SEATS {
             let leaves = taken.connections.iter().filter(|(_, one)| one.claim != Claim::Stays);
             let (id, _) = leaves.min_by_key(|(_, one)| (one.claim, one.heard))?;
@@ -89,29 +89,29 @@ impl Seats {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.seats.taken().connections.remove(&self.id);
+        self.seats.lock_taken().connections.remove(&self.id);
     }
 }
 
 impl SeatHandle {
     /// Lets this connection be silent from now on: it has shown its bearer.
-    pub(crate) fn keep(&self) {
-        self.claim(Claim::Stays);
+    pub(crate) fn allow_silence(&self) {
+        self.raise_claim(Claim::Stays);
     }
 
     /// Prefers this connection to those that have not shown a bearer.
-    pub(crate) fn prefer(&self) {
-        self.claim(Claim::Known);
+    pub(crate) fn prefer_known(&self) {
+        self.raise_claim(Claim::Known);
     }
 
-    fn claim(&self, claim: Claim) {
-        if let Some(sitting) = self.0.seats.taken().connections.get_mut(&self.0.id) {
+    fn raise_claim(&self, claim: Claim) {
+        if let Some(sitting) = self.0.seats.lock_taken().connections.get_mut(&self.0.id) {
             sitting.claim = sitting.claim.max(claim);
         }
     }
 
-    fn heard(&self) {
-        let mut taken = self.0.seats.taken();
+    fn mark_heard(&self) {
+        let mut taken = self.0.seats.lock_taken();
         taken.ticks += 1;
         let now = taken.ticks;
         if let Some(sitting) = taken.connections.get_mut(&self.0.id) {
@@ -151,7 +151,7 @@ impl Listener for SeatedListener<TcpListener> {
             let (stream, address) = Listener::accept(&mut self.listener).await;
             // Small frames wait for nothing; where the system refuses this, only speed is lost.
             drop(stream.set_nodelay(true));
-            if let Some((seat, ended)) = self.seats.sit() {
+            if let Some((seat, ended)) = self.seats.take_seat() {
                 return (SeatedStream { stream, seat, ended }, address);
             }
         }
@@ -173,7 +173,7 @@ impl Listener for SeatedListener<UnixListener> {
             if !local_socket::is_own_user(&stream) {
                 continue;
             }
-            if let Some((seat, ended)) = self.seats.sit() {
+            if let Some((seat, ended)) = self.seats.take_seat() {
                 return (SeatedStream { stream, seat, ended }, address);
             }
         }
@@ -215,7 +215,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for SeatedStream<S> {
         let before = buf.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
         if buf.filled().len() > before {
-            self.seat.heard();
+            self.seat.mark_heard();
         }
         polled
     }
@@ -258,43 +258,43 @@ mod tests {
     #[test]
     fn web_9_whoever_was_silent_longest_makes_room() {
         let seats = Seats::default();
-        let mut held: Vec<_> = (0..SEATS).map(|_| seats.sit().expect("a seat")).collect();
-        held[0].0.keep();
-        held[1].0.heard();
-        let (newest, _ended) = seats.sit().expect("the third one makes room");
+        let mut held: Vec<_> = (0..SEATS).map(|_| seats.take_seat().expect("a seat")).collect();
+        held[0].0.allow_silence();
+        held[1].0.mark_heard();
+        let (newest, _ended) = seats.take_seat().expect("the third one makes room");
         let ended = |held: &mut (SeatHandle, oneshot::Receiver<()>)| {
             held.1.try_recv() == Err(oneshot::error::TryRecvError::Closed)
         };
         let gone: Vec<_> = held.iter_mut().take(4).map(ended).collect();
         assert_eq!(gone, [false, false, true, false]);
         for (seat, _) in &held {
-            seat.keep();
+            seat.allow_silence();
         }
-        newest.keep();
-        assert!(seats.sit().is_none(), "all of them stay");
+        newest.allow_silence();
+        assert!(seats.take_seat().is_none(), "all of them stay");
         held.pop();
-        assert!(seats.sit().is_some(), "a seat is free again");
+        assert!(seats.take_seat().is_some(), "a seat is free again");
     }
 
     #[test]
     fn web_18_connections_that_talk_and_show_no_bearer_end_no_request_of_the_owner() {
         let seats = Seats::default();
-        let (owner, mut ended) = seats.sit().expect("a seat");
-        owner.prefer();
+        let (owner, mut ended) = seats.take_seat().expect("a seat");
+        owner.prefer_known();
         // Each of them says a byte now and then, so that the owner's is the one that was silent longest.
         let mut flood: Vec<_> = (0..4 * SEATS)
             .map(|_| {
-                let seat = seats.sit().expect("one of the flood makes room");
-                seat.0.heard();
+                let seat = seats.take_seat().expect("one of the flood makes room");
+                seat.0.mark_heard();
                 seat
             })
             .collect();
         assert_eq!(ended.try_recv(), Err(oneshot::error::TryRecvError::Empty));
         // Those with a bearer make room for each other where nobody else is left.
         for (seat, _) in &flood {
-            seat.prefer();
+            seat.prefer_known();
         }
-        flood.push(seats.sit().expect("the owner's was silent longest"));
+        flood.push(seats.take_seat().expect("the owner's was silent longest"));
         assert_eq!(ended.try_recv(), Err(oneshot::error::TryRecvError::Closed));
     }
 }

@@ -55,9 +55,9 @@ async fn set(
     let kept: Vec<_> =
         idle.into_iter().chain(observe.map(|on| ("observe", on.to_string()))).collect();
     // Kept before it holds: what the answer says is also what the next start finds.
-    config::keep(&web.home.config(), &kept)?;
+    config::store_settings(&web.home.config(), &kept)?;
     let status = web.node.ask(move |shell| {
-        shell.set(idle_lock_s, observe);
+        shell.adopt_settings(idle_lock_s, observe);
         Ok(shell.status())
     });
     status.await.map(Json)
@@ -66,18 +66,18 @@ async fn set(
 /// The relay in this home, if there is one that others can be told of.
 #[utoipa::path(get, path = "/v1/relay", responses((status = 200, body = json::RelayHere)))]
 async fn relay_here(State(web): State<Web>) -> ApiResult<json::RelayHere> {
-    let looked = tokio::task::spawn_blocking(move || offer(&web.home)).await;
+    let looked = tokio::task::spawn_blocking(move || find_offer(&web.home)).await;
     Ok(Json(json::RelayHere { relay: looked.ok().flatten() }))
 }
 
 /// The relay of a home, under the address that people reach: the one that was given, else where it
 /// listens. One that listens on all addresses has none that could be told.
-fn offer(home: &Home) -> Option<json::RelayOffer> {
+fn find_offer(home: &Home) -> Option<json::RelayOffer> {
     // The environment of this process is not that of the relay's.
     let settings = LoadedSettings::load(&home.config(), std::iter::empty(), &[]).ok()?.settings;
     let config = relay_config(home, &settings).ok()?;
-    let key = relay::key(&config.dir).ok()?;
-    let running = relay::address(&config.dir);
+    let key = relay::read_key(&config.dir).ok()?;
+    let running = relay::running_address(&config.dir);
     let listen = running.unwrap_or(config.listen);
     let public = public_of(&settings).ok()?;
     let own = public.is_none().then_some(listen.ip());
@@ -85,8 +85,13 @@ fn offer(home: &Home) -> Option<json::RelayOffer> {
         return None;
     }
     let (host, port) = public.unwrap_or_else(|| (listen.ip().to_string(), listen.port()));
-    let uri = uri::relay(&key, port, &host, false).ok()?;
+    let uri = uri::encode_relay(&key, port, &host, false).ok()?;
     let entry = RelayEntry { key, address: MailboxAddress([0; 16]), port, host };
     let only_here = own.is_some_and(|ip| ip.is_loopback());
-    Some(json::RelayOffer { uri, relay: views::relay(&entry), up: running.is_some(), only_here })
+    Some(json::RelayOffer {
+        uri,
+        relay: views::describe_relay(&entry),
+        up: running.is_some(),
+        only_here,
+    })
 }

@@ -20,7 +20,7 @@ pub(crate) fn routes() -> OpenApiRouter<Web> {
 /// Abilities of each carrier, and the facts that it hides from each observer.
 #[utoipa::path(get, path = "/v1/carriers", responses((status = 200, body = json::Carriers)))]
 async fn carriers(State(web): State<Web>) -> ApiResult<json::Carriers> {
-    let carriers = web.node.ask(|shell| shell.carriers()).await?;
+    let carriers = web.node.ask(|shell| shell.list_carriers()).await?;
     Ok(Json(json::Carriers { carriers }))
 }
 
@@ -67,13 +67,13 @@ async fn observer(
         Refused::new("no_observer", Fault::new(Exit::NotFound, "the observer is off", next))
     })?;
     let since = query.since.unwrap_or(0);
-    let seen = tokio::task::spawn_blocking(move || observer.since(since)).await;
+    let seen = tokio::task::spawn_blocking(move || observer.events_since(since)).await;
     seen.map(Json).map_err(|_| Fault::bug("the observer failed").into())
 }
 
 /// How healthy the node is.
 #[utoipa::path(get, path = "/v1/health", responses((status = 200, body = json::Health)))]
 async fn health(State(web): State<Web>) -> ApiResult<json::Health> {
-    let lines = web.node.ask(|shell| Ok(shell.health())).await?;
+    let lines = web.node.ask(|shell| Ok(shell.health_lines())).await?;
     Ok(Json(json::Health { lines }))
 }

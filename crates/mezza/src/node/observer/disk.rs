@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::BYTES_MAX;
-use super::fields::{FieldCursor, about};
+use super::fields::{FieldCursor, make_field};
 use mezza_host::api::json::ObserverField;
 use mezza_host::process::slots;
 
@@ -35,13 +35,13 @@ impl Disk {
     }
 
     /// The files that have changed.
-    pub(super) fn look(&mut self) -> Vec<DiskView> {
-        self.0.iter_mut().filter_map(WatchedFile::look).collect()
+    pub(super) fn take_changed(&mut self) -> Vec<DiskView> {
+        self.0.iter_mut().filter_map(WatchedFile::take_changed).collect()
     }
 }
 
 impl WatchedFile {
-    fn look(&mut self) -> Option<DiskView> {
+    fn take_changed(&mut self) -> Option<DiskView> {
         let file = File::open(&self.path).ok()?;
         let metadata = file.metadata().ok()?;
         let state = (metadata.len(), metadata.modified().ok()?);
@@ -50,45 +50,45 @@ impl WatchedFile {
         }
         let mut head = Vec::new();
         file.take(BYTES_MAX as u64).read_to_end(&mut head).ok()?;
-        let mut fields = vec![about("file", name(&self.path))];
-        fields.extend(parts(&self.path, state.0, &head));
+        let mut fields = vec![make_field("file", short_path(&self.path))];
+        fields.extend(name_parts(&self.path, state.0, &head));
         Some((state.0 as usize, head, fields))
     }
 }
 
 /// The file and its folder: enough to tell vault and relay apart.
-fn name(path: &Path) -> String {
+fn short_path(path: &Path) -> String {
     let parts: Vec<_> = path.iter().rev().take(2).map(|part| part.to_string_lossy()).collect();
     parts.into_iter().rev().collect::<Vec<_>>().join("/")
 }
 
 /// Names for the bytes of files that have a layout of ours (vault 1.3), `length` bytes in all.
-fn parts(path: &Path, length: u64, head: &[u8]) -> Vec<ObserverField> {
+fn name_parts(path: &Path, length: u64, head: &[u8]) -> Vec<ObserverField> {
     let mut cut = FieldCursor { bytes: head, at: 0, fields: Vec::new() };
     if slots::content_bytes(length).is_some() {
-        cut.number("slot: number", 8);
-        cut.number("slot: length", 4);
-        cut.bytes("slot: checksum", 16);
+        cut.push_number("slot: number", 8);
+        cut.push_number("slot: length", 4);
+        cut.push_bytes("slot: checksum", 16);
     }
     match path.file_name().and_then(|name| name.to_str()) {
         Some("head") => {
-            cut.named("magic", 8, "MZVAULT1");
-            cut.number("Argon2id memory, KiB", 4);
-            cut.number("Argon2id passes", 4);
-            cut.number("Argon2id lanes", 4);
-            cut.bytes("salt", 16);
-            cut.bytes("slot A: nonce", 24);
-            cut.named("slot A: sealed", 49, "encrypted under the passphrase");
-            cut.bytes("slot B: nonce", 24);
-            cut.named("slot B: sealed or random", 49, "nobody can tell");
+            cut.push_named("magic", 8, "MZVAULT1");
+            cut.push_number("Argon2id memory, KiB", 4);
+            cut.push_number("Argon2id passes", 4);
+            cut.push_number("Argon2id lanes", 4);
+            cut.push_bytes("salt", 16);
+            cut.push_bytes("slot A: nonce", 24);
+            cut.push_named("slot A: sealed", 49, "encrypted under the passphrase");
+            cut.push_bytes("slot B: nonce", 24);
+            cut.push_named("slot B: sealed or random", 49, "nobody can tell");
         }
         Some("keyring") => {
-            cut.number("generation", 8);
-            cut.bytes("nonce", 24);
+            cut.push_number("generation", 8);
+            cut.push_bytes("nonce", 24);
             let rest = head.len().saturating_sub(cut.at);
-            cut.named("sealed bucket keys", rest, "encrypted");
+            cut.push_named("sealed bucket keys", rest, "encrypted");
         }
-        _ => cut.rest("bytes"),
+        _ => cut.push_rest("bytes"),
     }
     cut.fields
 }
@@ -102,17 +102,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keyring");
         let mut disk = Disk::new([path.clone(), folder.path().join("none")]);
-        assert!(disk.look().is_empty());
+        assert!(disk.take_changed().is_empty());
         std::fs::write(&path, [7; 100]).unwrap();
-        let seen = disk.look();
+        let seen = disk.take_changed();
         assert_eq!((seen.len(), seen[0].0), (1, 100));
         assert!(seen[0].2.iter().any(|field| field.name == "generation"));
-        assert!(disk.look().is_empty());
+        assert!(disk.take_changed().is_empty());
         std::fs::write(&path, [7; 101]).unwrap();
-        assert_eq!(disk.look().len(), 1);
+        assert_eq!(disk.take_changed().len(), 1);
         // Two slots: what is sealed begins behind the head of the first one.
         std::fs::write(&path, vec![7; 8_192]).unwrap();
-        let seen = disk.look().remove(0);
+        let seen = disk.take_changed().remove(0);
         let generation = seen.2.iter().find(|field| field.name == "generation").unwrap();
         assert_eq!((seen.0, generation.offset), (8_192, 28));
     }

@@ -22,7 +22,7 @@ const NOTES_MAX: usize = 500;
 pub(crate) const TEXT_BYTES_MAX: usize = 8_192;
 
 impl NodeShell {
-    pub(super) fn device(&self) -> Result<&Device<AwsLc>, Refused> {
+    pub(super) fn unlocked_device(&self) -> Result<&Device<AwsLc>, Refused> {
         match &self.open {
             Some(open) => Ok(&open.device),
             None if self.state() == json::NodeStateJson::Empty => Err(Refused::empty()),
@@ -31,53 +31,53 @@ impl NodeShell {
     }
 
     /// The own identity.
-    pub fn me(&self) -> Result<json::MeJson, Refused> {
-        Ok(views::me(&self.device()?.me()))
+    pub fn own_identity(&self) -> Result<json::MeJson, Refused> {
+        Ok(views::describe_identity(&self.unlocked_device()?.own_identity()))
     }
 
     /// Makes a new card; what is not given stays.
-    pub fn renew(
+    pub fn renew_card(
         &mut self,
         name: Option<String>,
         relays: Option<Vec<RelayEntry>>,
     ) -> Result<json::MeJson, Refused> {
-        let me = self.device()?.me();
+        let me = self.unlocked_device()?.own_identity();
         let name = name.unwrap_or(me.name);
         let relays = relays.unwrap_or(me.relays);
-        self.command(Command::Publish { name, relays })?;
-        self.me()
+        self.run_command(Command::Publish { name, relays })?;
+        self.own_identity()
     }
 
     /// The own card in a form.
-    pub fn card(&self, form: json::CardFormJson) -> Result<json::CardText, Refused> {
+    pub fn card_text(&self, form: json::CardFormJson) -> Result<json::CardText, Refused> {
         let wanted = match form {
             json::CardFormJson::Full => CardForm::Full,
             json::CardFormJson::Poster => CardForm::Poster,
             json::CardFormJson::Offline => CardForm::Offline,
         };
-        let card = self.device()?.card(wanted).map_err(|error| {
+        let card = self.unlocked_device()?.card(wanted).map_err(|error| {
             let text = format!("the card cannot be made in this form: {error}");
             Fault::new(Exit::No, text, "use the full form")
         })?;
-        Ok(json::CardText { uri: uri::card(&card, false), form, bytes: card.encode().len() })
+        Ok(json::CardText { uri: uri::encode_card(&card, false), form, bytes: card.encode().len() })
     }
 
     /// All contacts but strangers.
-    pub fn contacts(&self) -> Result<Vec<json::ContactJson>, Refused> {
-        let device = self.device()?;
+    pub fn list_contacts(&self) -> Result<Vec<json::ContactJson>, Refused> {
+        let device = self.unlocked_device()?;
         let known = device.contacts().into_iter().filter(|c| c.standing != ContactState::Request);
-        Ok(known.map(|view| contact(device, &view, self.date())).collect())
+        Ok(known.map(|view| describe_contact(device, &view, self.date())).collect())
     }
 
     /// One contact.
     pub fn contact(&self, id: ContactId) -> Result<json::ContactJson, Refused> {
-        let device = self.device()?;
+        let device = self.unlocked_device()?;
         let view = device.contact(id).ok_or_else(Refused::no_contact)?;
-        Ok(contact(device, &view, self.date()))
+        Ok(describe_contact(device, &view, self.date()))
     }
 
     /// Takes a contact from a card; one that is known already gets the newer card.
-    pub fn add(
+    pub fn add_contact(
         &mut self,
         text: &str,
         name: Option<String>,
@@ -85,14 +85,14 @@ impl NodeShell {
     ) -> Result<json::ContactJson, Refused> {
         let card = read_card(text)?;
         let ik = *card.ik().as_bytes();
-        self.device()?;
-        self.command(Command::Add { card, petname: name, in_person })?;
-        let id = self.device()?.contact_by_ik(&ik).ok_or_else(Refused::no_contact)?;
+        self.unlocked_device()?;
+        self.run_command(Command::Add { card, petname: name, in_person })?;
+        let id = self.unlocked_device()?.contact_by_ik(&ik).ok_or_else(Refused::no_contact)?;
         self.contact(id)
     }
 
     /// Changes what `patch` names, in the order name, rules, block, verification.
-    pub fn patch(
+    pub fn patch_contact(
         &mut self,
         contact: ContactId,
         patch: json::ContactPatch,
@@ -100,50 +100,51 @@ impl NodeShell {
         self.contact(contact)?;
         let policy = patch.policy.as_ref().map(views::policy_of).transpose()?;
         if let Some(name) = patch.name {
-            self.command(Command::Rename { contact, name })?;
+            self.run_command(Command::Rename { contact, name })?;
         }
         if let Some(policy) = policy {
-            self.command(Command::Policy { contact, policy })?;
+            self.run_command(Command::Policy { contact, policy })?;
         }
         if let Some(blocked) = patch.blocked {
-            self.command(Command::Block { contact, blocked })?;
+            self.run_command(Command::Block { contact, blocked })?;
         }
         if let Some(equal) = patch.verified {
-            self.command(Command::Verify { contact, equal })?;
+            self.run_command(Command::Verify { contact, equal })?;
         }
         self.contact(contact)
     }
 
     /// Deletes a contact with its thread.
-    pub fn delete(&mut self, contact: ContactId) -> Result<(), Refused> {
-        self.device()?;
-        self.command(Command::Delete { contact })
+    pub fn delete_contact(&mut self, contact: ContactId) -> Result<(), Refused> {
+        self.unlocked_device()?;
+        self.run_command(Command::Delete { contact })
     }
 
     /// The safety number: 60 digits, and the bytes to scan.
-    pub fn number(&self, contact: ContactId) -> Result<(String, Vec<u8>), Refused> {
-        self.device()?.number(contact).ok_or_else(Refused::no_contact)
+    pub fn safety_number(&self, contact: ContactId) -> Result<(String, Vec<u8>), Refused> {
+        self.unlocked_device()?.safety_number(contact).ok_or_else(Refused::no_contact)
     }
 
     /// Sessions and prekeys, without any key.
     pub fn ratchet(&self) -> Result<json::RatchetJson, Refused> {
-        let device = self.device()?;
+        let device = self.unlocked_device()?;
         let sessions = device.contacts().into_iter();
-        let sessions = sessions.filter_map(|c| Some(views::session(c.id, &device.session(c.id)?)));
+        let sessions =
+            sessions.filter_map(|c| Some(views::describe_session(c.id, &device.session(c.id)?)));
         Ok(json::RatchetJson {
             sessions: sessions.collect(),
-            prekeys: views::prekeys(&device.prekeys(self.date())),
+            prekeys: views::describe_prekeys(&device.prekeys(self.date())),
         })
     }
 
     /// A part of a thread, oldest first, and whether older notes exist.
-    pub fn notes(
+    pub fn list_notes(
         &self,
         contact: ContactId,
         before: Option<NoteId>,
         limit: usize,
     ) -> Result<json::Notes, Refused> {
-        let device = self.device()?;
+        let device = self.unlocked_device()?;
         device.contact(contact).ok_or_else(Refused::no_contact)?;
         let limit = limit.clamp(1, NOTES_MAX);
         let mut thread = device.thread(contact, before, limit + 1, self.date());
@@ -151,7 +152,7 @@ impl NodeShell {
         if more {
             thread.remove(0);
         }
-        Ok(json::Notes { notes: thread.iter().map(views::note).collect(), more })
+        Ok(json::Notes { notes: thread.iter().map(views::describe_note).collect(), more })
     }
 
     /// Returns the unfinished note to a contact.
@@ -174,7 +175,7 @@ impl NodeShell {
         }
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
         let batch = open.beside.set_draft(contact, text);
-        if batch.0.is_empty() { Ok(()) } else { self.commit(Vec::new(), vec![batch]) }
+        if batch.0.is_empty() { Ok(()) } else { self.commit_batches(Vec::new(), vec![batch]) }
     }
 
     /// The changes of a conversation.
@@ -184,75 +185,85 @@ impl NodeShell {
     pub fn changes(&self, contact: ContactId) -> Result<json::ChangesJson, Refused> {
         self.contact(contact)?;
         let changes = self.open.iter().flat_map(|open| open.beside.changes(contact));
-        Ok(json::ChangesJson { changes: changes.map(change).collect() })
+        Ok(json::ChangesJson { changes: changes.map(describe_change).collect() })
     }
 
     /// Writes a note. The same client id again gives the same note. A draft with its text goes in the same
     /// commit.
-    pub fn send(
+    pub fn send_note(
         &mut self,
         contact: ContactId,
         client: [u8; 16],
         text: String,
     ) -> Result<json::NoteJson, Refused> {
-        self.device()?.contact(contact).ok_or_else(Refused::no_contact)?;
+        self.unlocked_device()?.contact(contact).ok_or_else(Refused::no_contact)?;
         if text.len() > TEXT_BYTES_MAX {
             return Err(words::too_long(text.len(), TEXT_BYTES_MAX));
         }
         let draft = text.clone();
-        let mut turn = self.turn(Command::Send { contact, client, text }.into())?;
+        let mut turn = self.apply_input(Command::Send { contact, client, text }.into())?;
         if let Some(open) = self.open.as_mut().filter(|open| open.beside.draft(contact) == draft) {
             turn.batches.push(open.beside.set_draft(contact, ""));
         }
-        self.finish(CommitPlan { own: true, ..turn })?;
-        let device = self.device()?;
-        let sent = device.sent(&client).and_then(|id| device.note(id, self.date()));
-        sent.map(|view| views::note(&view)).ok_or_else(Refused::no_note)
+        self.finish_plan(CommitPlan { own: true, ..turn })?;
+        let device = self.unlocked_device()?;
+        let sent = device.find_sent(&client).and_then(|id| device.note(id, self.date()));
+        sent.map(|view| views::describe_note(&view)).ok_or_else(Refused::no_note)
     }
 
     /// An estimate of sending a text, by carrier.
-    pub fn preview(&self, contact: ContactId, text: &str) -> Result<json::Preview, Refused> {
-        let device = self.device()?;
+    pub fn preview_note(&self, contact: ContactId, text: &str) -> Result<json::Preview, Refused> {
+        let device = self.unlocked_device()?;
         device.contact(contact).ok_or_else(Refused::no_contact)?;
-        let offers =
-            device.preview(contact, text.len(), self.date()).iter().map(views::offer).collect();
+        let offers = device
+            .estimate_carriers(contact, text.len(), self.date())
+            .iter()
+            .map(views::describe_offer)
+            .collect();
         Ok(json::Preview { bytes: text.len(), bytes_max: TEXT_BYTES_MAX, offers })
     }
 
     /// Own notes that are not delivered yet.
-    pub fn outbox(&self) -> Result<Vec<json::NoteJson>, Refused> {
-        let device = self.device()?;
-        Ok(device.outbox(self.date()).iter().map(views::note).collect())
+    pub fn list_outbox(&self) -> Result<Vec<json::NoteJson>, Refused> {
+        let device = self.unlocked_device()?;
+        Ok(device.outbox(self.date()).iter().map(views::describe_note).collect())
     }
 
     /// Strangers who wrote, with what they wrote, and those who invite.
-    pub fn requests(&self) -> Result<json::RequestsJson, Refused> {
-        let device = self.device()?;
+    pub fn list_requests(&self) -> Result<json::RequestsJson, Refused> {
+        let device = self.unlocked_device()?;
         let strangers =
             device.contacts().into_iter().filter(|c| c.standing == ContactState::Request);
         let one = |view: ContactView| json::StrangerRequest {
-            notes: device.thread(view.id, None, 8, self.date()).iter().map(views::note).collect(),
-            contact: contact(device, &view, self.date()),
+            notes: device
+                .thread(view.id, None, 8, self.date())
+                .iter()
+                .map(views::describe_note)
+                .collect(),
+            contact: describe_contact(device, &view, self.date()),
         };
         let requests = strangers.map(one).collect();
-        let guests = device.inviters().iter().map(views::invitation).collect();
+        let guests = device.inviters().iter().map(views::describe_invitation).collect();
         Ok(json::RequestsJson { requests, guests })
     }
 
     /// One of those who invite.
     pub fn invitation(&self, id: ContactId) -> Result<Option<InvitationView>, Refused> {
-        Ok(self.device()?.inviters().into_iter().find(|guest| guest.id == id))
+        Ok(self.unlocked_device()?.inviters().into_iter().find(|guest| guest.id == id))
     }
 
     /// All carriers.
-    pub fn carriers(&self) -> Result<Vec<json::CarrierJson>, Refused> {
-        let roads = self.device()?.connections(self.date());
-        Ok(roads.iter().map(views::carrier).collect())
+    pub fn list_carriers(&self) -> Result<Vec<json::CarrierJson>, Refused> {
+        let roads = self.unlocked_device()?.connections(self.date());
+        Ok(roads.iter().map(views::describe_carrier).collect())
     }
 
     /// Returns the open connections of a carrier.
     pub(super) fn connections(&self, carrier: CarrierId) -> Vec<ConnectionView> {
-        let all = self.device().map(|device| device.connections(self.date())).unwrap_or_default();
+        let all = self
+            .unlocked_device()
+            .map(|device| device.connections(self.date()))
+            .unwrap_or_default();
         all.into_iter().filter(|road| road.carrier == carrier).collect()
     }
 
@@ -271,7 +282,7 @@ impl NodeShell {
     /// # Errors
     /// If there is no such contact.
     pub fn carriers_of(&self, contact: ContactId) -> Result<Vec<CarrierId>, Refused> {
-        let view = self.device()?.contact(contact).ok_or_else(Refused::no_contact)?;
+        let view = self.unlocked_device()?.contact(contact).ok_or_else(Refused::no_contact)?;
         Ok(view.policy.carriers)
     }
 
@@ -280,17 +291,17 @@ impl NodeShell {
     /// # Errors
     /// The refusal of the device.
     pub fn go_by(&mut self, contact: ContactId, carriers: &[CarrierId]) -> Result<(), Refused> {
-        let view = self.device()?.contact(contact).ok_or_else(Refused::no_contact)?;
+        let view = self.unlocked_device()?.contact(contact).ok_or_else(Refused::no_contact)?;
         if view.policy.carriers == carriers {
             return Ok(());
         }
         let policy = Policy { carriers: carriers.to_vec(), ..view.policy };
-        self.command(Command::Policy { contact, policy })
+        self.run_command(Command::Policy { contact, policy })
     }
 }
 
 /// A change as the interface tells it.
-fn change(change: &Change) -> json::ChangeJson {
+fn describe_change(change: &Change) -> json::ChangeJson {
     let (what, number, names) = match &change.what {
         What::Timer(s) => (json::ChangeWhat::Timer, Some(*s), Vec::new()),
         What::Carriers(list) => {
@@ -303,22 +314,22 @@ fn change(change: &Change) -> json::ChangeJson {
         What::Level(level) => (json::ChangeWhat::Level, Some(u32::from(*level)), Vec::new()),
         What::Name(name) => (json::ChangeWhat::Name, None, vec![name.clone()]),
     };
-    json::ChangeJson { at_ms: change.at.ms(), own: change.own, what, number, names }
+    json::ChangeJson { at_ms: change.at.as_ms(), own: change.own, what, number, names }
 }
 
-fn contact(device: &Device<AwsLc>, view: &ContactView, now: Time) -> json::ContactJson {
+fn describe_contact(device: &Device<AwsLc>, view: &ContactView, now: Time) -> json::ContactJson {
     let last = view.last.and_then(|id| device.note(id, now));
-    views::contact(view, last.map(|last| views::note(&last)))
+    views::describe_contact(view, last.map(|last| views::describe_note(&last)))
 }
 
 /// An event as the interface tells it.
-pub(crate) fn event(device: &Device<AwsLc>, event: Event, now: Time) -> json::EventJson {
+pub(crate) fn describe_event(device: &Device<AwsLc>, event: Event, now: Time) -> json::EventJson {
     let told = |kind, id: ContactId| json::EventJson {
         contact: Some(id.0.to_string()),
-        ..event_log::plain(kind)
+        ..event_log::plain_event(kind)
     };
     let whole = |kind, id, n| json::EventJson {
-        note: device.note(n, now).map(|view| views::note(&view)),
+        note: device.note(n, now).map(|view| views::describe_note(&view)),
         ..told(kind, id)
     };
     let text = |kind, id, text: &str| json::EventJson { text: Some(text.into()), ..told(kind, id) };
@@ -336,9 +347,9 @@ pub(crate) fn event(device: &Device<AwsLc>, event: Event, now: Time) -> json::Ev
         }
         Event::Carrier(carrier) => json::EventJson {
             text: Some(carrier.name().into()),
-            ..event_log::plain(EventKind::Carrier)
+            ..event_log::plain_event(EventKind::Carrier)
         },
-        Event::Card => event_log::plain(EventKind::Card),
-        Event::Low => event_log::plain(EventKind::Low),
+        Event::Card => event_log::plain_event(EventKind::Card),
+        Event::Low => event_log::plain_event(EventKind::Low),
     }
 }

@@ -19,7 +19,7 @@ use crate::node::plan::{self, CommitPlan};
 
 /// Joins the mixnet of a backup again, at the first start of a restored vault. A network that cannot be
 /// joined is not tried again: `mezza mixnet join` says why.
-pub(super) fn rejoin(
+pub(super) fn rejoin_network(
     device: &mut Device<AwsLc>,
     network: NetworkAddress,
     forget: WriteBatch,
@@ -28,7 +28,7 @@ pub(super) fn rejoin(
     if let Err(refused) = device.handle(join_input(network), now, &mut OsRng) {
         tracing::warn!(%refused, "the mixnet of the backup was not joined again");
     }
-    let mut turn = plan::drain(device);
+    let mut turn = plan::drain_device(device);
     turn.batches.push(forget);
     turn
 }
@@ -55,7 +55,7 @@ impl NodeShell {
         // Facts that wait for the next commit are in the device already, and so in the backup. They are
         // committed first, so that no backup is ahead of its vault.
         self.commit_later()?;
-        let device = self.device()?;
+        let device = self.unlocked_device()?;
         let content = BackupContent { device, settings, made };
         let manifest = write_backup(path, key, &content, &mut OsRng)?;
         Ok(BackupJson {

@@ -77,7 +77,7 @@ pub(super) struct Beside {
 impl Beside {
     /// Takes its rows out of those of the vault. One that cannot be read stays among them, so that the
     /// device sets it aside (MSG-42).
-    pub(super) fn take(records: &mut Vec<Record>) -> Self {
+    pub(super) fn take_rows(records: &mut Vec<Record>) -> Self {
         let mut own = Self::default();
         records.retain(|(kind, key, value)| match kind {
             RecordKind::Draft => own.read_draft(key, value).is_err(),
@@ -91,24 +91,25 @@ impl Beside {
     }
 
     fn read_draft(&mut self, key: &[u8], value: &[u8]) -> Result<(), DecodeError> {
-        let id = Reader::decode_exact(key, |r| Ok(ContactId(r.u32()?)))?;
+        let id = Reader::decode_exact(key, |r| Ok(ContactId(r.read_u32()?)))?;
         std::str::from_utf8(value).map_err(|_| DecodeError::Value)?;
         self.drafts.insert(id, Wiping::new(value.to_vec()));
         Ok(())
     }
 
     fn read_change(&mut self, key: &[u8], value: &[u8]) -> Result<(), DecodeError> {
-        let (id, n) = Reader::decode_exact(key, |r| Ok((ContactId(r.u32()?), r.u32()?)))?;
+        let (id, n) = Reader::decode_exact(key, |r| Ok((ContactId(r.read_u32()?), r.read_u32()?)))?;
         let line = self.lines.entry(id).or_default();
         // The number of a row that does not load is not given out again.
         line.next = line.next.max(n.saturating_add(1));
-        line.kept.push_back((n, Change::read(value)?));
+        line.kept.push_back((n, Change::from_bytes(value)?));
         Ok(())
     }
 
     /// Looks at everybody for the first time; what belongs to nobody any more is to be dropped.
-    pub(super) fn begin(&mut self, device: &Device<AwsLc>) -> WriteBatch {
-        self.looks = device.contacts().iter().map(|view| (view.id, Looks::of(view))).collect();
+    pub(super) fn begin_looks(&mut self, device: &Device<AwsLc>) -> WriteBatch {
+        self.looks =
+            device.contacts().iter().map(|view| (view.id, Looks::from_view(view))).collect();
         // While anything is set aside, a contact that is not here may be part of it: it has all of this
         // back once its row is put right (MSG-42).
         if !device.set_aside().is_empty() {
@@ -116,7 +117,7 @@ impl Beside {
         }
         let held = self.drafts.keys().chain(self.lines.keys()).copied().collect::<Vec<_>>();
         let gone = held.into_iter().filter(|id| !self.looks.contains_key(id)).collect::<Vec<_>>();
-        WriteBatch(gone.into_iter().flat_map(|id| self.forget(id)).collect())
+        WriteBatch(gone.into_iter().flat_map(|id| self.forget_contact(id)).collect())
     }
 
     /// Returns the unfinished note to a contact.
@@ -148,59 +149,59 @@ impl Beside {
     }
 
     /// Compares a contact with what it was, and gives the rows of what changed. `None`: it is gone.
-    pub(super) fn look(
+    pub(super) fn compare_contact(
         &mut self,
         id: ContactId,
         view: Option<&ContactView>,
         own: bool,
         at: Time,
     ) -> WriteBatch {
-        let Some(view) = view else { return WriteBatch(self.forget(id)) };
-        let now = Looks::of(view);
+        let Some(view) = view else { return WriteBatch(self.forget_contact(id)) };
+        let now = Looks::from_view(view);
         let was = self.looks.insert(id, now.clone());
         // What a stranger does before being let in is no change of a conversation.
         let was = was.filter(|_| view.standing != ContactState::Request);
-        let whats = was.map_or_else(Vec::new, |was| now.since(&was));
+        let whats = was.map_or_else(Vec::new, |was| now.changes_since(&was));
         let changes = whats.into_iter().map(|what| Change { at, own, what });
-        WriteBatch(changes.flat_map(|change| self.add(id, change)).collect())
+        WriteBatch(changes.flat_map(|change| self.add_change(id, change)).collect())
     }
 
-    fn add(&mut self, id: ContactId, change: Change) -> Vec<RecordChange> {
+    fn add_change(&mut self, id: ContactId, change: Change) -> Vec<RecordChange> {
         let line = self.lines.entry(id).or_default();
         let n = line.next;
-        let value = change.write();
+        let value = change.to_bytes();
         line.next = line.next.saturating_add(1);
         line.kept.push_back((n, change));
         let surplus = line.kept.len().saturating_sub(CHANGES_MAX);
-        let dropped = line.kept.drain(..surplus).map(|(n, _)| dropped(id, n));
+        let dropped = line.kept.drain(..surplus).map(|(n, _)| drop_row(id, n));
         let kind = RecordKind::Change;
         let bucket = Retention::Permanent;
-        let put = RecordChange::Put { kind, key: key(id, n), bucket, value };
+        let put = RecordChange::Put { kind, key: row_key(id, n), bucket, value };
         dropped.chain([put]).collect()
     }
 
-    fn forget(&mut self, id: ContactId) -> Vec<RecordChange> {
+    fn forget_contact(&mut self, id: ContactId) -> Vec<RecordChange> {
         self.looks.remove(&id);
         let line = self.lines.remove(&id).unwrap_or_default();
         let draft = self.set_draft(id, "").0;
-        line.kept.iter().map(|(n, _)| dropped(id, *n)).chain(draft).collect()
+        line.kept.iter().map(|(n, _)| drop_row(id, *n)).chain(draft).collect()
     }
 }
 
-fn key(id: ContactId, n: u32) -> Vec<u8> {
+fn row_key(id: ContactId, n: u32) -> Vec<u8> {
     [id.0.to_be_bytes(), n.to_be_bytes()].concat()
 }
 
-fn dropped(id: ContactId, n: u32) -> RecordChange {
-    RecordChange::Drop { kind: RecordKind::Change, key: key(id, n) }
+fn drop_row(id: ContactId, n: u32) -> RecordChange {
+    RecordChange::Drop { kind: RecordKind::Change, key: row_key(id, n) }
 }
 
 impl Looks {
-    fn of(view: &ContactView) -> Self {
+    fn from_view(view: &ContactView) -> Self {
         Self { policy: view.policy.clone(), claimed: view.claimed.clone() }
     }
 
-    fn since(&self, was: &Self) -> Vec<What> {
+    fn changes_since(&self, was: &Self) -> Vec<What> {
         let now = &self.policy;
         let then = &was.policy;
         let listed = |policy: &Policy| policy.fallback == Fallback::Listed;
@@ -216,7 +217,7 @@ impl Looks {
 }
 
 impl Change {
-    fn write(&self) -> Wiping<Vec<u8>> {
+    fn to_bytes(&self) -> Wiping<Vec<u8>> {
         let (kind, value) = match &self.what {
             What::Timer(s) => (1, s.to_be_bytes().to_vec()),
             What::Carriers(list) => (2, list.iter().map(|carrier| carrier.number()).collect()),
@@ -225,16 +226,16 @@ impl Change {
             What::Name(name) => (5, name.as_bytes().to_vec()),
         };
         let mut w = Writer::with_capacity(10 + value.len());
-        w.u64(self.at.ms()).u8(u8::from(self.own)).u8(kind).bytes(&value);
+        w.put_u64(self.at.as_ms()).put_u8(u8::from(self.own)).put_u8(kind).put_bytes(&value);
         Wiping::new(w.finish())
     }
 
-    fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
+    fn from_bytes(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut r = Reader::new(bytes);
-        let at = Time::from_ms(r.u64()?);
-        let own = r.u8()? == 1;
-        let kind = r.u8()?;
-        let value = r.rest();
+        let at = Time::from_ms(r.read_u64()?);
+        let own = r.read_u8()? == 1;
+        let kind = r.read_u8()?;
+        let value = r.read_rest();
         let bad = DecodeError::Value;
         let what = match (kind, value) {
             (1, value) => What::Timer(u32::from_be_bytes(value.try_into().map_err(|_| bad)?)),

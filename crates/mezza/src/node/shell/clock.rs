@@ -14,20 +14,20 @@ impl NodeShell {
     /// moved (MSG-104).
     pub(super) fn date(&self) -> Time {
         let clock = &self.options.clock;
-        self.open.as_ref().map_or_else(|| clock.date(), |open| open.date.now(clock.boot()))
+        self.open.as_ref().map_or_else(|| clock.date(), |open| open.date.current_date(clock.boot()))
     }
 
     /// Looks at the clocks, and says so when the wall clock begins or ends to be doubted.
     pub(super) fn look_at_clock(&mut self) {
-        let seen = self.options.clock.look();
+        let seen = self.options.clock.check_wall();
         if replace(&mut self.doubts, seen.is_err()) == seen.is_err() {
             return;
         }
         match seen {
             Ok(()) => tracing::info!("the clock of this machine is believed again"),
             Err(doubt) => tracing::warn!(
-                clock_h = doubt.wall.hours(),
-                expected_h = doubt.expected.hours(),
+                clock_h = doubt.wall.as_hours(),
+                expected_h = doubt.expected.as_hours(),
                 left_h = doubt.left_ms.div_ceil(Time::HOUR_MS),
                 "the clock of this machine has jumped by more than a day: nothing expires by it until \
                  it has stood for a day; if it is right, say `mezza node trust-clock`"
@@ -37,26 +37,27 @@ impl NodeShell {
 
     /// The person says that the wall clock is right.
     pub fn trust_clock(&mut self) {
-        self.options.clock.agree();
+        self.options.clock.trust_wall();
     }
 
     /// The time at a relay of the own card, if that is on another machine: where it is the wall
     /// clock's, both are right. A contact's relay has no say in what is erased here.
     pub(super) fn hear_time(&self, relay: RelayKey, time: Time) {
-        let relays = self.open.as_ref().map(|open| open.device.me().relays).unwrap_or_default();
+        let relays =
+            self.open.as_ref().map(|open| open.device.own_identity().relays).unwrap_or_default();
         if relays.iter().any(|own| own.key == relay) {
-            self.options.clock.hear(time);
+            self.options.clock.note_peer_time(time);
         }
     }
 
     /// The wall clock, if it is doubted (MSG-99).
     pub(super) fn clock_line(&self) -> Option<HealthLine> {
-        let doubt = self.options.clock.look().err()?;
-        let days = |ms: u64| words::counted(ms / Time::DAY_MS, "day", "days");
+        let doubt = self.options.clock.check_wall().err()?;
+        let days = |ms: u64| words::format_count(ms / Time::DAY_MS, "day", "days");
         let ahead = doubt.wall.since_ms(doubt.expected);
         let behind = doubt.expected.since_ms(doubt.wall);
         let apart = if ahead > 0 { days(ahead) + " ahead of" } else { days(behind) + " behind" };
-        let hours = words::counted(doubt.left_ms.div_ceil(Time::HOUR_MS), "hour", "hours");
+        let hours = words::format_count(doubt.left_ms.div_ceil(Time::HOUR_MS), "hour", "hours");
         let text = format!(
             "the clock of this machine is {apart} what was expected: nothing expires by it until it has \
              stood for {hours} more, or another machine with your relay says the same"

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use mezza_messenger::{Event, Input, Output, RecordChange, RecordKind, WriteBatch};
 
 use super::beside::Beside;
-use super::{DeferredCommit, LATER_MS, NodeShell, UnlockedVault, ask, load};
+use super::{DeferredCommit, LATER_MS, NodeShell, UnlockedVault, ask, load_device};
 use crate::node::event_log;
 use crate::node::plan::{self, CommitPlan};
 use mezza_host::api::json::EventKind;
@@ -13,9 +13,9 @@ use mezza_host::api::{Fault, Refused};
 
 impl NodeShell {
     /// Takes the device's outputs, and tells those events that need not wait for the commit.
-    pub(super) fn drain(&mut self) -> Result<CommitPlan, Refused> {
+    pub(super) fn drain_outputs(&mut self) -> Result<CommitPlan, Refused> {
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
-        let turn = plan::drain(&mut open.device);
+        let turn = plan::drain_device(&mut open.device);
         if !turn.batches.is_empty() {
             self.tell_early(&turn.early);
         }
@@ -24,7 +24,7 @@ impl NodeShell {
 
     /// Commits once, then does the rest in order (messenger 5.1). The device is told of its durable
     /// rows afterwards. Facts that may wait go with the next commit.
-    pub(super) fn finish(&mut self, mut plan: CommitPlan) -> Result<(), Refused> {
+    pub(super) fn finish_plan(&mut self, mut plan: CommitPlan) -> Result<(), Refused> {
         if plan.is_empty() {
             return Ok(());
         }
@@ -35,10 +35,10 @@ impl NodeShell {
             self.later.end.get_or_insert(self.options.clock.boot().plus_ms(LATER_MS));
             return Ok(());
         }
-        self.commit(plan.early, plan.batches)?;
-        self.perform(plan.late);
+        self.commit_batches(plan.early, plan.batches)?;
+        self.perform_outputs(plan.late);
         for (carrier, number) in std::mem::take(&mut self.durable) {
-            self.command(Input::Stored(carrier, number))?;
+            self.run_command(Input::Stored(carrier, number))?;
         }
         Ok(())
     }
@@ -56,7 +56,7 @@ impl NodeShell {
             _ => None,
         });
         for id in ids.collect::<BTreeSet<_>>() {
-            let batch = beside.look(id, device.contact(id).as_ref(), plan.own, now);
+            let batch = beside.compare_contact(id, device.contact(id).as_ref(), plan.own, now);
             if !batch.0.is_empty() {
                 plan.batches.push(batch);
             }
@@ -64,11 +64,11 @@ impl NodeShell {
     }
 
     pub(super) fn commit_later(&mut self) -> Result<(), Refused> {
-        if self.later.end.is_none() { Ok(()) } else { self.commit(Vec::new(), Vec::new()) }
+        if self.later.end.is_none() { Ok(()) } else { self.commit_batches(Vec::new(), Vec::new()) }
     }
 
     /// Commits what waited and what is new as one transaction.
-    pub(super) fn commit(
+    pub(super) fn commit_batches(
         &mut self,
         shows: Vec<Event>,
         new: Vec<WriteBatch>,
@@ -77,20 +77,20 @@ impl NodeShell {
         later.batches.extend(new);
         later.shows.extend(shows);
         if later.batches.is_empty() {
-            later.shows.into_iter().for_each(|event| self.tell(event));
+            later.shows.into_iter().for_each(|event| self.push_event(event));
             return Ok(());
         }
         let began = self.options.clock.boot();
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
-        later.batches.extend(open.witnessed(&later.batches));
-        later.batches.extend(open.dated(began));
+        later.batches.extend(open.witness_batch(&later.batches));
+        later.batches.extend(open.due_date_batch(began));
         if let Err(fault) = open.vault.commit(&later.batches) {
-            return Err(self.crashed(fault));
+            return Err(self.reload_device(fault));
         }
-        open.settled();
-        open.date.settle();
+        open.settle_witness();
+        open.date.adopt_next();
         self.commit_ms = self.options.clock.boot().since_ms(began);
-        later.shows.into_iter().for_each(|event| self.tell(event));
+        later.shows.into_iter().for_each(|event| self.push_event(event));
         self.show_thief(&later.batches);
         Ok(())
     }
@@ -98,13 +98,13 @@ impl NodeShell {
     fn tell_early(&self, shows: &[Event]) {
         let Some(open) = &self.open else { return };
         for event in shows {
-            self.events.tell_early(ask::event(&open.device, *event, self.date()));
+            self.events.tell_early(ask::describe_event(&open.device, *event, self.date()));
         }
     }
 
-    fn tell(&self, event: Event) {
+    fn push_event(&self, event: Event) {
         let Some(open) = &self.open else { return };
-        self.events.tell(ask::event(&open.device, event, self.date()));
+        self.events.push_event(ask::describe_event(&open.device, event, self.date()));
     }
 
     /// Shows the observer what lies on disk of the notes that were just stored.
@@ -126,13 +126,13 @@ impl NodeShell {
         }
     }
 
-    pub(super) fn perform(&mut self, outputs: Vec<Output>) {
+    pub(super) fn perform_outputs(&mut self, outputs: Vec<Output>) {
         for output in outputs {
             match (output, &self.open) {
-                (Output::Notify(event), _) => self.tell(event),
+                (Output::Notify(event), _) => self.push_event(event),
                 (Output::Carrier(order), open) => {
                     let doubted = open.as_ref().is_some_and(UnlockedVault::is_doubted);
-                    self.adapters.order(order, doubted);
+                    self.adapters.carry_out_order(order, doubted);
                 }
                 (Output::Durable(carrier, number), _) => self.durable.push((carrier, number)),
                 (Output::Store(_), _) => {}
@@ -141,46 +141,46 @@ impl NodeShell {
     }
 
     /// A commit that fails counts as a crash: the device comes again from the vault.
-    pub(super) fn crashed(&mut self, fault: Fault) -> Refused {
+    pub(super) fn reload_device(&mut self, fault: Fault) -> Refused {
         tracing::warn!(code = fault.code.number(), "a commit failed; loading again");
         self.adapters.lock_relay();
         // Pending inputs and outputs of the old device are dropped with it.
         (self.later, self.heard) = (DeferredCommit::default(), None);
         self.durable.clear();
         let Some(open) = self.open.take() else {
-            self.adapters.lock();
+            self.adapters.on_device_gone();
             return fault.into();
         };
         // The date of the vault, not that of the clock: a correction may not be stored yet.
-        let now = open.date.now(self.options.clock.boot());
+        let now = open.date.current_date(self.options.clock.boot());
         let doubted = open.is_doubted();
         let UnlockedVault { mut vault, device, witness, mut date, put_back, .. } = open;
         // A disk that refuses shows as little as a lock: the line to the mixnet goes on (MIX-78).
         let line = device.into_carriers().into_line(now).filter(|_| !doubted);
-        let loaded = vault.records().and_then(|mut records| {
-            let beside = Beside::take(&mut records);
-            Ok((beside, load(&vault, records, now, line)?))
+        let loaded = vault.reload_records().and_then(|mut records| {
+            let beside = Beside::take_rows(&mut records);
+            Ok((beside, load_device(&vault, records, now, line)?))
         });
         match loaded {
             Ok((mut beside, mut device)) => {
-                beside.begin(&device);
-                date.forget();
-                let turn = plan::drain(&mut device);
+                beside.begin_looks(&device);
+                date.forget_stored();
+                let turn = plan::drain_device(&mut device);
                 // The first batches of a fresh device are small. If even they cannot be committed, it
                 // stays locked.
                 if vault.commit(&turn.batches).is_ok() {
                     let open = UnlockedVault::new(vault, device, date);
                     self.open = Some(UnlockedVault { beside, witness, put_back, ..open });
-                    turn.early.into_iter().for_each(|event| self.tell(event));
-                    self.perform(turn.late);
+                    turn.early.into_iter().for_each(|event| self.push_event(event));
+                    self.perform_outputs(turn.late);
                 } else {
                     self.adapters.lock_but_for(device.into_carriers().into_line(now), now);
                 }
             }
-            Err(_) => self.adapters.lock(),
+            Err(_) => self.adapters.on_device_gone(),
         }
         let kind = if self.open.is_some() { EventKind::Reload } else { EventKind::Locked };
-        self.events.tell(event_log::plain(kind));
+        self.events.push_event(event_log::plain_event(kind));
         fault.into()
     }
 }

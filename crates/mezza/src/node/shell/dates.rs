@@ -40,30 +40,30 @@ impl VaultDate {
     }
 
     /// The date.
-    pub(super) fn now(&self, boot: Time) -> Time {
+    pub(super) fn current_date(&self, boot: Time) -> Time {
         self.now.at.wall.plus_ms(boot.since_ms(self.now.at.boot))
     }
 
     /// It is not known any more what is written down.
-    pub(super) fn forget(&mut self) {
+    pub(super) fn forget_stored(&mut self) {
         (self.stored, self.next) = (None, None);
     }
 
     /// A commit succeeded: a corrected date holds from now on.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn adopt_next(&mut self) {
         if let Some(next) = self.next.take() {
             (self.now, self.stored) = (next, Some(next));
         }
     }
 
     /// Returns the dates to store.
-    pub(super) fn written(&self) -> WrittenDate {
+    pub(super) fn dates_to_store(&self) -> WrittenDate {
         self.now
     }
 
     /// The batch that writes the date down, if what is written is old or `always`.
-    fn batch(&self, boot: Time, always: bool) -> Option<(WriteBatch, WrittenDate)> {
-        let at = Moment { wall: self.now(boot), boot };
+    fn date_batch(&self, boot: Time, always: bool) -> Option<(WriteBatch, WrittenDate)> {
+        let at = Moment { wall: self.current_date(boot), boot };
         let now = WrittenDate { at, ..self.now };
         let is_old = self.stored.is_none_or(|stored| stored.is_old(&now));
         (always || is_old).then(|| (put_date(&now), now))
@@ -73,11 +73,11 @@ impl VaultDate {
 impl NodeShell {
     /// The date of a vault whose last date and newest day are known now. Nothing in a demonstration is
     /// worth a day of doubt.
-    pub(super) fn meet(&self, written: Option<WrittenDate>, day: Option<u32>) -> VaultDate {
+    pub(super) fn compare_date(&self, written: Option<WrittenDate>, day: Option<u32>) -> VaultDate {
         let clock = &self.options.clock;
         match (written, day) {
             _ if self.options.demo => {}
-            (Some(written), _) => clock.meet(&written),
+            (Some(written), _) => clock.compare_written(&written),
             (None, Some(day)) => clock.meet_day(day),
             (None, None) => {}
         }
@@ -100,7 +100,7 @@ impl NodeShell {
             // A step since then concerns every time.
             Some(written) if doubted && own.now.at == written.at => since.or(Some(FIRST)),
             // Time may have passed before this start, if the date was right until then.
-            Some(written) if doubted && written.confirmed => since.or(Some(own.now(boot))),
+            Some(written) if doubted && written.confirmed => since.or(Some(own.current_date(boot))),
             _ if doubted => since.or(Some(FIRST)),
             _ => since,
         };
@@ -112,9 +112,9 @@ impl NodeShell {
     pub(super) fn follow_clock(&mut self) -> Result<(), Refused> {
         let today = self.options.clock.today();
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
-        let expected = open.date.now(today.boot);
+        let expected = open.date.current_date(today.boot);
         open.date.now.confirmed = today.confirmed;
-        let by_ms = today.date.ms().cast_signed().saturating_sub(expected.ms().cast_signed());
+        let by_ms = today.date.as_ms().cast_signed().saturating_sub(expected.as_ms().cast_signed());
         if by_ms.unsigned_abs() < STEP_MS {
             // A step under way concerns every time, wherever a start of the system comes in between.
             let since = today.doubted.then(|| open.date.now.since.unwrap_or(FIRST));
@@ -125,19 +125,19 @@ impl NodeShell {
         let since = open.date.now.since.map(|since| if today.confirmed { since } else { FIRST });
         let date = DateStep { by_ms, since };
         open.device.handle(Command::CorrectDate(date).into(), today.date, &mut OsRng)?;
-        let mut turn = plan::drain(&mut open.device);
+        let mut turn = plan::drain_device(&mut open.device);
         let at = Moment { wall: today.date, boot: today.boot };
         let next = WrittenDate { at, since: None, ..open.date.now };
         open.date.next = Some(next);
         turn.batches.push(put_date(&next));
-        self.finish(turn)
+        self.finish_plan(turn)
     }
 
     /// Writes the date down.
     pub(super) fn write_date(&mut self) -> Result<(), Refused> {
         let boot = self.options.clock.boot();
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
-        let Some((batch, now)) = open.date.batch(boot, true) else { return Ok(()) };
+        let Some((batch, now)) = open.date.date_batch(boot, true) else { return Ok(()) };
         open.vault.commit(&[batch])?;
         open.date.stored = Some(now);
         Ok(())
@@ -147,12 +147,12 @@ impl NodeShell {
 impl UnlockedVault {
     /// The batch to commit with others where the date that is written down is old, so that nothing is
     /// stamped much later than it.
-    pub(super) fn dated(&mut self, boot: Time) -> Option<WriteBatch> {
+    pub(super) fn due_date_batch(&mut self, boot: Time) -> Option<WriteBatch> {
         if self.date.next.is_some() {
             // The corrected date is in the batches already.
             return None;
         }
-        let (batch, now) = self.date.batch(boot, false)?;
+        let (batch, now) = self.date.date_batch(boot, false)?;
         // If the commit fails the vault is read again, and its date with the next commit.
         self.date.stored = Some(now);
         Some(batch)

@@ -15,18 +15,21 @@ const FREE_BYTES_MIN: u64 = 16 << 20;
 
 impl NodeShell {
     /// One line per check.
-    pub fn health(&self) -> Vec<HealthLine> {
+    pub fn health_lines(&self) -> Vec<HealthLine> {
         let mut lines = vec![self.vault_line()];
         lines.extend(self.clock_line());
         if self.state() == NodeStateJson::Open {
             // The disk stands between the first carrier and the others.
-            let mut carriers = self.adapters.health(|carrier| self.facts_of(carrier)).into_iter();
+            let mut carriers =
+                self.adapters.health_lines(|carrier| self.facts_of(carrier)).into_iter();
             lines.extend(carriers.next().into_iter().flatten());
             lines.push(self.disk_line());
             lines.extend(carriers.flatten());
             let aside = self.open.iter().flat_map(|open| open.device.set_aside());
             lines.extend(aside.map(|aside| words::aside_line(&aside)));
-            lines.extend(self.me().ok().and_then(|me| Some(words::stock_line(me.one_time_stock?))));
+            lines.extend(
+                self.own_identity().ok().and_then(|me| Some(words::stock_line(me.one_time_stock?))),
+            );
             lines.push(self.lock_line());
         }
         lines
@@ -39,7 +42,7 @@ impl NodeShell {
                 &format!(
                     "this clock was once {} ahead of now; until it gets there, keys of live state \
                      are not forgotten by day",
-                    words::counted(self.days_ahead().into(), "day", "days")
+                    words::format_count(self.days_ahead().into(), "day", "days")
                 ),
                 "set the clock if it is wrong now; else nothing is to be done but to wait",
             ),
@@ -81,12 +84,12 @@ impl NodeShell {
 
     /// Why no round of the network that was joined comes back.
     fn network_trouble(&self) -> Option<NetworkTrouble> {
-        self.device().ok()?.carriers().network(self.date())?.trouble
+        self.unlocked_device().ok()?.carriers().network_view(self.date())?.trouble
     }
 
     /// Conversations that may take this carrier and no other one.
     fn depend_on(&self, carrier: CarrierId) -> usize {
-        let contacts = self.device().map(DeviceOver::contacts).unwrap_or_default();
+        let contacts = self.unlocked_device().map(DeviceOver::contacts).unwrap_or_default();
         let depends = |contact: &&ContactView| contact.policy.candidates() == [carrier];
         let open = contacts.iter().filter(|contact| contact.standing != ContactState::Blocked);
         open.filter(depends).count()
@@ -109,7 +112,7 @@ fn disk_line(commit_ms: u64, free_bytes: Option<u64>) -> HealthLine {
     if let Some(free) = free_bytes.filter(|free| *free < FREE_BYTES_MIN) {
         let text = format!(
             "{} KiB are free where the vault lies",
-            words::grouped(usize::try_from(free / 1_024).unwrap_or(usize::MAX))
+            words::group_digits(usize::try_from(free / 1_024).unwrap_or(usize::MAX))
         );
         let next = "make room there: without it no note can be written or received";
         return HealthLine::bad("disk", &text, next);

@@ -37,7 +37,7 @@ impl NodeShell {
             return Err(Refused::locked());
         }
         if self.leaving.0.len() >= NOTES_MAX {
-            return self.command(Command::Forget { note });
+            return self.run_command(Command::Forget { note });
         }
         let end = self.options.clock.boot().plus_ms(TAKE_BACK_MS);
         self.leaving.0.insert(note, end);
@@ -57,7 +57,7 @@ impl NodeShell {
             self.leaving.0.iter().filter(|(_, end)| is_due(end)).map(|(note, _)| *note).collect();
         for note in due {
             self.leaving.0.remove(&note);
-            if let Err(refused) = self.command(Command::Forget { note }) {
+            if let Err(refused) = self.run_command(Command::Forget { note }) {
                 tracing::warn!(word = refused.word, "a note is not deleted yet");
                 let again =
                     boot.filter(|_| refused.fault.code == mezza_host::api::Exit::CannotWrite);

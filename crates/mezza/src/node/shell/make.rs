@@ -5,8 +5,8 @@ use std::path::Path;
 use mezza_messenger::Device;
 use mezza_messenger::card::RelayEntry;
 
-use super::carriers;
 use super::dates::VaultDate;
+use super::make_carriers;
 use crate::node::plan::{self, CommitPlan};
 use mezza_host::api::Refused;
 use mezza_host::backend::AwsLc;
@@ -19,7 +19,7 @@ pub(super) type Made = (Vault, Device<AwsLc>, CommitPlan);
 
 /// Makes a vault with a fresh identity in it, which is durable with it; also what `mezza init` does
 /// without a node.
-pub(super) fn make(
+pub(super) fn make_vault(
     folder: &Path,
     name: &str,
     pass: &[u8],
@@ -28,8 +28,8 @@ pub(super) fn make(
 ) -> Result<Made, Refused> {
     // The device first: an unclean name must not leave an empty vault behind.
     let now = date.at.wall;
-    let mut device = Device::create(carriers(), name, relays, now, &mut OsRng)?;
-    let mut turn = plan::drain(&mut device);
+    let mut device = Device::create(make_carriers(), name, relays, now, &mut OsRng)?;
+    let mut turn = plan::drain_device(&mut device);
     let mut first = std::mem::take(&mut turn.batches);
     first.push(put_date(&date));
     let vault = Vault::create_with(folder, pass, cost, &first, now, &mut OsRng)?;
@@ -40,7 +40,7 @@ pub(super) fn make(
 ///
 /// # Errors
 /// An unclean name, a vault that exists already, or a disk that refuses.
-pub(crate) fn init(
+pub(crate) fn init_vault(
     folder: &Path,
     name: &str,
     pass: &[u8],
@@ -49,8 +49,8 @@ pub(crate) fn init(
     if Vault::exists(folder) {
         return Err(Refused::exists());
     }
-    let date = VaultDate::new(&Clock::system()).written();
-    let (vault, _, _) = make(folder, name, pass, (Argon2Params::measured()?, date), relays)?;
+    let date = VaultDate::new(&Clock::system()).dates_to_store();
+    let (vault, _, _) = make_vault(folder, name, pass, (Argon2Params::measured()?, date), relays)?;
     vault.close()?;
     Ok(())
 }

@@ -17,19 +17,19 @@ pub(super) fn join_input(network: NetworkAddress) -> Input {
 
 impl NodeShell {
     /// The mixnet that was joined.
-    pub fn mixnet(&self) -> Result<json::Mixnet, Refused> {
-        let view = self.device()?.carriers().network(self.date());
-        Ok(views::mixnet(&view.ok_or_else(words::mixnet::none)?))
+    pub fn describe_mixnet(&self) -> Result<json::Mixnet, Refused> {
+        let view = self.unlocked_device()?.carriers().network_view(self.date());
+        Ok(views::describe_mixnet(&view.ok_or_else(words::mixnet::not_joined)?))
     }
 
     /// Joins a network.
     ///
     /// # Errors
     /// The refusal of the device, or the fault of the disk.
-    pub fn join(&mut self, uri: NetworkUri) -> Result<json::Mixnet, Refused> {
+    pub fn join_mixnet(&mut self, uri: NetworkUri) -> Result<json::Mixnet, Refused> {
         let link = NetworkAddress { pin: uri.genesis, address: uri.address };
-        self.command(join_input(link))?;
-        self.mixnet()
+        self.run_command(join_input(link))?;
+        self.describe_mixnet()
     }
 
     /// Asks who it is that invites.
@@ -37,17 +37,17 @@ impl NodeShell {
     /// # Errors
     /// The refusal of the device, or the fault of the disk.
     pub fn ask_who(&mut self, invites: ContactId) -> Result<(), Refused> {
-        self.command(MixnetInput::AskWho(invites))
+        self.run_command(MixnetInput::AskWho(invites))
     }
 
     /// Returns the effects of leaving on notes and contacts.
     ///
     /// # Errors
     /// No mixnet was joined, or the vault is locked.
-    pub fn leaving(&self) -> Result<json::NetworkLeaving, Refused> {
-        let link = self.mixnet()?.link;
-        let device = self.device()?;
-        let view = device.without(CarrierId::MIXNET, self.date());
+    pub fn preview_leaving(&self) -> Result<json::NetworkLeaving, Refused> {
+        let link = self.describe_mixnet()?.link;
+        let device = self.unlocked_device()?;
+        let view = device.preview_leaving(CarrierId::MIXNET, self.date());
         let contact =
             |view: ContactView| json::LeftBehind { id: view.id.0.to_string(), name: view.name };
         let unreachable = view.unreachable.iter().filter_map(|id| device.contact(*id));
@@ -64,9 +64,9 @@ impl NodeShell {
     ///
     /// # Errors
     /// As [`leaving`](Self::leaving), or what the device or the disk refuses.
-    pub fn leave(&mut self) -> Result<json::NetworkLeaving, Refused> {
-        let leaving = self.leaving()?;
-        self.command(MixnetInput::Leave)?;
+    pub fn leave_mixnet(&mut self) -> Result<json::NetworkLeaving, Refused> {
+        let leaving = self.preview_leaving()?;
+        self.run_command(MixnetInput::Leave)?;
         Ok(leaving)
     }
 
@@ -75,17 +75,17 @@ impl NodeShell {
     ///
     /// # Errors
     /// No mixnet, or a disk that refuses.
-    pub fn resume(&mut self) -> Result<json::Mixnet, Refused> {
-        self.mixnet()?;
+    pub fn resume_restored(&mut self) -> Result<json::Mixnet, Refused> {
+        self.describe_mixnet()?;
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
-        let mut batches = vec![restore::accepted()];
-        batches.extend(open.witness.as_mut().map_or(Ok(None), Witness::accept)?);
+        let mut batches = vec![restore::acceptance_batch()];
+        batches.extend(open.witness.as_mut().map_or(Ok(None), Witness::accept_doubt)?);
         if let Err(fault) = open.vault.commit(&batches) {
-            return Err(self.crashed(fault));
+            return Err(self.reload_device(fault));
         }
-        open.settled();
+        open.settle_witness();
         open.put_back = false;
-        self.adapters.resume();
-        self.mixnet()
+        self.adapters.resume_restored();
+        self.describe_mixnet()
     }
 }

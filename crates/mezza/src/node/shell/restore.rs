@@ -34,7 +34,7 @@ pub(super) struct Restore {
 }
 
 /// Looks whether this vault is older than its witness, or came without it.
-pub(super) fn of(witness: Option<&mut Witness>, records: &[Record]) -> Restore {
+pub(super) fn find_restore(witness: Option<&mut Witness>, records: &[Record]) -> Restore {
     let has =
         |wanted: &[u8]| records.iter().any(|(kind, key, _)| (*kind, &key[..]) == (KIND, wanted));
     let put_back = has(BUDGET_KEY);
@@ -53,7 +53,7 @@ pub(super) fn of(witness: Option<&mut Witness>, records: &[Record]) -> Restore {
         RecordChange::Put { kind: KIND, key, bucket: Retention::Permanent, value }
     };
     restore.batches.push(WriteBatch(vec![put(KEY), put(BUDGET_KEY)]));
-    match witness.accept() {
+    match witness.accept_doubt() {
         Ok(claim) => {
             restore.claims = claim.is_some();
             restore.batches.extend(claim);
@@ -67,19 +67,19 @@ pub(super) fn of(witness: Option<&mut Witness>, records: &[Record]) -> Restore {
 }
 
 /// The budget is what the vault remembers, as the person decided.
-pub(super) fn accepted() -> WriteBatch {
+pub(super) fn acceptance_batch() -> WriteBatch {
     WriteBatch(vec![RecordChange::Drop { kind: KIND, key: BUDGET_KEY.to_vec() }])
 }
 
 impl UnlockedVault {
     /// The batch to commit with `batches` for the witness. Without one the commit goes on: notes
     /// of other carriers are in it.
-    pub(super) fn witnessed(&mut self, batches: &[WriteBatch]) -> Option<WriteBatch> {
+    pub(super) fn witness_batch(&mut self, batches: &[WriteBatch]) -> Option<WriteBatch> {
         if self.claims {
             // The batches hold a claim already.
             return None;
         }
-        let claimed = self.witness.as_mut()?.before(batches);
+        let claimed = self.witness.as_mut()?.before_commit(batches);
         claimed.unwrap_or_else(|fault| {
             tracing::warn!(code = fault.code.number(), "the vault's witness cannot be written");
             None
@@ -87,9 +87,9 @@ impl UnlockedVault {
     }
 
     /// The commit succeeded.
-    pub(super) fn settled(&mut self) {
+    pub(super) fn settle_witness(&mut self) {
         self.claims = false;
-        if let Some(Err(fault)) = self.witness.as_mut().map(Witness::after) {
+        if let Some(Err(fault)) = self.witness.as_mut().map(Witness::after_commit) {
             tracing::warn!(code = fault.code.number(), "the vault's witness cannot be written");
         }
     }

@@ -15,7 +15,7 @@ impl NodeShell {
     /// # Errors
     /// A locked vault, a wrong old passphrase (word `passphrase`), or a disk that refuses.
     pub fn change_passphrase(&mut self, old: &[u8], new: &[u8]) -> Result<(), Refused> {
-        self.device()?;
+        self.unlocked_device()?;
         let open = self.open.as_ref().ok_or_else(Refused::locked)?;
         let changed = open.vault.change_passphrase(&self.options.vault, old, new, &mut OsRng);
         changed.map_err(|fault| {
@@ -29,7 +29,7 @@ impl NodeShell {
     /// # Errors
     /// A locked vault, or a time outside of its limits.
     pub fn may_set(&self, idle_lock_s: Option<u64>) -> Result<(), Refused> {
-        self.device()?;
+        self.unlocked_device()?;
         let range = IDLE_LOCK_S_MIN..=IDLE_LOCK_S_MAX;
         match idle_lock_s {
             Some(s) if s != 0 && !range.contains(&s) => Err(Fault::new(
@@ -43,10 +43,10 @@ impl NodeShell {
     }
 
     /// Adopts settings that [`NodeShell::may_set`] has admitted.
-    pub fn set(&mut self, idle_lock_s: Option<u64>, observe: Option<bool>) {
+    pub fn adopt_settings(&mut self, idle_lock_s: Option<u64>, observe: Option<bool>) {
         self.options.idle_lock_s = idle_lock_s.unwrap_or(self.options.idle_lock_s);
         if let (Some(observer), Some(on)) = (&self.options.observer, observe) {
-            observer.turn(on);
+            observer.set_on(on);
         }
     }
 }

@@ -39,9 +39,9 @@ async fn start(folder: &Path, name: &'static str, relay: &RelayEntry) -> Running
 }
 
 async fn start_with(options: NodeOptions, name: &'static str, relay: &RelayEntry) -> RunningNode {
-    let running = node::start(options);
+    let running = node::start_node(options);
     let relay = relay.clone();
-    running.node.ask(move |shell| shell.create(name, PASS, &[relay])).await.unwrap();
+    running.node.ask(move |shell| shell.create_identity(name, PASS, &[relay])).await.unwrap();
     until(&running.node, NodeShell::is_reachable).await;
     running
 }
@@ -50,7 +50,7 @@ async fn start_with(options: NodeOptions, name: &'static str, relay: &RelayEntry
 async fn serve_relay(folder: &Path) -> (watch::Sender<bool>, RelayEntry) {
     let (stop, stopped) = watch::channel(false);
     let config = RelayConfig::new(folder.join("relay"), "127.0.0.1:0".parse().unwrap());
-    let relay = relay::serve(config, stopped).await.unwrap();
+    let relay = relay::start_relay(config, stopped).await.unwrap();
     let key = *relay.key();
     let port = relay.address().port();
     let host = "127.0.0.1".into();
@@ -67,7 +67,7 @@ async fn until(node: &NodeHandle, yes: impl Fn(&NodeShell) -> bool + Copy + Send
 fn send(shell: &mut NodeShell, contact: ContactId, client: u8) -> (usize, bool) {
     let before = shell.adapters.carried();
     let command = Command::Send { contact, client: [client; 16], text: "a note".into() };
-    let accepted = shell.command(command).is_ok();
+    let accepted = shell.run_command(command).is_ok();
     (shell.adapters.carried() - before, accepted)
 }
 
@@ -76,9 +76,9 @@ async fn nothing_leaves_before_its_commit() {
     let folder = tempfile::tempdir().unwrap();
     let (_stop, relay) = serve_relay(folder.path()).await;
     let ben = start(folder.path(), "ben", &relay).await;
-    let card = ben.node.ask(|shell| shell.card(CardFormJson::Full)).await.unwrap();
+    let card = ben.node.ask(|shell| shell.card_text(CardFormJson::Full)).await.unwrap();
     let ann = start(folder.path(), "ann", &relay).await.node;
-    let contact = ann.ask(move |shell| shell.add(&card.uri, None, false)).await.unwrap();
+    let contact = ann.ask(move |shell| shell.add_contact(&card.uri, None, false)).await.unwrap();
     let contact = contact_id(&contact.id).unwrap();
     // The first note waits for keys; with a session a note leaves when it is written.
     assert!(ann.ask(move |shell| Ok(send(shell, contact, 1))).await.unwrap().1);
@@ -92,9 +92,9 @@ async fn nothing_leaves_before_its_commit() {
     });
     assert_eq!(refused.await.unwrap(), (0, false));
     // The device comes again from the vault, without that note.
-    ann.ask(|shell| shell.unlock(PASS)).await.unwrap();
+    ann.ask(|shell| shell.unlock_vault(PASS)).await.unwrap();
     until(&ann, NodeShell::is_reachable).await;
-    let notes = ann.ask(move |shell| shell.notes(contact, None, 10)).await.unwrap();
+    let notes = ann.ask(move |shell| shell.list_notes(contact, None, 10)).await.unwrap();
     assert_eq!(notes.notes.len(), 2);
     assert!(ann.ask(move |shell| Ok(send(shell, contact, 3))).await.unwrap().1);
 }
@@ -105,14 +105,14 @@ fn round(shell: &mut NodeShell) -> Result<(), Refused> {
     let key = vec![0xff; 8];
     let bucket = Retention::Rolling;
     let put = RecordChange::Put { kind, key: key.clone(), bucket, value: Wiping::new(Vec::new()) };
-    shell.finish(CommitPlan {
+    shell.finish_plan(CommitPlan {
         batches: vec![WriteBatch(vec![put, RecordChange::Drop { kind, key }])],
         ..CommitPlan::default()
     })
 }
 
 fn copy(from: &Path, to: &Path) {
-    mezza_host::process::home::private::folder(to).unwrap();
+    mezza_host::process::home::private::make_folder(to).unwrap();
     for file in fs::read_dir(from).unwrap().map(Result::unwrap) {
         fs::copy(file.path(), to.join(file.file_name())).unwrap();
     }
@@ -120,7 +120,7 @@ fn copy(from: &Path, to: &Path) {
 
 /// Returns two facts: the dial of the mixnet waits for the user, and the user is notified.
 fn waits(shell: &NodeShell) -> (bool, bool) {
-    let told = shell.health().into_iter().find(|line| line.name == "mixnet");
+    let told = shell.health_lines().into_iter().find(|line| line.name == "mixnet");
     let told = told.is_some_and(|line| line.next.is_some_and(|next| next.contains("resume")));
     (shell.adapters.withholds(), told)
 }
@@ -128,22 +128,22 @@ fn waits(shell: &NodeShell) -> (bool, bool) {
 /// A locked node whose vault was put back to before its last round, and what [`waits`] said in between.
 async fn put_back(folder: &Path) -> (NodeHandle, (bool, bool)) {
     let [vault, older] = ["vault", "older"].map(|name| folder.join(name));
-    let node = node::start(options(vault.clone(), Some(folder.join("state")))).node;
+    let node = node::start_node(options(vault.clone(), Some(folder.join("state")))).node;
     let join = MixnetInput::Join(NetworkAddress { pin: [7; 32], address: "127.0.0.1:1".into() });
     let begin = move |shell: &mut NodeShell| {
-        shell.create("Ann", PASS, &[])?;
-        shell.command(join)?;
+        shell.create_identity("Ann", PASS, &[])?;
+        shell.run_command(join)?;
         round(shell)?;
-        shell.lock();
+        shell.lock_vault();
         Ok(())
     };
     node.ask(begin).await.unwrap();
     copy(&vault, &older);
     let go_on = |shell: &mut NodeShell| {
-        shell.unlock(PASS)?;
+        shell.unlock_vault(PASS)?;
         round(shell)?;
         let told = waits(shell);
-        shell.lock();
+        shell.lock_vault();
         Ok(told)
     };
     let told = node.ask(go_on).await.unwrap();
@@ -158,20 +158,20 @@ async fn msg_63_with_a_vault_that_was_put_back_the_mixnet_waits_for_the_person()
     let (node, before) = put_back(folder.path()).await;
     assert_eq!(before, (false, false));
     let back = |shell: &mut NodeShell| {
-        shell.unlock(PASS)?;
+        shell.unlock_vault(PASS)?;
         let told = waits(shell);
         let failing = Failing::after(0, WriteStep::Commit, Errno::ENOSPC);
-        assert!(shell.resume().is_err(), "the decision is not written");
+        assert!(shell.resume_restored().is_err(), "the decision is not written");
         drop(failing);
-        shell.unlock(PASS)?;
+        shell.unlock_vault(PASS)?;
         let still = waits(shell);
-        shell.resume()?;
+        shell.resume_restored()?;
         Ok([told, still, waits(shell)])
     };
     assert_eq!(node.ask(back).await.unwrap(), [(true, true), (true, true), (false, false)]);
     let again = |shell: &mut NodeShell| {
-        shell.lock();
-        shell.unlock(PASS)?;
+        shell.lock_vault();
+        shell.unlock_vault(PASS)?;
         Ok(waits(shell))
     };
     assert_eq!(node.ask(again).await.unwrap(), (false, false));
@@ -181,35 +181,36 @@ async fn msg_63_with_a_vault_that_was_put_back_the_mixnet_waits_for_the_person()
 async fn msg_111_a_vault_that_is_put_back_again_is_noticed_again() {
     let folder = tempfile::tempdir().unwrap();
     let [vault, older] = ["vault", "older"].map(|name| folder.path().join(name));
-    let node = node::start(options(vault.clone(), Some(folder.path().join("state")))).node;
-    node.ask(|shell| shell.create("Ann", PASS, &[])).await.unwrap();
-    let prekeys = |shell: &mut NodeShell| Ok(shell.device()?.prekeys(shell.date()).signed.len());
+    let node = node::start_node(options(vault.clone(), Some(folder.path().join("state")))).node;
+    node.ask(|shell| shell.create_identity("Ann", PASS, &[])).await.unwrap();
+    let prekeys =
+        |shell: &mut NodeShell| Ok(shell.unlocked_device()?.prekeys(shell.date()).signed.len());
     let mut all = node.ask(prekeys).await.unwrap();
     for n in 0..3 {
         let lock = |shell: &mut NodeShell| {
-            shell.lock();
+            shell.lock_vault();
             Ok(())
         };
         node.ask(lock).await.unwrap();
         let _ = fs::remove_dir_all(&older);
         copy(&vault, &older);
         let go_on = |shell: &mut NodeShell| {
-            shell.unlock(PASS)?;
-            shell.command(Command::Rotate)?;
-            shell.lock();
+            shell.unlock_vault(PASS)?;
+            shell.run_command(Command::Rotate)?;
+            shell.lock_vault();
             Ok(())
         };
         node.ask(go_on).await.unwrap();
         fs::remove_dir_all(&vault).unwrap();
         copy(&older, &vault);
-        node.ask(|shell| shell.unlock(PASS)).await.unwrap();
+        node.ask(|shell| shell.unlock_vault(PASS)).await.unwrap();
         let fresh = node.ask(prekeys).await.unwrap();
         assert!(fresh > all, "{n}: prekeys of another life are not used as if they were ours");
         let told = node.ask(|shell| Ok(shell.vault_line().text)).await.unwrap();
         assert!(told.contains("restored"), "{told}");
         // Once is enough.
         node.ask(lock).await.unwrap();
-        node.ask(|shell| shell.unlock(PASS)).await.unwrap();
+        node.ask(|shell| shell.unlock_vault(PASS)).await.unwrap();
         all = node.ask(prekeys).await.unwrap();
         assert_eq!(all, fresh);
     }
@@ -218,11 +219,11 @@ async fn msg_111_a_vault_that_is_put_back_again_is_noticed_again() {
 #[tokio::test]
 async fn mix_40_the_device_follows_a_clock_that_was_put_back() {
     let folder = tempfile::tempdir().unwrap();
-    let node = node::start(options(folder.path().join("vault"), None)).node;
+    let node = node::start_node(options(folder.path().join("vault"), None)).node;
     let join = MixnetInput::Join(NetworkAddress { pin: [7; 32], address: "127.0.0.1:1".into() });
     let follow = move |shell: &mut NodeShell| {
-        shell.create("Ann", PASS, &[])?;
-        shell.command(join)?;
+        shell.create_identity("Ann", PASS, &[])?;
+        shell.run_command(join)?;
         shell.seen = now().plus_ms(6 * Time::HOUR_MS);
         let open = shell.open.as_mut().expect("it was made");
         // Its effects wait, since they would give the device the time.
@@ -239,9 +240,9 @@ async fn mix_40_the_device_follows_a_clock_that_was_put_back() {
 #[tokio::test]
 async fn a_vault_whose_day_is_ahead_of_the_clock_is_no_good_health() {
     let folder = tempfile::tempdir().unwrap();
-    let node = node::start(options(folder.path().join("vault"), None)).node;
+    let node = node::start_node(options(folder.path().join("vault"), None)).node;
     let lights = |shell: &mut NodeShell| {
-        shell.create("Ann", PASS, &[])?;
+        shell.create_identity("Ann", PASS, &[])?;
         let good = shell.vault_line().ok;
         let ahead = now().plus_ms(3 * Time::DAY_MS);
         shell.open.as_mut().expect("unlocked").vault.tick(ahead)?;

@@ -48,14 +48,14 @@ impl Person {
     /// Makes an identity whose vault opens as fast as one may: it is opened a hundred times.
     pub fn make(folder: &Path, name: &str, relay: &RelayEntry) -> Self {
         let home = Home::find(Some(&folder.join(name))).unwrap();
-        home.make().unwrap();
+        home.make_folders().unwrap();
         let relays = std::slice::from_ref(relay);
         let carriers = CarrierSet::<AwsLc>::default();
         let mut device = Device::create(carriers, name, relays, now(), &mut OsRng).unwrap();
         let pass = PASSPHRASE.as_bytes();
         let vault = Vault::create(&home.vault(), pass, Argon2Params::DEMO, now(), &mut OsRng);
         let mut vault = vault.unwrap();
-        vault.commit(&plan::drain(&mut device).batches).unwrap();
+        vault.commit(&plan::drain_device(&mut device).batches).unwrap();
         vault.close().unwrap();
         Self { home: home.root().into(), name: name.into(), contact: String::new() }
     }
@@ -68,7 +68,7 @@ impl Person {
     fn ask<T>(&self, question: impl Fn(&ApiClient) -> Result<T, Fault>) -> T {
         let began = Instant::now();
         loop {
-            match ApiClient::of(&self.at_home()).and_then(|client| question(&client)) {
+            match ApiClient::for_home(&self.at_home()).and_then(|client| question(&client)) {
                 Ok(answer) => return answer,
                 Err(fault) => {
                     let patience = match fault.code {
@@ -181,10 +181,10 @@ impl Person {
     pub fn watch(&self, stop: &AtomicBool) -> Shown {
         let mut shown = Shown::default();
         while !stop.load(Ordering::Relaxed) {
-            let client = ApiClient::of(&self.at_home());
-            if let Ok(follower) = client.and_then(|client| Follower::of(&client)) {
+            let client = ApiClient::for_home(&self.at_home());
+            if let Ok(follower) = client.and_then(|client| Follower::open_on(&client)) {
                 // Ends when the node does.
-                let _ = follower.until(None, |event| {
+                let _ = follower.follow_until(None, |event| {
                     shown.take(event);
                     ControlFlow::<()>::Continue(())
                 });

@@ -17,7 +17,7 @@ fn mesh_33_a_listener_says_nothing_after_its_request() {
     let folder = tempfile::tempdir().unwrap();
     let node = MeshNode::alone(folder.path(), "n", ("good", 0));
     let (_, card) = node.keygen();
-    let cur = mezza::testing::clock::now().ms() / 30_000;
+    let cur = mezza::testing::clock::now().as_ms() / 30_000;
     let envelope = folder.path().join("envelope");
     let [card, out] = [&card, &envelope].map(|path| path.to_str().unwrap());
     let at = format!("tick:{cur}");
@@ -28,7 +28,7 @@ fn mesh_33_a_listener_says_nothing_after_its_request() {
     let mut others = ours.clone();
     *others.last_mut().unwrap() ^= 1;
 
-    private::folder(&node.home.join("run")).unwrap();
+    private::make_folder(&node.home.join("run")).unwrap();
     let socket = UnixListener::bind(node.home.join("run/mesh.sock")).unwrap();
     let listener = node.listen();
     let (mut stream, _) = socket.accept().unwrap();

@@ -146,7 +146,7 @@ impl MeshNode {
     pub fn keygen(&self) -> (PathBuf, PathBuf) {
         let tree = self.home.join("tree");
         let pass = self.home.join("pass");
-        private::folder(&self.home).unwrap();
+        private::make_folder(&self.home).unwrap();
         private::replace(&pass, b"correct horse battery staple six").unwrap();
         let [dir, file] = [&tree, &pass].map(|path| path.to_str().unwrap());
         let made = self.run(&["hibe", "keygen", "--dir", dir, "--passphrase-file", file]);

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use mezza::testing::clock;
-use mezza_mesh::cell::{CELL_BYTES, HEAD_BYTES, short};
+use mezza_mesh::cell::{CELL_BYTES, HEAD_BYTES, short_id};
 use mezza_mesh::frame::{Beacon, Name};
 use mezza_mesh::wire::WireFrame;
 use mezza_mesh::{Life, MeshCell, MeshNetwork, bundle};
@@ -43,7 +43,7 @@ fn cell(class: u8, tick: u32, n: u64) -> MeshCell {
 
 /// The last tick whose cells live now, so that they live longest.
 fn next_tick() -> u32 {
-    u32::try_from(clock::now().ms() / 30_000).unwrap() + 1
+    u32::try_from(clock::now().as_ms() / 30_000).unwrap() + 1
 }
 
 /// A name of the liar, and its cells.
@@ -72,10 +72,10 @@ impl LiarName {
     fn announce(&self) {
         let mut network = MeshNetwork::new("open", None);
         let now = clock::now();
-        network.follow(now.ms() * 1_000);
-        let beacon = Beacon { stamp: now.ms() / 125, ..Beacon::default() };
+        network.follow_clock(now.as_ms() * 1_000);
+        let beacon = Beacon { stamp: now.as_ms() / 125, ..Beacon::default() };
         self.send(&WireFrame::Beacon { net: network.net(), name: self.name, beacon });
-        let shorts = self.cells.iter().map(|cell| short(&cell.id()));
+        let shorts = self.cells.iter().map(|cell| short_id(&cell.id()));
         let shorts: Vec<u64> =
             shorts.filter(|short| !self.given.contains(short)).take(144).collect();
         if !shorts.is_empty() {
@@ -85,7 +85,7 @@ impl LiarName {
 
     fn give(&mut self, asked: &[u64]) {
         for cell in &self.cells {
-            let short = short(&cell.id());
+            let short = short_id(&cell.id());
             if asked.contains(&short) {
                 self.send(&WireFrame::Data { name: self.name, cell: cell.bytes() });
                 self.given.insert(short);

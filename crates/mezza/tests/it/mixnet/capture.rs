@@ -145,7 +145,7 @@ fn mix_78_slow_a_locked_member_stays_in_each_round_by_the_same_line() {
     let world = World::start();
     let wire = Wire::default();
     let town = tapped(&world, &wire);
-    let link = town.files.uri().unwrap().to_string();
+    let link = town.files.make_uri().unwrap().to_string();
     let homes = ["Ann", "Ben"].map(|name| world.init(name));
     let _nodes = homes.each_ref().map(|home| world.node(home));
     let lines = homes.each_ref().map(|home| join(home, &link, &wire));
@@ -176,7 +176,7 @@ fn mix_21_slow_the_wire_of_an_idle_a_busy_and_a_returning_person_is_the_same() {
     let world = World::start();
     let wire = Wire::default();
     let town = tapped(&world, &wire);
-    let link = town.files.uri().unwrap().to_string();
+    let link = town.files.make_uri().unwrap().to_string();
     let homes = ["Ann", "Ben", "Cas"].map(|name| world.init(name));
     let mut nodes = homes.each_ref().map(|home| world.node(home));
     let mut lines = homes.each_ref().map(|home| join(home, &link, &wire));

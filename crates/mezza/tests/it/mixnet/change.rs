@@ -22,15 +22,15 @@ const FIRST: u64 = 1_000_000_000;
 
 /// A successor that begins where a conversation round of the config would.
 fn successor(before: &Config, guardian: &ServerKey) -> SignedConfig {
-    let (_, talk) = before.policy(Service::Conversation).unwrap();
+    let (_, talk) = before.find_policy(Service::Conversation).unwrap();
     let round = talk.round_at(mezza::testing::clock::now().plus_ms(AHEAD_MS)).unwrap();
-    let valid_from = talk.open(round).unwrap();
+    let valid_from = talk.open_time(round).unwrap();
     let mut next = Config { seq: 1, prev: before.hash(), valid_from, ..before.clone() };
     for service in &mut next.services {
         (service.base_round, service.base_time) = (FIRST, valid_from);
     }
     let mut signed = SignedConfig::new(next);
-    signed.sign(SignatureSet::Predecessor, 0, &guardian.signer());
+    signed.add_signature(SignatureSet::Predecessor, 0, &guardian.signer());
     signed
 }
 
@@ -38,27 +38,28 @@ fn successor(before: &Config, guardian: &ServerKey) -> SignedConfig {
 fn rounds_go_on_when_guardians_change_the_config() {
     let folder = tempfile::tempdir().unwrap();
     let town = Town::start(folder.path());
-    let uri = town.files.uri().unwrap();
-    let genesis = network::read(&town.files.config()).unwrap();
-    let next = successor(genesis.config(), &ServerKey::load(&town.files.key("guardian")).unwrap());
-    let mut file = std::fs::OpenOptions::new().append(true).open(town.files.config()).unwrap();
+    let uri = town.files.make_uri().unwrap();
+    let genesis = network::read_config(&town.files.config_path()).unwrap();
+    let next =
+        successor(genesis.config(), &ServerKey::load(&town.files.key_path("guardian")).unwrap());
+    let mut file = std::fs::OpenOptions::new().append(true).open(town.files.config_path()).unwrap();
     file.write_all(&next.encode()).unwrap();
     for server in &town.servers {
         kill(Pid::from_raw(server.id().try_into().unwrap()), Signal::SIGHUP).unwrap();
     }
     let opened = |config: &[u8; 32], round: u64| -> Time {
         let of = [genesis.config(), next.config()].into_iter().find(|of| of.hash() == *config);
-        of.unwrap().policy(Service::Conversation).unwrap().1.open(round).unwrap()
+        of.unwrap().find_policy(Service::Conversation).unwrap().1.open_time(round).unwrap()
     };
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let opens = runtime.block_on(async {
-        let chain = client::join(&uri).await.unwrap();
+        let chain = client::join_network(&uri).await.unwrap();
         // The entry may read the successor just now: it welcomes the guest under either config.
         let mut guest = Guest::greeting(&chain).await;
         let mut opens = Vec::new();
         loop {
             let told = guest.told(Service::Conversation).await.settings;
-            opens.push((told.id.round, opened(&told.config, told.id.round).ms()));
+            opens.push((told.id.round, opened(&told.config, told.id.round).as_ms()));
             if told.id.round > FIRST {
                 return opens;
             }
@@ -68,6 +69,6 @@ fn rounds_go_on_when_guardians_change_the_config() {
     // A busy machine opens no round now and then; those that open keep their places, and follow each other.
     let mut gaps = opens.windows(2).map(|pair| pair[1].1 - pair[0].1);
     assert!(gaps.all(|gap| gap > 0 && gap % INTERVAL_MS == 0), "{opens:?}\n{}", town.logs());
-    let chain = runtime.block_on(client::join(&uri)).unwrap();
+    let chain = runtime.block_on(client::join_network(&uri)).unwrap();
     assert_eq!(chain.head_hash(), next.config().hash());
 }

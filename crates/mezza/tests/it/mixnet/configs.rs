@@ -15,14 +15,14 @@ use tokio::sync::watch;
 
 /// A genesis that began a day ago, and its successors, one a second.
 fn configs(files: &DemoFiles, count: usize) -> Vec<SignedConfig> {
-    let guardian = ServerKey::load(&files.key("guardian")).unwrap();
-    let mut next = network::read(&files.config()).unwrap().config().clone();
+    let guardian = ServerKey::load(&files.key_path("guardian")).unwrap();
+    let mut next = network::read_config(&files.config_path()).unwrap().config().clone();
     next.valid_from = mezza::testing::clock::now().minus_ms(Time::DAY_MS);
     let mut all = Vec::new();
     for seq in 0..count {
         let mut signed = SignedConfig::new(next.clone());
         let set = if seq == 0 { SignatureSet::Own } else { SignatureSet::Predecessor };
-        signed.sign(set, 0, &guardian.signer());
+        signed.add_signature(set, 0, &guardian.signer());
         all.push(signed);
         let valid_from = next.valid_from.plus_ms(1_000);
         let prev = next.hash();
@@ -37,11 +37,12 @@ fn configs(files: &DemoFiles, count: usize) -> Vec<SignedConfig> {
 /// An entry that serves these configs, the first of which are its own; somebody joins.
 async fn join(files: &DemoFiles, archive: Vec<SignedConfig>, own: usize) -> Result<[u8; 32], Exit> {
     let ConfigArchive { chain, .. } =
-        ConfigArchive::check(archive[..own].to_vec(), mezza::testing::clock::now()).unwrap();
+        ConfigArchive::check_configs(archive[..own].to_vec(), mezza::testing::clock::now())
+            .unwrap();
     let genesis = archive[0].config().hash();
     let options = entry::EntryServerOptions {
         network: ConfigArchive { chain, archive },
-        key: ServerKey::load(&files.key("entry")).unwrap(),
+        key: ServerKey::load(&files.key_path("entry")).unwrap(),
         listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         per_prefix: 0,
         once: false,
@@ -50,7 +51,7 @@ async fn join(files: &DemoFiles, archive: Vec<SignedConfig>, own: usize) -> Resu
     let (stop, stopped) = watch::channel(false);
     let running = entry::start(options, stopped).await.unwrap();
     let uri = NetworkUri { genesis, address: running.address.to_string() };
-    let joined = client::join(&uri).await;
+    let joined = client::join_network(&uri).await;
     stop.send(true).unwrap();
     running.task.await.unwrap().unwrap();
     joined.map(|chain| chain.head_hash()).map_err(|fault| fault.code)
@@ -66,7 +67,8 @@ async fn mix_43_networks_with_as_many_configs_as_they_may_have_take_new_members(
         assert_eq!(join(&files, all[..count].to_vec(), count).await, Ok(head), "{count} configs");
     }
     // One more is refused by name, by who serves it and by who joins.
-    let fault = ConfigArchive::check(all.clone(), mezza::testing::clock::now()).unwrap_err();
+    let fault =
+        ConfigArchive::check_configs(all.clone(), mezza::testing::clock::now()).unwrap_err();
     assert!(fault.to_string().contains("at most 1,024 configs"), "{fault}");
     assert_eq!(join(&files, all, CONFIGS_MAX).await, Err(Exit::No));
 }

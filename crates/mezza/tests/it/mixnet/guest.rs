@@ -25,7 +25,7 @@ pub struct Guest {
 
 impl Guest {
     pub async fn connect(chain: &Chain) -> Self {
-        let stream = client::EntryClient::of(chain).unwrap().connect().await.unwrap();
+        let stream = client::EntryClient::from_chain(chain).unwrap().connect().await.unwrap();
         Self { stream, splitter: LinkDeframer::default(), frames: VecDeque::new() }
     }
 
@@ -62,7 +62,7 @@ impl Guest {
                 return None;
             };
             let mut input = &buffer[..count];
-            while let Some(frame) = self.splitter.next(&mut input).unwrap() {
+            while let Some(frame) = self.splitter.next_frame(&mut input).unwrap() {
                 self.frames.push_back(Frame::decode(&frame).unwrap());
             }
         }

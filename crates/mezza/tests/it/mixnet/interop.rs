@@ -30,8 +30,8 @@ async fn a_client_over_gnutls_is_welcomed_and_gets_the_configs() {
     }
     let folder = tempfile::tempdir().unwrap();
     let files = demo::DemoFiles::load_or_make(&folder.path().join("mixnet")).unwrap();
-    let running = demo::run(&files).await.unwrap();
-    let chain = client::join(&running.uri).await.unwrap();
+    let running = demo::start_from_files(&files).await.unwrap();
+    let chain = client::join_network(&running.uri).await.unwrap();
     let (_, port) = running.uri.address.rsplit_once(':').unwrap();
     let port = port.to_owned();
     let log = folder.path().join("log");

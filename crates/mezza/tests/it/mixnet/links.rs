@@ -26,11 +26,11 @@ async fn is_closed(mut stream: impl tokio::io::AsyncRead + Unpin) -> bool {
 async fn mix_1_only_the_keys_of_the_config_have_links() {
     let folder = tempfile::tempdir().unwrap();
     let files = DemoFiles::load_or_make(&folder.path().join("mixnet")).unwrap();
-    let running = demo::run(&files).await.unwrap();
-    let signed = network::read(&files.config()).unwrap();
+    let running = demo::start_from_files(&files).await.unwrap();
+    let signed = network::read_config(&files.config_path()).unwrap();
     let config = signed.config();
     let identity =
-        |name: &str| Arc::new(ServerKey::load(&files.key(name)).unwrap().identity().unwrap());
+        |name: &str| Arc::new(ServerKey::load(&files.key_path(name)).unwrap().identity().unwrap());
     let mix = &config.mixes[1].server;
     let bucket = &config.bucket;
     let strangers = [
@@ -68,11 +68,11 @@ async fn mix_1_only_the_keys_of_the_config_have_links() {
 async fn a_client_joins_by_the_link_and_bad_bytes_end_it_alone() {
     let folder = tempfile::tempdir().unwrap();
     let files = DemoFiles::load_or_make(&folder.path().join("mixnet")).unwrap();
-    let running = demo::run(&files).await.unwrap();
-    let chain = client::join(&running.uri).await.unwrap();
+    let running = demo::start_from_files(&files).await.unwrap();
+    let chain = client::join_network(&running.uri).await.unwrap();
     let mut other = running.uri.clone();
     other.genesis[0] ^= 1;
-    let refused = client::join(&other).await.unwrap_err();
+    let refused = client::join_network(&other).await.unwrap_err();
     assert!(refused.text.contains("differs from the link you opened"), "{refused}");
 
     let hello = Frame::Hello { version: VERSION, config: chain.head_hash() }.encode().unwrap();
@@ -96,8 +96,8 @@ async fn a_client_joins_by_the_link_and_bad_bytes_end_it_alone() {
 async fn buckets_come_from_the_store_signed_once_a_round() {
     let folder = tempfile::tempdir().unwrap();
     let files = DemoFiles::load_or_make(&folder.path().join("mixnet")).unwrap();
-    let running = demo::run(&files).await.unwrap();
-    let chain = client::join(&running.uri).await.unwrap();
+    let running = demo::start_from_files(&files).await.unwrap();
+    let chain = client::join_network(&running.uri).await.unwrap();
     let mut guest = Guest::welcomed(&chain).await;
     let told = guest.settings(Service::Call).await;
     let id = told.settings.id;
@@ -112,9 +112,9 @@ async fn buckets_come_from_the_store_signed_once_a_round() {
     let FrameBody::Chunk { bucket: 1, offset: 0, bytes } = guest.body(of_round).await else {
         panic!("the bucket is not in one piece");
     };
-    let last = chain.head().mix_keys().last().unwrap();
+    let last = chain.head_config().mix_keys().last().unwrap();
     assert!(manifest.signed_by(last, &chain.head_hash(), &signature));
-    assert!(manifest.holds(1, &bytes));
+    assert!(manifest.holds_object(1, &bytes));
     // Noise of three mixes: 40 each, sigma 6.
     assert!((60..=180).contains(&Filter::decode(&bytes).unwrap().count()));
     guest.say(&Frame::Round(id, FrameBody::Fetch { bucket: 1 })).await;

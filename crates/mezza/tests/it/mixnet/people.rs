@@ -22,7 +22,7 @@ fn is_up(home: &Path) -> bool {
 
 /// Takes both into the network, and waits for it.
 fn join(town: &Town, homes: [&Path; 2]) {
-    let link = town.files.uri().unwrap().to_string();
+    let link = town.files.make_uri().unwrap().to_string();
     for home in homes {
         ok(home, &["mixnet", "join", &link]);
     }
@@ -158,7 +158,7 @@ fn msg_97_slow_a_mixnet_is_left_and_joined_again() {
     assert_eq!(mezza(&ann, &["mixnet", "join", &other]).status.code(), Some(69));
     ann_node.stop(Signal::SIGKILL);
     let _ann_node = world.node(&ann);
-    ok(&ann, &["mixnet", "join", &town.files.uri().unwrap().to_string()]);
+    ok(&ann, &["mixnet", "join", &town.files.make_uri().unwrap().to_string()]);
     assert!(rounds_used(&ann) >= spent, "{spent}");
     until("Ann is back", || is_up(&ann));
     ok(&ann, &["set", "Ben", "--carriers", "mixnet,relay", "--fallback", "listed"]);

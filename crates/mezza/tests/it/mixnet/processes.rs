@@ -96,7 +96,7 @@ fn mix_79_a_mix_goes_on_after_a_disk_that_refused() {
     let mix = &town.servers[SERVERS.iter().position(|server| *server == "mix1").unwrap()];
     until("a refusal", || mix.log().contains("a round is not signed"));
     std::fs::remove_dir(&signed).unwrap();
-    let room_ms = mezza::testing::clock::now().ms();
+    let room_ms = mezza::testing::clock::now().as_ms();
     until("rounds again", || returned(room_ms));
 }
 

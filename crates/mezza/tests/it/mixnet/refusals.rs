@@ -6,6 +6,7 @@ use mezza::testing::api::json::Health;
 use mezza::testing::servers::mixnet::demo::DemoFiles;
 use mezza::testing::servers::mixnet::key::ServerKey;
 use mezza::testing::servers::mixnet::network;
+use mezza_core::Time;
 use mezza_mixnet::config::{Config, NetworkId, SignatureSet, SignedConfig};
 
 use super::town::Town;
@@ -26,8 +27,8 @@ impl Place {
 
     /// Runs a role with a key to its end: exit code and what it said.
     fn run(&self, role: &str, key: &str, more: &[&str]) -> (Option<i32>, String) {
-        let config = self.files.config();
-        let key = self.files.key(key);
+        let config = self.files.config_path();
+        let key = self.files.key_path(key);
         let text = |path: &Path| path.to_str().unwrap().to_owned();
         let config = text(&config);
         let key = text(&key);
@@ -89,8 +90,8 @@ fn slow_a_server_with_the_wrong_key_noise_or_place_says_what_to_do() {
 #[test]
 fn mix_15_one_process_has_a_key_at_a_time() {
     let place = Place::new();
-    let config = place.files.config();
-    let key = place.files.key("mix0");
+    let config = place.files.config_path();
+    let key = place.files.key_path("mix0");
     let args = [
         "mixnet",
         "mix",
@@ -113,12 +114,39 @@ fn mix_15_one_process_has_a_key_at_a_time() {
     assert!(said.contains("another mix runs with"), "{said}");
 }
 
+/// A config that has ended lets no round begin: each server says so when it starts.
+#[test]
+fn mix_87_a_server_whose_config_has_ended_says_so() {
+    let place = Place::new();
+    let path = place.files.config_path();
+    let config = network::read_config(&path).unwrap().config().clone();
+    let ended = Config { valid_until: config.valid_from.plus_ms(Time::MINUTE_MS), ..config };
+    let mut signed = SignedConfig::new(ended);
+    let guardian = ServerKey::load(&path.with_file_name("guardian.key")).unwrap();
+    signed.add_signature(SignatureSet::Own, 0, &guardian.signer());
+    std::fs::write(&path, signed.encode()).unwrap();
+
+    let dir = place.files.buckets();
+    let noise = ["--min-noise", "none"];
+    let folder = ["--dir", dir.to_str().unwrap()];
+    for (role, key, more) in
+        [("mix", "mix0", &noise[..]), ("bucket", "bucket", &folder), ("entry", "entry", &[])]
+    {
+        let key = place.files.key_path(key);
+        let common = ["mixnet", role, "--listen", "127.0.0.1:0", "--metrics", "0"];
+        let files = ["--config", path.to_str().unwrap(), "--key", key.to_str().unwrap()];
+        let args = [&common[..], &files, more].concat();
+        let server = Program::start(place.folder.path(), &args, &[]);
+        until("the warning", || server.log().contains("config of this network has ended"));
+    }
+}
+
 /// Where the entry of a person's network was, that of another one answers now.
 #[test]
 fn slow_an_entry_that_serves_another_network_is_said() {
     let world = World::start();
     let mut town = Town::start(world.folder());
-    let link = town.files.uri().unwrap();
+    let link = town.files.make_uri().unwrap();
     let home = world.init("Ann");
     let node = world.node(&home);
     ok(&home, &["mixnet", "join", &link.to_string()]);
@@ -143,19 +171,19 @@ fn slow_an_entry_that_serves_another_network_is_said() {
 fn msg_123_slow_a_network_that_was_replaced_is_no_good_health() {
     let world = World::start();
     let town = Town::start(world.folder());
-    let link = town.files.uri().unwrap();
+    let link = town.files.make_uri().unwrap();
     let home = world.init("Ann");
     let node = world.node(&home);
     ok(&home, &["mixnet", "join", &link.to_string()]);
     until("the mixnet", || mixnet_status(&home)["up"] == true);
 
-    let path = town.files.config();
+    let path = town.files.config_path();
     drop(town);
-    let before = network::read(&path).unwrap();
+    let before = network::read_config(&path).unwrap();
     let other = Config { network: NetworkId([7; 16]), ..before.config().clone() };
     let mut signed = SignedConfig::new(other);
     let guardian = path.with_file_name("guardian.key");
-    signed.sign(SignatureSet::Own, 0, &ServerKey::load(&guardian).unwrap().signer());
+    signed.add_signature(SignatureSet::Own, 0, &ServerKey::load(&guardian).unwrap().signer());
     std::fs::write(&path, signed.encode()).unwrap();
     let _town = Town::start(world.folder());
     let light = || {

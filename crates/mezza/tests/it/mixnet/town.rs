@@ -37,7 +37,7 @@ impl Town {
     pub fn with(folder: &Path, entry: impl FnOnce(&str) -> String) -> Self {
         let files = DemoFiles::load_or_make(&folder.join("mixnet")).unwrap();
         let metrics = free_port();
-        let config = network::read(&files.config()).unwrap();
+        let config = network::read_config(&files.config_path()).unwrap();
         let entry = entry(&config.config().coordinator.address);
         let start = |name: &&str| start(&files, folder, name, (&entry, metrics));
         let servers = SERVERS.iter().map(start).collect();
@@ -50,12 +50,12 @@ impl Town {
         self.servers[at].stop(Signal::SIGKILL);
         let home = self.servers[at].home.clone();
         self.servers[at] = start(&self.files, &home, name, (&self.entry, self.metrics));
-        mezza::testing::clock::now().ms()
+        mezza::testing::clock::now().as_ms()
     }
 
     /// Users for so many rounds.
     pub fn load(&self, folder: &Path, users: u32, rounds: u32) -> Program {
-        let uri = self.files.uri().unwrap().to_string();
+        let uri = self.files.make_uri().unwrap().to_string();
         let users = users.to_string();
         let rounds = rounds.to_string();
         let args = [
@@ -95,7 +95,7 @@ pub fn start_with_files(
     name: &str,
     descriptors: u64,
 ) -> (Program, String) {
-    let signed = network::read(&files.config()).unwrap();
+    let signed = network::read_config(&files.config_path()).unwrap();
     let config = signed.config();
     let entry = config.coordinator.address.clone();
     let program = launch(files, name, (&entry, 0), |args, env| {
@@ -115,15 +115,15 @@ fn launch(
     (entry, metrics): (&str, u16),
     start: impl FnOnce(&[&str], &[(&str, &str)]) -> Program,
 ) -> Program {
-    let signed = network::read(&files.config()).unwrap();
+    let signed = network::read_config(&files.config_path()).unwrap();
     let config = signed.config();
     let (role, address) = match name {
         "entry" => ("entry", entry),
         "bucket" => ("bucket", config.bucket.address.as_str()),
         mix => ("mix", config.mixes[mix[3..].parse::<usize>().unwrap()].server.address.as_str()),
     };
-    let cfg = files.config();
-    let key = files.key(name);
+    let cfg = files.config_path();
+    let key = files.key_path(name);
     let buckets = files.buckets();
     let text = |path: &Path| path.to_str().unwrap().to_owned();
     let cfg = text(&cfg);

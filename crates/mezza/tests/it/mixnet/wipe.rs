@@ -91,7 +91,7 @@ fn is_gone(pid: u32, secret: &[u8; 32]) -> bool {
 
 /// The settings of a conversation round, at the moment when a client gets them.
 async fn settings(town: &Town) -> Settings {
-    let chain = client::join(&town.files.uri().unwrap()).await.unwrap();
+    let chain = client::join_network(&town.files.make_uri().unwrap()).await.unwrap();
     Guest::welcomed(&chain).await.settings(Service::Conversation).await.settings
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mezza::testing::api::Exit;
-use mezza::testing::connection::relay::{ConnectError, connect};
+use mezza::testing::connection::relay::{ConnectError, connect_relay};
 use mezza_core::Time;
 use mezza_messenger::relay_wire::{
     ClientFrame, DoneCode,
@@ -83,7 +83,7 @@ async fn await_totals(
     holds: impl Fn(mezza::testing::servers::relay::Totals) -> bool,
 ) {
     for _ in 0..500 {
-        let status = mezza::testing::servers::relay::status(&place.config().dir, &place.store)
+        let status = mezza::testing::servers::relay::read_status(&place.config().dir, &place.store)
             .await
             .unwrap();
         if holds(status.totals) {
@@ -102,13 +102,15 @@ async fn clocks_more_than_a_day_apart_are_told() {
     let key = *relay.handle.key();
     let port = relay.handle.address().port();
     ahead.clock.pass(Time::DAY_MS);
-    assert!(connect(&key, "127.0.0.1", port, &ahead.clock.clock(), None).await.is_ok());
+    assert!(connect_relay(&key, "127.0.0.1", port, &ahead.clock.clock(), None).await.is_ok());
     ahead.clock.pass(1);
-    let error = connect(&key, "127.0.0.1", port, &ahead.clock.clock(), None).await.unwrap_err();
+    let error =
+        connect_relay(&key, "127.0.0.1", port, &ahead.clock.clock(), None).await.unwrap_err();
     assert!(matches!(error, ConnectError::Clock { .. }));
     assert_eq!(error.exit_code(), Exit::Config);
     relay.stop().await;
-    let error = connect(&key, "127.0.0.1", port, &ahead.clock.clock(), None).await.unwrap_err();
+    let error =
+        connect_relay(&key, "127.0.0.1", port, &ahead.clock.clock(), None).await.unwrap_err();
     assert!(matches!(error, ConnectError::Unreachable { .. }));
     assert_eq!(error.exit_code(), Exit::Unreachable);
 }

@@ -45,7 +45,7 @@ async fn fresh<S: MailStore>(store: &mut S) -> &mut S {
         }
     }
     store.commit().await.unwrap();
-    assert_eq!(store.totals().await.unwrap(), Totals::default());
+    assert_eq!(store.count_totals().await.unwrap(), Totals::default());
     store
 }
 
@@ -70,7 +70,7 @@ async fn boxes(store: &mut impl MailStore) {
     assert_eq!((row.id, row.kind, row.mails, row.bytes), (one, Conversation, 0, 0));
     let row = store.find_box(&place(2)).await.unwrap().unwrap();
     assert_eq!((row.id, row.kind), (two, Intro));
-    assert_eq!(store.totals().await.unwrap(), Totals { boxes: 2, ..Totals::default() });
+    assert_eq!(store.count_totals().await.unwrap(), Totals { boxes: 2, ..Totals::default() });
 }
 
 /// Puts one mail for each number into a box, due in hour 9.
@@ -99,24 +99,24 @@ async fn mails(store: &mut impl MailStore) {
     assert!(seqs[0] > 0 && seqs.is_sorted_by(|x, y| x < y));
     let mail = |at: usize, nr| Mail { seq: seqs[at], body: letter(nr) };
     // Inside the transaction already.
-    assert_eq!(store.fetch(one, 0, 9, 64).await.unwrap(), [mail(0, 0), mail(2, 1)]);
+    assert_eq!(store.fetch_mails(one, 0, 9, 64).await.unwrap(), [mail(0, 0), mail(2, 1)]);
     store.commit().await.unwrap();
     store.begin().await.unwrap();
-    assert_eq!(store.fetch(one, 0, 9, 64).await.unwrap(), [mail(0, 0), mail(2, 1)]);
-    assert_eq!(store.fetch(one, 0, 9, 1).await.unwrap(), [mail(0, 0)]);
-    assert_eq!(store.fetch(one, seqs[0], 9, 9).await.unwrap(), [mail(2, 1)]);
+    assert_eq!(store.fetch_mails(one, 0, 9, 64).await.unwrap(), [mail(0, 0), mail(2, 1)]);
+    assert_eq!(store.fetch_mails(one, 0, 9, 1).await.unwrap(), [mail(0, 0)]);
+    assert_eq!(store.fetch_mails(one, seqs[0], 9, 9).await.unwrap(), [mail(2, 1)]);
     let row = store.find_box(&place(1)).await.unwrap().unwrap();
     assert_eq!((row.mails, row.bytes), (2, 1_024));
     // Mail of another box, and mail that is not there, is not taken.
     let none = Removed::default();
-    assert_eq!(store.take(two, &[seqs[0], seqs[2], seqs[2] + 99]).await.unwrap(), none);
-    let removed = store.take(one, &[seqs[0], seqs[1]]).await.unwrap();
+    assert_eq!(store.take_mails(two, &[seqs[0], seqs[2], seqs[2] + 99]).await.unwrap(), none);
+    let removed = store.take_mails(one, &[seqs[0], seqs[1]]).await.unwrap();
     assert_eq!(removed, Removed { mails: 1, bytes: 512 });
-    assert_eq!(store.take(one, &[seqs[0]]).await.unwrap(), none);
-    assert_eq!(store.take(one, &[]).await.unwrap(), none);
-    assert_eq!(store.fetch(one, 0, 9, 64).await.unwrap(), [mail(2, 1)]);
+    assert_eq!(store.take_mails(one, &[seqs[0]]).await.unwrap(), none);
+    assert_eq!(store.take_mails(one, &[]).await.unwrap(), none);
+    assert_eq!(store.fetch_mails(one, 0, 9, 64).await.unwrap(), [mail(2, 1)]);
     store.commit().await.unwrap();
-    let totals = store.totals().await.unwrap();
+    let totals = store.count_totals().await.unwrap();
     assert_eq!((totals.boxes, totals.mails, totals.bytes), (2, 2, 1_024));
 }
 
@@ -128,7 +128,7 @@ async fn numbers(store: &mut impl MailStore) {
     assert!(first.is_sorted_by(|x, y| x < y));
     store.commit().await.unwrap();
     store.begin().await.unwrap();
-    assert_eq!(store.take(one, &first).await.unwrap().mails, 2_500);
+    assert_eq!(store.take_mails(one, &first).await.unwrap().mails, 2_500);
     store.commit().await.unwrap();
     store.begin().await.unwrap();
     let second = put(store, one, 0..1).await;
@@ -140,16 +140,16 @@ async fn expiry(store: &mut impl MailStore) {
     store.begin().await.unwrap();
     let one = store.open_box(&place(1), Conversation, 1).await.unwrap();
     let seqs = put(store, one, 0..5).await;
-    assert_eq!(store.fetch(one, 0, 9, 64).await.unwrap().len(), 5);
-    assert_eq!(store.fetch(one, 0, 10, 64).await.unwrap(), []);
-    assert_eq!(store.expire(9, 64).await.unwrap(), Removed::default());
-    assert_eq!(store.expire(10, 2).await.unwrap(), Removed { mails: 2, bytes: 1_024 });
+    assert_eq!(store.fetch_mails(one, 0, 9, 64).await.unwrap().len(), 5);
+    assert_eq!(store.fetch_mails(one, 0, 10, 64).await.unwrap(), []);
+    assert_eq!(store.expire_mails(9, 64).await.unwrap(), Removed::default());
+    assert_eq!(store.expire_mails(10, 2).await.unwrap(), Removed { mails: 2, bytes: 1_024 });
     let row = store.find_box(&place(1)).await.unwrap().unwrap();
     assert_eq!((row.mails, row.bytes), (3, 1_536));
-    assert_eq!(store.expire(10, 64).await.unwrap().mails, 3);
-    assert_eq!(store.take(one, &seqs).await.unwrap(), Removed::default());
+    assert_eq!(store.expire_mails(10, 64).await.unwrap().mails, 3);
+    assert_eq!(store.take_mails(one, &seqs).await.unwrap(), Removed::default());
     store.commit().await.unwrap();
-    assert_eq!(store.totals().await.unwrap(), Totals { boxes: 1, ..Totals::default() });
+    assert_eq!(store.count_totals().await.unwrap(), Totals { boxes: 1, ..Totals::default() });
 }
 
 async fn idle(store: &mut impl MailStore) {
@@ -159,7 +159,7 @@ async fn idle(store: &mut impl MailStore) {
         ids.push(store.open_box(&place(token), Intro, 100).await.unwrap());
     }
     put(store, ids[0], 0..1).await;
-    store.seen(ids[1], 101).await.unwrap();
+    store.set_seen_day(ids[1], 101).await.unwrap();
     store.bundle_set(ids[2], true, b"bundle").await.unwrap();
     store.keys_add(ids[2], &[one_time(1)]).await.unwrap();
     assert_eq!(store.drop_idle(100, 64).await.unwrap(), 0);
@@ -167,13 +167,13 @@ async fn idle(store: &mut impl MailStore) {
     assert_eq!(store.drop_idle(101, 64).await.unwrap(), 1);
     store.commit().await.unwrap();
     let left = Totals { boxes: 2, mails: 1, bytes: 512, one_time_keys: 0 };
-    assert_eq!(store.totals().await.unwrap(), left);
+    assert_eq!(store.count_totals().await.unwrap(), left);
 }
 
 async fn bundles(store: &mut impl MailStore) {
     store.begin().await.unwrap();
     let one = store.open_box(&place(1), Intro, 1).await.unwrap();
-    assert_eq!(store.bundle(one).await.unwrap(), None);
+    assert_eq!(store.read_bundle(one).await.unwrap(), None);
     assert_eq!(store.key_take(one).await.unwrap(), None);
     store.bundle_set(one, false, b"first").await.unwrap();
     store.keys_add(one, &[one_time(7), one_time(u32::MAX)]).await.unwrap();
@@ -186,7 +186,7 @@ async fn bundles(store: &mut impl MailStore) {
     store.keys_add(one, &[one_time(7), other, one_time(8)]).await.unwrap();
     assert_eq!(store.keys_count(one).await.unwrap(), (3, 2));
     store.bundle_set(one, false, b"second").await.unwrap();
-    assert_eq!(store.bundle(one).await.unwrap().as_deref(), Some(&b"second"[..]));
+    assert_eq!(store.read_bundle(one).await.unwrap().as_deref(), Some(&b"second"[..]));
     assert_eq!(store.key_take(one).await.unwrap(), Some(one_time(8)));
     assert_eq!(store.key_take(one).await.unwrap(), Some(one_time(u32::MAX)));
     assert_eq!(store.key_take(one).await.unwrap(), None);
@@ -194,7 +194,7 @@ async fn bundles(store: &mut impl MailStore) {
     assert_eq!(store.keys_count(one).await.unwrap(), (0, 0));
     store.keys_add(one, &[one_time(7)]).await.unwrap();
     store.commit().await.unwrap();
-    let totals = store.totals().await.unwrap();
+    let totals = store.count_totals().await.unwrap();
     assert_eq!((totals.bytes, totals.one_time_keys), (5 + 64, 1));
 }
 
@@ -205,10 +205,10 @@ async fn rollback(store: &mut impl MailStore) {
     store.commit().await.unwrap();
     store.begin().await.unwrap();
     put(store, one, 2..4).await;
-    store.take(one, &kept[..1]).await.unwrap();
+    store.take_mails(one, &kept[..1]).await.unwrap();
     store.rollback().await;
     store.begin().await.unwrap();
-    let found = store.fetch(one, 0, 9, 64).await.unwrap();
+    let found = store.fetch_mails(one, 0, 9, 64).await.unwrap();
     assert_eq!(found.iter().map(|mail| mail.seq).collect::<Vec<_>>(), kept);
     assert_eq!(store.find_box(&place(1)).await.unwrap().unwrap().bytes, 1_024);
     store.commit().await.unwrap();
@@ -231,7 +231,7 @@ async fn reopened(mut store: impl MailStore, place: &Place) {
 
 async fn holds(mut store: impl MailStore, box_id: i64, seqs: &[i64]) {
     store.begin().await.unwrap();
-    let found = store.fetch(box_id, 0, 9, 64).await.unwrap();
+    let found = store.fetch_mails(box_id, 0, 9, 64).await.unwrap();
     assert_eq!(found.iter().map(|mail| mail.seq).collect::<Vec<_>>(), seqs);
     store.commit().await.unwrap();
     store.close().await.unwrap();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use mezza::testing::clock::{Clock, Moment};
 use mezza::testing::connection::relay::{self, Connection, ConnectionError};
 use mezza::testing::connection::tap::Tap;
-use mezza::testing::servers::relay::{Limits, RelayConfig, RelayHandle, StoreSpec, serve};
+use mezza::testing::servers::relay::{Limits, RelayConfig, RelayHandle, StoreSpec, start_relay};
 use mezza::testing::tls::{Pin, client_config};
 use mezza_core::{Secret, Time};
 use mezza_messenger::card::RelayKey;
@@ -130,7 +130,7 @@ impl Place {
 
     pub async fn start_with(&self, config: RelayConfig) -> Relay {
         let (stop, stopped) = watch::channel(false);
-        let handle = serve(config, stopped).await.unwrap();
+        let handle = start_relay(config, stopped).await.unwrap();
         Relay { handle, stop, clock: self.clock.clone() }
     }
 }
@@ -177,7 +177,7 @@ impl Peer {
         tap: Option<Arc<dyn Tap>>,
     ) -> Self {
         let clock = clock.clock();
-        let connecting = relay::connect(key, "127.0.0.1", port, &clock, tap);
+        let connecting = relay::connect_relay(key, "127.0.0.1", port, &clock, tap);
         let connection = timeout(PATIENCE, connecting).await.unwrap().unwrap();
         Self { connection, waiting: VecDeque::new(), req: 0 }
     }
@@ -325,7 +325,7 @@ pub fn secret(token: u8) -> Secret<32> {
 
 /// The address of that box.
 pub fn place(token: u8) -> MailboxAddress {
-    MailboxAddress::of(&secret(token))
+    MailboxAddress::from_token(&secret(token))
 }
 
 /// A one-time key that tells its id.
@@ -382,7 +382,7 @@ impl RawPeer {
                 Ok(1) => (),
                 _ => return None,
             }
-            if let Some(frame) = self.splitter.next(&mut &byte[..]).unwrap() {
+            if let Some(frame) = self.splitter.next_frame(&mut &byte[..]).unwrap() {
                 return Some(RelayFrame::decode(&frame).unwrap());
             }
         }

@@ -1,6 +1,6 @@
 //! One test for each rule of the relay, by its number.
 
-use mezza::testing::connection::relay::{ConnectError, connect};
+use mezza::testing::connection::relay::{ConnectError, connect_relay};
 use mezza::testing::process::rate::RateLimit;
 use mezza::testing::servers::relay::Limits;
 use mezza::testing::tls::fingerprint;
@@ -213,7 +213,8 @@ async fn relay_10_a_wrong_key_gets_no_further_than_tls() {
     let ours = *relay.handle.key();
     let theirs = *imposter.handle.key();
     let port = imposter.handle.address().port();
-    let error = connect(&ours, "127.0.0.1", port, &place.clock.clock(), None).await.unwrap_err();
+    let error =
+        connect_relay(&ours, "127.0.0.1", port, &place.clock.clock(), None).await.unwrap_err();
     let text = error.to_string();
     match error {
         ConnectError::WrongKey { shown, expected, .. } => {

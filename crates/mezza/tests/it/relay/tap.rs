@@ -109,7 +109,7 @@ async fn the_tap_shows_what_the_wire_carries() {
 fn split(mut bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut splitter = RelayDeframer::default();
     let mut frames = Vec::new();
-    while let Some(frame) = splitter.next(&mut bytes).unwrap() {
+    while let Some(frame) = splitter.next_frame(&mut bytes).unwrap() {
         frames.push(frame);
     }
     frames

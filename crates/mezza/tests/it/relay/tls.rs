@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mezza::testing::connection::relay::{ConnectError, connect};
+use mezza::testing::connection::relay::{ConnectError, connect_relay};
 use mezza::testing::tls::{Pin, client_config};
 use mezza_messenger::card::RelayKey;
 use rustls::ClientConfig;
@@ -52,7 +52,8 @@ async fn the_client_hello_names_nobody_and_resumes_nothing() {
         bytes
     });
     let clock = Place::sqlite().clock.clock();
-    let error = connect(&RelayKey([7; 32]), "localhost", port, &clock, None).await.unwrap_err();
+    let error =
+        connect_relay(&RelayKey([7; 32]), "localhost", port, &clock, None).await.unwrap_err();
     assert!(matches!(error, ConnectError::NotARelay { .. }), "{error:?}");
     let hello = first.await.unwrap();
     let extensions = extensions(&hello);
@@ -67,14 +68,14 @@ fn extensions(record: &[u8]) -> Vec<u16> {
     use mezza_core::wire::Reader;
     // Record header 5, handshake header 4, version 2, random 32.
     let mut r = Reader::new(&record[43..]);
-    r.var8().unwrap();
-    r.var16().unwrap();
-    r.var8().unwrap();
-    let mut list = Reader::new(r.var16().unwrap());
+    r.read_var8().unwrap();
+    r.read_var16().unwrap();
+    r.read_var8().unwrap();
+    let mut list = Reader::new(r.read_var16().unwrap());
     let mut found = Vec::new();
     while !list.is_empty() {
-        found.push(list.u16().unwrap());
-        list.var16().unwrap();
+        found.push(list.read_u16().unwrap());
+        list.read_var16().unwrap();
     }
     found
 }

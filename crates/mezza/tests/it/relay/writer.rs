@@ -3,7 +3,9 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use mezza::testing::api::Exit;
-use mezza::testing::servers::relay::{RelayConfig, RelayError, StoreSpec, init, serve, status};
+use mezza::testing::servers::relay::{
+    RelayConfig, RelayError, StoreSpec, init, read_status, start_relay,
+};
 use mezza_messenger::relay_wire::MailboxKind::{Conversation, Intro};
 use mezza_messenger::relay_wire::{ClientFrame, DoneCode, MailboxAddress, RelayFrame};
 
@@ -38,7 +40,7 @@ async fn without_a_commit_there_is_no_done() {
     assert_eq!(alice.put(1, letter(2)).await, DONE);
     assert_eq!(bob.mail().await.2, letter(2));
     relay.stop().await;
-    assert_eq!(status(&place.config().dir, &place.store).await.unwrap().totals.mails, 1);
+    assert_eq!(read_status(&place.config().dir, &place.store).await.unwrap().totals.mails, 1);
 }
 
 /// The commit itself fails (a deferred constraint, planted by the test): the watcher has the mail
@@ -75,7 +77,7 @@ async fn a_commit_that_fails_is_no_done_and_ends_who_saw_the_mail() {
     assert_eq!(bob.mail().await.2, letter(2));
     assert!(bob.is_silent().await);
     relay.stop().await;
-    assert_eq!(status(&place.config().dir, &place.store).await.unwrap().totals.mails, 1);
+    assert_eq!(read_status(&place.config().dir, &place.store).await.unwrap().totals.mails, 1);
 }
 
 /// Has the store of a place refuse to delete mail, or not any more.
@@ -135,7 +137,7 @@ async fn relay_13_a_mailbox_is_not_deaf_after_64_takens_that_failed() {
         assert_eq!(alice.put(1, letter(65)).await, DONE);
         assert_eq!(bob.mail().await.2, letter(65));
         relay.stop().await;
-        let left = status(&place.config().dir, &place.store).await.unwrap().totals.mails;
+        let left = read_status(&place.config().dir, &place.store).await.unwrap().totals.mails;
         assert_eq!(left, 1, "what was taken is gone, and the last one was not");
     }
 }
@@ -169,7 +171,7 @@ async fn a_stopping_relay_commits_what_it_answered() {
         answered += 1;
     }
     putting.abort();
-    let totals = status(&place.config().dir, &place.store).await.unwrap().totals;
+    let totals = read_status(&place.config().dir, &place.store).await.unwrap().totals;
     assert_eq!(totals.mails, answered);
 }
 
@@ -186,7 +188,7 @@ async fn a_relay_that_cannot_write_its_address_serves() {
     std::fs::create_dir(dir.join("address")).unwrap();
     let relay = place.start().await;
     assert_eq!(relay.connect().await.open(1, Conversation).await, DONE);
-    assert_eq!(mezza::testing::servers::relay::address(&dir), None);
+    assert_eq!(mezza::testing::servers::relay::running_address(&dir), None);
     relay.stop().await;
 }
 
@@ -195,7 +197,7 @@ async fn key_and_folder_are_the_owners_alone() {
     let place = Place::sqlite();
     let dir = place.config().dir;
     let store = place.store.clone();
-    let error = status(&dir, &store).await.unwrap_err();
+    let error = read_status(&dir, &store).await.unwrap_err();
     assert_eq!(error.exit_code(), Exit::NotFound);
     let key = init(&dir, &store).await.unwrap();
     assert_eq!(init(&dir, &store).await.unwrap(), key);
@@ -203,17 +205,17 @@ async fn key_and_folder_are_the_owners_alone() {
     assert_eq!((mode(""), mode("key"), mode("mail.db")), (0o700, 0o600, 0o600));
     let relay = place.start().await;
     assert_eq!(*relay.handle.key(), key);
-    assert_eq!(status(&dir, &store).await.unwrap().key, key);
+    assert_eq!(read_status(&dir, &store).await.unwrap().key, key);
     let (_stop, stopped) = tokio::sync::watch::channel(false);
-    let error = serve(place.config(), stopped).await.unwrap_err();
+    let error = start_relay(place.config(), stopped).await.unwrap_err();
     assert!(matches!(error, RelayError::InUse { .. }));
     assert_eq!(error.exit_code(), Exit::Busy);
     relay.stop().await;
     std::fs::set_permissions(dir.join("key"), std::fs::Permissions::from_mode(0o640)).unwrap();
-    assert_eq!(status(&dir, &store).await.unwrap_err().exit_code(), Exit::Denied);
+    assert_eq!(read_status(&dir, &store).await.unwrap_err().exit_code(), Exit::Denied);
     std::fs::set_permissions(dir.join("key"), std::fs::Permissions::from_mode(0o600)).unwrap();
     std::fs::write(dir.join("key"), [0; 31]).unwrap();
-    assert_eq!(status(&dir, &store).await.unwrap_err().exit_code(), Exit::Malformed);
+    assert_eq!(read_status(&dir, &store).await.unwrap_err().exit_code(), Exit::Malformed);
 }
 
 /// Everything a client can cause, listened to at the finest level; then the tables, read whole.
@@ -244,7 +246,7 @@ async fn relay_7_no_record_and_no_log_of_who_put() {
          one_time: box id key; card: id serial body; "
     );
     let logs = logs::so_far();
-    let planted = MailboxAddress::of(&secret(token));
+    let planted = MailboxAddress::from_token(&secret(token));
     let lines = || logs.lines().filter(|line| line.contains("mezza_servers::relay"));
     assert!(lines().any(|line| line.contains("relay listens")), "{logs}");
     let hex = |bytes: &[u8]| data_encoding::HEXLOWER.encode(bytes);

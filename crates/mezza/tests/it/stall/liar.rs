@@ -46,9 +46,9 @@ struct Road {
 impl Liar {
     /// Listens, and lies from now on.
     pub fn start(files: &DemoFiles, behind: &str) -> Self {
-        let signed = network::read(&files.config()).unwrap();
+        let signed = network::read_config(&files.config_path()).unwrap();
         let entry = signed.config().coordinator.clone();
-        let identity = ServerKey::load(&files.key("entry")).unwrap().identity().unwrap();
+        let identity = ServerKey::load(&files.key_path("entry")).unwrap().identity().unwrap();
         let tls = TlsAcceptor::from(link_server_config(&identity, &[CLIENT], None).unwrap());
         let lies = AtomicBool::new(true);
         let told = AtomicU64::new(0);
@@ -101,7 +101,7 @@ async fn tell(
             return Ok(());
         }
         let mut input = &buffer[..count];
-        while let Some(bytes) = splitter.next(&mut input).unwrap() {
+        while let Some(bytes) = splitter.next_frame(&mut input).unwrap() {
             let frame = Frame::decode(&bytes).unwrap();
             let frames = if road.lies.load(Ordering::SeqCst) {
                 let said = lies.of(frame.clone(), &mut road.rng.lock().unwrap());

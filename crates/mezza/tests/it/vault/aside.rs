@@ -110,7 +110,7 @@ fn msg_66_a_row_of_a_newer_program_is_kept_under_the_key_of_the_day() {
 fn msg_66_rows_without_a_key_are_set_aside() {
     let folder = filled();
     let mut ring = folder.ring();
-    ring.forget(&[RetentionCode::new(Retention::Day(DAY + 3), DAY)], &mut OsRng).unwrap();
+    ring.forget_keys(&[RetentionCode::new(Retention::Day(DAY + 3), DAY)], &mut OsRng).unwrap();
     let (mut vault, records) = folder.enter(noon()).unwrap();
     assert_eq!((records.len(), vault.unread().len()), (9, 3));
     // The bucket gets another key; what was sealed under the first one stays.
@@ -175,7 +175,10 @@ fn vault_9_a_generation_that_is_not_there_is_no_excuse_for_an_older_keyring() {
     };
     // A vault that does not open every row.
     let folder = filled();
-    folder.ring().forget(&[RetentionCode::new(Retention::Day(DAY + 3), DAY)], &mut OsRng).unwrap();
+    folder
+        .ring()
+        .forget_keys(&[RetentionCode::new(Retention::Day(DAY + 3), DAY)], &mut OsRng)
+        .unwrap();
     remember(&folder, 1, b"");
     refused(&folder);
     // One beside what this version remembers, and one of the same number.

@@ -32,17 +32,17 @@ fn vault_3_after_its_bucket_no_record_opens_even_with_the_passphrase() {
     assert!(opens_any(&folder, &hourly[..1]) && opens_any(&folder, &daily[2..]));
 
     vault.tick(at(0, 14, 59)).unwrap();
-    assert_eq!(vault.records().unwrap().len(), 12);
+    assert_eq!(vault.reload_records().unwrap().len(), 12);
     vault.tick(at(0, 15, 0)).unwrap();
-    assert_eq!(vault.records().unwrap().len(), 9);
+    assert_eq!(vault.reload_records().unwrap().len(), 9);
     assert!(!opens_any(&folder, &hourly) && opens_any(&folder, &daily[..1]));
     let files = Copy::of(&folder.path()).0;
     assert!(hourly.iter().all(|(_, body)| files.iter().all(|(_, file)| !contains(file, body))));
 
     vault.tick(at(3, 23, 59)).unwrap();
-    assert_eq!(vault.records().unwrap().len(), 9);
+    assert_eq!(vault.reload_records().unwrap().len(), 9);
     vault.tick(at(4, 0, 0)).unwrap();
-    assert_eq!(vault.records().unwrap().len(), 6);
+    assert_eq!(vault.reload_records().unwrap().len(), 6);
     assert!(!opens_any(&folder, &daily));
 }
 
@@ -71,7 +71,7 @@ fn vault_4_live_state_lies_under_the_key_of_today_alone() {
     vault.tick(at(0, 23, 59)).unwrap();
     assert!(opens_any(&folder, &yesterday));
     vault.tick(at(1, 0, 0)).unwrap();
-    assert_eq!(plain(vault.records().unwrap()).len(), before.len() - 3);
+    assert_eq!(plain(vault.reload_records().unwrap()).len(), before.len() - 3);
     let today = picked(&Copy::of(&folder.path()), rolling);
     assert_eq!(today.len(), 4);
     assert!(today.iter().all(|(place, _)| place.bucket == RetentionCode::rolling(DAY + 1)));
@@ -97,9 +97,9 @@ fn the_day_never_goes_back() {
     assert_eq!(vault.days_ahead(noon()), 2);
     vault.commit(&[WriteBatch(everything())]).unwrap();
     drop(vault);
-    assert_eq!(folder.ring().today(), Some(DAY + 2));
+    assert_eq!(folder.ring().newest_day(), Some(DAY + 2));
     assert_eq!(folder.records(noon()).len(), 12);
-    assert_eq!(folder.ring().today(), Some(DAY + 2));
+    assert_eq!(folder.ring().newest_day(), Some(DAY + 2));
     let (vault, _) = folder.enter(at(3, 0, 0)).unwrap();
     assert_eq!(vault.days_ahead(at(3, 0, 0)), 0);
 }
@@ -154,7 +154,7 @@ fn a_day_change_may_be_cut_at_every_step() {
         // The clock shows the new day, a later one, or the old one again.
         let after = moment.lay();
         assert_eq!(after.records(then), expected, "cut {cut}");
-        assert_eq!(after.ring().today(), Some(DAY + 1));
+        assert_eq!(after.ring().newest_day(), Some(DAY + 1));
         assert_eq!(after.ring().buckets().filter(|b| b.rolling_day().is_some()).count(), 1);
         assert_eq!(moment.lay().records(at(2, 5, 0)), expected, "cut {cut}");
         let back = moment.lay().records(noon());
@@ -181,7 +181,7 @@ fn work_may_go_on_after_a_cut() {
         let folder = moment.lay();
         let (mut vault, _) = folder.enter(noon()).unwrap();
         vault.commit(&[WriteBatch(everything())]).unwrap();
-        assert_eq!(vault.records().unwrap().len(), 12);
+        assert_eq!(vault.reload_records().unwrap().len(), 12);
         vault.tick(then).unwrap();
         drop(vault);
         assert_eq!(folder.records(then).len(), 9);
@@ -199,7 +199,7 @@ fn a_commit_between_two_steps_loses_nothing() {
         vault.commit(&[WriteBatch(everything())]).unwrap();
         assert_eq!(Copy::of(&folder.path()).lay().records(noon()).len(), 12);
         vault.tick(then).unwrap();
-        assert_eq!(plain(vault.records().unwrap()).len(), 9);
+        assert_eq!(plain(vault.reload_records().unwrap()).len(), 9);
         drop(vault);
         assert_eq!(folder.records(then).len(), 9);
     }

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use mezza::testing::api::Exit;
 use mezza::testing::process::rng::OsRng;
-use mezza::testing::store::record::padded;
+use mezza::testing::store::record::padded_size;
 use mezza::testing::store::{Argon2Params, Vault};
 use mezza_messenger::{RecordKind, Retention, WriteBatch};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -31,7 +31,7 @@ fn a_vault_is_made_once_and_opened_with_its_passphrase() {
         super::write(&path.join(name), b"left over");
     }
     let mut vault = Vault::create(&path, PASS, Argon2Params::DEMO, noon(), &mut OsRng).unwrap();
-    assert!(Vault::exists(&path) && vault.records().unwrap().is_empty());
+    assert!(Vault::exists(&path) && vault.reload_records().unwrap().is_empty());
     vault.commit(&[WriteBatch(everything())]).unwrap();
     assert_eq!(format!("{vault:?}"), "Vault(12 records)");
     vault.close().unwrap();
@@ -121,7 +121,7 @@ fn child_with_a_full_disk() {
     vault.commit(&[WriteBatch(vec![setting(b"small", 9)])]).unwrap();
     let fault = vault.commit(&[WriteBatch(vec![setting(b"small", 1), setting(b"large", 99_999)])]);
     assert_eq!(fault.unwrap_err().code.number(), 73);
-    let after = vault.records().unwrap();
+    let after = vault.reload_records().unwrap();
     assert_eq!(after.len(), records.len() + 1);
     assert!(after.iter().any(|(_, key, value)| key == b"small" && value.len() == 9));
     // There is room again.
@@ -204,7 +204,7 @@ fn vault_8_only_padded_sizes_reach_the_disk() {
     vault.commit(&[WriteBatch(lengths.iter().enumerate().map(change).collect())]).unwrap();
     let stored = rows(&Copy::of(&folder.path()));
     let sizes: Vec<_> = stored.iter().skip(1).map(|(_, body)| body.len() - 40).collect();
-    let expected: Vec<_> = lengths.iter().map(|n| padded(1 + 2 + 4 + n)).collect();
+    let expected: Vec<_> = lengths.iter().map(|n| padded_size(1 + 2 + 4 + n)).collect();
     assert_eq!(sizes, expected);
     let allowed = [256, 512, 1_024, 2_048, 4_096, 16_384, 32_768, 49_152];
     assert!(sizes.iter().all(|size| allowed.contains(size)), "{sizes:?}");
@@ -221,7 +221,7 @@ fn no_file_ever_holds_what_was_stored() {
         [(RecordKind::Note, &planted[..]), (RecordKind::Session, &long)]
             .map(|(k, v)| put(k, &key, *bucket, v))
     };
-    let buckets = [Retention::Permanent, Retention::Rolling, Retention::Hour(noon().hours())];
+    let buckets = [Retention::Permanent, Retention::Rolling, Retention::Hour(noon().as_hours())];
     let changes: Vec<_> = buckets.iter().enumerate().flat_map(change).collect();
     let clean = || {
         let files = Copy::of(&folder.path()).0;
@@ -239,7 +239,7 @@ fn no_file_ever_holds_what_was_stored() {
     assert!(clean());
     vault.tick(at(1, 0, 0)).unwrap();
     assert!(clean());
-    assert_eq!(vault.records().unwrap().len(), 3);
+    assert_eq!(vault.reload_records().unwrap().len(), 3);
     vault.close().unwrap();
     assert!(clean());
 }
@@ -249,7 +249,7 @@ fn what_a_thief_sees_of_a_record_is_what_lies_in_the_files() {
     let folder = filled();
     let (mut vault, _) = folder.enter(noon()).unwrap();
     let copy = Copy::of(&folder.path());
-    for (kind, key, _) in vault.records().unwrap() {
+    for (kind, key, _) in vault.reload_records().unwrap() {
         let (place, body) = vault.sealed_row(kind, &key).unwrap().unwrap();
         assert_eq!(place.kind, kind as u8);
         assert!(rows(&copy).contains(&(place, body.clone())));
@@ -268,7 +268,7 @@ fn slow_deleted_rows_are_overwritten() {
         bodies.iter().filter(|(_, body)| contains(&bytes, body)).count()
     };
     assert_eq!(found("records.db"), bodies.len());
-    let records = vault.records().unwrap();
+    let records = vault.reload_records().unwrap();
     let drops = records.iter().map(|(kind, key, _)| drop_of(*kind, key)).collect();
     vault.commit(&[WriteBatch(drops)]).unwrap();
     vault.tick(at(0, 13, 0)).unwrap();

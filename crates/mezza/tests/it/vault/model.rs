@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use mezza::testing::api::Exit;
-use mezza::testing::store::record::{TEXT_BYTES_MAX, padded};
+use mezza::testing::store::record::{TEXT_BYTES_MAX, padded_size};
 use mezza_core::Time;
 use mezza_messenger::{RecordChange, RecordKind, Retention, WriteBatch};
 use proptest::prelude::*;
@@ -42,8 +42,8 @@ fn op() -> impl Strategy<Value = Op> {
 
 fn is_over(bucket: Retention, now: Time) -> bool {
     match bucket {
-        Retention::Hour(hour) => now.hours() > hour,
-        Retention::Day(day) => now.days() > day,
+        Retention::Hour(hour) => now.as_hours() > hour,
+        Retention::Day(day) => now.as_days() > day,
         _ => false,
     }
 }
@@ -62,8 +62,8 @@ fn change_of(op: &Op, now: Time, n: usize) -> Option<RecordChange> {
             let bucket = match class {
                 0 => Retention::Permanent,
                 1 => Retention::Rolling,
-                2 => Retention::Hour(now.hours() + u32::from(ahead)),
-                _ => Retention::Day(now.days() + u32::from(ahead)),
+                2 => Retention::Hour(now.as_hours() + u32::from(ahead)),
+                _ => Retention::Day(now.as_days() + u32::from(ahead)),
             };
             Some(put(kind, &[key], bucket, &vec![n as u8; bytes]))
         }
@@ -120,7 +120,7 @@ fn run(ops: &[Op]) -> Result<(), TestCaseError> {
             prop_assert!(vault.deadline() > now);
             prop_assert!(vault.deadline().since_ms(now) <= Time::HOUR_MS);
         }
-        prop_assert_eq!(plain(vault.records().unwrap()), content(&model));
+        prop_assert_eq!(plain(vault.reload_records().unwrap()), content(&model));
     }
     Ok(())
 }
@@ -147,7 +147,7 @@ fn the_last_change_of_a_record_counts() {
         .unwrap();
     let seen = (RecordKind::Seen, b"n".to_vec(), vec![]);
     let expected = vec![(RecordKind::Note, b"n".to_vec(), b"c".to_vec()), seen.clone()];
-    assert_eq!(plain(vault.records().unwrap()), expected);
+    assert_eq!(plain(vault.reload_records().unwrap()), expected);
     vault.commit(&[WriteBatch(vec![note("d"), gone()]), WriteBatch(vec![])]).unwrap();
     vault.commit(&[WriteBatch(vec![gone()])]).unwrap();
     drop(vault);
@@ -158,12 +158,12 @@ fn the_last_change_of_a_record_counts() {
 fn a_record_moves_between_buckets() {
     let folder = fresh();
     let (mut vault, _) = folder.enter(noon()).unwrap();
-    let hour = Retention::Hour(noon().hours());
+    let hour = Retention::Hour(noon().as_hours());
     for bucket in [Retention::Permanent, hour, Retention::Rolling, hour, Retention::Permanent] {
         vault.commit(&[WriteBatch(vec![put(RecordKind::Note, b"n", bucket, b"text")])]).unwrap();
     }
     vault.tick(noon().plus_ms(Time::HOUR_MS)).unwrap();
-    assert_eq!(vault.records().unwrap().len(), 1);
+    assert_eq!(vault.reload_records().unwrap().len(), 1);
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn a_commit_that_fails_changes_nothing() {
     changes.push(put(RecordKind::Setting, b"s", Retention::Day(30_000), &vec![0; limit + 1]));
     let fault = vault.commit(&[WriteBatch(changes)]).unwrap_err();
     assert_eq!(fault.code, Exit::Bug);
-    assert_eq!(plain(vault.records().unwrap()), before);
+    assert_eq!(plain(vault.reload_records().unwrap()), before);
     let long_key = put(RecordKind::Setting, &[1; 97], Retention::Permanent, b"");
     assert_eq!(vault.commit(&[WriteBatch(vec![long_key])]).unwrap_err().code, Exit::Bug);
     let largest = put(RecordKind::Setting, b"s", Retention::Permanent, &vec![7; limit]);
@@ -195,5 +195,5 @@ fn a_commit_that_fails_changes_nothing() {
 fn sizes_are_rounded_up_to_the_next_of_the_list() {
     let sizes = [0, 256, 257, 4_096, 4_097, 16_384, 16_385, 32_768, 32_769];
     let expected = [256, 256, 512, 4_096, 16_384, 16_384, 32_768, 32_768, 49_152];
-    assert_eq!(sizes.map(padded), expected);
+    assert_eq!(sizes.map(padded_size), expected);
 }

@@ -22,14 +22,17 @@ fn master(case: &Case) -> MasterKey {
 
 fn record(case: &Case) {
     let key = Secret::copy_from(&case.array("bucket_key"));
-    let kind = case.parsed("record_kind");
-    let place =
-        RecordHeader { kind, id: case.parsed("id"), bucket: RetentionCode(case.parsed("bucket")) };
+    let kind = case.parse_value("record_kind");
+    let place = RecordHeader {
+        kind,
+        id: case.parse_value("id"),
+        bucket: RetentionCode(case.parse_value("bucket")),
+    };
     let opened = record::open(&key, place, &case.bytes("body"));
     let content = opened.map(|content| (content.key, content.value.to_vec()));
     let expected = (case.bytes("key"), case.bytes("value"));
     let body = record::seal(&key, &case.array("nonce"), place, &expected.0, &expected.1).unwrap();
-    if case.has("refuse") {
+    if case.has_key("refuse") {
         assert_eq!(content, None, "{}", case.name());
         assert_ne!(body, case.bytes("body"));
     } else {
@@ -41,7 +44,7 @@ fn record(case: &Case) {
 fn keyring(case: &Case) {
     let mut ring = Keyring::new(PathBuf::new(), &master(case));
     let decoded = ring.decode(&case.bytes("file"));
-    if case.has("refuse") {
+    if case.has_key("refuse") {
         assert!(decoded.is_err(), "{}", case.name());
         assert_eq!((ring.generation(), ring.buckets().count()), (0, 0));
         return;
@@ -58,13 +61,16 @@ fn head(case: &Case) {
     let ring_key = |master: MasterKey| *master.derive("mezza/vault/ring").expose();
     let decoded = VaultHeader::decode(&case.bytes("file")).ok();
     let opened = decoded.and_then(|head| head.open(&case.bytes("passphrase")).unwrap());
-    let expected = (!case.has("refuse")).then(|| case.array("ring_key"));
+    let expected = (!case.has_key("refuse")).then(|| case.array("ring_key"));
     assert_eq!(opened.map(ring_key), expected, "{}", case.name());
-    if case.has("refuse") || case.has("order") {
+    if case.has_key("refuse") || case.has_key("order") {
         return;
     }
-    let cost =
-        Argon2Params { m_kib: case.parsed("m_kib"), t: case.parsed("t"), p: case.parsed("p") };
+    let cost = Argon2Params {
+        m_kib: case.parse_value("m_kib"),
+        t: case.parse_value("t"),
+        p: case.parse_value("p"),
+    };
     let drawn = ["salt", "nonce", "unused"].map(|field| case.bytes(field)).concat();
     let pass = case.bytes("passphrase");
     let head = VaultHeader::seal(&master(case), &pass, cost, &mut Given(drawn)).unwrap();

@@ -1,6 +1,6 @@
 //! The rows of M1: the time of notes beside the disk and the empty path of the same run.
 
-use crate::clock::{median, quantile, sort};
+use crate::clock::{median, quantile, sort_samples};
 use crate::goals::node::disk::Syncs;
 use crate::limit::Limit;
 use crate::row::Row;
@@ -22,8 +22,8 @@ pub(super) struct Times {
 }
 
 /// Median and 99th percentile beside the disk's own time and the bare path of the same run.
-pub(super) fn rows(times: Times, syncs: Syncs) -> Vec<Row> {
-    let [notes, bare] = [times.notes, times.bare].map(sort);
+pub(super) fn make_rows(times: Times, syncs: Syncs) -> Vec<Row> {
+    let [notes, bare] = [times.notes, times.bare].map(sort_samples);
     let [f, growing, steady] =
         [times.syncs, syncs.growing, syncs.steady].map(|samples| median(&samples));
     let path = quantile(&bare, 0.5);
@@ -41,9 +41,9 @@ pub(super) fn rows(times: Times, syncs: Syncs) -> Vec<Row> {
     );
     let [middle, tail, beside] = M1;
     vec![
-        middle.row_at(quantile(&notes, 0.5), 2.0 * f + path + 1.0).with(unit),
-        tail.row_at(quantile(&notes, 0.99), 4.0 * f + 10.0).with(included),
-        beside.row(path).with(empty),
+        middle.row_at(quantile(&notes, 0.5), 2.0 * f + path + 1.0).with_detail(unit),
+        tail.row_at(quantile(&notes, 0.99), 4.0 * f + 10.0).with_detail(included),
+        beside.make_row(path).with_detail(empty),
     ]
 }
 
@@ -55,7 +55,7 @@ mod tests {
     fn verdicts(notes: &[f64]) -> Vec<Verdict> {
         let syncs = Syncs { growing: vec![1.0], steady: vec![1.0] };
         let times = Times { notes: notes.to_vec(), bare: vec![3.0], syncs: vec![4.0] };
-        rows(times, syncs)[..2].iter().map(Row::verdict).collect()
+        make_rows(times, syncs)[..2].iter().map(Row::verdict).collect()
     }
 
     #[test]

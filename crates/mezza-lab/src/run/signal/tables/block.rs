@@ -73,7 +73,7 @@ impl Block {
         for (row, (input, pair)) in rows.iter().enumerate() {
             for op in pair.ops() {
                 for provider in ALL {
-                    let Some(peer) = programs.of(provider) else { continue };
+                    let Some(peer) = programs.find_program(provider) else { continue };
                     let who = format!("variant:{}", provider.name);
                     let asked = format!("{}:{op}", provider.prefix);
                     let calls = CALLS[usize::from(input.size >= FILE_BYTES)];
@@ -93,33 +93,37 @@ impl Block {
     }
 
     /// The figures of one provider.
-    pub fn of(&self, provider: Provider, op: &'static str) -> Option<&Series> {
-        self.contest.of(&(self.row, provider, op)).ok()
+    pub fn find_series(&self, provider: Provider, op: &'static str) -> Option<&Series> {
+        self.contest.find_series(&(self.row, provider, op)).ok()
     }
 
-    fn ratio(&self, new: Provider, old: Provider) -> Option<Ratio> {
-        Some(self.of(new, self.pair.new)?.ratio_to(self.of(old, self.pair.old)?))
+    fn find_ratio(&self, new: Provider, old: Provider) -> Option<Ratio> {
+        Some(self.find_series(new, self.pair.new)?.ratio_to(self.find_series(old, self.pair.old)?))
     }
 
     /// The fastest native provider of an operation, all instructions on.
-    fn best(&self, op: &'static str) -> Option<(Provider, &Series)> {
-        let each = NATIVE.into_iter().filter_map(|p| Some((p, self.of(p, op)?)));
-        each.min_by(|a, b| a.1.cost().total_cmp(&b.1.cost()))
+    fn find_fastest(&self, op: &'static str) -> Option<(Provider, &Series)> {
+        let each = NATIVE.into_iter().filter_map(|p| Some((p, self.find_series(p, op)?)));
+        each.min_by(|a, b| a.1.deciding_cost().total_cmp(&b.1.deciding_cost()))
     }
 
     /// The table of this cell.
-    pub fn print(&self, report: &mut Report, new: Option<&Column>, old: Option<&Column>) {
-        let (Self { input, pair, .. }, quiet) = (self, self.contest.quiet());
-        report.say(format!("{} {}, warm, thread CPU, {quiet}", pair.words, input.words));
-        report.say(format!("{:<38}{:>15}{:>15}   new / old", "", pair.new, pair.old));
+    pub fn print_table(&self, report: &mut Report, new: Option<&Column>, old: Option<&Column>) {
+        let (Self { input, pair, .. }, quiet) = (self, self.contest.describe_disturbed());
+        report.add_line(format!("{} {}, warm, thread CPU, {quiet}", pair.words, input.words));
+        report.add_line(format!("{:<38}{:>15}{:>15}   new / old", "", pair.new, pair.old));
         let paper = [new, old].map(|column| column.map(|column| column.average));
         let printed = paper[0].zip(paper[1]).map(|(new, old)| new / old);
-        report.say(line("paper (other machine)", paper, printed.map(|r| format!("{r:.3}"))));
+        report.add_line(format_line(
+            "paper (other machine)",
+            paper,
+            printed.map(|r| format!("{r:.3}")),
+        ));
         let lines = if pair.gcm.is_none() { HASH_LINES } else { AEAD_LINES };
         let mut losing = Vec::new();
         for &(name, new, old) in lines {
-            let series = [self.of(new, pair.new), self.of(old, pair.old)];
-            let said = self.ratio(new, old).map(|ratio| {
+            let series = [self.find_series(new, pair.new), self.find_series(old, pair.old)];
+            let said = self.find_ratio(new, old).map(|ratio| {
                 let reading = if ratio.value < 1.0 { "as the paper" } else { "REVERSES" };
                 let Ratio { value, low, high, .. } = ratio;
                 if value >= 1.0 {
@@ -128,19 +132,27 @@ impl Block {
                 }
                 format!("{value:.2} [{low:.2}, {high:.2}] {reading}")
             });
-            report.say(line(name, series.map(|s| s.map(Series::cost)), said));
+            report.add_line(format_line(name, series.map(|s| s.map(Series::deciding_cost)), said));
         }
         for text in losing {
-            report.lose(text);
+            report.add_loss(text);
         }
-        if let Some(((a, new), (b, old))) = self.best(pair.new).zip(self.best(pair.old)) {
+        if let Some(((a, new), (b, old))) =
+            self.find_fastest(pair.new).zip(self.find_fastest(pair.old))
+        {
             let name = format!("best here ({} / {})", a.name, b.name);
-            let ns = [new, old].map(|series| Some(series.cost()));
-            report.say(line(&name, ns, Some(format!("{:.2}", new.ratio_to(old).value))));
+            let ns = [new, old].map(|series| Some(series.deciding_cost()));
+            report.add_line(format_line(
+                &name,
+                ns,
+                Some(format!("{:.2}", new.ratio_to(old).value)),
+            ));
         }
         if let Some(gcm) = pair.gcm {
-            let ns = |p| self.of(p, gcm).map_or("-".into(), |s| grouped(s.cost()));
-            report.say(format!(
+            let ns = |p| {
+                self.find_series(p, gcm).map_or("-".into(), |s| group_digits(s.deciding_cost()))
+            };
+            report.add_line(format!(
                 "AES-256-GCM, which the paper omits: aws-lc {}, ring {}, OpenSSL {}, aws-lc without \
                  instructions {}, JDK {} ns",
                 ns(AWS_LC),
@@ -153,7 +165,7 @@ impl Block {
     }
 
     /// Adds the claims of the paper, and ours.
-    pub fn shapes(&self, report: &mut Report) {
+    pub fn add_claims(&self, report: &mut Report) {
         let on = format!("{} {}", self.pair.words, self.input.words);
         match self.pair.gcm {
             None => self.hash_shapes(report, &on),
@@ -164,31 +176,36 @@ impl Block {
     fn aead_shapes(&self, report: &mut Report, on: &str, gcm: &'static str) {
         let Self { input, pair, .. } = self;
         let masks = [
-            ("all instructions", self.best(pair.old).map(|(_, old)| old), AWS_LC),
-            ("no SHA instructions", self.of(AWS_LC_NO_SHA, pair.old), AWS_LC_NO_SHA),
-            ("no AES, no SHA instructions", self.of(AWS_LC_NO_AES, pair.old), AWS_LC_NO_AES),
+            ("all instructions", self.find_fastest(pair.old).map(|(_, old)| old), AWS_LC),
+            ("no SHA instructions", self.find_series(AWS_LC_NO_SHA, pair.old), AWS_LC_NO_SHA),
+            (
+                "no AES, no SHA instructions",
+                self.find_series(AWS_LC_NO_AES, pair.old),
+                AWS_LC_NO_AES,
+            ),
         ];
         for (mask, old, new) in masks {
-            let ratio = self.of(new, pair.new).zip(old).map(|(new, old)| new.ratio_to(old).value);
+            let ratio =
+                self.find_series(new, pair.new).zip(old).map(|(new, old)| new.ratio_to(old).value);
             let claim = format!("{on}: aws-lc's ChaCha20 by the best AES-CBC-HMAC, {mask}");
-            report.shapes.extend(faster(claim, ratio));
+            report.shapes.extend(claim_faster(claim, ratio));
         }
         if input.size < FILE_BYTES {
             return;
         }
         let ratio = |provider| {
-            let gcm = self.of(provider, gcm)?;
-            let chacha = self.of(provider, pair.new)?;
+            let gcm = self.find_series(provider, gcm)?;
+            let chacha = self.find_series(provider, pair.new)?;
             Some(gcm.ratio_to(chacha).value)
         };
         let claim = format!("{on}: AES-256-GCM by ChaCha20, all instructions (E-G7)");
         if let Some(ratio) = ratio(AWS_LC).filter(|ratio| *ratio < 1.0) {
             let times = 1.0 / ratio;
-            report.lose(format!(
+            report.add_loss(format!(
                 "{on}, aws-lc: {times:.1} times the time of AES-256-GCM, which the paper omits"
             ));
         }
-        report.shapes.extend(faster(claim, ratio(AWS_LC)));
+        report.shapes.extend(claim_faster(claim, ratio(AWS_LC)));
         if let Some(ratio) = ratio(AWS_LC_NO_AES) {
             let claim = format!("{on}: AES-256-GCM by ChaCha20, no AES instructions");
             report.shapes.push(Claim::above(claim, ratio, 2.0));
@@ -197,30 +214,32 @@ impl Block {
 
     fn hash_shapes(&self, report: &mut Report, on: &str) {
         if has_sha512() {
-            report.say(format!("{on}: this processor has SHA-512 instructions, no claim is made"));
+            report.add_line(format!(
+                "{on}: this processor has SHA-512 instructions, no claim is made"
+            ));
         } else {
             for provider in NATIVE {
-                let ratio = self.ratio(RUSTCRYPTO, provider).map(|ratio| ratio.value);
+                let ratio = self.find_ratio(RUSTCRYPTO, provider).map(|ratio| ratio.value);
                 let claim = format!("{on}: RustCrypto's BLAKE2b by SHA-512 of {}", provider.name);
-                report.shapes.extend(faster(claim, ratio));
+                report.shapes.extend(claim_faster(claim, ratio));
             }
         }
         if self.input.size < FILE_BYTES {
             return;
         }
-        if let Some(ratio) = self.ratio(BC, JDK) {
+        if let Some(ratio) = self.find_ratio(BC, JDK) {
             let claim = format!("{on}: the JVM reverses it");
             report.shapes.push(Claim::above(claim, ratio.value, 1.0));
         }
-        let ratio = self.ratio(BC_PLAIN, JDK_PLAIN).map(|ratio| ratio.value);
+        let ratio = self.find_ratio(BC_PLAIN, JDK_PLAIN).map(|ratio| ratio.value);
         report
             .shapes
-            .extend(faster(format!("{on}: the JVM with its intrinsics off does not"), ratio));
+            .extend(claim_faster(format!("{on}: the JVM with its intrinsics off does not"), ratio));
     }
 }
 
-fn line(name: &str, ns: [Option<f64>; 2], ratio: Option<String>) -> String {
-    let [new, old] = ns.map(|ns| ns.map_or("-".into(), |ns| format!("{} ns", grouped(ns))));
+fn format_line(name: &str, ns: [Option<f64>; 2], ratio: Option<String>) -> String {
+    let [new, old] = ns.map(|ns| ns.map_or("-".into(), |ns| format!("{} ns", group_digits(ns))));
     format!("{name:<38}{new:>15}{old:>15}   {}", ratio.unwrap_or_else(|| "-".into()))
 }
 
@@ -231,12 +250,12 @@ fn has_sha512() -> bool {
 }
 
 /// A claim on a ratio that must be below one.
-fn faster(claim: String, ratio: Option<f64>) -> Option<Claim> {
+fn claim_faster(claim: String, ratio: Option<f64>) -> Option<Claim> {
     ratio.map(|ratio| Claim::below(claim, ratio, 1.0))
 }
 
 /// A whole number with its thousands apart.
-pub fn grouped(value: f64) -> String {
+pub fn group_digits(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut out = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -254,7 +273,7 @@ mod tests {
 
     #[test]
     fn thousands() {
-        let texts = [7.4, 999.0, 1_000.0, 21_146_063.0].map(grouped);
+        let texts = [7.4, 999.0, 1_000.0, 21_146_063.0].map(group_digits);
         assert_eq!(texts, ["7", "999", "1,000", "21,146,063"]);
     }
 }

@@ -3,8 +3,8 @@
 
 use anyhow::Result;
 
-use super::block::{Block, FILE_BYTES, grouped};
-use super::programs::{AWS_LC, BC, JDK, Programs, Provider, RUSTCRYPTO, fresh};
+use super::block::{Block, FILE_BYTES, group_digits};
+use super::programs::{AWS_LC, BC, JDK, Programs, Provider, RUSTCRYPTO, start_fresh};
 use crate::bench::{Bench, Series};
 use crate::clock::median;
 use crate::peer::Cold;
@@ -16,7 +16,7 @@ use crate::shape::Claim;
 ///
 /// # Errors
 /// If a program does not start.
-pub fn print(
+pub fn print_cold(
     bench: &mut Bench,
     report: &mut Report,
     programs: &Programs,
@@ -29,27 +29,27 @@ pub fn print(
         Some(_) => [[AWS_LC; 2], [JDK; 2]],
     };
     let processes = bench.profile.pick(1, 5, 30);
-    report.say(format!(
+    report.add_line(format!(
         "{} {}, cold: {processes} fresh processes each; call 1 / mean of 1-10 / of 2-10",
         pair.words, input.words
     ));
     for providers in providers {
         for (op, provider) in [pair.new, pair.old].into_iter().zip(providers) {
-            if programs.of(provider).is_none() {
+            if programs.find_program(provider).is_none() {
                 continue;
             }
             let name = format!("{op} {}", provider.name);
-            let cold = match cell(bench, provider, op, input.size, processes)? {
+            let cold = match measure_cell(bench, provider, op, input.size, processes)? {
                 Ok(cold) => cold,
                 Err(reason) => {
-                    report.say(format!("  {name}: - ({reason})"));
+                    report.add_line(format!("  {name}: - ({reason})"));
                     continue;
                 }
             };
-            let [first, ten, rest] = [cold.first, cold.ten, cold.rest].map(grouped);
-            report.say(format!("  {name:<36}{first:>15} / {ten} / {rest} ns"));
+            let [first, ten, rest] = [cold.first, cold.ten, cold.rest].map(group_digits);
+            report.add_line(format!("  {name:<36}{first:>15} / {ten} / {rest} ns"));
             // On a file the work itself is most of the first call.
-            let warm = block.of(provider, op).map(Series::cost);
+            let warm = block.find_series(provider, op).map(Series::deciding_cost);
             if let Some(warm) = warm.filter(|_| input.size < FILE_BYTES) {
                 let claim = format!("{op} {}, {}: cold by warm (E-G2)", input.words, provider.name);
                 report.shapes.push(Claim::above(claim, cold.ten / warm, 1.0));
@@ -60,7 +60,7 @@ pub fn print(
 }
 
 /// The medians over several processes.
-fn cell(
+fn measure_cell(
     bench: &mut Bench,
     provider: Provider,
     op: &str,
@@ -68,14 +68,14 @@ fn cell(
     processes: usize,
 ) -> Result<Result<Cold, String>> {
     let asked = format!("{}:{op}", provider.prefix);
-    let size = bench.bytes(size);
+    let size = bench.fit_bytes(size);
     let mut all = Vec::new();
     for _ in 0..processes {
-        let mut peer = match fresh(provider)? {
+        let mut peer = match start_fresh(provider)? {
             Ok(peer) => peer,
             Err(reason) => return Ok(Err(reason)),
         };
-        match peer.cold(&asked, size) {
+        match peer.measure_cold(&asked, size) {
             Ok(cold) => all.push(cold),
             Err(error) => return Ok(Err(format!("{error:#}"))),
         }
@@ -83,7 +83,13 @@ fn cell(
     let of = |figure: fn(&Cold) -> f64| all.iter().map(figure).collect::<Vec<f64>>();
     let who = format!("variant:{}", provider.name);
     let op = format!("cold_{op}_{size}");
-    bench.note(&RawFigure::of(&who, &op, "thread_cpu", "ns", of(|cold| cold.ten)))?;
+    bench.note_figure(&RawFigure::from_samples(
+        &who,
+        &op,
+        "thread_cpu",
+        "ns",
+        of(|cold| cold.ten),
+    ))?;
     let [first, ten, rest] =
         [of(|cold| cold.first), of(|cold| cold.ten), of(|cold| cold.rest)].map(|all| median(&all));
     Ok(Ok(Cold { first, ten, rest }))

@@ -32,24 +32,26 @@ enum Program {
     JvmPlain,
 }
 
-const fn provider(name: &'static str, prefix: &'static str, program: Program) -> Provider {
+const fn make_provider(name: &'static str, prefix: &'static str, program: Program) -> Provider {
     Provider { name, prefix, program }
 }
 
-pub const RUSTCRYPTO: Provider = provider("RustCrypto", "rustcrypto", Program::Ours);
-pub const OWN: Provider = provider("ours", "own", Program::Ours);
-pub const AWS_LC: Provider = provider("aws-lc", "aws-lc", Program::Ours);
+pub const RUSTCRYPTO: Provider = make_provider("RustCrypto", "rustcrypto", Program::Ours);
+pub const OWN: Provider = make_provider("ours", "own", Program::Ours);
+pub const AWS_LC: Provider = make_provider("aws-lc", "aws-lc", Program::Ours);
 pub const AWS_LC_NO_SHA: Provider =
-    provider("aws-lc, no SHA instructions", "aws-lc", Program::OursNoSha);
+    make_provider("aws-lc, no SHA instructions", "aws-lc", Program::OursNoSha);
 pub const AWS_LC_NO_AES: Provider =
-    provider("aws-lc, no AES, no SHA instructions", "aws-lc", Program::OursNoAes);
-pub const RING: Provider = provider("ring", "ring", Program::Providers);
-pub const OPENSSL: Provider = provider("OpenSSL", "openssl", Program::Providers);
-pub const SOFT: Provider = provider("RustCrypto, no instructions", "rustcrypto", Program::Soft);
-pub const JDK: Provider = provider("JDK", "jdk", Program::Jvm);
-pub const BC: Provider = provider("BouncyCastle", "bc", Program::Jvm);
-pub const JDK_PLAIN: Provider = provider("JDK, intrinsics off", "jdk", Program::JvmPlain);
-pub const BC_PLAIN: Provider = provider("BouncyCastle, intrinsics off", "bc", Program::JvmPlain);
+    make_provider("aws-lc, no AES, no SHA instructions", "aws-lc", Program::OursNoAes);
+pub const RING: Provider = make_provider("ring", "ring", Program::Providers);
+pub const OPENSSL: Provider = make_provider("OpenSSL", "openssl", Program::Providers);
+pub const SOFT: Provider =
+    make_provider("RustCrypto, no instructions", "rustcrypto", Program::Soft);
+pub const JDK: Provider = make_provider("JDK", "jdk", Program::Jvm);
+pub const BC: Provider = make_provider("BouncyCastle", "bc", Program::Jvm);
+pub const JDK_PLAIN: Provider = make_provider("JDK, intrinsics off", "jdk", Program::JvmPlain);
+pub const BC_PLAIN: Provider =
+    make_provider("BouncyCastle, intrinsics off", "bc", Program::JvmPlain);
 
 /// All of them.
 pub const ALL: [Provider; 12] = [
@@ -81,14 +83,16 @@ impl Programs {
     ///
     /// # Errors
     /// If this program does not start as a peer.
-    pub fn start(profile: Profile) -> Result<Self> {
+    pub fn start_all(profile: Profile) -> Result<Self> {
         use Program::{Jvm, JvmPlain, Ours, OursNoAes, OursNoSha, Providers, Soft};
         let mut all = Self { running: Vec::new(), which: Vec::new(), absent: Vec::new() };
         for program in [Ours, OursNoSha, OursNoAes, Providers, Soft, Jvm, JvmPlain] {
             let found = match program {
                 Jvm => peer::find_for(profile, "jvm")?,
                 JvmPlain if profile == Profile::Smoke => continue,
-                JvmPlain | Ours | OursNoSha | OursNoAes | Providers | Soft => start(program)?,
+                JvmPlain | Ours | OursNoSha | OursNoAes | Providers | Soft => {
+                    start_program(program)?
+                }
             };
             match found {
                 Ok(peer) => {
@@ -103,7 +107,7 @@ impl Programs {
     }
 
     /// The index of the program that has a provider.
-    pub fn of(&self, provider: Provider) -> Option<usize> {
+    pub fn find_program(&self, provider: Provider) -> Option<usize> {
         self.which.iter().position(|program| *program == provider.program)
     }
 }
@@ -112,18 +116,18 @@ impl Programs {
 ///
 /// # Errors
 /// If we do not start ourselves.
-pub fn fresh(provider: Provider) -> Result<Found> {
-    start(provider.program)
+pub fn start_fresh(provider: Provider) -> Result<Found> {
+    start_program(provider.program)
 }
 
-fn start(program: Program) -> Result<Found> {
+fn start_program(program: Program) -> Result<Found> {
     Ok(match program {
-        Program::Ours => Ok(PeerProcess::ours()?),
+        Program::Ours => Ok(PeerProcess::start_ours()?),
         Program::OursNoSha => Ok(PeerProcess::with_cpu_mask(NO_SHA)?),
         Program::OursNoAes => Ok(PeerProcess::with_cpu_mask(NO_AES)?),
-        Program::Providers => peer::find("providers", &[])?,
-        Program::Soft => peer::find("soft", &[])?,
-        Program::Jvm => peer::find("jvm", &[])?,
-        Program::JvmPlain => peer::find("jvm", &["--plain"])?,
+        Program::Providers => peer::find_peer("providers", &[])?,
+        Program::Soft => peer::find_peer("soft", &[])?,
+        Program::Jvm => peer::find_peer("jvm", &[])?,
+        Program::JvmPlain => peer::find_peer("jvm", &["--plain"])?,
     })
 }

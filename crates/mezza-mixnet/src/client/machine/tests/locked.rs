@@ -27,7 +27,7 @@ fn lose_the_line(client: &mut Client, now: Time) {
 }
 
 fn slots(served: bool) -> SlotContents {
-    let access = Access::idle::<PortableBackend>(101, &mut rng());
+    let access = Access::for_idle_slot::<PortableBackend>(101, &mut rng());
     SlotContents::Drops(vec![Slot { access, served: served.then_some((0, None)) }])
 }
 
@@ -70,7 +70,7 @@ fn mix_78_the_unlocked_device_calls_whom_it_missed() {
     for loses_line in [false, true] {
         let mut client = with_partner_in(&config);
         client.left = None;
-        client.answered(0, None, met(), NOW);
+        client.on_reply(0, None, met(), NOW);
         client.take_snapshot(NOW);
         let stored = rows(&mut client);
         let mut locked = lock(client, NOW.plus_ms(1_000));
@@ -81,7 +81,7 @@ fn mix_78_the_unlocked_device_calls_whom_it_missed() {
         let rows = stored.iter().map(|(seq, row)| (*seq, row.as_slice()));
         let again = Client::<PortableBackend>::restore(setup(&config), rows, now, &mut rng());
         let mut again = again.expect("its own rows");
-        assert!(again.attach(locked.into_live_line(now), now, &mut rng()));
+        assert!(again.attach_line(locked.into_live_line(now), now, &mut rng()));
         assert_eq!(again.calls.len(), 1, "calls of nine hours reached nobody");
     }
 }
@@ -92,7 +92,7 @@ fn mix_78_the_line_of_another_person_is_not_gone_on_with() {
     let line = with_partner().into_live_line(NOW);
     let dialling = StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(9)));
     let mut other: Client = Client::new(ClientOptions { dialling, ..setup(&config) }, NOW);
-    assert!(!other.attach(line, NOW, &mut rng()), "its bucket is another one");
+    assert!(!other.attach_line(line, NOW, &mut rng()), "its bucket is another one");
 }
 
 /// Returns true if the bucket of an invitation round has a job made to read it.
@@ -101,12 +101,12 @@ fn reads_invitations(mut client: Client, config: &Config) -> bool {
     arm(&mut client, config, id, 8_000);
     client.rounds.get_mut(&id).expect("it takes part").stage =
         RoundState::Sent { back: Vec::new(), content: SlotContents::Invite(None) };
-    client.returned(id, 9, &[], NOW).expect("it submitted");
+    client.on_return(id, 9, &[], NOW).expect("it submitted");
     let object = [0; 4];
-    let manifest = Manifest { id, entries: vec![ObjectDigest::of(&object)] };
+    let manifest = Manifest { id, entries: vec![ObjectDigest::from_object(&object)] };
     let signature = manifest.sign(&signer(52), &config.hash());
-    client.object(id, Some((manifest, signature))).expect("signed by the last mix");
-    client.chunk(id, 1, 0, &object, NOW).expect("all of it");
+    client.on_object(id, Some((manifest, signature))).expect("signed by the last mix");
+    client.on_chunk(id, 1, 0, &object, NOW).expect("all of it");
     core::iter::from_fn(|| client.poll()).any(|output| matches!(output, Output::Job(_)))
 }
 
@@ -123,11 +123,11 @@ fn mix_78_level_and_budgets_are_reported_to_the_unlocked_device() {
     let mut config = config(3);
     config.services[1].rounds = 10;
     let mut client = with_partner_in(&config);
-    let kind = PrivacyCost::of(&config.services[1]);
-    client.ledger.iter_mut().for_each(|ledger| (0..8).for_each(|_| ledger.charge(kind)));
+    let kind = PrivacyCost::from_policy(&config.services[1]);
+    client.ledger.iter_mut().for_each(|ledger| (0..8).for_each(|_| ledger.charge_round(kind)));
     client.take_snapshot(NOW);
     let stored = rows(&mut client);
-    client.tell(NOW);
+    client.notify_changes(NOW);
     let reports = |client: &mut Client| {
         let all = core::iter::from_fn(|| client.poll());
         let of = |output| match output {
@@ -140,11 +140,11 @@ fn mix_78_level_and_budgets_are_reported_to_the_unlocked_device() {
     let before = reports(&mut client);
     assert_eq!(before.len(), 2, "level 1 and the budget of calls");
     let mut locked = lock(client, NOW);
-    locked.tell(NOW);
+    locked.notify_changes(NOW);
     let mut again = restore(&config, &stored).expect("its own rows");
-    assert!(again.attach(locked.into_live_line(NOW), NOW, &mut rng()));
+    assert!(again.attach_line(locked.into_live_line(NOW), NOW, &mut rng()));
     again.outputs.clear();
-    again.tell(NOW);
+    again.notify_changes(NOW);
     let mut after = reports(&mut again);
     after.sort_by_key(|(level, _)| level.is_some());
     assert_eq!(after, before);

@@ -47,11 +47,11 @@ pub(super) fn send(client: &mut Client, now: Time) {
 #[test]
 fn mix_67_after_a_rest_the_next_message_calls() {
     let mut client = with_partner();
-    client.contacts.activate(0, NOW);
+    client.contacts.activate_contact(0, NOW);
     let late = NOW.plus_ms(601_000);
-    assert!(client.contacts.due(late).is_empty() && !client.is_active(0));
+    assert!(client.contacts.take_due(late).is_empty() && !client.is_active(0));
     let cell = Cell { leaving: false, seq: 0, ack: 0, sack: 0, piece: None };
-    client.answered(0, None, DropResult::Met(Ok(cell)), late);
+    client.on_reply(0, None, DropResult::Met(Ok(cell)), late);
     assert!(client.calls.is_empty());
     send(&mut client, late.plus_ms(1_000));
     assert!(client.is_active(0) && client.calls.len() == 1);
@@ -70,7 +70,7 @@ fn mix_66_who_is_suspended_is_neither_served_nor_called() {
     client.handle(Input::Activate(0), NOW, &mut rng()).unwrap();
     client.wake(NOW.plus_ms(20 * Time::HOUR_MS), &mut rng());
     assert!(!client.is_active(0) && client.calls.is_empty());
-    assert!(client.contacts.turns(101, 1_024).is_empty());
+    assert!(client.contacts.compute_turns(101, 1_024).is_empty());
     client.handle(Input::Suspend(0, false), NOW, &mut rng()).unwrap();
     assert!(client.is_active(0) && client.calls.len() == 1, "something waits");
 }
@@ -123,7 +123,7 @@ fn mix_67_two_sides_come_to_one_root_whatever_is_lost() {
             all.line_number();
             all.line_number();
             all.all.insert(0, Partner::new(1, root(side)));
-            all.activate(0, NOW);
+            all.activate_contact(0, NOW);
             all
         });
         let heard = [0, 1].map(|_| 101 + rng.next_u64() % 40);
@@ -135,11 +135,11 @@ fn mix_67_two_sides_come_to_one_root_whatever_is_lost() {
                 }
                 if rng.next_u64() % 16 == 0 {
                     let mut w = Writer::new();
-                    sides[side].write(&mut w);
-                    sides[side] = Partners::read(&mut Reader::new(&w.finish())).unwrap();
+                    sides[side].write_to(&mut w);
+                    sides[side] = Partners::read_from(&mut Reader::new(&w.finish())).unwrap();
                 }
                 // One slot.
-                let turns = sides[side].turns(round, 2_000);
+                let turns = sides[side].compute_turns(round, 2_000);
                 turns.into_iter().max_by_key(|(_, meeting)| meeting.priority).map(|(id, _)| id)
             });
             under_way.push_back(served);
@@ -166,9 +166,9 @@ fn mix_67_roots_without_end_do_not_fill_a_stream() {
     let mut all = Partners::default();
     let mut partner = Partner::new(1, begun(all.line_number().unwrap(), 90));
     for ticket in 0..4 {
-        partner.line.sender.push(ticket, &[5; 900]).unwrap();
+        partner.line.sender.push_message(ticket, &[5; 900]).unwrap();
     }
-    while partner.line.sender.take().is_some() {}
+    while partner.line.sender.take_piece().is_some() {}
     all.all.insert(0, partner);
     let mut sizes = Vec::new();
     for round in (0..40).rev() {
@@ -179,10 +179,10 @@ fn mix_67_roots_without_end_do_not_fill_a_stream() {
         partner.on_meeting(id);
         partner.on_meeting(highest);
         let mut w = Writer::new();
-        all.write(&mut w);
+        all.write_to(&mut w);
         let stored = w.finish();
         sizes.push(stored.len());
-        all = Partners::read(&mut Reader::new(&stored)).unwrap();
+        all = Partners::read_from(&mut Reader::new(&stored)).unwrap();
     }
     assert!(sizes.iter().all(|size| *size <= 4 * sizes[0]), "{sizes:?}");
 }
@@ -194,13 +194,13 @@ fn mix_67_a_root_that_an_older_version_stored_ranks_lowest() {
     all.line_number();
     all.all.insert(0, Partner::new(1, begun(0, 60)));
     let mut w = Writer::new();
-    all.write(&mut w);
+    all.write_to(&mut w);
     let mut stored = w.finish();
     // next line 4 | count 2 | partner 4 | bucket 4 | flags 1 | active 8 | root 4 | rank 16
     assert_eq!(stored[14], 4);
     stored[14] = 0;
     stored.drain(27..43);
-    let mut again = Partners::read(&mut Reader::new(&stored)).unwrap();
+    let mut again = Partners::read_from(&mut Reader::new(&stored)).unwrap();
     let partner = again.all.get_mut(&0).unwrap();
     partner.add_root(begun(1, 1));
     assert!(!partner.on_meeting(0) && ids(partner) == [0, 1]);
@@ -211,21 +211,21 @@ fn mix_67_a_root_that_an_older_version_stored_ranks_lowest() {
 #[test]
 fn mix_67_a_root_that_went_out_of_use_can_still_be_read() {
     let mut partner = Partner::new(1, begun(0, 60));
-    partner.line.sender.push(7, &[5; 300]).unwrap();
-    partner.line.sender.take().unwrap();
+    partner.line.sender.push_message(7, &[5; 300]).unwrap();
+    partner.line.sender.take_piece().unwrap();
     partner.add_root(begun(1, 50));
     assert!(partner.on_meeting(1));
     for (at, expected) in [(1, vec![vec![5; 300]]), (0, vec![])] {
         let sender = &mut partner.line_mut(at).unwrap().sender;
         let mut receiver = crate::stream::Receiver::default();
         let mut got = Vec::new();
-        sender.settle(Some(0), crate::stream::CellOutcome::Missed);
-        while let Some((seq, piece)) = sender.take() {
-            got.extend(receiver.receive(seq, &piece).unwrap());
+        sender.settle_piece(Some(0), crate::stream::CellOutcome::Missed);
+        while let Some((seq, piece)) = sender.take_piece() {
+            got.extend(receiver.receive_piece(seq, &piece).unwrap());
         }
         let got: Vec<_> = got.iter().map(|message| message.bytes.to_vec()).collect();
         assert!(got.iter().filter(|bytes| bytes.iter().any(|byte| *byte != 0)).eq(&expected));
-        assert_eq!(receiver.acknowledged().0, 0, "nothing is durable yet");
+        assert_eq!(receiver.ack_fields().0, 0, "nothing is durable yet");
     }
 }
 
@@ -236,7 +236,7 @@ fn mix_68_who_comes_back_calls() {
     // It took part in rounds since its start.
     client.left = None;
     let cell = || Cell { leaving: false, seq: 0, ack: 0, sack: 0, piece: None };
-    client.answered(0, None, DropResult::Met(Ok(cell())), NOW);
+    client.on_reply(0, None, DropResult::Met(Ok(cell())), NOW);
     let back = |client: &mut Client, away_ms: u64, now: Time| {
         client.handle(Input::Down, now, &mut rng()).unwrap();
         let now = now.plus_ms(away_ms);
@@ -301,7 +301,10 @@ fn mix_42_slow_a_pause_begins_no_wait_again() {
             let filled = fill_call(&mut client, &config, round, now);
             if filled.content.is_real() {
                 real += 1;
-                client.ledger.iter_mut().for_each(|l| l.charge(PrivacyCost::of(&policy)));
+                client
+                    .ledger
+                    .iter_mut()
+                    .for_each(|l| l.charge_round(PrivacyCost::from_policy(&policy)));
             }
             if flips {
                 client.handle(Input::Suspend(0, true), now, &mut rng()).unwrap();
@@ -341,7 +344,10 @@ fn mix_42_calls_that_nobody_asked_for_leave_half_of_the_budget() {
         client.contacts.all.get_mut(&0).unwrap().deactivate(NOW);
         client.look_again(0, NOW);
         assert_eq!(client.calls.len(), usize::from(used < 5), "{used} used");
-        client.ledger.iter_mut().for_each(|l| l.charge(PrivacyCost::of(&config.services[1])));
+        client
+            .ledger
+            .iter_mut()
+            .for_each(|l| l.charge_round(PrivacyCost::from_policy(&config.services[1])));
     }
 }
 
@@ -354,7 +360,7 @@ fn mix_68_a_start_calls_the_partners_of_the_last_days() {
     let start_after = |days: u64| {
         let mut client = with_partner_in(&config);
         client.outputs.clear();
-        client.answered(0, None, DropResult::Met(Ok(cell())), NOW);
+        client.on_reply(0, None, DropResult::Met(Ok(cell())), NOW);
         client.take_snapshot(NOW.plus_ms(Time::HOUR_MS));
         let stored = rows(&mut client);
         let now = NOW.plus_ms(10 * Time::HOUR_MS + days * Time::DAY_MS);
@@ -384,7 +390,7 @@ fn mix_67_a_call_reaches_a_partner_that_has_but_one_of_two_roots() {
         let filled = fill_call(&mut client, &config, round, now);
         for (heard, root) in heard.iter_mut().zip([line(0), line(1)]) {
             let mut calls = root.calls;
-            calls.advance(round, 64).unwrap();
+            calls.advance_to(round, 64).unwrap();
             *heard |= filled.inner[4..] == calls.token(Role::Initiator, Intent::Talk);
         }
         client.wake(now, &mut rng());
@@ -397,16 +403,19 @@ fn mix_73_a_note_that_needs_a_call_without_budget_is_refused_by_name() {
     let mut config = config(3);
     config.services[1].rounds = 1;
     let mut client = with_partner_in(&config);
-    client.ledger.iter_mut().for_each(|l| l.charge(PrivacyCost::of(&config.services[1])));
+    client
+        .ledger
+        .iter_mut()
+        .for_each(|l| l.charge_round(PrivacyCost::from_policy(&config.services[1])));
     client.outputs.clear();
     send(&mut client, NOW);
     let refused = core::iter::from_fn(|| client.poll())
         .any(|output| matches!(output, Output::Refused(1, RefusedReason::CallBudget)));
     assert!(refused && !client.is_active(0));
     // A partner that is there needs no call.
-    client.contacts.activate(0, NOW);
+    client.contacts.activate_contact(0, NOW);
     let cell = Cell { leaving: false, seq: 0, ack: 0, sack: 0, piece: None };
-    client.answered(0, None, DropResult::Met(Ok(cell)), NOW);
+    client.on_reply(0, None, DropResult::Met(Ok(cell)), NOW);
     send(&mut client, NOW);
     assert!(!client.is_idle(0));
 }
@@ -420,7 +429,7 @@ pub(super) const fn met() -> DropResult {
 fn mix_80_who_missed_a_round_of_calls_calls() {
     let mut client = with_partner();
     client.left = None;
-    client.answered(0, None, met(), NOW);
+    client.on_reply(0, None, met(), NOW);
     let heard = |client: &mut Client, round| {
         client.calls.clear();
         client.contacts.all.get_mut(&0).unwrap().deactivate(NOW);
@@ -443,8 +452,8 @@ fn mix_80_a_partner_that_was_served_before_a_sleep_is_called() {
     let mut client = with_partner_in(&config);
     client.left = None;
     client.wake(NOW, &mut rng());
-    client.contacts.activate(0, NOW);
-    client.answered(0, None, met(), NOW);
+    client.contacts.activate_contact(0, NOW);
+    client.on_reply(0, None, met(), NOW);
     let heard = |client: &mut Client, round, now| {
         client.on_calls_heard(RoundId { service: Service::Call, round }, now);
         client.calls.len()
@@ -481,16 +490,16 @@ fn mix_81_a_partner_is_served_from_the_round_of_its_call_on() {
 #[test]
 fn mix_82_a_partner_that_left_is_called_while_a_message_waits() {
     let mut client = with_partner();
-    client.contacts.activate(0, NOW);
-    client.answered(0, None, met(), NOW);
+    client.contacts.activate_contact(0, NOW);
+    client.on_reply(0, None, met(), NOW);
     for _ in 0..9 {
-        client.answered(0, None, DropResult::Absent, NOW);
+        client.on_reply(0, None, DropResult::Absent, NOW);
     }
     assert!(client.calls.is_empty(), "nothing waits for it");
-    client.answered(0, None, met(), NOW);
+    client.on_reply(0, None, met(), NOW);
     send(&mut client, NOW);
     let calls = [(); 5].map(|()| {
-        client.answered(0, None, DropResult::Absent, NOW);
+        client.on_reply(0, None, DropResult::Absent, NOW);
         client.calls.len()
     });
     assert_eq!(calls, [0, 0, 0, 1, 1]);

@@ -6,7 +6,7 @@ use crate::client::record::{RoundRecord, received_max};
 use crate::client::{DropResult, SettingsError, Submission};
 use crate::config::NetworkId;
 use crate::config::tests::signer;
-use crate::contact::bucket;
+use crate::contact::assign_bucket;
 use crate::stream::ReceivedMessage;
 use crate::wire::{Cell, Settings, SignedSettings};
 
@@ -20,9 +20,9 @@ fn rng() -> ChaCha20Rng {
 
 /// Hears good settings of this round.
 pub(super) fn arm(client: &mut Client, config: &Config, id: RoundId, closes_in_ms: u32) {
-    let (policy, of) = config.policy(id.service).expect("a service");
+    let (policy, of) = config.find_policy(id.service).expect("a service");
     let key = |n: u8| {
-        StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(n))).public().0
+        StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(n))).public_key().0
     };
     let settings = Settings {
         config: config.hash(),
@@ -35,7 +35,7 @@ pub(super) fn arm(client: &mut Client, config: &Config, id: RoundId, closes_in_m
     };
     let signatures = (50..53).map(|n| settings.sign(&signer(n))).collect();
     let announced = SignedSettings { settings, signatures, closes_in_ms };
-    client.arm(&announced, NOW, NOW, &mut rng());
+    client.arm_round(&announced, NOW, NOW, &mut rng());
 }
 
 /// A client that heard good settings of this round, and the round.
@@ -152,7 +152,7 @@ fn a_round_is_sealed_with_its_pairs_and_while_little_waits_for_the_disk() {
         client.awaited.extend((0..awaited).map(|seq| (1_000 + seq, PendingWrite::Message(9, 9))));
         let due = client.rounds[&ROUND].deadline();
         client.move_on(ROUND, due, &mut rng());
-        let sealed = client.last(ROUND.service) == Some(ROUND.round);
+        let sealed = client.last_sealed(ROUND.service) == Some(ROUND.round);
         assert_eq!(sealed, is_sealed, "{pairs} pairs, {awaited} rows");
         assert_eq!(client.rounds.contains_key(&ROUND), is_sealed);
     }
@@ -189,7 +189,7 @@ fn a_call_goes_to_the_bucket_of_the_contact_among_those_that_there_are() {
     config.services[1].buckets = 2;
     let id = RoundId { service: Service::Call, round: 101 };
     let mut calls = line(0).calls;
-    assert_eq!(calls.advance(id.round, 1), Ok(true));
+    assert_eq!(calls.advance_to(id.round, 1), Ok(true));
     let token = calls.token(Role::Initiator, Intent::Talk);
     for (known, bucket) in [(1, 1_u32), (2, 2), (3, 1), (6, 2)] {
         let (mut client, round) = armed(&config, id);
@@ -217,11 +217,11 @@ fn mix_25_what_would_be_beyond_the_budget_waits() {
         client.contacts.all.insert(0, Partner::new(1, line(0)));
         client.calls.push_back((0, Intent::Talk));
         let pair = EphemeralKey::random::<PortableBackend>(&mut rng());
-        let invite = Invite { ticket: 1, to: *pair.public(), body: Wiping::new([0; 208]) };
+        let invite = Invite { ticket: 1, to: *pair.public_key(), body: Wiping::new([0; 208]) };
         assert!(client.invites.push(invite));
         client.allow_more = allows_more;
         let ledger = client.ledger.as_mut().expect("it has joined");
-        ledger.charge(PrivacyCost::of(&round.policy));
+        ledger.charge_round(PrivacyCost::from_policy(&round.policy));
         let filled = match service {
             Service::Call => client.fill_call(&round, NOW, &mut rng()),
             _ => client.fill_invitation(&round, NOW, &mut rng()),
@@ -240,12 +240,12 @@ fn an_invitation_goes_to_the_bucket_of_its_key_and_none_to_bucket_0() {
     let idle = client.fill_invitation(&round, NOW, &mut rng());
     assert!(matches!(idle.content, SlotContents::Invite(None)));
     assert_eq!(idle.inner[..4], [0; 4]);
-    let to =
-        *EphemeralKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(5))).public();
+    let to = *EphemeralKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(5)))
+        .public_key();
     assert!(client.invites.push(Invite { ticket: 1, to, body: Wiping::new([0; 208]) }));
     let busy = client.fill_invitation(&round, NOW, &mut rng());
     assert!(matches!(busy.content, SlotContents::Invite(Some(_))));
-    assert_eq!(busy.inner[..4], bucket(&to, &config.network, 4).to_be_bytes());
+    assert_eq!(busy.inner[..4], assign_bucket(&to, &config.network, 4).to_be_bytes());
     assert_eq!(busy.inner.len(), idle.inner.len());
 }
 
@@ -266,11 +266,11 @@ fn served_to(muted: bool, ours: Option<u32>, theirs: bool, active: bool) -> Opti
     client.contacts.line_number();
     client.contacts.all.insert(0, contact);
     if active {
-        client.contacts.activate(0, NOW);
+        client.contacts.activate_contact(0, NOW);
     }
     let piece = theirs.then(|| Piece::new(&[0, 1, 7]).expect("short"));
     let cell = Cell { leaving: false, seq: 0, ack: 0, sack: 0, piece };
-    client.answered(0, ours, DropResult::Met(Ok(cell)), NOW.plus_ms(1_000));
+    client.on_reply(0, ours, DropResult::Met(Ok(cell)), NOW.plus_ms(1_000));
     let contact = &client.contacts.all[&0];
     assert_eq!(contact.is_active(), active);
     contact.deadline().map(|end| end.since_ms(NOW))
@@ -345,7 +345,7 @@ fn mix_50_chains_go_up_to_eight_rounds_before_clock_and_settings() {
         }
         let now = Time::from_ms(1_000_000 + 5_000 * (clock - 100));
         client.walk_at = Some(now);
-        client.walk(now);
+        client.walk_chains(now);
         let root = &client.contacts.all[&0].line;
         assert_eq!((root.chain.round(), root.calls.round()), (end, end), "{shown}, {clock}");
     }
@@ -361,7 +361,7 @@ fn hands_over(seals: Time, stores: Time) -> Option<bool> {
     client.outputs.clear();
     client.move_on(ROUND, seals, &mut rng());
     let sealed: Vec<Output> = core::iter::from_fn(|| client.poll()).collect();
-    client.last(ROUND.service)?;
+    client.last_sealed(ROUND.service)?;
     for output in sealed {
         let input = match output {
             Output::Store { seq, .. } => Input::Stored(seq),

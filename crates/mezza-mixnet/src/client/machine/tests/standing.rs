@@ -7,7 +7,7 @@ use crate::config::tests::successor;
 /// A config with the noise of `standard`.
 fn standard() -> Config {
     let mut config = config(3);
-    config.services.iter_mut().for_each(|policy| NoisePreset::Standard.fill(policy));
+    config.services.iter_mut().for_each(|policy| NoisePreset::Standard.fill_policy(policy));
     config
 }
 
@@ -25,7 +25,7 @@ fn proven(config: &Config, round_of: [u8; 32]) -> Client {
 
 fn level(client: &mut Client, now: Time) -> Option<u8> {
     client.standing.forget_told();
-    client.tell(now);
+    client.notify_changes(now);
     core::iter::from_fn(|| client.poll()).find_map(|output| match output {
         Output::Level(level) => Some(level),
         _ => None,
@@ -78,14 +78,14 @@ fn mix_75_a_config_that_is_over_proves_no_level() {
 fn mix_83_the_level_counts_the_noise_of_the_config_in_force() {
     let weak = config(3);
     let mut strong = successor(&weak);
-    strong.services.iter_mut().for_each(|policy| NoisePreset::Standard.fill(policy));
+    strong.services.iter_mut().for_each(|policy| NoisePreset::Standard.fill_policy(policy));
     let mut client = proven(&weak, weak.hash());
     let signed = signed(&strong, SignatureSet::Predecessor, &[0, 1]);
-    client.chain.as_mut().expect("it joined").accept(&signed, NOW).expect("a successor");
+    client.chain.as_mut().expect("it joined").accept_config(&signed, NOW).expect("a successor");
     client.on_round_returned(128, 5_000, strong.hash(), NOW);
     client.outputs.clear();
-    client.tell(NOW);
+    client.notify_changes(NOW);
     assert!(matches!(client.poll(), Some(Output::Level(1))));
-    client.tell(strong.valid_from);
+    client.notify_changes(strong.valid_from);
     assert!(matches!(client.poll(), Some(Output::Level(4))), "its own noise counts from then on");
 }

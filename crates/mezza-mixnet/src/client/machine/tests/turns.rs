@@ -18,7 +18,7 @@ fn talks(pairs: &[u64]) -> Client {
     for (id, pair) in (0..).zip(pairs) {
         let number = client.contacts.line_number().expect("a few lines");
         client.contacts.all.insert(id, Partner::new(1, root(number, *pair)));
-        client.contacts.activate(id, NOW);
+        client.contacts.activate_contact(id, NOW);
     }
     client
 }
@@ -56,7 +56,7 @@ fn contradictions(slots: usize, anns: &[u64], bens: &[u64]) -> usize {
     let turn = |client: &Client| client.contacts.all[&0].line.chain.meeting().priority;
     let seen = ROUNDS.map(|round| {
         for client in [&mut ann, &mut ben] {
-            assert!(client.contacts.walk(round, 100, 4_096), "a few steps");
+            assert!(client.contacts.walk_chains(round, 100, 4_096), "a few steps");
         }
         let turns = [turn(&ann), turn(&ben)];
         let there = [&mut ann, &mut ben].map(|of| serves(of, round, slots).contains(&0));

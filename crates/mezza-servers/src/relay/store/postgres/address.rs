@@ -15,7 +15,7 @@ use super::StoreError;
 ///
 /// # Errors
 /// [`StoreError::Setting`] for a URL that names another machine or holds a password.
-pub(super) fn config(url: &str) -> Result<Config, StoreError> {
+pub(super) fn parse_url(url: &str) -> Result<Config, StoreError> {
     let mut config: Config = url.parse().map_err(|_| {
         StoreError::Setting(
             "this is no PostgreSQL address; write postgres://USER@localhost:5432/NAME",
@@ -77,7 +77,7 @@ fn password_from(path: &Path, config: &Config) -> Result<Option<String>, StoreEr
         user.to_owned(),
     ];
     Ok(text.lines().filter(|line| !line.starts_with('#')).find_map(|line| {
-        let fields = fields(line);
+        let fields = split_fields(line);
         let fits = fields.len() == 5
             && fields.iter().zip(&wanted).all(|(field, want)| field == "*" || field == want);
         if fits { fields.into_iter().nth(4) } else { None }
@@ -85,7 +85,7 @@ fn password_from(path: &Path, config: &Config) -> Result<Option<String>, StoreEr
 }
 
 /// Cuts a line at its colons; a backslash keeps the character behind it.
-fn fields(line: &str) -> Vec<String> {
+fn split_fields(line: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut chars = line.chars();
     while let Some(c) = chars.next() {
@@ -118,7 +118,7 @@ mod tests {
             "postgres://mezza@%2Frun%2Fpostgresql/relay",
             "host=/run/postgresql user=mezza",
         ] {
-            assert!(config(good).is_ok(), "{good}");
+            assert!(parse_url(good).is_ok(), "{good}");
         }
         for bad in [
             "postgres://mezza:secret@localhost/relay",
@@ -128,7 +128,7 @@ mod tests {
             "user=mezza",
             "http://localhost",
         ] {
-            let error = config(bad).map(drop).unwrap_err();
+            let error = parse_url(bad).map(drop).unwrap_err();
             assert_eq!(error.exit_code(), Exit::Config, "{bad}");
             assert!(!error.to_string().contains("secret"));
         }

@@ -9,7 +9,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{NoTls, Row};
 
 use super::{PostgresStore, address};
-use crate::relay::store::{StoreError, signed};
+use crate::relay::store::{StoreError, to_signed};
 
 /// One statement list per version; the table `relay_version` counts those applied.
 ///
@@ -37,7 +37,7 @@ impl PostgresStore {
     pub async fn open(url: &str) -> Result<Self, StoreError> {
         let mut store = Self::connect(url, true)?;
         store.reconnect().await?;
-        store.migrate().await?;
+        store.migrate_schema().await?;
         Ok(store)
     }
 
@@ -49,12 +49,13 @@ impl PostgresStore {
     }
 
     fn connect(url: &str, locked: bool) -> Result<Self, StoreError> {
-        let config = address::config(url)?;
+        let config = address::parse_url(url)?;
         let recycling_method = RecyclingMethod::Fast;
         let manager = Manager::from_config(config, NoTls, ManagerConfig { recycling_method });
         let mut builder = Pool::builder(manager).max_size(1);
         if locked {
-            builder = builder.post_create(Hook::async_fn(|client, _| Box::pin(lock(client))));
+            builder =
+                builder.post_create(Hook::async_fn(|client, _| Box::pin(lock_database(client))));
         }
         let pool = builder.build().map_err(|error| StoreError::Pool(error.to_string()))?;
         Ok(Self { pool, session: None, next: 0, block_end: 0 })
@@ -67,17 +68,17 @@ impl PostgresStore {
             Some(session) => session,
             None => self.pool.get().await.map_err(|error| match error {
                 PoolError::PostCreateHook(HookError::Message(_)) => StoreError::Busy,
-                error => StoreError::Pool(cause(&error)),
+                error => StoreError::Pool(full_cause(&error)),
             })?,
         };
         Ok(self.session.insert(session))
     }
 
-    pub(super) fn session(&self) -> Result<&Object, StoreError> {
+    pub(super) fn live_session(&self) -> Result<&Object, StoreError> {
         self.session.as_ref().ok_or_else(|| StoreError::Pool("no session".to_owned()))
     }
 
-    async fn migrate(&mut self) -> Result<(), StoreError> {
+    async fn migrate_schema(&mut self) -> Result<(), StoreError> {
         let session = self.session.as_mut().ok_or(StoreError::Damaged)?;
         session
             .batch_execute("CREATE TABLE IF NOT EXISTS relay_version(version int8 NOT NULL)")
@@ -87,13 +88,13 @@ impl PostgresStore {
         let known = MIGRATIONS.len();
         let done = usize::try_from(found).ok().filter(|done| *done <= known);
         let Some(done) = done else {
-            return Err(StoreError::Version { found, known: signed(known) });
+            return Err(StoreError::Version { found, known: to_signed(known) });
         };
         for (version, sql) in MIGRATIONS.iter().enumerate().skip(done) {
             let transaction = session.transaction().await?;
             transaction.batch_execute(sql).await?;
             let insert = "INSERT INTO relay_version VALUES ($1)";
-            transaction.execute(insert, &[&signed(version + 1)]).await?;
+            transaction.execute(insert, &[&to_signed(version + 1)]).await?;
             transaction.commit().await?;
         }
         Ok(())
@@ -104,27 +105,27 @@ impl PostgresStore {
         sql: &str,
         values: &[&(dyn ToSql + Sync)],
     ) -> Result<u64, StoreError> {
-        let session = self.session()?;
+        let session = self.live_session()?;
         let statement = session.prepare_cached(sql).await?;
         Ok(session.execute(&statement, values).await?)
     }
 
-    pub(super) async fn rows(
+    pub(super) async fn query_rows(
         &self,
         sql: &str,
         values: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
-        let session = self.session()?;
+        let session = self.live_session()?;
         let statement = session.prepare_cached(sql).await?;
         Ok(session.query(&statement, values).await?)
     }
 
-    pub(super) async fn row(
+    pub(super) async fn query_row(
         &self,
         sql: &str,
         values: &[&(dyn ToSql + Sync)],
     ) -> Result<Option<Row>, StoreError> {
-        let session = self.session()?;
+        let session = self.live_session()?;
         let statement = session.prepare_cached(sql).await?;
         Ok(session.query_opt(&statement, values).await?)
     }
@@ -132,7 +133,7 @@ impl PostgresStore {
 
 /// Makes a session durable and takes the lock. A relay that was killed a moment ago still has it
 /// until the server notices, hence the patience.
-async fn lock(client: &ClientWrapper) -> Result<(), HookError> {
+async fn lock_database(client: &ClientWrapper) -> Result<(), HookError> {
     let settings = "SET synchronous_commit = on; SET client_min_messages = error;
                     SET lock_timeout = '5s'";
     client.batch_execute(settings).await.map_err(HookError::Backend)?;
@@ -145,9 +146,9 @@ async fn lock(client: &ClientWrapper) -> Result<(), HookError> {
 }
 
 /// An error with what lies under it: the pool alone says little.
-fn cause(error: &dyn std::error::Error) -> String {
+fn full_cause(error: &dyn std::error::Error) -> String {
     match error.source() {
-        Some(source) => format!("{error}: {}", cause(source)),
+        Some(source) => format!("{error}: {}", full_cause(source)),
         None => error.to_string(),
     }
 }

@@ -43,12 +43,18 @@ fn watches(many: usize) -> Vec<(MailboxAddress, WatchId)> {
 
 #[test]
 fn msg_73_a_job_makes_work_by_what_is_in_it() {
-    assert_eq!([0, 4_095, 4_096, 8_191, 8_192].map(|bytes| put(bytes).work()), [1, 1, 2, 2, 3]);
-    assert_eq!([0, 3, 4, 7, 8].map(|mails| take(mails).work()), [1, 1, 2, 2, 3]);
-    assert_eq!([0, 1, 2, 3, 4].map(|keys| bundle_set(keys).work()), [4, 4, 5, 5, 6]);
-    assert_eq!(fixed().map(|job| job.work()), [2, 2, 2, 4]);
+    assert_eq!(
+        [0, 4_095, 4_096, 8_191, 8_192].map(|bytes| put(bytes).work_units()),
+        [1, 1, 2, 2, 3]
+    );
+    assert_eq!([0, 3, 4, 7, 8].map(|mails| take(mails).work_units()), [1, 1, 2, 2, 3]);
+    assert_eq!([0, 1, 2, 3, 4].map(|keys| bundle_set(keys).work_units()), [4, 4, 5, 5, 6]);
+    assert_eq!(fixed().map(|job| job.work_units()), [2, 2, 2, 4]);
     for job in [WriterJob::Resume, WriterJob::Gone] {
-        assert_eq!([0, 15, 16, 31, 32].map(|many| job(watches(many)).work()), [1, 1, 2, 2, 3]);
+        assert_eq!(
+            [0, 15, 16, 31, 32].map(|many| job(watches(many)).work_units()),
+            [1, 1, 2, 2, 3]
+        );
     }
 }
 
@@ -56,7 +62,7 @@ fn msg_73_a_job_makes_work_by_what_is_in_it() {
 fn nobody_waits_for_what_is_taken_or_gone() {
     let asked = [put(0), bundle_set(0)].into_iter().chain(fixed());
     for (req, job) in (1..).zip(asked) {
-        assert_eq!(job.answer().map(|answer| answer.req), Some(req));
+        assert_eq!(job.reply_to().map(|answer| answer.req), Some(req));
         assert!(!job.is_patient());
     }
     for (job, patient) in [
@@ -64,7 +70,7 @@ fn nobody_waits_for_what_is_taken_or_gone() {
         (WriterJob::Gone(watches(1)), true),
         (WriterJob::Resume(watches(1)), false),
     ] {
-        assert!(job.answer().is_none());
+        assert!(job.reply_to().is_none());
         assert_eq!(job.is_patient(), patient);
     }
 }
@@ -78,14 +84,14 @@ fn answers_have_places_that_no_mail_and_no_stock_takes() {
     let (outlet, mut events) = ConnectionQueue::new(2);
     for id in 0..QUEUED_MAILS_MAX as u64 {
         assert!(outlet.has_room(), "{id}");
-        assert!(outlet.mail(9, 1, id, Vec::new()));
+        assert!(outlet.send_mail(9, 1, id, Vec::new()));
     }
     assert!(!outlet.was_stalled());
     assert!(!outlet.has_room());
     assert!(outlet.was_stalled() && !outlet.was_stalled(), "said once");
     let stock = || RelayFrame::Stock { number: 9, left: 3 };
-    outlet.stock(stock());
-    (1..=2).for_each(|req| outlet.answer(done(req)));
+    outlet.send_stock(stock());
+    (1..=2).for_each(|req| outlet.send_answer(done(req)));
     // The first mail leaves; then there is a place, but it is one of those for answers.
     for _ in 0..2 {
         assert!(matches!(events.try_recv(), Ok(WriterEvent::Mail { number: 9, watch: 1, .. })));
@@ -93,7 +99,7 @@ fn answers_have_places_that_no_mail_and_no_stock_takes() {
     }
     assert!(matches!(events.try_recv(), Ok(WriterEvent::Mail { id: 2, .. })));
     assert!(outlet.has_room());
-    outlet.stock(stock());
+    outlet.send_stock(stock());
     let left: Vec<_> = std::iter::from_fn(|| events.try_recv().ok()).collect();
     assert_eq!(left.len(), QUEUED_MAILS_MAX - 3 + 2 + 1);
     let tail = &left[QUEUED_MAILS_MAX - 3..];
@@ -105,28 +111,28 @@ fn answers_have_places_that_no_mail_and_no_stock_takes() {
 #[test]
 fn mail_waits_in_the_store_once_so_many_bytes_are_queued() {
     let (outlet, events) = ConnectionQueue::new(1);
-    assert!(outlet.mail(9, 1, 1, vec![0; QUEUED_BYTES_MAX - 1]));
+    assert!(outlet.send_mail(9, 1, 1, vec![0; QUEUED_BYTES_MAX - 1]));
     assert!(outlet.has_room() && !outlet.was_stalled());
-    assert!(outlet.mail(9, 1, 2, vec![0]));
+    assert!(outlet.send_mail(9, 1, 2, vec![0]));
     assert!(!outlet.has_room() && outlet.was_stalled());
     outlet.mail_sent(1);
     assert!(outlet.has_room() && !outlet.was_stalled());
     drop(events);
-    assert!(!outlet.mail(9, 1, 3, Vec::new()), "the connection is gone");
+    assert!(!outlet.send_mail(9, 1, 3, Vec::new()), "the connection is gone");
 }
 
 #[test]
 fn a_connection_is_told_to_end_even_where_no_place_is_left() {
     let (outlet, mut events) = ConnectionQueue::new(1);
     assert!(!outlet.is_ended());
-    outlet.end();
+    outlet.end_connection();
     assert!(outlet.is_ended() && outlet.clone().is_ended());
     assert!(matches!(events.try_recv(), Ok(WriterEvent::End)));
     let (full, _events) = ConnectionQueue::new(0);
-    assert!((0..QUEUED_MAILS_MAX as u64).all(|id| full.mail(9, 1, id, Vec::new())));
-    full.end();
+    assert!((0..QUEUED_MAILS_MAX as u64).all(|id| full.send_mail(9, 1, id, Vec::new())));
+    full.end_connection();
     assert!(full.is_ended());
-    assert!(full.is(&full.clone()) && !full.is(&outlet));
+    assert!(full.is_same(&full.clone()) && !full.is_same(&outlet));
 }
 
 #[test]

@@ -24,31 +24,31 @@ fn totals(boxes: u64, mails: u64, bytes: u64) -> Totals {
 #[tokio::test]
 async fn mails_are_counted_with_their_box_and_with_all() {
     let (_folder, mut store, mut ledger) = fresh().await;
-    ledger.opened(&BOX, 3, MailboxKind::Intro);
-    ledger.opened(&OTHER, 4, MailboxKind::Conversation);
+    ledger.count_opened(&BOX, 3, MailboxKind::Intro);
+    ledger.count_opened(&OTHER, 4, MailboxKind::Conversation);
     let row = MailboxRow { id: 3, kind: MailboxKind::Intro, mails: 0, bytes: 0 };
-    assert_eq!(ledger.find(&mut store, &BOX).await.unwrap(), Some(row));
+    assert_eq!(ledger.find_box(&mut store, &BOX).await.unwrap(), Some(row));
     assert_eq!(ledger.totals(&mut store).await.unwrap(), totals(2, 0, 0));
     for bytes in [512, 1_024, 2_048] {
-        ledger.put(&BOX, bytes);
+        ledger.count_put(&BOX, bytes);
     }
-    ledger.put(&OTHER, 700);
+    ledger.count_put(&OTHER, 700);
     let row = MailboxRow { mails: 3, bytes: 3_584, ..row };
-    assert_eq!(ledger.find(&mut store, &BOX).await.unwrap(), Some(row));
+    assert_eq!(ledger.find_box(&mut store, &BOX).await.unwrap(), Some(row));
     assert_eq!(ledger.totals(&mut store).await.unwrap(), totals(2, 4, 4_284));
-    ledger.took(&BOX, Removed { mails: 2, bytes: 1_536 });
+    ledger.count_taken(&BOX, Removed { mails: 2, bytes: 1_536 });
     let row = MailboxRow { mails: 1, bytes: 2_048, ..row };
-    assert_eq!(ledger.find(&mut store, &BOX).await.unwrap(), Some(row));
+    assert_eq!(ledger.find_box(&mut store, &BOX).await.unwrap(), Some(row));
     assert_eq!(ledger.totals(&mut store).await.unwrap(), totals(2, 2, 2_748));
     let stock = Stock { rows: 2, left: 1, bundle_bytes: 100 };
-    ledger.restocked(&BOX, Stock::default(), stock);
+    ledger.count_restocked(&BOX, Stock::default(), stock);
     assert_eq!(ledger.totals(&mut store).await.unwrap(), totals(2, 2, 2_976));
-    ledger.closed(&BOX, row, stock);
+    ledger.count_closed(&BOX, row, stock);
     assert_eq!(ledger.totals(&mut store).await.unwrap(), totals(1, 1, 700));
-    assert_eq!(ledger.find(&mut store, &BOX).await.unwrap(), None, "the store has none");
-    ledger.forget();
+    assert_eq!(ledger.find_box(&mut store, &BOX).await.unwrap(), None, "the store has none");
+    ledger.forget_all();
     assert_eq!(ledger.totals(&mut store).await.unwrap(), Totals::default());
-    assert_eq!(ledger.find(&mut store, &OTHER).await.unwrap(), None);
+    assert_eq!(ledger.find_box(&mut store, &OTHER).await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -60,18 +60,18 @@ async fn a_stock_is_counted_once_and_followed() {
         [1, 2, 3].map(|id| mezza_messenger::relay_wire::RawOneTimePrekey { id, key: [9; 32] });
     store.keys_add(id, &keys).await.unwrap();
     store.key_take(id).await.unwrap().unwrap();
-    ledger.forget();
-    ledger.find(&mut store, &BOX).await.unwrap().unwrap();
+    ledger.forget_all();
+    ledger.find_box(&mut store, &BOX).await.unwrap().unwrap();
     let stock = Stock { rows: 3, left: 2, bundle_bytes: 100 };
     assert_eq!(stock.bytes(), 292);
-    assert_eq!(ledger.stock(&mut store, &BOX, id).await.unwrap(), stock);
+    assert_eq!(ledger.find_stock(&mut store, &BOX, id).await.unwrap(), stock);
     assert_eq!(ledger.totals(&mut store).await.unwrap().bytes, 292);
     // What somebody else does to the store is not looked at again.
     store.key_take(id).await.unwrap().unwrap();
-    assert_eq!(ledger.stock(&mut store, &BOX, id).await.unwrap(), stock);
+    assert_eq!(ledger.find_stock(&mut store, &BOX, id).await.unwrap(), stock);
     let after = Stock { rows: 5, left: 4, bundle_bytes: 7 };
-    ledger.restocked(&BOX, stock, after);
-    assert_eq!(ledger.stock(&mut store, &BOX, id).await.unwrap(), after);
+    ledger.count_restocked(&BOX, stock, after);
+    assert_eq!(ledger.find_stock(&mut store, &BOX, id).await.unwrap(), after);
     assert_eq!(ledger.totals(&mut store).await.unwrap().bytes, 327);
 }
 
@@ -79,9 +79,9 @@ async fn a_stock_is_counted_once_and_followed() {
 async fn so_many_boxes_are_remembered_and_then_none() {
     let mut ledger = QuotaCache::default();
     for number in 0..ROWS_MAX as u128 {
-        ledger.opened(&MailboxAddress(number.to_be_bytes()), 1, MailboxKind::Intro);
+        ledger.count_opened(&MailboxAddress(number.to_be_bytes()), 1, MailboxKind::Intro);
     }
     assert_eq!(ledger.rows.len(), ROWS_MAX);
-    ledger.opened(&MailboxAddress([0xff; 16]), 1, MailboxKind::Intro);
+    ledger.count_opened(&MailboxAddress([0xff; 16]), 1, MailboxKind::Intro);
     assert_eq!(ledger.rows.len(), 1);
 }

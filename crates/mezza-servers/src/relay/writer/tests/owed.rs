@@ -33,7 +33,7 @@ impl Stage {
     }
 
     async fn mails(&mut self) -> u64 {
-        self.writer.store.totals().await.unwrap().mails
+        self.writer.store.count_totals().await.unwrap().mails
     }
 }
 
@@ -75,7 +75,7 @@ async fn relay_13_a_store_that_refuses_for_long_owes_no_more_than_what_is_in_fli
             let other = WriterJob::Take { address: BOX, watch: 77, mails: vec![1, 2, 3] };
             stage.fail_around(step, other).await;
         }
-        assert_eq!(stage.writer.owed.draw().len(), 1, "{step:?}");
+        assert_eq!(stage.writer.owed.draw_jobs().len(), 1, "{step:?}");
     }
 }
 
@@ -126,7 +126,7 @@ async fn relay_13_mail_that_waits_for_room_comes_though_its_resume_failed() {
         assert_eq!(stage.told().mails, [1, 2]);
         let watch = stage.watch;
         let last = stage.last;
-        stage.writer.owners.take(&BOX, watch, &[last]);
+        stage.writer.owners.mark_taken(&BOX, watch, &[last]);
         // The store reads while it refuses to write, but for the step that fails each statement.
         stage.fail_around(step, WriterJob::Resume(vec![(BOX, watch)])).await;
         let told = stage.told();
@@ -140,7 +140,7 @@ async fn relay_13_a_connection_that_is_gone_leaves_its_mailbox_though_that_faile
         let mut stage = watched().await;
         let gone = WriterJob::Gone(vec![(BOX, stage.watch)]);
         stage.fail_around(step, gone).await;
-        assert!(stage.writer.owners.boxes().is_empty(), "{step:?}: nobody watches it");
+        assert!(stage.writer.owners.watched_boxes().is_empty(), "{step:?}: nobody watches it");
     }
 }
 

@@ -139,7 +139,7 @@ async fn strangers_write_as_fast_as_an_intro_box_allows() {
 async fn msg_75_a_site_keeps_to_its_part_once_half_of_the_store_is_taken() {
     let limits = Limits { store_bytes_max: 2_048, ..Limits::default() };
     let mut stage = Stage::at_noon(limits.clone());
-    stage.writer.shares.put([1; 8], (1 << 30, false), &limits, noon()).unwrap();
+    stage.writer.shares.count_mail([1; 8], (1 << 30, false), &limits, noon()).unwrap();
     assert_eq!(stage.make(BOX, MailboxKind::Conversation).await, DONE);
     // Before the mail the store holds nothing, 512, 1,023 and then 1,024 bytes.
     for bytes in [512, 511, 1] {
@@ -153,7 +153,7 @@ async fn msg_75_a_site_keeps_to_its_part_once_half_of_the_store_is_taken() {
 async fn msg_75_a_site_opens_its_part_of_the_boxes() {
     let limits = Limits { boxes_max: 3, ..Limits::default() };
     let mut stage = Stage::at_noon(limits.clone());
-    while stage.writer.shares.open([0; 8], &limits, noon()).is_ok() {}
+    while stage.writer.shares.count_mailbox([0; 8], &limits, noon()).is_ok() {}
     assert_eq!(stage.make(BOX, MailboxKind::Intro).await.0, DoneCode::SlowDown);
     let kind = MailboxKind::Intro;
     let site = [1; 8];
@@ -172,7 +172,7 @@ async fn mail_is_kept_as_long_as_its_sender_asks_and_no_longer_than_the_relay_sa
     let store = &mut stage.writer.store;
     let id = store.find_box(&BOX).await.unwrap().unwrap().id;
     for (hours, left) in [(0, &[3, 9][..]), (3, &[3, 9]), (4, &[9]), (5, &[9]), (6, &[])] {
-        let mails = store.fetch(id, 0, noon().hours() + hours, 9).await.unwrap();
+        let mails = store.fetch_mails(id, 0, noon().as_hours() + hours, 9).await.unwrap();
         assert!(mails.iter().map(|mail| &mail.body[0]).eq(left), "{hours}");
     }
 }

@@ -28,7 +28,7 @@ pub enum ContactsCommand {
 
 impl ContactsArgs {
     /// The contact that is named.
-    pub(crate) fn named(&self) -> Option<&str> {
+    pub(crate) fn contact_name(&self) -> Option<&str> {
         match &self.what {
             Some(ContactsCommand::Remove { name, .. }) => Some(name),
             None => self.name.as_deref(),

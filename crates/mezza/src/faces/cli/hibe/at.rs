@@ -16,13 +16,13 @@ pub(crate) fn parse(text: &str) -> Result<Tick, String> {
         return number.parse().map(Tick).map_err(|_| "a tick is a number below 2^32".into());
     }
     let wrong = || "write a time like 2026-11-25T10:41:00Z, or tick:N".to_owned();
-    let seconds = text.parse().ok().and_then(|time| seconds(&time)).ok_or_else(wrong)?;
+    let seconds = text.parse().ok().and_then(|time| unix_seconds(&time)).ok_or_else(wrong)?;
     let tick = u32::try_from(seconds.div_euclid(TICK_S));
     tick.map(Tick).map_err(|_| "that is before 1970 or after the last tick".into())
 }
 
 /// Seconds since 1970 of a time with date and offset.
-fn seconds(time: &Datetime) -> Option<i64> {
+fn unix_seconds(time: &Datetime) -> Option<i64> {
     let date = time.date?;
     let clock = time.time?;
     let offset = match time.offset? {
@@ -30,11 +30,11 @@ fn seconds(time: &Datetime) -> Option<i64> {
         Offset::Custom { minutes } => i64::from(minutes),
     };
     let minutes = i64::from(clock.hour) * 60 + i64::from(clock.minute) - offset;
-    Some(days(date)? * 86_400 + minutes * 60 + i64::from(clock.second.unwrap_or(0)))
+    Some(unix_days(date)? * 86_400 + minutes * 60 + i64::from(clock.second.unwrap_or(0)))
 }
 
 /// Days since 1970. Years begin in March, so that the leap day is the last one.
-fn days(date: Date) -> Option<i64> {
+fn unix_days(date: Date) -> Option<i64> {
     let year = i64::from(date.year);
     let month = i64::from(date.month);
     let day = i64::from(date.day);

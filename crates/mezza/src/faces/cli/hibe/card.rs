@@ -10,7 +10,7 @@ use mezza_hibe::{BlockPolicy, CardBlock, CardBlockError, Tick};
 use mezza_messenger::uri;
 use serde_json::json;
 
-use super::day;
+use super::format_day;
 use crate::faces::cli::args::BlockArgs;
 use crate::faces::cli::person::{read_source, write_picture};
 use crate::faces::cli::show::{self, Out};
@@ -31,12 +31,12 @@ const QR_MODULES: (usize, usize, usize) = (17, 4, 8);
 ///
 /// # Errors
 /// 65 for something else, 66 for a file that is missing.
-pub(crate) fn read(source: &str) -> Result<CardBlock, Fault> {
+pub(crate) fn read_card_block(source: &str) -> Result<CardBlock, Fault> {
     let bytes = match file_bytes(Path::new(source)) {
         Some(bytes) => bytes,
         None => read_block(&read_source(source)?)?,
     };
-    CardBlock::decode(&bytes, BlockPolicy::Product).map_err(fault)
+    CardBlock::decode(&bytes, BlockPolicy::Product).map_err(card_fault)
 }
 
 /// The bytes of a file that begins as a card block does.
@@ -46,7 +46,7 @@ fn file_bytes(path: &Path) -> Option<Vec<u8>> {
     (bytes.first() == Some(&FIRST_BYTE)).then_some(bytes)
 }
 
-fn fault(error: CardBlockError) -> Fault {
+fn card_fault(error: CardBlockError) -> Fault {
     let next = match error {
         CardBlockError::Suite | CardBlockError::Tree => "update the program",
         CardBlockError::Length { .. }
@@ -58,37 +58,37 @@ fn fault(error: CardBlockError) -> Fault {
 }
 
 /// `mezza hibe card`
-pub(super) fn card(out: Out, asked: &BlockArgs) -> Result<Exit, Fault> {
-    let card = read(&asked.source)?;
-    let address = uri::block(card.as_bytes(), true);
+pub(super) fn show_card(out: Out, asked: &BlockArgs) -> Result<Exit, Fault> {
+    let card = read_card_block(&asked.source)?;
+    let address = uri::encode_block(card.as_bytes(), true);
     let code = QrImage::draw(&address, Medium::Screen)?;
     let (first, step, border) = QR_MODULES;
     let version = (code.size() - border - first) / step;
     if let Some(path) = &asked.out {
         write_picture(path, &address)?;
     }
-    let last = Tick(card.end().0 - 1);
+    let last = Tick(card.end_tick().0 - 1);
     let epoch_s = card.profile().epoch_ms() / 1_000;
-    out.value(&json!({
+    out.print_value(&json!({
         "hash": HEXLOWER.encode(&card.hash().0), "suite": 1, "epoch_s": epoch_s,
-        "first": day(card.origin()), "last": day(last), "bytes": card.as_bytes().len(),
+        "first": format_day(card.origin()), "last": format_day(last), "bytes": card.as_bytes().len(),
         "public_key_bytes": PUBLIC_KEY_BYTES, "qr_version": version,
-        "uri": uri::block(card.as_bytes(), false),
-        "file": asked.out.as_ref().map(|path| show::path(path)),
+        "uri": uri::encode_block(card.as_bytes(), false),
+        "file": asked.out.as_ref().map(|path| show::format_path(path)),
     }));
     if asked.qr {
-        out.line(code.to_terminal());
+        out.print_line(code.to_terminal());
     }
-    out.line(format!("card     {}", HEXLOWER.encode(&card.hash().0)));
-    out.line("suite    1, anonymous HIBE of Blazy, Kiltz and Pan on BLS12-381");
-    out.line(format!("erased   what is older than {} s", 2 * epoch_s));
-    out.line(format!("life     {} to {}", day(card.origin()), day(last)));
+    out.print_line(format!("card     {}", HEXLOWER.encode(&card.hash().0)));
+    out.print_line("suite    1, anonymous HIBE of Blazy, Kiltz and Pan on BLS12-381");
+    out.print_line(format!("erased   what is older than {} s", 2 * epoch_s));
+    out.print_line(format!("life     {} to {}", format_day(card.origin()), format_day(last)));
     let bytes = card.as_bytes().len();
-    out.line(format!(
+    out.print_line(format!(
         "size     {bytes} bytes, {PUBLIC_KEY_BYTES} of them public key; QR version {version}"
     ));
     if let Some(path) = &asked.out {
-        out.line(format!("picture  {}", path.display()));
+        out.print_line(format!("picture  {}", path.display()));
     }
     Ok(Exit::Done)
 }
@@ -97,7 +97,7 @@ pub(super) fn card(out: Out, asked: &BlockArgs) -> Result<Exit, Fault> {
 ///
 /// # Errors
 /// 64 if the file is the card for which it is sealed, 73 if the disk refuses.
-pub(super) fn write(path: &Path, card: &str, bytes: &[u8]) -> Result<(), Fault> {
+pub(super) fn write_envelope(path: &Path, card: &str, bytes: &[u8]) -> Result<(), Fault> {
     let is_card = fs::canonicalize(card)
         .is_ok_and(|card| fs::canonicalize(path).is_ok_and(|out| out == card));
     if is_card {

@@ -5,9 +5,9 @@ use mezza_hibe::detect::LENT_EPOCHS_MAX;
 use mezza_hibe::{DetectKey, Detected, Epoch, KeyTree, System, Tick, TreeError};
 use serde_json::json;
 
-use super::{minute, read_envelope};
+use super::{format_minute, read_envelope};
 use crate::faces::cli::args::{DetectArgs, DetectKeyArgs};
-use crate::faces::cli::show::clean;
+use crate::faces::cli::show::clean_text;
 use crate::faces::cli::{CliContext, show};
 use mezza_host::api::{Exit, Fault};
 use mezza_host::process::home::private;
@@ -18,7 +18,7 @@ use mezza_host::store::tree_folder::tree_fault;
 const KEYS_BYTES_MAX: usize = 1 << 20;
 
 /// `mezza hibe detect-key`
-pub(super) fn lend(context: &CliContext, asked: &DetectKeyArgs) -> Result<Exit, Fault> {
+pub(super) fn lend_keys(context: &CliContext, asked: &DetectKeyArgs) -> Result<Exit, Fault> {
     let out = context.out;
     let now = asked.tree.at.tick(context);
     let folder = asked.tree.open(context)?;
@@ -30,30 +30,35 @@ pub(super) fn lend(context: &CliContext, asked: &DetectKeyArgs) -> Result<Exit, 
         );
         return Err(Fault::new(Exit::Usage, text, "say it again with `--yes`"));
     }
-    let keys = keys(tree, now, u32::try_from(epochs).unwrap_or(u32::MAX))?;
+    let keys = keys_in_span(tree, now, u32::try_from(epochs).unwrap_or(u32::MAX))?;
     let bytes: Vec<u8> = keys.iter().flat_map(|key| key.encode().to_vec()).collect();
     private::replace(&asked.out, &bytes)?;
     let (from, _) = keys[0].ticks();
     let (_, to) = keys[keys.len() - 1].ticks();
-    out.value(&json!({
-        "file": show::path(&asked.out), "keys": keys.len(), "bytes": bytes.len(), "from": from.0, "to": to.0,
+    out.print_value(&json!({
+        "file": show::format_path(&asked.out), "keys": keys.len(), "bytes": bytes.len(), "from": from.0, "to": to.0,
     }));
-    out.line(format!("{} keys, {} bytes, in {}", keys.len(), bytes.len(), asked.out.display()));
-    out.line(format!("covered  {} to {}", minute(from), minute(to)));
+    out.print_line(format!(
+        "{} keys, {} bytes, in {}",
+        keys.len(),
+        bytes.len(),
+        asked.out.display()
+    ));
+    out.print_line(format!("covered  {} to {}", format_minute(from), format_minute(to)));
     Ok(Exit::Done)
 }
 
 /// The keys of all nodes that are not expanded and begin in the span, the largest ones that fit.
-fn keys(tree: &KeyTree, now: Tick, epochs: u32) -> Result<Vec<DetectKey>, Fault> {
+fn keys_in_span(tree: &KeyTree, now: Tick, epochs: u32) -> Result<Vec<DetectKey>, Fault> {
     let shape = tree.card().shape();
     let first = tree.card().epoch_of(now).map_err(tree_fault)?.max(tree.floor());
-    let end = first.plus(epochs).min(tree.last().plus(1));
+    let end = first.plus(epochs).min(tree.last_epoch().plus(1));
     let mut next = first;
     let mut keys = Vec::new();
     while next < end {
-        match largest(tree, next, end) {
+        match largest_key(tree, next, end) {
             Ok(key) => {
-                next = next.plus(key.epochs());
+                next = next.plus(key.epoch_count());
                 keys.push(key);
             }
             // A key that was expanded recognises nothing for others.
@@ -73,10 +78,10 @@ fn keys(tree: &KeyTree, now: Tick, epochs: u32) -> Result<Vec<DetectKey>, Fault>
 }
 
 /// The key of the largest subtree that begins at an epoch and ends before another one.
-fn largest(tree: &KeyTree, start: Epoch, end: Epoch) -> Result<DetectKey, TreeError> {
+fn largest_key(tree: &KeyTree, start: Epoch, end: Epoch) -> Result<DetectKey, TreeError> {
     let shape = tree.card().shape();
-    let depth = shape.path(start).depth();
-    if start.plus(shape.subtree(depth)) <= end {
+    let depth = shape.path_to(start).depth();
+    if start.plus(shape.subtree_epochs(depth)) <= end {
         return tree.detect_key(start, depth, &mut OsRng);
     }
     // The subtree reaches too far, and its own epoch cannot be lent without it.
@@ -84,7 +89,7 @@ fn largest(tree: &KeyTree, start: Epoch, end: Epoch) -> Result<DetectKey, TreeEr
 }
 
 /// `mezza hibe detect`
-pub(super) fn detect(context: &CliContext, asked: &DetectArgs) -> Result<Exit, Fault> {
+pub(super) fn run_detect(context: &CliContext, asked: &DetectArgs) -> Result<Exit, Fault> {
     let out = context.out;
     let near = asked.at.tick(context);
     let keys = read_keys(&private::read(&asked.key, KEYS_BYTES_MAX + 1)?)?;
@@ -93,7 +98,7 @@ pub(super) fn detect(context: &CliContext, asked: &DetectArgs) -> Result<Exit, F
     for path in &asked.files {
         let (word, tick) = match read_envelope(path) {
             Err(_) => ("missing", None),
-            Ok(bytes) => match outcome(&system, &keys, &bytes, near) {
+            Ok(bytes) => match combine_outcomes(&system, &keys, &bytes, near) {
                 Detected::Match(tick) => {
                     matches += 1;
                     ("match", Some(tick))
@@ -103,20 +108,21 @@ pub(super) fn detect(context: &CliContext, asked: &DetectArgs) -> Result<Exit, F
                 Detected::Malformed => ("malformed", None),
             },
         };
-        let name = show::path(path);
-        out.value(
-            &json!({ "file": show::path(path), "outcome": word, "tick": tick.map(|tick| tick.0) }),
+        let name = show::format_path(path);
+        out.print_value(
+            &json!({ "file": show::format_path(path), "outcome": word, "tick": tick.map(|tick| tick.0) }),
         );
-        let at = tick.map_or(String::new(), |tick| format!(", {}", minute(tick)));
-        out.line(format!("{}: {word}{at}", clean(&name)));
+        let at = tick.map_or(String::new(), |tick| format!(", {}", format_minute(tick)));
+        out.print_line(format!("{}: {word}{at}", clean_text(&name)));
     }
     Ok(if matches > 0 { Exit::Done } else { Exit::No })
 }
 
 /// Combines the results of all keys for an envelope: the one that covers its tick decides.
-fn outcome(system: &System, keys: &[DetectKey], envelope: &[u8], near: Tick) -> Detected {
-    let each =
-        keys.iter().filter_map(|key| mezza_hibe::detect(system, key, &[envelope], near).pop());
+fn combine_outcomes(system: &System, keys: &[DetectKey], envelope: &[u8], near: Tick) -> Detected {
+    let each = keys
+        .iter()
+        .filter_map(|key| mezza_hibe::detect_envelopes(system, key, &[envelope], near).pop());
     let mut best = Detected::NoKey;
     for outcome in each {
         match outcome {
@@ -136,7 +142,7 @@ fn read_keys(bytes: &[u8]) -> Result<Vec<DetectKey>, Fault> {
     let mut reader = Reader::new(bytes);
     let mut keys = Vec::new();
     while !reader.is_empty() {
-        keys.push(DetectKey::read(&mut reader).map_err(wrong)?);
+        keys.push(DetectKey::read_from(&mut reader).map_err(wrong)?);
     }
     if keys.is_empty() { Err(wrong(mezza_core::DecodeError::Truncated)) } else { Ok(keys) }
 }

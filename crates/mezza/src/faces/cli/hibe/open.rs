@@ -8,10 +8,10 @@ use mezza_hibe::{
 };
 use serde_json::json;
 
-use super::{ahead_text, minute, read_envelope};
+use super::{ahead_text, format_minute, read_envelope};
 use crate::faces::cli::CliContext;
 use crate::faces::cli::args::OpenArgs;
-use crate::faces::cli::show::{self, Out, clean};
+use crate::faces::cli::show::{self, Out, clean_text};
 use mezza_host::api::{Exit, Fault};
 use mezza_host::process::home::private;
 use mezza_host::process::rng::OsRng;
@@ -37,10 +37,10 @@ pub(super) fn open(context: &CliContext, asked: &OpenArgs) -> Result<Exit, Fault
     let folder = asked.tree.open(context)?;
     let tree = folder.tree();
     if let Some(dir) = &asked.out {
-        private::folder(dir)?;
+        private::make_folder(dir)?;
     }
     let system = System::new();
-    let held = held(&system, tree, now)?;
+    let held = load_held(&system, tree, now)?;
     let read: Vec<_> = asked.files.iter().map(|path| read_envelope(path)).collect();
     let envelopes: Vec<&[u8]> = read.iter().flatten().map(Vec::as_slice).collect();
     let mut trials = trial_open_batch(&system, &held, &envelopes).into_iter();
@@ -55,14 +55,14 @@ pub(super) fn open(context: &CliContext, asked: &OpenArgs) -> Result<Exit, Fault
             Ok(bytes) => match trials.next() {
                 Some(Trial::Opened(envelope)) => {
                     opened += 1;
-                    give(asked, path, &envelope)?
+                    output_payload(asked, path, &envelope)?
                 }
                 Some(Trial::NotForMe) => Outcome::new("not for me", "or changed on its way"),
                 Some(Trial::NoKey) => no_key(tree, bytes[1], now),
                 _ => Outcome::new("malformed", "it is no envelope"),
             },
         };
-        report(out, path, &outcome);
+        report_outcome(out, path, &outcome);
     }
     Ok(match opened {
         0 if missing == asked.files.len() => Exit::NotFound,
@@ -72,7 +72,7 @@ pub(super) fn open(context: &CliContext, asked: &OpenArgs) -> Result<Exit, Fault
 }
 
 /// The keys of the epoch before, of this one and of the next, as far as they are not erased.
-fn held(system: &System, tree: &KeyTree, now: Tick) -> Result<HeldKeys, Fault> {
+fn load_held(system: &System, tree: &KeyTree, now: Tick) -> Result<HeldKeys, Fault> {
     let current = tree.card().epoch_of(now).map_err(tree_fault)?;
     let mut held = HeldKeys::new();
     for epoch in current.minus(1).0..=current.plus(1).0 {
@@ -86,14 +86,18 @@ fn held(system: &System, tree: &KeyTree, now: Tick) -> Result<HeldKeys, Fault> {
 }
 
 /// The payload goes to standard output if it is the only one, else into the folder that was named.
-fn give(asked: &OpenArgs, path: &Path, envelope: &OpenedEnvelope) -> Result<Outcome, Fault> {
+fn output_payload(
+    asked: &OpenArgs,
+    path: &Path,
+    envelope: &OpenedEnvelope,
+) -> Result<Outcome, Fault> {
     let payload = envelope.payload.as_slice();
-    let mut text = format!("{} bytes of {}", payload.len(), minute(envelope.tick));
+    let mut text = format!("{} bytes of {}", payload.len(), format_minute(envelope.tick));
     if let Some(dir) = &asked.out {
-        let place = keep(dir, path, envelope)?;
+        let place = store_payload(dir, path, envelope)?;
         text = format!("{text}, in {}", place.display());
     } else if asked.files.len() == 1 {
-        show::bytes(payload);
+        show::print_bytes(payload);
     } else {
         text += "; read it with `--out DIR`";
     }
@@ -102,7 +106,7 @@ fn give(asked: &OpenArgs, path: &Path, envelope: &OpenedEnvelope) -> Result<Outc
 
 /// Writes the payload into a file that is named like its envelope. If something of that name is there, the id of
 /// the envelope is added: nothing is written over, since the key of what was lost may be erased (HIBE-78).
-fn keep(dir: &Path, path: &Path, envelope: &OpenedEnvelope) -> Result<PathBuf, Fault> {
+fn store_payload(dir: &Path, path: &Path, envelope: &OpenedEnvelope) -> Result<PathBuf, Fault> {
     let name = path.file_name().ok_or_else(|| {
         Fault::new(Exit::Usage, "an envelope has no file name", "name files, not folders")
     })?;
@@ -128,7 +132,7 @@ fn no_key(tree: &KeyTree, low: u8, now: Tick) -> Outcome {
     } else {
         Tick(now.0.saturating_sub(256 - u32::from(ahead)))
     };
-    let at = minute(tick);
+    let at = format_minute(tick);
     let text = match tree.card().epoch_of(tick) {
         Ok(epoch) if epoch >= tree.floor() => {
             format!("this envelope is for {at}; open it with `--at tick:{}`", tick.0)
@@ -136,7 +140,7 @@ fn no_key(tree: &KeyTree, low: u8, now: Tick) -> Outcome {
         // The folder does not say when they were erased; this is when they were due.
         outside => {
             let due = outside.map_or(String::new(), |epoch| {
-                let due = minute(tree.card().first_tick(epoch.plus(2)));
+                let due = format_minute(tree.card().first_tick(epoch.plus(2)));
                 format!(", due at {due}")
             });
             // What is sent again before the clock has caught up opens as little.
@@ -149,11 +153,11 @@ fn no_key(tree: &KeyTree, low: u8, now: Tick) -> Outcome {
 }
 
 /// One line a file; with one file alone standard output belongs to its payload.
-fn report(out: Out, path: &Path, outcome: &Outcome) {
+fn report_outcome(out: Out, path: &Path, outcome: &Outcome) {
     let Outcome { word, text, tick } = outcome;
-    let name = show::path(path);
-    out.value(&json!({
-        "file": show::path(path), "outcome": word, "text": text, "tick": tick.map(|tick| tick.0),
+    let name = show::format_path(path);
+    out.print_value(&json!({
+        "file": show::format_path(path), "outcome": word, "text": text, "tick": tick.map(|tick| tick.0),
     }));
-    out.aside(&format!("{}: {word}: {text}", clean(&name)));
+    out.print_aside(&format!("{}: {word}: {text}", clean_text(&name)));
 }

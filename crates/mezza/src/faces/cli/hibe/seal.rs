@@ -10,10 +10,10 @@ use mezza_hibe::{
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use super::{card, minute};
+use super::{card, format_minute};
 use crate::faces::cli::args::SealArgs;
 use crate::faces::cli::{CliContext, show};
-use mezza_host::api::words::grouped;
+use mezza_host::api::words::group_digits;
 use mezza_host::api::{Exit, Fault};
 use mezza_host::process::rng::OsRng;
 
@@ -27,27 +27,27 @@ pub(super) fn seal(context: &CliContext, asked: &SealArgs) -> Result<Exit, Fault
         let text = "an envelope is binary, and standard output is a terminal";
         return Err(Fault::new(Exit::Usage, text, "write it into a file with `--out FILE`"));
     }
-    let card = card::read(&asked.card)?;
+    let card = card::read_card_block(&asked.card)?;
     // Whoever types the text may need minutes: the time is taken afterwards.
-    let payload = payload()?;
+    let payload = read_payload()?;
     let tick = asked.at.tick(context);
-    let envelope = envelope(&card, tick, &payload, asked.bucket)?;
+    let envelope = seal_envelope(&card, tick, &payload, asked.bucket)?;
     match &asked.out {
-        Some(path) => card::write(path, &asked.card, envelope.as_bytes())?,
-        None if !out.json => show::bytes(envelope.as_bytes()),
+        Some(path) => card::write_envelope(path, &asked.card, envelope.as_bytes())?,
+        None if !out.json => show::print_bytes(envelope.as_bytes()),
         None => {}
     }
     let bytes = envelope.as_bytes();
-    out.value(&json!({
-        "tick": tick.0, "bytes": bytes.len(), "id": HEXLOWER.encode(&EnvelopeId::of(bytes).0),
+    out.print_value(&json!({
+        "tick": tick.0, "bytes": bytes.len(), "id": HEXLOWER.encode(&EnvelopeId::from_envelope(bytes).0),
         "envelope": asked.out.is_none().then(|| BASE64.encode(bytes)),
     }));
-    out.aside(&format!("{} bytes, to be opened at {}", bytes.len(), minute(tick)));
+    out.print_aside(&format!("{} bytes, to be opened at {}", bytes.len(), format_minute(tick)));
     Ok(Exit::Done)
 }
 
 /// Standard input, or how long it is if it is too long.
-pub(crate) fn payload() -> Result<Zeroizing<Vec<u8>>, Fault> {
+pub(crate) fn read_payload() -> Result<Zeroizing<Vec<u8>>, Fault> {
     let mut payload = Zeroizing::new(Vec::with_capacity(PAYLOAD_BYTES_MAX + 1));
     let read = io::stdin().lock().take(INPUT_BYTES_MAX).read_to_end(&mut payload);
     read.map_err(|error| {
@@ -55,28 +55,28 @@ pub(crate) fn payload() -> Result<Zeroizing<Vec<u8>>, Fault> {
         Fault::new(Exit::NotFound, text, "check what is piped in")
     })?;
     if payload.len() > PAYLOAD_BYTES_MAX {
-        let bytes = grouped(payload.len());
-        let most = grouped(PAYLOAD_BYTES_MAX);
+        let bytes = group_digits(payload.len());
+        let most = group_digits(PAYLOAD_BYTES_MAX);
         let text = format!("payload has {bytes} bytes, an envelope holds {most}");
         return Err(Fault::new(Exit::Malformed, text, "split it into several"));
     }
     Ok(payload)
 }
 
-pub(crate) fn envelope(
+pub(crate) fn seal_envelope(
     card: &CardBlock,
     tick: Tick,
     payload: &[u8],
     bucket: u8,
 ) -> Result<Envelope, Fault> {
     let bucket = Bucket::new(bucket).ok_or_else(|| Fault::bug("a bucket above 3"))?;
-    let sealed = card.at(tick).and_then(|key| {
+    let sealed = card.seal_key(tick).and_then(|key| {
         EnvelopeKey::new(&System::new(), &key, tick, &mut OsRng)?.seal(payload, bucket, tick)
     });
-    sealed.map_err(|error| fault(error, card, tick))
+    sealed.map_err(|error| seal_fault(error, card, tick))
 }
 
-fn fault(error: EncapsulateError, card: &CardBlock, tick: Tick) -> Fault {
+fn seal_fault(error: EncapsulateError, card: &CardBlock, tick: Tick) -> Fault {
     match error {
         EncapsulateError::NotYet => {
             let minutes = (card.origin().0 - tick.0).div_ceil(2);
@@ -86,7 +86,8 @@ fn fault(error: EncapsulateError, card: &CardBlock, tick: Tick) -> Fault {
             Fault::new(Exit::Config, text, next)
         }
         EncapsulateError::Over => {
-            let text = format!("the life of this card ended on {}", super::day(card.end()));
+            let text =
+                format!("the life of this card ended on {}", super::format_day(card.end_tick()));
             Fault::new(Exit::No, text, "ask for a new card")
         }
         EncapsulateError::TooLong => Fault::bug(error.to_string()),

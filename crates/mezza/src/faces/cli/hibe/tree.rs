@@ -7,12 +7,14 @@ use mezza_hibe::floor::{JUMP_AT_ONCE_MS, JUMP_MS_MAX};
 use mezza_hibe::{CardBlock, Epoch, KeyTree, Tick, TreeError};
 use serde_json::json;
 
-use super::{ahead_text, day, earliest_tick, is_vouched_for, minute, open_tree, tick_or_now};
+use super::{
+    ahead_text, earliest_tick, format_day, format_minute, is_vouched_for, open_tree, tick_or_now,
+};
 use crate::faces::cli::args::{AdvanceArgs, KeygenArgs, TreeArgs};
 use crate::faces::cli::show::Out;
 use crate::faces::cli::{CliContext, show};
 use crate::faces::passphrase;
-use mezza_host::api::words::grouped;
+use mezza_host::api::words::group_digits;
 use mezza_host::api::{Exit, Fault, words};
 use mezza_host::clock;
 use mezza_host::process::rng::OsRng;
@@ -24,7 +26,7 @@ use mezza_host::store::tree_folder::{NewTree, TreeFolder, tree_fault};
 const AHEAD_EPOCHS: u32 = 2;
 
 /// `mezza hibe keygen`
-pub(super) fn keygen(context: &CliContext, asked: &KeygenArgs) -> Result<Exit, Fault> {
+pub(super) fn make_tree(context: &CliContext, asked: &KeygenArgs) -> Result<Exit, Fault> {
     let out = context.out;
     let dir = &asked.tree.dir;
     if TreeFolder::exists(dir) {
@@ -33,7 +35,7 @@ pub(super) fn keygen(context: &CliContext, asked: &KeygenArgs) -> Result<Exit, F
     let parent = dir.ancestors().find(|path| path.exists()).unwrap_or(dir);
     if TreeFolder::overwriting(parent) == Overwriting::Elsewhere {
         // Said before anything is made: another folder costs nothing now.
-        out.aside(erasure(parent).1);
+        out.print_aside(describe_erasure(parent).1);
     }
     let pass = passphrase::ask_new(asked.tree.key.passphrase_file.as_deref())?;
     let earliest = earliest_tick(asked.tree.at.at, context)?;
@@ -41,41 +43,41 @@ pub(super) fn keygen(context: &CliContext, asked: &KeygenArgs) -> Result<Exit, F
     let folder = TreeFolder::create(dir, &context.home.state(), &pass, new, &mut OsRng)?;
     let card = folder.tree().card();
     let hash = HEXLOWER.encode(&card.hash().0);
-    let last = Tick(card.end().0 - 1);
-    let (level, meaning) = erasure(dir);
-    out.value(&json!({
-        "dir": show::path(dir), "card": hash, "first": day(card.origin()), "last": day(last),
+    let last = Tick(card.end_tick().0 - 1);
+    let (level, meaning) = describe_erasure(dir);
+    out.print_value(&json!({
+        "dir": show::format_path(dir), "card": hash, "first": format_day(card.origin()), "last": format_day(last),
         "erasure": level, "floor": folder.tree().floor().0,
     }));
-    out.line(format!("card     {hash}"));
-    out.line(format!("life     {} to {}", day(card.origin()), day(last)));
-    out.line(format!("erasure  {level}: {meaning}"));
+    out.print_line(format!("card     {hash}"));
+    out.print_line(format!("life     {} to {}", format_day(card.origin()), format_day(last)));
+    out.print_line(format!("erasure  {level}: {meaning}"));
     if asked.tree.at.at.is_none() && !is_vouched_for(context) {
-        out.aside(&format!(
+        out.print_aside(&format!(
             "it is {} by a clock that nobody vouches for; if that is wrong, run `mezza hibe wipe --dir {}`, set \
              the clock and make another card",
-            minute(Tick::at(clock::now())),
+            format_minute(Tick::from_time(clock::now())),
             dir.display()
         ));
     }
     let path = dir.join("card");
-    out.line(format!("next: show others `mezza hibe card {} --qr`", path.display()));
+    out.print_line(format!("next: show others `mezza hibe card {} --qr`", path.display()));
     Ok(Exit::Done)
 }
 
 /// How well erased keys are gone, which depends on the medium.
-fn erasure(dir: &Path) -> (&'static str, &'static str) {
+fn describe_erasure(dir: &Path) -> (&'static str, &'static str) {
     let overwriting = TreeFolder::overwriting(dir);
     (overwriting.level(), overwriting.meaning())
 }
 
 /// `mezza hibe advance`
-pub(super) fn advance(context: &CliContext, asked: &AdvanceArgs) -> Result<Exit, Fault> {
+pub(super) fn advance_tree(context: &CliContext, asked: &AdvanceArgs) -> Result<Exit, Fault> {
     let out = context.out;
     let to = tick_or_now(asked.to, context);
     let mut folder = open_tree(context, &asked.dir, asked.key.passphrase_file.as_deref())?;
     let tree = folder.tree();
-    let current = current(tree, to)?;
+    let current = current_epoch(tree, to)?;
     let floor = current.minus(1).max(tree.floor());
     let erased = floor.0 - tree.floor().0;
     let cost = tree.erasure_cost(floor);
@@ -87,17 +89,24 @@ pub(super) fn advance(context: &CliContext, asked: &AdvanceArgs) -> Result<Exit,
         let tree = folder.tree_mut();
         tree.erase_below(floor, &mut OsRng).map_err(tree_fault)?;
         let ahead = current.plus(AHEAD_EPOCHS);
-        tree.prepare(ahead, u32::MAX, &mut OsRng).map_err(tree_fault)?;
+        tree.prepare_until(ahead, u32::MAX, &mut OsRng).map_err(tree_fault)?;
         folder.store(&mut OsRng)?;
     }
-    out.value(&json!({
+    out.print_value(&json!({
         "floor": floor.0, "erased": erased, "derivations": cost.derivations,
         "multiplications": cost.multiplications, "dry_run": asked.dry_run,
     }));
     let would = if asked.dry_run { "would be " } else { "" };
     let card = folder.tree().card();
-    out.line(format!("{erased} epochs {would}erased, {} keys {would}derived", cost.derivations));
-    out.line(format!("floor    epoch {}, {}", floor.0, minute(card.first_tick(floor))));
+    out.print_line(format!(
+        "{erased} epochs {would}erased, {} keys {would}derived",
+        cost.derivations
+    ));
+    out.print_line(format!(
+        "floor    epoch {}, {}",
+        floor.0,
+        format_minute(card.first_tick(floor))
+    ));
     Ok(Exit::Done)
 }
 
@@ -113,63 +122,64 @@ fn check_jump(
     erased: u32,
     to: Tick,
 ) -> Result<(), Fault> {
-    let erase = format!("this would erase {} epochs", grouped(erased as usize));
+    let erase = format!("this would erase {} epochs", group_digits(erased as usize));
     let next = "repeat with --yes if the clock is right";
     if jump_ms >= JUMP_MS_MAX {
         return Err(Fault::new(Exit::Usage, erase, next));
     }
     if jump_ms > JUMP_AT_ONCE_MS && asked.to.is_none() && !is_vouched_for(context) {
-        let text = format!("{erase}: it is {} by a clock that nobody vouches for", minute(to));
+        let text =
+            format!("{erase}: it is {} by a clock that nobody vouches for", format_minute(to));
         return Err(Fault::new(Exit::Usage, text, next));
     }
     Ok(())
 }
 
 /// The epoch of a tick; that behind the last one when the life is over.
-fn current(tree: &KeyTree, tick: Tick) -> Result<Epoch, Fault> {
+fn current_epoch(tree: &KeyTree, tick: Tick) -> Result<Epoch, Fault> {
     match tree.card().epoch_of(tick) {
         Ok(epoch) => Ok(epoch),
-        Err(TreeError::Over) => Ok(tree.last().plus(2)),
+        Err(TreeError::Over) => Ok(tree.last_epoch().plus(2)),
         Err(error) => Err(tree_fault(error)),
     }
 }
 
 /// `mezza hibe status`
-pub(super) fn status(context: &CliContext, asked: &TreeArgs) -> Result<Exit, Fault> {
+pub(super) fn show_status(context: &CliContext, asked: &TreeArgs) -> Result<Exit, Fault> {
     let out = context.out;
     let now = asked.at.tick(context);
     let folder = asked.open(context)?;
     let tree = folder.tree();
     let card = tree.card();
-    let current = current(tree, now)?;
+    let current = current_epoch(tree, now)?;
     let late = current.minus(1).0.saturating_sub(tree.floor().0);
-    let (entries, bytes) = tree.size();
+    let (entries, bytes) = tree.stack_size();
     let next = tree.next_expansion_cost(current.plus(AHEAD_EPOCHS));
-    let days_left = u64::from(card.end().0.saturating_sub(now.0)) * 30 / 86_400;
-    let (level, meaning) = erasure(&asked.dir);
-    out.value(&json!({
+    let days_left = u64::from(card.end_tick().0.saturating_sub(now.0)) * 30 / 86_400;
+    let (level, meaning) = describe_erasure(&asked.dir);
+    out.print_value(&json!({
         "floor": tree.floor().0, "epoch": current.0, "late_epochs": late, "entries": entries,
         "ahead_epochs": tree.floor().0.saturating_sub(current.0),
         "bytes": bytes, "next_expansion": next.map(|(epoch, _)| epoch.0),
         "next_expansion_multiplications": next.map(|(_, cost)| cost.multiplications),
         "days_left": days_left, "erasure": level, "card": HEXLOWER.encode(&card.hash().0),
     }));
-    out.line(format!("card     {}", HEXLOWER.encode(&card.hash().0)));
-    out.line(format!("now      epoch {}, {}", current.0, minute(now)));
-    out.line(format!("floor    epoch {}, {}", tree.floor().0, floor_text(tree, late)));
+    out.print_line(format!("card     {}", HEXLOWER.encode(&card.hash().0)));
+    out.print_line(format!("now      epoch {}, {}", current.0, format_minute(now)));
+    out.print_line(format!("floor    epoch {}, {}", tree.floor().0, floor_text(tree, late)));
     let ahead = ahead_text(tree, now);
     if let Some(ahead) = &ahead {
-        out.line(format!("ahead    {ahead}"));
+        out.print_line(format!("ahead    {ahead}"));
     }
-    out.line(format!("held     {entries} keys, {bytes} bytes"));
-    out.line(next.map_or("next     nothing to derive".to_owned(), |(epoch, cost)| {
+    out.print_line(format!("held     {entries} keys, {bytes} bytes"));
+    out.print_line(next.map_or("next     nothing to derive".to_owned(), |(epoch, cost)| {
         let derivations = cost.derivations;
         let products = cost.multiplications;
         format!("next     {derivations} keys below epoch {}, {products} products in G2", epoch.0)
     }));
-    let left = words::counted(days_left, "day", "days");
-    out.line(format!("left     {left}, until {}", day(card.end())));
-    out.line(format!("erasure  {level}: {meaning}"));
+    let left = words::format_count(days_left, "day", "days");
+    out.print_line(format!("left     {left}, until {}", format_day(card.end_tick())));
+    out.print_line(format!("erasure  {level}: {meaning}"));
     Ok(Exit::Done)
 }
 
@@ -179,24 +189,24 @@ fn floor_text(tree: &KeyTree, late: u32) -> String {
         return "everything is erased; make a new card with `mezza hibe keygen`".into();
     }
     let card: &CardBlock = tree.card();
-    let since = minute(card.first_tick(tree.floor()));
+    let since = format_minute(card.first_tick(tree.floor()));
     match late {
         0 => since,
         late => format!(
             "{since}: {} late; run `mezza hibe advance`",
-            words::counted(late.into(), "epoch", "epochs")
+            words::format_count(late.into(), "epoch", "epochs")
         ),
     }
 }
 
 /// `mezza hibe wipe`
-pub(super) fn wipe(out: Out, dir: &Path, yes: bool) -> Result<Exit, Fault> {
+pub(super) fn wipe_tree(out: Out, dir: &Path, yes: bool) -> Result<Exit, Fault> {
     if !yes {
         let text = format!("all keys in {} would be gone for ever", dir.display());
         return Err(Fault::new(Exit::Usage, text, "say it again with `--yes`"));
     }
     TreeFolder::wipe(dir)?;
     let text = format!("{} is wiped; envelopes for its card open for nobody", dir.display());
-    out.either(&json!({ "wiped": show::path(dir) }), text);
+    out.print_either(&json!({ "wiped": show::format_path(dir) }), text);
     Ok(Exit::Done)
 }

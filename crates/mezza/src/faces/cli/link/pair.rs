@@ -6,9 +6,9 @@ use tokio::sync::{mpsc, watch};
 use super::super::args::{LinkPlace, PairArgs};
 use super::super::serve::{block_on, two_threads};
 use super::super::show::Out;
-use super::{Found, Serving, agreed, ask, has_folder};
+use super::{Found, Serving, ask_daemon, ask_yes, has_folder};
 use mezza_host::api::{Exit, Fault};
-use mezza_host::process::control::{ControlAnswer, ControlRequest, LinesWithin, told};
+use mezza_host::process::control::{ControlAnswer, ControlRequest, LinesWithin, unwrap_answer};
 use mezza_servers::tunnel::TunnelEvent;
 use mezza_servers::tunnel::control::{LinkAsk, PairAsk};
 use mezza_servers::tunnel::daemon::{FrameThreads, Started};
@@ -20,7 +20,7 @@ const QUESTION: &str = "does the other device show the same digits? [y/N] ";
 ///
 /// # Errors
 /// Whatever keeps the devices apart; nothing is kept then.
-pub(super) fn pair(out: Out, place: &LinkPlace, asked: &PairArgs) -> Result<Exit, Fault> {
+pub(super) fn run_pairing(out: Out, place: &LinkPlace, asked: &PairArgs) -> Result<Exit, Fault> {
     let pair = PairAsk {
         on: asked.on.clone(),
         name: asked.name.clone(),
@@ -33,15 +33,18 @@ pub(super) fn pair(out: Out, place: &LinkPlace, asked: &PairArgs) -> Result<Exit
         replace: asked.replace,
     };
     let advice = if asked.sas { "compare the digits" } else { "keep others off this link" };
-    out.line(format!("pairing on {} for {} s; {advice} until it is done", pair.on, pair.window_s));
-    match ask(place, &LinkAsk::Pair(pair.clone())) {
+    out.print_line(format!(
+        "pairing on {} for {} s; {advice} until it is done",
+        pair.on, pair.window_s
+    ));
+    match ask_daemon(place, &LinkAsk::Pair(pair.clone())) {
         Ok(lines) => {
             let mut end = None;
             for line in lines {
                 let line = line?;
                 if let Some(digits) = told_by(out, &pair, &line) {
-                    let confirm = LinkAsk::Confirm { digits, equal: agreed(QUESTION) };
-                    for answer in ask(place, &confirm)? {
+                    let confirm = LinkAsk::Confirm { digits, equal: ask_yes(QUESTION) };
+                    for answer in ask_daemon(place, &confirm)? {
                         answer?;
                     }
                 }
@@ -50,28 +53,28 @@ pub(super) fn pair(out: Out, place: &LinkPlace, asked: &PairArgs) -> Result<Exit
             end.unwrap_or_else(|| Err(cut_off()))
         }
         Err(fault) if fault.code == Exit::Unreachable && has_folder(place)? => {
-            alone(out, place, &pair)
+            pair_alone(out, place, &pair)
         }
         Err(fault) => Err(fault),
     }
 }
 
 /// Without a daemon, under the lock of the state folder.
-fn alone(out: Out, place: &LinkPlace, pair: &PairAsk) -> Result<Exit, Fault> {
-    let found = Found::of(place)?;
+fn pair_alone(out: Out, place: &LinkPlace, pair: &PairAsk) -> Result<Exit, Fault> {
+    let found = Found::from_place(place)?;
     // Frames of strangers are parsed for as long as the window is open.
-    found.confine(&Serving { socket: false, metrics: None })?;
-    let options = found.options(&[], false);
+    found.drop_rights(&Serving { socket: false, metrics: None })?;
+    let options = found.into_options(&[], false);
     block_on(two_threads(), async {
-        let started = Started::open(options, FrameThreads::usual())?;
+        let started = Started::open(options, FrameThreads::for_product())?;
         let asks = started.asks.clone();
-        let (answer, lines) = ControlAnswer::within();
+        let (answer, lines) = ControlAnswer::make_channel();
         let request = ControlRequest { asked: LinkAsk::Pair(pair.clone()), answer };
         let _ = asks.send(TunnelEvent::Asked(request)).await;
         let (_stop, stopped) = watch::channel(false);
         let running = started.run(stopped);
         tokio::pin!(running);
-        let reading = read(out, pair, lines, asks);
+        let reading = read_answers(out, pair, lines, asks);
         tokio::pin!(reading);
         tokio::select! {
             // What it said last is read before it counts as ended.
@@ -91,7 +94,7 @@ fn alone(out: Out, place: &LinkPlace, pair: &PairAsk) -> Result<Exit, Fault> {
 }
 
 /// Prints the lines of a pairing, and asks the user about digits.
-async fn read(
+async fn read_answers(
     out: Out,
     pair: &PairAsk,
     mut lines: LinesWithin,
@@ -99,15 +102,15 @@ async fn read(
 ) -> Result<Option<Result<Exit, Fault>>, Fault> {
     let mut end = None;
     while let Some(line) = lines.recv().await {
-        let line = told(line)?;
+        let line = unwrap_answer(line)?;
         end = end_of(&line).or(end);
         if let Some(digits) = told_by(out, pair, &line) {
-            let equal = tokio::task::spawn_blocking(|| agreed(QUESTION)).await.unwrap_or(false);
-            let (answer, mut refused) = ControlAnswer::within();
+            let equal = tokio::task::spawn_blocking(|| ask_yes(QUESTION)).await.unwrap_or(false);
+            let (answer, mut refused) = ControlAnswer::make_channel();
             let request = ControlRequest { asked: LinkAsk::Confirm { digits, equal }, answer };
             let _ = asks.send(TunnelEvent::Asked(request)).await;
             while let Some(line) = refused.recv().await {
-                told(line)?;
+                unwrap_answer(line)?;
             }
         }
     }
@@ -143,15 +146,15 @@ fn told_by(out: Out, pair: &PairAsk, line: &Value) -> Option<String> {
     let name = &pair.name;
     let on = &pair.on;
     match text("event") {
-        "found" => out.either(line, format!("found {}", text("peer"))),
+        "found" => out.print_either(line, format!("found {}", text("peer"))),
         "digits" => {
-            out.either(line, format!("digits {}", text("digits")));
+            out.print_either(line, format!("digits {}", text("digits")));
             return Some(text("digits").to_owned());
         }
         "paired" if pair.sas => {
-            out.either(line, format!("nobody else answered; first key exchange accepted\npaired \"{name}\", digits compared\nnext: mezza link up {name}"));
+            out.print_either(line, format!("nobody else answered; first key exchange accepted\npaired \"{name}\", digits compared\nnext: mezza link up {name}"));
         }
-        "paired" => out.either(
+        "paired" => out.print_either(
             line,
             format!(
                 "nobody else answered; first key exchange accepted\npaired \"{name}\", unverified: \

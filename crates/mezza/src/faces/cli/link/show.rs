@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::super::args::LinkPlace;
-use super::super::show::{Out, clean, time};
-use super::ask;
+use super::super::show::{Out, clean_text, format_time};
+use super::ask_daemon;
 use mezza_host::api::{Exit, Fault};
 use mezza_servers::tunnel::control::{LinkAsk, LinkJson, RoleName};
 
@@ -25,7 +25,7 @@ With NAME the exit code is 1 in the states silent, refused here, not recognised 
 ///
 /// # Errors
 /// 69 without a daemon, 66 for an unknown name.
-pub(super) fn show(
+pub(super) fn show_links(
     out: Out,
     place: &LinkPlace,
     name: Option<&str>,
@@ -33,32 +33,32 @@ pub(super) fn show(
 ) -> Result<Exit, Fault> {
     let mut alarm = false;
     let mut any = false;
-    for line in ask(place, &LinkAsk::Show { name: name.map(str::to_owned), follow })? {
-        let link = read(line?)?;
+    for line in ask_daemon(place, &LinkAsk::Show { name: name.map(str::to_owned), follow })? {
+        let link = parse_link(line?)?;
         // A script that asks for one link learns whether frames pass.
         alarm |=
             matches!(link.trouble.as_str(), "not recognised" | "aside" | "silent" | "refused here");
         any = true;
-        out.either(&link, text(&link));
+        out.print_either(&link, format_link(&link));
     }
     if !any {
-        out.line("no link runs; pair one: `mezza link pair IF`");
+        out.print_line("no link runs; pair one: `mezza link pair IF`");
     }
     // A script that asks for one link learns whether it is in order.
     Ok(if alarm && name.is_some() { Exit::No } else { Exit::Done })
 }
 
-fn read(line: Value) -> Result<LinkJson, Fault> {
+fn parse_link(line: Value) -> Result<LinkJson, Fault> {
     serde_json::from_value(line).map_err(|_| {
         let text = "the daemon answers something that this version does not know";
         Fault::new(Exit::Malformed, text, "use the `mezza` of the version that runs")
     })
 }
 
-fn text(link: &LinkJson) -> String {
+fn format_link(link: &LinkJson) -> String {
     let state = match (link.up, &link.aside) {
         (_, Some(_)) => "waits".to_owned(),
-        (true, _) => format!("up {}", span(link.running_ms)),
+        (true, _) => format!("up {}", format_span(link.running_ms)),
         (false, _) => "down".to_owned(),
     };
     let at = link.endpoint.as_deref().unwrap_or("nowhere yet");
@@ -76,7 +76,7 @@ fn text(link: &LinkJson) -> String {
         format!(
             "  peer     {}   recognised {}   {role} here   {pairing}",
             link.peer,
-            if link.accepted_ms == 0 { "never".into() } else { time(link.accepted_ms) }
+            if link.accepted_ms == 0 { "never".into() } else { format_time(link.accepted_ms) }
         ),
         format!("  key      {}", key_text(link)),
         format!("  traffic  {}", traffic_text(link)),
@@ -91,10 +91,10 @@ fn key_text(link: &LinkJson) -> String {
         (Some(age), Some(next)) => {
             let rekeys = link.rekeys;
             let took = link.exchange_ms.map_or(String::new(), |ms| format!(", last took {ms} ms"));
-            let next = span(next);
+            let next = format_span(next);
             format!(
                 "{} old, {rekeys} rekeys{took}, next in {next}, suite {}",
-                span(age),
+                format_span(age),
                 link.suite
             )
         }
@@ -114,8 +114,8 @@ fn traffic_text(link: &LinkJson) -> String {
     };
     format!(
         "rx {}, tx {}{delivered}, room {}{offload}",
-        bytes(traffic.rx_bytes),
-        bytes(traffic.tx_bytes),
+        format_bytes(traffic.rx_bytes),
+        format_bytes(traffic.tx_bytes),
         link.room
     )
 }
@@ -147,7 +147,7 @@ fn trouble_text(link: &LinkJson) -> String {
         }
         "no answer" => "nobody answers; look at the other device and the cable".to_owned(),
         "aside" => link.aside.as_ref().map_or(String::new(), |aside| {
-            let retry = span(aside.retry_ms);
+            let retry = format_span(aside.retry_ms);
             format!("it cannot run: {}. {}; tried again in {retry}", aside.reason, aside.next)
         }),
         "silent" => {
@@ -162,11 +162,11 @@ fn trouble_text(link: &LinkJson) -> String {
 }
 
 fn clean_lines(lines: &[String]) -> String {
-    lines.iter().map(|line| clean(line)).collect::<Vec<_>>().join("\n")
+    lines.iter().map(|line| clean_text(line)).collect::<Vec<_>>().join("\n")
 }
 
 /// `18 s`, `12m`, `3h12m`, `4d`.
-fn span(ms: u64) -> String {
+fn format_span(ms: u64) -> String {
     let seconds = ms / 1_000;
     let minutes = ms / 60_000;
     let hours = ms / 3_600_000;
@@ -180,7 +180,7 @@ fn span(ms: u64) -> String {
 
 /// `512 B`, `1.2 GiB`.
 #[expect(clippy::cast_precision_loss, reason = "one digit behind the point is shown")]
-fn bytes(count: u64) -> String {
+fn format_bytes(count: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     let (mut value, mut unit) = (count as f64, "B");
     for next in UNITS {
@@ -210,9 +210,9 @@ mod tests {
 
     #[test]
     fn spans_and_sizes_are_short() {
-        let spans = [18_000, 102_000, 301_000, 11_520_000, 345_600_000].map(span);
+        let spans = [18_000, 102_000, 301_000, 11_520_000, 345_600_000].map(format_span);
         assert_eq!(spans, ["18 s", "102 s", "5m", "3h12m", "4d"]);
-        let sizes = [512, 1_536, 1_288_490_189].map(bytes);
+        let sizes = [512, 1_536, 1_288_490_189].map(format_bytes);
         assert_eq!(sizes, ["512 B", "1.5 KiB", "1.2 GiB"]);
     }
 }

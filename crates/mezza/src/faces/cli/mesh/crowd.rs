@@ -9,7 +9,7 @@ use serde_json::json;
 use super::super::show::Out;
 use crate::faces::cli::args::{CrowdArgs, MoveName};
 use mezza_host::api::Exit;
-use mezza_servers::mesh::crowd::{HostedCrew, Moves, START, clocks, settings};
+use mezza_servers::mesh::crowd::{HostedCrew, Moves, START, crew_settings, draw_clocks};
 
 /// Devices with a good clock, of a hundred, and by how much the others are off at most, s.
 const CLOCKS: (u64, u64) = (30, 300);
@@ -17,10 +17,10 @@ const CLOCKS: (u64, u64) = (30, 300);
 const EVERY_S: u64 = 30;
 
 /// `mezza mesh crowd`
-pub(super) fn crowd(out: Out, asked: &CrowdArgs) -> Exit {
+pub(super) fn run_crowd(out: Out, asked: &CrowdArgs) -> Exit {
     let users = asked.users as usize;
-    let clocks = clocks(users, CLOCKS, &mut SimRng::new(asked.seed, 1));
-    let crew = HostedCrew::new(settings(users, Some(EVERY_S)), &clocks, asked.seed);
+    let clocks = draw_clocks(users, CLOCKS, &mut SimRng::new(asked.seed, 1));
+    let crew = HostedCrew::new(crew_settings(users, Some(EVERY_S)), &clocks, asked.seed);
     let mut crowd = Crowd::new(crew, users, RadioModel::default(), asked.seed, START);
     let moves = match asked.movement {
         MoveName::Static => Moves::Sit(Density::Eight),
@@ -28,8 +28,8 @@ pub(super) fn crowd(out: Out, asked: &CrowdArgs) -> Exit {
         MoveName::Waypoint => Moves::Walk,
         MoveName::Festival => Moves::Celebrate,
     };
-    let mut movement = moves.of(users, asked.seed);
-    out.line("minute   clocks within 1 s   messages   arrived   median");
+    let mut movement = moves.make_movement(users, asked.seed);
+    out.print_line("minute   clocks within 1 s   messages   arrived   median");
     for minute in 1..=asked.minutes {
         let from = crowd.now();
         crowd.swarm_mut().0.count_from(from);
@@ -41,11 +41,11 @@ pub(super) fn crowd(out: Out, asked: &CrowdArgs) -> Exit {
         let mut took = deliveries.took_ms.clone();
         took.sort_unstable();
         let median = took.get(took.len() / 2).copied().unwrap_or(0);
-        out.value(&json!({
+        out.print_value(&json!({
             "minute": minute, "clocks_percent": share, "made": deliveries.made,
             "arrived": deliveries.arrived, "median_ms": median,
         }));
-        out.line(format!(
+        out.print_line(format!(
             "{minute:>6}   {share:>16}%   {:>8}   {:>7}   {median:>4} ms",
             deliveries.made, deliveries.arrived
         ));

@@ -16,7 +16,7 @@ use mezza_hibe::{OpenedEnvelope, Trial, trial_open_batch};
 use serde_json::{Value, json};
 
 use super::super::{CliContext, hibe, show};
-use super::{START, gone, lines};
+use super::{START, ask_lines, gone_fault};
 use crate::faces::cli::args::ListenArgs;
 use keys::Keys;
 pub(super) use keys::NodeClock;
@@ -40,18 +40,18 @@ const SILENT_MS: u64 = 75_000;
 const AGAIN: Duration = Duration::from_secs(2);
 
 /// `mezza mesh listen`
-pub(super) fn listen(context: &CliContext, asked: &ListenArgs) -> Result<Exit, Fault> {
+pub(super) fn run_listen(context: &CliContext, asked: &ListenArgs) -> Result<Exit, Fault> {
     let folder = hibe::open_tree(context, &asked.dir, asked.key.passphrase_file.as_deref())?;
     if let Some(dir) = &asked.out {
-        private::folder(dir)?;
+        private::make_folder(dir)?;
     }
-    let answer = lines(context, &MeshAsk::Listen)?;
+    let answer = ask_lines(context, &MeshAsk::Listen)?;
     let (sender, waiting) = sync_channel(LINES_MAX);
-    let socket = control::socket(&context.home);
+    let socket = control::socket_path(&context.home);
     std::thread::spawn(move || read_lines(answer, &socket, &sender));
-    let mut listener = Listener::new(Keys::new(folder, Clock::system().boot().ms()));
+    let mut listener = Listener::new(Keys::new(folder, Clock::system().boot().as_ms()));
     loop {
-        for opened in listener.step(context, &waiting)? {
+        for opened in listener.wait_and_try(context, &waiting)? {
             show_message(context, asked, &opened);
             // Whoever reads no more is given no message that would be lost.
             if asked.once || show::is_over() {
@@ -71,7 +71,7 @@ enum NodeNews {
 /// Reads lines of the node, and asks again while there is none: keys are erased meanwhile.
 fn read_lines(mut answer: ControlLines, socket: &Path, sender: &SyncSender<NodeNews>) {
     loop {
-        let mut why = gone();
+        let mut why = gone_fault();
         for line in answer {
             let sent = match line {
                 Ok(line) => sender.send(NodeNews::Line(line)),
@@ -89,7 +89,9 @@ fn read_lines(mut answer: ControlLines, socket: &Path, sender: &SyncSender<NodeN
         }
         answer = loop {
             std::thread::sleep(AGAIN);
-            if let Ok(answer) = mezza_host::process::control::ask(socket, &MeshAsk::Listen, START) {
+            if let Ok(answer) =
+                mezza_host::process::control::ask_server(socket, &MeshAsk::Listen, START)
+            {
                 break answer;
             }
         };
@@ -113,7 +115,7 @@ struct Listener {
 impl Listener {
     fn new(keys: Keys) -> Self {
         let clock = Clock::system();
-        let now_ms = clock.boot().ms();
+        let now_ms = clock.boot().as_ms();
         Self {
             keys,
             clock,
@@ -127,21 +129,22 @@ impl Listener {
     }
 
     /// Waits for a line or for the time to erase, takes what else is there, and tries the cells among it.
-    fn step(
+    fn wait_and_try(
         &mut self,
         context: &CliContext,
         waiting: &Receiver<NodeNews>,
     ) -> Result<Vec<OpenedEnvelope>, Fault> {
-        let pause = Duration::from_millis(self.erase_at_ms.saturating_sub(self.clock.boot().ms()));
+        let pause =
+            Duration::from_millis(self.erase_at_ms.saturating_sub(self.clock.boot().as_ms()));
         match waiting.recv_timeout(pause) {
-            Ok(news) => self.take(context, news)?,
+            Ok(news) => self.take_news(context, news)?,
             Err(RecvTimeoutError::Timeout) => (),
-            Err(RecvTimeoutError::Disconnected) => return Err(gone()),
+            Err(RecvTimeoutError::Disconnected) => return Err(gone_fault()),
         }
         while self.cells.len() < BATCH
             && let Ok(news) = waiting.try_recv()
         {
-            self.take(context, news)?;
+            self.take_news(context, news)?;
         }
         self.erase_in_time(context)?;
         Ok(self.open_cells())
@@ -149,14 +152,14 @@ impl Listener {
 
     /// Erases each half minute by boot time, however busy or silent the node is.
     fn erase_in_time(&mut self, context: &CliContext) -> Result<(), Fault> {
-        let now_ms = self.clock.boot().ms();
+        let now_ms = self.clock.boot().as_ms();
         if now_ms < self.erase_at_ms {
             return Ok(());
         }
         self.erase_at_ms = now_ms + ERASE_MS;
         if now_ms > self.spoke_ms + SILENT_MS && !self.is_silent {
             self.is_silent = true;
-            context.out.aside(
+            context.out.print_aside(
                 "the mesh node tells no time any more; keys are erased by the clock of this machine. \
                  Look at `mezza mesh status`",
             );
@@ -164,31 +167,33 @@ impl Listener {
         self.keys.on_time(now_ms, context.out)
     }
 
-    fn take(&mut self, context: &CliContext, news: NodeNews) -> Result<(), Fault> {
+    fn take_news(&mut self, context: &CliContext, news: NodeNews) -> Result<(), Fault> {
         let out = context.out;
         let line = match news {
             NodeNews::Line(line) => line,
             NodeNews::Gone(why) => {
-                out.aside(&format!("{why}; until it is back, keys are erased by the clock here"));
+                out.print_aside(&format!(
+                    "{why}; until it is back, keys are erased by the clock here"
+                ));
                 self.is_silent = true;
                 return Ok(());
             }
         };
         match line["event"].as_str() {
             Some("clock") => {
-                self.spoke_ms = self.clock.boot().ms();
+                self.spoke_ms = self.clock.boot().as_ms();
                 if std::mem::take(&mut self.is_silent) {
-                    out.aside("the mesh node tells the time again");
+                    out.print_aside("the mesh node tells the time again");
                 }
                 self.keys.on_clock(NodeClock::of_line(&line), self.spoke_ms, out)?;
             }
             Some("cell") => {
                 let envelope = line["envelope"].as_str().unwrap_or_default();
-                self.cells.push(control::bytes(envelope)?);
+                self.cells.push(control::decode_base64(envelope)?);
             }
             Some("lost") => {
                 let lost = line["cells"].as_u64().unwrap_or(0);
-                out.aside(&format!(
+                out.print_aside(&format!(
                     "{lost} cells were not tried: this program is too slow for them"
                 ));
             }
@@ -226,29 +231,29 @@ fn show_message(context: &CliContext, asked: &ListenArgs, opened: &OpenedEnvelop
     let out = context.out;
     let payload = opened.payload.as_slice();
     let id = HEXLOWER.encode(&opened.id.0);
-    let minute = show::time(opened.tick.time().ms());
+    let minute = show::format_time(opened.tick.start_time().as_ms());
     let path = asked.out.as_ref().map(|dir| dir.join(&id));
     let kept = path.filter(|path| match private::replace(path, payload) {
         Ok(()) => true,
         Err(fault) => {
-            out.aside(&format!("{fault}; the message is printed instead"));
+            out.print_aside(&format!("{fault}; the message is printed instead"));
             false
         }
     });
     if out.json {
-        out.value(&json!({
+        out.print_value(&json!({
             "event": "message", "id": id, "tick": opened.tick.0, "minute": minute,
-            "payload": kept.is_none().then(|| BASE64.encode(payload)), "file": kept.as_deref().map(show::path),
+            "payload": kept.is_none().then(|| BASE64.encode(payload)), "file": kept.as_deref().map(show::format_path),
         }));
         return;
     }
-    out.line(format!("{minute}  somebody who holds your card wrote:"));
+    out.print_line(format!("{minute}  somebody who holds your card wrote:"));
     match &kept {
-        Some(path) => out.line(format!("{} bytes, in {}", payload.len(), path.display())),
+        Some(path) => out.print_line(format!("{} bytes, in {}", payload.len(), path.display())),
         // What a stranger wrote moves no cursor and rings no bell.
         None => {
             for line in String::from_utf8_lossy(payload).lines() {
-                out.line(show::clean(line));
+                out.print_line(show::clean_text(line));
             }
         }
     }

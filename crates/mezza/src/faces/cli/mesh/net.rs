@@ -9,7 +9,7 @@ use mezza_mesh::{MeshCell, bundle};
 use serde_json::json;
 
 use super::super::{CliContext, show};
-use super::{ask, lines};
+use super::{ask_lines, ask_node};
 use crate::faces::cli::args::MeshNetCommand;
 use crate::faces::qr::{Medium, QrImage};
 use mezza_host::api::{Exit, Fault};
@@ -24,66 +24,66 @@ const BUNDLE_BYTES_MAX: u64 = 16 << 20;
 const AT_ONCE: usize = 8;
 
 /// `mezza mesh net ..`
-pub(super) fn net(context: &CliContext, what: &MeshNetCommand) -> Result<Exit, Fault> {
+pub(super) fn run_net(context: &CliContext, what: &MeshNetCommand) -> Result<Exit, Fault> {
     let mut qr = false;
     let choice = match what {
         MeshNetCommand::Show => NetworkChoice::of_home(&context.home)?,
         MeshNetCommand::Create { name, closed, qr: drawn } => {
             qr = *drawn;
             let made = if *closed {
-                NetworkChoice::closed(name, Secret::random(&mut OsRng))?
+                NetworkChoice::make_closed(name, Secret::random(&mut OsRng))?
             } else {
-                NetworkChoice::open(name)?
+                NetworkChoice::make_open(name)?
             };
-            kept(context, made)?
+            store_choice(context, made)?
         }
         MeshNetCommand::Join { network } => {
             let invited = network.starts_with("mezzavoce:");
             let choice = if invited {
                 NetworkChoice::of_invitation(network)?
             } else {
-                NetworkChoice::open(network)?
+                NetworkChoice::make_open(network)?
             };
-            kept(context, choice)?
+            store_choice(context, choice)?
         }
-        MeshNetCommand::Leave => kept(context, NetworkChoice::open("open")?)?,
+        MeshNetCommand::Leave => store_choice(context, NetworkChoice::make_open("open")?)?,
     };
     let out = context.out;
-    let invitation = choice.invitation();
-    out.value(&json!({
+    let invitation = choice.encode_invitation();
+    out.print_value(&json!({
         "network": choice.name(), "closed": choice.is_closed(), "invitation": &*invitation,
     }));
-    out.line(format!(
+    out.print_line(format!(
         "network  {}{}",
         choice.name(),
         if choice.is_closed() { ", closed" } else { "" }
     ));
     if choice.is_closed() {
-        out.line(format!("invite   {}", &*invitation));
+        out.print_line(format!("invite   {}", &*invitation));
     }
     if qr {
-        out.line(QrImage::draw(&invitation, Medium::Screen)?.to_terminal());
+        out.print_line(QrImage::draw(&invitation, Medium::Screen)?.to_terminal());
     }
     Ok(Exit::Done)
 }
 
-fn kept(context: &CliContext, choice: NetworkChoice) -> Result<NetworkChoice, Fault> {
-    choice.keep(&context.home)?;
-    context.out.aside("a node that is started from now on is in it");
+fn store_choice(context: &CliContext, choice: NetworkChoice) -> Result<NetworkChoice, Fault> {
+    choice.save_to(&context.home)?;
+    context.out.print_aside("a node that is started from now on is in it");
     Ok(choice)
 }
 
 /// `mezza mesh bundle export`
-pub(super) fn export(context: &CliContext, file: &Path) -> Result<Exit, Fault> {
+pub(super) fn export_bundle(context: &CliContext, file: &Path) -> Result<Exit, Fault> {
     let mut cells = Vec::new();
     let mut end = None;
-    for line in lines(context, &MeshAsk::Export)? {
+    for line in ask_lines(context, &MeshAsk::Export)? {
         let line = line?;
         if let Some(count) = line["cells"].as_u64() {
             end = Some(count);
             continue;
         }
-        let bytes = control::bytes(line["cell"].as_str().unwrap_or_default())?;
+        let bytes = control::decode_base64(line["cell"].as_str().unwrap_or_default())?;
         cells.extend(MeshCell::decode(&bytes).ok());
     }
     // A node that ended on the way has told a part.
@@ -93,13 +93,13 @@ pub(super) fn export(context: &CliContext, file: &Path) -> Result<Exit, Fault> {
         return Err(Fault::new(Exit::No, text, "run it again"));
     }
     private::replace_shared(file, &bundle::encode(&cells))?;
-    let value = json!({ "cells": cells.len(), "file": show::path(file) });
-    context.out.either(&value, format!("{} cells are in {}", cells.len(), file.display()));
+    let value = json!({ "cells": cells.len(), "file": show::format_path(file) });
+    context.out.print_either(&value, format!("{} cells are in {}", cells.len(), file.display()));
     Ok(Exit::Done)
 }
 
 /// `mezza mesh bundle import`
-pub(super) fn import(context: &CliContext, file: &Path) -> Result<Exit, Fault> {
+pub(super) fn import_bundle(context: &CliContext, file: &Path) -> Result<Exit, Fault> {
     let absent = |error| {
         let text = format!("{} cannot be read: {error}", file.display());
         Fault::new(Exit::NotFound, text, "name the file that `bundle export` made")
@@ -117,17 +117,17 @@ pub(super) fn import(context: &CliContext, file: &Path) -> Result<Exit, Fault> {
     })?;
     let mut taken = 0;
     for some in cells.chunks(AT_ONCE) {
-        let cells = some.iter().map(|cell| control::text(cell.bytes())).collect();
-        taken += ask(context, &MeshAsk::Import { cells })?["taken"].as_u64().unwrap_or(0);
+        let cells = some.iter().map(|cell| control::encode_base64(cell.bytes())).collect();
+        taken += ask_node(context, &MeshAsk::Import { cells })?["taken"].as_u64().unwrap_or(0);
     }
     let of = cells.len();
-    context.out.value(&json!({ "taken": taken, "of": of }));
+    context.out.print_value(&json!({ "taken": taken, "of": of }));
     if taken == 0 {
         let text =
             format!("the bundle has {of} cells, none that is live and new here; nothing imported");
-        context.out.line(text);
+        context.out.print_line(text);
         return Ok(Exit::No);
     }
-    context.out.line(format!("{taken} of {of} cells taken"));
+    context.out.print_line(format!("{taken} of {of} cells taken"));
     Ok(Exit::Done)
 }

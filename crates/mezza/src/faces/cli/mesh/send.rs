@@ -5,16 +5,16 @@ use mezza_hibe::{CardBlock, Tick, TreeProfile};
 use serde_json::{Value, json};
 
 use super::super::{CliContext, hibe};
-use super::{ask, gone, lines};
+use super::{ask_lines, ask_node, gone_fault};
 use crate::faces::cli::args::{CarriedWait, MeshSendArgs};
 use mezza_host::api::{Exit, Fault, words};
 use mezza_servers::mesh::control::{self, MeshAsk};
 
 /// `mezza mesh send`
-pub(super) fn send(context: &CliContext, asked: &MeshSendArgs) -> Result<Exit, Fault> {
-    let card = hibe::card::read(&asked.card)?;
+pub(super) fn run_send(context: &CliContext, asked: &MeshSendArgs) -> Result<Exit, Fault> {
+    let card = hibe::card::read_card_block(&asked.card)?;
     // Whoever types the text may need minutes: the time is asked for afterwards.
-    let payload = hibe::seal::payload()?;
+    let payload = hibe::seal::read_payload()?;
     match send_payload(context, asked, &card, &payload) {
         // The tick passed between the question and the answer. The text is still here.
         Err(fault) if fault.code == Exit::No => send_payload(context, asked, &card, &payload),
@@ -30,11 +30,11 @@ fn send_payload(
     payload: &[u8],
 ) -> Result<Exit, Fault> {
     let out = context.out;
-    let status = ask(context, &MeshAsk::Status)?;
+    let status = ask_node(context, &MeshAsk::Status)?;
     let tick = Tick(u32::try_from(status["cur"].as_u64().unwrap_or(0)).unwrap_or(u32::MAX));
     let within_ms = status["within_ms"].as_u64().unwrap_or(u64::MAX);
     if within_ms > Time::MINUTE_MS && status["state"] != "agreed" {
-        out.aside(
+        out.print_aside(
             "your clock may be off by more than a minute; the receiver may have no key for it",
         );
     }
@@ -43,17 +43,17 @@ fn send_payload(
         TreeProfile::FiveMinutes => 1,
         TreeProfile::Hour => 2,
     };
-    let envelope = hibe::seal::envelope(card, tick, payload, asked.bucket)?;
-    let envelope = control::text(envelope.as_bytes());
+    let envelope = hibe::seal::seal_envelope(card, tick, payload, asked.bucket)?;
+    let envelope = control::encode_base64(envelope.as_bytes());
     let mut reached = None;
-    for line in lines(context, &MeshAsk::Send { life, tick: tick.0, envelope })? {
+    for line in ask_lines(context, &MeshAsk::Send { life, tick: tick.0, envelope })? {
         let line = line?;
-        out.value(&line);
+        out.print_value(&line);
         let event = line["event"].as_str().unwrap_or_default();
         match event {
             "accepted" => {
                 let around = line["neighbours"].as_u64().unwrap_or(0);
-                out.line(match around {
+                out.print_line(match around {
                     0 => "accepted; nobody is heard: the message waits for its minute".to_owned(),
                     1 => "accepted; 1 neighbour is heard".to_owned(),
                     _ => format!("accepted; {around} neighbours are heard"),
@@ -61,14 +61,14 @@ fn send_payload(
                 reached = Some(CarriedWait::Accepted);
             }
             "handed" | "carried" => {
-                out.line(format!("announced by {}", names(&line)));
+                out.print_line(format!("announced by {}", count_neighbours(&line)));
                 reached = reached.max(Some(if event == "handed" {
                     CarriedWait::Handed
                 } else {
                     CarriedWait::Carried
                 }));
             }
-            _ => out.line("its time is over"),
+            _ => out.print_line("its time is over"),
         }
         if reached >= Some(asked.wait) && asked.wait != CarriedWait::Carried {
             return Ok(Exit::Done);
@@ -76,14 +76,14 @@ fn send_payload(
         if event == "expired" {
             let far = reached.unwrap_or(CarriedWait::Accepted);
             let enough = far >= CarriedWait::Handed;
-            out.value(&json!({ "event": "end", "announced": enough }));
+            out.print_value(&json!({ "event": "end", "announced": enough }));
             return Ok(if enough { Exit::Done } else { Exit::No });
         }
     }
-    Err(gone())
+    Err(gone_fault())
 }
 
 /// Names are no people: one liar can have many.
-fn names(line: &Value) -> String {
-    words::counted(line["names"].as_u64().unwrap_or(0), "neighbour", "neighbours")
+fn count_neighbours(line: &Value) -> String {
+    words::format_count(line["names"].as_u64().unwrap_or(0), "neighbour", "neighbours")
 }

@@ -24,33 +24,35 @@ use mezza_servers::mixnet::network::{self, ConfigArchive};
 use mezza_servers::mixnet::written::{self, Predecessor};
 
 /// `mezza mixnet config ..`
-pub(super) fn config(out: Out, what: &MixnetConfigCommand) -> Result<Exit, Fault> {
+pub(super) fn run_config(out: Out, what: &MixnetConfigCommand) -> Result<Exit, Fault> {
     match what {
         MixnetConfigCommand::Example => {
-            show::raw(written::EXAMPLE.trim_end());
+            show::print_raw(written::EXAMPLE.trim_end());
             Ok(Exit::Done)
         }
         MixnetConfigCommand::New { file, after, out: to } => {
             new(out, file, after.as_deref(), to.as_deref())
         }
         MixnetConfigCommand::Sign { file, key, after, yes } => {
-            sign(out, file, key, after.as_deref(), *yes)
+            sign_config(out, file, key, after.as_deref(), *yes)
         }
-        MixnetConfigCommand::Verify { files } => verify(out, files.iter().map(AsRef::as_ref)),
+        MixnetConfigCommand::Verify { files } => verify_chain(out, files.iter().map(AsRef::as_ref)),
         MixnetConfigCommand::Show { file, qr } => show_config(out, file, *qr),
     }
 }
 
 /// Shows a config, and the link if it is the first one: that is what a link pins.
 fn show_config(out: Out, file: &Path, qr: bool) -> Result<Exit, Fault> {
-    let signed = network::read(file)?;
-    tell(out, &signed);
+    let signed = network::read_config(file)?;
+    print_config(out, &signed);
     let config = signed.config();
     if config.seq == 0 {
         let address = config.coordinator.address.clone();
         serve::say_link(out, &NetworkUri { genesis: config.hash(), address }, qr)?;
     } else {
-        out.line("link     is that of the first config, which `mezza mixnet config show` prints");
+        out.print_line(
+            "link     is that of the first config, which `mezza mixnet config show` prints",
+        );
     }
     Ok(Exit::Done)
 }
@@ -58,7 +60,7 @@ fn show_config(out: Out, file: &Path, qr: bool) -> Result<Exit, Fault> {
 /// The config goes to a file or to standard output, what is said about it then to the other one.
 fn new(out: Out, file: &Path, after: Option<&Path>, to: Option<&Path>) -> Result<Exit, Fault> {
     let text = fs::read_to_string(file).map_err(|error| private::cannot_read(file, &error))?;
-    let before = after.map(network::read).transpose()?;
+    let before = after.map(network::read_config).transpose()?;
     let now = clock::now();
     let predecessor = before.as_ref().map(|before| Predecessor { config: before.config(), now });
     let config = written::read_after(&text, predecessor)?;
@@ -71,56 +73,67 @@ fn new(out: Out, file: &Path, after: Option<&Path>, to: Option<&Path>) -> Result
     let bytes = signed.encode();
     if let Some(to) = to {
         private::replace_shared(to, &bytes)?;
-        tell(out, &signed);
+        print_config(out, &signed);
     } else if out.json {
-        let mut value = about(&signed);
+        let mut value = describe_config(&signed);
         value["bytes"] = HEXLOWER.encode(&bytes).into();
-        out.value(&value);
+        out.print_value(&value);
     } else {
-        show::bytes(&bytes);
-        for line in lines(&signed) {
+        show::print_bytes(&bytes);
+        for line in list_lines(&signed) {
             let _ = writeln!(io::stderr().lock(), "{line}");
         }
     }
     Ok(Exit::Done)
 }
 
-fn tell(out: Out, signed: &SignedConfig) {
-    out.value(&about(signed));
-    for line in lines(signed) {
-        out.line(line);
+fn print_config(out: Out, signed: &SignedConfig) {
+    out.print_value(&describe_config(signed));
+    for line in list_lines(signed) {
+        out.print_line(line);
     }
 }
 
 /// Only shown values are signed: the first config of a network as a whole, a later one compared
 /// with the one before it (MIX-47, MIX-48).
-fn sign(out: Out, file: &Path, key: &Path, after: Option<&Path>, yes: bool) -> Result<Exit, Fault> {
-    let mut signed = network::read(file)?;
-    let before = after.map(network::read).transpose()?;
-    follows(file, &signed, before.as_ref())?;
-    let told = before
-        .as_ref()
-        .map_or_else(|| lines(&signed), |before| difference(before.config(), signed.config()));
+fn sign_config(
+    out: Out,
+    file: &Path,
+    key: &Path,
+    after: Option<&Path>,
+    yes: bool,
+) -> Result<Exit, Fault> {
+    let mut signed = network::read_config(file)?;
+    let before = after.map(network::read_config).transpose()?;
+    check_follows(file, &signed, before.as_ref())?;
+    let told = before.as_ref().map_or_else(
+        || list_lines(&signed),
+        |before| list_difference(before.config(), signed.config()),
+    );
     let key = ServerKey::load(key)?;
-    if network::sign(&mut signed, before.as_ref(), &key) == 0 {
+    if network::sign_config(&mut signed, before.as_ref(), &key) == 0 {
         return Err(not_a_guardian(signed.config(), &key));
     }
     for line in &told {
-        out.line(line);
+        out.print_line(line);
     }
     if !yes {
-        agree(out)?;
+        confirm_signing(out)?;
     }
     // Signatures of other guardians must survive a full disk, so the file is replaced as a whole.
     private::replace_shared(file, &signed.encode())?;
-    let (valid, needed) = valid(&signed, SignatureSet::Own);
+    let (valid, needed) = count_valid(&signed, SignatureSet::Own);
     let text = format!("signed: {valid} of {needed} needed guardian signatures");
-    out.either(&json!({ "valid": valid, "needed": needed, "shown": told }), text);
+    out.print_either(&json!({ "valid": valid, "needed": needed, "shown": told }), text);
     Ok(Exit::Done)
 }
 
 /// Refuses a config that does not go on where the config before it ends (MIX-86).
-fn follows(path: &Path, signed: &SignedConfig, before: Option<&SignedConfig>) -> Result<(), Fault> {
+fn check_follows(
+    path: &Path,
+    signed: &SignedConfig,
+    before: Option<&SignedConfig>,
+) -> Result<(), Fault> {
     let config = signed.config();
     let file = path.display();
     match before {
@@ -146,19 +159,19 @@ fn check_prev(file: &Path, config: &Config, before: &Config) -> Result<(), Fault
 }
 
 /// The changes that a guardian is asked to sign, compared with the config before.
-fn difference(before: &Config, next: &Config) -> Vec<String> {
+fn list_difference(before: &Config, next: &Config) -> Vec<String> {
     let mut lines = vec![
         format!("hash     {}", hex(&next.hash())),
         format!("changes  config {}, {}", before.seq, hex(&before.hash())),
     ];
-    lines.extend(said::changes(before, next));
-    lines.extend(said::consequences(next));
+    lines.extend(said::list_changes(before, next));
+    lines.extend(said::list_consequences(next));
     lines
 }
 
 /// Asks a person. Without a terminal this fails.
-fn agree(out: Out) -> Result<(), Fault> {
-    let asked = show::ask(out, "Sign this?").ok_or_else(|| {
+fn confirm_signing(out: Out) -> Result<(), Fault> {
+    let asked = show::ask_person(out, "Sign this?").ok_or_else(|| {
         let text = "nobody is here to say whether this is to be signed";
         Fault::new(Exit::Usage, text, "read it, then say so with `--yes`")
     })?;
@@ -181,16 +194,16 @@ fn not_a_guardian(config: &Config, key: &ServerKey) -> Fault {
     Fault::new(Exit::No, text, "use a key whose public half stands under `guardians`")
 }
 
-fn verify<'a>(out: Out, files: impl Iterator<Item = &'a Path>) -> Result<Exit, Fault> {
+fn verify_chain<'a>(out: Out, files: impl Iterator<Item = &'a Path>) -> Result<Exit, Fault> {
     let network = ConfigArchive::load(files)?;
     let chain = &network.chain;
     let genesis = hex(&chain.genesis_hash());
     let head = hex(&chain.head_hash());
-    let in_force = chain.current(clock::now()).map(|config| config.seq);
-    out.value(&json!({ "genesis": genesis, "head": head, "in_force": in_force }));
-    out.line(format!("genesis  {genesis}"));
-    out.line(format!("head     {head}, number {}", chain.head().seq));
-    out.line(match in_force {
+    let in_force = chain.current_config(clock::now()).map(|config| config.seq);
+    out.print_value(&json!({ "genesis": genesis, "head": head, "in_force": in_force }));
+    out.print_line(format!("genesis  {genesis}"));
+    out.print_line(format!("head     {head}, number {}", chain.head_config().seq));
+    out.print_line(match in_force {
         Some(seq) => format!("in force number {seq}"),
         None => "in force none: the time of each is over, or has not come".into(),
     });
@@ -202,32 +215,32 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// How many guardians of a set signed, and how many it takes.
-fn valid(signed: &SignedConfig, set: SignatureSet) -> (usize, usize) {
+fn count_valid(signed: &SignedConfig, set: SignatureSet) -> (usize, usize) {
     let config = signed.config();
-    (signed.count(set, &config.guardians), config.threshold.into())
+    (signed.count_signatures(set, &config.guardians), config.threshold.into())
 }
 
 /// The content of a config, for programs.
-fn about(signed: &SignedConfig) -> Value {
+fn describe_config(signed: &SignedConfig) -> Value {
     let config = signed.config();
-    let (valid, needed) = valid(signed, SignatureSet::Own);
+    let (valid, needed) = count_valid(signed, SignatureSet::Own);
     let mix = |mix: &mezza_mixnet::config::MixServer| json!({ "key": hex(&mix.server.key), "address": mix.server.address, "operator": mix.operator });
     json!({
         "hash": hex(&config.hash()), "network": hex(&config.network.0), "seq": config.seq,
         "prev": hex(&config.prev), "threshold": config.threshold,
         "guardians": config.guardians.iter().map(|key| hex(key)).collect::<Vec<_>>(),
-        "valid_from_ms": config.valid_from.ms(), "valid_until_ms": config.valid_until.ms(),
+        "valid_from_ms": config.valid_from.as_ms(), "valid_until_ms": config.valid_until.as_ms(),
         "entry": config.coordinator.address, "entry_key": hex(&config.coordinator.key),
         "bucket": config.bucket.address, "bucket_key": hex(&config.bucket.key),
-        "mixes": config.mixes.iter().map(mix).collect::<Vec<_>>(), "users_max": config.users_max, "promise": promise(config),
-        "services": config.services.iter().map(|policy| service(config, policy)).collect::<Vec<_>>(),
+        "mixes": config.mixes.iter().map(mix).collect::<Vec<_>>(), "users_max": config.users_max, "promise": describe_promise(config),
+        "services": config.services.iter().map(|policy| describe_service(config, policy)).collect::<Vec<_>>(),
         "signatures": { "valid": valid, "needed": needed },
     })
 }
 
 /// The promise over one year of all services, for programs.
-fn promise(config: &Config) -> Value {
-    let promise = NetworkPromise::of(config);
+fn describe_promise(config: &Config) -> Value {
+    let promise = NetworkPromise::from_config(config);
     json!({
         "epsilon": promise.epsilon, "delta": promise.delta, "none": promise.is_none(),
         "kept": promise.is_kept(), "delta_reached": promise.reached_after(1),
@@ -237,7 +250,7 @@ fn promise(config: &Config) -> Value {
 
 /// Refuses a promise that the noise does not keep over the rounds of all services together.
 fn check_promise(config: &Config) -> Result<(), Fault> {
-    let promise = NetworkPromise::of(config);
+    let promise = NetworkPromise::from_config(config);
     if promise.is_none() || promise.is_kept() {
         return Ok(());
     }
@@ -251,11 +264,11 @@ fn check_promise(config: &Config) -> Result<(), Fault> {
     Err(Fault::new(Exit::Malformed, text, next))
 }
 
-fn service(config: &Config, policy: &ServicePolicy) -> Value {
+fn describe_service(config: &Config, policy: &ServicePolicy) -> Value {
     let (epsilon, delta) = figures::promised(policy);
     json!({
         "id": policy.service.number(), "base_round": policy.base_round,
-        "base_time_ms": policy.base_time.ms(), "interval_ms": policy.interval_ms, "ask_ms": policy.ask_ms,
+        "base_time_ms": policy.base_time.as_ms(), "interval_ms": policy.interval_ms, "ask_ms": policy.ask_ms,
         "lead_ms": policy.lead_ms, "collect_ms": policy.collect_ms,
         "mix_limit_ms": policy.mix_limit_ms, "slots": policy.slots, "buckets": policy.buckets,
         "mode": law_name(policy.mode), "mu": policy.mu, "scale": policy.scale,
@@ -267,11 +280,11 @@ fn service(config: &Config, policy: &ServicePolicy) -> Value {
 }
 
 /// The content of a config, for people.
-fn lines(signed: &SignedConfig) -> Vec<String> {
+fn list_lines(signed: &SignedConfig) -> Vec<String> {
     let config = signed.config();
-    let (valid, needed) = valid(signed, SignatureSet::Own);
+    let (valid, needed) = count_valid(signed, SignatureSet::Own);
     let hash = format!("hash     {}", hex(&config.hash()));
     let signatures = format!("signed   {valid} of {needed} needed guardian signatures");
-    let said = said::lines(config).into_iter().chain(said::consequences(config));
+    let said = said::list_values(config).into_iter().chain(said::list_consequences(config));
     [hash].into_iter().chain(said).chain([signatures]).collect()
 }

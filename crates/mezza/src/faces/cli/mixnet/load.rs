@@ -8,9 +8,9 @@ use tokio::runtime::Builder;
 
 use crate::faces::cli::CliContext;
 use crate::faces::cli::args::LoadArgs;
-use crate::faces::cli::serve::{block_on, settings};
+use crate::faces::cli::serve::{block_on, read_settings};
 use mezza_host::api::{Exit, Fault, words};
-use mezza_host::backend::kernel::kernel;
+use mezza_host::backend::kernel::choose_kernel;
 use mezza_host::process::files;
 use mezza_servers::mixnet::client;
 use mezza_servers::mixnet::load::{self, Load, LoadReport};
@@ -19,10 +19,10 @@ use mezza_servers::mixnet::load::{self, Load, LoadReport};
 const SPARE_FILES: u64 = 64;
 
 /// `mezza mixnet load`
-pub(super) fn load(context: &CliContext, asked: &LoadArgs) -> Result<Exit, Fault> {
-    settings(context, &[])?;
+pub(super) fn run_load(context: &CliContext, asked: &LoadArgs) -> Result<Exit, Fault> {
+    read_settings(context, &[])?;
     files::room_for_files(u64::from(asked.users) + SPARE_FILES)?;
-    block_on(Builder::new_multi_thread(), run(context, asked))
+    block_on(Builder::new_multi_thread(), run_rounds(context, asked))
 }
 
 /// All rounds together.
@@ -37,7 +37,7 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, report: &LoadReport) {
+    fn add_report(&mut self, report: &LoadReport) {
         self.rounds += u32::from(report.returned > 0);
         self.right += report.right;
         self.wrong += report.wrong;
@@ -54,9 +54,13 @@ impl Sum {
 }
 
 #[expect(clippy::cast_sign_loss, reason = "a part of a number of users is not negative")]
-async fn run(context: &CliContext, asked: &LoadArgs) -> Result<Exit, Fault> {
-    let chain = client::join(&asked.network.parse()?).await?;
-    if chain.head().policy(Service::Conversation).is_none_or(|(_, policy)| policy.slots != 1) {
+async fn run_rounds(context: &CliContext, asked: &LoadArgs) -> Result<Exit, Fault> {
+    let chain = client::join_network(&asked.network.parse()?).await?;
+    if chain
+        .head_config()
+        .find_policy(Service::Conversation)
+        .is_none_or(|(_, policy)| policy.slots != 1)
+    {
         let text =
             "load: simulated users take part in conversations of one slot, and here are none";
         return Err(Fault::new(Exit::No, text, "name another network"));
@@ -64,35 +68,35 @@ async fn run(context: &CliContext, asked: &LoadArgs) -> Result<Exit, Fault> {
     let conversing = (f64::from(asked.users) * asked.conversing).round() as u32 & !1;
     let load = Load { chain, users: asked.users, conversing, verify: asked.verify };
     let mut sum = Sum::default();
-    load::run(load, asked.rounds, |report| {
-        sum.add(report);
-        context.out.either(&value(report), line(report));
+    load::run_load(load, asked.rounds, |report| {
+        sum.add_report(report);
+        context.out.print_either(&describe_report(report), format_report(report));
     })
     .await?;
     let rate = sum.onions_per_s();
     let value = json!({
         "event": "load", "users": asked.users, "conversing": conversing, "rounds": sum.rounds,
         "right": sum.right, "wrong": sum.wrong, "missed": sum.missed, "verified": asked.verify,
-        "kernel": kernel().name(), "onions_per_cpu_s": rate,
+        "kernel": choose_kernel().name(), "onions_per_cpu_s": rate,
     });
     let verified = if asked.verify { "verified" } else { "not opened" };
-    context.out.either(
+    context.out.print_either(
         &value,
         format!(
             "{}, {}: {} right, {} wrong, {} missed, {verified}; {rate:.0} \
              onions made in a second of CPU with {}",
-            words::counted(asked.users.into(), "user", "users"),
-            words::counted(sum.rounds.into(), "round", "rounds"),
-            words::counted(sum.right as u64, "reply", "replies"),
+            words::format_count(asked.users.into(), "user", "users"),
+            words::format_count(sum.rounds.into(), "round", "rounds"),
+            words::format_count(sum.right as u64, "reply", "replies"),
             sum.wrong,
             sum.missed,
-            kernel().name()
+            choose_kernel().name()
         ),
     );
     Ok(if sum.wrong == 0 { Exit::Done } else { Exit::No })
 }
 
-fn value(report: &LoadReport) -> serde_json::Value {
+fn describe_report(report: &LoadReport) -> serde_json::Value {
     let [middle, most, longest] = report.latency_ms;
     json!({
         "event": "round", "round": report.round, "open_ms": report.open_ms, "sent": report.sent,
@@ -103,7 +107,7 @@ fn value(report: &LoadReport) -> serde_json::Value {
     })
 }
 
-fn line(report: &LoadReport) -> String {
+fn format_report(report: &LoadReport) -> String {
     let [middle, most, longest] = report.latency_ms;
     format!(
         "round {}  sent {}, returned {}, wrong {}, missed {}; {middle}/{most}/{longest} ms after the \

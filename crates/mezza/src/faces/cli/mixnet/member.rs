@@ -8,26 +8,26 @@ use mezza_host::api::network_uri::NetworkUri;
 use mezza_host::api::{Exit, Fault, words};
 
 /// `mezza mixnet join`
-pub(super) fn join(context: &CliContext, link: &str) -> Result<Exit, Fault> {
+pub(super) fn join_network(context: &CliContext, link: &str) -> Result<Exit, Fault> {
     // A malformed link is refused before a node is needed.
     let uri: NetworkUri = link.trim().parse()?;
     let request = JoinRequest { link: uri.to_string() };
     context.client()?.post::<Mixnet>("/v1/mixnet", &request)?;
     let text =
         format!("joined the mixnet of {}; `mezza mixnet status` shows its rounds", uri.address);
-    context.out.either(&json!({ "joined": uri.to_string() }), text);
+    context.out.print_either(&json!({ "joined": uri.to_string() }), text);
     Ok(Exit::Done)
 }
 
 /// `mezza mixnet leave`
-pub(super) fn leave(context: &CliContext, yes: bool) -> Result<Exit, Fault> {
+pub(super) fn leave_network(context: &CliContext, yes: bool) -> Result<Exit, Fault> {
     let client = context.client()?;
     if !yes {
         let leaving = client.get::<NetworkLeaving>("/v1/mixnet/leaving")?;
-        for line in consequences(&leaving) {
-            context.out.aside(&line);
+        for line in list_consequences(&leaving) {
+            context.out.print_aside(&line);
         }
-        match show::ask(context.out, "Leave the mixnet?") {
+        match show::ask_person(context.out, "Leave the mixnet?") {
             Some(true) => {}
             Some(false) => {
                 let next = "`mezza set NAME --carriers relay` has one conversation go another way";
@@ -41,18 +41,18 @@ pub(super) fn leave(context: &CliContext, yes: bool) -> Result<Exit, Fault> {
     }
     let left = client.delete::<NetworkLeaving>("/v1/mixnet")?;
     let uri: NetworkUri = left.link.parse()?;
-    context.out.value(&left);
-    context.out.line(format!("left the mixnet of {}", uri.address));
-    for line in consequences(&left) {
-        context.out.line(line);
+    context.out.print_value(&left);
+    context.out.print_line(format!("left the mixnet of {}", uri.address));
+    for line in list_consequences(&left) {
+        context.out.print_line(line);
     }
     Ok(Exit::Done)
 }
 
 /// Describes the effects of leaving on notes and contacts.
-fn consequences(leaving: &NetworkLeaving) -> Vec<String> {
+fn list_consequences(leaving: &NetworkLeaving) -> Vec<String> {
     let mut lines = Vec::new();
-    let notes = |n: usize| words::counted(n as u64, "note", "notes");
+    let notes = |n: usize| words::format_count(n as u64, "note", "notes");
     if leaving.elsewhere > 0 {
         lines
             .push(format!("by the next carrier of its conversation: {}", notes(leaving.elsewhere)));
@@ -62,13 +62,13 @@ fn consequences(leaving: &NetworkLeaving) -> Vec<String> {
         lines.push(format!("{why}: {}", notes(leaving.waiting)));
     }
     for contact in &leaving.unreachable {
-        let name = show::clean(&contact.name);
+        let name = show::clean_text(&contact.name);
         let id = &contact.id;
         let next = format!("`mezza set '#{id}' --carriers relay`");
         lines.push(format!("nothing leaves for {name} until another carrier is allowed: {next}"));
     }
     if leaving.guests > 0 {
-        let guests = words::counted(leaving.guests as u64, "invitation", "invitations");
+        let guests = words::format_count(leaving.guests as u64, "invitation", "invitations");
         lines.push(format!("dropped, of people without a name: {guests}"));
     }
     let kept = "what was spent of its privacy budget is kept, and counts if it is joined again";
@@ -77,28 +77,28 @@ fn consequences(leaving: &NetworkLeaving) -> Vec<String> {
 }
 
 /// `mezza mixnet resume`
-pub(super) fn resume(context: &CliContext) -> Result<Exit, Fault> {
+pub(super) fn resume_restored(context: &CliContext) -> Result<Exit, Fault> {
     let net = context.client()?.post::<Mixnet>("/v1/mixnet/resume", &())?;
     let text = format!(
         "the mixnet goes on; its budget says {} and lacks those since the copy",
-        words::counted(net.rounds_used, "round", "rounds")
+        words::format_count(net.rounds_used, "round", "rounds")
     );
-    context.out.either(&json!({ "resumed": net.link }), text);
+    context.out.print_either(&json!({ "resumed": net.link }), text);
     Ok(Exit::Done)
 }
 
 /// `mezza mixnet status`. Its exit code is true to its text: 1 while no round comes back.
-pub(super) fn status(context: &CliContext) -> Result<Exit, Fault> {
+pub(super) fn show_status(context: &CliContext) -> Result<Exit, Fault> {
     let client = context.client()?;
     let net = client.get::<Mixnet>("/v1/mixnet")?;
-    context.out.value(&net);
-    for line in lines(&net) {
-        context.out.line(line);
+    context.out.print_value(&net);
+    for line in status_lines(&net) {
+        context.out.print_line(line);
     }
-    let health = client.watching().get::<Health>("/v1/health")?;
+    let health = client.as_watcher().get::<Health>("/v1/health")?;
     for line in health.lines.iter().filter(|line| line.name == "mixnet" && !line.ok) {
         let next = line.next.as_deref().unwrap_or_default();
-        context.out.line(format!("WAITS     {}; {next}", line.text));
+        context.out.print_line(format!("WAITS     {}; {next}", line.text));
     }
     let is_up = net.up && net.trouble.is_none();
     Ok(match (net.clock_off, is_up) {
@@ -108,7 +108,7 @@ pub(super) fn status(context: &CliContext) -> Result<Exit, Fault> {
     })
 }
 
-fn lines(net: &Mixnet) -> Vec<String> {
+fn status_lines(net: &Mixnet) -> Vec<String> {
     let known = |n: Option<u64>| n.map_or_else(|| "?".to_owned(), |n| n.to_string());
     let mut lines =
         vec![format!("network   {}", net.network.as_deref().unwrap_or("not known yet"))];
@@ -122,7 +122,7 @@ fn lines(net: &Mixnet) -> Vec<String> {
     lines.push(format!(
         "round     {}{every}, {} in the last one",
         known(net.round),
-        words::counted(net.users.into(), "user", "users")
+        words::format_count(net.users.into(), "user", "users")
     ));
     if let Some([mu, scale]) = net.noise {
         let grade = words::mixnet::noise_by_name(net.noise_grade.as_deref());
@@ -145,15 +145,15 @@ fn lines(net: &Mixnet) -> Vec<String> {
         Some(_) => None,
         None if net.network.is_some() => Some(format!(
             "budget    none: this network promises nothing ({} taken part in)",
-            words::counted(net.rounds_used, "round", "rounds")
+            words::format_count(net.rounds_used, "round", "rounds")
         )),
         None => {
-            let used = words::counted(net.rounds_used, "round", "rounds");
+            let used = words::format_count(net.rounds_used, "round", "rounds");
             Some(format!("budget    not known yet, {used} used"))
         }
     });
     if net.alarms > 0 {
-        let times = words::counted(net.alarms.into(), "time", "times");
+        let times = words::format_count(net.alarms.into(), "time", "times");
         lines.push(format!("ALARM     {times} noise of a server did not come back"));
     }
     lines

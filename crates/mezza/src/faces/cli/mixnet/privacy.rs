@@ -4,8 +4,8 @@ use mezza_mixnet::Service;
 use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
 use mezza_mixnet::privacy::{
-    Accounting, Bracket, NetworkPromise, NoisePreset, PrivacyTarget, RoundsSpent, advanced, delta,
-    fifty_becomes, noise_for, reached, tight,
+    Accounting, Bracket, NetworkPromise, NoisePreset, PrivacyTarget, RoundsSpent, advanced_delta,
+    delta, fifty_becomes, noise_for, reached_delta, tight_delta,
 };
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use crate::faces::cli::show::Out;
 use mezza_host::api::{Exit, Fault, figures, words};
 
 /// `mezza mixnet privacy`
-pub(super) fn privacy(out: Out, asked: &PrivacyArgs) -> Result<Exit, Fault> {
+pub(super) fn show_privacy(out: Out, asked: &PrivacyArgs) -> Result<Exit, Fault> {
     match (asked.preset, asked.rounds) {
         (Some(preset), _) => Ok(network_privacy(out, preset)),
         (None, Some(rounds)) => service_privacy(out, asked, rounds),
@@ -43,34 +43,36 @@ fn network_privacy(out: Out, name: PresetName) -> Exit {
     let promise = NetworkPromise { epsilon, delta, spent: spent.to_vec() };
     let year = promise.reached_after(1);
     let two_years = promise.reached_after(2);
-    let alone = |spent: &RoundsSpent| reached(&[*spent], epsilon);
+    let alone = |spent: &RoundsSpent| reached_delta(&[*spent], epsilon);
     let services = spent.iter().map(|spent| {
         json!({
             "service": service_name(spent.service), "mu": spent.law.mu, "scale": spent.law.scale,
             "rounds": spent.rounds, "delta_alone": alone(spent),
         })
     });
-    out.value(&json!({
+    out.print_value(&json!({
         "preset": text, "epsilon": epsilon, "delta": delta, "services": services.collect::<Vec<_>>(),
         "delta_reached": year, "delta_after_two_years": two_years, "contacts": contacts_value(1),
     }));
     let most = 100.0 * fifty_becomes(epsilon);
-    out.line(format!(
+    out.print_line(format!(
         "keeps    epsilon {epsilon:.4}, 50 % becomes at most {most:.0} %, but for a probability of delta:"
     ));
     for spent in &spent {
         let (name, Law { mu, scale, .. }) = (service_name(spent.service), spent.law);
-        out.line(format!(
+        out.print_line(format!(
             "service  {name}: mu {mu}, scale {scale}, {} rounds a year: delta {:.3e} if it were alone",
             spent.rounds,
             alone(spent)
         ));
     }
-    out.line(format!(
+    out.print_line(format!(
         "year     all services together: delta {year:.3e}, and {delta:.0e} is promised"
     ));
-    out.line(format!("later    after two years whose budgets are used up: delta {two_years:.3e}"));
-    out.line(contacts_line(1));
+    out.print_line(format!(
+        "later    after two years whose budgets are used up: delta {two_years:.3e}"
+    ));
+    out.print_line(contacts_line(1));
     Exit::Done
 }
 
@@ -86,7 +88,7 @@ const fn measured_absence(slots: u8) -> Option<[u32; 2]> {
 
 /// No noise hides from a contact that its partner serves somebody else (MIX-85).
 fn contacts_line(slots: u8) -> String {
-    let others = words::counted(slots.into(), "other", "others");
+    let others = words::format_count(slots.into(), "other", "others");
     let measured = measured_absence(slots).map_or_else(String::new, |[missed, first]| {
         format!(" (measured: {missed} of 1,000, the first within {first} in 99 of 100 cases)")
     });
@@ -116,20 +118,20 @@ const fn service_name(service: Service) -> &'static str {
 
 /// The noise for a promise of one service, or the promise of its noise.
 fn service_privacy(out: Out, asked: &PrivacyArgs, rounds: u64) -> Result<Exit, Fault> {
-    let service = service(asked.service);
+    let service = to_service(asked.service);
     if service != Service::Conversation && asked.slots != 1 {
         let text = "calls and invitations have one slot";
         return Err(Fault::new(Exit::Usage, text, "leave `--slots` away"));
     }
     let law = match asked.mu.zip(asked.scale) {
-        Some((mu, scale)) => Law { mode: mode(asked.mode), mu, scale },
-        None => least(asked, service, rounds)?,
+        Some((mu, scale)) => Law { mode: accounting_mode(asked.mode), mu, scale },
+        None => least_noise(asked, service, rounds)?,
     };
     let spent = RoundsSpent { service, law, slots: asked.slots, rounds };
-    let stories = [spent, spent.other_story()].map(|spent| Story::of(spent, asked));
+    let stories = [spent, spent.other_story()].map(|spent| Story::from_spent(spent, asked));
     let messages = figures::noise_messages(law, service, 1);
     let [idle, other] = &stories;
-    out.value(&json!({
+    out.print_value(&json!({
         "mu": law.mu, "scale": law.scale, "delta": idle.reached, "epsilon": asked.epsilon,
         "rounds": rounds, "messages": messages, "tight": idle.tight_value(),
         "other_story": {
@@ -138,22 +140,24 @@ fn service_privacy(out: Out, asked: &PrivacyArgs, rounds: u64) -> Result<Exit, F
         "contacts": (service == Service::Conversation).then(|| contacts_value(asked.slots)),
     }));
     let most = 100.0 * fifty_becomes(asked.epsilon);
-    out.line(format!("noise    mu {}, scale {}", law.mu, law.scale));
-    out.line(format!("costs    {messages} messages of each mix that adds noise, in each round"));
-    out.line(format!(
+    out.print_line(format!("noise    mu {}, scale {}", law.mu, law.scale));
+    out.print_line(format!(
+        "costs    {messages} messages of each mix that adds noise, in each round"
+    ));
+    out.print_line(format!(
         "keeps    epsilon {:.4}, 50 % becomes at most {most:.0} %, but for a probability of delta:",
         asked.epsilon
     ));
-    out.line(format!("against  \"I was idle\", {}", idle.line(asked.mode)));
-    out.line(format!(
+    out.print_line(format!("against  \"I was idle\", {}", idle.format_line(asked.mode)));
+    out.print_line(format!(
         "against  \"I talked with somebody else at other times\", {}",
-        other.line(asked.mode)
+        other.format_line(asked.mode)
     ));
     if service == Service::Conversation {
-        out.line(contacts_line(asked.slots));
+        out.print_line(contacts_line(asked.slots));
     }
     // A promise that each service keeps by itself is kept by nobody who uses all of them (MIX-70).
-    out.line(
+    out.print_line(
         "alone    the rounds of the other services add: `mezza mixnet privacy --preset standard`",
     );
     Ok(Exit::Done)
@@ -169,19 +173,19 @@ struct Story {
 }
 
 impl Story {
-    fn of(spent: RoundsSpent, asked: &PrivacyArgs) -> Self {
+    fn from_spent(spent: RoundsSpent, asked: &PrivacyArgs) -> Self {
         let reached = match asked.mode {
-            args::AccountingName::Paper => advanced(&[spent], asked.epsilon),
+            args::AccountingName::Paper => advanced_delta(&[spent], asked.epsilon),
             _ => delta(&[spent], asked.epsilon),
         };
-        Self { rounds: spent.rounds, reached, tight: tight(&spent, asked.epsilon) }
+        Self { rounds: spent.rounds, reached, tight: tight_delta(&spent, asked.epsilon) }
     }
 
     fn tight_value(&self) -> Value {
         self.tight.map_or(Value::Null, |found| json!([found.low, found.high]))
     }
 
-    fn line(&self, mode: args::AccountingName) -> String {
+    fn format_line(&self, mode: args::AccountingName) -> String {
         let name =
             if matches!(mode, args::AccountingName::Paper) { "the paper's" } else { "Rényi's" };
         let tight = self.tight.map_or_else(
@@ -192,7 +196,7 @@ impl Story {
     }
 }
 
-fn least(asked: &PrivacyArgs, service: Service, rounds: u64) -> Result<Law, Fault> {
+fn least_noise(asked: &PrivacyArgs, service: Service, rounds: u64) -> Result<Law, Fault> {
     let epsilon = asked.epsilon;
     let delta = asked.delta;
     let target = PrivacyTarget { service, rounds, slots: asked.slots, epsilon, delta };
@@ -207,14 +211,14 @@ fn least(asked: &PrivacyArgs, service: Service, rounds: u64) -> Result<Law, Faul
     })
 }
 
-const fn mode(accounting: args::AccountingName) -> Mode {
+const fn accounting_mode(accounting: args::AccountingName) -> Mode {
     match accounting {
         args::AccountingName::Gauss => Mode::Gauss,
         _ => Mode::Paper,
     }
 }
 
-const fn service(name: ServiceName) -> Service {
+const fn to_service(name: ServiceName) -> Service {
     match name {
         ServiceName::Conversation => Service::Conversation,
         ServiceName::Call => Service::Call,

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use crate::faces::cli::CliContext;
 use crate::faces::cli::args::{self, BucketArgs, EntryArgs, MixArgs, ServerArgs};
-use crate::faces::cli::serve::{block_on, settings, two_threads};
+use crate::faces::cli::serve::{block_on, read_settings, two_threads};
 use crate::faces::cli::show::Out;
 use crate::faces::qr::{Medium, QrImage};
 use mezza_host::api::network_uri::NetworkUri;
@@ -28,11 +28,11 @@ use mezza_servers::mixnet::signed::Signed;
 use mezza_servers::mixnet::{bucket, entry, mix};
 
 /// `mezza mixnet entry`
-pub(super) fn entry(context: &CliContext, asked: &EntryArgs) -> Result<Exit, Fault> {
-    settings(context, &[])?;
-    let (network, key) = load(&asked.identity)?;
+pub(super) fn run_entry(context: &CliContext, asked: &EntryArgs) -> Result<Exit, Fault> {
+    read_settings(context, &[])?;
+    let (network, key) = load_identity(&asked.identity)?;
     let config = in_force(&network.chain);
-    let listen = place(&asked.identity, "entry", &config.coordinator, &key)?;
+    let listen = listen_address(&asked.identity, "entry", &config.coordinator, &key)?;
     let genesis = network.archive.first().map(|first| first.config().hash());
     let address = config.coordinator.address.clone();
     let link = genesis.map(|genesis| NetworkUri { genesis, address });
@@ -48,17 +48,17 @@ pub(super) fn entry(context: &CliContext, asked: &EntryArgs) -> Result<Exit, Fau
     let threads = Builder::new_multi_thread();
     let link = link.map(|link| (link, asked.qr));
     let role = Role { name: "entry", identity: &asked.identity, link };
-    block_on(threads, run(context, role, |stop| entry::start(options, stop)))
+    block_on(threads, run_server(context, role, |stop| entry::start(options, stop)))
 }
 
 /// `mezza mixnet mix`
-pub(super) fn mix(context: &CliContext, asked: &MixArgs) -> Result<Exit, Fault> {
-    settings(context, &[])?;
+pub(super) fn run_mix(context: &CliContext, asked: &MixArgs) -> Result<Exit, Fault> {
+    read_settings(context, &[])?;
     memory::require_closed()?;
-    let (network, key) = load(&asked.identity)?;
-    let signed = Signed::beside(&asked.identity.key)?;
-    let (config, at) = mix::place(&network, &key.public())?;
-    let listen = place(&asked.identity, "mix", &config.mixes[at].server, &key)?;
+    let (network, key) = load_identity(&asked.identity)?;
+    let signed = Signed::open_beside(&asked.identity.key)?;
+    let (config, at) = mix::find_place(&network, &key.public())?;
+    let listen = listen_address(&asked.identity, "mix", &config.mixes[at].server, &key)?;
     let options = mix::MixServerOptions {
         network,
         key,
@@ -68,19 +68,19 @@ pub(super) fn mix(context: &CliContext, asked: &MixArgs) -> Result<Exit, Fault> 
             args::NoiseFloorName::Relaxed => NoiseFloor::RELAXED,
             args::NoiseFloorName::None => NoiseFloor::None,
         },
-        threads: asked.threads.map_or_else(cores, usize::from),
+        threads: asked.threads.map_or_else(count_cores, usize::from),
         signed,
         metrics: asked.identity.metrics,
     };
     let role = Role { name: "mix", identity: &asked.identity, link: None };
-    block_on(two_threads(), run(context, role, |stop| mix::start(options, stop)))
+    block_on(two_threads(), run_server(context, role, |stop| mix::start(options, stop)))
 }
 
 /// `mezza mixnet bucket`
-pub(super) fn bucket(context: &CliContext, asked: &BucketArgs) -> Result<Exit, Fault> {
-    settings(context, &[])?;
-    let (network, key) = load(&asked.identity)?;
-    let listen = place(&asked.identity, "bucket", &in_force(&network.chain).bucket, &key)?;
+pub(super) fn run_bucket(context: &CliContext, asked: &BucketArgs) -> Result<Exit, Fault> {
+    read_settings(context, &[])?;
+    let (network, key) = load_identity(&asked.identity)?;
+    let listen = listen_address(&asked.identity, "bucket", &in_force(&network.chain).bucket, &key)?;
     let options = bucket::BucketServerOptions {
         network,
         key,
@@ -89,17 +89,17 @@ pub(super) fn bucket(context: &CliContext, asked: &BucketArgs) -> Result<Exit, F
         metrics: asked.identity.metrics.unwrap_or(metrics::BUCKET_PORT),
     };
     let role = Role { name: "bucket", identity: &asked.identity, link: None };
-    block_on(two_threads(), run(context, role, |stop| bucket::start(options, stop)))
+    block_on(two_threads(), run_server(context, role, |stop| bucket::start(options, stop)))
 }
 
-fn load(identity: &ServerArgs) -> Result<(ConfigArchive, ServerKey), Fault> {
+fn load_identity(identity: &ServerArgs) -> Result<(ConfigArchive, ServerKey), Fault> {
     let key = ServerKey::load(&identity.key)?;
     Ok((ConfigArchive::load(identity.configs.iter().map(AsRef::as_ref))?, key))
 }
 
 /// Where a server listens: where it was told, else on all addresses at the port under which the config
 /// knows it.
-fn place(
+fn listen_address(
     asked: &ServerArgs,
     role: &str,
     written: &Server,
@@ -120,14 +120,14 @@ fn place(
 /// The link with which members join, for whoever is to give it away.
 pub(super) fn say_link(out: Out, link: &NetworkUri, qr: bool) -> Result<(), Fault> {
     let text = link.to_string();
-    out.either(&json!({ "event": "link", "link": text }), format!("link     {text}"));
+    out.print_either(&json!({ "event": "link", "link": text }), format!("link     {text}"));
     if qr {
-        out.line(QrImage::draw(&text, Medium::Screen)?.to_terminal());
+        out.print_line(QrImage::draw(&text, Medium::Screen)?.to_terminal());
     }
     Ok(())
 }
 
-fn cores() -> usize {
+fn count_cores() -> usize {
     available_parallelism().map_or(1, usize::from)
 }
 
@@ -139,12 +139,12 @@ struct Role<'a> {
 }
 
 /// Runs a server until it is told to stop, or cannot go on. At SIGHUP it reads its configs again.
-async fn run<S: Future<Output = Result<ServerHandle, Fault>>>(
+async fn run_server<S: Future<Output = Result<ServerHandle, Fault>>>(
     context: &CliContext,
     role: Role<'_>,
     start: impl FnOnce(watch::Receiver<bool>) -> S,
 ) -> Result<Exit, Fault> {
-    memory::say();
+    memory::log_refusals();
     let (stop, stopped) = watch::channel(false);
     let mut hang_up = signal(SignalKind::hangup())
         .map_err(|_| Fault::bug("the system refuses signal handlers"))?;
@@ -153,7 +153,7 @@ async fn run<S: Future<Output = Result<ServerHandle, Fault>>>(
     let key = HEXLOWER.encode(&running.key);
     let name = role.name;
     let value = json!({ "event": name, "address": address, "key": key });
-    context.out.either(&value, format!("{name:<8} {address}   key {key}"));
+    context.out.print_either(&value, format!("{name:<8} {address}   key {key}"));
     if let Some((link, qr)) = &role.link {
         say_link(context.out, link, *qr)?;
     }
@@ -161,19 +161,19 @@ async fn run<S: Future<Output = Result<ServerHandle, Fault>>>(
     tokio::pin!(told);
     loop {
         tokio::select! {
-            ended = &mut running.task => return server::end(ended),
+            ended = &mut running.task => return server::task_outcome(ended),
             signal = &mut told => {
                 signal?;
                 let _ = stop.send(true);
                 return running.wait().await;
             }
-            _ = hang_up.recv() => learn(role.identity, &running.learn),
+            _ = hang_up.recv() => send_configs(role.identity, &running.learn),
         }
     }
 }
 
 /// Hands a server all configs of its files; those that it knows are taken again without effect.
-fn learn(identity: &ServerArgs, learn: &Learn) {
+fn send_configs(identity: &ServerArgs, learn: &Learn) {
     match ConfigArchive::load(identity.configs.iter().map(AsRef::as_ref)) {
         Ok(network) => network.archive.into_iter().for_each(learn),
         Err(fault) => tracing::error!("{fault}"),

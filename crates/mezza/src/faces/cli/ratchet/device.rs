@@ -46,7 +46,7 @@ impl PeerDevice {
     /// A new device that speaks one suite alone.
     pub(super) fn new(mut given: Given) -> Result<Self, Refusal> {
         let identity = IdentityKeyPair::new(StaticKey::random::<AwsLc>(&mut given.chance));
-        let prekeys = Prekeys::new(identity.duplicate()).offering(&[given.suite]);
+        let prekeys = Prekeys::new(identity.duplicate()).offer_suites(&[given.suite]);
         let registration = 1 + given.chance.next_u32() % REGISTRATION_MAX;
         let bundle = Vec::new();
         let one_time = VecDeque::new();
@@ -57,7 +57,7 @@ impl PeerDevice {
     }
 
     /// Another new device, with the same time and the chance behind what was drawn.
-    pub(super) fn renew(&mut self) -> Result<(), Refusal> {
+    pub(super) fn start_anew(&mut self) -> Result<(), Refusal> {
         let given = Given {
             suite: self.given.suite,
             one_time: self.given.one_time,
@@ -72,27 +72,28 @@ impl PeerDevice {
     fn wake(&mut self) -> Result<(), Refusal> {
         let now = self.now();
         if let Some(talk) = &mut self.talk {
-            let _ = talk.sweep(now);
+            let _ = talk.sweep_expired(now);
         }
         self.prekeys.wake(now, &mut self.given.chance);
-        self.settle()
+        self.settle_outputs()
     }
 
     /// A fresh signed prekey and fresh one-time keys, before it is time.
-    pub(super) fn rotate(&mut self) -> Result<(), Refusal> {
+    pub(super) fn rotate_keys(&mut self) -> Result<(), Refusal> {
         let now = self.now();
         self.prekeys.handle(Input::Rotate, now, &mut self.given.chance)?;
-        self.settle()
+        self.settle_outputs()
     }
 
     /// Carries out what the prekeys want.
-    fn settle(&mut self) -> Result<(), Refusal> {
+    fn settle_outputs(&mut self) -> Result<(), Refusal> {
         while let Some(output) = self.prekeys.poll() {
             match output {
                 Output::Need { spk, opk } => {
                     let opk = opk.min(self.given.one_time);
                     let now = self.now();
-                    let mut fresh = |count| (0..count).map(|_| self.fresh().keep()).collect();
+                    let mut fresh =
+                        |count| (0..count).map(|_| self.fresh_key().into_static()).collect();
                     let spk = fresh(spk);
                     let opk = fresh(opk);
                     let fresh = Input::Fresh { spk, opk };
@@ -126,7 +127,7 @@ impl PeerDevice {
 
     /// A hash of everything that the device knows and keeps: what was refused leaves it as it was.
     /// Neither the clock nor what was drawn so far is in it.
-    pub(super) fn hash(&self) -> [u8; 32] {
+    pub(super) fn hash_state(&self) -> [u8; 32] {
         let talk = self.talk.as_ref().map(Conversation::encode);
         let talk = talk.as_ref().map_or(&[][..], |rows| rows.as_slice());
         let prekeys = self.prekeys.encode();
@@ -144,7 +145,7 @@ impl PeerDevice {
 
     /// The identity key, 32 bytes.
     pub(super) fn public(&self) -> IdentityKey {
-        self.identity.public()
+        self.identity.public_key()
     }
 
     /// The wire form of the bundle of a container suite.
@@ -164,7 +165,7 @@ impl PeerDevice {
     }
 
     /// Begins a session from a bundle in its wire form.
-    pub(super) fn process(
+    pub(super) fn process_bundle(
         &mut self,
         bundle: &[u8],
         one_time: Option<OneTimePrekey>,
@@ -174,10 +175,10 @@ impl PeerDevice {
         let now = self.now();
         self.is_contact(&remote)?;
         let checked = Bundle::decode(bundle)?.check_with(&ours, &remote, &ours, now)?;
-        let base = self.fresh();
+        let base = self.fresh_key();
         let (session, _) =
-            checked.initiate(&self.identity, base, one_time, &mut self.given.chance)?;
-        let _ = self.talk(remote).add_session(session, now);
+            checked.initiate_session(&self.identity, base, one_time, &mut self.given.chance)?;
+        let _ = self.conversation_with(remote).add_session(session, now);
         Ok(())
     }
 
@@ -189,11 +190,15 @@ impl PeerDevice {
     ) -> Result<(), Refusal> {
         self.is_contact(&remote)?;
         let checked = bundle.check(self.given.suite, &remote, self.registration)?;
-        let base = self.fresh();
+        let base = self.fresh_key();
         let now = self.now();
-        let (session, _) =
-            checked.initiate(&self.identity, base, bundle.one_time, &mut self.given.chance)?;
-        let _ = self.talk(remote).add_session(session, now);
+        let (session, _) = checked.initiate_session(
+            &self.identity,
+            base,
+            bundle.one_time,
+            &mut self.given.chance,
+        )?;
+        let _ = self.conversation_with(remote).add_session(session, now);
         Ok(())
     }
 
@@ -220,12 +225,12 @@ impl PeerDevice {
         // A sender whose messages do not open does not become the contact.
         self.talk = talk.has_session().then_some(talk);
         let body = opened?.body.to_vec();
-        self.settle()?;
+        self.settle_outputs()?;
         Ok(body)
     }
 
     /// Signs as the suite does.
-    pub(super) fn sign(&mut self, text: &[u8]) -> [u8; 64] {
+    pub(super) fn sign_text(&mut self, text: &[u8]) -> [u8; 64] {
         if is_container(self.given.suite) {
             self.identity.sign::<Blake2b512>(&[text], &mut self.given.chance)
         } else {
@@ -242,7 +247,7 @@ impl PeerDevice {
         }
     }
 
-    fn fresh(&mut self) -> EphemeralKey {
+    fn fresh_key(&mut self) -> EphemeralKey {
         EphemeralKey::random::<AwsLc>(&mut self.given.chance)
     }
 
@@ -255,7 +260,7 @@ impl PeerDevice {
         }
     }
 
-    fn talk(&mut self, remote: IdentityKey) -> &mut Conversation<AwsLc> {
+    fn conversation_with(&mut self, remote: IdentityKey) -> &mut Conversation<AwsLc> {
         let local = self.public();
         self.talk.get_or_insert_with(|| Conversation::new(local, remote))
     }

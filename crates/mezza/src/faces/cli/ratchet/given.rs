@@ -21,7 +21,7 @@ pub(super) enum Chance {
 
 impl Chance {
     /// The operating system's chance, or that of a seed.
-    pub(super) fn of(seed: Option<&[u8; 32]>) -> Self {
+    pub(super) fn from_seed(seed: Option<&[u8; 32]>) -> Self {
         seed.map_or(Self::System, |seed| Self::Seeded(Secret::copy_from(seed), 0))
     }
 }

@@ -17,7 +17,7 @@ const SIGNAL_VERSION: u32 = 2;
 ///
 /// # Errors
 /// If there are names in a suite that takes the identities alone.
-pub(super) fn of(
+pub(super) fn compute_number(
     suite: SuiteId,
     local: NamedIdentity<'_>,
     remote: NamedIdentity<'_>,
@@ -29,33 +29,33 @@ pub(super) fn of(
     if !local.id.is_empty() || !remote.id.is_empty() {
         return Err("our own number takes the identities alone, without names".into());
     }
-    Ok((safety::number(local.key, remote.key), safety::scannable(local.key, remote.key)))
+    Ok((safety::number(local.key, remote.key), safety::scannable_code(local.key, remote.key)))
 }
 
 /// Prints the number of two identities from the command line.
-pub(super) fn number(out: Out, asked: &NumberArgs) -> Result<Exit, Fault> {
+pub(super) fn print_number(out: Out, asked: &NumberArgs) -> Result<Exit, Fault> {
     let answer = || {
-        let (local, here) = party(&asked.local)?;
-        let (remote, there) = party(&asked.remote)?;
+        let (local, here) = parse_party(&asked.local)?;
+        let (remote, there) = parse_party(&asked.remote)?;
         let local = NamedIdentity { key: &local, id: here.as_bytes() };
         let remote = NamedIdentity { key: &remote, id: there.as_bytes() };
-        of(super::id(asked.suite), local, remote)
+        compute_number(super::suite_id(asked.suite), local, remote)
     };
     let (digits, code) = answer().map_err(|error: String| {
         let next = "write an identity as 64 hex digits, in signal-v3 with `:NAME` behind it";
         Fault::new(Exit::Malformed, error, next)
     })?;
     let code = HEXLOWER.encode(&code);
-    out.value(&json!({ "number": digits, "scannable": code }));
-    out.line(digits);
+    out.print_value(&json!({ "number": digits, "scannable": code }));
+    out.print_line(digits);
     if asked.scannable {
-        out.line(code);
+        out.print_line(code);
     }
     Ok(Exit::Done)
 }
 
 /// `IK` or `IK:NAME`; the key with or without its type in front.
-fn party(text: &str) -> Result<(IdentityKey, &str), String> {
+fn parse_party(text: &str) -> Result<(IdentityKey, &str), String> {
     let (key, name) = text.split_once(':').unwrap_or((text, ""));
     let bytes = HEXLOWER.decode(key.as_bytes());
     let bytes = bytes.map_err(|error| format!("an identity is no lower-case hex: {error}"))?;

@@ -41,7 +41,7 @@ const KINDS: [&str; 2] = ["3", "2"];
 const NO_KEY: &str = "-";
 
 /// Answers line by line until the input ends.
-pub(super) fn serve(
+pub(super) fn serve_lines(
     given: Given,
     mut input: impl BufRead,
     mut output: impl Write,
@@ -54,7 +54,7 @@ pub(super) fn serve(
             Fault::new(Exit::Malformed, text, "the words are in docs/protocols/ratchet.md")
         })?;
         let Some(line) = line else { return Ok(Exit::Done) };
-        let answer = match line.and_then(|line| answer(&mut device, suite, &line)) {
+        let answer = match line.and_then(|line| answer_line(&mut device, suite, &line)) {
             Ok(fields) => [vec!["ok".to_owned()], fields].concat().join(" "),
             Err(Refusal { code, text }) => format!("err {code} {text}"),
         };
@@ -82,21 +82,25 @@ fn read_line(input: &mut impl BufRead) -> io::Result<Option<Result<String, Refus
     Ok(Some(String::from_utf8(line).map_err(|_| Refusal::new("not-utf8", "a line is not UTF-8"))))
 }
 
-fn answer(device: &mut PeerDevice, suite: SuiteId, line: &str) -> Result<Vec<String>, Refusal> {
+fn answer_line(
+    device: &mut PeerDevice,
+    suite: SuiteId,
+    line: &str,
+) -> Result<Vec<String>, Refusal> {
     let words: Vec<&str> = line.split(' ').collect();
     Ok(match words[..] {
         ["bundle"] => {
-            device.renew()?;
-            offer(device, suite)?
+            device.start_anew()?;
+            offer_bundle(device, suite)?
         }
-        ["offer"] => offer(device, suite)?,
+        ["offer"] => offer_bundle(device, suite)?,
         ["rotate"] => {
-            device.rotate()?;
-            offer(device, suite)?
+            device.rotate_keys()?;
+            offer_bundle(device, suite)?
         }
         ["process", ref fields @ ..] => {
             if is_container(suite) {
-                process(device, fields)?;
+                process_bundle(device, fields)?;
             } else {
                 process_signal(device, fields)?;
             }
@@ -110,14 +114,14 @@ fn answer(device: &mut PeerDevice, suite: SuiteId, line: &str) -> Result<Vec<Str
             vec![hex(&device.open(&unhex(message)?)?)]
         }
         ["now", ms] => {
-            device.set_clock(Time::from_ms(parsed(ms)?))?;
+            device.set_clock(Time::from_ms(parse_number(ms)?))?;
             Vec::new()
         }
-        ["hash"] => vec![hex(&device.hash())],
-        ["number", local, remote, key] => numbers(device, suite, [local, remote], key)?,
-        ["sign", text] => vec![hex(&device.sign(&unhex(text)?))],
+        ["hash"] => vec![hex(&device.hash_state())],
+        ["number", local, remote, key] => answer_numbers(device, suite, [local, remote], key)?,
+        ["sign", text] => vec![hex(&device.sign_text(&unhex(text)?))],
         ["verify", key, text, signature] => {
-            let good = device.verifies(&key_of(key)?, &unhex(text)?, &array(signature)?);
+            let good = device.verifies(&key_of(key)?, &unhex(text)?, &parse_array(signature)?);
             vec![u8::from(good).to_string()]
         }
         _ => {
@@ -127,7 +131,7 @@ fn answer(device: &mut PeerDevice, suite: SuiteId, line: &str) -> Result<Vec<Str
     })
 }
 
-fn numbers(
+fn answer_numbers(
     device: &PeerDevice,
     suite: SuiteId,
     ids: [&str; 2],
@@ -139,26 +143,26 @@ fn numbers(
     let there = key_of(key)?;
     let local = NamedIdentity { key: &here, id: &local };
     let remote = NamedIdentity { key: &there, id: &remote };
-    let (digits, code) = number::of(suite, local, remote).map_err(Refusal::field)?;
+    let (digits, code) = number::compute_number(suite, local, remote).map_err(Refusal::field)?;
     Ok(vec![digits, hex(&code)])
 }
 
 /// The current bundle and the next one-time key.
-fn offer(device: &mut PeerDevice, suite: SuiteId) -> Result<Vec<String>, Refusal> {
+fn offer_bundle(device: &mut PeerDevice, suite: SuiteId) -> Result<Vec<String>, Refusal> {
     let one_time = device.one_time();
     if is_container(suite) {
         let one_time = one_time.map_or(NO_KEY.into(), |key| hex(&key.encode()));
-        return Ok(vec![hex(device.bundle()), one_time, ser(device.public().as_bytes())]);
+        return Ok(vec![hex(device.bundle()), one_time, hex_key(device.public().as_bytes())]);
     }
     let bundle = device.signal_bundle()?;
     let mut fields = vec![
         bundle.registration.to_string(),
         one_time.map_or(0, |key| key.id).to_string(),
-        one_time.map_or(NO_KEY.into(), |key| ser(&key.key.0)),
+        one_time.map_or(NO_KEY.into(), |key| hex_key(&key.key.0)),
         bundle.spk_id.to_string(),
-        ser(&bundle.spk.0),
+        hex_key(&bundle.spk.0),
         hex(&bundle.signature),
-        ser(device.public().as_bytes()),
+        hex_key(device.public().as_bytes()),
     ];
     if let Some(kem) = &bundle.kem {
         let key = hex(&[&[KEM_TYPE], kem.key.as_slice()].concat());
@@ -167,7 +171,7 @@ fn offer(device: &mut PeerDevice, suite: SuiteId) -> Result<Vec<String>, Refusal
     Ok(fields)
 }
 
-fn process(device: &mut PeerDevice, fields: &[&str]) -> Result<(), Refusal> {
+fn process_bundle(device: &mut PeerDevice, fields: &[&str]) -> Result<(), Refusal> {
     let [bundle, one_time, identity] = fields else {
         return Err(Refusal::line("three fields are needed"));
     };
@@ -175,7 +179,7 @@ fn process(device: &mut PeerDevice, fields: &[&str]) -> Result<(), Refusal> {
         NO_KEY => None,
         text => Some(OneTimePrekey::decode(&unhex(text)?)?),
     };
-    device.process(&unhex(bundle)?, one_time, key_of(identity)?)
+    device.process_bundle(&unhex(bundle)?, one_time, key_of(identity)?)
 }
 
 fn process_signal(device: &mut PeerDevice, fields: &[&str]) -> Result<(), Refusal> {
@@ -184,13 +188,13 @@ fn process_signal(device: &mut PeerDevice, fields: &[&str]) -> Result<(), Refusa
     };
     let one_time = match *opk {
         NO_KEY => None,
-        text => Some(OneTimePrekey { id: parsed(opk_id)?, key: PublicKey(raw_key(text)?) }),
+        text => Some(OneTimePrekey { id: parse_number(opk_id)?, key: PublicKey(raw_key(text)?) }),
     };
     let bundle = SignalBundle {
-        registration: parsed(registration)?,
-        spk_id: parsed(spk_id)?,
+        registration: parse_number(registration)?,
+        spk_id: parse_number(spk_id)?,
         spk: PublicKey(raw_key(spk)?),
-        signature: array(signature)?,
+        signature: parse_array(signature)?,
         one_time,
         kem: signal_kem(kem)?,
     };
@@ -202,8 +206,8 @@ fn signal_kem(fields: &[&str]) -> Result<Option<SignalKem>, Refusal> {
         [] => Ok(None),
         [id, key, signature] => match unhex(key)?.as_slice() {
             [KEM_TYPE, key @ ..] => {
-                let id = parsed(id)?;
-                let signature = array(signature)?;
+                let id = parse_number(id)?;
+                let signature = parse_array(signature)?;
                 Ok(Some(SignalKem { id, key: key.to_vec(), signature }))
             }
             _ => Err(Refusal::field("a KEM key is of another type")),
@@ -222,22 +226,22 @@ fn unhex(text: &str) -> Result<Vec<u8>, Refusal> {
 }
 
 /// A number without sign that fits its field.
-fn parsed<N: std::str::FromStr>(text: &str) -> Result<N, Refusal> {
+fn parse_number<N: std::str::FromStr>(text: &str) -> Result<N, Refusal> {
     let bits = 8 * size_of::<N>();
     text.parse().map_err(|_| Refusal::field(format!("a field is no number of {bits} bits")))
 }
 
-fn array<const N: usize>(text: &str) -> Result<[u8; N], Refusal> {
+fn parse_array<const N: usize>(text: &str) -> Result<[u8; N], Refusal> {
     let bytes = unhex(text)?.try_into();
     bytes.map_err(|_| Refusal::field(format!("a field does not have {N} bytes")))
 }
 
-fn ser(key: &[u8; 32]) -> String {
+fn hex_key(key: &[u8; 32]) -> String {
     hex(&[&[KEY_TYPE], key.as_slice()].concat())
 }
 
 fn raw_key(text: &str) -> Result<[u8; 32], Refusal> {
-    match array::<33>(text)? {
+    match parse_array::<33>(text)? {
         [KEY_TYPE, key @ ..] => Ok(key),
         _ => Err(Refusal::field("a key is of another type")),
     }

@@ -3,35 +3,35 @@
 use mezza_ratchet::SuiteList;
 use serde_json::json;
 
-use crate::faces::cli::people::find;
+use crate::faces::cli::people::find_contact;
 use crate::faces::cli::{CliContext, show};
 use mezza_host::api::json::{ContactJson, Contacts, RatchetJson, RatchetSession};
 use mezza_host::api::{Exit, Fault};
 
 /// `mezza ratchet sessions`
-pub(super) fn sessions(context: &CliContext, name: Option<&str>) -> Result<Exit, Fault> {
+pub(super) fn show_sessions(context: &CliContext, name: Option<&str>) -> Result<Exit, Fault> {
     let client = context.client()?;
     let contacts = match name {
-        Some(name) => vec![find(&client, name)?],
+        Some(name) => vec![find_contact(&client, name)?],
         None => client.get::<Contacts>("/v1/contacts")?.contacts,
     };
     let mut sessions = client.get::<RatchetJson>("/v1/ratchet")?.sessions;
     sessions.retain(|session| contacts.iter().any(|contact| contact.id == session.contact));
-    context.out.value(&json!({ "sessions": sessions }));
+    context.out.print_value(&json!({ "sessions": sessions }));
     for contact in &contacts {
         if let Some(session) = sessions.iter().find(|session| session.contact == contact.id) {
-            context.out.line(line(session, &contact.name));
+            context.out.print_line(format_session(session, &contact.name));
         }
     }
     if sessions.is_empty() {
-        context.out.line("no session yet; the first note begins one");
+        context.out.print_line("no session yet; the first note begins one");
     }
     Ok(Exit::Done)
 }
 
-fn line(session: &RatchetSession, name: &str) -> String {
+fn format_session(session: &RatchetSession, name: &str) -> String {
     let mut parts = vec![
-        format!("#{:<3} {}", session.contact, show::clean(name)),
+        format!("#{:<3} {}", session.contact, show::clean_text(name)),
         suite_name(&session.suite),
         if session.initiator { "initiator" } else { "responder" }.into(),
     ];
@@ -44,28 +44,28 @@ fn line(session: &RatchetSession, name: &str) -> String {
     parts.push(format!("archived {}", session.archived));
     parts.push(session.last_opened_ms.map_or_else(
         || "nothing opened yet".into(),
-        |ms| format!("last opened {}", show::time(ms)),
+        |ms| format!("last opened {}", show::format_time(ms)),
     ));
     parts.join("  ")
 }
 
 /// `mezza ratchet reset`
-pub(super) fn reset(context: &CliContext, name: &str, yes: bool) -> Result<Exit, Fault> {
+pub(super) fn reset_session(context: &CliContext, name: &str, yes: bool) -> Result<Exit, Fault> {
     let client = context.client()?;
-    let contact = find(&client, name)?;
-    let name = show::clean(&contact.name);
+    let contact = find_contact(&client, name)?;
+    let name = show::clean_text(&contact.name);
     if !yes {
         let text = format!("the session with {name} would be archived, and both are told");
         return Err(Fault::new(Exit::Usage, text, "say it again with `--yes`"));
     }
     client.act("POST", &format!("/v1/contacts/{}/reset", contact.id))?;
     let text = format!("the next note to {name} begins a new session, and both are told");
-    context.out.either(&json!({ "reset": contact.id }), text);
+    context.out.print_either(&json!({ "reset": contact.id }), text);
     Ok(Exit::Done)
 }
 
 /// `mezza ratchet keys`
-pub(super) fn keys(context: &CliContext, rotate: bool, refill: bool) -> Result<Exit, Fault> {
+pub(super) fn show_keys(context: &CliContext, rotate: bool, refill: bool) -> Result<Exit, Fault> {
     let client = context.client()?;
     if rotate {
         client.act("POST", "/v1/ratchet/rotate")?;
@@ -74,22 +74,23 @@ pub(super) fn keys(context: &CliContext, rotate: bool, refill: bool) -> Result<E
         client.act("POST", "/v1/ratchet/refill")?;
     }
     let prekeys = client.get::<RatchetJson>("/v1/ratchet")?.prekeys;
-    context.out.value(&prekeys);
+    context.out.print_value(&prekeys);
     for key in &prekeys.signed {
-        let made = show::time(key.made_ms);
-        let wiped = show::time(key.wiped_ms);
-        context.out.line(format!(
+        let made = show::format_time(key.made_ms);
+        let wiped = show::format_time(key.wiped_ms);
+        context.out.print_line(format!(
             "signed prekey   {}  made {made}, wiped {wiped}",
             suite_name(&key.suite)
         ));
     }
-    let until = prekeys.bundle_until_ms.map_or_else(|| "not made yet".into(), show::time);
+    let until = prekeys.bundle_until_ms.map_or_else(|| "not made yet".into(), show::format_time);
     let stock = prekeys.one_time_stock.map_or_else(|| "unknown".into(), |n| n.to_string());
-    context.out.line(format!("bundle          valid until {until}; a new one every 7 days"));
-    context
-        .out
-        .line(format!("one-time keys   {} held here, {stock} at the relay", prekeys.one_time_held));
-    context.out.line(format!(
+    context.out.print_line(format!("bundle          valid until {until}; a new one every 7 days"));
+    context.out.print_line(format!(
+        "one-time keys   {} held here, {stock} at the relay",
+        prekeys.one_time_held
+    ));
+    context.out.print_line(format!(
         "sessions today  {}, {} of them without a one-time key",
         prekeys.sessions_today, prekeys.without_one_time
     ));
@@ -97,20 +98,22 @@ pub(super) fn keys(context: &CliContext, rotate: bool, refill: bool) -> Result<E
 }
 
 /// `mezza ratchet suites`
-pub(super) fn suites(context: &CliContext, name: Option<&str>) -> Result<Exit, Fault> {
-    let ours = SuiteList::ours();
+pub(super) fn show_suites(context: &CliContext, name: Option<&str>) -> Result<Exit, Fault> {
+    let ours = SuiteList::our_suites();
     let ours = ours.ids().iter().map(|id| format!("0x{:04x}", id.0)).collect::<Vec<_>>();
-    let contact = name.map(|name| find(&context.client()?, name)).transpose()?;
+    let contact = name.map(|name| find_contact(&context.client()?, name)).transpose()?;
     let best = contact.as_ref().and_then(|c| ours.iter().find(|suite| c.suites.contains(suite)));
-    context.out.value(&json!({
+    context.out.print_value(&json!({
         "ours": ours, "card": contact.as_ref().map(|c| &c.suites), "session": best,
     }));
-    context.out.line(format!("we offer  {}", names(&ours)));
+    context.out.print_line(format!("we offer  {}", suite_names(&ours)));
     if let Some(contact) = &contact {
-        context.out.line(format!("the card  {}", names(&contact.suites)));
-        context.out.line(session_line(contact, best, &ours));
+        context.out.print_line(format!("the card  {}", suite_names(&contact.suites)));
+        context.out.print_line(session_line(contact, best, &ours));
     }
-    context.out.line("Signal's suites are for `mezza ratchet peer` alone: no contact uses them");
+    context
+        .out
+        .print_line("Signal's suites are for `mezza ratchet peer` alone: no contact uses them");
     Ok(if contact.is_some() && best.is_none() { Exit::No } else { Exit::Done })
 }
 
@@ -119,14 +122,14 @@ fn session_line(contact: &ContactJson, best: Option<&String>, ours: &[String]) -
         Some(best) => format!("a session uses {}", suite_name(best)),
         None => format!(
             "{} offers only suite {}, we know {}; update Mezzavoce",
-            show::clean(&contact.name),
+            show::clean_text(&contact.name),
             contact.suites.join(" "),
             ours.join(" ")
         ),
     }
 }
 
-fn names(suites: &[String]) -> String {
+fn suite_names(suites: &[String]) -> String {
     suites.iter().map(|suite| suite_name(suite)).collect::<Vec<_>>().join(", ")
 }
 

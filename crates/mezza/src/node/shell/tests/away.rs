@@ -10,21 +10,21 @@ fn planted(shell: &NodeShell, since: u64) -> bool {
 #[tokio::test]
 async fn a_locked_node_remembers_no_text_that_it_told() {
     let folder = tempfile::tempdir().unwrap();
-    let ben = node::start(options(folder.path().join("ben"), None)).node;
+    let ben = node::start_node(options(folder.path().join("ben"), None)).node;
     let card = ben.ask(|shell| {
-        shell.create("Ben", PASS, &[])?;
-        shell.card(CardFormJson::Full)
+        shell.create_identity("Ben", PASS, &[])?;
+        shell.card_text(CardFormJson::Full)
     });
     let card = card.await.unwrap();
-    let ann = node::start(options(folder.path().join("ann"), None)).node;
+    let ann = node::start_node(options(folder.path().join("ann"), None)).node;
     let told = move |shell: &mut NodeShell| {
         let since = shell.events.listen(Some(0)).missed[0].cursor.unwrap();
-        shell.create("Ann", PASS, &[])?;
-        let contact = contact_id(&shell.add(&card.uri, None, false)?.id).unwrap();
+        shell.create_identity("Ann", PASS, &[])?;
+        let contact = contact_id(&shell.add_contact(&card.uri, None, false)?.id).unwrap();
         let text = "a planted text".into();
-        shell.command(Command::Send { contact, client: [1; 16], text })?;
+        shell.run_command(Command::Send { contact, client: [1; 16], text })?;
         let before = planted(shell, since);
-        shell.lock();
+        shell.lock_vault();
         Ok((before, planted(shell, since), planted(shell, 0)))
     };
     assert_eq!(ann.ask(told).await.unwrap(), (true, false, false));
@@ -36,7 +36,7 @@ async fn what_waited_for_a_commit_that_failed_is_gone_with_its_device() {
     let folder = tempfile::tempdir().unwrap();
     let (node, _) = put_back(folder.path()).await;
     let back = |shell: &mut NodeShell| {
-        shell.unlock(PASS)?;
+        shell.unlock_vault(PASS)?;
         let kind = RecordKind::Setting;
         let key = b"waits".to_vec();
         let bucket = Retention::Permanent;
@@ -45,7 +45,7 @@ async fn what_waited_for_a_commit_that_failed_is_gone_with_its_device() {
         shell.later.batches.push(WriteBatch(vec![put]));
         shell.later.end = Some(shell.options.clock.boot());
         let failing = Failing::after(0, WriteStep::Commit, Errno::ENOSPC);
-        assert!(shell.resume().is_err(), "what the person decided is not written");
+        assert!(shell.resume_restored().is_err(), "what the person decided is not written");
         drop(failing);
         Ok((shell.later.batches.len(), shell.later.end))
     };

@@ -50,9 +50,9 @@ struct Kept {
 }
 
 fn kept(shell: &NodeShell, contact: ContactId) -> Result<Kept, Refused> {
-    let notes = shell.notes(contact, None, 10)?.notes.into_iter();
+    let notes = shell.list_notes(contact, None, 10)?.notes.into_iter();
     let notes = notes.map(|note| (note.text.unwrap_or_default(), note.state)).collect();
-    let prekeys = shell.device()?.prekeys(shell.date());
+    let prekeys = shell.unlocked_device()?.prekeys(shell.date());
     Ok(Kept { notes, signed: prekeys.signed.iter().map(|(_, made, end)| (*made, *end)).collect() })
 }
 
@@ -72,26 +72,27 @@ async fn troubled(folder: &Path, hands: &Hands) -> (watch::Sender<bool>, Running
     let own =
         NodeOptions { clock: hands.clock(), demo: false, ..options(folder.join("ann"), None) };
     let ann = start_with(own, "ann", &relay).await;
-    let of_ann = ann.node.ask(|shell| shell.card(CardFormJson::Full)).await.unwrap();
-    let of_ben = ben.node.ask(|shell| shell.card(CardFormJson::Full)).await.unwrap();
-    let contact = ann.node.ask(move |shell| shell.add(&of_ben.uri, None, true)).await.unwrap();
+    let of_ann = ann.node.ask(|shell| shell.card_text(CardFormJson::Full)).await.unwrap();
+    let of_ben = ben.node.ask(|shell| shell.card_text(CardFormJson::Full)).await.unwrap();
+    let contact =
+        ann.node.ask(move |shell| shell.add_contact(&of_ben.uri, None, true)).await.unwrap();
     let contact = contact_id(&contact.id).unwrap();
     let write = move |shell: &mut NodeShell| {
-        let id = contact_id(&shell.add(&of_ann.uri, None, true)?.id)?;
-        let policy = shell.device()?.contact(id).ok_or_else(Refused::no_contact)?.policy;
+        let id = contact_id(&shell.add_contact(&of_ann.uri, None, true)?.id)?;
+        let policy = shell.unlocked_device()?.contact(id).ok_or_else(Refused::no_contact)?.policy;
         let policy = mezza_messenger::policy::Policy { timer_s: 3_600, ..policy };
-        shell.command(Command::Policy { contact: id, policy })?;
-        shell.send(id, [1; 16], "for an hour".into())
+        shell.run_command(Command::Policy { contact: id, policy })?;
+        shell.send_note(id, [1; 16], "for an hour".into())
     };
     ben.node.ask(write).await.unwrap();
     let came = move |shell: &NodeShell| {
-        shell.notes(contact, None, 10).is_ok_and(|thread| !thread.notes.is_empty())
+        shell.list_notes(contact, None, 10).is_ok_and(|thread| !thread.notes.is_empty())
     };
     until(&ann.node, came).await;
     ben.stop(Duration::from_secs(5)).await;
-    ann.node.ask(move |shell| shell.send(contact, [2; 16], "for Ben".into())).await.unwrap();
+    ann.node.ask(move |shell| shell.send_note(contact, [2; 16], "for Ben".into())).await.unwrap();
     let handed = move |shell: &NodeShell| {
-        let thread = shell.notes(contact, None, 10);
+        let thread = shell.list_notes(contact, None, 10);
         thread.is_ok_and(|thread| thread.notes.iter().any(|n| n.state == NoteStateJson::Handed))
     };
     until(&ann.node, handed).await;
@@ -110,15 +111,15 @@ async fn msg_99_a_clock_that_jumps_by_months_erases_nothing() {
     assert_eq!((&jumped, told), (&before, true));
     // Neither does it behind a lock, nor in a process that knows the day from the vault alone.
     let again = |shell: &mut NodeShell| {
-        shell.lock();
-        shell.unlock(PASS)
+        shell.lock_vault();
+        shell.unlock_vault(PASS)
     };
     ann.node.ask(again).await.unwrap();
     assert_eq!(settled(&ann.node, contact).await, (jumped, true));
     ann.stop(Duration::from_secs(5)).await;
     let own = options(folder.path().join("ann"), None);
-    let ann = node::start(NodeOptions { clock: hands.clock(), demo: false, ..own });
-    ann.node.ask(|shell| shell.unlock(PASS)).await.unwrap();
+    let ann = node::start_node(NodeOptions { clock: hands.clock(), demo: false, ..own });
+    ann.node.ask(|shell| shell.unlock_vault(PASS)).await.unwrap();
     let (started, told) = settled(&ann.node, contact).await;
     assert_eq!((&started, told), (&before, true));
     hands.jump_back();
@@ -167,8 +168,8 @@ async fn msg_99_two_clocks_that_agree_are_right() {
         host: "127.0.0.1".into(),
     };
     let own = NodeOptions { clock: hands.clock(), ..options(folder.path().join("vault"), None) };
-    let node = node::start(own).node;
-    node.ask(move |shell| shell.create("Ann", PASS, &[relay])).await.unwrap();
+    let node = node::start_node(own).node;
+    node.ask(move |shell| shell.create_identity("Ann", PASS, &[relay])).await.unwrap();
     hands.jump();
     let wall = hands.0.lock().unwrap_or_else(PoisonError::into_inner).wall;
     let doubts = move |key: u8, time: Time| {
@@ -191,9 +192,9 @@ async fn msg_99_what_waits_for_a_commit_waits_by_boot_time() {
     let folder = tempfile::tempdir().unwrap();
     let hands = Hands::new();
     let own = NodeOptions { clock: hands.clock(), ..options(folder.path().join("vault"), None) };
-    let node = node::start(own).node;
+    let node = node::start_node(own).node;
     let begin = |shell: &mut NodeShell| {
-        shell.create("Ann", PASS, &[])?;
+        shell.create_identity("Ann", PASS, &[])?;
         shell.later.end = Some(shell.options.clock.boot().plus_ms(LATER_MS));
         Ok(())
     };

@@ -28,19 +28,19 @@ impl Machine {
         let folder = tempfile::tempdir().unwrap();
         let mut machine = Self { folder, hands: Hands::new(), error_ms, node: None };
         machine.set_error(error_ms);
-        let ben = node::start(options(machine.folder.path().join("ben"), None));
+        let ben = node::start_node(options(machine.folder.path().join("ben"), None));
         let ask = |shell: &mut NodeShell| {
-            shell.create("Ben", PASS, &[])?;
-            shell.card(CardFormJson::Full)
+            shell.create_identity("Ben", PASS, &[])?;
+            shell.card_text(CardFormJson::Full)
         };
         let card = ben.node.ask(ask).await.unwrap();
         ben.stop(Duration::from_secs(5)).await;
         // A demonstration's vault opens quickly; its node would believe any clock.
         let own = NodeOptions { demo: true, ..machine.options() };
-        let ann = node::start(own);
+        let ann = node::start_node(own);
         let begin = move |shell: &mut NodeShell| {
-            shell.create("Ann", PASS, &[])?;
-            shell.add(&card.uri, None, false)
+            shell.create_identity("Ann", PASS, &[])?;
+            shell.add_contact(&card.uri, None, false)
         };
         let contact = ann.node.ask(begin).await.unwrap();
         ann.stop(Duration::from_secs(5)).await;
@@ -59,8 +59,8 @@ impl Machine {
 
     /// Starts the system, and the node in it.
     async fn start(&mut self) {
-        let running = node::start(self.options());
-        running.node.ask(|shell| shell.unlock(PASS)).await.unwrap();
+        let running = node::start_node(self.options());
+        running.node.ask(|shell| shell.unlock_vault(PASS)).await.unwrap();
         self.node = Some(running);
         self.look().await;
     }
@@ -106,10 +106,11 @@ impl Machine {
 
     async fn write(&self, contact: ContactId, n: u8, timer_s: u32) {
         let write = move |shell: &mut NodeShell| {
-            let known = shell.device()?.contact(contact).ok_or_else(Refused::no_contact)?;
+            let known =
+                shell.unlocked_device()?.contact(contact).ok_or_else(Refused::no_contact)?;
             let policy = Policy { timer_s, ..known.policy };
-            shell.command(Command::Policy { contact, policy })?;
-            shell.send(contact, [n; 16], format!("note {n}"))
+            shell.run_command(Command::Policy { contact, policy })?;
+            shell.send_note(contact, [n; 16], format!("note {n}"))
         };
         self.handle().ask(write).await.unwrap();
     }
@@ -117,7 +118,7 @@ impl Machine {
     /// The notes that wait to leave.
     async fn waiting(&self, contact: ContactId) -> Vec<String> {
         let waiting = move |shell: &mut NodeShell| {
-            let notes = shell.notes(contact, None, 100)?.notes.into_iter();
+            let notes = shell.list_notes(contact, None, 100)?.notes.into_iter();
             let waits = |note: &json::NoteJson| note.state == NoteStateJson::Queued;
             Ok(notes.filter(waits).filter_map(|note| note.text).collect())
         };
@@ -127,8 +128,8 @@ impl Machine {
     /// By how much the date of the node differs from the true time.
     async fn apart_ms(&self) -> u64 {
         let date = self.handle().ask(|shell| Ok(shell.date())).await.unwrap();
-        let wall = self.hands.clock().wall().ms().cast_signed();
-        (date.ms().cast_signed() - (wall - self.error_ms)).unsigned_abs()
+        let wall = self.hands.clock().wall().as_ms().cast_signed();
+        (date.as_ms().cast_signed() - (wall - self.error_ms)).unsigned_abs()
     }
 }
 
@@ -156,7 +157,7 @@ async fn msg_103_a_clock_that_was_ahead_once_erases_nothing_later() {
     ann.restart(0, 0).await;
     ann.correct().await;
     ann.write(contact, 1, 28 * 24 * 3_600).await;
-    let prekeys = |shell: &mut NodeShell| Ok(shell.device()?.prekeys(shell.date()).signed);
+    let prekeys = |shell: &mut NodeShell| Ok(shell.unlocked_device()?.prekeys(shell.date()).signed);
     let before = ann.handle().ask(prekeys).await.unwrap();
     for _ in 0..2 {
         ann.restart(Time::HOUR_MS, 0).await;

@@ -9,12 +9,12 @@ use mezza_host::api::views::note_id;
 
 /// The card of somebody else, and the next one of the same person under another name.
 async fn somebody(folder: &Path) -> (String, String) {
-    let other = node::start(options(folder.join("other"), None)).node;
+    let other = node::start_node(options(folder.join("other"), None)).node;
     let made = move |shell: &mut NodeShell| {
-        shell.create("Ben", PASS, &[])?;
-        let card = shell.card(CardFormJson::Full)?.uri;
-        shell.renew(Some("Benjamin".into()), None)?;
-        Ok((card, shell.card(CardFormJson::Full)?.uri))
+        shell.create_identity("Ben", PASS, &[])?;
+        let card = shell.card_text(CardFormJson::Full)?.uri;
+        shell.renew_card(Some("Benjamin".into()), None)?;
+        Ok((card, shell.card_text(CardFormJson::Full)?.uri))
     };
     other.ask(made).await.unwrap()
 }
@@ -22,27 +22,27 @@ async fn somebody(folder: &Path) -> (String, String) {
 /// A node with one contact, and the next card of that contact.
 async fn with_contact(folder: &Path) -> (NodeHandle, ContactId, String) {
     let (card, next) = somebody(folder).await;
-    let node = node::start(options(folder.join("vault"), None)).node;
+    let node = node::start_node(options(folder.join("vault"), None)).node;
     let begin = move |shell: &mut NodeShell| {
-        shell.create("Ann", PASS, &[])?;
-        shell.add(&card, None, false)
+        shell.create_identity("Ann", PASS, &[])?;
+        shell.add_contact(&card, None, false)
     };
     let contact = node.ask(begin).await.unwrap();
     (node, contact_id(&contact.id).unwrap(), next)
 }
 
 fn again(shell: &mut NodeShell) -> Result<(), Refused> {
-    shell.lock();
-    shell.unlock(PASS)
+    shell.lock_vault();
+    shell.unlock_vault(PASS)
 }
 
 #[tokio::test]
 async fn vault_10_a_running_node_changes_its_passphrase() {
     const NEW: &[u8] = b"another passphrase";
     let folder = tempfile::tempdir().unwrap();
-    let node = node::start(options(folder.path().join("vault"), None)).node;
+    let node = node::start_node(options(folder.path().join("vault"), None)).node;
     let change = |shell: &mut NodeShell| {
-        shell.create("Ann", PASS, &[])?;
+        shell.create_identity("Ann", PASS, &[])?;
         let wrong = shell.change_passphrase(b"a wrong passphrase", NEW).unwrap_err();
         assert_eq!((wrong.word, wrong.fault.code), ("passphrase", Exit::Denied));
         let failing = Failing::after(0, WriteStep::Write, Errno::ENOSPC);
@@ -55,11 +55,11 @@ async fn vault_10_a_running_node_changes_its_passphrase() {
             assert_eq!(refused.word, "passphrase");
             shell.change_passphrase(NEW, NEW)?;
         }
-        shell.lock();
-        assert_eq!(shell.unlock(PASS).unwrap_err().word, "passphrase");
+        shell.lock_vault();
+        assert_eq!(shell.unlock_vault(PASS).unwrap_err().word, "passphrase");
         assert_eq!(shell.change_passphrase(NEW, PASS).unwrap_err().word, "locked");
-        shell.unlock(NEW)?;
-        Ok(shell.me()?.name)
+        shell.unlock_vault(NEW)?;
+        Ok(shell.own_identity()?.name)
     };
     assert_eq!(node.ask(change).await.unwrap(), "Ann");
 }
@@ -84,16 +84,16 @@ async fn web_15_a_draft_is_durable_and_goes_with_its_note_or_contact() {
             Exit::Malformed
         );
         // Another note leaves it alone, the same text takes it along.
-        shell.send(id, [1; 16], "from elsewhere".into())?;
+        shell.send_note(id, [1; 16], "from elsewhere".into())?;
         assert_eq!(shell.draft(id)?, "half a note and more");
-        shell.send(id, [2; 16], "half a note and more".into())?;
+        shell.send_note(id, [2; 16], "half a note and more".into())?;
         again(shell)?;
         assert_eq!(shell.draft(id)?, "");
         shell.set_draft(id, "for somebody who goes")?;
-        shell.delete(id)?;
+        shell.delete_contact(id)?;
         assert_eq!(shell.draft(id).unwrap_err().word, "no_contact");
         again(shell)?;
-        let rows = shell.open.as_mut().map(|open| open.vault.records()).transpose()?;
+        let rows = shell.open.as_mut().map(|open| open.vault.reload_records()).transpose()?;
         let kinds = rows.unwrap_or_default().into_iter().map(|(kind, ..)| kind);
         Ok(kinds.filter(|kind| matches!(kind, RecordKind::Draft | RecordKind::Change)).count())
     };
@@ -105,9 +105,10 @@ async fn web_14_what_changes_is_a_line_that_lasts_and_the_oldest_goes() {
     let folder = tempfile::tempdir().unwrap();
     let (node, id, renamed) = with_contact(folder.path()).await;
     let set = move |shell: &mut NodeShell, change: &dyn Fn(&mut Policy)| {
-        let mut policy = shell.device()?.contact(id).ok_or_else(Refused::no_contact)?.policy;
+        let mut policy =
+            shell.unlocked_device()?.contact(id).ok_or_else(Refused::no_contact)?.policy;
         change(&mut policy);
-        shell.command(Command::Policy { contact: id, policy })
+        shell.run_command(Command::Policy { contact: id, policy })
     };
     let lines = move |shell: &NodeShell| -> Result<Vec<ChangeJson>, Refused> {
         Ok(shell.changes(id)?.changes)
@@ -116,8 +117,11 @@ async fn web_14_what_changes_is_a_line_that_lasts_and_the_oldest_goes() {
         assert!(lines(shell)?.is_empty(), "a contact that is new has not changed");
         set(shell, &|policy| policy.timer_s = 86_400)?;
         set(shell, &|policy| policy.timer_s = 86_400)?;
-        shell.patch(id, ContactPatch { name: Some("Benny".into()), ..ContactPatch::default() })?;
-        shell.add(&renamed, None, false)?;
+        shell.patch_contact(
+            id,
+            ContactPatch { name: Some("Benny".into()), ..ContactPatch::default() },
+        )?;
+        shell.add_contact(&renamed, None, false)?;
         let said = |shell: &NodeShell| -> Result<Vec<_>, Refused> {
             Ok(lines(shell)?
                 .iter()
@@ -154,13 +158,13 @@ async fn web_19_a_deletion_can_be_taken_back_and_is_done_before_a_lock() {
     let folder = tempfile::tempdir().unwrap();
     let (node, id, _) = with_contact(folder.path()).await;
     let texts = move |shell: &NodeShell| -> Result<Vec<_>, Refused> {
-        let notes = shell.notes(id, None, 10)?.notes;
+        let notes = shell.list_notes(id, None, 10)?.notes;
         Ok(notes.into_iter().filter_map(|note| note.text).collect::<Vec<_>>())
     };
     let follow = move |shell: &mut NodeShell| {
         let mut numbers = Vec::new();
         for (number, text) in (1..).zip(["one", "two", "three"]) {
-            let note = shell.send(id, [number; 16], text.into())?;
+            let note = shell.send_note(id, [number; 16], text.into())?;
             numbers.push(note_id(&note.id)?);
         }
         for note in &numbers[..2] {
@@ -193,7 +197,7 @@ async fn web_19_a_deletion_can_be_taken_back_and_is_done_before_a_lock() {
 /// The rows of a contact in the vault of a shell, and what puts the same rows back.
 fn rows_of(shell: &mut NodeShell, wanted: RecordKind) -> Vec<(Vec<u8>, Wiping<Vec<u8>>)> {
     let open = shell.open.as_mut().expect("unlocked");
-    let rows = open.vault.records().expect("read").into_iter();
+    let rows = open.vault.reload_records().expect("read").into_iter();
     rows.filter(|(kind, ..)| *kind == wanted).map(|(_, key, value)| (key, value)).collect()
 }
 
@@ -209,10 +213,14 @@ async fn msg_42_a_contact_that_was_set_aside_has_its_draft_and_changes_back() {
     let (node, id, _) = with_contact(folder.path()).await;
     let follow = move |shell: &mut NodeShell| {
         shell.set_draft(id, "half a letter")?;
-        shell.patch(id, ContactPatch { name: Some("Benny".into()), ..ContactPatch::default() })?;
-        let mut policy = shell.device()?.contact(id).ok_or_else(Refused::no_contact)?.policy;
+        shell.patch_contact(
+            id,
+            ContactPatch { name: Some("Benny".into()), ..ContactPatch::default() },
+        )?;
+        let mut policy =
+            shell.unlocked_device()?.contact(id).ok_or_else(Refused::no_contact)?.policy;
         policy.timer_s = 86_400;
-        shell.command(Command::Policy { contact: id, policy })?;
+        shell.run_command(Command::Policy { contact: id, policy })?;
         let lines = shell.changes(id)?.changes.len();
         assert!(lines > 0);
         let whole = rows_of(shell, RecordKind::Contact);
@@ -220,7 +228,10 @@ async fn msg_42_a_contact_that_was_set_aside_has_its_draft_and_changes_back() {
         let damaged = Wiping::new(vec![0xff; value.len()]);
         put_row(shell, RecordKind::Contact, key.clone(), damaged);
         again(shell)?;
-        assert!(shell.device()?.contacts().is_empty() && !shell.device()?.set_aside().is_empty());
+        assert!(
+            shell.unlocked_device()?.contacts().is_empty()
+                && !shell.unlocked_device()?.set_aside().is_empty()
+        );
         put_row(shell, RecordKind::Contact, key, value);
         again(shell)?;
         assert_eq!(shell.draft(id)?, "half a letter");
@@ -229,7 +240,8 @@ async fn msg_42_a_contact_that_was_set_aside_has_its_draft_and_changes_back() {
         put_row(shell, RecordKind::Draft, vec![0, 0, 0, 9], Wiping::new(vec![0xff, 0xfe]));
         put_row(shell, RecordKind::Change, vec![0, 0, 0, 9, 0, 0, 0, 7], Wiping::new(vec![1]));
         again(shell)?;
-        let aside: usize = shell.device()?.set_aside().iter().map(|part| part.records).sum();
+        let aside: usize =
+            shell.unlocked_device()?.set_aside().iter().map(|part| part.records).sum();
         assert_eq!(aside, 2, "both are in the person's sight");
         Ok(())
     };
@@ -239,8 +251,8 @@ async fn msg_42_a_contact_that_was_set_aside_has_its_draft_and_changes_back() {
 #[tokio::test]
 async fn web_20_locking_and_unlocking_are_told_to_all_who_listen() {
     let folder = tempfile::tempdir().unwrap();
-    let node = node::start(options(folder.path().join("vault"), None)).node;
-    node.ask(|shell| shell.create("Ann", PASS, &[])).await.unwrap();
+    let node = node::start_node(options(folder.path().join("vault"), None)).node;
+    node.ask(|shell| shell.create_identity("Ann", PASS, &[])).await.unwrap();
     let mut live = node.events().listen(None).live;
     node.ask(again).await.unwrap();
     let mut told = Vec::new();

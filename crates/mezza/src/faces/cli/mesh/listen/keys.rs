@@ -44,12 +44,12 @@ impl NodeClock {
     }
 
     /// The tick that may erase keys: neighbours hold it back or leave it, and never drive it on.
-    pub(in super::super) fn erasing(self) -> Tick {
-        self.trust.earliest(Tick(self.cur.0.min(self.own.0)), self.settled)
+    pub(in super::super) fn erasing_tick(self) -> Tick {
+        self.trust.earliest_tick(Tick(self.cur.0.min(self.own.0)), self.settled)
     }
 
     /// For how long keys outlive their time, in words.
-    fn lives(self) -> String {
+    fn describe_lifetime(self) -> String {
         let late = if self.settled { 0 } else { self.trust.uncertainty_ticks };
         let minutes = (late + 3).div_ceil(2);
         if self.settled {
@@ -106,8 +106,8 @@ impl Keys {
     /// # Errors
     /// If the tree is damaged.
     pub(super) fn on_time(&mut self, boot_ms: u64, out: Out) -> Result<(), Fault> {
-        let (floor, _) = self.rule.floor(None, boot_ms);
-        self.erase(floor, out)
+        let (floor, _) = self.rule.update_floor(None, boot_ms);
+        self.erase_below(floor, out)
     }
 
     /// The node's clock moved: keys that are over are erased, then those of now are opened.
@@ -120,20 +120,20 @@ impl Keys {
         boot_ms: u64,
         out: Out,
     ) -> Result<(), Fault> {
-        self.rule.trust(clock.trust);
-        let asked = self.folder.tree().card().epoch_at(clock.erasing());
-        let (floor, held) = self.rule.floor(asked, boot_ms);
-        self.erase(floor, out)?;
-        self.tell(clock, held, out);
+        self.rule.set_trust(clock.trust);
+        let asked = self.folder.tree().card().epoch_at(clock.erasing_tick());
+        let (floor, held) = self.rule.update_floor(asked, boot_ms);
+        self.erase_below(floor, out)?;
+        self.warn_held(clock, held, out);
         // Before the first day of a card, and after its last one, there is nothing to make ready.
         let Ok(current) = self.folder.tree().card().epoch_of(clock.cur) else { return Ok(()) };
-        self.prepare(current, out);
-        self.hold(current)
+        self.expand_early(current, out);
+        self.hold_keys(current)
     }
 
-    fn tell(&mut self, clock: NodeClock, held: Option<FloorHeld>, out: Out) {
+    fn warn_held(&mut self, clock: NodeClock, held: Option<FloorHeld>, out: Out) {
         if held != self.told && held == Some(FloorHeld::Confirm) {
-            out.aside(
+            out.print_aside(
                 "the clock is more than a day ahead of the keys: none is erased on its word; if the date \
                  is right, stop `listen` and run `mezza hibe advance --yes`",
             );
@@ -142,65 +142,65 @@ impl Keys {
         let ahead = hibe::ahead_text(self.folder.tree(), clock.cur);
         if ahead.is_some() != self.is_ahead {
             self.is_ahead = ahead.is_some();
-            out.aside(ahead.as_deref().unwrap_or("the clock has caught up with the keys"));
+            out.print_aside(ahead.as_deref().unwrap_or("the clock has caught up with the keys"));
         }
-        let lives = clock.lives();
+        let lives = clock.describe_lifetime();
         if lives != self.lives {
-            out.aside(&lives);
+            out.print_aside(&lives);
             self.lives = lives;
         }
     }
 
-    fn erase(&mut self, floor: Epoch, out: Out) -> Result<(), Fault> {
+    fn erase_below(&mut self, floor: Epoch, out: Out) -> Result<(), Fault> {
         self.held.drop_below(floor);
         let tree = self.folder.tree_mut();
         // Boot time goes on when the card is over.
-        let floor = floor.min(tree.last().plus(1));
+        let floor = floor.min(tree.last_epoch().plus(1));
         if floor > tree.floor() {
             tree.erase_below(floor, &mut OsRng).map_err(tree_fault)?;
         }
-        self.store(out);
+        self.store_folder(out);
         Ok(())
     }
 
     /// Makes what changed durable. A disk that refuses is told of once and tried again each half minute:
     /// what is erased in memory stays so, and messages are shown meanwhile (HIBE-75).
-    fn store(&mut self, out: Out) {
+    fn store_folder(&mut self, out: Out) {
         match self.folder.store(&mut OsRng) {
             Ok(()) if self.fault.take().is_some() => {
-                out.aside("the erased keys are off the disk now");
+                out.print_aside("the erased keys are off the disk now");
             }
             Ok(()) => (),
             Err(fault) if self.fault.as_ref() == Some(&fault) => (),
             Err(fault) => {
-                out.aside(&format!("erased keys are still on the disk: {fault}"));
+                out.print_aside(&format!("erased keys are still on the disk: {fault}"));
                 self.fault = Some(fault);
             }
         }
     }
 
     /// Early expansion. It needs room on the disk, so it comes after erasing, and its faults undo nothing.
-    fn prepare(&mut self, current: Epoch, out: Out) {
+    fn expand_early(&mut self, current: Epoch, out: Out) {
         if !self.folder.has_room() {
             return;
         }
         let tree = self.folder.tree_mut();
-        if let Err(error) = tree.prepare(current.plus(AHEAD), u32::MAX, &mut OsRng) {
+        if let Err(error) = tree.prepare_until(current.plus(AHEAD), u32::MAX, &mut OsRng) {
             let fault = tree_fault(error);
             if self.fault.as_ref() != Some(&fault) {
-                out.aside(&format!("keys ahead cannot be made ready: {fault}"));
+                out.print_aside(&format!("keys ahead cannot be made ready: {fault}"));
                 self.fault = Some(fault);
             }
             return;
         }
-        self.store(out);
+        self.store_folder(out);
     }
 
     /// The keys of the epoch before, of this one and of the next.
-    fn hold(&mut self, current: Epoch) -> Result<(), Fault> {
+    fn hold_keys(&mut self, current: Epoch) -> Result<(), Fault> {
         self.held.drop_below(current.minus(1));
         for epoch in current.minus(1).0..=current.plus(1).0 {
-            if self.held.holds(Epoch(epoch)) {
+            if self.held.has_epoch(Epoch(epoch)) {
                 continue;
             }
             match self.folder.tree().open_key(&self.system, Epoch(epoch), &mut OsRng) {

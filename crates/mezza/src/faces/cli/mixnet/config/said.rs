@@ -12,15 +12,15 @@ use mezza_host::api::figures;
 use mezza_host::api::words::mixnet::law_name;
 
 /// Every value of a config, in the order of the bytes that are signed.
-pub(super) fn lines(config: &Config) -> Vec<String> {
+pub(super) fn list_values(config: &Config) -> Vec<String> {
     let mut lines = vec![
         format!("network  {}", hex(&config.network.0)),
         match config.seq {
             0 => "config   0, the first of its network".into(),
             seq => format!("config   {seq}, behind {}", hex(&config.prev)),
         },
-        format!("from     {}", time(config.valid_from)),
-        format!("until    {}", time(config.valid_until)),
+        format!("from     {}", format_time(config.valid_from)),
+        format!("until    {}", format_time(config.valid_until)),
         format!(
             "needs    {} of {} guardians to sign the next config",
             config.threshold,
@@ -28,22 +28,22 @@ pub(super) fn lines(config: &Config) -> Vec<String> {
         ),
     ];
     lines.extend(config.guardians.iter().map(|key| format!("guardian {}", hex(key))));
-    lines.extend(server("entry", &config.coordinator));
-    lines.extend(server("bucket", &config.bucket));
+    lines.extend(server_lines("entry", &config.coordinator));
+    lines.extend(server_lines("bucket", &config.bucket));
     for (mix, at) in config.mixes.iter().zip(0..) {
         let name = format!("mix {at}");
-        lines.extend(server(&name, &mix.server));
+        lines.extend(server_lines(&name, &mix.server));
         lines.push(format!("{name:<8} operator {:?}", mix.operator));
     }
     lines.push(format!("users    {} at most", config.users_max));
-    lines.extend(config.services.iter().flat_map(service));
+    lines.extend(config.services.iter().flat_map(service_lines));
     lines
 }
 
 /// The lines that `next` lacks (minus) and adds (plus), compared with `before`.
-pub(super) fn changes(before: &Config, next: &Config) -> Vec<String> {
-    let before = lines(before);
-    let next = lines(next);
+pub(super) fn list_changes(before: &Config, next: &Config) -> Vec<String> {
+    let before = list_values(before);
+    let next = list_values(next);
     let gone = before.iter().filter(|line| !next.contains(line)).map(|line| format!("- {line}"));
     let new = next.iter().filter(|line| !before.contains(line)).map(|line| format!("+ {line}"));
     let same = next.iter().filter(|line| before.contains(line)).count();
@@ -53,13 +53,13 @@ pub(super) fn changes(before: &Config, next: &Config) -> Vec<String> {
 }
 
 /// The consequences of a config for the people in its network; they are not signed.
-pub(super) fn consequences(config: &Config) -> Vec<String> {
-    let services = config.services.iter().flat_map(|policy| consequence(config, policy));
-    services.chain(promise(config)).collect()
+pub(super) fn list_consequences(config: &Config) -> Vec<String> {
+    let services = config.services.iter().flat_map(|policy| service_consequences(config, policy));
+    services.chain(promise_lines(config)).collect()
 }
 
-fn consequence(config: &Config, policy: &ServicePolicy) -> Vec<String> {
-    let name = name(policy);
+fn service_consequences(config: &Config, policy: &ServicePolicy) -> Vec<String> {
+    let name = short_name(policy);
     #[expect(clippy::cast_precision_loss, reason = "people read megabytes")]
     let megabytes = figures::day_bytes(config, policy) as f64 / 1e6;
     let mut lines = vec![format!("{name:<8} {megabytes:.1} MB a client and day")];
@@ -73,8 +73,8 @@ fn consequence(config: &Config, policy: &ServicePolicy) -> Vec<String> {
 }
 
 /// The promise over all services, in words (MIX-70).
-fn promise(config: &Config) -> Vec<String> {
-    let promise = NetworkPromise::of(config);
+fn promise_lines(config: &Config) -> Vec<String> {
+    let promise = NetworkPromise::from_config(config);
     if promise.is_none() {
         return vec!["promise  none: a service has rounds without end".into()];
     }
@@ -89,25 +89,25 @@ fn promise(config: &Config) -> Vec<String> {
         ),
         format!("promise  after two years whose budgets are used up delta is {two:.2e}"),
     ];
-    if !NoiseFloor::STANDARD.allows(config) {
+    if !NoiseFloor::STANDARD.allows_config(config) {
         lines.push("promise  the noise is below `standard`: mixes that ask for it refuse".into());
     }
     lines
 }
 
-fn server(name: &str, server: &Server) -> [String; 2] {
+fn server_lines(name: &str, server: &Server) -> [String; 2] {
     [format!("{name:<8} {}", server.address), format!("{name:<8} key {}", hex(&server.key))]
 }
 
-fn service(policy: &ServicePolicy) -> [String; 6] {
-    let name = name(policy);
-    let epsilon = decimal(policy.epsilon_micro.into(), 6);
-    let delta = decimal(policy.delta_pico, 12);
+fn service_lines(policy: &ServicePolicy) -> [String; 6] {
+    let name = short_name(policy);
+    let epsilon = format_decimal(policy.epsilon_micro.into(), 6);
+    let delta = format_decimal(policy.delta_pico, 12);
     [
         format!(
             "{name:<8} round {} opens {}, then one every {} ms",
             policy.base_round,
-            time(policy.base_time),
+            format_time(policy.base_time),
             policy.interval_ms
         ),
         format!(
@@ -126,7 +126,7 @@ fn service(policy: &ServicePolicy) -> [String; 6] {
     ]
 }
 
-const fn name(policy: &ServicePolicy) -> &'static str {
+const fn short_name(policy: &ServicePolicy) -> &'static str {
     match policy.service.number() {
         1 => "talk",
         2 => "call",
@@ -135,15 +135,15 @@ const fn name(policy: &ServicePolicy) -> &'static str {
 }
 
 /// A number of `10^-digits` as a decimal fraction, exactly.
-fn decimal(number: u64, digits: u32) -> String {
+fn format_decimal(number: u64, digits: u32) -> String {
     let unit = 10_u64.pow(digits);
     let fraction = format!("{:0width$}", number % unit, width = digits as usize);
     format!("{}.{}", number / unit, fraction.trim_end_matches('0')).trim_end_matches('.').into()
 }
 
 /// For people, and exactly.
-fn time(time: Time) -> String {
-    format!("{} ({} ms)", show::time(time.ms()), time.ms())
+fn format_time(time: Time) -> String {
+    format!("{} ({} ms)", show::format_time(time.as_ms()), time.as_ms())
 }
 
 #[cfg(test)]
@@ -193,38 +193,38 @@ mod tests {
 
     #[test]
     fn mix_47_whatever_is_signed_is_shown_and_no_change_is_hidden() {
-        let config = written::read(written::EXAMPLE).unwrap();
+        let config = written::parse_config(written::EXAMPLE).unwrap();
         for (number, change) in CHANGES.iter().enumerate() {
             let mut next = config.clone();
             change(&mut next);
             assert_ne!(next.hash(), config.hash(), "change {number} changes nothing");
-            let told = changes(&config, &next);
+            let told = list_changes(&config, &next);
             assert!(told.len() > 1, "change {number} is hidden");
             assert!(told.iter().any(|line| line.starts_with(['-', '+'])), "{told:?}");
         }
-        assert_eq!(changes(&config, &config).len(), 1);
+        assert_eq!(list_changes(&config, &config).len(), 1);
     }
 
     #[test]
     fn promises_are_shown_exactly() {
         let cases = [(0, "0"), (1, "0.000001"), (693_147, "0.693147"), (2_500_000, "2.5")];
         for (micro, shown) in cases {
-            assert_eq!(decimal(micro, 6), shown);
+            assert_eq!(format_decimal(micro, 6), shown);
         }
-        assert_ne!(decimal(u64::MAX, 12), decimal(u64::MAX - 1, 12));
+        assert_ne!(format_decimal(u64::MAX, 12), format_decimal(u64::MAX - 1, 12));
     }
 
     #[test]
     fn an_operator_forges_no_line() {
-        let mut config = written::read(written::EXAMPLE).unwrap();
-        let lines_before = lines(&config).len();
+        let mut config = written::parse_config(written::EXAMPLE).unwrap();
+        let lines_before = list_values(&config).len();
         config.mixes[0].operator = "Ada\nusers    1 at most\u{1b}[2J".into();
-        let shown = lines(&config);
+        let shown = list_values(&config);
         assert_eq!(shown.len(), lines_before);
         assert!(shown.iter().all(|line| !line.contains(['\n', '\u{1b}'])));
         let unseen = |name: &str| {
             config.mixes[0].operator = name.into();
-            lines(&config)
+            list_values(&config)
         };
         let [one, two] = ["Ada\u{1}", "Ada\u{2}"].map(unseen);
         assert_ne!(one, two);

@@ -100,7 +100,7 @@ impl RestoreRows {
         };
         let ik = *contact.card.ik();
         let is_new = self.identities.insert(*ik.as_bytes()) && !self.contacts.contains_key(&id);
-        let is_other = ik != self.profile.identity().public();
+        let is_other = ik != self.profile.identity().public_key();
         let is_numbered = (1..=CONTACT_ID_MAX).contains(&id.0) && contact.next_seq > 0;
         let is_sound = contact.policy.is_sound()
             && contact.petname.as_deref().is_none_or(crate::name::is_clean);
@@ -113,7 +113,7 @@ impl RestoreRows {
         // A contact of whom we hold the card alone does not know us (MSG-107).
         if matches!(phase, ContactPhase::Asked | ContactPhase::Open) {
             lane.owed.hello = true;
-            lane.owed.reset(ResetCause::Restored);
+            lane.owed.owe_reset(ResetCause::Restored);
         }
         let is_told = contact.policy.delivered && !contact.blocked && phase == ContactPhase::Open;
         let former = Some(FormerEra { era: contact.own_era, next_seq: contact.next_seq });
