@@ -40,7 +40,7 @@ use mezza_host::api::json::{self, EventKind, NodeStateJson};
 use mezza_host::api::{Exit, Fault, Refused, words};
 use mezza_host::backend::AwsLc;
 use mezza_host::backend::kernel::choose_kernel;
-use mezza_host::backup::{is_moving, network_to_rejoin};
+use mezza_host::backup::{BackupState, is_moving, network_to_rejoin};
 use mezza_host::process::drive::Shell;
 use mezza_host::process::home::Home;
 use mezza_host::process::rng::OsRng;
@@ -100,13 +100,16 @@ struct UnlockedVault {
     put_back: bool,
     /// True if the commit under way claims a block of the witness.
     claims: bool,
+    /// The backups of the vault.
+    backups: BackupState,
 }
 
 impl UnlockedVault {
     /// A vault that was just opened or made.
     fn new(vault: Vault, device: Device<AwsLc>, date: VaultDate) -> Self {
         let beside = Beside::default();
-        Self { vault, device, beside, witness: None, date, put_back: false, claims: false }
+        let backups = BackupState::default();
+        Self { vault, device, beside, witness: None, date, put_back: false, claims: false, backups }
     }
 }
 
@@ -209,6 +212,7 @@ impl NodeShell {
         let mut witness = self.open_witness(&vault, &records);
         let restore = restore::find_restore(witness.as_mut(), &records);
         let rejoin = network_to_rejoin(&records);
+        let backups = BackupState::of_records(&records);
         let beside = Beside::take_rows(&mut records);
         let now = date.current_date(self.options.clock.boot());
         // A vault that was put back does not go on with rounds that it does not know of (MSG-63).
@@ -230,7 +234,10 @@ impl NodeShell {
         let put_back = restore.put_back;
         let claims = restore.claims;
         let open = UnlockedVault::new(vault, device, date);
-        self.begin_unlocked(UnlockedVault { beside, witness, put_back, claims, ..open }, turn)
+        self.begin_unlocked(
+            UnlockedVault { beside, witness, put_back, claims, backups, ..open },
+            turn,
+        )
     }
 
     /// The refusal of a passphrase: whoever tries their own at a demonstration is told where they are.
@@ -326,6 +333,7 @@ impl NodeShell {
             self.log_refusal(Self::wake_device);
         }
         self.log_refusal(|shell| shell.turn_buckets().map(drop));
+        self.make_due_backup(now);
         if let Some(open) = &mut self.open {
             open.device.precompute(&mut OsRng);
             open.vault.prefetch();

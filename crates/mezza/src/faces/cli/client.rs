@@ -81,6 +81,11 @@ impl ApiClient {
         parse_body(&self.connect()?.send("PATCH", path, body)?)
     }
 
+    /// Puts something in its place, and reads the result.
+    pub fn put<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Fault> {
+        parse_body(&self.connect()?.send("PUT", path, body)?)
+    }
+
     /// Deletes, and reads what came of it.
     pub fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, Fault> {
         parse_body(&self.connect()?.exchange_http("DELETE", path, None)?)
