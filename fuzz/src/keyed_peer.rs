@@ -6,7 +6,7 @@ mod peer;
 #[path = "../../crates/mezza-messenger/tests/it/keyed_peer/world.rs"]
 mod world;
 
-/// After every operation what was stored loads, with nothing set aside, and is the running device.
+/// After every operation what was stored loads, with nothing quarantined, and is the running device.
 pub fn run_operations(data: &[u8]) {
     let _ = world::operations(data);
 }

@@ -85,7 +85,7 @@ pub struct SlotIndex {
 }
 
 impl SlotIndex {
-    fn encode(&self) -> Vec<u8> {
+    fn to_bytes(self) -> Vec<u8> {
         let Self { name: SlotName { client, purpose, dest }, index } = self;
         [&client.0[..], &[purpose.wire_byte()], &dest.to_be_bytes(), &index.to_be_bytes()].concat()
     }
@@ -123,7 +123,7 @@ impl CoinKey {
 
     /// The coin of a slot (GUARD-20: it is fixed by the slot).
     pub fn derive_rho(&self, slot: &SlotIndex) -> Rho {
-        let mut mac = hmac_sha512(self.0.expose(), &[b"rho", &slot.encode()]);
+        let mut mac = hmac_sha512(self.0.expose(), &[b"rho", &slot.to_bytes()]);
         // 64 bytes modulo q, so that the bias stays below 2^-250.
         let rho = Rho(Zeroizing::new(reduce_wide(&mac)));
         mac.zeroize();
@@ -159,7 +159,7 @@ impl Rho {
     /// h, what the guard commits to before it sees the point.
     pub fn commitment(&self, slot: &SlotIndex) -> [u8; 32] {
         // The slot is bound, so that one coin cannot be shown for another slot.
-        sha256(&[b"guard1 coin", &slot.encode(), &*self.encode()])
+        sha256(&[b"guard1 coin", &slot.to_bytes(), &*self.encode()])
     }
 
     /// The public key that a client with point Z must put on the wire.

@@ -1,4 +1,4 @@
-//! The outside of a device for people and programs: JSON types, texts, refusals, exit codes.
+//! The interface of a device to users and programs: JSON types, texts, refusals, exit codes.
 
 pub(crate) mod exit;
 pub mod figures;

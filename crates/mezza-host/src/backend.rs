@@ -29,8 +29,8 @@ impl Backend for AwsLc {
     }
 
     fn diffie_hellman(pair: &PrivateKey, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
-        // The only error that 32 bytes can bring about is a result of zeros, which aws-lc refuses
-        // itself; the check here does not rely on it.
+        // With 32 bytes the only possible error is a result of zeros, which aws-lc refuses itself;
+        // this code checks again.
         let shared =
             agree(pair, UnparsedPublicKey::new(&X25519, &their.0), ZeroSecret, |shared| {
                 <&[u8; 32]>::try_from(shared).map(Secret::copy_from).map_err(|_| ZeroSecret)

@@ -1,4 +1,4 @@
-//! The one place where the program reads its clocks.
+//! The only code that reads the clocks of the system.
 
 mod calendar;
 mod written;
@@ -13,44 +13,44 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use mezza_core::Time;
 use nix::time::{ClockId, clock_gettime};
 
-/// Counts in suspend too, and nobody sets it.
+/// The boot clock: it counts during suspend and is never set.
 #[cfg(target_os = "linux")]
 const BOOT: ClockId = ClockId::CLOCK_BOOTTIME;
-/// Counts in suspend too, on the systems that lack the one above.
+/// The boot clock of systems without `CLOCK_BOOTTIME`.
 #[cfg(not(target_os = "linux"))]
 const BOOT: ClockId = ClockId::CLOCK_MONOTONIC;
 
-/// One reading of both clocks.
+/// One reading of wall clock and boot clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// The time of day. People and time servers set it, also back: for dates, and for what other
-    /// machines have to understand.
+    /// The time of day. Users and time servers set it, also backwards. For dates, and for times
+    /// that other machines must understand.
     pub wall: Time,
-    /// Milliseconds since the system was started, those in suspend included. It never goes back: for
+    /// Milliseconds since the start of the system, suspend included. It never goes back. For
     /// durations, limits and waits.
     pub boot: Time,
 }
 
 impl Moment {
-    /// The present moment of this machine.
+    /// Reads both clocks of this machine.
     pub fn now() -> Self {
         Self { wall: now(), boot: boot_time() }
     }
 
-    /// A moment at which both clocks show the same, as they do in a test that moves neither.
+    /// Returns a moment at which both clocks show the same time, for tests.
     pub const fn even(time: Time) -> Self {
         Self { wall: time, boot: time }
     }
 }
 
-/// The time of day.
+/// Returns the time of day.
 #[expect(clippy::disallowed_methods, reason = "the one place")]
 pub fn now() -> Time {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Time::from_ms(whole_ms(since))
 }
 
-/// Milliseconds since the system was started.
+/// Returns the milliseconds since the start of the system.
 fn boot_time() -> Time {
     Time::from_ms(whole_ms(clock_gettime(BOOT).map_or(Duration::ZERO, Duration::from)))
 }
@@ -59,21 +59,21 @@ fn whole_ms(since: Duration) -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The present moment, as far as its date may be believed.
+/// The present moment, with its date corrected for a doubted wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Today {
-    /// The date by which something may be erased.
+    /// The date to use for erasing.
     pub date: Time,
-    /// Milliseconds since the system was started.
+    /// Milliseconds since the start of the system.
     pub boot: Time,
     /// True while the wall clock is doubted.
     pub doubted: bool,
-    /// True if the person or another machine said that the date is right.
+    /// True if the user or another machine has confirmed the date.
     pub confirmed: bool,
 }
 
-/// Tells the time, and how much of it may be believed; tests give a node or a server one of their own.
-/// Clones are the same clock.
+/// A clock that also judges its wall time; tests give a node or server their own. Clones share the
+/// state.
 #[derive(Clone)]
 pub struct Clock {
     read: Arc<dyn Fn() -> Moment + Send + Sync>,
@@ -82,41 +82,41 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// The clocks of this machine.
+    /// Returns the clock of this machine.
     pub fn system() -> Self {
         Self { start: SystemStart::of_this_system(), ..Self::from_fn(Moment::now) }
     }
 
-    /// A clock that asks `read`, in a system start of its own.
+    /// Makes a clock that reads with `read`, in its own system start.
     pub fn from_fn(read: impl Fn() -> Moment + Send + Sync + 'static) -> Self {
         let calendar = Calendar::from_written(None, read());
         let calendar = Arc::new(Mutex::new(calendar));
         Self { read: Arc::new(read), calendar, start: SystemStart::draw() }
     }
 
-    /// The same clock in this system start.
+    /// Returns this clock in another system start.
     #[must_use]
     pub fn in_start(self, start: SystemStart) -> Self {
         Self { start, ..self }
     }
 
-    /// The present moment.
+    /// Returns the present moment.
     pub fn read(&self) -> Moment {
         (self.read)()
     }
 
-    /// The time of day.
+    /// Returns the time of day.
     pub fn wall(&self) -> Time {
         self.read().wall
     }
 
-    /// The time since the system was started.
+    /// Returns the time since the start of the system.
     pub fn boot(&self) -> Time {
         self.read().boot
     }
 
-    /// The date, as far as it may be believed: the wall clock's, unless that has left boot time by
-    /// more than a day (MSG-99).
+    /// Returns the trusted date: the wall clock's, unless it has moved against boot time by more
+    /// than a day (MSG-99).
     pub fn date(&self) -> Time {
         self.lock_calendar().believed_date(self.read())
     }
@@ -126,17 +126,17 @@ impl Clock {
         [self.wall(), self.date()].into_iter().any(|own| calendar::apart_ms(own, other) <= apart_ms)
     }
 
-    /// Looks whether the wall clock may be believed.
+    /// Checks if the wall clock is trusted.
     pub fn check_wall(&self) -> Result<(), Doubt> {
         self.lock_calendar().check_wall(self.read())
     }
 
-    /// The person says that the wall clock is right.
+    /// Records that the user has confirmed the wall clock.
     pub fn trust_wall(&self) {
         self.lock_calendar().trust_wall(self.read());
     }
 
-    /// The present moment with the date that may be believed, and whether the wall clock is doubted.
+    /// Returns the present moment with the trusted date, and if the wall clock is doubted.
     pub fn today(&self) -> Today {
         let at = self.read();
         let mut calendar = self.lock_calendar();
@@ -145,12 +145,12 @@ impl Clock {
         Today { date: calendar.believed_date(at), boot: at.boot, doubted, confirmed }
     }
 
-    /// The system start in which boot time counts.
+    /// Returns the system start in which boot time counts.
     pub fn start(&self) -> SystemStart {
         self.start
     }
 
-    /// Compares itself, once, with the date that a store went by last.
+    /// Compares the clock, once, with the last date that a store used.
     pub fn compare_written(&self, written: &WrittenDate) {
         let mut calendar = self.lock_calendar();
         if written.start == self.start && written.at.boot <= self.boot() {
@@ -160,12 +160,14 @@ impl Clock {
         }
     }
 
-    /// The same with the newest day in a store that has no date; see [`Calendar::meet_day`].
+    /// Compares the clock, once, with the newest day of a store that has no date; see
+    /// [`Calendar::meet_day`].
     pub fn meet_day(&self, day: u32) {
         self.lock_calendar().meet_day(day);
     }
 
-    /// Another machine says what time it is. Two clocks that agree are right.
+    /// Records the time of another machine. If it agrees with the wall clock, the wall clock is
+    /// right.
     pub fn note_peer_time(&self, other: Time) {
         let at = self.read();
         if calendar::apart_ms(at.wall, other) <= calendar::STEP_MS {

@@ -1,4 +1,4 @@
-//! Connections over TLS for carriers and servers: the client of a relay, the frames of a mixnet.
+//! TLS connections of carriers and servers: the client of a relay, and the links of a mixnet.
 
 pub mod link;
 pub mod relay;

@@ -1,9 +1,9 @@
-//! The system around a node and its servers: files, clocks, TLS, the vault, and the words for people.
-//! Floor 3.
+//! The system around a node and its servers: files, clocks, TLS, the vault, and the texts for
+//! users. Floor 3.
 //!
-//! It is no interface of its own: the crates `mezza-servers` and `mezza` build the program on it.
+//! The crates `mezza-servers` and `mezza` build the program on this crate.
 //!
-//! A vault opens with its passphrase and with no other:
+//! A vault opens only with its passphrase:
 //!
 //! ```
 //! use mezza_host::api::{Exit, Fault};

@@ -1,4 +1,4 @@
-//! The services of the system, and the loop around a machine: shared by node and servers.
+//! System services, and the loop that drives a machine; shared by node and servers.
 
 pub mod busy;
 pub mod control;

@@ -12,12 +12,12 @@
 //!
 //! A thief of the folder learns how many records there are, their kinds, order, padded sizes and
 //! buckets, and pays one run of Argon2id per guess of the passphrase. Deleted and expired records
-//! stay closed to him even with the passphrase, from the moment their bucket's key is gone from the
-//! one small file `keyring` (module `day`), as far as the medium forgets overwritten bytes. He can put
-//! an old copy of the whole folder back, or delete rows; nothing here prevents that. An old copy
-//! whose mixnet has gone on is noticed outside of the folder (module `witness`).
+//! stay unreadable even with the passphrase once their bucket's key is erased from the small file
+//! `keyring` (module `day`), provided that the medium forgets overwritten bytes. The thief can
+//! restore an old copy of the whole folder, or delete rows; the vault does not prevent that. An old
+//! copy whose mixnet has gone on is detected by a file outside of the folder (module `witness`).
 //!
-//! The caller keeps the clock: [`Vault::tick`] comes before any other work once
+//! The caller has the clock and must call [`Vault::tick`] before any other work once
 //! [`Vault::deadline`] has passed.
 
 pub(crate) mod aead;
@@ -68,21 +68,21 @@ use crate::process::home::private;
 /// A record as the device stored it: kind, key, value.
 pub type Record = (RecordKind, Vec<u8>, Wiping<Vec<u8>>);
 
-/// Names of the files.
+/// The names of the files.
 const HEAD: &str = "head";
 const KEYRING: &str = "keyring";
 const RECORDS: &str = "records.db";
 const LOCK: &str = "lock";
 /// The mark of a vault that was moved to another device: nothing here opens any more.
 pub const MOVED: &str = "moved";
-/// Row and kind of the vault's own record, sealed like live state: what it remembers of the
-/// keyring, its generation (u64) and the tag of its file.
+/// Row number and kind of the vault's own record, sealed like live state: the keyring's generation
+/// (u64) and the tag of its file.
 const MEMORY_ID: u64 = 1;
 const KIND_MEMORY: u8 = 0;
-/// The purpose for which [`Vault::outside`] is derived.
+/// The purpose of the key [`Vault::outside`].
 const OUTSIDE: &str = "mezza/vault/outside";
 
-/// Where a record lies.
+/// The row of a record.
 #[derive(Clone, Copy)]
 struct Row {
     id: u64,
@@ -92,10 +92,10 @@ struct Row {
 /// The row of each record by its [`record_name`].
 type Index = BTreeMap<Vec<u8>, Row>;
 
-/// The row in which the database remembers the keyring.
+/// The row that stores the keyring's generation and tag.
 struct Memory {
     generation: u64,
-    /// The tag of its file; older versions stored none.
+    /// The tag of the keyring file; older versions stored none.
     tag: Option<[u8; TAG_BYTES]>,
 }
 
@@ -107,7 +107,7 @@ impl Memory {
     }
 }
 
-/// The records of the database, and the rows that could not be read.
+/// The records of the database, and the unreadable rows.
 #[derive(Default)]
 struct Loaded {
     index: Index,
@@ -115,25 +115,25 @@ struct Loaded {
     unread: Vec<Unread>,
 }
 
-/// An open vault. Dropping it wipes the keys and lets the next process in.
+/// An open vault. Dropping it wipes the keys and releases the lock.
 pub struct Vault {
-    // Order of the fields is order of dropping: the lock goes last.
+    // Fields are dropped in order: the lock must be last.
     rows: Rows,
     ring: Keyring,
     index: Index,
-    /// Rows that did not open when the records were last read. They are in no index, so that
-    /// nothing is written over them.
+    /// Rows that did not open at the last reading. They are in no index, so that they are not
+    /// overwritten.
     unread: Vec<Unread>,
-    /// The highest number a row has had since the vault was opened.
+    /// The highest row number since the vault was opened.
     last_id: u64,
-    /// The generation of the keyring that the database remembers.
+    /// The keyring generation stored in the database.
     remembered: u64,
-    /// True if no row needs a stale key since the last look (module `day`).
+    /// True if no row has needed a stale key since the last check (module `day`).
     swept: bool,
     /// The hour of the last checkpoint.
     hour: u32,
     deadline: Time,
-    /// The key of what is kept of this vault outside of it.
+    /// The key for data about this vault outside of it.
     outside: Secret<32>,
     _lock: Lock,
 }
@@ -145,7 +145,7 @@ impl fmt::Debug for Vault {
 }
 
 impl Vault {
-    /// Returns true if there is a vault in this folder.
+    /// Returns true if this folder holds a vault.
     pub fn exists(dir: &Path) -> bool {
         dir.join(HEAD).symlink_metadata().is_ok()
     }
@@ -161,12 +161,12 @@ impl Vault {
         Self::create_with(dir, pass, cost, &[], now, rng)
     }
 
-    /// Makes a vault that holds `first` from its first moment: a disk that fails leaves none, and
-    /// not one without an identity (MSG-65). Files of an earlier attempt that made no head are
+    /// Makes a vault that contains `first` from the beginning: if the disk fails there is no vault,
+    /// rather than one without an identity (MSG-65). Files of an earlier attempt without a head are
     /// removed first.
     ///
-    /// Errors: 73 if there is one already or the disk refuses, 75 if another process is at it,
-    /// 77 for wrong modes, 78 for a cost outside the limits.
+    /// Errors: 73 if a vault exists already or the disk refuses, 75 if another process uses the
+    /// folder, 77 for wrong modes, 78 for a cost outside the limits.
     pub fn create_with(
         dir: &Path,
         pass: &[u8],
@@ -213,23 +213,23 @@ impl Vault {
     /// The head comes last: with it the vault exists.
     fn write_head(dir: &Path, head: &VaultHeader) -> Result<(), Fault> {
         head::create_head(&dir.join(HEAD), head).inspect_err(|_| {
-            // The file may be there although its write failed, and the caller is told that there is
-            // no vault.
+            // The file may exist although its write failed, but the caller is told that there is no
+            // vault.
             let _ = fs::remove_file(dir.join(HEAD));
         })
     }
 
     /// Opens the vault: finishes whatever day change was due, then opens every record. A row that
-    /// does not open is set aside ([`Vault::unread`]), and everything else is there (MSG-66).
+    /// does not open is quarantined ([`Vault::unread`]), and everything else is there (MSG-66).
     ///
-    /// Errors: 65 if a file was changed as a whole, 66 if there is no vault, 75 if it is in use (the text
-    /// names the process), 77 for a wrong passphrase or wrong modes.
+    /// Errors: 65 if a file was changed as a whole, 66 if there is no vault, 75 if the vault is in
+    /// use (the text names the process), 77 for a wrong passphrase or wrong modes.
     pub fn open(dir: &Path, pass: &[u8], now: Time) -> Result<(Self, Vec<Record>), Fault> {
         Self::open_by(dir, pass, |_, _| now)
     }
 
-    /// Opens the vault as [`Vault::open`] does, at the time that `date` says once it knows the date by
-    /// which the vault went last, and its newest day.
+    /// Opens the vault as [`Vault::open`] does, at the time that `date` computes from the vault's
+    /// last date and its newest day.
     pub fn open_by(
         dir: &Path,
         pass: &[u8],
@@ -240,7 +240,7 @@ impl Vault {
         Self::enter_locked(dir, &master, date, lock)
     }
 
-    /// Opens the vault with a master key that [`head::unlock_master`] gave.
+    /// Opens the vault with a master key from [`head::unlock_master`].
     pub fn open_with_key(
         dir: &Path,
         master: &MasterKey,
@@ -250,9 +250,9 @@ impl Vault {
         Self::enter_locked(dir, master, |_, _| now, lock)
     }
 
-    /// Seals the master key under another passphrase (VAULT-10); nothing else is sealed anew, so that a
-    /// copy of the folder from before still opens with the old one. `dir` is the folder of this vault,
-    /// which nobody else can change while it is open.
+    /// Seals the master key under another passphrase (VAULT-10). Nothing else is sealed again, so
+    /// an older copy of the folder still opens with the old passphrase. `dir` is the folder of this
+    /// vault, which is locked while the vault is open.
     ///
     /// # Errors
     /// See [`head::change_passphrase`].
@@ -266,19 +266,19 @@ impl Vault {
         head::change_passphrase(&dir.join(HEAD), old, new, rng)
     }
 
-    /// Opens every record again, for a device that has to be loaded anew.
+    /// Opens every record again, to load a device again.
     pub fn reload_records(&mut self) -> Result<Vec<Record>, Fault> {
         let loaded = self.load_rows()?;
         (self.index, self.unread) = (loaded.index, loaded.unread);
         Ok(loaded.records)
     }
 
-    /// The rows that are set aside.
+    /// The rows that are quarantined.
     pub fn unread(&self) -> &[Unread] {
         &self.unread
     }
 
-    /// A record as a thief of the disk has it: its row and its sealed body.
+    /// Returns a record as a thief of the disk has it: its row and sealed body.
     pub fn sealed_row(
         &self,
         kind: RecordKind,
@@ -287,7 +287,7 @@ impl Vault {
         self.index.get(&record_name(kind, key)).map(|row| self.rows.read_row(row.id)).transpose()
     }
 
-    /// Does what is due at `now`: change of day, end of expiry buckets, hourly checkpoint.
+    /// Does the work due at `now`: change of day, end of expiry buckets, hourly checkpoint.
     pub fn tick(&mut self, now: Time) -> Result<(), Fault> {
         while self.step(now)? {}
         if self.hour != now.as_hours() {
@@ -298,28 +298,28 @@ impl Vault {
         Ok(())
     }
 
-    /// Reads ahead for the next commit. To be called while no caller waits.
+    /// Reads ahead for the next commit. Call this while no request waits.
     pub fn prefetch(&mut self) {
         self.rows.prefetch();
     }
 
-    /// When [`Vault::tick`] is due: the next full hour, which is also where buckets end.
+    /// Returns the time of the next [`Vault::tick`]: the next full hour, when buckets may end.
     pub fn deadline(&self) -> Time {
         self.deadline
     }
 
-    /// How many days live state is ahead of the clock. Not 0 only if the clock was once wrong:
-    /// until it has caught up, yesterday's live state is not sealed anew.
+    /// Returns how many days live state is ahead of the clock. It is above 0 only if the clock was
+    /// once wrong: until the clock has caught up, live state is not sealed again each day.
     pub fn days_ahead(&self, now: Time) -> u32 {
         self.ring.newest_day().unwrap_or(0).saturating_sub(now.as_days())
     }
 
-    /// The key of what is kept of this vault outside of it (module `witness`).
+    /// Returns the key for data about this vault outside of it (module `witness`).
     pub fn outside_key(&self) -> &Secret<32> {
         &self.outside
     }
 
-    /// Moves the log into the database, wipes the keys and lets the next process in.
+    /// Moves the log into the database, wipes the keys and releases the lock.
     pub fn close(self) -> Result<(), Fault> {
         self.rows.close()
     }
@@ -359,13 +359,13 @@ impl Vault {
         date: impl FnOnce(Option<WrittenDate>, Option<u32>) -> Time,
         lock: Lock,
     ) -> Result<(Self, Vec<Record>), Fault> {
-        // A vault opens though its disk refuses this: the next change of passphrase does it again.
+        // The vault opens even if the disk refuses this; the next change of passphrase repeats it.
         if let Err(fault) = head::settle_head(&dir.join(HEAD)) {
             tracing::warn!(target: "mezza", "the head of the vault is not settled yet: {fault}");
         }
         let ring = Keyring::read(dir.join(KEYRING), master)?;
         let rows = Rows::open(&dir.join(RECORDS))?;
-        // The date comes before the first tick, which erases by it (MSG-103).
+        // Determine the date before the first tick, which erases by it (MSG-103).
         let now = date(date::read_written(&rows, &ring)?, ring.newest_day());
         let mut vault = Self::new(rows, ring, lock, master, now);
         vault.check_generation()?;
@@ -375,7 +375,7 @@ impl Vault {
         Ok((vault, records))
     }
 
-    /// Refuses a keyring that is older than the one the database remembers, or another one.
+    /// Refuses a keyring that is older than the one in the database's memory, or of another vault.
     fn check_generation(&mut self) -> Result<(), Fault> {
         let (place, body) = self.rows.read_row(MEMORY_ID)?;
         let own = Some(place).filter(|place| place.kind == KIND_MEMORY);
@@ -392,8 +392,8 @@ impl Vault {
         }
     }
 
-    /// Checks that the keyring is the remembered one or a newer one. Versions that stored no tag
-    /// remembered also what a failed write had left out: theirs is taken if it opens every row.
+    /// Checks that the keyring is the remembered one or a newer one. Versions without a tag also
+    /// remembered generations of failed writes: their keyring is accepted if it opens every row.
     fn is_of_ring(&self, memory: &Memory) -> Result<bool, Fault> {
         match memory.generation.cmp(&self.ring.generation()) {
             Ordering::Less => Ok(true),
@@ -402,16 +402,16 @@ impl Vault {
         }
     }
 
-    /// Returns true if all live state is of days that the keyring does not have yet. A row that was damaged
-    /// may name any day; the rows beside it name one of the keyring's.
+    /// Returns true if all live state belongs to days that the keyring does not have yet. A damaged
+    /// row may name any day, but other rows then name one of the keyring's.
     fn is_behind_live_state(&self) -> Result<bool, Fault> {
         let today = self.ring.newest_day();
         let days = self.rows.live_days(MEMORY_ID)?;
         Ok(days.first().is_some_and(|first| Some(*first) > today))
     }
 
-    /// Opens every row. Of two rows with one name the newer counts, which was written when the
-    /// older one did not open; a session must not go back to what it was then.
+    /// Opens every row. Of two rows with one name the newer is used: it was written when the older
+    /// one did not open, and a session must not go back to an older state.
     fn load_rows(&self) -> Result<Loaded, Fault> {
         let mut loaded = Loaded::default();
         self.rows.for_each_row(|place, body| {
@@ -436,7 +436,7 @@ impl Vault {
         record::open(self.ring.key(place.bucket)?, place, body)
     }
 
-    /// The bucket of live state.
+    /// Returns the bucket of live state.
     fn today_bucket(&self) -> Result<RetentionCode, Fault> {
         let day =
             self.ring.newest_day().ok_or_else(|| damage_fault("the vault's keyring has no day"))?;
@@ -450,12 +450,12 @@ fn refuse_moved(dir: &Path) -> Result<(), Fault> {
     if is_moved { Err(Refused::moved().into()) } else { Ok(()) }
 }
 
-/// The name of a record in the index: its kind and its key.
+/// Returns the name of a record in the index: its kind and its key.
 fn record_name(kind: RecordKind, key: &[u8]) -> Vec<u8> {
     [&[kind as u8], key].concat()
 }
 
-/// Removes what an earlier [`Vault::create`] left that did not reach the head.
+/// Removes the files of an unfinished [`Vault::create`].
 fn remove_leftovers(dir: &Path) -> Result<(), Fault> {
     private::sweep_leftover(&dir.join(HEAD))?;
     private::sweep_leftover(&dir.join(KEYRING))?;

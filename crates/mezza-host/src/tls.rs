@@ -1,11 +1,11 @@
-//! TLS 1.3 between a client and a relay, and on the links of a mixnet: the server proves one Ed25519
-//! key as a raw public key (RFC 7250), the client knows that key beforehand. Clients stay anonymous;
-//! servers of a mixnet that dial one another prove their keys, too.
+//! TLS 1.3 between a client and a relay, and on the links of a mixnet: the server proves one
+//! Ed25519 key as a raw public key (RFC 7250), the client knows this key beforehand. Clients stay
+//! anonymous; servers of a mixnet that dial each other prove their keys too.
 //!
 //! There are no certificates, no names (no SNI), no tickets, no resumption and no early data:
-//! nothing links two connections of one client, and only the card vouches for a relay.
+//! nothing links two connections of one client, and only the card authenticates a relay.
 
-/// How either side checks that the other one holds a raw Ed25519 key: TLS 1.3 alone. For a verifier
+/// Implements the check that the peer holds a raw Ed25519 key, for TLS 1.3 only. For a verifier
 /// with a `provider`.
 macro_rules! proves_raw_keys {
     () => {
@@ -60,14 +60,14 @@ use rustls::pki_types::CertificateDer;
 const SPKI_HEAD: [u8; 12] =
     [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
-/// The one TLS provider of this program: lists of suites that thousands of connections share.
+/// Returns the only TLS provider of this program, whose lists of suites all connections share.
 fn provider() -> Arc<CryptoProvider> {
     static PROVIDER: LazyLock<Arc<CryptoProvider>> =
         LazyLock::new(|| Arc::new(aws_lc_rs::default_provider()));
     Arc::clone(&PROVIDER)
 }
 
-/// The Ed25519 key that stands where others have a certificate.
+/// Returns the raw Ed25519 key in the place of a certificate.
 fn raw_key(end_entity: &CertificateDer<'_>) -> Option<[u8; 32]> {
     end_entity.strip_prefix(&SPKI_HEAD)?.try_into().ok()
 }

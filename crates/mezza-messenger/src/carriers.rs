@@ -1,4 +1,4 @@
-//! The carriers, behind one port: everything that tells one from another is in this file.
+//! The carriers behind one port. Only this file lists the carriers and their types.
 
 mod carrier;
 pub mod mixnet;
@@ -24,17 +24,17 @@ pub use relay::CardPlan;
 
 /// An input of the driver to one of the carriers.
 pub enum CarrierInput {
-    /// A relay has an answer or mail, or its connection has changed.
+    /// A relay sent an answer or mail, or its connection changed.
     Relay(RelayInput),
-    /// The mixnet, or what a person asks of it.
+    /// An event of the mixnet, or a request of the user to it.
     Mixnet(MixnetInput),
 }
 
-/// A request of a carrier to the driver.
+/// A request from a carrier to the driver.
 pub enum CarrierOutput {
-    /// For the connection to a relay.
+    /// A request to the connection of a relay.
     Relay(RelayOutput),
-    /// For the connection to the mixnet.
+    /// A request to the connection of the mixnet.
     Mixnet(MixnetOutput),
 }
 
@@ -103,19 +103,19 @@ impl<B: Backend> Default for CarrierSet<B> {
 }
 
 impl<B: Backend> CarrierSet<B> {
-    /// No relay and no network yet; the mixnet's client computes on this.
+    /// Creates the carriers without a relay and a network; the mixnet client computes on `kernel`.
     pub fn new(kernel: &'static dyn Kernel) -> Self {
         Self { relay: Relay::default(), mixnet: Mixnet::new(kernel) }
     }
 
-    /// The same, going on with the line that a locked device had to its mixnet (MIX-78).
+    /// Adds the mixnet line that the locked device kept open, so that it continues (MIX-78).
     #[must_use]
     pub fn with_line(mut self, line: MixnetLine) -> Self {
         self.mixnet.set_line(line);
         self
     }
 
-    /// Takes the line to the mixnet off a device that is locked.
+    /// Takes the mixnet line from the device when the device is locked.
     pub fn into_line(self, now: Time) -> Option<MixnetLine> {
         self.mixnet.into_line(now)
     }
@@ -125,7 +125,7 @@ impl<B: Backend> CarrierSet<B> {
         self.mixnet.charges()
     }
 
-    /// The mixnet, if one was joined.
+    /// Returns the view of the mixnet, or `None` if no network was joined.
     pub fn network_view(&self, now: Time) -> Option<NetworkView> {
         self.mixnet.view(now)
     }

@@ -1,6 +1,6 @@
 //! The servers: a mesh node, the relay, the three roles of a mixnet, and the daemon of links. Floor 3.
 //!
-//! It is no interface of its own: the program `mezza` runs them, and the lab measures them.
+//! This crate has no command line: the program `mezza` runs the servers, and the lab measures them.
 
 // `pub(crate)` is the default: only what a crate above uses is `pub`, and the compiler finds unused
 // items.

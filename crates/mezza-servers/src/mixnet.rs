@@ -4,14 +4,14 @@
 //! | module | noun |
 //! |---|---|
 //! | [`mix`], [`entry`], [`bucket`] | the three roles: one task owns one machine |
-//! | [`server`] | what they share: listener, waiting, the end |
+//! | [`server`] | their shared parts: listener, waiting, the end |
 //! | [`pool`] | threads that run heavy work |
-//! | [`client`] | how a client gets to an entry |
+//! | [`client`] | how a client connects to an entry |
 //! | [`load`] | simulated users |
 //! | [`demo`] | a whole network in one process |
 //! | [`key`], [`signed`] | the key file of a server; the highest round that a mix signed |
 //! | [`shelves`] | buckets as files |
-//! | [`network`], [`written`] | the config of a network as a file, and as people write it |
+//! | [`network`], [`written`] | the config of a network as a file, and as TOML |
 //!
 //! `mezza-host` has the links between servers, the kernel of this CPU and the figures of a config.
 

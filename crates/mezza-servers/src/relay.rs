@@ -38,7 +38,7 @@ use mezza_host::process::home::private;
 use mezza_host::process::lock::Lock;
 use mezza_host::tls::{IdentityError, TlsIdentity};
 
-/// The file in a relay's folder that says where it listens; it holds while the lock is held.
+/// The file in a relay's folder that holds its address; it is valid while the lock is held.
 const ADDRESS: &str = "address";
 /// The file that a process holds while it serves the folder.
 const LOCK: &str = "lock";
@@ -50,14 +50,14 @@ pub struct Status {
     pub key: RelayKey,
     /// Counts of what is stored.
     pub totals: Totals,
-    /// The date it went by last; `None`: it has not run yet.
+    /// The stored date of the relay's last run; `None`: the relay has not run yet.
     pub clock: Option<ClockRecord>,
 }
 
-/// Makes folder, key and an empty store where they are missing; gives the relay's public key.
+/// Makes folder, key and an empty store if missing. Returns the relay's public key.
 ///
 /// # Errors
-/// [`RelayError`] says what is in the way and what to do; [`RelayError::InUse`] while it runs.
+/// [`RelayError`] , [`RelayError::InUse`] while the relay runs.
 pub async fn init(dir: &Path, spec: &StoreSpec) -> Result<RelayKey, RelayError> {
     let identity = TlsIdentity::load_or_make(dir)?;
     let _lock = lock_dir(dir)?;
@@ -65,7 +65,7 @@ pub async fn init(dir: &Path, spec: &StoreSpec) -> Result<RelayKey, RelayError> 
     Ok(RelayKey(*identity.public()))
 }
 
-/// The public key of the relay in `dir`, whatever its store.
+/// Reads the public key of the relay in `dir`; the store is not opened.
 ///
 /// # Errors
 /// [`RelayError`] if there is no relay in `dir`.
@@ -73,7 +73,7 @@ pub fn read_key(dir: &Path) -> Result<RelayKey, RelayError> {
     Ok(RelayKey(*load_identity(dir)?.public()))
 }
 
-/// The key pair of a relay that was made before.
+/// Loads the key pair of an existing relay.
 fn load_identity(dir: &Path) -> Result<TlsIdentity, RelayError> {
     TlsIdentity::load(dir).map_err(|error| match error {
         IdentityError::Io { source, .. } if source.kind() == ErrorKind::NotFound => {
@@ -85,13 +85,13 @@ fn load_identity(dir: &Path) -> Result<TlsIdentity, RelayError> {
     })
 }
 
-/// Where the relay in `dir` listens, if it runs.
+/// Returns the address of the relay in `dir` if the relay runs.
 pub fn running_address(dir: &Path) -> Option<SocketAddr> {
     let text = std::fs::read_to_string(dir.join(ADDRESS)).ok()?;
     Lock::is_held(&dir.join(LOCK)).then(|| text.parse().ok()).flatten()
 }
 
-/// Held while a relay serves the folder.
+/// Takes the lock that a relay holds while it serves the folder.
 fn lock_dir(dir: &Path) -> Result<Lock, RelayError> {
     let io = |source| RelayError::Io { what: "its lock file", source };
     let mut options = OpenOptions::new();
@@ -102,14 +102,15 @@ fn lock_dir(dir: &Path) -> Result<Lock, RelayError> {
     })
 }
 
-/// Writes down where the relay in `dir` listens. Mail is served without that file too.
+/// Stores the address of the relay in `dir`. A failure is only logged, because mail is served
+/// without the file too.
 fn tell_address(dir: &Path, address: SocketAddr) {
     if let Err(fault) = private::replace(&dir.join(ADDRESS), address.to_string().as_bytes()) {
         tracing::warn!(%fault, "programs on this machine are not told where the relay listens");
     }
 }
 
-/// Counts what the relay in `dir` holds, also while it runs.
+/// Counts the contents of the relay in `dir`, also while the relay runs.
 ///
 /// # Errors
 /// [`RelayError`] if there is no relay in `dir` or its store cannot be read.
@@ -119,7 +120,8 @@ pub async fn read_status(dir: &Path, spec: &StoreSpec) -> Result<Status, RelayEr
     Ok(Status { key: RelayKey(*identity.public()), totals, clock: ClockRecord::read(dir) })
 }
 
-/// The operator says that the clock of this machine is right, also while the relay runs.
+/// Stores the operator's statement that the clock of this machine is right, also while the relay
+/// runs.
 ///
 /// # Errors
 /// [`RelayError`] if there is no relay in `dir`, or its folder cannot be written to.

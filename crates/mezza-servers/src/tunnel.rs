@@ -1,4 +1,4 @@
-//! The daemon of links: SEKA peers as machines, TAP devices and carriers around them.
+//! The daemon of links: runs SEKA peers as machines, with TAP devices and carriers.
 //!
 //! ```text
 //! TAP --transmit thread--> carrier --> peer's carrier --receive thread--> TAP
@@ -44,9 +44,9 @@ pub enum TunnelEvent {
     Frame {
         /// The interface of the carrier.
         interface: u32,
-        /// Its source.
+        /// The source of the frame.
         from: Endpoint,
-        /// Its bytes.
+        /// The bytes of the frame.
         frame: Vec<u8>,
     },
     /// The first frame of a session opened.
@@ -58,11 +58,11 @@ pub enum TunnelEvent {
     },
     /// Frames of a link wait for a session.
     Wanted(u16),
-    /// The peer of a link is somewhere else.
+    /// The peer of a link has a new address.
     Moved {
         /// The link.
         link: u16,
-        /// Where it is.
+        /// The new address.
         to: Endpoint,
     },
     /// An interface came, went or changed.
@@ -71,18 +71,18 @@ pub enum TunnelEvent {
     Lost(u32),
     /// The interface of a link is gone.
     Unplugged(u16),
-    /// The path of a link takes smaller frames than before.
+    /// The path of a link now takes smaller frames.
     Narrowed(u16),
-    /// A write is durable, or failed.
+    /// A write of a record is durable, or failed.
     Stored {
         /// The link.
         link: u16,
-        /// Its number.
+        /// The number of the write.
         seq: u64,
         /// True if it is durable.
         ok: bool,
     },
-    /// Somebody asks over the control socket.
+    /// A request came over the control socket.
     Asked(ControlRequest<LinkAsk>),
 }
 

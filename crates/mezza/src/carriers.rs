@@ -1,8 +1,8 @@
-//! Adapters of the device's carriers: the connections of each, behind one trait. Only this file tells
-//! one from another.
+//! Adapters of the device's carriers: the connections of each carrier, behind one trait. Only this
+//! file distinguishes carriers.
 //!
 //! Adapters hold no state but live connections. Every connection has a serial number within its
-//! carrier, so that a late report of one that was closed is dropped.
+//! carrier, so that late reports of a closed connection are dropped.
 
 pub(crate) mod mixnet;
 mod pace;
@@ -27,25 +27,26 @@ use relay::{RelayAdapter, RelayCommands};
 
 pub use relay::Dialer;
 
-/// Orders that may wait for one connection: more than a device has in flight.
+/// Orders that may wait for one connection; a device has fewer in flight.
 pub(crate) const ORDERS_MAX: usize = 4_096;
 
 /// The connections of one carrier.
 pub(crate) trait Adapter {
-    /// Takes in what the connection with this serial number reports; what is for the device comes back.
+    /// Handles a report of the connection with this serial number. Returns the input for the
+    /// device, if any.
     fn handle_report(&mut self, serial: u64, news: ConnectionEvent) -> Option<CarrierInput>;
 
-    /// The lines of the node's health that are this carrier's.
+    /// Returns the lines of this carrier in the node's health report.
     fn health_lines(&self, facts: &CarrierFacts) -> Vec<HealthLine>;
 
-    /// Returns true if strangers can write to us by it.
+    /// Returns true if unknown senders can write to us over this carrier.
     fn is_reachable(&self) -> bool {
         false
     }
 
-    /// The device is gone, as the vault was locked or a commit failed. What is reported until another
-    /// device orders something is dropped by the node: an adapter that lives on keeps it, within a
-    /// bound.
+    /// Ends the connections of a device that is gone: the vault was locked or a commit failed. The
+    /// node drops later reports until a new device orders something; an adapter that continues
+    /// keeps them, within a bound.
     fn on_device_gone(&mut self);
 }
 
@@ -59,29 +60,29 @@ pub struct ConnectionReport {
 
 /// An event of a connection.
 pub(crate) enum ConnectionEvent {
-    /// It stands; orders go here until it is down.
+    /// The connection is open; orders go to this queue until it closes.
     Up {
-        /// Where orders go.
+        /// The queue for orders.
         orders: RelayCommands,
-        /// The relay, and the time there, if it is on another machine.
+        /// The relay and its time, if the relay is on another machine.
         time: Option<(RelayKey, Time)>,
     },
-    /// It is gone.
+    /// The connection has closed.
     Down,
-    /// Something for the device.
+    /// An input for the device.
     Input(CarrierInput),
-    /// A frame of the mixnet, with the time when it was read from the line.
+    /// A frame of the mixnet, with the time when it was read from the connection.
     Frame {
         /// The frame.
         frame: Box<Frame>,
-        /// When it was read.
+        /// Time when the frame was read.
         read_at: Instant,
     },
-    /// Why the last dial failed, in words for people; `None`: there is nothing to say.
+    /// Why the last dial failed, in words for the user; `None` if there is nothing to report.
     Trouble(Option<String>),
 }
 
-/// Tells the node what becomes of one connection.
+/// Reports the events of one connection to the node.
 struct Reporter<E> {
     carrier: CarrierId,
     serial: u64,
@@ -95,18 +96,18 @@ impl<E> Clone for Reporter<E> {
 }
 
 impl<E: From<ConnectionReport>> Reporter<E> {
-    /// For the first connection of a carrier.
+    /// Makes the reporter for the first connection of a carrier.
     const fn new(carrier: CarrierId, jobs: mpsc::Sender<E>) -> Self {
         Self { carrier, serial: 0, jobs }
     }
 
-    /// The same for another connection: its own is the next number.
+    /// Returns the reporter for the next connection, with the next serial number.
     fn next_connection(&mut self) -> Self {
         self.serial += 1;
         self.clone()
     }
 
-    /// Returns true if the node still listens.
+    /// Sends an event to the node. Returns false if the node has ended.
     async fn send_news(&self, news: ConnectionEvent) -> bool {
         let report = ConnectionReport { carrier: self.carrier, serial: self.serial, news };
         self.jobs.send(report.into()).await.is_ok()
@@ -120,7 +121,7 @@ pub(crate) struct Adapters<E> {
 }
 
 impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
-    /// No connections yet.
+    /// Makes the adapters, without connections.
     pub(crate) fn new(dialer: Dialer, clock: Clock, jobs: &mpsc::Sender<E>) -> Self {
         let reporter = |carrier| Reporter::new(carrier, jobs.clone());
         Self {
@@ -137,8 +138,8 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
         [(CarrierId::RELAY, &mut self.relay), (CarrierId::MIXNET, &mut self.mixnet)]
     }
 
-    /// Carries out what a carrier of the device wants. `doubted`: the vault was put back, and the person
-    /// has not decided yet.
+    /// Carries out an order of the device for a carrier. `doubted` is true if the vault was
+    /// restored and the user has not decided yet.
     pub(crate) fn carry_out_order(&mut self, output: CarrierOutput, doubted: bool) {
         match output {
             CarrierOutput::Relay(order) => self.relay.carry_out_order(order),
@@ -146,13 +147,13 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
         }
     }
 
-    /// Takes a report in; what is for the device comes back.
+    /// Handles a report. Returns the input for the device, if any.
     pub(crate) fn handle_report(&mut self, report: ConnectionReport) -> Option<CarrierInput> {
         let (_, one) = self.all_mut().into_iter().find(|(id, _)| *id == report.carrier)?;
         one.handle_report(report.serial, report.news)
     }
 
-    /// The lines of each carrier, by the facts about it.
+    /// Returns the health lines of each carrier, computed from the facts about it.
     pub(crate) fn health_lines(
         &self,
         facts: impl Fn(CarrierId) -> CarrierFacts,
@@ -160,34 +161,34 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
         self.all_adapters().map(|(id, one)| one.health_lines(&facts(id))).into()
     }
 
-    /// Returns true if strangers can write to us by one of the carriers.
+    /// Returns true if unknown senders can write to us over one of the carriers.
     pub(crate) fn are_reachable(&self) -> bool {
         self.all_adapters().iter().any(|(_, one)| one.is_reachable())
     }
 
-    /// The person goes on with a vault that was put back.
+    /// The user goes on with a restored vault: starts the dial that waited for this.
     pub(crate) fn resume_restored(&mut self) {
         self.mixnet.resume_restored();
     }
 
-    /// The device is gone, see [`Adapter::on_device_gone`].
+    /// Ends the connections of a device that is gone, see [`Adapter::on_device_gone`].
     pub(crate) fn on_device_gone(&mut self) {
         self.all_mut().into_iter().for_each(|(_, one)| one.on_device_gone());
     }
 
-    /// Ends the connections to relays alone.
+    /// Ends the connections to relays, but not the one to the mixnet.
     pub(crate) fn lock_relay(&mut self) {
         self.relay.on_device_gone();
     }
 
-    /// The device is locked. Its rounds go on where there is a line to the mixnet (MIX-78).
+    /// Handles a lock of the device. Its rounds go on if there is a line to the mixnet (MIX-78).
     pub(crate) fn lock_but_for(&mut self, line: Option<LockedLine>, now: Time) {
         let Some(line) = line else { return self.on_device_gone() };
         self.lock_relay();
         self.mixnet.begin_cover(MixnetCover::new(line, choose_kernel(), now, &mut OsRng));
     }
 
-    /// Takes the line of the mixnet that went on while the device was locked.
+    /// Takes the line to the mixnet that continued while the device was locked.
     pub(crate) fn take_line(&mut self) -> Option<LockedLine> {
         self.mixnet.take_line()
     }
@@ -197,28 +198,29 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapters<E> {
         self.mixnet.deadline()
     }
 
-    /// Does what is due while the device is locked.
+    /// Does due work while the device is locked.
     pub(crate) fn wake(&mut self) {
         self.mixnet.wake();
     }
 }
 
-/// A line that goes on while the device is locked.
+/// A connection that continues while the device is locked.
 pub(crate) type LockedLine = MixnetLine;
 
-/// Returns true if what came of this input may wait for the next commit: a fact that no caller waits for.
+/// Returns true if the effects of this input may wait for the next commit: no caller waits for
+/// them.
 pub(crate) fn may_wait(input: &CarrierInput) -> bool {
     matches!(input, CarrierInput::Relay(RelayInput::Done { .. }))
 }
 
 #[cfg(test)]
 impl<E> Adapters<E> {
-    /// How many parcels relays were ordered to take.
+    /// Returns how many parcels relays were ordered to carry.
     pub(crate) fn carried(&self) -> usize {
         self.relay.carried
     }
 
-    /// Returns true if the dial of the mixnet waits for the person.
+    /// Returns true if the dial of the mixnet waits for the user.
     pub(crate) fn withholds(&self) -> bool {
         self.mixnet.withheld.is_some()
     }

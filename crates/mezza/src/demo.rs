@@ -1,5 +1,5 @@
-//! `mezza up`: starts what a home holds; where there is no identity, the demonstration, which has a
-//! home of its own unless one is named (NODE-6).
+//! `mezza up`: starts the node of a home. A home without an identity gets the demonstration, which
+//! has its own home unless one is named (NODE-6).
 //!
 //! ```text
 //! relay  <--TLS-- you  (alice, vault/, passphrase demo)      one process, many parties,
@@ -7,8 +7,8 @@
 //! mixnet: entry, three mixes and a bucket store; both are in it (DEMO NOISE)
 //! ```
 //!
-//! The check sends a real note and waits for the real answer; OK means that both devices said so
-//! (NODE-4).
+//! The check sends a real note and waits for the real response; OK means that both devices
+//! confirmed it (NODE-4).
 
 mod check;
 mod echo;
@@ -50,9 +50,9 @@ use screen::Screen;
 
 /// The passphrase of the demonstration, printed on the screen.
 const PASSPHRASE: &[u8] = b"demo";
-/// The person of the demonstration.
+/// The name of the demonstration's user.
 const PERSON: &str = "alice";
-/// The one who answers.
+/// The name of the contact that answers.
 const ECHO: &str = "echo";
 /// How long the parties may take to stop.
 const STOP: Duration = Duration::from_millis(1_500);
@@ -60,7 +60,7 @@ const STOP: Duration = Duration::from_millis(1_500);
 /// Runs until Ctrl-C, or with `--check` until the check is done.
 ///
 /// # Errors
-/// Whatever keeps a party from starting.
+/// The fault that keeps a part from starting.
 pub(crate) fn run_up(context: &CliContext, args: &UpArgs) -> Result<Exit, Fault> {
     if args.remove {
         return remove::remove_demonstration(context);
@@ -75,7 +75,8 @@ pub(crate) fn run_up(context: &CliContext, args: &UpArgs) -> Result<Exit, Fault>
     serve::block_on(serve::two_threads(), run_world(context, args, &settings))
 }
 
-/// The home that is named, else the person's where it holds an identity, else the demonstration's.
+/// Returns the home given by `--home`, else the user's home if it holds an identity, else the
+/// demonstration's.
 fn home_of(context: &CliContext, args: &UpArgs) -> Result<Home, Fault> {
     let is_inhabited = Vault::exists(&context.home.vault());
     if context.home_is_named || (is_inhabited && !args.demo) {
@@ -84,12 +85,12 @@ fn home_of(context: &CliContext, args: &UpArgs) -> Result<Home, Fault> {
     Home::of_demonstration()
 }
 
-/// Returns true if a home holds the identity of a person.
+/// Returns true if a home holds the identity of a user, and not the demonstration's.
 fn is_own(home: &Home) -> bool {
     Vault::exists(&home.vault()) && !home.is_demonstration()
 }
 
-/// The lock of a home; who holds it is stopped by a command that names the home.
+/// Locks a home. The fault names the command that stops the running node of this home.
 fn lock_home(home: &Home) -> Result<Lock, Fault> {
     served::lock_home(home).map_err(|fault| match fault.code {
         Exit::Busy => {
@@ -117,7 +118,7 @@ async fn run_world(
     run_demonstration(context, args, settings, lock).await
 }
 
-/// The demonstration world.
+/// Runs the demonstration with relay, mixnet and echo.
 async fn run_demonstration(
     context: &CliContext,
     args: &UpArgs,
@@ -154,7 +155,7 @@ async fn run_demonstration(
     done
 }
 
-/// The address of the page, then the check, and then nothing but waiting (NODE-4).
+/// Prints the address of the page, runs the check, and waits (NODE-4).
 async fn prove_and_wait(
     screen: &Screen<'_>,
     served: &ServedNode,
@@ -175,7 +176,7 @@ async fn prove_and_wait(
             break;
         }
     }
-    // Whoever locks the vault meanwhile is no failure of the demonstration.
+    // A check that failed because the user locked the vault does not end the demonstration.
     let is_locked = served.node.ask(|shell| Ok(shell.state())).await? == NodeStateJson::Locked;
     if (!proven && !is_locked) || args.check {
         return Ok(if proven { Exit::Done } else { Exit::No });
@@ -183,7 +184,7 @@ async fn prove_and_wait(
     std::future::pending().await
 }
 
-/// A home with an identity of its own.
+/// Serves a home that holds an identity of its user.
 async fn run_own(
     context: &CliContext,
     args: &UpArgs,
@@ -225,7 +226,7 @@ async fn run_own(
 }
 
 async fn close_all(served: ServedNode, echo: Option<RunningNode>, relay: Option<DemoRelay>) {
-    // All at once: together they have the two seconds of NODE-2.
+    // Stop all at once: together they have the two seconds of NODE-2.
     let echo = async {
         if let Some(echo) = echo {
             echo.stop(STOP).await;
@@ -243,15 +244,15 @@ async fn close_all(served: ServedNode, echo: Option<RunningNode>, relay: Option<
 fn options_of(home: &Home, relay: &DemoRelay, observer: Option<Arc<Observer>>) -> NodeOptions {
     let tap = observer.clone().map(|observer| observer as Arc<dyn Tap>);
     let dialer = Dialer { at_home: BTreeMap::from([relay.at_home()]), tap, demo: true };
-    // A demonstration hides nothing, so it leaves no witness outside of its home.
+    // A demonstration protects nothing, so it writes no witness outside of its home.
     let vault = home.vault();
     let witness = None;
     let clock = Clock::system();
     NodeOptions { vault, witness, demo: true, idle_lock_s: 0, clock, dialer, observer }
 }
 
-/// Echo has no observer; its parcels are seen at the relay.
-/// Makes the party's identity, or unlocks it.
+/// Makes the party's identity, or unlocks it. Echo has no observer; its parcels are seen at the
+/// relay.
 async fn wake(node: &NodeHandle, name: &'static str, relay: &DemoRelay) -> Result<(), Fault> {
     let entry = relay.entry.clone();
     let woken = node.ask(move |shell| match shell.state() {
@@ -261,21 +262,21 @@ async fn wake(node: &NodeHandle, name: &'static str, relay: &DemoRelay) -> Resul
     Ok(woken.await?)
 }
 
-/// Joins the network of this world, if it was not joined at an earlier start.
+/// Joins the demonstration's network unless an earlier start has joined it.
 async fn join_network(node: &NodeHandle, uri: &NetworkUri) -> Result<(), Fault> {
     let uri = uri.clone();
     let joined = node.ask(move |shell| shell.describe_mixnet().or_else(|_| shell.join_mixnet(uri)));
     Ok(joined.await.map(drop)?)
 }
 
-/// Alice adds echo by its card, as anybody would.
+/// Adds echo's card to Alice's contacts, as for any contact.
 async fn introduce_echo(person: &NodeHandle, echo: &NodeHandle) -> Result<ContactJson, Fault> {
     check::until_reachable(echo).await?;
     let card: CardText = echo.ask(|shell| shell.card_text(CardFormJson::Full)).await?;
     Ok(person.ask(move |shell| shell.add_contact(&card.uri, None, false)).await?)
 }
 
-/// The relay of this world.
+/// The relay of the demonstration.
 struct DemoRelay {
     entry: RelayEntry,
     handle: RelayHandle,
@@ -317,7 +318,8 @@ impl DemoRelay {
         Err(fault.unwrap_or_else(|| Fault::bug("no port was tried")))
     }
 
-    /// Cards name the port of the first start; it may be another one today.
+    /// Returns the relay's present address: cards name the port of the first start, which may
+    /// differ.
     fn at_home(&self) -> (RelayKey, SocketAddr) {
         (self.entry.key, self.handle.address())
     }

@@ -1,5 +1,5 @@
-//! The program: a node, its carriers, and the faces that it has for people. Floor 3; `mezza-host` has
-//! the system around it, `mezza-servers` the servers that it runs.
+//! The program: a node, its carriers, and its user interfaces. Floor 3; `mezza-host` has the access
+//! to the system, `mezza-servers` the servers that the program runs.
 //!
 //! ```text
 //! cli --HTTP--> web --> node (one task: device + vault) <--> carriers --TLS--> relay
@@ -7,7 +7,7 @@
 //!                                 store
 //! ```
 
-// `pub(crate)` is the default: what is `pub` is reached through `testing`, and the compiler finds
+// `pub(crate)` is the default: `pub` items are reached through `testing`, and the compiler finds
 // unused items.
 #![warn(unreachable_pub)]
 #![allow(rustdoc::private_intra_doc_links, reason = "this crate is read with its private items")]

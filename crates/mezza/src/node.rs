@@ -1,4 +1,4 @@
-//! The node: one task owns the device and the vault; everything else asks it.
+//! The node: one task owns the device and the vault; all others send requests to it.
 //!
 //! ```text
 //! web, command line -- Ask ----> +------+ -- commit --> vault
@@ -6,10 +6,10 @@
 //! deadline, signal ------------> +------+ -- events --> log -> WebSockets
 //! ```
 //!
-//! The task sleeps until an input or the nearest deadline, at most half a minute, so that a
-//! clock that jumped (sleep of the machine) is seen soon. It commits where it runs: a node serves
-//! one person, who waits for that commit anyway, and waking another thread for each step of a note
-//! costs more than the step.
+//! The task sleeps until an input or the nearest deadline, at most half a minute, so that a clock
+//! that jumped (sleep of the machine) is noticed soon. The task commits on its own thread: a node
+//! serves one user, who waits for the commit anyway, and waking another thread for each step of a
+//! note costs more than the step.
 
 pub(crate) mod event_log;
 pub(crate) mod observer;
@@ -34,37 +34,37 @@ use mezza_host::clock::Clock;
 use mezza_host::process::drive;
 use shell::NodeShell;
 
-/// Questions and reports that may wait for the task.
+/// Requests and reports that may wait for the task.
 const QUEUE_MAX: usize = 1_024;
-/// The longest sleep of the task: a clock that jumped is noticed after this time.
+/// The longest sleep of the task: a clock that jumped is noticed within it.
 const NAP_MAX: Duration = Duration::from_secs(30);
 
-/// How a node is to run.
+/// The options of a node.
 pub struct NodeOptions {
     /// The folder of the vault.
     pub vault: PathBuf,
-    /// The folder of the vault's witness; without one, a vault that was put back is not noticed.
+    /// The folder of the vault's witness; `None`: a restored vault is not detected.
     pub witness: Option<PathBuf>,
-    /// True if this is a demonstration: nothing locks itself, vaults are cheap to open.
+    /// True for a demonstration: no idle lock, and vaults that are cheap to open.
     pub demo: bool,
-    /// Seconds without a call of a person after which the node locks itself; 0: never.
+    /// Seconds without activity of the user after which the node locks itself; 0: never.
     pub idle_lock_s: u64,
-    /// The one clock of vault, device and connections.
+    /// The clock shared by vault, device and connections.
     pub clock: Clock,
     /// How relays are dialled.
     pub dialer: carriers::Dialer,
-    /// Records what others could see, while it is on.
+    /// Records what adversaries could see, while it is on.
     pub observer: Option<Arc<Observer>>,
 }
 
-/// A question for the task.
+/// A request to the task.
 type Query = Box<dyn FnOnce(&mut NodeShell) + Send>;
 
 /// An event of the node's task.
 pub enum NodeEvent {
-    /// Somebody asks.
+    /// A request.
     Ask(Query),
-    /// A carrier tells.
+    /// A report of a carrier.
     Report(Box<ConnectionReport>),
 }
 
@@ -74,7 +74,7 @@ impl From<ConnectionReport> for NodeEvent {
     }
 }
 
-/// A handle on the task; clones ask the same one.
+/// A handle to the task; clones share the task.
 #[derive(Clone)]
 pub struct NodeHandle {
     jobs: mpsc::Sender<NodeEvent>,
@@ -83,7 +83,7 @@ pub struct NodeHandle {
     stop: watch::Sender<bool>,
 }
 
-/// When a person did something last; the task is not woken for that.
+/// Time of the user's last activity; setting it does not wake the task.
 pub(crate) struct LastActivity {
     clock: Clock,
     boot_ms: AtomicU64,
@@ -94,25 +94,26 @@ impl LastActivity {
         Self { clock, boot_ms: AtomicU64::default() }
     }
 
-    /// It was now.
+    /// Sets the time to now.
     pub(crate) fn set_now(&self) {
         self.boot_ms.store(self.clock.boot().as_ms(), Ordering::Relaxed);
     }
 
-    /// When it was, by boot time.
+    /// Returns the boot time of the last activity.
     pub(crate) fn last_time(&self) -> Time {
         Time::from_ms(self.boot_ms.load(Ordering::Relaxed))
     }
 }
 
-/// The task itself, to wait for.
+/// The task, with its handle.
 pub struct RunningNode {
-    /// The handle.
+    /// The handle to the task.
     pub node: NodeHandle,
     task: JoinHandle<Result<Exit, Fault>>,
 }
 
-/// Starts the task on the runtime of the caller. It begins locked, or empty if there is no vault.
+/// Starts the task on the runtime of the caller. The node begins locked, or empty if there is no
+/// vault.
 pub fn start_node(options: NodeOptions) -> RunningNode {
     let (jobs, queue) = mpsc::channel(QUEUE_MAX);
     let events = Arc::new(EventLog::new(options.clock.wall()));
@@ -125,7 +126,7 @@ pub fn start_node(options: NodeOptions) -> RunningNode {
 }
 
 impl NodeHandle {
-    /// Has `question` answered by the task, between two inputs.
+    /// Runs `question` on the task, between two inputs. Returns its result.
     ///
     /// # Errors
     /// The refusal of the request, or a fault if the node is stopping.
@@ -139,18 +140,18 @@ impl NodeHandle {
         }));
         self.jobs.send(ask).await.map_err(|_| Refused::stopping())?;
         let answer = told.await.map_err(|_| Refused::stopping())?;
-        // The effects of the question go first: the note leaves for its relay before the caller
-        // hears of it.
+        // Carry out the effects of the request first: the note leaves for its relay before the
+        // caller resumes.
         yield_now().await;
         answer
     }
 
-    /// A person did something: the idle lock begins anew.
+    /// Restarts the idle time after activity of the user.
     pub fn touch(&self) {
         self.touched.set_now();
     }
 
-    /// Where the events of this node are told.
+    /// Returns the event log of this node.
     pub fn events(&self) -> &Arc<EventLog> {
         &self.events
     }

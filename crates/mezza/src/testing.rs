@@ -1,5 +1,5 @@
 //! The parts of the program that the lab, the fuzz targets and the tests of this crate use, under
-//! their names inside. It is no interface: it changes with what it measures.
+//! their names inside. These names are not stable.
 
 #![expect(missing_docs, reason = "each module stands for the one of its name")]
 

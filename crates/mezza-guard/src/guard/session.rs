@@ -12,7 +12,6 @@ use super::{COINS, CloseReason, Guard, GuardConnection, GuardSide, Output};
 use crate::coin::CoinPurpose;
 use crate::gkx::GkxGuard;
 use crate::keys::GuardClientId;
-use crate::ledger::REFUSALS_BLOCK;
 use crate::wire::control::{Control, ControlChannel, GuardMode, RefusalCode};
 
 /// A session.
@@ -164,6 +163,11 @@ impl Session {
         self.owed != Owed::default()
     }
 
+    /// Returns true if its end may still be a refused handshake.
+    pub(super) fn may_be_refused(&self) -> bool {
+        !matches!(self.stage, Stage::Forward) || self.counts_as_refused()
+    }
+
     /// The frame that tells a paired client why it is refused.
     pub(super) fn refusal_frame(mut self, code: RefusalCode) -> Option<Vec<u8>> {
         self.sealed_channel().map(|channel| channel.seal(&Control::Refused(code)))
@@ -280,14 +284,16 @@ impl Session {
         if self.client.is_some_and(|expected| expected != client) {
             return Err(CloseReason::Control);
         }
-        let own = match (self.talk.as_deref(), self.is_dialling) {
-            (None, true) => {
+        let own = match (self.talk.as_deref(), &self.stage) {
+            // Only before the handshake: the session of a link has no room for a channel (GUARD-36),
+            // and a pinned client sends no HAIL (GUARD-32).
+            (None, Stage::New) if self.is_dialling => {
                 let nonce = self.fresh_nonce(rng);
                 let hello = Control::Hello { nonce }.encode_clear();
                 guard.out.push_back(Output::Send(conn, GuardSide::Inside, hello));
                 nonce
             }
-            (Some(Talk::Greeted(nonce)), false) => *nonce,
+            (Some(Talk::Greeted(nonce)), _) if !self.is_dialling => *nonce,
             // A second HAIL would draw a second key for the same session.
             _ => return Err(CloseReason::Control),
         };
@@ -326,14 +332,7 @@ impl Session {
         if guard.settings.find_destination(dest).is_none() {
             return Err(CloseReason::Refused(RefusalCode::UnknownDestination));
         }
-        // Boot time restarts with the machine, so that a block must not last beyond a day from
-        // then.
-        guard.ledger.clamp_refusals(now);
-        // Each refused handshake may carry 128 bits, so their number in a day is bounded
-        // (GUARD-35).
-        if guard.ledger.count_refusals(client, dest, now) >= REFUSALS_BLOCK {
-            return Err(CloseReason::Refused(RefusalCode::Blocked));
-        }
+        guard.check_admission(client, dest, now).map_err(CloseReason::Refused)?;
         (self.dest, self.mode) = (Some(dest), mode);
         // Fresh bytes help a client whose generator is broken (P5).
         self.send_seed(guard, conn, rng);

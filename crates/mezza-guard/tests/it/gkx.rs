@@ -100,8 +100,8 @@ fn agree([one, two]: &[GkxKeys; 2]) -> bool {
 #[test]
 fn guard_15_it_works_with_any_number_of_guards_at_either_end() {
     let mut dice = SimRng::new(15, 0);
-    for k in 0..=4 {
-        for l in 0..=4 {
+    for k in [0, 1, 2, 4, 8] {
+        for l in [0, 1, 3, 8] {
             let guards = [Guards::dialling(k), Guards::answering(l)];
             let keys = exchange(guards, &mut |_, _| {}, dice.rng()).expect("an exchange");
             assert!(agree(&keys), "{k} {l}");

@@ -1,41 +1,41 @@
-//! How the program ends, and the one error that a person reads.
+//! Exit codes and faults.
 //!
-//! A [`Fault`] says what is wrong and what to do next; its [`Exit`] is the same list of numbers for
-//! every subcommand.
+//! A [`Fault`] states the problem and the next step; its [`Exit`] is one list of numbers for all
+//! subcommands.
 
 use std::fmt;
 use std::process::ExitCode;
 
-/// The exit codes, those of `sysexits.h` where one fits.
+/// The exit codes; those of `sysexits.h` where one fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// Done.
+    /// Success.
     Done = 0,
-    /// The answer is no: not delivered in time, numbers differ, a check failed.
+    /// A negative result: not delivered in time, numbers differ, a check failed.
     No = 1,
     /// The command line is wrong.
     Usage = 2,
     /// Input, or a stored file, is malformed.
     Malformed = 65,
-    /// No such contact, vault or file.
+    /// The contact, vault or file does not exist.
     NotFound = 66,
     /// Node or relay cannot be reached.
     Unreachable = 69,
-    /// A bug of ours.
+    /// A bug of this program.
     Bug = 70,
-    /// Something cannot be written.
+    /// A file cannot be written.
     CannotWrite = 73,
-    /// Try again later: locked by another process, or slow down.
+    /// Temporary failure: locked by another process, or rate-limited.
     Busy = 75,
-    /// The passphrase or the modes of a file.
+    /// Wrong passphrase, or wrong owner or mode of a file.
     Denied = 77,
-    /// The configuration or the clock.
+    /// An error in the configuration or of the clock.
     Config = 78,
 }
 
 impl Exit {
-    /// All of them.
+    /// All exit codes.
     const ALL: [Self; 11] = [
         Self::Done,
         Self::No,
@@ -50,12 +50,12 @@ impl Exit {
         Self::Config,
     ];
 
-    /// The number that the shell sees.
+    /// Returns the number that the shell sees.
     pub const fn number(self) -> u8 {
         self as u8
     }
 
-    /// The code of a number, which a server sent.
+    /// Returns the exit code of a number from a server, if known.
     pub(crate) fn of_number(number: u64) -> Option<Self> {
         Self::ALL.into_iter().find(|exit| u64::from(exit.number()) == number)
     }
@@ -67,26 +67,26 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error for a person: what is wrong, and the next step to take.
+/// An error for the user: the problem, and the next step.
 ///
 /// Neither text holds a key, a note, a contact's name or an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// How the program ends if nothing else can be done.
+    /// The exit code if the fault ends the program.
     pub code: Exit,
-    /// The fault; no full stop at the end.
+    /// The problem; no full stop at the end.
     pub text: String,
     /// The next step; no full stop at the end.
     pub next: String,
 }
 
 impl Fault {
-    /// An error with its next step.
+    /// Makes an error with its next step.
     pub fn new(code: Exit, text: impl Into<String>, next: impl Into<String>) -> Self {
         Self { code, text: text.into(), next: next.into() }
     }
 
-    /// Something that cannot happen unless this program is wrong.
+    /// Makes an error that only a bug of this program can cause.
     pub fn bug(text: impl Into<String>) -> Self {
         Self::new(Exit::Bug, text, "this is a bug of ours; please report it")
     }

@@ -5,7 +5,7 @@ use mezza_mixnet::config::{Config, ServicePolicy};
 use mezza_mixnet::noise::Law;
 use mezza_mixnet::service::{INVITATION_BYTES, reply_bytes};
 
-/// Bytes of a frame in front of its body: length, type, service, round.
+/// Bytes of a frame before its body: length, type, service, round.
 const HEAD_BYTES: u64 = 14;
 /// The overhead of TLS for a frame (RFC 8446, section 5.2): header, content type, tag.
 const RECORD_BYTES: u64 = 22;
@@ -14,7 +14,7 @@ const TOKEN_BITS: f64 = 25.6;
 /// Milliseconds of a day.
 const DAY_MS: u64 = 86_400_000;
 
-/// Mean noise messages of one mix in one round.
+/// Returns the mean number of noise messages of one mix in one round.
 pub fn noise_messages(law: Law, service: Service, buckets: u32) -> u64 {
     match service {
         Service::Conversation => 2 * u64::from(law.mu),
@@ -22,7 +22,7 @@ pub fn noise_messages(law: Law, service: Service, buckets: u32) -> u64 {
     }
 }
 
-/// Bytes that a client sends and gets in one round of a service, TLS included.
+/// Returns the bytes that a client sends and receives in one round of a service, TLS included.
 pub fn round_bytes(config: &Config, policy: &ServicePolicy) -> u64 {
     let n = config.mixes.len();
     let slots = u64::from(policy.slots);
@@ -40,7 +40,7 @@ pub fn round_bytes(config: &Config, policy: &ServicePolicy) -> u64 {
     settings + submit + returned + fetched
 }
 
-/// Mean bytes of one bucket that holds noise alone.
+/// Returns the mean bytes of one bucket that holds only noise.
 #[expect(clippy::cast_sign_loss, reason = "a number of bytes")]
 fn object_bytes(config: &Config, policy: &ServicePolicy) -> u64 {
     let entries = config.mixes.len() as u64 * u64::from(policy.mu);
@@ -51,7 +51,7 @@ fn object_bytes(config: &Config, policy: &ServicePolicy) -> u64 {
     }
 }
 
-/// Bytes of a client in a day.
+/// Returns the bytes that a client sends and receives per day.
 pub fn day_bytes(config: &Config, policy: &ServicePolicy) -> u64 {
     round_bytes(config, policy) * DAY_MS / u64::from(policy.interval_ms.max(1))
 }

@@ -1,5 +1,5 @@
-//! The values of the HTTP interface: what the page, the command line and bots read and write.
-//! Everything here is public by contract; `openapi.json` is made from it.
+//! The values of the HTTP interface: as the page, the command line and bots read and write them.
+//! All types are public API; `openapi.json` is generated from them.
 
 mod backup;
 mod contact;

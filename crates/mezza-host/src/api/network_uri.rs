@@ -8,10 +8,10 @@ use data_encoding::HEXLOWER;
 
 use crate::api::{Fault, words};
 
-/// A network and where its entry was when the link was made.
+/// A network, and the address of its entry when the link was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkUri {
-    /// The hash of the first config: the pin.
+    /// The hash of the first config, which pins the network.
     pub genesis: [u8; 32],
     /// `host:port` of the entry.
     pub address: String,

@@ -1,4 +1,4 @@
-//! Errors as RFC 9457 problems: a word, a sentence, the next step.
+//! Errors as RFC 9457 problems: a word, a sentence, and the next step.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -7,12 +7,12 @@ use axum::response::{IntoResponse, Response};
 use crate::api::json::Problem;
 use crate::api::{Exit, Refused};
 
-/// Why a request is refused before its handler.
+/// Why a request was refused before its handler ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
-    /// The Host header names somebody else: 421.
+    /// The Host header names another host: 421.
     Host,
-    /// A page of another site asks: 403.
+    /// The request comes from a page of another site: 403.
     Origin,
     /// No bearer, or an unknown one: 401.
     Bearer,

@@ -1,35 +1,35 @@
-//! Why the node says no: a fault for people, with a word for programs.
+//! Refusals by the node: a fault for users, with a word for programs.
 
 use crate::api::{Exit, Fault};
 
-/// A question that was refused.
+/// A refused request.
 #[derive(Debug)]
 pub struct Refused {
-    /// For people and for the exit code.
+    /// The fault, for users and the exit code.
     pub fault: Fault,
-    /// For programs: a word that does not change.
+    /// The word for programs; it does not change.
     pub word: &'static str,
 }
 
 impl Refused {
-    /// A refusal with its own word.
+    /// Makes a refusal with its own word.
     pub fn new(word: &'static str, fault: Fault) -> Self {
         Self { fault, word }
     }
 
-    /// The vault is locked.
+    /// Refuses because the vault is locked.
     pub fn locked() -> Self {
         let next = "unlock it with `mezza unlock` or on the page";
         Self::new("locked", Fault::new(Exit::Denied, "the vault is locked", next))
     }
 
-    /// There is no identity yet.
+    /// Refuses because there is no identity yet.
     pub fn empty() -> Self {
         let next = "make one with `mezza init` or on the page";
         Self::new("empty", Fault::new(Exit::NotFound, "there is no identity here yet", next))
     }
 
-    /// There is an identity already.
+    /// Refuses because an identity exists already.
     pub fn exists() -> Self {
         let next = "use it, or choose another folder with `--home DIR`";
         Self::new(
@@ -51,25 +51,25 @@ impl Refused {
         Self::new("moved", Fault::new(Exit::NotFound, text, next))
     }
 
-    /// The node is on its way out.
+    /// Refuses because the node is stopping.
     pub fn stopping() -> Self {
         let next = "start it again with `mezza node run`";
         Self::new("stopping", Fault::new(Exit::Unreachable, "the node is stopping", next))
     }
 
-    /// No contact of that number.
+    /// Refuses because no contact has this number.
     pub fn no_contact() -> Self {
         let next = "`mezza contacts` lists those you have";
         Self::new("no_contact", Fault::new(Exit::NotFound, "no such contact", next))
     }
 
-    /// No note of that number.
+    /// Refuses because no note has this number.
     pub fn no_note() -> Self {
         let next = "`mezza outbox` lists the notes that wait, `mezza log NAME` a thread";
         Self::new("no_note", Fault::new(Exit::NotFound, "no such note", next))
     }
 
-    /// Input that cannot be read.
+    /// Refuses malformed input.
     pub fn malformed(text: impl Into<String>, next: impl Into<String>) -> Self {
         Self::new("malformed", Fault::new(Exit::Malformed, text, next))
     }

@@ -1,4 +1,4 @@
-//! The addresses that people paste: a card, a relay.
+//! Decodes the addresses that users paste: of a card, a relay, or a card block.
 
 use mezza_messenger::card::{Card, CardError, RelayEntry};
 use mezza_messenger::relay_wire::MailboxAddress;
@@ -7,10 +7,10 @@ use mezza_messenger::uri::{self, Uri, UriError};
 use super::words::relay;
 use super::{Exit, Fault};
 
-/// Reads a card from what a person pasted: spaces and line breaks do not matter.
+/// Decodes a card from pasted text; spaces and line breaks are ignored.
 ///
 /// # Errors
-/// A typing error, a forged card, or something that is no card.
+/// A typing error, a forged card, or text that is no card.
 pub fn read_card(text: &str) -> Result<Card, Fault> {
     match uri::decode(text).map_err(|error| uri_fault(error, "card"))? {
         Uri::Card(card) => Ok(card),
@@ -19,7 +19,7 @@ pub fn read_card(text: &str) -> Result<Card, Fault> {
     }
 }
 
-/// Reads the address of a relay.
+/// Decodes the address of a relay.
 ///
 /// # Errors
 /// A typing error, or an address of something else.
@@ -33,7 +33,7 @@ pub fn relay_of(text: &str) -> Result<RelayEntry, Fault> {
     }
 }
 
-/// Reads the address of a card block: its bytes, which are not checked yet.
+/// Decodes the address of a card block. Returns its bytes, which are not checked yet.
 ///
 /// # Errors
 /// A typing error, or an address of something else.
@@ -48,13 +48,13 @@ pub fn read_block(text: &str) -> Result<Vec<u8>, Fault> {
     }
 }
 
-/// Somebody took a card block for something else.
+/// Returns the fault for a card block in the place of `noun`.
 fn is_block(noun: &str) -> Fault {
     let text = format!("this is a card block of `mezza hibe`, not {noun}");
     Fault::new(Exit::Malformed, text, "seal for it with `mezza hibe seal --card`")
 }
 
-/// The fault in the address of a card or of a relay (`noun`), in words for people.
+/// Returns the fault for a malformed address of a card or relay (`noun`).
 fn uri_fault(error: UriError, noun: &str) -> Fault {
     let fault = |text: &str, next: &str| Fault::new(Exit::Malformed, text, next);
     let typing = |what: &str| {

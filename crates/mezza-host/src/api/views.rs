@@ -1,4 +1,4 @@
-//! From what the device shows to what the interface promises.
+//! Converts views of the device into the types of the interface.
 
 use data_encoding::HEXLOWER;
 use mezza_core::Time;
@@ -18,7 +18,7 @@ use super::words;
 use crate::api::network_uri::NetworkUri;
 use crate::api::{Exit, Fault, json};
 
-/// The own identity.
+/// Describes our identity.
 pub fn describe_identity(me: &IdentityView) -> json::MeJson {
     json::MeJson {
         name: me.name.clone(),
@@ -31,7 +31,7 @@ pub fn describe_identity(me: &IdentityView) -> json::MeJson {
     }
 }
 
-/// The active session with a contact.
+/// Describes the active session with a contact.
 pub fn describe_session(contact: ContactId, session: &SessionSummary) -> json::RatchetSession {
     json::RatchetSession {
         contact: contact.0.to_string(),
@@ -47,7 +47,7 @@ pub fn describe_session(contact: ContactId, session: &SessionSummary) -> json::R
     }
 }
 
-/// The own prekeys, those of a suite together, the newest first.
+/// Describes our prekeys, grouped by suite, newest first.
 pub fn describe_prekeys(held: &PrekeysView) -> json::PrekeysJson {
     let signed = held.signed.iter().map(|(id, made, wiped)| json::SignedPrekey {
         suite: format_suite(id.0),
@@ -70,7 +70,7 @@ fn format_suite(number: u16) -> String {
     format!("0x{number:04x}")
 }
 
-/// A relay as people compare it.
+/// Describes a relay, with its key as users compare it.
 pub fn describe_relay(entry: &RelayEntry) -> json::RelayJson {
     json::RelayJson {
         key: words::key_digits(&entry.key),
@@ -79,7 +79,7 @@ pub fn describe_relay(entry: &RelayEntry) -> json::RelayJson {
     }
 }
 
-/// A contact, with its newest note.
+/// Describes a contact, with its newest note.
 pub fn describe_contact(view: &ContactView, last: Option<json::NoteJson>) -> json::ContactJson {
     json::ContactJson {
         id: view.id.0.to_string(),
@@ -106,7 +106,7 @@ pub fn describe_contact(view: &ContactView, last: Option<json::NoteJson>) -> jso
     }
 }
 
-/// Somebody who invites over the mixnet.
+/// Describes an inviter of the mixnet.
 pub fn describe_invitation(view: &InvitationView) -> json::InvitationJson {
     json::InvitationJson { id: view.id.0.to_string(), at_ms: view.at.as_ms(), asked: view.asked }
 }
@@ -135,10 +135,10 @@ fn describe_policy(policy: &Policy) -> json::PolicyJson {
     }
 }
 
-/// The rules that somebody asks for.
+/// Converts a requested policy.
 ///
 /// # Errors
-/// A carrier that does not exist; the device checks the rest.
+/// An unknown carrier; the device checks the rest.
 pub fn policy_of(policy: &json::PolicyJson) -> Result<Policy, Refused> {
     let carrier = |name: &String| {
         let known = CarrierId::ALL.into_iter().find(|c| c.name() == name);
@@ -160,7 +160,7 @@ pub fn policy_of(policy: &json::PolicyJson) -> Result<Policy, Refused> {
     })
 }
 
-/// A note.
+/// Describes a note.
 pub fn describe_note(view: &NoteView) -> json::NoteJson {
     let (kind, text) = match &view.body {
         NoteContent::Text(text) => (json::NoteKind::Text, Some(text.clone())),
@@ -196,7 +196,7 @@ fn describe_fact(fact: &Fact) -> json::FactJson {
     json::FactJson { what, carrier: fact.carrier.name().into(), at_ms: fact.at.as_ms(), words }
 }
 
-/// One line of the carriers' table.
+/// Describes a carrier.
 pub fn describe_carrier(road: &ConnectionView) -> json::CarrierJson {
     let caps = &road.caps;
     json::CarrierJson {
@@ -216,10 +216,10 @@ pub fn describe_carrier(road: &ConnectionView) -> json::CarrierJson {
     }
 }
 
-/// As many rounds are no budget: the network promises nothing, for ever.
+/// This number of rounds means no budget: the network gives no promise, without end.
 const NO_BUDGET: u64 = u32::MAX as u64;
 
-/// The mixnet.
+/// Describes the mixnet.
 pub fn describe_mixnet(view: &NetworkView) -> json::Mixnet {
     let uri = NetworkUri { genesis: view.link.pin, address: view.link.address.clone() };
     let policy = view.policy.as_ref();
@@ -263,7 +263,7 @@ fn describe_budget(budget: &BudgetView) -> json::Budget {
     }
 }
 
-/// An estimate of how one carrier would transport a text.
+/// Describes an estimate for sending a text over one carrier.
 pub fn describe_offer(offer: &CarrierEstimate) -> json::OfferJson {
     json::OfferJson {
         carrier: offer.carrier.name().into(),
@@ -275,18 +275,18 @@ pub fn describe_offer(offer: &CarrierEstimate) -> json::OfferJson {
     }
 }
 
-/// The number of a contact, as the interface spells it.
+/// Parses the number of a contact.
 ///
 /// # Errors
-/// If it is no number of ours.
+/// If the text is no contact number.
 pub fn contact_id(text: &str) -> Result<ContactId, Refused> {
     text.parse().map(ContactId).map_err(|_| Refused::no_contact())
 }
 
-/// The number of a note, as the interface spells it.
+/// Parses the number of a note.
 ///
 /// # Errors
-/// If it is no number of ours.
+/// If the text is no note number.
 pub fn note_id(text: &str) -> Result<NoteId, Refused> {
     text.parse().map(NoteId).map_err(|_| Refused::no_note())
 }

@@ -1,4 +1,4 @@
-//! Texts for people. Each refusal ends with the next step.
+//! Texts for users. Each refusal ends with the next step.
 
 use mezza_core::Time;
 use mezza_messenger::evidence::{Fact, FactKind, NoteState, WaitReason};
@@ -26,17 +26,17 @@ use crate::api::{Exit, Fault};
 pub struct CarrierFacts {
     /// Open connections of the carrier.
     pub connections: Vec<ConnectionView>,
-    /// The date that the node goes by.
+    /// The date that the node uses.
     pub date: Time,
-    /// Conversations that may take this carrier and no other one, counted while a connection is down.
+    /// Number of conversations that may use only this carrier, counted while a connection is down.
     pub alone: usize,
-    /// True if the vault was put back, and the person has not decided yet.
+    /// True if the vault was restored and the user has not decided yet.
     pub doubted: bool,
-    /// Why no round of the mixnet comes back, whichever carrier these facts are of.
+    /// Why no round of the mixnet returns; set for the facts of every carrier.
     pub network: Option<NetworkTrouble>,
 }
 
-/// A reason to wait: its machine word, and its words.
+/// Returns the word of a wait reason for programs, and its text.
 pub(crate) fn describe_reason(why: WaitReason) -> (&'static str, &'static str) {
     match why {
         WaitReason::Sending => ("sending", "waiting: on its way to the carrier"),
@@ -59,7 +59,7 @@ pub(crate) fn describe_reason(why: WaitReason) -> (&'static str, &'static str) {
     }
 }
 
-/// A state as the interface names it, and the words that stand beside a note.
+/// Returns the name of a state in the interface, and its text next to a note.
 pub(crate) fn describe_state(state: NoteState) -> (NoteStateJson, String) {
     let expired = "not confirmed before it expired; it may have arrived";
     match state {
@@ -76,7 +76,7 @@ pub(crate) fn describe_state(state: NoteState) -> (NoteStateJson, String) {
     }
 }
 
-/// Where a note is that a carrier took.
+/// Describes the place of a note that a carrier has accepted.
 fn handed_words(carrier: CarrierId) -> &'static str {
     match carrier {
         CarrierId::RELAY => relay::HANDED,
@@ -85,7 +85,7 @@ fn handed_words(carrier: CarrierId) -> &'static str {
     }
 }
 
-/// A fact: its name and its words.
+/// Returns name and text of a fact.
 pub(crate) fn fact_words(fact: &Fact) -> (NoteStateJson, String) {
     match fact.what {
         FactKind::Handed => describe_state(NoteState::Handed(fact.carrier)),
@@ -95,7 +95,7 @@ pub(crate) fn fact_words(fact: &Fact) -> (NoteStateJson, String) {
     }
 }
 
-/// Why a session began anew.
+/// Describes why a session was restarted.
 pub fn cause_words(cause: ResetCause) -> &'static str {
     match cause {
         ResetCause::Restored => "started anew: they restored a backup",
@@ -104,7 +104,7 @@ pub fn cause_words(cause: ResetCause) -> &'static str {
     }
 }
 
-/// The table that people see beside a carrier: what it hides, by observer.
+/// Returns the table of what a carrier hides from each observer.
 pub(crate) fn list_hidden(caps: &CarrierCaps) -> Vec<Hides> {
     let hides = if caps.demo { CarrierHides::NOTHING } else { caps.hides };
     let line =
@@ -120,7 +120,7 @@ pub(crate) fn list_hidden(caps: &CarrierCaps) -> Vec<Hides> {
     ]
 }
 
-/// The cost of sending so many pieces.
+/// Describes the cost of sending this number of pieces.
 pub(crate) fn cost_words(caps: &CarrierCaps, pieces: usize, up: bool) -> String {
     let time = match caps.delay_ms {
         ms @ 0..1_000 => format!("about {ms} ms"),
@@ -130,7 +130,7 @@ pub(crate) fn cost_words(caps: &CarrierCaps, pieces: usize, up: bool) -> String 
     if up { format!("{what}, {time}") } else { format!("{what}, when it is up again") }
 }
 
-/// A vault that opens but holds no identity.
+/// Returns the fault for a vault that opens but holds no identity.
 pub fn load_fault(error: LoadError) -> Fault {
     Fault::new(
         Exit::Malformed,
@@ -139,7 +139,7 @@ pub fn load_fault(error: LoadError) -> Fault {
     )
 }
 
-/// Digits in groups of three.
+/// Formats a number with digits in groups of three.
 pub fn group_digits(n: usize) -> String {
     match n {
         0..1_000 => n.to_string(),
@@ -147,7 +147,7 @@ pub fn group_digits(n: usize) -> String {
     }
 }
 
-/// A number with its noun, of one or of several.
+/// Formats a number with its noun in the singular or plural.
 pub fn format_count(n: u64, one: &str, several: &str) -> String {
     let grouped = usize::try_from(n).map_or_else(|_| n.to_string(), group_digits);
     format!("{grouped} {}", if n == 1 { one } else { several })

@@ -11,7 +11,7 @@ impl LinkBackend for AwsLc {
     type Gcm256 = AwsLcGcm256;
 }
 
-/// The two key sizes differ in a type and a number.
+/// The two key sizes differ only in a type and a number.
 macro_rules! gcm {
     ($(#[$doc:meta])* $name:ident, $algorithm:ident, $bytes:literal) => {
         $(#[$doc])*

@@ -1,8 +1,8 @@
 //! The kernel of a server: eight lanes where the CPU has AVX-512 IFMA, else aws-lc, else dalek.
 //!
-//! aws-lc computes ladders alone, two to three times as fast as the portable code. Combs and AEADs
-//! stay with `mezza-lanes`: aws-lc has no comb for points of others, and its AEAD shows in the time
-//! which messages failed (LANES, promise L2); together they take 5 % of a round.
+//! aws-lc computes only ladders, two to three times as fast as the portable code. Combs and AEADs
+//! stay with `mezza-lanes`: aws-lc has no comb for arbitrary points, and its AEAD leaks in its time
+//! which messages failed (LANES, promise L2). Together they take 5 % of a round.
 
 use std::sync::OnceLock;
 
@@ -11,13 +11,13 @@ use mezza_lanes::{
     FixedPoint, Kernel, Scalar, SelftestError, Strided, ifma, portable, run_selftest,
 };
 
-/// Ladders by aws-lc.
+/// The kernel with ladders of aws-lc.
 struct AwsLcKernel;
 
-/// The kernel of this process.
+/// The kernel that this process uses.
 static CHOSEN: OnceLock<&'static dyn Kernel> = OnceLock::new();
 
-/// The fastest kernel that gives right answers on this machine; looked for once.
+/// Returns the fastest kernel whose self-test passes on this machine; chosen once.
 pub fn choose_kernel() -> &'static dyn Kernel {
     *CHOSEN.get_or_init(|| {
         let sound = |kernel: &&'static dyn Kernel| examine_kernel(*kernel).is_ok();
@@ -25,27 +25,27 @@ pub fn choose_kernel() -> &'static dyn Kernel {
     })
 }
 
-/// Uses this kernel in place of the fastest; whether that is in time, before anybody asked.
+/// Selects this kernel instead of the fastest. Returns false if a kernel was chosen already.
 pub fn force_kernel(kernel: &'static dyn Kernel) -> bool {
     CHOSEN.set(kernel).is_ok()
 }
 
-/// The kernels that this CPU can run, the fastest first.
+/// Returns the kernels that this CPU can run, fastest first.
 pub fn runnable_kernels() -> Vec<&'static dyn Kernel> {
     [ifma(), Some(aws_lc()), Some(portable())].into_iter().flatten().collect()
 }
 
-/// Runs the self-test of a kernel; a fault is logged, too.
+/// Runs the self-test of a kernel; a fault is also logged.
 ///
 /// # Errors
-/// The first operation that was wrong.
+/// The first operation with a wrong result.
 pub fn examine_kernel(kernel: &dyn Kernel) -> Result<(), SelftestError> {
     run_selftest(kernel).inspect_err(|fault| {
         tracing::error!(kernel = kernel.name(), %fault, "a kernel computes wrong answers");
     })
 }
 
-/// The kernel on aws-lc.
+/// Returns the kernel on aws-lc.
 pub fn aws_lc() -> &'static dyn Kernel {
     &AwsLcKernel
 }
@@ -94,13 +94,13 @@ impl Kernel for AwsLcKernel {
     }
 }
 
-/// aws-lc clamps, and wipes its copy.
+/// Imports a private key; aws-lc clamps it and wipes its copy.
 #[expect(clippy::expect_used, reason = "every 32 bytes are an X25519 scalar")]
 fn make_private(scalar: &[u8; 32]) -> PrivateKey {
     PrivateKey::from_private_key(&X25519, scalar).expect("32 bytes")
 }
 
-/// `out = own u`; zeros for a point of small order, which aws-lc refuses.
+/// Computes `out = own u`; zeros for a point of small order, which aws-lc refuses.
 fn multiply_point(own: &PrivateKey, u: &[u8; 32], out: &mut [u8; 32]) {
     let shared = agree(own, UnparsedPublicKey::new(&X25519, u), (), |shared| {
         <[u8; 32]>::try_from(shared).map_err(|_| ())
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Points that are hard to get right: of small order, not reduced, with bit 255 set.
+    /// Returns edge-case points: of small order, not reduced, with bit 255 set.
     fn hard() -> Vec<[u8; 32]> {
         let byte = |at: usize, value: u8| {
             let mut u = [0; 32];

@@ -1,65 +1,65 @@
-//! The date, as far as a program may believe it before it erases something.
+//! The date that a program trusts before it erases data.
 //!
 //! ```text
 //!  believed --the wall clock leaves boot time by more than a day--> doubted
 //!  doubted  --back within a day, or agreed to, or so for a day of boot time--> believed
 //! ```
 //!
-//! A wall clock can be wrong by months for a minute: a flat battery, a virtual machine that was put
-//! back, a mistyped date. What was erased in that minute would be gone.
+//! A wall clock can be wrong by months for a minute: a flat battery, a restored virtual machine, a
+//! mistyped date. Data erased in that minute would be lost.
 
 use mezza_core::Time;
 
 use super::Moment;
 
-/// A step of the wall clock against boot time that is believed at once, ms; also how long a larger
-/// one has to stand, in boot time.
+/// A step of the wall clock against boot time that is accepted at once, ms. A larger step must last
+/// this long in boot time.
 pub(super) const STEP_MS: u64 = Time::DAY_MS;
 
-/// The date that the node believes, and the time since when it is doubted.
+/// The trusted date, and the time since when the wall clock is doubted.
 #[derive(Clone, Debug)]
 pub struct Calendar {
-    /// A moment whose date is believed.
+    /// A moment whose date is trusted.
     anchor: Moment,
     doubt: Option<Step>,
-    /// True if it is known when something was written last. Boot time goes on from there.
+    /// True if the last stored date is known; the date advances with boot time from there.
     met: bool,
-    /// True if the person or another machine said that the date is right, and it has not been doubted
-    /// for a day since.
+    /// True if the user or another machine has confirmed the date, and no doubt has lasted a day
+    /// since.
     confirmed: bool,
 }
 
-/// A step of the wall clock that is not believed yet.
+/// A step of the wall clock that is not accepted yet.
 #[derive(Clone, Copy, Debug)]
 struct Step {
-    /// The first moment behind it.
+    /// The first moment after the step.
     from: Moment,
 }
 
-/// A doubt about the date.
+/// A doubt about the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Doubt {
-    /// The date that follows from the last believed one.
+    /// The date expected from the last trusted one.
     pub expected: Time,
     /// The reading of the wall clock.
     pub wall: Time,
-    /// Milliseconds of boot time until the wall clock is believed if it stays.
+    /// Milliseconds of boot time until an unchanged wall clock is accepted.
     pub left_ms: u64,
 }
 
 impl Calendar {
-    /// A calendar that believes the newest date that was written down, if there is one; without, the
-    /// date of `at`, the moment of reading. Boot time does not go on across a start of the system.
+    /// Makes a calendar that trusts the newest stored date; without one, the date of `at`. Boot
+    /// time does not continue across starts of the system, so only the date counts.
     pub fn from_written(written: Option<Time>, at: Moment) -> Self {
         let wall = written.unwrap_or(at.wall);
         let anchor = Moment { wall, boot: at.boot };
         Self { anchor, doubt: None, met: written.is_some(), confirmed: false }
     }
 
-    /// Compares itself, once, with the newest day that a store went by; where they are more than a day
-    /// apart it goes on from the first moment of that day. What has passed since the clocks were read
-    /// first is known by boot time, so that a week in which a running program was locked is no step.
-    /// For a store of older versions, which did not write its date down.
+    /// Compares the calendar, once, with the newest day of a store. If they differ by more than a
+    /// day, the calendar continues from the first moment of that day. The time since the first
+    /// reading is known by boot time, so that a week with a locked vault is no step. For stores of
+    /// older versions without a date.
     pub(crate) fn meet_day(&mut self, day: u32) {
         let begin = Time::from_ms(u64::from(day) * Time::DAY_MS);
         let within = self.anchor.wall.clamp(begin, begin.plus_ms(Time::DAY_MS - 1));
@@ -70,8 +70,8 @@ impl Calendar {
         }
     }
 
-    /// Compares itself, once, with the date that a store went by last, in an earlier start of the
-    /// system; where they are more than a day apart it goes on from there (MSG-99).
+    /// Compares the calendar, once, with the last date of a store from an earlier system start. If
+    /// they differ by more than a day, the calendar continues from the store's date (MSG-99).
     pub(crate) fn meet_date(&mut self, date: Time, confirmed: bool) {
         if std::mem::replace(&mut self.met, true) {
             return;
@@ -82,8 +82,8 @@ impl Calendar {
         }
     }
 
-    /// Goes on from the moment in which a store went by its date last, in this start of the system: what
-    /// has passed since is known by boot time.
+    /// Continues from the last moment of a store in this system start: boot time gives the time
+    /// since.
     pub(crate) fn meet_moment(&mut self, moment: Moment, confirmed: bool) {
         if !std::mem::replace(&mut self.met, true) {
             (self.anchor, self.doubt) = (moment, None);
@@ -91,7 +91,7 @@ impl Calendar {
         }
     }
 
-    /// Looks at the clocks; `Err` if the date is doubted.
+    /// Checks the clocks. Returns the doubt if the date is doubted.
     pub fn check_wall(&mut self, at: Moment) -> Result<(), Doubt> {
         let expected = self.expected_wall(at);
         if apart_ms(expected, at.wall) <= STEP_MS {
@@ -104,33 +104,33 @@ impl Calendar {
         let stood_ms = at.boot.since_ms(from.boot);
         if stood_ms >= STEP_MS {
             self.trust_wall(at);
-            // Time alone makes no wrong clock right.
+            // A wrong clock that lasts becomes trusted, but not confirmed.
             self.confirmed = false;
             return Ok(());
         }
         Err(Doubt { expected, wall: at.wall, left_ms: STEP_MS - stood_ms })
     }
 
-    /// Believes the wall clock from now on.
+    /// Trusts the wall clock from now on.
     pub fn trust_wall(&mut self, at: Moment) {
         self.anchor = at;
         self.doubt = None;
         (self.met, self.confirmed) = (true, true);
     }
 
-    /// Returns true if the person or another machine said that the date is right.
+    /// Returns true if the user or another machine has confirmed the date.
     pub(crate) fn is_confirmed(&self) -> bool {
         self.confirmed
     }
 
-    /// The date by which something may be erased or held back; a step is not believed before a look
-    /// at the clocks has seen it either.
+    /// Returns the date for erasing or holding data. A step is not accepted here, even before
+    /// [`Calendar::check_wall`] has seen it.
     pub fn believed_date(&self, at: Moment) -> Time {
         let expected = self.expected_wall(at);
         if apart_ms(expected, at.wall) > STEP_MS { expected } else { at.wall }
     }
 
-    /// The date from which a time to live counts: the later one, should either be right.
+    /// Returns the date from which a lifetime counts: the later one of both possible dates.
     pub fn latest_date(&self, at: Moment) -> Time {
         self.expected_wall(at).max(at.wall)
     }
@@ -140,8 +140,8 @@ impl Calendar {
         self.anchor.wall.plus_ms(at.boot.since_ms(self.anchor.boot))
     }
 
-    /// A small step is believed. The anchor follows once a day at most: many small steps in a row are
-    /// a large one.
+    /// Accepts a small step. The anchor moves once a day at most, because many small steps in a row
+    /// make a large one.
     fn accept_step(&mut self, at: Moment) {
         self.doubt = None;
         if at.boot.since_ms(self.anchor.boot) >= STEP_MS {
@@ -151,7 +151,7 @@ impl Calendar {
 }
 
 impl Step {
-    /// Returns true if the wall clock has gone on from this step without another one.
+    /// Returns true if the wall clock had no further step since this one.
     fn is_unbroken(&self, at: Moment) -> bool {
         let expected = self.from.wall.plus_ms(at.boot.since_ms(self.from.boot));
         apart_ms(expected, at.wall) <= STEP_MS
@@ -169,7 +169,7 @@ mod tests {
     const DAY: u64 = Time::DAY_MS;
     const HOUR: u64 = Time::HOUR_MS;
 
-    /// A moment: the date in ms behind day 1,000, and boot time in ms.
+    /// Returns a moment: the date in ms after day 1,000, and boot time in ms.
     fn at(wall_ms: u64, boot_ms: u64) -> Moment {
         Moment { wall: Time::from_ms(1_000 * DAY + wall_ms), boot: Time::from_ms(boot_ms) }
     }

@@ -1,4 +1,4 @@
-//! The date by which a store went last, as it is written down.
+//! The last date of a store, in its stored form.
 
 use std::fs;
 use std::process;
@@ -10,25 +10,25 @@ use super::{Moment, now};
 
 /// Version of the stored form.
 const VERSION: u8 = 1;
-/// How long the date may go on before it is written again, ms.
+/// How long a stored date is valid before it is written again, ms.
 const WRITTEN_EVERY_MS: u64 = Time::MINUTE_MS;
-/// A number that Linux draws at each start.
+/// The file with a random number that Linux draws at each start.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// One start of the system, in which boot time counts.
+/// One start of the system, which boot time counts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SystemStart([u8; 16]);
 
 impl SystemStart {
-    /// The start in which this process runs. Where the system does not name it, it is one of its own:
-    /// then a start of the program counts as a start of the system.
+    /// Returns the present start of the system. If the system has no such number, returns a new
+    /// start: each start of the program then counts as a start of the system.
     pub fn of_this_system() -> Self {
         let text = fs::read_to_string(BOOT_ID).unwrap_or_default();
         let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
         u128::from_str_radix(&digits, 16).map_or_else(|_| Self::draw(), |id| Self(id.to_be_bytes()))
     }
 
-    /// A start that no other clock has: this moment, this process, and a count in it.
+    /// Makes a unique start from the time, the process number, and a counter.
     pub fn draw() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -38,27 +38,26 @@ impl SystemStart {
     }
 }
 
-/// The date by which a store went last.
+/// The last date of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrittenDate {
-    /// The moment of writing, with the date of the store as its wall clock.
+    /// The moment of writing, with the store's date as wall time.
     pub at: Moment,
-    /// The start of the system in which that was.
+    /// The system start at that moment.
     pub start: SystemStart,
-    /// The first date that is to be moved by a correction, if the wall clock was doubted then
-    /// (MSG-104).
+    /// The first date that a correction must move, if the wall clock was doubted (MSG-104).
     pub since: Option<Time>,
-    /// True if the person or another machine had said that it is right.
+    /// True if the user or another machine had confirmed the date.
     pub confirmed: bool,
 }
 
 impl WrittenDate {
-    /// The last moment to which this date may stand for.
+    /// Returns the last moment that this stored date covers.
     pub fn end(&self) -> Time {
         self.at.wall.plus_ms(WRITTEN_EVERY_MS)
     }
 
-    /// Returns true if the date is to be written again.
+    /// Returns true if the date must be written again.
     pub fn is_old(&self, now: &Self) -> bool {
         self.start != now.start
             || (self.since, self.confirmed) != (now.since, now.confirmed)
@@ -66,8 +65,8 @@ impl WrittenDate {
             || now.at.wall < self.at.wall
     }
 
-    /// The stored form: `version u8 | date u64 | since u64 | boot u64 | start[16] | confirmed
-    /// u8`; since 0: no doubt.
+    /// Encodes the date: `version u8 | date u64 | since u64 | boot u64 | start[16] | confirmed u8`;
+    /// since 0: no doubt.
     pub fn to_bytes(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(42);
         w.put_u8(VERSION).put_u64(self.at.wall.as_ms()).put_u64(self.since.map_or(0, Time::as_ms));
@@ -75,10 +74,10 @@ impl WrittenDate {
         Wiping::new(w.finish())
     }
 
-    /// Reads the stored form.
+    /// Decodes the stored form.
     ///
     /// # Errors
-    /// Another version or length.
+    /// An unknown version or wrong length.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
             if r.read_u8()? != VERSION {

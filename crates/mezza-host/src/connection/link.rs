@@ -5,8 +5,8 @@
 //! socket <------------- outbox <- frames of the machine            (full: the link is lost)
 //! ```
 //!
-//! A machine never waits for a link: two of them that wait for each other would wait for ever. The
-//! frames of a round are bounded, so a full outbox belongs to a peer that does not read.
+//! A machine never waits for a link, because two machines waiting for each other would deadlock.
+//! The frames of a round are bounded, so a full outbox means that the peer does not read.
 
 mod dial;
 mod table;
@@ -33,32 +33,32 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf, split};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-/// Coordinator to mix.
+/// The ALPN protocol from coordinator to mix.
 pub const CONTROL: &[u8] = b"mezza-mix-control/1";
-/// Entry to first mix, mix to mix.
+/// The ALPN protocol from entry to first mix, and from mix to mix.
 pub const DATA: &[u8] = b"mezza-mix-data/1";
-/// Client to entry.
+/// The ALPN protocol from client to entry.
 pub const CLIENT: &[u8] = b"mezza-mix-client/1";
-/// Last mix and entry to bucket store.
+/// The ALPN protocol from last mix and entry to the bucket store.
 pub const STORE: &[u8] = b"mezza-mix-store/1";
 
-/// Frames that may wait for a server: four rounds of the largest batch, in frames of 512 onions.
+/// Maximum frames queued to a server: four rounds of the largest batch, in frames of 512 onions.
 pub const SERVER_FRAMES_MAX: usize = 32_768;
-/// Frames that may wait for one client.
+/// Maximum frames queued to one client.
 pub const CLIENT_FRAMES_MAX: usize = 64;
-/// Bytes read at once, where links are many or frames short.
+/// Bytes per read on many links or with short frames.
 const FEW: usize = 1_024;
-/// Bytes read at once, where links are few and frames long.
+/// Bytes per read on few links with long frames.
 const MANY: usize = 65_536;
-/// How long a peer may take to read what was written.
+/// Time limit for a peer to read written bytes.
 const WRITE: Duration = Duration::from_secs(30);
 
-/// The bytes of one frame, shared where many get the same.
+/// The bytes of one frame, shared if many links send the same.
 #[derive(Clone, Debug)]
 pub enum FrameBytes {
-    /// For one, in two pieces: the second one is empty where frames are short.
+    /// For one link, in two pieces; the second is empty for short frames.
     Own([Vec<u8>; 2]),
-    /// For many.
+    /// For many links.
     Shared(Arc<[u8]>),
 }
 
@@ -71,46 +71,46 @@ impl FrameBytes {
     }
 }
 
-/// The way out of a link. Dropped, it hangs up once everything is written.
+/// The outbox of a link. After it is dropped, the link closes once all frames are written.
 pub type FrameSender = mpsc::Sender<FrameBytes>;
 
 /// An event of a link.
 #[derive(Debug)]
 pub enum LinkEvent {
-    /// It is up, and this is the way out.
+    /// The link is up, with its outbox.
     Up(FrameSender),
-    /// A frame came.
+    /// A frame arrived.
     Frame(Frame),
-    /// It is down.
+    /// The link is down.
     Down,
 }
 
 /// Why a link ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum End {
-    /// The other side went.
+    /// The peer closed the link.
     #[error("the other side went")]
     Gone,
-    /// We hung up.
+    /// This side closed the link.
     #[error("hung up")]
     Left,
-    /// The other side does not read.
+    /// The peer does not read.
     #[error("the other side does not read")]
     Stuck,
-    /// A length that no frame of this link has.
+    /// A length that no frame of this link can have.
     #[error("a length that no frame here has")]
     Length,
-    /// A frame of this type that cannot be.
+    /// A malformed frame of this type.
     #[error("a malformed frame of type {0:#04x}")]
     Malformed(u8),
 }
 
 impl End {
-    /// Says in the log why a link with a server ended, and counts mischief.
+    /// Logs why a link with a server ended, and counts protocol violations.
     fn log_end(self, peer: &str, metrics: &Metrics) {
         match self {
             Self::Left => tracing::info!(peer, "a link was left"),
-            // The side that dials logs an error if the peer stays away.
+            // The dialling side logs a warning if the peer stays unreachable.
             Self::Gone => tracing::info!(peer, "a link is down"),
             end => tracing::warn!(peer, %end, "a link is down"),
         }
@@ -119,30 +119,30 @@ impl End {
         }
     }
 
-    /// Returns true if the other side broke the rules.
+    /// Returns true if the peer violated the protocol.
     pub const fn is_mischief(self) -> bool {
         matches!(self, Self::Length | Self::Malformed(_))
     }
 }
 
-/// How long frames may be, and whether much is read at once.
+/// The maximum length of frames on a link, and its read size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameSizeClass {
-    /// Frames up to 4,096 bytes: on control links, and from clients, of whom there are many.
+    /// Frames up to 4,096 bytes: on control links, and from the many clients.
     Short,
     /// Frames up to 262,144 bytes, on few links.
     Long,
-    /// The same where each link must be small.
+    /// Frames up to 262,144 bytes, with small buffers for many links.
     LongAndMany,
 }
 
-/// A number for a link that no other one in the process has.
+/// Returns a link number that is unique in the process.
 pub fn next_link_number() -> u64 {
     static LINKS: AtomicU64 = AtomicU64::new(1);
     LINKS.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Carries frames until the link ends. Every frame that comes becomes an event.
+/// Carries frames until the link ends. Each received frame becomes an event.
 pub async fn carry_frames<E: Send>(
     stream: impl AsyncRead + AsyncWrite + Send,
     size: FrameSizeClass,
@@ -170,8 +170,8 @@ pub async fn carry_frames<E: Send>(
     }
 }
 
-/// Carries a link between two servers and reports its first and last event, with a number of its
-/// own. `None` if the task behind `events` has ended.
+/// Carries a link between two servers, and reports its start and end under its own number. Returns
+/// `None` if the receiver of `events` is closed.
 pub async fn run_server_link<E: Send>(
     stream: impl AsyncRead + AsyncWrite + Send,
     protocol: &[u8],
@@ -197,7 +197,7 @@ async fn read_frames<E, const MAX: usize, const READ: usize>(
 ) -> End {
     let mut splitter = Deframer::<LENGTH_BYTES, FRAME_HEAD_BYTES, MAX>::default();
     loop {
-        // The bytes lie on the thread's stack: a link on which nothing comes keeps no buffer.
+        // The buffer is on the thread's stack, so an idle link keeps no buffer.
         let (frames, end) = poll_fn(|cx| {
             let mut bytes = [MaybeUninit::uninit(); READ];
             let mut buffer = ReadBuf::uninit(&mut bytes);
@@ -217,7 +217,7 @@ async fn read_frames<E, const MAX: usize, const READ: usize>(
     }
 }
 
-/// The frames that end in `input`, and why the link ends behind them.
+/// Returns the frames that end in `input`, and the end of the link if one follows.
 fn split_frames<const MAX: usize>(
     splitter: &mut Deframer<LENGTH_BYTES, FRAME_HEAD_BYTES, MAX>,
     mut input: &[u8],
@@ -267,7 +267,8 @@ async fn write_parcels(
     End::Left
 }
 
-/// A frame as a parcel for one. `None`: longer than a frame may be, which ours are not.
+/// Encodes a frame for one link. Returns `None` if it exceeds the maximum length, which our frames
+/// never do.
 pub fn make_parcel(frame: Frame) -> Option<FrameBytes> {
     let kind = frame.kind();
     let pieces = frame.into_pieces();

@@ -1,4 +1,4 @@
-//! The client's half of one relay connection.
+//! The client's side of one relay connection.
 //!
 //! ```no_run
 //! # async fn example(key: mezza_messenger::card::RelayKey) -> Result<(), Box<dyn std::error::Error>> {
@@ -39,33 +39,33 @@ use crate::clock::Clock;
 use crate::connection::tap::{Direction, Side, Tap, TapPoint, Tapped};
 use crate::tls::{Pin, client_config, fingerprint};
 
-/// Time for TCP, TLS and HELLO together.
+/// Time limit for TCP, TLS and HELLO together.
 const CONNECT: Duration = Duration::from_secs(20);
-/// Bytes read at once.
+/// Bytes per read.
 const READ_BYTES: usize = 8_192;
 
 type Stream = TlsStream<Tapped<TcpStream>>;
 
-/// A connection after HELLO.
+/// A connection after its HELLO.
 pub struct Connection {
     sender: RelayWriteHalf,
     receiver: RelayReadHalf,
     time_elsewhere: Option<Time>,
 }
 
-/// The half that sends.
+/// The sending half.
 pub struct RelayWriteHalf {
     stream: WriteHalf<Stream>,
     point: TapPoint,
 }
 
-/// The half that receives.
+/// The receiving half.
 pub struct RelayReadHalf {
     stream: ReadHalf<Stream>,
     point: TapPoint,
     splitter: RelayDeframer,
     buffer: Vec<u8>,
-    /// Where in `buffer` the unread bytes begin.
+    /// The offset of the unread bytes in `buffer`.
     begin: usize,
 }
 
@@ -78,8 +78,8 @@ impl fmt::Debug for Connection {
 /// Connects to the relay that holds `key`, and waits for its HELLO.
 ///
 /// # Errors
-/// [`ConnectError`] tells a wrong key (naming both), an unreachable relay, something that is no
-/// relay, a relay that wants us to slow down, and clocks more than a day apart.
+/// [`ConnectError`] distinguishes a wrong key (with both keys), an unreachable relay, a server that
+/// is no relay, and clocks more than a day apart.
 pub async fn connect_relay(
     key: &RelayKey,
     host: &str,
@@ -106,7 +106,7 @@ impl Target<'_> {
         let socket = TcpStream::connect((self.host, self.port)).await;
         let socket = socket.map_err(|source| self.unreachable_error(source))?;
         let is_elsewhere = is_elsewhere(&socket);
-        // Small frames wait for nothing; where the system refuses this, only speed is lost.
+        // Send small frames at once; if the system refuses, only speed is lost.
         drop(socket.set_nodelay(true));
         let stream =
             self.secure_socket(Tapped::new(socket, point.clone(), Direction::ToClient)).await?;
@@ -124,11 +124,11 @@ impl Target<'_> {
         Ok(Connection { sender, receiver, time_elsewhere })
     }
 
-    /// TLS with the pinned key.
+    /// Runs TLS with the pinned key.
     async fn secure_socket(&self, socket: Tapped<TcpStream>) -> Result<Stream, ConnectError> {
         let pin = Pin::new(self.key.0);
         let config = client_config(pin.clone()).map_err(ConnectError::Tls)?;
-        // Never sent (no SNI) and never checked (the key is): rustls wants some name.
+        // The name is never sent (no SNI) and never checked (the key is), but rustls requires one.
         let name = ServerName::IpAddress(std::net::Ipv4Addr::UNSPECIFIED.into());
         let stream = TlsConnector::from(config).connect(name, socket).await;
         let stream = stream.map_err(|source| match pin.other_key() {
@@ -147,7 +147,7 @@ impl Target<'_> {
         }
     }
 
-    /// The first frame is HELLO, from a relay whose clock agrees with ours.
+    /// Waits for HELLO as the first frame, and compares the relay's clock with ours.
     async fn await_hello(
         &self,
         receiver: &mut RelayReadHalf,
@@ -183,39 +183,39 @@ impl Target<'_> {
     }
 }
 
-/// Returns true if the other end is on another machine, which has a clock of its own.
+/// Returns true if the peer is on another machine, which has its own clock.
 fn is_elsewhere(socket: &TcpStream) -> bool {
     let ends = socket.peer_addr().and_then(|peer| Ok((peer.ip(), socket.local_addr()?.ip())));
     ends.is_ok_and(|(there, here)| there != here && !there.is_loopback())
 }
 
-/// Returns true if TLS itself, and not the network, said no.
+/// Returns true if TLS, and not the network, caused the error.
 fn is_tls(error: &io::Error) -> bool {
     error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<rustls::Error>)
 }
 
 impl Connection {
-    /// Sends a frame. The caller keeps receiving meanwhile, or both sides may wait for ever.
+    /// Sends a frame. The caller must keep receiving meanwhile, or both sides may deadlock.
     pub async fn send(&mut self, frame: &ClientFrame) -> Result<(), ConnectionError> {
         self.sender.send(frame).await
     }
 
-    /// The next frame. Dropping the future loses nothing.
+    /// Receives the next frame. Dropping the future loses nothing.
     pub async fn recv(&mut self) -> Result<RelayFrame, ConnectionError> {
         self.receiver.recv().await
     }
 
-    /// The time that the relay's HELLO told, if it is on another machine.
+    /// Returns the time in the relay's HELLO, if the relay is on another machine.
     pub const fn time_elsewhere(&self) -> Option<Time> {
         self.time_elsewhere
     }
 
-    /// Two halves for two tasks.
+    /// Splits the connection into halves for two tasks.
     pub fn split(self) -> (RelayWriteHalf, RelayReadHalf) {
         (self.sender, self.receiver)
     }
 
-    /// Says good-bye to the relay.
+    /// Closes the connection in an orderly way.
     pub async fn close(self) -> Result<(), ConnectionError> {
         self.sender.close().await
     }
@@ -230,14 +230,14 @@ impl RelayWriteHalf {
         Ok(self.stream.flush().await?)
     }
 
-    /// Says good-bye to the relay.
+    /// Closes the connection in an orderly way.
     pub async fn close(mut self) -> Result<(), ConnectionError> {
         Ok(self.stream.shutdown().await?)
     }
 }
 
 impl RelayReadHalf {
-    /// The next frame. Dropping the future loses nothing.
+    /// Receives the next frame. Dropping the future loses nothing.
     ///
     /// # Errors
     /// [`ConnectionError::Closed`] at the orderly end of the connection.

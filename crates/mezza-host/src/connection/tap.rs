@@ -9,16 +9,16 @@ use std::{fmt, io};
 use mezza_messenger::relay_wire::LENGTH_BYTES;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// On which side of TLS the bytes were seen.
+/// The side of TLS on which bytes were recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Below TLS: what a provider of internet access sees.
+    /// Below TLS: what an internet provider sees.
     Wire,
-    /// Above TLS: frames with their length field, what the relay sees.
+    /// Above TLS: frames with their length field, as the relay sees them.
     Frame,
 }
 
-/// Which way the bytes went.
+/// The direction of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From client to relay.
@@ -27,14 +27,14 @@ pub enum Direction {
     ToClient,
 }
 
-/// Bytes as they passed.
+/// Recorded bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TapEvent<'a> {
-    /// Tells the connections of one process apart.
+    /// Distinguishes the connections of one process.
     pub connection: u64,
     /// Below or above TLS.
     pub side: Side,
-    /// Which way.
+    /// The direction.
     pub direction: Direction,
     /// The bytes.
     pub bytes: &'a [u8],
@@ -47,18 +47,18 @@ impl fmt::Debug for TapEvent<'_> {
     }
 }
 
-/// Somebody who looks. Called on the connection's own task, so it must be quick.
+/// A receiver of recorded bytes. It is called on the connection's task, so it must be quick.
 pub trait Tap: Send + Sync {
-    /// Bytes passed.
+    /// Receives recorded bytes.
     fn record(&self, event: TapEvent<'_>);
 
-    /// Returns true if anything is looked at now; while it is not, nothing is copied for it.
+    /// Returns true if bytes are recorded now; otherwise none are copied.
     fn is_on(&self) -> bool {
         true
     }
 }
 
-/// A tap on one connection; nothing happens where there is none.
+/// The tap of one connection, if any.
 #[derive(Clone)]
 pub struct TapPoint {
     tap: Option<Arc<dyn Tap>>,
@@ -66,14 +66,14 @@ pub struct TapPoint {
 }
 
 impl TapPoint {
-    /// A point with a number of its own.
+    /// Makes a tap point with its own connection number.
     pub fn new(tap: Option<Arc<dyn Tap>>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let connection = if tap.is_some() { NEXT.fetch_add(1, Ordering::Relaxed) } else { 0 };
         Self { tap, connection }
     }
 
-    /// Records a relay frame of which the length field was cut off.
+    /// Records a relay frame whose length field was removed.
     pub fn record_body(&self, direction: Direction, body: &[u8]) {
         if self.tap.as_ref().is_some_and(|tap| tap.is_on()) {
             let length = (body.len() as u32).to_be_bytes();
@@ -82,7 +82,7 @@ impl TapPoint {
         }
     }
 
-    /// Records `bytes`, if there is a tap.
+    /// Records `bytes` if there is a tap.
     pub fn record(&self, side: Side, direction: Direction, bytes: &[u8]) {
         if let Some(tap) = &self.tap {
             tap.record(TapEvent { connection: self.connection, side, direction, bytes });
@@ -90,7 +90,7 @@ impl TapPoint {
     }
 }
 
-/// A byte stream whose bytes are shown to a [`Tap`] as they pass.
+/// A byte stream whose bytes are recorded by a [`Tap`].
 pub struct Tapped<S> {
     inner: S,
     point: TapPoint,
@@ -98,7 +98,7 @@ pub struct Tapped<S> {
 }
 
 impl<S> Tapped<S> {
-    /// Wraps `inner`, of which reading gives bytes that went the way of `reads`.
+    /// Wraps `inner`; bytes read from it are recorded with the direction `reads`.
     pub fn new(inner: S, point: TapPoint, reads: Direction) -> Self {
         Self { inner, point, reads }
     }

@@ -1,7 +1,7 @@
-//! The CPU time of a mix by phase, summed up over all rounds.
+//! The CPU time of a mix by phase, summed over all rounds.
 //!
-//! It stays in the process and is not among the [`metrics`](super::metrics): the cost of a round's
-//! own noise would show its amount, which is the secret of noise (MIX-32).
+//! It is not exported among the [`metrics`](super::metrics): the cost of a round's own noise would
+//! reveal its amount, which must stay secret (MIX-32).
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -12,27 +12,27 @@ use std::time::Duration;
 use mezza_mixnet::job::Job;
 use nix::time::{ClockId, clock_gettime};
 
-/// Parts of the work of a mix.
+/// A part of the work of a mix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Layers are taken off onions.
+    /// Removing layers from onions.
     Unwrap,
-    /// Own noise is made, ahead of its round, and looked at when it comes back.
+    /// Making own noise ahead of its round, and checking it when it returns.
     Noise,
-    /// Batches are permuted, doubles found.
+    /// Permuting batches and finding duplicates.
     Permute,
-    /// Accesses of a dead drop are put together, buckets are filled.
+    /// Matching the accesses of a dead drop, and filling buckets.
     Match,
-    /// Replies are sealed.
+    /// Sealing replies.
     Seal,
-    /// Frames go over links: TLS, sockets, cutting them out of bytes.
+    /// Carrying frames over links: TLS, sockets, deframing.
     Link,
-    /// The machine between them: counts, states, which frame goes where.
+    /// The machine itself: counts, states, routing of frames.
     Machine,
 }
 
 impl Phase {
-    /// All of them.
+    /// All phases.
     pub const ALL: [Self; 7] = [
         Self::Unwrap,
         Self::Noise,
@@ -43,12 +43,12 @@ impl Phase {
         Self::Machine,
     ];
 
-    /// Returns true if it is made of jobs, which threads of their own run.
+    /// Returns true if the phase consists of jobs on the worker threads.
     pub const fn is_job(self) -> bool {
         !matches!(self, Self::Link | Self::Machine)
     }
 
-    /// The phase of a job.
+    /// Returns the phase of a job.
     pub const fn from_job(job: &Job) -> Self {
         match job {
             Job::Unwrap(_) => Self::Unwrap,
@@ -64,12 +64,12 @@ impl Phase {
 #[derive(Debug, Default)]
 pub struct Busy {
     ns: [AtomicU64; Phase::ALL.len()],
-    /// Threads that are at it now.
+    /// Number of threads that are in each phase now.
     now: [AtomicU64; Phase::ALL.len()],
 }
 
 impl Busy {
-    /// Runs work that is part of a phase.
+    /// Runs work and counts its CPU time for a phase.
     pub fn time_work<T>(&self, phase: Phase, work: impl FnOnce() -> T) -> T {
         self.now[phase as usize].fetch_add(1, Ordering::Relaxed);
         let before = thread_cpu();
@@ -80,25 +80,25 @@ impl Busy {
         done
     }
 
-    /// A task that is part of a phase: each of its steps counts, its waiting does not.
+    /// Runs a task and counts the CPU time of its polls for a phase; waiting does not count.
     pub async fn time_task<T>(&self, phase: Phase, task: impl Future<Output = T>) -> T {
         let mut task = pin!(task);
         poll_fn(|context| -> Poll<T> { self.time_work(phase, || task.as_mut().poll(context)) })
             .await
     }
 
-    /// The CPU time of a phase until now.
+    /// Returns the CPU time of a phase until now.
     pub fn cpu_time(&self, phase: Phase) -> Duration {
         Duration::from_nanos(self.ns[phase as usize].load(Ordering::Relaxed))
     }
 
-    /// Returns true if a thread is at it now.
+    /// Returns true if a thread is in this phase now.
     pub fn is_at(&self, phase: Phase) -> bool {
         self.now[phase as usize].load(Ordering::Relaxed) > 0
     }
 }
 
-/// CPU time of this thread; a system without such a clock counts nothing.
+/// Returns the CPU time of this thread, or zero if the system has no such clock.
 pub fn thread_cpu() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }

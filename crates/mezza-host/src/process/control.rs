@@ -5,9 +5,9 @@
 //!              <--{..}-- .. <--{..}-- ControlAnswer, until it is dropped
 //! ```
 //!
-//! A request is one line, of any type that serde knows; its answer is any number of lines. A fault is
-//! the line `{"error":..,"next":..,"exit":N}`. The kernel says who asks: only root and the user of the
-//! server are heard.
+//! A request is one line of any serde type; its response is any number of lines. A fault is the
+//! line `{"error":..,"next":..,"exit":N}`. The kernel reports the user of the client: only root and
+//! the user of the server are accepted.
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Write};
@@ -31,41 +31,41 @@ use super::home::private;
 use super::local_socket::peer_user;
 use crate::api::{Exit, Fault};
 
-/// Bytes of a line, at most.
+/// Maximum bytes of a line.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
-/// Connections at once: more than all that a server lets wait for lines together, so that those who wait
-/// never keep others from an answer.
+/// Maximum simultaneous connections: more than the requests that a server lets wait, so that
+/// waiting clients never block others.
 const ASKERS_MAX: usize = 128;
-/// Lines of an answer that wait for a slow reader.
+/// Lines of a response that wait for a slow reader.
 const LINES_MAX: usize = 256;
-/// How long a request may take to arrive.
+/// Time limit for the request to arrive.
 const REQUEST_WAIT: Duration = Duration::from_secs(5);
 /// The mode of the socket.
 const SOCKET_MODE: u32 = 0o600;
 
-/// A request, and where its answer goes.
+/// A request, and the channel for its response.
 #[derive(Debug)]
 pub struct ControlRequest<R> {
     /// The request.
     pub asked: R,
-    /// Where the answer goes.
+    /// The channel for the response.
     pub answer: ControlAnswer,
 }
 
 /// Lines that are made one by one, as the reader takes them.
 type LineSource = Box<dyn Iterator<Item = Value> + Send>;
 
-/// A part of an answer.
+/// A part of a response.
 enum AnswerPart {
     Line(Value),
-    /// Any number of lines: a reader that is slow is waited for, and none is lost.
+    /// Any number of lines; a slow reader is waited for, and no line is lost.
     All(LineSource),
 }
 
-/// The outcome of offering a line.
+/// The result of offering a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineOffer {
-    /// It will be read.
+    /// The line was queued.
     Taken,
     /// The reader is too slow; the line may be offered again.
     Full,
@@ -73,7 +73,7 @@ pub enum LineOffer {
     Closed,
 }
 
-/// The lines of an answer; it ends when the last of them is dropped.
+/// The channel for the lines of a response; the response ends when the last clone is dropped.
 #[derive(Clone)]
 pub struct ControlAnswer(mpsc::Sender<AnswerPart>);
 
@@ -84,19 +84,19 @@ impl fmt::Debug for ControlAnswer {
 }
 
 impl ControlAnswer {
-    /// An answer for somebody in this process, who reads its lines there.
+    /// Makes a response channel whose lines are read in this process.
     pub fn make_channel() -> (Self, LinesWithin) {
         let (sender, parts) = mpsc::channel(LINES_MAX);
         (Self(sender), LinesWithin { parts, source: None })
     }
 
-    /// One line; false if nobody reads any more, or too slowly.
+    /// Queues one line. Returns false if the reader is gone or too slow.
     pub fn send_line(&self, value: &impl Serialize) -> bool {
         let value = serde_json::to_value(value);
         value.is_ok_and(|value| self.offer_line(value) == LineOffer::Taken)
     }
 
-    /// One line, if there is room for it.
+    /// Queues one line if there is room.
     pub fn offer_line(&self, value: Value) -> LineOffer {
         match self.0.try_send(AnswerPart::Line(value)) {
             Ok(()) => LineOffer::Taken,
@@ -105,36 +105,37 @@ impl ControlAnswer {
         }
     }
 
-    /// Many lines, made while the reader takes them; false if nobody reads any more.
+    /// Queues many lines, made while the reader takes them. Returns false if the reader is gone or
+    /// its queue is full.
     pub fn send_all(&self, lines: impl Iterator<Item = Value> + Send + 'static) -> bool {
         self.0.try_send(AnswerPart::All(Box::new(lines))).is_ok()
     }
 
-    /// The fault as the last line.
+    /// Queues the fault as the last line.
     pub fn send_fault(&self, fault: &Fault) {
         let line = fault_line(fault);
         let _ = self.offer_line(line);
     }
 
-    /// The fault as the whole answer: whoever asked waits for nothing more.
+    /// Sends the fault as the whole response.
     fn end_with(self, fault: &Fault) {
         self.send_fault(fault);
     }
 
-    /// Returns true if nobody reads any more.
+    /// Returns true if the reader is gone.
     pub fn is_closed(&self) -> bool {
         self.0.is_closed()
     }
 }
 
-/// The lines of an answer, for a reader in this process.
+/// The lines of a response, for a reader in this process.
 pub struct LinesWithin {
     parts: mpsc::Receiver<AnswerPart>,
     source: Option<LineSource>,
 }
 
 impl LinesWithin {
-    /// The next line; `None` when the answer is over.
+    /// Waits for the next line. Returns `None` at the end of the response.
     pub async fn recv(&mut self) -> Option<Value> {
         loop {
             if let Some(line) = self.source.as_mut().and_then(Iterator::next) {
@@ -148,7 +149,7 @@ impl LinesWithin {
     }
 }
 
-/// A socket that is served until this is dropped, which removes it.
+/// A control socket in service; dropping this value removes it.
 #[derive(Debug)]
 pub struct ControlSocket {
     path: PathBuf,
@@ -163,11 +164,11 @@ impl Drop for ControlSocket {
 }
 
 impl ControlSocket {
-    /// Serves requests at `path`. A socket that lies there already is that of a server which is gone:
-    /// the caller holds the lock that there is one server alone.
+    /// Serves requests at `path`. An existing socket belongs to a server that is gone: the caller
+    /// holds the lock that allows one server.
     ///
     /// # Errors
-    /// 73 if the socket cannot be made, 77 if its folder is not ours alone.
+    /// 73 if the socket cannot be made, 77 if its folder is accessible to other users.
     pub fn serve<R, E>(path: &Path, requests: mpsc::Sender<E>) -> Result<Self, Fault>
     where
         R: DeserializeOwned + Send + 'static,
@@ -198,12 +199,12 @@ where
     let places = Arc::new(Semaphore::new(ASKERS_MAX));
     loop {
         let Ok((mut stream, _)) = listener.accept().await else {
-            // No descriptor is left for the moment.
+            // Out of file descriptors: try again soon.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
         let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-            // An answer now is better than one that waits for others to end.
+            // Refuse at once instead of letting the command wait for others to end.
             let busy = Fault::new(Exit::Busy, "too many commands wait here", "end some of them");
             let _ = stream.write_all(format!("{}\n", fault_line(&busy)).as_bytes()).await;
             continue;
@@ -216,7 +217,7 @@ where
     }
 }
 
-/// One connection: a request, and its answer.
+/// Serves one connection: a request and its response.
 async fn serve_asker<R, E>(stream: UnixStream, requests: mpsc::Sender<E>)
 where
     R: DeserializeOwned,
@@ -246,7 +247,7 @@ where
             "use the `mezza` of the version that runs",
         )),
     }
-    // A reader that goes away is noticed before the next line.
+    // Read in parallel, so that a closed client is noticed before the next line.
     let mut rest = [0; 1];
     loop {
         tokio::select! {
@@ -259,7 +260,7 @@ where
     }
 }
 
-/// The line of a fault.
+/// Returns the line of a fault.
 fn fault_line(fault: &Fault) -> Value {
     json!({ "error": fault.text, "next": fault.next, "exit": fault.code.number() })
 }
@@ -268,19 +269,19 @@ fn is_known(uid: u32) -> bool {
     uid == 0 || uid == geteuid().as_raw()
 }
 
-/// Returns true if a command may send a request to a server of this user: root's, our own, or any of
-/// them for root, who could read the request anyway.
+/// Returns true if a command may send a request to a server of this user: root's or our own; for
+/// root any, since root could read the request anyway.
 fn is_trusted(uid: u32) -> bool {
     is_known(uid) || geteuid().is_root()
 }
 
-/// The answer of a server, line by line, for a command that waits for it.
+/// The response of a server, line by line, for a command that waits for it.
 pub struct ControlLines(BufReader<BlockingStream>);
 
-/// Asks the server at `path`; `next` says how one is started.
+/// Sends a request to the server at `path`; `next` tells how to start one.
 ///
 /// # Errors
-/// 69 if none answers there.
+/// 69 if no server responds.
 pub fn ask_server(
     path: &Path,
     request: &impl Serialize,
@@ -292,7 +293,7 @@ pub fn ask_server(
     };
     let mut stream = BlockingStream::connect(path).map_err(absent)?;
     if !peer_user(&stream).is_some_and(is_trusted) {
-        // Any user can make a socket in a folder that all may write to.
+        // Any user can make a socket in a world-writable folder.
         let text = format!("{} is served by a process of another user", path.display());
         return Err(Fault::new(Exit::Denied, text, "name the folder of your own server"));
     }
@@ -313,7 +314,7 @@ impl Iterator for ControlLines {
     }
 }
 
-/// A line of an answer, or the fault that it tells.
+/// Parses a line of a response, or returns the fault that it contains.
 fn parse_line(line: &str) -> Result<Value, Fault> {
     let value: Value = serde_json::from_str(line).map_err(|_| {
         let text = "the daemon answers something that is no line of JSON";
@@ -322,7 +323,7 @@ fn parse_line(line: &str) -> Result<Value, Fault> {
     unwrap_answer(value)
 }
 
-/// A value of an answer, or the fault that it tells.
+/// Returns a value of a response, or the fault that it contains.
 pub fn unwrap_answer(value: Value) -> Result<Value, Fault> {
     let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
     match (text("error"), text("next")) {
@@ -340,7 +341,8 @@ mod tests {
 
     type Asked = ControlRequest<Vec<u32>>;
 
-    /// A server that answers each number of a list with a line, and an empty list with a fault.
+    /// Starts a server that responds to each number of a list with a line, and to an empty list
+    /// with a fault.
     fn server(path: &Path) -> ControlSocket {
         let (sender, mut requests) = mpsc::channel::<Asked>(4);
         tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! The one loop around a machine: what is due, then one event, each with what follows from it.
+//! The loop that drives a machine: due work, then one event, each followed by its outputs.
 //!
 //! ```text
 //! due | event | end --> wake, hear or stop --> settle: store, carry out --> run_due_work
@@ -19,40 +19,40 @@ pub trait Shell: Send {
     /// An event of the machine's task.
     type Event: Send;
 
-    /// The time that the machine is driven by: the time of day, unless the shell says otherwise.
+    /// Returns the time that drives the machine: the time of day unless overridden.
     fn now(&self) -> Time {
         now()
     }
 
-    /// When it is to be woken at the latest, by that time.
+    /// Returns the latest time of the next wake-up, on that clock.
     fn deadline(&self) -> Option<Time>;
 
-    /// Wakes the machine: its deadline has passed, or it has not been woken for long.
+    /// Wakes the machine at its deadline, or after a long time without a wake-up.
     fn wake(&mut self, now: Time);
 
-    /// Takes an event in.
+    /// Handles an event.
     fn handle_event(&mut self, event: Self::Event);
 
-    /// Carries out what the machine wants, and what follows from that.
+    /// Carries out the outputs of the machine, and their consequences.
     fn settle_outputs(&mut self) -> impl Future<Output = Result<(), Fault>> + Send;
 
-    /// Looks after what is no machine's; with an answer the loop ends.
+    /// Does due work outside of the machine. A result ends the loop.
     fn run_due_work(&mut self) -> Option<Result<Exit, Fault>> {
         None
     }
 
-    /// The program ends; what follows from that is settled.
+    /// Handles the end of the program; its outputs are still carried out.
     fn stop(&mut self);
 }
 
-/// Wakes in a row that found the machine due again, after which it is let wait.
+/// Consecutive wake-ups with a machine due again after which the loop pauses.
 const SPINS_MAX: u32 = 256;
-/// For how long.
+/// The length of that pause.
 const SPIN_PAUSE: Duration = Duration::from_millis(5);
 
-/// Drives a machine until `stop` turns true, all senders of events are gone, or its shell ends it.
-/// It is woken after `nap` at the latest, however many events come: a clock that was put back moves
-/// its deadline far away (MIX-49).
+/// Drives a machine until `stop` turns true, all senders of events are dropped, or its shell ends.
+/// The machine is woken after `nap` at the latest, even under a stream of events: setting the clock
+/// back moves its deadline far away (MIX-49).
 ///
 /// # Errors
 /// A fault that ends the shell.
@@ -68,8 +68,8 @@ pub async fn run_shell<S: Shell>(
         let due = shell.deadline().map(|due| Duration::from_millis(due.since_ms(shell.now())));
         let longest = nap.saturating_sub(woken.elapsed());
         let pause = due.map_or(longest, |due| due.min(longest));
-        // Due work goes before new events, but a machine that is due for ever must not keep events and the
-        // end of the program waiting: they take turns, and after a while it is let wait.
+        // Due work comes before new events, but a machine that is always due must not block events
+        // and the end of the program. They alternate, and after many wake-ups the loop pauses.
         if pause.is_zero() {
             if *stop.borrow() {
                 break;
@@ -118,7 +118,7 @@ mod tests {
 
     const NAP: Duration = Duration::from_millis(300);
 
-    /// Ends when it is woken.
+    /// A shell that ends when it is woken.
     struct Asleep {
         begun: Instant,
         heard: u32,
@@ -154,7 +154,7 @@ mod tests {
         }
     }
 
-    /// Is due at every moment, and counts what it hears.
+    /// A shell that is always due, and counts its events.
     struct Restless {
         heard: u32,
     }

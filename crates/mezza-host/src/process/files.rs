@@ -1,4 +1,4 @@
-//! File descriptors: as many as the system allows, and one that is kept for when there are no more.
+//! File descriptors: raises their limit, and keeps a spare one for when none is left.
 
 use std::fs::File;
 use std::io;
@@ -10,16 +10,18 @@ use nix::sys::statvfs::statvfs;
 
 use crate::api::{Exit, Fault};
 
-/// Descriptors that a server needs beside its connections: store, log, listener, links, refusals.
+/// Descriptors that a server needs in addition to connections: store, log, listener, links,
+/// refusals.
 pub const OTHERS: u64 = 64;
 
-/// Returns the bytes that this user may still write to the disk of a path; `None` if it cannot be told.
+/// Returns the bytes that this user may still write to the disk of a path; `None` if that is
+/// unknown.
 pub fn free_bytes(path: &Path) -> Option<u64> {
     let disk = statvfs(path).ok()?;
     Some(disk.blocks_available().saturating_mul(disk.fragment_size()))
 }
 
-/// Raises the soft limit of open files to the hard one, which it gives.
+/// Raises the soft limit of open files to the hard limit. Returns that limit.
 fn raise_limit() -> io::Result<u64> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     if soft < hard {
@@ -28,10 +30,10 @@ fn raise_limit() -> io::Result<u64> {
     Ok(hard)
 }
 
-/// Raises the soft limit of open files to the hard one, which must have room for `needed`.
+/// Raises the soft limit of open files to the hard limit, which must be at least `needed`.
 ///
 /// # Errors
-/// 78 if it has not (MIX-28).
+/// 78 if the hard limit is lower (MIX-28).
 pub fn room_for_files(needed: u64) -> Result<(), Fault> {
     let refused = |text: String| Fault::new(Exit::Config, text, "raise it with `ulimit -Hn`");
     let hard = raise_limit()
@@ -43,12 +45,12 @@ pub fn room_for_files(needed: u64) -> Result<(), Fault> {
     Ok(())
 }
 
-/// How many connections there are descriptors for, with the limit raised.
+/// Raises the limit. Returns how many connections have descriptors.
 ///
 /// # Errors
 /// The error of the system.
 pub fn connection_room() -> io::Result<usize> {
-    // A server with hardly any descriptors still serves somebody.
+    // Even a server with very few descriptors accepts a connection.
     let room = raise_limit().map(|hard| hard.saturating_sub(OTHERS).max(hard / 2))?;
     Ok(usize::try_from(room).unwrap_or(usize::MAX))
 }
@@ -59,19 +61,19 @@ pub(crate) fn are_gone(error: &io::Error) -> bool {
     matches!(code, Some(Errno::EMFILE | Errno::ENFILE))
 }
 
-/// A descriptor that is given up for a connection which else could not even be closed.
+/// A spare descriptor, released to accept a connection that could otherwise not even be closed.
 #[derive(Debug, Default)]
 pub(crate) struct Spare(Option<File>);
 
 impl Spare {
-    /// Takes one, where there is one to take.
+    /// Opens the spare descriptor if possible.
     pub(crate) fn fill(&mut self) {
         if self.0.is_none() {
             self.0 = File::open("/dev/null").ok();
         }
     }
 
-    /// Gives it up.
+    /// Releases the spare descriptor.
     pub(crate) fn spend(&mut self) {
         self.0 = None;
     }

@@ -1,5 +1,5 @@
-//! A folder of sealed records that are written once, and one small file, the index, that says which
-//! of them count and holds their keys.
+//! A folder of sealed records that are written once, and an index: one small file with the valid
+//! records and their keys.
 //!
 //! ```text
 //! DIR/         0700
@@ -8,9 +8,9 @@
 //!   lock       0600   held by the one process that has the folder
 //! ```
 //!
-//! A step is carried out in this order: new records, durable; the index, durable; then old records
-//! are deleted. A crash between any two file operations leaves the old or the new state, and records
-//! that no index names: whoever opens the folder deletes them, however many they are (HIBE-76).
+//! A step writes new records durably, then the index durably, and then deletes old records. A crash
+//! between any two file operations leaves the old or the new state, and records that the index does
+//! not name. Opening the folder deletes all of those (HIBE-76).
 
 use std::fs;
 use std::io::ErrorKind;
@@ -29,52 +29,52 @@ use crate::process::home::failing;
 const RECORDS: &str = "rec";
 const LOCK: &str = "lock";
 
-/// The sizes that a folder may have at most; what is larger is not read.
+/// The maximum sizes in a folder; larger files are not read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FolderLimits {
-    /// Bytes of a record.
+    /// Maximum bytes of a record.
     pub record_bytes: usize,
-    /// Bytes of the index.
+    /// Maximum bytes of the index.
     pub index_bytes: usize,
 }
 
 /// Files that one step writes and deletes.
 #[derive(Debug)]
 pub(crate) struct FolderStep<'a> {
-    /// New records by name, sealed. One of the same name holds the same bytes.
+    /// New sealed records by name. An existing one of the same name has the same bytes.
     pub put: &'a [(String, Vec<u8>)],
     /// The index after this step.
     pub index: &'a [u8],
-    /// Names of records that no index names any more.
+    /// Names of records that the new index no longer names.
     pub drop: &'a [String],
 }
 
-/// A folder that this process has alone.
+/// A folder that this process has locked.
 #[derive(Debug)]
 pub(crate) struct Folder {
     root: PathBuf,
     index: PathBuf,
-    /// The index, once it was made or read.
+    /// The index, once made or opened.
     slots: Option<SlotFile>,
     limits: FolderLimits,
     _lock: Lock,
 }
 
 impl Folder {
-    /// Makes the folders that are missing, checks those that are there, and takes the lock.
+    /// Makes missing folders, checks existing ones, and takes the lock.
     ///
     /// # Errors
-    /// 75 if another process has it, 77 for wrong owners or modes, 73 if the disk refuses.
+    /// 75 if another process has the lock, 77 for wrong owners or modes, 73 if the disk refuses.
     pub(crate) fn make(root: &Path, index: &str, limits: FolderLimits) -> Result<Self, Fault> {
         private::make_folder(root)?;
         private::make_folder(&root.join(RECORDS))?;
         Self::open(root, index, limits)
     }
 
-    /// Takes a folder that is there, and deletes what a crash left half written.
+    /// Opens an existing folder, and deletes partial files of a crash.
     ///
     /// # Errors
-    /// As [`Folder::make`]; 66 if there is none.
+    /// As [`Folder::make`]; 66 if there is no folder.
     pub(crate) fn open(root: &Path, index: &str, limits: FolderLimits) -> Result<Self, Fault> {
         private::check_folder(root)?;
         private::check_folder(&root.join(RECORDS))?;
@@ -86,15 +86,15 @@ impl Folder {
         Ok(Self { root: root.to_owned(), index, slots, limits, _lock: lock })
     }
 
-    /// The path of a file beside the index.
+    /// Returns the path of a file next to the index.
     pub(crate) fn path_beside(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
 
-    /// The bytes of the index.
+    /// Returns the bytes of the index.
     ///
     /// # Errors
-    /// 66 if there is none, 65 if it is damaged or longer than the limit.
+    /// 66 if there is no index, 65 if the index is damaged or longer than the limit.
     pub(crate) fn read_index(&self) -> Result<Wiping<Vec<u8>>, Fault> {
         match &self.slots {
             Some(slots) => slots.read(),
@@ -102,7 +102,8 @@ impl Folder {
         }
     }
 
-    /// The names of all records, however many a crash left. Files whose writing was interrupted are deleted.
+    /// Returns the names of all records, including those left by a crash. Partially written files
+    /// are deleted.
     ///
     /// # Errors
     /// 66 or 77 if the folder cannot be read.
@@ -122,15 +123,15 @@ impl Folder {
         Ok(names)
     }
 
-    /// The bytes of one record.
+    /// Returns the bytes of one record.
     ///
     /// # Errors
-    /// 65 if it is longer than the limit, 66 or 77 if it cannot be read.
+    /// 65 if the record is longer than the limit, 66 or 77 if the file cannot be read.
     pub(crate) fn read_record(&self, name: &str) -> Result<Vec<u8>, Fault> {
         read_bounded(&self.root.join(RECORDS).join(name), self.limits.record_bytes)
     }
 
-    /// Returns true if the disk has this many bytes free for this user.
+    /// Returns true if the disk has this many free bytes for this user.
     pub(crate) fn has_room(&self, bytes: u64) -> bool {
         #[cfg(any(test, feature = "failing-writes"))]
         if failing::is_full() {
@@ -140,16 +141,16 @@ impl Folder {
             .is_ok_and(|disk| disk.blocks_available().saturating_mul(disk.fragment_size()) >= bytes)
     }
 
-    /// Deletes records that no index names. What the disk does not let go now goes at another time: they
-    /// are noise without the keys of an index.
+    /// Deletes records that the index does not name. A failed deletion is left for later: without
+    /// the keys of an index the bytes are noise.
     pub(crate) fn delete_records(&self, names: &[String]) {
         for name in names {
             let _ = delete_file(&self.root.join(RECORDS).join(name));
         }
     }
 
-    /// Carries a step out. After a failure the disk has the old or the new index; the same step, or
-    /// a later one that includes it, may be tried again.
+    /// Carries out a step. After a failure the disk has the old or the new index; the same step, or
+    /// a later one that includes it, may be repeated.
     ///
     /// # Errors
     /// 73 if the disk refuses.
@@ -164,14 +165,14 @@ impl Folder {
         if let Some(slots) = &self.slots {
             slots.write(step.index)?;
         } else {
-            // The first step of a folder; its slots have their blocks from now on.
+            // The first step of a folder; from now on its slots have their disk blocks.
             let made = SlotFile::create(&self.index, self.limits.index_bytes, step.index)?;
             self.slots = Some(made);
         }
         step.drop.iter().try_for_each(|name| delete_file(&folder.join(name)))
     }
 
-    /// Deletes the index and every record: what an attempt left that made no tree.
+    /// Deletes the index and all records of an unfinished attempt to make a tree.
     ///
     /// # Errors
     /// 73 if the disk refuses.
@@ -184,8 +185,8 @@ impl Folder {
         entries.flatten().try_for_each(|entry| delete_file(&entry.path()))
     }
 
-    /// Overwrites the index, durably, and then deletes everything that this folder was made of, with
-    /// the files `others` beside it.
+    /// Overwrites the index durably, then deletes everything in this folder, and the files
+    /// `others`.
     ///
     /// # Errors
     /// 73 if the disk refuses.
@@ -202,13 +203,13 @@ impl Folder {
     }
 }
 
-/// Opens the index, if there is one, and finishes what a crash interrupted. An index of the first version
-/// is one block of bytes: it becomes one of two slots, and its old blocks are overwritten.
+/// Opens the index, if there is one, and finishes an interrupted step. An index of the first
+/// version, one block of bytes, is converted to two slots and its old blocks are overwritten.
 fn open_slots(index: &Path, bytes_max: usize) -> Result<Option<SlotFile>, Fault> {
     let Ok(found) = index.symlink_metadata() else { return Ok(None) };
     if SlotFile::is_slot_length(found.len(), bytes_max) {
         let slots = SlotFile::open(index, bytes_max)?;
-        // A damaged index is told of by whoever reads it; `wipe` has to work all the same.
+        // A damaged index is reported by its reader; `wipe` must still work.
         return match slots.finish_step() {
             Err(fault) if fault.code != Exit::Malformed => Err(fault),
             _ => Ok(Some(slots)),
@@ -222,7 +223,7 @@ fn open_slots(index: &Path, bytes_max: usize) -> Result<Option<SlotFile>, Fault>
     Ok(Some(slots))
 }
 
-/// Deletes a file that may be gone already.
+/// Deletes a file, which may be missing.
 fn delete_file(path: &Path) -> Result<(), Fault> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -232,7 +233,7 @@ fn delete_file(path: &Path) -> Result<(), Fault> {
     }
 }
 
-/// A file of ours of at most `bytes_max` bytes.
+/// Reads a private file of at most `bytes_max` bytes.
 fn read_bounded(path: &Path, bytes_max: usize) -> Result<Vec<u8>, Fault> {
     let bytes = private::read(path, bytes_max + 1)?;
     if bytes.len() > bytes_max { Err(too_large(path)) } else { Ok(bytes) }

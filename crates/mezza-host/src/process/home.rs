@@ -1,4 +1,4 @@
-//! The home folder: everything one person's program keeps on this machine.
+//! The home folder: all that the program stores for one user on this machine.
 //!
 //! ```text
 //! ~/.local/share/mezza    0700
@@ -11,9 +11,9 @@
 //! ~/.local/state/mezza    0700   how far vaults have come (module `store::witness`)
 //! ```
 //!
-//! Folders have mode 0700 and files 0600, or the program does not touch them (exit code 77): files
-//! that others could read or write once may be copied or planted already, so the person should look
-//! before the mode is put right.
+//! Folders have mode 0700 and files 0600, or the program refuses to use them (exit code 77): files
+//! that others could access may have been copied or planted, so the user should check them before
+//! the mode is fixed.
 
 #[cfg(any(test, feature = "failing-writes"))]
 pub mod failing;
@@ -27,37 +27,37 @@ use crate::api::{Exit, Fault};
 
 /// The environment variable that names the home folder.
 pub(crate) const HOME_VARIABLE: &str = "MEZZA_HOME";
-/// The folder in which a home has its identity.
+/// The folder of the vault, which holds the identity.
 const VAULT: &str = "vault";
 /// The folder of a relay.
 const RELAY: &str = "relay";
 /// The folder of a running node.
 const RUN: &str = "run";
-/// The folder that marks a demonstration.
+/// The folder of echo, whose presence marks a demonstration.
 const ECHO: &str = "echo";
 /// The folder of the mesh.
 const MESH: &str = "mesh";
-/// The settings.
+/// The settings file.
 const CONFIG: &str = "config.toml";
-/// The folder for what must not be put back, where the user has no place for it.
+/// The folder for data that must not be restored with a copy, if the user has no state folder.
 const STATE: &str = "state";
 /// The folder of a demonstration's mixnet.
 const MIXNET: &str = "mixnet";
 
-/// Where the files of this person are.
+/// The home folder of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home(PathBuf);
 
 impl Home {
-    /// The home folder: `flag` (from `--home`), else `MEZZA_HOME`, else `mezza` in the user's data
-    /// folder (XDG base directories). Touches nothing.
+    /// Returns the home folder: `flag` (from `--home`), else `MEZZA_HOME`, else `mezza` in the
+    /// user's data folder (XDG base directories). Makes no folder.
     pub fn find(flag: Option<&Path>) -> Result<Self, Fault> {
         Self::find_among(flag, |name| {
             env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from)
         })
     }
 
-    /// As [`Home::find`], with the environment as a function.
+    /// Returns the home folder as [`Home::find`] does, with the environment as a function.
     pub fn find_among(
         flag: Option<&Path>,
         variable: impl Fn(&str) -> Option<PathBuf>,
@@ -68,8 +68,8 @@ impl Home {
             .map(|path| Self(where_it_leads(path)))
     }
 
-    /// The home of the demonstration where none is named: a folder beside the usual home, so that a
-    /// demonstration never takes a person's place (NODE-6).
+    /// Returns the default home of the demonstration: a folder next to the usual home, so that a
+    /// demonstration never uses a user's home (NODE-6).
     pub fn of_demonstration() -> Result<Self, Fault> {
         usual_folder("mezza-demo", |name| {
             env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from)
@@ -77,7 +77,7 @@ impl Home {
         .map(Self)
     }
 
-    /// Makes the folders that are missing and checks those that are there.
+    /// Makes missing folders and checks existing ones.
     pub fn make_folders(&self) -> Result<(), Fault> {
         private::make_folder(self.root())?;
         [self.vault(), self.relay(), self.run()]
@@ -86,7 +86,7 @@ impl Home {
         self.check_folders()
     }
 
-    /// Checks owner and mode of all that is there; what is missing is fine.
+    /// Checks owner and mode of existing files and folders; missing ones are accepted.
     pub fn check_folders(&self) -> Result<(), Fault> {
         for dir in [self.root().to_path_buf(), self.vault(), self.relay(), self.run()] {
             if dir.symlink_metadata().is_ok() {
@@ -96,62 +96,62 @@ impl Home {
         if self.config().exists() { private::check_not_planted(&self.config()) } else { Ok(()) }
     }
 
-    /// The folder itself.
+    /// Returns the folder itself.
     pub fn root(&self) -> &Path {
         &self.0
     }
 
-    /// The settings.
+    /// Returns the path of the settings.
     pub fn config(&self) -> PathBuf {
         self.0.join(CONFIG)
     }
 
-    /// The vault's folder.
+    /// Returns the vault's folder.
     pub fn vault(&self) -> PathBuf {
         self.0.join(VAULT)
     }
 
-    /// The relay's folder.
+    /// Returns the relay's folder.
     pub fn relay(&self) -> PathBuf {
         self.0.join(RELAY)
     }
 
-    /// The folder for what must not be put back with a copy of this home: `mezza` in the user's
-    /// state folder (XDG base directories), or one in this home where there is none.
+    /// Returns the folder for data that must not be restored with a copy of this home: `mezza` in
+    /// the user's state folder (XDG base directories), or a folder in this home if the user has
+    /// none.
     pub fn state(&self) -> PathBuf {
         self.state_among(|name| env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from))
     }
 
-    /// As [`Home::state`], with the environment as a function.
+    /// Returns the folder as [`Home::state`] does, with the environment as a function.
     pub fn state_among(&self, variable: impl Fn(&str) -> Option<PathBuf>) -> PathBuf {
         let state = variable("XDG_STATE_HOME").filter(|path| path.is_absolute());
         let usual = || variable("HOME").map(|home| home.join(".local/state"));
         state.or_else(usual).map_or_else(|| self.0.join(STATE), |state| state.join("mezza"))
     }
 
-    /// The folder of a running node.
+    /// Returns the folder of a running node.
     pub fn run(&self) -> PathBuf {
         self.0.join(RUN)
     }
 
-    /// The folder of the mesh.
+    /// Returns the folder of the mesh.
     pub fn mesh(&self) -> PathBuf {
         self.0.join(MESH)
     }
 
-    /// The folder of a demonstration's mixnet.
+    /// Returns the folder of a demonstration's mixnet.
     pub fn mixnet(&self) -> PathBuf {
         self.0.join(MIXNET)
     }
 
-    /// The home of a demonstration's echo contact.
+    /// Returns the home of a demonstration's echo contact.
     #[must_use]
     pub fn echo(&self) -> Self {
         Self(self.0.join(ECHO))
     }
 
-    /// A command on this home, to be pasted: with `--home`, unless this is the home that is found
-    /// without.
+    /// Formats a command on this home for pasting: with `--home`, unless this home is the default.
     pub fn format_command(&self, words: &str) -> String {
         if Self::find(None).is_ok_and(|found| found == *self) {
             return format!("mezza {words}");
@@ -160,27 +160,27 @@ impl Home {
         format!("mezza --home {} {words}", as_word(&path))
     }
 
-    /// The command that removes the demonstration of this home.
+    /// Returns the command that removes the demonstration of this home.
     pub fn removal_command(&self) -> String {
         let words = "up --remove";
         let is_its_own = Self::of_demonstration().is_ok_and(|home| home == *self);
         if is_its_own { format!("mezza {words}") } else { self.format_command(words) }
     }
 
-    /// Returns true if a demonstration is in this home.
+    /// Returns true if this home holds a demonstration.
     pub fn is_demonstration(&self) -> bool {
         self.echo().root().exists()
     }
 }
 
-/// Returns the folder that a link leads to. Whoever named the home chose the link, or made it; inside of a
-/// home no link is followed.
+/// Returns the folder that a link leads to. The user chose or made the link to the home; inside of
+/// a home no link is followed.
 fn where_it_leads(path: PathBuf) -> PathBuf {
     let is_link = path.symlink_metadata().is_ok_and(|found| found.is_symlink());
     if is_link { path.canonicalize().unwrap_or(path) } else { path }
 }
 
-/// A path as one word of a shell.
+/// Quotes a path as one shell word.
 fn as_word(path: &Path) -> String {
     let path = path.to_string_lossy();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
@@ -190,9 +190,9 @@ fn as_word(path: &Path) -> String {
     format!("'{}'", path.replace('\'', "'\\''"))
 }
 
-/// The folder `name` in the user's data folder.
+/// Returns the folder `name` in the user's data folder.
 fn usual_folder(name: &str, variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf, Fault> {
-    // A relative XDG_DATA_HOME is to be ignored, says its specification.
+    // The specification of XDG_DATA_HOME requires that a relative path is ignored.
     let data = variable("XDG_DATA_HOME").filter(|path| path.is_absolute());
     let usual = || variable("HOME").map(|home| home.join(".local/share"));
     data.or_else(usual).map(|data| data.join(name)).ok_or_else(|| {
@@ -219,11 +219,11 @@ mod tests {
         home.make_folders().unwrap();
         assert_eq!(home.root(), real.canonicalize().unwrap());
         assert!(real.join("vault").is_dir());
-        // A link in the home is somebody else's choice.
+        // A link inside the home may have been placed by another program.
         std::fs::remove_dir(real.join("vault")).unwrap();
         std::os::unix::fs::symlink(folder.path(), real.join("vault")).unwrap();
         assert_eq!(home.check_folders().unwrap_err().code, Exit::Denied);
-        // One that leads nowhere is told as such.
+        // A dangling link is reported as such.
         let nowhere = folder.path().join("nowhere");
         std::os::unix::fs::symlink(folder.path().join("gone"), &nowhere).unwrap();
         assert!(Home::find(Some(&nowhere)).unwrap().make_folders().is_err());

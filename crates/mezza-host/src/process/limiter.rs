@@ -1,4 +1,5 @@
-//! The limiter of a server's connections: they are counted when the system hands them over, before TLS.
+//! The limiter of a server's connections, which are counted when the system hands them over, before
+//! TLS.
 //!
 //! ```text
 //!  accept --as many from there as may be--> closed
@@ -8,8 +9,8 @@
 //!    no place for one more connection: one of the source with most of them makes room
 //! ```
 //!
-//! Relay, entry, mix and bucket store have one (MSG-70, MSG-71, MIX-60). A source is an
-//! address and the site around it: an address with many places does not keep others out.
+//! Relay, entry, mix and bucket store have one each (MSG-70, MSG-71, MIX-60). A source is an
+//! address and its site: an address with many connections does not keep others out.
 
 mod room;
 
@@ -30,19 +31,19 @@ use super::files::{self, Spare};
 use super::socket::set_lasting_options;
 use room::{Full, Leaves, Number, Room};
 
-/// The time that every handshake has, even while others wait for its place.
+/// The minimum time of each handshake, even while others wait for its slot.
 const GRACE: Duration = Duration::from_secs(1);
 /// Pause after the system refused a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Connections that were told to go and have not gone yet; more come in when these are gone.
+/// Maximum number of evicted connections that have not ended; new ones wait for these.
 const LEAVING_MAX: usize = 16;
 
-/// How many come in.
+/// The limits of a server's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Connections in all.
     pub connections: usize,
-    /// Of these, handshakes that are not done.
+    /// Connections with an unfinished handshake.
     pub handshakes: usize,
     /// Connections of an IPv4 address or an IPv6 /64.
     pub per_address: u32,
@@ -55,7 +56,7 @@ pub struct Bounds {
 pub struct ConnectionLimiter {
     bounds: Bounds,
     inner: Mutex<Inner>,
-    /// Rung when a handshake ends or somebody who was told to go has gone.
+    /// Notified when a handshake or an evicted connection ends.
     room: Notify,
 }
 
@@ -65,7 +66,7 @@ struct Inner {
     handshakes: Room,
     members: HashMap<Number, Member>,
     next: Number,
-    /// Told to go, and not gone.
+    /// Number of evicted connections that have not ended.
     leaving: usize,
     spare: Spare,
 }
@@ -77,7 +78,7 @@ struct Member {
     hang_up: Arc<Notify>,
 }
 
-/// A connection's place, which is free again when this is dropped.
+/// The slot of a connection; dropping the permit frees it.
 #[derive(Debug)]
 pub struct ConnectionPermit {
     limiter: Arc<ConnectionLimiter>,
@@ -93,16 +94,16 @@ enum Answer {
     Not(Why),
 }
 
-/// Why somebody does not come in.
+/// Why a connection is not admitted.
 enum Why {
     TooMany,
-    /// A handshake has to end first; the eldest had its time then.
+    /// A handshake must end first; at this time the oldest one's grace ends.
     Later(Instant),
 }
 
 impl ConnectionLimiter {
-    /// Doors with these bounds, and no more connections than this process has descriptors for: its
-    /// soft limit is raised.
+    /// Makes a limiter with these bounds, and with no more connections than this process has
+    /// descriptors; the soft limit is raised.
     pub fn new(bounds: Bounds) -> Arc<Self> {
         let files = files::connection_room().unwrap_or_else(|error| {
             tracing::warn!(kind = ?error.kind(), "the limit of open files is not known");
@@ -125,8 +126,8 @@ impl ConnectionLimiter {
         Arc::new(Self { bounds, inner: Mutex::new(inner), room: Notify::new() })
     }
 
-    /// The next connection and its place; without one, there are as many from there as may be, and
-    /// it is to be closed. Dropping the future loses no connection that has a place.
+    /// Accepts the next connection. Without a permit, its source is at its limit and the connection
+    /// must be closed. Dropping the future loses no connection with a permit.
     pub async fn accept(
         self: &Arc<Self>,
         listener: &TcpListener,
@@ -152,7 +153,8 @@ impl ConnectionLimiter {
         }
     }
 
-    /// A place for somebody who came, as soon as there is room for one more handshake.
+    /// Waits until there is room for one more handshake. Returns `None` if the source is at its
+    /// limit.
     async fn await_place(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPermit> {
         let source = ClientSource::from_address(address);
         loop {
@@ -179,8 +181,8 @@ impl ConnectionLimiter {
         }
     }
 
-    /// Without a free file descriptor no connection can even be refused. The spare descriptor
-    /// accepts one, and the source with the most connections gives one up.
+    /// Out of file descriptors, a connection cannot even be refused. The spare descriptor accepts
+    /// it, and the source with the most connections loses one.
     async fn shed_connection(&self, listener: &TcpListener) {
         self.lock_inner().spare.spend();
         if let Ok(Ok((socket, peer))) = timeout(ACCEPT_PAUSE, listener.accept()).await {
@@ -199,7 +201,7 @@ impl ConnectionLimiter {
 }
 
 impl Inner {
-    /// The connections to close for one more of `source`; none if it is not admitted.
+    /// Returns the connections to close to admit one more of `source`.
     fn room_for(
         &self,
         source: &ClientSource,
@@ -209,8 +211,8 @@ impl Inner {
         let (of_address, of_site) = self.all.count_places(source);
         let crowded = of_address >= bounds.per_address as usize;
         let leaving = if crowded || of_site >= bounds.per_site as usize {
-            // A site shares its places among its addresses; an address has but its own, of which
-            // one that has said nothing for long makes room.
+            // A site shares its slots among its addresses. At the address limit, only a connection
+            // of the same address that was silent for long is evicted.
             let other = (!crowded).then(|| self.all.yielding_inside(source).ok()).flatten();
             let own = self.handshakes.first_of(source);
             let own = own.filter(|own| self.had_its_time(*own, now));
@@ -230,11 +232,11 @@ impl Inner {
         Err(self.too_early(silent, source, bounds))
     }
 
-    /// The answer to a newcomer of `source` for which only `silent` can make room, and not yet.
-    /// Later newcomers wait behind one that waits, so one of the site that takes up the places is
-    /// refused at once.
+    /// Returns the refusal of a newcomer for which only `silent` could be evicted, and not yet.
+    /// Later newcomers queue after a waiting one, so a newcomer of the site that occupies the slots
+    /// is refused at once.
     fn too_early(&self, silent: Number, source: &ClientSource, bounds: &Bounds) -> Why {
-        // Where a site may have any number, all may be of the same.
+        // If a site may have any number, all connections may be of one site.
         let shared = bounds.per_site < u32::MAX;
         match self.members.get(&silent) {
             Some(member) if !(shared && member.source.site() == source.site()) => {
@@ -244,7 +246,7 @@ impl Inner {
         }
     }
 
-    /// Returns true if a connection's handshake is not done.
+    /// Returns true if the handshake of a connection is unfinished.
     fn is_fresh(&self, number: Number) -> bool {
         let member = self.members.get(&number);
         member.is_some_and(|member| self.handshakes.has_place(number, &member.source))
@@ -271,7 +273,7 @@ impl Inner {
         self.members.get(&number).is_some_and(|member| now.duration_since(member.since) >= GRACE)
     }
 
-    /// Takes a place back and tells its holder to go.
+    /// Evicts a connection: takes its slot and notifies its holder.
     fn hang_up(&mut self, number: Number) {
         if let Some(member) = self.members.remove(&number) {
             self.all.remove(number, &member.source);
@@ -283,7 +285,7 @@ impl Inner {
 }
 
 impl ConnectionPermit {
-    /// The handshake is done; its place is for others.
+    /// Ends the handshake, and frees its slot for others.
     pub fn end_handshake(&self) {
         if !self.settled.swap(true, Ordering::Relaxed) {
             self.limiter.lock_inner().handshakes.remove(self.number, &self.source);
@@ -291,12 +293,12 @@ impl ConnectionPermit {
         }
     }
 
-    /// Where the connection comes from.
+    /// Returns the source of the connection.
     pub fn source(&self) -> ClientSource {
         self.source
     }
 
-    /// Does the work of the connection, unless its place goes to somebody else meanwhile.
+    /// Runs the work of the connection until it is done or the connection is evicted.
     pub async fn run_while_held<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             done = work => Some(done),
@@ -319,8 +321,8 @@ impl Drop for ConnectionPermit {
     }
 }
 
-/// TLS on a fresh connection within some time. In boxes: what the handshake takes is free again
-/// afterwards, and no task keeps a place for the stream in each of its steps.
+/// Runs TLS on a fresh connection within a time limit. The result is boxed, so that memory of the
+/// handshake is freed and the task does not hold a stream-sized slot per step.
 pub async fn secure_socket<S>(
     tls: &tokio_rustls::TlsAcceptor,
     socket: S,

@@ -1,7 +1,8 @@
 //! A Unix socket in a folder of mode 0700: both ends check that the other one runs as the same user.
 //!
-//! A loopback port belongs to whichever program takes it first, of any user. A name in a folder of
-//! mode 0700 belongs to its owner, and the kernel reports the user at the other end of a connection.
+//! A loopback port belongs to the first program of any user that takes it. A name in a folder of
+//! mode 0700 belongs to its owner, and the kernel reports the user at the other end of a
+//! connection.
 
 use std::fs::{self, File};
 use std::io;
@@ -18,14 +19,14 @@ use crate::api::{Exit, Fault};
 
 /// The mode of the socket.
 const SOCKET_MODE: u32 = 0o600;
-/// Longest path, in bytes, that an address takes as it is. The kernel takes 107.
+/// The longest path that fits a socket address, in bytes; the kernel takes 107.
 const PATH_BYTES_MAX: usize = 100;
 
-/// Makes a listening socket at `path`, whose folder must be ours with mode 0700. Replaces what is
-/// there: the caller holds the lock of the folder, so that it is a socket without a server.
+/// Makes a listening socket at `path`, whose folder must be ours with mode 0700. Replaces an
+/// existing socket: the caller holds the lock of the folder, so that socket has no server.
 ///
 /// # Errors
-/// 73 if the socket cannot be made, 77 if the folder is not ours alone.
+/// 73 if the socket cannot be made, 77 if the folder is accessible to other users.
 pub fn listen_at(path: &Path) -> Result<UnixListener, Fault> {
     private::check_folder(parent_folder(path))?;
     let listen = || {
@@ -48,7 +49,8 @@ pub fn listen_at(path: &Path) -> Result<UnixListener, Fault> {
 /// Connects to the socket at `path` and checks that a process of our own user serves it.
 ///
 /// # Errors
-/// 69 if nobody listens there, 77 if the folder or the process at the other end is of another user.
+/// 69 if no process listens there, 77 if the folder or the process at the other end is of another
+/// user.
 pub fn connect_to(path: &Path) -> Result<UnixStream, Fault> {
     let absent = |_| Fault::new(Exit::Unreachable, "no node is running", "start one");
     if path.symlink_metadata().is_err() {
@@ -70,7 +72,7 @@ pub fn is_own_user(stream: &impl AsFd) -> bool {
     peer_user(stream) == Some(geteuid().as_raw())
 }
 
-/// Returns the number of the user at the other end, or `None` if the kernel does not say.
+/// Returns the number of the user at the other end, or `None` if the kernel does not report it.
 pub(crate) fn peer_user(stream: &impl AsFd) -> Option<u32> {
     getsockopt(stream, PeerCredentials).ok().map(|peer| peer.uid())
 }
@@ -79,15 +81,15 @@ fn parent_folder(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A path that fits into the address of a socket.
+/// A path short enough for a socket address.
 struct SocketAddress {
     path: PathBuf,
-    /// Keeps the number of the folder in `path` in use.
+    /// Keeps the folder's descriptor in `path` open.
     _folder: Option<File>,
 }
 
 impl SocketAddress {
-    /// Returns `path`, or the same file by the number of its opened folder where the path is too long.
+    /// Returns `path`, or for a longer path the same file by the descriptor of its folder.
     fn for_path(path: &Path) -> io::Result<Self> {
         if path.as_os_str().len() <= PATH_BYTES_MAX {
             return Ok(Self { path: path.to_path_buf(), _folder: None });
@@ -104,7 +106,7 @@ mod tests {
     use super::*;
     use std::io::{Read as _, Write as _};
 
-    /// A folder of mode 0700 whose path is at least `bytes` long.
+    /// Makes a folder of mode 0700 whose path has at least `bytes` bytes.
     fn folder_of(bytes: usize) -> (tempfile::TempDir, PathBuf) {
         let root = tempfile::tempdir().unwrap();
         let mut path = root.path().to_path_buf();

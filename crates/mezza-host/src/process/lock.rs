@@ -1,5 +1,5 @@
-//! One process per folder: a lock on a file in it, released by the system when the process ends,
-//! however it ends.
+//! One process per folder: a lock on a file, which the system releases when the process ends in any
+//! way.
 
 use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -11,25 +11,26 @@ use crate::api::{Exit, Fault};
 
 /// Digits of the longest process number, and a line end.
 const PID_BYTES_MAX: u64 = 12;
-/// How often a lock that somebody has is tried again.
+/// How often a held lock is tried.
 const TRIES: usize = 20;
-/// Between two tries.
+/// Pause between two tries.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The lock; dropping it lets the next one in.
+/// A held lock; dropping it releases the lock.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
 }
 
 impl Lock {
-    /// Takes the lock of a vault and leaves the number of this process in the file, or names the
-    /// process that has it (exit code 75).
+    /// Takes the lock of a vault and writes the number of this process into the file. Else the
+    /// fault names the process that holds the lock (exit code 75).
     pub fn take(path: &Path) -> Result<Self, Fault> {
         Self::take_of(path, "vault", "stop it with `mezza node stop`")
     }
 
-    /// The same of something else: what is locked, and what a person does next if it is.
+    /// Takes another lock; `what` and `next` describe the locked object and the next step in the
+    /// fault.
     pub fn take_of(path: &Path, what: &str, next: &str) -> Result<Self, Fault> {
         let mut file = private::open(path)?;
         match try_lock(&file) {
@@ -41,26 +42,26 @@ impl Lock {
             .set_len(0)
             .and_then(|()| file.rewind())
             .and_then(|()| writeln!(file, "{}", std::process::id()));
-        // The number helps a person; the lock holds without it. A full disk must not keep `wipe` from running.
+        // The number only helps the user. A full disk must not keep `wipe` from running.
         let _ = written;
         Ok(Self { _file: file })
     }
 
-    /// Takes the lock on a file and writes nothing.
+    /// Takes the lock on a file without writing.
     pub fn from_file(file: File) -> Result<Self, TryLockError> {
         try_lock(&file)?;
         Ok(Self { _file: file })
     }
 
-    /// Returns true if somebody has the lock on a file.
+    /// Returns true if a process holds the lock on a file.
     pub fn is_held(path: &Path) -> bool {
         let shared = File::open(path).map(|file| file.try_lock_shared());
         matches!(shared, Ok(Err(TryLockError::WouldBlock)))
     }
 }
 
-/// Tries, and tries again for a moment: a child that this process has just forked holds a copy of
-/// a lock we let go of until it becomes its program.
+/// Tries repeatedly for a moment: a child that this process has just forked holds a copy of a
+/// released lock until it executes its program.
 fn try_lock(file: &File) -> Result<(), TryLockError> {
     for _ in 0..TRIES {
         match file.try_lock() {
@@ -74,13 +75,13 @@ fn try_lock(file: &File) -> Result<(), TryLockError> {
 fn in_use(file: &mut File, what: &str, next: &str) -> Fault {
     let process = match read_holder(file) {
         Some(pid) => format!("process {pid}"),
-        // It has the lock, but has not written its number yet.
+        // The holder has not written its number yet.
         None => "another process".to_owned(),
     };
     Fault::new(Exit::Busy, format!("{what} is in use by {process}"), next)
 }
 
-/// The process that the file names.
+/// Returns the process that the file names.
 fn read_holder(file: &mut File) -> Option<u32> {
     let mut text = String::new();
     file.rewind().ok()?;

@@ -1,10 +1,10 @@
-//! The memory of this process stays in this process: no core file, no reader of the same user, and
-//! no swap where the system lets us (MSG-62).
+//! Protects the memory of this process: no core file, no reader of the same user, and no swap if
+//! the system permits (MSG-62).
 //!
-//! Core files and `/proc/PID/mem` are closed for every command alike, since most of them hold a key
-//! or a passphrase for a moment. Pages are locked only if there is no limit to that, or if this
-//! process may lift it: below a limit the system would refuse memory as soon as the process grew
-//! beyond. Pages are locked as they are touched, so that nothing takes more memory than before.
+//! Core files and `/proc/PID/mem` are closed for all commands, since most hold a key or a
+//! passphrase for a moment. Pages are locked only if that has no limit, or if this process may lift
+//! the limit: otherwise the system would refuse memory above it. Pages are locked when they are
+//! touched, so that no more memory is used than before.
 
 use std::fs;
 use std::sync::OnceLock;
@@ -19,7 +19,7 @@ use crate::api::{Exit, Fault};
 /// The protections that the system granted.
 #[derive(Clone, Copy)]
 struct Kept {
-    /// No core file and no reader.
+    /// No core file, and no reader.
     closed: Result<(), Errno>,
     /// No swap.
     locked: Result<(), Errno>,
@@ -27,7 +27,8 @@ struct Kept {
 
 static KEPT: OnceLock<Kept> = OnceLock::new();
 
-/// Asks the system to keep this process's memory, once: before anything secret is in it.
+/// Asks the system, once, to protect this process's memory. Call this before any secret is in
+/// memory.
 pub fn protect_memory() {
     protect_once();
 }
@@ -36,10 +37,10 @@ fn protect_once() -> Kept {
     *KEPT.get_or_init(|| Kept { closed: forbid_dumps(), locked: lock_pages() })
 }
 
-/// Refuses a process whose memory can be read: a server that holds other people's keys (MIX-14).
+/// Refuses to run with readable memory, for a server that holds keys of other people (MIX-14).
 ///
 /// # Errors
-/// 78 if the system did not close it.
+/// 78 if the system did not protect the memory.
 pub fn require_closed() -> Result<(), Fault> {
     protect_once().closed.map_err(|error| {
         let text =
@@ -48,7 +49,7 @@ pub fn require_closed() -> Result<(), Fault> {
     })
 }
 
-/// Writes into the log of a process that stays what the system did not grant, once.
+/// Logs, once, the protections that the system did not grant.
 pub fn log_refusals() {
     static SAID: OnceLock<()> = OnceLock::new();
     SAID.get_or_init(|| {

@@ -1,5 +1,5 @@
-//! Counts for operators, on loopback alone, in the text form of Prometheus: no key, no drop, no
-//! client, and no count of a batch (MIX-32).
+//! Counters for operators, on loopback only, in the text form of Prometheus. They reveal no key, no
+//! drop, no client, and no count of a batch (MIX-32).
 
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -22,17 +22,17 @@ pub const BUCKET_PORT: u16 = 7_119;
 /// A counter or gauge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
-    /// Rounds that ended well.
+    /// Rounds that ended normally.
     Returned,
-    /// Rounds that ended before their time.
+    /// Rounds that ended early.
     Aborted,
     /// Frames that a machine refused.
     Refused,
-    /// Links that were closed over what is no frame.
+    /// Links closed for a malformed frame.
     Malformed,
-    /// Alarms of traps.
+    /// Alarms raised by traps.
     Alarms,
-    /// Connections turned away: too many from one place, or in all.
+    /// Connections refused: too many from one source, or in all.
     TurnedAway,
     /// Links that are up.
     Links,
@@ -53,7 +53,7 @@ impl Metric {
     ];
 }
 
-/// The counts of one server, and what it spends its time on, which is not served.
+/// The counters of one server, and its CPU time, which is not exported.
 #[derive(Debug, Default)]
 pub struct Metrics {
     counts: [AtomicU64; Metric::ALL.len()],
@@ -62,7 +62,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// One more.
+    /// Increments a counter.
     pub fn count(&self, what: Metric) {
         self.counts[what as usize].fetch_add(1, Ordering::Relaxed);
     }
@@ -72,12 +72,12 @@ impl Metrics {
         self.counts[what as usize].store(number as u64, Ordering::Relaxed);
     }
 
-    /// How many.
+    /// Returns the value of a counter or gauge.
     pub fn read_count(&self, what: Metric) -> u64 {
         self.counts[what as usize].load(Ordering::Relaxed)
     }
 
-    /// All of them as text.
+    /// Returns all counters as text.
     pub fn render_text(&self) -> String {
         let mut text = String::new();
         for (what, name, kind) in Metric::ALL {
@@ -89,8 +89,8 @@ impl Metrics {
     }
 }
 
-/// Fresh counts, served on a port of loopback until the program ends; 0 serves nothing. If the port
-/// is taken, the server runs without serving them.
+/// Makes counters and serves them on a loopback port until the program ends; 0 serves nothing. If
+/// the port is taken, the server runs without serving them.
 pub async fn serve_metrics(port: u16) -> Arc<Metrics> {
     let metrics = Arc::<Metrics>::default();
     if port == 0 {

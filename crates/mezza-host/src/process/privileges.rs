@@ -1,7 +1,8 @@
-//! Privileges of a server that has started: the capabilities that it needs, and the files that it
-//! was given (capabilities(7), landlock(7)).
+//! Drops the privileges of a started server except the needed capabilities and files
+//! (capabilities(7), landlock(7)).
 //!
-//! Both hold for the calling thread and for what it starts. So this comes before any other thread.
+//! Both restrictions hold for the calling thread and what it starts, so they must be applied before
+//! any other thread exists.
 
 use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
@@ -18,31 +19,30 @@ use nix::unistd::{Gid, Uid, geteuid, setgroups, setresgid, setresuid};
 
 use crate::api::{Exit, Fault};
 
-/// The version of Landlock whose rules are written here (Linux 6.12). An older kernel enforces those that
-/// it knows.
+/// The version of the Landlock rules (Linux 6.12). An older kernel enforces those that it knows.
 const RULES: ABI = ABI::V6;
 
-/// Privileges that stay.
+/// The privileges to keep.
 #[derive(Debug, Default)]
 pub struct Allowed {
-    /// Of the capabilities that the process has, these stay.
+    /// The capabilities to keep, of those that the process has.
     pub capabilities: &'static [Capability],
     /// Folders in which files are read, written, made and removed.
     pub folders: Vec<PathBuf>,
-    /// Files and folders that are read.
+    /// Files and folders that may be read.
     pub read: &'static [&'static str],
-    /// Devices that are opened.
+    /// Devices that may be opened.
     pub devices: &'static [&'static str],
-    /// The TCP port to listen on. No TCP connection is begun.
+    /// The TCP port to listen on. No outgoing TCP connection is allowed.
     pub port: Option<u16>,
 }
 
-/// Gives up everything else, for good.
+/// Drops all other privileges permanently.
 ///
 /// # Errors
-/// 78 if the system does not take a right back. A kernel without Landlock is no error, and is logged.
+/// 78 if a privilege cannot be dropped. A kernel without Landlock is no error, and is logged.
 pub fn keep_only(allowed: &Allowed) -> Result<(), Fault> {
-    // Nothing that this process starts, ever, has more rights than it.
+    // Children of this process must not get more rights than it has.
     set_no_new_privs().map_err(|error| cannot_give_up(&error))?;
     drop_capabilities(allowed.capabilities).map_err(|error| cannot_give_up(&error))?;
     match restrict_files(allowed).map_err(|error| cannot_give_up(&error))? {
@@ -56,11 +56,12 @@ pub fn keep_only(allowed: &Allowed) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Becomes the user that owns a folder, if this process is root's and the folder is not: the owner could not
-/// read what root leaves there. Returns true if it did. This comes before any other thread.
+/// Becomes the owner of a folder if this process runs as root and the folder is another user's: the
+/// owner could not read files that root creates there. Returns true if the user was changed. Call
+/// this before any other thread exists.
 ///
-/// Of the capabilities, `kept` stay, those that [`keep_only`] itself needs, and the one to read on the way to
-/// the folder, as systemd keeps state folders below one of root.
+/// The capabilities `kept` stay, as well as those that [`keep_only`] needs, and the one to read the
+/// path to the folder, since systemd keeps state folders below one of root.
 ///
 /// # Errors
 /// 77 if the system refuses to change the user.
@@ -95,7 +96,7 @@ fn cannot_give_up(error: &dyn std::error::Error) -> Fault {
 }
 
 fn drop_capabilities(kept: &[Capability]) -> Result<(), CapsError> {
-    // The bounding set first: emptying it takes a capability that goes with the others.
+    // Empty the bounding set first, since this needs a capability that is dropped with the others.
     if caps::has_cap(None, CapSet::Effective, Capability::CAP_SETPCAP)? {
         for capability in caps::read(None, CapSet::Bounding)? {
             if !kept.contains(&capability) {
@@ -136,7 +137,7 @@ fn restrict_files(allowed: &Allowed) -> Result<RulesetStatus, RulesetError> {
     Ok(rules.restrict_self()?.ruleset)
 }
 
-/// The rule of a path that is there; what is not there needs none.
+/// Returns the rule for an existing path; a missing one needs none.
 fn make_rule(
     path: &Path,
     access: BitFlags<AccessFs>,
@@ -151,7 +152,7 @@ mod tests {
     use std::io::{self, ErrorKind};
     use std::net::TcpListener;
 
-    /// On a thread of its own: the others of this process keep their rights.
+    /// Runs on a separate thread: other threads of this process keep their rights.
     #[test]
     fn what_is_not_allowed_is_closed_for_good() {
         let [open, closed] = [0, 1].map(|_| tempfile::tempdir().expect("a folder"));

@@ -1,31 +1,31 @@
-//! How often something may happen: a token bucket. Its time is boot time, which nobody sets.
+//! Rate limits as token buckets. They use boot time, which is never set.
 
 use mezza_core::Time;
 
-/// A burst at once, then one in each period.
+/// A burst, then one in each period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateLimit {
-    /// How many at once.
+    /// The size of the burst.
     pub burst: u32,
-    /// Milliseconds until one more is allowed; 0 = no limit.
+    /// Milliseconds until one more is allowed; 0: no limit.
     pub period_ms: u64,
 }
 
 impl RateLimit {
-    /// Milliseconds in which an empty bucket is full again.
+    /// Returns the milliseconds in which an empty bucket becomes full.
     fn room_ms(self) -> u64 {
         self.period_ms.saturating_mul(u64::from(self.burst))
     }
 }
 
-/// How much of a [`RateLimit`] is used up, as the time at which all of it is free again.
+/// The used part of a [`RateLimit`], stored as the time at which the bucket is full again.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TokenBucket {
     free_at_ms: u64,
 }
 
 impl TokenBucket {
-    /// Takes one, or says in how many seconds (rounded up) there will be one.
+    /// Takes one token, or returns the seconds (rounded up) until one is available.
     pub fn take(&mut self, rate: RateLimit, now: Time) -> Result<(), u16> {
         let wait_ms = self.wait_ms(rate, 1, now);
         if wait_ms > 0 {
@@ -35,28 +35,28 @@ impl TokenBucket {
         Ok(())
     }
 
-    /// In how many milliseconds there will be `units`, at most a full bucket.
+    /// Returns the milliseconds until `units` are available, at most a full bucket.
     pub fn wait_ms(&mut self, rate: RateLimit, units: u64, now: Time) -> u64 {
         let units = units.min(rate.burst.into());
-        // Kept also where nothing is taken: a clock that was set back is forgiven once.
+        // Stored even if nothing is taken: a clock that was set back is corrected once.
         self.free_at_ms = self.busy_until_ms(rate, now);
         let until_ms = self.free_at_ms.saturating_add(rate.period_ms.saturating_mul(units));
         until_ms.saturating_sub(now.as_ms()).saturating_sub(rate.room_ms())
     }
 
-    /// Takes `units`, or what there is of them.
+    /// Takes `units`, or as many as are available.
     pub fn spend(&mut self, rate: RateLimit, units: u64, now: Time) {
         let more_ms = rate.period_ms.saturating_mul(units);
         self.free_at_ms = self.busy_until_ms(rate, now).saturating_add(more_ms);
     }
 
-    /// Until when the time is used up. A clock that was set back must not keep the bucket empty for longer
-    /// than it ever is.
+    /// Returns the time until which the bucket is used up. A clock that was set back must not keep
+    /// the bucket empty for longer than its period.
     fn busy_until_ms(self, rate: RateLimit, now: Time) -> u64 {
         self.free_at_ms.clamp(now.as_ms(), now.as_ms().saturating_add(rate.room_ms()))
     }
 
-    /// Returns true if forgetting this bucket changes nothing.
+    /// Returns true if dropping this bucket changes nothing.
     pub fn is_idle(self, now: Time) -> bool {
         self.free_at_ms <= now.as_ms()
     }

@@ -1,8 +1,7 @@
-//! Chance: the operating system's generator, and nothing between it and us.
+//! Randomness: the operating system's generator, called directly.
 //!
-//! Every draw is one `getrandom(2)`: no seed lies in our memory to be stolen, copied by a fork or
-//! frozen in a snapshot of the machine. A draw costs under a microsecond, which no part of this
-//! program notices.
+//! Every draw is one `getrandom(2)`: no seed in our memory can be stolen, copied by a fork or
+//! frozen in a snapshot of the machine. A draw costs under a microsecond.
 
 use std::convert::Infallible;
 
@@ -13,8 +12,8 @@ use crate::api::Exit;
 
 /// The operating system's generator as a `rand_core` 0.10 `CryptoRng`.
 ///
-/// A system without randomness cannot do anything safely: the program then says so and ends with
-/// exit code 70. What was committed before stays committed.
+/// Without randomness nothing is safe, so the program reports the failure and ends with exit code
+/// 70. Committed data stays committed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OsRng;
 

@@ -1,21 +1,21 @@
-//! A small secret file that is overwritten where it lies: two slots of fixed size.
+//! A small secret file that is overwritten in place: two slots of fixed size.
 //!
 //! ```text
 //! slot    number u64 | length u32 | check[16] | bytes | zeros      a whole number of blocks
 //! file    slot 0 | slot 1
 //! ```
 //!
-//! A file that is replaced by another one leaves its old bytes in free blocks of the disk. Here the
-//! older slot is overwritten and synced, then the other one with the same bytes: afterwards no block
-//! of this file holds what it held before. A crash at any point leaves one whole slot, and
+//! Replacing a file leaves its old bytes in free blocks of the disk. Here the older slot is
+//! overwritten and synced, then the other slot with the same bytes: afterwards no block of this
+//! file holds its previous content. A crash at any point leaves one whole slot, and
 //! [`SlotFile::open`] then finishes the step. Both slots get their blocks when the file is made, so
 //! that overwriting needs no room on a full disk.
 //!
-//! A file system that never writes in place, and flash below it, keep old copies all the same:
-//! [`Overwriting::from_path`] says what is known.
+//! A file system that never writes in place, and flash below it, may keep old copies anyway:
+//! [`Overwriting::from_path`] reports what is known.
 //!
-//! A file of another size, or of an older form, is superseded: it gets a second name, `NAME.old`, until its
-//! bytes are overwritten. After a crash [`finish_superseding`] goes on where it ended.
+//! A file of another size, or of an older form, is superseded: it gets a second name, `NAME.old`,
+//! until its bytes are overwritten. After a crash [`finish_superseding`] continues.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -30,26 +30,27 @@ use nix::sys::statfs::{
 use super::home::private;
 use crate::api::{Exit, Fault};
 
-/// Slots begin at multiples of this: no block of the disk belongs to two of them.
+/// Slots begin at multiples of this size, so that no disk block belongs to two slots.
 const BLOCK_BYTES: usize = 4_096;
 /// Bytes before the content of a slot.
 const HEAD_BYTES: usize = 8 + 4 + CHECK_BYTES;
 const CHECK_BYTES: usize = 16;
 const LABEL: &str = "mezza/slot";
 
-/// How a file system treats bytes that are written over others.
+/// How a file system handles overwritten bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overwriting {
-    /// It lies in memory.
+    /// The file system is in memory.
     Memory,
-    /// New bytes take the place of the old ones; the medium below may still keep copies.
+    /// New bytes replace the old ones; the medium below may still keep copies.
     InPlace,
-    /// It writes elsewhere, or nobody here knows: old bytes stay until their blocks are used again.
+    /// The file system writes elsewhere, or is unknown: old bytes stay until their blocks are
+    /// reused.
     Elsewhere,
 }
 
 impl Overwriting {
-    /// Asks the file system of a path.
+    /// Returns the kind of the file system of a path.
     pub fn from_path(path: &Path) -> Self {
         statfs(path).map_or(Self::Elsewhere, |found| Self::of_type(found.filesystem_type()))
     }
@@ -63,7 +64,7 @@ impl Overwriting {
         }
     }
 
-    /// Returns the meaning of the level for a person, about keys in this file system.
+    /// Returns the meaning of the level for the user, about keys in this file system.
     pub fn meaning(self) -> &'static str {
         match self {
             Self::Memory => "the folder lies in memory: everything in it ends with the machine",
@@ -79,19 +80,19 @@ impl Overwriting {
         }
     }
 
-    /// By the number of the type in `linux/magic.h`. A type that is not listed counts as one that
-    /// writes elsewhere: the weaker promise is the one that holds.
+    /// Classifies the type number of `linux/magic.h`. An unlisted type counts as one that writes
+    /// elsewhere, the weaker promise.
     fn of_type(kind: FsType) -> Self {
         match kind {
             TMPFS_MAGIC => Self::Memory,
-            // One number for the second, third and fourth ext; the last one is FAT.
+            // One number for ext2, ext3 and ext4; the last one is FAT.
             EXT4_SUPER_MAGIC | XFS_SUPER_MAGIC | MSDOS_SUPER_MAGIC => Self::InPlace,
             _ => Self::Elsewhere,
         }
     }
 }
 
-/// The content of a slot that is whole.
+/// The content of an intact slot.
 struct Slot {
     number: u64,
     bytes: Wiping<Vec<u8>>,
@@ -106,7 +107,7 @@ pub struct SlotFile {
 }
 
 impl SlotFile {
-    /// Makes a file that holds `bytes`, or replaces the one that is there. Contents have at most
+    /// Makes a file that holds `bytes`, or replaces an existing one. Contents have at most
     /// `bytes_max` bytes.
     ///
     /// # Errors
@@ -118,11 +119,11 @@ impl SlotFile {
         Self::open(path, bytes_max)
     }
 
-    /// Opens a file, and finishes what a crash interrupted.
+    /// Opens a file, and finishes an interrupted step.
     ///
     /// # Errors
-    /// 66 if there is none, 65 if no slot is whole, 73 if the disk refuses, 77 for a wrong owner or
-    /// mode.
+    /// 66 if there is no file, 65 if no slot is intact, 73 if the disk refuses, 77 for a wrong
+    /// owner or mode.
     pub fn open(path: &Path, bytes_max: usize) -> Result<Self, Fault> {
         private::check_file(path)?;
         let file = File::options().read(true).write(true).open(path);
@@ -140,9 +141,9 @@ impl SlotFile {
         content_bytes(found.len()).map(|bytes_max| Self::open(path, bytes_max)).transpose()
     }
 
-    /// Puts a file of two slots in the place of one of another size or form, and overwrites the bytes
-    /// of that one. Without one it makes the file. A crash at any point leaves the old or the new
-    /// content at `path`.
+    /// Replaces a file of another size or form by a file of two slots, and overwrites the old
+    /// bytes; without an old file, makes it. A crash at any point leaves the old or the new content
+    /// at `path`.
     ///
     /// # Errors
     /// 73 if the disk refuses: then `path` has the old or the new content.
@@ -155,7 +156,7 @@ impl SlotFile {
         let refused = |error| private::cannot_write(path, &error);
         let old = private::open(path)?;
         let kept = kept_name(path);
-        // Where there are no hard links, a crash before the bytes are overwritten leaves them on the disk.
+        // Without hard links, a crash before the overwriting leaves the old bytes on the disk.
         let is_kept = fs::hard_link(path, &kept).is_ok();
         let made = Self::create(path, bytes_max, bytes)?;
         private::overwrite(&old).map_err(refused)?;
@@ -165,12 +166,12 @@ impl SlotFile {
         Ok(made)
     }
 
-    /// Returns true if a content of so many bytes fits into a slot.
+    /// Returns true if a content of this size fits into a slot.
     pub fn has_room_for(&self, bytes: usize) -> bool {
         bytes <= self.bytes_max
     }
 
-    /// Returns true if a file of this length is one of two slots.
+    /// Returns true if a file of two slots has this length.
     pub fn is_slot_length(length: u64, bytes_max: usize) -> bool {
         length == 2 * slot_bytes(bytes_max) as u64
     }
@@ -178,7 +179,7 @@ impl SlotFile {
     /// Returns the content.
     ///
     /// # Errors
-    /// 65 if no slot is whole.
+    /// 65 if no slot is intact.
     pub fn read(&self) -> Result<Wiping<Vec<u8>>, Fault> {
         let [one, other] = self.read_slots()?;
         let newest = match (one, other) {
@@ -194,7 +195,7 @@ impl SlotFile {
 
     /// Overwrites both slots with `bytes`, the older one first, each durably.
     ///
-    /// After a failure the file holds the old or the new content; the same call again makes up for it.
+    /// After a failure the file holds the old or the new content; repeating the call completes it.
     ///
     /// # Errors
     /// 73 if the disk refuses.
@@ -207,12 +208,12 @@ impl SlotFile {
         let refused = |error| private::cannot_write(&self.path, &error);
         let newest = usize::from(numbers[1] > numbers[0]);
         if let (true, Some(last)) = (numbers[0] != numbers[1], &slots[newest]) {
-            // An earlier step failed. After a failed sync the system shows bytes that the disk may not
-            // have, so the newest slot is made durable before the other one is given up.
+            // An earlier step failed. After a failed sync the system may show bytes that the disk
+            // lacks, so make the newest slot durable before overwriting the other one.
             let same = encode(last.number, &last.bytes, size)?;
             self.overwrite_slot(newest, &same).map_err(refused)?;
         }
-        // The newest whole slot stays until the other one is durable.
+        // The newest intact slot stays until the other one is durable.
         let older = usize::from(numbers[0] > numbers[1]);
         for at in [older, 1 - older] {
             self.overwrite_slot(at, &slot).map_err(refused)?;
@@ -220,13 +221,14 @@ impl SlotFile {
         Ok(())
     }
 
-    /// Finishes a step that a crash interrupted: both slots hold the newest content.
+    /// Finishes an interrupted step: both slots get the newest content.
     ///
     /// # Errors
-    /// 65 if no slot is whole, 73 if the disk refuses.
+    /// 65 if no slot is intact, 73 if the disk refuses.
     pub fn finish_step(&self) -> Result<(), Fault> {
         let [one, other] = self.read_slots()?.map(|slot| slot.map(|slot| slot.number));
-        // Two equal whole slots need nothing; a damaged one would lose the content with the other.
+        // Two equal intact slots need no work; with one damaged slot the content has no second
+        // copy.
         if one.is_some() && one == other { Ok(()) } else { self.write(&self.read()?) }
     }
 
@@ -245,14 +247,14 @@ impl SlotFile {
         private::write_at(&self.file, slot, offset)
     }
 
-    /// Both slots; `None` for one that is not whole.
+    /// Reads both slots; `None` for a damaged one.
     fn read_slots(&self) -> Result<[Option<Slot>; 2], Fault> {
         let size = slot_bytes(self.bytes_max);
         let read = |at: usize| {
             let mut bytes = Wiping::new(vec![0; size]);
             match self.file.read_exact_at(&mut bytes, (at * size) as u64) {
                 Ok(()) => Ok(decode(&bytes)),
-                // A file that was cut has no slot there.
+                // A truncated file lacks this slot.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
                 Err(error) => Err(private::cannot_read(&self.path, &error)),
             }
@@ -261,7 +263,8 @@ impl SlotFile {
     }
 }
 
-/// Overwrites the bytes of a file that was superseded when the machine stopped. Does nothing otherwise.
+/// Overwrites the bytes of an old file if the machine stopped while it was superseded; else does
+/// nothing.
 ///
 /// # Errors
 /// 73 if the disk refuses.
@@ -269,12 +272,12 @@ pub fn finish_superseding(path: &Path) -> Result<(), Fault> {
     let kept = kept_name(path);
     let Ok(old) = kept.symlink_metadata() else { return Ok(()) };
     let Ok(now) = path.symlink_metadata() else {
-        // Not left by us: without the other file this may be the only copy.
+        // Not left by this program: without the main file this may be the only copy.
         return Ok(());
     };
     let is_same = (old.dev(), old.ino()) == (now.dev(), now.ino());
     if is_same {
-        // The new file never took the name.
+        // The new file never got the name.
         return fs::remove_file(&kept).map_err(|error| private::cannot_write(&kept, &error));
     }
     private::wipe(&kept)
@@ -287,19 +290,21 @@ fn kept_name(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Returns the bytes that a slot holds in the smallest file that has room for so many.
+/// Returns the content size of a slot in the smallest file with room for `bytes`.
 pub fn room_for(bytes: usize) -> usize {
     (HEAD_BYTES + bytes).next_power_of_two().max(BLOCK_BYTES) - HEAD_BYTES
 }
 
-/// Returns the longest content of a slot in a file of this length, or `None` if that is no file of slots.
+/// Returns the longest content of a slot in a file of this length, or `None` if no file of slots
+/// has this length.
 pub fn content_bytes(length: u64) -> Option<usize> {
     let slot = usize::try_from(length).ok()? / 2;
     let is_whole = slot > 0 && slot.is_multiple_of(BLOCK_BYTES) && length == 2 * slot as u64;
     is_whole.then(|| slot - HEAD_BYTES)
 }
 
-/// Returns the content of the newest whole slot in the bytes of a file, or `None` if there is none.
+/// Returns the content of the newest intact slot in the bytes of a file, or `None` if both are
+/// damaged.
 pub fn content_of(file: &[u8]) -> Option<Wiping<Vec<u8>>> {
     content_bytes(file.len() as u64)?;
     let (one, other) = file.split_at(file.len() / 2);
@@ -307,7 +312,7 @@ pub fn content_of(file: &[u8]) -> Option<Wiping<Vec<u8>>> {
     whole.max_by_key(|slot| slot.number).map(|slot| slot.bytes)
 }
 
-/// Bytes of a slot whose content has at most `bytes_max`.
+/// Returns the size of a slot whose content has at most `bytes_max` bytes.
 fn slot_bytes(bytes_max: usize) -> usize {
     (HEAD_BYTES + bytes_max).next_multiple_of(BLOCK_BYTES)
 }
@@ -338,7 +343,7 @@ fn decode(slot: &[u8]) -> Option<Slot> {
         .then(|| Slot { number, bytes: Wiping::new(bytes.to_vec()) })
 }
 
-/// Finds a torn write, and nothing else: contents are sealed by whoever keeps them here.
+/// Computes the check that detects torn writes, and only those: callers seal their contents.
 fn compute_check(number: u64, bytes: &[u8]) -> [u8; CHECK_BYTES] {
     labelled_hash(LABEL, &[&number.to_be_bytes(), bytes])
 }

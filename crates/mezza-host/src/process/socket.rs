@@ -1,24 +1,23 @@
-//! Options of TCP connections that last.
+//! Options of long-lived TCP connections.
 
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
 
-/// How long sent bytes may stay without an acknowledgement, and how long a silent peer may stay without
-/// an answer to a probe. By itself Linux waits a quarter of an hour for the first and for ever for the
-/// second.
+/// How long sent bytes may stay unacknowledged, and how long a silent peer may leave probes without
+/// a response. The Linux defaults are a quarter of an hour and for ever.
 const SILENCE: Duration = Duration::from_secs(20);
-/// Silence after which probes begin. Clients of a relay and members of a mixnet send at least every 55 s, so
-/// that only connections of absent peers are probed: probes every 5 s cost a client 140 MB a month.
+/// Silence after which probes begin. Clients of a relay and members of a mixnet send at least every
+/// 55 s, so only absent peers are probed. Probes every 5 s would cost a client 140 MB a month.
 const QUIET: Duration = Duration::from_secs(60);
-/// Between two probes.
+/// Interval between two probes.
 const PROBE: Duration = Duration::from_secs(5);
-/// Probes without an answer that end a connection.
+/// Unanswered probes that end a connection.
 const PROBES: u32 = 3;
 
-/// Has the system end this connection once the peer is gone without a word, and send small frames at
-/// once. Where the system refuses an option, the machines' own deadlines and less speed are left.
+/// Makes the system end the connection once the peer is gone, and send small frames at once. If the
+/// system refuses an option, only the deadlines of machines and some speed are lost.
 pub(crate) fn set_lasting_options(socket: &TcpStream) {
     let keepalive = TcpKeepalive::new().with_time(QUIET).with_interval(PROBE).with_retries(PROBES);
     let options = SockRef::from(socket);

@@ -1,11 +1,11 @@
-//! How a process is told to end.
+//! Signals that end a process.
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::api::Fault;
 
-/// Waits for Ctrl-C, SIGTERM, or somebody who asks over the interface.
+/// Waits for Ctrl-C, SIGTERM, or a request over the interface.
 ///
 /// # Errors
 /// If the system refuses signal handlers.

@@ -1,7 +1,7 @@
 //! XChaCha20-Poly1305 (draft-irtf-cfrg-xchacha-03), the one cipher of the vault.
 //!
-//! Its nonce of 24 bytes is drawn by chance for every sealing, so that no counter has to survive a
-//! crash or a restored copy of the folder.
+//! Its nonce of 24 bytes is random for every sealing, so that no counter must survive a crash or a
+//! restored copy of the folder.
 
 use mezza_core::xchacha;
 pub(crate) use mezza_core::xchacha::{NONCE_BYTES, TAG_BYTES};
@@ -12,7 +12,7 @@ use crate::api::Fault;
 /// Bytes that sealing adds.
 pub(crate) const SEAL_BYTES: usize = NONCE_BYTES + TAG_BYTES;
 
-/// `nonce[24] | ciphertext | tag[16]`.
+/// Seals a text into `nonce[24] | ciphertext | tag[16]`.
 pub(crate) fn seal(
     key: &Secret<32>,
     nonce: &[u8; NONCE_BYTES],
@@ -28,7 +28,7 @@ pub(crate) fn seal(
     Ok(sealed)
 }
 
-/// The plaintext, if key, additional data and every byte are the ones of [`seal`].
+/// Returns the plaintext if key, additional data and all bytes are those of [`seal`].
 pub(crate) fn open(key: &Secret<32>, aad: &[u8], sealed: &[u8]) -> Option<Wiping<Vec<u8>>> {
     let (nonce, rest) = sealed.split_first_chunk::<NONCE_BYTES>()?;
     let (text, tag) = rest.split_last_chunk::<TAG_BYTES>()?;

@@ -1,4 +1,4 @@
-//! From a passphrase to a key: Argon2id (RFC 9106), and how much of it.
+//! Derives a key from a passphrase: Argon2id (RFC 9106) and its cost.
 
 #![allow(clippy::disallowed_methods, reason = "floor 3 owns the clock")]
 
@@ -11,35 +11,36 @@ use crate::api::{Exit, Fault};
 
 /// Bytes of a salt.
 pub(crate) const SALT_BYTES: usize = 16;
-/// Least memory, KiB: 64 MiB.
+/// Minimum memory, KiB: 64 MiB.
 const M_KIB_MIN: u32 = 64 << 10;
-/// Least product of memory and passes, KiB: 192 MiB.
+/// Minimum product of memory and passes, KiB: 192 MiB.
 const WORK_KIB_MIN: u64 = 192 << 10;
-/// Most memory, KiB: 4 GiB. A damaged head must not ask for all there is.
+/// Maximum memory, KiB: 4 GiB. A damaged head must not request all memory.
 const M_KIB_MAX: u32 = 4 << 20;
-/// Most passes.
+/// Maximum number of passes.
 const T_MAX: u32 = 64;
-/// Most lanes.
+/// Maximum number of lanes.
 const P_MAX: u32 = 16;
-/// How long one guess shall take on the machine that makes the vault.
+/// The intended time of one guess on the machine that makes the vault.
 const GUESS_AIM: Duration = Duration::from_millis(500);
 
 /// The cost of one guess of a passphrase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Argon2Params {
-    /// Memory, KiB.
+    /// Memory in KiB.
     pub m_kib: u32,
-    /// Passes.
+    /// Number of passes.
     pub t: u32,
-    /// Lanes.
+    /// Number of lanes.
     pub p: u32,
 }
 
 impl Argon2Params {
-    /// The least cost that is allowed, 0.2 s: for tests and the demo world.
+    /// The minimum cost, 0.2 s: for tests and the demonstration.
     pub const DEMO: Self = Self { m_kib: M_KIB_MIN, t: 3, p: 1 };
 
-    /// The cost of a person's vault: 256 MiB, and so many passes that this machine needs 0.5 s.
+    /// Measures the cost for a user's vault: 256 MiB, and as many passes as take this machine 0.5
+    /// s.
     pub fn measured() -> Result<Self, Fault> {
         let once = Self { m_kib: 256 << 10, t: 1, p: 1 };
         let start = Instant::now();
@@ -49,7 +50,8 @@ impl Argon2Params {
         Ok(Self { t, ..once })
     }
 
-    /// Returns true if a vault may have this cost: not too cheap to guess, not beyond every machine.
+    /// Returns true if a vault may have this cost: neither too cheap to guess nor too expensive for
+    /// any machine.
     pub fn is_allowed(self) -> bool {
         (M_KIB_MIN..=M_KIB_MAX).contains(&self.m_kib)
             && (1..=T_MAX).contains(&self.t)
@@ -57,15 +59,15 @@ impl Argon2Params {
             && u64::from(self.m_kib) * u64::from(self.t) >= WORK_KIB_MIN
     }
 
-    /// The key of a passphrase, 32 bytes.
+    /// Derives the key of a passphrase, 32 bytes.
     ///
-    /// Errors: [`Exit::Config`] if the cost is not allowed, [`Exit::Busy`] if the memory is not to
-    /// be had now.
+    /// Errors: [`Exit::Config`] if the cost is not allowed, [`Exit::Busy`] if the memory is not
+    /// available now.
     pub fn derive_key(self, pass: &[u8], salt: &[u8; SALT_BYTES]) -> Result<Secret<32>, Fault> {
         let params = Params::new(self.m_kib, self.t, self.p, Some(32))
             .map_err(|_| Fault::bug("no such cost of Argon2id"))?;
-        // The blocks are large enough to be mapped alone: dropping them gives the pages back to
-        // the system, which wipes them.
+        // The blocks are large enough for a mapping of their own: dropping them returns the pages
+        // to the system, which wipes them.
         let mut blocks = Vec::new();
         blocks.try_reserve_exact(params.block_count()).map_err(|_| {
             Fault::new(

@@ -1,21 +1,21 @@
-//! Buckets: which key seals a record, and when that key dies.
+//! Buckets: each names the key that seals a record, and the end of that key.
 //!
-//! On disk a bucket is `class << 30 | number`: class 0 permanent (number 0), 1 rolling day,
-//! 2 expiry hour, 3 expiry day; hours and days since 1970, UTC.
+//! On disk a bucket is `class << 30 | number`: class 0 permanent (number 0), 1 rolling day, 2
+//! expiry hour, 3 expiry day; hours and days since 1970, UTC.
 
 use mezza_core::Time;
 use mezza_messenger::Retention;
 
-/// Where the class begins.
+/// The position of the class bits.
 const CLASS_SHIFT: u32 = 30;
-/// The number's bits.
+/// The mask of the number bits.
 const NUMBER_MASK: u32 = (1 << CLASS_SHIFT) - 1;
 /// Classes in the order of their codes.
 const ROLLING: u32 = 1;
 const HOUR: u32 = 2;
 const DAY: u32 = 3;
 
-/// A bucket as files have it; the order is that of the codes.
+/// A bucket as stored in files, ordered by its code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RetentionCode(pub u32);
 
@@ -23,12 +23,12 @@ impl RetentionCode {
     /// The bucket that never ends.
     pub const PERMANENT: Self = Self(0);
 
-    /// The bucket of live state on a day since 1970.
+    /// Returns the bucket of live state on a day since 1970.
     pub fn rolling(day: u32) -> Self {
         Self::of(ROLLING, day)
     }
 
-    /// The code of `bucket` while live state is sealed under `today`.
+    /// Returns the code of `bucket` while live state is sealed under `today`.
     pub fn new(bucket: Retention, today: u32) -> Self {
         match bucket {
             Retention::Permanent => Self::PERMANENT,
@@ -38,7 +38,7 @@ impl RetentionCode {
         }
     }
 
-    /// The day of a rolling bucket.
+    /// Returns the day of a rolling bucket.
     pub fn rolling_day(self) -> Option<u32> {
         (self.class() == ROLLING).then_some(self.number())
     }
@@ -52,7 +52,7 @@ impl RetentionCode {
         }
     }
 
-    /// Returns true if the code is one that [`RetentionCode::new`] makes.
+    /// Returns true if [`RetentionCode::new`] can make this code.
     pub fn is_valid(self) -> bool {
         self.class() != 0 || self == Self::PERMANENT
     }

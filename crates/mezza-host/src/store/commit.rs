@@ -1,4 +1,4 @@
-//! One transaction: what the device changed since the last one.
+//! One transaction: the changes of the device since the last one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,15 +17,15 @@ use crate::process::rng::OsRng;
 /// The key of the vault's own record.
 const KEY_MEMORY: &[u8] = b"ring";
 
-/// The new row of one record; `None`: it is deleted.
+/// The new content of one record; `None`: deleted.
 type Fate<'a> = Option<(Retention, &'a [u8])>;
 
 impl Vault {
     /// Carries out all changes of all batches in order, in one transaction that is durable when
     /// this returns: one sync of the log. A record changed more than once is written once.
     ///
-    /// A bucket that is new gets its key first, durably, at the price of two more syncs.
-    /// After an error the vault is as it was before. Errors: 73 if the disk is full or fails.
+    /// A new bucket first gets its key, durably, which costs two more syncs. After an error the
+    /// vault is unchanged. Errors: 73 if the disk is full or fails.
     pub fn commit(&mut self, batches: &[WriteBatch]) -> Result<(), Fault> {
         let fates = last_changes(batches);
         if fates.is_empty() {
@@ -50,7 +50,7 @@ impl Vault {
             if is_new_ring { put_memory(writing, ring, today) } else { Ok(()) }
         })?;
         self.remembered = self.ring.generation();
-        // A record may have come into a bucket that the last sweep had emptied.
+        // A record may have been put into a bucket that the last sweep had emptied.
         self.swept = false;
         for Step { name, becomes, .. } in plan {
             match becomes {
@@ -64,7 +64,7 @@ impl Vault {
         Ok(())
     }
 
-    /// Makes the keys that are missing before anything is sealed under them.
+    /// Makes missing bucket keys before records are sealed under them.
     fn add_keys(&mut self, fates: &BTreeMap<Vec<u8>, Fate<'_>>) -> Result<(), Fault> {
         let today = self.today_bucket()?.rolling_day().unwrap_or_default();
         let needed = fates.values().flatten().map(|(bucket, _)| RetentionCode::new(*bucket, today));
@@ -95,14 +95,14 @@ impl Vault {
     }
 }
 
-/// One record of a transaction: where it is, and where and what it will be.
+/// One record of a transaction: its present row, and its future row and content.
 struct Step<'a> {
     name: Vec<u8>,
     was: Option<Row>,
     becomes: Option<(Row, &'a [u8])>,
 }
 
-/// The last word on each record.
+/// Returns the last change of each record.
 fn last_changes(batches: &[WriteBatch]) -> BTreeMap<Vec<u8>, Fate<'_>> {
     let changes = batches.iter().flat_map(|batch| &batch.0);
     changes
@@ -130,7 +130,7 @@ pub(super) fn put_record(
     writing.put_row(place, &record::seal(bucket_key, &nonce, place, key, value)?)
 }
 
-/// Has the database remember the keyring's generation and tag.
+/// Stores the keyring's generation and tag in the database.
 pub(super) fn put_memory(
     writing: &Writing<'_>,
     ring: &Keyring,

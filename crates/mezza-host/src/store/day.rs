@@ -9,10 +9,10 @@
 //! 5  generation remembered                    one transaction
 //! ```
 //!
-//! The next step follows from the files alone, so that a crash between two steps is the same as
-//! a pause: the next opening goes on from there. At no step does a row lie under a key that the
-//! keyring does not have, save one that does not open: it stays as it is, and its key goes with that
-//! of the others (MSG-66). The day of live state never goes back, even when the clock does.
+//! The next step is determined by the files alone, so a crash between two steps acts like a pause:
+//! the next opening continues. At each step the keyring has the keys of all rows, except of rows
+//! that do not open: those stay unchanged, and their key is erased with that of the others
+//! (MSG-66). The day of live state never goes back, even if the clock does.
 
 use mezza_core::Time;
 
@@ -26,9 +26,9 @@ use crate::api::Fault;
 use crate::process::rng::OsRng;
 
 impl Vault {
-    /// Takes one step of the list above, the next one that is due at `now`; `false` if none is.
+    /// Takes the next step of the list above that is due at `now`. Returns false if none is due.
     ///
-    /// [`Vault::tick`] takes them all; a test stops in between and opens a copy of the folder.
+    /// [`Vault::tick`] takes all steps; a test stops in between and opens a copy of the folder.
     pub fn step(&mut self, now: Time) -> Result<bool, Fault> {
         if self.ring.is_doubtful() {
             self.ring.write(&mut OsRng)?;
@@ -57,7 +57,7 @@ impl Vault {
         Ok(true)
     }
 
-    /// Step 2: afterwards no row needs the keys of `stale`.
+    /// Runs step 2: afterwards no row needs the keys of `stale`.
     fn reseal_stale(&mut self, stale: &[RetentionCode]) -> Result<(), Fault> {
         let today = self.today_bucket()?;
         let old = self.rows.find_in_buckets(stale)?;
@@ -83,7 +83,7 @@ impl Vault {
         Ok(())
     }
 
-    /// Step 5.
+    /// Runs step 5.
     fn remember_generation(&mut self) -> Result<(), Fault> {
         let today = self.today_bucket()?;
         let ring = &self.ring;
@@ -93,7 +93,7 @@ impl Vault {
     }
 }
 
-/// Seals one row of live state under today's key, if it opens. Its kind does not matter.
+/// Seals one row of live state under today's key, if it opens; for all kinds.
 fn reseal_row(
     writing: &Writing<'_>,
     ring: &Keyring,

@@ -1,5 +1,5 @@
-//! Writes that fail at every step, each with others that succeed behind it: what was acknowledged
-//! is there and the vault opens, after a crash in between too.
+//! Writes that fail at every step, each followed by successful ones: acknowledged data is present
+//! and the vault opens, even after a crash in between.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
@@ -47,7 +47,7 @@ impl Folder {
         self.0.path().join("vault")
     }
 
-    /// The folder as a crash at this moment leaves it.
+    /// Copies the folder as a crash at this moment leaves it.
     pub(super) fn copy(&self) -> Self {
         let copy = Self::empty();
         for file in fs::read_dir(self.path()).unwrap().map(Result::unwrap) {
@@ -66,13 +66,13 @@ impl Folder {
         (vault, records.into_iter().map(|(_, key, value)| (key, value.to_vec())).collect())
     }
 
-    /// The keyring as it lies on the disk.
+    /// Reads the keyring from the disk.
     fn ring(&self) -> Keyring {
         Keyring::read(self.path().join(KEYRING), &template().1).unwrap()
     }
 }
 
-/// An empty vault and its master key: Argon2id runs once for all tests.
+/// Returns an empty vault and its master key: Argon2id runs once for all tests.
 fn template() -> &'static (Folder, MasterKey) {
     static TEMPLATE: OnceLock<(Folder, MasterKey)> = OnceLock::new();
     TEMPLATE.get_or_init(|| {
@@ -105,8 +105,8 @@ fn holds(content: &Content, expected: &[u8]) -> bool {
     content.keys().map(|key| key[0]).eq(expected.iter().copied())
 }
 
-/// Every step of a file that is overwritten, each of its two slots, with everything that the system may
-/// say there.
+/// Returns every step of overwriting a file, for each of its two slots, with all possible system
+/// errors.
 fn ring_faults() -> impl Iterator<Item = (WriteStep, Errno, u32)> {
     let steps = [WriteStep::Write, WriteStep::Sync].into_iter();
     steps.flat_map(|step| {
@@ -115,7 +115,7 @@ fn ring_faults() -> impl Iterator<Item = (WriteStep, Errno, u32)> {
     })
 }
 
-/// Every step of a file that is replaced, with everything that the system may say there.
+/// Returns every step of replacing a file, with all possible system errors.
 pub(super) fn faults() -> impl Iterator<Item = (WriteStep, Errno)> {
     WriteStep::REPLACE
         .into_iter()
@@ -142,7 +142,7 @@ fn msg_60_the_database_remembers_no_keyring_that_is_not_on_the_disk() {
     }
 }
 
-/// A record that comes between the sweep of its bucket and the end of the key.
+/// A record that is put into its bucket between the sweep and the end of the key.
 #[test]
 fn vault_3_what_comes_late_into_an_ended_bucket_goes_with_it() {
     let (folder, mut vault) = fresh();
@@ -178,7 +178,7 @@ fn failed_ring_at_a_change_of_day_is_written_again() {
         drop(failing);
         assert!(holds(&at_once.enter(tomorrow()).1, &[1]), "{step:?} {error} {writes}");
         assert!(holds(&later.enter(tomorrow()).1, &[1, 3]), "{step:?} {error} {writes}");
-        // Whatever the disk has kept of the keys that ended is gone now.
+        // All remainders of ended keys are erased from the disk now.
         vault.tick(tomorrow()).unwrap();
         let ring = folder.ring();
         assert!(ring.stale_buckets(tomorrow()).is_empty(), "{step:?} {error} {writes}");
@@ -189,7 +189,7 @@ fn failed_ring_at_a_change_of_day_is_written_again() {
     }
 }
 
-/// One operation of a vault, and what fails meanwhile.
+/// One operation of a vault, and the fault during it.
 #[derive(Clone, Debug)]
 struct Op {
     what: What,
@@ -216,7 +216,7 @@ fn op() -> impl Strategy<Value = Op> {
     (what, fault).prop_map(|(what, fault)| Op { what, fault })
 }
 
-/// The acknowledged records, and when they end.
+/// The acknowledged records, with their buckets.
 type Model = BTreeMap<u8, (Retention, Vec<u8>)>;
 
 fn bucket(class: u8, ahead: u8, now: Time) -> Retention {
@@ -261,7 +261,7 @@ fn run(ops: &[Op]) -> Result<(), TestCaseError> {
                 prop_assert!(done.is_ok() == (vault.deadline() > now));
             }
             What::Reopen => {
-                // A close that fails is a crash.
+                // A failed close acts like a crash.
                 let _ = vault.close();
                 drop(failing);
                 vault = folder.enter(now).0;
@@ -297,7 +297,8 @@ fn msg_65_slow_a_vault_is_made_whole_or_not_at_all() {
     let make = || {
         Vault::create_with(&folder.path(), b"pass", Argon2Params::DEMO, &first, noon(), &mut OsRng)
     };
-    // The second file that is replaced is the head; a commit makes the keyring known, or the batch.
+    // The second replaced file is the head; one commit stores the keyring's generation, the other
+    // the batch.
     let heads = faults().map(|fault| (fault, 1));
     let commits = [0, 1].map(|after| ((WriteStep::Commit, Errno::ENOSPC), after));
     for ((step, error), after) in heads.chain(commits) {
@@ -305,7 +306,7 @@ fn msg_65_slow_a_vault_is_made_whole_or_not_at_all() {
         assert_eq!(make().map(drop).unwrap_err().code, Exit::CannotWrite, "{step:?} {after}");
         assert!(!Vault::exists(&folder.path()), "{step:?} {error} {after}");
     }
-    // Nothing stands in the way of the next attempt.
+    // Nothing blocks the next attempt.
     drop(make().unwrap());
     let (_, records) = Vault::open(&folder.path(), b"pass", noon()).unwrap();
     assert_eq!(records.len(), 1);

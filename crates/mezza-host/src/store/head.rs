@@ -6,14 +6,14 @@
 //! KEK  = Argon2id(passphrase, salt)        additional data: the 36 bytes before the slots
 //! ```
 //!
-//! The passphrase counts in one form (module `typed`).
+//! The passphrase is normalised (module `typed`).
 //!
-//! These bytes lie in a file of two slots (module `slots`; not those of the head), which are overwritten
-//! where they lie when the passphrase changes (VAULT-16). A head of an older version is these bytes alone,
-//! and becomes such a file with the next change.
+//! These bytes are stored in a file of two slots (module `slots`; not those of the head), which are
+//! overwritten in place when the passphrase changes (VAULT-16). A head of an older version is only
+//! these bytes, and is converted with the next change.
 //!
-//! Both slots always look the same; the one that is not used holds random bytes. One evaluation of
-//! Argon2id serves both.
+//! Both slots always look the same; the unused one holds random bytes. One evaluation of Argon2id
+//! serves both.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ use crate::process::slots::{self, SlotFile};
 
 /// The first bytes of the file; the digit is the version of the layout.
 const MAGIC: &[u8; 8] = b"MZVAULT1";
-/// Bytes in front of the slots.
+/// Bytes before the slots.
 const FRONT_BYTES: usize = 36;
 /// Bytes of a slot.
 const SLOT_BYTES: usize = SEAL_BYTES + 33;
@@ -37,16 +37,16 @@ pub const HEAD_BYTES: usize = FRONT_BYTES + 2 * SLOT_BYTES;
 /// The role of a slot that opens the vault.
 const ROLE_OPEN: u8 = 1;
 
-/// The key above all others of a vault; it never changes.
+/// The master key of a vault; it never changes.
 pub struct MasterKey(Secret<32>);
 
 impl MasterKey {
-    /// A fresh one.
+    /// Draws a fresh master key.
     pub fn draw(rng: &mut dyn CryptoRng) -> Self {
         Self(Secret::random(rng))
     }
 
-    /// The key derived for one purpose: keyed BLAKE2b-256 of its name.
+    /// Derives the key of one purpose: keyed BLAKE2b-256 of its name.
     pub fn derive(&self, purpose: &str) -> Secret<32> {
         Secret::init_with(|key| {
             mezza_core::blake2b(key, self.0.expose(), "", &[purpose.as_bytes()]);
@@ -97,7 +97,7 @@ impl VaultHeader {
         Ok(head)
     }
 
-    /// Reads the layout; the cost must be an allowed one.
+    /// Decodes the layout; the cost must be an allowed one.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
             if r.read_array_ref()? != MAGIC {
@@ -110,13 +110,13 @@ impl VaultHeader {
         })
     }
 
-    /// The 182 bytes of the file.
+    /// Encodes the 182 bytes of the file.
     pub fn encode(&self) -> Vec<u8> {
         [self.front().as_slice(), &self.slots[0], &self.slots[1]].concat()
     }
 
-    /// The master key, if the passphrase is right and no byte has changed. It is tried as it was typed,
-    /// as older versions took it, and then in its one form.
+    /// Returns the master key if the passphrase is right and no byte was changed. The passphrase is
+    /// tried as typed, like in older versions, and then in its normal form.
     pub fn open(&self, pass: &[u8]) -> Result<Option<MasterKey>, Fault> {
         let form = in_one_form(pass);
         match self.open_as_typed(pass)? {
@@ -149,10 +149,10 @@ impl VaultHeader {
     }
 }
 
-/// The master key of the vault whose head is at `path`.
+/// Returns the master key of the vault whose head is at `path`.
 ///
-/// A file that is no head, or names a cost outside the limits, is told apart from a wrong passphrase.
-/// A head whose salt or slots have changed is not: it opens with no passphrase.
+/// A file that is no head, or has a cost outside the limits, is distinguished from a wrong
+/// passphrase. A head whose salt or slots were changed is not: no passphrase opens it.
 ///
 /// # Errors
 /// 65 for a damaged file, 77 for a wrong passphrase.
@@ -160,13 +160,14 @@ pub fn unlock_master(path: &Path, pass: &[u8]) -> Result<MasterKey, Fault> {
     Ok(open_head(path, pass)?.1)
 }
 
-/// Seals the master key of the vault whose head is at `path` under another passphrase, at the cost of
-/// before, and overwrites the head durably (VAULT-10). Three runs of Argon2id: the old passphrase, the
-/// new one, and the new one once more on what is about to be written, before anything is replaced.
+/// Seals the master key of the vault whose head is at `path` under another passphrase, with the
+/// same Argon2id cost, and overwrites the head durably (VAULT-10). Three runs of Argon2id: the old
+/// passphrase, the new one, and the new one again to check the bytes to be written, before anything
+/// is replaced.
 ///
 /// # Errors
-/// 77 if `old` is wrong. 73 if the disk refuses: then the head is the old one or the new one, each of
-/// them whole.
+/// 77 if `old` is wrong. 73 if the disk refuses: then the head is the old one or the new one, and
+/// intact.
 pub(crate) fn change_passphrase(
     path: &Path,
     old: &[u8],
@@ -198,17 +199,17 @@ pub(crate) fn create_head(path: &Path, head: &VaultHeader) -> Result<(), Fault> 
     SlotFile::create(path, slots::room_for(HEAD_BYTES), &head.encode()).map(drop)
 }
 
-/// Finishes what a crash interrupted: afterwards the disk has one head alone.
+/// Finishes an interrupted change: afterwards the disk has only one head.
 ///
 /// # Errors
-/// 73 if the disk refuses, 65 if no head is whole.
+/// 73 if the disk refuses, 65 if no head is intact.
 pub(crate) fn settle_head(path: &Path) -> Result<(), Fault> {
     private::sweep_leftover(path)?;
     slots::finish_superseding(path)?;
     SlotFile::open_any(path)?.map_or(Ok(()), |file| file.finish_step())
 }
 
-/// Writes a head over the one that is there.
+/// Writes a head over the existing one.
 fn put_head(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
     match SlotFile::open_any(path)? {
         Some(file) => file.write(bytes),
@@ -216,7 +217,7 @@ fn put_head(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
     }
 }
 
-/// The bytes of the head.
+/// Reads the bytes of the head.
 fn read_head(path: &Path) -> Result<Wiping<Vec<u8>>, Fault> {
     match SlotFile::open_any(path)? {
         Some(file) => file.read().map_err(|_| damage_fault(path)),
@@ -229,7 +230,7 @@ fn damage_fault(path: &Path) -> Fault {
     Fault::new(Exit::Malformed, text, "put the file `head` back from a copy of this vault")
 }
 
-/// The head at `path` and the master key in it.
+/// Returns the head at `path` and its master key.
 fn open_head(path: &Path, pass: &[u8]) -> Result<(VaultHeader, MasterKey), Fault> {
     let bytes = read_head(path)?;
     let head = VaultHeader::decode(&bytes).map_err(|_| damage_fault(path))?;

@@ -1,5 +1,5 @@
 //! The keyring: one key for each bucket, in one small file of two slots (module `slots`), which are
-//! overwritten where they lie (VAULT-16). Each of them holds
+//! overwritten in place (VAULT-16). Each slot holds
 //!
 //! ```text
 //! generation u64 | nonce[24] | XChaCha20-Poly1305(ring key, n u16 | n * (bucket u32 | key[32]))
@@ -7,13 +7,13 @@
 //! additional data = "mezza/ring" | generation u64
 //! ```
 //!
-//! A file of an older version is these bytes alone. It becomes one of slots when it is read, and its old
-//! bytes are overwritten.
+//! A file of an older version is only these bytes. It is converted to slots when it is read, and
+//! its old bytes are overwritten.
 //!
-//! Forgetting a key forgets all records of its bucket, wherever copies of them lie. The database
-//! remembers the generation and the file's tag, so that an older keyring beside it is noticed, and one
-//! of a copy of the vault that went another way. It is told only of generations that are on the disk for certain (MSG-60): a write that failed uses its number up
-//! and is repeated later, and what needs no new key goes on meanwhile.
+//! Erasing a key erases all records of its bucket, in all copies. The database stores the
+//! generation and the file's tag, so that an older keyring, or one of a diverged copy of the vault,
+//! is detected. It stores only generations that are certainly on the disk (MSG-60). A failed write
+//! uses its number up and is repeated later; work without new keys continues meanwhile.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -27,18 +27,18 @@ use crate::api::{Exit, Fault};
 use crate::process::home::private;
 use crate::process::slots::{self, SlotFile};
 
-/// Most keys, as the count on disk has 16 bits.
+/// Maximum number of keys: the stored count has 16 bits.
 pub(crate) const KEYS_MAX: usize = u16::MAX as usize;
 /// Bytes of one entry.
 const ENTRY_BYTES: usize = 36;
-/// Longest file.
+/// Maximum size of the file.
 const FILE_BYTES_MAX: usize = 8 + SEAL_BYTES + 2 + KEYS_MAX * ENTRY_BYTES;
 /// The label before the additional data.
 const AAD_LABEL: &[u8] = b"mezza/ring";
-/// The purpose for which the ring key is derived.
+/// The purpose of the ring key.
 const PURPOSE: &str = "mezza/vault/ring";
 
-/// The bucket keys of a vault and the file they are kept in.
+/// The bucket keys of a vault, and their file.
 pub struct Keyring {
     path: PathBuf,
     /// The file; `None` before the first write, and after a failure that left its form unknown.
@@ -46,16 +46,16 @@ pub struct Keyring {
     ring_key: Secret<32>,
     /// The highest generation that a write has used.
     used: u64,
-    /// The highest generation whose write succeeded. Below `used` the content of the file is
-    /// unknown.
+    /// The highest generation whose write succeeded. If it is below `used`, the content of the file
+    /// is unknown.
     written: u64,
-    /// The last bytes of the file of that generation.
+    /// The tag of that generation's file: its last bytes.
     tag: [u8; TAG_BYTES],
     keys: BTreeMap<RetentionCode, Secret<32>>,
 }
 
 impl Keyring {
-    /// An empty keyring of generation 0, not yet written.
+    /// Makes an empty keyring of generation 0, not yet written.
     pub fn new(path: PathBuf, master: &MasterKey) -> Self {
         let ring_key = master.derive(PURPOSE);
         Self {
@@ -69,8 +69,8 @@ impl Keyring {
         }
     }
 
-    /// Reads the file, and finishes what a crash during [`Keyring::write`] interrupted. A vault opens
-    /// though its disk refuses that, a full one for example: the next write does it again.
+    /// Reads the file, and finishes a [`Keyring::write`] that a crash interrupted. The vault opens
+    /// even if the disk refuses that, for example a full one: the next write repeats it.
     pub fn read(path: PathBuf, master: &MasterKey) -> Result<Self, Fault> {
         private::sweep_leftover(&path)?;
         let file = SlotFile::open_any(&path)?;
@@ -91,7 +91,7 @@ impl Keyring {
         Ok(ring)
     }
 
-    /// Counts one generation up and overwrites the file durably.
+    /// Increments the generation and overwrites the file durably.
     ///
     /// A failure uses the number up, too: the content of the disk is unknown then.
     pub fn write(&mut self, rng: &mut dyn CryptoRng) -> Result<(), Fault> {
@@ -104,7 +104,7 @@ impl Keyring {
         Ok(())
     }
 
-    /// Has the file hold these bytes, and no other ones.
+    /// Makes these bytes the only content of the file.
     fn put_bytes(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         if self.file.is_none() && self.path.symlink_metadata().is_ok() {
             slots::finish_superseding(&self.path)?;
@@ -113,13 +113,13 @@ impl Keyring {
         if let Some(file) = self.file.take().filter(|file| file.has_room_for(bytes.len())) {
             return self.file.insert(file).write(bytes);
         }
-        // After a failure in here the name may stand for the old file or the new one.
+        // After a failure in `supersede` the name may refer to the old or the new file.
         let room = slots::room_for(bytes.len());
         self.file = Some(SlotFile::supersede(&self.path, room, bytes)?);
         Ok(())
     }
 
-    /// Takes numbers up to this one as used up, by writes of which the disk has nothing.
+    /// Marks generations up to this one as used by writes that the disk may lack.
     pub fn mark_used(&mut self, generation: u64) {
         self.used = self.used.max(generation);
     }
@@ -129,7 +129,7 @@ impl Keyring {
         self.written != self.used
     }
 
-    /// The file's bytes.
+    /// Encodes the bytes of the file.
     pub fn encode(&self, nonce: &[u8; NONCE_BYTES]) -> Result<Vec<u8>, Fault> {
         let n = u16::try_from(self.keys.len())
             .map_err(|_| Fault::bug("the keyring has more keys than its file can hold"))?;
@@ -143,7 +143,7 @@ impl Keyring {
         Ok([self.used.to_be_bytes().as_slice(), &sealed].concat())
     }
 
-    /// Takes generation and keys from a file's bytes; nothing is taken from wrong ones.
+    /// Decodes generation and keys from a file's bytes; malformed bytes change nothing.
     pub fn decode(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
         let mut r = Reader::new(bytes);
         let generation = r.read_u64()?;
@@ -155,32 +155,33 @@ impl Keyring {
         Ok(())
     }
 
-    /// The newest generation that is on the disk for certain: what a database may remember.
+    /// Returns the newest generation that is certainly on the disk, which a database may store.
     pub fn generation(&self) -> u64 {
         self.written
     }
 
-    /// The tag of that generation's file: no other file has it.
+    /// Returns the tag of that generation's file, which is unique.
     pub fn tag(&self) -> &[u8; TAG_BYTES] {
         &self.tag
     }
 
-    /// The key of a bucket.
+    /// Returns the key of a bucket.
     pub fn key(&self, bucket: RetentionCode) -> Option<&Secret<32>> {
         self.keys.get(&bucket)
     }
 
-    /// All buckets that have a key, ascending.
+    /// Returns all buckets that have a key, ascending.
     pub fn buckets(&self) -> impl Iterator<Item = RetentionCode> {
         self.keys.keys().copied()
     }
 
-    /// The newest day of live state.
+    /// Returns the newest day of live state.
     pub fn newest_day(&self) -> Option<u32> {
         self.buckets().filter_map(RetentionCode::rolling_day).max()
     }
 
-    /// The buckets whose keys must go: ended ones, and days of live state before the newest.
+    /// Returns the buckets whose keys must be erased: ended ones, and days of live state before the
+    /// newest.
     pub fn stale_buckets(&self, now: Time) -> Vec<RetentionCode> {
         let today = self.newest_day();
         let is_stale =
@@ -188,7 +189,7 @@ impl Keyring {
         self.buckets().filter(is_stale).collect()
     }
 
-    /// Makes keys for `buckets` and writes the file; without success the ring has none of them.
+    /// Makes keys for `buckets` and writes the file; after a failure the ring has none of them.
     pub fn add_keys(
         &mut self,
         buckets: &[RetentionCode],
@@ -207,7 +208,7 @@ impl Keyring {
         written
     }
 
-    /// Forgets the keys of `buckets` and writes the file. They are gone from memory in any case.
+    /// Erases the keys of `buckets` and writes the file. They are erased from memory in any case.
     pub fn forget_keys(
         &mut self,
         buckets: &[RetentionCode],

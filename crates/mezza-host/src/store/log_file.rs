@@ -1,19 +1,19 @@
 //! SQLite's write-ahead log, filled to its final length before anything is written to it.
 //!
-//! A sync after bytes that make a file longer waits for the file system's journal too; one after
-//! bytes that replace others does not (measured by `mezza-lab goals node --only M1`, which prints
-//! both). The log is used from its begin again after each checkpoint, so this is paid once.
+//! A sync after appended bytes also waits for the file system's journal; a sync after overwritten
+//! bytes does not (measured by `mezza-lab goals node --only M1`, which prints both). The log
+//! restarts at its beginning after each checkpoint, so the filling is paid once.
 //!
-//! Zeros are no log: where SQLite looks for the next part it finds neither the salt nor the
-//! checksum that it expects, and stops, as it does at what an older round left there.
+//! Zeros are not mistaken for log frames: SQLite finds neither the expected salt nor the checksum,
+//! and stops, as it does at frames of an older round.
 //!
-//! The next pages of the log are kept in memory: a part of the log begins and ends within pages of
-//! the file, and a page of which only a part is replaced is read before. It was not used since the
-//! last round, so a system short of memory drops it first.
+//! The next pages of the log are read ahead: a frame begins and ends within pages of the file, and
+//! a page that is replaced in part must be read first. Such a page was not used since the last
+//! round, so a system short of memory drops it first.
 //!
-//! The log is the one file of an open database that may be opened and closed beside its connection:
-//! SQLite locks the database and its shared memory and never the log, and the close of a file lets
-//! go of this process's locks on that file alone (MSG-61).
+//! Of an open database only the log may be opened and closed outside of its connection: SQLite
+//! locks the database and its shared memory but never the log, and closing a file releases this
+//! process's locks on that file only (MSG-61).
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek as _, SeekFrom, Write as _};
@@ -23,45 +23,45 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use rusqlite::Connection;
 
-/// Pages in the log after which a commit moves it into the database by itself, so that the syncs
-/// of that are paid once per some thousand notes: 16 MiB.
+/// Number of log pages after which a commit moves the log into the database, so that its syncs are
+/// paid once per some thousand notes: 16 MiB.
 pub const PAGES_MAX: u32 = 4_096;
-/// The length of a log that was just made or cut, bytes: some 240 notes until it grows.
+/// The initial length of a log, bytes: about 240 notes until it grows.
 const BYTES_MIN: u64 = 4 << 20;
-/// The zeros of one write.
+/// The zeros of one write while filling the log.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// Head of the log, and of each page in it, bytes (SQLite's file format, section 4).
+/// Size of the log's header, and of each frame's header, bytes (SQLite's file format, section 4).
 const HEAD_BYTES: u64 = 32;
 const PAGE_BYTES: u64 = 24 + 4_096;
-/// Bytes that are read ahead: some five notes.
+/// Bytes that are read ahead: about five notes.
 const AHEAD_BYTES: i64 = 128 << 10;
 
-/// The log of one open database. Only speed is lost where the system refuses any of this.
+/// The log of one open database. If the system refuses an operation, only speed is lost.
 #[derive(Debug)]
 pub struct WalFile {
     database: PathBuf,
     file: Option<File>,
-    /// Pages in the log when it was looked at last.
+    /// Pages in the log at the last check.
     pages: u32,
 }
 
 impl WalFile {
-    /// The log of the database at `database`, which is open in this mode already; made long.
+    /// Fills the log of the open database at `database`, which is in WAL mode already.
     pub fn new(database: &Path) -> Self {
         let mut log = Self { database: database.to_owned(), file: None, pages: 0 };
         log.preallocate();
         log
     }
 
-    /// Makes a log long that was just cut.
+    /// Fills a log that was just truncated.
     pub(crate) fn preallocate(&mut self) {
         self.file = preallocate_log(&self.database, BYTES_MIN).ok();
         self.pages = 0;
     }
 
-    /// Has the pages that the next commits replace read into memory, and does not wait for it. To
-    /// be called between transactions, while no caller waits.
+    /// Reads the pages that the next commits replace into memory, without waiting. Call this
+    /// between transactions, while no request waits.
     pub fn prefetch(&mut self, db: &Connection) {
         let pages = db.prepare_cached("PRAGMA wal_checkpoint(NOOP)");
         let pages = pages.and_then(|mut noop| noop.query_row([], |row| row.get(1)));
@@ -77,8 +77,8 @@ impl WalFile {
     }
 }
 
-/// Fills the log of the database at `database` (the file beside it, mode 0600) with zeros up to
-/// `bytes`; a longer one stays as it is. The present content of the log is not touched.
+/// Fills the log of the database at `database` (a separate file, mode 0600) with zeros up to
+/// `bytes`; a longer one stays. The present content of the log is not changed.
 fn preallocate_log(database: &Path, bytes: u64) -> io::Result<File> {
     let mut path = database.as_os_str().to_owned();
     path.push("-wal");
@@ -119,7 +119,7 @@ mod tests {
         for _ in 0..20 {
             db.execute("INSERT INTO t VALUES (randomblob(3000))", []).unwrap();
         }
-        // After a loss of power both files are as they were, and no file is closed.
+        // As after a loss of power: both files are copied while open.
         for suffix in ["", "-wal"] {
             let name = |path: &Path| format!("{}{suffix}", path.display());
             std::fs::copy(name(&live), name(&copy)).unwrap();

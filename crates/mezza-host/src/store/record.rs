@@ -1,4 +1,4 @@
-//! Records: what a row of the database holds.
+//! Records: the contents of the database's rows.
 //!
 //! ```text
 //! body = nonce[24] | XChaCha20-Poly1305(bucket key, text)
@@ -7,7 +7,7 @@
 //! additional data = "mezza/rec" | kind u8 | id u64 | bucket u32
 //! ```
 //!
-//! The additional data tie a body to its row: moved, exchanged, cut or put into another bucket it
+//! The additional data bind a body to its row: a moved, exchanged, truncated or rebucketed body
 //! does not open. References between records are inside the bodies.
 
 use mezza_core::{DecodeError, Reader, Secret, Wiping, Writer};
@@ -24,7 +24,7 @@ pub const TEXT_BYTES_MAX: usize = 1 << 20;
 pub(crate) const BODY_BYTES_MAX: usize = TEXT_BYTES_MAX + SEAL_BYTES;
 /// The label before the additional data of records.
 const AAD_LABEL: &[u8] = b"mezza/rec";
-/// Sizes of a padded text; above the last one, its multiples.
+/// Sizes of a padded text; above the last one, multiples of it.
 const SIZES: [usize; 6] = [256, 512, 1_024, 2_048, 4_096, 16_384];
 
 /// The row that a body belongs to.
@@ -34,7 +34,7 @@ pub struct RecordHeader {
     pub kind: u8,
     /// Number of the row.
     pub id: u64,
-    /// Bucket whose key seals it.
+    /// The bucket whose key seals the body.
     pub bucket: RetentionCode,
 }
 
@@ -54,13 +54,13 @@ pub struct RecordContent {
     pub value: Wiping<Vec<u8>>,
 }
 
-/// The size of a text of `bytes` bytes after padding.
+/// Returns the padded size of a text of `bytes` bytes.
 pub fn padded_size(bytes: usize) -> usize {
     let step = SIZES[SIZES.len() - 1];
     SIZES.iter().copied().find(|size| bytes <= *size).unwrap_or(bytes.div_ceil(step) * step)
 }
 
-/// Seals a record for its row. A key or value that is too long is a bug of the caller.
+/// Seals a record for its row. A too long key or value is a bug of the caller.
 pub fn seal(
     bucket_key: &Secret<32>,
     nonce: &[u8; NONCE_BYTES],
@@ -72,13 +72,13 @@ pub fn seal(
     if key.len() > KEY_BYTES_MAX || bytes > TEXT_BYTES_MAX {
         return Err(Fault::bug(format!("a record of kind {} has {bytes} bytes", place.kind)));
     }
-    // The whole size at once: a text that grew would leave copies of itself behind.
+    // Allocate the whole size at once: a growing buffer would leave copies of the text.
     let mut w = Writer::with_capacity(padded_size(bytes));
     w.put_var8(key).put_u32(value.len() as u32).put_bytes(value).pad_to(padded_size(bytes));
     aead::seal(bucket_key, nonce, &place.aad(), &Wiping::new(w.finish()))
 }
 
-/// Opens the body of a row; `None` if anything is not as [`seal`] left it.
+/// Opens the body of a row. Returns `None` if anything differs from [`seal`]'s input.
 pub fn open(bucket_key: &Secret<32>, place: RecordHeader, body: &[u8]) -> Option<RecordContent> {
     let text = aead::open(bucket_key, &place.aad(), body)?;
     let content = |r: &mut Reader<'_>| -> Result<RecordContent, DecodeError> {

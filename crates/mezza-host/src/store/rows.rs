@@ -1,8 +1,8 @@
 //! The database: one table of sealed bodies in SQLite.
 //!
 //! Write-ahead log, one sync per commit (`synchronous = FULL`); deleted bytes are overwritten with
-//! zeros; no shared-memory file and no temporary file, because only one process is ever let in.
-//! Nothing is sorted or looked up by what is inside a body, so there is no index to leak it.
+//! zeros; no shared-memory file and no temporary file, because only one process may open it.
+//! Nothing is sorted or searched by the content of a body, so no index leaks it.
 
 use std::path::{Path, PathBuf};
 
@@ -17,10 +17,10 @@ use crate::process::home::failing::{self, WriteStep};
 use crate::process::home::private;
 use crate::store::log_file::{PAGES_MAX, WalFile};
 
-/// The whole schema, letter by letter as SQLite keeps it.
+/// The schema, exactly as SQLite stores it.
 const SCHEMA: &str = "CREATE TABLE rec(id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, \
                       bucket INTEGER NOT NULL, body BLOB NOT NULL)";
-/// Numbers of rows stay below: a commit a microsecond for 140,000 years.
+/// The limit of row numbers: a commit per microsecond for 140,000 years.
 const ID_MAX: i64 = i64::MAX / 2;
 /// `PRAGMA user_version` of this schema.
 const VERSION: u32 = 1;
@@ -31,11 +31,11 @@ const APPLICATION: i32 = 0x4d5a_5654;
 pub(crate) struct Rows {
     db: Connection,
     log: WalFile,
-    /// True if the log may hold something.
+    /// True if the log may contain data.
     logged: bool,
 }
 
-/// The files that a database at `path` may have.
+/// Returns the files that a database at `path` may have.
 pub(crate) fn database_files(path: &Path) -> [PathBuf; 4] {
     ["", "-wal", "-shm", "-journal"].map(|suffix| {
         let mut name = path.as_os_str().to_owned();
@@ -45,7 +45,7 @@ pub(crate) fn database_files(path: &Path) -> [PathBuf; 4] {
 }
 
 impl Rows {
-    /// Makes an empty database; there must be none.
+    /// Makes an empty database; it must not exist.
     pub(crate) fn create(path: &Path) -> Result<Self, Fault> {
         private::make(path)?;
         let rows = Self::connect(path)?;
@@ -56,7 +56,7 @@ impl Rows {
         Ok(rows)
     }
 
-    /// Opens a database and checks that it is one of ours, of this version, with nothing added.
+    /// Opens a database, and checks its application, version and schema.
     pub(crate) fn open(path: &Path) -> Result<Self, Fault> {
         for file in database_files(path) {
             if file == path || file.symlink_metadata().is_ok() {
@@ -76,8 +76,8 @@ impl Rows {
         }
     }
 
-    /// Calls `each` with every row, the newest first. A row whose columns are not ours has no place,
-    /// and a body that is none of ours is empty.
+    /// Calls `each` with every row, newest first. A row with invalid columns has no header, and an
+    /// invalid body is empty.
     pub(crate) fn for_each_row(
         &self,
         mut each: impl FnMut(Option<RecordHeader>, &[u8]),
@@ -91,7 +91,7 @@ impl Rows {
         Ok(())
     }
 
-    /// Calls `each` with every row of one kind, the newest first.
+    /// Calls `each` with every row of one kind, newest first.
     pub(crate) fn of_kind(
         &self,
         kind: u8,
@@ -108,7 +108,7 @@ impl Rows {
         Ok(())
     }
 
-    /// The rows of some buckets without their bodies.
+    /// Returns the headers of the rows in some buckets.
     pub(crate) fn find_in_buckets(
         &self,
         buckets: &[RetentionCode],
@@ -123,7 +123,7 @@ impl Rows {
         Ok(found)
     }
 
-    /// The days of live state in all rows but one, ascending.
+    /// Returns the days of live state in all rows but `without`, ascending.
     pub(crate) fn live_days(&self, without: u64) -> Result<Vec<u32>, Fault> {
         let sql = "SELECT DISTINCT bucket FROM rec WHERE id <> ?1 ORDER BY bucket";
         let mut statement = self.db.prepare_cached(sql)?;
@@ -136,7 +136,7 @@ impl Rows {
             .collect())
     }
 
-    /// One row with its body.
+    /// Returns one row with its body.
     pub(crate) fn read_row(&self, id: u64) -> Result<(RecordHeader, Vec<u8>), Fault> {
         let sql = "SELECT id, kind, bucket, body FROM rec WHERE id = ?1";
         let found = self
@@ -149,15 +149,15 @@ impl Rows {
         }
     }
 
-    /// The highest number of a row, 0 if there is none. A damaged row may have a number that no
-    /// vault comes to; it does not count.
+    /// Returns the highest row number, or 0 without rows. A damaged row may have a number above the
+    /// limit, which is ignored.
     pub(crate) fn last_id(&self) -> Result<u64, Fault> {
         let sql = "SELECT coalesce(max(id), 0) FROM rec WHERE id BETWEEN 0 AND ?1";
         let last: i64 = self.db.query_row(sql, [ID_MAX], |row| row.get(0))?;
         Ok(last.cast_unsigned())
     }
 
-    /// Does `work` in one transaction: all of it durable when this returns, or none of it.
+    /// Runs `work` in one transaction: all of it is durable when this returns, or none.
     pub(crate) fn transaction(
         &mut self,
         work: impl FnOnce(&Writing<'_>) -> Result<(), Fault>,
@@ -170,14 +170,14 @@ impl Rows {
         Ok(writing.0.commit()?)
     }
 
-    /// Reads ahead for the next transaction. To be called while no caller waits.
+    /// Reads ahead for the next transaction. Call this while no request waits.
     pub(crate) fn prefetch(&mut self) {
         self.log.prefetch(&self.db);
     }
 
-    /// Moves the log into the database and begins a new one: zeros lie where it lay. A log that
-    /// holds nothing stays as it is, so that a node at rest writes nothing. On all but the busiest
-    /// days this comes each hour before the log is long.
+    /// Moves the log into the database and fills a new one with zeros. An empty log stays, so that
+    /// an idle node writes nothing. Except on very busy days this runs each hour before the log is
+    /// long.
     pub(crate) fn checkpoint(&mut self) -> Result<(), Fault> {
         if self.logged {
             self.cut_log()?;
@@ -195,7 +195,7 @@ impl Rows {
         if busy == 0 { Ok(()) } else { Err(Fault::bug("somebody else reads the vault's database")) }
     }
 
-    /// Closes the database; the log is moved and deleted.
+    /// Closes the database; the log is moved into it and deleted.
     pub(crate) fn close(self) -> Result<(), Fault> {
         self.cut_log()?;
         self.db.close().map_err(|(_, error)| error.into())
@@ -207,7 +207,7 @@ impl Rows {
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
-        // The locking mode comes before the log: with it there is no shared-memory file.
+        // Set the locking mode before the log: then there is no shared-memory file.
         db.execute_batch(&format!(
             "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; \
              PRAGMA synchronous = FULL; PRAGMA secure_delete = ON; PRAGMA temp_store = MEMORY; \
@@ -227,11 +227,11 @@ impl Rows {
     }
 }
 
-/// A transaction under way.
+/// An open transaction.
 pub(crate) struct Writing<'a>(Transaction<'a>);
 
 impl Writing<'_> {
-    /// Writes a row, in place of the one with its number if there is one.
+    /// Writes a row, replacing one with the same number.
     pub(crate) fn put_row(&self, place: RecordHeader, body: &[u8]) -> Result<(), Fault> {
         let sql = "INSERT INTO rec(id, kind, bucket, body) VALUES (?1, ?2, ?3, ?4) \
                    ON CONFLICT(id) DO UPDATE SET bucket = excluded.bucket, body = excluded.body";
@@ -247,7 +247,7 @@ impl Writing<'_> {
         Ok(())
     }
 
-    /// The body of a row, empty if it is none of ours.
+    /// Returns the body of a row, empty if it is invalid.
     pub(crate) fn read_body(&self, id: u64) -> Result<Vec<u8>, Fault> {
         let sql = "SELECT body FROM rec WHERE id = ?1";
         let found = |row: &rusqlite::Row<'_>| Ok(read_body(row, 0).to_vec());
@@ -256,12 +256,13 @@ impl Writing<'_> {
     }
 }
 
-/// A vault that somebody or something has changed.
+/// Returns the fault for a vault that was changed from outside.
 pub(super) fn damage_fault(what: &str) -> Fault {
     Fault::new(Exit::Malformed, what, "put the whole folder of the vault back from a copy")
 }
 
-/// The body in this column; what is none or too long does not open, and neither does nothing.
+/// Returns the body in this column, or an empty one if it is missing or too long; an empty body
+/// does not open.
 fn read_body<'a>(row: &'a rusqlite::Row<'_>, column: usize) -> &'a [u8] {
     let body = row.get_ref(column).ok().and_then(|body| body.as_blob().ok());
     body.filter(|body| body.len() <= BODY_BYTES_MAX).unwrap_or_default()
@@ -275,13 +276,13 @@ fn read_place(row: &rusqlite::Row<'_>) -> Option<RecordHeader> {
     })
 }
 
-/// The planned fault of a step of the database on this thread.
+/// Returns the planned fault of a database step on this thread.
 #[cfg(any(test, feature = "failing-writes"))]
 fn planned_failure(step: WriteStep) -> Result<(), Fault> {
     failing::planned_result(step)
         .map_err(|error| private::cannot_write(Path::new("records.db"), &error))
 }
-/// Of the vault's database; the relay's store has errors of its own.
+/// Errors of the vault's database; the relay's store has its own errors.
 impl From<rusqlite::Error> for Fault {
     fn from(error: rusqlite::Error) -> Self {
         use rusqlite::Error::{

@@ -1,4 +1,4 @@
-//! A key tree of `hibe` in a folder of its own, without a device around it.
+//! A key tree of `hibe` in its own folder, without a device.
 //!
 //! ```text
 //! DIR/         0700
@@ -11,8 +11,8 @@
 //! STATE/hibe/PKH      0600   the last generation that was stored, outside of the folder
 //! ```
 //!
-//! The ring key is keyed BLAKE2b-256(MK, "mezza/hibe/ring"), the additional data "mezza/hibe/ring" and the
-//! generation. A keyring that is older than the one that STATE remembers is refused (HIBE-31).
+//! The ring key is keyed BLAKE2b-256(MK, "mezza/hibe/ring"), the additional data "mezza/hibe/ring"
+//! and the generation. A keyring older than the generation in STATE is refused (HIBE-31).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -39,11 +39,11 @@ use crate::process::slots::Overwriting;
 const HEAD: &str = "head";
 const RING: &str = "keyring";
 const CARD: &str = "card";
-/// The folder of the generations, below that of the state.
+/// The subfolder of the state folder for generations.
 const STATE: &str = "hibe";
-/// The purpose for which the ring key is derived, and the label of the additional data.
+/// The purpose of the ring key, and the label of the additional data.
 const PURPOSE: &str = "mezza/hibe/ring";
-/// Free bytes with which a disk has room for the records of an expansion.
+/// Free bytes that a disk needs for the records of an expansion.
 const ROOM_BYTES: u64 = 1 << 20;
 /// Bytes of a generation.
 const GENERATION_BYTES: usize = 8;
@@ -51,12 +51,12 @@ const GENERATION_BYTES: usize = 8;
 const LIMITS: FolderLimits =
     FolderLimits { record_bytes: 4_096, index_bytes: GENERATION_BYTES + SEAL_BYTES + RING_BYTES };
 
-/// A tree with the folder that it is stored in.
+/// A tree and its folder.
 pub struct TreeFolder {
     folder: Folder,
     ring_key: Secret<32>,
     witness: PathBuf,
-    /// The last generation that was stored, until it is remembered.
+    /// The last stored generation, until the state folder has it.
     unremembered: Option<u64>,
     tree: KeyTree,
 }
@@ -70,38 +70,38 @@ impl fmt::Debug for TreeFolder {
 /// Parameters of a new tree.
 #[derive(Clone, Copy, Debug)]
 pub struct NewTree {
-    /// The length of its epochs.
+    /// The length of the tree's epochs.
     pub profile: TreeProfile,
-    /// The earliest tick that it may be now.
+    /// The earliest possible present tick.
     pub earliest: Tick,
-    /// The cost of the passphrase.
+    /// The Argon2id cost of the passphrase.
     pub cost: Argon2Params,
 }
 
 impl TreeFolder {
-    /// Returns true if there is a tree in this folder.
+    /// Returns true if this folder holds a tree.
     pub fn exists(dir: &Path) -> bool {
         dir.join(HEAD).symlink_metadata().is_ok()
     }
 
-    /// There is no tree in this folder.
+    /// Returns the fault that this folder holds no tree.
     pub fn missing(dir: &Path) -> Fault {
         let text = format!("there is no tree in {}", dir.display());
         Fault::new(Exit::NotFound, text, "make one with `mezza hibe keygen --dir DIR`")
     }
 
-    /// There is a tree in this folder already.
+    /// Returns the fault that this folder holds a tree already.
     pub fn occupied(dir: &Path) -> Fault {
         let text = format!("there is a tree in {} already", dir.display());
         Fault::new(Exit::CannotWrite, text, "choose another folder")
     }
 
-    /// Makes a tree; the head comes last, with it the tree exists. What an earlier attempt left is
-    /// deleted first.
+    /// Makes a tree; the head is written last, and with it the tree exists. Remainders of an
+    /// earlier attempt are deleted first.
     ///
     /// # Errors
-    /// 73 if there is one already or the disk refuses, 75 and 77 as [`Folder::make`], 1 if the time
-    /// is outside of every card's life.
+    /// 73 if there is a tree already or the disk refuses, 75 and 77 as [`Folder::make`], 1 if the
+    /// time is outside of every card's life.
     pub fn create(
         dir: &Path,
         state: &Path,
@@ -125,8 +125,8 @@ impl TreeFolder {
         private::replace(&made.folder.path_beside(CARD), made.tree.card().as_bytes())?;
         made.store(rng)?;
         private::replace(&made.folder.path_beside(HEAD), &head.encode()).inspect_err(|_| {
-            // The file may be there although its write failed, and the caller is told that there is
-            // no tree.
+            // The file may exist although its write failed, but the caller is told that there is no
+            // tree.
             let _ = fs::remove_file(made.folder.path_beside(HEAD));
         })?;
         Ok(made)
@@ -135,8 +135,8 @@ impl TreeFolder {
     /// Opens a tree.
     ///
     /// # Errors
-    /// 66 if there is none, 65 if it is damaged or older than it was, 75 if another process has it,
-    /// 77 for a wrong passphrase or wrong modes.
+    /// 66 if there is no tree, 65 if the tree is damaged or was replaced by an older copy, 75 if
+    /// another process uses it, 77 for a wrong passphrase or wrong modes.
     pub fn open(dir: &Path, state: &Path, pass: &[u8]) -> Result<Self, Fault> {
         if !Self::exists(dir) {
             return Err(Self::missing(dir));
@@ -159,25 +159,25 @@ impl TreeFolder {
         let records = records_of(&folder, generation)?;
         let last = read_generation(&witness)?;
         let mut tree = KeyTree::import(&card, &ring, &records, last).map_err(import_fault)?;
-        // The keyring is the truth: what it does not name is waste of a step that failed, and goes now,
-        // however often steps fail (HIBE-76).
+        // The keyring is authoritative: records that it does not name are remainders of failed
+        // steps and are deleted now, however many there are (HIBE-76).
         let orphans: Vec<String> = tree.take_orphans().iter().map(file_name).collect();
         folder.delete_records(&orphans);
         Ok(Self { folder, ring_key, witness, unremembered: None, tree })
     }
 
-    /// The tree.
+    /// Returns the tree.
     pub fn tree(&self) -> &KeyTree {
         &self.tree
     }
 
-    /// The tree, to be changed; [`store`](Self::store) makes that durable.
+    /// Returns the tree for changes; [`store`](Self::store) makes them durable.
     pub fn tree_mut(&mut self) -> &mut KeyTree {
         &mut self.tree
     }
 
     /// Makes every change durable. After a failure the disk holds the old or the new state, and the
-    /// next call includes what this one did not do.
+    /// next call includes the missing changes.
     ///
     /// # Errors
     /// 73 if the disk refuses.
@@ -200,8 +200,9 @@ impl TreeFolder {
         Ok(())
     }
 
-    /// Remembers the generation behind the disk: what is not there is never asked for. The step is done
-    /// without it, so a disk that refuses this is asked again at the next step.
+    /// Writes the generation to the state folder after the tree is on disk, so that a missing
+    /// generation is never required. A failure does not fail the step, and is repeated with the
+    /// next one.
     fn remember_generation(&mut self) {
         let Some(generation) = self.unremembered else { return };
         let folder = self.witness.parent().unwrap_or(Path::new("."));
@@ -214,13 +215,13 @@ impl TreeFolder {
         }
     }
 
-    /// Returns true if the disk has room for some more records. Early expansion waits while it has none: its records
-    /// would hold up the step that erases.
+    /// Returns true if the disk has room for more records. Without room early expansion waits,
+    /// since its records would delay the step that erases.
     pub fn has_room(&self) -> bool {
         self.folder.has_room(ROOM_BYTES)
     }
 
-    /// How the file system under a folder treats a keyring that is written over another one.
+    /// Returns how the file system of a folder handles an overwritten keyring.
     pub fn overwriting(dir: &Path) -> Overwriting {
         Overwriting::from_path(dir)
     }
@@ -237,12 +238,12 @@ impl TreeFolder {
     }
 }
 
-/// Where the generation of a tree is remembered.
+/// Returns the path of the file with the generation of a tree.
 fn witness_path(state: &Path, card: &CardBlock) -> PathBuf {
     state.join(STATE).join(HEXLOWER.encode(&card.hash().0[..16]))
 }
 
-/// The generation that is remembered; 0 if none is.
+/// Reads the remembered generation; 0 if there is none.
 fn read_generation(witness: &Path) -> Result<u64, Fault> {
     if witness.symlink_metadata().is_err() {
         return Ok(0);
@@ -253,8 +254,8 @@ fn read_generation(witness: &Path) -> Result<u64, Fault> {
     Ok(u64::from_be_bytes(number))
 }
 
-/// The records that a keyring of this generation may name, with their bytes; of later ones, which a failed
-/// step left, the names alone.
+/// Reads the records that a keyring of this generation may name, with their bytes. Records of later
+/// generations, from a failed step, get only their names.
 fn records_of(folder: &Folder, generation: u64) -> Result<BTreeMap<RecordName, Vec<u8>>, Fault> {
     let mut records = BTreeMap::new();
     for name in folder.record_names()? {
@@ -269,12 +270,12 @@ fn aad(generation: [u8; GENERATION_BYTES]) -> Vec<u8> {
     [PURPOSE.as_bytes(), &generation].concat()
 }
 
-/// `GENERATION-START-KIND`, in decimal digits.
+/// Formats a name as `GENERATION-START-KIND`, in decimal digits.
 fn file_name(name: &RecordName) -> String {
     format!("{}-{}-{}", name.generation, name.start.0, name.kind.byte())
 }
 
-/// The name of a record; `None` for a file that is none of ours.
+/// Parses the name of a record. Returns `None` for a foreign file.
 fn parse_name(name: &str) -> Option<RecordName> {
     let mut parts = name.split('-');
     let mut next = || parts.next();
@@ -304,7 +305,7 @@ fn import_fault(error: ImportError) -> Fault {
     Fault::new(Exit::Malformed, text, NEW_CARD)
 }
 
-/// The error of a tree in words for people.
+/// Converts the error of a tree into a fault.
 pub fn tree_fault(error: TreeError) -> Fault {
     let (code, next) = match error {
         TreeError::Erased => (Exit::No, "ask the sender to send again"),

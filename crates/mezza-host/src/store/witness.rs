@@ -1,6 +1,5 @@
-//! The witness of a vault: how far its part in a mixnet and the numbers of its notes have come, kept
-//! outside of its folder, so that an older copy of the folder is noticed when it is put back (MSG-63,
-//! MSG-91).
+//! The witness of a vault: the progress of its mixnet ledger and note numbers, stored outside of
+//! its folder, so that a restored older copy of the folder is detected (MSG-63, MSG-91).
 //!
 //! ```text
 //! vault   block u64, sealed like any record       the block of commits that it is in
@@ -9,10 +8,10 @@
 //! claim   file k + 1, open --> vault k + 1 --> file k + 1, settled
 //! ```
 //!
-//! A block is [`BLOCK`] commits of rows of the mixnet's client, in which the charges of the privacy
-//! ledger are, of what gives a note its number, or of prekeys, which the relay gives out; each opening
-//! begins a new one. A crash may fall between any two steps of a claim. A copy that is put back within
-//! the block in which it was made is not noticed, nor is one that is put back together with its witness.
+//! A block is [`BLOCK`] commits that contain rows of the mixnet's client (with the charges of the
+//! privacy ledger), rows that give notes their numbers, or prekeys, which the relay issues. Each
+//! opening begins a new block. A crash may happen between any two steps of a claim. A copy restored
+//! within the block of its making is not detected, nor is one restored together with its witness.
 
 use std::path::{Path, PathBuf};
 
@@ -27,9 +26,9 @@ use crate::api::Fault;
 use crate::process::home::private;
 use crate::process::rng::OsRng;
 
-/// Commits of a block.
+/// Number of commits per block.
 pub(crate) const BLOCK: u32 = 64;
-/// The vault's record.
+/// The kind of the vault's record of the block.
 const KIND: RecordKind = RecordKind::Setting;
 const KEY: &[u8] = b"witness";
 /// Additional data of the file.
@@ -42,9 +41,9 @@ const FILE_BYTES: usize = 9 + SEAL_BYTES;
 pub struct Witness {
     path: PathBuf,
     key: Secret<32>,
-    /// The block that the vault is in.
+    /// The block that the vault has reached.
     block: u64,
-    /// Commits left in it.
+    /// Commits left in this block.
     left: u32,
     doubt: Doubt,
     commit: Commit,
@@ -52,25 +51,25 @@ pub struct Witness {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doubt {
-    /// The vault is as new as its witness.
+    /// No doubt: the vault is as new as its witness.
     None,
-    /// The file is missing or damaged, or names this block, which the vault has not come to.
+    /// Doubt: the file is missing or damaged, or names this block, which the vault has not reached.
     Of(u64),
 }
 
-/// The kind of the commit under way.
+/// The kind of the current commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Commit {
-    /// One without rows of the client.
+    /// A commit without rows that count.
     Other,
-    /// One more of the block.
+    /// A further commit of the block.
     Row,
-    /// The first of this block.
+    /// The commit that claims this block.
     Claim(u64),
 }
 
 impl Witness {
-    /// The witness in `folder` of a vault that has just been opened and holds `records`.
+    /// Opens the witness in `folder` for a vault that has just been opened and holds `records`.
     pub fn open_for(folder: &Path, vault: &Vault, records: &[Record]) -> Self {
         let key = vault.outside_key().duplicate();
         let mut name = [0; 16];
@@ -93,7 +92,7 @@ impl Witness {
         matches!(self.doubt, Doubt::Of(_))
     }
 
-    /// The block that the vault has not come to, if it is in doubt.
+    /// Returns the block that the vault has not reached, if there is a doubt.
     pub fn doubted_block(&self) -> Option<u64> {
         match self.doubt {
             Doubt::None => None,
@@ -101,9 +100,9 @@ impl Witness {
         }
     }
 
-    /// The person has decided: the vault goes on from here, in a block that neither it nor the file
-    /// has come to. The batch to commit for that, if there is a doubt; the doubt ends with
-    /// [`Self::after_commit`].
+    /// Accepts the vault as the user decided: it goes on in a block that neither it nor the file
+    /// has reached. Returns the batch to commit, if there is a doubt; [`Self::after_commit`] ends
+    /// the doubt.
     ///
     /// # Errors
     /// 73 if the file cannot be written; then the doubt stays.
@@ -114,10 +113,10 @@ impl Witness {
         }
     }
 
-    /// To be called before a commit of `batches`: what is to be committed with them.
+    /// Must be called before a commit of `batches`. Returns the batch to commit with them.
     ///
     /// # Errors
-    /// 73 if the file cannot be written; then what is committed has no witness.
+    /// 73 if the file cannot be written; the commit then has no witness.
     pub fn before_commit(&mut self, batches: &[WriteBatch]) -> Result<Option<WriteBatch>, Fault> {
         let is_row = |change: &RecordChange| {
             let kinds = [
@@ -140,7 +139,7 @@ impl Witness {
         Ok(None)
     }
 
-    /// Begins the claim of a block: what the vault is to store of it.
+    /// Begins the claim of a block. Returns the batch that the vault must store.
     fn claim_block(&mut self, next: u64) -> Result<WriteBatch, Fault> {
         self.write_block(next, false)?;
         self.commit = Commit::Claim(next);
@@ -151,11 +150,11 @@ impl Witness {
         Ok(WriteBatch(vec![RecordChange::Put { kind, key, bucket, value }]))
     }
 
-    /// To be called behind that commit, or behind that of [`Self::accept_doubt`], if it succeeded.
+    /// Must be called after that commit, or the one of [`Self::accept_doubt`], if it succeeded.
     ///
     /// # Errors
-    /// 73 if the file cannot be written; until the next block a copy of the block before this one
-    /// is not noticed.
+    /// 73 if the file cannot be written; until the next block a copy from the block before this one
+    /// is not detected.
     pub fn after_commit(&mut self) -> Result<(), Fault> {
         match std::mem::replace(&mut self.commit, Commit::Other) {
             Commit::Other => {}
@@ -179,7 +178,7 @@ impl Witness {
     }
 }
 
-/// The content of the file, if its seal is right: its block, and whether that is settled.
+/// Returns the block in the file and true if it is settled, or `None` if its seal is invalid.
 fn read_block(path: &Path, key: &Secret<32>) -> Option<(u64, bool)> {
     let bytes = private::read(path, FILE_BYTES + 1).ok()?;
     let text = aead::open(key, AAD, &bytes)?;

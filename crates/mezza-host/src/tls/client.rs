@@ -1,4 +1,4 @@
-//! The client's side of TLS: one pinned key instead of any authority.
+//! The client's side of TLS: one pinned key instead of a certificate authority.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,23 +12,23 @@ use rustls::{CertificateError, ClientConfig, Error};
 
 use super::{TlsIdentity, provider, raw_key};
 
-/// Accepts exactly one Ed25519 key, and remembers the key it was shown.
+/// Accepts exactly one Ed25519 key, and remembers the key that the server proved.
 #[derive(Debug)]
 pub struct Pin {
-    /// `None`: any key.
+    /// The pinned key; `None`: any key.
     key: Option<[u8; 32]>,
     shown: Mutex<Option<[u8; 32]>>,
     provider: Arc<CryptoProvider>,
 }
 
 impl Pin {
-    /// A pin on the key of a card.
+    /// Makes a pin on the key of a card.
     pub fn new(key: [u8; 32]) -> Arc<Self> {
         Self::from_key(Some(key))
     }
 
-    /// Any Ed25519 key: for the one connection over which a network's configs come, which prove
-    /// themselves (MIX-1).
+    /// Makes a pin that accepts any Ed25519 key: only for the connection that fetches a network's
+    /// configs, which are verified themselves (MIX-1).
     pub fn any() -> Arc<Self> {
         Self::from_key(None)
     }
@@ -37,21 +37,22 @@ impl Pin {
         Arc::new(Self { key, shown: Mutex::new(None), provider: provider() })
     }
 
-    /// The key that the other side showed, if it was an Ed25519 key and not the pinned one.
+    /// Returns the Ed25519 key that the server proved instead of the pinned one, if any.
     pub fn other_key(&self) -> Option<[u8; 32]> {
         let shown = *self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         shown.filter(|key| self.key.is_some_and(|pinned| *key != pinned))
     }
 }
 
-/// TLS 1.3 alone, ALPN `mezza-relay/1`, raw public keys, no name, nothing to resume with.
+/// Returns client settings: TLS 1.3 only, ALPN `mezza-relay/1`, raw public keys, no name, no
+/// resumption.
 ///
-/// Made anew for each connection, so that no state passes from one to the next.
+/// Made for each connection, so that no state passes from one to the next.
 pub fn client_config(pin: Arc<Pin>) -> Result<Arc<ClientConfig>, Error> {
     link_client_config(pin, ALPN, None)
 }
 
-/// The same for another protocol name. With `own` this side proves a key as well.
+/// Returns client settings for another protocol name. With `own` this side proves a key too.
 pub fn link_client_config(
     pin: Arc<Pin>,
     protocol: &[u8],

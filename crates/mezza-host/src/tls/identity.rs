@@ -1,4 +1,4 @@
-//! The relay's Ed25519 key: its file, its public half, and how people see it.
+//! The relay's Ed25519 key: its file, its public half, and its fingerprint.
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -23,11 +23,11 @@ const PKCS8_HEAD: [u8; 16] = [
 /// The name of the key file in a relay's folder.
 const FILE: &str = "key";
 
-/// The first 32 bits of a relay key, as people compare them: `5F3A-91C0`.
+/// The first 32 bits of a relay key, as users compare them: `5F3A-91C0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint([u8; 4]);
 
-/// How a relay key is shown: its first 8 hexadecimal digits.
+/// Returns the fingerprint of a relay key: its first 8 hexadecimal digits.
 pub fn fingerprint(key: &[u8; 32]) -> Fingerprint {
     let [a, b, c, d, ..] = *key;
     Fingerprint([a, b, c, d])
@@ -40,27 +40,27 @@ impl fmt::Display for Fingerprint {
     }
 }
 
-/// Why there is no relay key.
+/// Why a relay key cannot be loaded or made.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     /// The file or its folder cannot be read or made.
     #[error("cannot use the relay key {path}: {source}; make the folder readable for this user")]
     Io {
-        /// Which file or folder.
+        /// The file or folder.
         path: PathBuf,
         /// The error of the system.
         source: io::Error,
     },
-    /// Others than its owner may read it.
+    /// Users other than the owner may access the file.
     #[error("{path} is open to other users; run `chmod go= {path}` and start again")]
     Modes {
-        /// Which file or folder.
+        /// The file or folder.
         path: PathBuf,
     },
     /// The file does not hold 32 bytes that make a key.
     #[error("{path} is not a relay key; restore it from a copy, or remove it to make a new one")]
     NotAKey {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
 }
@@ -78,7 +78,7 @@ impl fmt::Debug for TlsIdentity {
 }
 
 impl TlsIdentity {
-    /// The pair that grows from `seed`; `None` if the primitive refuses it.
+    /// Derives the pair of `seed`. Returns `None` if the primitive refuses the seed.
     pub fn from_seed(seed: Secret<32>) -> Option<Self> {
         let pair = Ed25519KeyPair::from_seed_unchecked(seed.expose()).ok()?;
         let public = pair.public_key().as_ref().try_into().ok()?;
@@ -106,12 +106,12 @@ impl TlsIdentity {
         Self::load(dir)
     }
 
-    /// The public key, as a card carries it.
+    /// Returns the public key, as a card carries it.
     pub fn public(&self) -> &[u8; 32] {
         &self.public
     }
 
-    /// The signing key for rustls, with the raw public key in place of a certificate.
+    /// Returns the signing key for rustls, with the raw public key in place of a certificate.
     pub(super) fn certified_key(&self) -> Result<Arc<CertifiedKey>, rustls::Error> {
         let mut pkcs8 = Wiping::new(PKCS8_HEAD.to_vec());
         pkcs8.extend_from_slice(self.seed.expose());
@@ -126,14 +126,14 @@ fn io_error_at(path: &Path) -> impl FnOnce(io::Error) -> IdentityError {
     |source| IdentityError::Io { path, source }
 }
 
-/// Refuses a file or folder that group or others may touch.
+/// Refuses a file or folder that group or others may access.
 #[expect(clippy::verbose_bit_mask, reason = "file modes are masks")]
 fn refuse_loose(path: &Path) -> Result<(), IdentityError> {
     let mode = fs::metadata(path).map_err(io_error_at(path))?.permissions().mode();
     if mode & 0o077 == 0 { Ok(()) } else { Err(IdentityError::Modes { path: path.to_owned() }) }
 }
 
-/// The seed, or `None` if the file has another length than 32 bytes.
+/// Reads the seed. Returns `None` if the file has not 32 bytes.
 fn read_seed(file: &mut fs::File) -> io::Result<Option<Secret<32>>> {
     if file.metadata()?.len() != 32 {
         return Ok(None);
@@ -143,7 +143,7 @@ fn read_seed(file: &mut fs::File) -> io::Result<Option<Secret<32>>> {
     result.map(|()| Some(seed))
 }
 
-/// A fresh seed, durable under its name before anybody is told the key.
+/// Draws a seed and makes it durable under its name before the key is published.
 fn write_seed(dir: &Path) -> io::Result<()> {
     let mut drawn = Ok(());
     let seed = Secret::<32>::init_with(|bytes| drawn = getrandom::fill(bytes));

@@ -1,4 +1,4 @@
-//! Clients of a link that prove a key, too: one of those that the server knows.
+//! Clients of a link that prove one of the keys known to the server.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use rustls::{CertificateError, DistinguishedName, Error};
 
 use super::{provider, raw_key};
 
-/// Accepts clients that prove one of some Ed25519 keys.
+/// Accepts clients that prove one of several Ed25519 keys.
 #[derive(Debug)]
 pub struct AllowedClientKeys {
     keys: Vec<[u8; 32]>,
@@ -23,7 +23,7 @@ impl AllowedClientKeys {
     }
 }
 
-/// The key that the other side of a finished handshake proved; `None` for anonymous clients.
+/// Returns the key that the peer of a finished handshake proved; `None` for anonymous clients.
 pub fn peer_key(connection: &rustls::CommonState) -> Option<[u8; 32]> {
     connection.peer_certificates()?.first().and_then(raw_key)
 }

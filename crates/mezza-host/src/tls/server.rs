@@ -10,13 +10,14 @@ use rustls::{Error, ServerConfig};
 
 use super::{AllowedClientKeys, TlsIdentity, provider};
 
-/// TLS 1.3 alone, one raw public key, ALPN `mezza-relay/1`, nothing to resume with; clients stay
-/// anonymous.
+/// Returns server settings: TLS 1.3 only, one raw public key, ALPN `mezza-relay/1`, no resumption;
+/// clients stay anonymous.
 pub fn server_config(identity: &TlsIdentity) -> Result<Arc<ServerConfig>, Error> {
     make_config(identity, &[ALPN], Arc::new(NoClientAuth {}))
 }
 
-/// The same for other protocol names. With `peers` only who proves one of these keys comes in.
+/// Returns server settings for other protocol names. With `peers` only clients that prove one of
+/// these keys are accepted.
 pub fn link_server_config(
     identity: &TlsIdentity,
     protocols: &[&[u8]],

@@ -1,5 +1,5 @@
-//! Checks of a user's command before it runs. Everything is checked before anything changes
-//! (MSG-36): this file has the device to look at alone.
+//! Checks of a user's command before it runs. All checks precede all changes (MSG-36), so the
+//! functions of this file only read the device.
 
 use alloc::string::String;
 
@@ -15,24 +15,24 @@ use crate::name;
 use crate::outbox::OUTBOX_MAX;
 use crate::policy::{Policy, is_timer_step};
 
-/// Bytes of text that a note holds; longer is an attachment.
+/// Most bytes of text in a note; a longer text is an attachment.
 const TEXT_BYTES_MAX: usize = 8_192;
-/// Bytes of a name that the owner gives to a contact.
+/// Most bytes of a name that the user gives a contact.
 const PETNAME_BYTES_MAX: usize = 64;
 
-/// A command that can be done, with what had to be computed for it.
+/// A checked command, with values computed during the check.
 pub(crate) enum Admitted {
-    /// It was done before.
+    /// The command was carried out before, so nothing remains to be done.
     Nothing,
-    /// As it is.
+    /// The unchanged command.
     Command(Command),
-    /// A card of somebody new, of a contact, or of whoever invites under this number.
+    /// A card of a new contact, of a known one, or of the inviter with this number.
     Add { to: Whom, card: Card, petname: Option<String>, in_person: bool },
-    /// Another card of our own.
+    /// A new card of our own, with its plan.
     Publish { card: Card, plan: CardPlan },
 }
 
-/// To whom a card belongs that the person adds.
+/// The owner of a card that the user adds.
 #[derive(Clone, Copy)]
 pub(crate) enum Whom {
     New,
@@ -40,7 +40,7 @@ pub(crate) enum Whom {
     Inviter(ContactId),
 }
 
-/// Judges a command.
+/// Checks a command of the user.
 pub(crate) fn admit_command<P: Port>(
     parts: &Parts<P>,
     command: Command,
@@ -48,7 +48,7 @@ pub(crate) fn admit_command<P: Port>(
     rng: &mut dyn CryptoRng,
 ) -> Result<Admitted, DeviceError> {
     match &command {
-        // A repeated command is the same note, so it must not be sent twice (MSG-15).
+        // A repeated command concerns the same note, so it must not be sent twice (MSG-15).
         Command::Send { client, .. } if parts.threads.find_sent(client).is_some() => {
             return Ok(Admitted::Nothing);
         }
@@ -122,7 +122,7 @@ fn find_note<P: Port>(
     parts.threads.get(note).ok_or(DeviceError::Caller(CallerError::NoSuchNote))
 }
 
-/// Checks that a note would be accepted: from then on it is in the outbox after any crash (MSG-15).
+/// Checks that a note can be accepted. An accepted note is in the outbox after any crash (MSG-15).
 fn check_send<P: Port>(
     parts: &Parts<P>,
     id: ContactId,
@@ -150,7 +150,8 @@ fn check_send<P: Port>(
     let states = listed.filter_map(|carrier| parts.carriers.state(*carrier, None, now));
     let max = states.map(|state| state.caps.parcel_bytes_max).max();
     let parcel = parts.sessions.message_bytes(id, bytes).map_or(0, |message| message + 1);
-    // Some listed carrier must take it whole, or the note would wait for ever (MSG-25).
+    // At least one listed carrier must be able to carry the whole note, or it would wait for ever
+    // (MSG-25).
     if let Some(max) = max.filter(|max| parcel > *max) {
         return Err(DeviceError::Person(PersonError::TooBig { bytes: parcel, max }));
     }
@@ -171,7 +172,7 @@ fn send_again<P: Port>(parts: &Parts<P>, id: NoteId, now: Time) -> Result<(), De
     check_send(parts, note.contact, text, now)
 }
 
-/// Own notes for a contact that are neither delivered nor given up.
+/// Counts our notes for a contact that are neither delivered nor given up.
 fn own_waiting<P: Port>(parts: &Parts<P>, id: ContactId, now: Time) -> usize {
     let note = |note: &NoteId| parts.threads.get(*note);
     let unsealed = parts.outbox.waiting_notes(id);
@@ -193,7 +194,7 @@ fn check_policy<P: Port>(
         return Err(DeviceError::Person(PersonError::BadPolicy));
     }
     let timer_s = parts.contacts.named_contact(id)?.policy.timer_s;
-    // A value from an earlier version may stay, but not be chosen anew (MSG-52).
+    // A timer from an earlier version may stay, but it cannot be set again (MSG-52).
     if timer_s != policy.timer_s && !is_timer_step(policy.timer_s) {
         return Err(DeviceError::Person(PersonError::BadPolicy));
     }
@@ -210,7 +211,7 @@ fn check_petname(name: Option<&str>) -> Result<(), DeviceError> {
     if name.is_none_or(fits) { Ok(()) } else { Err(DeviceError::Person(PersonError::BadName)) }
 }
 
-/// To whom a card belongs that the person has scanned or pasted.
+/// Returns the owner of a card that the user scanned or pasted.
 fn match_card<P: Port>(parts: &Parts<P>, card: &Card, now: Time) -> Result<Whom, DeviceError> {
     // A conversation with oneself would use both sides of one session.
     if *card.ik() == parts.profile.identity().public_key() {

@@ -1,6 +1,7 @@
-//! Sealing a note: what it says beside the text of the person, and what of that fits.
+//! Sealing of a note: selects the items that go with the user's text, and checks that they fit.
 //!
-//! Notes are sealed as late as possible, so that what waits burns no chain keys (messenger 5.3).
+//! Notes are sealed as late as possible, so that waiting notes use up no chain keys (messenger
+//! 5.3).
 
 mod receipts;
 
@@ -16,10 +17,10 @@ use crate::io::{At, ContactId, HelloPlace, NoteId, RATCHET_MESSAGE, Reach};
 use crate::note::{Item, Note};
 use crate::outbox::{Owed, Sealed, Spoken};
 
-/// Voids in one note, oldest first; they are said until a receipt passes them.
+/// Most voids in one note, oldest first. They are repeated until a receipt covers them.
 const VOIDS_IN_NOTE: usize = 24;
 
-/// Seals a note of the person (or none, for what is owed alone) into a parcel.
+/// Seals a note of the user, or without one the owed items alone, into a parcel.
 pub(super) fn seal_note<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
@@ -36,7 +37,7 @@ pub(super) fn seal_note<P: Port>(
     let level = if note.is_none() { owed } else { 0 };
     let written = note.and_then(|note| parts.threads.get(note));
     let pin = written.map_or(contact.policy.level_min.max(level), |note| note.level_min);
-    // A bundle is longer than most texts: it goes beside receipts where there are any.
+    // A bundle is longer than most texts, so it goes with receipts if the conversation has them.
     if note.is_none() || !contact.policy.delivered {
         let bundle = first::to_tell(parts, id, (reach.route.carrier, pin));
         items.extend(bundle.map(Item::Bundle));
@@ -66,10 +67,9 @@ pub(super) fn seal_note<P: Port>(
     }
 }
 
-/// The fullest note that the carrier takes: with what is owed and what it says of that, else with the
-/// text alone (MSG-25).
-/// `None`: in a session that nobody has answered not even that fits beside what begins it, so that the
-/// greeting goes ahead alone.
+/// Returns the fullest note that fits the carrier: with all owed items and their record, otherwise
+/// with the text alone (MSG-25). Returns `None` if the text does not fit next to the header of an
+/// unanswered session. The hello is then sent alone first.
 fn compose_fitting<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
@@ -91,22 +91,22 @@ fn compose_fitting<P: Port>(
     let answered = parts.contacts.get(id).is_some_and(crate::contacts::Contact::is_open);
     let bare = full.with_only(|item| match item {
         Item::Text(_) => true,
-        // Without it nobody knows who writes.
+        // Without the hello the reader does not know who writes.
         Item::Hello { .. } => !answered,
         _ => false,
     });
     if fits(&bare) {
         return Some((bare, None));
     }
-    // After the greeting is answered, messages have no header and the text fits.
+    // Once the hello is answered, messages have no header and the text fits.
     let pending = parts.sessions.session_facts(id).pending;
     let why = if pending { WaitReason::Answer } else { WaitReason::TooBig };
     parts.threads.set_wait_reason(note, why, at.step);
     None
 }
 
-/// The note on the wire: the person's text, if any, and whatever is owed to the contact; what it says
-/// of that.
+/// Returns the note on the wire, with the user's text if there is one and with owed items, and the
+/// record of these items.
 fn compose_note<P: Port>(
     parts: &Parts<P>,
     id: ContactId,
@@ -116,7 +116,7 @@ fn compose_note<P: Port>(
     now: Time,
 ) -> Option<(Note, Spoken)> {
     let all = parts.outbox.owed(id)?;
-    // What is owed does not ride on a note that may go below the level of its cause (MSG-20).
+    // Owed items are not attached to a note that may leave below the level of their cause (MSG-20).
     let nothing = Owed::default();
     let owed = if all.level <= pin { all } else { &nothing };
     let mut items = Vec::new();
@@ -134,15 +134,15 @@ fn compose_note<P: Port>(
     let mut era = contact::own_era(parts, id);
     let voids = all.voids.iter().take(VOIDS_IN_NOTE);
     items.extend(voids.map(|&(from, to)| Item::Void { era, from, to }));
-    // What has no number is never acknowledged: until the contact is known to have it, each note of the
-    // person says the timer again (MSG-105).
+    // Timers have no number and are never acknowledged. Each note of the user therefore repeats the
+    // timer until the contact is known to have it (MSG-105).
     if owed.timer || note.is_some() && parts.outbox.timer_is_open(id) {
         items.push(Item::Timer(parts.contacts.get(id)?.policy.timer_s));
     }
     if owed.card {
         items.push(Item::Card(parts.profile.card().encode()));
     }
-    // Which timer this side goes by stands in what the device itself says, too.
+    // Device-generated notes also state our timer.
     let own = parts.contacts.get(id).map_or(0, |contact| contact.policy.timer_s);
     let mut seq = 0;
     let mut sent = now;
@@ -162,8 +162,8 @@ fn compose_note<P: Port>(
     Some((Note { era, seq, sent, timer_s, items }, spoken))
 }
 
-/// Where the contact reaches us, and our card. A mailbox that is not open yet is said once it is;
-/// without a relay of our own the tag alone says whose cells these are.
+/// Returns a hello with our mailbox for the contact and our card. A mailbox that is not open yet is
+/// announced later. Without a relay of ours, the tag identifies the writer of cells.
 fn compose_hello<P: Port>(parts: &Parts<P>, place: &HelloPlace) -> Option<Item> {
     let own = parts.profile.card();
     let (slot, tag) = match place {

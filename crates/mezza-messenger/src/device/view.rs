@@ -1,4 +1,4 @@
-//! Views for the user. Nothing here changes anything.
+//! Views for the user. The functions of this file change nothing.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -17,17 +17,17 @@ use crate::view::{
     RestoreMark, RestoredView,
 };
 
-/// Bytes of a first message around its body: prefix, header, hello and padding at the most.
+/// Most bytes of a first message around its body: prefix, header, hello and padding.
 const AROUND_BYTES: usize = 2_048;
 
-/// Counts of what came in and was of no use; nothing in them names anybody.
+/// Numbers of rejected inputs; they identify no sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RejectCounts {
     /// Envelopes that no key opened.
     pub envelopes: u64,
     /// Ratchet messages that no session opened.
     pub messages: u64,
-    /// Notes inside good messages that were not notes.
+    /// Decrypted messages whose content was not a valid note.
     pub notes: u64,
 }
 
@@ -76,7 +76,7 @@ pub(super) fn contact<P: Port>(parts: &Parts<P>, id: ContactId) -> Option<Contac
 fn of_contact<P: Port>(parts: &Parts<P>, id: ContactId, contact: &Contact) -> ContactView {
     let refused = Some(parts.threads.refused_count(id)).filter(|notes| *notes > 0);
     let talk = parts.carriers.trouble(id);
-    // Names that the user gave and names that contacts claim both count (MSG-7).
+    // Both the names that the user gave and the names that contacts claim are compared (MSG-7).
     let own = [contact.name(), contact.card.name()];
     let same_name = |(other, contact): (ContactId, &Contact)| {
         let mut names = [contact.name(), contact.card.name()].into_iter();
@@ -126,7 +126,7 @@ pub(super) fn outbox<P: Port>(parts: &Parts<P>, now: Time) -> Vec<NoteView> {
     waiting.filter_map(|(id, _)| note(parts, id, now)).collect()
 }
 
-/// The safety number: 60 digits, and the bytes for a code to scan.
+/// Returns the safety number: 60 digits, and the bytes of the code to scan.
 pub(super) fn safety_number<P: Port>(parts: &Parts<P>, id: ContactId) -> Option<(String, Vec<u8>)> {
     let local = parts.profile.identity().public_key();
     let remote = parts.contacts.get(id)?.card.ik();
@@ -196,8 +196,8 @@ pub(super) fn preview_leaving<P: Port>(
     view
 }
 
-/// The highest level of the other carriers that a conversation allows and that reach the contact; 0: there
-/// is none.
+/// Returns the highest level of the other allowed carriers that reach the contact, or 0 if there is
+/// none.
 fn level_without<P: Port>(parts: &Parts<P>, id: ContactId, without: CarrierId, now: Time) -> u8 {
     let to = parts.contact_facts(id);
     let (Some(contact), Some(to)) = (parts.contacts.get(id), to) else { return 0 };

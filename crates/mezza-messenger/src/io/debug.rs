@@ -1,4 +1,4 @@
-//! Inputs and outputs as logs may show them: names, numbers and sizes, no texts and no keys.
+//! `Debug` of inputs and outputs for logs: names, numbers and sizes, no texts and no keys.
 
 use core::fmt;
 

@@ -1,14 +1,15 @@
-//! Links over Bluetooth Low Energy: who is near by advertisements, and one L2CAP channel to each neighbour,
-//! on which frames travel both ways in one contact. No GATT, no pairing: cells are sealed.
+//! Links over Bluetooth Low Energy: neighbours are found by advertisements, and one L2CAP channel
+//! to each neighbour, which carries frames in both directions. No GATT, no pairing: cells are
+//! sealed.
 //!
 //! ```text
 //! lower name    scans ── finds ── connects ── opens a channel ─┐
 //! higher name   advertises ──────── accepts ───────────────────┴── frames, one an SDU
 //! ```
 //!
-//! The host of `trouble-host` runs on a thread of its own, beside a controller at an [`HciPlace`]. When the
-//! name of the node changes, all of it ends and begins again under a fresh random address: a name and an
-//! address belong together, and nothing that stays links two of them (MESH-31).
+//! The host of `trouble-host` runs on a thread of its own, beside a controller at an [`HciPlace`].
+//! When the name of the node changes, the host restarts under a fresh random address, so that an
+//! observer cannot link the old name to the new one (MESH-31).
 
 mod advert;
 mod hci;
@@ -27,8 +28,8 @@ use super::links::RADIO;
 pub use hci::HciPlace;
 use mezza_host::api::Fault;
 
-/// Runs the radio. A panic in the host of another crate ends one run of it, and not the radio for as long as
-/// the node lives.
+/// Runs the radio, and restarts it after a panic in `trouble-host`: such a panic must not leave the
+/// node without a radio.
 fn supervise_radio(
     place: &HciPlace,
     names: &watch::Receiver<Option<BleIdentity>>,
@@ -45,20 +46,19 @@ fn supervise_radio(
 /// The identity that a device advertises under one name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BleIdentity {
-    /// Its name.
     pub name: Name,
-    /// Its network of today.
+    /// The four bytes of the mesh network on this day.
     pub net: [u8; 4],
-    /// How long it is silent before, ms.
+    /// Time without advertisements before this identity is shown, milliseconds.
     pub silence_ms: u64,
 }
 
-/// True if the controller answers, and why not.
+/// Why the controller does not respond; `None` while it does.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RadioState(Arc<Mutex<Option<String>>>);
 
 impl RadioState {
-    /// The controller does not answer. True if that is news.
+    /// Stores why the controller does not respond. Returns true if the controller responded before.
     fn is_down(&self, why: &str) -> bool {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let news = held.is_none();
@@ -75,14 +75,14 @@ impl RadioState {
     }
 }
 
-/// A controller and the host on it, until this is dropped.
+/// A Bluetooth controller and the thread of its host. Both stop when this value is dropped.
 pub(super) struct Ble {
     identity: watch::Sender<Option<BleIdentity>>,
     state: RadioState,
 }
 
 impl Ble {
-    /// Opens the controller; nothing is sent before it has a name.
+    /// Opens the controller; nothing is sent before [`Ble::change_identity`] gives the node a name.
     ///
     /// # Errors
     /// 69, 75 or 77 if the controller is not there, is held by another program, or is not ours.
@@ -97,7 +97,7 @@ impl Ble {
         Ok(Self { identity, state })
     }
 
-    /// The radio, for people: what it does now, not that it was asked for.
+    /// Returns the current state of the radio in words for the user.
     pub(super) fn describe_state(&self) -> String {
         match self.state.why_down() {
             None => RADIO.to_owned(),
@@ -107,7 +107,7 @@ impl Ble {
         }
     }
 
-    /// Takes another name, and another address with it.
+    /// Sets the name and network of the node; the radio restarts under a new address.
     pub(super) fn change_identity(&self, identity: BleIdentity) {
         self.identity.send_if_modified(|held| {
             let other = *held != Some(identity);
@@ -124,7 +124,8 @@ mod tests {
     use tokio::net::TcpListener;
     use tokio::sync::mpsc;
 
-    /// A controller that reads one command and goes away, three times: it is opened a fourth time.
+    /// The controller reads one command and disconnects, three times: the host opens it a fourth
+    /// time.
     #[tokio::test(flavor = "multi_thread")]
     async fn mesh_68_a_controller_that_goes_away_is_opened_again() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use mezza_host::api::{Exit, Fault};
 use mezza_host::process::home::Home;
 
-/// How a node is started.
+/// The next step for the user if no node runs.
 pub const START: &str = "start `mezza mesh run`";
 
 /// A request.
@@ -21,47 +21,47 @@ pub const START: &str = "start `mezza mesh run`";
 pub enum MeshAsk {
     /// Clock, neighbours, cells, bytes.
     Status,
-    /// Grade of the own clock, and whom to trust.
+    /// Sets the grade of our clock, or adopts the clock of the neighbours.
     Clock {
-        /// The grade that a person names.
+        /// The grade that the user sets.
         grade: Option<String>,
-        /// The clocks around are right.
+        /// True if the clocks of the neighbours are right.
         trust_neighbours: bool,
     },
-    /// Carry an envelope; lines tell how far it is.
+    /// Sends an envelope; lines of the response report its progress.
     Send {
-        /// The number of its life on the wire.
+        /// The lifetime code of the cell, as on the wire.
         life: u8,
-        /// When it was sealed.
+        /// The tick in which the envelope was sealed.
         tick: u32,
-        /// Base64.
+        /// The sealed envelope in base64.
         envelope: String,
     },
-    /// The clock, each live cell, and each that comes.
+    /// Subscribes to the clock, each live cell, and each new cell.
     Listen,
-    /// All live cells as a bundle.
+    /// Exports all live cells as a bundle.
     Export,
-    /// Cells of a bundle.
+    /// Imports the cells of a bundle.
     Import {
-        /// Base64 of each.
+        /// The cells in base64.
         cells: Vec<String>,
     },
 }
 
-/// The socket of the node of this home.
+/// The path of the control socket of this home's mesh node.
 pub fn socket_path(home: &Home) -> PathBuf {
     home.run().join("mesh.sock")
 }
 
-/// The lock that there is one of it.
+/// The path of the lock that allows one mesh node per home.
 pub fn lock_path(home: &Home) -> PathBuf {
     home.run().join("mesh.lock")
 }
 
-/// Bytes of base64.
+/// Decodes base64.
 ///
 /// # Errors
-/// 65 if it is none.
+/// 65 if `text` is not valid base64.
 pub fn decode_base64(text: &str) -> Result<Vec<u8>, Fault> {
     let wrong = |_| Fault::new(Exit::Malformed, "this is no base64", "use the `mezza` that runs");
     BASE64.decode(text.as_bytes()).map_err(wrong)

@@ -1,5 +1,5 @@
-//! The devices of `mezza-mesh` in a crowd of `mezza-sim`: who they are and how they move, for the command
-//! `mezza mesh crowd` and for the lab.
+//! The devices of `mezza-mesh` in a crowd of `mezza-sim`: their number, clocks and movement, for
+//! the command `mezza mesh crowd` and for the lab.
 
 use mezza_mesh::crew::{Crew, CrewSettings};
 use mezza_mesh::limits::{NEVER, SECOND};
@@ -10,29 +10,29 @@ use mezza_sim::crowd::{DeviceId, Swarm};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng as _;
 
-/// Where every crowd begins: 2027-01-15 08:00 UTC, µs since 1970.
+/// The time at which every simulated crowd begins: 2027-01-15 08:00 UTC, µs since 1970.
 pub const START: u64 = 1_800_000_000_000_000;
 
-/// Square metres for each walker: nine in range of each other, about.
+/// Square metres for each walker: about nine walkers are in range of each other.
 const AREA_M2: f64 = 35.0;
-/// How far from a ring's centre groups begin, metres.
+/// Distance from the centre at which groups begin, metres.
 const RING_M: f64 = 300.0;
 
 /// How people move.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Moves {
-    /// They sit on a grid.
+    /// People sit on a grid.
     Sit(Density),
-    /// Groups on a ring meet in its centre and leave after so many seconds.
+    /// Groups on a ring meet in its centre, and leave after this number of seconds.
     Meet(u64),
-    /// They walk about.
+    /// People walk about.
     Walk,
-    /// They go from stage to stage.
+    /// People go from stage to stage.
     Celebrate,
 }
 
 impl Moves {
-    /// So many people who move like that.
+    /// Returns the movement of `users` people.
     pub fn make_movement(self, users: usize, seed: u64) -> Box<dyn Movement + Send> {
         let side = (f64::from(u32::try_from(users).unwrap_or(u32::MAX)) * AREA_M2).sqrt();
         match self {
@@ -44,8 +44,8 @@ impl Moves {
     }
 }
 
-/// Grades of so many clocks and their errors, µs: of a hundred some are good, within a quarter of a second,
-/// as a network sets a clock; the others are poor, and off by up to `spread_s`.
+/// Draws grade and error (µs) for the clocks of `users` devices. `good_percent` of them are good
+/// and off by at most 250 ms; the others are poor and off by at most `spread_s`.
 pub fn draw_clocks(
     users: usize,
     (good_percent, spread_s): (u64, u64),
@@ -60,8 +60,8 @@ pub fn draw_clocks(
     (0..users).map(|_| clock()).collect()
 }
 
-/// The settings of a crew whose users write each so many seconds, or never. Cells live for at most 90 s by
-/// any clock; the ring holds three minutes of them.
+/// The settings of a crew whose users write every `every_s` seconds, or never. Cells live for at
+/// most 90 s by any clock; the ring holds three minutes of them.
 pub fn crew_settings(users: usize, every_s: Option<u64>) -> CrewSettings {
     let made = every_s.map_or(64, |every| 180 * users / usize::try_from(every).unwrap_or(30));
     CrewSettings {
@@ -71,14 +71,15 @@ pub fn crew_settings(users: usize, every_s: Option<u64>) -> CrewSettings {
     }
 }
 
-/// The chance of a device.
+/// The generator of one simulated device.
 pub type CrowdRng = Xoshiro256PlusPlus;
 
-/// A crew as a swarm.
+/// A crew that the simulation can move as a swarm.
 pub struct HostedCrew(pub Crew<CrowdRng>);
 
 impl HostedCrew {
-    /// A crew whose devices have these grades, and these errors of their own clocks in µs.
+    /// Creates a crew, one device per entry of `clocks`: its grade, and the error of its clock in
+    /// µs.
     pub fn new(settings: CrewSettings, clocks: &[(Grade, i64)], seed: u64) -> Self {
         let mut crew = Crew::new(settings, clocks.len());
         for (device, (grade, error)) in (0_u64..).zip(clocks) {

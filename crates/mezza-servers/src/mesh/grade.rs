@@ -1,4 +1,4 @@
-//! How good the clock of this system is, as far as it can be known without asking anybody.
+//! How good the clock of this system is, judged without a network.
 //!
 //! | clock | W, by which it may be off |
 //! |---|---|
@@ -7,8 +7,8 @@
 //! | a person named its grade | that of the grade, and what MESH-71 adds |
 //! | any other time from 2026 on | 600 s |
 //!
-//! A time before 2026 is no time. Tests set the clock's error and its grade by `MEZZA_TEST_RTC_OFFSET_MS`
-//! and `MEZZA_TEST_CLOCK_GRADE`.
+//! A time before 2026 is treated as unset. Tests set the clock's error and its grade by
+//! `MEZZA_TEST_RTC_OFFSET_MS` and `MEZZA_TEST_CLOCK_GRADE`.
 
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
@@ -22,24 +22,23 @@ use super::system_clock::{Statement, SystemClock};
 
 /// Touched at each synchronisation since the system was started.
 const SYNCHRONISED: &str = "/run/systemd/timesync/synchronized";
-/// How far the clock may be off when it was touched, ms.
+/// Maximum error of the clock when systemd-timesyncd touched the stamp, ms.
 const STAMP_MS: u64 = 2_500;
 /// Has an entry for each hardware clock.
 const HARDWARE_CLOCKS: &str = "/sys/class/rtc";
-/// 2026-01-01 00:00 UTC: no clock that shows less can be right.
+/// 2026-01-01 00:00 UTC: an earlier time must be wrong.
 pub(super) const EARLIEST: Time = Time::from_ms(1_767_225_600_000);
 
-/// The clock as tests bend it.
+/// The error and grade of the clock that a test sets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BentClock {
     /// The offset of the time of day, ms.
     pub offset_ms: i64,
-    /// Its grade.
     pub grade: Option<Grade>,
 }
 
 impl BentClock {
-    /// Reads the sources that the environment of a test names.
+    /// Reads the settings that a test puts into the environment.
     pub(crate) fn of_environment() -> Self {
         let text = |name| std::env::var(name).ok();
         Self {
@@ -48,7 +47,8 @@ impl BentClock {
         }
     }
 
-    /// Warns a person whose environment holds settings of tests: his clock is not what it shows.
+    /// Logs a warning if the environment holds settings of tests: the node then uses another time
+    /// than the system.
     pub(crate) fn warn_if_bent(self) {
         if self.offset_ms != 0 || self.grade.is_some() {
             tracing::warn!(
@@ -61,13 +61,13 @@ impl BentClock {
         }
     }
 
-    /// The time of day that a node is told.
+    /// Returns the time of day that the node is given: `wall` plus the offset of the test.
     pub(crate) fn shift_time(self, wall: Time) -> Time {
         Time::from_ms(wall.as_ms().saturating_add_signed(self.offset_ms))
     }
 }
 
-/// The grade of a word.
+/// Returns the grade of a word, or `None` if no grade has that name.
 pub(crate) fn of_word(word: &str) -> Option<Grade> {
     [Grade::Good, Grade::Fair, Grade::Poor].into_iter().find(|grade| grade.word() == word)
 }
@@ -102,8 +102,8 @@ impl ClockFiles {
     }
 }
 
-/// By how much the clock of this system may be off, ms, by what a node of this home stored and what the stamp
-/// says now. Returns `None` before 2026.
+/// By how much the clock of this system may be off, ms, computed from the record of this home and
+/// the stamp of systemd-timesyncd. Returns `None` before 2026.
 pub fn within_ms(home: &Home) -> Option<u32> {
     let now = Moment::now();
     let files = ClockFiles::default();
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(bent.shift_time(Time::from_ms(300_000)), Time::from_ms(60_000));
     }
 
-    /// Without a hardware clock or a stamp nobody vouches for anything.
+    /// Without a hardware clock or a stamp, nothing bounds the error of the clock.
     #[test]
     fn files_that_are_not_there_say_nothing() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,9 @@
-//! The kernel's word on its clock: synchronised or not, by chrony, ntpd or the host of a virtual machine.
+//! Reads from the kernel if the clock is synchronised, for example by chrony, ntpd or the host of a
+//! virtual machine.
 //!
-//! The kernel adds 500 ppm to its estimate of the error since a program set the clock last, and from 16 s on the clock
-//! counts as unsynchronised. So does a clock that is set by hand. `timedatectl` prints that without any right.
+//! The kernel adds 500 ppm to its estimate of the error since a program set the clock last, and
+//! from 16 s on the clock counts as unsynchronised. A clock set by hand counts as unsynchronised
+//! too. `timedatectl` prints this state without privileges.
 
 use std::ffi::OsString;
 use std::process::{Command, Stdio};
@@ -12,27 +14,28 @@ use mezza_host::clock::Moment;
 
 use super::system_clock::Statement;
 
-/// The program, and what makes it print `yes` or `no`.
+/// The command that prints `yes` or `no`.
 const COMMAND: [&str; 5] = ["timedatectl", "show", "--property", "NTPSynchronized", "--value"];
-/// How far a clock may be off that the kernel counts as synchronised, and as much as for any source, ms.
+/// Maximum error of a clock that the kernel counts as synchronised, plus the 2.5 s that any source
+/// gets, ms.
 const WITHIN_MS: u64 = 16_000 + 2_500;
-/// How often the kernel is asked, ms.
+/// How often `timedatectl` is run, ms.
 const ASK_MS: u64 = 10 * Time::MINUTE_MS;
 
-/// Asks the kernel now and then, beside the node: the answer may take seconds.
+/// Runs `timedatectl` now and then, on a thread of its own: it may take seconds.
 #[derive(Debug)]
 pub(super) struct KernelClock {
     command: Vec<OsString>,
     asked: Option<Asked>,
-    /// By boot time.
+    /// Boot time of the next run.
     ask_at: Time,
     said: Option<Statement>,
 }
 
-/// A question on its way.
+/// A run of `timedatectl` that has not returned yet.
 #[derive(Debug)]
 struct Asked {
-    /// Time of the clock before the question.
+    /// Wall time before the run began.
     at: Time,
     answer: JoinHandle<bool>,
 }
@@ -44,22 +47,24 @@ impl Default for KernelClock {
 }
 
 impl KernelClock {
-    /// Asks by this program and its arguments.
+    /// Uses this program and its arguments instead of `timedatectl`.
     pub(super) const fn of_command(command: Vec<OsString>) -> Self {
         Self { command, asked: None, ask_at: Time::from_ms(0), said: None }
     }
 
-    /// Returns true while an answer is expected.
+    /// Returns true while the program runs.
     pub(super) const fn is_asking(&self) -> bool {
         self.asked.is_some()
     }
 
-    /// Returns the last time at which the clock counted as synchronised, and asks again if that is due.
+    /// Returns the last time at which the clock counted as synchronised, and starts the program
+    /// again if its interval has passed.
     pub(super) fn poll_statement(&mut self, now: Moment) -> Option<Statement> {
         if let Some(asked) = self.asked.take_if(|asked| asked.answer.is_finished())
             && asked.answer.join().is_ok_and(|is_synchronised| is_synchronised)
         {
-            // By the time before the question: what moved the clock meanwhile is vouched for by the next answer.
+            // The statement bears the time before the run: a change of the clock during the run is
+            // covered by the next one.
             self.said = Some(Statement { at: asked.at, within_ms: WITHIN_MS });
         }
         if self.asked.is_none() && now.boot >= self.ask_at {
@@ -72,7 +77,7 @@ impl KernelClock {
     }
 }
 
-/// Returns true if the program says so. A system without it says nothing.
+/// Returns true if the program prints `yes`. Returns false if the program is missing.
 fn is_synchronised(command: &[OsString]) -> bool {
     let Some((program, words)) = command.split_first() else { return false };
     let mut command = Command::new(program);

@@ -9,48 +9,49 @@ use tokio::sync::mpsc;
 
 use super::shell::MeshEvent;
 
-/// Frames that a stream takes at once.
+/// Frames that wait for a stream at most.
 const STREAM_ROOM: usize = 32;
 
-/// A link that is up. What it does not take is lost, as on the air, and asked for again.
+/// A link that is up. A frame beyond its room is lost, as on the air; the receiver requests the
+/// cell again.
 pub(super) trait FrameLink: Send {
-    /// How it carries frames.
+    /// The medium of the link.
     fn kind(&self) -> LinkKind;
     /// How old a frame usually is when it arrives, µs.
     fn delay_us(&self) -> u64;
-    /// Frames that it takes at once.
+    /// Maximum number of frames that the link accepts at once.
     fn room(&self) -> usize;
     /// Sends a frame.
     fn send_frame(&mut self, frame: Vec<u8>);
-    /// Frames that have left since this was asked last.
+    /// Returns the number of frames sent since the last call.
     fn take_sent_count(&mut self) -> usize;
-    /// Returns true if its other end is gone.
+    /// Returns true if the other end of the link is gone.
     fn is_over(&self) -> bool;
-    /// The link, for people.
+    /// Describes the link for the user.
     fn describe_state(&self) -> String;
 }
 
-/// Where a frame came from.
+/// The address of a frame's sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum FramePeer {
-    /// By UDP or TCP.
+    /// An IP address and port, for UDP and TCP.
     Ip(SocketAddr),
-    /// By BLE: a random address.
+    /// A random Bluetooth address.
     Ble([u8; 6]),
 }
 
 /// Events on links.
 pub(super) enum MeshLinkEvent {
-    /// A stream is up: which, to whom, and what takes its frames.
+    /// A stream is up: its number, its peer, and the sender of its frames.
     Up { link: LinkNumber, peer: FramePeer, frames: Box<dyn FrameLink> },
-    /// A frame came.
+    /// A frame arrived.
     Frame { link: LinkNumber, from: FramePeer, bytes: Vec<u8> },
     /// A stream ended.
     Down { link: LinkNumber },
 }
 
 impl MeshLinkEvent {
-    /// The address that a frame came from, if it came by IP.
+    /// Returns the IP address of a frame's sender, or `None` if the frame came by BLE.
     pub(super) fn source_ip(&self) -> Option<SocketAddr> {
         match self {
             Self::Frame { from: FramePeer::Ip(address), .. } => Some(*address),
@@ -59,7 +60,7 @@ impl MeshLinkEvent {
     }
 }
 
-/// Gives links their numbers, and tells what happens on them.
+/// Numbers links, and sends their events to the node.
 #[derive(Clone)]
 pub(super) struct LinkSender {
     events: mpsc::Sender<MeshEvent>,
@@ -71,18 +72,18 @@ impl LinkSender {
         Self { events, numbers: Arc::new(AtomicU32::new(0)) }
     }
 
-    /// A number that no other link has.
+    /// Returns a number that no other link has.
     pub(super) fn next_number(&self) -> LinkNumber {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Tells what happened; whether anybody still hears it.
+    /// Sends an event to the node. Returns false if the node has ended.
     pub(super) async fn send_event(&self, event: MeshLinkEvent) -> bool {
         self.events.send(MeshEvent::Link(event)).await.is_ok()
     }
 }
 
-/// A stream to one peer: frames wait here for whoever writes them.
+/// A stream to one peer; its frames wait here until the writer sends them.
 pub(super) struct StreamLink {
     kind: LinkKind,
     delay_us: u64,
@@ -91,7 +92,7 @@ pub(super) struct StreamLink {
     left: Arc<AtomicUsize>,
 }
 
-/// The other end of a [`StreamLink`].
+/// The writer's end of a [`StreamLink`].
 pub(super) struct StreamFrames {
     frames: mpsc::Receiver<Vec<u8>>,
     left: Arc<AtomicUsize>,
@@ -107,12 +108,12 @@ impl StreamLink {
 }
 
 impl StreamFrames {
-    /// The next frame to write; `None` when the link is closed here.
+    /// Waits for the next frame to write. Returns `None` once the link is closed on this side.
     pub(super) async fn next_frame(&mut self) -> Option<Vec<u8>> {
         self.frames.recv().await
     }
 
-    /// A frame was written.
+    /// Counts a frame as sent.
     pub(super) fn mark_written(&self) {
         self.left.fetch_add(1, Ordering::Relaxed);
     }
@@ -132,7 +133,8 @@ impl FrameLink for StreamLink {
     }
 
     fn send_frame(&mut self, frame: Vec<u8>) {
-        // The node knows the room; a farewell alone may come on top.
+        // The node counts the room of the stream. Only a farewell may exceed it, and is dropped
+        // then.
         let _ = self.frames.try_send(frame);
     }
 

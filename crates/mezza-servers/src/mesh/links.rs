@@ -1,4 +1,5 @@
-//! The links of a node: which are up, what they still take, and where a stream may go.
+//! The links of a node: which are up, how many frames each accepts, and from which addresses
+//! streams are accepted.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -17,21 +18,21 @@ use super::places::{CastPlaces, PlaceChanges};
 use super::tcp::{self, StreamDoor};
 use super::udp::{self, CastInterface, CastLink};
 
-/// Addresses of beacons that are remembered, and for how long a stream may come from there, ms.
+/// Maximum number of remembered beacon sources, and how long a stream is accepted from each, ms.
 const HEARD_MAX: usize = 256;
 const HEARD_MS: u64 = 10_000;
-/// A radio, for people: what takes another address with each name.
+/// The label of the Bluetooth radio for users.
 pub const RADIO: &str = "Bluetooth LE";
-/// Streams from one address.
+/// Maximum number of streams from one IP address.
 const STREAMS_OF_ONE: usize = 2;
 
 /// The links that a node has.
 pub struct LinkChoice {
-    /// Names of interfaces; none: all that can multicast.
+    /// Names of the interfaces to use; empty: all interfaces with multicast.
     pub interfaces: Vec<String>,
     /// The port of groups and of streams.
     pub port: u16,
-    /// True if it casts on interfaces at all.
+    /// True if the node multicasts on interfaces.
     pub casts: bool,
 }
 
@@ -39,25 +40,26 @@ pub struct LinkChoice {
 struct UpLink {
     frames: Box<dyn FrameLink>,
     peer: Option<FramePeer>,
-    /// Frames that it was given and that have not left.
+    /// Frames passed to the link that have not been sent yet.
     waiting: usize,
 }
 
-/// All of them.
+/// All links of a node.
 pub(super) struct Links {
     choice: LinkChoice,
     sender: LinkSender,
     up: BTreeMap<LinkNumber, UpLink>,
     cast: CastPlaces,
-    /// True if a person was told that interfaces wait for a place.
+    /// True if the warning about interfaces without a slot was logged.
     told_of_waiting: bool,
     hasher: RandomState,
     heard: BTreeMap<Source, (SocketAddr, Time)>,
-    /// Set if the port of streams is ours: beacons say then that streams are taken.
+    /// True if the node holds the port of streams: its beacons then announce that streams are
+    /// accepted.
     takes_streams: bool,
-    /// Set if another program took the port on one of the interfaces since.
+    /// True if another program has taken the port on one of the interfaces since.
     refused_streams: bool,
-    /// The listening side of streams, for each cast link and family.
+    /// The listeners for streams, one for each cast link and family.
     doors: BTreeMap<(LinkNumber, bool), StreamDoor>,
     incoming: Arc<Semaphore>,
     ble: Option<Ble>,
@@ -86,32 +88,33 @@ impl Links {
         }
     }
 
-    /// Returns true if streams can come.
+    /// Returns true if peers can open streams to this node.
     pub(super) fn takes_streams(&self) -> bool {
         self.takes_streams && !self.refused_streams
     }
 
-    /// Returns true if another program of this machine has the port of streams: large messages cross on
-    /// streams that this node opens, and none comes to it.
+    /// Returns true if another program of this machine has the port of streams. Large messages then
+    /// travel only on streams that this node opens.
     pub(super) fn lacks_streams(&self) -> bool {
         self.choice.casts && !self.takes_streams()
     }
 
-    /// Returns true if any is up, or may come up by itself.
+    /// Returns true if a link is up, or a Bluetooth controller may bring one up.
     pub(super) fn has_any(&self) -> bool {
         !self.up.is_empty() || self.ble.is_some()
     }
 
-    /// The links, for people.
+    /// Describes all links for the user.
     pub(super) fn describe_all(&self) -> Vec<String> {
         let radio = self.ble.iter().map(Ble::describe_state);
         self.up.values().map(|link| link.frames.describe_state()).chain(radio).collect()
     }
 
-    /// Links of interfaces that came, and farewell to those that went.
+    /// Opens links on new interfaces and closes those of interfaces that are gone. Returns the
+    /// inputs for the node.
     pub(super) fn refresh_interfaces(&mut self, now: Time) -> Vec<Input> {
         let found = if self.choice.casts {
-            // No descriptor is free for a moment: that is no farewell of all interfaces.
+            // Out of file descriptors: keep the known interfaces, rather than close all links.
             let known = |_| self.cast.interfaces().cloned().collect();
             udp::find_interfaces(&self.choice.interfaces).unwrap_or_else(known)
         } else {
@@ -126,15 +129,15 @@ impl Links {
         inputs.extend(open.into_iter().filter_map(|interface| self.cast_on(interface, now)));
         self.tell_of_waiting(&found);
         if self.choice.casts && !self.takes_streams {
-            // The program that had the port may have ended.
+            // Try the port again: the program that held it may have ended.
             self.takes_streams = tcp::try_port(self.choice.port).is_ok();
         }
         self.open_doors();
         inputs
     }
 
-    /// Listens for streams on each cast link that does not yet. What the system refuses now is tried again at
-    /// the next look.
+    /// Listens for streams on each cast link without a listener. A listener that the system refuses
+    /// is tried again with the next refresh.
     fn open_doors(&mut self) {
         self.refused_streams = false;
         if !self.takes_streams {
@@ -158,7 +161,7 @@ impl Links {
         }
     }
 
-    /// Says once that there are more interfaces than places, and how to choose among them (MESH-70).
+    /// Logs once that there are more interfaces than slots, and how to choose among them (MESH-70).
     fn tell_of_waiting(&mut self, found: &[CastInterface]) {
         let wait = found.len() > CASTS_MAX;
         if wait && !self.told_of_waiting {
@@ -210,14 +213,15 @@ impl Links {
                 self.up.contains_key(&link).then_some(Input::Frame { link, source, bytes })
             }
             MeshLinkEvent::Up { link, peer, frames } => {
-                // Dropped here, the stream ends.
+                // The stream is dropped here, which closes it.
                 self.may_come(peer, now).then(|| self.bring_up(link, Some(peer), frames))
             }
             MeshLinkEvent::Down { link } => self.close_link(link),
         }
     }
 
-    /// A number for each address, without its port: a device that opens many ports is one (MESH-60).
+    /// Returns a number for each address without its port: a device that opens many ports counts
+    /// once (MESH-60).
     fn source_number(&self, from: FramePeer) -> Source {
         match from {
             FramePeer::Ip(address) => self.hasher.hash_one(address.ip().to_canonical()),
@@ -225,7 +229,8 @@ impl Links {
         }
     }
 
-    /// A stream is taken from where a beacon came from, and not too many.
+    /// Returns true if a stream of `peer` is accepted: a beacon came from its address, and the
+    /// limit per address is not reached.
     fn may_come(&self, peer: FramePeer, now: Time) -> bool {
         let FramePeer::Ip(peer) = peer else { return true };
         let streams = self.up.values().filter_map(|link| match link.peer {
@@ -246,7 +251,7 @@ impl Links {
         self.cast.on_heard(link, now);
     }
 
-    /// A frame that the node took came from there.
+    /// Remembers the address of a sender whose frame the node accepted.
     pub(super) fn remember_source(&mut self, source: Source, from: SocketAddr, now: Time) {
         if self.heard.len() >= HEARD_MAX && !self.heard.contains_key(&source) {
             self.heard.retain(|_, (_, at)| now.since_ms(*at) <= HEARD_MS);
@@ -256,10 +261,11 @@ impl Links {
         }
     }
 
-    /// Opens a stream to where a beacon came from.
+    /// Opens a stream to the sender of a beacon.
     pub(super) fn dial_source(&self, source: Source) {
         let Some((address, _)) = self.heard.get(&source) else { return };
-        // A beacon's source proves nothing, so it chooses no host beyond the link, and no port (MESH-67).
+        // A beacon's source proves nothing, so it must not choose a host beyond the link, or a port
+        // (MESH-67).
         if let Some(interface) = self.interface_of(*address) {
             let mut to = *address;
             to.set_port(self.choice.port);
@@ -267,7 +273,7 @@ impl Links {
         }
     }
 
-    /// The interface of a cast link of which this can be a neighbour's address.
+    /// Returns the interface whose neighbour can have this address.
     fn interface_of(&self, address: SocketAddr) -> Option<&CastInterface> {
         self.cast.interfaces().find(|interface| interface.has_neighbour(address))
     }
@@ -284,7 +290,7 @@ impl Links {
         self.up.remove(&link).map(|_| Input::LinkDown { link })
     }
 
-    /// The node has another name: streams end, and radios take other addresses.
+    /// Sets a new name: streams are closed, and radios change their addresses.
     pub(super) fn change_identity(&mut self, identity: BleIdentity) -> Vec<Input> {
         if let Some(ble) = &self.ble {
             ble.change_identity(identity);
@@ -302,7 +308,7 @@ impl Links {
         }
     }
 
-    /// Frames that left: so many more are taken.
+    /// Returns one input per link for the frames that were sent: the node may send as many again.
     pub(super) fn collect_sent(&mut self) -> Vec<Input> {
         let mut inputs = Vec::new();
         for (number, link) in &mut self.up {

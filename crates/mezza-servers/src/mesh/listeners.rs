@@ -1,5 +1,5 @@
-//! Programs that listen to a node. Each has a backlog, so that a slow one loses single cells, which are
-//! counted and told, and never the clock by which it erases keys.
+//! Programs that receive cells and the clock from a node. Each has a backlog. A slow program loses
+//! single cells, which are counted and reported, but never the clock, which it needs to erase keys.
 
 use std::collections::VecDeque;
 
@@ -9,30 +9,31 @@ use mezza_host::process::control::{ControlAnswer, LineOffer};
 
 /// Listeners at a time.
 pub(super) const LISTENERS_MAX: usize = 16;
-/// Cells that wait for one of them.
+/// Maximum number of cells that wait for one listener.
 const BACKLOG_MAX: usize = 1_024;
 
 /// One program that listens.
 struct Listener {
     answer: ControlAnswer,
-    /// The newest line about the clock, if it was not sent yet: it replaces the one before.
+    /// The newest line about the clock that is not sent yet; it replaces an older one.
     clock: Option<Value>,
     cells: VecDeque<Value>,
-    /// Cells that were dropped since the last line that said so.
+    /// Cells dropped since the last line that reported a loss.
     lost: u64,
 }
 
 impl Listener {
     fn add_cell(&mut self, line: Value) {
         if self.cells.len() >= BACKLOG_MAX {
-            // What waited longest is closest to the end of its life.
+            // Drop the oldest cell: its life ends first.
             self.cells.pop_front();
             self.lost += 1;
         }
         self.cells.push_back(line);
     }
 
-    /// Sends what the reader takes now: the clock first. False if nobody reads any more.
+    /// Sends as many lines as the reader accepts now, the clock first. Returns false if the reader
+    /// is gone.
     fn flush(&mut self) -> bool {
         loop {
             let lost = (self.lost > 0).then(|| json!({ "event": "lost", "cells": self.lost }));
@@ -51,19 +52,18 @@ impl Listener {
     }
 }
 
-/// All of them.
+/// All programs that listen to this node.
 #[derive(Default)]
 pub(super) struct Listeners(Vec<Listener>);
 
 impl Listeners {
-    /// Returns true if another one has a place.
+    /// Returns true if another listener is accepted.
     pub(super) fn have_room(&mut self) -> bool {
         self.0.retain(|listener| !listener.answer.is_closed());
         self.0.len() < LISTENERS_MAX
     }
 
-    /// One more, which is told the clock and the cells that are here already, all of them however slowly it
-    /// reads.
+    /// Adds a listener, and sends it the clock and all live cells, even if it reads slowly.
     pub(super) fn add(
         &mut self,
         answer: &ControlAnswer,
@@ -79,17 +79,17 @@ impl Listeners {
         self.0.push(Listener { answer, clock: None, cells, lost: 0 });
     }
 
-    /// The clock moved on.
+    /// Queues the new time of the clock for all listeners.
     pub(super) fn tell_clock(&mut self, line: &Value) {
         self.0.iter_mut().for_each(|listener| listener.clock = Some(line.clone()));
     }
 
-    /// A cell came.
+    /// Queues a new cell for all listeners.
     pub(super) fn tell_cell(&mut self, line: &Value) {
         self.0.iter_mut().for_each(|listener| listener.add_cell(line.clone()));
     }
 
-    /// Sends what readers take now, and forgets those that are gone.
+    /// Sends as many lines as the listeners accept now, and removes those that are gone.
     pub(super) fn flush(&mut self) {
         self.0.retain_mut(Listener::flush);
     }
@@ -103,8 +103,8 @@ mod tests {
         json!({ "event": "cell", "n": n })
     }
 
-    /// A reader that takes nothing while five thousand cells come keeps the newest, is told how many it
-    /// lost, and gets the clock before them.
+    /// A reader that stops while 5,000 cells arrive keeps the newest ones, gets the number of lost
+    /// ones, and gets the clock before the cells.
     #[tokio::test]
     async fn mesh_66_a_slow_listener_loses_single_cells_and_no_clock() {
         let (answer, mut lines) = ControlAnswer::make_channel();
@@ -119,7 +119,7 @@ mod tests {
         let mut numbers = Vec::new();
         let mut lost = 0;
         let mut clock = 0;
-        // What is sent already is read first; then the listener is flushed again and again.
+        // First the lines sent before are read; then the listener is flushed repeatedly.
         for _ in 0..20_000 {
             listeners.flush();
             let pause = std::time::Duration::from_millis(1);

@@ -1,4 +1,4 @@
-//! The network that this home belongs to: a name, and the key of a closed one.
+//! The network that this home belongs to: its name, and its key if it is closed.
 //!
 //! `run/../mesh` of the home holds one line: the name of an open network, or the invitation of a closed
 //! one, `mezzavoce:n1/` and base32 of `key[32] | len u8 | name`.
@@ -14,21 +14,21 @@ use zeroize::Zeroizing;
 use mezza_host::api::{Exit, Fault};
 use mezza_host::process::home::{Home, private};
 
-/// How an invitation begins.
+/// The prefix of an invitation to a closed network.
 const PREFIX: &str = "mezzavoce:n1/";
-/// The open network that everybody is in who names none.
+/// The name of the network that a home without a choice belongs to.
 const OPEN: &str = "open";
 /// Bytes of the file, at most.
 const FILE_BYTES_MAX: usize = 256;
 
-/// Which network, as it is stored.
+/// The chosen network as it is stored.
 pub struct NetworkChoice {
     name: String,
     key: Option<Secret<32>>,
 }
 
 impl NetworkChoice {
-    /// An open network.
+    /// Makes an open network.
     ///
     /// # Errors
     /// 2 if the name is empty or longer than 32 bytes.
@@ -37,7 +37,7 @@ impl NetworkChoice {
         Ok(Self { name: name.to_owned(), key: None })
     }
 
-    /// A closed network with a new key.
+    /// Makes a closed network with this key.
     ///
     /// # Errors
     /// As [`make_open`](Self::make_open).
@@ -45,10 +45,10 @@ impl NetworkChoice {
         Ok(Self { key: Some(key), ..Self::make_open(name)? })
     }
 
-    /// The network of an invitation.
+    /// Decodes an invitation.
     ///
     /// # Errors
-    /// 65 if it is none.
+    /// 65 if `text` is no invitation.
     pub fn of_invitation(text: &str) -> Result<Self, Fault> {
         let wrong = || {
             let text = "this is no invitation to a mesh network";
@@ -72,10 +72,10 @@ impl NetworkChoice {
         Zeroizing::new(format!("{PREFIX}{}", BASE32_NOPAD.encode(&bytes).to_lowercase()))
     }
 
-    /// The network of this home.
+    /// Reads the network of this home.
     ///
     /// # Errors
-    /// 65 or 77 if its file is damaged or not ours alone.
+    /// 65 or 77 if its file is damaged, or accessible to other users.
     pub fn of_home(home: &Home) -> Result<Self, Fault> {
         let path = choice_path(home);
         if path.symlink_metadata().is_err() {
@@ -86,26 +86,26 @@ impl NetworkChoice {
         if text.starts_with(PREFIX) { Self::of_invitation(text) } else { Self::make_open(text) }
     }
 
-    /// Stores it; a node that is started later is in it.
+    /// Stores the choice; a node started later uses it.
     ///
     /// # Errors
-    /// 73 or 77 if the disk or the modes refuse.
+    /// 73 or 77 if the file cannot be written, or has wrong permissions.
     pub fn save_to(&self, home: &Home) -> Result<(), Fault> {
         private::make_folder(home.root())?;
         private::replace(&choice_path(home), self.encode_invitation().as_bytes())
     }
 
-    /// Its name.
+    /// Returns the name of the network.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns true if it is closed.
+    /// Returns true if the network is closed.
     pub fn is_closed(&self) -> bool {
         self.key.is_some()
     }
 
-    /// Returns the network that a node is made with.
+    /// Returns the network as the node machine takes it.
     pub fn into_network(self) -> MeshNetwork {
         MeshNetwork::new(&self.name, self.key)
     }

@@ -1,4 +1,4 @@
-//! Which interfaces have a cast link, on a machine that has more of them than places (MESH-70).
+//! Assigns cast links to interfaces on a machine that has more interfaces than slots (MESH-70).
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use mezza_mesh::node::LinkNumber;
 
 use super::udp::CastInterface;
 
-/// A link on which no frame was accepted for so long gives its place to an interface that waits, ms.
+/// A link without an accepted frame for this time gives its slot to a waiting interface, ms.
 const QUIET_MS: u64 = 60_000;
 
 /// An interface with a cast link.
 struct PlacedCast {
     interface: CastInterface,
-    /// When it came up, or when a frame was accepted there last.
+    /// Time of the last accepted frame, or of the start of the link.
     heard_at: Time,
 }
 
@@ -27,17 +27,17 @@ pub(super) struct PlaceChanges {
     pub open: Vec<CastInterface>,
 }
 
-/// The cast links, and the order of those that wait.
+/// The cast links, and the queue of interfaces without a link.
 #[derive(Default)]
 pub(super) struct CastPlaces {
     up: BTreeMap<LinkNumber, PlacedCast>,
-    /// Interfaces that gave their place away, and when.
+    /// Interfaces that lost their slot, with the time of the loss.
     waits_since: BTreeMap<String, Time>,
 }
 
 impl CastPlaces {
-    /// Chooses links for the interfaces that were found, best first. Those that had no place yet come first,
-    /// then those that wait longest.
+    /// Chooses links for the interfaces that were found, best first. Interfaces that had no slot
+    /// yet come first, then those that have waited longest.
     pub(super) fn choose_links(&mut self, found: &[CastInterface], now: Time) -> PlaceChanges {
         let mut changes = PlaceChanges::default();
         for (link, cast) in &self.up {
@@ -89,12 +89,12 @@ impl CastPlaces {
         }
     }
 
-    /// The links, and the interface of each.
+    /// Returns the links with their interfaces.
     pub(super) fn links(&self) -> impl Iterator<Item = (LinkNumber, &CastInterface)> {
         self.up.iter().map(|(link, cast)| (*link, &cast.interface))
     }
 
-    /// The interfaces that have a link.
+    /// Returns the interfaces that have a link.
     pub(super) fn interfaces(&self) -> impl Iterator<Item = &CastInterface> {
         self.up.values().map(|cast| &cast.interface)
     }
@@ -110,7 +110,7 @@ mod tests {
         (0..count).map(|n| CastInterface::named(&format!("if{n:02}"))).collect()
     }
 
-    /// Chooses, and does what is chosen. Returns the names that got a link.
+    /// Chooses links and applies the changes. Returns the names of the interfaces that got a link.
     fn choose(places: &mut CastPlaces, found: &[CastInterface], now: Time) -> Vec<String> {
         let PlaceChanges { close, open } = places.choose_links(found, now);
         for link in close {
@@ -131,12 +131,13 @@ mod tests {
         assert_eq!(choose(&mut places, &found, T0).len(), CASTS_MAX);
         assert!(places.interfaces().eq(&found[..CASTS_MAX]));
         assert!(choose(&mut places, &found, T0.plus_ms(QUIET_MS)).is_empty(), "no minute passed");
-        // One that goes makes room at once.
+        // An interface that is gone frees its slot at once.
         let left = choose(&mut places, &found[1..], T0.plus_ms(1));
         assert_eq!(left, [found[CASTS_MAX].name.clone()]);
     }
 
-    /// A link with neighbours stays. Quiet ones take turns, so that each interface gets its minute.
+    /// A link with neighbours keeps its slot. Quiet links take turns, so that each interface gets
+    /// its minute.
     #[test]
     fn mesh_70_quiet_interfaces_give_their_places_in_turn() {
         let mut places = CastPlaces::default();

@@ -24,27 +24,27 @@ use mezza_host::process::lock::Lock;
 
 /// Events that wait for the machine.
 const EVENTS_MAX: usize = 1_024;
-/// How often an interface is looked for at the start, and how long between.
+/// How often the node looks for an interface at the start, and the pause between two tries.
 const LINK_TRIES: u32 = 20;
 const LINK_PAUSE: Duration = Duration::from_millis(250);
-/// The machine is woken at least so often.
+/// The longest time between two wake-ups of the machine.
 const NAP: Duration = Duration::from_secs(1);
 
-/// How a node is run.
+/// The options of a mesh node.
 pub struct MeshOptions {
-    /// Whose node.
+    /// The home whose lock, network and clock record the node uses.
     pub home: Home,
-    /// Which network.
+    /// The network that the node joins.
     pub network: MeshNetwork,
-    /// Which links.
+    /// The interfaces and ports of the node's links.
     pub links: LinkChoice,
-    /// A Bluetooth controller.
+    /// The Bluetooth controller; `None`: no Bluetooth.
     pub ble: Option<HciPlace>,
-    /// The grade of the clock, as a person names it.
+    /// The grade of the clock that the user set, if any.
     pub grade: Option<Grade>,
 }
 
-/// A node that is about to run.
+/// A node whose sockets are open and whose loop has not begun.
 pub struct Started {
     shell: MeshShell,
     events: mpsc::Receiver<MeshEvent>,
@@ -53,10 +53,11 @@ pub struct Started {
 }
 
 impl Started {
-    /// Opens sockets and links. Inside a runtime.
+    /// Opens sockets and links. Must run inside a Tokio runtime.
     ///
     /// # Errors
-    /// 66 for an interface that is not there, 69 if none can multicast, 75 if a node of this home runs.
+    /// 66 for an interface that is not there, 69 if none can multicast, 75 if a node of this home
+    /// is already running.
     pub async fn open(options: MeshOptions) -> Result<Self, Fault> {
         let MeshOptions { home, network, links, ble, grade } = options;
         private::make_folder(home.root())?;
@@ -94,21 +95,21 @@ impl Started {
         Ok(Self { shell, events, _socket: socket, _lock: lock })
     }
 
-    /// Its links, for people.
+    /// Describes the links of the node for the user.
     pub fn describe_links(&self) -> Vec<String> {
         self.shell.links().describe_all()
     }
 
-    /// Runs until it is stopped.
+    /// Runs the node until `stop` turns true.
     ///
     /// # Errors
-    /// None at present; the loop's.
+    /// Those of the event loop; none at present.
     pub async fn run(self, stop: watch::Receiver<bool>) -> Result<Exit, Fault> {
         drive::run_shell(self.shell, self.events, stop, NAP).await
     }
 }
 
-/// The clock as the last node of this home left it, with the grade that a person names now.
+/// Returns the clock as the last node of this home stored it, with the grade that the user set now.
 fn own_clock(home: &Home, clock: Clock, grade: Option<Grade>) -> NodeClock {
     let bent = BentClock::of_environment();
     bent.warn_if_bent();
@@ -123,7 +124,8 @@ fn own_clock(home: &Home, clock: Clock, grade: Option<Grade>) -> NodeClock {
     NodeClock { clock, bent, system, files, kernel: KernelClock::default() }
 }
 
-/// How the node behaves. Tests shorten the life of its name by `MEZZA_TEST_MESH_NAME_S`, in seconds.
+/// Returns the settings of the node. Tests shorten the life of its name by
+/// `MEZZA_TEST_MESH_NAME_S`, in seconds.
 fn node_settings(streams: bool) -> NodeSettings {
     let mut settings = NodeSettings::default();
     settings.engine.streams = streams;

@@ -1,4 +1,5 @@
-//! The machine's surroundings: frames to sockets, cells to whoever listens, the clock to the machine.
+//! Connects the machine to its surroundings: frames to sockets, cells to listeners, the clock to
+//! the machine.
 
 use std::collections::BTreeMap;
 
@@ -21,22 +22,22 @@ use mezza_host::process::control::{ControlAnswer, ControlRequest};
 use mezza_host::process::drive::Shell;
 use mezza_host::process::rng::OsRng;
 
-/// How soon links are asked whether they take more, ms.
+/// How often links are checked for free room, ms.
 const REFILL_MS: u64 = 10;
 /// How often the time of day is read, ms.
 const READ_MS: u64 = 60_000;
-/// How often it is read while an answer about it is expected, ms.
+/// How often the time of day is read while `timedatectl` runs, ms.
 const ANSWER_MS: u64 = 1_000;
 /// How often interfaces are looked for, ms.
 const LOOK_MS: u64 = 3_000;
-/// Own cells whose senders wait at a time.
+/// Maximum number of our cells whose senders wait for progress.
 const SENDERS_MAX: usize = 64;
 
 /// Events around the machine.
 pub(super) enum MeshEvent {
-    /// On a link.
+    /// An event of a link.
     Link(MeshLinkEvent),
-    /// Somebody asks.
+    /// A request on the control socket.
     Control(ControlRequest<MeshAsk>),
 }
 
@@ -46,7 +47,7 @@ impl From<ControlRequest<MeshAsk>> for MeshEvent {
     }
 }
 
-/// The clock of a node, and all that says how good it is.
+/// The clock of a node, and the sources of its accuracy.
 pub(super) struct NodeClock {
     pub clock: Clock,
     pub bent: BentClock,
@@ -56,9 +57,10 @@ pub(super) struct NodeClock {
 }
 
 impl NodeClock {
-    /// Reads the clock. Returns what the node is told.
+    /// Reads the clock. Returns the input for the node.
     fn read_input(&mut self, now: Moment) -> Input {
-        // The kernel is asked where no stamp says it better, and not for a clock whose grade a test names.
+        // The kernel is queried only if no stamp exists, and never for a clock whose grade a test
+        // sets.
         let source = match self.files.last_synchronised() {
             None if self.bent.grade.is_none() => self.kernel.poll_statement(now),
             stamp => stamp,
@@ -77,7 +79,7 @@ impl NodeClock {
     }
 }
 
-/// Everything around the machine.
+/// All that surrounds the machine of a mesh node.
 pub(super) struct MeshShell {
     node: Node,
     clock: Clock,
@@ -87,7 +89,7 @@ pub(super) struct MeshShell {
     senders: BTreeMap<Ticket, ControlAnswer>,
     next_ticket: Ticket,
     shown_clock: Option<Value>,
-    /// By boot time.
+    /// Boot time of the next reading of the clock.
     read_at: Time,
     look_at: Time,
     refill_at: Option<Time>,
@@ -112,10 +114,11 @@ impl MeshShell {
         }
     }
 
-    /// Does what a clock or a cable brings. Called before the loop too, so that the first links are up.
+    /// Reads the clock and looks for interfaces if their intervals have passed. Also called before
+    /// the loop, so that the first links are up.
     pub(super) fn look_around(&mut self) {
         let now = self.clock.read();
-        // A step of the system's clock is told at once.
+        // A step of the system's clock is passed on at once.
         if now.boot >= self.read_at || self.own.system.moved_ms(now) > Time::SECOND_MS {
             self.read_clock();
         }
@@ -136,7 +139,7 @@ impl MeshShell {
         let _ = self.apply_input(reading);
     }
 
-    /// Links of interfaces that came, and farewell to those that went.
+    /// Opens links on new interfaces, and closes those of interfaces that are gone.
     pub(super) fn look_for_links(&mut self) {
         let inputs = self.links.refresh_interfaces(self.clock.boot());
         self.node.set_takes_streams(self.links.takes_streams());
@@ -167,7 +170,7 @@ impl MeshShell {
             _ => None,
         };
         let done = self.node.handle(input, self.clock.boot(), &mut OsRng);
-        // A link that the node refuses is none, and `status` does not show it (MESH-70).
+        // A link that the node refuses is closed, and `status` does not show it (MESH-70).
         if let (Some(link), Err(_)) = (up, &done) {
             self.links.close_link(link);
         }
@@ -228,7 +231,8 @@ impl MeshShell {
             Input::Frame { link, source, .. } => Some((*link, *source)),
             _ => None,
         };
-        // What strangers send is refused all day long; `status` counts what matters.
+        // Frames of unknown senders are refused all the time and not logged; `status` counts the
+        // relevant ones.
         if self.apply_input(input).is_ok()
             && let Some((link, source)) = frame
         {
@@ -280,7 +284,8 @@ impl MeshShell {
         if let Some(word) = word {
             let wrong = || Fault::new(Exit::Usage, "no such grade", "good, fair or poor");
             let grade = grade::of_word(word).ok_or_else(wrong)?;
-            // The person looks at the clock as it is now, so that moves up to now are none.
+            // The user judges the clock as it is now, so earlier moves of the clock must not count
+            // against it.
             self.read_clock();
             self.own.system.on_person(grade, self.clock.read());
             self.read_clock();
@@ -328,7 +333,8 @@ impl MeshShell {
         Ok(())
     }
 
-    /// All live cells and then their number, so that a file that lacks some is not taken for complete.
+    /// Sends all live cells and then their number, so that a truncated file is not taken for
+    /// complete.
     fn export_asked(&self, answer: &ControlAnswer) {
         let cells: Vec<MeshCell> = self.node.live_cells().into_iter().cloned().collect();
         let end = json!({ "event": "end", "cells": cells.len() });
@@ -351,7 +357,8 @@ impl MeshShell {
 impl Shell for MeshShell {
     type Event = MeshEvent;
 
-    /// The loop counts in the time of day, the machine in boot time: what is told is how long to wait.
+    /// The loop uses the time of day, the machine boot time: the deadline is converted by the time
+    /// left.
     fn deadline(&self) -> Option<Time> {
         let now = self.clock.read();
         let own = [Some(self.read_at), Some(self.look_at), self.refill_at, self.node.deadline()];

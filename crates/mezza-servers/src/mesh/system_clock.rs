@@ -1,4 +1,5 @@
-//! How far this system's clock may be off: what somebody vouched for, and what was added since (MESH-71).
+//! Bounds the error of this system's clock: the error that a source stated, plus drift and moves
+//! since (MESH-71).
 
 use std::path::PathBuf;
 
@@ -8,24 +9,25 @@ use mezza_host::process::home::{Home, private};
 use mezza_mesh::Grade;
 use serde::{Deserialize, Serialize};
 
-/// The most that a clock may be off, ms.
+/// Upper limit of the stated error of a clock, ms.
 const WITHIN_MS_MAX: u64 = 600_000;
-/// A clock without a source loses or gains one part in so many: 100 ppm.
+/// A clock without a source loses or gains at most one part in 10,000 (100 ppm).
 const DRIFT_PARTS: u64 = 10_000;
 /// Uncertainty that a start of the system adds: a hardware clock counts whole seconds.
 const RESTART_MS: u64 = 2_000;
-/// A record that differs by less from the file is not written, and one is written so often anyway, ms.
+/// A record that differs by less from the file is not written. Also the interval after which a
+/// record is written anyway, ms.
 const WRITE_MOVE_MS: u64 = Time::SECOND_MS;
 const WRITE_EVERY_MS: u64 = Time::HOUR_MS;
-/// A record is shorter.
+/// Maximum size of a record in bytes.
 const RECORD_BYTES_MAX: usize = 4_096;
 
-/// A source says that the clock was right.
+/// A statement of a source that the clock was right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Statement {
-    /// Time of the clock then.
+    /// The time that the clock showed then.
     pub at: Time,
-    /// How far the clock may have been off then, ms.
+    /// Maximum error of the clock then, ms.
     pub within_ms: u64,
 }
 
@@ -33,13 +35,14 @@ pub(super) struct Statement {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::struct_field_names, reason = "units")]
 struct Vouched {
-    /// Time of the clock then, ms.
+    /// Wall time of the statement, ms.
     at_ms: u64,
-    /// How far the clock may have been off then.
+    /// Maximum error of the clock at the statement, ms.
     within_ms: u64,
     /// The sum of all moves since, with their signs.
     moved_ms: i64,
-    /// The largest size that this sum ever had: a clock that was moved there and back is not right again.
+    /// The largest absolute value of that sum so far: a clock that was moved forth and back is not
+    /// exact again.
     farthest_ms: u64,
 }
 
@@ -56,17 +59,17 @@ impl Vouched {
         }
     }
 
-    /// By how much the clock may be off when it shows `wall`, ms.
+    /// Returns the maximum error of the clock when it shows `wall`, ms.
     fn within_ms(self, wall: Time) -> u64 {
         let at = Time::from_ms(self.at_ms);
         let drift_ms = wall.since_ms(at) / DRIFT_PARTS;
-        // A clock that shows a time before the statement was put back at least so far.
+        // A clock that shows a time before the statement was set back by at least the difference.
         let back_ms = at.since_ms(wall);
         self.within_ms.saturating_add(drift_ms.max(back_ms).max(self.farthest_ms))
     }
 }
 
-/// Two readings of the clocks, between which the system's clock may have been moved.
+/// Two successive readings of the clocks.
 #[derive(Clone, Copy, Debug)]
 struct Readings {
     before: Moment,
@@ -78,14 +81,14 @@ impl Readings {
         self.now.boot.since_ms(self.before.boot)
     }
 
-    /// How far the clock was moved against boot time, ms.
+    /// Returns by how much the clock was moved relative to boot time, ms.
     fn moved_ms(self) -> i64 {
         let unmoved = self.before.wall.plus_ms(self.passed_ms());
         self.now.wall.as_ms().cast_signed().saturating_sub(unmoved.as_ms().cast_signed())
     }
 
-    /// Returns true if a source that stamped `at` certainly spoke after the move: only the moved clock can have
-    /// shown that time.
+    /// Returns true if a source that stamped `at` certainly made its statement after the clock was
+    /// moved: only the moved clock can have shown that time.
     fn is_after_move(self, at: Time) -> bool {
         let passed_ms = self.passed_ms();
         let unmoved = self.before.wall..=self.before.wall.plus_ms(passed_ms);
@@ -102,7 +105,7 @@ struct Record {
     source: Option<Vouched>,
     /// The last grade that a person named.
     person: Option<Vouched>,
-    /// The clocks when they were read last, ms, and the start of the system in which that was.
+    /// The last readings of the wall clock in ms, and the system start in which they were made.
     wall_ms: u64,
     boot_ms: u64,
     start: String,
@@ -129,8 +132,8 @@ impl Record {
 
     /// Carries the statements into another start of the system, in which boot time counts from zero.
     fn carry_over_restart(&mut self, now: Moment, start: SystemStart, has_hardware_clock: bool) {
-        // Without a clock that ran meanwhile the system shows the time of its last shutdown, and with an empty
-        // battery a time before that. Both are the word of nobody.
+        // Without a hardware clock the system shows the time of its last shutdown, and with an
+        // empty battery an earlier time. Neither is covered by a statement.
         if !has_hardware_clock || now.wall < self.last_reading().wall {
             *self = Self::new(now, start);
             return;
@@ -168,13 +171,13 @@ pub(super) struct SystemClock {
 }
 
 impl SystemClock {
-    /// A clock of which nothing is known, and of which nothing is stored.
+    /// A clock without statements and without a file.
     #[cfg(test)]
     pub(super) fn unknown(now: Moment, start: SystemStart) -> Self {
         Self { record: Record::new(now, start), stored: None, file: None }
     }
 
-    /// The clock as the last process of this home left it.
+    /// Reads the clock's record as the last process of this home left it.
     pub(super) fn of_home(
         home: &Home,
         now: Moment,
@@ -183,7 +186,7 @@ impl SystemClock {
     ) -> Self {
         let file = home.run().join("mesh.clock");
         let bytes = private::read(&file, RECORD_BYTES_MAX).ok();
-        // A file that cannot be read vouches for nothing.
+        // A file that cannot be read counts as no record.
         let stored = bytes.and_then(|bytes| serde_json::from_slice::<Record>(&bytes).ok());
         let mut record = stored.clone().unwrap_or_else(|| Record::new(now, start));
         if record.start != format!("{start:?}") {
@@ -192,12 +195,12 @@ impl SystemClock {
         Self { record, stored, file: Some(file) }
     }
 
-    /// How far the clock was moved since it was read last, ms.
+    /// Returns by how much the clock was moved since the last reading, ms.
     pub(super) fn moved_ms(&self, now: Moment) -> u64 {
         Readings { before: self.record.last_reading(), now }.moved_ms().unsigned_abs()
     }
 
-    /// Reads the clock. `source` is what the system says of it.
+    /// Records a reading of the clock. `source` is the system's statement about it.
     pub(super) fn on_reading(&mut self, now: Moment, source: Option<Statement>) {
         let readings = Readings { before: self.record.last_reading(), now };
         let moved_ms = readings.moved_ms();
@@ -212,7 +215,7 @@ impl SystemClock {
             && known.is_none_or(|vouched| vouched.at_ms != at.as_ms())
         {
             let mut new = Vouched::new(at, within_ms);
-            // The source vouches for a move that it made, and for none that came after it.
+            // A statement covers moves before it, and none after it.
             if !readings.is_after_move(at) {
                 new.add_move(moved_ms);
             }
@@ -224,31 +227,32 @@ impl SystemClock {
         (self.record.wall_ms, self.record.boot_ms) = (now.wall.as_ms(), now.boot.as_ms());
     }
 
-    /// A person names the grade of the clock as it is now.
+    /// Records that the user set the grade of the clock as it is now.
     pub(super) fn on_person(&mut self, grade: Grade, now: Moment) {
         let within_ms = u64::try_from(grade.bound_us() / 1_000).unwrap_or(WITHIN_MS_MAX);
         self.record.person = Some(Vouched::new(now.wall, within_ms));
     }
 
-    /// Returns true if a person named the grade of this clock.
+    /// Returns true if the user set the grade of this clock.
     pub(super) const fn has_person(&self) -> bool {
         self.record.person.is_some()
     }
 
-    /// By how much a clock may be off that shows `now` and is `bent_ms` away from the system's clock, ms. A
-    /// person's word is about the bent clock, a source's about the system's.
+    /// Returns the maximum error, ms, of a clock that shows `wall` and differs from the system's
+    /// clock by `bent_ms`. The user's grade is about this clock, a source's statement about the
+    /// system's.
     pub(super) fn within_ms(&self, wall: Time, bent_ms: u64) -> u32 {
         let Record { source, person, .. } = self.record;
         let of = |vouched: Option<Vouched>| vouched.map_or(WITHIN_MS_MAX, |v| v.within_ms(wall));
         let within_ms = match person {
-            // A person who calls the clock poor refuses the time of the network too.
+            // A user who sets the grade poor also rejects the time of the network.
             Some(person) if person.within_ms >= WITHIN_MS_MAX => WITHIN_MS_MAX,
             _ => of(person).min(of(source).saturating_add(bent_ms)),
         };
         u32::try_from(within_ms.min(WITHIN_MS_MAX)).unwrap_or(u32::MAX)
     }
 
-    /// Writes the record if it changed. A disk that refuses is asked again at the next reading.
+    /// Writes the record if it changed. A failed write is repeated at the next reading.
     pub(super) fn store_record(&mut self) {
         let Some(file) = &self.file else { return };
         if self.stored.as_ref().is_some_and(|stored| !self.record.differs_from(stored)) {

@@ -1,8 +1,9 @@
-//! Streams over TCP: a frame is its length as u16 and its bytes. They carry what is too large for a cast
-//! link, in the open: a closed network checks its frames, and cells are sealed in any case.
+//! Streams over TCP: a frame is its length as u16 and its bytes. They carry frames that are too
+//! large for a cast link. The stream itself is not encrypted: a closed network authenticates its
+//! frames, and cells are sealed in any case.
 //!
-//! A stream is a matter of one link: its socket is bound to the interface, and its packets have hop limit 1,
-//! so that no router carries the answer to a host beyond (MESH-75).
+//! A stream stays on one link: its socket is bound to the interface, and its packets have hop limit
+//! 1, so that no router forwards its packets (MESH-75).
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -23,30 +24,30 @@ use super::link::{FramePeer, LinkSender, MeshLinkEvent, StreamFrames, StreamLink
 
 /// How old a frame usually is when it arrives, µs.
 const DELAY_US: u64 = 1_000;
-/// How long a peer may take to be reached, to say something, and to take a frame.
+/// Time limits for connecting to a peer, and for reading or writing a frame.
 const REACH: Duration = Duration::from_secs(5);
 const QUIET: Duration = Duration::from_secs(30);
-/// Incoming streams at a time: the node takes fewer, and the others end at once.
+/// Maximum number of incoming streams. The node accepts fewer and closes the rest at once.
 const INCOMING_MAX: usize = 16;
 
-/// Streams that wait to be taken.
+/// Length of the queue of connections that are not accepted yet.
 const BACKLOG: i32 = 16;
 
-/// The places of incoming streams, on all links together.
+/// Returns the permits for incoming streams, shared by all links.
 pub(super) fn incoming_places() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(INCOMING_MAX))
 }
 
-/// The listening side of streams on one link. Dropped, it takes none any more.
+/// The listener for streams on one link. Dropping it closes the port.
 pub(super) struct StreamDoor {
     task: JoinHandle<()>,
 }
 
 impl StreamDoor {
-    /// Takes streams of one family on an interface.
+    /// Listens for streams of one address family on an interface.
     ///
     /// # Errors
-    /// If the system refuses the port there.
+    /// If the system refuses the port on this interface.
     pub(super) fn open(
         device: &str,
         any: SocketAddr,
@@ -68,7 +69,7 @@ impl Drop for StreamDoor {
     }
 }
 
-/// All addresses of the family of this one, on a port.
+/// Returns the unspecified address of a family with this port.
 pub(super) fn any_address(v6: bool, port: u16) -> SocketAddr {
     if v6 { (Ipv6Addr::UNSPECIFIED, port).into() } else { (Ipv4Addr::UNSPECIFIED, port).into() }
 }
@@ -81,12 +82,12 @@ pub(super) fn try_port(port: u16) -> io::Result<()> {
     match std::net::TcpListener::bind(any_address(true, port)) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(error),
-        // A kernel without IPv6.
+        // The kernel has no IPv6.
         Err(_) => std::net::TcpListener::bind(any_address(false, port)).map(|_| ()),
     }
 }
 
-/// A socket of one interface, whose packets do not leave the link.
+/// Makes a socket of one interface whose packets do not leave the link.
 fn make_socket(device: &str, family: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(family), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
@@ -97,7 +98,7 @@ fn make_socket(device: &str, family: SocketAddr) -> io::Result<Socket> {
     } else {
         socket.set_ttl_v4(1)?;
     }
-    // Other systems have the hop limit alone.
+    // On other systems only the hop limit keeps packets on the link.
     #[cfg(target_os = "linux")]
     socket.bind_device(Some(device.as_bytes()))?;
     #[cfg(not(target_os = "linux"))]
@@ -108,7 +109,7 @@ fn make_socket(device: &str, family: SocketAddr) -> io::Result<Socket> {
 async fn accept_streams(listener: TcpListener, places: Arc<Semaphore>, sender: LinkSender) {
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {
         let Ok((stream, peer)) = listener.accept().await else {
-            // No descriptor is free: the stream waits.
+            // Out of file descriptors: the stream waits.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
@@ -120,7 +121,7 @@ async fn accept_streams(listener: TcpListener, places: Arc<Semaphore>, sender: L
     }
 }
 
-/// Opens a stream on an interface; one that cannot be opened is tried again at a later beacon.
+/// Opens a stream on an interface; if this fails, a later beacon triggers the next attempt.
 pub(super) fn dial_stream(device: &str, to: SocketAddr, sender: LinkSender) {
     let Ok(socket) = make_socket(device, to) else { return };
     tokio::spawn(async move {
@@ -131,7 +132,7 @@ pub(super) fn dial_stream(device: &str, to: SocketAddr, sender: LinkSender) {
     });
 }
 
-/// Carries frames both ways until one side ends it.
+/// Carries frames in both directions until one side closes the stream.
 async fn carry_stream(stream: TcpStream, peer: SocketAddr, sender: LinkSender) {
     let _ = stream.set_nodelay(true);
     let words = format!("stream to {}", peer.ip());
@@ -157,7 +158,7 @@ async fn carry_stream(stream: TcpStream, peer: SocketAddr, sender: LinkSender) {
     sender.send_event(MeshLinkEvent::Down { link }).await;
 }
 
-/// The next frame. Its length is compared with the largest before anything is allocated.
+/// Reads the next frame. Its length is checked against the maximum before any allocation.
 async fn read_frame(reader: &mut OwnedReadHalf) -> Option<Vec<u8>> {
     let size = usize::from(timeout(QUIET, reader.read_u16()).await.ok()?.ok()?);
     if size == 0 || size > STREAM_BYTES_MAX {

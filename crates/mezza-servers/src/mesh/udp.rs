@@ -1,12 +1,15 @@
-//! One cast link: UDP multicast on one interface, over IPv6 link-local and IPv4, whichever it has.
+//! One cast link: UDP multicast on one interface, over IPv6 link-local and IPv4, whichever the
+//! interface has.
 //!
-//! Each socket is bound to its group's address. A group of IPv6 has a scope, so that it is received on its
-//! interface alone; for IPv4 the system is told so (`IP_MULTICAST_ALL`). Frames leave with hop limit 1. They are
-//! looped back for other programs of this machine (MESH-79); the node refuses its own by their name. They leave
-//! over IPv6, and over IPv4 as well while another device was heard there.
+//! Each socket is bound to its group's address. A group of IPv6 has a scope, so that it is received
+//! on its interface alone; for IPv4 the option `IP_MULTICAST_ALL` is turned off. Frames leave with
+//! hop limit 1. They are looped back for other programs of this machine (MESH-79); the node
+//! recognises its own frames by their name and refuses them. They are sent over IPv6, and over IPv4
+//! as well if a frame of another device came over IPv4 in the last minute.
 //!
-//! The source of a datagram is not proved. A datagram is dropped unread unless it comes from an address of
-//! this link and from the port of the mesh: nobody far away can be named by it (MESH-67).
+//! The source of a datagram is not proved. A datagram is dropped unread unless it comes from an
+//! address of this link and from the port of the mesh: a distant host cannot be named as the source
+//! (MESH-67).
 
 use std::collections::BTreeSet;
 use std::io;
@@ -33,11 +36,11 @@ pub const PORT: u16 = 7_106;
 /// The groups.
 const GROUP6: Ipv6Addr = Ipv6Addr::new(0xff12, 0, 0, 0, 0, 0, 0, 0x6d7a);
 const GROUP4: Ipv4Addr = Ipv4Addr::new(239, 77, 90, 1);
-/// Bytes that the system keeps for us while we are busy.
+/// Size of the receive buffer of the system in bytes.
 const BUFFER_BYTES: usize = 1 << 20;
-/// Frames that a link takes at once; so many again as soon as it is asked.
+/// Frames that a link accepts at once; it has the same room again at each query.
 const ROOM: usize = 128;
-/// How long frames go out over IPv4 beside IPv6 after a device was heard there, ms.
+/// How long frames are also sent over IPv4 after a device was received there, ms.
 const V4_MS: u64 = 60_000;
 /// How old a frame usually is when it arrives on a LAN, µs.
 const DELAY_US: u64 = 1_000;
@@ -45,16 +48,15 @@ const DELAY_US: u64 = 1_000;
 /// An interface that can multicast.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CastInterface {
-    /// Its name.
     pub name: String,
     index: NonZeroU32,
-    /// True if it has a link-local address of IPv6.
+    /// True if the interface has a link-local IPv6 address.
     v6: bool,
-    /// Its first address of IPv4.
+    /// The first IPv4 address of the interface.
     v4: Option<Subnet>,
 }
 
-/// An address of IPv4 and the bits of its subnet.
+/// An IPv4 address and the prefix length of its subnet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Subnet {
     address: Ipv4Addr,
@@ -68,11 +70,12 @@ impl Subnet {
     }
 }
 
-/// The interfaces that are up and can multicast, loopback aside; of these, those that are named. Those with a
-/// carrier come first, and bridges after others: a machine with containers has many (MESH-70).
+/// Lists the interfaces that are up and can multicast, without loopback; with `named`, only the
+/// named ones. Interfaces with a carrier come first, and bridges last: a machine with containers
+/// has many (MESH-70).
 ///
 /// # Errors
-/// If the system does not list them.
+/// If the system cannot list interfaces.
 pub(crate) fn find_interfaces(named: &[String]) -> io::Result<Vec<CastInterface>> {
     let wanted = InterfaceFlags::IFF_UP | InterfaceFlags::IFF_MULTICAST;
     let mut found: Vec<CastInterface> = Vec::new();
@@ -113,7 +116,7 @@ pub(crate) fn find_interfaces(named: &[String]) -> io::Result<Vec<CastInterface>
     Ok(found)
 }
 
-/// The names of all interfaces, for a person who named one that is not there.
+/// Returns the names of all interfaces, for the error about an interface that does not exist.
 pub(crate) fn interface_names() -> Vec<String> {
     let mut names: Vec<String> =
         getifaddrs().into_iter().flatten().map(|address| address.interface_name).collect();
@@ -123,18 +126,18 @@ pub(crate) fn interface_names() -> Vec<String> {
 }
 
 impl CastInterface {
-    /// An interface of IPv6 that does not exist.
+    /// An IPv6 interface that does not exist.
     #[cfg(test)]
     pub(crate) fn named(name: &str) -> Self {
         Self { name: name.to_owned(), index: NonZeroU32::MIN, v6: true, v4: None }
     }
 
-    /// Returns true if the system joins other interfaces in this one.
+    /// Returns true if the interface is a bridge.
     fn is_bridge(&self) -> bool {
         Path::new("/sys/class/net").join(&self.name).join("bridge").exists()
     }
 
-    /// The socket of one group on this interface, and the group's address.
+    /// Opens the socket of one group on this interface.
     fn open(&self, family: CastFamily, port: u16) -> io::Result<CastSocket> {
         let index = self.index.get();
         let (domain, group): (Domain, SocketAddr) = match family {
@@ -144,7 +147,7 @@ impl CastInterface {
         let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
         socket.set_reuse_address(true)?;
         socket.set_nonblocking(true)?;
-        // Smaller than wished is no reason to fail.
+        // A smaller buffer is acceptable.
         let _ = socket.set_recv_buffer_size(BUFFER_BYTES);
         match family {
             CastFamily::V6 => {
@@ -157,7 +160,8 @@ impl CastInterface {
             }
             CastFamily::V4(own) => {
                 socket.bind(&group.into())?;
-                // Without this a socket gets what any other one of this machine joined, on any interface.
+                // Without this option a socket receives all groups that any socket of this machine
+                // joined, on any interface.
                 #[cfg(target_os = "linux")]
                 socket.set_multicast_all_v4(false)?;
                 socket.join_multicast_v4_n(&GROUP4, &InterfaceIndexOrAddress::Index(index))?;
@@ -169,13 +173,13 @@ impl CastInterface {
         Ok(CastSocket { socket: Arc::new(UdpSocket::from_std(socket.into())?), group })
     }
 
-    /// The families that it has.
+    /// Returns the address families of the interface.
     fn families(&self) -> impl Iterator<Item = CastFamily> + use<> {
         let v4 = self.v4.map(|subnet| CastFamily::V4(subnet.address));
         self.v6.then_some(CastFamily::V6).into_iter().chain(v4)
     }
 
-    /// Its families of addresses: true for IPv6, false for IPv4.
+    /// Returns the address families of the interface: true for IPv6, false for IPv4.
     pub(crate) fn families_v6(&self) -> impl Iterator<Item = bool> + use<> {
         self.families().map(|family| family == CastFamily::V6)
     }
@@ -191,12 +195,12 @@ impl CastInterface {
         }
     }
 
-    /// Returns true if this is the interface's own address of IPv4.
+    /// Returns true if this is the IPv4 address of the interface.
     fn is_own(&self, address: SocketAddr) -> bool {
         self.v4.is_some_and(|subnet| address.ip() == subnet.address)
     }
 
-    /// `eth0 (IPv6, IPv4)`
+    /// Returns name and families, for example `eth0 (IPv6, IPv4)`.
     pub(crate) fn display_name(&self) -> String {
         let families = match (self.v6, self.v4.is_some()) {
             (true, true) => "IPv6, IPv4",
@@ -207,7 +211,7 @@ impl CastInterface {
     }
 }
 
-/// One of the two families of addresses; of IPv4 with the interface's own.
+/// An address family; for IPv4 with the address of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CastFamily {
     V6,
@@ -221,11 +225,11 @@ struct CastSocket {
     group: SocketAddr,
 }
 
-/// When a frame came over IPv4 last.
+/// The time of the last frame over IPv4.
 #[derive(Clone)]
 struct HeardV4 {
     opened: Instant,
-    /// Milliseconds since then; 0 for never.
+    /// Milliseconds from the opening of the link to that frame; 0 for none.
     at_ms: Arc<AtomicU64>,
 }
 
@@ -247,7 +251,7 @@ impl HeardV4 {
 /// The groups of an interface.
 pub(super) struct CastLink {
     pub interface: CastInterface,
-    /// The socket of IPv6 first, if the interface has it.
+    /// The sockets; the one of IPv6 first, if the interface has IPv6.
     sockets: Vec<CastSocket>,
     heard_v4: HeardV4,
     tasks: Vec<JoinHandle<()>>,
@@ -255,10 +259,10 @@ pub(super) struct CastLink {
 }
 
 impl CastLink {
-    /// Opens the groups on an interface; what comes is told under this number.
+    /// Opens the groups on an interface. Received frames are reported with the number `link`.
     ///
     /// # Errors
-    /// If the system refuses all of them.
+    /// If the system refuses all groups.
     pub(super) fn open(
         interface: CastInterface,
         port: u16,
@@ -270,7 +274,7 @@ impl CastLink {
         for family in interface.families() {
             match interface.open(family, port) {
                 Ok(socket) => sockets.push(socket),
-                // One family that the system refuses leaves the other one.
+                // If the system refuses one family, the other is used alone.
                 Err(error) => refused = Some(error),
             }
         }
@@ -289,7 +293,7 @@ impl CastLink {
     }
 }
 
-/// The receiving side of one group.
+/// The receiver of one group.
 struct CastEars {
     socket: CastSocket,
     interface: CastInterface,
@@ -298,17 +302,19 @@ struct CastEars {
 }
 
 impl CastEars {
-    /// Tells each datagram; one that is longer than a frame is cut, and then it is none.
+    /// Reports each datagram. A datagram longer than a frame is cut to one byte too many, which the
+    /// node rejects.
     async fn receive_frames(self, link: LinkNumber, sender: LinkSender) {
         let mut buffer = vec![0; CAST_BYTES_MAX + 1];
         loop {
             match self.socket.socket.recv_from(&mut buffer).await {
-                // Honest devices send from the port of the mesh: a device has no more addresses than it
-                // has, however many ports it opens.
+                // Honest devices send from the port of the mesh. Refusing other ports keeps a
+                // device from posing as many sources.
                 Ok((_, from))
                     if from.port() != self.port || !self.interface.has_neighbour(from) => {}
                 Ok((size, from)) => {
-                    // Whoever has this machine's own address has its IPv6 too.
+                    // A frame from this machine's own address reached IPv6 too, so it does not
+                    // prove a device with IPv4 alone.
                     if from.is_ipv4() && !self.interface.is_own(from) {
                         self.heard_v4.note_arrival();
                     }
@@ -338,12 +344,12 @@ impl FrameLink for CastLink {
     }
 
     fn send_frame(&mut self, frame: Vec<u8>) {
-        // A device without IPv6 is heard over IPv4, and is answered there. While there is none, the air
-        // does not carry each frame twice.
+        // Frames go out over IPv4 for devices without IPv6. If no such device was received, this
+        // would only send each frame twice.
         let on_both = self.heard_v4.is_recent();
         for (at, CastSocket { socket, group }) in self.sockets.iter().enumerate() {
             if at == 0 || on_both {
-                // What the system does not take now is lost, as on the air.
+                // A frame that the system does not accept now is lost, as on the air.
                 let _ = socket.try_send_to(&frame, *group);
             }
         }

@@ -1,5 +1,5 @@
-//! The role `bucket`: files that the last mix puts and the entry gets. A thread of its own owns the
-//! folder, because disks are waited for.
+//! The role `bucket`: files that the last mix uploads and the entry fetches. A separate thread owns
+//! the folder, because disk access blocks.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -23,9 +23,10 @@ use mezza_host::connection::link::{self, LinkChange, LinkEvent, LinkTable};
 use mezza_host::process::metrics::{self, Metric, Metrics};
 use mezza_host::tls::AllowedClientKeys;
 
-/// How far the clocks of servers may be apart (MIX-34).
+/// Maximum difference between the clocks of servers (MIX-34).
 const CLOCKS_MS: u64 = 30_000;
-/// Buckets in a row that the entry asks for in vain. It asks for rounds that were stored alone.
+/// Maximum number of successive requests of the entry for missing buckets. The entry requests only
+/// rounds that were stored.
 const ABSENT_MAX: u32 = 4_096;
 
 /// How to run a bucket store.
@@ -33,7 +34,7 @@ const ABSENT_MAX: u32 = 4_096;
 pub struct BucketServerOptions {
     /// The configs.
     pub network: ConfigArchive,
-    /// The identity that the config names.
+    /// The identity key; the config names its public half.
     pub key: ServerKey,
     /// Where to listen; port 0 takes a free one.
     pub listen: SocketAddr,
@@ -46,9 +47,9 @@ pub struct BucketServerOptions {
 /// The peers of a bucket store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Peer {
-    /// The last mix, which puts.
+    /// The last mix, which uploads.
     Mix,
-    /// The entry, which gets.
+    /// The entry, which fetches.
     Entry,
 }
 
@@ -59,14 +60,14 @@ enum Event {
     Stop,
 }
 
-/// Why a frame is not taken. The link ends with it.
+/// Why a frame is refused. The link is closed.
 #[derive(Debug)]
 enum Refusal {
-    /// The peer sent what does not belong here.
+    /// The peer sent a frame that does not belong on this link.
     Foreign,
-    /// The round is signed as it must be, and is not of this time.
+    /// The signature of the round is valid, but the round is not current.
     Clock,
-    /// The disk refuses.
+    /// The disk returned an error.
     Disk(Fault),
 }
 
@@ -77,7 +78,7 @@ impl From<Fault> for Refusal {
 }
 
 impl Refusal {
-    /// Tells the operator the cause and the next step.
+    /// Logs the cause and the next step for the operator.
     fn log_cause(&self, peer: Peer) {
         match self {
             Self::Foreign => {
@@ -86,7 +87,7 @@ impl Refusal {
             Self::Clock => tracing::warn!(
                 "a round is not of this time: set the clock of this bucket store, or that of the last mix"
             ),
-            // The next round may find room again, so that the store goes on (MIX-79).
+            // The next round may find free space again, so the store goes on (MIX-79).
             Self::Disk(fault) => tracing::error!("the buckets of a round are not stored: {fault}"),
         }
     }
@@ -95,7 +96,8 @@ impl Refusal {
 /// Starts a bucket store. It runs until `stop` turns true.
 ///
 /// # Errors
-/// A key that is not the config's, a folder or an address that cannot be had.
+/// A key that the config does not name, a folder that cannot be opened, an address that cannot be
+/// bound.
 pub async fn start(
     options: BucketServerOptions,
     stop: watch::Receiver<bool>,
@@ -169,11 +171,11 @@ async fn run_store(
 struct Store {
     chain: Chain,
     shelves: BucketDir,
-    /// The upload of the last mix.
+    /// The unfinished upload of the last mix.
     upload: Option<Upload>,
-    /// Buckets that the entry got on this link, of rounds that may still be here.
+    /// Buckets sent to the entry on this link, of rounds that may still be stored.
     given: BTreeSet<(RoundId, u32)>,
-    /// Buckets in a row that the entry asked for and that are not here.
+    /// Successive requests of the entry for missing buckets.
     absent: u32,
     links: LinkTable<Peer>,
     metrics: Arc<Metrics>,
@@ -216,7 +218,7 @@ impl Store {
         self.metrics.set(Metric::Links, self.links.count());
     }
 
-    /// Begins anew with a peer whose link is gone.
+    /// Resets the state of a peer whose link is gone.
     fn forget_peer(&mut self, peer: Peer) {
         match peer {
             Peer::Mix => self.upload = None,
@@ -227,7 +229,7 @@ impl Store {
         }
     }
 
-    /// Sends a frame; `false` if the link is lost. No event follows then.
+    /// Sends a frame. Returns false if the link is lost; no event about the loss follows.
     fn send_frame(&mut self, peer: Peer, frame: Frame) -> bool {
         let sent = self.links.send_frame(peer, frame);
         if !sent {
@@ -236,7 +238,7 @@ impl Store {
         sent
     }
 
-    /// Takes PUT and CHUNK of the last mix.
+    /// Handles PUT and CHUNK of the last mix.
     fn handle_upload(&mut self, frame: Frame) -> Result<(), Refusal> {
         let Frame::Round(id, body) = frame else { return Err(Refusal::Foreign) };
         match body {
@@ -251,7 +253,8 @@ impl Store {
                 if !config.find_policy(id.service).is_some_and(|(_, policy)| is_due(policy, id)) {
                     return Err(Refusal::Clock);
                 }
-                // An unfinished one of the same round would take the new folder with it.
+                // Drop an unfinished upload of the same round first: its destructor would remove
+                // the new folder.
                 self.upload = None;
                 self.upload = Some(self.shelves.begin_round(manifest, signature)?);
             }
@@ -272,7 +275,7 @@ impl Store {
         Ok(())
     }
 
-    /// Answers GET of the entry: manifest and object, or that there is none.
+    /// Responds to GET of the entry with manifest and object, or with an empty object.
     fn hand_out(&mut self, frame: &Frame) -> Result<(), Refusal> {
         let Frame::Round(id, FrameBody::Fetch { bucket }) = frame else {
             return Err(Refusal::Foreign);
@@ -295,7 +298,8 @@ impl Store {
         Ok(())
     }
 
-    /// The newest round of a service that can be here now, where `id` was stored just now.
+    /// Returns the newest round of the service of `id` that can be stored by now, where `id` was
+    /// stored just now.
     fn newest_round(&self, id: RoundId) -> u64 {
         let policy = self.chain.of_round(id).and_then(|config| config.find_policy(id.service));
         let now = policy.and_then(|(_, policy)| policy.round_at(now().plus_ms(ahead_ms(policy))));
@@ -303,13 +307,13 @@ impl Store {
     }
 }
 
-/// From a round's settings until it opens, by the clock of another server.
+/// Returns the time from the settings of a round until it opens, plus the clock tolerance, ms.
 fn ahead_ms(policy: &ServicePolicy) -> u64 {
     u64::from(policy.lead_ms) + u64::from(policy.ask_ms) + CLOCKS_MS
 }
 
-/// Returns true if a round may be over by now, and not for long: a mix that puts others would have the ones
-/// that are wanted removed for them.
+/// Returns true if the round may have ended recently. A mix that uploaded other rounds would push
+/// out the ones that the entry needs.
 fn is_due(policy: &ServicePolicy, id: RoundId) -> bool {
     let slack_ms = u64::from(policy.mix_limit_ms) + Time::SECOND_MS + CLOCKS_MS;
     policy.opens_around(id.round, now(), slack_ms).is_some()
@@ -326,7 +330,7 @@ mod tests {
 
     const OBJECT: &[u8] = b"four and more";
 
-    /// The store of a demo network, and the key of its last mix.
+    /// Opens the store of a demo network. Returns it with the key of its last mix.
     fn store(folder: &std::path::Path) -> (Store, ServerKey) {
         let files = DemoFiles::load_or_make(&folder.join("mixnet")).unwrap();
         let network = ConfigArchive::load([files.config_path().as_path()]).unwrap();
@@ -342,7 +346,7 @@ mod tests {
         (store, ServerKey::load(&files.key_path("mix2")).unwrap())
     }
 
-    /// Puts the only bucket of a call round; whether the store takes it.
+    /// Uploads the only bucket of a call round. Returns true if the store accepts it.
     fn put(store: &mut Store, key: &ServerKey, round: u64) -> bool {
         try_put(store, key, round).is_ok()
     }
@@ -372,7 +376,7 @@ mod tests {
         let (mut store, key) = store(folder.path());
         let round = current(&store);
         let shelf = folder.path().join("buckets");
-        // A file in the place of the folder is as good as a full disk, for root, too.
+        // A file in the place of the folder acts like a full disk, even for root.
         std::fs::remove_dir_all(&shelf).unwrap();
         std::fs::write(&shelf, b"").unwrap();
         assert!(matches!(try_put(&mut store, &key, round), Err(Refusal::Disk(_))));
@@ -381,14 +385,14 @@ mod tests {
         assert!(try_put(&mut store, &key, round + 1).is_ok(), "there is room again");
     }
 
-    /// A link of the entry for which so many frames may wait.
+    /// Brings up a link of the entry whose queue holds `frames` frames.
     fn link_up(store: &mut Store, link: u64, frames: usize) -> mpsc::Receiver<FrameBytes> {
         let (outbox, sent) = mpsc::channel(frames);
         store.handle_link_event(Peer::Entry, link, LinkEvent::Up(outbox));
         sent
     }
 
-    /// Asks for the bucket of a round; how many frames came.
+    /// Requests the bucket of a round. Returns the number of frames sent in response.
     fn fetch(
         store: &mut Store,
         entry: &mut mpsc::Receiver<FrameBytes>,
@@ -422,7 +426,7 @@ mod tests {
         ] {
             assert_eq!(put(&mut store, &key, round), taken, "{now} {round}");
         }
-        // A clock that was wrong had some taken: they go before any that is due.
+        // Rounds accepted while the clock was wrong are deleted before any due round.
         let shelf = folder.path().join("buckets");
         (0..20).for_each(|far| {
             std::fs::create_dir(shelf.join(format!("2-{}", now * 9 + far))).unwrap();
@@ -438,7 +442,7 @@ mod tests {
         let (mut store, key) = store(folder.path());
         let round = current(&store);
         assert!(put(&mut store, &key, round));
-        // Each time over a new link, whichever side closed the last one.
+        // Each request uses a new link, because a link may be closed after the last request.
         for link in [1, 2] {
             let mut entry = link_up(&mut store, link, 2);
             assert_eq!(fetch(&mut store, &mut entry, (link, round)), 2);

@@ -1,5 +1,5 @@
-//! How a client gets to the entry: first the configs over a connection with any key, verified up
-//! to the pin; then one with the key that they name (MIX-1).
+//! Connects a client to the entry. The first connection accepts any key and fetches the configs,
+//! which are checked from the pin on. The second requires the key that the config names (MIX-1).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,16 +20,16 @@ use mezza_host::clock::now;
 use mezza_host::connection::link::{self, DialError, dial, dial_with};
 use mezza_host::tls::{Pin, link_client_config};
 
-/// Time for the configs.
+/// Time limit for fetching the configs.
 const JOIN: Duration = Duration::from_secs(20);
 /// Bytes read at once.
 const READ_BYTES: usize = 4_096;
 
-/// Gets the configs of a network and checks them from the pin to the newest.
+/// Fetches the configs of a network and checks them from the pin to the newest.
 ///
 /// # Errors
-/// 69 if the entry cannot be reached, 1 if what it gives is not this network's, 78 if no config is
-/// in force.
+/// 69 if the entry cannot be reached, 1 if its configs do not belong to this network, 78 if no
+/// config is in force.
 pub async fn join_network(uri: &NetworkUri) -> Result<Chain, Fault> {
     let configs = timeout(JOIN, fetch_configs(&uri.address)).await;
     let configs = configs.ok().and_then(Result::ok).ok_or_else(|| {
@@ -58,7 +58,8 @@ pub async fn join_network(uri: &NetworkUri) -> Result<Chain, Fault> {
     Ok(chain)
 }
 
-/// `GET_CONFIG` from genesis on, and all that comes. Nothing else is taken on this connection.
+/// Sends `GET_CONFIG` from genesis on and collects the configs. This connection carries nothing
+/// else.
 async fn fetch_configs(address: &str) -> Result<Vec<SignedConfig>, DialError> {
     let mut stream = dial(address, link::CLIENT, Pin::any(), None).await?;
     let ask = Frame::FetchConfig { from: [0; 32] }.encode().map_err(|_| DialError::Refused)?;
@@ -78,7 +79,7 @@ async fn fetch_configs(address: &str) -> Result<Vec<SignedConfig>, DialError> {
                 return Err(DialError::Refused);
             };
             configs.push(SignedConfig::decode(&config).map_err(|_| DialError::Refused)?);
-            // One more than there may be: the chain refuses it by name.
+            // Accept one config above the limit, so that the chain refuses it with its own error.
             if left == 0 || configs.len() > CONFIGS_MAX {
                 return Ok(configs);
             }
@@ -93,7 +94,7 @@ pub struct EntryClient {
 }
 
 impl EntryClient {
-    /// Where it listens, and which key it must prove.
+    /// Returns the address of the entry and the TLS settings that require its key.
     ///
     /// # Errors
     /// [`DialError::Tls`].
@@ -103,7 +104,7 @@ impl EntryClient {
         Ok(Self { address: entry.address.clone(), tls: tls.map_err(DialError::Tls)? })
     }
 
-    /// A connection, on which it proved its key.
+    /// Opens a connection on which the entry proves its key.
     ///
     /// # Errors
     /// [`DialError`].

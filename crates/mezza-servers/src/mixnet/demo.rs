@@ -35,11 +35,11 @@ pub const MIXES: usize = 3;
 const USERS_MAX: u32 = 200;
 /// Noise for a demonstration: too little to protect a user.
 const NOISE: Law = Law { mode: Mode::Gauss, mu: 40, scale: 6 };
-/// Noise messages whose way back is checked.
+/// Noise messages whose return is checked.
 const TRAPS: Traps = Traps { singles: 8, pairs: 4 };
-/// Ports that are tried until enough are free.
+/// Ports tried until enough free ones are found.
 const TRIES: usize = 1_000;
-/// How long its config is good.
+/// How long the config is valid.
 const YEARS_MS: u64 = 3_650 * Time::DAY_MS;
 
 /// The files of a network in one folder.
@@ -55,7 +55,7 @@ pub struct DemoNetwork {
     stop: watch::Sender<bool>,
 }
 
-/// Interval, ask, lead, collect and `mix_limit` of a service, milliseconds.
+/// Interval, request time, lead, collection time and `mix_limit` of a service, milliseconds.
 pub type Times = [u32; 5];
 
 const fn demo_times(service: Service) -> Times {
@@ -66,8 +66,8 @@ const fn demo_times(service: Service) -> Times {
     }
 }
 
-/// A service with these times and this noise, without traps, that promises nothing, for ever: a budget
-/// would end it.
+/// Returns a policy with these times and this noise, without traps. It promises no privacy and
+/// never ends: a budget would end it.
 pub fn make_policy(service: Service, times: Times, law: Law, base_time: Time) -> ServicePolicy {
     let [interval_ms, ask_ms, lead_ms, collect_ms, mix_limit_ms] = times;
     ServicePolicy {
@@ -91,18 +91,18 @@ pub fn make_policy(service: Service, times: Times, law: Law, base_time: Time) ->
     }
 }
 
-/// A service of the demonstration.
+/// Returns the policy of a service in the demo network.
 fn demo_policy(service: Service, valid_from: Time) -> ServicePolicy {
     let traps = if service.has_replies() { TRAPS } else { Traps::NONE };
     ServicePolicy { traps, ..make_policy(service, demo_times(service), NOISE, valid_from) }
 }
 
 impl DemoFiles {
-    /// The files of the network in `dir`, made where there are none: keys, and a config with free
-    /// ports of loopback, signed.
+    /// The files of the network in `dir`, and creates them if missing: keys, and a signed config
+    /// with free loopback ports.
     ///
     /// # Errors
-    /// A folder that cannot be written, or is open to others.
+    /// A folder that cannot be written, or is accessible to other users.
     pub fn load_or_make(dir: &Path) -> Result<Self, Fault> {
         private::make_folder(dir)?;
         let files = Self(dir.into());
@@ -151,12 +151,12 @@ impl DemoFiles {
         private::replace(&self.config_path(), &signed.encode())
     }
 
-    /// The config.
+    /// The path of the config.
     pub fn config_path(&self) -> PathBuf {
         self.0.join("net.cfg")
     }
 
-    /// The key of `entry`, `bucket`, `mix0` ..
+    /// The path of a key: `entry`, `bucket`, `mix0`, ...
     pub fn key_path(&self, name: &str) -> PathBuf {
         self.0.join(format!("{name}.key"))
     }
@@ -166,7 +166,7 @@ impl DemoFiles {
         self.0.join("buckets")
     }
 
-    /// The link to the network.
+    /// Returns the link with which clients join the network.
     ///
     /// # Errors
     /// A config that cannot be read.
@@ -181,15 +181,15 @@ impl DemoFiles {
     }
 }
 
-/// Free ports of loopback, below those that the system gives to outgoing connections:
-/// they are to be free at the next start, too.
+/// Free ports of loopback, below those that the system gives to outgoing connections: they should
+/// be free at the next start too.
 ///
 /// # Errors
 /// If nearly all ports are taken.
 pub fn free_ports(count: usize) -> Result<Vec<u16>, Fault> {
     let tries = std::iter::repeat_with(|| 20_000 + (OsRng.next_u32() % 10_000) as u16);
     let listen = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map(|held| (port, held));
-    // All are held until the last is found, so that none comes twice.
+    // All ports are held until the last is found, so that no port is returned twice.
     let held = tries.take(TRIES).filter_map(|port| listen(port).ok()).take(count);
     let held: Vec<(u16, TcpListener)> = held.collect();
     if held.len() < count {
@@ -210,12 +210,12 @@ fn listen_address(server: &Server) -> Result<SocketAddr, Fault> {
 /// Its files are in the folder `mixnet` of the home.
 ///
 /// # Errors
-/// Files that cannot be had, ports that others have by now.
+/// Files that cannot be read or made, ports that other programs use by now.
 pub async fn start_network(home: &Home) -> Result<DemoNetwork, Fault> {
     start_from_files(&DemoFiles::load_or_make(&home.mixnet())?).await
 }
 
-/// Starts the network of some files.
+/// Starts the network of `files`.
 ///
 /// # Errors
 /// As [`start_network`].
@@ -263,10 +263,10 @@ pub async fn start_from_files(files: &DemoFiles) -> Result<DemoNetwork, Fault> {
 }
 
 impl DemoNetwork {
-    /// Ends all servers, their rounds wiped, and waits for them.
+    /// Stops all servers, wipes their rounds, and waits for them.
     ///
     /// # Errors
-    /// Why one of them could not go on, if one could not.
+    /// The fault of a server that ended early.
     pub async fn stop(self) -> Result<(), Fault> {
         let _ = self.stop.send(true);
         for server in self.servers {

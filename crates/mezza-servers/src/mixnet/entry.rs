@@ -36,11 +36,11 @@ use mezza_host::process::metrics::{self, Metric, Metrics};
 use mezza_host::process::rng::OsRng;
 use mezza_host::tls::TlsIdentity;
 
-/// Connections beyond the clients: links, and those that come for a config.
+/// Connections beyond the clients: links of servers, and clients that only fetch a config.
 const SPARE: usize = 64;
-/// How long a connection may be without HELLO.
+/// Time limit for HELLO on a new connection.
 const UNSEEN: Duration = Duration::from_secs(60);
-/// How often connections are looked through.
+/// How often connections without HELLO are checked.
 const TICK: Duration = Duration::from_secs(1);
 /// How long `--once` waits for the mixes.
 const ONCE: Duration = Duration::from_secs(10);
@@ -50,7 +50,7 @@ const ONCE: Duration = Duration::from_secs(10);
 pub struct EntryServerOptions {
     /// The configs.
     pub network: ConfigArchive,
-    /// The identity that the config names.
+    /// The identity key; the config names its public half.
     pub key: ServerKey,
     /// Where to listen; port 0 takes a free one.
     pub listen: SocketAddr,
@@ -62,12 +62,12 @@ pub struct EntryServerOptions {
     pub metrics: u16,
 }
 
-/// Whom the entry has links with.
+/// The servers that the entry has links with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ServerLink {
-    /// A mix: keys, signatures, aborts, alarms.
+    /// The control link of a mix: keys, signatures, aborts, alarms.
     Control(u8),
-    /// The first mix: batches.
+    /// The data link of the first mix: batches.
     Data,
     /// The bucket store.
     Store,
@@ -83,7 +83,7 @@ enum Event {
 /// Starts an entry. It runs until `stop` turns true; then its rounds are ended.
 ///
 /// # Errors
-/// A key that is not the config's, an address that cannot be had, too few files.
+/// A key that the config does not name, an address that cannot be bound, too few file descriptors.
 pub async fn start(
     options: EntryServerOptions,
     stop: watch::Receiver<bool>,
@@ -149,13 +149,13 @@ fn dial_servers(
     dial(ServerLink::Store, "bucket store".into(), &config.bucket, link::STORE);
 }
 
-/// The machine and all that its outputs go to.
+/// The coordinator machine, and the links and clients that its outputs go to.
 struct EntryShell {
     machine: Coordinator,
     mixes: u8,
     lines: LinkTable<ServerLink>,
     clients: LinkTable<ConnectionId>,
-    /// Connections without HELLO, and since when.
+    /// Connections without HELLO, with the time of their start.
     unseen: VecDeque<(Instant, ConnectionId)>,
     begun: Instant,
     ticked: Instant,
@@ -264,7 +264,8 @@ impl EntryShell {
 
     fn hang_up(&mut self, client: ConnectionId) {
         self.clients.drop_link(client);
-        // The machine refuses the id of a client that has sent nothing; it holds nothing of it.
+        // A client that sent nothing is unknown to the machine, which refuses its id and has no
+        // state to drop.
         let _ = self.machine.handle(Input::Gone(client), now(), &mut OsRng);
     }
 
@@ -287,7 +288,7 @@ impl EntryShell {
         }
     }
 
-    /// Carries out what the machine wants; the links and clients that were lost with it come back.
+    /// Carries out the outputs of the machine. Returns the links and clients that were lost.
     fn carry_out(&mut self) -> (BTreeSet<ServerLink>, BTreeSet<ConnectionId>) {
         let mut lost = BTreeSet::new();
         let mut gone = BTreeSet::new();
@@ -350,7 +351,7 @@ impl EntryShell {
         }
     }
 
-    /// With `--once`: whether it is over, and how.
+    /// With `--once`: returns the result once the run is over.
     fn is_done(&self) -> Option<Result<Exit, Fault>> {
         if self.returned {
             return Some(Ok(Exit::Done));

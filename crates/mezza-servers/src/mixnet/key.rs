@@ -14,7 +14,7 @@ use mezza_host::api::{Exit, Fault};
 use mezza_host::process::home::private;
 use mezza_host::tls::TlsIdentity;
 
-/// The text before the seed.
+/// The text before the seed in a key file.
 const HEAD: &[u8] = b"mezza-mix-key-1 ";
 /// Bytes of the line, its end included.
 const LINE_BYTES: usize = HEAD.len() + 64 + 1;
@@ -23,15 +23,15 @@ const LINE_BYTES: usize = HEAD.len() + 64 + 1;
 pub struct ServerKey(Secret<32>);
 
 impl ServerKey {
-    /// A fresh key, not in any file.
+    /// Draws a fresh key without storing it.
     pub fn draw(rng: &mut dyn CryptoRng) -> Self {
         Self(Secret::random(rng))
     }
 
-    /// Makes a key file; refuses to touch one that is there.
+    /// Makes a key file; never overwrites an existing one.
     ///
     /// # Errors
-    /// A file of that name, or a folder that cannot be written.
+    /// A file of that name exists, or a folder that cannot be written.
     pub fn make(path: &Path, rng: &mut dyn CryptoRng) -> Result<Self, Fault> {
         let key = Self::draw(rng);
         let mut line = Wiping::new(vec![0; LINE_BYTES]);
@@ -49,7 +49,7 @@ impl ServerKey {
         })?;
         let written = file.write_all(&line).and_then(|()| file.sync_all());
         written.map_err(|error| {
-            // Half a key would be in the way of the next attempt.
+            // A partial key file would block the next attempt.
             let _ = fs::remove_file(path);
             private::cannot_write(path, &error)
         })?;
@@ -84,20 +84,20 @@ impl ServerKey {
         (whole == Ok(32)).then_some(Self(seed))
     }
 
-    /// The signer of this key.
+    /// Returns the signer of this key.
     pub fn signer(&self) -> Signer {
         Signer::from_seed(&self.0)
     }
 
-    /// The public half, 32 bytes.
+    /// Returns the public half, 32 bytes.
     pub fn public(&self) -> VerifyKey {
         self.signer().public_key()
     }
 
-    /// The TLS identity for links.
+    /// Returns the TLS identity for links.
     ///
     /// # Errors
-    /// If the primitive refuses the seed, which it does to none.
+    /// If the primitive refuses the seed, which cannot happen: every seed is valid.
     pub fn identity(&self) -> Result<TlsIdentity, Fault> {
         TlsIdentity::from_seed(self.0.duplicate()).ok_or_else(|| Fault::bug("the key is refused"))
     }

@@ -1,12 +1,12 @@
-//! Simulated users: one TLS connection each, one onion a round, every reply looked at.
+//! Simulated users: one TLS connection each, one onion a round, every reply checked.
 //!
 //! ```text
 //! entry ==TLS==> a task per user --> +------+ -- plaintexts --> threads (combs)
 //! entry <== onion at its own time == | task | <-- onions, keys of the replies --
 //! ```
 //!
-//! Users take the steps of a client's round; only their scalars are multiplied by combs instead of
-//! ladders, and the settings, which all get alike, are checked once.
+//! Users perform a client's round with two savings: scalars are multiplied by combs instead of
+//! ladders, and the settings are checked once for all users.
 
 mod round;
 mod user;
@@ -35,17 +35,17 @@ use mezza_host::connection::link::{LinkChange, LinkEvent, LinkTable};
 use round::{LoadRound, Prepared};
 use user::Pairs;
 
-/// How long no round may be returned before the load gives up.
+/// How long the load waits for a returned round before it gives up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The options of a simulation.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// The network, joined.
+    /// The chain of configs of the joined network.
     pub chain: Chain,
-    /// How many users.
+    /// The number of users.
     pub users: u32,
-    /// How many of them talk, in pairs: the first ones.
+    /// The number of users in conversations: the first ones, in pairs.
     pub conversing: u32,
     /// True if replies are opened.
     pub verify: bool,
@@ -57,7 +57,7 @@ enum Event {
     Prepared(Box<Prepared>),
 }
 
-/// Runs `rounds` rounds that are returned, telling of each one that ends.
+/// Runs until `rounds` rounds were returned; calls `tell` for each round that ends.
 ///
 /// # Errors
 /// 69 if no round is returned for a minute.
@@ -70,7 +70,7 @@ pub async fn run_load(
     let load = Arc::new(load);
     let entry = Arc::new(entry);
     let (events, mut queue) = mpsc::channel(EVENTS_MAX);
-    // Users disconnect once this is dropped.
+    // Dropping `_here` disconnects the users.
     let (_here, gone) = watch::channel(());
     for number in 0..load.users {
         let load = Arc::clone(&load);
@@ -120,19 +120,19 @@ pub async fn run_load(
     Ok(())
 }
 
-/// All users.
+/// All simulated users.
 struct Crowd {
     load: Arc<Load>,
     kernel: &'static dyn Kernel,
     pairs: Pairs,
     links: LinkTable<u32>,
-    /// Users that the entry welcomed, and on which link.
+    /// Users that the entry welcomed, with the number of their link.
     welcomed: BTreeMap<u32, u64>,
-    /// True if all users have been there at one time: rounds count from then on.
+    /// True once all users were connected at the same time: rounds count from then on.
     all_there: bool,
     last: Option<u64>,
     rounds: BTreeMap<RoundId, LoadRound>,
-    /// Onions that are ready, by the time at which they leave.
+    /// Onions ready to be sent, by their time of departure.
     due: BTreeMap<(Time, RoundId, u32), Vec<u8>>,
     events: mpsc::Sender<Event>,
 }
@@ -178,7 +178,8 @@ impl Crowd {
         }
     }
 
-    /// The first of the users to get the settings checks them for all; then all onions are made.
+    /// Checks the settings once for all users, when the first of them receives them; then all
+    /// onions are made.
     fn begin_round(&mut self, id: RoundId, told: &SignedSettings) {
         if !self.all_there || self.last.is_some_and(|last| id.round <= last) {
             return;
@@ -227,7 +228,7 @@ impl Crowd {
         }
     }
 
-    /// Rounds that are over, judged.
+    /// Removes the rounds that are over. Returns their reports.
     fn take_ended(&mut self) -> Vec<LoadReport> {
         let over = |(id, round): (&RoundId, &LoadRound)| {
             let waits = self.due.keys().any(|(_, due, _)| due == id);

@@ -35,8 +35,9 @@ use mezza_host::process::metrics::{self, Metric, Metrics};
 use mezza_host::process::rng::OsRng;
 use mezza_host::tls::AllowedClientKeys;
 
-/// Onions of a job, of a frame of 512. With larger ones the threads end far apart, and latency grows
-/// in stairs. Without vectors that is 5 ms of work; with them 1 ms, and as many as share an inversion.
+/// Onions per job, of frames of 512. Larger jobs end far apart on the threads, and latency grows in
+/// steps. Without vectors a job takes 5 ms; with vectors 1 ms, with as many onions as share an
+/// inversion.
 const JOB_ITEMS: [usize; 2] = [64, 256];
 
 /// How to run a mix.
@@ -44,15 +45,15 @@ const JOB_ITEMS: [usize; 2] = [64, 256];
 pub struct MixServerOptions {
     /// The configs.
     pub network: ConfigArchive,
-    /// The identity that the config names.
+    /// The identity key; the config names its public half.
     pub key: ServerKey,
     /// Where to listen; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// The least noise that this operator signs.
+    /// The least noise that this operator accepts.
     pub floor: NoiseFloor,
     /// Threads for heavy work.
     pub threads: usize,
-    /// The highest rounds that were signed.
+    /// The highest rounds that this mix has signed.
     pub signed: Signed,
     /// The port of the metrics; 0: none. `None`: 7110 and the position.
     pub metrics: Option<u16>,
@@ -65,7 +66,7 @@ enum Event {
     Config(SignedConfig),
 }
 
-/// The config in force, or the newest one, and the place of a key among its mixes.
+/// Returns the config in force, or the newest one, and the position of `key` among its mixes.
 pub fn find_place(network: &ConfigArchive, key: &VerifyKey) -> Result<(Config, usize), Fault> {
     let config = in_force(&network.chain);
     let at = config.mix_keys().position(|mix| mix == key).ok_or_else(|| {
@@ -99,7 +100,7 @@ fn check_noise(config: &Config, floor: &NoiseFloor) -> Result<(), Fault> {
 /// wiped.
 ///
 /// # Errors
-/// A key that is no mix of the config, noise below the floor, an address that cannot be had.
+/// A key that is no mix of the config, noise below the floor, an address that cannot be bound.
 pub async fn start(
     options: MixServerOptions,
     stop: watch::Receiver<bool>,
@@ -107,7 +108,7 @@ pub async fn start(
     start_with(options, choose_kernel(), stop).await
 }
 
-/// [`start`] on a kernel of choice.
+/// Starts a mix as [`start`] does, on the given kernel.
 ///
 /// # Errors
 /// As [`start`].
@@ -126,7 +127,8 @@ pub async fn start_with(
 
     let report = events.clone();
     let pool = WorkerPool::start(threads, kernel, Arc::clone(&counts), move |outcome| {
-        // The threads of the pool know no runtime. If the task has ended, the result is dropped.
+        // The threads of the pool are outside the Tokio runtime, so the send blocks. If the task
+        // has ended, the result is dropped.
         let _ = report.blocking_send(Event::Job(outcome));
     })?;
     warn_if_none_is_in_force(&network.chain);
@@ -155,7 +157,7 @@ pub async fn start_with(
     Ok(ServerHandle { address, key: public, learn, metrics, task: tokio::spawn(task) })
 }
 
-/// Takes in coordinator and predecessor, dials what comes behind.
+/// Listens for coordinator and predecessor; dials the next mix or the bucket store.
 fn open_links(
     config: &Config,
     at: usize,
@@ -193,13 +195,13 @@ fn open_links(
     Ok(())
 }
 
-/// The machine and all that its outputs go to.
+/// The machine of a mix, and all that its outputs go to.
 struct MixShell {
     mix: Mix<AwsLc>,
     links: LinkTable<Neighbour>,
     pool: WorkerPool,
     signed: Signed,
-    /// Rounds under way after the last input.
+    /// Rounds in progress after the last input.
     live: BTreeSet<RoundId>,
     metrics: Arc<Metrics>,
 }
@@ -242,7 +244,7 @@ impl Shell for MixShell {
         Ok(())
     }
 
-    /// Machine, queues and pool go with the shell, and wipe what they hold.
+    /// Stops the machine. Its queues and the pool are wiped when the shell is dropped.
     fn stop(&mut self) {
         self.apply_input(Input::Stop);
     }
@@ -264,7 +266,7 @@ impl MixShell {
         };
         self.metrics.count(Metric::Refused);
         match error {
-            // A late frame or job of a round that is over is no fault of a peer.
+            // A late frame or job of a finished round is not the peer's fault.
             MixError::UnknownRound | MixError::Unasked | MixError::Unexpected | MixError::Round => {
                 tracing::debug!(%error, "an input was refused");
             }
@@ -278,7 +280,7 @@ impl MixShell {
         }
     }
 
-    /// Carries out what the machine wants; the links that were lost with it come back.
+    /// Carries out the outputs of the machine. Returns the peers whose links were lost.
     fn carry_out(&mut self) -> BTreeSet<Neighbour> {
         let mut lost = BTreeSet::new();
         while let Some(output) = self.mix.poll() {
@@ -296,11 +298,11 @@ impl MixShell {
                     }
                 }
                 Output::Store(id) => {
-                    // The machine signs once the number is durable; other inputs wait that long.
+                    // The machine signs once the number is durable; other inputs wait until then.
                     match tokio::task::block_in_place(|| self.signed.store_round(id)) {
                         Ok(()) => self.apply_input(Input::Stored(id)),
-                        // Without the number on disk the round must not be signed (MIX-15). The next one may
-                        // find room again, so that the mix goes on (MIX-79).
+                        // Without the number on disk the round must not be signed (MIX-15). The
+                        // next round may find free space, so the mix goes on (MIX-79).
                         Err(fault) => {
                             tracing::error!(round = id.round, "a round is not signed: {fault}");
                             self.apply_input(Input::Lost(id));
@@ -312,7 +314,8 @@ impl MixShell {
         lost
     }
 
-    /// Jobs of rounds that are over go, but those that check traps: their round is over always.
+    /// Drops waiting jobs of finished rounds, except those that check traps, which run after their
+    /// round.
     fn forget_jobs(&mut self) {
         let live: BTreeSet<RoundId> = self.mix.rounds().collect();
         if self.live.iter().any(|id| !live.contains(id)) {

@@ -1,5 +1,5 @@
-//! The configs of a network as files: the canonical bytes with their signatures. A file holds one, or
-//! several one behind the other, oldest first.
+//! The configs of a network as files: the canonical bytes with their signatures. A file holds one
+//! or several configs, oldest first.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use mezza_host::api::{Exit, Fault};
 use mezza_host::clock::now;
 use mezza_host::process::home::private;
 
-/// Most bytes of a config file; a config has 1 to 7 KB.
+/// Maximum size of a config file; a config has 1 to 7 KB.
 const BYTES_MAX: u64 = 1 << 20;
 
 /// Reads one signed config.
@@ -29,7 +29,7 @@ pub fn read_config(path: &Path) -> Result<SignedConfig, Fault> {
     all.pop().ok_or_else(|| no_config(path))
 }
 
-/// Reads signed configs that stand one behind the other.
+/// Reads all signed configs of a file.
 fn read_all(path: &Path) -> Result<Vec<SignedConfig>, Fault> {
     let about = fs::metadata(path).map_err(|error| private::cannot_read(path, &error))?;
     if about.len() > BYTES_MAX {
@@ -91,7 +91,7 @@ impl ConfigArchive {
     }
 }
 
-/// Why a config is not taken, for a person.
+/// Returns the fault of a refused config for the user.
 pub(crate) fn describe_refusal(error: ChainError) -> Fault {
     let next = match error {
         ChainError::Unsigned { valid, needed } => {
@@ -118,12 +118,12 @@ pub(crate) fn describe_refusal(error: ChainError) -> Fault {
     Fault::new(Exit::No, format!("config: {error}"), next)
 }
 
-/// Refuses a successor whose rounds would not go on above those that the config before runs until the
-/// servers have the successor (MIX-86).
+/// Refuses a successor whose rounds do not continue after those that run under the config before
+/// until the servers have the successor (MIX-86).
 ///
 /// # Errors
-/// 1: another network or number, a begin that is not later, a service that is missing; or first rounds
-/// that are too low, with the values that go on.
+/// 1: another network or number, a start that is not later, a missing service, or first rounds that
+/// are too low; the error states the right values.
 pub fn check_succession(before: &Config, next: &Config, now: Time) -> Result<(), Fault> {
     let refuse = |text: String, next: &str| Err(Fault::new(Exit::No, text, next));
     if next.network != before.network {
@@ -164,7 +164,7 @@ pub fn check_succession(before: &Config, next: &Config, now: Time) -> Result<(),
 }
 
 /// Adds a guardian's signature: as one of the config's own guardians, and of those of `before`.
-/// Gives how many signatures that made.
+/// Returns the number of signatures added.
 pub fn sign_config(
     config: &mut SignedConfig,
     before: Option<&SignedConfig>,
@@ -184,12 +184,12 @@ pub fn sign_config(
     usize::from(own.is_some()) + usize::from(old.is_some())
 }
 
-/// The config in force, or the newest one where none is.
+/// Returns the config in force, or the newest one if none is.
 pub fn in_force(chain: &Chain) -> &Config {
     chain.current_config(now()).unwrap_or(chain.head_config())
 }
 
-/// Says in the log that no config of a network is in force, and with it that no round runs.
+/// Logs a warning if no config of the network is in force and thus no round runs.
 pub(super) fn warn_if_none_is_in_force(chain: &Chain) {
     let head = chain.head_config();
     let now = now();

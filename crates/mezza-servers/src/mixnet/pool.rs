@@ -1,12 +1,12 @@
-//! Where heavy work runs: threads that know nothing of sockets and timers.
+//! Runs heavy work on threads without sockets and timers.
 //!
 //! ```text
 //! machine -- Job --> two bounded queues --> threads --> report(Done | Lost)
 //!                    a round waits | ahead of time
 //! ```
 //!
-//! A thread takes what a round waits for before what is done ahead of time: rayon itself knows no
-//! priorities. A job that panics takes its round with it and nothing else.
+//! Jobs that a round waits for run before jobs done ahead of time; rayon has no priorities. A job
+//! that panics costs its round and no other.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,15 +20,15 @@ use mezza_host::api::Fault;
 use mezza_host::process::busy::Phase;
 use mezza_host::process::metrics::Metrics;
 
-/// Jobs that may wait at a time: four million onions in the smallest of them.
+/// Maximum number of waiting jobs: four million onions at the smallest job size.
 const JOBS_MAX: usize = 65_536;
 
-/// How a job ended.
+/// The end of a job.
 #[derive(Debug)]
 pub(crate) enum JobEnd {
-    /// With a result.
+    /// The job returned a result.
     Done(Job, JobOutput),
-    /// Without one; a job of this round.
+    /// The job was lost; it belonged to this round.
     Lost(RoundId),
 }
 
@@ -55,7 +55,8 @@ struct Waiting {
 }
 
 impl WorkerPool {
-    /// Starts the threads. `report` is called on them and may wait; `metrics` learn what jobs cost.
+    /// Starts the threads. `report` is called on them and may block; `metrics` record the cost of
+    /// jobs.
     ///
     /// # Errors
     /// If the system refuses a thread.
@@ -69,7 +70,7 @@ impl WorkerPool {
             .num_threads(threads)
             .thread_name(|n| format!("mix-{n}"))
             .start_handler(move |n| stay(n, threads))
-            // Without it a panic would end the process, and every other round with it.
+            // Without this handler a panic would end the process and every other round.
             .panic_handler(|_| tracing::error!("a job panicked; its round is lost"))
             .build()
             .map_err(|_| Fault::bug("the system refuses threads"))?;
@@ -78,7 +79,7 @@ impl WorkerPool {
         Ok(Self { threads, queue: Arc::new(queue) })
     }
 
-    /// Puts a job behind the others of its urgency; `false` if too many wait.
+    /// Queues a job by its urgency. Returns false if too many jobs wait.
     pub(crate) fn submit(&self, job: Job) -> bool {
         let mut waiting = self.queue.lock_waiting();
         if waiting.round.len() + waiting.background.len() >= JOBS_MAX {
@@ -94,7 +95,7 @@ impl WorkerPool {
         true
     }
 
-    /// Drops, and so wipes, the waiting jobs that are not wanted any more (MIX-14).
+    /// Drops and wipes the waiting jobs for which `wanted` returns false (MIX-14).
     pub(crate) fn retain(&self, wanted: impl Fn(&Job) -> bool) {
         let mut waiting = self.queue.lock_waiting();
         waiting.round.retain(&wanted);
@@ -102,9 +103,9 @@ impl WorkerPool {
     }
 }
 
-/// Keeps thread `n` on a core of its own where there is one for each: two that are woken from one core
-/// may share it for milliseconds while another one has nothing to do. A job that a thread does not
-/// take in time is taken by another one.
+/// Pins thread `n` to its own core if there is one core per thread. Without this, two threads woken
+/// on one core may share it for milliseconds while another core idles. A job that is not started in
+/// time is run by another thread.
 #[cfg(target_os = "linux")]
 fn stay(n: usize, threads: usize) {
     use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -117,7 +118,7 @@ fn stay(n: usize, threads: usize) {
     }
     let mut own = CpuSet::new();
     if cores.nth(n).is_some_and(|core| own.set(core).is_ok()) {
-        // A system that refuses has its reasons; it is the same work on any core.
+        // If the system refuses, the thread works on any core.
         let _ = sched_setaffinity(this, &own);
     }
 }
@@ -136,7 +137,7 @@ impl JobQueue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the most urgent job, which need not be the one that called for this thread.
+    /// Runs the most urgent job, which may differ from the one that woke this thread.
     fn run_next_job(&self) {
         let mut waiting = self.lock_waiting();
         let next = waiting.round.pop_front().or_else(|| waiting.background.pop_front());
@@ -148,7 +149,7 @@ impl JobQueue {
     }
 }
 
-/// Reports a loss unless the job came to its end.
+/// Reports a job as lost if it panics.
 struct Guard<'a> {
     queue: &'a JobQueue,
     id: Option<RoundId>,

@@ -1,5 +1,5 @@
-//! The parts that all three roles share: a listener for links of other servers, TLS, the task's
-//! end.
+//! The parts shared by entry, mix and bucket store: a listener for links of other servers, TLS, the
+//! task's end.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,38 +25,38 @@ use mezza_host::process::limiter::{self, Bounds, ConnectionLimiter, ConnectionPe
 use mezza_host::process::metrics::{Metric, Metrics};
 use mezza_host::tls::{AllowedClientKeys, TlsIdentity, link_server_config, peer_key};
 
-/// Events that may wait for a machine; a sender with one more waits. Frames of batches are long.
+/// Maximum number of events that wait for a machine; a sender waits beyond that. Frames of batches
+/// are long.
 pub(crate) const EVENTS_MAX: usize = 256;
-/// Time for TLS to be set up.
+/// Time limit for the TLS handshake.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Handshakes of clients at a time.
+/// Maximum number of simultaneous handshakes of clients.
 pub(crate) const HANDSHAKES_MAX: usize = 256;
-/// Connections that come from other servers, of whom there are three at most, and from strangers, who
-/// get no further than the handshake.
-/// A site has no number of its own: the entry may be a neighbour of strangers.
+/// Limits for connections from other servers (three at most) and from unknown peers, which fail at
+/// the handshake. A site has no separate limit: the entry may share its site with unknown peers.
 const BOUNDS: Bounds = Bounds { connections: 128, handshakes: 64, per_address: 16, per_site: 128 };
-/// Links that one server of the config has at a time. Only the newest one counts; others are about to
-/// end. Strangers have none of these places.
+/// Maximum number of simultaneous links of one server of the config. Only the newest one is used;
+/// the others are about to end. Unknown peers cannot take these slots.
 const LINKS_MAX: usize = 4;
-/// The longest that a machine is not woken: a clock that jumped is noticed after this time.
+/// The longest time between two wake-ups of a machine: a clock that jumped is noticed within it.
 const NAP_MAX: Duration = Duration::from_secs(1);
-/// How long a server that ends waits for its last frames to leave.
+/// How long a server that ends waits until its last frames are sent.
 pub(crate) const LEAVE: Duration = Duration::from_millis(300);
 
-/// Tells a machine of a config that may be new to it.
+/// Passes a config that may be new to a machine.
 pub type Learn = Box<dyn Fn(SignedConfig) + Send + Sync>;
 
-/// A server that runs.
+/// A running server.
 pub struct ServerHandle {
-    /// Where it listens.
+    /// The address that the server listens on.
     pub address: SocketAddr,
-    /// Its public key.
+    /// The public key of the server.
     pub key: VerifyKey,
-    /// Tells it of a later config; links stay those of the config that it began with.
+    /// Passes a later config to the server; links keep to the config of the start.
     pub learn: Learn,
-    /// Its counters.
+    /// The counters of the server.
     pub metrics: Arc<Metrics>,
-    /// The task that owns its machine.
+    /// The task that owns the server's machine.
     pub task: JoinHandle<Result<Exit, Fault>>,
 }
 
@@ -67,25 +67,25 @@ impl fmt::Debug for ServerHandle {
 }
 
 impl ServerHandle {
-    /// Waits for its end: once it was told to stop, or what it cannot go on without.
+    /// Waits until the server has stopped.
     ///
     /// # Errors
-    /// Why it cannot go on.
+    /// The fault that ended the server.
     pub async fn wait(self) -> Result<Exit, Fault> {
         task_outcome(self.task.await)
     }
 }
 
-/// How the task of a server ended.
+/// Returns the result of a server's task.
 ///
 /// # Errors
-/// Why it could not go on.
+/// The fault that ended it, or a bug if the task panicked.
 pub fn task_outcome(task: Result<Result<Exit, Fault>, JoinError>) -> Result<Exit, Fault> {
     task.unwrap_or_else(|_| Err(Fault::bug("the task of a server panicked")))
 }
 
-/// A function that gives configs to the task behind `events`. If the task is busy, the config is
-/// dropped and read again at the next SIGHUP.
+/// Returns a function that passes configs to the task that reads `events`. If the task is busy, the
+/// config is dropped and read again at the next SIGHUP.
 pub(crate) fn config_sender<E: Send + 'static>(
     events: &mpsc::Sender<E>,
     event: impl Fn(SignedConfig) -> E + Send + Sync + 'static,
@@ -98,15 +98,16 @@ pub(crate) fn config_sender<E: Send + 'static>(
     })
 }
 
-/// Returns true if a chain has to look at a config: those before its head it has seen, and forgotten.
+/// Returns true if the chain must check a config. The chain has already checked configs before its
+/// head.
 pub(crate) fn is_news(config: &SignedConfig, chain: &Chain) -> bool {
     config.config().seq >= chain.head_config().seq
 }
 
-/// Listens on an address; gives the address with the port that was free, too.
+/// Listens on an address. Returns the listener and its address with the actual port.
 ///
 /// # Errors
-/// 78 if it cannot be had.
+/// 78 if the address cannot be bound.
 pub(crate) async fn bind_listener(wanted: SocketAddr) -> Result<(TcpListener, SocketAddr), Fault> {
     let listener = TcpListener::bind(wanted).await.map_err(|error| {
         let text = format!("cannot listen on {wanted}: {error}");
@@ -116,7 +117,8 @@ pub(crate) async fn bind_listener(wanted: SocketAddr) -> Result<(TcpListener, So
     Ok((listener, address))
 }
 
-/// The server's side of TLS, for these protocols; with `peers` only for clients with their keys.
+/// Makes the TLS acceptor for these protocols; with `peers` it accepts only clients with these
+/// keys.
 pub(crate) fn make_acceptor(
     identity: &TlsIdentity,
     protocols: &[&[u8]],
@@ -126,11 +128,11 @@ pub(crate) fn make_acceptor(
     config.map(TlsAcceptor::from).map_err(|_| Fault::bug("TLS refuses our settings"))
 }
 
-/// How many links each server of the config has here.
+/// Number of links that each server of the config has here.
 struct Held<P>(Mutex<BTreeMap<P, usize>>);
 
 impl<P: Ord + Copy> Held<P> {
-    /// Returns true if `peer` may have one more, which then counts.
+    /// Returns true and counts a link if `peer` may have one more.
     fn take_place(&self, peer: P) -> bool {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let count = held.entry(peer).or_default();
@@ -158,8 +160,8 @@ struct Gate<P, E, W, V> {
     event: V,
 }
 
-/// Takes in links of other servers until the machine is gone. `who` says whom a key and a protocol
-/// make; anybody else is closed before a frame is read (MIX-1).
+/// Accepts links of other servers until the machine has ended. `who` maps a key and a protocol to a
+/// peer; all others are closed before a frame is read (MIX-1).
 pub(crate) async fn accept_links<P, E>(
     (listener, tls): (TcpListener, TlsAcceptor),
     events: mpsc::Sender<E>,
@@ -184,7 +186,7 @@ pub(crate) async fn accept_links<P, E>(
         };
         let gate = Arc::clone(&gate);
         tokio::spawn(async move {
-            // A handshake that had to make room was a stranger's, or comes again.
+            // An evicted handshake was an unknown peer's, or its server connects again.
             let Some(Some((stream, protocol, peer))) =
                 permit.run_while_held(gate.authenticate_peer(socket)).await
             else {
@@ -205,7 +207,7 @@ where
     W: Fn(&VerifyKey, &[u8]) -> Option<P> + Send + Sync,
     V: Fn(P, u64, LinkEvent) -> E + Send + Sync,
 {
-    /// TLS, and who it is that speaks which protocol.
+    /// Runs TLS. Returns the stream, its protocol and the authenticated peer.
     async fn authenticate_peer(
         &self,
         socket: TcpStream,
@@ -223,8 +225,8 @@ where
         Some((stream, protocol, peer))
     }
 
-    /// A link with a server of the config, until it ends. From now on it has a place that no stranger
-    /// can have: its permit is given back.
+    /// Runs a link with a server of the config until it ends. The permit is returned at once: the
+    /// link has a slot that unknown peers cannot take.
     async fn run_link(
         &self,
         stream: Box<TlsStream<TcpStream>>,
@@ -239,7 +241,7 @@ where
     }
 }
 
-/// Drives the machine of a server to its end. Links write what they have until it is over.
+/// Drives the machine of a server until it stops, and lets links send their last frames.
 ///
 /// # Errors
 /// A fault after which the server cannot go on.
@@ -253,8 +255,8 @@ pub(crate) async fn drive_server<S: Shell>(
     end
 }
 
-/// Says in the log that a round ended before its time, and for whom if that is known; one that a server
-/// took along when it was stopped is no trouble.
+/// Logs that a round ended early, with the cause if known. A round ended by a shutdown is logged as
+/// information, others as warnings.
 pub(crate) fn ended_early(id: RoundId, reason: AbortReason, cause: Option<&str>) {
     let service = id.service.number();
     let round = id.round;

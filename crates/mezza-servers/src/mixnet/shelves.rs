@@ -1,4 +1,4 @@
-//! Buckets as files: a folder for each round, there as a whole or not at all.
+//! Buckets as files: a folder for each round, which appears whole or not at all.
 //!
 //! ```text
 //! DIR/2-815.new/   1 2 .. m manifest      while the last mix puts
@@ -17,36 +17,35 @@ use mezza_mixnet::{RoundId, Service};
 use mezza_host::api::Fault;
 use mezza_host::process::home::private;
 
-/// Rounds of one service that are kept; the entry fetches each once, at its end.
+/// Rounds of one service that are stored; the entry fetches each round once, at its end.
 const ROUNDS: usize = 16;
 /// Most bytes of an object in one CHUNK.
 const CHUNK_BYTES: usize = 262_000;
 /// The suffix of the folder of an unfinished round.
 const NEW: &str = ".new";
 
-/// The folder.
+/// The folder of a bucket store.
 #[derive(Debug)]
 pub(crate) struct BucketDir {
     dir: PathBuf,
 }
 
-/// A round on its way in.
+/// A round that is being uploaded.
 #[derive(Debug)]
 pub(crate) struct Upload {
     manifest: Manifest,
     signature: Signature,
     dir: PathBuf,
-    /// The object that is being written.
     object: Vec<u8>,
-    /// Its place in the manifest.
+    /// The index in the manifest of that object.
     at: usize,
 }
 
 impl BucketDir {
-    /// Opens the folder, made with mode 0700, and drops what a crash left half.
+    /// Opens the folder, or makes it with mode 0700, and removes the unfinished rounds of a crash.
     ///
     /// # Errors
-    /// A folder of others, or one that cannot be written.
+    /// A folder with wrong owner or mode, or one that cannot be written.
     pub(crate) fn open(dir: &Path) -> Result<Self, Fault> {
         private::make_folder(dir)?;
         let shelves = Self { dir: dir.into() };
@@ -74,10 +73,9 @@ impl BucketDir {
         Ok(Upload { manifest, signature, dir, object: Vec::new(), at: 0 })
     }
 
-    /// Keeps a whole round, durable when this returns, and drops the oldest ones, before these all
-    /// that are above `newest`: what came by a wrong clock takes no place of what is wanted. A round
-    /// that is there already stays as it is: it was said to be stored, a mix signs each once, and a
-    /// folder cannot take the place of another in one step.
+    /// Makes a whole round durable and removes rounds beyond the limit: first those above `newest`,
+    /// which came by a wrong clock, then the oldest. An existing round is kept: it was reported as
+    /// stored, a mix signs each round once, and a folder cannot replace another atomically.
     ///
     /// # Errors
     /// 73 if the disk refuses.
@@ -94,7 +92,7 @@ impl BucketDir {
         self.forget_old(id.service, newest)
     }
 
-    /// Returns true if a round may be kept still where `latest` was stored last.
+    /// Returns true if round `id` may still be stored, where `latest` was stored last.
     pub(crate) fn may_hold(id: RoundId, latest: RoundId) -> bool {
         id.service != latest.service || id.round + ROUNDS as u64 > latest.round
     }
@@ -114,7 +112,8 @@ impl BucketDir {
         Ok(())
     }
 
-    /// The answer for a bucket: OBJECT and its CHUNKs, or an empty OBJECT if it is not there.
+    /// Returns the response for a bucket: OBJECT and its CHUNKs, or an empty OBJECT if the bucket
+    /// is missing.
     ///
     /// # Errors
     /// If the disk cannot be read.
@@ -142,7 +141,7 @@ impl BucketDir {
         Ok(std::iter::once(FrameBody::Object(Some(manifest))).chain(chunks).collect())
     }
 
-    /// The entries of the folder; `None`: not a whole round.
+    /// Returns the entries of the folder; `None`: no complete round.
     fn entries(&self) -> Result<Vec<(PathBuf, Option<RoundId>)>, Fault> {
         let entry = |entry: io::Result<fs::DirEntry>| {
             entry.map(|entry| (entry.path(), entry.file_name().to_str().and_then(id_of)))
@@ -153,12 +152,12 @@ impl BucketDir {
 }
 
 impl Upload {
-    /// The round.
+    /// Returns the round of this upload.
     pub(crate) const fn id(&self) -> RoundId {
         self.manifest.id
     }
 
-    /// A piece of an object; `false` if it is not the next one of what the manifest says.
+    /// Appends a piece of an object. Returns false if the manifest expects another piece.
     ///
     /// # Errors
     /// 73 if the disk refuses.
@@ -188,13 +187,13 @@ impl Upload {
         Ok(true)
     }
 
-    /// Returns true if every object is there.
+    /// Returns true if all objects of the round have arrived.
     pub(crate) fn is_whole(&self) -> bool {
         self.at == self.manifest.entries.len()
     }
 }
 
-/// An upload that is not kept leaves nothing.
+/// Dropping an unfinished upload removes its folder.
 impl Drop for Upload {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.dir);
@@ -264,7 +263,7 @@ mod tests {
         assert_eq!(shelves.read_bucket(about.id, 3).unwrap(), [FrameBody::Object(None)]);
         let mut half = shelves.begin_round(manifest(6, &objects), [7; 64]).unwrap();
         assert!(half.put_piece(1, 0, b"first").unwrap());
-        // A process that dies runs no destructors.
+        // `forget` simulates a process that dies without running destructors.
         std::mem::forget(half);
         assert!(dir.join("2-6.new").exists());
         let shelves = BucketDir::open(&dir).unwrap();
@@ -278,7 +277,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let shelves = BucketDir::open(&folder.path().join("b")).unwrap();
         stored(&shelves, 5, &[b"first"]);
-        // Whatever removes this removes the round, and may fail before the next one is there.
+        // The mark proves that the folder was not replaced: removing the folder would lose the
+        // round if the next step failed.
         let mark = folder.path().join("b/2-5/mark");
         fs::write(&mark, b"").unwrap();
         stored(&shelves, 5, &[b"first"]);

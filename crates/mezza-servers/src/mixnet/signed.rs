@@ -1,7 +1,8 @@
-//! The highest round that a mix signed, of each service: all that it keeps on disk (MIX-15).
+//! Stores the highest round that a mix signed, per service. A mix stores nothing else on disk
+//! (MIX-15).
 //!
-//! A file of lines, `mezza-mix-signed-1`, then `service round`, beside the key. Two processes with
-//! one key would sign one round twice: the key file is locked while a mix runs.
+//! The file has the lines `mezza-mix-signed-1`, then `service round`, beside the key. The key file
+//! is locked while a mix runs, because two processes with one key would sign one round twice.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -27,10 +28,10 @@ pub struct Signed {
 }
 
 impl Signed {
-    /// Opens the file beside a key; without one nothing was signed yet.
+    /// Opens the file beside a key; a missing file means that no round was signed yet.
     ///
     /// # Errors
-    /// 75 if another process runs with this key, 65 if the file is not what we wrote.
+    /// 75 if another process runs with this key, 65 if the file is malformed.
     pub fn open_beside(key: &Path) -> Result<Self, Fault> {
         let file = File::open(key).map_err(|error| private::cannot_read(key, &error))?;
         let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|_| {
@@ -45,15 +46,15 @@ impl Signed {
         Ok(Self { path, rounds, _lock: lock })
     }
 
-    /// The highest rounds that were signed.
+    /// Returns the highest rounds that were signed.
     pub const fn rounds(&self) -> &BTreeMap<Service, u64> {
         &self.rounds
     }
 
-    /// Makes durable that a round is signed; returns when it is.
+    /// Stores a round as signed, and returns once the file is durable.
     ///
     /// # Errors
-    /// 73 if the disk refuses: the mix must not sign.
+    /// 73 if the file cannot be written; the mix must not sign then.
     pub fn store_round(&mut self, id: RoundId) -> Result<(), Fault> {
         let highest = self.rounds.entry(id.service).or_default();
         *highest = id.round.max(*highest);

@@ -1,4 +1,5 @@
-//! A config as people write it: TOML whose keys are the names of the specification.
+//! The config of a network as the operator writes it: TOML whose keys are the names of the
+//! specification.
 
 use data_encoding::HEXLOWER_PERMISSIVE;
 use mezza_core::Time;
@@ -10,7 +11,7 @@ use toml::value::{Datetime, Offset};
 
 use mezza_host::api::{Exit, Fault};
 
-/// A whole config to begin with.
+/// A complete example config.
 pub const EXAMPLE: &str = include_str!("net.toml");
 
 #[derive(Deserialize)]
@@ -24,7 +25,7 @@ struct ConfigToml {
     users_max: u32,
     threshold: u8,
     guardians: Vec<Hex<32>>,
-    /// Older files call it the coordinator.
+    /// Older files name this table `coordinator`.
     #[serde(alias = "coordinator")]
     entry: WrittenServer,
     bucket: WrittenServer,
@@ -117,12 +118,12 @@ pub const fn service_name(service: Service) -> &'static str {
     }
 }
 
-/// The config before the one that is read, and the time now.
+/// The config before the one that is read, and the present time.
 #[derive(Clone, Copy, Debug)]
 pub struct Predecessor<'a> {
     /// The config.
     pub config: &'a Config,
-    /// The time of this machine, by which the rounds of that config have run.
+    /// The time of this machine, which determines the rounds that the config before has run.
     pub now: Time,
 }
 
@@ -147,7 +148,7 @@ impl Preset {
     }
 }
 
-/// Reads a config as people write it, without the config before it.
+/// Reads a config in TOML, without the config before it.
 ///
 /// # Errors
 /// As [`read_after`].
@@ -155,11 +156,11 @@ pub fn parse_config(text: &str) -> Result<Config, Fault> {
     read_after(text, None)
 }
 
-/// Reads a config as people write it. A `prev` and a `base_round` that are left away follow from the config
-/// before it (MIX-86).
+/// Reads a config in TOML. A missing `prev` or `base_round` is computed from the config before it
+/// (MIX-86).
 ///
 /// # Errors
-/// 65, with the line that is wrong; or what cannot be, though every line is well formed.
+/// 65, with the number of the malformed line, or with the values that contradict each other.
 pub fn read_after(text: &str, before: Option<Predecessor<'_>>) -> Result<Config, Fault> {
     let written = toml::from_str::<ConfigToml>(text).map_err(|error| {
         let place = error.span().map(|span| 1 + text[..span.start].matches('\n').count());
@@ -183,7 +184,7 @@ fn malformed_config(text: impl std::fmt::Display) -> Fault {
     )
 }
 
-/// The hash of the config before; zeros if none was named.
+/// Returns the hash of the config before, or zeros if there is none.
 fn hash_of(before: Option<Predecessor<'_>>) -> [u8; 32] {
     before.map_or([0; 32], |before| before.config.hash())
 }
@@ -202,7 +203,7 @@ impl ConfigToml {
             None if self.seq == 0 => Ok(1),
             None => Err(no_base_round(service)),
             Some(Predecessor { config, now }) => {
-                // A service that is new in this config begins with its first round.
+                // A service that is new in this config begins with round 1.
                 Ok(config.base_round_after(service, valid_from, now).unwrap_or(1))
             }
         };
@@ -291,21 +292,21 @@ impl WrittenService {
     }
 }
 
-/// The whole number next to a real one that is not negative and small enough.
+/// Rounds a number to an integer; rejects negative and too large numbers.
 #[expect(clippy::cast_sign_loss, reason = "what is negative was refused")]
 fn round_whole(number: f64) -> Result<u64, Fault> {
     let fits = (0.0..f64::from(u32::MAX)).contains(&number) || (0.0..=1e12).contains(&number);
     if fits { Ok(number.round() as u64) } else { Err(malformed_config("eps or delta cannot be")) }
 }
 
-/// Milliseconds since 1970 of a date with time in UTC.
+/// Returns the time of a date and time in UTC.
 fn parse_time(written: &Datetime) -> Result<Time, Fault> {
     let wrong = || malformed_config("a time is not written like 2026-11-01T00:00:00Z");
     let (Some(date), Some(of_day), Some(Offset::Z)) = (written.date, written.time, written.offset)
     else {
         return Err(wrong());
     };
-    // Years begin in March, so that the leap day is the last.
+    // Count years from March, so that the leap day is the last.
     let year = u64::from(date.year);
     let month = u64::from(date.month);
     let (year, month) = if month > 2 { (year, month - 3) } else { (year.max(1) - 1, month + 9) };
@@ -364,7 +365,7 @@ mod tests {
             assert!(fault.text.contains(expected), "{}", fault.text);
         }
     }
-    /// The table of section "Noise and privacy", as the page gets it.
+    /// The values of the table in section "Noise and privacy".
     #[test]
     fn mix_55_the_standard_keeps_less_against_talking_with_somebody_else() {
         let config = parse_config(EXAMPLE).unwrap();
@@ -373,11 +374,11 @@ mod tests {
         assert!((9.9e-5..1e-4).contains(&idle) && (2.9e-3..3.1e-3).contains(&other));
     }
 
-    /// Section "Limits": 1.2 KB a round and 20 MB a day, 112 MB and 78 MB.
+    /// The values of section "Limits": 1.2 KB a round; 20, 112 and 78 MB a day.
     #[test]
     fn bytes_of_a_day_are_those_of_the_specification() {
         let config = parse_config(EXAMPLE).unwrap();
-        // Megabytes, rounded as the guide has them.
+        // Megabytes, rounded as in the guide.
         let day = |policy| (figures::day_bytes(&config, policy) + 500_000) / 1_000_000;
         assert_eq!(config.services.iter().map(day).collect::<Vec<_>>(), [20, 112, 78]);
         assert_eq!(figures::round_bytes(&config, &config.services[0]), 1_177);

@@ -4,7 +4,8 @@
 //!  TLS accepted --HELLO--> reading and writing --malformed, silence, stop, client gone--> ended
 //! ```
 //!
-//! One task reads and writes, so a client that does not read its answers is not read from either.
+//! One task reads and writes, so the relay stops reading from a client that does not read its
+//! responses.
 
 mod requests;
 
@@ -38,11 +39,11 @@ use mezza_host::process::rate::TokenBucket;
 const READ_BYTES: usize = 4_096;
 /// Bytes gathered before they are written.
 const WRITE_BYTES: usize = 32 << 10;
-/// How long a connection that ends waits for its answers, and then for the client to hang up.
+/// How long a closing connection waits for its responses, and then for the client to disconnect.
 const LEAVE: Duration = Duration::from_millis(700);
 /// The wait in the refusal of a client over the limit of connections, s.
 const RETRY_CONNECT_S: u16 = 60;
-/// Bytes of a frame that make as much work as one more frame.
+/// Size of a frame, bytes, that counts as one more unit of work.
 const WORK_BYTES: usize = 4_096;
 
 /// The parts that all connections of one relay share.
@@ -55,7 +56,7 @@ pub(super) struct Shared {
     pub(super) tap: Option<Arc<dyn Tap>>,
 }
 
-/// Why a connection ends. None of these is anybody's name or address.
+/// Why a connection ends. No value names a person or an address.
 #[derive(Debug, thiserror::Error)]
 enum End {
     #[error("the client is gone")]
@@ -98,15 +99,15 @@ struct Connection {
     outlet: ConnectionQueue,
     events: mpsc::Receiver<WriterEvent>,
     watches: BTreeMap<u16, Watched>,
-    /// Mail numbers of this connection, not yet taken.
+    /// Mail sent on this connection and not yet TAKEN, by its number.
     in_flight: BTreeMap<u32, (WatchId, MailId)>,
     last_nr: u32,
     puts: TokenBucket,
     bundle_gets: TokenBucket,
-    /// Work of all kinds, by the time since the connection began.
+    /// The work budget of this connection; its clock starts with the connection.
     work: TokenBucket,
     began: Instant,
-    /// Requests at the writer that wait for their answer.
+    /// Requests at the writer without a response yet.
     pending: usize,
     out: Vec<u8>,
 }
@@ -130,7 +131,7 @@ pub(super) async fn serve_client(
     }
 }
 
-/// Tells a client over the limit of connections to come back later.
+/// Tells a client over the limit of connections when to come back.
 pub(super) async fn refuse_client(
     shared: Arc<Shared>,
     socket: TcpStream,
@@ -144,7 +145,7 @@ pub(super) async fn refuse_client(
 }
 
 impl Connection {
-    /// TLS within its time, and our protocol.
+    /// Accepts TLS with our protocol within the time limit.
     async fn accept(
         shared: Arc<Shared>,
         socket: TcpStream,
@@ -240,7 +241,7 @@ impl Connection {
         self.write_out().await
     }
 
-    /// Bytes from the client.
+    /// Handles bytes from the client.
     async fn feed_bytes(&mut self, mut bytes: &[u8]) -> Result<(), End> {
         while !bytes.is_empty() {
             let handled = match self.splitter.next_frame(&mut bytes) {
@@ -259,7 +260,7 @@ impl Connection {
         self.look_up().await
     }
 
-    /// An event from the writer, and those right behind it.
+    /// Handles an event from the writer and the events queued after it.
     async fn deliver_events(&mut self, first: WriterEvent) -> Result<(), End> {
         let mut next = Some(first);
         while let Some(event) = next {
@@ -270,8 +271,8 @@ impl Connection {
         self.look_up().await
     }
 
-    /// Looks for signals that the full queue could not hold: that this connection has to end, or
-    /// that mail waits for room which there is now.
+    /// Checks the signals that a full queue could not carry: that this connection must end, or that
+    /// waiting mail now has room.
     async fn look_up(&mut self) -> Result<(), End> {
         if self.outlet.is_ended() {
             return Err(End::Failed);
@@ -295,7 +296,7 @@ impl Connection {
                 let work = work_of(envelope.len());
                 let now = self.age();
                 self.work.spend(self.shared.limits.work, work, now);
-                // A watch that this connection has replaced meanwhile gets nothing any more.
+                // A watch that was replaced meanwhile gets no more mail.
                 if self.watches.get(&number).is_none_or(|watched| watched.watch != watch) {
                     return Ok(());
                 }
@@ -309,14 +310,14 @@ impl Connection {
         }
     }
 
-    /// Returns true if each number in flight is of a watch that stands: whoever watches a box again and again
-    /// costs no memory.
+    /// Returns true if each mail in flight belongs to an active watch: repeated WATCH must not cost
+    /// memory.
     fn numbers_are_of_watches(&self) -> bool {
         let watches: BTreeSet<_> = self.watches.values().map(|watched| watched.watch).collect();
         self.in_flight.values().all(|(of, _)| watches.contains(of))
     }
 
-    /// Puts a frame behind what is to be written.
+    /// Appends a frame to the output.
     fn queue_frame(&mut self, frame: &RelayFrame) -> Result<(), End> {
         self.push_out(frame.encode()?);
         Ok(())
@@ -331,7 +332,7 @@ impl Connection {
         }
     }
 
-    /// Writes what was gathered, and keeps no buffer for the time in between.
+    /// Writes the collected output, and frees its buffer.
     async fn write_out(&mut self) -> Result<(), End> {
         if self.out.is_empty() {
             return Ok(());
@@ -345,13 +346,13 @@ impl Connection {
         timeout(patience, writing).await.map_err(|_| End::Stuck)?.map_err(End::from)
     }
 
-    /// Gives the writer something to do, waiting for a place in its queue.
+    /// Passes a job to the writer; waits for a free slot in the writer's queue.
     async fn submit_job(&mut self, job: WriterJob) -> Result<(), End> {
         self.pace_work(job.work_units().into()).await?;
         if self.lane.send(job).await { Ok(()) } else { Err(End::Stopped) }
     }
 
-    /// Waits until this connection may have so much done, and delivers events meanwhile.
+    /// Waits until the work budget of this connection allows `work`; delivers events meanwhile.
     async fn pace_work(&mut self, work: u64) -> Result<(), End> {
         let rate = self.shared.limits.work;
         loop {
@@ -369,12 +370,12 @@ impl Connection {
         }
     }
 
-    /// The time since the connection began. No clock that is set decides how fast a client is.
+    /// Returns the time since the connection began, which steps of the wall clock do not change.
     fn age(&self) -> Time {
         Time::from_ms(self.began.elapsed().as_millis() as u64)
     }
 
-    /// Sends the answers that are still pending, then ends the watches.
+    /// Sends the responses that are still pending, then ends the watches.
     async fn finish_requests(&mut self) {
         let answers = async {
             while self.pending > 0 {
@@ -389,7 +390,7 @@ impl Connection {
         self.end_watches().await;
     }
 
-    /// Nothing comes for this connection any more.
+    /// Ends all watches of this connection.
     async fn end_watches(&mut self) {
         let watches: Vec<_> = self.watches.values().map(|w| (w.address, w.watch)).collect();
         if !watches.is_empty() {
@@ -397,8 +398,8 @@ impl Connection {
         }
     }
 
-    /// Reads what the client still sends, and throws it away: closing over unread bytes would make
-    /// TCP take back the answer that says why.
+    /// Reads and discards the client's remaining bytes. Closing a socket with unread bytes makes
+    /// TCP reset the connection, and the client loses the response that states the reason.
     async fn discard_unread(&mut self) {
         let socket = self.stream.get_mut().0;
         let mut buffer = vec![0; READ_BYTES];
@@ -407,12 +408,12 @@ impl Connection {
     }
 }
 
-/// A DONE frame.
+/// Makes a DONE frame.
 fn done_frame(req: u16, code: DoneCode, retry_s: u16) -> RelayFrame {
     RelayFrame::Done { req, code, retry_s }
 }
 
-/// The work that a frame of so many bytes makes.
+/// Returns the units of work of a frame with `bytes` bytes.
 fn work_of(bytes: usize) -> u64 {
     1 + (bytes / WORK_BYTES) as u64
 }

@@ -1,4 +1,4 @@
-//! The date that a relay goes by, and the file that keeps it for the next start and for the operator.
+//! The date that a relay uses, and the file that stores it for the next start and for the operator.
 //!
 //! ```text
 //! believed HOUR          the newest hour since 1970 that the relay went by
@@ -15,15 +15,15 @@ use mezza_host::process::home::private;
 
 /// The file in a relay's folder.
 const FILE: &str = "clock";
-/// Bytes of it that are read.
+/// Maximum number of bytes read from the file.
 const BYTES_MAX: usize = 128;
 
 /// Hours since 1970, as the file has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockRecord {
-    /// The newest hour that the relay went by.
+    /// The newest hour that the relay accepted.
     pub believed_h: u32,
-    /// The hour that its clock shows instead; `None`: they agree.
+    /// The hour of the system clock, if the relay rejects it.
     pub doubted_h: Option<u32>,
 }
 
@@ -39,7 +39,7 @@ impl ClockRecord {
         Some(Self { believed_h: hour("believed ")?, doubted_h: hour("doubted ") })
     }
 
-    /// Writes it down, durably.
+    /// Stores the record durably.
     ///
     /// # Errors
     /// The folder cannot be written to.
@@ -49,13 +49,13 @@ impl ClockRecord {
         private::replace(&dir.join(FILE), text.as_bytes())
     }
 
-    /// The operator says that this hour is right.
+    /// Returns the record by which the operator confirms this hour.
     pub(crate) fn agreed(now: Time) -> Self {
         Self { believed_h: now.as_hours(), doubted_h: None }
     }
 }
 
-/// The date that a running relay goes by.
+/// The date that a running relay uses.
 pub(crate) struct RelayDate {
     calendar: Calendar,
     dir: PathBuf,
@@ -63,24 +63,25 @@ pub(crate) struct RelayDate {
 }
 
 impl RelayDate {
-    /// Goes on where the last run of the relay in `dir` ended.
+    /// Opens the date as the last run of the relay in `dir` left it.
     pub(crate) fn open(dir: &Path, at: Moment) -> Self {
         let written = ClockRecord::read(dir);
         let newest = written.map(|written| hours_to_time(written.believed_h));
         Self { calendar: Calendar::from_written(newest, at), dir: dir.to_owned(), written }
     }
 
-    /// The date by which mail is hidden and erased.
+    /// Returns the date by which mail is hidden and erased.
     pub(crate) fn believed_date(&self, at: Moment) -> Time {
         self.calendar.believed_date(at)
     }
 
-    /// The date from which mail and mailboxes live their time.
+    /// Returns the date from which the lifetime of mail and mailboxes is counted.
     pub(crate) fn latest_date(&self, at: Moment) -> Time {
         self.calendar.latest_date(at)
     }
 
-    /// Looks at the clocks, and keeps what comes of it; `true`: the date may erase something.
+    /// Checks the clocks and stores the result. Returns true if the date is trusted enough to erase
+    /// mail.
     pub(crate) fn check_clocks(&mut self, at: Moment) -> bool {
         let mut seen = self.calendar.check_wall(at);
         if seen.is_err() && self.is_agreed(at) {
@@ -94,7 +95,7 @@ impl RelayDate {
         seen.is_ok()
     }
 
-    /// Returns true if the operator wrote meanwhile that this is the date.
+    /// Returns true if the operator has confirmed the present hour in the file.
     fn is_agreed(&self, at: Moment) -> bool {
         let found = ClockRecord::read(&self.dir);
         found.is_some_and(|found| {
@@ -159,7 +160,7 @@ mod tests {
             ClockRecord::read(&dir),
             Some(ClockRecord { believed_h: 24_000, doubted_h: None })
         );
-        // Boot time begins anew with the system, 60 days later by the clock on the wall.
+        // Boot time starts at zero with the system, while the wall clock shows 60 days more.
         let mut again = RelayDate::open(&dir, at(1_060, 1));
         assert!(!again.check_clocks(at(1_060, 1)));
         let doubted = ClockRecord { believed_h: 24_000, doubted_h: Some(24 * 1_060 + 1) };

@@ -1,4 +1,4 @@
-//! Why a relay does not run.
+//! The errors of a relay.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,30 +11,30 @@ use mezza_host::tls::IdentityError;
 /// Why a relay could not start, or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum RelayError {
-    /// The relay's key.
+    /// The relay's key cannot be loaded or made.
     #[error(transparent)]
     Identity(#[from] IdentityError),
-    /// No relay was made in this folder.
+    /// The folder holds no relay.
     #[error("there is no relay in {dir} yet; make one with `mezza relay init`")]
     Missing {
-        /// Which folder.
+        /// The folder.
         dir: PathBuf,
     },
-    /// The store.
+    /// The store returned an error.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// Another process serves this folder.
     #[error("{dir} is in use by another relay; stop that one, or choose another folder")]
     InUse {
-        /// Which folder.
+        /// The folder.
         dir: PathBuf,
     },
-    /// The port cannot be had.
+    /// The port cannot be bound.
     #[error(
         "cannot listen on {address}: {source}; choose another with the setting relay_listen, or `mezza relay run --listen`"
     )]
     Listen {
-        /// Where it was tried.
+        /// The address that was tried.
         address: SocketAddr,
         /// The error of the system.
         source: io::Error,
@@ -42,18 +42,18 @@ pub enum RelayError {
     /// TLS refused our own settings.
     #[error("TLS cannot be set up: {0}; this is a bug, please report it")]
     Tls(#[from] rustls::Error),
-    /// A file or thread of the relay.
+    /// A file or thread of the relay failed.
     #[error("the relay cannot use {what}: {source}; check its folder and the system's limits")]
     Io {
-        /// Which one.
+        /// The file or thread.
         what: &'static str,
         /// The error of the system.
         source: io::Error,
     },
-    /// The file that keeps the relay's date.
+    /// The file with the relay's date cannot be written.
     #[error("{0}")]
     Date(Fault),
-    /// The writer thread ended before it was told to.
+    /// The writer thread ended early.
     #[error("the writer of the relay ended by itself; this is a bug, please report it")]
     WriterGone,
 }

@@ -10,7 +10,7 @@ use mezza_host::process::rate::RateLimit;
 pub struct Limits {
     /// Mails in one conversation box.
     pub box_mails_max: u32,
-    /// Mails in one intro box: strangers fill no disk.
+    /// Mails in one intro box, so that unknown senders cannot fill the disk.
     pub intro_mails_max: u32,
     /// Bytes of mail in one box.
     pub box_bytes_max: u64,
@@ -18,7 +18,7 @@ pub struct Limits {
     pub boxes_per_connection_max: usize,
     /// Longest that mail is kept, hours.
     pub ttl_h_max: u16,
-    /// Days without WATCH after which an empty box goes.
+    /// Days without WATCH after which an empty box is removed.
     pub idle_box_days: u32,
     /// PUT per connection.
     pub puts: RateLimit,
@@ -26,20 +26,22 @@ pub struct Limits {
     pub intro_puts: RateLimit,
     /// `BUNDLE_GET` per connection.
     pub bundle_gets: RateLimit,
-    /// One-time keys given out of one intro box; faster calls get the bundle alone.
+    /// One-time keys issued from one intro box; above this rate a caller gets the bundle without a
+    /// key.
     pub one_time_keys: RateLimit,
-    /// Rows of one-time keys per box, those given out included.
+    /// Rows of one-time keys per box, issued ones included.
     pub one_time_rows_max: u32,
     /// Bytes of one bundle.
     pub bundle_bytes_max: usize,
-    /// MAIL not yet TAKEN per box.
+    /// Mails sent and not yet TAKEN, per box.
     pub in_flight_max: usize,
-    /// Requests of one connection that wait for their answer; then it is not read from.
+    /// Requests of one connection without a response; at this number the relay stops reading from
+    /// it.
     pub pending_max: usize,
-    /// Work of one connection in units of about a PUT, whatever it asks for; with it used up it is
-    /// not read from.
+    /// Work of one connection, in units of about one PUT; the relay stops reading when it is used
+    /// up.
     pub work: RateLimit,
-    /// Units of work that one connection may have in the writer's queue, and so in one commit.
+    /// Units of work of one connection in the writer's queue, and so in one commit.
     pub queued_work_max: u32,
     /// One-time keys in one `BUNDLE_SET`.
     pub set_keys_max: usize,
@@ -47,9 +49,9 @@ pub struct Limits {
     pub store_bytes_max: u64,
     /// Boxes in the whole store.
     pub boxes_max: u64,
-    /// A site, an IPv4 /24 or an IPv6 /48, may use as much as so many addresses.
+    /// A site (IPv4 /24 or IPv6 /48) may use as much as this number of addresses.
     pub addresses_per_site: u32,
-    /// No site has more of the whole relay than one part of so many.
+    /// A site may use at most 1/`site_share` of the whole relay.
     pub site_share: u64,
     /// Connections per IPv4 address or IPv6 /64.
     pub address_connections_max: u32,
@@ -57,15 +59,15 @@ pub struct Limits {
     pub address_opens_per_day: u32,
     /// Bytes of PUT per address and day.
     pub address_put_bytes_per_day: u64,
-    /// Connections in all, as far as the system has file descriptors for them.
+    /// Connections in all, limited further by the file descriptors of the system.
     pub connections_max: usize,
-    /// Of these, handshakes that are not done.
+    /// Connections with an unfinished handshake.
     pub handshakes_max: usize,
-    /// Time for TLS to be set up, ms.
+    /// Time limit for the TLS handshake, ms.
     pub handshake_ms: u64,
     /// Silence after which a connection ends, ms. Clients ping every 55 s.
     pub idle_ms: u64,
-    /// Time for a client to read what was written, ms.
+    /// Time limit for a client to accept written bytes, ms.
     pub write_ms: u64,
     /// Period of expiry and tidying, ms.
     pub maintenance_ms: u64,
@@ -112,7 +114,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Nothing but the disk limits what is put: for benchmarks and load tests.
+    /// Limits for benchmarks and load tests: only the disk limits the uploads.
     pub fn raised() -> Self {
         let free = RateLimit { burst: u32::MAX, period_ms: 0 };
         Self {
@@ -130,7 +132,7 @@ impl Limits {
         }
     }
 
-    /// How many connections come in.
+    /// Returns the limits for connections.
     pub(crate) fn connection_bounds(&self) -> Bounds {
         Bounds {
             connections: self.connections_max,

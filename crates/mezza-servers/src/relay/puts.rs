@@ -1,4 +1,4 @@
-//! How fast mail becomes durable: the figure that the lab prints, and what it is compared with.
+//! Measures how fast mail becomes durable, with group commit and without.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use mezza_host::clock::Clock;
 const ENVELOPE_BYTES: usize = 1_024;
 /// Boxes that the mail goes to in turn.
 const BOXES: u16 = 100;
-/// Mails on their way at once, as from many clients: enough that each transaction is full.
+/// Mails under way at once, as from many clients; enough to fill each transaction.
 const WINDOW: usize = 400;
 
 /// The figures of a run of puts.
@@ -38,7 +38,7 @@ impl PutsRate {
 }
 
 /// Puts `n` mails of 1 KiB through the group commit into a fresh SQLite file in `dir`; with
-/// `sync_off` the disk is never waited for, which is what durability is compared with.
+/// `sync_off` SQLite does not sync, for comparison.
 ///
 /// # Errors
 /// [`RelayError`] if the store cannot be made or refuses a mail.
@@ -49,7 +49,7 @@ pub async fn durable_puts(dir: &Path, n: u64, sync_off: bool) -> Result<PutsRate
     run_puts(store, dir, n, Limits::raised()).await
 }
 
-/// The same with one commit for each mail: what group commit is compared with.
+/// Measures as [`durable_puts`] with one commit per mail, for comparison with group commit.
 ///
 /// # Errors
 /// As [`durable_puts`].
@@ -58,7 +58,7 @@ pub async fn single_puts(dir: &Path, n: u64) -> Result<PutsRate, RelayError> {
     run_puts(RelayStore::Sqlite(store), dir, n, Limits { batch_max: 1, ..Limits::raised() }).await
 }
 
-/// The same into the PostgreSQL database of `spec`.
+/// Measures as [`durable_puts`] with the PostgreSQL database of `spec`.
 ///
 /// # Errors
 /// As [`durable_puts`].
@@ -117,7 +117,7 @@ fn box_address(number: u16) -> MailboxAddress {
     MailboxAddress(address)
 }
 
-/// Waits for `count` answers, each of which must be DONE 0.
+/// Waits for `count` responses, each of which must be DONE 0.
 async fn await_answers(
     events: &mut tokio::sync::mpsc::Receiver<WriterEvent>,
     count: usize,

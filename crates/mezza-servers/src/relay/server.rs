@@ -26,24 +26,24 @@ use mezza_host::process::limiter::{ClientSource, ConnectionLimiter, ConnectionPe
 use mezza_host::process::lock::Lock;
 use mezza_host::tls::{self, TlsIdentity, fingerprint};
 
-/// Connections beyond the limits that are told so at the same time; more are closed unheard, or
-/// a flood would cost a handshake each.
+/// Connections beyond the limits that get a refusal at the same time; more are closed at once,
+/// because each refusal costs a handshake.
 const REFUSALS_MAX: usize = 16;
 /// How long a stopping relay waits for its connections.
 const STOP: Duration = Duration::from_millis(1_500);
 
-/// How long its writer may take after that, for what was queued and for closing its store. Both together
-/// are less than two seconds (NODE-2).
+/// Time limit for the writer after [`STOP`], to finish its queue and close the store. Both limits
+/// together are below two seconds (NODE-2).
 const LAST: Duration = Duration::from_millis(350);
 
 /// How to run a relay.
 #[derive(Clone)]
 pub struct RelayConfig {
-    /// Holds key, lock and SQLite file; made (0700) at the first start.
+    /// The folder of key, lock and SQLite file; made with mode 0700 at the first start.
     pub dir: PathBuf,
     /// Where to listen; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// Where mail is kept.
+    /// The store of the mail.
     pub store: StoreSpec,
     /// Limits for clients.
     pub limits: Limits,
@@ -82,17 +82,17 @@ pub struct RelayHandle {
 }
 
 impl RelayHandle {
-    /// Where it listens.
+    /// Returns the address that the relay listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Its public key, as cards carry it.
+    /// Returns the relay's public key, as cards carry it.
     pub fn key(&self) -> &RelayKey {
         &self.key
     }
 
-    /// Waits until the relay has stopped, with everything it answered durable.
+    /// Waits until the relay has stopped and everything it confirmed is durable.
     pub async fn wait(self) -> Result<(), RelayError> {
         self.task.await.unwrap_or(Err(RelayError::WriterGone))
     }
@@ -102,7 +102,7 @@ impl RelayHandle {
 /// two seconds with every accepted mail committed.
 ///
 /// # Errors
-/// [`RelayError`] if key, store or port cannot be had.
+/// [`RelayError`] if the key or store cannot be opened or the port cannot be bound.
 pub async fn start_relay(
     config: RelayConfig,
     stop: watch::Receiver<bool>,
@@ -148,7 +148,7 @@ impl Relay {
     async fn run(self, mut ended: Ended) -> Result<(), RelayError> {
         let mut stop = self.stop.clone();
         let mut connections = JoinSet::new();
-        // The future is kept while other branches end: a connection may wait inside for its place.
+        // The future is kept while other branches end: a connection may wait inside it for a slot.
         let accepting = self.limiter.accept(&self.listener);
         tokio::pin!(accepting);
         let early = loop {
@@ -173,10 +173,11 @@ impl Relay {
         if timeout(STOP, all).await.is_err() {
             connections.shutdown().await;
         }
-        // The last sender of jobs goes with `shared`; the writer empties its queue and closes.
+        // The last sender of jobs is dropped with `shared`; the writer then finishes its queue and
+        // closes.
         drop(self.shared);
         let Ok(result) = timeout_at(end, ended).await else {
-            // Nothing that was answered is lost: answers come behind their commit.
+            // No confirmed mail is lost: the response is sent after the commit.
             tracing::warn!("the relay's store does not answer; the relay ends without it");
             return Ok(());
         };
@@ -199,7 +200,7 @@ impl Relay {
         });
     }
 
-    /// Somebody from where too many came already is told so.
+    /// Refuses a client whose address has too many connections already.
     fn refuse_client(&self, connections: &mut JoinSet<()>, socket: TcpStream, peer: IpAddr) {
         let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() else { return };
         let shared = self.shared.clone();

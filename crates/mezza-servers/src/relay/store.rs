@@ -1,7 +1,7 @@
-//! The store of a relay's mailboxes: SQLite or PostgreSQL, behind one trait.
+//! The store of a relay's mailboxes: SQLite or PostgreSQL, under one trait.
 //!
 //! Quotas, group commit and watchers live in the writer. A store executes statements inside the
-//! transaction that its caller began. The writer is compiled once for each of the two.
+//! transaction that its caller began. The writer is compiled once for each store.
 
 mod postgres;
 mod sqlite;
@@ -22,13 +22,13 @@ pub(crate) type MailboxRowId = i64;
 /// A mail's number in its store: never used twice by mail that was committed.
 pub(crate) type Seq = i64;
 
-/// Why a store did not do what it was told. Nothing of the open transaction remains.
+/// Why a store operation failed. The open transaction leaves no trace.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// SQLite refused.
+    /// SQLite returned an error.
     #[error("SQLite: {0}; check the disk and the file, then start the relay again")]
     Sqlite(#[from] rusqlite::Error),
-    /// PostgreSQL refused.
+    /// PostgreSQL returned an error.
     #[error("PostgreSQL: {0}; check that the server runs, then start the relay again")]
     Postgres(#[from] tokio_postgres::Error),
     /// No connection to PostgreSQL.
@@ -40,9 +40,9 @@ pub enum StoreError {
     /// The store belongs to a newer version of this program.
     #[error("the store has version {found}, this program knows {known}; install the newer program")]
     Version {
-        /// In the store.
+        /// The version in the store.
         found: i64,
-        /// The newest this program knows.
+        /// The newest version that this program supports.
         known: i64,
     },
     /// A setting that this program does not accept.
@@ -51,10 +51,10 @@ pub enum StoreError {
     /// A row holds a value that no version writes.
     #[error("the store holds a damaged row; restore it from a copy")]
     Damaged,
-    /// A file of the store.
+    /// A file of the store cannot be used.
     #[error("cannot use {path}: {source}; check its folder and modes")]
     File {
-        /// Which file.
+        /// The path of the file.
         path: PathBuf,
         /// The error of the system.
         source: std::io::Error,
@@ -74,14 +74,14 @@ impl StoreError {
     }
 }
 
-/// A box as its store knows it.
+/// The row of a mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MailboxRow {
-    /// Its number.
+    /// The number of the box in the store.
     pub id: MailboxRowId,
-    /// Its kind.
+    /// The kind of the box.
     pub kind: MailboxKind,
-    /// Mails in it.
+    /// The number of mails in the box.
     pub mails: u32,
     /// Bytes of its mails.
     pub bytes: u64,
@@ -92,7 +92,7 @@ pub struct MailboxRow {
 pub struct NewMail<'a> {
     /// The row of its mailbox.
     pub box_id: MailboxRowId,
-    /// The last hour since 1970 in which it is delivered.
+    /// The last hour since 1970 in which the mail is delivered.
     pub due_h: u32,
     /// The envelope.
     pub body: &'a [u8],
@@ -101,7 +101,7 @@ pub struct NewMail<'a> {
 /// A mail as it is stored.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Mail {
-    /// Its number.
+    /// The number of the mail in the store.
     pub seq: Seq,
     /// The envelope.
     pub body: Vec<u8>,
@@ -116,56 +116,57 @@ impl fmt::Debug for Mail {
 /// The mails that an operation removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
-    /// How many mails.
+    /// The number of mails removed.
     pub mails: u32,
-    /// How many bytes of mail.
+    /// The bytes of mail removed.
     pub bytes: u64,
 }
 
 /// Counts over a whole store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Boxes.
+    /// The number of boxes.
     pub boxes: u64,
-    /// Mails.
+    /// The number of mails.
     pub mails: u64,
     /// Bytes of mail and bundles, and 64 for each one-time key.
     pub bytes: u64,
-    /// One-time keys not given out.
+    /// One-time keys not issued yet.
     pub one_time_keys: u64,
 }
 
-/// A store. Between [`begin`](Self::begin) and [`commit`](Self::commit) all or nothing happens;
+/// A store. The operations between [`begin`](Self::begin) and [`commit`](Self::commit) are atomic;
 /// after an error the caller rolls back.
 #[expect(async_fn_in_trait, reason = "driven by the writer's own thread; no future is sent")]
 pub trait MailStore {
     /// Begins a transaction.
     async fn begin(&mut self) -> Result<(), StoreError>;
-    /// Makes all since `begin` durable.
+    /// Makes all operations since `begin` durable.
     async fn commit(&mut self) -> Result<(), StoreError>;
-    /// Reads ahead for the next transaction. To be called while no caller waits.
+    /// Reads ahead for the next transaction. Call this while no request waits.
     fn prefetch(&mut self) {}
-    /// Undoes all since `begin`.
+    /// Undoes all operations since `begin`.
     async fn rollback(&mut self);
-    /// The box of this address.
+    /// Returns the box of an address, if any.
     async fn find_box(
         &mut self,
         address: &MailboxAddress,
     ) -> Result<Option<MailboxRow>, StoreError>;
-    /// Makes a box, watched last on `day` (since 1970).
+    /// Makes a box whose last WATCH was on `day` (days since 1970).
     async fn open_box(
         &mut self,
         address: &MailboxAddress,
         kind: MailboxKind,
         day: u32,
     ) -> Result<MailboxRowId, StoreError>;
-    /// Removes a box with all it holds.
+    /// Removes a box with its contents.
     async fn close_box(&mut self, id: MailboxRowId) -> Result<(), StoreError>;
-    /// Notes the day of the last WATCH.
+    /// Stores the day of the last WATCH (days since 1970).
     async fn set_seen_day(&mut self, id: MailboxRowId, day: u32) -> Result<(), StoreError>;
-    /// Stores mail; gives a number for each, ascending in the given order.
+    /// Stores mail. Returns a number for each mail, ascending in the given order.
     async fn put_batch(&mut self, mails: &[NewMail<'_>]) -> Result<Vec<Seq>, StoreError>;
-    /// The oldest at most `max` mails behind `after` that are not expired in hour `now_h`.
+    /// Returns the oldest mails of a box, at most `max`, with numbers above `after` and not expired
+    /// in hour `now_h`.
     async fn fetch_mails(
         &mut self,
         id: MailboxRowId,
@@ -173,38 +174,39 @@ pub trait MailStore {
         now_h: u32,
         max: u32,
     ) -> Result<Vec<Mail>, StoreError>;
-    /// Removes these mails of this box.
+    /// Removes the mails `seqs` of a box.
     async fn take_mails(&mut self, id: MailboxRowId, seqs: &[Seq]) -> Result<Removed, StoreError>;
     /// Removes at most `max` mails that were due before hour `now_h`.
     async fn expire_mails(&mut self, now_h: u32, max: u32) -> Result<Removed, StoreError>;
-    /// Removes at most `max` empty boxes not watched since `day`; gives how many.
+    /// Removes at most `max` empty boxes without WATCH since `day`. Returns their number.
     async fn drop_idle(&mut self, day: u32, max: u32) -> Result<u32, StoreError>;
-    /// Replaces the bundle; with `fresh` forgets all one-time keys before.
+    /// Replaces the bundle; with `fresh` deletes all earlier one-time keys.
     async fn bundle_set(
         &mut self,
         id: MailboxRowId,
         fresh: bool,
         bundle: &[u8],
     ) -> Result<(), StoreError>;
-    /// Adds one-time keys whose ids are new to this box; gives how many are.
+    /// Adds one-time keys whose ids are new to the box. Returns their number.
     async fn keys_add(
         &mut self,
         id: MailboxRowId,
         keys: &[RawOneTimePrekey],
     ) -> Result<u32, StoreError>;
-    /// Rows of one-time keys, those given out included; and those not given out.
+    /// Returns the number of rows of one-time keys, issued ones included, and the number not
+    /// issued.
     async fn keys_count(&mut self, id: MailboxRowId) -> Result<(u32, u32), StoreError>;
-    /// The bundle.
+    /// Returns the bundle, if any.
     async fn read_bundle(&mut self, id: MailboxRowId) -> Result<Option<Vec<u8>>, StoreError>;
-    /// Gives out one key, once and for all.
+    /// Issues one key; the key is never issued again.
     async fn key_take(&mut self, id: MailboxRowId) -> Result<Option<RawOneTimePrekey>, StoreError>;
-    /// Counts everything.
+    /// Counts the contents of the store.
     async fn count_totals(&mut self) -> Result<Totals, StoreError>;
-    /// Ends, with everything in its files.
+    /// Closes the store with all data in its files.
     async fn close(self) -> Result<(), StoreError>;
 }
 
-/// Which store, as `--store` names it.
+/// The choice of the store, as in `--store`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreSpec {
     /// `sqlite` or `sqlite:PATH`; without a path `mail.db` in the relay's folder.
@@ -237,12 +239,12 @@ impl FromStr for StoreSpec {
     }
 }
 
-/// One of the two stores. The code that works with a store is generic over [`MailStore`].
+/// A store. Code that works with one is generic over [`MailStore`].
 #[derive(Debug)]
 pub enum RelayStore {
-    /// A file.
+    /// A SQLite file.
     Sqlite(SqliteStore),
-    /// A server.
+    /// A PostgreSQL server.
     Postgres(PostgresStore),
 }
 
@@ -261,7 +263,7 @@ pub async fn open(spec: &StoreSpec, dir: &Path) -> Result<RelayStore, StoreError
 }
 
 impl RelayStore {
-    /// Ends, with everything in its files.
+    /// Closes the store with all data in its files.
     ///
     /// # Errors
     /// As [`MailStore::close`].
@@ -273,7 +275,7 @@ impl RelayStore {
     }
 }
 
-/// Counts what a store holds, beside a running relay.
+/// Counts the contents of a store, also while its relay runs.
 pub(crate) async fn count_store(spec: &StoreSpec, dir: &Path) -> Result<Totals, StoreError> {
     match spec {
         StoreSpec::Sqlite(path) => {
@@ -287,12 +289,12 @@ fn sqlite_path(path: Option<&Path>, dir: &Path) -> PathBuf {
     path.map_or_else(|| dir.join("mail.db"), Path::to_owned)
 }
 
-/// A length or a count as databases write it.
+/// Converts a length or count to the signed integer of the databases.
 fn to_signed(n: impl TryInto<i64>) -> i64 {
     n.try_into().unwrap_or(i64::MAX)
 }
 
-/// The kind of a box as stores write it.
+/// Returns the number of a kind of box in the databases.
 const fn kind_number(kind: MailboxKind) -> i16 {
     match kind {
         MailboxKind::Conversation => 0,

@@ -8,13 +8,13 @@ use mezza_core::Time;
 use super::limits::Limits;
 use mezza_host::process::limiter::ClientSource;
 
-/// Addresses, and sites, remembered at once. Beyond, the addresses that come are counted with their
-/// sites alone, and the sites that come share one account.
+/// Maximum number of addresses, and of sites, with their own account. Above it, new addresses are
+/// counted with their sites only, and new sites share one account.
 const ACCOUNTS_MAX: usize = 1 << 20;
-/// The account that sites share then. No client has this address.
+/// The account shared by sites above the limit. No client has this address.
 const SHARED: [u8; 8] = [0xff; 8];
 
-/// The use since the day began.
+/// The use since the start of the day.
 #[derive(Clone, Copy, Default)]
 struct Used {
     opens: u32,
@@ -28,7 +28,7 @@ struct Accounts {
     day: u32,
     by_address: Places,
     by_site: Places,
-    /// How many of each there may be.
+    /// Maximum number of addresses, and of sites.
     most: usize,
 }
 
@@ -54,7 +54,7 @@ impl Usage {
         Self(Arc::new(Mutex::new(Accounts { day: 0, by_address, by_site, most })))
     }
 
-    /// The account of a source.
+    /// Returns the account of a client's address and site.
     pub(crate) fn account(&self, source: ClientSource) -> Account {
         Account { usage: self.clone(), source }
     }
@@ -65,7 +65,7 @@ impl Usage {
 }
 
 impl Accounts {
-    /// Begins anew with each day since the system was started.
+    /// Resets all accounts with each day since the start of the system.
     fn turn_day(&mut self, day: u32) {
         if self.day != day {
             self.day = day;
@@ -73,8 +73,8 @@ impl Accounts {
         }
     }
 
-    /// Counts with an address and its site, or with neither. The site is asked first: what it
-    /// refuses makes no account for one more of its addresses.
+    /// Counts with an address and its site, or with neither. The site is checked first, so that a
+    /// refused client creates no account for its address.
     fn charge(
         &mut self,
         source: &ClientSource,
@@ -95,18 +95,18 @@ impl Accounts {
     }
 }
 
-/// The use of one address or site.
+/// Returns the use of one address or site.
 fn find_used(places: &Places, place: [u8; 8]) -> Used {
     places.get(&place).copied().unwrap_or_default()
 }
 
 impl Account {
-    /// The site, as a key.
+    /// Returns the site as a key.
     pub(crate) fn site(&self) -> [u8; 8] {
         self.source.site()
     }
 
-    /// Counts an OPEN, or says how many seconds are left of the day.
+    /// Counts an OPEN. Returns the seconds left of the day if the limit is reached.
     pub(crate) fn open(&self, limits: &Limits, now: Time) -> Result<(), u16> {
         self.charge(
             now,
@@ -119,7 +119,7 @@ impl Account {
         )
     }
 
-    /// Counts the bytes of a PUT, or says how many seconds are left of the day.
+    /// Counts the bytes of a PUT. Returns the seconds left of the day if the limit is reached.
     pub(crate) fn count_put(&self, bytes: usize, limits: &Limits, now: Time) -> Result<(), u16> {
         self.charge(
             now,
@@ -132,8 +132,8 @@ impl Account {
         )
     }
 
-    /// Counts, or says how many seconds are left of the day. `count` is told for how many addresses
-    /// an account is.
+    /// Counts by `count`, which also gets the number of addresses that an account covers. Returns
+    /// the seconds left of the day if the limit is reached.
     fn charge(
         &self,
         now: Time,
@@ -205,7 +205,8 @@ mod tests {
         assert!(third.open(&limits, now).is_err() && third.count_put(512, &limits, now).is_err());
         let other = account(&usage, "2001:db8:8::1");
         assert!(other.open(&limits, now).is_ok() && other.count_put(512, &limits, now).is_ok());
-        // What was refused at the site was not counted at the address, and made no account for it.
+        // A request refused at the site is not counted at the address and creates no account for
+        // it.
         let known = |nr: u16| {
             let address =
                 ClientSource::from_address([0x2001, 0xdb8, 7, nr, 0, 0, 0, 1].into()).address();
@@ -222,12 +223,12 @@ mod tests {
         for address in ["2001:db8:7::1", "192.0.2.1"] {
             assert_eq!(account(&usage, address).open(&limits, now), Ok(()));
         }
-        // The site has four, of which one is used.
+        // The site may use four, and one is used.
         let opens = (1..=9).filter(|nr| {
             account(&usage, &format!("2001:db8:7:{nr}::1")).open(&limits, now).is_ok()
         });
         assert_eq!(opens.count(), 3);
-        // Sites for which there is no account share one, and no others pay for them.
+        // Sites without their own account share one; other sites are not affected.
         let opens = (1..=9)
             .filter(|nr| account(&usage, &format!("198.51.{nr}.1")).open(&limits, now).is_ok());
         assert_eq!(opens.count(), 4);

@@ -8,15 +8,14 @@
 //!                                                   TAKENs go again (RELAY-13)
 //! ```
 //!
-//! The queue is short, and a connection has a bounded part of it: it waits for a place, behind all
-//! that came before, with one job at a time. So connections take turns, and one commit holds little
-//! of each, however much one of them asks for (MSG-73).
+//! The queue is short, and each connection has a bounded part of it. A connection waits for a slot
+//! with one job at a time, in order of arrival. So connections take turns, and one commit holds few
+//! jobs of each (MSG-73).
 //!
-//! Everything queued is taken as soon as the last commit ended. A TAKEN, for which no client waits,
-//! may wait 20 ms for other jobs. A put is shown to its watcher when it is queued, if the watcher
-//! has been shown all before it; else the writer sends it. A client may send TAKEN before the mail
-//! is committed.
-//! The writer handles it after that put, so nothing is lost.
+//! All queued jobs are taken as soon as the last commit has ended. A TAKEN, for which no client
+//! waits, may wait 20 ms for other jobs. A put is sent to its watcher when it is queued, if the
+//! watcher has all earlier mail; else the writer sends it. A client may send TAKEN before the mail
+//! is committed. The writer handles it after that put, so nothing is lost.
 
 mod apply;
 mod bundles;
@@ -53,25 +52,25 @@ use owed::OwedTakes;
 use owners::Watchers;
 use shares::Shares;
 
-/// Jobs that wait for the writer, enough for two commits; beyond, connections wait in turn.
+/// Jobs that wait for the writer, enough for two commits; further connections wait in turn.
 const QUEUE_JOBS: usize = 256;
 /// Rows removed in one transaction of the tidying.
 const TIDY_ROWS: u32 = 1_000;
-/// How long jobs that no client waits for may wait for a transaction that others need.
+/// How long jobs without a waiting client may be delayed to join the transaction of others.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// The wait in the refusals after a failed transaction, s: what holds a store up is mostly over soon.
+/// The wait in refusals after a failed transaction, s: most causes are over soon.
 const RETRY_S_MIN: u16 = 2;
-/// The same of a store that has refused for longer than [`PATIENT_MS`].
+/// The wait in refusals once the store has failed for longer than [`PATIENT_MS`], s.
 const RETRY_S_MAX: u16 = 30;
-/// How long clients of a store that refuses come back soon.
+/// How long clients of a failing store are told to come back after [`RETRY_S_MIN`].
 const PATIENT_MS: u64 = 5 * Time::MINUTE_MS;
-/// The wait between two transactions of owed TAKENs.
+/// The pause between two transactions of owed TAKENs.
 const OWED_WAIT: Duration = Duration::from_secs(1);
 
-/// The writer's end, told once.
+/// Resolves with the result of the writer once it has ended.
 pub(crate) type Ended = oneshot::Receiver<Result<(), StoreError>>;
 
-/// Starts the writer on a thread of its own; it ends when all senders are gone.
+/// Starts the writer on a thread of its own. The writer ends when all senders are dropped.
 pub(crate) fn spawn_writer(
     store: RelayStore,
     limits: Limits,
@@ -91,40 +90,41 @@ pub(crate) fn spawn_writer(
                 runtime.block_on(Writer::new(store, limits, time, owners).run(queue))
             }
         };
-        // The receiver may be gone: the runtime is being torn down.
+        // The receiver is gone if the runtime is being shut down.
         drop(end.send(result));
     })?;
     Ok((jobs, ended))
 }
 
-/// The way to the writer.
+/// The sender of jobs to the writer.
 #[derive(Clone)]
 pub(crate) struct Jobs {
     queue: mpsc::Sender<Queued>,
     owners: Arc<Watchers>,
 }
 
-/// A job in the writer's queue, with the part of the queue that its connection has for it.
+/// A job in the writer's queue, with the permit for its connection's part of the queue.
 struct Queued {
     job: WriterJob,
     part: Option<OwnedSemaphorePermit>,
 }
 
-/// One connection's way to the writer.
+/// One connection's sender of jobs to the writer.
 pub(crate) struct Lane {
     jobs: Jobs,
-    /// Units of work that may still be queued.
+    /// Units of work that this connection may still queue.
     room: Arc<Semaphore>,
     most: u32,
 }
 
 impl Jobs {
-    /// A way with room for so much work at a time.
+    /// Opens a lane with room for `most` units of work at a time.
     pub(crate) fn open_lane(&self, most: u32) -> Lane {
         Lane { jobs: self.clone(), room: Arc::new(Semaphore::new(most as usize)), most }
     }
 
-    /// Gives the writer something to do, waiting for a place in its queue; `false`: it is gone.
+    /// Passes a job to the writer; waits for a slot in its queue. Returns false if the writer has
+    /// ended.
     pub(crate) async fn send(&self, job: WriterJob) -> bool {
         self.queue_up(job, None).await
     }
@@ -142,7 +142,8 @@ impl Jobs {
 }
 
 impl Lane {
-    /// Gives the writer something to do once what is queued leaves room for it; `false`: it is gone.
+    /// Passes a job to the writer once the connection's queued work leaves room for it. Returns
+    /// false if the writer has ended.
     pub(crate) async fn send(&self, job: WriterJob) -> bool {
         let work = job.work_units().min(self.most);
         match Arc::clone(&self.room).acquire_many_owned(work).await {
@@ -167,25 +168,25 @@ struct Writer<S> {
     batch: Batch,
     /// TAKENs of transactions that failed.
     owed: OwedTakes,
-    /// The boot time at which the store began to refuse, while it does.
+    /// Boot time at which the store began to fail; `None` while it works.
     failing_since: Option<Time>,
 }
 
-/// The effects of a transaction: to carry out when it is durable, to take back when it fails.
+/// The effects of a transaction: carried out once it is durable, undone if it fails.
 #[derive(Default)]
 struct Batch {
-    /// Sent after the commit, in this order; a STOCK behind its WATCH and before a later PUBLISH,
-    /// which it knows nothing of.
+    /// Responses sent after the commit, in this order. A STOCK follows its WATCH and precedes a
+    /// later PUBLISH, which it does not count.
     answers: Vec<(ConnectionQueue, RelayFrame)>,
-    /// Boxes whose one-time keys run low, and how many are left.
+    /// Boxes whose one-time keys run low, with the number left.
     low: Vec<(MailboxAddress, u32)>,
-    /// The requests of this transaction that wait for an answer.
+    /// The requests of this transaction that wait for a response.
     asked: Vec<ReplyTo>,
-    /// Connections that saw something of this transaction before its commit.
+    /// Connections that received mail of this transaction before its commit.
     touched: Vec<(MailboxAddress, ConnectionQueue)>,
-    /// Watchers that may be brought more mail.
+    /// Mailboxes whose watchers may get more mail.
     refill: BTreeSet<MailboxAddress>,
-    /// Mails that are not in flight any more once this is durable.
+    /// Mails that leave the in-flight lists once this transaction is durable.
     taken: Vec<TakenMails>,
 }
 
@@ -237,7 +238,7 @@ impl<S: MailStore> Writer<S> {
                     if !self.commit_all(&mut jobs).await {
                         owed_at = owed_at.max(Instant::now() + OWED_WAIT);
                     }
-                    // Now connections have their parts of the queue again.
+                    // Dropping the permits gives the connections their parts of the queue back.
                     drop(parts);
                     self.store.prefetch();
                 }
@@ -255,8 +256,8 @@ impl<S: MailStore> Writer<S> {
         self.store.close().await
     }
 
-    /// While all that is to do can wait, waits a moment for more: what a reader has taken need not
-    /// hold up the mail behind it for the time of a commit.
+    /// Waits a moment for more jobs while all present ones can wait: a TAKEN need not delay the
+    /// next mail by a commit.
     async fn gather_jobs(&self, queue: &mut mpsc::Receiver<Queued>, jobs: &mut Vec<Queued>) {
         let end = Instant::now() + PATIENCE;
         while jobs.len() < self.limits.batch_max
@@ -270,15 +271,15 @@ impl<S: MailStore> Writer<S> {
         }
     }
 
-    /// A transaction of TAKENs that are owed, and of nothing else: one that the store refuses for ever
-    /// must not take requests of others with it.
+    /// Runs a transaction of owed TAKENs only: one that the store always refuses must not fail
+    /// requests of other connections.
     async fn repeat_owed(&mut self) {
         let mut jobs = self.owed.draw_jobs();
         let is_done = self.commit_all(&mut jobs).await;
         self.owed.adapt_width(is_done);
     }
 
-    /// One transaction for all `jobs`. Returns true if it is durable.
+    /// Runs one transaction for all `jobs`. Returns true if it is durable.
     async fn commit_all(&mut self, jobs: &mut Vec<WriterJob>) -> bool {
         let mut last = 0;
         let unanswered = jobs.iter().filter_map(WriterJob::without_answer).collect();
@@ -321,7 +322,7 @@ impl<S: MailStore> Writer<S> {
         self.store.commit().await
     }
 
-    /// After the commit: now the answers are true.
+    /// Sends the responses after the commit: only now are they true.
     async fn settle_batch(&mut self) {
         self.failing_since = None;
         let mut batch = std::mem::take(&mut self.batch);
@@ -354,10 +355,11 @@ impl<S: MailStore> Writer<S> {
         }
     }
 
-    /// After a failure nothing of the transaction exists. Its counts are forgotten, and its clients
-    /// try again later. A connection that was shown a mail of it must forget that mail's number, so
-    /// it ends; a watcher that was shown none stays. Watchers that lack mail of earlier
-    /// transactions get it (MSG-64). Requests that no client waits for are not lost (RELAY-13).
+    /// Undoes the effects of a failed transaction. Its counts are forgotten, and its clients try
+    /// again later. A connection that received a mail of the transaction is closed, because the
+    /// mail's number is void; a watcher that received none stays. Watchers that lack mail of
+    /// earlier transactions get it (MSG-64). Requests that no client waits for are not lost
+    /// (RELAY-13).
     async fn undo_batch(&mut self, error: &StoreError, unanswered: Vec<WriterJob>) {
         tracing::warn!(%error, "the relay's store refused a transaction");
         self.store.rollback().await;
@@ -380,7 +382,7 @@ impl<S: MailStore> Writer<S> {
                 WriterJob::Take { address, watch, mails } => {
                     self.owed.keep_mails(address, watch, &mails, &self.owners);
                 }
-                // These two need no transaction.
+                // Gone and Resume need no transaction.
                 WriterJob::Gone(watches) => self.end_watches(watches),
                 WriterJob::Resume(watches) => batch.refill.extend(self.boxes_behind(watches)),
                 _ => {}
@@ -389,14 +391,14 @@ impl<S: MailStore> Writer<S> {
         self.refill_all(batch.refill).await;
     }
 
-    /// How long clients wait after a failed transaction, s.
+    /// Returns how long clients must wait after a failed transaction, s.
     fn retry_s(&mut self) -> u16 {
         let now = self.clock.boot();
         let since = *self.failing_since.get_or_insert(now);
         if now.since_ms(since) < PATIENT_MS { RETRY_S_MIN } else { RETRY_S_MAX }
     }
 
-    /// Removes what is due; `true` if there is more of it.
+    /// Removes expired rows, up to [`TIDY_ROWS`]. Returns true if more are due.
     async fn remove_due(&mut self) -> Result<bool, StoreError> {
         let at = self.clock.read();
         self.intro_rates.retain(|_, bucket| !bucket.is_idle(at.boot));

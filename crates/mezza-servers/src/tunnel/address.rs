@@ -1,4 +1,4 @@
-//! Where a peer is, as a carrier takes it and as a record keeps it.
+//! The address of a peer, as carriers and records use it.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -8,7 +8,7 @@ use mezza_seka::PeerAddress;
 const UDP: u8 = 1;
 const ETHER: u8 = 2;
 
-/// A place on the other side of a carrier.
+/// An address on a carrier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Endpoint {
     /// An address of UDP, IPv4 mapped into IPv6; a link-local one belongs to the carrier's interface.
@@ -18,7 +18,7 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    /// The endpoint of a socket's address.
+    /// Returns the endpoint of a socket address.
     pub(crate) fn from_socket(address: SocketAddr, interface: u32) -> Self {
         let ip = match address.ip() {
             IpAddr::V4(ip) => ip.to_ipv6_mapped(),
@@ -28,7 +28,7 @@ impl Endpoint {
         Self::Udp(SocketAddrV6::new(ip, address.port(), 0, scope))
     }
 
-    /// As a record keeps it: address 16, port 2, kind 1, zero.
+    /// Encodes the address for a record: address 16, port 2, kind 1, zero; 20 bytes.
     pub(crate) fn stored_address(&self) -> PeerAddress {
         let mut bytes = [0; 20];
         match self {

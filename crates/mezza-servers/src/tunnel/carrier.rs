@@ -24,22 +24,23 @@ use mezza_host::api::{Exit, Fault};
 
 /// Room for frames in the queue of a socket while a thread is not scheduled, bytes.
 const QUEUE_BYTES: usize = 4 * 1024 * 1024;
-/// Messages that one call sends, at most (`UIO_MAXIOV` of Linux allows 1,024).
+/// Maximum number of messages that one call sends (`UIO_MAXIOV` of Linux allows 1,024).
 const CALL_MESSAGES_MAX: usize = 64;
-/// How long a read waits: the thread that reads wipes keys of sessions that ended.
+/// Maximum time of a read; between reads the thread wipes keys of ended sessions.
 const READ_WAIT: Duration = Duration::from_secs(1);
-/// The usual MTU of a carrier whose interface does not say.
+/// The MTU assumed if the interface reports none.
 const MTU: usize = 1_500;
 
 /// One carrier of one interface.
 #[derive(Debug)]
 pub(crate) struct Carrier {
     socket: CarrierSocket,
-    /// The interface, by name.
+    /// The name of the interface.
     on: String,
-    /// Its interface is gone, and the thread that reads must end.
+    /// True if the interface is gone and the reading thread must end.
     closed: AtomicBool,
-    /// The kernel cuts rows of frames apart. Ends once, when it refuses or damages them.
+    /// True while the kernel splits rows of frames. Turns false for good when the kernel refuses or
+    /// damages rows.
     joins: AtomicBool,
 }
 
@@ -56,21 +57,21 @@ enum CarrierSocket {
 pub(crate) struct Batch {
     /// The frames, in the order of their arrival.
     pub frames: Vec<ArrivedFrame>,
-    /// The last message was a row of datagrams that the kernel had joined.
+    /// True if the last message was a row of datagrams joined by the kernel.
     is_joined: bool,
 }
 
 /// A frame that arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ArrivedFrame {
-    /// Where it lies in the buffer.
+    /// The range of the frame in the buffer.
     pub range: Range<usize>,
-    /// Where it came from.
+    /// The source of the frame.
     pub from: Endpoint,
 }
 
 impl Carrier {
-    /// A socket on an interface; `port` is that of UDP.
+    /// Opens a socket on an interface; `port` is used for UDP only.
     ///
     /// # Errors
     /// 77 without the right to bind to an interface, 75 for a port that is taken, 78 for an interface
@@ -85,7 +86,7 @@ impl Carrier {
         Ok(Self { socket, on: on.to_owned(), closed, joins })
     }
 
-    /// Bytes of a buffer for [`Carrier::read`].
+    /// Returns the size in bytes of a buffer for [`Carrier::read`].
     pub(crate) fn read_bytes(&self) -> usize {
         match self.socket {
             CarrierSocket::Udp(_) => udp::READ_BYTES,
@@ -93,8 +94,8 @@ impl Carrier {
         }
     }
 
-    /// Reads the frames that are there, as many as one call delivers into a buffer of
-    /// [`Carrier::read_bytes`]. If there is none, waits for [`READ_WAIT`] at most.
+    /// Reads the available frames, as many as fit one call and a buffer of [`Carrier::read_bytes`]
+    /// bytes. Without any, waits for [`READ_WAIT`] at most.
     ///
     /// # Errors
     /// `WouldBlock` if nothing came in time; all others are those of the socket.
@@ -105,7 +106,7 @@ impl Carrier {
         }
     }
 
-    /// Sends one frame; a full queue of the system drops it.
+    /// Sends one frame; the system drops it if its queue is full.
     pub(crate) fn send(&self, to: &Endpoint, frame: &[u8]) -> io::Result<()> {
         match &self.socket {
             CarrierSocket::Udp(carrier) => carrier.send(to, frame),
@@ -113,10 +114,10 @@ impl Carrier {
         }
     }
 
-    /// Sends frames of `frame_bytes` that lie one behind the other; the last one may be shorter.
+    /// Sends consecutive frames of `frame_bytes` each; the last one may be shorter.
     ///
-    /// With offload of UDP the kernel cuts them apart. Otherwise each is a message of its own, and one call
-    /// takes many messages.
+    /// With UDP offload the kernel splits them. Otherwise each is a separate message, and one call
+    /// sends many messages.
     pub(crate) fn send_row(&self, to: &Endpoint, row: &[u8], frame_bytes: usize) -> io::Result<()> {
         match &self.socket {
             CarrierSocket::Udp(carrier) if self.joins() => {
@@ -133,19 +134,20 @@ impl Carrier {
         }
     }
 
-    /// Returns true if the kernel cuts rows of frames apart.
+    /// Returns true if the kernel splits rows of frames.
     pub(crate) fn joins(&self) -> bool {
         self.joins.load(Ordering::Relaxed)
     }
 
-    /// From now on each frame is a message of its own. Logs the reason once.
+    /// Sends each frame as a separate message from now on. Logs the reason once.
     pub(crate) fn stop_joining(&self, why: &str) {
         if self.joins.swap(false, Ordering::Relaxed) {
             tracing::warn!(on = self.on, why, "offload of UDP is off for this carrier");
         }
     }
 
-    /// Everybody on the link; `None` where the kernel has no IPv6 and so no group of all devices.
+    /// Returns the address of all devices on the link, or `None` if the kernel has no IPv6 and so
+    /// no such group.
     pub(crate) fn all_nodes(&self) -> Option<Endpoint> {
         match &self.socket {
             CarrierSocket::Udp(carrier) => carrier.all_nodes(),
@@ -153,7 +155,7 @@ impl Carrier {
         }
     }
 
-    /// The number of its interface.
+    /// Returns the number of the interface.
     pub(crate) fn interface(&self) -> u32 {
         match &self.socket {
             CarrierSocket::Udp(carrier) => carrier.interface(),
@@ -161,12 +163,12 @@ impl Carrier {
         }
     }
 
-    /// Returns true if the interface of its name is still the one that it was opened on.
+    /// Returns true if the interface of this name is still the one that the carrier was opened on.
     pub(crate) fn is_there(&self) -> bool {
         nix::net::if_::if_nametoindex(self.on.as_str()).is_ok_and(|now| now == self.interface())
     }
 
-    /// Ends the thread that reads from it.
+    /// Makes the reading thread end.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
         if let CarrierSocket::Udp(carrier) = &self.socket {
@@ -179,9 +181,9 @@ impl Carrier {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// Bytes of one frame of ours on the way to an address: the MTU of the interface, or that of the
-    /// route if it is smaller, without the headers of the carrier. A jumbo interface, or loopback, is
-    /// used up to what a datagram may have.
+    /// Returns the maximum size in bytes of one frame on the path to an address. It is the MTU of
+    /// the interface or, if smaller, of the route, minus the headers of the carrier. A jumbo or
+    /// loopback interface is used up to the size of a datagram.
     pub(crate) fn frame_bytes(&self, to: Option<&Endpoint>) -> usize {
         let path = Path::new("/sys/class/net").join(&self.on).join("mtu");
         let text = std::fs::read_to_string(path).ok();
@@ -194,19 +196,20 @@ impl Carrier {
         mtu.clamp(MTU_MIN, MTU_MAX) - self.overhead_bytes()
     }
 
-    /// Bytes that it adds to an Ethernet frame on the wire, the largest headers counted.
+    /// Returns the bytes that the carrier adds to an Ethernet frame on the wire, with its largest
+    /// headers.
     fn overhead_bytes(&self) -> usize {
         match self.socket {
-            // IPv6 and UDP.
+            // Headers of IPv6 (40 bytes) and UDP (8 bytes).
             CarrierSocket::Udp(_) => 48,
-            // Our own length.
+            // The length field of this carrier.
             CarrierSocket::Ether(_) => 2,
         }
     }
 }
 
-/// Sends messages in their order, each of `N` parts, in as few calls as the kernel takes. The address and
-/// the control messages are those of each. There is one control message at most, of two bytes.
+/// Sends messages in their order, each of `N` parts, in as few calls as the kernel takes. All
+/// messages share the address and the control messages, at most one of two bytes.
 ///
 /// # Errors
 /// The error of the first message that was not sent. No later message is sent.
@@ -230,8 +233,9 @@ fn send_messages<'a, S: SockaddrLike + Copy + 'a, const N: usize>(
     Ok(())
 }
 
-/// Reads messages into slots of `slot_bytes` of a buffer, as many as are there, and waits for the first
-/// one only. `headers` has one place for each slot. `each` gets the number of the slot and the message.
+/// Reads messages into slots of `slot_bytes` of a buffer, as many as are available; waits only for
+/// the first. `headers` has one entry per slot. `each` is called with the number of the slot and
+/// the message.
 fn read_messages<S: SockaddrLike + Copy>(
     socket: RawFd,
     headers: &mut MultiHeaders<S>,
@@ -246,12 +250,13 @@ fn read_messages<S: SockaddrLike + Copy>(
     Ok(())
 }
 
-/// The smallest MTU that is believed: below it IPv4 cuts datagrams by itself (RFC 791).
+/// The smallest MTU of a route that is accepted: below it IPv4 fragments datagrams itself (RFC
+/// 791).
 const MTU_MIN: usize = 576;
-/// The largest one that is used.
+/// The largest MTU that is used.
 const MTU_MAX: usize = 9_216;
 
-/// The fault of a system that refuses a socket.
+/// Returns the fault for a socket that the system refuses.
 fn describe_refusal(what: &str, error: &io::Error) -> Fault {
     let (code, next) = match error.kind() {
         io::ErrorKind::PermissionDenied => (Exit::Denied, "run it as root or by its unit"),
@@ -261,7 +266,7 @@ fn describe_refusal(what: &str, error: &io::Error) -> Fault {
     Fault::new(code, format!("{what}: {error}"), next)
 }
 
-/// The fault of an interface that is not there.
+/// Returns the fault for a missing interface.
 pub(crate) fn no_interface(name: &str) -> Fault {
     let text = format!("there is no interface {name}");
     Fault::new(Exit::Config, text, "look at `ip link`, and name one that is there")

@@ -15,13 +15,13 @@ use mezza_host::process::home::private;
 
 /// Bytes of a settings file, at most.
 const BYTES_MAX: usize = 1024 * 1024;
-/// The state folder that is none.
+/// The value of `state` for pairings in memory only.
 const RAM: &str = "ram";
-/// The longest age at which a session is renewed: it ends at 300 s, and an exchange takes its time, ms.
+/// The longest renewal age of a session, ms: a session ends at 300 s, and an exchange takes time.
 const REKEY_MS_MAX: u64 = 240_000;
-/// Names of interfaces that the kernel keeps for itself.
+/// Names of interfaces that the kernel reserves.
 const RESERVED_NAMES: [&str; 5] = ["lo", "all", "default", ".", ".."];
-/// The smallest MTU that IPv6 passes (RFC 8200, section 5).
+/// The smallest MTU of IPv6 (RFC 8200, section 5).
 const MTU_MIN: u16 = 1_280;
 
 /// The carrier of a link.
@@ -55,7 +55,7 @@ pub struct LinkSettings {
     pub state: Option<String>,
     /// The control socket.
     pub socket: Option<PathBuf>,
-    /// Suites that are offered and taken.
+    /// Suites that are offered and accepted.
     pub suites: Option<Vec<String>>,
     /// Links by name.
     #[serde(default)]
@@ -96,7 +96,7 @@ enum Endpoints {
     Several(Vec<String>),
 }
 
-/// The note that `pair` leaves beside a record: where the pairing was made.
+/// The note that `pair` leaves beside a record: the interface and carrier of the pairing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PairNote {
     /// The name of the link.
@@ -109,12 +109,12 @@ pub(crate) struct PairNote {
     pub listen: u16,
 }
 
-/// How one link is run.
+/// The settings of one link.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LinkPlan {
-    /// Its name, and that of its interface.
+    /// The name of the link and of its interface.
     pub name: String,
-    /// The interface below.
+    /// The interface that carries the link.
     pub on: String,
     /// The carrier of the link.
     pub carrier: CarrierKind,
@@ -122,23 +122,24 @@ pub(crate) struct LinkPlan {
     pub listen: u16,
     /// Addresses of the peer, if the settings name some; the first one is used first.
     pub endpoints: Vec<SocketAddr>,
-    /// True if many frames are handed to the kernel, and taken from it, in one call.
+    /// True if many frames are sent to and read from the kernel in one call.
     pub offload: bool,
-    /// Bytes of a frame without Ethernet header; `None`: as many as fit.
+    /// Bytes of a frame without Ethernet header; `None`: as many as the path takes.
     pub mtu: Option<u16>,
-    /// The bridge that its interface joins.
+    /// The bridge that the link's interface joins.
     pub bridge: Option<String>,
-    /// Addresses of its interface, with their prefixes.
+    /// Addresses of the link's interface, with prefix lengths.
     pub addresses: Vec<(std::net::IpAddr, u8)>,
-    /// Settings of its machine.
+    /// Settings of the link's machine.
     pub peer: PeerSettings,
 }
 
 impl LinkSettings {
-    /// Reads the file; without one, everything is as usual.
+    /// Reads the file; a missing file means default settings.
     ///
     /// # Errors
-    /// 78 for an unknown key or a value that cannot be, with its line; 77 if others may write it.
+    /// 78 for an unknown key or an invalid value, with its line; 77 if other users may write the
+    /// file.
     pub fn load(path: &Path, must_exist: bool) -> Result<Self, Fault> {
         if !path.exists() && !must_exist {
             return Ok(Self::default());
@@ -177,10 +178,10 @@ impl LinkSettings {
         Ok(())
     }
 
-    /// How a pairing is run: what the file says of it, else what its note says.
+    /// Returns the settings of a pairing: those of the file, else those of its note.
     ///
     /// # Errors
-    /// 78 for a value that cannot be.
+    /// 78 for an invalid value.
     pub(crate) fn plan_link(&self, note: &PairNote) -> Result<LinkPlan, Fault> {
         let entry = self.link.get(&note.name).cloned().unwrap_or_default();
         let key = |key: &str, what: &str| {
@@ -255,27 +256,27 @@ impl PairNote {
         toml::from_str(&std::fs::read_to_string(path).ok()?).ok()
     }
 
-    /// Writes it.
+    /// Writes the note.
     ///
     /// # Errors
-    /// 73 if it cannot be written.
+    /// 73 if the file cannot be written.
     pub(crate) fn save_to(&self, path: &Path) -> Result<(), Fault> {
         let text = toml::to_string(self).map_err(|error| Fault::bug(error.to_string()))?;
         private::replace(path, text.as_bytes())
     }
 }
 
-/// Where the state of links is.
+/// Where the pairings are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StatePlace {
     /// In a folder.
     Folder(PathBuf),
-    /// In the memory of the daemon: it ends with it, and every link is paired again.
+    /// In the memory of the daemon: pairings end with the daemon and must be made again.
     Memory,
 }
 
 impl StatePlace {
-    /// `--state`, else what the file says, else the usual folder.
+    /// Returns the state given by `--state`, else by the file, else the default folder.
     pub fn from_settings(flag: Option<&Path>, settings: &LinkSettings) -> Self {
         match (flag, settings.state.as_deref()) {
             (Some(folder), _) => Self::Folder(folder.to_path_buf()),
@@ -286,8 +287,8 @@ impl StatePlace {
     }
 }
 
-/// Refuses a name that no interface can get: one that the kernel keeps for itself, or, unless the link of
-/// this name is replaced, that of an interface which is there.
+/// Refuses a name that no interface can get: one reserved by the kernel or, unless the link of this
+/// name is replaced, one of an existing interface.
 ///
 /// # Errors
 /// 2 for such a name.
@@ -310,7 +311,7 @@ fn settings_fault(path: &Path, what: &str) -> Fault {
     Fault::new(Exit::Config, text, "mend it; nothing was started")
 }
 
-/// `120s`, `30m`, `24h` in ms, from 1 s to 365 days.
+/// Parses `120s`, `30m` or `24h` into ms, from 1 s to 365 days.
 fn time_ms(text: &str) -> Option<u64> {
     let unit = match text.chars().last()? {
         's' => 1_000,
@@ -323,19 +324,20 @@ fn time_ms(text: &str) -> Option<u64> {
     (1_000..=365 * 24 * 3_600_000).contains(&ms).then_some(ms)
 }
 
-/// `ADDRESS:PORT`; the zone of a link-local address is that of the carrier and may stand there.
+/// Parses `ADDRESS:PORT`. A link-local address may contain a zone, which is ignored: the carrier's
+/// interface is used.
 fn parse_endpoint(text: &str) -> Result<SocketAddr, ()> {
     let plain = match (text.find('%'), text.find(']')) {
         (Some(zone), Some(end)) if zone < end => format!("{}{}", &text[..zone], &text[end..]),
         _ => text.to_owned(),
     };
     let address: SocketAddr = plain.parse().map_err(|_| ())?;
-    // Nobody is there.
+    // No peer can have port 0 or an unspecified address.
     let is_nowhere = address.port() == 0 || address.ip().is_unspecified();
     if is_nowhere { Err(()) } else { Ok(address) }
 }
 
-/// `ADDRESS/PREFIX`.
+/// Parses `ADDRESS/PREFIX`.
 fn parse_prefixed(text: &str) -> Option<(std::net::IpAddr, u8)> {
     let (address, prefix) = text.split_once('/')?;
     let (address, prefix): (std::net::IpAddr, u8) = (address.parse().ok()?, prefix.parse().ok()?);

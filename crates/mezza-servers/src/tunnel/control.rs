@@ -1,4 +1,4 @@
-//! Requests over the control socket, and the answer to `show`.
+//! Requests over the control socket, and the response to `show`.
 
 use mezza_core::Time;
 use mezza_seka::peer::PeerStatus;
@@ -13,30 +13,30 @@ use super::shared::{Drop, LinkShared};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "lowercase", deny_unknown_fields)]
 pub enum LinkAsk {
-    /// The links, or one; with `follow` again and again.
+    /// Returns the links, or one link; with `follow` repeatedly.
     Show {
-        /// Which one.
+        /// The name of the link; `None`: all links.
         name: Option<String>,
-        /// Until the asker goes.
+        /// True if the response continues until the client disconnects.
         follow: bool,
     },
-    /// New keys now.
+    /// Requests new keys now.
     Rekey {
-        /// Whose.
+        /// The name of the link.
         name: String,
     },
-    /// The pairing ends.
+    /// Ends a pairing and erases it.
     Forget {
-        /// Which one.
+        /// The name of the link.
         name: String,
     },
-    /// A window for pairing; the answer is a line for each thing that happens.
+    /// Opens a pairing window; the response has a line for each event.
     Pair(PairAsk),
-    /// The user of a pairing with digits says whether they are equal.
+    /// The user's decision if the digits are equal.
     Confirm {
-        /// The digits that the user was asked about.
+        /// The digits that the user compared.
         digits: String,
-        /// True if they are.
+        /// True if the digits are equal.
         equal: bool,
     },
 }
@@ -45,23 +45,23 @@ pub enum LinkAsk {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PairAsk {
-    /// The interface.
+    /// The interface to pair on.
     pub on: String,
-    /// The name.
+    /// The name of the new link.
     pub name: String,
-    /// Seconds.
+    /// Length of the window in seconds.
     pub window_s: u64,
-    /// With six digits.
+    /// True for pairing with six digits.
     pub sas: bool,
-    /// Only in this role.
+    /// Pair only in this role.
     pub role: Option<RoleName>,
-    /// Only with this device.
+    /// Pair only with this device.
     pub peer: Option<String>,
-    /// Ask there, not everybody on the link.
+    /// The address to ask, instead of all devices on the link.
     pub to: Option<String>,
     /// The carrier of the link.
     pub carrier: CarrierKind,
-    /// A pairing of this name is replaced.
+    /// True if a pairing of this name may be replaced.
     pub replace: bool,
 }
 
@@ -71,7 +71,7 @@ pub struct PairAsk {
 pub enum RoleName {
     /// Begins every exchange.
     Initiator,
-    /// Answers.
+    /// Responds to exchanges.
     Responder,
 }
 
@@ -84,54 +84,54 @@ impl From<RoleName> for LinkRole {
     }
 }
 
-/// The words for what is wrong with a link, in the order in which the first that holds is shown.
+/// The words for the trouble of a link, in order of precedence.
 pub const TROUBLES: [&str; 7] =
     ["aside", "not recognised", "refused here", "no answer", "silent", "loss", "none"];
 
 /// A link in `show --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkJson {
-    /// Its name, and that of its interface.
+    /// The name of the link and of its interface.
     pub name: String,
     /// The peer's name on links.
     pub peer: String,
-    /// Ours.
+    /// Our name on links.
     pub own: String,
     /// Our role.
     pub role: RoleName,
     /// True if a session is open and frames of the peer come: what was proven, not what was asked for.
     pub up: bool,
-    /// Why the link cannot run now, and what to do.
+    /// Why the link cannot run now, and the next step.
     pub aside: Option<AsideJson>,
     /// How the pairing was made: `digits` or `unverified`.
     pub pairing: String,
     /// The carrier of the link.
     pub carrier: CarrierKind,
-    /// The interface below.
+    /// The interface that carries the link.
     pub on: String,
-    /// Where the peer was heard last.
+    /// The last address of the peer.
     pub endpoint: Option<String>,
-    /// Bytes of a frame without Ethernet header; 0 without an interface.
+    /// Bytes of a frame without Ethernet header; 0 if the interface is missing.
     pub mtu: u16,
     /// Bytes of an Ethernet frame that one frame of the carrier takes on the present path.
     pub room: usize,
-    /// True if frames go out, and are written to the interface, many at a time.
+    /// The offloads in use in each direction.
     pub offload: OffloadJson,
-    /// Of the frames that were sent last, the share that arrived, as the peer reports.
+    /// The share of recently sent frames that arrived, as the peer reports, percent.
     pub delivered_percent: Option<u8>,
-    /// How long the daemon has run it, ms.
+    /// How long the daemon has run the link, ms.
     pub running_ms: u64,
     /// Age of the present session, ms.
     pub key_age_ms: Option<u64>,
-    /// Until the next exchange, if frames flow, ms.
+    /// Time until the next exchange if frames flow, ms.
     pub rekey_in_ms: Option<u64>,
-    /// Exchanges accepted since the pairing.
+    /// Exchanges accepted since the pairing was made.
     pub rekeys: u64,
-    /// The last exchange, ms.
+    /// Duration of the last exchange, ms.
     pub exchange_ms: Option<u64>,
     /// When the pairing was made, ms since 1970.
     pub paired_ms: u64,
-    /// When the peer was recognised last, ms since 1970.
+    /// Time when the peer was authenticated last, ms since 1970.
     pub accepted_ms: u64,
     /// The suite.
     pub suite: String,
@@ -139,7 +139,7 @@ pub struct LinkJson {
     pub traffic: TrafficJson,
     /// Frames dropped, by reason.
     pub dropped: std::collections::BTreeMap<String, u64>,
-    /// Exchange frames of the peer's name that were refused.
+    /// Exchange frames under the peer's name that were refused.
     pub refused: u64,
     /// One of [`TROUBLES`].
     pub trouble: String,
@@ -148,20 +148,20 @@ pub struct LinkJson {
 /// Why a link cannot run now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AsideJson {
-    /// Why.
+    /// The reason.
     pub reason: String,
     /// The next step for the user.
     pub next: String,
-    /// The next try, ms from now.
+    /// Time until the next try, ms.
     pub retry_ms: u64,
 }
 
 /// Offloads in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OffloadJson {
-    /// Datagrams go out many in one call.
+    /// True if many datagrams are sent in one call.
     pub send: bool,
-    /// Segments are written to the interface as one frame.
+    /// True if received segments are written to the interface as one frame.
     pub receive: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The control task: the machines of all links, one pairing at a time, and who asks.
+//! The control task: runs the machines of all links and one pairing at a time, and serves requests.
 
 mod ask;
 mod pairing;
@@ -33,26 +33,26 @@ use mezza_host::process::control::ControlAnswer;
 use mezza_host::process::drive::Shell;
 use mezza_host::process::rng::OsRng;
 
-/// How often packet numbers are looked at: a session has 2^28 of them.
+/// How often packet numbers are checked: a session has 2^28 of them.
 const USED_PAUSE_MS: u64 = 1_000;
-/// The same for sessions of few subkeys, which a fast link uses up within a second.
+/// The same interval for sessions with few subkeys, which a fast link uses up within a second.
 const USED_PAUSE_SHORT_MS: u64 = 100;
-/// Subkeys of a session that are few.
+/// Number of subkeys up to which a session has few.
 const SUBKEYS_FEW: u32 = 64;
 
 /// Options of `up` and `pair`.
 pub struct TunnelOptions {
-    /// Where the state is.
+    /// Where the pairings are stored.
     pub state: StatePlace,
     /// The settings.
     pub settings: LinkSettings,
-    /// Only these links; none: all.
+    /// Names of the links to run; empty: all.
     pub names: Vec<String>,
     /// The control socket.
     pub socket: Option<PathBuf>,
-    /// True if data threads and interfaces are made: not by `pair` alone.
+    /// True if data threads and interfaces are made; false for `pair` without a daemon.
     pub serve: bool,
-    /// No bound of exchanges: for the lab.
+    /// True if exchanges have no rate limit, for the lab.
     pub unbounded: bool,
     /// The clock.
     pub clock: Clock,
@@ -64,19 +64,19 @@ pub struct Daemon {
     folder: StateFolder,
     store: StoreThread,
     links: BTreeMap<u16, Link>,
-    /// Pairings that do not load.
+    /// Pairings whose records cannot be opened.
     damaged: Vec<DamagedPeer>,
-    /// Pairings that are not run: name and peer, by link.
+    /// Pairings that are not running: name and peer, by link.
     idle: BTreeMap<u16, (String, LinkId)>,
-    /// All interfaces but those of links, when they were looked at last.
+    /// All interfaces except those of links, at the last check.
     interfaces: BTreeMap<String, u32>,
     carriers: BTreeMap<CarrierPlace, CarrierEntry>,
     pairing: Option<PairingRun>,
-    /// True if a pairing stands that was made by this process.
+    /// True if this process has completed a pairing.
     paired: bool,
     events: mpsc::Sender<TunnelEvent>,
     followers: Vec<(Option<String>, ControlAnswer)>,
-    /// Commands that wait for an exchange.
+    /// Commands that wait for their exchange.
     rekeys: Vec<WaitingRekey>,
     used_due: Time,
     sizes_due: Time,
@@ -84,14 +84,14 @@ pub struct Daemon {
     threads: FrameThreads,
 }
 
-/// A command that waits for the exchange which it asked for.
+/// A command that waits for the exchange that it requested.
 struct WaitingRekey {
     link: u16,
     until: Time,
     answer: ControlAnswer,
 }
 
-/// Which carrier: one socket serves all links with the same.
+/// Identifies a carrier: interface, kind and port. Links with equal values share a socket.
 type CarrierPlace = (String, CarrierKind, u16);
 
 #[derive(Clone)]
@@ -100,7 +100,7 @@ struct CarrierEntry {
     table: Arc<SessionTable>,
 }
 
-/// How data threads are made: `crates/mezza` has one kind of frame key, the lab has more (SEKA-73).
+/// How data threads are made: the program has one kind of frame key, the lab has more (SEKA-73).
 #[derive(Clone, Copy)]
 pub struct FrameThreads {
     transmit: fn(Arc<LinkShared>, mpsc::Sender<TunnelEvent>),
@@ -113,7 +113,7 @@ impl FrameThreads {
         Self { transmit: transmit::transmit_frames::<F>, receive: receive::receive_frames::<F> }
     }
 
-    /// Those of the product.
+    /// The threads with the product's frame key.
     pub fn for_product() -> Self {
         Self::with_key::<<Suite as LinkSuite>::Frames>()
     }
@@ -124,18 +124,18 @@ impl Daemon {
         self.options.clock.read()
     }
 
-    /// The links that are up, for the text of `up`.
+    /// Returns the links that are up, for the output of `up`.
     pub fn links(&self) -> Vec<LinkJson> {
         let now = self.read_clock().boot;
         self.links.values().map(|link| describe_link(link, now)).collect()
     }
 
-    /// Pairings that were set aside.
+    /// Pairings that were quarantined.
     pub fn damaged_peers(&self) -> &[DamagedPeer] {
         &self.damaged
     }
 
-    /// Publishes to the threads of all carriers what may arrive over them.
+    /// Publishes the peers and sessions of each carrier to its thread.
     fn publish_tables(&self) {
         for entry in self.carriers.values() {
             let of = |link: &&Link| {
@@ -151,7 +151,8 @@ impl Daemon {
         }
     }
 
-    /// A frame of pairing or exchange: by its names to the link, or to the pairing.
+    /// Passes a frame of pairing or exchange to its link or to the pairing, by the names in the
+    /// frame.
     fn route_frame(&mut self, interface: u32, from: Endpoint, frame: Vec<u8>) {
         let now = self.read_clock().boot;
         if let (Some(_), Some(run)) = (index_of(&frame), &mut self.pairing) {
@@ -172,7 +173,7 @@ impl Daemon {
             Some(run) if pairs && run.carrier.interface() == interface => {
                 run.apply_frame(frame, from, now);
             }
-            // SEKA-30: outside of pairing these frames are not looked at.
+            // SEKA-30: without a pairing window, pairing frames are ignored.
             _ => {
                 if let Some(link) = self.links.values_mut().find(of) {
                     link.apply_frame(frame, from, now);
@@ -201,7 +202,8 @@ impl Daemon {
             let few = |link: &Link| link.plan.peer.subkeys < SUBKEYS_FEW;
             let short = self.links.values().any(few);
             self.used_due = now.plus_ms(if short { USED_PAUSE_SHORT_MS } else { USED_PAUSE_MS });
-            // The time of day may be right only now: a machine without a battery clock asks for it.
+            // The wall clock may have become right only now: a machine without a battery clock sets
+            // it from the network.
             let wall = self.read_clock().wall.as_ms();
             for link in self.links.values_mut() {
                 link.apply_input(PeerInput::Wall(wall), now);
@@ -257,7 +259,7 @@ impl Shell for Daemon {
             TunnelEvent::Wanted(link) => self.apply_input(link, PeerInput::Wanted),
             TunnelEvent::Moved { link, to } => {
                 self.apply_input(link, PeerInput::Heard(to.stored_address()));
-                // The way to the new address may take other sizes.
+                // The path to the new address may have another MTU.
                 self.fit_size(link);
             }
             TunnelEvent::Interfaces => self.interfaces_changed(now),

@@ -19,71 +19,70 @@ use mezza_host::api::Fault;
 use mezza_host::backend::AwsLc;
 use mezza_host::process::rng::OsRng;
 
-/// The frames of the product.
+/// The frame keys of the product.
 type Frames = <Suite as LinkSuite>::Frames;
 
-/// How often the peer is told what arrived, while something arrives, ms.
+/// How often the peer gets a report on received frames, ms.
 const REPORT_MS: u64 = 2_000;
-/// Frames without an answer of any kind for this long are a silent peer, ms: it reports every 2 s what
-/// it receives.
+/// A peer is silent if sent frames get no response for this time, ms: a peer reports every 2 s.
 const SILENCE_MS: u64 = 15_000;
-/// Frames of a report that say something about a share.
+/// Minimum number of frames that a reported share must cover.
 const SHARE_FRAMES_MIN: u32 = 20;
-/// Below this share the path, or the offload, eats frames.
+/// Below this percentage the path, or the offload, loses frames.
 pub(super) const SHARE_PERCENT_MIN: u8 = 50;
 
-/// A link that runs, or waits for something that it needs.
+/// A link that runs or is set aside.
 pub(crate) struct Link {
-    /// Its number on this machine.
+    /// The number of the link on this machine.
     pub number: u16,
-    /// Its machine.
+    /// The machine of the link.
     pub peer: Peer<Suite>,
-    /// Its interface, as its threads see it; `None` while there is none.
+    /// The interface as the link's threads use it; `None` while the link is set aside.
     pub shared: Option<Arc<LinkShared>>,
-    /// Its counts, which outlive its interface.
+    /// The counters, which outlive the interface.
     pub counters: Arc<Counters>,
-    /// How it is run.
+    /// The settings of the link.
     pub plan: LinkPlan,
-    /// Why it cannot run now.
+    /// Why the link cannot run now; `None` if it runs.
     pub aside: Option<Aside>,
     /// Open sessions, the newest last.
     pub open: Vec<OpenEntry>,
-    /// When it was loaded.
+    /// Time when the daemon loaded the link.
     pub since: Time,
-    /// The last exchange, from its first frame to its end, ms.
+    /// Duration of the last exchange, ms.
     pub exchange_ms: Option<u64>,
     /// Proven facts about the traffic of the present session.
     pub traffic: Passing,
 }
 
-/// A link that cannot run now.
+/// The state of a link that cannot run now.
 pub(crate) struct Aside {
-    /// Why.
+    /// Why the link cannot run.
     pub fault: Fault,
-    /// The next try.
+    /// Time of the next try.
     pub next: Time,
-    /// The pause after it, if it fails as well, ms.
+    /// The pause after the next try if that fails as well, ms.
     pub pause_ms: u64,
 }
 
 /// Proven facts about the traffic of a link.
 #[derive(Debug, Default)]
 pub(crate) struct Passing {
-    /// Packet numbers at the last look: of ours, and of the peer.
+    /// The last packet numbers, ours and the peer's, at the last check.
     sent: u32,
     received: u32,
-    /// The first frame that was sent since the peer was heard last.
+    /// Time of the first frame sent since the peer's last frame.
     unanswered_since: Option<Time>,
-    /// Frames of the interface that had arrived at the last report to the peer.
+    /// Received frames of the interface at the last report to the peer.
     reported: u64,
     report_due: Time,
-    /// The last report of the peer, and the session that it is about.
+    /// The last report of the peer, and the session that it covers.
     last: Option<(u32, DeliveryReport)>,
-    /// Of the frames sent between its last two reports, the share that arrived.
+    /// The share of frames sent between the peer's last two reports that arrived, percent.
     pub delivered_percent: Option<u8>,
-    /// True if nothing comes back for what is sent.
+    /// True if the peer sends nothing while we send.
     pub is_silent: bool,
-    /// Frames that this machine refused to send, and when the last one was.
+    /// Frames that this machine refused to send, and the time of the last one.
     refused: u64,
     refused_at: Option<Time>,
 }
@@ -93,7 +92,7 @@ pub(crate) struct Passing {
 pub(crate) struct Carried {
     /// The table of open sessions changed.
     pub sessions: bool,
-    /// Something for people.
+    /// Events for the user.
     pub events: Vec<PeerEvent>,
 }
 
@@ -113,34 +112,35 @@ impl Link {
         }
     }
 
-    /// Ends its interface, and the thread that reads it.
+    /// Removes the link's interface, which ends the thread that reads it.
     ///
     /// # Errors
-    /// The kernel's refusal; the link is gone all the same.
+    /// The kernel's refusal; the link is removed anyway.
     pub(super) fn end_interface(&self) -> Result<(), Fault> {
         let Some(shared) = &self.shared else { return Ok(()) };
         shared.send_under(None);
-        // An interface of that name that somebody else made stays.
+        // An interface of this name made by another program is not removed.
         if shared.tap.is_there() { netlink::delete_interface(shared.tap.name()) } else { Ok(()) }
     }
 
-    /// Its carrier, while there is one.
+    /// Returns the carrier of the link, if any.
     pub(super) fn road(&self) -> Option<Arc<Road>> {
         self.shared.as_ref()?.road.load_full()
     }
 
-    /// Gives the machine an input. Returns false if the machine refused it, and then nothing changed.
+    /// Passes an input to the machine. Returns false if the machine refused it and changed nothing.
     pub(super) fn apply_input(&mut self, input: PeerInput, now: Time) -> bool {
         self.peer.handle(input, now, &mut OsRng).is_ok()
     }
 
-    /// A frame of the exchange. The machine decides whether its source gets an answer (SEKA-76).
+    /// Handles a frame of the exchange. The machine decides if its source gets a response
+    /// (SEKA-76).
     pub(super) fn apply_frame(&mut self, frame: Vec<u8>, from: Endpoint, now: Time) {
         self.apply_input(PeerInput::Datagram { frame, from: from.stored_address() }, now);
     }
 
-    /// Looks at the packet numbers of the present session: the machine renews it by them, and what they
-    /// prove is kept for people.
+    /// Checks the packet numbers of the present session, by which the machine renews it and `show`
+    /// reports the peer.
     pub(super) fn check_traffic(&mut self, now: Time) {
         self.traffic.count_refused(self.counters.drops(Drop::Firewall), now);
         let Some(shared) = self.shared.clone() else { return };
@@ -154,16 +154,16 @@ impl Link {
         let was_silent = self.traffic.is_silent;
         self.traffic.count_packets(usage.sent, usage.received, now);
         if self.traffic.is_silent && !was_silent {
-            // The peer may have another address, and what it sent to say so was lost: an exchange that gets
-            // no answer asks everybody on the link (SEKA-79, SEKA-95).
+            // The peer may have a new address, and its notice was lost. An exchange without a
+            // response is repeated to all devices on the link (SEKA-79, SEKA-95).
             self.apply_input(PeerInput::Rekey, now);
         }
         self.read_report(&shared);
         self.send_report(&session, now);
     }
 
-    /// The peer's report on what we sent. Few arrivals end the joining of datagrams, once: kernels and
-    /// cards exist that damage all but the first one of a call.
+    /// Reads the peer's report on our frames. If few arrived, stops joining datagrams for good:
+    /// some kernels and cards damage all but the first datagram of a call.
     fn read_report(&mut self, shared: &LinkShared) {
         let Some(report) = shared.report.load_full().map(|report| *report) else { return };
         if self.traffic.last == Some(report) {
@@ -177,8 +177,8 @@ impl Link {
         }
     }
 
-    /// Tells the peer what arrived, while frames of its interface arrive. Reports and keep-alives do not
-    /// count, or two idle ends would answer each other without end.
+    /// Sends the peer a report while frames of its interface arrive. Reports and keep-alives do not
+    /// count, or two idle ends would respond to each other endlessly.
     fn send_report(&mut self, session: &LinkSession, now: Time) {
         let [_, arrived, ..] = self.counters.totals();
         if arrived == self.traffic.reported || now < self.traffic.report_due {
@@ -191,7 +191,7 @@ impl Link {
         }
     }
 
-    /// Carries out what the machine wants, in order.
+    /// Carries out the outputs of the machine in order.
     pub(super) fn settle_outputs(&mut self, store: &StoreThread, now: Time) -> Carried {
         let mut carried = Carried::default();
         while let Some(output) = self.peer.poll() {
@@ -229,11 +229,12 @@ impl Link {
         carried
     }
 
-    /// Makes a session ready that was accepted.
+    /// Makes an accepted session ready to receive.
     fn install_session(&mut self, session: Box<LinkSession>) {
         let Some(link) = self.shared.clone() else { return };
         let entry = OpenEntry { link: Arc::clone(&link), session: Arc::from(session) };
-        // Before a frame leaves that lets the peer use the session: none of the peer's is lost.
+        // Welcome the session before any frame lets the peer use it, so that none of the peer's
+        // frames is lost.
         link.welcome_session(entry.clone());
         self.open.push(entry);
     }
@@ -253,7 +254,7 @@ impl Link {
         Some(Arc::clone(&entry.session))
     }
 
-    /// The peer proved that it is there.
+    /// Stores the address at which the peer has proved its presence.
     fn move_to(&self, address: PeerAddress) {
         let (Some(shared), Some(road)) = (&self.shared, self.road()) else { return };
         if let Some(endpoint) = Endpoint::from_stored(&address, road.carrier.interface()) {
@@ -262,7 +263,7 @@ impl Link {
     }
 
     fn send_frame(&self, to: FrameTarget, frame: &[u8]) {
-        // While the interface below is gone there is nothing to send with; the machine repeats.
+        // Without the carrier's interface the frame is dropped; the machine repeats it.
         let Some(road) = self.road() else { return };
         for to in self.resolve_target(&road, to) {
             if let Err(error) = road.carrier.send(&to, frame) {
@@ -271,7 +272,8 @@ impl Link {
         }
     }
 
-    /// The addresses that a target means. Without a known one everybody on the link is asked.
+    /// Returns the addresses of a target. Without a known address, all devices on the link are
+    /// addressed.
     fn resolve_target(&self, road: &Road, to: FrameTarget) -> Vec<Endpoint> {
         let interface = road.carrier.interface();
         let everybody = road.carrier.all_nodes();
@@ -296,7 +298,7 @@ impl Link {
         }
     }
 
-    /// An empty frame, so that the peer hears us under the session.
+    /// Sends an empty frame, which shows the peer that we use the session.
     fn keep_alive(&self, attempt: u32, to: FrameTarget) {
         let Some(session) = self.find_session(attempt) else { return };
         if let Some(frame) = empty_frame(&session) {
@@ -306,12 +308,12 @@ impl Link {
 }
 
 impl Passing {
-    /// Another session, with packet numbers of its own.
+    /// Resets the counts for a new session, whose packet numbers start at zero.
     fn begin_session(&mut self) {
         (self.sent, self.received) = (0, 0);
     }
 
-    /// Packet numbers of the present session.
+    /// Records the packet numbers of the present session.
     fn count_packets(&mut self, sent: u32, received: u32, now: Time) {
         if received > self.received {
             self.unanswered_since = None;
@@ -323,7 +325,7 @@ impl Passing {
         self.is_silent = self.unanswered_since.is_some_and(silent);
     }
 
-    /// Takes over how many frames the rules of this machine refused to send.
+    /// Records how many frames the firewall of this machine has refused.
     fn count_refused(&mut self, refused: u64, now: Time) {
         if refused > self.refused {
             self.refused_at = Some(now);
@@ -331,17 +333,19 @@ impl Passing {
         self.refused = refused;
     }
 
-    /// Returns true if this machine refused to send lately: the peer is not to blame (SEKA-94).
+    /// Returns true if this machine refused to send recently, so that silence does not count
+    /// against the peer (SEKA-94).
     pub(super) fn is_refused_here(&self, now: Time) -> bool {
         self.refused_at.is_some_and(|at| now.since_ms(at) < SILENCE_MS)
     }
 
-    /// Takes a report over. Returns the share since the one before, if enough frames say it.
+    /// Stores a report. Returns the share since the last report, or `None` if too few frames were
+    /// sent.
     fn take_report(&mut self, report: (u32, DeliveryReport)) -> Option<u8> {
         let (attempt, delivery) = report;
         let before = self.last.filter(|(of, _)| *of == attempt).map(|(_, last)| last);
         let since = delivery.since(&before.unwrap_or_default());
-        // Few frames say little: they are counted with those of the next report.
+        // Too few frames for a share: they count with the next report.
         if since.next < SHARE_FRAMES_MIN {
             return None;
         }
@@ -351,12 +355,12 @@ impl Passing {
     }
 }
 
-/// A frame without content; `None` at the limit of packet numbers.
+/// Returns a frame without content, or `None` at the limit of packet numbers.
 pub(super) fn empty_frame(session: &LinkSession) -> Option<Vec<u8>> {
     text_frame(session, &[0])
 }
 
-/// A frame with this text.
+/// Returns a frame with this text, or `None` at the limit of packet numbers.
 fn text_frame(session: &LinkSession, text: &[u8]) -> Option<Vec<u8>> {
     let packet = session.reserve_packets(1)?;
     let mut frame = vec![0; mezza_seka::wire::DATA_OVERHEAD_BYTES - 1 + text.len()];
@@ -377,7 +381,7 @@ mod tests {
         assert_eq!(passing.take_report((7, report(5, 10))), None);
         assert_eq!(passing.take_report((7, report(50, 100))), Some(50));
         assert_eq!(passing.take_report((7, report(60, 200))), Some(10));
-        // Another session counts from the beginning.
+        // A new session counts from the beginning.
         assert_eq!(passing.take_report((8, report(40, 40))), Some(100));
         assert_eq!(passing.delivered_percent, Some(100));
     }

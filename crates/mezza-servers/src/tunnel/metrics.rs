@@ -1,5 +1,5 @@
-//! Counts for operators in the text form of Prometheus: off unless an address is given. The one label is
-//! the name of the link (SEKA-62).
+//! Counts for operators in the text form of Prometheus; off unless an address is set. The only
+//! label is the name of the link (SEKA-62).
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -16,18 +16,18 @@ use super::control::{LinkAsk, LinkJson};
 use mezza_host::api::{Exit, Fault};
 use mezza_host::process::control::{ControlAnswer, ControlRequest};
 
-/// Readers at a time.
+/// Maximum number of simultaneous readers.
 const CONNECTIONS_MAX: usize = 8;
-/// How long a reader may take for its request and for the answer.
+/// Time limit of a reader for its request and the response.
 const CONNECTION_TIME: Duration = Duration::from_secs(2);
 /// The pause after a connection that could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Bytes of a request.
+/// Maximum size of a request in bytes.
 const REQUEST_BYTES_MAX: usize = 8_192;
-/// How old the counts may be.
+/// Maximum age of the counts.
 const PAGE_AGE: Duration = Duration::from_secs(1);
 
-/// A figure of a link: its name, its kind, and where it stands in what `show` says.
+/// A figure of a link: its name, its kind, and its value in the output of `show`.
 type Figure = (&'static str, &'static str, fn(&LinkJson) -> f64);
 
 const FIGURES: [Figure; 12] = [
@@ -50,7 +50,7 @@ const FIGURES: [Figure; 12] = [
 /// Serves the counts until the program ends.
 ///
 /// # Errors
-/// 75 if the address is taken, 78 if it is not ours.
+/// 75 if the address is taken, 78 if this machine does not have it.
 pub async fn serve_counts(
     address: SocketAddr,
     asks: mpsc::Sender<TunnelEvent>,
@@ -64,16 +64,16 @@ pub async fn serve_counts(
     Ok(())
 }
 
-/// The text of the counts, which many readers share.
+/// The text of the counts, shared by all readers.
 struct CountsPage {
     asks: mpsc::Sender<TunnelEvent>,
-    /// When the daemon was asked last, and the text that followed from its answer.
+    /// The time of the last request to the daemon, and the text made from its response.
     last: Mutex<Option<(Instant, Arc<str>)>>,
 }
 
 impl CountsPage {
-    /// Returns the text, which is a second old at most. One request at a time reaches the daemon: its queue
-    /// is that of exchange frames (SEKA-92).
+    /// Returns the text, at most a second old. One request at a time reaches the daemon, because
+    /// its queue also carries exchange frames (SEKA-92).
     async fn read_text(&self) -> Arc<str> {
         let mut last = self.last.lock().await;
         if let Some((at, text)) = &*last
@@ -87,25 +87,26 @@ impl CountsPage {
     }
 }
 
-/// Accepts connections. While all places are taken, the others wait in the queue of the system.
+/// Accepts connections. While all slots are taken, further connections wait in the queue of the
+/// system.
 async fn accept_connections(listener: TcpListener, page: Arc<CountsPage>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {
         let Ok((stream, _)) = listener.accept().await else {
-            // No descriptor is left: a moment later there may be one.
+            // Out of file descriptors: try again after a pause.
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
         let page = Arc::clone(&page);
         tokio::spawn(async move {
-            // A reader that sends or takes nothing loses its place.
+            // A reader that neither sends nor reads loses its slot.
             let _ = timeout(CONNECTION_TIME, answer_request(stream, &page)).await;
             drop(place);
         });
     }
 }
 
-/// Answers one request (RFC 9112) and ends the connection.
+/// Responds to one request (RFC 9112) and closes the connection.
 async fn answer_request(mut stream: TcpStream, page: &CountsPage) -> std::io::Result<()> {
     let mut request = Vec::new();
     while !request.windows(4).any(|end| end == b"\r\n\r\n") {
@@ -170,10 +171,11 @@ mod tests {
 
     use super::*;
 
-    /// How long a busy machine may take.
+    /// Time limit for a busy machine.
     const PATIENCE: Duration = Duration::from_secs(30);
 
-    /// Serves counts at a free port; its address, and how often the daemon was asked.
+    /// Serves counts on a free port. Returns the address, and the counter of requests to the
+    /// daemon.
     async fn served() -> (SocketAddr, Arc<AtomicU64>) {
         let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = free.local_addr().expect("an address");

@@ -1,4 +1,5 @@
-//! Messages to the kernel about interfaces and routes, and its news about interfaces (rtnetlink(7)).
+//! Messages to the kernel about interfaces and routes, and its notices about interfaces
+//! (rtnetlink(7)).
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
@@ -36,7 +37,7 @@ const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const HEADER_BYTES: usize = 16;
 
-/// Adds an address with its prefix to an interface; one that is there stays.
+/// Adds an address with its prefix to an interface; an existing one stays.
 ///
 /// # Errors
 /// The error of the kernel.
@@ -68,14 +69,15 @@ pub(super) fn join_bridge(interface: &str, bridge: &str) -> Result<(), Fault> {
     })
 }
 
-/// Removes an interface of ours: threads that read from it end. One that is gone already is removed.
+/// Removes an interface of ours, which ends the threads that read it. An interface that is already
+/// gone is no error.
 ///
 /// # Errors
 /// The kernel's refusal.
 pub(super) fn delete_interface(interface: &str) -> Result<(), Fault> {
     let Ok(body) = link_body(interface) else { return Ok(()) };
     match request_change(RTM_DELLINK, FLAGS, &body) {
-        // Somebody else removed it between the two calls.
+        // Another program removed the interface between the two calls.
         Err(error) if error.raw_os_error() == Some(nix::libc::ENODEV) => Ok(()),
         done => done
             .map_err(|error| describe_refusal(&format!("{interface} cannot be removed"), &error)),
@@ -94,8 +96,8 @@ pub(super) fn set_mtu(interface: &str, mtu: u16) -> Result<(), Fault> {
     })
 }
 
-/// Returns the MTU that the kernel knows for the route to an address over an interface, or `None` if the
-/// route has none of its own: then that of the interface counts.
+/// Returns the MTU that the kernel knows for the route to an address over an interface, or `None`
+/// if the route has no MTU; the MTU of the interface applies then.
 pub(super) fn route_mtu(to: Ipv6Addr, interface: u32) -> Option<usize> {
     let (family, bytes) = match to.to_ipv4_mapped() {
         Some(ip) => (nix::libc::AF_INET as u8, ip.octets().to_vec()),
@@ -116,7 +118,7 @@ pub(super) fn route_mtu(to: Ipv6Addr, interface: u32) -> Option<usize> {
     usize::try_from(u32::from_ne_bytes(*mtu)).ok().filter(|mtu| *mtu > 0)
 }
 
-/// The content of the first attribute of a kind.
+/// Returns the content of the first attribute of a kind.
 fn find_attribute(mut bytes: &[u8], kind: u16) -> Option<&[u8]> {
     loop {
         let head = bytes.first_chunk::<4>()?;
@@ -131,11 +133,11 @@ fn find_attribute(mut bytes: &[u8], kind: u16) -> Option<&[u8]> {
     }
 }
 
-/// The kernel's news that an interface came, went or changed.
+/// A subscription to the kernel's notices about changed interfaces.
 pub(super) struct InterfaceNews(OwnedFd);
 
 impl InterfaceNews {
-    /// Subscribes to them.
+    /// Subscribes to the notices.
     pub(super) fn subscribe() -> io::Result<Self> {
         let route = SockProtocol::NetlinkRoute;
         let fd = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, route)?;
@@ -143,8 +145,8 @@ impl InterfaceNews {
         Ok(Self(fd))
     }
 
-    /// Waits for the next one. What it says is read elsewhere: a full queue of the kernel loses
-    /// messages, and that is news as well.
+    /// Waits for the next notice. Its content is ignored: a full queue loses notices, so the caller
+    /// reads all interfaces again.
     pub(super) fn wait(&self) {
         let mut buffer = [0; 16 * 1024];
         let _ = recv(self.0.as_raw_fd(), &mut buffer, MsgFlags::empty());
@@ -155,7 +157,7 @@ fn index_of(interface: &str) -> Result<u32, Fault> {
     if_nametoindex(interface).map_err(|_| super::carrier::no_interface(interface))
 }
 
-/// `ifinfomsg` of an interface.
+/// Returns the `ifinfomsg` of an interface.
 fn link_body(interface: &str) -> Result<Vec<u8>, Fault> {
     let mut body = vec![0; 4];
     body.extend_from_slice(&index_of(interface)?.to_ne_bytes());
@@ -163,7 +165,7 @@ fn link_body(interface: &str) -> Result<Vec<u8>, Fault> {
     Ok(body)
 }
 
-/// An attribute, filled up to four bytes.
+/// Appends an attribute, padded to four bytes.
 fn push_attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
     body.extend_from_slice(&(4 + value.len() as u16).to_ne_bytes());
     body.extend_from_slice(&kind.to_ne_bytes());
@@ -171,7 +173,7 @@ fn push_attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
     body.resize(body.len().next_multiple_of(4), 0);
 }
 
-/// One message, and the bytes of the kernel's answer.
+/// Sends one message. Returns the bytes of the kernel's response.
 fn exchange_message(kind: u16, flags: u16, body: &[u8]) -> io::Result<Vec<u8>> {
     let route = SockProtocol::NetlinkRoute;
     let fd = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, route)?;
@@ -190,7 +192,7 @@ fn exchange_message(kind: u16, flags: u16, body: &[u8]) -> io::Result<Vec<u8>> {
     Ok(answer)
 }
 
-/// One message that the kernel accepts or refuses.
+/// Sends one message that the kernel acknowledges or refuses.
 fn request_change(kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
     let answer = exchange_message(kind, flags, body)?;
     let field = |at: usize| answer.get(at..).and_then(<[u8]>::first_chunk::<4>);

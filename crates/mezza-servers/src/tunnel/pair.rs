@@ -1,4 +1,4 @@
-//! A pairing under way, by the daemon or by `mezza link pair` alone.
+//! A pairing in progress, in the daemon or in `mezza link pair` without a daemon.
 
 use std::sync::Arc;
 
@@ -23,23 +23,23 @@ use mezza_host::backend::AwsLc;
 use mezza_host::process::control::ControlAnswer;
 use mezza_host::process::rng::OsRng;
 
-/// How long a responder still answers the frames of the first exchange after it was accepted, ms.
+/// How long a responder still responds to frames of the first exchange after accepting it, ms.
 const LINGER_MS: u64 = 4_000;
-/// How long an initiator waits for the first frame of the peer: all repeats of KE3 (seka, Limits), ms.
+/// How long an initiator waits for the peer's first frame: all repeats of KE3 (seka, Limits), ms.
 const CONFIRM_MS: u64 = 12_000;
 
-/// A window that is open.
+/// An open pairing window.
 pub(crate) struct PairingRun {
     machine: Pairing<Suite>,
     /// The request.
     pub ask: PairAsk,
-    /// The interface's carrier.
+    /// The carrier of the interface.
     pub carrier: Arc<Carrier>,
-    /// The number of the link to be.
+    /// The number of the new link.
     pub link: u16,
     /// The port of UDP.
     pub listen: u16,
-    /// The digits that the user was asked about.
+    /// The digits shown to the user.
     pub digits: Option<String>,
     to: Option<Endpoint>,
     answer: ControlAnswer,
@@ -47,9 +47,9 @@ pub(crate) struct PairingRun {
     pub found: Option<LinkId>,
     /// Sessions of the first exchange.
     sessions: Vec<(LinkSession, Opener<<Suite as LinkSuite>::Frames>)>,
-    /// When it was accepted.
+    /// Time when the first exchange was accepted.
     done: Option<Time>,
-    /// True if the peer was heard under the first session.
+    /// True if a frame of the peer under the first session arrived.
     confirmed: bool,
 }
 
@@ -94,7 +94,8 @@ impl PairingRun {
         let _ = self.machine.handle(input, now, &mut OsRng);
     }
 
-    /// A frame of the carrier: of pairing, of the exchange, or the first one of its session.
+    /// Handles a frame of the carrier: of pairing, of the exchange, or the first one of the new
+    /// session.
     pub(super) fn apply_frame(&mut self, mut frame: Vec<u8>, from: Endpoint, now: Time) {
         let Some(index) = index_of(&frame) else {
             let input = PairingInput::Datagram {
@@ -118,8 +119,8 @@ impl PairingRun {
         self.apply_input(PairingInput::Peer(input), now);
     }
 
-    /// Carries out what the machine wants; with an answer the window is closed. `known` names the
-    /// links that devices are paired as.
+    /// Carries out the outputs of the machine. Returns a fault if the window closed without a
+    /// pairing. `known` returns the name of the link that a device is paired as.
     pub(super) fn settle_outputs(
         &mut self,
         store: &StoreThread,
@@ -186,16 +187,16 @@ impl PairingRun {
         }
     }
 
-    /// Where the peer of the pairing is.
+    /// Returns the address of the peer, if known.
     fn peer_address(&self) -> Option<Endpoint> {
         let stored = self.machine.peer_address()?;
         Endpoint::from_stored(&stored, self.carrier.interface())
     }
 
-    /// Returns true if the pairing stands, and its first exchange needs no more answers.
+    /// Returns true if the pairing is complete and its first exchange needs no more responses.
     pub(super) fn is_over(&self, now: Time) -> bool {
         let knows = self.is_confirmed() && self.machine.is_initiator();
-        // The first state must not stay in the second slot until the link is run.
+        // The first state must leave the second slot of the file before the link runs.
         let is_flushed = self.machine.is_flushed();
         self.done.is_some_and(|at| (knows && is_flushed) || now.since_ms(at) >= self.linger_ms())
     }
@@ -204,22 +205,22 @@ impl PairingRun {
         if self.machine.is_initiator() { CONFIRM_MS } else { LINGER_MS }
     }
 
-    /// Returns true if the other side has proved that it has accepted as well: a responder knows it by KE3.
+    /// Returns true if the peer has proved that it accepted as well: a responder knows this by KE3.
     pub(super) fn is_confirmed(&self) -> bool {
         self.confirmed || !self.machine.is_initiator()
     }
 
-    /// Returns true if it speaks to everybody on the link, over UDP.
+    /// Returns true if the pairing addresses all devices on the link, over UDP.
     pub(super) fn asks_everybody_over_udp(&self) -> bool {
         self.to.is_none() && self.ask.carrier == CarrierKind::Udp
     }
 
-    /// Where lines for the user go.
+    /// Returns the channel for the lines to the user.
     pub(super) fn answer(&self) -> ControlAnswer {
         self.answer.clone()
     }
 
-    /// The peer of a pairing that is over.
+    /// Returns the peer of a completed pairing.
     pub(super) fn into_peer(self) -> Option<(Box<Peer<Suite>>, Endpoint, ControlAnswer)> {
         let interface = self.carrier.interface();
         let (peer, address) = self.machine.into_peer()?;
@@ -227,13 +228,13 @@ impl PairingRun {
         Some((Box::new(peer), endpoint, self.answer))
     }
 
-    /// The fault as the last line of the answer.
+    /// Sends the fault as the last line of the response.
     pub(super) fn send_fault(&self, fault: &Fault) {
         self.answer.send_fault(fault);
     }
 }
 
-/// Why nothing was paired, in words.
+/// Describes why no device was paired.
 fn describe_failure(
     failure: PairingFailure,
     ask: &PairAsk,

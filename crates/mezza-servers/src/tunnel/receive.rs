@@ -1,4 +1,4 @@
-//! The thread of a carrier that receives: from its socket to the interfaces of its links.
+//! The receiving thread of a carrier: from its socket to the interfaces of its links.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, IoSlice};
@@ -20,15 +20,15 @@ use super::carrier::{ArrivedFrame, Batch, Carrier};
 use super::shared::{Drop, LinkShared, SessionTable, Welcome};
 use super::tap::may_pass;
 
-/// A session of this thread.
+/// A session as this thread opens its frames.
 struct Opening<F> {
     link: Arc<LinkShared>,
     session: Arc<LinkSession>,
     opener: Opener<F>,
     assembler: Assembler,
-    /// True if the machine knows that the peer was heard under it.
+    /// True if the machine was notified of the session's first frame.
     told: bool,
-    /// Where its last frame came from.
+    /// The source of the last frame.
     from: Option<Endpoint>,
 }
 
@@ -36,15 +36,15 @@ struct Opening<F> {
 struct Receiver<F> {
     carrier: Arc<Carrier>,
     table: Arc<SessionTable>,
-    /// The table that `open` was made from.
+    /// The table from which `open` was made.
     seen: Arc<Welcome>,
-    /// By the index that stands in frames.
+    /// Open sessions, by the index in their frames.
     open: BTreeMap<u32, Opening<F>>,
     events: mpsc::Sender<TunnelEvent>,
     joiner: Joiner,
 }
 
-/// Hands over what the carrier delivers, until its socket is gone.
+/// Delivers the frames of a carrier until its socket is gone.
 pub(super) fn receive_frames<F: FrameKey>(
     carrier: Arc<Carrier>,
     table: Arc<SessionTable>,
@@ -62,12 +62,12 @@ pub(super) fn receive_frames<F: FrameKey>(
     };
     loop {
         match receiver.carrier.read(&mut buffer, &mut batch) {
-            // The interface below is gone, and another thread serves the next carrier.
+            // The carrier's interface is gone, and another thread serves the next carrier.
             _ if receiver.carrier.is_closed() => return,
             Ok(()) => receiver.take_batch(&mut buffer, &batch),
-            // Nothing came for a while: keys of sessions that ended are wiped all the same (SEKA-44).
+            // No frame arrived for a while: wipe the keys of ended sessions (SEKA-44).
             Err(error) if error.kind() == ErrorKind::WouldBlock => receiver.refresh_sessions(),
-            // The interface is down, or a frame of ours found nobody: later frames may pass.
+            // The interface is down, or a sent frame found no receiver: later frames may pass.
             Err(error) if is_passing(&error) => {}
             Err(error) => {
                 tracing::error!(%error, "a carrier of links is gone");
@@ -104,7 +104,7 @@ impl<F: FrameKey> Receiver<F> {
                 continue;
             }
             let Some(index) = index_of(frame) else { continue };
-            // The first frame under the session of a pairing, which has no link yet.
+            // The first frame under the session of a pairing; the pairing has no link yet.
             if self.seen.pairs
                 && frame.len() == DATA_OVERHEAD_BYTES
                 && !self.open.contains_key(&index)
@@ -121,14 +121,13 @@ impl<F: FrameKey> Receiver<F> {
         self.finish_run(buffer, last);
     }
 
-    /// Hands a frame to the control task. A full queue drops it (SEKA-72): who has something to say
-    /// repeats it.
+    /// Passes a frame to the control task. A full queue drops it (SEKA-72); its sender repeats it.
     fn hand_to_control(&self, frame: Vec<u8>, from: Endpoint) {
         let interface = self.carrier.interface();
         let _ = self.events.try_send(TunnelEvent::Frame { interface, from, frame });
     }
 
-    /// Sessions that are gone are forgotten with their keys, new ones are opened.
+    /// Drops the keys of sessions that are gone, and opens new ones.
     fn refresh_sessions(&mut self) {
         let table = self.table.load_full();
         if Arc::ptr_eq(&table, &self.seen) {
@@ -150,7 +149,7 @@ impl<F: FrameKey> Receiver<F> {
         self.seen = table;
     }
 
-    /// A DATA frame: opened in place, then joined, put together or handed over.
+    /// Opens a DATA frame in place; then joins, reassembles or delivers it.
     fn take_data(&mut self, buffer: &mut [u8], range: &Range<usize>, index: u32, from: Endpoint) {
         let Some(open) = self.open.get_mut(&index) else { return };
         let (packet, text_bytes) = match open.opener.open(&open.session, &mut buffer[range.clone()])
@@ -166,7 +165,7 @@ impl<F: FrameKey> Receiver<F> {
         open.report_opened(from, &self.events);
         let at = range.start + DATA_HEADER_BYTES;
         let text = &buffer[at..at + text_bytes];
-        // A keep-alive has flags and nothing behind them.
+        // A keep-alive has flags and no content.
         if text.len() <= 1 {
             return;
         }
@@ -196,7 +195,7 @@ impl<F: FrameKey> Receiver<F> {
         }
     }
 
-    /// Hands over the run that is open.
+    /// Delivers the pending run.
     fn finish_run(&mut self, buffer: &[u8], index: Option<u32>) {
         let Some(open) = index.and_then(|index| self.open.get(&index)) else { return };
         let link = &open.link;
@@ -205,7 +204,7 @@ impl<F: FrameKey> Receiver<F> {
 }
 
 impl<F> Opening<F> {
-    /// A frame opened: the machine hears of the first one, and of a new address.
+    /// Notifies the machine of the first frame of a session, and of a new address.
     fn report_opened(&mut self, from: Endpoint, events: &mpsc::Sender<TunnelEvent>) {
         let link = self.link.number;
         let attempt = self.session.attempt();
@@ -244,7 +243,7 @@ fn deliver_run(link: &LinkShared, buffer: &[u8], run: &JoinedRun<'_>) {
     }
 }
 
-/// Returns true if the kernel refuses what it accepted as an ability of the interface.
+/// Returns true if the kernel refuses a joined frame although it accepted the capability.
 fn refuses_joined(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::InvalidInput
 }
@@ -265,7 +264,7 @@ fn deliver_alone(link: &LinkShared, buffer: &[u8], run: &JoinedRun<'_>) {
     }
 }
 
-/// A frame that was put together out of fragments: `flags | frame`.
+/// Delivers a reassembled frame: `flags | frame`.
 fn deliver_whole(link: &LinkShared, text: &[u8]) {
     if text.get(1..).is_none_or(|frame| !may_pass(frame)) {
         return link.counters.count_dropped(Drop::Reserved);

@@ -1,4 +1,4 @@
-//! State of a link that control and data threads share. Nothing in it is locked.
+//! State of a link that control and data threads share without locks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -15,32 +15,32 @@ use super::tap::Tap;
 /// Why a frame was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Drop {
-    /// Its tag does not fit.
+    /// The tag is invalid.
     Forged,
-    /// Its packet number was seen, or is too old.
+    /// The packet number was seen before, or is too old.
     Replayed,
-    /// There was no session within a second.
+    /// No session opened within a second.
     Late,
     /// A queue of the system was full.
     Queue,
-    /// It could not be cut, or not be joined.
+    /// The frame could not be split or joined.
     Fragment,
-    /// A fragment of it did not arrive.
+    /// A fragment of the frame did not arrive.
     Incomplete,
-    /// It is longer than the path takes.
+    /// The frame is longer than the path takes.
     TooLong,
-    /// The firewall of this machine refused it.
+    /// The firewall of this machine refused the frame.
     Firewall,
     /// There is no route to the peer, no carrier, or no address of the peer.
     Unreachable,
-    /// The interface of the link refused it.
+    /// The interface of the link refused the frame.
     Interface,
-    /// It belongs to one cable (PAUSE), or is a frame of a link itself.
+    /// The frame is a PAUSE frame or a frame of a link itself.
     Reserved,
 }
 
 impl Drop {
-    /// All of them, with their words in metrics and in `show`.
+    /// All reasons, with their words in metrics and in `show`.
     pub(crate) const ALL: [(Self, &'static str); 11] = [
         (Self::Forged, "forged"),
         (Self::Replayed, "replayed"),
@@ -55,12 +55,12 @@ impl Drop {
         (Self::Reserved, "reserved"),
     ];
 
-    /// The reason for which the system did not send a frame.
+    /// Returns the reason for which the system did not send a frame.
     pub(super) fn of_error(error: &std::io::Error) -> Self {
         use nix::errno::Errno;
         match error.raw_os_error().map(Errno::from_raw) {
             Some(Errno::EMSGSIZE) => Self::TooLong,
-            // A rule of the output chain; a peer cannot cause it.
+            // A firewall rule of the output chain; a peer cannot cause this error.
             Some(Errno::EPERM | Errno::EACCES) => Self::Firewall,
             Some(Errno::ENOBUFS | Errno::EAGAIN | Errno::ENOMEM) => Self::Queue,
             _ => Self::Unreachable,
@@ -77,24 +77,24 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Frames that left.
+    /// Counts frames that were sent.
     pub(super) fn count_sent(&self, frames: usize, bytes: usize) {
         self.counts[0].fetch_add(frames as u64, Ordering::Relaxed);
         self.counts[2].fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Frames that opened.
+    /// Counts frames that were opened.
     pub(super) fn count_received(&self, frames: usize, bytes: usize) {
         self.counts[1].fetch_add(frames as u64, Ordering::Relaxed);
         self.counts[3].fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// A frame that was dropped.
+    /// Counts a dropped frame.
     pub(super) fn count_dropped(&self, why: Drop) {
         self.drops[why as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Several frames that were dropped.
+    /// Counts several dropped frames.
     pub(super) fn dropped_many(&self, why: Drop, count: u64) {
         if count > 0 {
             self.drops[why as usize].fetch_add(count, Ordering::Relaxed);
@@ -106,35 +106,35 @@ impl Counters {
         self.counts.each_ref().map(|count| count.load(Ordering::Relaxed))
     }
 
-    /// How many were dropped for this.
+    /// Returns how many frames were dropped for this reason.
     pub(crate) fn drops(&self, why: Drop) -> u64 {
         self.drops[why as usize].load(Ordering::Relaxed)
     }
 }
 
-/// A link, for its threads.
+/// A link as its threads use it.
 #[derive(Debug)]
 pub(crate) struct LinkShared {
-    /// Its number on this machine.
+    /// The number of the link on this machine.
     pub number: u16,
-    /// Its interface.
+    /// The interface of the link.
     pub tap: Tap,
-    /// Its carrier; `None` while the interface below is gone.
+    /// The carrier of the link; `None` while the carrier's interface is gone.
     pub road: ArcSwapOption<Road>,
     /// Bytes of an Ethernet frame that fit into one frame of the carrier on the present path.
     room: AtomicUsize,
-    /// Segments that arrived together are written to the interface as one frame. Ends once, when the
-    /// kernel refuses such a frame.
+    /// True while segments that arrived together are written to the interface as one frame. Turns
+    /// false for good when the kernel refuses such a frame.
     joins: AtomicBool,
-    /// The last report of the peer, and the session that it is about.
+    /// The last report of the peer, and the session that it covers.
     pub report: ArcSwapOption<(u32, DeliveryReport)>,
-    /// The session to send under.
+    /// The session that seals outgoing frames.
     pub sending: ArcSwapOption<LinkSession>,
-    /// Where the peer is.
+    /// The address of the peer.
     pub endpoint: ArcSwapOption<Endpoint>,
     /// Counters of the traffic.
     pub counters: Arc<Counters>,
-    /// The thread that sends, to wake it when there is a session.
+    /// The sending thread, which is woken when a session opens.
     sender: ArcSwapOption<Thread>,
 }
 
@@ -154,12 +154,12 @@ impl LinkShared {
         }
     }
 
-    /// The thread that sends is this one.
+    /// Registers the calling thread as the sending thread.
     pub(super) fn i_am_sender(&self) {
         self.sender.store(Some(Arc::new(std::thread::current())));
     }
 
-    /// Frames may arrive under one more session from now on. The control task alone changes the table.
+    /// Adds a session under which frames may arrive. Only the control task changes the table.
     pub(super) fn welcome_session(&self, entry: OpenEntry) {
         let Some(road) = self.road.load_full() else { return };
         let mut welcome = Welcome::clone(&road.table.load());
@@ -172,7 +172,7 @@ impl LinkShared {
         self.room.load(Ordering::Relaxed)
     }
 
-    /// The path takes frames of another size; returns true if that is news.
+    /// Sets the size of frames that the path takes, bytes. Returns true if it changed.
     pub(super) fn set_room(&self, room: usize) -> bool {
         self.room.swap(room, Ordering::Relaxed) != room
     }
@@ -182,14 +182,14 @@ impl LinkShared {
         self.joins.load(Ordering::Relaxed)
     }
 
-    /// From now on each segment is written alone. Logs the reason once.
+    /// Writes each segment separately from now on. Logs the reason once.
     pub(super) fn stop_joining(&self, why: &str) {
         if self.joins.swap(false, Ordering::Relaxed) {
             tracing::warn!(link = self.tap.name(), why, "offload of the interface is off");
         }
     }
 
-    /// Sends under `session` from now on, or under none.
+    /// Sets the session that seals outgoing frames, or none.
     pub(super) fn send_under(&self, session: Option<Arc<LinkSession>>) {
         self.sending.store(session);
         if let Some(sender) = &*self.sender.load() {
@@ -198,21 +198,21 @@ impl LinkShared {
     }
 }
 
-/// A carrier, and what may arrive over it.
+/// A carrier, and the table of sessions that may arrive over it.
 #[derive(Clone, Debug)]
 pub(crate) struct Road {
-    /// It.
+    /// The carrier.
     pub carrier: Arc<Carrier>,
-    /// Its table.
+    /// The table of the carrier.
     pub table: Arc<SessionTable>,
 }
 
 /// A session that frames may arrive under.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenEntry {
-    /// Whose it is.
+    /// The link of the session.
     pub link: Arc<LinkShared>,
-    /// Its keys.
+    /// The keys of the session.
     pub session: Arc<LinkSession>,
 }
 
@@ -221,14 +221,15 @@ pub(crate) struct OpenEntry {
 pub(crate) struct Welcome {
     /// Sessions that frames may arrive under.
     pub open: Vec<OpenEntry>,
-    /// The peers whose exchange frames are heard.
+    /// The peers whose exchange frames are accepted.
     pub peers: Vec<LinkId>,
-    /// A pairing is under way: frames of anybody are heard.
+    /// True during a pairing: frames of unknown devices are accepted.
     pub pairs: bool,
 }
 
 impl Welcome {
-    /// Returns true if a handshake frame is for the control task; all others never reach its queue (SEKA-72).
+    /// Returns true if a handshake frame must reach the control task; all others are dropped
+    /// (SEKA-72).
     pub(super) fn is_for_control(&self, frame: &[u8]) -> bool {
         let sender = names_of(frame).map(|(sender, _)| sender);
         self.pairs || sender.is_some_and(|sender| self.peers.contains(&sender))

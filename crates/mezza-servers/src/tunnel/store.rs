@@ -10,8 +10,8 @@
 //!   peers/ID.toml       interface and carrier of the pairing, for people
 //! ```
 //!
-//! With `state = "ram"` there is no folder: key, name and pairings end with the process, and what would
-//! be written counts as written.
+//! With `state = "ram"` there is no folder: key, name and pairings end with the process, and writes
+//! succeed at once.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -28,44 +28,45 @@ use mezza_host::api::{Exit, Fault};
 use mezza_host::process::home::private;
 use mezza_host::process::lock::Lock;
 
-/// Where the second slot begins.
+/// The offset of the second slot, bytes.
 const SLOT_BYTES: u64 = 4_096;
 const FILE_BYTES: usize = 2 * SLOT_BYTES as usize;
-/// Writes that wait for the thread.
+/// Maximum number of writes that wait for the thread.
 const WRITES_MAX: usize = 256;
 
-/// The folder, locked, or none.
+/// The state folder and its lock, or the state in memory.
 #[derive(Debug)]
 pub struct StateFolder {
-    /// `None`: in memory.
+    /// The path; `None`: in memory.
     root: Option<PathBuf>,
     key: StoreKey,
     id: LinkId,
     _lock: Option<Lock>,
 }
 
-/// A pairing that was read, or why it was not: it is set aside, and the others go on.
+/// A pairing that was read, or why it was not: it is quarantined, and the others go on.
 pub(crate) enum StoredPeer {
-    /// It opens.
+    /// The record opened.
     Sound(Box<(u64, PeerRecord)>, PeerFile),
-    /// It does not.
+    /// The record did not open.
     Damaged(DamagedPeer),
 }
 
-/// A pairing that does not open.
+/// A pairing whose record does not open.
 #[derive(Clone, Debug)]
 pub struct DamagedPeer {
-    /// The name of its file.
+    /// The file name of the record.
     pub file: String,
-    /// The device, by the name of the file.
+    /// The device, as the file name states it.
     pub peer: Option<LinkId>,
 }
 
 impl StateFolder {
-    /// Opens the folder, and makes what is missing.
+    /// Opens the folder, and makes missing parts.
     ///
     /// # Errors
-    /// 75 if another process has it, 77 for wrong modes, 73 if it cannot be written.
+    /// 75 if another process uses the folder, 77 for wrong modes, 73 if the folder cannot be
+    /// written.
     pub(crate) fn open(root: &Path, rng: &mut dyn CryptoRng) -> Result<Self, Fault> {
         let root = Self::make_folder(root)?;
         private::make_folder(&root.join("peers"))?;
@@ -76,47 +77,47 @@ impl StateFolder {
         Ok(Self { root: Some(root), key, id, _lock: Some(lock) })
     }
 
-    /// Makes the folder where it is missing; its path without links.
+    /// Makes the folder if it is missing. Returns its path without symbolic links.
     ///
     /// # Errors
-    /// 77 for wrong modes, 73 if it cannot be made.
+    /// 77 for wrong modes, 73 if the folder cannot be made.
     pub fn make_folder(root: &Path) -> Result<PathBuf, Fault> {
         if let Some(above) = root.parent().filter(|above| !above.exists()) {
             fs::create_dir_all(above).map_err(|error| private::cannot_write(above, &error))?;
         }
-        // The service manager may have made it a link to a folder of its own.
+        // The service manager may have made the folder a symbolic link.
         let root = fs::canonicalize(root).unwrap_or_else(|_| root.to_path_buf());
         private::make_folder(&root)?;
         Ok(root)
     }
 
-    /// A key and a name that end with this value.
+    /// Draws a key and a name for the lifetime of this value.
     pub(crate) fn in_memory(rng: &mut dyn CryptoRng) -> Self {
         let key = StoreKey::new(Secret::random(rng));
         let id = LinkId::random(rng);
         Self { root: None, key, id, _lock: None }
     }
 
-    /// The key of the records.
+    /// Returns the key of the records.
     pub(crate) fn key(&self) -> StoreKey {
         self.key.duplicate()
     }
 
-    /// Our name on links.
+    /// Returns our name on links.
     pub(crate) fn id(&self) -> LinkId {
         self.id
     }
 
-    /// All pairings.
+    /// Loads all pairings.
     ///
     /// # Errors
-    /// If the folder cannot be read, or a pairing that was replaced cannot be put in its place.
+    /// If the folder cannot be read, or a finished pairing cannot replace its old file.
     pub(crate) fn load_peers(&self) -> Result<Vec<StoredPeer>, Fault> {
         for path in self.list_files("next")? {
             let sealed = private::read(&path, FILE_BYTES).unwrap_or_default();
             let stands =
                 self.newest_record(&path, &sealed).is_some_and(|((_, record), _)| record.accepted);
-            // A crash came before the place was taken, or the pairing never stood.
+            // A crash came before the file was renamed, or the pairing was never completed.
             if stands {
                 put_in_place(&path).map_err(|error| private::cannot_write(&path, &error))?;
             } else {
@@ -125,13 +126,13 @@ impl StateFolder {
         }
         let paths = self.list_files("st")?;
         for path in paths.iter().filter(|path| is_empty(path)) {
-            // A full disk left it: there was never a pairing in it.
+            // A full disk left an empty file, which never held a pairing.
             fs::remove_file(path).map_err(|error| private::cannot_write(path, &error))?;
         }
         Ok(self.list_files("st")?.iter().map(|path| self.load_peer(path)).collect())
     }
 
-    /// The files with this ending, in order.
+    /// Returns the files with this extension, in order.
     fn list_files(&self, ending: &str) -> Result<Vec<PathBuf>, Fault> {
         let Some(root) = &self.root else { return Ok(Vec::new()) };
         let folder = root.join("peers");
@@ -165,8 +166,8 @@ impl StateFolder {
         Some(((seq, record), file))
     }
 
-    /// The file of a pairing under way. Where there is one of this device already, that one stays as it
-    /// is until [`StateFolder::promote_pairing`] says that the new pairing does (SEKA-31).
+    /// Returns the file for a pairing in progress. An existing record of the same device stays as
+    /// it is until [`StateFolder::promote_pairing`] replaces it (SEKA-31).
     pub(crate) fn fresh_file(&self, peer: LinkId) -> PeerFile {
         let next = || self.file_path(peer, "next");
         let path = self.file_path(peer, "st");
@@ -174,16 +175,17 @@ impl StateFolder {
         PeerFile { file: None, path, newest: 1 }
     }
 
-    /// The note of a pairing under way, where none of an older pairing with this device lies.
+    /// Returns the path for the note of a pairing in progress, or `None` if an older pairing with
+    /// this device has one.
     pub(crate) fn fresh_note(&self, peer: LinkId) -> Option<PathBuf> {
         let path = self.file_path(peer, "st")?;
         if path.exists() { None } else { self.notes_path(peer) }
     }
 
-    /// The new pairing with this device stands: its file takes the place of an older one.
+    /// Makes the file of a completed pairing replace the older record of the device.
     ///
     /// # Errors
-    /// 73 if it cannot be written.
+    /// 73 if the file cannot be replaced.
     pub(crate) fn promote_pairing(&self, peer: LinkId) -> Result<(), Fault> {
         let Some(path) = self.file_path(peer, "next").filter(|path| path.exists()) else {
             return Ok(());
@@ -191,17 +193,18 @@ impl StateFolder {
         put_in_place(&path).map_err(|error| private::cannot_write(&path, &error))
     }
 
-    /// A pairing with this device came to nothing: nothing of it is kept.
+    /// Removes the file of a failed pairing with this device.
     pub(crate) fn discard_pairing(&self, peer: LinkId) {
         let (Some(next), Some(path)) = (self.file_path(peer, "next"), self.file_path(peer, "st"))
         else {
             return;
         };
         if next.exists() {
-            // Its keys are overwritten, too; what cannot be written goes at the next start.
+            // The keys are overwritten too; a file that cannot be wiped now is removed at the next
+            // start.
             let _ = private::wipe(&next);
         } else {
-            // An empty file is what a full disk left of the first write.
+            // An empty file is the remainder of a first write to a full disk.
             let is_ours = match self.load_peer(&path) {
                 StoredPeer::Sound(stored, _) => !stored.1.accepted,
                 StoredPeer::Damaged(_) => is_empty(&path),
@@ -213,7 +216,7 @@ impl StateFolder {
         }
     }
 
-    /// Returns the path of the notes of a pairing, for people; `None` without files.
+    /// Returns the path of the note of a pairing; `None` in memory.
     pub(crate) fn notes_path(&self, peer: LinkId) -> Option<PathBuf> {
         self.file_path(peer, "toml")
     }
@@ -223,10 +226,10 @@ impl StateFolder {
         Some(self.root.as_ref()?.join("peers").join(format!("{name}.{ending}")))
     }
 
-    /// Forgets a pairing: both slots are overwritten before the file goes (SEKA-53).
+    /// Erases a pairing: overwrites both slots, then removes the file (SEKA-53).
     ///
     /// # Errors
-    /// 73 if it cannot be written.
+    /// 73 if the file cannot be overwritten.
     pub(crate) fn forget_pairing(&self, peer: LinkId) -> Result<(), Fault> {
         let Some(path) = self.file_path(peer, "st") else { return Ok(()) };
         let wiped = OpenOptions::new().write(true).open(&path).and_then(|file| {
@@ -241,12 +244,12 @@ impl StateFolder {
     }
 }
 
-/// Returns true if a file holds zeros alone, or nothing: a record was never written.
+/// Returns true if a file is empty or all zeros, so that no record was ever written.
 fn is_empty(path: &Path) -> bool {
     private::read(path, FILE_BYTES).is_ok_and(|bytes| bytes.iter().all(|byte| *byte == 0))
 }
 
-/// The device that a file is named by.
+/// Returns the device named by a file name.
 fn peer_of(path: &Path) -> Option<LinkId> {
     let name = HEXLOWER.decode(path.file_stem()?.as_encoded_bytes()).ok()?;
     LinkId::from_bytes(name.try_into().ok()?)
@@ -278,7 +281,7 @@ fn damage_fault(path: &Path) -> Fault {
     Fault::new(Exit::Malformed, text, "restore it, or move the whole folder away and pair again")
 }
 
-/// Overwrites the record that is replaced, and renames the new one to its name.
+/// Overwrites the old record, and renames the new one to its name.
 fn put_in_place(next: &Path) -> io::Result<()> {
     let path = next.with_extension("st");
     if let Ok(old) = OpenOptions::new().write(true).open(&path) {
@@ -293,12 +296,12 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }
 
-/// The two slots of a pairing.
+/// The file of a pairing, with two slots.
 #[derive(Debug)]
 pub(crate) struct PeerFile {
-    /// `None` until the first write.
+    /// The open file; `None` until the first write.
     file: Option<File>,
-    /// `None`: in memory, where nothing is written.
+    /// The path; `None`: in memory.
     path: Option<PathBuf>,
     /// The slot with the newest record.
     newest: usize,
@@ -323,7 +326,7 @@ impl PeerFile {
     }
 }
 
-/// A file of zeros with its name on the disk.
+/// Creates a file of zeros; file and name are durable when this returns.
 fn make_slots(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
@@ -333,31 +336,31 @@ fn make_slots(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// A write for the thread.
+/// A record for the writing thread.
 pub(crate) struct RecordWrite {
-    /// Whose it is.
+    /// The link of the record.
     pub link: u16,
-    /// Its number.
+    /// The number of the write.
     pub seq: u64,
-    /// The bytes.
+    /// The sealed record.
     pub sealed: Box<[u8; SEALED_BYTES]>,
 }
 
-/// An order to the thread that writes.
+/// An order to the writing thread.
 enum Order {
-    /// A pairing from now on.
+    /// Opens the file of a pairing.
     Open(u16, PeerFile),
     Write(RecordWrite),
-    /// It is forgotten: its file is closed, and whoever waits is told.
+    /// Closes the file of a pairing, and notifies the caller.
     Close(u16, mpsc::SyncSender<()>),
 }
 
-/// The one thread that waits for the disk.
+/// The handle of the thread that writes to the disk.
 #[derive(Clone)]
 pub(crate) struct StoreThread(mpsc::SyncSender<Order>);
 
 impl StoreThread {
-    /// Starts it; `done` hears of each write, in their order.
+    /// Starts the thread; `done` is called after each write, in order: link, number, success.
     pub(crate) fn start(done: impl Fn(u16, u64, bool) + Send + 'static) -> io::Result<Self> {
         let (sender, orders) = mpsc::sync_channel(WRITES_MAX);
         std::thread::Builder::new().name("link store".into()).spawn(move || {
@@ -385,17 +388,17 @@ impl StoreThread {
         Ok(Self(sender))
     }
 
-    /// A pairing whose records will be written.
+    /// Registers the file of a pairing.
     pub(crate) fn open(&self, link: u16, file: PeerFile) {
         let _ = self.0.send(Order::Open(link, file));
     }
 
-    /// A write. It waits only if 256 others wait, which one write for each link never brings about.
+    /// Queues a write. Blocks only if 256 writes wait, which one write per link never causes.
     pub(crate) fn write(&self, write: RecordWrite) {
         let _ = self.0.send(Order::Write(write));
     }
 
-    /// Closes the file of a pairing; all its writes are done then.
+    /// Closes the file of a pairing after all its writes are done.
     pub(crate) fn close_file(&self, link: u16) {
         let (told, closed) = mpsc::sync_channel(1);
         if self.0.send(Order::Close(link, told)).is_ok() {
@@ -465,7 +468,7 @@ mod tests {
         assert_eq!(slot(), [1; SEALED_BYTES]);
         state.promote_pairing(peer).expect("in its place");
         assert_eq!(slot(), [2; SEALED_BYTES]);
-        // One that never stood goes at the next start; what is there stays.
+        // A pairing that was never completed is removed at the next start; the older one stays.
         state.fresh_file(peer).write(&[3; SEALED_BYTES]).expect("written");
         assert_eq!(state.load_peers().expect("read").len(), 1);
         assert!(!state.file_path(peer, "next").expect("a file").exists());

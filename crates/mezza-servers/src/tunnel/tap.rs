@@ -1,4 +1,4 @@
-//! The network interface of a link: a TAP device that takes and gives super-frames.
+//! The network interface of a link: a TAP device that reads and writes super-frames.
 
 use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
@@ -13,10 +13,10 @@ use mezza_host::api::{Exit, Fault};
 
 /// Bytes of a read: the virtio header, and a super-frame.
 pub(super) const TAP_READ_BYTES: usize = VIRTIO_BYTES + 66 * 1024;
-/// The destination of PAUSE, which belongs to one cable (IEEE 802.3, annex 31B).
+/// The destination address of PAUSE, which is only for the cable itself (IEEE 802.3, annex 31B).
 const PAUSE: [u8; 6] = [0x01, 0x80, 0xc2, 0x00, 0x00, 0x01];
 
-/// A TAP device. It goes with this value, at the latest with the process.
+/// A TAP device. The kernel removes it when this value is dropped or the process ends.
 pub(crate) struct Tap {
     device: SyncDevice,
     name: String,
@@ -29,7 +29,7 @@ impl Tap {
     /// # Errors
     /// 77 without the right to make one.
     pub(crate) fn make(name: &str, mtu: u16, mac: [u8; 6]) -> Result<Self, Fault> {
-        // A device of that name that is somebody else's would be taken over.
+        // Building would attach to an existing device of this name that belongs to another program.
         if let Ok(number) = if_nametoindex(name) {
             let text = format!("there is an interface {name} already (number {number})");
             return Err(Fault::new(Exit::Busy, text, "remove it, or give the link another name"));
@@ -38,7 +38,8 @@ impl Tap {
             .name(name)
             .layer(Layer::L2)
             .offload(true)
-            // Before it comes up: its address of IPv6 follows from that of Ethernet.
+            // Set the MAC before the device comes up: the IPv6 link-local address is derived from
+            // it.
             .mac_addr(mac)
             .mtu(mtu)
             .with(|builder| {
@@ -47,18 +48,18 @@ impl Tap {
             .build_sync();
         let device = built.map_err(|error| describe_refusal(name, &error))?;
         device.enabled(true).map_err(|error| describe_refusal(name, &error))?;
-        // Reads wait in `poll`, which has a limit.
+        // Reads wait in `poll`, which has a time limit.
         device.set_nonblocking(true).map_err(|error| describe_refusal(name, &error))?;
         let number = if_nametoindex(name).map_err(|error| describe_refusal(name, &error.into()))?;
         Ok(Self { device, name: name.to_owned(), number })
     }
 
-    /// Its name.
+    /// Returns the name of the interface.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns true if the interface of its name is still this one.
+    /// Returns true if the interface of this name is still this device.
     pub(crate) fn is_there(&self) -> bool {
         if_nametoindex(self.name.as_str()).is_ok_and(|number| number == self.number)
     }
@@ -93,7 +94,7 @@ impl Tap {
         self.device.send_vectored(parts)
     }
 
-    /// The largest frame that it hands over whole, without headers of Ethernet.
+    /// Returns the MTU: the largest frame of the interface, without Ethernet header.
     pub(crate) fn mtu(&self) -> u16 {
         self.device.mtu().unwrap_or_default()
     }
@@ -114,8 +115,8 @@ fn describe_refusal(name: &str, error: &io::Error) -> Fault {
     Fault::new(code, format!("cannot create the TAP device {name}: {error}"), next)
 }
 
-/// Returns true if a frame may pass the tunnel (SEKA-84): not PAUSE, nor frames of links themselves, which
-/// would go round and round. BPDUs and LLDP pass: between two bridges the tunnel is the cable.
+/// Returns true if a frame may pass the tunnel (SEKA-84): not PAUSE, nor frames of links
+/// themselves, which would loop. BPDUs and LLDP pass: between two bridges the tunnel is the cable.
 pub(super) fn may_pass(frame: &[u8]) -> bool {
     let kind = frame.get(12..14);
     !frame.starts_with(&PAUSE) && kind != Some(&mezza_seka::wire::ETHER_TYPE.to_be_bytes())

@@ -1,4 +1,4 @@
-//! Data threads with a session of their own, in a network namespace.
+//! Data threads with a real session, in a network namespace.
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,7 +24,7 @@ use super::{Suite, receive, transmit};
 use mezza_host::backend::AwsLc;
 use mezza_host::process::rng::OsRng;
 
-/// How long a busy machine may take.
+/// Time limit for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The interface of the test.
 const TAP: &str = "mzkeys";
@@ -33,10 +33,10 @@ const PORT: u16 = 4_795;
 /// Bytes of a frame of a row.
 const ROW_FRAME_BYTES: usize = 1_400;
 
-/// Keys that data threads hold.
+/// Number of frame keys that data threads hold.
 static HELD: AtomicUsize = AtomicUsize::new(0);
 
-/// A key of the product that counts how many of it there are.
+/// The product's frame key; counts its instances.
 struct CountedKey(<Suite as LinkSuite>::Frames);
 
 impl FrameKey for CountedKey {
@@ -101,7 +101,7 @@ impl Device {
     }
 }
 
-/// The session of a pairing, at both of its ends.
+/// Pairs two devices. Returns the session at both ends.
 fn paired_sessions() -> [Arc<LinkSession>; 2] {
     let mut devices = [Device::new(1, LinkRole::Initiator), Device::new(2, LinkRole::Responder)];
     for ms in (0..4_000).step_by(10) {
@@ -138,7 +138,7 @@ fn until(mut is_so: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// A link whose frames come back to it: it seals as one end of a session and opens as the other.
+/// Makes a link whose frames return to it: it seals as one end of a session and opens as the other.
 fn looped_link() -> Option<Arc<LinkShared>> {
     let tap = Tap::make(TAP, 1_400, [2, 0, 0, 0, 0, 9]).ok()?;
     let carrier = Arc::new(Carrier::open("lo", CarrierKind::Udp, PORT).expect("a socket"));
@@ -150,8 +150,8 @@ fn looped_link() -> Option<Arc<LinkShared>> {
     Some(link)
 }
 
-/// Frames that one carrier sends as a row and another one reads, and the number of its reads. Nothing is
-/// read before all frames are sent.
+/// Sends frames as a row on one carrier and reads them on the other after all are sent. Returns the
+/// number of frames and of reads.
 fn pass_row(carriers: [&Carrier; 2], to: &Endpoint, count: usize) -> (usize, usize) {
     let numbered = |number: usize| {
         let mut frame = [0x5a; ROW_FRAME_BYTES];

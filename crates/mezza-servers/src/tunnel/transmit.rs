@@ -1,4 +1,4 @@
-//! The thread of a link that sends: from its interface to its carrier.
+//! The sending thread of a link: from its interface to its carrier.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,10 +21,10 @@ use super::tap::{TAP_READ_BYTES, may_pass};
 const KEY_LOOK_MS: u16 = 1_000;
 /// How long a frame waits for the first session.
 const SESSION_WAIT: Duration = Duration::from_secs(1);
-/// Where the text of a frame begins behind the start of its datagram: the header, then flags.
+/// Offset of the text in a datagram: the header, then flags.
 const FRAME_AT: usize = DATA_HEADER_BYTES + 1;
 
-/// Cuts of one super-frame for a path that turns out to be narrower each time.
+/// How often one super-frame is split again for a path that turns out narrower each time.
 const NARROWED_MAX: usize = 3;
 
 /// The session that seals frames, and their destination.
@@ -41,14 +41,14 @@ struct Transmitter<F> {
     link: Arc<LinkShared>,
     events: mpsc::Sender<TunnelEvent>,
     sealer: Sealer<F>,
-    /// Datagrams of a super-frame, one behind the other.
+    /// The datagrams of a super-frame, one after another.
     row: Vec<u8>,
-    /// True if a frame has waited in vain since there was a session.
+    /// True if a frame was dropped for lack of a session; the next frames do not wait.
     gave_up: bool,
     asked: Option<Instant>,
 }
 
-/// Sends what the interface hands over, until the interface is gone.
+/// Sends the frames of the interface until the interface is gone.
 pub(super) fn transmit_frames<F: FrameKey>(
     link: Arc<LinkShared>,
     events: mpsc::Sender<TunnelEvent>,
@@ -64,7 +64,7 @@ pub(super) fn transmit_frames<F: FrameKey>(
         asked: None,
     };
     loop {
-        // Without a key there is nothing to wipe, and the thread sleeps until a frame comes.
+        // Without a key there is nothing to wipe, so the thread sleeps until a frame comes.
         let wait = transmitter.sealer.holds_key().then_some(KEY_LOOK_MS);
         match transmitter.link.tap.read(&mut buffer[..TAP_READ_BYTES], wait) {
             Ok(Some(bytes)) => transmitter.transmit_frame(&mut buffer, bytes),
@@ -72,18 +72,20 @@ pub(super) fn transmit_frames<F: FrameKey>(
             Err(_) => break,
         }
     }
-    // The interface was removed, by us or by hand.
+    // The interface was removed, by the daemon or by another program.
     let _ = transmitter.events.blocking_send(TunnelEvent::Unplugged(transmitter.link.number));
 }
 
 impl<F: FrameKey> Transmitter<F> {
-    /// Wipes the key of a session that ended or was replaced: on an idle link no frame does so (SEKA-44).
+    /// Wipes the key of a session that ended or was replaced, since no frame on an idle link
+    /// triggers this (SEKA-44).
     fn wipe_old_key(&mut self) {
         let session = self.link.sending.load_full();
         self.sealer.keep_only(session.as_deref());
     }
 
-    /// One frame or super-frame: `virtio header | frame`, `bytes` long, with room for a tag behind.
+    /// Sends one frame or super-frame: `virtio header | frame` of `bytes` bytes, with room for a
+    /// tag after it.
     fn transmit_frame(&mut self, buffer: &mut [u8], bytes: usize) {
         let Some(virtio) = buffer[..bytes].first_chunk::<VIRTIO_BYTES>() else { return };
         let virtio = VirtioHeader::decode(virtio);
@@ -98,7 +100,7 @@ impl<F: FrameKey> Transmitter<F> {
                 shape,
                 SegmentShape::Segments(_) | SegmentShape::FragmentedSegments { .. }
             );
-            // A super-frame is still in plain text where it was read, and can be cut once more.
+            // A super-frame is still unencrypted in the read buffer, and can be split again.
             if why != Drop::TooLong || !is_cut || !self.narrow_path() {
                 return self.link.counters.count_dropped(why);
             }
@@ -146,8 +148,8 @@ impl<F: FrameKey> Transmitter<F> {
         Ok(())
     }
 
-    /// The path takes less than was thought: asks the route for its size. Returns true if frames will be
-    /// smaller from now on.
+    /// Reads the route's MTU after the path refused a frame. Returns true if frames will be smaller
+    /// from now on.
     fn narrow_path(&self) -> bool {
         let road = self.link.road.load_full();
         let to = self.link.endpoint.load_full();
@@ -161,8 +163,8 @@ impl<F: FrameKey> Transmitter<F> {
         true
     }
 
-    /// Packet numbers of the session to send under; without one, or at its limit, it is asked for and
-    /// waited for.
+    /// Reserves packet numbers of the session. Without a session, or at its limit, requests one and
+    /// waits.
     fn reserve_numbers(&mut self, count: usize) -> Option<(Arc<LinkSession>, u32)> {
         let begun = Instant::now();
         loop {
@@ -184,7 +186,7 @@ impl<F: FrameKey> Transmitter<F> {
         }
     }
 
-    /// Tells the machine that frames wait, once a second.
+    /// Notifies the machine that frames wait, at most once a second.
     fn request_session(&mut self) {
         if self.asked.is_none_or(|at| at.elapsed() >= SESSION_WAIT) {
             self.asked = Some(Instant::now());
@@ -192,8 +194,8 @@ impl<F: FrameKey> Transmitter<F> {
         }
     }
 
-    /// One frame, in the place where it was read: header and flags take the place of the last nine
-    /// bytes of the virtio header, so that nothing is copied.
+    /// Sends one frame from the buffer where it was read: header and flags overwrite the last nine
+    /// bytes of the virtio header, so nothing is copied.
     fn send_whole(&mut self, buffer: &mut [u8], flags: u8, way: &Way<'_>) -> std::io::Result<()> {
         let datagram = &mut buffer[VIRTIO_BYTES - FRAME_AT..];
         datagram[DATA_HEADER_BYTES] = flags;
@@ -216,7 +218,7 @@ impl<F: FrameKey> Transmitter<F> {
         let row = &mut self.row[..bytes];
         let places = row.chunks_mut(each + DATA_OVERHEAD_BYTES);
         for (index, (part, place)) in frame.chunks(each).zip(places).enumerate() {
-            // A segment that fits is no fragment.
+            // A segment that fits is not a fragment.
             let fragment = if count == 1 { 0 } else { fragment_flags(index, count) };
             place[DATA_HEADER_BYTES] = flags | fragment;
             place[FRAME_AT..FRAME_AT + part.len()].copy_from_slice(part);
@@ -225,8 +227,8 @@ impl<F: FrameKey> Transmitter<F> {
         }
         let stride = each + DATA_OVERHEAD_BYTES;
         match way.road.carrier.send_row(way.to, row, stride) {
-            // The path is narrower than was thought. The system cuts single datagrams by itself, and the next
-            // frames are cut smaller.
+            // The path is narrower than assumed. The system fragments single datagrams itself, and
+            // the next frames are made smaller.
             Err(error) if Drop::of_error(&error) == Drop::TooLong => {
                 self.narrow_path();
                 let mut parts = self.row[..bytes].chunks(stride);
@@ -247,7 +249,7 @@ impl<F: FrameKey> Transmitter<F> {
         let mut segment = vec![0; cut.segment_frame_bytes()];
         for index in 0..cut.segment_count() {
             let (flags, bytes) = cut.write_segment(frame, index, &mut segment);
-            // Segments in fragments are not joined again.
+            // Segments sent in fragments are not joined again.
             self.send_fragments(&segment[..bytes], each, flags & PARTIAL, way)?;
         }
         Ok(())

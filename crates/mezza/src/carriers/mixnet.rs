@@ -1,4 +1,5 @@
-//! The connection to the entry server of a mixnet, kept as long as the client's machine wants.
+//! The connection to the entry server of a mixnet, kept open as long as the client's machine
+//! requires.
 //!
 //! ```text
 //! Dial --TLS with the key of the config--> Up .. frames .. Down        (the machine draws the times)
@@ -32,15 +33,15 @@ use mezza_host::process::rng::OsRng;
 use mezza_host::store::record::{KEY_BYTES_MAX, TEXT_BYTES_MAX};
 use mezza_host::tls::Pin;
 
-/// Whatever row the client wants stored, the vault takes it (MIX-44).
+/// The vault accepts every row that the client stores (MIX-44).
 const _: () = assert!(ROW_BYTES_MAX + KEY_BYTES_MAX + 5 <= TEXT_BYTES_MAX);
 
-/// A connection that the device wants.
+/// A connection that the device has ordered.
 pub(super) struct PlannedDial {
     at: Time,
     hello: Frame,
     address: String,
-    /// The key of the config; `None`: any key.
+    /// The key that the config names; `None`: any key.
     key: Option<[u8; 32]>,
 }
 
@@ -48,21 +49,21 @@ pub(super) struct PlannedDial {
 pub(crate) struct MixnetAdapter<E> {
     reporter: Reporter<E>,
     clock: Clock,
-    /// Shared by successive connections, as an entry server may close one and be dialled again.
+    /// Shared by successive connections: an entry server may close one and be dialled again.
     pace: Arc<Pace>,
     line: Option<Arc<Line>>,
-    /// The task of the last dial, which ends with it.
+    /// The task of the last dial; dropping the adapter aborts it.
     keeper: JoinSet<()>,
-    /// Why the entry server is not who the config says, in words for people.
+    /// Why the entry server is not the one that the config names, in words for the user.
     trouble: Option<String>,
-    /// The rounds of a device that is locked.
+    /// The rounds of a locked device.
     cover: Option<Box<MixnetCover<AwsLc>>>,
-    /// The dial that waits for the person, as the vault was put back.
+    /// The dial that waits for the user's decision about a restored vault.
     pub(super) withheld: Option<PlannedDial>,
 }
 
 impl<E: From<ConnectionReport> + Send + 'static> MixnetAdapter<E> {
-    /// No connection yet.
+    /// Makes the adapter, without a connection.
     pub(super) fn new(clock: Clock, reporter: Reporter<E>) -> Self {
         let pace = Arc::new(Pace::new());
         let keeper = JoinSet::new();
@@ -73,29 +74,29 @@ impl<E: From<ConnectionReport> + Send + 'static> MixnetAdapter<E> {
         Self { reporter, clock, pace, line, keeper, trouble, cover, withheld }
     }
 
-    /// The device is locked: its line and its rounds go on (MIX-78).
+    /// Lets the line and the rounds of a locked device go on (MIX-78).
     pub(super) fn begin_cover(&mut self, cover: MixnetCover<AwsLc>) {
         self.cover = Some(Box::new(cover));
         self.drive_cover(|_, _| ());
     }
 
-    /// The device is unlocked: it goes on with the line.
+    /// Returns the line for the unlocked device to go on with.
     pub(super) fn take_line(&mut self) -> Option<MixnetLine> {
         let now = self.clock.date();
         self.cover.take().map(|cover| cover.into_line(now))
     }
 
-    /// Returns the time when the rounds of a locked device have work.
+    /// Returns the time of the next work of a locked device's rounds.
     pub(super) fn deadline(&self) -> Option<Time> {
         self.cover.as_ref()?.deadline()
     }
 
-    /// Does the work of a locked device whose time has come.
+    /// Does the due work of a locked device's rounds.
     pub(super) fn wake(&mut self) {
         self.drive_cover(|cover, now| cover.wake(now, &mut OsRng));
     }
 
-    /// Lets the rounds of a locked device do something, and carries out what follows.
+    /// Runs `work` on the rounds of a locked device, and carries out the resulting orders.
     fn drive_cover(&mut self, work: impl FnOnce(&mut MixnetCover<AwsLc>, Time)) {
         let now = self.clock.date();
         let Some(cover) = &mut self.cover else { return };
@@ -105,7 +106,7 @@ impl<E: From<ConnectionReport> + Send + 'static> MixnetAdapter<E> {
         }
     }
 
-    /// Hands an input to the device, or to what goes on while it is locked.
+    /// Passes an input to the device, or to the rounds of a locked device.
     fn deliver_input(&mut self, input: MixnetInput) -> Option<CarrierInput> {
         if self.cover.is_none() {
             return Some(input.into());
@@ -114,8 +115,8 @@ impl<E: From<ConnectionReport> + Send + 'static> MixnetAdapter<E> {
         None
     }
 
-    /// Carries out what the device wants of the mixnet. While the vault is `doubted`, nothing is dialled:
-    /// its charges are not those that the mixnet saw (MSG-63).
+    /// Carries out an order of the device for the mixnet. While the vault is `doubted`, nothing is
+    /// dialled: its budget lacks charges that the mixnet has seen (MSG-63).
     pub(super) fn carry_out_order(&mut self, order: MixnetOutput, doubted: bool) {
         match order {
             MixnetOutput::Frame(_) | MixnetOutput::Job(_) if doubted => {}
@@ -123,7 +124,7 @@ impl<E: From<ConnectionReport> + Send + 'static> MixnetAdapter<E> {
                 let dial = PlannedDial { at, hello, address, key };
                 if doubted { self.withheld = Some(dial) } else { self.start_dial(dial) }
             }
-            // The task hangs up and says `Down`.
+            // The task then disconnects and reports `Down`.
             MixnetOutput::Disconnect => {
                 self.line.take().into_iter().for_each(|line| line.close());
                 self.withheld = None;
@@ -139,7 +140,7 @@ impl<E: From<ConnectionReport> + Send + 'static> MixnetAdapter<E> {
         }
     }
 
-    /// The person goes on with a vault that was put back.
+    /// Starts the dial that waited for the user's decision about a restored vault.
     pub(super) fn resume_restored(&mut self) {
         if let Some(dial) = self.withheld.take() {
             self.start_dial(dial);
@@ -189,7 +190,7 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapter for MixnetAdapter<E> {
                 let age_ms = read_at.elapsed().as_millis() as u64;
                 self.deliver_input(MixnetInput::Frame { frame: *frame, age_ms })
             }
-            // No connection of this carrier reports for another one.
+            // Events of relays cannot come from this carrier.
             ConnectionEvent::Input(CarrierInput::Relay(_))
             | ConnectionEvent::Up { .. }
             | ConnectionEvent::Down => None,
@@ -200,13 +201,13 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapter for MixnetAdapter<E> {
         words::mixnet::describe_health(self.trouble.as_deref(), facts).into_iter().collect()
     }
 
-    /// Late reports of its tasks bear a serial number that is no longer in use, so they are dropped.
+    /// Late reports of the dropped tasks bear an old serial number and are dropped.
     fn on_device_gone(&mut self) {
         *self = Self::new(self.clock.clone(), self.reporter.next_connection());
     }
 }
 
-/// One connection, from the dial to its end.
+/// Runs one connection, from the dial to its end.
 async fn keep_connection<E: From<ConnectionReport>>(
     dial: PlannedDial,
     line: &Line,
@@ -216,9 +217,9 @@ async fn keep_connection<E: From<ConnectionReport>>(
     let PlannedDial { hello, address, key, .. } = dial;
     let pin = key.map_or_else(Pin::any, Pin::new);
     let dialled = link::dial(&address, link::CLIENT, Arc::clone(&pin), None).await;
-    // What was said of an earlier dial is over, however this one ends.
+    // This dial's result replaces the trouble reported for an earlier one.
     let trouble = pin.other_key().map(|_| words::mixnet::other_key(&address));
-    // A search for configs is no try of the entry itself: what was said of that stays.
+    // A dial that only fetches configs does not test the entry's key, so a reported trouble stays.
     let say = async |trouble: Option<String>| {
         if key.is_some() || trouble.is_some() {
             reporter.send_news(ConnectionEvent::Trouble(trouble)).await;
@@ -228,7 +229,7 @@ async fn keep_connection<E: From<ConnectionReport>>(
     match dialled {
         Ok(stream) => {
             let (outbox, parcels) = mpsc::channel(CLIENT_FRAMES_MAX);
-            // The hello waits for nobody: when it leaves tells nothing about the node.
+            // The hello is sent at once: its time reveals nothing about the node.
             let hello =
                 link::make_parcel(hello).is_some_and(|hello| outbox.try_send(hello).is_ok());
             debug_assert!(hello, "an empty queue takes one frame");
@@ -251,7 +252,7 @@ async fn keep_connection<E: From<ConnectionReport>>(
                     link::carry_frames(stream, FrameSizeClass::Long, parcels, &frames, note);
                 let end = carried.await;
                 drop(frames);
-                // The sender of the line ends with the connection.
+                // Closing the line ends the task that sends its frames.
                 line.close();
                 if end != End::Left {
                     tracing::info!(%end, "the line to the mixnet is down");

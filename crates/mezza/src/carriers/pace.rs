@@ -1,8 +1,8 @@
-//! The pace at which a device takes in frames of a connection; a faster sender waits (MSG-77).
+//! The pace at which a device accepts frames of a connection; a faster sender must wait (MSG-77).
 //!
 //! Each frame may cost the device a decryption and a commit. A relay or an entry server that sends
-//! without end would take all of its time; with a pace it takes a small part, and TCP holds up the
-//! rest.
+//! without end would use all of its time. With a pace it uses a small part, and TCP flow control
+//! holds back the rest.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,12 +12,12 @@ use tokio::time::sleep;
 
 use mezza_host::process::rate::{RateLimit, TokenBucket};
 
-/// Frames: what waited while the device was away comes at once, then 250 a second.
+/// Frames: up to 2,000 that waited while the device was offline at once, then 250 per second.
 const FRAMES: RateLimit = RateLimit { burst: 2_000, period_ms: 4 };
-/// Word of the stock of one-time keys: each may have a hundred keys made.
+/// Reports of the stock of one-time keys; each may make the device create a hundred keys.
 const STOCKS: RateLimit = RateLimit { burst: 8, period_ms: 10 * Time::MINUTE_MS };
 
-/// The pace of one line, whatever number of connections it had.
+/// The pace of one line, shared by all its connections.
 pub(super) struct Pace {
     began: Instant,
     used: Mutex<Used>,
@@ -30,12 +30,12 @@ struct Used {
 }
 
 impl Pace {
-    /// Nothing came yet.
+    /// Makes a pace that has counted nothing.
     pub(super) fn new() -> Self {
         Self { began: Instant::now(), used: Mutex::default() }
     }
 
-    /// Waits until one more frame may be taken in.
+    /// Waits until one more frame may be accepted.
     pub(super) async fn wait_for_frame(&self) {
         loop {
             let wait_ms = self.frame_wait_ms(self.age());
@@ -46,12 +46,12 @@ impl Pace {
         }
     }
 
-    /// Returns true if one more word of the stock counts; else it is passed over.
+    /// Returns true if one more stock report is accepted; others are ignored.
     pub(super) fn admit_stock(&self) -> bool {
         self.stock_at(self.age())
     }
 
-    /// How long a frame has to wait; one that has not counts.
+    /// Returns how long the next frame must wait, ms. Counts the frame if that is 0.
     fn frame_wait_ms(&self, now: Time) -> u64 {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let wait_ms = used.frames.wait_ms(FRAMES, 1, now);
@@ -66,7 +66,7 @@ impl Pace {
         used.stocks.take(STOCKS, now).is_ok()
     }
 
-    /// No clock that is set decides the pace.
+    /// The time since the line began, which steps of the wall clock do not change.
     fn age(&self) -> Time {
         Time::from_ms(self.began.elapsed().as_millis() as u64)
     }

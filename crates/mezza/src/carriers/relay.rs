@@ -1,7 +1,7 @@
 //! The connections to relays.
 //!
-//! A relay is named by its key, host and port (`RelayConnectionId`). If its connection breaks, the
-//! requests in flight are void, and the device repeats them after `Up`.
+//! A relay is named by its key, host and port (`RelayConnectionId`). If its connection breaks, its
+//! requests in flight are lost, and the device repeats them after `Up`.
 
 mod flight;
 mod keeper;
@@ -30,11 +30,11 @@ pub(crate) use keeper::RelayCommands;
 /// How relays are dialled.
 #[derive(Clone, Default)]
 pub struct Dialer {
-    /// Relays of this very process, wherever their cards say they are.
+    /// Addresses of relays that run in this process, used instead of those in their cards.
     pub at_home: BTreeMap<RelayKey, SocketAddr>,
-    /// Records what passes, below and above TLS.
+    /// Records the bytes of connections, below and above TLS.
     pub tap: Option<Arc<dyn Tap>>,
-    /// True if the carrier says of itself that it is a demonstration.
+    /// True if the carrier must be labelled as a demonstration.
     pub demo: bool,
 }
 
@@ -43,7 +43,7 @@ struct PooledRelay {
     _keeper: JoinSet<()>,
     orders: Option<RelayCommands>,
     trouble: Option<String>,
-    /// Requests to open an own mailbox or to publish prekeys that the relay has not answered yet.
+    /// Requests to open our own mailbox or to publish prekeys that the relay has not confirmed yet.
     unconfirmed: BTreeSet<RequestId>,
 }
 
@@ -53,13 +53,13 @@ pub(crate) struct RelayAdapter<E> {
     reporter: Reporter<E>,
     connections: BTreeMap<RelayConnectionId, PooledRelay>,
     mailboxes: BTreeMap<MailboxId, RelayConnectionId>,
-    /// How many parcels were ordered to be carried.
+    /// Number of parcels ordered to be carried.
     #[cfg(test)]
     pub(super) carried: usize,
 }
 
 impl<E: From<ConnectionReport> + Send + 'static> RelayAdapter<E> {
-    /// No connections yet.
+    /// Makes the adapter, without connections.
     pub(super) fn new(means: (Dialer, Clock), reporter: Reporter<E>) -> Self {
         Self {
             means,
@@ -71,7 +71,7 @@ impl<E: From<ConnectionReport> + Send + 'static> RelayAdapter<E> {
         }
     }
 
-    /// Carries out what the device wants of relays.
+    /// Carries out an order of the device for relays.
     pub(super) fn carry_out_order(&mut self, order: RelayOutput) {
         #[cfg(test)]
         {
@@ -118,8 +118,9 @@ impl<E: From<ConnectionReport> + Send + 'static> RelayAdapter<E> {
         self.mailboxes.retain(|_, at| *at != connection);
     }
 
-    /// Gives an order to a relay's connection. If it is down, the order is dropped: the device asks
-    /// again at `Up`. A connection that does not keep up is closed, which the device hears as `Down`.
+    /// Passes an order to a relay's connection. Without a connection the order is dropped: the
+    /// device repeats it at `Up`. A connection with a full queue is closed, and the device gets
+    /// `Down`.
     fn send_order(&mut self, connection: RelayConnectionId, output: RelayOutput) {
         let Some(connection) = self.connections.get_mut(&connection) else { return };
         if let RelayOutput::Open { ticket, .. } | RelayOutput::Publish { ticket, .. } = &output {
@@ -130,7 +131,8 @@ impl<E: From<ConnectionReport> + Send + 'static> RelayAdapter<E> {
         }
     }
 
-    /// Returns true if each relay has answered every request to open an own mailbox or to publish prekeys.
+    /// Returns true if each relay has confirmed every request to open our own mailbox or to publish
+    /// prekeys.
     fn have_confirmed(&self) -> bool {
         self.connections.values().all(|connection| connection.unconfirmed.is_empty())
     }
@@ -157,7 +159,7 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapter for RelayAdapter<E> {
                 known.trouble = text;
                 None
             }
-            // Frames are the mixnet's.
+            // Frames belong to the mixnet.
             ConnectionEvent::Frame { .. } => None,
             ConnectionEvent::Input(input) => {
                 if let CarrierInput::Relay(
@@ -186,12 +188,12 @@ impl<E: From<ConnectionReport> + Send + 'static> Adapter for RelayAdapter<E> {
         iter::once(line).chain(mailbox).chain(left).collect()
     }
 
-    /// One is up, and all hold what strangers need.
+    /// True if one relay is connected, and all have confirmed mailbox and prekeys.
     fn is_reachable(&self) -> bool {
         self.connections.values().any(|known| known.orders.is_some()) && self.have_confirmed()
     }
 
-    /// All connections are closed.
+    /// Closes all connections.
     fn on_device_gone(&mut self) {
         self.connections.clear();
         self.mailboxes.clear();

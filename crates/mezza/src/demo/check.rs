@@ -1,5 +1,5 @@
-//! The first exchange: a note to echo over each carrier that is up, and its answer. Both go from the
-//! thread afterwards: they are no conversation of the person.
+//! The first exchange: a note to echo over each carrier that is up, and its answer. Both are then
+//! deleted from the thread, since the user did not write them.
 
 use std::time::{Duration, Instant};
 
@@ -18,24 +18,24 @@ use mezza_host::process::rng::OsRng;
 
 /// How long the carriers may take to come up.
 const UP: Duration = Duration::from_secs(20);
-/// Between two looks at whether a device can be reached.
+/// Interval between two checks if a device is reachable.
 const GLANCE: Duration = Duration::from_millis(10);
 /// How long the exchange may take.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-/// The same in the mixnet, where calling echo takes some rounds.
+/// Time limit of the exchange in the mixnet, where calling echo takes several rounds.
 pub(super) const PATIENCE_OF_ROUNDS: Duration = Duration::from_secs(60);
 /// The text of the note.
 const TEXT: &str = "Hello echo, do you read me?";
 
-/// The result of a check that passed.
+/// The result of a successful check.
 pub(super) struct CheckResult {
-    /// By which carrier.
+    /// The carrier of the note.
     pub carrier: String,
-    /// From the send to the later of `delivered` and the answer, in milliseconds.
+    /// From sending to the later of `delivered` and the answer, milliseconds.
     pub ms: u128,
 }
 
-/// Waits until strangers can write to a device: its relay holds its mailbox and its bundle.
+/// Waits until unknown senders can write to a device: its relay has its mailbox and its bundle.
 ///
 /// # Errors
 /// If the relay does not come up.
@@ -51,8 +51,9 @@ pub(super) async fn until_reachable(node: &NodeHandle) -> Result<(), Fault> {
     })
 }
 
-/// Sends a note by a carrier and waits until it is delivered and answered. Afterwards the thread and the
-/// carriers of the conversation are as they were, unless the person chose others meanwhile.
+/// Sends a note by a carrier and waits until it is delivered and answered. Afterwards the thread
+/// and the carriers of the conversation are as they were, unless the user changed the carriers
+/// meanwhile.
 ///
 /// # Errors
 /// If the carrier does not come up, or the time is over.
@@ -87,7 +88,7 @@ pub(super) async fn exchange_notes(
     Ok(result)
 }
 
-/// Has a conversation go by this carrier alone; those by which it went.
+/// Restricts a conversation to one carrier. Returns the carriers it had before.
 async fn select_carrier(
     node: &NodeHandle,
     id: ContactId,
@@ -101,7 +102,7 @@ async fn select_carrier(
     .await
 }
 
-/// Has a conversation go as before, if it still goes as the check wanted it.
+/// Restores the carriers of a conversation if they are still those of the check.
 async fn restore_carriers(
     node: &NodeHandle,
     id: ContactId,
@@ -116,7 +117,7 @@ async fn restore_carriers(
     .await
 }
 
-/// An exchange that was made.
+/// The numbers of a completed exchange's notes.
 struct Exchanged {
     carrier: String,
     notes: [NoteId; 2],
@@ -153,7 +154,7 @@ async fn send_and_wait(
     Ok(Exchanged { carrier, notes: [note_id(&sent.id)?, answer] })
 }
 
-/// The next event. One that lagged has only missed some: states are asked for again.
+/// Returns the next event. A lagging receiver only misses some, because states are queried again.
 async fn next_event(live: &mut Receiver<EventJson>) -> Option<EventJson> {
     loop {
         match live.recv().await {

@@ -1,8 +1,8 @@
-//! Echo: a full device that lets everybody in and answers each text with the same text and the
-//! carrier it came by, by that carrier.
+//! Echo: a full device that accepts every contact and answers each text, over the same carrier,
+//! with the text and the carrier's name.
 //!
-//! The client id of an answer is made from the number of the note it answers, so each note is
-//! answered once, whatever happens between.
+//! The client id of an answer is derived from the number of the note it answers, so that each note
+//! is answered once even after a crash.
 
 use mezza_core::labelled_hash;
 use mezza_messenger::{CarrierId, Command, ContactId};
@@ -15,7 +15,7 @@ use mezza_host::api::Refused;
 use mezza_host::api::json::{EventJson, EventKind, NoteJson, StandingJson};
 use mezza_host::api::views::{contact_id, note_id};
 
-/// Notes of a thread that are looked at for one without answer.
+/// Notes of a thread that are searched for one without an answer.
 const LOOK_BACK: usize = 64;
 
 /// Answers until the node stops.
@@ -31,7 +31,7 @@ pub(super) async fn answer_notes(node: NodeHandle) {
     }
 }
 
-/// Returns true if a text is what echo answers to another one.
+/// Returns a test for texts that echo sends as the answer to `text`.
 pub(super) fn is_answer_to(text: &str) -> impl Fn(&str) -> bool {
     move |answer| answer.strip_prefix(text).is_some_and(|tail| tail.starts_with("\n("))
 }
@@ -64,7 +64,7 @@ fn log_refusal(done: Result<(), Refused>) {
     }
 }
 
-/// Asks who invites, lets a stranger in, and answers what has no answer yet.
+/// Asks an inviter for the card, accepts an unknown sender, and answers unanswered notes.
 fn answer_contact(shell: &mut NodeShell, contact: ContactId) -> Result<(), Refused> {
     if let Some(guest) = shell.invitation(contact)? {
         return if guest.asked { Ok(()) } else { shell.ask_who(contact) };
@@ -85,7 +85,7 @@ fn answer_contact(shell: &mut NodeShell, contact: ContactId) -> Result<(), Refus
             shell.send_note(contact, labelled_hash("mezza/echo", &[&number]), text)?;
         }
     }
-    // Unread notes are kept up to the contact's share only, so echo marks them as seen.
+    // Unread notes are limited by the contact's share, so echo marks them as read.
     match last.filter(|_| unread) {
         Some(note) => shell.run_command(Command::Seen { contact, note }),
         None => Ok(()),
@@ -100,7 +100,7 @@ fn carrier_of(note: &NoteJson) -> Option<CarrierId> {
 fn answer_of(note: &NoteJson) -> Option<String> {
     let text = note.text.as_ref().filter(|_| note.incoming)?;
     let tail = format!("\n(by {})", note.carrier.as_deref().unwrap_or("an unknown way"));
-    // A text that fills a note leaves no room for more than itself.
+    // A text that fills a whole note is answered without the carrier's name.
     Some(if text.len() + tail.len() > TEXT_BYTES_MAX {
         text.clone()
     } else {

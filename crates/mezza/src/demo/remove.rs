@@ -1,5 +1,4 @@
-//! `mezza up --remove`: a demonstration goes, with everything in it. It holds nothing of anybody's, so
-//! nobody is asked.
+//! `mezza up --remove`: deletes a demonstration without confirmation, since it holds no user data.
 
 use serde_json::json;
 
@@ -8,8 +7,8 @@ use crate::faces::cli::{CliContext, show};
 use mezza_host::api::{Exit, Fault};
 use mezza_host::process::home::Home;
 
-/// Removes the demonstration of the home that is named; else its own home, and the one that older
-/// versions made in the usual home.
+/// Removes the demonstration of the home given by `--home`; else the default demonstration home,
+/// and one that older versions made in the usual home.
 ///
 /// # Errors
 /// 66 if there is none, 75 if one runs, 73 if a folder cannot be removed.

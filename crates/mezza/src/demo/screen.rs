@@ -10,14 +10,14 @@ use crate::faces::served::ServedNode;
 use mezza_host::api::Fault;
 use mezza_servers::mixnet::demo;
 
-/// Prints what has come up.
+/// Prints what has started.
 pub(super) struct Screen<'a> {
     context: &'a CliContext,
     no_web: bool,
 }
 
 impl<'a> Screen<'a> {
-    /// A screen for these arguments.
+    /// Makes a screen for these arguments.
     pub(super) fn new(context: &'a CliContext, args: &UpArgs) -> Self {
         Self { context, no_web: args.serve.no_web }
     }
@@ -26,7 +26,7 @@ impl<'a> Screen<'a> {
         self.context.out.print_either(value, text);
     }
 
-    /// The relay listens.
+    /// Prints that the relay listens.
     pub(super) fn show_relay(&self, relay: &DemoRelay, context: &CliContext) {
         let address = relay.handle.address();
         let key = mezza_host::api::words::key_digits(&relay.entry.key);
@@ -35,7 +35,7 @@ impl<'a> Screen<'a> {
         self.print_both(&relay.to_json(), &text);
     }
 
-    /// The person of the demonstration is awake.
+    /// Prints that the demonstration's user is unlocked.
     pub(super) fn show_person(&self, context: &CliContext) {
         let vault = context.home.vault();
         let text =
@@ -46,7 +46,7 @@ impl<'a> Screen<'a> {
         );
     }
 
-    /// An identity of its own is served.
+    /// Prints that the user's own identity is served.
     pub(super) fn show_own(&self, context: &CliContext, unlocked: bool) {
         let vault = context.home.vault();
         let state = if unlocked { "unlocked" } else { "locked, unlock it on the page" };
@@ -57,14 +57,14 @@ impl<'a> Screen<'a> {
         );
     }
 
-    /// Echo is awake.
+    /// Prints that echo runs.
     pub(super) fn show_echo(&self) {
         let text =
             "echo     a second device with its own vault and keys, reached like anybody else";
         self.print_both(&json!({ "event": "echo", "name": ECHO }), text);
     }
 
-    /// The mixnet of the demonstration runs.
+    /// Prints that the demonstration's mixnet runs.
     pub(super) fn show_network(&self) {
         let text = format!(
             "mixnet   {} servers and an entry, a round every 500 ms   DEMO NOISE: it hides nothing",
@@ -73,7 +73,7 @@ impl<'a> Screen<'a> {
         self.print_both(&json!({ "event": "mixnet", "mixes": demo::MIXES, "demo": true }), &text);
     }
 
-    /// The result of the check.
+    /// Prints the result of the check.
     pub(super) fn show_check(&self, proof: &Result<CheckResult, Fault>) {
         match proof {
             Ok(CheckResult { carrier, ms }) => {
@@ -95,7 +95,7 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// Where to go now.
+    /// Prints the address to open.
     pub(super) fn open(&self, served: &ServedNode) {
         let file = self.context.home.run().join("url");
         if !self.no_web {

@@ -1,8 +1,8 @@
 //! Settings: a flag beats the environment, which beats `config.toml`, which beats the default.
 //!
-//! One setting is one field of [`Settings`]; its name is the key in the file (`web_port = 7100`),
-//! in upper case behind `MEZZA_` the variable (`MEZZA_WEB_PORT`). A key that is not a field is an
-//! error, wherever it stands: a typing error must not leave a limit at its default.
+//! Each field of [`Settings`] is a setting. Its name is the key in the file (`web_port = 7100`); in
+//! upper case after `MEZZA_` it is the variable (`MEZZA_WEB_PORT`). Unknown keys are errors in all
+//! layers: a typing error must not leave a limit at its default.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -21,9 +21,9 @@ use mezza_host::store::typed::without_mark;
 
 /// The prefix of environment variables.
 const PREFIX: &str = "MEZZA_";
-/// Variables behind the prefix that are no settings.
+/// Variables with the prefix that are not settings.
 const NO_SETTINGS: [&str; 3] = ["HOME", "PASSPHRASE_FILE", "SEED"];
-/// Variables of tests, behind the prefix.
+/// The second prefix of variables for tests.
 const TESTS: &str = "TEST_";
 
 /// All settings of the program with their defaults.
@@ -34,25 +34,25 @@ pub struct Settings {
     pub web_port: u16,
     /// Address and port on which a relay listens.
     pub relay_listen: String,
-    /// Host and port under which people reach the relay; empty: where it listens.
+    /// Host and port under which users reach the relay; empty: the address it listens on.
     pub relay_public: String,
     /// Where a relay keeps mail: `sqlite`, `sqlite:PATH` or `postgres:URL`.
     pub relay_store: String,
-    /// Bytes a relay keeps in all.
+    /// Bytes of mail and bundles that a relay stores in all.
     pub relay_store_bytes_max: u64,
-    /// Mailboxes a relay keeps in all.
+    /// Mailboxes that a relay stores in all.
     pub relay_boxes_max: u64,
-    /// Connections a relay takes from one IPv4 address or IPv6 /64.
+    /// Connections that a relay accepts from one IPv4 address or IPv6 /64.
     pub relay_connections_max: u32,
-    /// Mailboxes one such address may open a day.
+    /// Mailboxes that one such address may open per day.
     pub relay_opens_day_max: u32,
-    /// Bytes one such address may put a day.
+    /// Bytes that one such address may put per day.
     pub relay_put_bytes_day_max: u64,
-    /// Seconds without a person after which the vault locks; 0 is never.
+    /// Seconds without activity of the user after which the vault locks; 0: never.
     pub idle_lock_s: u64,
     /// True if the observer records what others could see.
     pub observe: bool,
-    /// Least level of a log line: `error`, `warn`, `info`, `debug` or `trace`.
+    /// Lowest level of log lines: `error`, `warn`, `info`, `debug` or `trace`.
     pub log: String,
 }
 
@@ -108,10 +108,10 @@ pub struct LoadedSettings {
 }
 
 impl LoadedSettings {
-    /// Lays the four layers over each other; a missing file is an empty one.
+    /// Merges the four layers; a missing file counts as empty.
     ///
-    /// `environment` is all of it; variables without the prefix are not looked at. `flags` are
-    /// keys with the texts of their values. Any error is exit code 78 and names the key.
+    /// `environment` is the whole environment; variables without the prefix are ignored. `flags`
+    /// are keys with the texts of their values. Any error is exit code 78 and names the key.
     pub fn load(
         file: &Path,
         environment: impl Iterator<Item = (OsString, OsString)>,
@@ -129,7 +129,7 @@ impl LoadedSettings {
         config.check_values()
     }
 
-    /// One line a setting, as `config.toml` would have it; with its origin behind, if wanted.
+    /// Formats one line per setting, as in `config.toml`; with `origin`, followed by its origin.
     pub fn format_settings(&self, origin: bool) -> String {
         let line = |(key, (value, from)): (&String, &(Value, Origin))| {
             let setting = format!("{key} = {value}");
@@ -142,7 +142,7 @@ impl LoadedSettings {
         self.values.extend(layer.into_iter().map(|(key, value)| (key, (value, origin))));
     }
 
-    /// Checks the kind and range of each value, one by one to name the wrong one.
+    /// Checks kind and range of each value separately, to name the wrong one.
     fn check_values(mut self) -> Result<Self, Fault> {
         let defaults = table_of(&self.settings)?;
         for (key, (value, origin)) in &self.values {
@@ -163,7 +163,7 @@ impl LoadedSettings {
     }
 }
 
-/// A variable that is a setting: its key and its text. The names and texts of other variables need
+/// Returns key and text of a variable that is a setting. Names and texts of other variables need
 /// not be UTF-8.
 fn read_variable((name, text): (OsString, OsString)) -> Option<Result<(String, String), Fault>> {
     let name = name.to_string_lossy();
@@ -178,11 +178,11 @@ fn read_variable((name, text): (OsString, OsString)) -> Option<Result<(String, S
     }))
 }
 
-/// Keeps settings in the file: the line of each key is replaced, or one is added. Each text gets the
-/// kind that the default of its key has.
+/// Stores settings in the file: replaces the line of each key, or adds one. Each text is parsed
+/// with the kind of its key's default.
 ///
 /// # Errors
-/// A file that cannot be changed so, or not at all.
+/// A file in which the lines cannot be replaced, or that cannot be written.
 pub fn store_settings(file: &Path, settings: &[(&str, String)]) -> Result<(), Fault> {
     let mut expected = read_table(file)?;
     let mut text = without_mark(&fs::read_to_string(file).unwrap_or_default()).to_owned();
@@ -203,7 +203,7 @@ pub fn store_settings(file: &Path, settings: &[(&str, String)]) -> Result<(), Fa
     if settings.is_empty() { Ok(()) } else { private::replace(file, text.as_bytes()) }
 }
 
-/// A text of settings in which the line of `key` is this one.
+/// Returns the text of a settings file with the line of `key` replaced by `line`.
 fn with_line(text: &str, key: &str, line: &str) -> String {
     let is_its = |old: &&str| old.split('=').next().is_some_and(|name| name.trim() == key);
     let mut lines: Vec<&str> = text.lines().filter(|old| !is_its(old)).collect();
@@ -242,7 +242,7 @@ fn check_known(layer: Table, defaults: &Table, origin: Origin) -> Result<Table, 
     }
 }
 
-/// Gives each text the kind that the default of its key has.
+/// Parses each text with the kind of its key's default.
 fn parse_texts(
     layer: impl Iterator<Item = (String, String)>,
     defaults: &Table,

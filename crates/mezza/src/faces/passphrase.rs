@@ -24,18 +24,18 @@ pub(crate) use words::WORDS;
 
 /// The environment variable that names a file with the passphrase.
 pub(crate) const FILE_VARIABLE: &str = "MEZZA_PASSPHRASE_FILE";
-/// Longest passphrase, bytes.
+/// Maximum length of a passphrase, bytes.
 pub(crate) const PASSPHRASE_BYTES_MAX: usize = 1_024;
-/// Fewest characters of the passphrase of a new vault.
+/// Minimum number of characters of a new vault's passphrase.
 pub(crate) const PASSPHRASE_CHARS_MIN: usize = 8;
-/// Words of an offered passphrase.
+/// Words of a suggested passphrase.
 const OFFER_WORDS: usize = 6;
-/// Draws of 16 bits from here on would favour the first words.
+/// 16-bit draws from this value on are discarded, because they would favour the first words.
 const DRAW_LIMIT: u16 = (u16::MAX / 1_296) * 1_296;
 
-/// The passphrase of an existing vault.
+/// Asks for the passphrase of an existing vault.
 ///
-/// `file` is `--passphrase-file`. Exit code 77 if there is none to be had.
+/// `file` is `--passphrase-file`. Exit code 77 if none is available.
 pub fn ask(file: Option<&Path>, prompt: &str) -> Result<Zeroizing<Vec<u8>>, Fault> {
     match file_among(file) {
         Some(path) => read(&path),
@@ -43,7 +43,8 @@ pub fn ask(file: Option<&Path>, prompt: &str) -> Result<Zeroizing<Vec<u8>>, Faul
     }
 }
 
-/// The passphrase of a new vault; on a terminal six words are offered, and it is typed twice.
+/// Asks for the passphrase of a new vault. On a terminal six words are suggested, and the
+/// passphrase is typed twice.
 pub fn ask_new(file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, Fault> {
     let pass = match file_among(file) {
         Some(path) => read(&path)?,
@@ -66,7 +67,7 @@ pub(crate) fn ask_for_new_backup(file: Option<&Path>) -> Result<Zeroizing<Vec<u8
     Ok(pass)
 }
 
-/// Asks twice, and returns the passphrase if both are equal.
+/// Asks twice. Returns the passphrase if both inputs are equal.
 fn ask_twice(
     mut typed: impl FnMut(&str) -> Result<Zeroizing<Vec<u8>>, Fault>,
 ) -> Result<Zeroizing<Vec<u8>>, Fault> {
@@ -80,10 +81,10 @@ fn ask_twice(
 }
 
 /// Checks that a passphrase is long enough for a new vault (MSG-84). The passphrase of an existing
-/// vault is asked for whatever its length.
+/// vault may have any length.
 ///
 /// # Errors
-/// 77 if it has too few characters, or is no text.
+/// 77 if it has too few characters, or is not UTF-8.
 pub(crate) fn check_new(pass: &[u8]) -> Result<(), Fault> {
     let form = in_one_form(pass);
     let Ok(text) = std::str::from_utf8(&form) else {
@@ -97,17 +98,17 @@ pub(crate) fn check_new(pass: &[u8]) -> Result<(), Fault> {
     Err(denied_fault(&text, "take the six words that are offered on the page or on a terminal"))
 }
 
-/// Six words by chance, for example to be offered in a form.
+/// Draws six random words, for example for a suggestion in a form.
 pub(crate) fn draw_words(rng: &mut dyn CryptoRng) -> [&'static str; OFFER_WORDS] {
     [(); OFFER_WORDS].map(|()| draw_word(rng))
 }
 
-/// Six words by chance with spaces between them.
+/// Draws six random words with spaces between them.
 pub(crate) fn draw_offer(rng: &mut dyn CryptoRng) -> Zeroizing<String> {
     Zeroizing::new(draw_words(rng).join(" "))
 }
 
-/// Reads a passphrase from a file; one line end behind it does not belong to it.
+/// Reads a passphrase from a file, without one trailing line end.
 pub(crate) fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, Fault> {
     private::check_unread(path)?;
     let mut bytes = Zeroizing::new(Vec::with_capacity(PASSPHRASE_BYTES_MAX + 3));
@@ -173,7 +174,7 @@ mod tests {
         assert_eq!(WORDS.len(), 1_296);
         assert!(WORDS.iter().all(|word| (3..=7).contains(&word.len())));
         assert!(WORDS.iter().all(|word| word.bytes().all(|b| b.is_ascii_lowercase())));
-        // In a sorted list a word that begins another stands right before it.
+        // In a sorted list a prefix of a word is directly before it.
         assert!(WORDS.windows(2).all(|pair| pair[0] < pair[1] && !pair[1].starts_with(pair[0])));
         assert_eq!(DRAW_LIMIT, 64_800);
         let near = |a: &str, b: &str| {
@@ -197,7 +198,8 @@ mod tests {
             ("ééééééé", false),
             ("12345678", true),
             ("éééééééé", true),
-            // Letters count, not what a keyboard or an editor makes of them.
+            // Letters are counted after normalisation, so different encodings of a text count the
+            // same.
             ("\u{feff}1234567", false),
             ("e\u{301}e\u{301}e\u{301}e\u{301}", false),
         ] {
@@ -228,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_draw_above_the_limit_is_drawn_again() {
-        // As many draws fall on each word as on any other one.
+        // Each word has the same number of draws.
         let mut drawn = Draws(vec![DRAW_LIMIT, u16::MAX, 1]);
         assert_eq!(draw_word(&mut drawn), WORDS[1]);
         assert_eq!(draw_word(&mut Draws(vec![DRAW_LIMIT - 1])), WORDS[WORDS.len() - 1]);
@@ -254,7 +256,7 @@ mod tests {
         assert!(text(PASSPHRASE_BYTES_MAX + 1).unwrap_err().contains("longer than"));
     }
 
-    /// Gives these draws, one after the other.
+    /// Returns these draws in order.
     struct Draws(Vec<u16>);
 
     impl rand_core::TryRng for Draws {

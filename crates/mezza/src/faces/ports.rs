@@ -1,5 +1,4 @@
-//! The ports of loopback that the program takes by default, in one place, so that no two meet
-//! (MSG-82).
+//! The loopback ports that the program uses by default, in one place, so that no two meet (MSG-82).
 //!
 //! | port | what |
 //! |---|---|
@@ -9,8 +8,8 @@
 //! | 7110-7117 | the metrics of the mixes of a network, by their position in the config |
 //! | 7118, 7119 | the metrics of its entry and of its bucket store |
 //!
-//! Where its own port is taken, the page, and in the demonstration the relay, goes on to the next
-//! one that is no default port.
+//! If its port is taken, the page (and in the demonstration the relay) tries the next ports that
+//! are not defaults.
 
 use mezza_host::process::metrics::{BUCKET_PORT, ENTRY_PORT, MIX_PORT};
 use mezza_servers::mesh::udp;
@@ -22,8 +21,8 @@ pub(crate) const RELAY: u16 = 7_101;
 /// Ports that are tried after a taken one.
 pub(crate) const TRIES_MAX: u16 = 100;
 
-/// The wished port, then those that are tried where it is taken: the next ones without those that
-/// another part takes by default. 0, which lets the system choose, stays 0.
+/// Returns the requested port, then the ports to try if it is taken, without default ports of other
+/// parts. 0 lets the system choose and stays 0.
 pub(crate) fn candidates(wish: u16) -> impl Iterator<Item = u16> {
     let after = move |n| if wish == 0 { Some(0) } else { wish.checked_add(n) };
     let next = (1..=TRIES_MAX).filter_map(after).filter(|port| !is_default(*port));

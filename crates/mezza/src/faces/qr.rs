@@ -10,12 +10,12 @@ pub(crate) use read::{read_grey, read_picture};
 
 use mezza_host::api::{Exit, Fault};
 
-/// Light modules that must stand around a code.
+/// Width of the light border around a code, in modules.
 const BORDER: usize = 4;
 /// Pixels per module of a PNG: readable from paper and by any reader of files.
 const PNG_SCALE: usize = 8;
 
-/// Where a code will be seen: decides how much of it may be dirty.
+/// Where a code is shown, which decides its error correction level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
     /// Error level L.
@@ -62,7 +62,7 @@ impl QrImage {
         Self { size, dark }
     }
 
-    /// Modules along one edge, the border included.
+    /// Returns the modules along one edge, border included.
     pub fn size(&self) -> usize {
         self.size
     }
@@ -71,8 +71,8 @@ impl QrImage {
         y < self.size && x < self.size && self.dark[y * self.size + x]
     }
 
-    /// Half blocks for a terminal, two rows of modules a line, light on dark and dark on light
-    /// alike because both colours are set.
+    /// Draws the code as half blocks for a terminal, two rows of modules per line. Both colours are
+    /// set, so the code is readable on light and dark terminals.
     pub fn to_terminal(&self) -> String {
         let mut out = String::new();
         for y in (0..self.size).step_by(2) {
@@ -90,7 +90,7 @@ impl QrImage {
         out
     }
 
-    /// One path on a white square.
+    /// Draws the code as SVG: one path on a white square.
     pub fn to_svg(&self) -> String {
         use std::fmt::Write;
         let size = self.size;
@@ -107,10 +107,10 @@ impl QrImage {
         )
     }
 
-    /// A grey PNG, 8 pixels a module.
+    /// Draws the code as a grey PNG, 8 pixels per module.
     ///
     /// # Errors
-    /// None that the input can cause: the encoder writes to memory.
+    /// None in practice: the encoder writes to memory.
     pub fn to_png(&self) -> Result<Vec<u8>, Fault> {
         let edge = self.size * PNG_SCALE;
         let mut pixels = Vec::with_capacity(edge * edge);
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn the_largest_card_is_version_24() {
-        // 1,024 bytes and their check are 1,644 base32 digits; 121 modules with the border.
+        // 1,024 bytes and their checksum are 1,644 base32 digits; 121 modules with the border.
         let text = format!("MEZZAVOCE:C1/{}", "A".repeat(1_644));
         assert_eq!(QrImage::draw(&text, Medium::Screen).unwrap().size(), 121);
     }

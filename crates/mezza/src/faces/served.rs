@@ -1,4 +1,4 @@
-//! A node with its page: the lock of the home, the sockets, the files in `run/`, the end.
+//! A node with its page: the lock of the home, the sockets, the files in `run/`, and shutdown.
 //!
 //! ```text
 //! run/node.lock   held while the node runs; names its process          (NODE-1)
@@ -30,25 +30,26 @@ use mezza_host::process::rng::OsRng;
 /// How long the node may take to lock itself at the end (NODE-2).
 const STOP: Duration = Duration::from_millis(1_500);
 
-/// The name of the owner's socket.
+/// The file name of the owner's socket.
 const SOCKET: &str = "api.sock";
 
 /// The content of `run/api.json`, which a running node writes.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct ApiEndpoint {
-    /// Where the page is. Any user may listen there once the node is gone, so nothing is sent to it.
+    /// The address of the page. After the node's end any user may listen there, so clients send
+    /// nothing to it.
     pub address: SocketAddr,
-    /// Its process.
+    /// The process number of the node.
     pub pid: u32,
 }
 
-/// A running node with its interface.
+/// A running node with its HTTP interface.
 pub struct ServedNode {
     /// The node.
     pub node: NodeHandle,
-    /// The port of the page.
+    /// The TCP port of the page.
     pub port: u16,
-    /// A one-time address for a browser.
+    /// A one-time address for the browser.
     pub url: String,
     home: Home,
     running: RunningNode,
@@ -61,7 +62,7 @@ impl ServedNode {
     /// Starts a node and serves its interface on `port`, or the next free one.
     ///
     /// # Errors
-    /// If another node holds this home, or nothing can be listened on.
+    /// If another node uses this home, or no port can be bound.
     pub async fn open(
         home: &Home,
         lock: Lock,
@@ -91,12 +92,12 @@ impl ServedNode {
         Ok(Self { node, port, url, home, running, serving, stop, _lock: lock })
     }
 
-    /// Becomes true when somebody asked the program to stop over the interface.
+    /// Returns a channel that becomes true when a request over the interface stops the program.
     pub fn watch_stop(&self) -> watch::Receiver<bool> {
         self.stop.subscribe()
     }
 
-    /// Stops everything, the outbox durable, within two seconds.
+    /// Stops everything within two seconds; the outbox is durable.
     pub async fn close(self) {
         for name in [SOCKET, "api.json", "url"] {
             let _ = fs::remove_file(self.home.run().join(name));
@@ -112,10 +113,10 @@ pub(crate) fn socket_path(home: &Home) -> PathBuf {
     home.run().join(SOCKET)
 }
 
-/// Takes the lock of a home: one node at a time, even while its vault is locked.
+/// Takes the lock of a home: only one node may run, even with a locked vault.
 ///
 /// # Errors
-/// 75 if another process has it, which is named.
+/// 75 if another process holds the lock; the fault names the process.
 pub fn lock_home(home: &Home) -> Result<Lock, Fault> {
     Lock::take(&home.run().join("node.lock"))
 }

@@ -39,9 +39,9 @@ use mezza_host::process::home::Home;
 use mezza_host::process::local_socket;
 use seats::{Caller, SeatedListener, Seats};
 
-/// Largest body of a request but a picture, in bytes.
+/// Maximum size of a request body without a picture, in bytes.
 const BODY_BYTES_MAX: usize = 64 << 10;
-/// Largest picture, in bytes: grey, 16 million pixels.
+/// Maximum size of a picture, in bytes: grey, 16 million pixels.
 const PICTURE_BYTES_MAX: usize = 16 << 20;
 
 /// The state that handlers share.
@@ -55,12 +55,12 @@ pub(crate) struct Web {
     pub observer: Option<Arc<Observer>>,
     /// The home, for its settings and its relay.
     pub home: Home,
-    /// Becomes true when the program stops, or is to stop.
+    /// Becomes true when the program must stop.
     pub stop: watch::Sender<bool>,
 }
 
 impl Web {
-    /// Has the device carry out a command; the answer has no body.
+    /// Runs a command of the device; the response has no body.
     pub(crate) async fn run_command(&self, input: impl Into<Input>) -> Result<StatusCode, Refused> {
         let input = input.into();
         self.node.ask(move |shell| shell.run_command(input)).await?;
@@ -82,7 +82,7 @@ pub(crate) type ApiResult<T> = Result<Json<T>, Refused>;
 )]
 struct Description;
 
-/// The interface without its state: handlers and their description.
+/// Returns the routes without their state, and their OpenAPI description.
 pub(crate) fn build_interface() -> (Router<Web>, utoipa::openapi::OpenApi) {
     let open = OpenApiRouter::with_openapi(Description::openapi());
     let pictures = OpenApiRouter::new()
@@ -105,17 +105,17 @@ pub(crate) fn build_interface() -> (Router<Web>, utoipa::openapi::OpenApi) {
     (router.route("/v1/events", axum::routing::get(events::listen)), description)
 }
 
-/// The description as the repository holds it.
+/// Returns the OpenAPI description as stored in the repository.
 ///
 /// # Errors
-/// None that an input can cause.
+/// None in practice: no input is involved.
 pub fn describe_interface() -> Result<String, Fault> {
     let (_, description) = build_interface();
     let text = description.to_pretty_json();
     text.map(|text| text + "\n").map_err(|_| Fault::bug("the interface cannot be described"))
 }
 
-/// Everything that is served.
+/// Returns the router of everything that is served.
 pub(crate) fn build_router(web: Web) -> Router {
     let (router, description) = build_interface();
     let text = description.to_pretty_json().unwrap_or_default() + "\n";
@@ -130,20 +130,20 @@ pub(crate) fn build_router(web: Web) -> Router {
         .layer(middleware::from_fn_with_state(auth, local_auth::check_request))
 }
 
-/// The sockets of one port, IPv4 always, IPv6 where there is any, and the owner's in `run/`.
+/// The listening sockets: one port on IPv4, on IPv6 if available, and the owner's socket in `run/`.
 pub(crate) struct Sockets {
-    /// The port that was free.
+    /// The TCP port that was bound.
     pub port: u16,
     listeners: Vec<TcpListener>,
     owner: UnixListener,
 }
 
 impl Sockets {
-    /// Takes the wished port on loopback, or the next free one that is no default port (NODE-3,
+    /// Binds the requested port on loopback, or the next free one that is no default port (NODE-3,
     /// MSG-82); 0 takes any.
     ///
     /// # Errors
-    /// If all that are tried are taken.
+    /// If all tried ports are taken.
     pub(crate) async fn bind(wish: u16, owner: &Path) -> Result<Self, Fault> {
         let owner = local_socket::listen_at(owner)?;
         let owner =
@@ -160,7 +160,8 @@ impl Sockets {
     /// Serves until the program stops.
     pub(crate) async fn serve(self, web: Web) {
         let mut stop = web.stop.subscribe();
-        // Made once: a bare router is laid out anew for each connection, which costs more than a call.
+        // Build the service once: a bare router is rebuilt for each connection, which costs more
+        // than a call.
         let service = build_router(web).into_make_service_with_connect_info::<Caller>();
         let seats = Seats::default();
         let mut tasks = tokio::task::JoinSet::new();
@@ -168,28 +169,29 @@ impl Sockets {
             let listener = SeatedListener::new(listener, seats.clone());
             tasks.spawn(axum::serve(listener, service.clone()).into_future());
         }
-        // Seats of its own: connections to the port never keep the owner's commands out.
+        // Separate seats: connections to the TCP port never keep the owner's commands out.
         let owner = SeatedListener::new(self.owner, Seats::default());
         tasks.spawn(axum::serve(owner, service).into_future());
-        // Open WebSockets would hold a graceful end up; everything accepted is durable already.
+        // Abort: open WebSockets would delay a graceful end, and everything accepted is durable
+        // already.
         let _ = stop.wait_for(|stop| *stop).await;
         tasks.shutdown().await;
     }
 }
 
-/// Listens on a port of both loopback addresses; `None` if one of them is taken.
+/// Binds a port on both loopback addresses. Returns `None` if one of them is taken.
 async fn bind_both(port: u16) -> Option<(u16, Vec<TcpListener>)> {
     let v4 = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.ok()?;
     let port = v4.local_addr().ok()?.port();
     match TcpListener::bind((Ipv6Addr::LOCALHOST, port)).await {
         Ok(v6) => Some((port, vec![v4, v6])),
-        // Another program holds the same number there: that would be its page, not ours.
+        // Another program has the port on IPv6: a browser could reach its page instead of ours.
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => None,
         Err(_) => Some((port, vec![v4])),
     }
 }
 
-/// A JSON body; what cannot be read is a problem like any other.
+/// A JSON body; a malformed one is refused with a problem document.
 pub(crate) struct JsonBody<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
@@ -206,7 +208,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     }
 }
 
-/// The query of a URL; what cannot be read is a problem like any other.
+/// The query of a URL; a malformed one is refused with a problem document.
 pub(crate) struct UrlQuery<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for UrlQuery<T> {

@@ -1,4 +1,4 @@
-//! Events on their way to those who listen: a ring to catch up from, a channel to follow.
+//! Events for listeners: a ring to catch up from, a channel to follow.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,10 +8,10 @@ use tokio::sync::broadcast;
 
 use mezza_host::api::json::{EventJson, EventKind};
 
-/// Events kept for those who come back, and the lag after which a listener is told to reload.
+/// Events stored for returning listeners; a listener that lags by more must reload.
 pub(crate) const EVENTS_MAX: usize = 1_000;
 
-/// Where events are told. Cursors begin at the milliseconds of the start, so that one from an
+/// The log of events. Cursors begin at the milliseconds of the start, so that a cursor of an
 /// earlier run is always older than the ring.
 pub struct EventLog {
     ring: Mutex<Ring>,
@@ -25,20 +25,20 @@ struct Ring {
 
 /// The events for a new listener.
 pub struct Listener {
-    /// The events that it missed; one `reload` if they are not kept any more.
+    /// The missed events, or one `reload` if they are no longer stored.
     pub missed: Vec<EventJson>,
-    /// The events from now on.
+    /// A receiver of all later events.
     pub live: broadcast::Receiver<EventJson>,
 }
 
 impl EventLog {
-    /// An empty log.
+    /// Makes an empty log.
     pub fn new(start: Time) -> Self {
         let ring = Ring { next: start.as_ms(), events: VecDeque::new() };
         Self { ring: Mutex::new(ring), live: broadcast::channel(EVENTS_MAX).0 }
     }
 
-    /// Tells an event that rests on what is stored: it gets a cursor.
+    /// Publishes an event of committed data; it gets a cursor.
     pub fn push_event(&self, mut event: EventJson) {
         let mut ring = self.lock_ring();
         event.cursor = Some(ring.next);
@@ -50,12 +50,12 @@ impl EventLog {
         let _ = self.live.send(event);
     }
 
-    /// Tells an event ahead of its commit: no cursor, and not kept.
+    /// Publishes an event ahead of its commit, without a cursor; the ring does not store it.
     pub fn tell_early(&self, event: EventJson) {
         let _ = self.live.send(event);
     }
 
-    /// Begins to listen. `since` is the last cursor that was seen.
+    /// Subscribes a listener. `since` is the last cursor that it has seen.
     pub fn listen(&self, since: Option<u64>) -> Listener {
         let ring = self.lock_ring();
         let live = self.live.subscribe();
@@ -63,7 +63,7 @@ impl EventLog {
         Listener { missed, live }
     }
 
-    /// Forgets everything: what a locked node told is not told again.
+    /// Empties the ring, so that events of an unlocked node are not repeated after a lock.
     pub fn clear(&self) {
         self.lock_ring().events.clear();
     }
@@ -87,7 +87,7 @@ impl Ring {
     }
 }
 
-/// An event of which the kind says all.
+/// Makes an event without contact, note or text.
 pub(crate) fn plain_event(kind: EventKind) -> EventJson {
     EventJson { cursor: None, kind, contact: None, note: None, text: None }
 }

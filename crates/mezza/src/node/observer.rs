@@ -1,10 +1,11 @@
-//! Views of observers, from real bytes: a provider below TLS, a relay above it, a thief on disk.
+//! Views of adversaries, from real bytes: a network provider below TLS, a relay above it, a thief
+//! of the disk.
 //!
-//! A ring of 256 events of at most 4 KiB in memory, on in `up`, with `--observe` and where the person
-//! turns it on; nothing is written anywhere. The thief's records are told by the vault that writes them: no database is
-//! opened to be looked at (module `disk`). Fields are named by the decoders that the
-//! program itself uses. The page shows the recorded bytes and not a diagram, so that users can check
-//! what is claimed.
+//! A ring of 256 events of at most 4 KiB in memory. The observer is on in `up`, with `--observe`,
+//! and if the user turns it on; nothing is written to disk. The vault reports the records for the
+//! thief as it writes them: no database is opened for reading (module `disk`). Fields are named by
+//! the decoders that the program itself uses. The page shows the recorded bytes and not a diagram,
+//! so that users can check what is claimed.
 
 mod disk;
 mod fields;
@@ -21,15 +22,15 @@ use mezza_host::clock::now;
 use mezza_host::connection::tap::{Direction, Side, Tap, TapEvent};
 use mezza_host::store::RecordHeader;
 
-/// Events that are kept.
+/// Maximum number of stored events.
 pub(crate) const EVENTS_MAX: usize = 256;
-/// Bytes of an event that are kept.
+/// Maximum stored bytes of an event.
 pub(crate) const BYTES_MAX: usize = 4_096;
 
 /// The adversary that sees an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Vantage {
-    /// A carrier of the packets.
+    /// A network provider that carries the packets.
     Provider,
     /// The operator of the relay.
     Relay,
@@ -47,7 +48,7 @@ impl Vantage {
     }
 }
 
-/// Collects what passes and what lies.
+/// Collects what the network carries and the disk stores.
 pub struct Observer {
     on: AtomicBool,
     ring: Mutex<Ring>,
@@ -70,19 +71,20 @@ struct Seen {
 }
 
 impl Observer {
-    /// An observer of these files besides the connections that tell it. It is on.
+    /// Makes an observer of these files and of the connections that report to it. The observer is
+    /// on.
     pub fn new(files: impl IntoIterator<Item = PathBuf>) -> Self {
         let ring = Ring { next: 1, events: VecDeque::new() };
         let disk = disk::Disk::new(files);
         Self { on: AtomicBool::new(true), ring: Mutex::new(ring), disk: Mutex::new(disk) }
     }
 
-    /// Returns true if it records.
+    /// Returns true if the observer records.
     pub fn is_on(&self) -> bool {
         self.on.load(Ordering::Relaxed)
     }
 
-    /// Turns it on or off; what it has recorded is forgotten when it is turned off.
+    /// Turns the observer on or off; turning it off erases its events.
     pub fn set_on(&self, on: bool) {
         self.on.store(on, Ordering::Relaxed);
         if !on {
@@ -90,7 +92,7 @@ impl Observer {
         }
     }
 
-    /// Events from number `n` on. Looks at the files first, so that a change shows.
+    /// Returns the events from number `n` on. Reads the files first, so that a change shows.
     pub fn events_since(&self, n: u64) -> json::ObserverJson {
         let lying = self.disk.lock().unwrap_or_else(PoisonError::into_inner).take_changed();
         let mut ring = self.lock_ring();
@@ -101,7 +103,7 @@ impl Observer {
         json::ObserverJson { next: ring.next, events }
     }
 
-    /// A record as it lies in the vault (vault 1.4).
+    /// Records a record as the vault stores it (vault 1.4).
     pub fn record_disk_row(&self, place: RecordHeader, body: &[u8]) {
         if !self.is_on() {
             return;

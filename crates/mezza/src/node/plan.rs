@@ -1,4 +1,4 @@
-//! All that comes of one input, in the order in which it is carried out.
+//! All effects of one input, in order of execution.
 //!
 //! ```text
 //! input -> handle -> poll .. poll -> None
@@ -11,18 +11,18 @@
 use mezza_core::{Backend, Machine as _};
 use mezza_messenger::{Device, Event, Output, WriteBatch};
 
-/// All outputs of one input, ready to be carried out from top to bottom.
+/// All outputs of one input, to be carried out from top to bottom.
 #[derive(Default)]
 pub struct CommitPlan {
-    /// To tell before the commit, and once more after it.
+    /// Events to publish before the commit, and again after it.
     pub early: Vec<Event>,
-    /// To commit as one transaction.
+    /// Batches to commit as one transaction.
     pub batches: Vec<WriteBatch>,
-    /// To do after the commit, in order.
+    /// Outputs to carry out after the commit, in order.
     pub late: Vec<Output>,
-    /// True if its batches may wait for the next commit, where nothing is to do after them.
+    /// True if the batches may wait for the next commit, provided that `late` is empty.
     pub may_wait: bool,
-    /// True if the person caused it.
+    /// True if the user caused the input.
     pub own: bool,
 }
 
@@ -33,7 +33,7 @@ impl CommitPlan {
     }
 }
 
-/// Drains a device after `handle` or `wake`.
+/// Collects the outputs of a device after `handle` or `wake`.
 pub fn drain_device<B: Backend>(device: &mut Device<B>) -> CommitPlan {
     let mut plan = CommitPlan::default();
     while let Some(output) = device.poll() {

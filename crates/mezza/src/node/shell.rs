@@ -1,4 +1,5 @@
-//! The shell of the device: its vault, its carriers, and who is told. Only the node's task touches it.
+//! The shell of the device: its vault, its carriers, and its event log. Only the node's task uses
+//! it.
 //!
 //! ```text
 //! Empty --create--> Open <--unlock-- Locked
@@ -47,9 +48,9 @@ use mezza_host::process::rng::OsRng;
 use mezza_host::store::witness::Witness;
 use mezza_host::store::{Argon2Params, Record, Vault};
 
-/// The shortest time between two looks at what is due, in milliseconds.
+/// The shortest time between two checks for due work, in milliseconds.
 const NAP_MS_MIN: u64 = 1;
-/// How long a fact that no caller waits for may wait for the next commit, in milliseconds.
+/// How long a fact without a waiting caller may wait for the next commit, in milliseconds.
 const LATER_MS: u64 = 10;
 
 /// Everything that the task owns.
@@ -59,32 +60,32 @@ pub struct NodeShell {
     adapters: Adapters<NodeEvent>,
     open: Option<UnlockedVault>,
     touched: Arc<LastActivity>,
-    /// The date when the task ran last.
+    /// The date at the last run of the task.
     seen: Time,
-    /// True if the wall clock was doubted then (MSG-99).
+    /// True if the wall clock was doubted at the last check (MSG-99).
     doubts: bool,
     commit_ms: u64,
-    /// `Handed` facts that go with the next commit. The receipt is often right behind them, and
-    /// must not wait for a commit of theirs; after a crash the relay is asked once more.
+    /// `Handed` facts for the next commit. The receipt often follows directly and must not wait for
+    /// a separate commit; after a crash the relay is asked again.
     later: DeferredCommit,
     /// Durable writes that carriers asked to be notified of.
     durable: Vec<(CarrierId, u64)>,
-    /// The effects of the last report, not committed yet.
+    /// The uncommitted effects of the last report.
     heard: Option<CommitPlan>,
-    /// Notes that are deleted in a moment.
+    /// Notes that will be deleted after the time to undo.
     leaving: LeavingNotes,
 }
 
-/// Changes that may wait a moment for the next commit, with what they show.
+/// Changes that may wait a moment for the next commit, with their events.
 #[derive(Default)]
 struct DeferredCommit {
     batches: Vec<WriteBatch>,
     shows: Vec<Event>,
-    /// By boot time.
+    /// The boot time of the commit at the latest.
     end: Option<Time>,
 }
 
-/// The carriers of a device, with the fastest kernel of this machine.
+/// Makes the carriers of a device, with the fastest kernel of this machine.
 fn make_carriers() -> CarrierSet<AwsLc> {
     CarrierSet::new(choose_kernel())
 }
@@ -96,16 +97,16 @@ struct UnlockedVault {
     beside: Beside,
     witness: Option<Witness>,
     date: VaultDate,
-    /// True if the budget of the mixnet lacks charges (MSG-63).
+    /// True if the mixnet's budget lacks charges (MSG-63).
     put_back: bool,
-    /// True if the commit under way claims a block of the witness.
+    /// True if the current commit claims a block of the witness.
     claims: bool,
     /// The backups of the vault.
     backups: BackupState,
 }
 
 impl UnlockedVault {
-    /// A vault that was just opened or made.
+    /// Makes the state of a vault that was just opened or created.
     fn new(vault: Vault, device: Device<AwsLc>, date: VaultDate) -> Self {
         let beside = Beside::default();
         let backups = BackupState::default();
@@ -114,7 +115,7 @@ impl UnlockedVault {
 }
 
 impl NodeShell {
-    /// A shell that is locked, or empty if there is no vault.
+    /// Makes a shell that is locked, or empty if there is no vault.
     pub(super) fn new(options: NodeOptions, node: &NodeHandle) -> Self {
         let clock = options.clock.clone();
         let seen = clock.date();
@@ -135,7 +136,7 @@ impl NodeShell {
         }
     }
 
-    /// How far the node is.
+    /// Returns the state of the node: open, locked or empty.
     pub fn state(&self) -> NodeStateJson {
         match self.open {
             Some(_) => NodeStateJson::Open,
@@ -144,7 +145,7 @@ impl NodeShell {
         }
     }
 
-    /// The state of the program.
+    /// Returns the state of the program.
     pub fn status(&self) -> json::StatusJson {
         json::StatusJson {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -157,10 +158,10 @@ impl NodeShell {
         }
     }
 
-    /// Makes an identity and its vault, and unlocks it.
+    /// Makes an identity and its vault, and unlocks the vault.
     ///
     /// # Errors
-    /// If there is one already, the name is unclean, or the disk refuses.
+    /// If an identity exists already, the name is invalid, or the disk refuses.
     pub fn create_identity(
         &mut self,
         name: &str,
@@ -215,7 +216,7 @@ impl NodeShell {
         let backups = BackupState::of_records(&records);
         let beside = Beside::take_rows(&mut records);
         let now = date.current_date(self.options.clock.boot());
-        // A vault that was put back does not go on with rounds that it does not know of (MSG-63).
+        // A restored vault must not continue rounds that it does not know (MSG-63).
         let is_behind = restore.begins || restore.put_back;
         let line = self.adapters.take_line().filter(|_| !is_behind);
         let loaded = load_device(&vault, records, now, line);
@@ -240,7 +241,8 @@ impl NodeShell {
         )
     }
 
-    /// The refusal of a passphrase: whoever tries their own at a demonstration is told where they are.
+    /// Explains a wrong passphrase: a user who tries their own one in a demonstration learns where
+    /// they are.
     fn explain_denied(&self, fault: Fault) -> Fault {
         let home = self.options.vault.parent().map(|home| Home::find(Some(home)));
         match home {
@@ -270,20 +272,22 @@ impl NodeShell {
         self.open = Some(open);
         self.touched.set_now();
         self.finish_plan(turn)?;
-        // What the wall clock says beside the date by which the vault was opened is a correction.
+        // A difference between the wall clock and the date that opened the vault is a correction.
         self.log_refusal(Self::follow_clock);
         let aside = self.open.as_ref().map_or(0, |open| open.device.set_aside().len());
         if aside > 0 {
-            tracing::warn!(parts = aside, "stored records could not be read: see `mezza doctor`");
+            let text = "stored records could not be read and are quarantined: see `mezza doctor`";
+            tracing::warn!(parts = aside, "{text}");
         }
-        // A tab that did not unlock the vault itself learns of it (WEB-20).
+        // Notifies tabs that did not unlock the vault themselves (WEB-20).
         self.events.push_event(event_log::plain_event(EventKind::Unlocked));
         tracing::info!("unlocked");
         Ok(())
     }
 
-    /// Locks the vault: keys are wiped, and connections are closed but for that to the mixnet. Its rounds
-    /// go on without the keys, as leaving would show when the person was last there (MIX-78).
+    /// Locks the vault: keys are wiped, and connections are closed except the one to the mixnet.
+    /// Its rounds go on without the keys, because leaving would reveal when the user was last
+    /// active (MIX-78).
     pub fn lock_vault(&mut self) {
         self.forget_due(None);
         self.log_refusal(Self::commit_later);
@@ -301,15 +305,16 @@ impl NodeShell {
         tracing::info!("locked");
     }
 
-    /// When the vault locks itself, by boot time.
+    /// Returns the boot time of the idle lock.
     fn idle_end(&self) -> Option<Time> {
         let idle_ms = self.options.idle_lock_s * Time::SECOND_MS;
         (idle_ms > 0).then(|| self.touched.last_time().plus_ms(idle_ms))
     }
 
-    /// Does what is due; called after every event and every nap.
+    /// Does due work; called after every event and every nap.
     ///
-    /// A date that was put back takes the device's end far away: then it is woken to follow.
+    /// After a date was set back, the device's deadline is far away, so the device is woken to
+    /// follow.
     fn run_due_work_at(&mut self, now: Time) {
         let back = now < self.seen;
         self.seen = now;
@@ -348,8 +353,8 @@ impl NodeShell {
         self.finish_plan(plan)
     }
 
-    /// Takes a report of a carrier in; `settle` carries out its effects. A report of a connection
-    /// that was closed is dropped.
+    /// Handles a report of a carrier; `settle` carries out its effects. A report of a closed
+    /// connection is dropped.
     fn handle_report(&mut self, report: ConnectionReport) {
         if let ConnectionEvent::Up { time: Some((relay, time)), .. } = &report.news {
             self.hear_time(*relay, *time);
@@ -364,7 +369,7 @@ impl NodeShell {
         });
     }
 
-    /// Has the device take a command; what it changed is durable when this returns.
+    /// Runs a command of the device; its changes are durable when this returns.
     ///
     /// # Errors
     /// The refusal of the device, or the fault of the disk.
@@ -373,7 +378,7 @@ impl NodeShell {
         self.finish_plan(CommitPlan { own: true, ..turn })
     }
 
-    /// Gives the device an input, and returns its effects.
+    /// Passes an input to the device. Returns its effects.
     fn apply_input(&mut self, input: Input) -> Result<CommitPlan, Refused> {
         let now = self.turn_buckets()?;
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
@@ -381,8 +386,8 @@ impl NodeShell {
         self.drain_outputs()
     }
 
-    /// Old bucket keys go before any other work (VAULT-3), but not before a correction of the date is
-    /// stored (MSG-104). Returns the date.
+    /// Erases old bucket keys before any other work (VAULT-3), but after a correction of the date
+    /// is stored (MSG-104). Returns the date.
     fn turn_buckets(&mut self) -> Result<Time, Refused> {
         self.follow_clock()?;
         let now = self.date();
@@ -401,7 +406,8 @@ impl NodeShell {
     }
 }
 
-/// Loads a device from the records of its vault. It goes on with a line to its mixnet, if there is one.
+/// Loads a device from the records of its vault. The device continues an open line to its mixnet,
+/// if there is one.
 fn load_device(
     vault: &Vault,
     records: Vec<Record>,
@@ -419,12 +425,12 @@ fn load_device(
 impl Shell for NodeShell {
     type Event = NodeEvent;
 
-    /// The date, as far as it may be believed.
+    /// Returns the date, corrected for a doubted clock.
     fn now(&self) -> Time {
         self.date()
     }
 
-    /// Never the past: a deadline that stays there must not keep a processor busy.
+    /// Never returns the past: a deadline that stays there would make the task spin.
     fn deadline(&self) -> Option<Time> {
         let nap = self.seen.plus_ms(NAP_MS_MIN);
         let Some(open) = &self.open else {
@@ -443,7 +449,7 @@ impl Shell for NodeShell {
         Some(end.max(nap))
     }
 
-    /// `run_due_work` does what is due.
+    /// Does nothing: `run_due_work` does due work.
     fn wake(&mut self, _now: Time) {}
 
     fn handle_event(&mut self, event: NodeEvent) {
@@ -453,16 +459,16 @@ impl Shell for NodeShell {
         }
     }
 
-    /// Commits what came of the last report, and does the rest of it.
+    /// Commits the effects of the last report, and carries out the rest.
     async fn settle_outputs(&mut self) -> Result<(), Fault> {
         if let Some(plan) = self.heard.take() {
             if !plan.early.is_empty() {
-                // The listeners of early events run before the commit.
+                // Let listeners of early events run before the commit.
                 yield_now().await;
             }
             self.log_refusal(|shell| shell.finish_plan(plan));
         }
-        // Frames that this has caused leave before the deadlines are checked.
+        // Let the resulting frames leave before the deadlines are checked.
         yield_now().await;
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Contacts, their rules, and strangers who ask to become one.
+//! Contacts, their policies, and contact requests.
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! The part of the interface that tells of the mixnet.
+//! The mixnet part of the interface.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

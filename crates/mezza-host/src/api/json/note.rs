@@ -1,4 +1,4 @@
-//! Notes: what was written, how far it is, what sending another one would take.
+//! Notes: content, delivery state, and the cost of sending.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

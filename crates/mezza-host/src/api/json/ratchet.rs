@@ -1,4 +1,4 @@
-//! The part of the interface that tells of sessions and prekeys: counts and times, never a key.
+//! The part of the interface about sessions and prekeys: counts and times, never a key.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -1,4 +1,4 @@
-//! The part of the interface that tells of the world around: carriers, observers, health, events.
+//! Carriers, observers, health and events in the interface.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -127,12 +127,12 @@ pub struct HealthLine {
 }
 
 impl HealthLine {
-    /// It is as it should be.
+    /// Makes a line for a check without a problem.
     pub fn good(name: &str, text: &str) -> Self {
         Self { name: name.into(), ok: true, text: text.into(), next: None }
     }
 
-    /// It is not; `next` says what to do.
+    /// Makes a line for a problem; `next` is the next step.
     pub fn bad(name: &str, text: &str, next: &str) -> Self {
         Self { name: name.into(), ok: false, text: text.into(), next: Some(next.into()) }
     }

@@ -1,11 +1,11 @@
-//! Texts for stored records that did not load, and for the next step of the person.
+//! Texts for stored records that did not load, and the next step.
 
 use mezza_messenger::view::{Part, SetAside};
 
 use super::{format_count, mixnet, relay};
 use crate::api::json::HealthLine;
 
-/// One line of the health of a node; no two parts have the same name.
+/// Returns one health line for quarantined records; no two parts have the same name.
 pub fn aside_line(aside: &SetAside) -> HealthLine {
     let (name, what, next) = part_words(aside);
     let notes = match aside.notes {
@@ -14,11 +14,13 @@ pub fn aside_line(aside: &SetAside) -> HealthLine {
     };
     let records = format_count(aside.records as u64, "record", "records");
     let bytes = format_count(aside.bytes as u64, "byte", "bytes");
-    let text = format!("{what} could not be read and is kept as it is ({records}{notes}, {bytes})");
+    let text = format!(
+        "{what} could not be read and is quarantined, unchanged ({records}{notes}, {bytes})"
+    );
     HealthLine::bad(&name, &text, next)
 }
 
-/// The name of a part, what it is, and the next step.
+/// Name and description of a part, and the next step.
 pub(super) type PartWords = (String, String, &'static str);
 
 fn part_words(aside: &SetAside) -> PartWords {
@@ -76,8 +78,8 @@ mod tests {
         assert_eq!((line.name.as_str(), line.ok), ("contact 3", false));
         assert_eq!(
             line.text,
-            "contact 3 (Bob) could not be read and is kept as it is (1,240 records, 17 notes \
-             among them, 98,000 bytes)"
+            "contact 3 (Bob) could not be read and is quarantined, unchanged (1,240 records, 17 \
+             notes among them, 98,000 bytes)"
         );
         assert!(line.next.is_some_and(|next| next.starts_with("install the newest version")));
         let name = Some("mix.example:7000".into());
@@ -90,8 +92,8 @@ mod tests {
         assert_eq!(line.name, "mixnet rows");
         assert_eq!(
             line.text,
-            "a part of what happened in the mixnet mix.example:7000 could not be read and is kept \
-             as it is (1 record, 2,048 bytes)"
+            "a part of what happened in the mixnet mix.example:7000 could not be read and is \
+             quarantined, unchanged (1 record, 2,048 bytes)"
         );
         assert!(line.next.is_some_and(|next| next.starts_with("nothing is to be done")));
     }

@@ -1,4 +1,4 @@
-//! Words that are of the mixnet alone.
+//! Texts about the mixnet.
 
 use mezza_core::Time;
 use mezza_messenger::io::NoiseGrade;
@@ -12,15 +12,15 @@ use super::{CarrierFacts, format_count};
 use crate::api::json::HealthLine;
 use crate::api::{Exit, Fault, Refused};
 
-/// Why a note waits.
+/// The text for a note that waits because the privacy budget is exhausted.
 pub(super) const BUDGET_SPENT: &str = "waiting: the privacy budget is spent";
-/// Why a note for a contact that rests waits.
+/// The text for a note that waits because the budget of calls is exhausted.
 pub(super) const CALLS_SPENT: &str =
     "waiting: the budget of calls is spent, and the contact is not there without one";
-/// Where a note is that the mixnet took.
+/// The text for a note that the mixnet has accepted.
 pub(super) const HANDED: &str = "in the mixnet";
 
-/// The carrier's line in the health of a node.
+/// Returns the health line of the mixnet.
 pub fn describe_health(trouble: Option<&str>, facts: &CarrierFacts) -> Option<HealthLine> {
     let entry = facts.connections.first()?;
     let good = |text: &str| HealthLine::good("mixnet", text);
@@ -48,7 +48,7 @@ pub fn describe_health(trouble: Option<&str>, facts: &CarrierFacts) -> Option<He
     })
 }
 
-/// Why no round comes back, and the next step (MSG-123).
+/// Describes why no round returns, and the next step (MSG-123).
 pub(crate) fn describe_trouble(trouble: NetworkTrouble) -> (String, &'static str) {
     match trouble {
         NetworkTrouble::Ended { ago_ms } => (
@@ -76,7 +76,7 @@ fn format_ago(ms: u64) -> String {
     }
 }
 
-/// Name of a grade of noise, as the interface writes it.
+/// Returns the name of a noise grade in the interface.
 pub(crate) const fn grade_name(grade: NoiseGrade) -> &'static str {
     match grade {
         NoiseGrade::Nothing => "nothing",
@@ -85,8 +85,8 @@ pub(crate) const fn grade_name(grade: NoiseGrade) -> &'static str {
     }
 }
 
-/// How much the noise of a network protects, as an addition to a line; empty at the standard level
-/// (MSG-122).
+/// Describes how much the noise of a network protects, as an addition to a line; empty at the
+/// standard grade (MSG-122).
 pub const fn describe_noise(grade: NoiseGrade) -> &'static str {
     match grade {
         NoiseGrade::Nothing => "; its noise promises nothing: count on no protection",
@@ -95,14 +95,14 @@ pub const fn describe_noise(grade: NoiseGrade) -> &'static str {
     }
 }
 
-/// [`describe_noise`] of a grade by its name.
+/// Returns [`describe_noise`] for the name of a grade.
 pub fn noise_by_name(name: Option<&str>) -> &'static str {
     let grades = [NoiseGrade::Nothing, NoiseGrade::Weak, NoiseGrade::Standard];
     let grade = grades.into_iter().find(|grade| name == Some(grade_name(*grade)));
     grade.map_or("", describe_noise)
 }
 
-/// The entry server has not the key of the config.
+/// Describes that the entry server has another key than the config.
 pub fn other_key(address: &str) -> String {
     format!(
         "{address} shows another key than the config of the network names: it serves another \
@@ -110,7 +110,7 @@ pub fn other_key(address: &str) -> String {
     )
 }
 
-/// Name of a law of noise, as the command line and the interface write it.
+/// Returns the name of a noise law in the command line and the interface.
 pub const fn law_name(mode: Mode) -> &'static str {
     match mode {
         Mode::Gauss => "gauss",
@@ -118,7 +118,7 @@ pub const fn law_name(mode: Mode) -> &'static str {
     }
 }
 
-/// Name of a service, as the interface writes it.
+/// Returns the name of a service in the interface.
 pub(crate) const fn service_name(service: Service) -> &'static str {
     match service {
         Service::Conversation => "conversation",
@@ -127,19 +127,19 @@ pub(crate) const fn service_name(service: Service) -> &'static str {
     }
 }
 
-/// A mixnet was joined before.
+/// Returns the fault that a mixnet was joined before.
 pub(super) fn already_joined() -> Fault {
     let next = "`mezza mixnet status` shows it, `mezza mixnet leave` leaves it";
     Fault::new(Exit::No, "this home is in a mixnet already", next)
 }
 
-/// No mixnet was joined.
+/// Refuses because no mixnet was joined.
 pub fn not_joined() -> Refused {
     let next = "join one with `mezza mixnet join LINK`; its operator gives you the link";
     Refused::new("no_mixnet", Fault::new(Exit::NotFound, "this home is in no mixnet", next))
 }
 
-/// The error for a text that is not the address of a network.
+/// Returns the fault for a text that is not the address of a network.
 pub(in crate::api) fn no_link() -> Fault {
     let text = "this is no link to a mixnet";
     Fault::new(Exit::Malformed, text, "write it like mezza-net:1:HASH@host:port")
@@ -152,7 +152,7 @@ pub(super) fn too_many_networks() -> Fault {
 }
 
 pub(super) fn set_aside() -> Fault {
-    let text = "what is stored of a mixnet could not be read, and is not written over";
+    let text = "the stored data of a mixnet could not be read and is quarantined";
     let next = "install the newest version, and look at `mezza doctor`";
     Fault::new(Exit::Malformed, text, next)
 }
@@ -163,12 +163,12 @@ pub(super) fn bad_address() -> Fault {
     Fault::new(Exit::Usage, text, next)
 }
 
-/// The network's client refuses what the entry said, or what it was asked.
+/// Returns the fault for an error of the network's client.
 pub(super) fn client_fault(error: ClientError) -> Fault {
     Fault::new(Exit::Unreachable, error.to_string(), "look at `mezza mixnet status`")
 }
 
-/// A contact has used up its part of the budget.
+/// Describes that a contact has used up its part of the budget.
 pub(super) fn talks_too_much(name: &str) -> String {
     format!(
         "{name} has talked in the mixnet for its whole part of this year's privacy budget, and \
@@ -176,7 +176,7 @@ pub(super) fn talks_too_much(name: &str) -> String {
     )
 }
 
-/// A contact is not met while something waits for it.
+/// Describes that a contact was not met while items wait for it.
 pub(super) fn is_not_met(name: &str) -> String {
     format!(
         "{name} was not met in the mixnet for ten minutes while something waits for them. They may be \
@@ -185,21 +185,21 @@ pub(super) fn is_not_met(name: &str) -> String {
     )
 }
 
-/// The network did not load.
+/// Describes a network that did not load.
 pub(super) fn network_aside(called: Option<&str>) -> PartWords {
     let next = "install the newest version; until then notes go by the relay where the \
                 conversation allows it, and else wait";
     ("mixnet".into(), network_name(called), next)
 }
 
-/// Rows of the network's client did not load.
+/// Describes rows of the network's client that did not load.
 pub(super) fn rows_aside(called: Option<&str>) -> PartWords {
     let next = "nothing is to be done, unless notes of a contact wait for hours: then begin \
                 anew with `mezza ratchet reset NAME`";
     ("mixnet rows".into(), format!("a part of what happened in {}", network_name(called)), next)
 }
 
-/// Networks that were left did not load.
+/// Describes networks left earlier that did not load.
 pub(super) fn left_aside(called: Option<&str>) -> PartWords {
     let what = called.map_or("a mixnet that was left".into(), |called| {
         format!("what was spent in the mixnet {called}, which was left,")
@@ -226,7 +226,7 @@ mod tests {
         CarrierFacts { connections, date, alone: 0, doubted: false, network: None }
     }
 
-    /// The line of a network that was joined: whether all is well, and its text.
+    /// Returns the health line of a joined network: true if all is well, and its text.
     fn line(trouble: Option<&str>, doubted: bool, up: bool, alone: usize) -> (bool, String) {
         let caps = mezza_messenger::carriers::relay::CAPS;
         let carrier = CarrierId::MIXNET;

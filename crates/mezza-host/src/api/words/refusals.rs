@@ -1,4 +1,4 @@
-//! Why the device refuses an input, and the next step.
+//! Texts for inputs that the device refuses, with the next step.
 
 use mezza_messenger::{CallerError, CarrierError, DeviceError, PersonError};
 
@@ -23,7 +23,7 @@ impl From<DeviceError> for Refused {
     }
 }
 
-/// Refuses a request of the user that cannot be met.
+/// Converts a refused request of the user.
 fn of_person(error: PersonError) -> Refused {
     let refused = |word, code, text, next| Refused::new(word, Fault::new(code, text, next));
     match error {
@@ -95,7 +95,7 @@ fn of_person(error: PersonError) -> Refused {
     }
 }
 
-/// A parcel above what the carriers of a conversation take.
+/// Refuses a parcel above the limits of the conversation's carriers.
 fn too_big(bytes: usize, max: usize) -> Refused {
     let bytes = group_digits(bytes);
     let max = group_digits(max);
@@ -104,7 +104,7 @@ fn too_big(bytes: usize, max: usize) -> Refused {
     Refused::new("too_big", Fault::new(Exit::Malformed, text, next))
 }
 
-/// A text above the limit of a note.
+/// Refuses a text above the limit of a note.
 pub fn too_long(bytes: usize, max: usize) -> Refused {
     let text =
         format!("text has {} bytes, a note holds {}", group_digits(bytes), group_digits(max));

@@ -1,4 +1,4 @@
-//! Words that are of relays alone.
+//! Texts about relays.
 
 use mezza_core::Time;
 use mezza_messenger::MailboxId;
@@ -12,27 +12,27 @@ use super::format_count;
 use crate::api::json::HealthLine;
 use crate::api::{Exit, Fault};
 
-/// Where a note is that a relay took.
+/// The text for a note that a relay has accepted.
 pub(super) const HANDED: &str = "the relay took it";
 
-/// Why a note waits.
+/// The text for a note that waits because the contact's keys were refused.
 pub(super) const BUNDLE_REFUSED: &str = "waiting: their keys at the relay were refused";
-/// The same.
+/// The text for a note that waits because the contact's mailbox is gone.
 pub(super) const BOX_GONE: &str = "waiting: their mailbox is gone, ask them for a new card";
-/// The same.
+/// The text for a note that waits because the contact's mailbox is full.
 pub(super) const BOX_FULL: &str = "waiting: their mailbox is full";
-/// The same.
+/// The text for a note that waits because the relay limits the rate.
 pub(super) const SLOW: &str = "waiting: the relay asks for patience";
 
-/// The carrier's line in the health of a node.
+/// Returns the health line of relays.
 pub fn describe_health(trouble: Option<&str>, connections: &[ConnectionView]) -> HealthLine {
     let bad = |text, next| HealthLine::bad("relay", text, next);
     if let Some(trouble) = trouble {
-        // The text of the connection ends with the next step already.
+        // The text of this trouble already ends with the next step.
         let (text, next) = trouble.rsplit_once("; ").unwrap_or((trouble, "try again later"));
         return bad(text, next);
     }
-    // A relay that was replaced has a line of its own.
+    // A replaced relay has its own line.
     let in_use: Vec<_> = connections.iter().filter(|relay| relay.left.is_none()).collect();
     match (in_use.iter().filter(|relay| relay.up).count(), in_use.len()) {
         (_, 0) => bad("your card names none", "`mezza relay uri` at a relay prints its address"),
@@ -41,8 +41,8 @@ pub fn describe_health(trouble: Option<&str>, connections: &[ConnectionView]) ->
     }
 }
 
-/// The line of a relay that was replaced and is not reachable (MSG-133). It is no failure of this home:
-/// new cards name another relay, and what is left there ends by itself.
+/// Returns the line of a replaced relay that is not reachable (MSG-133). This is no failure of this
+/// home: new cards name another relay, and the old mailboxes expire by themselves.
 pub fn left_line(connection: &ConnectionView, date: Time) -> Option<HealthLine> {
     let relay = connection.relay.as_ref()?;
     let left = connection.left?;
@@ -65,8 +65,8 @@ pub fn left_line(connection: &ConnectionView, date: Time) -> Option<HealthLine> 
     Some(HealthLine::good("old relay", &text))
 }
 
-/// The line of the own mailboxes, by the answers of their relay. `confirmed`: relays have answered what
-/// opens mailboxes and publishes keys.
+/// Returns the line of our mailboxes, as reported by their relay. `confirmed` is true if the relays
+/// have confirmed the requests that open mailboxes and publish keys.
 pub fn mailbox_line(connections: &[ConnectionView], confirmed: bool) -> Option<HealthLine> {
     let bad = |text: &str, next| HealthLine::bad("mailbox", text, next);
     let own = connections.iter().find(|relay| relay.up && relay.own)?;
@@ -90,7 +90,7 @@ pub fn mailbox_line(connections: &[ConnectionView], confirmed: bool) -> Option<H
     })
 }
 
-/// The line of the one-time keys that others can get.
+/// Returns the line of the one-time keys that are left for others.
 pub fn stock_line(stock: u16) -> HealthLine {
     let text = match stock {
         0 => "no one-time keys at the relay yet; first notes to you go without one".into(),
@@ -99,27 +99,27 @@ pub fn stock_line(stock: u16) -> HealthLine {
     HealthLine::good("keys", &text)
 }
 
-/// The first eight digits of a key, as people compare them: `5F3A-91C0`.
+/// Returns the first eight digits of a key, as users compare them: `5F3A-91C0`.
 pub fn key_digits(key: &RelayKey) -> String {
     let hex = data_encoding::HEXUPPER.encode(&key.0[..4]);
     format!("{}-{}", &hex[..4], &hex[4..])
 }
 
-/// The address of a relay where a card is wanted.
+/// Returns the fault for the address of a relay in the place of a card.
 pub(in crate::api) fn no_card() -> Fault {
     let text = "this is the address of a relay, not a card";
     let next = "give it to `mezza init --relay`, or ask for a card";
     Fault::new(Exit::Malformed, text, next)
 }
 
-/// A card where the address of a relay is wanted.
+/// Returns the fault for a card in the place of a relay's address.
 pub(in crate::api) fn is_card() -> Fault {
     let text = "this is a card, not the address of a relay";
     let next = "the operator of a relay gets its address with `mezza relay uri`";
     Fault::new(Exit::Malformed, text, next)
 }
 
-/// The mailbox of a contact is gone.
+/// Describes that the mailbox of a contact is gone.
 pub(super) fn box_gone(name: &str) -> String {
     format!("the mailbox of {name} does not exist any more; ask them for a new card")
 }
@@ -154,7 +154,8 @@ pub(super) fn bundle_words(error: BundleError, name: &str) -> String {
     }
 }
 
-/// A higher number is newer (section "Parties and keys" of the ratchet's document).
+/// Names the side that must update. A higher suite number is newer (section "Parties and keys" of
+/// the ratchet's document).
 fn who_updates(offered: &SuiteList, ours: &SuiteList, name: &str) -> String {
     if offered.ids().first() > ours.ids().first() {
         "update Mezzavoce here, then write again".into()
@@ -163,7 +164,7 @@ fn who_updates(offered: &SuiteList, ours: &SuiteList, name: &str) -> String {
     }
 }
 
-/// An own mailbox that did not load.
+/// Describes a mailbox of ours that did not load.
 pub(super) fn mailbox_aside(id: MailboxId) -> PartWords {
     let next = "install the newest version; another mailbox stands in for it";
     (format!("mailbox {}", id.0), "an own mailbox".into(), next)

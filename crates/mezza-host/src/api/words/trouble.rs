@@ -1,13 +1,12 @@
-//! Problems between two people, and the next step for each of them (messenger 5.5,
-//! RATCHET-44): two versions of the program never sound like an attack, an attack never like a
-//! version.
+//! Texts for delivery problems, each with the next step (messenger 5.5, RATCHET-44). A version
+//! mismatch is never described as an attack, nor an attack as a version mismatch.
 
 use mezza_messenger::io::DeliveryProblem;
 use mezza_ratchet::OpenError;
 
 use super::{format_count, mixnet, relay};
 
-/// The text for a delivery problem with `name`, ending with the next step.
+/// Returns the text for a delivery problem with `name`, ending with the next step.
 pub fn trouble_words(trouble: DeliveryProblem, name: &str) -> String {
     match trouble {
         DeliveryProblem::Bundle(error) => relay::bundle_words(error, name),

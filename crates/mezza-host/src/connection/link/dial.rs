@@ -1,4 +1,4 @@
-//! The side of a link that dials: TLS 1.3 with the pinned key (MIX-1), again every 500 ms.
+//! The dialling side of a link: TLS 1.3 with the pinned key (MIX-1), a new attempt every 500 ms.
 
 use std::error::Error;
 use std::io;
@@ -19,31 +19,31 @@ use crate::process::metrics::Metrics;
 use crate::process::socket::set_lasting_options;
 use crate::tls::{Pin, TlsIdentity, link_client_config};
 
-/// Time for TCP and TLS together.
+/// Time limit for TCP and TLS together.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Between two tries.
+/// Pause between two attempts.
 const REDIAL: Duration = Duration::from_millis(500);
-/// How long a peer may be away before the log says so.
+/// Time without a link before it is logged.
 const AWAY: Duration = Duration::from_secs(10);
 
-/// Whom to dial.
+/// The server to dial.
 #[derive(Clone, Debug)]
 pub struct DialTarget {
-    /// Its name in texts: `mix 1`, `entry`.
+    /// The name of the server in texts: `mix 1`, `entry`.
     pub name: String,
-    /// Where it listens, and the key it must prove.
+    /// The address of the server, and the key it must prove.
     pub server: Server,
-    /// The protocol to speak.
+    /// The ALPN protocol.
     pub protocol: &'static [u8],
 }
 
-/// Why there is no link.
+/// Why no link could be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
-    /// Nothing answers at the address.
+    /// The address does not respond.
     #[error("nobody answers: {0}")]
     Unreachable(#[from] io::Error),
-    /// It proved another key, or does not let us in.
+    /// The server proved another key, or refused us.
     #[error("it is somebody else, or does not let us in")]
     Refused,
     /// TLS refused our own settings.
@@ -51,8 +51,8 @@ pub enum DialError {
     Tls(rustls::Error),
 }
 
-/// One connection, boxed as those that come in are. `pin` says which key must be proved, `own` which
-/// one we prove.
+/// Opens a connection, boxed like accepted ones. `pin` is the key that the server must prove, `own`
+/// the identity that we prove.
 ///
 /// # Errors
 /// [`DialError`].
@@ -66,7 +66,7 @@ pub async fn dial(
         .await
 }
 
-/// The same with settings that many connections share: they hold nothing to resume with.
+/// Opens a connection with settings shared by many connections; they contain no resumption state.
 ///
 /// # Errors
 /// [`DialError`].
@@ -78,7 +78,7 @@ pub async fn dial_with(
     let connecting = async {
         let socket = TcpStream::connect(address).await?;
         set_lasting_options(&socket);
-        // Never sent (no SNI) and never checked (the key is): rustls wants some name.
+        // The name is never sent (no SNI) and never checked (the key is), but rustls requires one.
         let name = ServerName::IpAddress(std::net::Ipv4Addr::UNSPECIFIED.into());
         TlsConnector::from(config).connect(name, socket).await
     };
@@ -92,7 +92,7 @@ pub async fn dial_with(
     if spoken { Ok(Box::new(stream)) } else { Err(DialError::Refused) }
 }
 
-/// Keeps a link up until the machine is gone: dials, carries, tells, dials again.
+/// Keeps a link up until the machine has ended: dials, carries frames, reports, dials again.
 pub async fn keep_link_up<E: Send>(
     target: DialTarget,
     own: Arc<TlsIdentity>,
@@ -100,7 +100,7 @@ pub async fn keep_link_up<E: Send>(
     metrics: Arc<Metrics>,
     event: impl Fn(u64, LinkEvent) -> E + Send + Sync,
 ) {
-    // Since when it is away, until the log has said so.
+    // The time since when the peer is unreachable, until that was logged.
     let mut away = Some(Instant::now());
     while !events.is_closed() {
         let pin = Pin::new(target.server.key);

@@ -1,4 +1,4 @@
-//! The links that are up, by peer: the newest of each counts.
+//! The open links by peer: only the newest of each peer is used.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,14 @@ use mezza_mixnet::wire::Frame;
 
 use super::{FrameBytes, FrameSender, LinkEvent, make_parcel};
 
-/// The consequence of a link's event for the machine behind the table.
+/// The consequence of a link event for the machine.
 #[derive(Debug)]
 pub enum LinkChange {
-    /// Nothing: they are of a link that was replaced, or it is up for the first time.
+    /// Nothing: the event belongs to a replaced link, or the link is up for the first time.
     None,
     /// A frame from the peer.
     Frame(Frame),
-    /// The link was lost; another one may be there already.
+    /// The link was lost; a newer one may be up already.
     Lost,
 }
 
@@ -28,7 +28,7 @@ impl<P> Default for LinkTable<P> {
 }
 
 impl<P: Ord + Copy> LinkTable<P> {
-    /// Takes news of link number `link` with `peer`. Numbers are never used again.
+    /// Handles an event of link number `link` with `peer`. Numbers are never reused.
     pub fn handle_event(&mut self, peer: P, link: u64, news: LinkEvent) -> LinkChange {
         let current = self.0.get(&peer).map(|(number, _)| *number);
         match news {
@@ -45,13 +45,13 @@ impl<P: Ord + Copy> LinkTable<P> {
         }
     }
 
-    /// Sends a frame; `false` if the link is lost, which it is from now on.
+    /// Sends a frame. Returns false if the link is lost.
     #[must_use]
     pub fn send_frame(&mut self, peer: P, frame: Frame) -> bool {
         make_parcel(frame).is_none_or(|parcel| self.send_parcel(peer, parcel))
     }
 
-    /// The same with bytes.
+    /// Sends encoded bytes. Returns false if the link is lost.
     #[must_use]
     pub fn send_parcel(&mut self, peer: P, parcel: FrameBytes) -> bool {
         let sent = self.0.get(&peer).is_some_and(|(_, outbox)| outbox.try_send(parcel).is_ok());
@@ -61,17 +61,17 @@ impl<P: Ord + Copy> LinkTable<P> {
         sent
     }
 
-    /// Hangs up on a peer.
+    /// Closes the link of a peer.
     pub fn drop_link(&mut self, peer: P) {
         self.0.remove(&peer);
     }
 
-    /// The peers whose link is up.
+    /// Returns the peers whose link is up.
     pub fn peers(&self) -> impl Iterator<Item = P> {
         self.0.keys().copied()
     }
 
-    /// How many are up.
+    /// Returns the number of links.
     pub fn count(&self) -> usize {
         self.0.len()
     }

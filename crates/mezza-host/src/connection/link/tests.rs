@@ -4,7 +4,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 
-/// One side of a link, and the other side as a stream.
+/// One end of a link, and its other end as a stream.
 struct Side {
     other: DuplexStream,
     outbox: FrameSender,
@@ -25,7 +25,7 @@ fn hello(n: u8) -> Frame {
     Frame::Hello { version: VERSION, config: [n; 32] }
 }
 
-/// A frame of type 04 with so many bytes behind the length field.
+/// Makes a frame of type 04 with `bytes` bytes after the length field.
 fn config(bytes: usize) -> Vec<u8> {
     Frame::Config { left: 0, config: vec![7; bytes - 12] }.encode().unwrap()
 }

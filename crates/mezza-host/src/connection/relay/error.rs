@@ -1,38 +1,38 @@
-//! Why there is no connection, or no longer.
+//! Errors of connecting to a relay, and of a connection.
 
 use std::io;
 
 use crate::api::Exit;
 use crate::tls::Fingerprint;
 
-/// Why a relay was not reached.
+/// Why a connection to a relay failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// Somebody else answers there.
+    /// The server proved another key.
     #[error(
         "relay {relay} shows key {shown}, your card says {expected}; do not continue, ask \
          its operator"
     )]
     WrongKey {
-        /// Its host and port, as the card names them.
+        /// Host and port of the relay, as the card names them.
         relay: String,
-        /// Of the key that was shown.
+        /// Fingerprint of the proved key.
         shown: Fingerprint,
-        /// Of the key in the card.
+        /// Fingerprint of the key in the card.
         expected: Fingerprint,
     },
-    /// Nothing answers at the address.
+    /// The address does not respond.
     #[error("relay {relay} is not reachable ({source}); check your connection and try again")]
     Unreachable {
-        /// Its host and port, as the card names them.
+        /// Host and port of the relay, as the card names them.
         relay: String,
         /// The error of the system.
         source: io::Error,
     },
-    /// The server of this host and port speaks another protocol.
+    /// The server at this host and port uses another protocol.
     #[error("{0} is not a Mezzavoce relay; check host and port with its operator")]
     NotARelay(String),
-    /// Our clock and that of the relay of this host and port are more than a day apart.
+    /// Our clock and that of the relay at this host and port differ by more than a day.
     #[error("this computer and relay {0} disagree about the date; set the clock right")]
     Clock(String),
     /// TLS refused our own settings.
@@ -41,7 +41,7 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    /// The exit code of a program that ends with this error.
+    /// Returns the exit code of a program that ends with this error.
     pub fn exit_code(&self) -> Exit {
         match self {
             Self::WrongKey { .. } | Self::Unreachable { .. } | Self::NotARelay(_) => {
@@ -56,16 +56,16 @@ impl ConnectError {
 /// Why a connection ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectionError {
-    /// The relay said good-bye.
+    /// The relay closed the connection in an orderly way.
     #[error("the relay closed the connection; connect again")]
     Closed,
-    /// The network did.
+    /// The network failed.
     #[error("the connection to the relay broke ({0}); connect again")]
     Io(#[from] io::Error),
-    /// The relay sent what is no frame.
+    /// The relay sent a malformed frame.
     #[error("the relay sent what is no frame; tell its operator")]
     Malformed,
-    /// Our frame is longer than a frame may be.
+    /// Our frame exceeds the maximum length.
     #[error("longer than a relay frame may be; send less at once")]
     TooLong,
 }

@@ -11,7 +11,7 @@ fn open(root: &Path) -> Folder {
     Folder::make(root, "index", LIMITS).unwrap()
 }
 
-/// The index names the records that count, one a line.
+/// Opens the folder. Returns the valid records, which the index names, one per line.
 fn loads(root: &Path) -> Vec<String> {
     let folder = Folder::open(root, "index", LIMITS).unwrap();
     let index = folder.read_index().unwrap();
@@ -40,7 +40,7 @@ fn a_step_that_fails_anywhere_leaves_the_old_or_the_new_index() {
             let named = loads(&root);
             assert!(named == ["a", "b"] || named == ["b", "c", "d"], "{step:?} {after}: {named:?}");
             assert!(done.is_err() || named == ["b", "c", "d"], "{step:?} {after}");
-            // The same step again makes up for it.
+            // Repeating the step completes it.
             let mut folder = open(&root);
             folder.apply_step(&second).unwrap();
             assert_eq!(folder.record_names().unwrap().len(), 3);

@@ -1,4 +1,4 @@
-//! File operations that fail because a test says so, on the thread of that test alone.
+//! File operations that fail as a test plans, on the test's thread only.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -9,15 +9,15 @@ use nix::errno::Errno;
 /// A step that can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteStep {
-    /// Remove the file of an earlier attempt.
+    /// The file of an earlier attempt is removed.
     Clear,
-    /// The second file is made.
+    /// The new file is made.
     Create,
-    /// It is written: a failure leaves half of the bytes.
+    /// The new file is written: a failure leaves half of the bytes.
     Write,
-    /// It is synced.
+    /// The new file is synced.
     Sync,
-    /// It takes the name of the first one.
+    /// The new file is renamed to the final name.
     Rename,
     /// The folder is opened to be synced.
     Enter,
@@ -58,7 +58,7 @@ impl WriteStep {
         Self::Checkpoint,
     ];
 
-    /// The errors of the system with which this step fails.
+    /// Returns the system errors with which this step can fail.
     pub fn errors(self) -> &'static [Errno] {
         match self {
             Self::Create | Self::Enter => &[Errno::EMFILE, Errno::ENOSPC],
@@ -72,7 +72,7 @@ impl WriteStep {
 struct Plan {
     step: WriteStep,
     error: Errno,
-    /// How often the step succeeds before.
+    /// How often the step succeeds before it fails.
     after: u32,
 }
 
@@ -80,12 +80,12 @@ thread_local! {
     static PLAN: Cell<Option<Plan>> = const { Cell::new(None) };
 }
 
-/// While this lives, one step of this thread fails.
+/// While this value lives, one step of this thread fails.
 #[must_use]
 pub struct Failing(());
 
 impl Failing {
-    /// `step` fails with `error` each time, after it succeeded `after` times.
+    /// Makes `step` fail with `error` each time, after `after` successes.
     pub fn after(after: u32, step: WriteStep, error: Errno) -> Self {
         PLAN.set(Some(Plan { step, error, after }));
         Self(())
@@ -98,7 +98,7 @@ impl Drop for Failing {
     }
 }
 
-/// The planned result of this step on this thread.
+/// Returns the planned result of this step on this thread.
 pub fn planned_result(step: WriteStep) -> io::Result<()> {
     let Some(plan) = PLAN.get().filter(|plan| plan.step == step) else { return Ok(()) };
     if plan.after > 0 {
@@ -108,13 +108,13 @@ pub fn planned_result(step: WriteStep) -> io::Result<()> {
     Err(plan.error.into())
 }
 
-/// Returns true if this thread's plan is a disk without room for another file.
+/// Returns true if this thread's plan simulates a full disk.
 pub fn is_full() -> bool {
     let plan = PLAN.get().filter(|plan| plan.step == WriteStep::Create && plan.after == 0);
     plan.is_some_and(|plan| plan.error == Errno::ENOSPC)
 }
 
-/// Writes `bytes`, or half of them if that fails.
+/// Writes `bytes`, or half of them if the plan is to fail.
 pub fn at_write(file: &mut File, bytes: &[u8]) -> io::Result<()> {
     planned_result(WriteStep::Write)
         .inspect_err(|_| drop(file.write_all(&bytes[..bytes.len() / 2])))

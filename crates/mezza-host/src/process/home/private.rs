@@ -1,4 +1,4 @@
-//! Files for their owner only: made with their mode, checked before they are used.
+//! Private files: made with their mode, and checked before use.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -16,14 +16,14 @@ use crate::process::home::failing::{self, WriteStep};
 const FOLDER_MODE: u32 = 0o700;
 /// The mode of every file.
 const FILE_MODE: u32 = 0o600;
-/// The mode of a file that everybody may read, before the umask.
+/// The mode of a file that other users may read, before the umask.
 const SHARED_MODE: u32 = 0o666;
-/// The bits that are compared; the others, set-group-id say, come from the folder above.
+/// The compared bits; other bits such as set-group-id are inherited from the parent folder.
 const MODE_MASK: u32 = 0o777;
-/// The suffix of a file that [`replace`] is still writing.
+/// The suffix of a file that [`replace`] is writing.
 const FRESH: &str = ".new";
 
-/// Makes a folder of mode 0700 with its parents, or checks the one that is there.
+/// Makes a folder of mode 0700 with its parents, or checks an existing one.
 pub fn make_folder(path: &Path) -> Result<(), Fault> {
     if path.symlink_metadata().is_err() {
         DirBuilder::new()
@@ -36,21 +36,21 @@ pub fn make_folder(path: &Path) -> Result<(), Fault> {
     check_folder(path)
 }
 
-/// Refuses a folder that is not ours with mode 0700 (exit code 77).
+/// Refuses a folder with another owner or mode than 0700 (exit code 77).
 pub(crate) fn check_folder(path: &Path) -> Result<(), Fault> {
     check_mode(path, FOLDER_MODE, Metadata::is_dir, "a folder")
 }
 
-/// Refuses a file that is not ours with mode 0600 (exit code 77).
+/// Refuses a file with another owner or mode than 0600 (exit code 77).
 pub(crate) fn check_file(path: &Path) -> Result<(), Fault> {
     check_mode(path, FILE_MODE, Metadata::is_file, "a regular file")
 }
 
-/// Returns true if a folder of ours is there, of mode 0700, and may be written to; false if it is not there
-/// and could be made.
+/// Returns true if `folder` is ours with mode 0700 and writable; false if it is missing and could
+/// be made.
 ///
 /// # Errors
-/// 73 if it cannot be written or made, 77 for a wrong owner or mode.
+/// 73 if the folder cannot be written or made, 77 for a wrong owner or mode.
 pub fn check_writable(folder: &Path) -> Result<bool, Fault> {
     let may = AccessFlags::W_OK | AccessFlags::X_OK;
     let is_there = folder.symlink_metadata().is_ok();
@@ -64,24 +64,25 @@ pub fn check_writable(folder: &Path) -> Result<bool, Fault> {
     } else {
         Some(io::Error::from(ErrorKind::NotADirectory))
     };
-    // A file system of the kernel's own says that it may be written to, and refuses.
+    // A kernel file system like `/proc` reports write permission, but refuses writes.
     let of_kernel = statfs(nearest).is_ok_and(|found| found.filesystem_type() == PROC_SUPER_MAGIC);
     let of_kernel = of_kernel.then(|| io::Error::from(ErrorKind::ReadOnlyFilesystem));
     refused.or(of_kernel).map_or(Ok(is_there), |error| Err(cannot_write(folder, &error)))
 }
 
-/// Refuses a file that somebody else but root may write (exit code 77); others may read it.
+/// Refuses a file that another user except root may write (exit code 77); others may read it.
 pub fn check_not_planted(path: &Path) -> Result<(), Fault> {
     let found = fs::metadata(path).map_err(|error| cannot_read(path, &error))?;
     if found.mode() & 0o022 != 0 {
         return Err(wrong_mode(path, found.mode(), FILE_MODE));
     }
-    // Root can change whatever this program reads: its files are as good as our own.
+    // Root can change everything that this program reads, so files of root are as trusted as our
+    // own.
     if found.uid() == 0 { Ok(()) } else { check_owner(path, &found) }
 }
 
-/// Refuses a file that somebody else may read or write (exit code 77). A file that is not regular,
-/// a pipe for example, passes: its mode protects nothing.
+/// Refuses a file that another user may read or write (exit code 77). A file that is not regular,
+/// such as a pipe, passes: its mode protects nothing.
 pub fn check_unread(path: &Path) -> Result<(), Fault> {
     let found = fs::metadata(path).map_err(|error| cannot_read(path, &error))?;
     if found.is_file() && found.mode() & 0o077 != 0 {
@@ -90,7 +91,8 @@ pub fn check_unread(path: &Path) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Opens a file for reading and writing, made with mode 0600 if it is missing, checked if not.
+/// Opens a file for reading and writing. A missing file is made with mode 0600, an existing one
+/// checked.
 pub(crate) fn open(path: &Path) -> Result<File, Fault> {
     let file = OpenOptions::new()
         .read(true)
@@ -104,17 +106,16 @@ pub(crate) fn open(path: &Path) -> Result<File, Fault> {
     Ok(file)
 }
 
-/// Makes an empty file with mode 0600 where there is none.
+/// Makes an empty file with mode 0600; the file must not exist.
 pub(crate) fn make(path: &Path) -> Result<(), Fault> {
     let made = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path);
     made.map(drop).map_err(|error| cannot_write(path, &error))
 }
 
-/// Writes a file of mode 0600 where nothing is, durably. Returns false if something is there: that stays as it
-/// is.
+/// Writes a new file of mode 0600 durably. Returns false and changes nothing if a file exists.
 ///
 /// # Errors
-/// 73 if the disk refuses; then nothing is left there.
+/// 73 if the disk refuses; no file is left then.
 pub fn create(path: &Path, bytes: &[u8]) -> Result<bool, Fault> {
     let made = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path);
     let mut file = match made {
@@ -140,15 +141,18 @@ pub fn read(path: &Path, bytes_max: usize) -> Result<Vec<u8>, Fault> {
     Ok(bytes)
 }
 
-/// Replaces the content of a file as a whole: after a crash at any instant the file holds the old
-/// bytes or the new ones, and the new ones once this returns.
+/// Replaces the content of a file atomically: after a crash at any instant the file holds the old
+/// or the new bytes, and the new ones once this returns.
+///
+/// 1. write a second file, 2. sync it, 3. rename it, 4. sync the folder.
 ///
 /// 1. write a second file, 2. sync it, 3. rename it, 4. sync the folder.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
     replace_as(path, bytes, FILE_MODE)
 }
 
-/// The same for a file that others may read: it keeps its mode, or gets the usual one.
+/// Replaces a file that others may read as [`replace`] does: it keeps its mode, or gets the usual
+/// one.
 pub fn replace_shared(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
     let mode = fs::metadata(path).map_or(SHARED_MODE, |found| found.mode() & MODE_MASK);
     replace_as(path, bytes, mode)
@@ -162,11 +166,11 @@ fn replace_as(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Fault> {
         .map_err(|error| cannot_write(path, &error))
 }
 
-/// Writes bytes over others where they lie, and syncs them.
+/// Overwrites bytes of a file in place, and syncs them.
 pub(crate) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     #[cfg(any(test, feature = "failing-writes"))]
     failing::planned_result(WriteStep::Write).inspect_err(|_| {
-        // A torn write: half of it is on the disk.
+        // A torn write: half of the bytes are on the disk.
         drop(file.write_all_at(&bytes[..bytes.len() / 2], offset));
     })?;
     file.write_all_at(bytes, offset)?;
@@ -187,18 +191,18 @@ pub(crate) fn sync_folder(folder: &Path) -> Result<(), Fault> {
     sync_parent(&folder.join(FRESH)).map_err(|error| cannot_write(folder, &error))
 }
 
-/// Returns true if this is the name of a file that a crash left unfinished.
+/// Returns true if a crash has left a file of this name unfinished.
 pub(crate) fn is_fresh(name: &str) -> bool {
     name.ends_with(FRESH)
 }
 
-/// Deletes what a crash in [`replace`] left behind, and overwrites its bytes.
+/// Overwrites and deletes the second file that a crash in [`replace`] left.
 pub fn sweep_leftover(path: &Path) -> Result<(), Fault> {
     wipe(&fresh_name(path))
 }
 
-/// Overwrites the bytes of a file where they lie, durably, and deletes it. A file that is not there is
-/// no error; a link is deleted, and what it leads to is left alone.
+/// Overwrites the bytes of a file in place, durably, and deletes the file. A missing file is no
+/// error. A link is deleted; its target is left alone.
 ///
 /// # Errors
 /// 73 if the disk refuses.
@@ -242,7 +246,7 @@ fn fresh_name(path: &Path) -> PathBuf {
 fn write_synced(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     #[cfg(any(test, feature = "failing-writes"))]
     failing::planned_result(WriteStep::Clear)?;
-    // A left-over of a crash goes first, or its mode would stay.
+    // Remove the remainder of a crash first, or its mode would stay.
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -280,7 +284,7 @@ fn check_mode(
     right: fn(&Metadata) -> bool,
     what: &str,
 ) -> Result<(), Fault> {
-    // Links are not followed: whoever placed one would choose what we write to.
+    // Links are not followed: another user who placed one would choose the file that we write.
     let found = path.symlink_metadata().map_err(|error| cannot_read(path, &error))?;
     if !right(&found) {
         return Err(Fault::new(
@@ -316,7 +320,7 @@ fn wrong_mode(path: &Path, found: u32, mode: u32) -> Fault {
     )
 }
 
-/// A file or folder that cannot be read.
+/// Returns the fault for a file or folder that cannot be read.
 pub fn cannot_read(path: &Path, error: &io::Error) -> Fault {
     let (code, next) = match error.kind() {
         ErrorKind::NotFound => (Exit::NotFound, "check the name"),
@@ -326,7 +330,7 @@ pub fn cannot_read(path: &Path, error: &io::Error) -> Fault {
     Fault::new(code, format!("{} cannot be read: {error}", path.display()), next)
 }
 
-/// A file or folder that cannot be written.
+/// Returns the fault for a file or folder that cannot be written.
 pub fn cannot_write(path: &Path, error: &io::Error) -> Fault {
     let next = match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "make room on the disk",
@@ -362,7 +366,7 @@ mod tests {
                 assert_eq!(fs::read(&path).unwrap(), b"with two signatures", "{step:?}");
             }
         }
-        // Whether the name lasts is not known then: the new bytes are there, and it is said.
+        // The new bytes are there, but the new name may be lost in a crash, so this is reported.
         for step in [WriteStep::Enter, WriteStep::SyncFolder] {
             let _failing = Failing::after(0, step, step.errors()[0]);
             assert_eq!(replace(&path, b"with two signatures").unwrap_err().code, Exit::CannotWrite);
@@ -423,7 +427,7 @@ mod tests {
         for bit in [0o040, 0o020, 0o010, 0o004, 0o002, 0o001] {
             let (unread, not_planted) = with_mode(0o600 | bit);
             assert_eq!(unread.unwrap_err().code, Exit::Denied, "{bit:o}");
-            // What may be read need not be written.
+            // A file that others may only read passes the check for planted files.
             assert_eq!(not_planted.is_err(), bit & 0o022 != 0, "{bit:o}");
         }
         assert!(check_unread(folder.path()).is_ok(), "a mode protects no folder and no pipe");
@@ -456,7 +460,7 @@ mod tests {
         (&held).read_to_end(&mut all).unwrap();
         assert!(!path.exists() && all.len() == 100_000 && all.iter().all(|byte| *byte == 0));
         assert!(wipe(&path).is_ok(), "nothing is there");
-        // What a link leads to is somebody's own.
+        // The target of a link belongs to its owner.
         let other = folder.path().join("other");
         fs::write(&other, b"mine").unwrap();
         std::os::unix::fs::symlink(&other, &path).unwrap();

@@ -1,4 +1,4 @@
-//! Removing what a home holds.
+//! Removing the contents of a home.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use super::{CONFIG, ECHO, Home, MESH, MIXNET, RELAY, RUN, STATE, VAULT, private};
 use crate::api::Fault;
 
-/// The file in the echo's home that says: this home had no relay before the demonstration.
+/// The file in echo's home that records that this home had no relay before the demonstration.
 const RELAY_IS_OURS: &str = "relay-of-demonstration";
 
-/// Files that open everything else.
+/// Files whose keys open everything else.
 const KEYS: [&str; 5] = ["vault/head", "vault/keyring", "vault/move-in", "relay/key", MESH];
 
 impl Home {
-    /// Marks this home as one of a demonstration, before anything in it looks like a person's. A relay
-    /// that is in it already is somebody's own, and stays when the demonstration goes.
+    /// Marks this home as a demonstration, before it holds anything like a user's data. A relay
+    /// that exists already belongs to the user, and stays when the demonstration is removed.
     ///
     /// # Errors
     /// 73 or 77 if the folders cannot be made.
@@ -28,8 +28,8 @@ impl Home {
         if has_relay { Ok(()) } else { private::make(&self.echo().root().join(RELAY_IS_OURS)) }
     }
 
-    /// Removes the demonstration of this home. The mark goes last: what an interruption leaves is still
-    /// a demonstration. `true`: a relay that was there before it is left.
+    /// Removes the demonstration of this home. The mark is removed last, so that an interrupted
+    /// removal can be repeated. Returns true if a relay from before the demonstration is left.
     ///
     /// # Errors
     /// 73 if a folder cannot be removed.
@@ -38,12 +38,12 @@ impl Home {
         let relay = owns_relay.then_some(RELAY);
         let names = [VAULT, MIXNET].into_iter().chain(relay).chain([MESH, RUN, ECHO]);
         remove_all(names.map(|name| self.root().join(name)))?;
-        // Nothing but the demonstration was in it, or it stays.
+        // Removes the folder only if it is empty.
         let _ = fs::remove_dir(self.root());
         Ok(!owns_relay && self.relay().exists())
     }
 
-    /// Our parts of this home, in words. Nothing else in its folder is touched.
+    /// Lists our parts of this home in words. Other contents of the folder are not touched.
     pub fn list_parts(&self) -> Vec<&'static str> {
         let named = [
             (VAULT, "an identity with its notes"),
@@ -55,28 +55,29 @@ impl Home {
         named.iter().filter(holds).map(|(_, words)| *words).collect()
     }
 
-    /// Removes all that is ours, the keys first, which are overwritten where they lie: what an
-    /// interruption leaves opens for nobody.
+    /// Removes all of our files. The keys are overwritten in place first, so that after an
+    /// interruption nothing can be opened.
     ///
     /// # Errors
-    /// 73 if something cannot be removed.
+    /// 73 if a file cannot be removed.
     pub fn purge(&self) -> Result<(), Fault> {
         for key in KEYS {
-            // One that cannot be overwritten is removed below with the rest, or that says why not.
+            // A key file that cannot be overwritten is removed below, or its fault is reported
+            // there.
             drop(private::wipe(&self.root().join(key)));
         }
         let parts = [VAULT, RELAY, MESH, STATE, RUN].map(|name| self.root().join(name));
         remove_all(parts.into_iter().chain([self.config()]))?;
-        // What somebody else keeps in this folder stays, and the folder with it.
+        // Foreign files in this folder stay, and so does the folder.
         let _ = fs::remove_dir(self.root());
         Ok(())
     }
 
-    /// Removes the witness of a vault that is gone, if there is a single one and it is `ours`; the
-    /// number of those that stay.
+    /// Removes the witness of a removed vault, if there is a single one and `ours` is true. Returns
+    /// the number of those left.
     ///
     /// # Errors
-    /// 73 if it cannot be removed.
+    /// 73 if the file cannot be removed.
     pub fn remove_witness(&self, ours: bool) -> Result<usize, Fault> {
         let entries = fs::read_dir(self.state()).into_iter().flatten().flatten();
         let files: Vec<_> =
@@ -92,7 +93,7 @@ impl Home {
     }
 }
 
-/// Returns true if there is a file, or a folder that is not empty.
+/// Returns true for an existing file or a folder that is not empty.
 fn is_filled(path: &Path) -> bool {
     match fs::read_dir(path) {
         Ok(mut entries) => entries.next().is_some(),
@@ -100,8 +101,8 @@ fn is_filled(path: &Path) -> bool {
     }
 }
 
-/// Removes files and folders. Each is tried, even if another one cannot be removed: a person in danger is
-/// helped by what goes (NODE-19).
+/// Removes files and folders. All are tried even if one cannot be removed: each removed part helps
+/// a user in danger (NODE-19).
 fn remove_all(paths: impl Iterator<Item = PathBuf>) -> Result<(), Fault> {
     let faults: Vec<Fault> = paths.filter_map(|path| remove_path(&path).err()).collect();
     let Some(first) = faults.first() else { return Ok(()) };
@@ -109,7 +110,7 @@ fn remove_all(paths: impl Iterator<Item = PathBuf>) -> Result<(), Fault> {
     Err(Fault::new(first.code, texts.join("; "), first.next.clone()))
 }
 
-/// Removes what lies at a path, a file or a folder with all that is in it. Links are not followed.
+/// Removes a file, or a folder with its contents. Links are not followed.
 fn remove_path(path: &Path) -> Result<(), Fault> {
     let done = match path.symlink_metadata() {
         Ok(found) if found.is_dir() => fs::remove_dir_all(path),
@@ -136,7 +137,7 @@ mod tests {
             private::make_folder(&root.join(folder)).unwrap();
             private::replace(&root.join(folder).join("file"), b"x").unwrap();
         }
-        // The network of the mesh is a file, and holds its key.
+        // The mesh network is a file that holds its key.
         private::replace(&root.join(MESH), b"mezzavoce:n1/qhhx").unwrap();
         private::replace(&home.config(), b"").unwrap();
         home
@@ -155,7 +156,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("home");
         let home = home_with_all(&root);
-        // Whoever is root removes it all the same; then there is nothing to be told.
+        // Root can remove the folder anyway; then there is no fault to report.
         let locked = root.join(VAULT);
         fs::set_permissions(&locked, fs::Permissions::from_mode(0o500)).unwrap();
         let done = home.purge();

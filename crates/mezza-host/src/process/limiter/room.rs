@@ -1,13 +1,13 @@
-//! Places that are shared between sources: who has most of them makes room for who has fewer.
+//! Slots shared between sources: the source with the most slots yields to those with fewer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-/// Tells connections apart; later ones have higher numbers.
+/// Identifies a connection; later ones have higher numbers.
 pub(super) type Number = u64;
 
-/// Where a connection comes from, in two steps: an IPv4 address within its /24, or the /64 of an IPv6
-/// address within its /48. One customer of a provider has at least a /64, and often a /48.
+/// The source of a connection, in two levels: an IPv4 address in its /24, or the /64 of an IPv6
+/// address in its /48. A provider's customer has at least a /64, and often a /48.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientSource {
     site: [u8; 8],
@@ -15,12 +15,12 @@ pub struct ClientSource {
 }
 
 impl ClientSource {
-    /// The source of an address.
+    /// Returns the source of an address.
     pub fn from_address(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(v4) => {
                 let [a, b, c, d] = v4.octets();
-                // Inside 0::/8, where no IPv6 client lives.
+                // Use 0::/8 for IPv4, which no IPv6 client has.
                 Self { site: [0, 0, 0, 1, a, b, c, 0], address: [0, 0, 0, 1, a, b, c, d] }
             }
             IpAddr::V6(v6) => {
@@ -30,32 +30,33 @@ impl ClientSource {
         }
     }
 
-    /// The address alone, as a key: an IPv4 address or an IPv6 /64.
+    /// Returns the address as a key: an IPv4 address or an IPv6 /64.
     pub fn address(&self) -> [u8; 8] {
         self.address
     }
 
-    /// The site alone, as a key: an IPv4 /24 or an IPv6 /48.
+    /// Returns the site as a key: an IPv4 /24 or an IPv6 /48.
     pub fn site(&self) -> [u8; 8] {
         self.site
     }
 }
 
-/// Which connection of a source makes room.
+/// The connection of a source that is evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leaves {
-    /// The oldest: of handshakes, which are quick where nobody wants to harm.
+    /// The oldest one, for handshakes: those of honest clients are short.
     Oldest,
-    /// The newest: what has stood for long is worth more.
+    /// The newest one: long-lived connections are worth more.
     Newest,
 }
 
-/// How soon a source makes room, the last one first: how many places it has, and whose turn it is
-/// among those that have as many.
+/// The order of eviction, highest first: the number of slots, then the turn among sources with
+/// equal numbers.
 type Rank = (usize, Number);
 
 impl Leaves {
-    /// Numbers as they are ordered here: the last one leaves first. Done twice, it changes nothing.
+    /// Maps a number to the sort order here, in which the last one is evicted first. Applying it
+    /// twice gives the number back.
     fn order_key(self, number: Number) -> Number {
         match self {
             Self::Oldest => !number,
@@ -67,25 +68,25 @@ impl Leaves {
 /// The connections of one site.
 #[derive(Debug, Default)]
 struct Site {
-    /// The last of each set leaves first, see [`Leaves::order_key`].
+    /// Order keys by address; the last of each set is evicted first, see [`Leaves::order_key`].
     by_address: BTreeMap<[u8; 8], BTreeSet<Number>>,
-    /// The addresses by how soon they make room.
+    /// The addresses in order of eviction.
     by_rank: BTreeSet<(Rank, [u8; 8])>,
     len: usize,
 }
 
 impl Site {
-    /// The rank of the address that makes room first.
+    /// Returns the rank of the address that is evicted from first.
     fn worst_rank(&self) -> Option<Rank> {
         self.by_rank.last().map(|(rank, _)| *rank)
     }
 
-    /// The site's own rank.
+    /// Returns the rank of the site.
     fn rank(&self) -> Option<Rank> {
         self.worst_rank().map(|(_, turn)| (self.len, turn))
     }
 
-    /// Changes the places of an address.
+    /// Changes the slots of an address, and its rank.
     fn change_address(
         &mut self,
         address: [u8; 8],
@@ -108,23 +109,23 @@ impl Site {
     }
 }
 
-/// The rank of an address with these places.
+/// Returns the rank of an address with these connections.
 fn address_rank(numbers: &BTreeSet<Number>) -> Option<Rank> {
     numbers.last().map(|last| (numbers.len(), *last))
 }
 
-/// The number of places.
+/// The slots of a server.
 #[derive(Debug)]
 pub(super) struct Room {
     most: usize,
     leaves: Leaves,
     sites: BTreeMap<[u8; 8], Site>,
-    /// The sites by how soon they make room.
+    /// The sites in order of eviction.
     by_rank: BTreeSet<(Rank, [u8; 8])>,
     len: usize,
 }
 
-/// There is no place, and no connection has to make room.
+/// No slot is free, and no connection may be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Full;
 
@@ -133,7 +134,7 @@ impl Room {
         Self { most, leaves, sites: BTreeMap::new(), by_rank: BTreeSet::new(), len: 0 }
     }
 
-    /// How many places an address and its site have.
+    /// Returns the number of slots of an address and of its site.
     pub(super) fn count_places(&self, source: &ClientSource) -> (usize, usize) {
         let Some(site) = self.sites.get(&source.site) else { return (0, 0) };
         (site.by_address.get(&source.address).map_or(0, BTreeSet::len), site.len)
@@ -143,10 +144,9 @@ impl Room {
         self.len >= self.most
     }
 
-    /// The connection that makes room for one more of `source` where no place is free: one of the
-    /// site with most
-    /// places, there of the address with most. Among equals a connection that stands stays, and a
-    /// handshake gives way, the oldest first.
+    /// Returns the connection to evict for one more of `source` if no slot is free: from the site
+    /// with the most slots, and there from the address with the most. Among equal counts an
+    /// established connection stays, and the oldest handshake is evicted.
     pub(super) fn choose_yielding(&self, source: &ClientSource) -> Result<Number, Full> {
         let ((most, turn), _) = *self.by_rank.last().ok_or(Full)?;
         if most <= self.count_places(source).1 + self.margin() {
@@ -155,7 +155,7 @@ impl Room {
         Ok(self.leaves.order_key(turn))
     }
 
-    /// The same where it has to be one of the site of `source`.
+    /// Returns the connection to evict within the site of `source`.
     pub(super) fn yielding_inside(&self, source: &ClientSource) -> Result<Number, Full> {
         let (most, turn) = self.sites.get(&source.site).and_then(Site::worst_rank).ok_or(Full)?;
         if most > self.count_places(source).0 + self.margin() {
@@ -167,18 +167,18 @@ impl Room {
         }
     }
 
-    /// By how much who makes room must have more than the newcomer.
+    /// Returns by how many slots the yielding source must exceed the newcomer.
     fn margin(&self) -> usize {
         usize::from(self.leaves == Leaves::Newest)
     }
 
-    /// The connection of this very address that would go first.
+    /// Returns the connection of this address that is evicted first.
     pub(super) fn first_of(&self, source: &ClientSource) -> Option<Number> {
         let numbers = self.sites.get(&source.site)?.by_address.get(&source.address)?;
         numbers.last().map(|turn| self.leaves.order_key(*turn))
     }
 
-    /// Returns true if this connection of `source` has a place here.
+    /// Returns true if this connection of `source` has a slot.
     pub(super) fn has_place(&self, number: Number, source: &ClientSource) -> bool {
         let site = self.sites.get(&source.site);
         let numbers = site.and_then(|site| site.by_address.get(&source.address));
@@ -190,7 +190,7 @@ impl Room {
         self.change_places(source, |numbers| numbers.insert(turn));
     }
 
-    /// Removes a connection; one that is not here changes nothing.
+    /// Removes a connection; an unknown one changes nothing.
     pub(super) fn remove(&mut self, number: Number, source: &ClientSource) {
         let turn = self.leaves.order_key(number);
         self.change_places(source, |numbers| numbers.remove(&turn));
@@ -226,7 +226,7 @@ mod tests {
         ClientSource::from_address(address.parse().unwrap())
     }
 
-    /// A room that is filled in this order; numbers count from 0.
+    /// Makes a room filled in this order; numbers count from 0.
     fn filled(leaves: Leaves, addresses: &[&str]) -> Room {
         let mut room = Room::new(addresses.len(), leaves);
         for (number, address) in (0..).zip(addresses) {
@@ -254,10 +254,11 @@ mod tests {
             Leaves::Newest,
             &["192.0.2.1", "192.0.2.1", "192.0.2.1", "192.0.2.2", "198.51.100.1"],
         );
-        // Of the site with four, of the address with three, the last that came.
+        // The site has four slots, its address three: the newest connection is evicted.
         assert_eq!(room.choose_yielding(&source("203.0.113.1")), Ok(2));
         assert_eq!(room.choose_yielding(&source("198.51.100.1")), Ok(2));
-        // The greediest site makes room among its own addresses, and its greediest address none.
+        // The site with the most slots evicts among its own addresses, but nothing for its largest
+        // address.
         assert_eq!(room.choose_yielding(&source("192.0.2.2")), Ok(2));
         assert_eq!(room.choose_yielding(&source("192.0.2.1")), Err(Full));
     }

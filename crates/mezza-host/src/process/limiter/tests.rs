@@ -9,7 +9,7 @@ fn limiter(
     ConnectionLimiter::with_bounds(Bounds { connections, handshakes, per_address, per_site })
 }
 
-/// Comes in now or not at all.
+/// Tries to enter now; does not wait.
 fn enter(limiter: &Arc<ConnectionLimiter>, address: &str) -> Option<ConnectionPermit> {
     enter_at(limiter, address, Instant::now())
 }
@@ -25,7 +25,7 @@ fn enter_at(
     }
 }
 
-/// Returns true if a connection was told to go.
+/// Returns true if a connection was evicted.
 async fn is_told(permit: &ConnectionPermit) -> bool {
     permit.run_while_held(tokio::task::yield_now()).await.is_none()
 }
@@ -83,14 +83,14 @@ async fn msg_70_a_handshake_that_had_its_time_makes_room() {
     let other = limiter.await_place("203.0.113.1".parse().unwrap()).await.unwrap();
     assert!(now.elapsed() >= GRACE);
     assert!(is_told(&silent[0]).await && !is_told(&silent[1]).await);
-    // A settled connection is no handshake any more, so the next one needs no place of another.
+    // A settled connection is no handshake any more, so the next one evicts nothing.
     other.end_handshake();
     let _third = limiter.await_place("203.0.113.1".parse().unwrap()).await.unwrap();
     assert!(!is_told(&silent[1]).await && !is_told(&other).await);
 }
 
-/// Somebody waits behind a handshake whose time is over in an hour, so that nothing but what `end` does
-/// to it wakes who waits.
+/// Waits after a handshake whose grace ends in an hour, so that only the effect of `end` can wake
+/// the waiting connection.
 async fn comes_in_after<T>(end: impl FnOnce(ConnectionPermit) -> T) -> T {
     let limiter = limiter(100, 1, 100, 100);
     let late = Instant::now() + Duration::from_secs(3_600);
@@ -147,7 +147,7 @@ async fn msg_71_without_a_descriptor_the_greediest_makes_room() {
     assert!(is_told(&greedy[2]).await && !is_told(&greedy[1]).await);
 }
 
-/// When somebody who does not come in may try again, if at all.
+/// Returns when a refused connection may be tried again, if at all.
 fn due(limiter: &Arc<ConnectionLimiter>, address: &str, now: Instant) -> Option<Instant> {
     match limiter.try_enter(ClientSource::from_address(address.parse().unwrap()), now) {
         Answer::Not(Why::Later(due)) => Some(due),
@@ -165,10 +165,10 @@ async fn msg_70_a_48_of_silent_64s_does_not_make_others_wait() {
     let silent = |nr: u32| format!("2001:db8:7:{nr:x}::1");
     let mut held: Vec<_> =
         (0..PLACES).map(|nr| enter_at(&limiter, &silent(nr), at(nr * 10)).unwrap()).collect();
-    // The attacker's own next connections do not wait at the head of the queue.
+    // The attacker's next connections do not block the head of the queue.
     assert_eq!(due(&limiter, &silent(PLACES), at(900)), None);
     assert_eq!(due(&limiter, "192.0.2.1", at(900)), Some(start + GRACE), "the oldest is due first");
-    // A newcomer of the attacker at each 10 ms, and one client behind each of them.
+    // Every 10 ms one newcomer of the attacker, each followed by one client.
     for nr in 0..PLACES / 2 {
         let now = at(1_000 + nr * 20);
         held.push(enter_at(&limiter, &silent(PLACES + nr), now).unwrap());
@@ -197,11 +197,11 @@ async fn msg_71_four_addresses_do_not_keep_the_others_of_their_site_out() {
     let others: Vec<_> =
         (4..9).map_while(|nr| enter_at(&limiter, &format!("192.0.2.{nr}"), now)).collect();
     assert_eq!(others.len(), 5);
-    // The newest of those with four left, and then the newest of those with three.
+    // First the newest of those with four slots was evicted, and then of those with three.
     for (nr, permit) in (0..).zip(&held) {
         assert_eq!(is_told(permit).await, [3, 7, 11, 15, 14].contains(&nr), "{nr}");
     }
-    // No connection of another site was closed for them.
+    // No connection of another site was evicted for them.
     assert!(!is_told(&others[0]).await);
     assert_eq!(limiter.lock_inner().all.count_places(&others[0].source()), (1, 16));
 }
@@ -219,7 +219,7 @@ async fn msg_71_nobody_goes_for_a_newcomer_who_does_not_come_in() {
     for permit in settled.iter().chain([&silent]) {
         assert!(!is_told(permit).await);
     }
-    // All places and all handshakes are taken: one of each makes room.
+    // All slots and all handshakes are taken: one of each is evicted.
     assert!(enter_at(&limiter, "203.0.113.1", now + GRACE).is_some());
     assert!(is_told(&settled[1]).await && is_told(&silent).await);
 }
@@ -229,7 +229,7 @@ async fn msg_70_a_handshake_that_makes_room_for_a_connection_leaves_its_own_plac
     let limiter = limiter(2, 2, 100, 100);
     let now = Instant::now();
     let silent: Vec<_> = (0..2).map(|_| enter_at(&limiter, "192.0.2.1", now).unwrap()).collect();
-    // Only the newest of the greediest is closed, at once, whatever time it had.
+    // Only the newest connection of the largest source is evicted, at once.
     let _other = enter_at(&limiter, "203.0.113.1", now).unwrap();
     assert!(is_told(&silent[1]).await && !is_told(&silent[0]).await);
     let inner = limiter.lock_inner();

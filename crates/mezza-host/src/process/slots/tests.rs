@@ -33,8 +33,8 @@ fn hibe_73_the_old_content_is_in_no_block_of_the_file() {
     assert_eq!(file.read().unwrap_err().code, Exit::Malformed);
 }
 
-/// Each write and each sync of a step fails once, torn in the middle: the content is the old or the new one,
-/// and the next step that succeeds leaves nothing of either.
+/// Each write and each sync of a step fails once, torn in the middle: the content is the old or the
+/// new one, and the next successful step overwrites both.
 #[test]
 fn hibe_73_a_step_that_fails_anywhere_leaves_the_old_or_the_new_content() {
     for step in [WriteStep::Write, WriteStep::Sync] {

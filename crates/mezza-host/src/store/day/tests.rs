@@ -9,7 +9,7 @@ use super::super::{KEYRING, LOCK, MasterKey, RECORDS};
 use super::*;
 use crate::process::lock::Lock;
 
-/// A vault as [`Vault::create`] makes it, without a head.
+/// A vault like that of [`Vault::create`], without a head.
 struct Life {
     folder: TempDir,
     master: MasterKey,
@@ -31,12 +31,12 @@ impl Life {
         Self { folder, master, vault }
     }
 
-    /// The bucket in which a record is sealed.
+    /// Returns the bucket in which a record is sealed.
     fn bucket(&self, key: u8) -> Option<RetentionCode> {
         self.vault.sealed_row(RecordKind::Note, &[key]).unwrap().map(|(place, _)| place.bucket)
     }
 
-    /// The records that the next opening finds: the first byte of each key, ascending.
+    /// Returns the records that the next opening finds: the first byte of each key, ascending.
     fn reopened(self, now: Time) -> Vec<u8> {
         let Self { folder, master, vault } = self;
         vault.close().unwrap();
@@ -48,7 +48,7 @@ impl Life {
     }
 }
 
-/// Live state, what never ends, what ends today, and what ends later.
+/// Returns records of live state, permanent, ending today, and ending later.
 fn one_of_each() -> [WriteBatch; 4] {
     let hour = noon().as_hours();
     let day = noon().as_days();
@@ -66,17 +66,17 @@ fn a_change_of_day_takes_five_steps_and_then_none() {
     let today = noon().as_days() + 1;
     let tomorrow = noon().plus_ms(Time::DAY_MS);
     assert!(!life.vault.step(noon()).unwrap(), "nothing is due yet");
-    // A key for the new day.
+    // Step: a key for the new day.
     assert!(life.vault.step(tomorrow).unwrap());
     assert_eq!(life.vault.ring.newest_day(), Some(today));
     assert_eq!(life.bucket(1), Some(RetentionCode::rolling(today - 1)));
-    // No row needs the old ones.
+    // Step: no row needs the old keys.
     assert!(life.vault.step(tomorrow).unwrap());
     assert_eq!(life.vault.ring.stale_buckets(tomorrow).len(), 2);
     assert_eq!(life.bucket(1), Some(RetentionCode::rolling(today)));
     assert_eq!((life.bucket(2), life.bucket(3)), (Some(RetentionCode::PERMANENT), None));
     assert_eq!(life.bucket(4), Some(RetentionCode::new(Retention::Day(today + 2), 0)));
-    // The old keys are gone, and the database knows.
+    // Step: the old keys are erased, and the database has the new generation.
     assert!(life.vault.step(tomorrow).unwrap());
     assert!(life.vault.ring.stale_buckets(tomorrow).is_empty());
     assert_ne!(life.vault.remembered, life.vault.ring.generation());

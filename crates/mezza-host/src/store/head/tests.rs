@@ -1,4 +1,4 @@
-//! Another passphrase, on a disk that fails at each step.
+//! Changes of the passphrase on a disk that fails at each step.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::process::rng::OsRng;
 const OLD: &[u8] = b"the old passphrase";
 const NEW: &[u8] = b"the new passphrase";
 
-/// A folder with a head, and a key that comes of its master key.
+/// Makes a folder with a head, and a key derived from its master key.
 fn made() -> (TempDir, PathBuf, Secret<32>) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("head");
@@ -21,7 +21,7 @@ fn made() -> (TempDir, PathBuf, Secret<32>) {
     (folder, path, master.derive("a test"))
 }
 
-/// Returns true if this passphrase opens the head, to the same master key.
+/// Returns true if this passphrase opens the head, with the same master key.
 fn opens(path: &Path, pass: &[u8], key: &Secret<32>) -> bool {
     unlock_master(path, pass).is_ok_and(|master| master.derive("a test") == *key)
 }
@@ -51,11 +51,11 @@ fn vault_10_slow_a_crash_at_any_step_leaves_a_head_that_one_of_the_two_opens() {
         drop(failing);
         assert_eq!(fault.code, Exit::CannotWrite, "{step:?}");
         assert!(fault.next.contains("both passphrases"), "{fault}");
-        // As it lies there now, with whatever the attempt left beside it: the old bytes, or new ones.
+        // The present file, with possible remainders of the attempt: the old bytes, or new ones.
         let is_old = private::read(&path, HEAD_BYTES).unwrap() == head;
         assert!(is_old || opens(&path, NEW, &key), "{step:?}");
     }
-    // A failed write followed by one that succeeds.
+    // A failed write, followed by a successful one.
     private::replace(&path, &head).unwrap();
     let failing = Failing::after(0, WriteStep::Write, WriteStep::Write.errors()[0]);
     assert!(change_passphrase(&path, OLD, NEW, &mut OsRng).is_err());
@@ -64,9 +64,9 @@ fn vault_10_slow_a_crash_at_any_step_leaves_a_head_that_one_of_the_two_opens() {
     assert!(opens(&path, NEW, &key));
 }
 
-/// The head is made by this version, or by an older one as the 182 bytes alone. Each write and sync of a
-/// change fails once: one of the two passphrases opens it, and after the next start no byte of the file
-/// that the change began with is left.
+/// The head is made by this version, or by an older one with only the 182 bytes. Each write and
+/// sync of a change fails once: one of the two passphrases opens the head, and after the next start
+/// no byte of the original file is left.
 #[test]
 fn vault_16_slow_a_passphrase_that_was_changed_leaves_no_head_that_opens_with_the_old_one() {
     for (is_old, step, after) in [false, true].into_iter().flat_map(|is_old| {

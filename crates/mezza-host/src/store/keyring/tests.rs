@@ -1,4 +1,4 @@
-//! Contents of the file of a keyring, and the numbers and keys that outlive a failed write.
+//! Tests the content of a keyring's file, and the numbers and keys that survive a failed write.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use super::*;
 use crate::process::home::failing::{Failing, WriteStep};
 use crate::process::rng::OsRng;
 
-/// A keyring that was never written, its master key and its folder.
+/// Makes an unwritten keyring, its master key and its folder.
 fn fresh() -> (TempDir, MasterKey, Keyring) {
     let folder = TempDir::new().unwrap();
     let master = MasterKey::draw(&mut OsRng);
@@ -106,7 +106,7 @@ fn a_full_keyring_is_read_again_and_takes_no_key_more() {
     assert_eq!(fault.code, Exit::Malformed, "one byte more is not cut off");
 }
 
-/// A sealed file of generation 5 with keys for these codes in this order.
+/// Returns a sealed file of generation 5 with keys for these codes in this order.
 fn file(ring: &Keyring, codes: &[u32]) -> Vec<u8> {
     let mut w = Writer::with_capacity(128);
     w.put_u16(codes.len() as u16);
@@ -152,7 +152,7 @@ fn vault_16_a_ring_that_is_replaced_is_in_no_block_of_its_file() {
     assert!(holds(&file, &before));
     ring.forget_keys(&[hour(7)], &mut OsRng).unwrap();
     assert!(!holds(&file, &before[8..]) && holds(&file, &content(&ring)), "where it lies");
-    // It outgrows its file: the old one is overwritten before it goes.
+    // The keyring outgrows its file: the old file is overwritten before it is removed.
     let before = content(&ring);
     ring.add_keys(&(0..200).map(hour).collect::<Vec<_>>(), &mut OsRng).unwrap();
     assert!(!holds(&file, &before[8..]) && !holds(&file, &content(&ring)));
@@ -178,7 +178,7 @@ fn vault_16_a_ring_of_an_older_version_is_overwritten_when_it_is_read() {
             read.buckets().eq([RetentionCode::PERMANENT, hour(7)]),
             "{step:?}: it opens anyway"
         );
-        // The next start finishes it, and keeps the generation that the database remembers.
+        // The next start finishes the change, and keeps the generation that the database stores.
         let again = Keyring::read(ring.path.clone(), &master).unwrap();
         assert_eq!((again.generation(), again.tag()), (ring.generation(), ring.tag()));
         assert!(!holds(&file, &old), "{step:?} {after}");
@@ -204,7 +204,7 @@ fn vault_16_a_write_that_fails_anywhere_leaves_one_ring_and_the_next_nothing_els
         let keys = found.buckets().count();
         assert!(keys == 2 || keys == 2 + count as usize, "{step:?} {after}: {keys}");
         assert!(!added || keys > 2, "{step:?} {after}: what was acknowledged is there");
-        // The same process goes on with whatever the disk has.
+        // The same process continues with the state of the disk.
         ring.forget_keys(&[hour(7)], &mut OsRng).unwrap();
         let found = Keyring::read(ring.path.clone(), &master).unwrap();
         assert!(found.buckets().eq(ring.buckets()) && found.key(hour(7)).is_none());

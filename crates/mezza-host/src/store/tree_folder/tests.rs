@@ -32,7 +32,7 @@ impl Place {
     }
 }
 
-/// One step of time, as `mezza hibe advance` makes it.
+/// Runs one step of time, as `mezza hibe advance` does.
 fn advance(folder: &mut TreeFolder) -> Epoch {
     let floor = folder.tree().floor().plus(1);
     let tree = folder.tree_mut();
@@ -55,7 +55,7 @@ fn slow_a_write_that_fails_anywhere_leaves_a_tree_that_loads() {
             drop(failing);
             failed += u32::from(done.is_err());
             if n % 2 == 0 {
-                // The process goes on: its next step makes up for this one.
+                // The process continues: its next step includes the failed one.
                 let next = advance(&mut folder);
                 folder.store(&mut OsRng).unwrap();
                 drop(folder);
@@ -67,19 +67,19 @@ fn slow_a_write_that_fails_anywhere_leaves_a_tree_that_loads() {
                 let floor = folder.tree().floor();
                 assert!(floor == new || done.is_err() && floor == old, "{step:?} after {after}");
             }
-            // What the failure left is gone with the next step that succeeds.
+            // The next successful step removes the remainders of the failure.
             advance(&mut folder);
             folder.store(&mut OsRng).unwrap();
             assert_eq!(folder.folder.record_names().unwrap().len(), folder.tree().stack_size().0);
         }
     }
-    // Most steps need no new record: the keyring is written and synced in place, and a generation that cannot
-    // be remembered fails no step.
+    // Most steps need no new record: the keyring is written and synced in place, and a failure to
+    // remember the generation fails no step.
     assert!(failed >= 4, "{failed} writes failed");
 }
 
-/// A phone whose battery gives out in each start, or a disk that is full for a while: thirty steps fail in a
-/// row, at each of their file operations, each in a process of its own.
+/// A phone whose battery dies in each start, or a temporarily full disk: thirty steps in a row
+/// fail, at each of their file operations, each in its own process.
 #[test]
 fn hibe_76_slow_thirty_failed_steps_in_a_row_leave_a_tree_that_loads() {
     for step in [WriteStep::Create, WriteStep::Write, WriteStep::SyncFolder] {
@@ -102,7 +102,7 @@ fn hibe_76_slow_thirty_failed_steps_in_a_row_leave_a_tree_that_loads() {
     }
 }
 
-/// Files that no keyring names, however many, are no reason to refuse a tree.
+/// Any number of files that no keyring names must not prevent loading a tree.
 #[test]
 fn hibe_76_a_folder_full_of_waste_loads() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! Events that the witness detects, and those that it takes for a crash.
+//! Tests which events the witness detects, and which it takes for a crash.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use super::*;
 use crate::process::home::failing::{Failing, WriteStep};
 use nix::errno::Errno;
 
-/// A vault with its witness, which is kept in a folder of its own.
+/// A vault with its witness in a separate folder.
 struct Life {
     folder: Folder,
     state: tempfile::TempDir,
@@ -31,7 +31,7 @@ impl Life {
         self.witness.after_commit()
     }
 
-    /// A round, as the client's machine stores it.
+    /// Stores a row like a round of the mixnet's client.
     fn round(&mut self) -> Result<(), Fault> {
         let kind = RecordKind::NetworkRow;
         let value = Wiping::new(vec![7]);
@@ -39,7 +39,7 @@ impl Life {
         self.commit(WriteBatch(vec![RecordChange::Put { kind, key: vec![1], bucket, value }]))
     }
 
-    /// The process dies; the vault is opened from `folder`, or from where it lay.
+    /// Ends the process and opens the vault from `folder`, or from its old place.
     fn reopen(&mut self, folder: Option<Folder>) {
         self.vault = None;
         if let Some(folder) = folder {
@@ -78,7 +78,7 @@ fn msg_63_an_older_vault_is_noticed_and_the_newest_is_not() {
     let newest = life.folder.copy();
     for older in [before, first, second] {
         assert!(life.is_doubted_with(older));
-        // While the person has not decided nothing changes that.
+        // Without the user's decision the doubt stays.
         life.round().unwrap();
         life.reopen(None);
         assert!(life.witness.is_doubted());
@@ -86,7 +86,7 @@ fn msg_63_an_older_vault_is_noticed_and_the_newest_is_not() {
     assert!(!life.is_doubted_with(newest));
 }
 
-/// The relay gives out keys that a copy from before does not have.
+/// The relay issues keys that an older copy lacks.
 #[test]
 fn msg_91_new_prekeys_move_the_witness_on() {
     let mut life = Life::new();
@@ -115,7 +115,7 @@ fn msg_63_the_person_decides_once() {
     assert!(!life.witness.is_doubted() && life.witness.accept_doubt().unwrap().is_none());
     life.reopen(None);
     assert!(!life.witness.is_doubted());
-    // The one that was left behind is the older one now.
+    // The vault left behind is the older one now.
     assert!(life.is_doubted_with(newest));
 }
 
@@ -133,7 +133,7 @@ fn a_block_is_so_many_commits_of_rows() {
         let claim = life.witness.before_commit(&row()).unwrap();
         assert_eq!(claim.is_some(), commit % BLOCK == 0, "{commit}");
         life.witness.after_commit().unwrap();
-        // What is no row of the client does not count.
+        // Other rows do not count.
         assert!(
             life.witness.before_commit(&[put(1, Retention::Permanent, b"none")]).unwrap().is_none()
         );

@@ -1,5 +1,5 @@
 //! State that is computed once all rows are loaded: indexes of the notes, and substitutes in the
-//! place of what was set aside.
+//! place of what was quarantined.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -10,16 +10,17 @@ use crate::evidence::FactKind;
 use crate::io::{At, ContactId, NoteId, Publication, RecordKind};
 use crate::outbox::FormerNote;
 
-/// Makes what can stand in the place of what was set aside.
+/// Makes what can stand in the place of what was quarantined.
 pub(super) fn replace_lost<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     let lost = parts.aside.digest_parcels();
     index_sent_notes(parts);
-    // The digest changes only if other parcels are quarantined, so a start repeats this once.
+    // The digest changes only if other parcels are quarantined, so each change is handled at one
+    // start.
     if parts.profile.update_mended(lost, at.step) && lost != [0; 16] {
         seal_again(parts, at);
     }
     wait_again(parts);
-    // The card names a mailbox that did not load, so nobody could write to it.
+    // The card names a mailbox that did not load, so unknown senders could not write to us.
     if !parts.carriers.supports_card(parts.profile.card().relays()) {
         // The same name and relays as on the card before, with another mailbox.
         own_card::reissue_card(parts, at);
@@ -31,7 +32,7 @@ pub(super) fn replace_lost<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     }
 }
 
-/// Own notes that were sealed and are not confirmed.
+/// Indexes our notes that were sealed and not confirmed.
 fn index_sent_notes<P: Port>(parts: &mut Parts<P>) {
     for (id, note) in parts.threads.iter() {
         // Notes of an earlier era have no valid number any more (MSG-91).
@@ -57,7 +58,7 @@ fn under_way<P: Port>(parts: &Parts<P>) -> BTreeSet<NoteId> {
     parts.outbox.parcels().filter_map(|(_, parcel)| parcel.note).collect()
 }
 
-/// Other parcels are set aside than before, nobody knows whose: what was in them is sealed once
+/// Other parcels are quarantined than before, nobody knows whose: what was in them is sealed once
 /// more, under the same numbers, and what they said of the device itself is owed again.
 fn seal_again<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     let out = under_way(parts);
@@ -75,7 +76,7 @@ fn seal_again<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     }
 }
 
-/// Own notes that are to be sealed.
+/// Queues our notes that must be sealed.
 fn wait_again<P: Port>(parts: &mut Parts<P>) {
     let out = under_way(parts);
     let waiting = parts.threads.iter().filter(|(id, note)| {

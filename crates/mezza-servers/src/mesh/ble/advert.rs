@@ -1,20 +1,22 @@
-//! The advertisement of a device: its network, its name, and where its channel is.
+//! The advertisement of a device: network, name, and PSM of its L2CAP channel.
 //!
-//! Service data of the 16-bit UUID 0xFFF7: `net[4] | name[6] | psm u16`, big-endian, 12 bytes. The beacon is
-//! not there: a stamp in an advertisement is up to a second old, and no clock may vote on it.
+//! Service data of the 16-bit UUID 0xFFF7: `net[4] | name[6] | psm u16`, big-endian, 12 bytes. An
+//! advertisement has no beacon: its stamp would be up to a second old, too old for a vote on the
+//! clock.
 
 use mezza_core::{DecodeError, Reader, Writer};
 use mezza_mesh::frame::Name;
 use trouble_host::advertise::AdStructure;
 
-/// The service, in the order of the air. An experimental number: none is assigned yet.
+/// The 16-bit UUID of the service, little-endian as on the air. An experimental number: none is
+/// assigned yet.
 const SERVICE: [u8; 2] = 0xfff7_u16.to_le_bytes();
-/// The channel of every device: a constant says nothing about one.
+/// The L2CAP channel of every device. A constant identifies no device.
 pub(super) const PSM: u16 = 0x00f7;
 /// Bytes of an advertisement.
 const ADVERT_BYTES: usize = 31;
 
-/// A device as it shows itself.
+/// The fields that a device advertises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Advert {
     pub net: [u8; 4],
@@ -23,7 +25,7 @@ pub(super) struct Advert {
 }
 
 impl Advert {
-    /// The bytes of the advertisement.
+    /// Returns the advertisement, at most 31 bytes.
     pub(super) fn encode(self) -> Vec<u8> {
         use trouble_host::advertise::{BR_EDR_NOT_SUPPORTED, LE_GENERAL_DISCOVERABLE};
         let mut data = Writer::new();
@@ -39,7 +41,7 @@ impl Advert {
         bytes
     }
 
-    /// Decodes an advertisement. Returns `None` if it is not one of ours.
+    /// Decodes an advertisement. Returns `None` if it has no valid service data of Mezzavoce.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let parts = AdStructure::decode(bytes).filter_map(Result::ok);
         let data = parts.into_iter().find_map(|part| match part {

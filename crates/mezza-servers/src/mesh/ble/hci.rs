@@ -1,4 +1,4 @@
-//! Where a Bluetooth controller is, and how bytes get there.
+//! Opens a Bluetooth controller: the kernel's, or a virtual one over TCP or a Unix socket.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,14 +12,14 @@ use tokio::net::{TcpStream, UnixStream};
 
 use mezza_host::api::{Exit, Fault};
 
-/// A place of a controller.
+/// The address of a Bluetooth controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HciPlace {
     /// A controller of this system by its number, through the user channel of Linux.
     User(u16),
-    /// HCI packets over TCP, as a virtual controller has them.
+    /// HCI packets over TCP, as virtual controllers offer them.
     Tcp(String),
-    /// The same over a Unix socket.
+    /// HCI packets over a Unix socket.
     Unix(PathBuf),
 }
 
@@ -51,13 +51,13 @@ pub(super) async fn open_tcp(address: &str) -> io::Result<HciStream> {
     Ok(SerialTransport::new(FromTokio::new(Box::new(reader)), FromTokio::new(Box::new(writer))))
 }
 
-/// The same by a path.
+/// Opens a stream to a virtual controller on a Unix socket.
 pub(super) async fn open_unix(path: &PathBuf) -> io::Result<HciStream> {
     let (reader, writer) = UnixStream::connect(path).await?.into_split();
     Ok(SerialTransport::new(FromTokio::new(Box::new(reader)), FromTokio::new(Box::new(writer))))
 }
 
-/// Looks whether the controller can be opened, so that a person is told at once.
+/// Opens the controller once and closes it, so that the user learns of an error at once.
 ///
 /// # Errors
 /// 69, 75 or 77.

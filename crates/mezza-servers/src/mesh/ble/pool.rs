@@ -1,4 +1,4 @@
-//! Buffers of the host: one holds the largest frame, and there are so many at most.
+//! Buffers of the Bluetooth host. A buffer holds the largest frame; at most [`BUFFERS`] exist.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -7,7 +7,7 @@ use trouble_host::{Packet, PacketPool};
 
 /// Bytes of a buffer: a frame, its length, and the header of L2CAP.
 const BUFFER_BYTES: usize = STREAM_BYTES_MAX + 6;
-/// Buffers at a time.
+/// Maximum number of buffers that exist at a time.
 const BUFFERS: usize = 320;
 
 static USED: AtomicUsize = AtomicUsize::new(0);
@@ -15,7 +15,7 @@ static USED: AtomicUsize = AtomicUsize::new(0);
 /// Buffers on the heap.
 pub(super) struct FramePool;
 
-/// One of them.
+/// One buffer of a [`FramePool`].
 pub(super) struct FrameBuffer(Box<[u8]>);
 
 impl PacketPool for FramePool {

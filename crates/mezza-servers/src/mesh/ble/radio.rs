@@ -1,4 +1,5 @@
-//! The host on its controller: shows itself, finds others, carries frames.
+//! Runs the Bluetooth host on its controller: advertises this device, finds neighbours, carries
+//! frames.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -34,23 +35,23 @@ use crate::mesh::link::{FramePeer, LinkSender, MeshLinkEvent, StreamFrames, Stre
 use crate::mesh::links::RADIO;
 use mezza_host::process::rng::OsRng;
 
-/// Neighbours at a time, and channels: one each.
+/// Maximum number of neighbours connected at a time; each has one channel.
 const CONTACTS_MAX: usize = 4;
 /// How old a frame usually is when it arrives, µs: half of a connection's interval, and its queue.
 const DELAY_US: u64 = 25_000;
 /// How long a neighbour may take to be connected, and to open its channel.
 const REACH: Duration = Duration::from_secs(10);
-/// How long a neighbour that was tried is left alone, and how long the radio rests after an error.
+/// Pause before a neighbour is tried again, and after an error of the radio.
 const AGAIN: Duration = Duration::from_secs(10);
 const REST: Duration = Duration::from_secs(1);
-/// How often the radio listens and for how long each time.
+/// Interval of the scan, which is also the length of each listening window.
 const SCAN: embassy_time::Duration = embassy_time::Duration::from_millis(100);
 
 /// Bytes of a piece of a frame: with its header it fits the longest packet of Bluetooth LE.
 const PIECE_BYTES: u16 = 247;
 /// Pieces that a neighbour may send before any is read: more than the largest frame has.
 const CREDITS: u16 = 64;
-/// How soon a channel is asked for again, whose other side was not ready yet.
+/// Pause before a channel is requested again from a neighbour that was not ready.
 const SOON: Duration = Duration::from_millis(200);
 
 type BleStack<'a, C> = Stack<'a, C, FramePool>;
@@ -60,12 +61,12 @@ type Names = watch::Receiver<Option<BleIdentity>>;
 struct Contact<'a> {
     connection: Connection<'a, FramePool>,
     channel: L2capChannel<'a, FramePool>,
-    /// The name that it showed; none if it connected.
+    /// The name that the neighbour advertised; `None` if the neighbour opened the connection.
     name: Option<Name>,
 }
 
-/// Runs until the node drops its end. A controller that goes away is opened again, as often as it goes
-/// (MESH-68).
+/// Runs the radio until the node drops the sender of `names`. A controller that goes away is opened
+/// again each time (MESH-68).
 pub(super) fn run_radio(
     place: &HciPlace,
     mut names: Names,
@@ -80,11 +81,11 @@ pub(super) fn run_radio(
         let mut silent_before = None;
         while names.has_changed().is_ok() {
             let Some(identity) = *names.borrow_and_update() else {
-                // Before the first name there is nothing to show.
+                // Before the first name there is nothing to advertise.
                 let _ = names.changed().await;
                 continue;
             };
-            // The silence belongs to the change of the name, not to each opening of the controller.
+            // The pause follows a change of the name, not each opening of the controller.
             if silent_before != Some(identity) {
                 tokio::select! {
                     () = sleep(Duration::from_millis(identity.silence_ms)) => (),
@@ -102,7 +103,7 @@ pub(super) fn run_radio(
     });
 }
 
-/// One name, until there is another one, or the controller fails.
+/// Runs the radio under one name until the name changes or the controller fails.
 async fn serve_identity(
     place: &HciPlace,
     identity: BleIdentity,
@@ -127,7 +128,7 @@ async fn serve_identity(
     }
 }
 
-/// The host on an open transport, until there is another name.
+/// Runs the host on an open transport until the name changes.
 async fn run_host<T>(
     transport: T,
     identity: BleIdentity,
@@ -170,7 +171,7 @@ where
         _ = async { tokio::join!(slot(), slot(), slot(), slot()) } => Ok(()),
         _ = names.changed() => Ok(()),
     };
-    // The old name is not to be heard any more, however the controller takes the end of its host. A runner
+    // The old name must not be advertised any longer, even if the controller fails here. A runner
     // that has ended is not run again: its controller is gone.
     if !is_over {
         tokio::select! {
@@ -181,23 +182,23 @@ where
     ended
 }
 
-/// Nothing is shown, and nobody is listened for.
+/// Stops advertising and scanning, and resets the controller.
 async fn silence_controller<C: Controller>(stack: &BleStack<'_, C>) {
     let _ = stack.command(LeSetAdvEnable::new(false)).await;
     let _ = stack.command(LeSetScanEnable::new(false, false)).await;
     let _ = stack.command(Reset::new()).await;
 }
 
-/// A fresh random address: static for as long as the name.
+/// Draws a static random address for the lifetime of a name.
 fn fresh_address() -> Address {
     let mut bytes = OsRng.next_u64().to_be_bytes();
-    // The two highest bits say what kind of random address it is.
+    // The two highest bits mark a static random address.
     bytes[5] |= 0xc0;
     let [a, b, c, d, e, f, ..] = bytes;
     Address::random([a, b, c, d, e, f])
 }
 
-/// Shows itself, and takes those who connect.
+/// Advertises this device, and accepts connections.
 async fn advertise_self<'a, C: Controller>(
     stack: &'a BleStack<'_, C>,
     BleIdentity { name, net, .. }: BleIdentity,
@@ -225,7 +226,7 @@ async fn advertise_self<'a, C: Controller>(
     }
 }
 
-/// Finds others with a higher name, and connects to them.
+/// Scans for devices with a higher name, and connects to them.
 async fn find_neighbours<'a, C>(
     stack: &'a BleStack<'_, C>,
     near: &Near,
@@ -286,7 +287,7 @@ fn channel_config() -> L2capChannelConfig {
     }
 }
 
-/// Carries the frames of one contact after the other.
+/// Carries the frames of the contacts, one contact at a time.
 async fn carry_contacts<'a, C: Controller>(
     stack: &'a BleStack<'_, C>,
     contacts: &Mutex<mpsc::Receiver<Contact<'a>>>,
@@ -324,7 +325,8 @@ async fn write_frames<C: Controller>(
     mut outgoing: StreamFrames,
 ) {
     while let Some(frame) = outgoing.next_frame().await {
-        // A peer of another make may take less; what is too large for it stays with others.
+        // A peer may have a smaller MTU. A frame above it is skipped; the peer can get the cell
+        // from other neighbours.
         if frame.len() > usize::from(writer.peer_mtu()) {
             outgoing.mark_written();
             continue;
@@ -343,7 +345,8 @@ async fn read_frames<C: Controller>(
     sender: &LinkSender,
 ) {
     let mut buffer = vec![0; STREAM_BYTES_MAX];
-    // Beacons come each few seconds.
+    // Neighbours send beacons every few seconds, so a longer silence means that the neighbour is
+    // gone.
     while let Ok(Ok(size)) = timeout(3 * REACH, reader.receive(stack, &mut buffer)).await {
         let bytes = buffer[..size].to_vec();
         if size > 0 && !sender.send_event(MeshLinkEvent::Frame { link, from, bytes }).await {
@@ -352,11 +355,12 @@ async fn read_frames<C: Controller>(
     }
 }
 
-/// Whom the radio hears, as far as this device is to connect to them.
+/// The devices in range that this device may connect to.
 struct Near {
     own: BleIdentity,
     found: RefCell<Option<(Address, Advert)>>,
-    /// Names that are connected, or were tried a short while ago.
+    /// Names of connected devices (`None`), and of devices tried recently with the end of their
+    /// pause.
     known: RefCell<BTreeMap<Name, Option<Instant>>>,
     news: Notify,
 }
@@ -369,7 +373,7 @@ impl Near {
         Self { own, found: RefCell::default(), known: RefCell::default(), news: Notify::new() }
     }
 
-    /// Returns true if the device behind an advertisement is to be connected now.
+    /// Returns true if the device behind an advertisement must be connected now.
     fn is_wanted(&self, advert: Advert) -> bool {
         let known = self.known.borrow();
         let connected = known.values().filter(|until| until.is_none()).count();
@@ -384,7 +388,7 @@ impl Near {
             && !rests
     }
 
-    /// The next device to connect to.
+    /// Waits for the next device to connect to.
     async fn next_device(&self) -> (Address, Advert) {
         loop {
             self.news.notified().await;
@@ -400,7 +404,7 @@ impl Near {
         }
     }
 
-    /// An advertisement came.
+    /// Stores the sender of an advertisement as the next device if no other waits.
     fn note_advert(&self, kind: AddrKind, addr: BdAddr, data: &[u8]) {
         let wanted = Advert::decode(data).filter(|advert| self.is_wanted(*advert));
         if let Some(advert) = wanted
@@ -427,7 +431,8 @@ impl EventHandler for Near {
         }
     }
 
-    // A controller that knows extended advertisements may report all of them so.
+    // A controller that knows extended advertisements may report legacy advertisements in this
+    // event too.
     fn on_ext_adv_reports(&self, reports: LeExtAdvReportsIter<'_>) {
         for report in reports.filter_map(Result::ok) {
             self.note_advert(report.addr_kind, report.addr, report.data);

@@ -11,7 +11,7 @@ use crate::mesh::links::LinkChoice;
 
 const START: Time = Time::from_ms(1_800_000_000_000);
 
-/// A node without links, on a system whose clocks and files a test sets.
+/// A node without links, on a system whose clocks and files the test sets.
 struct Lone {
     shell: MeshShell,
     now: Arc<Mutex<Moment>>,
@@ -45,7 +45,8 @@ impl Lone {
         lone
     }
 
-    /// Time passes and the node looks around; the clock was moved by so much meanwhile.
+    /// Advances the time by `passed_ms` and moves the wall clock by `moved_ms`; then the node looks
+    /// around.
     fn pass(&mut self, passed_ms: u64, moved_ms: i64) {
         let mut now = self.now.lock().unwrap();
         let wall = now.wall.plus_ms(passed_ms).as_ms().saturating_add_signed(moved_ms);
@@ -54,14 +55,14 @@ impl Lone {
         self.shell.look_around();
     }
 
-    /// A network set the clock, which showed this then.
+    /// Simulates that a network set the clock, which then showed `at`.
     fn synchronise(&self, at: Time) {
         let file = std::fs::File::create(self.folder.path().join("stamp")).unwrap();
         let since = std::time::Duration::from_millis(at.as_ms());
         file.set_modified(std::time::UNIX_EPOCH + since).unwrap();
     }
 
-    /// The program that asks the kernel prints this word.
+    /// Sets the word that the program printing the kernel's state prints.
     fn kernel_says(&self, word: &str) {
         std::fs::write(self.folder.path().join("kernel"), word).unwrap();
     }
@@ -75,7 +76,7 @@ impl Lone {
     }
 }
 
-/// A node that is told by nobody how good its clock is, over a day without a network.
+/// A node without any source for the accuracy of its clock, over a day without a network.
 #[tokio::test]
 async fn mesh_71_a_day_without_a_network_costs_nine_seconds() {
     let mut lone = Lone::new(BentClock::default());
@@ -89,7 +90,7 @@ async fn mesh_71_a_day_without_a_network_costs_nine_seconds() {
     assert_eq!((lone.within_ms(), lone.status().grade), (11_143, Grade::Good));
 }
 
-/// The clock is set by hand ten seconds after a network set it. The node sees both in one look.
+/// The clock is set by hand ten seconds after a network set it. The node sees both changes at once.
 #[tokio::test]
 async fn mesh_71_a_node_counts_a_step_after_the_source() {
     let mut lone = Lone::new(BentClock::default());

@@ -6,7 +6,7 @@ fn stamp(at: Time) -> Statement {
     Statement { at, within_ms: 2_500 }
 }
 
-/// A system whose clocks go on as told.
+/// A system whose clocks the test advances.
 struct System {
     clock: SystemClock,
     now: Moment,
@@ -18,7 +18,7 @@ impl System {
         Self { clock: SystemClock::unknown(now, SystemStart::draw()), now }
     }
 
-    /// Time passes, and the clock is moved meanwhile.
+    /// Advances the time by `passed_ms` and moves the clock by `moved_ms`.
     fn pass(&mut self, passed_ms: u64, moved_ms: i64) -> Time {
         let wall = self.now.wall.plus_ms(passed_ms).as_ms().saturating_add_signed(moved_ms);
         self.now = Moment { wall: Time::from_ms(wall), boot: self.now.boot.plus_ms(passed_ms) };
@@ -35,7 +35,8 @@ impl System {
     }
 }
 
-/// A day without a network costs nine seconds, and 69 days cost all that is vouched for.
+/// A day without a network costs nine seconds, and after 69 days the bound is back at its upper
+/// limit of 600 s.
 #[test]
 fn mesh_71_the_bound_of_a_clock_grows_since_its_source_spoke() {
     let mut system = System::new();
@@ -63,8 +64,8 @@ fn mesh_71_a_clock_that_is_moved_there_and_back_is_not_right_again() {
     assert_eq!(system.read(Some(later)), 2_500, "a source vouches again");
 }
 
-/// Between two readings a source spoke and the clock was moved. Only the time that the source stamped tells
-/// which of them came first.
+/// Between two readings a source made a statement and the clock was moved. The source's stamp alone
+/// shows which came first.
 #[test]
 fn mesh_71_a_move_after_the_source_counts_though_both_are_seen_at_once() {
     for (moved_ms, within_ms) in [(90_000, 92_500), (-90_000, 92_500)] {
@@ -80,13 +81,14 @@ fn mesh_71_a_move_after_the_source_counts_though_both_are_seen_at_once() {
         let source = Time::from_ms(moved.as_ms() - 5_000);
         assert_eq!(system.read(Some(source)), 2_500, "moved by {moved_ms} by the source");
     }
-    // Ten seconds are shorter than the time between the readings, so that either may have come first.
+    // A move of ten seconds is shorter than the time between the readings, so the order cannot be
+    // decided.
     let mut system = System::new();
     let now = system.pass(30_000, 10_000);
     assert_eq!(system.read(Some(Time::from_ms(now.as_ms() - 15_000))), 12_500);
 }
 
-/// A source that is worse than what is known says nothing new.
+/// A statement with a larger error than the known one changes nothing.
 #[test]
 fn mesh_71_the_better_of_two_sources_counts() {
     let mut system = System::new();
@@ -126,7 +128,7 @@ fn mesh_73_a_person_vouches_for_the_clock_as_it_was_then() {
     assert_eq!(system.within(), 2_500, "and another word asks it again");
 }
 
-/// A home, in which processes and the system itself are started again and again.
+/// A home whose processes and system are restarted.
 struct Restarts {
     folder: tempfile::TempDir,
     now: Moment,
@@ -146,7 +148,7 @@ impl Restarts {
         SystemClock::of_home(&home, self.now, self.start, has_hardware_clock)
     }
 
-    /// A process reads the clock and ends.
+    /// Runs a process that reads the clock and ends.
     fn read(&self, source: Option<Time>, has_hardware_clock: bool) -> u32 {
         let mut clock = self.clock(has_hardware_clock);
         clock.on_reading(self.now, source.map(stamp));
@@ -202,7 +204,7 @@ fn mesh_72_a_restart_of_the_system_needs_a_clock_that_ran() {
     assert_eq!(restarts.read(None, true), 600_000, "the battery of the clock is empty");
 }
 
-/// A file that is damaged, or that others can read, vouches for nothing and stops nobody.
+/// A record that is damaged, or that other users can read, is ignored, and the node runs.
 #[test]
 fn mesh_72_a_record_that_cannot_be_read_vouches_for_nothing() {
     use std::os::unix::fs::PermissionsExt as _;

@@ -1,4 +1,5 @@
-//! The words for whose sake a round ended: mixes by position and operator, as the config names them.
+//! Describes in words why a round was aborted. Mixes are named by position and operator, as in the
+//! config.
 
 use mezza_mixnet::config::Config;
 use mezza_mixnet::coordinator::{AbortCause, MixPositions};
@@ -19,8 +20,8 @@ pub(super) fn describe_cause(cause: AbortCause, config: Option<&Config>) -> Opti
     })
 }
 
-/// The position and the operator of a mix. The operator is text of other people: it is quoted, with its
-/// control characters escaped.
+/// Returns position and operator of a mix. The operator's name is text of a third party: it is
+/// quoted, with control characters escaped.
 fn mix_name(at: u8, config: Option<&Config>) -> String {
     let mix = config.and_then(|config| config.mixes.get(usize::from(at)));
     match mix.map(|mix| mix.operator.as_str()).filter(|operator| !operator.is_empty()) {

@@ -1,5 +1,5 @@
-//! Where clients come in: how many from one place (MIX-28; loopback counts like any address), and
-//! the task that each of them has.
+//! Accepts clients: limits per address and site (MIX-28; loopback counts like any address), and the
+//! task of each client.
 
 use std::sync::Arc;
 
@@ -17,8 +17,7 @@ use mezza_host::process::limiter::{self, Bounds, ConnectionLimiter, ConnectionPe
 use mezza_host::process::metrics::{Metric, Metrics};
 
 /// The bounds for `per_site` connections of one IPv4 /24 or IPv6 /48 (0: any number) and
-/// `connections` in all. An address has a
-/// quarter of what its site has (MIX-28).
+/// `connections` in all. A single address gets a quarter of its site's limit (MIX-28).
 pub(super) fn client_bounds(per_site: u32, connections: usize) -> Bounds {
     let (per_site, per_address) = match per_site {
         0 => (u32::MAX, u32::MAX),
@@ -27,7 +26,7 @@ pub(super) fn client_bounds(per_site: u32, connections: usize) -> Bounds {
     Bounds { connections, handshakes: HANDSHAKES_MAX, per_address, per_site }
 }
 
-/// Takes in clients until the machine is gone.
+/// Accepts clients until the machine has ended.
 pub(super) async fn accept_clients(
     (listener, tls): (TcpListener, TlsAcceptor),
     limiter: Arc<ConnectionLimiter>,
@@ -57,8 +56,8 @@ pub(super) async fn accept_clients(
     }
 }
 
-/// One client, until it goes. Its handshake ends with its first frame: who says nothing then makes
-/// room for others like one who says nothing before.
+/// Serves one client until it disconnects. The handshake counts until the first frame, so a silent
+/// client is evicted before and after TLS alike.
 async fn serve_client(
     client: ConnectionId,
     tls: TlsAcceptor,

@@ -1,4 +1,4 @@
-//! One round of all users: what was sent, what came back, and whether it is right.
+//! One round of all users: what was sent, what came back, and if the replies are right.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,29 +18,29 @@ use mezza_host::backend::AwsLc;
 use mezza_host::process::busy::thread_cpu;
 use mezza_host::process::rng::OsRng;
 
-/// Users whose onions are made at once.
+/// Users whose onions are made in one job.
 const CHUNK: usize = 512;
-/// How long replies may come after the end of a round, milliseconds.
+/// How long replies are accepted after the end of a round, milliseconds.
 const GRACE_MS: u64 = 2_000;
 
 /// The figures of a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadReport {
-    /// Its number.
+    /// The number of the round.
     pub round: u64,
-    /// When it opened, ms since 1970.
+    /// Time at which the round opened, ms since 1970.
     pub open_ms: u64,
-    /// Users whose onions left.
+    /// Users whose onions were sent.
     pub sent: usize,
     /// Users who got a reply.
     pub returned: usize,
-    /// Replies that hold what they must; all of them if none was opened.
+    /// Replies with the expected content; all replies if none was opened.
     pub right: usize,
-    /// Replies that hold something else.
+    /// Replies with other content.
     pub wrong: usize,
-    /// Users who were told that they missed it.
+    /// Users to whom the entry reported that they missed the round.
     pub missed: usize,
-    /// From the close to the reply, milliseconds: in the middle, of 99 %, the longest.
+    /// From the close to the reply, milliseconds: median, 99th percentile, maximum.
     pub latency_ms: [u64; 3],
     /// Onions made.
     pub onions: usize,
@@ -53,9 +53,9 @@ pub struct LoadReport {
 enum UserOutcome {
     /// The onion is ready.
     Ready(Box<Access>, SecretVec),
-    /// It left.
+    /// The onion was sent.
     Sent(Box<Access>, SecretVec),
-    /// A reply came: after so many ms, with this answer if it was opened.
+    /// A reply arrived: after this number of ms, with its content if it was opened.
     Returned(u64, Option<Box<DropResult>>),
     Missed,
 }
@@ -66,13 +66,13 @@ impl UserOutcome {
     }
 }
 
-/// One round.
+/// The state of one round of all users.
 pub(super) struct LoadRound {
     id: RoundId,
     open: Time,
     policy: ServicePolicy,
     outcomes: BTreeMap<u32, UserOutcome>,
-    /// Users who do not know yet what became of their onions.
+    /// Users whose onions have no final outcome yet.
     waiting: usize,
     is_prepared: bool,
     onions: usize,
@@ -100,7 +100,7 @@ pub(super) struct Prepared {
 }
 
 impl Work {
-    /// Wraps all of them; `None` if the keys are no points, which a checked round's are.
+    /// Wraps all onions. Returns `None` if a key is no valid point, which a checked round excludes.
     pub(super) fn wrap_onions(self, kernel: &'static dyn Kernel) -> Option<Prepared> {
         let Self { id, checked, users, accesses } = self;
         let begun = thread_cpu();
@@ -140,7 +140,7 @@ impl LoadRound {
         Self { id, open, policy, outcomes, waiting: 0, is_prepared: false, onions: 0, making }
     }
 
-    /// The cells of all users for this round.
+    /// Prepares the cells of all users for this round.
     pub(super) fn plan_work(
         &self,
         users: Vec<u32>,
@@ -152,7 +152,7 @@ impl LoadRound {
         Work { id: self.id, checked, users, accesses }
     }
 
-    /// The onions are there: when each one leaves, uniformly over the window.
+    /// Takes over the finished onions. Returns their departures, uniform over the window.
     pub(super) fn schedule_onions(&mut self, prepared: Prepared) -> Vec<(Time, u32, Vec<u8>)> {
         let Prepared { users, accesses, onions, back, making, .. } = prepared;
         (self.is_prepared, self.onions, self.making) = (true, onions.len(), making);
@@ -169,7 +169,7 @@ impl LoadRound {
         users.into_iter().zip(onions).map(send).collect()
     }
 
-    /// The onion of a user left.
+    /// Marks the onion of a user as sent.
     pub(super) fn mark_sent(&mut self, user: u32) {
         self.change_outcome(user, |outcome| match outcome {
             UserOutcome::Ready(access, back) => UserOutcome::Sent(access, back),
@@ -177,7 +177,7 @@ impl LoadRound {
         });
     }
 
-    /// Moves a user's outcome on.
+    /// Replaces a user's outcome.
     fn change_outcome(&mut self, user: u32, next: impl FnOnce(UserOutcome) -> UserOutcome) {
         let Some(outcome) = self.outcomes.remove(&user) else { return };
         let waited = outcome.is_waiting();
@@ -186,12 +186,12 @@ impl LoadRound {
         self.outcomes.insert(user, outcome);
     }
 
-    /// The onion of a user could not leave: the user is away.
+    /// Removes the onion of a user who is disconnected.
     pub(super) fn drop_unsent(&mut self, user: u32) {
         self.waiting -= usize::from(self.outcomes.remove(&user).is_some());
     }
 
-    /// A reply came.
+    /// Records the reply to a user, and opens it if `verify` is set.
     pub(super) fn record_reply(
         &mut self,
         user: u32,
@@ -210,7 +210,7 @@ impl LoadRound {
         });
     }
 
-    /// The entry says that nothing of a user is in the round.
+    /// Records that the entry reported a user as missing from the round.
     pub(super) fn mark_missed(&mut self, user: u32, reason: MissedReason) {
         tracing::debug!(?reason, round = self.id.round, "a user missed a round");
         self.change_outcome(user, |_| UserOutcome::Missed);
@@ -220,18 +220,18 @@ impl LoadRound {
         self.open.plus_ms(self.policy.collect_ms.into())
     }
 
-    /// When nothing can come any more.
+    /// Returns the time after which no reply counts.
     pub(super) fn end_time(&self) -> Time {
         self.close_time().plus_ms(u64::from(self.policy.mix_limit_ms) + GRACE_MS)
     }
 
-    /// Returns true if everybody knows what became of the onion, or never will.
+    /// Returns true if every onion has its outcome, or the round's end has passed.
     pub(super) fn is_over(&self, now: Time) -> bool {
         now >= self.end_time()
             || (self.is_prepared && now >= self.close_time() && self.waiting == 0)
     }
 
-    /// Looks at all that came back.
+    /// Compares all replies with the expected ones.
     pub(super) fn judge_outcomes(&self, pairs: &Pairs) -> LoadReport {
         let mut latencies = Vec::new();
         let mut wrong = 0;
@@ -268,7 +268,8 @@ impl LoadRound {
         }
     }
 
-    /// Returns true if a reply holds what it must: the partner's cell if the partner was there, else our own.
+    /// Returns true if a reply has the expected content: the partner's cell if the partner's onion
+    /// returned, else no cell.
     fn is_right(&self, user: u32, answer: &DropResult, pairs: &Pairs) -> bool {
         let partner = pairs.partner(user);
         let theirs = partner.map(|partner| DropResult::Met(Ok(make_cell(partner, self.id.round))));

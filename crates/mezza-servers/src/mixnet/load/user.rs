@@ -1,4 +1,4 @@
-//! One user: a connection that is made again when it is lost, and whom it talks with.
+//! One user: a connection that is reopened when it is lost, and the user's partner.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,12 +23,13 @@ use mezza_host::connection::link::{
 };
 use mezza_host::process::rng::OsRng;
 
-/// Connections that are begun in a second at most.
+/// Maximum number of connections begun per second.
 const CONNECTS_PER_S: u64 = 2_000;
-/// Longest pause between two tries.
+/// Longest pause between two attempts to connect.
 const PAUSE_MS_MAX: u64 = 60_000;
 
-/// Keeps a user connected: first in turn, later after a time of chance, then 2, 4 .. 60 s.
+/// Keeps a user connected. The first attempt is spread over time; later ones wait for a random
+/// time, then 2, 4, .. 60 s.
 pub(super) async fn keep_connected(
     number: u32,
     load: Arc<Load>,
@@ -68,7 +69,7 @@ pub(super) async fn keep_connected(
         let wait_ms = if pause_ms == 0 {
             draw_below(u128::from(interval_ms) + 1, &mut OsRng) as u64
         } else {
-            // 20 % of chance, so that thousands do not come at once.
+            // 20 % jitter, so that thousands of users do not reconnect at once.
             pause_ms * 9 / 10 + OsRng.next_u64() % (pause_ms / 5).max(1)
         };
         pause_ms = (pause_ms * 2).clamp(2_000, PAUSE_MS_MAX);
@@ -81,7 +82,7 @@ pub(super) struct Pairs {
     chains: Vec<Chain>,
 }
 
-/// One end of a conversation, which begins with the first round that it is used in.
+/// One end of a conversation; the conversation begins with the first round that uses it.
 struct Chain {
     root: Secret<32>,
     role: Role,
@@ -89,7 +90,7 @@ struct Chain {
 }
 
 impl Pairs {
-    /// The first `conversing` users, an even number of them, in pairs.
+    /// Pairs the first `conversing` users, rounded down to an even number.
     pub(super) fn new(conversing: u32) -> Self {
         let pair = |_| {
             let root = Secret::random(&mut OsRng);
@@ -99,12 +100,12 @@ impl Pairs {
         Self { chains: (0..conversing / 2).flat_map(pair).collect() }
     }
 
-    /// The partner of a user, if it has one.
+    /// Returns the partner of a user, if any.
     pub(super) fn partner(&self, user: u32) -> Option<u32> {
         ((user as usize) < self.chains.len()).then_some(user ^ 1)
     }
 
-    /// The access of a user in a round: a cell for its partner, or that of an idle slot.
+    /// Returns the access of a user in a round: a cell for the partner, or that of an idle slot.
     pub(super) fn make_access(&mut self, user: u32, round: u64, rng: &mut dyn CryptoRng) -> Access {
         let Some(chain) = self.chains.get_mut(user as usize) else {
             return Access::for_idle_slot::<AwsLc>(round, rng);
@@ -123,7 +124,7 @@ impl Pairs {
     }
 }
 
-/// The cell of a user in a round.
+/// Returns the cell of a user in a round.
 pub(super) fn make_cell(user: u32, round: u64) -> Cell {
     let piece = Piece::new(format!("user {user}, round {round}").as_bytes());
     Cell { leaving: false, seq: round as u32, ack: 0, sack: 0, piece }

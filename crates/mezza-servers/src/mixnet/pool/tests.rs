@@ -14,7 +14,7 @@ use super::*;
 const ID: RoundId = RoundId { service: Service::Conversation, round: 7 };
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The portable kernel, which notes whether a runtime is in reach and waits at a gate.
+/// The portable kernel. It records if a Tokio runtime is reachable, and blocks at a gate.
 struct Watching;
 
 static IN_RUNTIME: AtomicBool = AtomicBool::new(false);
@@ -56,7 +56,7 @@ impl Kernel for Watching {
     }
 }
 
-/// Unwraps one onion; with a size that cannot be it panics.
+/// Makes a job that unwraps one onion; an impossible `size` makes the job panic.
 fn unwrap(size: usize) -> Job {
     Job::Unwrap(UnwrapJob {
         ticket: JobId { id: ID, index: 0 },
@@ -105,7 +105,7 @@ fn a_job_that_panics_loses_its_round_and_no_thread() {
 fn what_a_round_waits_for_comes_first_and_what_nobody_wants_never() {
     let (pool, outcomes) = pool();
     let gate = GATE.lock().unwrap();
-    // The one thread is held at the gate by the first job while the others queue.
+    // The first job holds the only thread at the gate while the others queue.
     assert!(pool.submit(unwrap(416)));
     while !pool.queue.lock_waiting().round.is_empty() {
         std::thread::yield_now();

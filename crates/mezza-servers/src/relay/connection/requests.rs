@@ -1,4 +1,5 @@
-//! The frames of a client, translated into jobs of the writer after the limits of this connection.
+//! The frames of a client, checked against the limits of this connection and translated into jobs
+//! of the writer.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,11 +12,12 @@ use super::{Connection, End, Watched, done_frame, work_of};
 use crate::relay::writer::{BundleSet, MailId, Put, ReplyTo, WatchId, WriterJob};
 use mezza_host::connection::tap::Direction;
 
-/// The wait in the refusal of a client with too many mailboxes, s: it must disconnect anyway.
+/// The wait in the refusal of a client with too many mailboxes, s; the client must disconnect
+/// anyway.
 const RETRY_BOXES_S: u16 = 3_600;
 
 impl Connection {
-    /// One whole frame.
+    /// Handles one frame.
     pub(super) async fn handle(&mut self, frame: &[u8]) -> Result<(), End> {
         self.point.record_body(Direction::ToRelay, frame);
         self.pace_work(work_of(frame.len())).await?;
@@ -67,7 +69,7 @@ impl Connection {
         }
     }
 
-    /// Refuses at once, or asks the writer.
+    /// Refuses a request at once, or passes it to the writer.
     async fn ask_writer(
         &mut self,
         req: u16,
@@ -77,7 +79,7 @@ impl Connection {
         if let Some((code, retry_s)) = refusal {
             return self.queue_frame(&done_frame(req, code, retry_s));
         }
-        // One read may hold more requests than may be open: then some are answered first.
+        // One read may hold more requests than may be pending: wait for responses first.
         while self.pending >= self.shared.limits.pending_max {
             let event = self.events.recv().await.ok_or(End::Stopped)?;
             self.handle_event(event)?;
@@ -88,7 +90,8 @@ impl Connection {
         self.submit_job(job(answer)).await
     }
 
-    /// Size, speed of this connection, bytes of this address and day.
+    /// Checks a PUT: its size, the rate of this connection, the bytes per address and day. Returns
+    /// the refusal, if any.
     fn refuse_put(&mut self, bytes: usize) -> Option<(DoneCode, u16)> {
         if !is_envelope_size(bytes) {
             return Some((DoneCode::Size, 0));
@@ -119,7 +122,7 @@ impl Connection {
             .await
     }
 
-    /// Only numbers that this connection was given, in the box they were given for, count.
+    /// Handles TAKEN. Only numbers count that this connection was given for this box.
     async fn handle_taken(&mut self, number: u16, mails: &[u32]) -> Result<(), End> {
         let Some(watched) = self.watches.get(&number) else { return Ok(()) };
         let address = watched.address;
@@ -131,7 +134,7 @@ impl Connection {
         self.submit_job(WriterJob::Take { address, watch, mails }).await
     }
 
-    /// A mail in flight, which then is no longer.
+    /// Removes a mail in flight. Returns its id, or `None` if the number belongs to another watch.
     fn forget_mail(&mut self, nr: u32, watch: WatchId) -> Option<MailId> {
         match self.in_flight.get(&nr) {
             Some((of, id)) if *of == watch => {

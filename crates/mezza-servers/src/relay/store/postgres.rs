@@ -39,7 +39,7 @@ impl fmt::Debug for PostgresStore {
 }
 
 impl PostgresStore {
-    /// The next `n` seqs, ascending.
+    /// Returns the next `n` seqs, ascending.
     async fn next_seqs(&mut self, n: usize) -> Result<Vec<Seq>, StoreError> {
         let mut seqs = Vec::with_capacity(n);
         while seqs.len() < n {
@@ -64,7 +64,7 @@ impl PostgresStore {
         self.execute(sql, &[&ids, &bytes]).await.map(drop)
     }
 
-    /// Counts rows `(box, length)` of removed mail, and takes them off their boxes.
+    /// Counts the rows `(box, length)` of removed mail, and subtracts them from their boxes.
     async fn shrink_boxes(&self, rows: &[Row]) -> Result<Removed, StoreError> {
         let (mut removed, mut by_box) = (Removed::default(), BTreeMap::<MailboxRowId, i64>::new());
         for row in rows {
@@ -93,7 +93,7 @@ impl MailStore for PostgresStore {
         let Some(session) = self.session.take() else { return };
         match session.batch_execute("ROLLBACK").await {
             Ok(()) => self.session = Some(session),
-            // The session is in doubt: the server ends its transaction when it is closed.
+            // The state of the session is unknown: closing it makes the server end its transaction.
             Err(_) => drop(Object::take(session)),
         }
     }
@@ -271,7 +271,8 @@ impl MailStore for PostgresStore {
 
     async fn close(mut self) -> Result<(), StoreError> {
         self.rollback().await;
-        // The next relay shall not have to wait until the server notices that this one is gone.
+        // Release the lock now, so that the next relay does not wait until the server notices the
+        // end of this one.
         if let Some(session) = &self.session {
             session.execute("SELECT pg_advisory_unlock($1)", &[&LOCK]).await?;
         }

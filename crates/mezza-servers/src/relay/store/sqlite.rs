@@ -17,10 +17,10 @@ use super::{
 use mezza_host::process::home::failing::{self, WriteStep};
 use mezza_host::store::log_file::{PAGES_MAX, WalFile};
 
-/// One statement list per version; `PRAGMA user_version` counts those applied.
+/// One list of statements per version; `PRAGMA user_version` counts the applied ones.
 ///
-/// AUTOINCREMENT, because a plain rowid is used again once the highest row is gone; a table of
-/// rows with an index, because WITHOUT ROWID is several times slower with bodies of a kilobyte.
+/// AUTOINCREMENT, because a plain rowid is reused once the highest row is gone. A rowid table with
+/// an index, because WITHOUT ROWID is several times slower with bodies of a kilobyte.
 const MIGRATIONS: &[&str] = &["
     CREATE TABLE box(id INTEGER PRIMARY KEY, addr BLOB NOT NULL UNIQUE, kind INTEGER NOT NULL,
                      bytes INTEGER NOT NULL, seen_day INTEGER NOT NULL);
@@ -34,12 +34,12 @@ const MIGRATIONS: &[&str] = &["
     CREATE TABLE card(id BLOB PRIMARY KEY, serial INTEGER NOT NULL, body BLOB NOT NULL);
 "];
 
-/// When SQLite tells the disk to keep what it was given.
+/// When SQLite syncs its data to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// At each commit.
     Full,
-    /// Never: what a benchmark compares with.
+    /// Never, for comparison in benchmarks.
     Off,
 }
 
@@ -47,7 +47,7 @@ pub enum Durability {
 #[derive(Debug)]
 pub struct SqliteStore {
     db: Connection,
-    /// Of a file that is written to.
+    /// The write-ahead log of a file that is open for writing.
     log: Option<WalFile>,
 }
 
@@ -65,7 +65,7 @@ impl SqliteStore {
         Ok(Self { db, log: Some(WalFile::new(path)) })
     }
 
-    /// Opens an existing file to count what it holds.
+    /// Opens an existing file read-only, to count its contents.
     pub fn open_to_read(path: &Path) -> Result<Self, StoreError> {
         let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         Ok(Self { db, log: None })
@@ -96,8 +96,8 @@ impl SqliteStore {
     }
 }
 
-/// Makes the file with its mode. An existing file is not opened: closing it would let go of the
-/// locks that a connection of this process may hold on it (MSG-61).
+/// Makes the file with its mode. An existing file is not opened: closing it would release the locks
+/// that another connection of this process holds on it (MSG-61).
 fn make_file(path: &Path) -> io::Result<()> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
@@ -105,7 +105,7 @@ fn make_file(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Fails where a test says so.
+/// Returns the error that a test planned for this statement, if any.
 #[cfg(test)]
 fn fail_at(sql: &str) -> Result<(), StoreError> {
     let step = match sql {
@@ -136,8 +136,8 @@ fn migrate_schema(db: &mut Connection) -> Result<(), StoreError> {
 
 impl MailStore for SqliteStore {
     async fn begin(&mut self) -> Result<(), StoreError> {
-        // IMMEDIATE: a transaction that turned from reading to writing while somebody else holds the
-        // file would be refused at once instead of waiting.
+        // IMMEDIATE takes the write lock at once. A transaction that turned from reading to writing
+        // while another process writes would be refused instead of waiting.
         self.execute("BEGIN IMMEDIATE", []).map(drop)
     }
 
@@ -345,8 +345,8 @@ impl MailStore for SqliteStore {
 
     async fn close(mut self) -> Result<(), StoreError> {
         self.rollback().await;
-        // A reader beside us (`relay status`) keeps the log in place; nothing is lost by that, and
-        // the row that says so is not looked at.
+        // A concurrent reader (`relay status`) prevents truncation of the log. No data is lost by
+        // that, so the result row is ignored.
         self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         self.db.close().map_err(|(_, error)| error.into())
     }

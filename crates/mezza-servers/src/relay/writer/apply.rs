@@ -7,7 +7,7 @@ use super::owners::{RefillRequest, Watcher, stock_frame};
 use super::{TakenMails, Writer};
 use crate::relay::store::{MailStore, MailboxRow, NewMail, StoreError};
 
-/// The wait in the refusal for a full mailbox, whose owner is away, s.
+/// The wait in the refusal for a full mailbox, s: its owner is away.
 const RETRY_BOX_FULL_S: u16 = 300;
 /// The wait in the refusal of a full relay, s.
 pub(super) const RETRY_RELAY_FULL_S: u16 = 3_600;
@@ -67,7 +67,7 @@ impl<S: MailStore> Writer<S> {
         }
     }
 
-    /// Answers after the commit.
+    /// Queues the response to a request, to be sent after the commit.
     pub(super) fn queue_answer(&mut self, answer: ReplyTo, result: Result<(), Refusal>) {
         let (code, retry_s) = result.err().unwrap_or((DoneCode::Done, 0));
         let frame = RelayFrame::Done { req: answer.req, code, retry_s };
@@ -112,7 +112,7 @@ impl<S: MailStore> Writer<S> {
         Ok(Ok(()))
     }
 
-    /// Stores mail; watchers who have not been shown it get it before the commit.
+    /// Stores mail; watchers that did not get it yet get it before the commit.
     pub(super) async fn put_run(&mut self, puts: Vec<Put>) -> Result<(), StoreError> {
         let now_h = self.date.latest_date(self.clock.read()).as_hours();
         let mut admitted = Vec::with_capacity(puts.len());
@@ -144,7 +144,7 @@ impl<S: MailStore> Writer<S> {
         Ok(())
     }
 
-    /// Counts this mail if there is room for it; a refusal otherwise.
+    /// Counts a mail if there is room for it; else returns the refusal.
     async fn admit_mail(&mut self, put: &Put) -> Result<Result<MailboxRow, Refusal>, StoreError> {
         let Some(row) = self.ledger.find_box(&mut self.store, &put.address).await? else {
             return Ok(Err((DoneCode::NoBox, 0)));
@@ -200,8 +200,8 @@ impl<S: MailStore> Writer<S> {
         Ok(())
     }
 
-    /// Removes mail that its watcher has stored, and nothing that was not in flight there. It stays in
-    /// flight until that is durable: a TAKEN of a failed transaction comes again.
+    /// Removes mail that its watcher has stored, if it is in flight at this watch. The mail stays
+    /// in flight until the removal is durable, because a TAKEN of a failed transaction is repeated.
     async fn take_mails(
         &mut self,
         address: &MailboxAddress,
@@ -218,7 +218,7 @@ impl<S: MailStore> Writer<S> {
         Ok(())
     }
 
-    /// Brings a watcher what the store has for it, as far as there is room.
+    /// Sends a watcher its mail from the store, up to its room.
     pub(super) async fn refill_watcher(
         &mut self,
         address: &MailboxAddress,

@@ -8,7 +8,7 @@ use super::job::{BundleSet, ReplyTo};
 use super::ledger::{KEY_BYTES, Stock};
 use crate::relay::store::{MailStore, MailboxRow, StoreError};
 
-/// A stock below this is told to its owner.
+/// Below this number of keys the owner is notified.
 const STOCK_LOW: u32 = 20;
 
 impl<S: MailStore> Writer<S> {
@@ -49,7 +49,8 @@ impl<S: MailStore> Writer<S> {
         Ok(Ok(()))
     }
 
-    /// The bundle, with a one-time prekey while some are left and their rate limit allows it.
+    /// Responds with the bundle, and with a one-time prekey if one is left and the rate limit
+    /// allows it.
     pub(super) async fn bundle_get(
         &mut self,
         address: &MailboxAddress,

@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use mezza_messenger::relay_wire::{MailboxAddress, MailboxKind, RawOneTimePrekey, RelayFrame};
 use tokio::sync::mpsc;
 
-/// Tells all watches of one relay process apart.
+/// Identifies a watch within one relay process.
 pub(crate) type WatchId = u64;
-/// Tells all mail of one relay process apart, from before it is stored.
+/// Identifies a mail within one relay process, even before it is stored.
 pub(crate) type MailId = u64;
 
-/// Mail bytes that may wait in one connection's queue before pushing stops.
+/// Bytes of mail that may wait in one connection's queue; above it the writer stops pushing.
 const QUEUED_BYTES_MAX: usize = 256 << 10;
-/// Places in a connection's queue beside those kept for answers.
+/// Slots for mail in a connection's queue, beside those reserved for responses.
 const QUEUED_MAILS_MAX: usize = 256;
 
 /// Mail on its way into a box.
@@ -22,16 +22,16 @@ pub(crate) struct Put {
     pub(crate) ttl_h: u16,
     pub(crate) envelope: Vec<u8>,
     pub(crate) answer: ReplyTo,
-    /// The site that it came from, which has its share of the store.
+    /// The site of the sender; each site has its share of the store.
     pub(crate) site: [u8; 8],
-    /// Given when it is queued; in that order.
+    /// The number given when the mail is queued; numbers ascend in queue order.
     pub(super) id: MailId,
-    /// The watcher that was shown it when it was queued.
+    /// The watcher that got the mail when it was queued.
     pub(super) shown: Option<(WatchId, ConnectionQueue)>,
 }
 
 impl Put {
-    /// Mail that no watcher has been shown yet.
+    /// Makes a put that no watcher has received yet.
     pub(crate) fn new(
         address: MailboxAddress,
         ttl_h: u16,
@@ -41,13 +41,13 @@ impl Put {
         Self { address, ttl_h, envelope, answer, site: [0; 8], id: 0, shown: None }
     }
 
-    /// The same from somebody at a site.
+    /// Sets the site of the sender.
     pub(crate) fn of_site(self, site: [u8; 8]) -> Self {
         Self { site, ..self }
     }
 }
 
-/// One thing for the writer to do.
+/// A job for the writer.
 pub(crate) enum WriterJob {
     Open {
         address: MailboxAddress,
@@ -92,12 +92,12 @@ pub(crate) struct BundleSet {
 }
 
 impl WriterJob {
-    /// Returns true if this may be done a moment later without a client noticing.
+    /// Returns true if no client waits for this job, so that it may be delayed.
     pub(super) fn is_patient(&self) -> bool {
         matches!(self, Self::Take { .. } | Self::Gone(_))
     }
 
-    /// The work that it makes, in units of about a PUT of a kilobyte.
+    /// Returns the work of this job, in units of about a PUT of 1 KiB.
     pub(crate) fn work_units(&self) -> u32 {
         let units = match self {
             Self::Put(put) => 1 + put.envelope.len() / 4_096,
@@ -110,7 +110,8 @@ impl WriterJob {
         units as u32
     }
 
-    /// Returns the same job if no client waits for its answer: whoever loses it repeats it (RELAY-13).
+    /// Returns a copy of the job if no client waits for its response: after a failure the writer
+    /// must repeat such a job itself (RELAY-13).
     pub(super) fn without_answer(&self) -> Option<Self> {
         match self {
             Self::Take { address, watch, mails } => {
@@ -127,7 +128,7 @@ impl WriterJob {
         }
     }
 
-    /// The request that waits for an answer.
+    /// Returns the request that waits for a response, if any.
     pub(super) fn reply_to(&self) -> Option<&ReplyTo> {
         match self {
             Self::Put(put) => Some(&put.answer),
@@ -141,31 +142,31 @@ impl WriterJob {
     }
 }
 
-/// Where the answer to a request goes.
+/// The destination of a response.
 #[derive(Clone)]
 pub(crate) struct ReplyTo {
     pub(crate) outlet: ConnectionQueue,
     pub(crate) req: u16,
 }
 
-/// One thing for a connection to send.
+/// An event that a connection sends to its client.
 pub(crate) enum WriterEvent {
-    /// The answer to a request.
+    /// The response to a request.
     Answer(RelayFrame),
-    /// A STOCK or DISPLACED, which answers no request.
+    /// A STOCK or DISPLACED, which responds to no request.
     Unasked(RelayFrame),
     /// Mail of a watched box.
     Mail { number: u16, watch: WatchId, id: MailId, envelope: Vec<u8> },
-    /// A transaction failed of which this connection saw mail.
+    /// A transaction failed of which this connection had received mail.
     End,
 }
 
-/// The writer's way to one connection. It never waits: answers have places of their own, and mail
-/// for which there is no room stays in the store until the connection asks to resume.
+/// The writer's queue to one connection. Sending never waits: responses have reserved slots, and
+/// mail without room stays in the store until the connection asks to resume.
 #[derive(Clone)]
 pub(crate) struct ConnectionQueue {
     events: mpsc::Sender<WriterEvent>,
-    /// Places that only answers may use.
+    /// Slots that only responses may use.
     reserved: usize,
     load: Arc<Load>,
 }
@@ -178,33 +179,33 @@ struct Load {
 }
 
 impl ConnectionQueue {
-    /// A queue for a connection that has at most `pending_max` requests open.
+    /// Makes the queue of a connection that has at most `pending_max` open requests.
     pub(crate) fn new(pending_max: usize) -> (Self, mpsc::Receiver<WriterEvent>) {
         let (events, receiver) = mpsc::channel(pending_max + QUEUED_MAILS_MAX);
         (Self { events, reserved: pending_max, load: Arc::default() }, receiver)
     }
 
-    /// Returns true if both lead to one connection.
+    /// Returns true if both queues lead to the same connection.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.load, &other.load)
     }
 
-    /// Sends an answer.
+    /// Sends a response.
     pub(super) fn send_answer(&self, frame: RelayFrame) {
-        // The queue has room: a connection has no more open requests than places are kept. If it is
-        // closed, the connection is gone and the answer is dropped.
+        // A slot is free: a connection has no more open requests than reserved slots. If the queue
+        // is closed, the connection is gone and the response is dropped.
         drop(self.events.try_send(WriterEvent::Answer(frame)));
     }
 
-    /// Sends a STOCK if there is room; the next WATCH brings the number anyway.
+    /// Sends a STOCK if there is room; the next WATCH reports the number anyway.
     pub(super) fn send_stock(&self, frame: RelayFrame) {
         if self.free_places() > 0 {
             drop(self.events.try_send(WriterEvent::Unasked(frame)));
         }
     }
 
-    /// Sends a DISPLACED. A connection whose queue has no room for it ends, so that its client asks
-    /// anew.
+    /// Sends a DISPLACED. A connection whose queue is full is closed, so that its client reconnects
+    /// and watches again.
     pub(super) fn send_displaced(&self, number: u16, over: bool) {
         let frame = RelayFrame::Displaced { number, over };
         if self.free_places() == 0 || self.events.try_send(WriterEvent::Unasked(frame)).is_err() {
@@ -218,11 +219,12 @@ impl ConnectionQueue {
             return true;
         }
         self.load.stalled.store(true, Ordering::SeqCst);
-        // Between the look and the mark the connection may have emptied its queue unawares.
+        // The connection may have emptied its queue between the first check and the mark, without
+        // seeing the mark.
         self.has_room_now()
     }
 
-    /// Sends mail; `false` if the connection is gone.
+    /// Sends mail. Returns false if the connection is gone.
     pub(super) fn send_mail(
         &self,
         number: u16,
@@ -235,23 +237,23 @@ impl ConnectionQueue {
         self.events.try_send(WriterEvent::Mail { number, watch, id, envelope }).is_ok()
     }
 
-    /// Tells the connection to end, even where its queue has no place to say so.
+    /// Ends the connection, even if its queue is full.
     pub(super) fn end_connection(&self) {
         self.load.ended.store(true, Ordering::SeqCst);
         drop(self.events.try_send(WriterEvent::End));
     }
 
-    /// The connection's side: mail has left the queue.
+    /// Called by the connection: mail of this size has left the queue.
     pub(crate) fn mail_sent(&self, bytes: usize) {
         self.load.mail_bytes.fetch_sub(bytes, Ordering::SeqCst);
     }
 
-    /// The connection's side: whether the writer held back mail since the last call.
+    /// Called by the connection: returns true if the writer held back mail since the last call.
     pub(crate) fn was_stalled(&self) -> bool {
         self.load.stalled.swap(false, Ordering::SeqCst)
     }
 
-    /// The connection's side: whether it was told to end.
+    /// Called by the connection: returns true if the writer has ended it.
     pub(crate) fn is_ended(&self) -> bool {
         self.load.ended.load(Ordering::SeqCst)
     }

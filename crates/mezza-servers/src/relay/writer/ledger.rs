@@ -6,32 +6,32 @@ use mezza_messenger::relay_wire::{MailboxAddress, MailboxKind};
 
 use crate::relay::store::{MailStore, MailboxRow, MailboxRowId, Removed, StoreError, Totals};
 
-/// Boxes remembered at once, some 10 MB.
+/// Boxes cached at most, about 10 MB.
 const ROWS_MAX: usize = 100_000;
 
-/// Bytes that a one-time key is counted as.
+/// Bytes that a one-time key counts for.
 pub(super) const KEY_BYTES: u64 = 64;
 
-/// A box's bundle and one-time keys, which are counted once and followed from then on: a request
-/// costs what it asks for, not what lies there.
+/// The bundle and one-time keys of a box, counted once and updated from then on, so that a request
+/// does not have to count all rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stock {
-    /// Rows of one-time keys, those given out included.
+    /// Rows of one-time keys, issued ones included.
     pub(super) rows: u32,
-    /// Rows that are not given out.
+    /// Rows not issued yet.
     pub(super) left: u32,
     /// Bytes of the bundle.
     pub(super) bundle_bytes: u64,
 }
 
 impl Stock {
-    /// Bytes that bundle and keys are counted as.
+    /// Returns the bytes that bundle and keys count for.
     fn bytes(self) -> u64 {
         self.bundle_bytes + KEY_BYTES * u64::from(self.rows)
     }
 }
 
-/// A copy of the store's counts, right as long as this writer is the only one.
+/// A copy of the store's counts, valid while this writer is the only one.
 #[derive(Default)]
 pub(super) struct QuotaCache {
     rows: HashMap<MailboxAddress, Known>,
@@ -46,7 +46,7 @@ struct Known {
 }
 
 impl QuotaCache {
-    /// The box of an address.
+    /// Returns the box of an address, from the cache or the store.
     pub(super) async fn find_box(
         &mut self,
         store: &mut impl MailStore,
@@ -62,7 +62,7 @@ impl QuotaCache {
         Ok(found)
     }
 
-    /// Bundle and keys of the box `id` at an address.
+    /// Returns bundle and keys of the box `id` at an address.
     pub(super) async fn find_stock(
         &mut self,
         store: &mut impl MailStore,
@@ -81,7 +81,7 @@ impl QuotaCache {
         Ok(stock)
     }
 
-    /// Counts over the whole store.
+    /// Returns the counts over the whole store.
     pub(super) async fn totals(
         &mut self,
         store: &mut impl MailStore,
@@ -133,7 +133,7 @@ impl QuotaCache {
         });
     }
 
-    /// Bundle and keys of a box were `before` and are `after`.
+    /// Records that bundle and keys of a box changed from `before` to `after`.
     pub(super) fn count_restocked(
         &mut self,
         address: &MailboxAddress,
@@ -148,7 +148,7 @@ impl QuotaCache {
         });
     }
 
-    /// Forgets everything: the store knows better.
+    /// Empties the cache, which may differ from the store.
     pub(super) fn forget_all(&mut self) {
         *self = Self::default();
     }

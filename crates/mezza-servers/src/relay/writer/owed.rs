@@ -1,5 +1,6 @@
-//! TAKENs of transactions that failed (RELAY-13): no client waits for an answer to them and asks again,
-//! so the writer does. Without that their mails would stay in flight, and 64 of them make a mailbox deaf.
+//! TAKENs of transactions that failed (RELAY-13): no client waits for a response and repeats them,
+//! so the writer does. Otherwise their mails would stay in flight, and with 64 of them a mailbox
+//! gets no more mail.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,17 +9,16 @@ use mezza_messenger::relay_wire::MailboxAddress;
 use super::job::{MailId, WatchId, WriterJob};
 use super::owners::Watchers;
 
-/// Watches whose TAKENs go in one transaction, at most.
+/// Maximum number of watches whose TAKENs share one transaction.
 const WIDTH_MAX: usize = 1_024;
 
-/// Mails that are still to be removed, by watch. Only mails in flight are kept, so that this is bounded by
-/// them.
+/// Mails still to be removed, by watch. Only mails in flight are stored, which bounds the size.
 pub(super) struct OwedTakes {
     mails: BTreeMap<WatchKey, BTreeSet<MailId>>,
-    /// The last watch that was drawn; those after it are next.
+    /// The last watch that was drawn; the next draw begins after it.
     last: Option<WatchKey>,
-    /// How many watches are drawn at once: fewer after a failure, so that one whose mail the store
-    /// refuses to remove does not keep others waiting.
+    /// Number of watches drawn at once: halved after a failure, so that one watch whose mail cannot
+    /// be removed does not block the others.
     width: usize,
 }
 
@@ -31,13 +31,13 @@ impl Default for OwedTakes {
 }
 
 impl OwedTakes {
-    /// Returns true if nothing is owed.
+    /// Returns true if no TAKEN is owed.
     pub(super) fn is_empty(&self) -> bool {
         self.mails.is_empty()
     }
 
-    /// Keeps a TAKEN that was not carried out. Mails that are not in flight at this watch are left out:
-    /// the watch is over, or they were taken.
+    /// Stores a TAKEN that was not carried out, without mails that are no longer in flight at this
+    /// watch.
     pub(super) fn keep_mails(
         &mut self,
         address: MailboxAddress,
@@ -51,7 +51,7 @@ impl OwedTakes {
         }
     }
 
-    /// Takes the next ones out, as jobs of one transaction.
+    /// Removes the next watches, and returns their TAKENs as jobs of one transaction.
     pub(super) fn draw_jobs(&mut self) -> Vec<WriterJob> {
         let after = |key: &WatchKey| self.last.is_none_or(|last| *key > last);
         let (later, earlier): (Vec<_>, Vec<_>) = self.mails.keys().copied().partition(after);
@@ -65,7 +65,7 @@ impl OwedTakes {
             .collect()
     }
 
-    /// Notes whether the transaction of what was drawn is durable.
+    /// Adapts the number of watches per draw to the result of the last transaction.
     pub(super) fn adapt_width(&mut self, is_done: bool) {
         self.width =
             if is_done { (2 * self.width).min(WIDTH_MAX) } else { (self.width / 2).max(1) };

@@ -1,9 +1,8 @@
 //! The watchers of mailboxes: the newest WATCH owns a mailbox.
 //!
-//! The writer and the connections share this. A connection that takes a put in hands it to the
-//! box's watcher at once, under the lock under which it also gives it to the writer: puts are shown
-//! and queued in one order. While a put that was not shown still waits for the writer, every put
-//! behind it waits as well.
+//! The writer and the connections share this. A connection that accepts a put sends it to the box's
+//! watcher and queues it for the writer under one lock, so both see puts in the same order. While
+//! an unsent put waits for the writer, later puts are not sent either.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,7 +12,8 @@ use mezza_messenger::relay_wire::{MailboxAddress, MailboxKind, RelayFrame};
 use super::job::{ConnectionQueue, MailId, Put, WatchId};
 use crate::relay::store::{Mail, MailboxRow, MailboxRowId, Seq};
 
-/// Connections that wait until another one leaves their box, at most; more are forgotten.
+/// Maximum number of displaced connections of a box that wait to get it back; older ones are
+/// dropped.
 const DISPLACED_MAX: usize = 4;
 
 /// The connection that gets a box's mail.
@@ -23,18 +23,18 @@ pub(super) struct Watcher {
     box_id: MailboxRowId,
     kind: MailboxKind,
     outlet: ConnectionQueue,
-    /// Sent and not yet taken; without a seq, the writer has not stored it (yet).
+    /// Mails sent and not yet TAKEN; without a seq, the writer has not stored the mail (yet).
     in_flight: Vec<(MailId, Option<Seq>)>,
     /// The newest seq that was sent.
     last: Seq,
-    /// True if the store may hold mail behind `last`; then new mail waits its turn there.
+    /// True if the store may hold mail after `last`; new mail then waits in the store.
     has_backlog: bool,
-    /// The newest put that may lie in the writer's queue without having been shown.
+    /// The newest put in the writer's queue that was not sent to this watcher.
     newest_unshown: MailId,
 }
 
 impl Watcher {
-    /// A watch that has seen nothing yet.
+    /// Makes a watch that has received no mail yet.
     pub(super) fn new(
         watch: WatchId,
         number: u16,
@@ -50,7 +50,7 @@ impl Watcher {
         Self { watch, number, box_id, kind, outlet, in_flight, last, has_backlog, newest_unshown }
     }
 
-    /// Sends the next mail; `false`: it did not go out, and none behind it may.
+    /// Sends the next mail. Returns false if it was not sent; later mail must not be sent then.
     fn send_mail(&mut self, id: MailId, seq: Option<Seq>, envelope: Vec<u8>, max: usize) -> bool {
         let fits = !self.has_backlog && self.in_flight.len() < max && self.outlet.has_room();
         let sent = fits && self.outlet.send_mail(self.number, self.watch, id, envelope);
@@ -63,14 +63,14 @@ impl Watcher {
     }
 }
 
-/// The mail to fetch for a watcher: its mailbox, the newest seq that it was sent, and its room.
+/// A request for a watcher's mail: its mailbox, the newest seq sent, and the room.
 pub(super) struct RefillRequest {
     pub(super) box_id: MailboxRowId,
     pub(super) last: Seq,
     pub(super) room: usize,
 }
 
-/// All owners.
+/// The watchers of all mailboxes.
 pub(super) struct Watchers {
     in_flight_max: usize,
     inner: Mutex<Inner>,
@@ -79,13 +79,13 @@ pub(super) struct Watchers {
 #[derive(Default)]
 struct Inner {
     owners: HashMap<MailboxAddress, Watcher>,
-    /// Connections whose watch another one took over, the last one at the end.
+    /// Connections whose watch was taken over, the most recent last.
     displaced: HashMap<MailboxAddress, Vec<Watcher>>,
-    /// The last number that a mail was given.
+    /// The last number given to a mail.
     last: MailId,
-    /// The last put that the writer was given.
+    /// The last put passed to the writer.
     queued: MailId,
-    /// The last put that the writer is through with.
+    /// The last put that the writer has finished.
     done: MailId,
 }
 
@@ -95,7 +95,7 @@ impl Inner {
         self.last
     }
 
-    /// Nobody owns the box any more: who was displaced last is told.
+    /// Removes the owner of a box. The connection displaced last is notified.
     fn remove_owner(&mut self, address: &MailboxAddress) -> Option<ConnectionQueue> {
         let gone = self.owners.remove(address)?;
         let waiting = self.displaced.get_mut(address).and_then(Vec::pop);
@@ -108,21 +108,22 @@ impl Inner {
         Some(gone.outlet)
     }
 
-    /// The owner, if it is still this watch.
+    /// Returns the owner of a box if it is this watch.
     fn of_watch(&mut self, address: &MailboxAddress, watch: WatchId) -> Option<&mut Watcher> {
         self.owners.get_mut(address).filter(|owner| owner.watch == watch)
     }
 }
 
 impl Watchers {
-    /// None; at most `in_flight_max` mails not yet taken at each.
+    /// Makes an empty table; each watcher has at most `in_flight_max` mails not yet TAKEN.
     pub(super) fn new(in_flight_max: usize) -> Self {
         Self { in_flight_max, inner: Mutex::default() }
     }
 
-    /// Numbers a put, shows it where that is right, and gives it to `queue`.
+    /// Numbers a put, sends it to the watcher if the order allows it, and passes it to `queue`.
     ///
-    /// Strangers write to intro boxes, at a rate that only the writer knows: they wait for it.
+    /// Puts to intro boxes wait for the writer: they come from unknown senders, and only the writer
+    /// knows their rate limit.
     pub(super) fn hand_over(&self, mut put: Put, queue: impl FnOnce(Put)) {
         let mut inner = self.lock_inner();
         put.id = inner.next_id();
@@ -140,13 +141,13 @@ impl Watchers {
         queue(put);
     }
 
-    /// A put was stored as `seq`: its watcher gets it now, if it has not been shown to this one
-    /// and this one has seen all before it. The queue of the watcher that is shown it by this call.
+    /// Handles that a put was stored as `seq`. Sends it to the watcher if the watcher lacks it and
+    /// has all earlier mail. Returns the queue of a watcher that got it now.
     pub(super) fn show_stored(&self, put: &mut Put, seq: Seq) -> Option<ConnectionQueue> {
         let mut inner = self.lock_inner();
         let owner = inner.owners.get_mut(&put.address)?;
         if put.shown.as_ref().is_some_and(|(watch, _)| *watch == owner.watch) {
-            // Taken before it was stored it cannot be: TAKEN stands behind the put in the queue.
+            // The mail cannot have been TAKEN before this: its TAKEN follows the put in the queue.
             for (_, unknown) in owner.in_flight.iter_mut().filter(|(id, _)| *id == put.id) {
                 *unknown = Some(seq);
             }
@@ -158,13 +159,13 @@ impl Watchers {
         sent.then(|| owner.outlet.clone())
     }
 
-    /// The writer is through with all puts up to this one.
+    /// Records that the writer has finished all puts up to this one.
     pub(super) fn mark_done(&self, id: MailId) {
         let mut inner = self.lock_inner();
         inner.done = inner.done.max(id);
     }
 
-    /// The mail to fetch for a watcher, if it has room.
+    /// Returns the next request to the store for a watcher that has room and lacks mail.
     pub(super) fn next_refill(&self, address: &MailboxAddress) -> Option<RefillRequest> {
         let inner = self.lock_inner();
         let owner = inner.owners.get(address)?;
@@ -173,10 +174,10 @@ impl Watchers {
         lacks.then_some(RefillRequest { box_id: owner.box_id, last: owner.last, room })
     }
 
-    /// Sends what the store had for a watcher; `more`: there is more behind it.
+    /// Sends a watcher its mail from the store. `more` is true if the store holds further mail.
     pub(super) fn send_refill(&self, address: &MailboxAddress, mails: Vec<Mail>, more: bool) {
         let mut inner = self.lock_inner();
-        // Puts queued while the store was asked were not shown, and are not among `mails`.
+        // Puts queued during the read were not sent, and are not among `mails`.
         let queued = inner.queued;
         let ids: Vec<MailId> = mails.iter().map(|_| inner.next_id()).collect();
         let Some(owner) = inner.owners.get_mut(address) else { return };
@@ -187,7 +188,8 @@ impl Watchers {
         owner.has_backlog |= more;
     }
 
-    /// The newest WATCH takes the box over; who had it is told, and waits for the end of that.
+    /// Makes the newest WATCH the owner of a box. The previous owner is notified, and gets the box
+    /// back when the new watch ends.
     pub(super) fn insert(&self, address: MailboxAddress, owner: Watcher) {
         let mut inner = self.lock_inner();
         let outlet = owner.outlet.clone();
@@ -232,7 +234,7 @@ impl Watchers {
         in_flight.map(|(id, _)| *id).filter(|id| ids.contains(id)).collect()
     }
 
-    /// The owner has taken mail that it was sent: it is not in flight any more.
+    /// Removes mail that the owner has TAKEN from its in-flight list.
     pub(super) fn mark_taken(&self, address: &MailboxAddress, watch: WatchId, ids: &[MailId]) {
         if let Some(owner) = self.lock_inner().of_watch(address, watch) {
             owner.in_flight.retain(|(id, _)| !ids.contains(id));
@@ -244,12 +246,12 @@ impl Watchers {
         self.lock_inner().of_watch(address, watch).is_some_and(|owner| owner.has_backlog)
     }
 
-    /// Ends the watch of a mailbox; the queue of its watcher.
+    /// Ends the watch of a mailbox. Returns the queue of its watcher.
     pub(super) fn remove_watch(&self, address: &MailboxAddress) -> Option<ConnectionQueue> {
         self.lock_inner().remove_owner(address)
     }
 
-    /// The same if it is still this watch.
+    /// Ends the watch of a mailbox if its owner is still this watch.
     pub(super) fn leave_watch(&self, address: &MailboxAddress, watch: WatchId) {
         let mut inner = self.lock_inner();
         if inner.of_watch(address, watch).is_some() {
@@ -259,7 +261,7 @@ impl Watchers {
         }
     }
 
-    /// The same if it is still a watch of this connection.
+    /// Ends the watch of a mailbox if its owner is still this connection.
     pub(super) fn leave_with(&self, address: &MailboxAddress, outlet: &ConnectionQueue) {
         let mut inner = self.lock_inner();
         if inner.owners.get(address).is_some_and(|owner| owner.outlet.is_same(outlet)) {
@@ -267,14 +269,14 @@ impl Watchers {
         }
     }
 
-    /// Tells the owner how many one-time keys are left.
+    /// Sends the owner the number of one-time keys left.
     pub(super) fn send_stock(&self, address: &MailboxAddress, left: u32) {
         if let Some(owner) = self.lock_inner().owners.get(address) {
             owner.outlet.send_stock(stock_frame(owner.number, left));
         }
     }
 
-    /// The boxes that are watched.
+    /// Returns the boxes that are watched.
     pub(super) fn watched_boxes(&self) -> Vec<MailboxRowId> {
         self.lock_inner().owners.values().map(|owner| owner.box_id).collect()
     }
@@ -284,7 +286,7 @@ impl Watchers {
     }
 }
 
-/// A STOCK, cut to what its field holds.
+/// Makes a STOCK, with the number limited to its 16-bit field.
 pub(super) fn stock_frame(number: u16, left: u32) -> RelayFrame {
     RelayFrame::Stock { number, left: u16::try_from(left).unwrap_or(u16::MAX) }
 }
@@ -314,14 +316,14 @@ mod tests {
         queued.unwrap()
     }
 
-    /// One TAKEN: the rows that it removes.
+    /// Takes one mail. Returns the rows to remove.
     fn take(owners: &Watchers, watch: WatchId, id: MailId) -> Option<Vec<Seq>> {
         let rows = owners.stored_rows(&BOX, watch, &[id]).map(|(_, rows)| rows);
         owners.mark_taken(&BOX, watch, &[id]);
         rows
     }
 
-    /// The mails that went out since the last look.
+    /// Returns the mails sent since the last call.
     fn shown(events: &mut Receiver<WriterEvent>) -> Vec<u8> {
         let mails = std::iter::from_fn(|| events.try_recv().ok());
         mails
@@ -341,7 +343,7 @@ mod tests {
         assert!(owners.show_stored(&mut one, 70).is_none());
         assert_eq!(take(&owners, WATCH, one.id), Some(vec![70]));
         assert_eq!(take(&owners, WATCH, one.id), Some(Vec::new()));
-        // A put that was refused after it was shown has no row.
+        // A put that was sent and then refused has no row.
         let two = put(&owners, 2);
         assert!(take(&owners, WATCH + 1, two.id).is_none());
         assert_eq!(take(&owners, WATCH, two.id), Some(Vec::new()));
@@ -351,7 +353,7 @@ mod tests {
     #[test]
     fn nothing_overtakes_a_put_that_waits_for_the_writer() {
         let (owners, mut events) = watched(MailboxKind::Conversation);
-        // The store was asked before these two reached it.
+        // The store was read before these two puts reached it.
         let mut one = put(&owners, 1);
         let mut two = put(&owners, 2);
         owners.send_refill(&BOX, vec![Mail { seq: 60, body: vec![0] }], false);
@@ -402,12 +404,12 @@ mod tests {
             _ => None,
         };
         assert_eq!((told(&mut first), told(&mut second)), (Some((9, false)), None));
-        // The same connection watches again: nobody is displaced.
+        // The same connection watches again, so no watch is displaced.
         owners.insert(BOX, Watcher::new(3, 5, &row, outlet));
         assert_eq!((told(&mut first), told(&mut second)), (None, None));
         owners.leave_watch(&BOX, 3);
         assert_eq!((told(&mut first), told(&mut second)), (Some((9, true)), None));
-        // Who went away meanwhile is told nothing.
+        // A connection that has gone gets no notice.
         let (outlet, mut third) = ConnectionQueue::new(4);
         owners.insert(BOX, Watcher::new(4, 6, &row, outlet));
         let (outlet, _fourth) = ConnectionQueue::new(4);

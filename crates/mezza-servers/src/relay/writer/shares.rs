@@ -1,7 +1,8 @@
-//! The share of each site in the whole relay: no site passes it, however many addresses it has.
+//! The share of each site in the whole relay: a limit for the site, regardless of its number of
+//! addresses.
 //!
 //! The store does not record the site of a mailbox or mail (RELAY-7), so the use of a site is
-//! remembered in memory, as long as its mail can still be there.
+//! remembered in memory, as long as its mail may be stored.
 
 use std::collections::HashMap;
 
@@ -10,31 +11,32 @@ use mezza_core::Time;
 use crate::relay::limits::Limits;
 use mezza_host::process::rate::{RateLimit, TokenBucket};
 
-/// Sites remembered at once; beyond, all newcomers share one account.
+/// Maximum number of sites with their own account; above it, all new sites share one.
 const SITES_MAX: usize = 1 << 20;
-/// The account that newcomers share then. No client has this address.
+/// The account shared by new sites above the limit. No client has this address.
 const SHARED: [u8; 8] = [0xff; 8];
-/// The mailboxes that a site may open at once in any case: a family has one address.
+/// Minimum number of mailboxes that a site may open at once: a family shares one address.
 const MAILBOXES_MIN: u64 = 1_024;
-/// Bytes that a site may put at once into however small a store.
+/// Minimum number of bytes that a site may put at once, even into a small store.
 const MAIL_BYTES_MIN: u64 = 16 << 20;
-/// Bytes of mail are counted by the smallest envelope.
+/// The unit in which bytes of mail are counted: the smallest envelope.
 const MAIL_UNIT: u64 = 512;
 
-/// The parts of all sites.
+/// The shares of all sites.
 #[derive(Default)]
 pub(super) struct Shares {
     mailboxes: HashMap<[u8; 8], TokenBucket>,
     mail: HashMap<[u8; 8], TokenBucket>,
 }
 
-/// `half` at once and as much again within `days`, after which all of it may be gone.
+/// Returns the rate that allows `half` at once and as much again within `days`, the lifetime of the
+/// counted objects.
 fn share_rate(half: u64, days: u64) -> RateLimit {
     let burst = u32::try_from(half).unwrap_or(u32::MAX).max(1);
     RateLimit { burst, period_ms: (days * Time::DAY_MS / u64::from(burst)).max(1) }
 }
 
-/// The account of a site where `most` have one of their own.
+/// Returns the account of a site; at most `most` sites have their own.
 fn find_bucket(
     sites: &mut HashMap<[u8; 8], TokenBucket>,
     mut site: [u8; 8],
@@ -47,7 +49,7 @@ fn find_bucket(
 }
 
 impl Shares {
-    /// Counts a new mailbox, or says how many seconds to wait.
+    /// Counts a new mailbox. Returns the seconds to wait if the share is used up.
     pub(super) fn count_mailbox(
         &mut self,
         site: [u8; 8],
@@ -81,7 +83,7 @@ impl Shares {
         }
     }
 
-    /// Forgets who has nothing.
+    /// Drops accounts that are back at zero.
     pub(super) fn drop_idle(&mut self, now: Time) {
         self.mailboxes.retain(|_, bucket| !bucket.is_idle(now));
         self.mail.retain(|_, bucket| !bucket.is_idle(now));
@@ -108,7 +110,8 @@ mod tests {
         let limits = Limits::default();
         let mut shares = Shares::default();
         let sixteenth = limits.boxes_max / 16;
-        // As fast as it likes, over as many days as it likes: what it had for 90 days may be gone.
+        // A site that opens as many mailboxes as allowed on each day: those of 90 days ago may be
+        // gone.
         let mut made = 0;
         for day in 0..u64::from(limits.idle_box_days) {
             while made < 2 * limits.boxes_max
@@ -132,7 +135,7 @@ mod tests {
         let mut shares = Shares::default();
         let now = at(0);
         let half = 32 << 20;
-        // A sixteenth is 64 MiB. What is free is anybody's, and is remembered.
+        // A sixteenth is 64 MiB. Free space is open to all sites, and is counted.
         for _ in 0..3 {
             assert_eq!(shares.count_mail(SITE, (half, false), &limits, now), Ok(()));
         }
@@ -153,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_site_opens_its_half_and_waits_for_the_next_mailbox() {
-        // A part of 4,096 mailboxes, the other half of them within four days.
+        // A share of 4,096 mailboxes, the second half of them within four days.
         let half = 2_048;
         let limits = Limits {
             boxes_max: 2 * half * 5,
@@ -165,7 +168,7 @@ mod tests {
         let now = at(0);
         assert!((0..half).all(|_| shares.count_mailbox(SITE, &limits, now).is_ok()));
         assert_eq!(shares.count_mailbox(SITE, &limits, now), Err(169), "four days by 2,048");
-        // However small the relay is, a family has enough.
+        // Even on a very small relay a family can open enough mailboxes.
         let limits = Limits { boxes_max: 1, ..limits };
         let opened =
             (0..2 * half).take_while(|_| shares.count_mailbox(OTHER, &limits, now).is_ok());
@@ -174,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_site_waits_for_each_unit_of_mail_beyond_its_part() {
-        // Half a part is 32 MiB, 65,536 units; as much again comes within two days.
+        // Half a share is 32 MiB or 65,536 units; the other half comes within two days.
         let store_bytes_max = 5 << 26;
         let ttl_h_max = 25;
         let limits = Limits { store_bytes_max, ttl_h_max, site_share: 5, ..Limits::default() };
@@ -186,7 +189,7 @@ mod tests {
         let soon = now.plus_ms(2 * Time::DAY_MS / 65_536);
         assert_eq!(shares.count_mail(SITE, (512, true), &limits, soon), Ok(()));
         assert!(shares.count_mail(SITE, (512, true), &limits, soon).is_err());
-        // However small the store is, a site puts something.
+        // Even in a very small store a site can put some mail.
         let limits = Limits { store_bytes_max: 1, ..limits };
         assert_eq!(shares.count_mail(OTHER, (MAIL_BYTES_MIN, true), &limits, now), Ok(()));
         assert!(shares.count_mail(OTHER, (1, true), &limits, now).is_err());

@@ -1,5 +1,5 @@
-//! The writer by hand, on a thread of its own test: what is said when, and what a transaction that
-//! fails leaves behind.
+//! Runs the writer by hand on the test's thread: the order of its events, and the state after a
+//! failed transaction.
 
 use nix::errno::Errno;
 use tempfile::TempDir;
@@ -16,13 +16,13 @@ mod quotas;
 const BOX: MailboxAddress = MailboxAddress([7; 16]);
 const NUMBER: u16 = 9;
 
-/// A writer, and the queue of one client that asks it everything.
+/// A writer, and the queue of one client that makes all requests.
 struct Stage {
     writer: Writer<SqliteStore>,
     outlet: ConnectionQueue,
     events: Receiver<WriterEvent>,
     watch: WatchId,
-    /// The mail that came last.
+    /// The number of the last mail.
     last: MailId,
     folder: TempDir,
 }
@@ -61,19 +61,19 @@ impl Stage {
         WriterJob::Watch { address: BOX, watch: self.watch, number: NUMBER, answer: self.answer() }
     }
 
-    /// One transaction, as the writer's loop makes it.
+    /// Runs one transaction, as the writer's loop does.
     async fn transact(&mut self, jobs: impl IntoIterator<Item = WriterJob>) {
         let mut jobs = jobs.into_iter().collect();
         self.writer.commit_all(&mut jobs).await;
     }
 
-    /// The same with a commit that fails.
+    /// Runs one transaction whose commit fails.
     async fn fail(&mut self, jobs: impl IntoIterator<Item = WriterJob>) {
         let _failing = Failing::after(0, WriteStep::Commit, Errno::ENOSPC);
         self.transact(jobs).await;
     }
 
-    /// The events for the client since the last call.
+    /// Returns the events for the client since the last call.
     fn told(&mut self) -> Told {
         let mut told = Told::default();
         while let Ok(event) = self.events.try_recv() {
@@ -123,7 +123,7 @@ async fn msg_64_what_was_rolled_back_is_counted_nowhere() {
     let mut stage = Stage::new(Limits { box_mails_max: 2, ..Limits::default() });
     stage.fail([stage.open()]).await;
     assert_eq!(stage.told(), Told::codes(&[DoneCode::SlowDown]));
-    // The box is not there, whatever the writer had noted of it.
+    // The box does not exist, even if the writer had cached it.
     stage.transact([stage.put(1)]).await;
     assert_eq!(stage.told(), Told::codes(&[DoneCode::NoBox]));
     stage.transact([stage.open(), stage.put(1)]).await;
@@ -132,7 +132,7 @@ async fn msg_64_what_was_rolled_back_is_counted_nowhere() {
         stage.fail([stage.put(2)]).await;
         assert_eq!(stage.told(), Told::codes(&[DoneCode::SlowDown]));
     }
-    // There is room for one more, and not for two.
+    // There is room for one more mail, and not for two.
     stage.transact([stage.put(2)]).await;
     stage.transact([stage.put(3)]).await;
     assert_eq!(stage.told(), Told::codes(&[DoneCode::Done, DoneCode::Full]));
@@ -150,7 +150,8 @@ async fn msg_64_who_saw_nothing_of_a_failed_transaction_keeps_the_box() {
     let mut stage = Stage::new(Limits { in_flight_max: 1, ..Limits::default() });
     let watch = stage.watch();
     stage.transact([stage.open(), watch]).await;
-    // One put is shown to the first watcher at once, and is still queued when another one comes.
+    // One put is sent to the first watcher at once, and is still queued when another watcher takes
+    // over.
     let (mut queued, WriterJob::Put(put)) = (None, stage.put(1)) else { unreachable!() };
     stage.writer.owners.hand_over(put, |put| queued = Some(put));
     let (outlet, mut events) = ConnectionQueue::new(64);
@@ -189,7 +190,7 @@ async fn msg_64_what_was_tidied_in_part_is_counted_nowhere() {
     let mails: Vec<_> = (0..=TIDY_ROWS).map(|_| mail()).collect();
     store.put_batch(&mails).await.unwrap();
     store.commit().await.unwrap();
-    // More is due than is removed at once, first of the mails and then of the boxes.
+    // More rows are due than one transaction removes: first mails, then boxes.
     for more in [true, true, false] {
         let Writer { store, ledger, .. } = &mut stage.writer;
         ledger.find_box(store, &BOX).await.unwrap();
@@ -209,7 +210,7 @@ async fn msg_64_who_waits_for_mail_waits_for_no_failed_transaction() {
     stage.transact([stage.open(), stage.put(1), stage.put(2), watch]).await;
     let first = Told { mails: vec![1], ..Told::codes(&[DoneCode::Done; 4]) };
     assert_eq!(stage.told(), first);
-    // The client forgets the first mail, and asks for more in a transaction that fails.
+    // The client has TAKEN the first mail, and asks for more in a transaction that fails.
     stage.writer.owners.mark_taken(&BOX, stage.watch, &[stage.last]);
     stage.fail([stage.put(3), WriterJob::Resume(vec![(BOX, stage.watch)])]).await;
     let second = Told { mails: vec![2], ..Told::codes(&[DoneCode::SlowDown]) };

@@ -1,5 +1,5 @@
-//! One frame an Ethernet frame of type 0x88B5, without IP: `length u16 | frame | zeros`. Real cards fill
-//! short frames up to 46 bytes, so the length is said.
+//! One frame an Ethernet frame of type 0x88B5, without IP: `length u16 | frame | zeros`. Real cards
+//! fill short frames up to 46 bytes, hence the length field.
 
 use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd;
@@ -17,16 +17,16 @@ use super::{
 use crate::tunnel::address::Endpoint;
 use mezza_host::api::Fault;
 
-/// Bytes of an Ethernet header, and of the length behind it.
+/// Bytes of an Ethernet header, and of the length field after it.
 const HEADER_BYTES: usize = 14;
 const LENGTH_BYTES: usize = 2;
 /// Ethernet's shortest payload.
 const PAYLOAD_BYTES_MIN: usize = 46;
-/// Frames of a read, at most: a super-frame and some of the next one.
+/// Maximum number of frames per read: a super-frame and part of the next.
 const READ_FRAMES: usize = 64;
-/// Bytes of a buffer for each of them.
+/// Bytes of the buffer for one frame of a read.
 const SLOT_BYTES: usize = (HEADER_BYTES + MTU_MAX).next_multiple_of(64);
-/// Bytes of a buffer for all of them.
+/// Bytes of the buffer for all frames of a read.
 pub(super) const READ_BYTES: usize = READ_FRAMES * SLOT_BYTES;
 
 /// A packet socket on one interface.
@@ -38,7 +38,7 @@ pub(crate) struct EtherCarrier {
 }
 
 impl EtherCarrier {
-    /// A socket for frames of our type on `interface`.
+    /// Opens a socket for frames of type 0x88B5 on `interface`.
     ///
     /// # Errors
     /// 77 without the right to raw sockets, 78 for an interface that is not there.
@@ -51,10 +51,10 @@ impl EtherCarrier {
     fn bind(address: &LinkAddr) -> io::Result<Self> {
         let protocol = Protocol::from(i32::from(ETHER_TYPE.to_be()));
         let socket = Socket::new(Domain::PACKET, Type::RAW, Some(protocol))?;
-        // The protocol 0 of the address makes the kernel keep that of the socket.
+        // Protocol 0 in the address makes the kernel use the protocol of the socket.
         bind(socket.as_raw_fd(), address)?;
-        // The usual queue of 200 KiB has room for 90 frames, and a super-frame is 46 of them. A smaller one
-        // loses frames under load, which is no error.
+        // The usual queue of 200 KiB has room for 90 frames, and a super-frame is 46 of them. A
+        // refusal is ignored: a smaller queue only loses frames under load.
         let _ = setsockopt(&socket, RcvBufForce, &QUEUE_BYTES);
         let _ = setsockopt(&socket, SndBufForce, &QUEUE_BYTES);
         socket.set_read_timeout(Some(READ_WAIT))?;
@@ -82,7 +82,8 @@ impl EtherCarrier {
         Ok(())
     }
 
-    /// The frame of ours in the Ethernet frame that lies at `at`; `None` if there is none.
+    /// Returns the frame inside the Ethernet frame at `at`, or `None` if it is malformed or from
+    /// this device.
     fn parse_arrived(&self, at: usize, ethernet: &[u8]) -> Option<ArrivedFrame> {
         let payload = ethernet.get(HEADER_BYTES + LENGTH_BYTES..)?;
         let length = ethernet.get(HEADER_BYTES..)?.first_chunk::<LENGTH_BYTES>()?;
@@ -97,7 +98,7 @@ impl EtherCarrier {
         self.send_row(to, frame, frame.len())
     }
 
-    /// Sends frames of `frame_bytes` that lie one behind the other; the last one may be shorter.
+    /// Sends consecutive frames of `frame_bytes` each; the last one may be shorter.
     pub(super) fn send_row(&self, to: &Endpoint, row: &[u8], frame_bytes: usize) -> io::Result<()> {
         let (Endpoint::Ether(to), Ok(_)) = (to, u16::try_from(frame_bytes)) else {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -114,7 +115,7 @@ impl EtherCarrier {
         send_messages::<(), 3>(self.socket.as_raw_fd(), &messages, None, &[])
     }
 
-    /// The Ethernet header of a frame of `length` bytes, and its length.
+    /// Returns the Ethernet header and length field of a frame of `length` bytes.
     fn make_header(&self, to: [u8; 6], length: u16) -> [u8; HEADER_BYTES + LENGTH_BYTES] {
         let mut head = [0; HEADER_BYTES + LENGTH_BYTES];
         head[..6].copy_from_slice(&to);
@@ -125,7 +126,7 @@ impl EtherCarrier {
     }
 }
 
-/// Name, number and address of an interface as the kernel lists it.
+/// Returns name, number and address of an interface.
 fn link_address(interface: &str) -> Option<LinkAddr> {
     let mut all = getifaddrs().ok()?;
     all.find_map(|found| {

@@ -23,19 +23,20 @@ use mezza_host::api::Fault;
 
 /// All nodes of a link (RFC 4291, section 2.7.1).
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
-/// Bytes of a message, at most: a datagram, or as many in a row as the kernel has joined.
+/// Maximum bytes of a message: a datagram, or a row of datagrams joined by the kernel.
 const SLOT_BYTES: usize = 66 * 1024;
-/// Messages of a read, at most, where the kernel joins none.
+/// Maximum number of messages per read if the kernel joins none.
 const READ_MESSAGES: usize = 32;
-/// Rows of a read, at most, where it joins them. A super-frame of 64 KiB leaves in two.
+/// Maximum number of rows per read if the kernel joins datagrams. A super-frame of 64 KiB leaves in
+/// two rows.
 const READ_ROWS: usize = 4;
 /// Frames of a message, at most.
 const MESSAGE_FRAMES: usize = 128;
 /// Bytes of a buffer for one read.
 pub(super) const READ_BYTES: usize = READ_MESSAGES * SLOT_BYTES;
-/// Frames of one call, at most (`UDP_MAX_SEGMENTS` of Linux).
+/// Maximum number of frames per call (`UDP_MAX_SEGMENTS` of Linux).
 const SEGMENTS_MAX: usize = 64;
-/// Bytes of one call, at most.
+/// Maximum number of bytes per call.
 const ROW_BYTES_MAX: usize = 65_000;
 
 /// A UDP socket that is bound to one interface.
@@ -44,12 +45,12 @@ pub(crate) struct UdpCarrier {
     socket: Socket,
     interface: u32,
     port: u16,
-    /// The kernel has no IPv6: the socket is one of IPv4.
+    /// True if the kernel has no IPv6 and the socket is an IPv4 socket.
     is_ip4: bool,
 }
 
 impl UdpCarrier {
-    /// A socket on `port` of `interface`, for IPv6 and IPv4.
+    /// Opens a socket on `port` of `interface`, for IPv6 and IPv4.
     ///
     /// # Errors
     /// 77 without the right to bind to an interface, 75 for a port that is taken, 78 for an interface
@@ -62,7 +63,7 @@ impl UdpCarrier {
 
     fn bind(interface: &str, number: u32, port: u16) -> io::Result<Self> {
         let (socket, is_ip4) = match Socket::new(Domain::IPV6, Type::DGRAM, Some(Protocol::UDP)) {
-            // A kernel without IPv6 carries links over IPv4.
+            // On a kernel without IPv6 links run over IPv4.
             Err(error) if lacks_family(&error) => {
                 (Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?, true)
             }
@@ -78,7 +79,8 @@ impl UdpCarrier {
             socket.set_multicast_hops_v6(1)?;
             socket.bind(&SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, port, 0, 0).into())?;
         }
-        // Smaller buffers lose frames under load, which is no error; nor is a kernel without offload.
+        // Refusals are ignored: smaller buffers only lose frames under load, and offload is
+        // optional.
         let _ = setsockopt(&socket, RcvBufForce, &QUEUE_BYTES);
         let _ = setsockopt(&socket, SndBufForce, &QUEUE_BYTES);
         let _ = setsockopt(&socket, UdpGroSegment, &true);
@@ -95,19 +97,20 @@ impl UdpCarrier {
         (!self.is_ip4).then_some(Endpoint::Udp(all))
     }
 
-    /// Wakes the thread that reads: it gets an empty datagram of nobody.
+    /// Wakes the reading thread, which gets an empty datagram without source.
     pub(super) fn shut_down(&self) {
-        // The kernel refuses this for a socket without a peer, and wakes its readers all the same.
+        // The kernel refuses this for a socket without a peer, but wakes its readers anyway.
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 
     pub(super) fn read(&self, buffer: &mut [u8], batch: &mut Batch) -> io::Result<()> {
         batch.frames.clear();
-        // Datagrams that came one by one are read many at a time, so that their frames are joined here. Of
-        // rows that the kernel joined a few are enough, and fit into the cache of the processor.
+        // Datagrams that came one by one are read many at a time, so that their frames are joined
+        // here. For rows joined by the kernel a few slots are enough, and fit into the CPU cache.
         let slots = if batch.is_joined { READ_ROWS } else { READ_MESSAGES };
         let buffer = &mut buffer[..slots * SLOT_BYTES];
-        // Made for each call, since the kernel shortens the rooms for addresses and control messages.
+        // Allocated for each call, because the kernel shortens the space for addresses and control
+        // messages.
         let mut headers = MultiHeaders::preallocate(slots, Some(cmsg_space!(i32)));
         let fd = self.socket.as_raw_fd();
         batch.is_joined = false;
@@ -116,14 +119,14 @@ impl UdpCarrier {
         })
     }
 
-    /// The frames of a message that lies at `at`.
+    /// Adds the frames of a message at `at` to the batch.
     fn push_arrived(
         &self,
         at: usize,
         message: &RecvMsg<'_, '_, SockaddrStorage>,
         batch: &mut Batch,
     ) {
-        // A socket that was shut down delivers a message of nobody.
+        // A socket that was shut down delivers an empty message without source.
         let address = message.address.filter(|_| message.bytes > 0);
         let from = address.and_then(|address| {
             let ip6 = address.as_sockaddr_in6().map(|from| SocketAddr::V6((*from).into()));
@@ -167,7 +170,7 @@ impl UdpCarrier {
         }
     }
 
-    /// The same, each as a datagram that the kernel need not cut.
+    /// Sends a row as [`UdpCarrier::send_row`] does, but each frame as its own datagram.
     pub(super) fn send_apart(
         &self,
         to: &Endpoint,
@@ -193,30 +196,30 @@ impl UdpCarrier {
         }
     }
 
-    /// Frames of so many bytes that the kernel cuts out of one message.
+    /// Returns how many frames of this size the kernel splits out of one message.
     fn row_frames_max(frame_bytes: usize) -> usize {
         SEGMENTS_MAX.min(ROW_BYTES_MAX / frame_bytes.max(1)).max(1)
     }
 
-    /// An address in the family of the socket.
+    /// Returns an address in the family of the socket.
     fn address_of(&self, to: &Endpoint) -> io::Result<SocketAddr> {
         let Endpoint::Udp(to) = to else { return Err(io::ErrorKind::InvalidInput.into()) };
         match to.ip().to_ipv4_mapped() {
             Some(ip) if self.is_ip4 => Ok(SocketAddrV4::new(ip, to.port()).into()),
-            // An address of IPv6, on a kernel that has none.
+            // An IPv6 address, on a kernel without IPv6.
             None if self.is_ip4 => Err(io::ErrorKind::AddrNotAvailable.into()),
             _ => Ok((*to).into()),
         }
     }
 }
 
-/// Returns true if the kernel has no such family of addresses.
+/// Returns true if the kernel lacks this address family.
 fn lacks_family(error: &io::Error) -> bool {
     let code = error.raw_os_error().map(Errno::from_raw);
     matches!(code, Some(Errno::EAFNOSUPPORT | Errno::EPROTONOSUPPORT))
 }
 
-/// Returns true if an interface cannot cut datagrams for us.
+/// Returns true if the error means that an interface cannot split datagrams.
 pub(super) fn lacks_offload(error: &io::Error) -> bool {
     let code = error.raw_os_error().map(Errno::from_raw);
     matches!(code, Some(Errno::EIO | Errno::EINVAL | Errno::ENOPROTOOPT))

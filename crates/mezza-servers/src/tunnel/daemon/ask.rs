@@ -14,9 +14,9 @@ use super::{Daemon, WaitingRekey, no_link};
 use mezza_host::api::{Exit, Fault};
 use mezza_host::process::control::{ControlAnswer, ControlRequest};
 
-/// How long a command waits for the exchange that it asked for, ms.
+/// How long a command waits for the exchange that it requested, ms.
 const REKEY_MS: u64 = 10_000;
-/// Commands that wait for one, at most.
+/// Maximum number of commands that wait for an exchange.
 const REKEYS_MAX: usize = 64;
 
 impl Daemon {
@@ -39,7 +39,7 @@ impl Daemon {
         }
     }
 
-    /// New keys: the answer comes when the exchange is accepted, or is not.
+    /// Requests new keys; the response follows when the exchange is accepted or fails.
     fn rekey_link(&mut self, name: &str, answer: &ControlAnswer, now: Time) -> Result<(), Fault> {
         let link = self.link_named(name)?;
         if let Some(aside) = &link.aside {
@@ -51,7 +51,7 @@ impl Daemon {
             until: now.plus_ms(REKEY_MS),
             answer: answer.clone(),
         };
-        // Whoever asks again and again is answered as often as this.
+        // The limit bounds the memory that repeated requests can take.
         if self.rekeys.len() >= REKEYS_MAX {
             return Err(Fault::new(Exit::Busy, "too many ask for new keys", "wait a moment"));
         }
@@ -59,7 +59,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// An exchange was accepted: whoever waits for it hears of it.
+    /// Responds to the commands that waited for this exchange.
     pub(super) fn answer_rekeys(&mut self, link: u16, ms: u64) {
         self.rekeys.retain(|waiting| {
             if waiting.link == link {
@@ -69,7 +69,7 @@ impl Daemon {
         });
     }
 
-    /// Nobody answered in time.
+    /// Responds to commands whose exchange was not accepted in time.
     pub(super) fn end_rekeys(&mut self, now: Time) {
         let (over, waiting) = std::mem::take(&mut self.rekeys)
             .into_iter()
@@ -83,7 +83,7 @@ impl Daemon {
         }
     }
 
-    /// The user's answer counts for the digits that it was asked about, and for no others (SEKA-88).
+    /// Applies the user's decision to the digits that were shown, and to no others (SEKA-88).
     fn confirm_digits(&mut self, digits: &str, equal: bool, now: Time) -> Result<(), Fault> {
         match &mut self.pairing {
             Some(run) if run.digits.as_deref() == Some(digits) => {
@@ -138,12 +138,12 @@ impl Daemon {
         self.idle.remove(&number);
         self.store.close_file(number);
         self.publish_tables();
-        // The record goes first of all: an interface that stays holds no keys.
+        // The record is erased first: if the interface cannot be removed, it holds no keys.
         self.folder.forget_pairing(peer)?;
         ended
     }
 
-    /// A pairing that does not open is known by the note beside it.
+    /// Erases a pairing whose record cannot be opened; the note beside it has the name.
     fn forget_damaged(&mut self, name: &str) -> Result<(), Fault> {
         let named = |damaged: &DamagedPeer| {
             let note = damaged.peer.and_then(|peer| PairNote::load(&self.folder.notes_path(peer)?));
@@ -154,7 +154,7 @@ impl Daemon {
         gone.peer.map_or(Ok(()), |peer| self.folder.forget_pairing(peer))
     }
 
-    /// Everybody who is paired, by link: name and device.
+    /// Returns all paired devices by link: name and device.
     pub(super) fn paired_devices(&self) -> BTreeMap<u16, (String, LinkId)> {
         let running = self
             .links

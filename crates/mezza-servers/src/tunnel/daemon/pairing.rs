@@ -1,4 +1,4 @@
-//! Pairings of a daemon: who may pair, and what follows.
+//! Pairings of a daemon: their conditions, and the steps after them.
 
 use std::net::{SocketAddr, SocketAddrV6};
 
@@ -36,11 +36,12 @@ impl Daemon {
             let text = format!("there is a link {} already", ask.name);
             return Err(Fault::new(Exit::No, text, "choose another --name, or add --replace"));
         }
-        // Before the window opens: what the kernel will refuse would be found out after the pairing.
+        // Check this before the window opens; otherwise the kernel's refusal would come after the
+        // pairing.
         refuse_name(&ask.name, same.is_some())?;
         let replaced = same.map(|(number, (_, id))| (*number, *id));
         let free = (0..=u16::MAX).find(|number| !known.contains_key(number)).unwrap_or(u16::MAX);
-        // A number of its own: the link that is replaced runs on until the new pairing stands.
+        // A new number: the link to be replaced keeps running until the new pairing is confirmed.
         let link = free;
         let own = self.folder.id();
         let mut settings = PairingSettings::new(own, &ask.name, link);
@@ -83,20 +84,21 @@ impl Daemon {
         };
         let mut failed = run.settle_outputs(&self.store, &name, now);
         if let (None, Some(found)) = (before, run.found) {
-            // A crash from here on leaves a record that a start knows how to run.
+            // From here on a crash leaves a record that the next start can run.
             let note = PairNote {
                 listen: run.listen,
                 ..PairNote::new(&run.ask.name, &run.ask.on, run.ask.carrier)
             };
             if let Some(path) = self.folder.fresh_note(found) {
-                // A disk that is full ends this window, and no link.
+                // A full disk fails this pairing and no running link.
                 failed = failed.or(note.save_to(&path).err());
             }
-            // The old record of a pairing that is replaced stays until the new one stands.
+            // The old record of a replaced pairing stays until the new one is confirmed.
             self.store.open(run.link, self.folder.fresh_file(found));
         }
         if let Some(mut fault) = failed {
-            // Silence has a cause that this machine knows: it could not ask.
+            // This machine has no link-local address, so it could not send to all devices: report
+            // this cause instead of silence.
             if fault.code == Exit::Busy
                 && run.asks_everybody_over_udp()
                 && !has_link_local(&run.ask.on)
@@ -117,7 +119,7 @@ impl Daemon {
         {
             let answer = run.answer();
             if let Err(fault) = self.keep_pairing(run, now) {
-                // One pairing that cannot be kept ends no link.
+                // A pairing that cannot be stored ends no other link.
                 answer.send_fault(&fault);
                 self.publish_tables();
                 return if self.options.serve { Ok(()) } else { Err(fault) };
@@ -126,7 +128,8 @@ impl Daemon {
         Ok(())
     }
 
-    /// A pairing stands: its note is written, an old one of its name goes, and the link comes up.
+    /// Completes a pairing: writes its note, removes a replaced pairing of its name, and brings the
+    /// link up.
     fn keep_pairing(&mut self, run: PairingRun, now: Time) -> Result<(), Fault> {
         let ask = run.ask.clone();
         let link = run.link;
@@ -159,8 +162,8 @@ impl Daemon {
         Ok(())
     }
 
-    /// The link of this name that a new pairing replaces goes, with its record unless the new one is of
-    /// the same device and takes its place.
+    /// Removes the replaced link of this name, with its record unless the new pairing is with the
+    /// same device and takes its file.
     fn end_replaced(&mut self, name: &str, link: u16, id: LinkId) -> Result<(), Fault> {
         let known = self.paired_devices();
         let old = known.iter().find(|(number, (known, _))| **number != link && known == name);
@@ -181,14 +184,14 @@ impl Daemon {
 const WINDOW_S_MIN: u64 = 5;
 const WINDOW_S_MAX: u64 = 600;
 
-/// The fault of an interface on which nobody can be asked over UDP.
+/// Returns the fault for an interface on which all devices cannot be reached over UDP.
 fn no_link_local(on: &str) -> Fault {
     let text = format!("{on} has no link-local address of IPv6, which pairing over UDP needs");
     Fault::new(Exit::Config, text, "pair with --carrier ether, or with --sas --to ADDRESS")
 }
 
-/// Returns true if an interface has a link-local address of IPv6. One that just came up gets it a moment
-/// later.
+/// Returns true if an interface has a link-local address of IPv6. An interface that just came up
+/// gets its address a moment later.
 fn has_link_local(on: &str) -> bool {
     let is_local = |address: SocketAddrV6| address.ip().is_unicast_link_local();
     let mut all = nix::ifaddrs::getifaddrs().into_iter().flatten();
@@ -207,7 +210,7 @@ fn peer_id(text: &str) -> Result<LinkId, Fault> {
     })
 }
 
-/// Where B1 goes instead of to everybody (SEKA-36).
+/// Returns the address for B1 instead of all devices (SEKA-36).
 fn parse_target(ask: &PairAsk, interface: u32, port: u16) -> Result<Option<Endpoint>, Fault> {
     let Some(text) = &ask.to else { return Ok(None) };
     let plain = text.split('%').next().unwrap_or_default();

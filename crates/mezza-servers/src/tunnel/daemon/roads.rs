@@ -1,4 +1,4 @@
-//! Interfaces and carriers of links come and go: a link that cannot run is set aside with its reason and
+//! Interfaces and carriers of links come and go: a link that cannot run is suspended with its reason and
 //! tried again, and all others go on (SEKA-86).
 //!
 //! ```text
@@ -29,14 +29,14 @@ use mezza_host::api::{Exit, Fault};
 const ETHERNET_BYTES: usize = 14 + 4;
 /// The smallest MTU of an interface that carries IPv6 (RFC 8200, section 5).
 const MTU_MIN: usize = 1_280;
-/// The first pause before a link that was set aside is tried again, ms, and the longest one.
+/// The first pause before a suspended link is tried again, ms, and the longest one.
 const PAUSE_MS: u64 = 1_000;
 const PAUSE_MS_MAX: u64 = 30_000;
-/// How often the size of each path is asked for, ms: what the kernel learned ends after ten minutes.
+/// How often the MTU of each path is read, ms: the kernel forgets a learned one after ten minutes.
 pub(super) const SIZES_MS: u64 = 60_000;
 
 impl Daemon {
-    /// Makes what a link needs, or sets the link aside with the reason.
+    /// Makes what a link needs, or suspends the link with the reason.
     pub(super) fn raise_link(&mut self, number: u16, now: Time) {
         let raised = self.try_raise(number);
         let Some(link) = self.links.get_mut(&number) else { return };
@@ -91,7 +91,7 @@ impl Daemon {
         let Some(link) = self.links.get_mut(&number) else { return Ok(()) };
         let interface = carrier.interface();
         let known = shared.endpoint.load_full();
-        // A link-local address belongs to the interface of its number, which may be another one now.
+        // A link-local address belongs to the interface of its number, which may have changed.
         let known =
             known.and_then(|known| Endpoint::from_stored(&known.stored_address(), interface));
         let set = plan.endpoints.first().map(|address| Endpoint::from_socket(*address, interface));
@@ -132,7 +132,7 @@ impl Daemon {
         Ok(shared)
     }
 
-    /// The carrier of an interface; its thread begins with it.
+    /// Returns the carrier of an interface; opens it and starts its thread if needed.
     pub(super) fn open_carrier(
         &mut self,
         on: &str,
@@ -158,7 +158,7 @@ impl Daemon {
         Ok(entry)
     }
 
-    /// Interfaces came, went or changed: links that lost theirs are set aside, links that wait are tried.
+    /// Interfaces came, went or changed: links that lost theirs are suspended, links that wait are tried.
     pub(super) fn interfaces_changed(&mut self, now: Time) {
         let lost: Vec<_> = self
             .carriers
@@ -179,7 +179,7 @@ impl Daemon {
         let names = self.other_interfaces();
         if names != self.interfaces {
             self.interfaces = names;
-            // What a link waits for may have come.
+            // The interface that a link waits for may exist now.
             for link in self.links.values_mut() {
                 if let Some(aside) = &mut link.aside {
                     aside.next = now;
@@ -193,7 +193,7 @@ impl Daemon {
         }
     }
 
-    /// All interfaces but those of our links, by name.
+    /// Returns all interfaces except those of our links, by name.
     fn other_interfaces(&self) -> BTreeMap<String, u32> {
         let found = nix::net::if_::if_nameindex().ok();
         let found = found
@@ -222,7 +222,7 @@ impl Daemon {
         }
     }
 
-    /// The carrier of an interface cannot be read any more.
+    /// Handles a carrier that cannot be read any more.
     pub(super) fn carrier_lost(&mut self, interface: u32, now: Time) {
         let found = self.carriers.iter().find(|(_, entry)| entry.carrier.interface() == interface);
         if let Some(place) = found.map(|(place, _)| place.clone()) {
@@ -230,7 +230,7 @@ impl Daemon {
         }
     }
 
-    /// The interface of a link was removed. It is made again at the next try.
+    /// Handles the removal of a link's interface, which is made again at the next try.
     pub(super) fn handle_unplugged(&mut self, number: u16, now: Time) {
         let Some(link) = self.links.get_mut(&number) else { return };
         if link.shared.as_ref().is_none_or(|shared| shared.tap.is_there()) {
@@ -247,8 +247,8 @@ impl Daemon {
         self.raise_link(number, now);
     }
 
-    /// Fits a link to its path: the size of its frames, and the MTU of its interface where nobody chose
-    /// one. A bridge keeps its MTU, and longer frames go in fragments.
+    /// Fits a link to its path: the size of its frames, and the MTU of its interface unless the
+    /// settings fix it. A bridge keeps its MTU, and longer frames are sent in fragments.
     pub(super) fn fit_size(&mut self, number: u16) {
         let Some(link) = self.links.get(&number) else { return };
         let (Some(shared), Some(road)) = (&link.shared, link.road()) else { return };
@@ -264,12 +264,12 @@ impl Daemon {
         if shared.tap.mtu() != mtu
             && let Err(fault) = netlink::set_mtu(&link.plan.name, mtu)
         {
-            // Longer frames go in fragments as long as the interface has its former MTU.
+            // Until the MTU can be set, longer frames are sent in fragments.
             tracing::warn!(link = link.plan.name, reason = fault.text, "its MTU stays");
         }
     }
 
-    /// Looks at the paths of all links, once a minute.
+    /// Checks the paths of all links, once a minute.
     pub(super) fn sizes_due(&mut self) {
         let numbers: Vec<u16> = self.links.keys().copied().collect();
         for number in numbers {
@@ -278,13 +278,13 @@ impl Daemon {
     }
 }
 
-/// The MTU of an interface whose frames fit into one frame of the carrier each.
+/// Returns the MTU of an interface whose frames each fit into one frame of the carrier.
 fn auto_mtu(room: usize) -> u16 {
-    // Below 1,280 there is no IPv6: such frames go in fragments.
+    // IPv6 needs 1,280 bytes: on a narrower path its frames are sent in fragments.
     room.saturating_sub(ETHERNET_BYTES).max(MTU_MIN).min(usize::from(u16::MAX)) as u16
 }
 
-/// The MTU of the interface of a link: that of the settings, of its bridge, or what fits.
+/// Returns the MTU for the interface of a link: from the settings, the bridge, or the path.
 fn interface_mtu(plan: &LinkPlan, room: usize) -> Result<u16, Fault> {
     let bridge =
         plan.bridge.as_deref().map(|bridge| mtu_of(bridge).ok_or_else(|| no_interface(bridge)));
@@ -310,7 +310,8 @@ fn mtu_of(interface: &str) -> Option<u16> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// Refuses what would carry the frames of a link through the link itself, and a plan without a place.
+/// Refuses a plan without an interface, and one that would carry a link's frames through the link
+/// itself.
 fn check_plan(plan: &LinkPlan) -> Result<(), Fault> {
     if plan.on.is_empty() {
         let text = format!("it is not known on which interface {} was paired", plan.name);
@@ -330,11 +331,11 @@ fn check_plan(plan: &LinkPlan) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Waits for news of interfaces, for the life of the process.
+/// Forwards changes of interfaces to the control task, for the life of the process.
 pub(super) fn watch_interfaces(events: tokio::sync::mpsc::Sender<TunnelEvent>) {
     let news = match netlink::InterfaceNews::subscribe() {
         Ok(news) => news,
-        // Links that were set aside are still tried again after their pauses.
+        // Suspended links are still tried again after their pauses.
         Err(error) => return tracing::warn!(%error, "interfaces cannot be watched"),
     };
     let run = move || {

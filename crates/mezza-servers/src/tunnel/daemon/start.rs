@@ -21,16 +21,16 @@ use mezza_host::process::rng::OsRng;
 
 /// Events that wait for the control task: handshake frames among them (SEKA-72).
 const EVENTS_MAX: usize = 64;
-/// The longest sleep: the clock of the system's timers stops in suspend. It is longer than the pause
-/// between two looks at the links, or both would wake an idle daemon, one moment after the other.
+/// The longest sleep: the system's timers stop during suspend. It exceeds the pause between two
+/// checks of the links, so that an idle daemon wakes once and not twice.
 const NAP: Duration = Duration::from_millis(2 * USED_PAUSE_MS);
 
-/// A daemon that runs, for its command.
+/// A daemon whose sockets are open, for its command.
 pub struct Started {
-    /// It.
+    /// The daemon.
     pub daemon: Daemon,
     events: mpsc::Receiver<TunnelEvent>,
-    /// The way to ask it without a socket.
+    /// Sends requests to the daemon without the control socket.
     pub asks: mpsc::Sender<TunnelEvent>,
     _socket: Option<ControlSocket>,
 }
@@ -39,7 +39,7 @@ impl Started {
     /// Opens state, carriers and interfaces, and serves the control socket.
     ///
     /// # Errors
-    /// A missing requirement. Nothing is started then.
+    /// The fault of the first missing requirement; nothing is started then.
     pub fn open(options: TunnelOptions, threads: FrameThreads) -> Result<Self, Fault> {
         let (events, heard) = mpsc::channel(EVENTS_MAX);
         let folder = match &options.state {
@@ -75,7 +75,7 @@ impl Started {
             threads,
         };
         if daemon.options.serve {
-            // Before links come up, so that no change is missed.
+            // Watch before links come up, so that no change is missed.
             roads::watch_interfaces(events.clone());
         }
         daemon.load_pairings(now)?;
@@ -85,10 +85,10 @@ impl Started {
         Ok(Self { daemon, events: heard, asks: events, _socket: socket })
     }
 
-    /// Runs until `stop` turns true, or a pairing alone is over.
+    /// Runs until `stop` turns true, or until a `pair` without a daemon is over.
     ///
     /// # Errors
-    /// A fault that ends it.
+    /// The fault that ends the daemon.
     pub async fn run(self, stop: watch::Receiver<bool>) -> Result<Exit, Fault> {
         let Self { daemon, events, asks, _socket } = self;
         drop(asks);
@@ -97,7 +97,7 @@ impl Started {
 }
 
 impl Daemon {
-    /// Reads all pairings and brings those up that are asked for.
+    /// Reads all pairings and brings up the requested ones.
     pub(super) fn load_pairings(&mut self, now: Time) -> Result<(), Fault> {
         let mut missing = self.options.names.clone();
         for stored in self.folder.load_peers()? {
@@ -113,7 +113,7 @@ impl Daemon {
             missing.retain(|other| *other != name);
             let wanted = self.options.names.is_empty() || self.options.names.contains(&name);
             if !stored.1.may_stand() {
-                // The run was cut off before either side could use it: nothing of it is kept.
+                // The process ended before either side could use this pairing: remove it.
                 tracing::info!(link = name, "a pairing that never stood is removed");
                 self.folder.forget_pairing(stored.1.peer)?;
                 continue;
@@ -139,14 +139,14 @@ impl Daemon {
         }
     }
 
-    /// The note of a pairing; without one the settings have to say on which interface it runs.
+    /// Returns the note of a pairing. Without a note the settings must name its interface.
     fn load_note(&self, name: &str, peer: LinkId) -> PairNote {
         let note = self.folder.notes_path(peer).and_then(|path| PairNote::load(&path));
         let note = note.filter(|note| note.name == name);
         note.unwrap_or_else(|| PairNote::new(name, "", CarrierKind::Udp))
     }
 
-    /// A link from now on: it runs, or is set aside until it can.
+    /// A link from now on: it runs, or is suspended until it can.
     pub(super) fn bring_up(&mut self, peer: Peer<Suite>, plan: LinkPlan, now: Time) {
         let link = Link::new(peer, plan, now);
         let number = link.number;
@@ -155,7 +155,8 @@ impl Daemon {
     }
 }
 
-/// Without a folder there is no lock: the socket tells whether another daemon runs (SEKA-51).
+/// Refuses to start if another daemon listens on the socket. Without a folder there is no lock, so
+/// only the socket shows this (SEKA-51).
 fn refuse_second(socket: Option<&Path>) -> Result<(), Fault> {
     let taken = socket.filter(|path| std::os::unix::net::UnixStream::connect(path).is_ok());
     taken.map_or(Ok(()), |path| {

@@ -1,5 +1,5 @@
-//! The line to the entry server: a task of its own sends each frame at its time, whatever the node is
-//! storing meanwhile (MIX-74).
+//! The line to the entry server: a task of its own sends each frame at its time, even while the
+//! node stores something (MIX-74).
 //!
 //! ```text
 //! node --- push ---> Line --- send, at the time of each frame ---> connection
@@ -17,7 +17,8 @@ use mezza_mixnet::wire::Frame;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-/// The frames of one connection that wait, by a clock that nobody sets.
+/// The waiting frames of one connection. Its clock counts from the connection's start and is never
+/// set.
 pub(super) struct Line {
     began: Instant,
     state: Mutex<LineState>,
@@ -30,11 +31,11 @@ struct LineState {
     closed: bool,
 }
 
-/// The next event of a line whose due frames have left.
+/// The next event of a line once its due frames are sent.
 enum Next {
-    /// A frame is due after this time.
+    /// The next frame is due after this time.
     Pause(Duration),
-    /// Nothing waits: the schedule has to change first.
+    /// No frame is due: wait for a change of the schedule.
     Change,
     /// The line or its connection ends.
     End,
@@ -46,7 +47,7 @@ impl Line {
         Self { began: Instant::now(), state, changed: Notify::new() }
     }
 
-    /// Takes a frame of the node. `now` is the time by the clock of the frame.
+    /// Queues a frame of the node. `now` is the present time on the clock of the frame.
     pub(super) fn push_frame(&self, scheduled: ScheduledFrame, now: Time) {
         let own = self.now();
         let when = match scheduled.when {
@@ -63,14 +64,14 @@ impl Line {
         self.changed.notify_one();
     }
 
-    /// Hangs up once the frames that are due have left.
+    /// Ends the line once the due frames are sent.
     pub(super) fn close(&self) {
         self.lock_state().closed = true;
         self.changed.notify_one();
     }
 
-    /// Sends frames until the line is closed or the connection ends. A full `outbox` belongs to a server
-    /// that does not read.
+    /// Sends frames until the line is closed or the connection ends. A full `outbox` means that the
+    /// server does not read; the line ends then.
     pub(super) async fn send_frames(&self, outbox: FrameSender) {
         loop {
             let changed = self.changed.notified();
@@ -82,7 +83,7 @@ impl Line {
         }
     }
 
-    /// Sends the frames that are due and returns the next event.
+    /// Sends the due frames. Returns the next event.
     fn send_due(&self, outbox: &FrameSender) -> Next {
         let mut state = self.lock_state();
         let now = self.now();
@@ -90,7 +91,7 @@ impl Line {
             let sent =
                 link::make_parcel(frame).is_some_and(|parcel| outbox.try_send(parcel).is_ok());
             if !sent {
-                // The server does not read, or the connection is gone.
+                // The server does not read, or the connection is closed.
                 return Next::End;
             }
         }
@@ -139,7 +140,7 @@ mod tests {
         let submit = || FrameBody::Submit(vec![1; 40]);
         line.push_frame(scheduled(SendTime::At(now), submit()), now);
         line.push_frame(scheduled(SendTime::At(now.plus_ms(40)), submit()), now);
-        // The node does nothing more; the SUBMIT that was late is not the one that comes.
+        // The node does nothing more: the SUBMIT received next is not the late one.
         assert!(timeout(LONG, parcels.recv()).await.unwrap().is_some());
         assert!(line.now() >= Time::from_ms(40) && parcels.try_recv().is_err());
         let read_at = line.now();

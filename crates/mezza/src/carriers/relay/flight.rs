@@ -1,7 +1,8 @@
 //! Requests in flight on one connection: requests by their number, mailboxes and mail by theirs.
 //!
-//! Pure bookkeeping: orders become frames, frames become inputs. A new connection begins with an
-//! empty one, so nothing of an older connection can be answered or taken by mistake (RELAY-5).
+//! Pure bookkeeping: orders become frames, frames become inputs. A new connection starts with an
+//! empty table, so that nothing of an older connection can be confirmed or TAKEN by mistake
+//! (RELAY-5).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,12 +12,13 @@ use mezza_messenger::relay_wire::{ClientFrame, DoneCode, RawOneTimePrekey, Relay
 use mezza_messenger::{MailboxId, RelayConnectionId, RelayInput, RelayOutput, RequestId};
 use mezza_ratchet::OneTimePrekey;
 
-/// Most requests in flight on one connection; the device asks for far fewer at once.
+/// Maximum number of requests in flight on one connection; the device has far fewer.
 const REQUESTS_MAX: usize = 8_192;
-/// Most mail given to the device and not taken yet: 64 a box by the relay's own limit.
+/// Maximum number of mails passed to the device and not TAKEN yet; the relay's own limit is 64 per
+/// box.
 const MAILS_MAX: usize = 131_072;
 
-/// Which of the two connections.
+/// One of the two connections to a relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum RelayChannel {
     /// Our own mailboxes.
@@ -35,11 +37,12 @@ pub(super) struct InFlight {
     mails: BTreeMap<u64, (u16, u32)>,
 }
 
-/// Numbers of mail are unique in the process, so that a late `Take` names nothing here.
+/// Mail numbers are unique in the process, so that a late `Take` of an older connection matches no
+/// mail.
 static NEXT_MAIL: AtomicU64 = AtomicU64::new(1);
 
 impl InFlight {
-    /// Nothing in flight.
+    /// Makes an empty table.
     pub(super) fn new(connection: RelayConnectionId) -> Self {
         let tickets = BTreeMap::new();
         let boxes = BTreeMap::new();
@@ -47,7 +50,8 @@ impl InFlight {
         Self { connection, next_req: 1, tickets, next_box: 1, boxes, mails }
     }
 
-    /// The frame of an order, and where it goes. An order that means nothing here gives none.
+    /// Translates an order into a frame and its channel. Returns `None` if the order does not apply
+    /// to this connection.
     pub(super) fn send_off(&mut self, order: RelayOutput) -> Option<(RelayChannel, ClientFrame)> {
         let frame = match order {
             RelayOutput::Put { ticket, address, ttl_h, envelope: bytes, .. } => {
@@ -122,7 +126,7 @@ impl InFlight {
         }
     }
 
-    /// A free request number, 1 and up; none if too much is in flight.
+    /// Returns a free request number, 1 or above, or `None` if too many requests are in flight.
     fn next_request(&mut self, way: RelayChannel, ticket: RequestId) -> Option<u16> {
         if self.tickets.len() >= REQUESTS_MAX {
             return None;
@@ -136,7 +140,7 @@ impl InFlight {
         Some(req)
     }
 
-    /// The number of a mailbox on this connection; the same one when it is watched again.
+    /// Returns the number of a mailbox on this connection, or the one it already has.
     fn number_mailbox(&mut self, slot: MailboxId) -> Option<u16> {
         if let Some((number, _)) = self.boxes.iter().find(|(_, at)| **at == slot) {
             return Some(*number);

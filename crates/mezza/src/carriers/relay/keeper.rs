@@ -5,7 +5,7 @@
 //! control: OPEN CLOSE WATCH TAKEN BUNDLE_SET     put: PUT BUNDLE_GET     both: PING every 55 s
 //! ```
 //!
-//! The second connection keeps what we send to others apart from where our own mail lies.
+//! The second connection keeps the relay from linking our outgoing mail to our own mailboxes.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -27,12 +27,12 @@ use mezza_host::connection::relay::{
 };
 use mezza_host::process::rng::OsRng;
 
-/// Between two PINGs.
+/// Interval between two PINGs.
 const PING: Duration = Duration::from_secs(55);
-/// A connection that says nothing for so long is dead: a PING and its answer would have come.
+/// A connection without data for this time is dead: a response to a PING would have arrived.
 const SILENCE: Duration = Duration::from_secs(85);
-/// A connection that broke sooner does not begin the pauses anew: a relay that takes us and drops
-/// us again is left in peace.
+/// A connection that broke sooner does not reset the pauses, so that a relay that accepts and drops
+/// us is not dialled in a loop.
 const STEADY: Duration = Duration::from_secs(10);
 /// The first pause before a new try.
 const PAUSE_MS_MIN: u64 = 1_000;
@@ -67,12 +67,13 @@ pub(super) async fn keep_connected<E: From<ConnectionReport>>(
     }
 }
 
-/// The pause behind a connection that stood so long.
+/// Returns the pause after a connection that lasted for `stood`.
 fn after_standing(stood: Duration, pause_ms: u64) -> u64 {
     if stood >= STEADY { PAUSE_MS_MIN } else { pause_ms }
 }
 
-/// Between 80 % and 120 % of a pause, so that clients do not come back in step.
+/// Returns a random time between 80 % and 120 % of a pause, so that clients do not reconnect in
+/// step.
 fn jitter_pause(pause_ms: u64) -> Duration {
     let fifth = pause_ms / 5;
     Duration::from_millis(pause_ms - fifth + OsRng.next_u64() % (2 * fifth + 1))
@@ -86,7 +87,7 @@ pub(crate) struct RelayCommands {
 }
 
 impl RelayCommands {
-    /// Gives an order to the connection that it belongs to; `false` if that one does not keep up.
+    /// Queues an order for its connection. Returns false if that queue is full.
     pub(crate) fn send_order(&self, order: RelayOutput) -> bool {
         let Some((way, frame)) = lock_flight(&self.flight).send_off(order) else { return true };
         let to = if way == RelayChannel::Control { &self.control } else { &self.put };
@@ -127,7 +128,8 @@ impl<E: From<ConnectionReport>> RelayConnector<E> {
         let (control_sender, control_receiver) = control.split();
         let (put_sender, put_receiver) = put.split();
         tokio::select! {
-            // A receipt before the word that its note was taken: somebody waits for it.
+            // Poll the outgoing frames of `put` first: a receipt has a waiting reader, a TAKEN has
+            // none.
             biased;
             () = write_frames(put_frames, put_sender) => {}
             () = write_frames(control_frames, control_sender) => {}
@@ -191,7 +193,7 @@ mod tests {
     use super::*;
     use mezza_host::tls::{TlsIdentity, server_config};
 
-    /// A relay that says this on one of the two connections, and then leaves it.
+    /// Starts a relay that sends these frames on one of the two connections, and then closes it.
     async fn relay_that_says(frames: Vec<u8>) -> RelayEntry {
         let identity = TlsIdentity::from_seed(Secret::init_with(|seed| seed.fill(7))).unwrap();
         let tls = TlsAcceptor::from(server_config(&identity).unwrap());
@@ -212,7 +214,7 @@ mod tests {
             }
             both[0].write_all(&frames).await.unwrap();
             both[0].shutdown().await.unwrap();
-            // The other one stays until the test is over.
+            // The other connection stays open until the test ends.
             std::future::pending::<()>().await;
         });
         let key = RelayKey(*identity.public());
@@ -237,7 +239,7 @@ mod tests {
         while !matches!(reports.recv().await.map(|report| report.news), Some(ConnectionEvent::Down))
         {
         }
-        // 2,000 at once, and one each 4 ms of the 250 behind them; the first may be due at once.
+        // 2,000 frames at once, then 250 at 4 ms each; the first of those may be due at once.
         assert!(began.elapsed() >= Duration::from_millis(900), "{:?}", began.elapsed());
         keeper.abort();
         drop(orders);

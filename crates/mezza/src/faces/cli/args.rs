@@ -357,7 +357,7 @@ pub enum ConfigCommand {
 }
 
 impl CliCommand {
-    /// The contact that the command names.
+    /// Returns the contact that the command names.
     pub(crate) fn contact(&self) -> Option<&str> {
         match self {
             Self::Verify { name, .. }
@@ -369,7 +369,7 @@ impl CliCommand {
         }
     }
 
-    /// The kernel that was asked for (`--kernel`).
+    /// Returns the kernel chosen by `--kernel`.
     pub fn kernel(&self) -> Option<KernelName> {
         match self {
             Self::Up(UpArgs { serve, .. })

@@ -1,8 +1,8 @@
-//! The command line's side of the HTTP interface: one connection, one request, one answer.
+//! The command line's HTTP client: one connection, one request, one response.
 //!
-//! Small on purpose: the other side is this very program, so there are no redirects, no proxies, no
-//! TLS and no encodings but lengths and chunks. It is reached over a Unix socket whose other end must
-//! run as the same user (NODE-20): a passphrase never goes to whoever holds a port.
+//! The server is this program itself, so the client needs no redirects, proxies, TLS or encodings
+//! except lengths and chunks. It connects to a Unix socket whose other end must run as the same
+//! user (NODE-20), so that a passphrase never goes to a process of another user.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -21,11 +21,11 @@ use mezza_host::api::{Exit, Fault};
 use mezza_host::process::home::{Home, private};
 use mezza_host::process::local_socket;
 
-/// Largest answer that is read, in bytes.
+/// Maximum size of a response, in bytes.
 const ANSWER_BYTES_MAX: u64 = 32 << 20;
-/// Longest line of a head, in bytes.
+/// Maximum length of a header line, in bytes.
 const LINE_BYTES_MAX: u64 = 16 << 10;
-/// How long an answer may take: unlocking is the slowest.
+/// Time limit for a response: unlocking takes longest.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A node to ask.
@@ -38,10 +38,10 @@ pub struct ApiClient {
 }
 
 impl ApiClient {
-    /// The node of this home.
+    /// Returns a client of this home's node.
     ///
     /// # Errors
-    /// If none is running.
+    /// If no node is running.
     pub fn for_home(home: &Home) -> Result<Self, Fault> {
         let path = home.run().join("api.json");
         let bytes = private::read(&path, 4_096)
@@ -50,29 +50,30 @@ impl ApiClient {
         Ok(Self { api, socket: served::socket_path(home), is_person: true })
     }
 
-    /// The page's address and the number of the process, as the node wrote them at its start.
+    /// Returns the page's address and the process number, as the node wrote them at its start.
     pub fn api(&self) -> &ApiEndpoint {
         &self.api
     }
 
-    /// Reads.
+    /// Sends GET. Returns the decoded response.
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Fault> {
         parse_body(&self.connect()?.exchange_http("GET", path, None)?)
     }
 
-    /// Returns a client whose requests do not count as a person whose presence keeps the vault open
-    /// (MSG-83): for commands that scripts repeat, and for those that go on without a person.
+    /// Returns a client whose requests do not count as activity of the user, which keeps the vault
+    /// unlocked (MSG-83). It is for commands that scripts repeat, and for those that run without
+    /// the user.
     #[must_use]
     pub fn as_watcher(&self) -> Self {
         Self { is_person: false, ..self.clone() }
     }
 
-    /// Writes, and reads what came of it.
+    /// Sends POST. Returns the decoded response.
     pub fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Fault> {
         self.connect()?.post(path, body)
     }
 
-    /// Changes a part.
+    /// Sends PATCH. Returns the decoded response.
     pub fn patch<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -86,12 +87,12 @@ impl ApiClient {
         parse_body(&self.connect()?.send("PUT", path, body)?)
     }
 
-    /// Deletes, and reads what came of it.
+    /// Sends DELETE. Returns the decoded response.
     pub fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, Fault> {
         parse_body(&self.connect()?.exchange_http("DELETE", path, None)?)
     }
 
-    /// Does something that has nothing to say.
+    /// Sends a request whose response has no body.
     pub fn act(&self, method: &str, path: &str) -> Result<(), Fault> {
         self.connect()?.exchange_http(method, path, None).map(drop)
     }
@@ -122,7 +123,7 @@ pub struct ApiConnection {
 }
 
 impl ApiConnection {
-    /// Writes, and reads what came of it.
+    /// Sends POST. Returns the decoded response.
     ///
     /// # Errors
     /// The refusal of the node, or a fault if the node is gone.
@@ -149,7 +150,7 @@ impl ApiConnection {
             body.map_or(0, <[u8]>::len),
         )
         .into_bytes();
-        // One write: two small ones would wake the node twice.
+        // Send head and body in one write: two small writes would wake the node twice.
         request.extend_from_slice(body.unwrap_or_default());
         let stream = &mut self.stream;
         let sent =
@@ -205,7 +206,7 @@ fn read_line(stream: &mut impl BufRead) -> Option<String> {
     line.strip_suffix("\r\n").map(Into::into)
 }
 
-/// Nothing at all counts as `null`.
+/// Decodes a body. An empty body counts as `null`.
 fn parse_body<T: DeserializeOwned>(body: &[u8]) -> Result<T, Fault> {
     let body = if body.is_empty() { b"null".as_slice() } else { body };
     serde_json::from_slice(body).map_err(|_| {
@@ -245,8 +246,8 @@ fn no_answer() -> Fault {
     )
 }
 
-/// A value as one line of JSON. Characters that steer a terminal are escaped; JSON has none of them
-/// outside of strings.
+/// Encodes a value as one line of JSON. Characters that control a terminal are escaped; JSON has
+/// none outside of strings.
 pub(crate) fn json_line(value: &impl Serialize) -> String {
     let text = serde_json::to_string(value).unwrap_or_else(|_| Value::Null.to_string());
     if !text.chars().any(steers_terminal) {

@@ -1,4 +1,4 @@
-//! `mezza cpu`: which kernel computes for many at once here, whether it computes right, how fast.
+//! `mezza cpu`: which kernel computes batches here, if its results are right, and its speed.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -13,15 +13,15 @@ use mezza_host::backend::kernel::{choose_kernel, examine_kernel, force_kernel, r
 
 /// Inputs of one call.
 const BATCH: u16 = 256;
-/// Bytes of a message of a conversation round, sealed for the last mix.
+/// Bytes of a conversation round's message as sealed for the last mix.
 const BODY: usize = 368;
-/// With its tag.
+/// Bytes of that message with its tag.
 const STRIDE: usize = BODY + 16;
 
-/// A kernel, and what its self-test said.
+/// A kernel, and the result of its self-test.
 type Examined = (&'static dyn Kernel, Result<(), Wrong>);
 
-/// `mezza cpu`; the answer is no if a self-test failed.
+/// Runs `mezza cpu`; the exit code is 1 if a self-test failed.
 pub(crate) fn show_cpu(context: &CliContext, asked: &CpuArgs) -> Exit {
     let examined: Vec<Examined> =
         runnable_kernels().into_iter().map(|k| (k, examine_kernel(k))).collect();
@@ -54,7 +54,7 @@ pub(crate) fn show_cpu(context: &CliContext, asked: &CpuArgs) -> Exit {
     if examined.iter().all(|(_, found)| found.is_ok()) { Exit::Done } else { Exit::No }
 }
 
-/// Warnings for people: kernels that compute wrong answers, and a CPU that lacks something.
+/// Returns the warnings for the user: kernels with wrong results, and missing CPU features.
 fn list_warnings(examined: &[Examined], chosen: &str, lacking: &[&str]) -> Vec<String> {
     let broken = examined.iter().filter_map(|(kernel, found)| {
         let wrong = found.err()?;
@@ -73,7 +73,7 @@ fn list_warnings(examined: &[Examined], chosen: &str, lacking: &[&str]) -> Vec<S
     broken.chain(slow).collect()
 }
 
-/// Uses the kernel of this name, and no other (`--kernel`).
+/// Selects the kernel of this name for the process (`--kernel`).
 ///
 /// # Errors
 /// If this CPU cannot run it.
@@ -95,7 +95,7 @@ pub fn apply_kernel_choice(name: KernelName) -> Result<(), Fault> {
     }
 }
 
-/// The features of CPU or system that the kernel on vectors lacks; empty if it runs.
+/// Returns the features of CPU or system that the vector kernel lacks; empty if the kernel runs.
 fn missing_features() -> Vec<&'static str> {
     if ifma().is_some() {
         return Vec::new();
@@ -113,7 +113,7 @@ fn missing_features() -> Vec<&'static str> {
     found.into_iter().filter(|(_, here)| !here).map(|(name, _)| name).collect()
 }
 
-/// The processor as it calls itself.
+/// Returns the model name of the processor.
 fn cpu_model() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let line = info.lines().find_map(|line| line.strip_prefix("model name"));
@@ -129,7 +129,7 @@ struct Rates {
 }
 
 impl Rates {
-    /// Of a kernel, each measured for so long.
+    /// Measures a kernel, each operation for this time.
     fn measure_kernel(kernel: &dyn Kernel, each: Duration) -> Self {
         let word = |i| std::array::from_fn(|j| (i * 31 + j * 7 + i * j) as u8);
         let words: Vec<[u8; 32]> = (0..BATCH.into()).map(word).collect();
@@ -164,7 +164,7 @@ impl std::fmt::Display for Rates {
     }
 }
 
-/// Operations a second in the best of the passes that fit, one at least.
+/// Returns operations per second in the best pass; at least one pass is made.
 fn measure_rate(time: Duration, mut batch: impl FnMut()) -> f64 {
     let begun = Instant::now();
     let mut best = f64::INFINITY;

@@ -1,4 +1,4 @@
-//! Following events: the WebSocket of the node, for `send --wait` and `log -f`.
+//! Following events: the WebSocket client for `send --wait` and `log -f`.
 
 use std::io::ErrorKind;
 use std::ops::ControlFlow;
@@ -14,7 +14,7 @@ use super::show;
 use mezza_host::api::json::EventJson;
 use mezza_host::api::{Exit, Fault};
 
-/// How long a node may take to let us in.
+/// Time limit for the handshake with the node.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// An open line of events.
@@ -23,7 +23,7 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Begins to listen; what happens from now on is not missed.
+    /// Subscribes to events; none is missed from now on.
     ///
     /// # Errors
     /// If the node is gone.
@@ -32,10 +32,10 @@ impl Follower {
         Ok(Self { socket })
     }
 
-    /// Gives each event to `on` until it breaks, or `patience` is over (then `None`).
+    /// Passes each event to `on` until `on` breaks. Returns `None` if `patience` has passed.
     ///
     /// # Errors
-    /// If the node goes away meanwhile.
+    /// If the node ends meanwhile.
     pub fn follow_until<T>(
         mut self,
         patience: Option<Duration>,
@@ -64,10 +64,10 @@ fn open_events(node: &ApiClient) -> Option<WebSocket<UnixStream>> {
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     let request = "ws://localhost/v1/events".into_client_request().ok()?;
     let (mut socket, _) = client(request, stream).ok()?;
-    // The kernel tells the node who we are: a bearer is not needed.
+    // The kernel identifies our user to the node, so no bearer is needed.
     let hello = json!({ "bearer": "" }).to_string();
     socket.send(Message::text(hello)).ok()?;
-    // The node answers a ping only after it began to listen for us: nothing is missed from here.
+    // The node responds to a ping only after it has subscribed us: no event is missed from here on.
     socket.send(Message::Ping(Vec::new().into())).ok()?;
     loop {
         match socket.read().ok()? {
@@ -78,7 +78,7 @@ fn open_events(node: &ApiClient) -> Option<WebSocket<UnixStream>> {
     }
 }
 
-/// The next event; `None` for a frame that is none, or when the time is over.
+/// Returns the next event, or `None` for a frame without an event or at the time limit.
 fn next_event(socket: &mut WebSocket<UnixStream>) -> Result<Option<EventJson>, Fault> {
     match socket.read() {
         Ok(Message::Text(text)) => Ok(serde_json::from_str(&text).ok()),

@@ -23,7 +23,7 @@ use mezza_host::clock;
 use mezza_host::store::tree_folder::TreeFolder;
 use mezza_servers::mesh::grade;
 
-/// Bytes of the largest envelope, and one more, by which a longer file is told apart.
+/// Bytes of the largest envelope plus one, so that a longer file is detected.
 const ENVELOPE_READ_BYTES: u64 = 4_091;
 
 /// Runs one of the commands.
@@ -42,13 +42,13 @@ pub(crate) fn run_hibe(context: &CliContext, what: &HibeCommand) -> Result<Exit,
 }
 
 impl AtArgs {
-    /// See [`tick_or_now`].
+    /// Returns the tick as [`tick_or_now`] does.
     fn tick(&self, context: &CliContext) -> Tick {
         tick_or_now(self.at, context)
     }
 }
 
-/// The tick that was named, else that of the mesh node of this home, else that of this system's clock,
+/// Returns the given tick, else that of this home's mesh node, else that of the system's clock,
 /// with a note.
 fn tick_or_now(named: Option<Tick>, context: &CliContext) -> Tick {
     named.or_else(|| mesh::network_tick(context)).unwrap_or_else(|| {
@@ -58,9 +58,9 @@ fn tick_or_now(named: Option<Tick>, context: &CliContext) -> Tick {
     })
 }
 
-/// The earliest tick that it may be now: a card that is made on a fast clock must not be deaf at first. The
-/// tick that was named, else by the clock of the mesh node of this home, else by this system's clock and how
-/// good that is.
+/// Returns the earliest possible present tick: a card made on a fast clock must be able to open
+/// mail at once. It is the given tick, else by the clock of this home's mesh node, else by the
+/// system's clock minus its maximum error.
 ///
 /// # Errors
 /// 78 for a clock that shows a time before 2026.
@@ -77,7 +77,7 @@ fn earliest_tick(named: Option<Tick>, context: &CliContext) -> Result<Tick, Faul
     Ok(ClockTrust::within(u64::from(within_ms)).earliest_tick(now, settled))
 }
 
-/// Returns true if a network or a user vouches for the clock that [`tick_or_now`] reads.
+/// Returns true if a network or the user has confirmed the clock that [`tick_or_now`] reads.
 fn is_vouched_for(context: &CliContext) -> bool {
     let of_system = || grade::within_ms(&context.home).map(u64::from);
     let within_ms = mesh::within_ms(context).or_else(of_system);
@@ -85,13 +85,14 @@ fn is_vouched_for(context: &CliContext) -> bool {
     bound.is_some_and(|bound| matches!(Grade::of_bound(bound), Grade::Good | Grade::Fair))
 }
 
-/// Why a tree opens nothing of now: its keys were erased while a clock was ahead. `None` if they were not.
+/// Explains why a tree opens no present envelope: its keys were erased while a clock was ahead.
+/// Returns `None` if they were not.
 pub(super) fn ahead_text(tree: &KeyTree, now: Tick) -> Option<String> {
     let card = tree.card();
     let current =
         card.epoch_of(now).ok().filter(|current| *current < tree.floor() && !tree.is_over())?;
     let minutes = u64::from(tree.floor().0 - current.0) * card.profile().epoch_ms() / 60_000;
-    // A floor within the next minute is rounding, not a clock that was ahead.
+    // A floor within the next minute is rounding, and no sign of a fast clock.
     (minutes > 0).then(|| format!(
         "the keys run {} ahead of this clock, since a clock was ahead when they were erased; until {} nothing \
          opens. If the clock is right now, make a new card with `mezza hibe keygen`",
@@ -100,7 +101,7 @@ pub(super) fn ahead_text(tree: &KeyTree, now: Tick) -> Option<String> {
     ))
 }
 
-/// Minutes as a reader counts them: `40 min`, `20 h`, `3 d`.
+/// Formats minutes as `40 min`, `20 h` or `3 d`.
 fn format_span(minutes: u64) -> String {
     match minutes {
         0..120 => format!("{minutes} min"),
@@ -110,7 +111,7 @@ fn format_span(minutes: u64) -> String {
 }
 
 impl TreeArgs {
-    /// The tree of the folder, unlocked.
+    /// Opens the tree of the folder, unlocked.
     fn open(&self, context: &CliContext) -> Result<TreeFolder, Fault> {
         open_tree(context, &self.dir, self.key.passphrase_file.as_deref())
     }
@@ -128,20 +129,20 @@ pub(super) fn open_tree(
     TreeFolder::open(dir, &context.home.state(), &pass)
 }
 
-/// A tick as a person reads it: `2026-11-25 10:41Z`, with its second half marked.
+/// Formats a tick for the user: `2026-11-25 10:41Z`, with its second half marked.
 fn format_minute(tick: Tick) -> String {
     let half = if tick.0.is_multiple_of(2) { "" } else { "+30s" };
     format!("{}{half}", show::format_time(tick.start_time().as_ms()))
 }
 
-/// A tick as its day.
+/// Formats the day of a tick.
 fn format_day(tick: Tick) -> String {
     let mut text = show::format_time(tick.start_time().as_ms());
     text.truncate(10);
     text
 }
 
-/// An envelope, or the beginning of a file that is none.
+/// Reads an envelope, or the beginning of another file.
 fn read_envelope(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(ENVELOPE_READ_BYTES).read_to_end(&mut bytes)?;

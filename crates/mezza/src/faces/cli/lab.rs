@@ -1,4 +1,4 @@
-//! `mezza lab ..`: the lab is a program of its own and lies beside this one.
+//! `mezza lab ..`: runs the lab, a separate program in the same folder.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -9,10 +9,10 @@ use mezza_host::api::{Exit, Fault};
 
 const PROGRAM: &str = "mezza-lab";
 
-/// Becomes the lab.
+/// Replaces this process by the lab.
 ///
 /// # Errors
-/// If it is not there.
+/// If the lab's program is missing.
 pub(crate) fn exec_lab(words: &[OsString]) -> Result<Exit, Fault> {
     let own = std::env::current_exe().unwrap_or_default();
     let program = find_program(&own)?;
@@ -20,7 +20,7 @@ pub(crate) fn exec_lab(words: &[OsString]) -> Result<Exit, Fault> {
     Err(absent_fault(&format!("{} does not start: {error}", program.display())))
 }
 
-/// Options of this program before `lab`.
+/// Returns the fault for options of this program before `lab`.
 pub(crate) fn own_options() -> Fault {
     let text = "the lab does not know the options of this program";
     Fault::new(Exit::Usage, text, "write its own behind `mezza lab`; `mezza lab --help` lists them")

@@ -1,4 +1,4 @@
-//! `mezza link`: pair two devices, run the tunnel between them, look at it.
+//! `mezza link`: pair two devices, run the tunnel between them, show its state.
 
 mod pair;
 mod show;
@@ -35,13 +35,14 @@ const SETTINGS: &str = "/etc/mezza/link.toml";
 const SOCKET: &str = "/run/mezza/link.sock";
 /// Capabilities for interfaces and raw sockets.
 const CAPABILITIES: &[Capability] = &[Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW];
-/// The same, and the way to a state folder of another user, which Landlock bounds to that folder.
+/// The same capabilities, and those for a state folder of another user, to which Landlock restricts
+/// the process.
 const OWNER_CAPABILITIES: &[Capability] =
     &[Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW, Capability::CAP_DAC_READ_SEARCH];
-/// How a daemon is started.
+/// The command that starts a daemon.
 const START: &str = "start it with `mezza link up` or `systemctl start mezza-link`";
 
-/// `mezza link ..`
+/// Runs `mezza link ..`.
 ///
 /// # Errors
 /// The fault of the command; see each of them.
@@ -77,13 +78,13 @@ impl Found {
         let path = place.config.as_deref().unwrap_or(Path::new(SETTINGS));
         let settings = LinkSettings::load(path, place.config.is_some())?;
         let state = StatePlace::from_settings(place.state.as_deref(), &settings);
-        // A state folder of one's own has its socket in it.
+        // With `--state`, the socket is in the state folder.
         let own = place.state.as_ref().map(|folder| folder.join("link.sock"));
         let socket = settings.socket.clone().or(own).unwrap_or_else(|| PathBuf::from(SOCKET));
         Ok(Self { settings, state, socket })
     }
 
-    /// Works as the owner of the state folder from now on (SEKA-93).
+    /// Continues as the owner of the state folder (SEKA-93).
     pub(super) fn become_owner(&self) -> Result<bool, Fault> {
         match &self.state {
             StatePlace::Folder(root) => privileges::become_owner(root, CAPABILITIES),
@@ -91,7 +92,8 @@ impl Found {
         }
     }
 
-    /// Gives up what the daemon does not need, before it has threads. Folders are made while it may.
+    /// Drops the rights that the daemon does not need, before it has threads. Folders are made
+    /// first.
     pub(super) fn drop_rights(&self, serving: &Serving) -> Result<(), Fault> {
         let is_owner = self.become_owner()?;
         let mut folders = Vec::new();
@@ -107,7 +109,8 @@ impl Found {
         privileges::keep_only(&Allowed {
             capabilities: if is_owner { OWNER_CAPABILITIES } else { CAPABILITIES },
             folders,
-            // The MTU of interfaces, and what the process asks of its own memory and threads.
+            // `/sys` has the MTU of interfaces; the process reads its own memory and threads in
+            // `/proc`.
             read: &["/sys", "/proc"],
             devices: &["/dev/net/tun"],
             port: serving.metrics.map(|address| address.port()),
@@ -127,7 +130,7 @@ impl Found {
     }
 }
 
-/// Asks the daemon that runs.
+/// Sends a request to the running daemon.
 pub(super) fn ask_daemon(place: &LinkPlace, asked: &LinkAsk) -> Result<ControlLines, Fault> {
     control::ask_server(&Found::from_place(place)?.socket, asked, START)
 }
@@ -142,7 +145,7 @@ fn bring_up(out: Out, place: &LinkPlace, asked: &LinkUpArgs) -> Result<Exit, Fau
         let started = Started::open(options, FrameThreads::for_product())?;
         for damaged in started.daemon.damaged_peers() {
             out.print_aside(&format!(
-                "peers/{}: both slots are damaged, it is set aside; restore the file only if it \
+                "peers/{}: both slots are damaged, it is quarantined; restore the file only if it \
                  is the newest copy, else run `mezza link forget NAME` and pair again",
                 damaged.file
             ));
@@ -177,7 +180,8 @@ fn bring_up(out: Out, place: &LinkPlace, asked: &LinkUpArgs) -> Result<Exit, Fau
     })
 }
 
-/// `mezza link up` with these data threads and without the bound of exchanges, for the lab (SEKA-73).
+/// Runs `mezza link up` with these data threads and without a limit on exchanges, for the lab
+/// (SEKA-73).
 ///
 /// # Errors
 /// The refusals of `mezza link up`.
@@ -215,7 +219,7 @@ fn forget_link(out: Out, place: &LinkPlace, name: &str, yes: bool) -> Result<Exi
     let asked = LinkAsk::Forget { name: name.to_owned() };
     match ask_daemon(place, &asked) {
         Ok(mut lines) => lines.try_for_each(|line| line.map(|_| ()))?,
-        // Nobody runs it: the folder is ours.
+        // No daemon is running, so open the state folder directly.
         Err(fault) if fault.code == Exit::Unreachable && has_folder(place)? => {
             forget_alone(place, name)?;
         }
@@ -228,7 +232,8 @@ fn forget_link(out: Out, place: &LinkPlace, name: &str, yes: bool) -> Result<Exi
     Ok(Exit::Done)
 }
 
-/// Returns true if a state folder can be used without a daemon. State in memory is in the daemon alone.
+/// Returns true if a state folder can be used without a daemon. State in memory exists only in the
+/// daemon.
 pub(super) fn has_folder(place: &LinkPlace) -> Result<bool, Fault> {
     Ok(Found::from_place(place)?.state != StatePlace::Memory)
 }
@@ -244,7 +249,7 @@ fn forget_alone(place: &LinkPlace, name: &str) -> Result<(), Fault> {
     .map(|_| ())
 }
 
-/// Asks a question on the terminal; anything but yes is no.
+/// Asks a question on the terminal. Returns true for yes, false for any other input.
 pub(super) fn ask_yes(question: &str) -> bool {
     let _ = write!(std::io::stderr().lock(), "{question}");
     let mut line = String::new();

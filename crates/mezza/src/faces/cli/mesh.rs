@@ -1,4 +1,4 @@
-//! `mezza mesh`: a node without a vault, and what two people need to write to each other over it.
+//! `mezza mesh`: a node without a vault, and the commands to exchange messages over it.
 
 mod crowd;
 mod listen;
@@ -22,7 +22,7 @@ use mezza_servers::mesh::network::NetworkChoice;
 use mezza_servers::mesh::run::{MeshOptions, Started};
 use mezza_servers::mesh::udp::PORT;
 
-/// `mezza mesh ..`
+/// Runs `mezza mesh ..`.
 ///
 /// # Errors
 /// The fault of the command; see each of them.
@@ -84,32 +84,32 @@ fn run_node(context: &CliContext, asked: &MeshRunArgs) -> Result<Exit, Fault> {
     })
 }
 
-/// The one line that the node of this home answers.
+/// Sends a request to this home's node. Returns its one line.
 fn ask_node(context: &CliContext, asked: &MeshAsk) -> Result<Value, Fault> {
     let mut lines = ask_lines(context, asked)?;
     lines.next().unwrap_or_else(|| Err(gone_fault()))
 }
 
-/// The tick of the network, if a node of this home runs.
+/// Returns the tick of the network, if a node of this home runs.
 pub(super) fn network_tick(context: &CliContext) -> Option<Tick> {
     let status = ask_node(context, &MeshAsk::Status).ok()?;
     status["cur"].as_u64().and_then(|cur| u32::try_from(cur).ok()).map(Tick)
 }
 
-/// The earliest tick that it may be, if a node of this home runs: what neighbours moved its clock by counts
-/// for nothing, and an unsettled clock counts as late by its uncertainty.
+/// Returns the earliest possible tick, if a node of this home runs. Moves caused by neighbours are
+/// ignored, and an unsettled clock counts as late by its uncertainty.
 pub(super) fn earliest_tick(context: &CliContext) -> Option<Tick> {
     let status = ask_node(context, &MeshAsk::Status).ok()?;
     status["cur"].as_u64()?;
     Some(listen::NodeClock::of_line(&status).erasing_tick())
 }
 
-/// By how much the clock of the node of this home may be off, ms, if one runs.
+/// Returns the maximum error of this home's node's clock, ms, if one runs.
 pub(super) fn within_ms(context: &CliContext) -> Option<u64> {
     ask_node(context, &MeshAsk::Status).ok()?["within_ms"].as_u64()
 }
 
-/// All lines that the node of this home answers.
+/// Sends a request to this home's node. Returns all its lines.
 fn ask_lines(context: &CliContext, asked: &MeshAsk) -> Result<control::ControlLines, Fault> {
     control::ask_server(&socket_path(&context.home), asked, START).map_err(|fault| {
         let text = "no mesh node runs here";
@@ -117,7 +117,7 @@ fn ask_lines(context: &CliContext, asked: &MeshAsk) -> Result<control::ControlLi
     })
 }
 
-/// The node ended while it was listened to.
+/// Returns the fault for a node that ended during a request.
 fn gone_fault() -> Fault {
     Fault::new(Exit::Unreachable, "the mesh node ended", START)
 }

@@ -17,7 +17,7 @@ use mezza_host::api::{Exit, Fault};
 use mezza_host::process::rng::OsRng;
 use mezza_servers::mixnet::key::ServerKey;
 
-/// Makes a key or shows one: its public half.
+/// Makes a key, or reads one; prints its public half.
 fn make_or_show_key(
     context: &CliContext,
     out: Option<&Path>,
@@ -33,7 +33,7 @@ fn make_or_show_key(
     Ok(Exit::Done)
 }
 
-/// `mezza mixnet ..`
+/// Runs `mezza mixnet ..`.
 ///
 /// # Errors
 /// The fault of the command; see each of them.

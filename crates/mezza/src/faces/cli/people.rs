@@ -9,13 +9,13 @@ use super::{CliContext, show, whom};
 use mezza_host::api::uri::read_card;
 use mezza_host::api::{Exit, Fault, json};
 
-/// Groups of a safety number in a line.
+/// Groups of a safety number per line.
 const GROUPS_A_LINE: usize = 4;
 
 /// `mezza add`
 pub(crate) fn add_contact(context: &CliContext, add: &AddArgs) -> Result<(), Fault> {
     let uri = read_source(&add.source)?;
-    // A card that cannot be read is the person's to mend, with or without a node.
+    // A malformed card is reported even if no node runs.
     read_card(&uri)?;
     let body = json::AddRequest { uri, name: add.petname.clone(), in_person: Some(add.in_person) };
     let client = context.client()?;
@@ -275,8 +275,9 @@ pub(crate) fn change_contact(context: &CliContext, set: &SetArgs) -> Result<(), 
     Ok(())
 }
 
-/// Returns a line for each carrier that notes of a conversation may take and that is not `here`. It is a
-/// warning if notes wait for it: without a fallback the first one listed carries them, else each may.
+/// Returns a line for each carrier that notes of a conversation may take and that is not `here`.
+/// The line is a warning if notes wait for this carrier: without a fallback only the first carrier
+/// of the list is used, else each may be.
 fn absent_carriers(here: &[&str], listed: &[String], fallback: json::FallbackJson) -> Vec<String> {
     let used = if fallback == json::FallbackJson::Listed { listed.len() } else { 1 };
     let used = &listed[..used.min(listed.len())];
@@ -313,10 +314,10 @@ fn changed_policy(old: &json::PolicyJson, set: &SetArgs) -> json::PolicyJson {
     }
 }
 
-/// The contact that a person named; see [`super::whom`].
+/// Returns the contact that the user named; see [`super::whom`].
 ///
 /// # Errors
-/// None or several; see [`super::whom`].
+/// No match or several; see [`super::whom`].
 pub(crate) fn find_contact(client: &ApiClient, name: &str) -> Result<json::ContactJson, Fault> {
     let all = client.get::<json::Contacts>("/v1/contacts")?.contacts;
     whom::choose_contact(&all, name).cloned()
@@ -336,7 +337,7 @@ mod tests {
             lines.iter().map(|line| line.starts_with("WARNING")).collect::<Vec<_>>()
         };
         let nothing: [bool; 0] = [];
-        // The first one carries, and nothing is ever waited for behind it.
+        // The first carrier works, so no note waits for the second.
         assert_eq!(lines(relay, &["relay", "mixnet"], FallbackJson::None), nothing);
         assert_eq!(lines(relay, &["mixnet", "relay"], FallbackJson::None), [true]);
         assert_eq!(lines(relay, &["relay", "mixnet"], FallbackJson::Listed), [false]);

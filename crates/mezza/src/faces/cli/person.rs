@@ -1,4 +1,4 @@
-//! Commands about oneself.
+//! Commands about the user's own identity.
 
 use std::fs;
 use std::io::{BufRead, IsTerminal};
@@ -24,7 +24,7 @@ use mezza_host::process::home::private;
 use mezza_host::process::slots::Overwriting;
 use mezza_host::store;
 
-/// Largest file that may hold a card or its picture, in bytes.
+/// Maximum size of a file with a card or its picture, in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// `mezza init`
@@ -39,7 +39,7 @@ pub(crate) fn init_identity(context: &CliContext, init: &InitArgs) -> Result<(),
     context.home.make_folders()?;
     let overwriting = Overwriting::from_path(&context.home.vault());
     if overwriting == Overwriting::Elsewhere {
-        // Said before anything is made: another folder costs nothing now.
+        // Print this before anything is made, while choosing another folder is free.
         context.out.print_aside(overwriting.meaning());
     }
     let pass = passphrase::ask_new(file)?;
@@ -57,7 +57,7 @@ pub(crate) fn init_identity(context: &CliContext, init: &InitArgs) -> Result<(),
     Ok(())
 }
 
-/// Refuses a command of a person in the home of a demonstration (NODE-6).
+/// Refuses a command of the user in the home of a demonstration (NODE-6).
 pub(super) fn not_in_a_demonstration(context: &CliContext) -> Result<(), Fault> {
     if !context.home.is_demonstration() {
         return Ok(());
@@ -194,7 +194,7 @@ fn id_of(card: &CheckedCard) -> String {
     data_encoding::HEXLOWER.encode(&card.ik().as_bytes()[..16])
 }
 
-/// The address in an argument: itself, a text file with it, or a picture of its QR code.
+/// Returns the address in an argument: the argument itself, a text file, or a picture of a QR code.
 ///
 /// # Errors
 /// A file that is missing, or without an address.
@@ -227,7 +227,8 @@ pub(crate) fn read_source(source: &str) -> Result<String, Fault> {
     })
 }
 
-/// The text of a file in UTF-8, or in UTF-16 with its mark, as some editors write it.
+/// Decodes the text of a file in UTF-8, or in UTF-16 with byte order mark, as some editors write
+/// it.
 fn text_of(bytes: Vec<u8>) -> Option<String> {
     let units = |of: fn([u8; 2]) -> u16| {
         let pairs = bytes[2..].chunks_exact(2);
@@ -242,7 +243,7 @@ fn text_of(bytes: Vec<u8>) -> Option<String> {
     }
 }
 
-/// `mezza doctor`: the node's lines, or what can be seen without one.
+/// Runs `mezza doctor`: the health lines of the node, or local checks without a node.
 pub(crate) fn run_doctor(context: &CliContext) -> Exit {
     let mut health =
         Health { lines: vec![home_line(context), state_line(context), erasure_line(context)] };
@@ -268,8 +269,8 @@ fn home_line(context: &CliContext) -> HealthLine {
     health_line("home", context.home.check_folders().map(|()| home))
 }
 
-/// The second folder of an identity, which a copy of the home alone lacks. It is looked at: without it a
-/// vault that is put back is not noticed.
+/// Returns the line about the state folder, which a copy of the home lacks. Without it a restored
+/// vault is not detected.
 fn state_line(context: &CliContext) -> HealthLine {
     let folder = context.home.state();
     let path = show::format_path(&folder);
@@ -290,7 +291,7 @@ fn state_line(context: &CliContext) -> HealthLine {
     }
 }
 
-/// How well erased keys are gone from the disk of the vault.
+/// Returns the line about how reliably the vault's disk erases keys.
 fn erasure_line(context: &CliContext) -> HealthLine {
     let vault = context.home.vault();
     let found = vault.ancestors().find(|path| path.exists()).unwrap_or(&vault);

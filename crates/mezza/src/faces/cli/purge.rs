@@ -1,4 +1,4 @@
-//! `mezza purge`: everything of a home goes, after asking.
+//! `mezza purge`: deletes a home after confirmation.
 
 use serde_json::json;
 
@@ -15,8 +15,8 @@ use mezza_servers::relay::{self, StoreSpec};
 /// `mezza purge`
 ///
 /// # Errors
-/// 66 if there is nothing, 75 if something runs here, 73 if a folder cannot be removed, 1 if the person
-/// says no.
+/// 66 if the home is empty, 75 if something runs here, 73 if a folder cannot be removed, 1 if the
+/// user declines.
 pub(crate) fn purge_home(context: &CliContext, asked: &PurgeArgs) -> Result<(), Fault> {
     let home = &context.home;
     person::not_in_a_demonstration(context)?;
@@ -52,7 +52,8 @@ pub(crate) fn purge_home(context: &CliContext, asked: &PurgeArgs) -> Result<(), 
     Ok(())
 }
 
-/// The store of the relay, if it lies outside of the home: the setting that names it goes with the home.
+/// Describes the relay's store if it is outside of the home: the setting that names it is deleted
+/// with the home.
 fn store_elsewhere(context: &CliContext) -> Option<String> {
     let folder = context.home.relay();
     if !folder.join("key").exists() {
@@ -63,12 +64,12 @@ fn store_elsewhere(context: &CliContext) -> Option<String> {
         StoreSpec::Sqlite(path) => {
             path.filter(|path| !path.starts_with(&folder)).map(|path| show::format_path(&path))
         }
-        // The database alone: its address may name a user.
+        // Without the database address, which may name a user.
         StoreSpec::Postgres(_) => Some("its PostgreSQL database".to_owned()),
     }
 }
 
-/// The locks of what may run in a home.
+/// Takes the locks of all programs that may run in a home.
 fn take_locks(home: &Home) -> Result<Option<Lock>, Fault> {
     if relay::running_address(&home.relay()).is_some() {
         let text = "the relay of this home runs";
@@ -89,7 +90,7 @@ fn take_locks(home: &Home) -> Result<Option<Lock>, Fault> {
     home.run().exists().then(|| served::lock_home(home)).transpose()
 }
 
-/// The person says yes, and knows to what.
+/// Shows what the home holds, and asks the user to confirm.
 fn confirm_purge(context: &CliContext, parts: &[&'static str]) -> Result<(), Fault> {
     let folder = show::format_path(context.home.root());
     context.out.print_line(format!("{folder} holds {}", parts.join(", ")));
@@ -109,7 +110,7 @@ fn confirm_purge(context: &CliContext, parts: &[&'static str]) -> Result<(), Fau
     }
 }
 
-/// Returns true if no other vault can have left the witness: the usual home is this one, or has no vault.
+/// Returns true if no other vault can own the witness: the usual home is this one, or has no vault.
 fn owns_the_witness(context: &CliContext) -> Result<bool, Fault> {
     let usual = Home::find(None)?;
     Ok(usual == context.home || !Vault::exists(&usual.vault()))

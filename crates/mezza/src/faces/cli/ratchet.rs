@@ -1,4 +1,5 @@
-//! `mezza ratchet`: the conversation's cryptography for experts, scripts and tests of others.
+//! `mezza ratchet`: the conversation's cryptography for experts, scripts and tests of other
+//! implementations.
 
 mod device;
 mod given;
@@ -17,7 +18,7 @@ use mezza_host::api::{Exit, Fault};
 use device::Given;
 use given::{Chance, Clock};
 
-/// `mezza ratchet ..`
+/// Runs `mezza ratchet ..`.
 ///
 /// # Errors
 /// Input that is malformed; no node, where one is needed.
@@ -54,7 +55,7 @@ fn suite_id(suite: SuiteName) -> SuiteId {
     }
 }
 
-/// Returns true if a suite is one of ours, with bundles in a wire form of their own.
+/// Returns true if a suite is one of Mezzavoce's, whose bundles have their own wire form.
 fn is_container(suite: SuiteId) -> bool {
     [B2c20::ID, B2c20Pq::ID].contains(&suite)
 }

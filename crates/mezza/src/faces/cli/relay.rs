@@ -1,4 +1,4 @@
-//! `mezza relay`: a relay for others.
+//! `mezza relay`: runs a relay.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -18,10 +18,10 @@ use mezza_host::process::memory;
 use mezza_host::process::stop::until_stopped;
 use mezza_servers::relay::{self, Limits, RelayConfig, RelayError, StoreSpec};
 
-/// An option that is a setting: its key and its text.
+/// An option that is a setting: its key and its value.
 type Flag = (&'static str, String);
 
-/// `mezza relay`
+/// Runs `mezza relay`.
 ///
 /// # Errors
 /// The fault of the command; see each of them.
@@ -39,10 +39,10 @@ pub(crate) fn run_relay(context: &CliContext, what: &RelayCommand) -> Result<Exi
     }
 }
 
-/// A relay of this home as the settings want it.
+/// Returns the config of this home's relay.
 ///
 /// # Errors
-/// An address or a store that cannot be.
+/// An invalid address or store.
 pub(crate) fn relay_config(home: &Home, settings: &Settings) -> Result<RelayConfig, Fault> {
     let defaults = Limits::default();
     let limits = Limits {
@@ -76,7 +76,7 @@ fn store_of(settings: &Settings) -> Result<StoreSpec, Fault> {
     })
 }
 
-/// Host and port under which people reach the relay, if somebody said so.
+/// Returns the host and port under which users reach the relay, if set.
 pub(crate) fn public_of(settings: &Settings) -> Result<Option<(String, u16)>, Fault> {
     let text = settings.relay_public.to_lowercase();
     if text.is_empty() {
@@ -86,7 +86,7 @@ pub(crate) fn public_of(settings: &Settings) -> Result<Option<(String, u16)>, Fa
         let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
         Some((inner.unwrap_or(host).to_owned(), port.parse().ok()?))
     });
-    // The writer of addresses decides which hosts and ports a reader accepts.
+    // The encoder of addresses decides which hosts and ports a reader accepts.
     let sound = |(host, port): &(String, u16)| {
         mezza_messenger::uri::encode_relay(&RelayKey([0; 32]), *port, host, false).is_ok()
     };
@@ -102,7 +102,7 @@ pub(crate) fn public_of(settings: &Settings) -> Result<Option<(String, u16)>, Fa
     Ok(Some((host, port)))
 }
 
-/// Returns true if a host is an address that stands for several machines, or for any.
+/// Returns true if a host is an address for several machines (multicast) or for any (unspecified).
 fn is_nobodys(host: &str) -> bool {
     host.parse::<IpAddr>().is_ok_and(|ip| {
         let ip = ip.to_canonical();
@@ -160,7 +160,7 @@ async fn init_relay(
     Ok(Exit::Done)
 }
 
-/// The options that `init` keeps; the path of a store becomes absolute.
+/// Returns the options that `init` stores; the path of a store becomes absolute.
 fn kept_flags(flags: &[Flag]) -> Result<Vec<Flag>, Fault> {
     let whole = |(key, text): &Flag| match text.strip_prefix("sqlite:") {
         Some(path) if *key == "relay_store" => {
@@ -215,7 +215,7 @@ async fn show_status(context: &CliContext, settings: &Settings) -> Result<Exit, 
     Ok(Exit::Done)
 }
 
-/// The operator says that the clock is right.
+/// Stores the operator's confirmation of the clock.
 fn trust_clock(context: &CliContext) -> Result<Exit, Fault> {
     relay::trust_clock(&context.home.relay()).map_err(|error| relay_fault(&error))?;
     let now = show::format_time(mezza_host::clock::now().as_ms());
@@ -225,8 +225,8 @@ fn trust_clock(context: &CliContext) -> Result<Exit, Fault> {
     Ok(Exit::Done)
 }
 
-/// The address that people can reach: the one that was given, else where the relay listens now,
-/// else where it would.
+/// Prints the address for users: the one given, else where the relay listens now, else where it
+/// would listen.
 fn print_uri(context: &CliContext, settings: &Settings, flags: &[Flag]) -> Result<Exit, Fault> {
     let config = relay_config(&context.home, settings)?;
     let key = relay::read_key(&config.dir).map_err(|error| relay_fault(&error))?;
@@ -252,7 +252,7 @@ fn print_uri(context: &CliContext, settings: &Settings, flags: &[Flag]) -> Resul
     Ok(Exit::Done)
 }
 
-/// A relay's error as a fault: its text ends with the next step already.
+/// Converts a relay's error into a fault: its text already ends with the next step.
 pub(crate) fn relay_fault(error: &RelayError) -> Fault {
     let text = error.to_string();
     let (text, next) = text.rsplit_once("; ").unwrap_or((&text, "see `mezza relay status`"));

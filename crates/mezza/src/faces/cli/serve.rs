@@ -1,4 +1,4 @@
-//! Commands that run for long: `node`.
+//! Long-running commands: `node`.
 
 use std::future::Future;
 use std::str::FromStr;
@@ -52,7 +52,7 @@ fn trust_clock(context: &CliContext) -> Result<Exit, Fault> {
     Ok(Exit::Done)
 }
 
-/// Flags that are settings.
+/// Returns the flags that are settings.
 pub(crate) fn setting_flags(serve: &ServeArgs) -> Vec<(&'static str, String)> {
     serve.port.map(|port| ("web_port", port.to_string())).into_iter().collect()
 }
@@ -67,23 +67,23 @@ pub(crate) fn read_settings(
         let text = "the setting `log` is no level";
         Fault::new(Exit::Config, text, "use error, warn, info, debug or trace")
     })?;
-    // Only our own lines: what libraries say at `trace` may hold what passes through them.
+    // Log our own lines only: libraries at `trace` may log the data that they process.
     let ours = Targets::new().with_target("mezza", level);
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
     let _ = tracing_subscriber::registry().with(lines).with(ours).try_init();
     Ok(config.settings)
 }
 
-/// Where many clients are served. A node has one person: there, waking another thread for each
-/// step of a note costs more than the step.
+/// Returns a runtime for servers with many clients. A node has one user: there, waking another
+/// thread for each step of a note costs more than the step.
 pub(crate) fn two_threads() -> Builder {
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(2);
     builder
 }
 
-/// A runtime whose tasks run on the thread that waits for them. A timer wakes one thread, where a runtime
-/// of several threads wakes three.
+/// Returns a runtime that runs its tasks on the calling thread. A timer wakes one thread, where a
+/// multi-threaded runtime wakes three.
 pub(crate) fn one_thread() -> Builder {
     Builder::new_current_thread()
 }
@@ -132,13 +132,13 @@ async fn serve_node(
     Ok(Exit::Done)
 }
 
-/// The files that a thief would read, but for the databases: no process opens one of its own beside
-/// the connection that it has (MSG-61).
+/// Returns the files that a thief would read, except the databases: a process must not open a
+/// database a second time beside its connection (MSG-61).
 pub fn watched_files(home: &Home) -> Vec<std::path::PathBuf> {
     ["head", "keyring"].map(|name| home.vault().join(name)).into()
 }
 
-/// Returns true if a passphrase is to be had without a person.
+/// Returns true if a passphrase is available without the user.
 pub(crate) fn has_passphrase_file(serve: &ServeArgs) -> bool {
     serve.key.passphrase_file.is_some() || std::env::var_os("MEZZA_PASSPHRASE_FILE").is_some()
 }

@@ -1,4 +1,4 @@
-//! Output: lines for people, JSON for programs, no character that steers a terminal.
+//! Output: lines for the user, JSON for programs, no characters that control a terminal.
 
 use std::io::{self, BufRead as _, ErrorKind, IsTerminal as _, Write};
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::client;
 use mezza_host::api::json::{ContactJson, NoteJson, StandingJson, VerifiedHow};
 use mezza_host::api::{Exit, Fault, words};
 
-/// The timers that may be chosen.
+/// The error text that lists the allowed timers.
 const TIMERS: &str = "write 30s, 5m, 1h, 8h, 1d, 7d, 28d or off";
 
 /// The first error of standard output.
@@ -25,41 +25,41 @@ pub(crate) struct Out {
 }
 
 impl Out {
-    /// One line for people.
+    /// Prints one line for the user.
     pub(crate) fn print_line(self, text: impl AsRef<str>) {
         if !self.json {
             print_raw(text.as_ref());
         }
     }
 
-    /// One value for programs.
+    /// Prints one value for programs.
     pub(crate) fn print_value(self, value: &impl Serialize) {
         if self.json {
             print_raw(&client::json_line(value));
         }
     }
 
-    /// A line for people beside the answer: it goes to standard error, so that the answer alone can
-    /// be handed on.
+    /// Prints a line for the user to standard error, so that standard output carries only the
+    /// result.
     pub(crate) fn print_aside(self, text: &str) {
         if !self.json {
             let _ = writeln!(std::io::stderr().lock(), "mezza: {text}");
         }
     }
 
-    /// A line for people or a value for programs.
+    /// Prints a line for the user, or a value for programs.
     pub(crate) fn print_either(self, value: &impl Serialize, text: impl AsRef<str>) {
         self.print_value(value);
         self.print_line(text);
     }
 }
 
-/// Prints a line as it is. What standard output refuses is remembered (CLI-6).
+/// Prints a line unchanged. An error of standard output is remembered (CLI-6).
 pub(crate) fn print_raw(text: &str) {
     remember_error(writeln!(io::stdout().lock(), "{text}"));
 }
 
-/// Prints bytes as they are, at once.
+/// Prints bytes unchanged, and flushes.
 pub(crate) fn print_bytes(bytes: &[u8]) {
     let mut out = io::stdout().lock();
     remember_error(out.write_all(bytes).and_then(|()| out.flush()));
@@ -68,7 +68,7 @@ pub(crate) fn print_bytes(bytes: &[u8]) {
 /// Remembers an error of standard output.
 pub(crate) fn remember_error(written: io::Result<()>) {
     if let Err(error) = written {
-        // The first one tells why; those after it follow from it.
+        // The first error has the cause; later ones follow from it.
         let _ = FAILED.set(error);
     }
 }
@@ -79,13 +79,12 @@ pub(crate) fn is_printed() -> bool {
     !is_over()
 }
 
-/// Returns true if standard output takes no more, so that going on would be for nobody.
+/// Returns true if standard output has failed, so that further output would be lost.
 pub(crate) fn is_over() -> bool {
     FAILED.get().is_some()
 }
 
-/// Returns the error of a program whose output was lost: none where the reader went
-/// away, as `head` does.
+/// Returns the fault of lost output, or `None` if the reader closed the pipe, as `head` does.
 pub(crate) fn lost_output() -> Option<Fault> {
     remember_error(io::stdout().lock().flush());
     let error = FAILED.get().filter(|error| error.kind() != ErrorKind::BrokenPipe)?;
@@ -97,7 +96,7 @@ pub(crate) fn lost_output() -> Option<Fault> {
     ))
 }
 
-/// Asks a person a question that a `y` answers with yes. `None`: nobody is here to be asked.
+/// Asks the user a question that `y` answers with yes. Returns `None` without a terminal.
 pub(crate) fn ask_person(out: Out, question: &str) -> Option<bool> {
     if out.json || !io::stdin().is_terminal() {
         return None;
@@ -108,12 +107,12 @@ pub(crate) fn ask_person(out: Out, question: &str) -> Option<bool> {
     Some(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
-/// A path as text. One that is not UTF-8 is shown as far as it can be (CLI-7).
+/// Formats a path. Parts that are not UTF-8 are replaced (CLI-7).
 pub(crate) fn format_path(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// Prints a fault; the last words are the next step (CLI-2).
+/// Prints a fault; it ends with the next step (CLI-2).
 pub(crate) fn print_fault(fault: &Fault, json: bool) {
     let text = if json {
         client::json_line(&serde_json::json!({
@@ -125,37 +124,37 @@ pub(crate) fn print_fault(fault: &Fault, json: bool) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-/// Text of others as a part of one line, without anything that steers a terminal (MSG-86).
+/// Cleans foreign text for use in a line: no character may control a terminal (MSG-86).
 pub(crate) fn clean_text(text: &str) -> String {
     text.chars().map(|c| if steers_terminal(c) { '\u{fffd}' } else { c }).collect()
 }
 
-/// Text of others that may have several lines; each but the first begins behind `next`.
+/// Cleans foreign text that may have several lines, and joins its lines by `next`.
 fn clean_lines(text: &str, next: &str) -> String {
     text.split('\n').map(clean_text).collect::<Vec<_>>().join(next)
 }
 
-/// A control character, a line end included, or a mark that turns the direction of writing.
+/// Returns true for control characters, line ends, and marks that change the direction of writing.
 pub(super) fn steers_terminal(c: char) -> bool {
     let line_end = matches!(c, '\u{2028}' | '\u{2029}');
     let turns = matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     c.is_control() || line_end || turns
 }
 
-/// A contact in a command that is shown to be pasted: by its number, as a shell takes it. Its name is
-/// text of others (MSG-85).
+/// Returns a contact for a command to be pasted: its number in shell quotes. Its name is foreign
+/// text (MSG-85).
 pub(crate) fn handle(contact: &ContactJson) -> String {
     format!("'#{}'", contact.id)
 }
 
-/// The same as the person typed it, where that is a plain word of a shell: then the next step reads like
-/// the last one.
+/// Returns the contact as the user typed it if that is a plain shell word, so that the next step
+/// matches the last one; else its number.
 pub(crate) fn handle_as(contact: &ContactJson, typed: Option<&str>) -> String {
     let clear = |word: &&str| is_plain(word) && !contact.namesake;
     typed.filter(clear).map_or_else(|| handle(contact), str::to_owned)
 }
 
-/// A fault whose next step names the contact that the command named, where it says `NAME`.
+/// Replaces `NAME` in the next step of a fault by the contact that the command named.
 pub(crate) fn name_contact(fault: Fault, typed: &str) -> Fault {
     let word = match typed.strip_prefix('#') {
         Some(number) if is_plain(number) => format!("'#{number}'"),
@@ -165,18 +164,18 @@ pub(crate) fn name_contact(fault: Fault, typed: &str) -> Fault {
     Fault { next: fault.next.replace("NAME", &word), ..fault }
 }
 
-/// Returns true if a word is taken by every shell as it stands, and is no option.
+/// Returns true if every shell takes a word unquoted and the word is no option.
 fn is_plain(word: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     !word.is_empty() && !word.starts_with('-') && word.chars().all(plain)
 }
 
-/// Notes of a contact that later ones have overtaken.
+/// Describes how many notes of a contact are missing while later ones arrived.
 pub(crate) fn format_missing(count: usize) -> String {
     words::format_count(count as u64, "note", "notes") + " did not arrive here"
 }
 
-/// One note as a line of a log.
+/// Formats a note as a line of a log.
 pub(crate) fn format_note(note: &NoteJson, name: &str) -> String {
     let who = if note.incoming { clean_text(name) } else { "you".into() };
     let newer = || "(sent by a newer version)".into();
@@ -189,7 +188,7 @@ pub(crate) fn format_note(note: &NoteJson, name: &str) -> String {
     format!("{at}  {who}: {text}  [{}{carrier}]", note.words)
 }
 
-/// One contact as a line.
+/// Formats a contact as a line.
 pub(crate) fn format_contact(contact: &ContactJson) -> String {
     let standing = match contact.standing {
         StandingJson::Held => "nothing sent yet",
@@ -215,19 +214,20 @@ pub(crate) fn format_contact(contact: &ContactJson) -> String {
     )
 }
 
-/// Milliseconds since 1970 as `2026-11-21 13:05` UTC.
+/// Formats milliseconds since 1970 as `2026-11-21 13:05` UTC.
 pub(crate) fn format_time(ms: u64) -> String {
     let minutes = ms / 60_000 % 1_440;
     format!("{} {:02}:{:02}Z", format_day(ms / 86_400_000), minutes / 60, minutes % 60)
 }
 
-/// Days since 1970 as `2026-11-21`.
+/// Formats days since 1970 as `2026-11-21`.
 pub(crate) fn format_day(days: u64) -> String {
     let (year, month, day) = split_date(days);
     format!("{year:04}-{month:02}-{day:02}")
 }
 
-/// Days since 1970 as year, month, day: years begin in March, so that the leap day is the last.
+/// Splits days since 1970 into year, month, day. Years are counted from March, so that the leap day
+/// is the last.
 fn split_date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let era = days / 146_097;
@@ -240,7 +240,7 @@ fn split_date(days: u64) -> (u64, u64, u64) {
     (400 * era + year + next, month, day)
 }
 
-/// `5m`, `24h`, `7d`, `off` in seconds: one of the timers that a conversation may have.
+/// Parses `5m`, `24h`, `7d` or `off` into seconds: one of the timers of a conversation.
 ///
 /// # Errors
 /// A text for `clap` to show.
@@ -290,10 +290,9 @@ mod tests {
         assert_eq!(clean_text("Zoë \u{1f600}"), "Zoë \u{1f600}");
     }
 
-    /// Text that steers a terminal: an escape sequence of 7 bits, one of 8, and a forged line of a
-    /// log.
+    /// Text that controls a terminal: a 7-bit escape sequence, an 8-bit one, and a forged log line.
     const HOSTILE: &str = "\x1b[2J\u{9b}2J\n2026-11-21 13:05Z  you: yes\u{202e}";
-    /// The same as it is shown in a line.
+    /// [`HOSTILE`] as a line shows it.
     const SHOWN: &str = "\u{fffd}[2J\u{fffd}2J\u{fffd}2026-11-21 13:05Z  you: yes\u{fffd}";
 
     fn note_of(text: &str, incoming: bool) -> NoteJson {

@@ -17,7 +17,7 @@ use mezza_host::api::json::{self, EventKind, NoteStateJson};
 use mezza_host::api::{Exit, Fault, Refused, words};
 use mezza_host::process::rng::OsRng;
 
-/// Bytes of standard input that are read: more than a note holds, to say by how much.
+/// Maximum bytes of standard input: more than a note holds, so that the excess can be reported.
 const INPUT_BYTES_MAX: u64 = 1 << 20;
 
 /// `mezza send`
@@ -68,7 +68,7 @@ fn read_input() -> Result<String, Fault> {
     Ok(text.strip_suffix('\n').map_or(text.clone(), Into::into))
 }
 
-/// "By this carrier only": refused before anything is written.
+/// Checks "by this carrier only", and refuses before anything is written.
 fn check_carrier(
     client: &ApiClient,
     contact: &json::ContactJson,
@@ -98,7 +98,7 @@ fn check_carrier(
     }
 }
 
-/// Follows the note until it is far enough; the newest state is returned in any case.
+/// Follows a note until it reaches the state `wait`. Returns its newest state in any case.
 fn wait_for(
     client: &ApiClient,
     follower: Follower,
@@ -184,12 +184,13 @@ pub(crate) fn show_log(context: &CliContext, log: &LogArgs) -> Result<(), Fault>
         mark_shown_read(context, &client, &contact, &notes.notes, &handle)?;
     }
     let Some(follower) = follower else { return Ok(()) };
-    // Notes go on coming after the person has left.
+    // Following continues after the user has left, so it must not count as activity.
     follow_log(context, &client.as_watcher(), follower, &contact, log.peek)
 }
 
-/// Marks as read what was shown. Where older notes are unread than fit, nothing is marked: they were
-/// not seen. Nor is anything where standard output did not take all of it (CLI-12).
+/// Marks the shown notes as read. If there are more unread notes than were shown, nothing is
+/// marked, since the older ones were not seen. The same holds if standard output did not take all
+/// of them (CLI-12).
 fn mark_shown_read(
     context: &CliContext,
     client: &ApiClient,

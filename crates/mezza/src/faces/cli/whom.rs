@@ -1,5 +1,5 @@
-//! Whom a word on the command line means. Commands cannot be taken back, so that nothing is guessed:
-//! only a number or a whole name acts (CLI-5).
+//! Resolves a contact named on the command line. Commands cannot be undone, so nothing is guessed:
+//! only a number or a whole name is accepted (CLI-5).
 
 use mezza_messenger::name::{fold_name, looks_like};
 
@@ -7,14 +7,15 @@ use super::show;
 use mezza_host::api::json::ContactJson;
 use mezza_host::api::{Exit, Fault};
 
-/// Most contacts that are proposed for a name which nobody has.
+/// Maximum number of suggested contacts for an unknown name.
 const PROPOSED_MAX: usize = 3;
 
-/// The contact of `word`: of its number, written `#2` or `2`, or of its whole name in any case and any
-/// Unicode form. A word that begins with `#` is never a name.
+/// Returns the contact that `word` names: by number, written `#2` or `2`, or by whole name in any
+/// case and Unicode form. A word with `#` is never a name.
 ///
 /// # Errors
-/// 2 for no word at all, 66 if nobody or several are meant; those whose name begins like it are named.
+/// 2 for no word at all, 66 if no contact or several match; contacts whose names begin with the
+/// word are suggested.
 pub(crate) fn choose_contact<'a>(
     all: &'a [ContactJson],
     word: &str,
@@ -126,7 +127,7 @@ mod tests {
         let said = |names: &[&str], word| meant(names, word).unwrap_err();
         let text = "Eve may be Eve (#1) or eve (#2); name it by its number, like '#1'".into();
         assert_eq!(said(&["Eve", "eve"], "Eve"), (66, text));
-        // A contact that is called like the number of another one.
+        // The name of one contact equals the number of another.
         assert_eq!(said(&["2", "Bob"], "2").0, 66);
         assert_eq!(meant(&["#2", "Bob"], "#2"), Ok("2".into()));
     }

@@ -1,4 +1,4 @@
-//! The words of offered passphrases.
+//! The words of suggested passphrases.
 
 /// 1,296 English words of 3 to 7 letters, sorted. No word begins another, and no word becomes
 /// another by one letter that is wrong, missing or too many.

@@ -9,9 +9,9 @@ use zune_jpeg::zune_core::options::DecoderOptions;
 
 use mezza_host::api::{Exit, Fault};
 
-/// Longest edge of a picture that is read, in pixels.
+/// Longest accepted edge of a picture, in pixels.
 const EDGE_MAX: usize = 8_192;
-/// Most pixels of a picture that is read.
+/// Maximum number of pixels of a picture.
 const PIXELS_MAX: usize = 1 << 24;
 /// The first bytes of a PNG.
 const PNG: &[u8] = b"\x89PNG";
@@ -26,13 +26,13 @@ pub(super) struct GreyPicture {
     pixels: Vec<u8>,
 }
 
-/// Returns true if these are the first bytes of a picture that can be read.
+/// Returns true if these are the first bytes of a supported picture.
 pub(crate) fn is_picture(bytes: &[u8]) -> bool {
     bytes.starts_with(PNG) || bytes.starts_with(JPEG)
 }
 
 impl GreyPicture {
-    /// A picture of these pixels.
+    /// Makes a picture of these pixels.
     ///
     /// # Errors
     /// If the sizes do not agree, or are above the limits.
@@ -46,7 +46,7 @@ impl GreyPicture {
     /// Decodes a PNG or a JPEG.
     ///
     /// # Errors
-    /// If it is neither, cut, or too large.
+    /// If the bytes are no PNG or JPEG, truncated, or too large.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, Fault> {
         if bytes.starts_with(JPEG) { of_jpeg(bytes) } else { of_png(bytes) }
     }
@@ -55,12 +55,12 @@ impl GreyPicture {
         self.pixels[y * self.width + x]
     }
 
-    /// Light where it is dark: what a screen in dark mode shows.
+    /// Returns the inverse picture, as a code on a dark screen needs.
     pub(super) fn inverted(&self) -> Self {
         Self { pixels: self.pixels.iter().map(|grey| 255 - grey).collect(), ..*self }
     }
 
-    /// Twice as wide and high, each new pixel between its neighbours. `None` above the limits.
+    /// Doubles width and height; new pixels are interpolated. Returns `None` above the limits.
     pub(super) fn doubled(&self) -> Option<Self> {
         let width = 2 * self.width;
         let height = 2 * self.height;
@@ -76,14 +76,15 @@ impl GreyPicture {
         Some(Self { width, height, pixels })
     }
 
-    /// Dark spots and lines up to `2 * half` pixels wide become as bright as what is around them; edges of
-    /// anything larger stay where they are (a closing: the brightest around, then the darkest of that).
+    /// Fills dark spots and lines up to `2 * half` pixels wide with the brightness around them;
+    /// edges of larger areas stay (a morphological closing: maximum filter, then minimum filter).
     pub(super) fn close_gaps(&self, half: usize) -> Self {
         let brightest = self.filter_extreme(half, u8::max);
         brightest.filter_extreme(half, u8::min)
     }
 
-    /// Each pixel is the extreme one in the square around it, `half` pixels in each direction.
+    /// Returns the picture whose pixels are the extreme values of the squares around them, `half`
+    /// pixels in each direction.
     fn filter_extreme(&self, half: usize, extreme: fn(u8, u8) -> u8) -> Self {
         let width = self.width;
         let height = self.height;
@@ -102,7 +103,7 @@ impl GreyPicture {
         Self { width, height, pixels }
     }
 
-    /// The pixel at half of these coordinates.
+    /// Returns the interpolated pixel at half of these coordinates.
     fn pixel_between(&self, x: usize, y: usize) -> u8 {
         let left = x / 2;
         let top = y / 2;
@@ -114,8 +115,9 @@ impl GreyPicture {
     }
 }
 
-/// The extreme of each place of a line and its neighbours, `half` on each side: blocks as long as a window
-/// are run through from both ends, and a window is the end of one and the beginning of the next.
+/// Computes the extreme value of each position of a line and its `half` neighbours on each side.
+/// Each block of window length is scanned from both ends; a window is the end of one block and the
+/// beginning of the next.
 fn slide_window(
     line: &[u8],
     half: usize,
@@ -183,7 +185,7 @@ fn of_jpeg(bytes: &[u8]) -> Result<GreyPicture, Fault> {
     GreyPicture::new(width, height, grey)
 }
 
-/// Brightness of one pixel on white: grey, grey + alpha, RGB or RGBA.
+/// Returns the brightness of a pixel on white: grey, grey + alpha, RGB or RGBA.
 fn grey_of(pixel: &[u8]) -> u8 {
     let sum = |rgb: &[u8]| rgb.iter().map(|c| u16::from(*c)).sum::<u16>() / 3;
     let on_white = |grey: u16, alpha: u8| {

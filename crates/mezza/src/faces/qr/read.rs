@@ -1,4 +1,4 @@
-//! Codes in pictures. A picture is a guess: where a first look finds nothing, others follow (CLI-11).
+//! Reads QR codes in pictures. If one method finds nothing, others follow (CLI-11).
 //!
 //! | look | for |
 //! |---|---|
@@ -13,10 +13,11 @@ use mezza_host::api::{Exit, Fault};
 
 /// The first letters of the addresses that a code may hold.
 const SCHEMES: [&str; 2] = ["MEZZAVOCE:", "MEZZA-NET:"];
-/// The parts of an edge that are as wide as two to five modules, from large codes to small ones.
+/// Filter sizes as fractions of an edge, as wide as two to five modules, from large codes to small
+/// ones.
 const PAPER_PARTS: [usize; 3] = [24, 48, 96];
 
-/// The text of the code in grey pixels, row by row.
+/// Returns the text of the code in grey pixels, row by row.
 ///
 /// # Errors
 /// If the sizes do not agree, no code can be read, or two addresses are shown.
@@ -24,10 +25,10 @@ pub(crate) fn read_grey(pixels: &[u8], width: usize, height: usize) -> Result<St
     the_one_in(&GreyPicture::new(width, height, pixels.to_vec())?)
 }
 
-/// The text of the code in a PNG or a JPEG.
+/// Returns the text of the code in a PNG or a JPEG.
 ///
 /// # Errors
-/// As [`read_grey`]; and if it is no such picture, or too large.
+/// As [`read_grey`]; and if the bytes are no such picture, or too large.
 pub(crate) fn read_picture(bytes: &[u8]) -> Result<String, Fault> {
     the_one_in(&GreyPicture::decode(bytes)?)
 }
@@ -46,7 +47,8 @@ fn the_one_in(picture: &GreyPicture) -> Result<String, Fault> {
     the_one_of(texts)
 }
 
-/// One address, or the only other text. Whom a picture with two addresses means, the person has to say.
+/// Returns the only address, or the only other text. A picture with two addresses is refused,
+/// because the user must choose.
 fn the_one_of(mut texts: Vec<String>) -> Result<String, Fault> {
     let is_address = |text: &String| {
         let upper = text.to_ascii_uppercase();
@@ -72,22 +74,22 @@ fn the_one_of(mut texts: Vec<String>) -> Result<String, Fault> {
     }
 }
 
-/// The codes in a picture, and in its inverse.
+/// Reads the codes in a picture and in its inverse.
 fn read_both(picture: &GreyPicture, look: fn(&GreyPicture) -> Vec<String>) -> Vec<String> {
     let mut texts = look(picture);
     texts.extend(look(&picture.inverted()));
     texts
 }
 
-/// The codes that the library finds with its own threshold.
+/// Finds codes with the library's own threshold.
 fn find_codes(picture: &GreyPicture) -> Vec<String> {
     let at = |x, y| picture.pixel_at(x, y);
     let mut image = PreparedImage::prepare_from_greyscale(picture.width, picture.height, at);
     decode_texts(&image.detect_grids())
 }
 
-/// The codes that are found where each place is compared with the light that falls on it: the shade of
-/// the paper, as if nothing was printed. Modules may have any of several sizes.
+/// Finds codes after comparing each pixel with the estimated brightness of the paper around it.
+/// Several module sizes are tried.
 fn codes_in_shadow(picture: &GreyPicture) -> Vec<String> {
     let edge = picture.width.min(picture.height);
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! Contacts, strangers, safety numbers.
+//! Handlers for contacts, unknown senders and safety numbers.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -90,7 +90,7 @@ async fn number(State(web): State<Web>, Path(id): Path<String>) -> ApiResult<jso
     }))
 }
 
-/// Groups of five digits.
+/// Splits digits into groups of five.
 fn group_digits(digits: &str) -> Vec<String> {
     let digits: Vec<char> = digits.chars().filter(char::is_ascii_digit).collect();
     digits.chunks(GROUP).map(|group| group.iter().collect()).collect()

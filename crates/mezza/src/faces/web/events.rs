@@ -21,15 +21,15 @@ use super::seats::Caller;
 use crate::node::event_log::{Listener, plain_event};
 use mezza_host::api::json::{EventJson, EventKind};
 
-/// The bearer is unknown (close code).
+/// Close code: the bearer is unknown.
 const UNKNOWN: u16 = 4_401;
-/// Too slow (close code).
+/// Close code: the client reads too slowly.
 const LAGGED: u16 = 4_408;
-/// Going away (RFC 6455, 7.4.1).
+/// Close code: going away (RFC 6455, 7.4.1).
 const AWAY: u16 = 1_001;
-/// How long a client may take to say who it is.
+/// Time limit for the client's first frame.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Largest frame a client may send, in bytes.
+/// Maximum size of a client's frame, in bytes.
 const FRAME_BYTES_MAX: usize = 4_096;
 
 /// The first frame of a client.
@@ -39,7 +39,7 @@ struct Hello {
     since: Option<u64>,
 }
 
-/// The handler.
+/// Serves the WebSocket of events.
 pub(crate) async fn listen(
     State(web): State<Web>,
     ConnectInfo(caller): ConnectInfo<Caller>,
@@ -64,7 +64,8 @@ async fn serve_socket(web: Web, caller: Caller, mut socket: WebSocket) {
     let mut stop = web.stop.subscribe();
     let stopped = tokio::select! {
         () = send_events(&mut socket, listener) => false,
-        // The guard that comes back would hold the channel; only that it came matters.
+        // The returned guard would hold the channel's lock; drop it, since only its arrival
+        // matters.
         () = async { drop(stop.wait_for(|stop| *stop).await) } => true,
     };
     if stopped {
@@ -94,7 +95,7 @@ async fn send_events(socket: &mut WebSocket, listener: Listener) {
                 }
                 Err(RecvError::Closed) => return,
             },
-            // Pings are answered inside `recv`; whatever else comes is not for us.
+            // Pings are answered inside `recv`; other frames are ignored.
             frame = socket.recv() => match frame {
                 Some(Ok(Message::Close(_)) | Err(_)) | None => return,
                 Some(Ok(_)) => {}

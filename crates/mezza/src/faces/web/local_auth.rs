@@ -6,13 +6,12 @@
 //! socket -> handler       the kernel names the user at the other end (NODE-20)
 //! ```
 //!
-//! A page of another site reaches a loopback port by DNS rebinding (wrong Host) or directly
-//! (wrong Origin); another user of the machine has neither ticket nor bearer. No cookies: all
-//! ports of one host share them.
+//! A page of another site reaches a loopback port by DNS rebinding (wrong Host) or directly (wrong
+//! Origin); another user of the machine has neither ticket nor bearer. Cookies are not used,
+//! because all ports of a host share them.
 //!
-//! A tab asks for a proof before it trusts a node again that it has lost (WEB-17): any user may listen
-//! on the port once the node is gone. The key of the proof is given out with the bearer and never sent
-//! again.
+//! A tab that lost its node requires a proof before it trusts the port again (WEB-17): any user may
+//! listen there once the node is gone. The key of the proof is sent once, with the bearer.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -30,9 +29,9 @@ use super::seats::Caller;
 use mezza_host::api::problem::Closed;
 use mezza_host::backend::hmac_sha256;
 
-/// Tickets that wait to be used; the oldest goes first.
+/// Maximum number of unused tickets; the oldest is dropped first.
 const TICKETS_MAX: usize = 16;
-/// Bearers of one launch; the oldest goes first.
+/// Maximum number of bearers per launch; the oldest is dropped first.
 const BEARERS_MAX: usize = 64;
 
 /// The content security policy of the page (WEB-3).
@@ -50,10 +49,10 @@ const HEADERS: [(HeaderName, &str); 5] = [
 
 type Key = [u8; 32];
 
-/// Separates proofs from everything else that is made with a key.
+/// The domain separation label of proofs.
 const PROOF_LABEL: &[u8] = b"mezza/page-proof";
 
-/// A mark on requests that come from the owner: with a bearer, or over the socket in `run/`.
+/// Marks a request of the owner: it came with a bearer, or over the socket in `run/`.
 #[derive(Clone, Copy)]
 pub(crate) struct FromOwner;
 
@@ -67,7 +66,7 @@ pub(crate) struct LocalAuth {
 }
 
 impl LocalAuth {
-    /// The authentication of a port, with a fresh key for proofs.
+    /// Makes the authentication of a port, with a fresh key for proofs.
     pub(crate) fn new(port: u16, rng: &mut dyn CryptoRng) -> Self {
         let names = ["127.0.0.1", "localhost", "[::1]"].map(|name| format!("{name}:{port}"));
         let tickets = Mutex::default();
@@ -80,26 +79,26 @@ impl LocalAuth {
         HEXLOWER.encode(&self.proof)
     }
 
-    /// Proves to a tab that this is the launch in which it came in: a MAC of the challenge, 64
-    /// hexadecimal digits. Returns `None` if the challenge has another form.
+    /// Proves to a tab that this is the launch that issued the tab's bearer: a MAC of the
+    /// challenge, 64 hexadecimal digits. Returns `None` if the challenge is malformed.
     pub(crate) fn prove_launch(&self, challenge: &str) -> Option<String> {
         let challenge = key_of(challenge)?;
         Some(HEXLOWER.encode(&hmac_sha256(&self.proof, &[PROOF_LABEL, &challenge])))
     }
 
-    /// The address of the page.
+    /// Returns the address of the page.
     pub(crate) fn address(&self) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], self.port))
     }
 
-    /// A new address for a browser; it works once.
+    /// Returns a new one-time address for a browser.
     pub(crate) fn ticket_url(&self, rng: &mut dyn CryptoRng) -> String {
         let ticket = draw_key(rng);
         push_key(&self.tickets, ticket, TICKETS_MAX);
         format!("http://{}/#t={}", self.address(), HEXLOWER.encode(&ticket))
     }
 
-    /// Takes a ticket and gives a bearer for it; `None` if it is unknown or was used.
+    /// Exchanges a ticket for a bearer. Returns `None` if the ticket is unknown or was used.
     pub(crate) fn exchange_ticket(&self, ticket: &str, rng: &mut dyn CryptoRng) -> Option<String> {
         let ticket = key_of(ticket)?;
         let mut tickets = lock_keys(&self.tickets);
@@ -110,11 +109,11 @@ impl LocalAuth {
         Some(HEXLOWER.encode(&bearer))
     }
 
-    /// Returns true if this is a bearer.
+    /// Returns true if this is a valid bearer.
     pub(crate) fn is_bearer(&self, bearer: &str) -> bool {
         let Some(key) = key_of(bearer) else { return false };
         let bearers = lock_keys(&self.bearers);
-        // All are compared, so that the time tells nothing about where one stands.
+        // Compare with all bearers, so that the time does not reveal the position of a match.
         bearers.iter().fold(false, |known, bearer| known | is_same(bearer, &key))
     }
 
@@ -140,7 +139,7 @@ impl LocalAuth {
     }
 }
 
-/// The middleware: nothing passes without it.
+/// The middleware that checks every request.
 pub(crate) async fn check_request(
     State(auth): State<Arc<LocalAuth>>,
     ConnectInfo(caller): ConnectInfo<Caller>,
@@ -148,7 +147,7 @@ pub(crate) async fn check_request(
     next: Next,
 ) -> Response {
     let is_owner = caller.is_owner || auth.bearer_is_known(request.headers());
-    // No page of a browser reaches the socket, so that Host and Origin say nothing there.
+    // No web page can reach the socket, so Host and Origin are not checked there.
     let refused = if caller.is_owner { None } else { find_refusal(&auth, &request, is_owner) };
     if is_owner && refused.is_none() {
         caller.seat.prefer_known();
@@ -175,7 +174,8 @@ fn find_refusal(auth: &LocalAuth, request: &Request, is_owner: bool) -> Option<C
     (!open && !is_owner).then_some(Closed::Bearer)
 }
 
-/// The page and its assets, the exchange of a ticket, a proof, and the WebSocket, which asks itself.
+/// Returns true for requests without a bearer: the page and its assets, the ticket exchange, the
+/// proof, and the WebSocket, which checks its bearer itself.
 fn is_open(method: &Method, path: &str) -> bool {
     let interface = path.starts_with("/v1/") || path == "/v1" || path == "/openapi.json";
     match path {
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
     use mezza_host::process::rng::OsRng;
 
-    /// Tickets as the addresses of a browser hold them.
+    /// Returns a ticket from the address for a browser.
     fn ticket(auth: &LocalAuth) -> String {
         auth.ticket_url(&mut OsRng).rsplit_once("#t=").unwrap().1.to_owned()
     }
@@ -273,7 +273,7 @@ mod tests {
         auth.exchange_ticket(&ticket(auth), &mut OsRng).unwrap()
     }
 
-    /// The refusal of a request that came over TCP.
+    /// Returns the refusal of a request over TCP.
     fn refused_with(auth: &LocalAuth, request: &Request) -> Option<Closed> {
         find_refusal(auth, request, auth.bearer_is_known(request.headers()))
     }

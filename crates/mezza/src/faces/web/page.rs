@@ -1,4 +1,4 @@
-//! The page, embedded in the program; a program built by cargo alone has none and says so.
+//! The page, embedded in the program. A program built by cargo alone has no page and reports that.
 
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
@@ -13,19 +13,19 @@ const NONE: &str = "This program was built without its page.\n\n\
     Build it with `cargo xtask up` (needs Node 20.19 or newer), or use the command line: \
     `mezza --help`.\n";
 
-/// Returns true if the page is in this program.
+/// Returns true if the program contains the page.
 pub(crate) fn is_here() -> bool {
     Page::get("index.html").is_some()
 }
 
-/// One file of the page; every path that names none is the page itself.
+/// Serves one file of the page; a path without a file gets the page itself.
 pub(crate) async fn serve_file(uri: Uri) -> Response {
     let path = uri.path().trim_start_matches('/');
     if path.starts_with("v1/") {
         return StatusCode::NOT_FOUND.into_response();
     }
     let asset = Page::get(path).map(|file| (path, file));
-    // A name with a dot is a file that should be there; anything else is a screen of the page.
+    // A missing name with a dot is a missing file; any other path is a screen of the page.
     let screen = || (!path.contains('.')).then(|| Page::get("index.html")).flatten();
     let found = asset.or_else(|| screen().map(|file| ("index.html", file)));
     let Some((name, file)) = found else {

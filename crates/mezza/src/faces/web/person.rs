@@ -1,4 +1,4 @@
-//! The person's own: status, identity, lock and key, the way in.
+//! Handlers for status, identity, lock, passphrase, and authentication.
 
 use axum::Json;
 use axum::extract::{Extension, Request, State};
@@ -36,11 +36,11 @@ pub(crate) fn routes() -> OpenApiRouter<Web> {
         .routes(routes!(card))
 }
 
-/// The header of a request that a person caused: a key, a click or a command. Requests without it are
-/// made by a page or a script on its own, for a note that arrived for example.
+/// The header of a request caused by the user: a key, a click or a command. Pages and scripts send
+/// other requests without it, for example after a note has arrived.
 pub(crate) const PRESENCE: &str = "mezza-person";
 
-/// Tells the node that a person is there, for requests that say so and come from the owner (MSG-83).
+/// Notifies the node of the user's activity, for requests of the owner with the header (MSG-83).
 pub(crate) async fn notice_person(
     State(web): State<Web>,
     owner: Option<Extension<FromOwner>>,
@@ -156,7 +156,7 @@ async fn lock(State(web): State<Web>) -> ApiResult<json::StatusJson> {
 /// Lock the vault and end the program.
 #[utoipa::path(post, path = "/v1/stop", responses((status = 202)))]
 async fn stop(State(web): State<Web>) -> StatusCode {
-    // The answer shall still go out.
+    // Delay the stop so that the response is sent.
     tokio::spawn(async move {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         let _ = web.stop.send(true);

@@ -1,4 +1,4 @@
-//! The conversations' cryptography, in numbers: for experts, no key among them.
+//! Session and prekey state of conversations in numbers, for experts; no key is included.
 
 use axum::Json;
 use axum::extract::{Path, State};

@@ -1,8 +1,9 @@
-//! How many connections the page's port holds: any local user can open some and say nothing (WEB-9).
+//! Limits the connections of the page's port: any local user can open some and send nothing
+//! (WEB-9).
 //!
-//! When all seats are taken, a connection that has not shown a bearer makes room, of those the one that
-//! was silent longest (WEB-18). A WebSocket that has shown its bearer keeps its seat: it is silent as long
-//! as nothing happens. The owner's Unix socket has seats of its own, which no other user can take.
+//! When all seats are taken, the connection without a bearer that was silent longest is closed
+//! (WEB-18). A WebSocket that has shown its bearer keeps its seat: it is silent as long as there is
+//! no event. The owner's Unix socket has its own seats, which no other user can take.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::oneshot;
 
-/// Connections that are held at once.
+/// Maximum number of connections.
 const SEATS: usize = 256;
 
 /// All seats.
@@ -27,39 +28,39 @@ pub(crate) struct Seats(Arc<Mutex<Taken>>);
 
 #[derive(Default)]
 struct Taken {
-    /// Grows with each sign of life of any connection.
+    /// Counts the reads and writes of all connections, as a clock of activity.
     ticks: u64,
     last: u64,
     connections: BTreeMap<u64, Sitting>,
 }
 
-/// The claim of a connection to its seat; a smaller one makes room first.
+/// The claim of a connection to its seat; connections with smaller claims are closed first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Claim {
-    /// Any user of the machine may hold it.
+    /// The connection may belong to any user of the machine.
     Unknown,
-    /// It has shown a bearer.
+    /// The connection has shown a bearer.
     Known,
-    /// It stays however silent it is.
+    /// The connection is never closed for silence.
     Stays,
 }
 
-/// One connection.
+/// A connection with a seat.
 struct Sitting {
     claim: Claim,
-    /// When it was last heard, in ticks.
+    /// The tick of the last activity.
     heard: u64,
-    /// Ends it when it is dropped.
+    /// Dropping this sender ends the connection.
     _end: oneshot::Sender<()>,
 }
 
-/// The seat of a connection, which is free again when this is dropped.
+/// The seat of a connection; dropping it frees the seat.
 struct Seat {
     id: u64,
     seats: Seats,
 }
 
-/// The right of a connection to stay.
+/// A handle to a connection's seat, which can raise its claim.
 #[derive(Clone)]
 pub(crate) struct SeatHandle(Arc<Seat>);
 
@@ -68,7 +69,8 @@ impl Seats {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A seat, and what becomes ready when it has to be left; `None`: all are taken by those who stay.
+    /// Takes a seat. Returns it with a channel that fires when the seat must be left, or `None` if
+    /// all seats have the claim to stay.
     fn take_seat(&self) -> Option<(SeatHandle, oneshot::Receiver<()>)> {
         let mut taken = self.lock_taken();
         if taken.connections.len() >= SEATS {
@@ -94,12 +96,12 @@ impl Drop for Seat {
 }
 
 impl SeatHandle {
-    /// Lets this connection be silent from now on: it has shown its bearer.
+    /// Exempts this connection from closing for silence: it has shown its bearer.
     pub(crate) fn allow_silence(&self) {
         self.raise_claim(Claim::Stays);
     }
 
-    /// Prefers this connection to those that have not shown a bearer.
+    /// Prefers this connection to those without a bearer.
     pub(crate) fn prefer_known(&self) {
         self.raise_claim(Claim::Known);
     }
@@ -120,16 +122,16 @@ impl SeatHandle {
     }
 }
 
-/// The other end of a connection.
+/// The peer of a connection.
 #[derive(Clone)]
 pub(crate) struct Caller {
     /// The seat of the connection.
     pub seat: SeatHandle,
-    /// True if the kernel says that it is a process of our own user, on the socket in `run/`.
+    /// True if the kernel reports a process of our own user, on the socket in `run/`.
     pub is_owner: bool,
 }
 
-/// A listener whose connections take their places among all `seats`.
+/// A listener whose connections each take one of the `seats`.
 pub(crate) struct SeatedListener<L> {
     listener: L,
     seats: Seats,
@@ -149,7 +151,7 @@ impl Listener for SeatedListener<TcpListener> {
     async fn accept(&mut self) -> (Self::Io, SocketAddr) {
         loop {
             let (stream, address) = Listener::accept(&mut self.listener).await;
-            // Small frames wait for nothing; where the system refuses this, only speed is lost.
+            // Send small frames at once; if the system refuses, only speed is lost.
             drop(stream.set_nodelay(true));
             if let Some((seat, ended)) = self.seats.take_seat() {
                 return (SeatedStream { stream, seat, ended }, address);
@@ -169,7 +171,8 @@ impl Listener for SeatedListener<UnixListener> {
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
         loop {
             let (stream, address) = Listener::accept(&mut self.listener).await;
-            // The mode of the folder keeps others out; the kernel's word makes sure of it (NODE-20).
+            // The mode of the folder keeps other users out; the kernel's report of the peer
+            // confirms it (NODE-20).
             if !local_socket::is_own_user(&stream) {
                 continue;
             }
@@ -281,7 +284,8 @@ mod tests {
         let seats = Seats::default();
         let (owner, mut ended) = seats.take_seat().expect("a seat");
         owner.prefer_known();
-        // Each of them says a byte now and then, so that the owner's is the one that was silent longest.
+        // Each flooding connection sends a byte now and then, so that the owner's is silent
+        // longest.
         let mut flood: Vec<_> = (0..4 * SEATS)
             .map(|_| {
                 let seat = seats.take_seat().expect("one of the flood makes room");
@@ -290,7 +294,7 @@ mod tests {
             })
             .collect();
         assert_eq!(ended.try_recv(), Err(oneshot::error::TryRecvError::Empty));
-        // Those with a bearer make room for each other where nobody else is left.
+        // Connections with a bearer replace each other if no other ones are left.
         for (seat, _) in &flood {
             seat.prefer_known();
         }

@@ -1,5 +1,5 @@
-//! Settings that a user may change later: passphrase, idle lock, observer; and the relay of this home, to be
-//! offered (WEB-10). Name and relay of the own card are `PATCH /v1/me`.
+//! Handlers for settings that the user may change: passphrase, idle lock, observer. Also offers the
+//! relay of this home (WEB-10). Name and relay of our card are `PATCH /v1/me`.
 
 use axum::Json;
 use axum::extract::State;
@@ -54,7 +54,7 @@ async fn set(
     let idle = idle_lock_s.map(|s| ("idle_lock_s", s.to_string()));
     let kept: Vec<_> =
         idle.into_iter().chain(observe.map(|on| ("observe", on.to_string()))).collect();
-    // Kept before it holds: what the answer says is also what the next start finds.
+    // Store first, so that the reported settings are also those of the next start.
     config::store_settings(&web.home.config(), &kept)?;
     let status = web.node.ask(move |shell| {
         shell.adopt_settings(idle_lock_s, observe);
@@ -70,10 +70,10 @@ async fn relay_here(State(web): State<Web>) -> ApiResult<json::RelayHere> {
     Ok(Json(json::RelayHere { relay: looked.ok().flatten() }))
 }
 
-/// The relay of a home, under the address that people reach: the one that was given, else where it
-/// listens. One that listens on all addresses has none that could be told.
+/// Returns the relay of a home with the address for users: the one given, else where it listens. A
+/// relay on all addresses has no single address to offer.
 fn find_offer(home: &Home) -> Option<json::RelayOffer> {
-    // The environment of this process is not that of the relay's.
+    // The relay's process has its own environment, so ignore this one.
     let settings = LoadedSettings::load(&home.config(), std::iter::empty(), &[]).ok()?.settings;
     let config = relay_config(home, &settings).ok()?;
     let key = relay::read_key(&config.dir).ok()?;

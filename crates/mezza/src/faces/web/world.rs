@@ -1,4 +1,4 @@
-//! The world around: carriers, pictures, observers, health.
+//! Handlers for carriers, pictures, observers and health.
 
 use axum::Json;
 use axum::body::Bytes;
@@ -12,7 +12,7 @@ use super::{ApiResult, UrlQuery, Web};
 use crate::faces::qr;
 use mezza_host::api::{Exit, Fault, Refused, json};
 
-/// The handlers of this file, but the one that takes large bodies.
+/// The handlers of this file, except the one that takes large bodies.
 pub(crate) fn routes() -> OpenApiRouter<Web> {
     OpenApiRouter::new().routes(routes!(carriers)).routes(routes!(observer)).routes(routes!(health))
 }

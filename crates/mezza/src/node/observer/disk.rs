@@ -1,9 +1,9 @@
 //! The small files of the vault as a thief would read them, without any key.
 //!
 //! Databases are not among them. On POSIX systems a process that closes any descriptor of a file
-//! lets go of all its locks on it; the next program that opened the database would then take it for
-//! abandoned and delete the log under the connection that writes it (MSG-61). Rows of a database
-//! come from the connection that has it open:
+//! releases all its locks on that file. The next program to open the database would then take it
+//! for abandoned and delete the log that another connection writes (MSG-61). Rows of a database are
+//! reported by its open connection:
 //! [`Observer::record_disk_row`](super::Observer::record_disk_row).
 
 use std::fs::File;
@@ -16,25 +16,25 @@ use super::fields::{FieldCursor, make_field};
 use mezza_host::api::json::ObserverField;
 use mezza_host::process::slots;
 
-/// One file as it was looked at last.
+/// A file and its state at the last check.
 struct WatchedFile {
     path: PathBuf,
     state: Option<(u64, SystemTime)>,
 }
 
-/// The files.
+/// The watched files.
 pub(super) struct Disk(Vec<WatchedFile>);
 
-/// Length of a file, the part of it that is shown, and the names of its bytes.
+/// The length of a file, the shown part, and the names of its bytes.
 pub(super) type DiskView = (usize, Vec<u8>, Vec<ObserverField>);
 
 impl Disk {
-    /// Files to look at; they need not exist yet. None of them is a database.
+    /// Makes the list of watched files; they need not exist yet. None may be a database.
     pub(super) fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
         Self(paths.into_iter().map(|path| WatchedFile { path, state: None }).collect())
     }
 
-    /// The files that have changed.
+    /// Returns the files that have changed.
     pub(super) fn take_changed(&mut self) -> Vec<DiskView> {
         self.0.iter_mut().filter_map(WatchedFile::take_changed).collect()
     }
@@ -56,13 +56,13 @@ impl WatchedFile {
     }
 }
 
-/// The file and its folder: enough to tell vault and relay apart.
+/// Returns file and folder name, which distinguish vault and relay.
 fn short_path(path: &Path) -> String {
     let parts: Vec<_> = path.iter().rev().take(2).map(|part| part.to_string_lossy()).collect();
     parts.into_iter().rev().collect::<Vec<_>>().join("/")
 }
 
-/// Names for the bytes of files that have a layout of ours (vault 1.3), `length` bytes in all.
+/// Names the bytes of files in our own layout (vault 1.3), `length` bytes in all.
 fn name_parts(path: &Path, length: u64, head: &[u8]) -> Vec<ObserverField> {
     let mut cut = FieldCursor { bytes: head, at: 0, fields: Vec::new() };
     if slots::content_bytes(length).is_some() {
@@ -110,7 +110,7 @@ mod tests {
         assert!(disk.take_changed().is_empty());
         std::fs::write(&path, [7; 101]).unwrap();
         assert_eq!(disk.take_changed().len(), 1);
-        // Two slots: what is sealed begins behind the head of the first one.
+        // Two slots: the sealed part begins after the header of the first slot.
         std::fs::write(&path, vec![7; 8_192]).unwrap();
         let seen = disk.take_changed().remove(0);
         let generation = seen.2.iter().find(|field| field.name == "generation").unwrap();

@@ -7,17 +7,17 @@ use mezza_host::api::json::ObserverField;
 use mezza_host::connection::tap::Direction;
 use mezza_host::store::RecordHeader;
 
-/// Most records of one event that are named.
+/// Maximum number of TLS records named in one event.
 const RECORDS_MAX: usize = 16;
-/// Bytes of a value that are shown.
+/// Shown bytes of a value.
 const VALUE_BYTES_MAX: usize = 40;
 
-/// A field that is no part of the bytes.
+/// Makes a field that stands for no bytes of the event.
 pub(super) fn make_field(name: &str, value: String) -> ObserverField {
     ObserverField { name: name.into(), value, offset: 0, len: 0 }
 }
 
-/// TLS records (RFC 8446, 5.1): type u8, version u16, length u16, and what is encrypted.
+/// Splits TLS records (RFC 8446, 5.1): type u8, version u16, length u16, encrypted part.
 pub(super) fn split_tls(bytes: &[u8]) -> Vec<ObserverField> {
     let mut cut = FieldCursor { bytes, at: 0, fields: Vec::new() };
     for _ in 0..RECORDS_MAX {
@@ -40,7 +40,7 @@ pub(super) fn split_tls(bytes: &[u8]) -> Vec<ObserverField> {
     cut.fields
 }
 
-/// One relay frame with its length field.
+/// Splits one relay frame with its length field.
 pub(super) fn split_frame(bytes: &[u8], direction: Direction) -> Vec<ObserverField> {
     let mut cut = FieldCursor { bytes, at: 0, fields: Vec::new() };
     cut.push_number("length", LENGTH_BYTES);
@@ -53,8 +53,8 @@ pub(super) fn split_frame(bytes: &[u8], direction: Direction) -> Vec<ObserverFie
     cut.fields
 }
 
-/// One sealed record of the vault: nonce, then what is encrypted; kind, row and bucket stand
-/// beside it in the database.
+/// Splits one sealed record of the vault: nonce, then the encrypted part. Kind, row and bucket are
+/// separate columns of the database.
 pub(super) fn split_record(place: RecordHeader, body: &[u8]) -> Vec<ObserverField> {
     let mut cut = FieldCursor { bytes: body, at: 0, fields: Vec::new() };
     cut.fields.push(make_field("kind", place.kind.to_string()));
@@ -165,11 +165,11 @@ fn push_relay(cut: &mut FieldCursor<'_>, frame: Option<RelayFrame>) {
     }
 }
 
-/// Walks over bytes and names them.
+/// A cursor that names consecutive bytes.
 pub(super) struct FieldCursor<'a> {
-    /// All of them.
+    /// All bytes of the event.
     pub bytes: &'a [u8],
-    /// Where the next field begins.
+    /// The offset of the next field.
     pub at: usize,
     /// The fields named so far.
     pub fields: Vec<ObserverField>,
@@ -180,14 +180,14 @@ impl FieldCursor<'_> {
         self.push_named("kind", 1, name);
     }
 
-    /// The sealed layer of messenger 3.5; all that the relay can tell is its size.
+    /// Adds the sealed layer of messenger 3.5; the relay learns only its size.
     fn push_envelope(&mut self, length: usize) {
         self.push_number("envelope version", 1);
         self.push_bytes("encapsulated key", 32);
         self.push_named("sealed", length.saturating_sub(33), "encrypted for the reader alone");
     }
 
-    /// Bytes with a value in words.
+    /// Adds a field of `len` bytes with a value in words.
     pub(super) fn push_named(&mut self, name: &str, len: usize, value: &str) {
         if len == 0 || self.at + len > self.bytes.len() {
             return;
@@ -201,14 +201,14 @@ impl FieldCursor<'_> {
         self.at += len;
     }
 
-    /// A big-endian number of at most 8 bytes.
+    /// Adds a big-endian number of at most 8 bytes.
     pub(super) fn push_number(&mut self, name: &str, len: usize) {
         let bytes = self.bytes.get(self.at..self.at + len).unwrap_or_default();
         let value = bytes.iter().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
         self.push_named(name, len, &value.to_string());
     }
 
-    /// Bytes as hexadecimal digits.
+    /// Adds bytes as hexadecimal digits.
     pub(super) fn push_bytes(&mut self, name: &str, len: usize) {
         let bytes = self.bytes.get(self.at..self.at + len).unwrap_or_default();
         let shown = HEXLOWER.encode(&bytes[..bytes.len().min(VALUE_BYTES_MAX)]);
@@ -216,7 +216,7 @@ impl FieldCursor<'_> {
         self.push_named(name, len, &format!("{shown}{more}"));
     }
 
-    /// Whatever was not named.
+    /// Adds the remaining bytes as one field.
     pub(super) fn push_rest(&mut self, name: &str) {
         let len = self.bytes.len() - self.at;
         self.push_named(name, len, &format!("{len} bytes"));

@@ -1,4 +1,4 @@
-//! The questions of the interface to an unlocked shell.
+//! The requests of the interface to an unlocked shell.
 
 use mezza_core::Time;
 use mezza_messenger::card::{CardForm, RelayEntry};
@@ -16,9 +16,9 @@ use mezza_host::api::uri::read_card;
 use mezza_host::api::{Exit, Fault, Refused, views, words};
 use mezza_host::backend::AwsLc;
 
-/// Most notes of one answer.
+/// Maximum number of notes in one response.
 const NOTES_MAX: usize = 500;
-/// Most bytes of a note's text.
+/// Maximum size of a note's text in bytes.
 pub(crate) const TEXT_BYTES_MAX: usize = 8_192;
 
 impl NodeShell {
@@ -30,12 +30,12 @@ impl NodeShell {
         }
     }
 
-    /// The own identity.
+    /// Returns our identity.
     pub fn own_identity(&self) -> Result<json::MeJson, Refused> {
         Ok(views::describe_identity(&self.unlocked_device()?.own_identity()))
     }
 
-    /// Makes a new card; what is not given stays.
+    /// Makes a new card; missing arguments keep their values.
     pub fn renew_card(
         &mut self,
         name: Option<String>,
@@ -48,7 +48,7 @@ impl NodeShell {
         self.own_identity()
     }
 
-    /// The own card in a form.
+    /// Returns our card in the given form.
     pub fn card_text(&self, form: json::CardFormJson) -> Result<json::CardText, Refused> {
         let wanted = match form {
             json::CardFormJson::Full => CardForm::Full,
@@ -62,21 +62,21 @@ impl NodeShell {
         Ok(json::CardText { uri: uri::encode_card(&card, false), form, bytes: card.encode().len() })
     }
 
-    /// All contacts but strangers.
+    /// Returns all contacts except unknown senders.
     pub fn list_contacts(&self) -> Result<Vec<json::ContactJson>, Refused> {
         let device = self.unlocked_device()?;
         let known = device.contacts().into_iter().filter(|c| c.standing != ContactState::Request);
         Ok(known.map(|view| describe_contact(device, &view, self.date())).collect())
     }
 
-    /// One contact.
+    /// Returns one contact.
     pub fn contact(&self, id: ContactId) -> Result<json::ContactJson, Refused> {
         let device = self.unlocked_device()?;
         let view = device.contact(id).ok_or_else(Refused::no_contact)?;
         Ok(describe_contact(device, &view, self.date()))
     }
 
-    /// Takes a contact from a card; one that is known already gets the newer card.
+    /// Adds a contact from a card; a known contact gets the newer card.
     pub fn add_contact(
         &mut self,
         text: &str,
@@ -120,12 +120,12 @@ impl NodeShell {
         self.run_command(Command::Delete { contact })
     }
 
-    /// The safety number: 60 digits, and the bytes to scan.
+    /// Returns the safety number: 60 digits, and the bytes to scan.
     pub fn safety_number(&self, contact: ContactId) -> Result<(String, Vec<u8>), Refused> {
         self.unlocked_device()?.safety_number(contact).ok_or_else(Refused::no_contact)
     }
 
-    /// Sessions and prekeys, without any key.
+    /// Returns sessions and prekeys, without any key.
     pub fn ratchet(&self) -> Result<json::RatchetJson, Refused> {
         let device = self.unlocked_device()?;
         let sessions = device.contacts().into_iter();
@@ -137,7 +137,7 @@ impl NodeShell {
         })
     }
 
-    /// A part of a thread, oldest first, and whether older notes exist.
+    /// Returns a part of a thread, oldest first, and true if older notes exist.
     pub fn list_notes(
         &self,
         contact: ContactId,
@@ -164,7 +164,7 @@ impl NodeShell {
         Ok(self.open.as_ref().map_or_else(String::new, |open| open.beside.draft(contact).into()))
     }
 
-    /// Keeps what was begun to be written; it is durable when this returns.
+    /// Stores a draft; it is durable when this returns.
     ///
     /// # Errors
     /// No such contact, more than 32 KiB, or a disk that refuses.
@@ -178,7 +178,7 @@ impl NodeShell {
         if batch.0.is_empty() { Ok(()) } else { self.commit_batches(Vec::new(), vec![batch]) }
     }
 
-    /// The changes of a conversation.
+    /// Returns the changes of a conversation.
     ///
     /// # Errors
     /// No such contact.
@@ -188,8 +188,8 @@ impl NodeShell {
         Ok(json::ChangesJson { changes: changes.map(describe_change).collect() })
     }
 
-    /// Writes a note. The same client id again gives the same note. A draft with its text goes in the same
-    /// commit.
+    /// Writes a note. Repeating a client id returns the same note. A draft with this text is
+    /// deleted in the same commit.
     pub fn send_note(
         &mut self,
         contact: ContactId,
@@ -211,7 +211,7 @@ impl NodeShell {
         sent.map(|view| views::describe_note(&view)).ok_or_else(Refused::no_note)
     }
 
-    /// An estimate of sending a text, by carrier.
+    /// Estimates the cost of sending a text, by carrier.
     pub fn preview_note(&self, contact: ContactId, text: &str) -> Result<json::Preview, Refused> {
         let device = self.unlocked_device()?;
         device.contact(contact).ok_or_else(Refused::no_contact)?;
@@ -223,13 +223,13 @@ impl NodeShell {
         Ok(json::Preview { bytes: text.len(), bytes_max: TEXT_BYTES_MAX, offers })
     }
 
-    /// Own notes that are not delivered yet.
+    /// Returns our notes that are not delivered yet.
     pub fn list_outbox(&self) -> Result<Vec<json::NoteJson>, Refused> {
         let device = self.unlocked_device()?;
         Ok(device.outbox(self.date()).iter().map(views::describe_note).collect())
     }
 
-    /// Strangers who wrote, with what they wrote, and those who invite.
+    /// Returns unknown senders with their notes, and inviters.
     pub fn list_requests(&self) -> Result<json::RequestsJson, Refused> {
         let device = self.unlocked_device()?;
         let strangers =
@@ -247,12 +247,12 @@ impl NodeShell {
         Ok(json::RequestsJson { requests, guests })
     }
 
-    /// One of those who invite.
+    /// Returns an inviter by its number, if any.
     pub fn invitation(&self, id: ContactId) -> Result<Option<InvitationView>, Refused> {
         Ok(self.unlocked_device()?.inviters().into_iter().find(|guest| guest.id == id))
     }
 
-    /// All carriers.
+    /// Returns all carriers.
     pub fn list_carriers(&self) -> Result<Vec<json::CarrierJson>, Refused> {
         let roads = self.unlocked_device()?.connections(self.date());
         Ok(roads.iter().map(views::describe_carrier).collect())
@@ -267,7 +267,8 @@ impl NodeShell {
         all.into_iter().filter(|road| road.carrier == carrier).collect()
     }
 
-    /// Returns true if strangers can write to us: a carrier is up and holds what they need.
+    /// Returns true if unknown senders can write to us: a carrier is up and has our mailbox and
+    /// prekeys.
     pub fn is_reachable(&self) -> bool {
         self.adapters.are_reachable()
     }
@@ -277,7 +278,7 @@ impl NodeShell {
         self.connections(carrier).iter().any(|road| road.up)
     }
 
-    /// The carriers of a conversation, best first.
+    /// Returns the carriers of a conversation, best first.
     ///
     /// # Errors
     /// If there is no such contact.
@@ -286,7 +287,7 @@ impl NodeShell {
         Ok(view.policy.carriers)
     }
 
-    /// Has a conversation go by these carriers alone.
+    /// Restricts a conversation to these carriers.
     ///
     /// # Errors
     /// The refusal of the device.
@@ -300,7 +301,7 @@ impl NodeShell {
     }
 }
 
-/// A change as the interface tells it.
+/// Converts a change for the interface.
 fn describe_change(change: &Change) -> json::ChangeJson {
     let (what, number, names) = match &change.what {
         What::Timer(s) => (json::ChangeWhat::Timer, Some(*s), Vec::new()),
@@ -322,7 +323,7 @@ fn describe_contact(device: &Device<AwsLc>, view: &ContactView, now: Time) -> js
     views::describe_contact(view, last.map(|last| views::describe_note(&last)))
 }
 
-/// An event as the interface tells it.
+/// Converts an event for the interface.
 pub(crate) fn describe_event(device: &Device<AwsLc>, event: Event, now: Time) -> json::EventJson {
     let told = |kind, id: ContactId| json::EventJson {
         contact: Some(id.0.to_string()),

@@ -1,13 +1,13 @@
-//! State of each contact that the program keeps beside the device: the unfinished note, and the changes
-//! that stand as lines in the thread (WEB-14, WEB-15).
+//! State of each contact that the program stores in addition to the device's: the draft, and the
+//! changes shown as lines in the thread (WEB-14, WEB-15).
 //!
 //! ```text
 //! Draft   contact u32            text                                     sealed anew each day
 //! Change  contact u32 | n u32    at u64 | own u8 | what u8 | value        as long as the contact
 //! ```
 //!
-//! A change is found by comparing a contact with what it was when it was looked at last, so that it does
-//! not matter which of the two sides brought it about, or how. Its row is in the commit of the change.
+//! A change is found by comparing a contact with its last known state, so that it does not matter
+//! which side caused it. Its row is in the commit of the change.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -21,21 +21,21 @@ use mezza_messenger::{
 use mezza_host::backend::AwsLc;
 use mezza_host::store::Record;
 
-/// Most bytes of a draft: more than a note holds, since people shorten what they have written.
+/// Maximum size of a draft in bytes: more than a note holds, since users shorten their text.
 pub(crate) const DRAFT_BYTES_MAX: usize = 32 << 10;
-/// Changes kept of one contact; the oldest goes.
+/// Changes stored per contact; the oldest is dropped.
 const CHANGES_MAX: usize = 64;
 
-/// Kinds of changes. No `Debug`: it may hold a name (MSG-37).
+/// A kind of change. No `Debug`, because a value may hold a name (MSG-37).
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum What {
-    /// Notes go after so many seconds; 0: never.
+    /// Notes are deleted after this number of seconds; 0: never.
     Timer(u32),
-    /// The carriers for own notes, best first.
+    /// The carriers for our notes, best first.
     Carriers(Vec<CarrierId>),
-    /// True if another carrier of the list may step in.
+    /// True if another carrier of the list may be used as a fallback.
     Fallback(bool),
-    /// The lowest level that own notes may leave by.
+    /// The lowest level at which our notes may be sent.
     Level(u8),
     /// The name that the contact gives itself.
     Name(String),
@@ -44,15 +44,15 @@ pub(crate) enum What {
 /// One change.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Change {
-    /// When it was stored here.
+    /// Time when this device stored the change.
     pub at: Time,
-    /// True if this device's owner made it.
+    /// True if this device's user made the change.
     pub own: bool,
     /// The kind of change.
     pub what: What,
 }
 
-/// A contact as it was looked at last.
+/// The compared properties of a contact at the last check.
 #[derive(Clone, PartialEq, Eq)]
 struct Looks {
     policy: Policy,
@@ -66,7 +66,7 @@ struct Line {
     kept: VecDeque<(u32, Change)>,
 }
 
-/// Everything that is kept.
+/// Drafts and changes of all contacts.
 #[derive(Default)]
 pub(super) struct Beside {
     drafts: BTreeMap<ContactId, Wiping<Vec<u8>>>,
@@ -76,7 +76,7 @@ pub(super) struct Beside {
 
 impl Beside {
     /// Takes its rows out of those of the vault. One that cannot be read stays among them, so that the
-    /// device sets it aside (MSG-42).
+    /// device quarantines it (MSG-42).
     pub(super) fn take_rows(records: &mut Vec<Record>) -> Self {
         let mut own = Self::default();
         records.retain(|(kind, key, value)| match kind {
@@ -100,17 +100,18 @@ impl Beside {
     fn read_change(&mut self, key: &[u8], value: &[u8]) -> Result<(), DecodeError> {
         let (id, n) = Reader::decode_exact(key, |r| Ok((ContactId(r.read_u32()?), r.read_u32()?)))?;
         let line = self.lines.entry(id).or_default();
-        // The number of a row that does not load is not given out again.
+        // The number of a row that does not load is not used again.
         line.next = line.next.max(n.saturating_add(1));
         line.kept.push_back((n, Change::from_bytes(value)?));
         Ok(())
     }
 
-    /// Looks at everybody for the first time; what belongs to nobody any more is to be dropped.
+    /// Records the first state of all contacts. Returns the batch that drops rows of contacts that
+    /// no longer exist.
     pub(super) fn begin_looks(&mut self, device: &Device<AwsLc>) -> WriteBatch {
         self.looks =
             device.contacts().iter().map(|view| (view.id, Looks::from_view(view))).collect();
-        // While anything is set aside, a contact that is not here may be part of it: it has all of this
+        // While anything is quarantined, a contact that is not here may be part of it: it has all of this
         // back once its row is put right (MSG-42).
         if !device.set_aside().is_empty() {
             return WriteBatch::default();
@@ -126,7 +127,7 @@ impl Beside {
         std::str::from_utf8(text).unwrap_or_default()
     }
 
-    /// Keeps another draft; an empty one is none.
+    /// Stores a draft; an empty text removes it.
     pub(super) fn set_draft(&mut self, id: ContactId, text: &str) -> WriteBatch {
         if self.draft(id) == text {
             return WriteBatch::default();
@@ -143,12 +144,13 @@ impl Beside {
         WriteBatch(vec![RecordChange::Put { kind, key, bucket, value }])
     }
 
-    /// The changes of a contact, the oldest first.
+    /// Returns the changes of a contact, oldest first.
     pub(super) fn changes(&self, id: ContactId) -> impl Iterator<Item = &Change> {
         self.lines.get(&id).into_iter().flat_map(|line| line.kept.iter().map(|(_, change)| change))
     }
 
-    /// Compares a contact with what it was, and gives the rows of what changed. `None`: it is gone.
+    /// Compares a contact with its last state. Returns the rows of its changes. `None` as `view`:
+    /// the contact is gone.
     pub(super) fn compare_contact(
         &mut self,
         id: ContactId,
@@ -159,7 +161,7 @@ impl Beside {
         let Some(view) = view else { return WriteBatch(self.forget_contact(id)) };
         let now = Looks::from_view(view);
         let was = self.looks.insert(id, now.clone());
-        // What a stranger does before being let in is no change of a conversation.
+        // Changes of an unknown sender before acceptance are not shown in the conversation.
         let was = was.filter(|_| view.standing != ContactState::Request);
         let whats = was.map_or_else(Vec::new, |was| now.changes_since(&was));
         let changes = whats.into_iter().map(|what| Change { at, own, what });

@@ -1,4 +1,4 @@
-//! The date of a node, which does not believe a wall clock that jumps (MSG-99).
+//! The date of a node, which ignores jumps of the wall clock (MSG-99).
 
 use std::mem::replace;
 
@@ -10,14 +10,14 @@ use mezza_host::api::json::HealthLine;
 use mezza_host::api::words;
 
 impl NodeShell {
-    /// The date by which vault and device go (MSG-99). It follows the clock once what hangs on it was
-    /// moved (MSG-104).
+    /// Returns the date that vault and device use (MSG-99). It follows the clock after all
+    /// dependent times were moved (MSG-104).
     pub(super) fn date(&self) -> Time {
         let clock = &self.options.clock;
         self.open.as_ref().map_or_else(|| clock.date(), |open| open.date.current_date(clock.boot()))
     }
 
-    /// Looks at the clocks, and says so when the wall clock begins or ends to be doubted.
+    /// Checks the clocks, and publishes an event when doubt about the wall clock begins or ends.
     pub(super) fn look_at_clock(&mut self) {
         let seen = self.options.clock.check_wall();
         if replace(&mut self.doubts, seen.is_err()) == seen.is_err() {
@@ -35,13 +35,14 @@ impl NodeShell {
         }
     }
 
-    /// The person says that the wall clock is right.
+    /// Stores the user's confirmation that the wall clock is right.
     pub fn trust_clock(&mut self) {
         self.options.clock.trust_wall();
     }
 
-    /// The time at a relay of the own card, if that is on another machine: where it is the wall
-    /// clock's, both are right. A contact's relay has no say in what is erased here.
+    /// Compares the time of a relay on our card, if it is on another machine: if it equals the wall
+    /// clock's, both are right. A contact's relay is ignored, because it must not influence what is
+    /// erased here.
     pub(super) fn hear_time(&self, relay: RelayKey, time: Time) {
         let relays =
             self.open.as_ref().map(|open| open.device.own_identity().relays).unwrap_or_default();
@@ -50,7 +51,7 @@ impl NodeShell {
         }
     }
 
-    /// The wall clock, if it is doubted (MSG-99).
+    /// Returns the health line about a doubted wall clock (MSG-99).
     pub(super) fn clock_line(&self) -> Option<HealthLine> {
         let doubt = self.options.clock.check_wall().err()?;
         let days = |ms: u64| words::format_count(ms / Time::DAY_MS, "day", "days");

@@ -12,7 +12,7 @@ use mezza_host::api::json::EventKind;
 use mezza_host::api::{Fault, Refused};
 
 impl NodeShell {
-    /// Takes the device's outputs, and tells those events that need not wait for the commit.
+    /// Collects the device's outputs, and publishes events that need not wait for the commit.
     pub(super) fn drain_outputs(&mut self) -> Result<CommitPlan, Refused> {
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
         let turn = plan::drain_device(&mut open.device);
@@ -22,8 +22,8 @@ impl NodeShell {
         Ok(turn)
     }
 
-    /// Commits once, then does the rest in order (messenger 5.1). The device is told of its durable
-    /// rows afterwards. Facts that may wait go with the next commit.
+    /// Commits once, then carries out the rest in order (messenger 5.1), and reports durable rows
+    /// to the device. Facts that may wait are committed with the next plan.
     pub(super) fn finish_plan(&mut self, mut plan: CommitPlan) -> Result<(), Refused> {
         if plan.is_empty() {
             return Ok(());
@@ -43,7 +43,7 @@ impl NodeShell {
         Ok(())
     }
 
-    /// Adds the rows of what changed at the contacts of a plan.
+    /// Adds the rows for changes of the contacts in a plan.
     fn look_for_changes(&mut self, plan: &mut CommitPlan) {
         let now = self.date();
         let Some(UnlockedVault { device, beside, .. }) = &mut self.open else { return };
@@ -67,7 +67,7 @@ impl NodeShell {
         if self.later.end.is_none() { Ok(()) } else { self.commit_batches(Vec::new(), Vec::new()) }
     }
 
-    /// Commits what waited and what is new as one transaction.
+    /// Commits waiting and new batches as one transaction.
     pub(super) fn commit_batches(
         &mut self,
         shows: Vec<Event>,
@@ -107,12 +107,12 @@ impl NodeShell {
         self.events.push_event(ask::describe_event(&open.device, event, self.date()));
     }
 
-    /// Shows the observer what lies on disk of the notes that were just stored.
+    /// Passes the stored form of new notes to the observer.
     fn show_thief(&self, batches: &[WriteBatch]) {
         let observer = self.options.observer.as_ref().filter(|observer| observer.is_on());
         let (Some(observer), Some(open)) = (observer, &self.open) else { return };
         let changes = batches.iter().flat_map(|batch| &batch.0);
-        // A turn may store one note more than once; the last of them is what lies there.
+        // A turn may store one note several times; only the last version is on disk.
         let notes: BTreeSet<&[u8]> = changes
             .filter_map(|change| match change {
                 RecordChange::Put { kind: RecordKind::Note, key, .. } => Some(key.as_slice()),
@@ -140,7 +140,7 @@ impl NodeShell {
         }
     }
 
-    /// A commit that fails counts as a crash: the device comes again from the vault.
+    /// Treats a failed commit as a crash: loads the device from the vault again.
     pub(super) fn reload_device(&mut self, fault: Fault) -> Refused {
         tracing::warn!(code = fault.code.number(), "a commit failed; loading again");
         self.adapters.lock_relay();
@@ -151,11 +151,11 @@ impl NodeShell {
             self.adapters.on_device_gone();
             return fault.into();
         };
-        // The date of the vault, not that of the clock: a correction may not be stored yet.
+        // Use the date of the vault and not of the clock: a correction may not be stored yet.
         let now = open.date.current_date(self.options.clock.boot());
         let doubted = open.is_doubted();
         let UnlockedVault { mut vault, device, witness, mut date, put_back, .. } = open;
-        // A disk that refuses shows as little as a lock: the line to the mixnet goes on (MIX-78).
+        // A failing disk must reveal as little as a lock: the line to the mixnet goes on (MIX-78).
         let line = device.into_carriers().into_line(now).filter(|_| !doubted);
         let loaded = vault.reload_records().and_then(|mut records| {
             let beside = Beside::take_rows(&mut records);
@@ -166,8 +166,8 @@ impl NodeShell {
                 beside.begin_looks(&device);
                 date.forget_stored();
                 let turn = plan::drain_device(&mut device);
-                // The first batches of a fresh device are small. If even they cannot be committed, it
-                // stays locked.
+                // The first batches of a fresh device are small. If even these cannot be committed,
+                // the node stays locked.
                 if vault.commit(&turn.batches).is_ok() {
                     let open = UnlockedVault::new(vault, device, date);
                     self.open = Some(UnlockedVault { beside, witness, put_back, ..open });

@@ -1,4 +1,4 @@
-//! The date by which an open vault goes, and how it follows the clock (MSG-103, MSG-104).
+//! The date that an open vault uses, and how it follows the clock (MSG-103, MSG-104).
 //!
 //! ```text
 //! the vault's date --boot time--> goes on
@@ -14,24 +14,24 @@ use mezza_host::clock::{Clock, Moment, Today, WrittenDate};
 use mezza_host::process::rng::OsRng;
 use mezza_host::store::put_date;
 
-/// A smaller step of the clock is left until it has grown, ms.
+/// A smaller step of the clock is ignored until it has grown, ms.
 const STEP_MS: u64 = Time::SECOND_MS;
-/// Every time is later.
+/// Earlier than every stored time.
 const FIRST: Time = Time::from_ms(1);
 
-/// The date by which an open vault goes.
+/// The date that an open vault uses.
 pub(super) struct VaultDate {
-    /// The dates to store now: the moment from which the date goes on by boot time, and what a
-    /// correction will move.
+    /// The dates to store now: the moment from which the date advances with boot time, and the
+    /// start of what a correction moves.
     now: WrittenDate,
-    /// The stored dates.
+    /// The dates in the vault, if known.
     stored: Option<WrittenDate>,
-    /// A corrected date, until the commit with all that moves by it.
+    /// A corrected date, until the commit that moves all dependent times.
     next: Option<WrittenDate>,
 }
 
 impl VaultDate {
-    /// The date of a vault that is made now.
+    /// Makes the date of a new vault.
     pub(super) fn new(clock: &Clock) -> Self {
         let Today { date, boot, confirmed, .. } = clock.today();
         let at = Moment { wall: date, boot };
@@ -39,17 +39,17 @@ impl VaultDate {
         Self { now, stored: None, next: None }
     }
 
-    /// The date.
+    /// Returns the date.
     pub(super) fn current_date(&self, boot: Time) -> Time {
         self.now.at.wall.plus_ms(boot.since_ms(self.now.at.boot))
     }
 
-    /// It is not known any more what is written down.
+    /// Forgets the stored dates after a failed commit.
     pub(super) fn forget_stored(&mut self) {
         (self.stored, self.next) = (None, None);
     }
 
-    /// A commit succeeded: a corrected date holds from now on.
+    /// Adopts a corrected date after its commit has succeeded.
     pub(super) fn adopt_next(&mut self) {
         if let Some(next) = self.next.take() {
             (self.now, self.stored) = (next, Some(next));
@@ -61,7 +61,7 @@ impl VaultDate {
         self.now
     }
 
-    /// The batch that writes the date down, if what is written is old or `always`.
+    /// Returns the batch that stores the date if the stored one is old, or if `always`.
     fn date_batch(&self, boot: Time, always: bool) -> Option<(WriteBatch, WrittenDate)> {
         let at = Moment { wall: self.current_date(boot), boot };
         let now = WrittenDate { at, ..self.now };
@@ -71,8 +71,8 @@ impl VaultDate {
 }
 
 impl NodeShell {
-    /// The date of a vault whose last date and newest day are known now. Nothing in a demonstration is
-    /// worth a day of doubt.
+    /// Computes the date of an opened vault from its stored date and newest day. In a demonstration
+    /// a clock is never doubted.
     pub(super) fn compare_date(&self, written: Option<WrittenDate>, day: Option<u32>) -> VaultDate {
         let clock = &self.options.clock;
         match (written, day) {
@@ -85,11 +85,11 @@ impl NodeShell {
         let mut own = VaultDate::new(clock);
         own.stored = written;
         own.now.at = match written {
-            // Boot time went on: how much time has passed is known.
+            // The same system start: boot time gives the exact time that has passed.
             Some(written) if written.start == clock.start() && written.at.boot <= boot => {
                 written.at
             }
-            // No time passes backwards: the clock was set back, or was ahead then.
+            // Time cannot go backwards: the clock was set back, or was ahead before.
             Some(written) if !doubted && !self.options.demo => {
                 Moment { wall: written.at.wall.max(date), boot }
             }
@@ -97,9 +97,9 @@ impl NodeShell {
         };
         let since = written.and_then(|written| written.since);
         own.now.since = match written {
-            // A step since then concerns every time.
+            // A step since then affects every time.
             Some(written) if doubted && own.now.at == written.at => since.or(Some(FIRST)),
-            // Time may have passed before this start, if the date was right until then.
+            // Unmeasured time may have passed before this start; the date was right until then.
             Some(written) if doubted && written.confirmed => since.or(Some(own.current_date(boot))),
             _ if doubted => since.or(Some(FIRST)),
             _ => since,
@@ -107,8 +107,9 @@ impl NodeShell {
         own
     }
 
-    /// Has vault and device follow the date of the clock: first what the date before had stamped moves,
-    /// in one commit, then the new one holds. Without that commit the date goes on by boot time.
+    /// Makes vault and device follow the date of the clock. One commit moves all times that depend
+    /// on the old date; then the new date holds. Without that commit the date advances with boot
+    /// time.
     pub(super) fn follow_clock(&mut self) -> Result<(), Refused> {
         let today = self.options.clock.today();
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
@@ -116,12 +117,12 @@ impl NodeShell {
         open.date.now.confirmed = today.confirmed;
         let by_ms = today.date.as_ms().cast_signed().saturating_sub(expected.as_ms().cast_signed());
         if by_ms.unsigned_abs() < STEP_MS {
-            // A step under way concerns every time, wherever a start of the system comes in between.
+            // A pending step affects every time, even if the system was restarted meanwhile.
             let since = today.doubted.then(|| open.date.now.since.unwrap_or(FIRST));
             let is_news = std::mem::replace(&mut open.date.now.since, since) != since;
             return if is_news { self.write_date() } else { Ok(()) };
         }
-        // Nothing grows old by a clock that nobody else has confirmed.
+        // Times must not age by a clock without confirmation from outside.
         let since = open.date.now.since.map(|since| if today.confirmed { since } else { FIRST });
         let date = DateStep { by_ms, since };
         open.device.handle(Command::CorrectDate(date).into(), today.date, &mut OsRng)?;
@@ -133,7 +134,7 @@ impl NodeShell {
         self.finish_plan(turn)
     }
 
-    /// Writes the date down.
+    /// Stores the date.
     pub(super) fn write_date(&mut self) -> Result<(), Refused> {
         let boot = self.options.clock.boot();
         let open = self.open.as_mut().ok_or_else(Refused::locked)?;
@@ -145,15 +146,16 @@ impl NodeShell {
 }
 
 impl UnlockedVault {
-    /// The batch to commit with others where the date that is written down is old, so that nothing is
-    /// stamped much later than it.
+    /// Returns the batch with the date if the stored one is old, so that no time stamp is much
+    /// later than the stored date.
     pub(super) fn due_date_batch(&mut self, boot: Time) -> Option<WriteBatch> {
         if self.date.next.is_some() {
-            // The corrected date is in the batches already.
+            // The batches already contain the corrected date.
             return None;
         }
         let (batch, now) = self.date.date_batch(boot, false)?;
-        // If the commit fails the vault is read again, and its date with the next commit.
+        // If the commit fails, the vault is loaded again and its date is stored with the next
+        // commit.
         self.date.stored = Some(now);
         Some(batch)
     }

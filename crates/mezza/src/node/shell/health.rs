@@ -1,4 +1,4 @@
-//! How healthy the node is, line by line.
+//! The health of the node, line by line.
 
 use mezza_messenger::view::{ContactState, ContactView, NetworkTrouble};
 use mezza_messenger::{CarrierId, DeviceOver};
@@ -8,18 +8,18 @@ use mezza_host::api::json::{HealthLine, NodeStateJson};
 use mezza_host::api::words::{self, CarrierFacts};
 use mezza_host::process::files;
 
-/// A commit that takes longer is worth a word, in milliseconds.
+/// A commit that takes longer is reported, in milliseconds.
 const COMMIT_SLOW_MS: u64 = 250;
-/// With fewer bytes free a disk counts as full.
+/// A disk with fewer free bytes counts as full.
 const FREE_BYTES_MIN: u64 = 16 << 20;
 
 impl NodeShell {
-    /// One line per check.
+    /// Returns one line per check.
     pub fn health_lines(&self) -> Vec<HealthLine> {
         let mut lines = vec![self.vault_line()];
         lines.extend(self.clock_line());
         if self.state() == NodeStateJson::Open {
-            // The disk stands between the first carrier and the others.
+            // The line of the disk follows those of the first carrier.
             let mut carriers =
                 self.adapters.health_lines(|carrier| self.facts_of(carrier)).into_iter();
             lines.extend(carriers.next().into_iter().flatten());
@@ -64,7 +64,7 @@ impl NodeShell {
         }
     }
 
-    /// How many days the vault is ahead of the clock.
+    /// Returns how many days the vault is ahead of the clock.
     fn days_ahead(&self) -> u32 {
         self.open.as_ref().map_or(0, |open| open.vault.days_ahead(self.date()))
     }
@@ -83,12 +83,12 @@ impl NodeShell {
         }
     }
 
-    /// Why no round of the network that was joined comes back.
+    /// Returns why no round of the joined network returns.
     fn network_trouble(&self) -> Option<NetworkTrouble> {
         self.unlocked_device().ok()?.carriers().network_view(self.date())?.trouble
     }
 
-    /// Conversations that may take this carrier and no other one.
+    /// Returns the number of conversations that may use only this carrier.
     fn depend_on(&self, carrier: CarrierId) -> usize {
         let contacts = self.unlocked_device().map(DeviceOver::contacts).unwrap_or_default();
         let depends = |contact: &&ContactView| contact.policy.candidates() == [carrier];
@@ -108,7 +108,7 @@ impl NodeShell {
     }
 }
 
-/// The disk of the vault: how long the last commit took, and how much room is left.
+/// Returns the line about the vault's disk: duration of the last commit, and free space.
 fn disk_line(commit_ms: u64, free_bytes: Option<u64>) -> HealthLine {
     if let Some(free) = free_bytes.filter(|free| *free < FREE_BYTES_MIN) {
         let text = format!(

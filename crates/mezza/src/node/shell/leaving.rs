@@ -1,7 +1,7 @@
-//! Notes that are deleted in a moment, unless the person takes that back (WEB-19).
+//! Notes that will be deleted after a few seconds, unless the user undoes the deletion (WEB-19).
 //!
-//! The node keeps the end, not the page: a tab that is closed, a lock from elsewhere and the end of the
-//! program delete at once what was to be deleted, and lose nothing of it.
+//! The node keeps the time and not the page: closing the tab, a lock and the end of the program
+//! delete the notes at once, and no deletion is lost.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use mezza_messenger::{Command, NoteId};
 use super::NodeShell;
 use mezza_host::api::Refused;
 
-/// How long a deletion can be taken back.
+/// How long a deletion can be undone.
 const TAKE_BACK_MS: u64 = 5 * Time::SECOND_MS;
-/// Notes that wait at once; a further one is deleted without waiting.
+/// Maximum number of waiting notes; a further one is deleted at once.
 const NOTES_MAX: usize = 256;
 
 /// Notes with the boot time at which each is deleted.
@@ -28,7 +28,7 @@ impl LeavingNotes {
 }
 
 impl NodeShell {
-    /// Deletes a note in a moment. Its deletion can be taken back until then.
+    /// Deletes a note after a few seconds. Until then the deletion can be undone.
     ///
     /// # Errors
     /// If the vault is locked.
@@ -44,13 +44,14 @@ impl NodeShell {
         Ok(())
     }
 
-    /// Takes the deletion of a note back. Returns false if it was deleted already, or never was to be.
+    /// Undoes the deletion of a note. Returns false if the note was already deleted, or no deletion
+    /// was pending.
     pub fn keep_note(&mut self, note: NoteId) -> bool {
         self.leaving.0.remove(&note).is_some()
     }
 
-    /// Deletes the notes that are due by boot time, or all of them (`None`). What the disk refuses is
-    /// tried again a moment later.
+    /// Deletes the notes due by boot time, or all (`None`). After a disk error the deletion is
+    /// repeated a moment later.
     pub(super) fn forget_due(&mut self, boot: Option<Time>) {
         let is_due = |end: &Time| boot.is_none_or(|boot| *end <= boot);
         let due: Vec<NoteId> =

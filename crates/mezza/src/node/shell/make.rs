@@ -1,4 +1,4 @@
-//! A vault with a fresh identity in it.
+//! Creates a vault with a fresh identity.
 
 use std::path::Path;
 
@@ -14,11 +14,11 @@ use mezza_host::clock::{Clock, WrittenDate};
 use mezza_host::process::rng::OsRng;
 use mezza_host::store::{Argon2Params, Vault, put_date};
 
-/// A device in its vault, and what is left to do of its making.
+/// A new device in its vault, and the outputs that remain to be carried out.
 pub(super) type Made = (Vault, Device<AwsLc>, CommitPlan);
 
-/// Makes a vault with a fresh identity in it, which is durable with it; also what `mezza init` does
-/// without a node.
+/// Makes a vault with a fresh identity, durable when this returns; `mezza init` uses it without a
+/// node.
 pub(super) fn make_vault(
     folder: &Path,
     name: &str,
@@ -26,7 +26,7 @@ pub(super) fn make_vault(
     (cost, date): (Argon2Params, WrittenDate),
     relays: &[RelayEntry],
 ) -> Result<Made, Refused> {
-    // The device first: an unclean name must not leave an empty vault behind.
+    // Make the device first: an invalid name must not leave an empty vault.
     let now = date.at.wall;
     let mut device = Device::create(make_carriers(), name, relays, now, &mut OsRng)?;
     let mut turn = plan::drain_device(&mut device);

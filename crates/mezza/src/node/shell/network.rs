@@ -1,5 +1,5 @@
-//! Requests for the mixnet alone: joining it, its inviters, going on with a vault that was
-//! put back (MSG-63), and leaving, of which is said before what becomes of what it serves (MSG-97).
+//! Requests for the mixnet: joining, inviters, going on with a restored vault (MSG-63), and
+//! leaving, with a preview of its effects on notes and contacts (MSG-97).
 
 use mezza_messenger::io::NetworkAddress;
 use mezza_messenger::view::ContactView;
@@ -16,7 +16,7 @@ pub(super) fn join_input(network: NetworkAddress) -> Input {
 }
 
 impl NodeShell {
-    /// The mixnet that was joined.
+    /// Describes the joined mixnet.
     pub fn describe_mixnet(&self) -> Result<json::Mixnet, Refused> {
         let view = self.unlocked_device()?.carriers().network_view(self.date());
         Ok(views::describe_mixnet(&view.ok_or_else(words::mixnet::not_joined)?))
@@ -32,7 +32,7 @@ impl NodeShell {
         self.describe_mixnet()
     }
 
-    /// Asks who it is that invites.
+    /// Asks an inviter for the card.
     ///
     /// # Errors
     /// The refusal of the device, or the fault of the disk.
@@ -60,18 +60,18 @@ impl NodeShell {
         })
     }
 
-    /// Leaves the mixnet; what became of notes and contacts.
+    /// Leaves the mixnet. Returns the effects on notes and contacts.
     ///
     /// # Errors
-    /// As [`leaving`](Self::leaving), or what the device or the disk refuses.
+    /// As [`leaving`](Self::leaving), or the refusal of device or disk.
     pub fn leave_mixnet(&mut self) -> Result<json::NetworkLeaving, Refused> {
         let leaving = self.preview_leaving()?;
         self.run_command(MixnetInput::Leave)?;
         Ok(leaving)
     }
 
-    /// The person goes on with a vault that was put back; the budget shown is what it remembers.
-    /// As long as its witness cannot be written the carrier stays down.
+    /// Goes on with a restored vault, as the user decided; the shown budget is the one that the
+    /// vault stores. The carrier stays down while the witness cannot be written.
     ///
     /// # Errors
     /// No mixnet, or a disk that refuses.

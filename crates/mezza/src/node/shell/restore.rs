@@ -1,5 +1,4 @@
-//! A vault that was restored, or came without its state folder. Two questions follow from that, and each
-//! has its own answer (MSG-111):
+//! Handles a vault that was restored, or came without its state folder (MSG-111):
 //!
 //! ```text
 //! numbers, sessions, prekeys   may be those of another life: they begin anew at once (MSG-91), and the
@@ -15,25 +14,25 @@ use super::UnlockedVault;
 use mezza_host::store::Record;
 use mezza_host::store::witness::Witness;
 
-/// The vault's record of the last block for which its numbers began anew.
+/// The key of the record with the last block for which note numbers began again.
 const KEY: &[u8] = b"restored";
-/// The vault's record of a budget that lacks charges.
+/// The key of the record that marks a budget without some charges.
 const BUDGET_KEY: &[u8] = b"put back";
 const KIND: RecordKind = RecordKind::Setting;
 
 /// The result of comparing a witness with its vault.
 pub(super) struct Restore {
-    /// True if numbers, sessions and prekeys are to begin anew.
+    /// True if numbers, sessions and prekeys must begin again.
     pub begins: bool,
-    /// True if the budget of the mixnet lacks charges.
+    /// True if the mixnet's budget lacks charges.
     pub put_back: bool,
-    /// Batches to store for that.
+    /// The batches that store this result.
     pub batches: Vec<WriteBatch>,
-    /// True if a block of the witness is claimed by them.
+    /// True if the batches claim a block of the witness.
     pub claims: bool,
 }
 
-/// Looks whether this vault is older than its witness, or came without it.
+/// Checks if this vault is older than its witness, or came without it.
 pub(super) fn find_restore(witness: Option<&mut Witness>, records: &[Record]) -> Restore {
     let has =
         |wanted: &[u8]| records.iter().any(|(kind, key, _)| (*kind, &key[..]) == (KIND, wanted));
@@ -66,17 +65,17 @@ pub(super) fn find_restore(witness: Option<&mut Witness>, records: &[Record]) ->
     restore
 }
 
-/// The budget is what the vault remembers, as the person decided.
+/// Returns the batch by which the user accepts the budget stored in the vault.
 pub(super) fn acceptance_batch() -> WriteBatch {
     WriteBatch(vec![RecordChange::Drop { kind: KIND, key: BUDGET_KEY.to_vec() }])
 }
 
 impl UnlockedVault {
-    /// The batch to commit with `batches` for the witness. Without one the commit goes on: notes
-    /// of other carriers are in it.
+    /// Returns the batch for the witness to commit with `batches`. If the witness fails, the commit
+    /// goes on without it, because it holds notes of other carriers.
     pub(super) fn witness_batch(&mut self, batches: &[WriteBatch]) -> Option<WriteBatch> {
         if self.claims {
-            // The batches hold a claim already.
+            // The batches contain a claim already.
             return None;
         }
         let claimed = self.witness.as_mut()?.before_commit(batches);
@@ -86,7 +85,7 @@ impl UnlockedVault {
         })
     }
 
-    /// The commit succeeded.
+    /// Updates the witness after a successful commit.
     pub(super) fn settle_witness(&mut self) {
         self.claims = false;
         if let Some(Err(fault)) = self.witness.as_mut().map(Witness::after_commit) {
@@ -94,8 +93,8 @@ impl UnlockedVault {
         }
     }
 
-    /// Returns true if the budget of the mixnet lacks charges, since the vault was older than its witness
-    /// or came without it.
+    /// Returns true if the budget of the mixnet lacks charges, because the vault was older than its
+    /// witness or came without one.
     pub(super) fn is_doubted(&self) -> bool {
         self.put_back || self.witness.as_ref().is_some_and(Witness::is_doubted)
     }

@@ -4,9 +4,9 @@ use super::NodeShell;
 use mezza_host::api::{Exit, Fault, Refused};
 use mezza_host::process::rng::OsRng;
 
-/// The shortest time after which a vault locks itself, in seconds: less would lock a person out.
+/// The shortest idle time of the lock, in seconds: a shorter one would lock a user out.
 const IDLE_LOCK_S_MIN: u64 = 60;
-/// The longest: a week.
+/// The longest idle time: a week.
 const IDLE_LOCK_S_MAX: u64 = 7 * 86_400;
 
 impl NodeShell {
@@ -24,10 +24,10 @@ impl NodeShell {
         })
     }
 
-    /// Checks that these settings may hold here. Changes nothing.
+    /// Checks if these settings are valid. Changes nothing.
     ///
     /// # Errors
-    /// A locked vault, or a time outside of its limits.
+    /// A locked vault, or an idle time out of range.
     pub fn may_set(&self, idle_lock_s: Option<u64>) -> Result<(), Refused> {
         self.unlocked_device()?;
         let range = IDLE_LOCK_S_MIN..=IDLE_LOCK_S_MAX;
@@ -42,7 +42,7 @@ impl NodeShell {
         }
     }
 
-    /// Adopts settings that [`NodeShell::may_set`] has admitted.
+    /// Adopts settings that [`NodeShell::may_set`] has accepted.
     pub fn adopt_settings(&mut self, idle_lock_s: Option<u64>, observe: Option<bool>) {
         self.options.idle_lock_s = idle_lock_s.unwrap_or(self.options.idle_lock_s);
         if let (Some(observer), Some(on)) = (&self.options.observer, observe) {

@@ -1,4 +1,4 @@
-//! Outgoing traffic and its times: against a relay, with a disk that fails when the test says so.
+//! Tests outgoing traffic and its times against a relay, with a disk that fails on demand.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ async fn start_with(options: NodeOptions, name: &'static str, relay: &RelayEntry
     running
 }
 
-/// A relay in this process, until the sender goes.
+/// Runs a relay in this process until the sender is dropped.
 async fn serve_relay(folder: &Path) -> (watch::Sender<bool>, RelayEntry) {
     let (stop, stopped) = watch::channel(false);
     let config = RelayConfig::new(folder.join("relay"), "127.0.0.1:0".parse().unwrap());
@@ -63,7 +63,7 @@ async fn until(node: &NodeHandle, yes: impl Fn(&NodeShell) -> bool + Copy + Send
     }
 }
 
-/// Writes a note: how many parcels left in this very turn, and whether it was accepted.
+/// Writes a note. Returns how many parcels left in this turn, and true if the note was accepted.
 fn send(shell: &mut NodeShell, contact: ContactId, client: u8) -> (usize, bool) {
     let before = shell.adapters.carried();
     let command = Command::Send { contact, client: [client; 16], text: "a note".into() };
@@ -80,7 +80,7 @@ async fn nothing_leaves_before_its_commit() {
     let ann = start(folder.path(), "ann", &relay).await.node;
     let contact = ann.ask(move |shell| shell.add_contact(&card.uri, None, false)).await.unwrap();
     let contact = contact_id(&contact.id).unwrap();
-    // The first note waits for keys; with a session a note leaves when it is written.
+    // The first note waits for keys; with a session, a note leaves at once.
     assert!(ann.ask(move |shell| Ok(send(shell, contact, 1))).await.unwrap().1);
     until(&ann, |shell| shell.adapters.carried() > 0).await;
     let (left, accepted) = ann.ask(move |shell| Ok(send(shell, contact, 2))).await.unwrap();
@@ -91,7 +91,7 @@ async fn nothing_leaves_before_its_commit() {
         Ok(send(shell, contact, 3))
     });
     assert_eq!(refused.await.unwrap(), (0, false));
-    // The device comes again from the vault, without that note.
+    // The device is loaded from the vault again, without that note.
     ann.ask(|shell| shell.unlock_vault(PASS)).await.unwrap();
     until(&ann, NodeShell::is_reachable).await;
     let notes = ann.ask(move |shell| shell.list_notes(contact, None, 10)).await.unwrap();
@@ -99,7 +99,7 @@ async fn nothing_leaves_before_its_commit() {
     assert!(ann.ask(move |shell| Ok(send(shell, contact, 3))).await.unwrap().1);
 }
 
-/// The rows that a round of the mixnet stores, and none that the device would have to load.
+/// Stores rows like a round of the mixnet, in a form that the device does not load.
 fn round(shell: &mut NodeShell) -> Result<(), Refused> {
     let kind = RecordKind::NetworkRow;
     let key = vec![0xff; 8];
@@ -118,14 +118,15 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Returns two facts: the dial of the mixnet waits for the user, and the user is notified.
+/// Returns two facts: the dial of the mixnet waits for the user, and the health line reports that.
 fn waits(shell: &NodeShell) -> (bool, bool) {
     let told = shell.health_lines().into_iter().find(|line| line.name == "mixnet");
     let told = told.is_some_and(|line| line.next.is_some_and(|next| next.contains("resume")));
     (shell.adapters.withholds(), told)
 }
 
-/// A locked node whose vault was put back to before its last round, and what [`waits`] said in between.
+/// Returns a locked node whose vault was restored to a copy before its last round, and the results
+/// of [`waits`] in between.
 async fn put_back(folder: &Path) -> (NodeHandle, (bool, bool)) {
     let [vault, older] = ["vault", "older"].map(|name| folder.join(name));
     let node = node::start_node(options(vault.clone(), Some(folder.join("state")))).node;
@@ -208,7 +209,7 @@ async fn msg_111_a_vault_that_is_put_back_again_is_noticed_again() {
         assert!(fresh > all, "{n}: prekeys of another life are not used as if they were ours");
         let told = node.ask(|shell| Ok(shell.vault_line().text)).await.unwrap();
         assert!(told.contains("restored"), "{told}");
-        // Once is enough.
+        // Unlocking again must not renew the keys again.
         node.ask(lock).await.unwrap();
         node.ask(|shell| shell.unlock_vault(PASS)).await.unwrap();
         all = node.ask(prekeys).await.unwrap();
@@ -226,7 +227,7 @@ async fn mix_40_the_device_follows_a_clock_that_was_put_back() {
         shell.run_command(join)?;
         shell.seen = now().plus_ms(6 * Time::HOUR_MS);
         let open = shell.open.as_mut().expect("it was made");
-        // Its effects wait, since they would give the device the time.
+        // The effects are not carried out, since they would give the device the time.
         open.device.wake(shell.seen, &mut OsRng);
         let due = |shell: &NodeShell| shell.open.as_ref().and_then(|open| open.device.deadline());
         let before = due(shell);

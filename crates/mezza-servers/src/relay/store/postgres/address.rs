@@ -1,5 +1,5 @@
-//! Which PostgreSQL servers a relay talks to: on this machine only, and without a password in
-//! any argument or setting.
+//! Restricts the PostgreSQL servers of a relay: only on this machine, and without a password in any
+//! argument or setting.
 
 use std::fs;
 use std::net::IpAddr;
@@ -56,7 +56,7 @@ fn is_local(host: &Host) -> bool {
     }
 }
 
-/// The password of the first line that fits: `host:port:database:user:password`.
+/// Returns the password of the first matching line: `host:port:database:user:password`.
 fn password_from(path: &Path, config: &Config) -> Result<Option<String>, StoreError> {
     let file = |source| StoreError::File { path: path.to_owned(), source };
     if fs::metadata(path).map_err(file)?.permissions().mode() & 0o077 != 0 {
@@ -84,7 +84,7 @@ fn password_from(path: &Path, config: &Config) -> Result<Option<String>, StoreEr
     }))
 }
 
-/// Cuts a line at its colons; a backslash keeps the character behind it.
+/// Splits a line at its colons; a backslash escapes the next character.
 fn split_fields(line: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut chars = line.chars();

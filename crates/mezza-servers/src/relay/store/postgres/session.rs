@@ -11,10 +11,10 @@ use tokio_postgres::{NoTls, Row};
 use super::{PostgresStore, address};
 use crate::relay::store::{StoreError, to_signed};
 
-/// One statement list per version; the table `relay_version` counts those applied.
+/// One list of statements per version; the table `relay_version` counts the applied ones.
 ///
-/// `mail_block` hands out blocks of a thousand seqs: a seq is never used twice, and a batch needs
-/// no round trip to learn its numbers.
+/// `mail_block` issues blocks of 1,000 seqs: a seq is never used twice, and a batch needs no round
+/// trip for its numbers.
 const MIGRATIONS: &[&str] = &["
     CREATE TABLE box(id int8 GENERATED ALWAYS AS IDENTITY PRIMARY KEY, addr bytea NOT NULL UNIQUE,
                      kind int2 NOT NULL, bytes int8 NOT NULL, seen_day int8 NOT NULL);
@@ -61,7 +61,7 @@ impl PostgresStore {
         Ok(Self { pool, session: None, next: 0, block_end: 0 })
     }
 
-    /// Makes sure that there is a living session. Only between transactions.
+    /// Opens a new session if the old one is closed. Call this only between transactions.
     pub(super) async fn reconnect(&mut self) -> Result<&Object, StoreError> {
         let living = self.session.take().filter(|session| !session.is_closed());
         let session = match living {
@@ -131,8 +131,8 @@ impl PostgresStore {
     }
 }
 
-/// Makes a session durable and takes the lock. A relay that was killed a moment ago still has it
-/// until the server notices, hence the patience.
+/// Turns on synchronous commit and takes the lock. A relay that was killed just now holds the lock
+/// until the server notices, so this waits up to 5 s.
 async fn lock_database(client: &ClientWrapper) -> Result<(), HookError> {
     let settings = "SET synchronous_commit = on; SET client_min_messages = error;
                     SET lock_timeout = '5s'";
@@ -145,7 +145,7 @@ async fn lock_database(client: &ClientWrapper) -> Result<(), HookError> {
     client.batch_execute("SET lock_timeout = 0").await.map_err(HookError::Backend)
 }
 
-/// An error with what lies under it: the pool alone says little.
+/// Returns an error with its sources; the pool's own text has little detail.
 fn full_cause(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(source) => format!("{error}: {}", full_cause(source)),

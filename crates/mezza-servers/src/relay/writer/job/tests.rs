@@ -24,7 +24,7 @@ fn bundle_set(keys: usize) -> WriterJob {
     WriterJob::BundleSet(BundleSet { address: BOX, fresh, bundle, keys, answer: answer(2) })
 }
 
-/// Those whose work is always the same, in the order of their answers from 3 on.
+/// The jobs with a constant amount of work; the requests of their responses count from 3.
 fn fixed() -> [WriterJob; 4] {
     let address = BOX;
     let kind = MailboxKind::Intro;
@@ -92,7 +92,7 @@ fn answers_have_places_that_no_mail_and_no_stock_takes() {
     let stock = || RelayFrame::Stock { number: 9, left: 3 };
     outlet.send_stock(stock());
     (1..=2).for_each(|req| outlet.send_answer(done(req)));
-    // The first mail leaves; then there is a place, but it is one of those for answers.
+    // The first mail leaves a free slot, but one reserved for responses.
     for _ in 0..2 {
         assert!(matches!(events.try_recv(), Ok(WriterEvent::Mail { number: 9, watch: 1, .. })));
         assert!(!outlet.has_room());

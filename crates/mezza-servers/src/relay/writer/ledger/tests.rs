@@ -1,4 +1,4 @@
-//! The ledger follows a store without asking it.
+//! Tests that the ledger follows its store without queries.
 
 use super::*;
 use crate::relay::store::{Durability, SqliteStore};
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 const BOX: MailboxAddress = MailboxAddress([7; 16]);
 const OTHER: MailboxAddress = MailboxAddress([8; 16]);
 
-/// A ledger that has counted a store with nothing in it.
+/// Returns a ledger that has counted an empty store.
 async fn fresh() -> (TempDir, SqliteStore, QuotaCache) {
     let folder = TempDir::new().unwrap();
     let mut store = SqliteStore::open(&folder.path().join("mail.db"), Durability::Off).unwrap();
@@ -66,7 +66,7 @@ async fn a_stock_is_counted_once_and_followed() {
     assert_eq!(stock.bytes(), 292);
     assert_eq!(ledger.find_stock(&mut store, &BOX, id).await.unwrap(), stock);
     assert_eq!(ledger.totals(&mut store).await.unwrap().bytes, 292);
-    // What somebody else does to the store is not looked at again.
+    // A change by another program is not noticed: the ledger does not query again.
     store.key_take(id).await.unwrap().unwrap();
     assert_eq!(ledger.find_stock(&mut store, &BOX, id).await.unwrap(), stock);
     let after = Stock { rows: 5, left: 4, bundle_bytes: 7 };

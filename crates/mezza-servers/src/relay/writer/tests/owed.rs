@@ -1,10 +1,11 @@
-//! Transactions that fail with requests in them for whose answer no client waits (RELAY-13).
+//! Failed transactions with requests whose response no client waits for (RELAY-13).
 
 use super::*;
 
 const STEPS: [WriteStep; 3] = [WriteStep::Begin, WriteStep::Statement, WriteStep::Commit];
 
-/// Other jobs around the one that is looked at: the first statement of the transaction is not its own.
+/// The mailbox of other jobs around the tested one, so that the tested job is not the transaction's
+/// first statement.
 const OTHER: MailboxAddress = MailboxAddress([8; 16]);
 
 impl Stage {
@@ -14,7 +15,7 @@ impl Stage {
         WriterJob::Open { address: OTHER, kind, site: [0; 8], answer }
     }
 
-    /// A transaction with `job` in the middle that fails at this step.
+    /// Runs a transaction with `job` in the middle that fails at this step.
     async fn fail_around(&mut self, step: WriteStep, job: WriterJob) {
         let _failing = Failing::after(0, step, Errno::ENOSPC);
         let jobs = [self.other(), job, self.other()];
@@ -37,7 +38,7 @@ impl Stage {
     }
 }
 
-/// A mailbox that is watched, with room for two mails in flight.
+/// Makes a watched mailbox with room for two mails in flight.
 async fn watched() -> Stage {
     let mut stage = Stage::new(Limits { in_flight_max: 2, ..Limits::default() });
     let watch = stage.watch();
@@ -104,7 +105,7 @@ async fn relay_13_a_taken_that_is_refused_for_ever_keeps_no_other_waiting() {
             WriterJob::Take { address: address(nr), watch: nr.into(), mails: vec![stage.last] };
         stage.fail([taken]).await;
     }
-    // The store refuses to remove the mail of one of them.
+    // A trigger makes the store refuse to remove the mail of one watch.
     let refuse = "CREATE TRIGGER refuses BEFORE DELETE ON mail WHEN substr(OLD.body, 1, 1) = x'07'
                   BEGIN SELECT RAISE(ABORT, 'test'); END";
     let other = rusqlite::Connection::open(stage.folder.path().join("mail.db")).unwrap();
@@ -127,7 +128,7 @@ async fn relay_13_mail_that_waits_for_room_comes_though_its_resume_failed() {
         let watch = stage.watch;
         let last = stage.last;
         stage.writer.owners.mark_taken(&BOX, watch, &[last]);
-        // The store reads while it refuses to write, but for the step that fails each statement.
+        // The store still reads while writes fail, unless every statement fails.
         stage.fail_around(step, WriterJob::Resume(vec![(BOX, watch)])).await;
         let told = stage.told();
         assert!(told.mails == [3] || told.ended, "{step:?}: {told:?}");

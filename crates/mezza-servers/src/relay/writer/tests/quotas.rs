@@ -17,7 +17,7 @@ fn noon() -> Time {
 }
 
 impl Stage {
-    /// A stage on which it is always noon.
+    /// A stage whose clock always shows noon.
     fn at_noon(limits: Limits) -> Self {
         let mut stage = Self::new(limits);
         stage.writer.clock = Clock::from_fn(|| Moment::even(noon()));
@@ -25,7 +25,7 @@ impl Stage {
         stage
     }
 
-    /// All frames that one transaction with this job brings.
+    /// Returns all frames sent by one transaction with this job.
     async fn frames(&mut self, job: WriterJob) -> Vec<RelayFrame> {
         self.transact([job]).await;
         let events = std::iter::from_fn(|| self.events.try_recv().ok());
@@ -36,7 +36,7 @@ impl Stage {
         events.filter_map(frame).collect()
     }
 
-    /// How a job with one answer ends.
+    /// Returns the response of a job that has exactly one.
     async fn ask(&mut self, job: WriterJob) -> (DoneCode, u16) {
         match self.frames(job).await[..] {
             [RelayFrame::Done { req: 1, code, retry_s }] => (code, retry_s),
@@ -189,14 +189,14 @@ async fn a_watcher_is_brought_all_that_lies_there_as_far_as_it_has_room() {
     let watch = stage.watch;
     let last = stage.last;
     let take = |mails| WriterJob::Take { address: BOX, watch, mails };
-    // Numbers of somebody else's watch are nobody's.
+    // Numbers of another watch are ignored.
     stage.transact([WriterJob::Take { address: BOX, watch: watch + 1, mails: vec![last] }]).await;
     assert_eq!(stage.told(), Told::default());
     stage.transact([take((last - 2..=last).collect())]).await;
     assert!(stage.told().mails.into_iter().eq(50..53));
     let row = stage.writer.store.find_box(&BOX).await.unwrap().unwrap();
     assert_eq!((row.mails, row.bytes), (57, 57 * 512));
-    // Who is gone is brought nothing any more.
+    // A watch that has ended gets no mail.
     stage.transact([WriterJob::Gone(vec![(BOX, watch)]), take(vec![stage.last])]).await;
     assert_eq!(stage.told(), Told::default());
     assert_eq!(stage.writer.store.find_box(&BOX).await.unwrap(), Some(row));
@@ -226,7 +226,7 @@ async fn one_time_keys_are_kept_to_the_last_row() {
     assert_eq!(stage.make(BOX, MailboxKind::Intro).await, DONE);
     assert_eq!(stage.set(true, 8, &[1, 2, 3, 4, 5]).await, RELAY_FULL);
     assert_eq!(stage.set(true, 8, &[1, 2]).await, DONE);
-    // One that is there is not counted twice, neither as a row nor as one that is left.
+    // A key that exists already is not counted again, neither as a row nor as one left.
     assert_eq!(stage.set(false, 8, &[2, 3]).await, DONE);
     assert_eq!(stage.set(false, 8, &[4, 5]).await, RELAY_FULL);
     assert_eq!(stage.set(false, 8, &[4]).await, DONE);

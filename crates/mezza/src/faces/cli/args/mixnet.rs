@@ -65,7 +65,7 @@ pub enum MixnetCommand {
 }
 
 impl MixnetCommand {
-    /// The kernel that was asked for, of a command that computes for many at once.
+    /// Returns the kernel chosen by `--kernel` for a command with batch cryptography.
     pub fn kernel(&self) -> Option<KernelName> {
         match self {
             Self::Entry(EntryArgs { kernel, .. })
@@ -291,13 +291,13 @@ pub enum AccountingName {
     Paper,
 }
 
-/// A number from 0 to 1.
+/// Parses a number from 0 to 1.
 fn part(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|n| (0.0..=1.0).contains(n));
     number.ok_or_else(|| "write a number from 0 to 1".into())
 }
 
-/// A number above zero.
+/// Parses a number above zero.
 fn positive(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|n| n.is_finite() && *n > 0.0);
     number.ok_or_else(|| "write a number above zero".into())

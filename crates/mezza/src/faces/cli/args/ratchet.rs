@@ -56,7 +56,7 @@ pub struct PeerArgs {
     pub now: Option<u64>,
 }
 
-/// 32 bytes as hex.
+/// Parses 32 bytes in hex.
 fn seed(text: &str) -> Result<[u8; 32], String> {
     let bytes = data_encoding::HEXLOWER.decode(text.as_bytes()).ok();
     bytes

@@ -52,7 +52,7 @@ pub struct PublicArgs {
 }
 
 impl RelayCommand {
-    /// Options that are settings.
+    /// Returns the options that are settings, as keys and texts.
     pub fn flags(&self) -> Vec<(&'static str, String)> {
         let (place, store, public) = match self {
             Self::Run(place) => (Some(place), Some(&place.store), None),

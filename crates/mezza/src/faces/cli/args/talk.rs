@@ -27,7 +27,7 @@ pub enum ContactsCommand {
 }
 
 impl ContactsArgs {
-    /// The contact that is named.
+    /// Returns the contact that the command names.
     pub(crate) fn contact_name(&self) -> Option<&str> {
         match &self.what {
             Some(ContactsCommand::Remove { name, .. }) => Some(name),

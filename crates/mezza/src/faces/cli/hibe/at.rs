@@ -1,4 +1,4 @@
-//! Times and spans as they are typed.
+//! Parses times and durations of the command line.
 
 use mezza_core::Time;
 use mezza_hibe::Tick;
@@ -7,7 +7,7 @@ use toml::value::{Date, Datetime, Offset};
 /// Seconds of a tick.
 const TICK_S: i64 = 30;
 
-/// A tick: `tick:N`, or a time as RFC 3339 with its offset.
+/// Parses a tick: `tick:N`, or a time as RFC 3339 with its offset.
 ///
 /// # Errors
 /// A text for `clap` to show.
@@ -21,7 +21,7 @@ pub(crate) fn parse(text: &str) -> Result<Tick, String> {
     tick.map(Tick).map_err(|_| "that is before 1970 or after the last tick".into())
 }
 
-/// Seconds since 1970 of a time with date and offset.
+/// Returns the seconds since 1970 of a time with date and offset.
 fn unix_seconds(time: &Datetime) -> Option<i64> {
     let date = time.date?;
     let clock = time.time?;
@@ -33,7 +33,7 @@ fn unix_seconds(time: &Datetime) -> Option<i64> {
     Some(unix_days(date)? * 86_400 + minutes * 60 + i64::from(clock.second.unwrap_or(0)))
 }
 
-/// Days since 1970. Years begin in March, so that the leap day is the last one.
+/// Returns the days since 1970. Years are counted from March, so that the leap day is the last.
 fn unix_days(date: Date) -> Option<i64> {
     let year = i64::from(date.year);
     let month = i64::from(date.month);
@@ -45,7 +45,7 @@ fn unix_days(date: Date) -> Option<i64> {
     Some(year / 400 * 146_097 + days - 719_468)
 }
 
-/// `90s`, `30m`, `17h`, `23d` in milliseconds.
+/// Parses `90s`, `30m`, `17h` or `23d` into milliseconds.
 ///
 /// # Errors
 /// A text for `clap` to show.

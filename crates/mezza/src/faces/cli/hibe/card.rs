@@ -19,18 +19,18 @@ use mezza_host::api::uri::read_block;
 use mezza_host::api::{Exit, Fault};
 use mezza_host::process::home::private;
 
-/// The first byte of a card block that this version reads; no text and no picture begins so.
+/// The first byte of a card block that this version reads; no text or picture begins with it.
 const FIRST_BYTE: u8 = 0x11;
-/// Bytes of a file that may be a card block: what is longer is read as text or picture.
+/// Maximum bytes of a card block file; a longer file is read as text or picture.
 const BLOCK_READ_BYTES: u64 = 1_024;
-/// Modules of a QR code of version 1, of a version more, and of the border on both sides.
+/// QR code sizes in modules: version 1 minus 4, the step per version, and the border of both sides.
 const QR_MODULES: (usize, usize, usize) = (17, 4, 8);
 
-/// The card block that an argument names: a file with its bytes, its address, a text file with
-/// that, or a picture.
+/// Returns the card block named by an argument: a binary file, an address, a text file with an
+/// address, or a picture.
 ///
 /// # Errors
-/// 65 for something else, 66 for a file that is missing.
+/// 65 for other content, 66 for a file that is missing.
 pub(crate) fn read_card_block(source: &str) -> Result<CardBlock, Fault> {
     let bytes = match file_bytes(Path::new(source)) {
         Some(bytes) => bytes,
@@ -39,7 +39,7 @@ pub(crate) fn read_card_block(source: &str) -> Result<CardBlock, Fault> {
     CardBlock::decode(&bytes, BlockPolicy::Product).map_err(card_fault)
 }
 
-/// The bytes of a file that begins as a card block does.
+/// Returns the bytes of a file that begins like a card block.
 fn file_bytes(path: &Path) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path).ok()?.take(BLOCK_READ_BYTES).read_to_end(&mut bytes).ok()?;
@@ -93,10 +93,10 @@ pub(super) fn show_card(out: Out, asked: &BlockArgs) -> Result<Exit, Fault> {
     Ok(Exit::Done)
 }
 
-/// Writes an envelope as a whole: a disk that refuses leaves the file that was there.
+/// Writes an envelope atomically: if the disk refuses, the existing file stays.
 ///
 /// # Errors
-/// 64 if the file is the card for which it is sealed, 73 if the disk refuses.
+/// 64 if the file is the card for which the envelope is sealed, 73 if the disk refuses.
 pub(super) fn write_envelope(path: &Path, card: &str, bytes: &[u8]) -> Result<(), Fault> {
     let is_card = fs::canonicalize(card)
         .is_ok_and(|card| fs::canonicalize(path).is_ok_and(|out| out == card));
@@ -106,7 +106,7 @@ pub(super) fn write_envelope(path: &Path, card: &str, bytes: &[u8]) -> Result<()
     }
     let refused = |text| Fault::new(Exit::CannotWrite, text, "choose another folder");
     if path.metadata().is_ok_and(|found| !found.is_file()) {
-        // A device or a pipe is written to, and not replaced.
+        // A device or a pipe is written in place and not replaced.
         return fs::write(path, bytes)
             .map_err(|error| refused(format!("{} cannot be written: {error}", path.display())));
     }

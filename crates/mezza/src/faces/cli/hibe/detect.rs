@@ -48,7 +48,7 @@ pub(super) fn lend_keys(context: &CliContext, asked: &DetectKeyArgs) -> Result<E
     Ok(Exit::Done)
 }
 
-/// The keys of all nodes that are not expanded and begin in the span, the largest ones that fit.
+/// Returns the keys of all unexpanded nodes that begin in the span, the largest possible subtrees.
 fn keys_in_span(tree: &KeyTree, now: Tick, epochs: u32) -> Result<Vec<DetectKey>, Fault> {
     let shape = tree.card().shape();
     let first = tree.card().epoch_of(now).map_err(tree_fault)?.max(tree.floor());
@@ -61,7 +61,7 @@ fn keys_in_span(tree: &KeyTree, now: Tick, epochs: u32) -> Result<Vec<DetectKey>
                 next = next.plus(key.epoch_count());
                 keys.push(key);
             }
-            // A key that was expanded recognises nothing for others.
+            // A leaf that was already expanded has no detection key to give to others.
             Err(TreeError::Leaf) => next = next.plus(1),
             Err(error) => return Err(tree_fault(error)),
         }
@@ -77,14 +77,14 @@ fn keys_in_span(tree: &KeyTree, now: Tick, epochs: u32) -> Result<Vec<DetectKey>
     Ok(keys)
 }
 
-/// The key of the largest subtree that begins at an epoch and ends before another one.
+/// Returns the key of the largest subtree that begins at an epoch and ends before `end`.
 fn largest_key(tree: &KeyTree, start: Epoch, end: Epoch) -> Result<DetectKey, TreeError> {
     let shape = tree.card().shape();
     let depth = shape.path_to(start).depth();
     if start.plus(shape.subtree_epochs(depth)) <= end {
         return tree.detect_key(start, depth, &mut OsRng);
     }
-    // The subtree reaches too far, and its own epoch cannot be lent without it.
+    // The subtree reaches too far, and a single epoch has no separate key.
     Err(TreeError::Leaf)
 }
 
@@ -118,7 +118,7 @@ pub(super) fn run_detect(context: &CliContext, asked: &DetectArgs) -> Result<Exi
     Ok(if matches > 0 { Exit::Done } else { Exit::No })
 }
 
-/// Combines the results of all keys for an envelope: the one that covers its tick decides.
+/// Combines the results of all keys for an envelope: the key that covers its tick decides.
 fn combine_outcomes(system: &System, keys: &[DetectKey], envelope: &[u8], near: Tick) -> Detected {
     let each = keys
         .iter()

@@ -1,4 +1,4 @@
-//! `mezza hibe open`: trials of files in one batch.
+//! `mezza hibe open`: tries files in one batch.
 
 use std::path::{Path, PathBuf};
 
@@ -71,7 +71,7 @@ pub(super) fn open(context: &CliContext, asked: &OpenArgs) -> Result<Exit, Fault
     })
 }
 
-/// The keys of the epoch before, of this one and of the next, as far as they are not erased.
+/// Loads the keys of the last, present and next epoch that are not erased.
 fn load_held(system: &System, tree: &KeyTree, now: Tick) -> Result<HeldKeys, Fault> {
     let current = tree.card().epoch_of(now).map_err(tree_fault)?;
     let mut held = HeldKeys::new();
@@ -85,7 +85,7 @@ fn load_held(system: &System, tree: &KeyTree, now: Tick) -> Result<HeldKeys, Fau
     Ok(held)
 }
 
-/// The payload goes to standard output if it is the only one, else into the folder that was named.
+/// Writes the payload to standard output if it is the only one, else into the given folder.
 fn output_payload(
     asked: &OpenArgs,
     path: &Path,
@@ -104,8 +104,9 @@ fn output_payload(
     Ok(Outcome { word: "opened", text, tick: Some(envelope.tick) })
 }
 
-/// Writes the payload into a file that is named like its envelope. If something of that name is there, the id of
-/// the envelope is added: nothing is written over, since the key of what was lost may be erased (HIBE-78).
+/// Writes the payload into a file with the name of its envelope. If that name exists, the id of the
+/// envelope is appended: nothing is overwritten, because the key of lost content may be erased
+/// (HIBE-78).
 fn store_payload(dir: &Path, path: &Path, envelope: &OpenedEnvelope) -> Result<PathBuf, Fault> {
     let name = path.file_name().ok_or_else(|| {
         Fault::new(Exit::Usage, "an envelope has no file name", "name files, not folders")
@@ -118,13 +119,14 @@ fn store_payload(dir: &Path, path: &Path, envelope: &OpenedEnvelope) -> Result<P
     longer.push(format!("-{}", HEXLOWER.encode(&envelope.id.0)));
     let place = dir.join(longer);
     if !private::create(&place, &envelope.payload)? {
-        // The same envelope was opened before. Its id is a hash, so that this is its payload again.
+        // The same envelope was opened before: the id is a hash, so the file holds the same
+        // payload.
         private::replace(&place, &envelope.payload)?;
     }
     Ok(place)
 }
 
-/// Why there is no key: the tick next to now with this low byte lies outside of what is held.
+/// Explains a missing key: the tick next to now with this low byte is outside of the held range.
 fn no_key(tree: &KeyTree, low: u8, now: Tick) -> Outcome {
     let ahead = low.wrapping_sub(now.0 as u8);
     let tick = if ahead < 128 {
@@ -137,13 +139,13 @@ fn no_key(tree: &KeyTree, low: u8, now: Tick) -> Outcome {
         Ok(epoch) if epoch >= tree.floor() => {
             format!("this envelope is for {at}; open it with `--at tick:{}`", tick.0)
         }
-        // The folder does not say when they were erased; this is when they were due.
+        // The folder does not store when the keys were erased; this is when they were due.
         outside => {
             let due = outside.map_or(String::new(), |epoch| {
                 let due = format_minute(tree.card().first_tick(epoch.plus(2)));
                 format!(", due at {due}")
             });
-            // What is sent again before the clock has caught up opens as little.
+            // An envelope sent again before the clock has caught up would not open either.
             let next =
                 ahead_text(tree, now).unwrap_or_else(|| "ask the sender to send again".into());
             format!("this envelope is for {at}, the keys for that minute were erased{due}; {next}")
@@ -152,7 +154,7 @@ fn no_key(tree: &KeyTree, low: u8, now: Tick) -> Outcome {
     Outcome { word: "no key", text, tick: Some(tick) }
 }
 
-/// One line a file; with one file alone standard output belongs to its payload.
+/// Prints one line per file; with a single file, standard output carries only its payload.
 fn report_outcome(out: Out, path: &Path, outcome: &Outcome) {
     let Outcome { word, text, tick } = outcome;
     let name = show::format_path(path);

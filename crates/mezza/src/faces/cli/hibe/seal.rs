@@ -1,4 +1,4 @@
-//! `mezza hibe seal`: an envelope from standard input.
+//! `mezza hibe seal`: seals standard input into an envelope.
 
 use std::io::{self, IsTerminal, Read};
 
@@ -17,7 +17,7 @@ use mezza_host::api::words::group_digits;
 use mezza_host::api::{Exit, Fault};
 use mezza_host::process::rng::OsRng;
 
-/// Bytes of standard input that are read, to say how long a payload is that does not fit.
+/// Maximum bytes read from standard input, so that the size of a too long payload can be reported.
 const INPUT_BYTES_MAX: u64 = 16 << 20;
 
 /// `mezza hibe seal`
@@ -28,7 +28,7 @@ pub(super) fn seal(context: &CliContext, asked: &SealArgs) -> Result<Exit, Fault
         return Err(Fault::new(Exit::Usage, text, "write it into a file with `--out FILE`"));
     }
     let card = card::read_card_block(&asked.card)?;
-    // Whoever types the text may need minutes: the time is taken afterwards.
+    // Take the time after the input: typing the text may take minutes.
     let payload = read_payload()?;
     let tick = asked.at.tick(context);
     let envelope = seal_envelope(&card, tick, &payload, asked.bucket)?;
@@ -46,7 +46,7 @@ pub(super) fn seal(context: &CliContext, asked: &SealArgs) -> Result<Exit, Fault
     Ok(Exit::Done)
 }
 
-/// Standard input, or how long it is if it is too long.
+/// Reads standard input.
 pub(crate) fn read_payload() -> Result<Zeroizing<Vec<u8>>, Fault> {
     let mut payload = Zeroizing::new(Vec::with_capacity(PAYLOAD_BYTES_MAX + 1));
     let read = io::stdin().lock().take(INPUT_BYTES_MAX).read_to_end(&mut payload);

@@ -22,7 +22,7 @@ use mezza_host::process::slots::Overwriting;
 use mezza_host::store::Argon2Params;
 use mezza_host::store::tree_folder::{NewTree, TreeFolder, tree_fault};
 
-/// Epochs ahead of the present one that `advance` makes ready.
+/// Future epochs whose keys `advance` prepares.
 const AHEAD_EPOCHS: u32 = 2;
 
 /// `mezza hibe keygen`
@@ -34,7 +34,7 @@ pub(super) fn make_tree(context: &CliContext, asked: &KeygenArgs) -> Result<Exit
     }
     let parent = dir.ancestors().find(|path| path.exists()).unwrap_or(dir);
     if TreeFolder::overwriting(parent) == Overwriting::Elsewhere {
-        // Said before anything is made: another folder costs nothing now.
+        // Print this before anything is made, while choosing another folder is free.
         out.print_aside(describe_erasure(parent).1);
     }
     let pass = passphrase::ask_new(asked.tree.key.passphrase_file.as_deref())?;
@@ -65,7 +65,7 @@ pub(super) fn make_tree(context: &CliContext, asked: &KeygenArgs) -> Result<Exit
     Ok(Exit::Done)
 }
 
-/// How well erased keys are gone, which depends on the medium.
+/// Returns how reliably the medium erases keys, as a level and a sentence.
 fn describe_erasure(dir: &Path) -> (&'static str, &'static str) {
     let overwriting = TreeFolder::overwriting(dir);
     (overwriting.level(), overwriting.meaning())
@@ -110,8 +110,8 @@ pub(super) fn advance_tree(context: &CliContext, asked: &AdvanceArgs) -> Result<
     Ok(Exit::Done)
 }
 
-/// Refuses a jump that only a person may order. `listen` believes an hour at once and a day after ten minutes;
-/// a command that runs once believes a day of a clock that somebody vouches for, or of a time that was named.
+/// Refuses a jump that only the user may order. `listen` accepts an hour at once and a day after
+/// ten minutes. A single command accepts a day if the clock was confirmed or the time was given.
 ///
 /// # Errors
 /// 64 with the number of epochs.
@@ -135,7 +135,7 @@ fn check_jump(
     Ok(())
 }
 
-/// The epoch of a tick; that behind the last one when the life is over.
+/// Returns the epoch of a tick, or the one after the last epoch if the card has ended.
 fn current_epoch(tree: &KeyTree, tick: Tick) -> Result<Epoch, Fault> {
     match tree.card().epoch_of(tick) {
         Ok(epoch) => Ok(epoch),
@@ -183,7 +183,7 @@ pub(super) fn show_status(context: &CliContext, asked: &TreeArgs) -> Result<Exit
     Ok(Exit::Done)
 }
 
-/// How long keys outlived their epoch.
+/// Describes how long keys outlived their epoch.
 fn floor_text(tree: &KeyTree, late: u32) -> String {
     if tree.is_over() {
         return "everything is erased; make a new card with `mezza hibe keygen`".into();

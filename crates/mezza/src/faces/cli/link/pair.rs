@@ -1,4 +1,4 @@
-//! `mezza link pair`: by the daemon that runs, or alone.
+//! `mezza link pair`: in the running daemon, or without one.
 
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
@@ -19,7 +19,7 @@ const QUESTION: &str = "does the other device show the same digits? [y/N] ";
 /// `mezza link pair`
 ///
 /// # Errors
-/// Whatever keeps the devices apart; nothing is kept then.
+/// The reason for which the devices were not paired; nothing is stored then.
 pub(super) fn run_pairing(out: Out, place: &LinkPlace, asked: &PairArgs) -> Result<Exit, Fault> {
     let pair = PairAsk {
         on: asked.on.clone(),
@@ -59,10 +59,10 @@ pub(super) fn run_pairing(out: Out, place: &LinkPlace, asked: &PairArgs) -> Resu
     }
 }
 
-/// Without a daemon, under the lock of the state folder.
+/// Pairs without a daemon, under the lock of the state folder.
 fn pair_alone(out: Out, place: &LinkPlace, pair: &PairAsk) -> Result<Exit, Fault> {
     let found = Found::from_place(place)?;
-    // Frames of strangers are parsed for as long as the window is open.
+    // Drop rights first: frames of unknown devices are parsed while the window is open.
     found.drop_rights(&Serving { socket: false, metrics: None })?;
     let options = found.into_options(&[], false);
     block_on(two_threads(), async {
@@ -77,7 +77,7 @@ fn pair_alone(out: Out, place: &LinkPlace, pair: &PairAsk) -> Result<Exit, Fault
         let reading = read_answers(out, pair, lines, asks);
         tokio::pin!(reading);
         tokio::select! {
-            // What it said last is read before it counts as ended.
+            // Its last lines are read before it counts as ended.
             ended = &mut running => {
                 let end = reading.await?;
                 ended.and(end.unwrap_or_else(|| Err(cut_off())))
@@ -93,7 +93,7 @@ fn pair_alone(out: Out, place: &LinkPlace, pair: &PairAsk) -> Result<Exit, Fault
     })
 }
 
-/// Prints the lines of a pairing, and asks the user about digits.
+/// Prints the lines of a pairing, and asks the user to compare digits.
 async fn read_answers(
     out: Out,
     pair: &PairAsk,
@@ -117,7 +117,8 @@ async fn read_answers(
     Ok(end)
 }
 
-/// How a pairing ended, if this line is its end: success is what both sides have proved.
+/// Returns the result of a pairing if this line is its end. Success means that both sides have
+/// proved it.
 fn end_of(line: &Value) -> Option<Result<Exit, Fault>> {
     if line.get("event").and_then(Value::as_str) != Some("paired") {
         return None;
@@ -134,13 +135,13 @@ fn end_of(line: &Value) -> Option<Result<Exit, Fault>> {
     })
 }
 
-/// The fault of lines that end without an end.
+/// Returns the fault for lines that end without a result.
 fn cut_off() -> Fault {
     let text = "the pairing ended before it stood";
     Fault::new(Exit::No, text, "look at the log of the daemon, and run `mezza link pair` again")
 }
 
-/// Prints one line; gives the digits that the user is asked about.
+/// Prints one line. Returns the digits that the user must compare, if any.
 fn told_by(out: Out, pair: &PairAsk, line: &Value) -> Option<String> {
     let text = |key: &str| line.get(key).and_then(Value::as_str).unwrap_or_default();
     let name = &pair.name;

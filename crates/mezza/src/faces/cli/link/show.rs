@@ -1,4 +1,4 @@
-//! `mezza link show`: what a person asks of a tunnel.
+//! `mezza link show`: the state of tunnels for the user.
 
 use serde_json::Value;
 
@@ -35,7 +35,7 @@ pub(super) fn show_links(
     let mut any = false;
     for line in ask_daemon(place, &LinkAsk::Show { name: name.map(str::to_owned), follow })? {
         let link = parse_link(line?)?;
-        // A script that asks for one link learns whether frames pass.
+        // A script that names one link learns from the exit code if frames pass.
         alarm |=
             matches!(link.trouble.as_str(), "not recognised" | "aside" | "silent" | "refused here");
         any = true;
@@ -44,7 +44,7 @@ pub(super) fn show_links(
     if !any {
         out.print_line("no link runs; pair one: `mezza link pair IF`");
     }
-    // A script that asks for one link learns whether it is in order.
+    // A script that names one link learns from the exit code if the link is in order.
     Ok(if alarm && name.is_some() { Exit::No } else { Exit::Done })
 }
 
@@ -120,7 +120,7 @@ fn traffic_text(link: &LinkJson) -> String {
     )
 }
 
-/// Every reason for which frames were dropped; two of them always, since they tell of attackers.
+/// Lists the reasons for dropped frames; two are always shown, since they indicate attackers.
 fn drops_text(link: &LinkJson) -> String {
     let drops: Vec<String> = link
         .dropped
@@ -165,7 +165,7 @@ fn clean_lines(lines: &[String]) -> String {
     lines.iter().map(|line| clean_text(line)).collect::<Vec<_>>().join("\n")
 }
 
-/// `18 s`, `12m`, `3h12m`, `4d`.
+/// Formats a duration as `18 s`, `12m`, `3h12m` or `4d`.
 fn format_span(ms: u64) -> String {
     let seconds = ms / 1_000;
     let minutes = ms / 60_000;
@@ -178,7 +178,7 @@ fn format_span(ms: u64) -> String {
     }
 }
 
-/// `512 B`, `1.2 GiB`.
+/// Formats a size as `512 B` or `1.2 GiB`.
 #[expect(clippy::cast_precision_loss, reason = "one digit behind the point is shown")]
 fn format_bytes(count: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
@@ -198,7 +198,7 @@ mod tests {
 
     use super::*;
 
-    /// A person finds each state of a link in the help of the command and in the guide.
+    /// The help of the command and the guide list each state of a link.
     #[test]
     fn each_state_has_its_line_in_the_help_and_in_the_guide() {
         let guide = include_str!("../../../../../../docs/guide/link.md");

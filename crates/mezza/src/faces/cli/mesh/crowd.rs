@@ -11,7 +11,7 @@ use crate::faces::cli::args::{CrowdArgs, MoveName};
 use mezza_host::api::Exit;
 use mezza_servers::mesh::crowd::{HostedCrew, Moves, START, crew_settings, draw_clocks};
 
-/// Devices with a good clock, of a hundred, and by how much the others are off at most, s.
+/// Percentage of devices with a good clock, and the maximum error of the others, s.
 const CLOCKS: (u64, u64) = (30, 300);
 /// How often each user writes, s.
 const EVERY_S: u64 = 30;

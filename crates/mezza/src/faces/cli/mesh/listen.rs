@@ -1,8 +1,9 @@
-//! `mezza mesh listen`: trial opening beside the node, with keys that are erased in time.
+//! `mezza mesh listen`: tries to open cells, with keys that are erased in time.
 //!
-//! The node forwards cells whether or not anybody here can open them; this process tries them, so what
-//! it learns changes no frame (MESH-33). One thread reads lines and asks again when the node is gone, this
-//! one opens in batches, and erases each half minute whether a line came or not.
+//! The node forwards cells independently of their readers, and this separate process opens them, so
+//! its results change no frame (MESH-33). One thread reads lines and reconnects when the node is
+//! gone. The main thread opens cells in batches, and erases keys each half minute even without a
+//! line.
 
 mod keys;
 
@@ -26,17 +27,17 @@ use mezza_host::process::control::ControlLines;
 use mezza_host::process::home::private;
 use mezza_servers::mesh::control::{self, MeshAsk};
 
-/// Cells that are tried together.
+/// Cells that are tried in one batch.
 const BATCH: usize = 64;
-/// Lines that wait: more are held back in the socket, and then dropped and counted by the node.
+/// Lines that wait; further ones stay in the socket, and the node then drops and counts them.
 const LINES_MAX: usize = 4_096;
 /// Ids of opened envelopes that are remembered, so that nothing is printed twice.
 const SEEN_MAX: usize = 4_096;
-/// How often keys are erased on the word of this machine's boot time alone, ms.
+/// How often keys are erased by boot time alone, ms.
 const ERASE_MS: u64 = 30_000;
-/// A node that says nothing for so long is told of, ms: it tells each new tick.
+/// The silence of a node that is reported, ms: a node reports each new tick.
 const SILENT_MS: u64 = 75_000;
-/// How long between two attempts to reach a node that is gone.
+/// Pause between two attempts to reconnect to the node.
 const AGAIN: Duration = Duration::from_secs(2);
 
 /// `mezza mesh listen`
@@ -53,7 +54,7 @@ pub(super) fn run_listen(context: &CliContext, asked: &ListenArgs) -> Result<Exi
     loop {
         for opened in listener.wait_and_try(context, &waiting)? {
             show_message(context, asked, &opened);
-            // Whoever reads no more is given no message that would be lost.
+            // If standard output is closed, stop: further messages would be lost.
             if asked.once || show::is_over() {
                 return Ok(Exit::Done);
             }
@@ -68,7 +69,7 @@ enum NodeNews {
     Gone(Fault),
 }
 
-/// Reads lines of the node, and asks again while there is none: keys are erased meanwhile.
+/// Reads lines of the node, and reconnects while it is gone; keys are erased meanwhile.
 fn read_lines(mut answer: ControlLines, socket: &Path, sender: &SyncSender<NodeNews>) {
     loop {
         let mut why = gone_fault();
@@ -128,7 +129,8 @@ impl Listener {
         }
     }
 
-    /// Waits for a line or for the time to erase, takes what else is there, and tries the cells among it.
+    /// Waits for a line or for the time to erase, reads further waiting lines, and tries their
+    /// cells.
     fn wait_and_try(
         &mut self,
         context: &CliContext,
@@ -150,7 +152,7 @@ impl Listener {
         Ok(self.open_cells())
     }
 
-    /// Erases each half minute by boot time, however busy or silent the node is.
+    /// Erases keys each half minute by boot time, independently of the node.
     fn erase_in_time(&mut self, context: &CliContext) -> Result<(), Fault> {
         let now_ms = self.clock.boot().as_ms();
         if now_ms < self.erase_at_ms {
@@ -197,7 +199,7 @@ impl Listener {
                     "{lost} cells were not tried: this program is too slow for them"
                 ));
             }
-            // A later version may say more.
+            // Unknown events may come from a later version.
             _ => (),
         }
         Ok(())
@@ -225,8 +227,8 @@ impl Listener {
     }
 }
 
-/// Prints a message, or keeps it in a file of the folder that was named. A message that the disk does
-/// not take is printed: its cell will be over when there is room again.
+/// Prints a message, or stores it in the given folder. If the disk refuses, the message is printed,
+/// because its cell may have expired when there is room again.
 fn show_message(context: &CliContext, asked: &ListenArgs, opened: &OpenedEnvelope) {
     let out = context.out;
     let payload = opened.payload.as_slice();
@@ -250,7 +252,7 @@ fn show_message(context: &CliContext, asked: &ListenArgs, opened: &OpenedEnvelop
     out.print_line(format!("{minute}  somebody who holds your card wrote:"));
     match &kept {
         Some(path) => out.print_line(format!("{} bytes, in {}", payload.len(), path.display())),
-        // What a stranger wrote moves no cursor and rings no bell.
+        // Text of unknown senders must not control the terminal.
         None => {
             for line in String::from_utf8_lossy(payload).lines() {
                 out.print_line(show::clean_text(line));

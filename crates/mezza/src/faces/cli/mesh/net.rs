@@ -20,7 +20,7 @@ use mezza_servers::mesh::network::NetworkChoice;
 
 /// Bytes of the largest bundle.
 const BUNDLE_BYTES_MAX: u64 = 16 << 20;
-/// Cells that are handed over in one request: a line has 64 KiB.
+/// Cells passed in one request: a line holds 64 KiB.
 const AT_ONCE: usize = 8;
 
 /// `mezza mesh net ..`
@@ -86,7 +86,7 @@ pub(super) fn export_bundle(context: &CliContext, file: &Path) -> Result<Exit, F
         let bytes = control::decode_base64(line["cell"].as_str().unwrap_or_default())?;
         cells.extend(MeshCell::decode(&bytes).ok());
     }
-    // A node that ended on the way has told a part.
+    // A node that ended during the export has sent only a part.
     if end != Some(cells.len() as u64) {
         let text =
             format!("the node told {} of its cells and ended; nothing is written", cells.len());
@@ -104,7 +104,7 @@ pub(super) fn import_bundle(context: &CliContext, file: &Path) -> Result<Exit, F
         let text = format!("{} cannot be read: {error}", file.display());
         Fault::new(Exit::NotFound, text, "name the file that `bundle export` made")
     };
-    // A pipe has no length, so it is read up to the bound.
+    // A pipe has no length, so read up to the limit.
     let mut bytes = Vec::new();
     let opened = File::open(file).map_err(absent)?;
     opened.take(BUNDLE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(absent)?;

@@ -1,4 +1,4 @@
-//! `mezza mesh send`: an envelope for whoever made a card, and how far it is.
+//! `mezza mesh send`: sends an envelope to the owner of a card, and reports its progress.
 
 use mezza_core::Time;
 use mezza_hibe::{CardBlock, Tick, TreeProfile};
@@ -13,16 +13,16 @@ use mezza_servers::mesh::control::{self, MeshAsk};
 /// `mezza mesh send`
 pub(super) fn run_send(context: &CliContext, asked: &MeshSendArgs) -> Result<Exit, Fault> {
     let card = hibe::card::read_card_block(&asked.card)?;
-    // Whoever types the text may need minutes: the time is asked for afterwards.
+    // Request the time after the input: typing the text may take minutes.
     let payload = hibe::seal::read_payload()?;
     match send_payload(context, asked, &card, &payload) {
-        // The tick passed between the question and the answer. The text is still here.
+        // The tick ended between the query and the request: seal the same text again.
         Err(fault) if fault.code == Exit::No => send_payload(context, asked, &card, &payload),
         done => done,
     }
 }
 
-/// Seals the text for the tick of now, and tells how far it is.
+/// Seals the text for the present tick, and reports its progress.
 fn send_payload(
     context: &CliContext,
     asked: &MeshSendArgs,
@@ -83,7 +83,7 @@ fn send_payload(
     Err(gone_fault())
 }
 
-/// Names are no people: one liar can have many.
+/// Counts names and not people: one liar can have many names.
 fn count_neighbours(line: &Value) -> String {
     words::format_count(line["names"].as_u64().unwrap_or(0), "neighbour", "neighbours")
 }

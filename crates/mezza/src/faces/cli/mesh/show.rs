@@ -1,4 +1,4 @@
-//! `mezza mesh status|peers|clock`: what a running node says of itself.
+//! `mezza mesh status|peers|clock`: the state of a running node.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use mezza_host::api::{Exit, Fault, words};
 use mezza_servers::mesh::control::MeshAsk;
 use mezza_servers::mesh::links::RADIO;
 
-/// A neighbour that was not heard for so long is not around, ms.
+/// A neighbour without frames for this time is not counted as present, ms.
 const SILENT_MS: i64 = 10_000;
 /// Ticks of 30 s in a day.
 const TICKS_PER_DAY: u64 = 2_880;
@@ -81,7 +81,7 @@ pub(super) fn show_clock(context: &CliContext, status: &Value) -> Result<Exit, F
     warn_of_clock(context, status)
 }
 
-/// A clock that the clocks around contradict ends the command with 78.
+/// Ends with 78 if the clocks of neighbours contradict the node's clock.
 fn warn_of_clock(context: &CliContext, status: &Value) -> Result<Exit, Fault> {
     if let Some(day) = status["other_day"].as_u64() {
         return Err(other_date(status, day));
@@ -101,7 +101,8 @@ fn warn_of_clock(context: &CliContext, status: &Value) -> Result<Exit, Fault> {
     Err(Fault::new(Exit::Config, text, "set it, or `mezza mesh clock --trust-neighbours`"))
 }
 
-/// Devices of this network that live on another date are no neighbours (MESH-69).
+/// Returns the fault for devices of this network with another date: they are no neighbours
+/// (MESH-69).
 fn other_date(status: &Value, day: u64) -> Fault {
     let count = read_number(status, "other_devices").unsigned_abs();
     let says = if count == 1 { "says" } else { "say" };

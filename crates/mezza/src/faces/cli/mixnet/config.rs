@@ -41,7 +41,7 @@ pub(super) fn run_config(out: Out, what: &MixnetConfigCommand) -> Result<Exit, F
     }
 }
 
-/// Shows a config, and the link if it is the first one: that is what a link pins.
+/// Shows a config. For the first config it also shows the link, which pins its hash.
 fn show_config(out: Out, file: &Path, qr: bool) -> Result<Exit, Fault> {
     let signed = network::read_config(file)?;
     print_config(out, &signed);
@@ -57,7 +57,7 @@ fn show_config(out: Out, file: &Path, qr: bool) -> Result<Exit, Fault> {
     Ok(Exit::Done)
 }
 
-/// The config goes to a file or to standard output, what is said about it then to the other one.
+/// Writes the config to a file or to standard output, and the comments on it to the other one.
 fn new(out: Out, file: &Path, after: Option<&Path>, to: Option<&Path>) -> Result<Exit, Fault> {
     let text = fs::read_to_string(file).map_err(|error| private::cannot_read(file, &error))?;
     let before = after.map(network::read_config).transpose()?;
@@ -94,8 +94,8 @@ fn print_config(out: Out, signed: &SignedConfig) {
     }
 }
 
-/// Only shown values are signed: the first config of a network as a whole, a later one compared
-/// with the one before it (MIX-47, MIX-48).
+/// Signs a config after showing its values: the first config of a network as a whole, a later one
+/// compared with the one before it (MIX-47, MIX-48).
 fn sign_config(
     out: Out,
     file: &Path,
@@ -120,7 +120,7 @@ fn sign_config(
     if !yes {
         confirm_signing(out)?;
     }
-    // Signatures of other guardians must survive a full disk, so the file is replaced as a whole.
+    // Replace the file atomically: a full disk must not lose signatures of other guardians.
     private::replace_shared(file, &signed.encode())?;
     let (valid, needed) = count_valid(&signed, SignatureSet::Own);
     let text = format!("signed: {valid} of {needed} needed guardian signatures");
@@ -128,7 +128,7 @@ fn sign_config(
     Ok(Exit::Done)
 }
 
-/// Refuses a config that does not go on where the config before it ends (MIX-86).
+/// Refuses a config that does not continue the config before (MIX-86).
 fn check_follows(
     path: &Path,
     signed: &SignedConfig,
@@ -158,7 +158,7 @@ fn check_prev(file: &Path, config: &Config, before: &Config) -> Result<(), Fault
     Err(Fault::new(Exit::No, text, "name the config whose hash is its `prev`"))
 }
 
-/// The changes that a guardian is asked to sign, compared with the config before.
+/// Returns the changes that a guardian signs, compared with the config before.
 fn list_difference(before: &Config, next: &Config) -> Vec<String> {
     let mut lines = vec![
         format!("hash     {}", hex(&next.hash())),
@@ -169,7 +169,7 @@ fn list_difference(before: &Config, next: &Config) -> Vec<String> {
     lines
 }
 
-/// Asks a person. Without a terminal this fails.
+/// Asks the user. Fails without a terminal.
 fn confirm_signing(out: Out) -> Result<(), Fault> {
     let asked = show::ask_person(out, "Sign this?").ok_or_else(|| {
         let text = "nobody is here to say whether this is to be signed";
@@ -214,13 +214,13 @@ fn hex(bytes: &[u8]) -> String {
     HEXLOWER.encode(bytes)
 }
 
-/// How many guardians of a set signed, and how many it takes.
+/// Returns how many guardians of a set have signed, and how many must.
 fn count_valid(signed: &SignedConfig, set: SignatureSet) -> (usize, usize) {
     let config = signed.config();
     (signed.count_signatures(set, &config.guardians), config.threshold.into())
 }
 
-/// The content of a config, for programs.
+/// Returns the content of a config as JSON.
 fn describe_config(signed: &SignedConfig) -> Value {
     let config = signed.config();
     let (valid, needed) = count_valid(signed, SignatureSet::Own);
@@ -238,7 +238,7 @@ fn describe_config(signed: &SignedConfig) -> Value {
     })
 }
 
-/// The promise over one year of all services, for programs.
+/// Returns the promise over one year of all services as JSON.
 fn describe_promise(config: &Config) -> Value {
     let promise = NetworkPromise::from_config(config);
     json!({
@@ -279,7 +279,7 @@ fn describe_service(config: &Config, policy: &ServicePolicy) -> Value {
     })
 }
 
-/// The content of a config, for people.
+/// Returns the content of a config as lines for the user.
 fn list_lines(signed: &SignedConfig) -> Vec<String> {
     let config = signed.config();
     let (valid, needed) = count_valid(signed, SignatureSet::Own);

@@ -1,4 +1,4 @@
-//! `mezza mixnet load`: simulated users, and whether the network serves them.
+//! `mezza mixnet load`: simulated users, and if the network serves them.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use mezza_host::process::files;
 use mezza_servers::mixnet::client;
 use mezza_servers::mixnet::load::{self, Load, LoadReport};
 
-/// Files beside one for each user.
+/// File descriptors in addition to one per user.
 const SPARE_FILES: u64 = 64;
 
 /// `mezza mixnet load`
@@ -47,7 +47,7 @@ impl Sum {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a rate is read by people")]
-    /// By core.
+    /// Returns onions made per second of CPU time.
     fn onions_per_s(&self) -> f64 {
         self.onions as f64 / self.making.as_secs_f64().max(f64::MIN_POSITIVE)
     }

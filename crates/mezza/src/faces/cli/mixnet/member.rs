@@ -1,4 +1,4 @@
-//! `mezza mixnet join|leave|status`: this home in a mixnet.
+//! `mezza mixnet join|leave|status`: membership of this home in a mixnet.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use mezza_host::api::{Exit, Fault, words};
 
 /// `mezza mixnet join`
 pub(super) fn join_network(context: &CliContext, link: &str) -> Result<Exit, Fault> {
-    // A malformed link is refused before a node is needed.
+    // Refuse a malformed link before connecting to a node.
     let uri: NetworkUri = link.trim().parse()?;
     let request = JoinRequest { link: uri.to_string() };
     context.client()?.post::<Mixnet>("/v1/mixnet", &request)?;
@@ -87,7 +87,7 @@ pub(super) fn resume_restored(context: &CliContext) -> Result<Exit, Fault> {
     Ok(Exit::Done)
 }
 
-/// `mezza mixnet status`. Its exit code is true to its text: 1 while no round comes back.
+/// Runs `mezza mixnet status`. The exit code is 1 while no round returns.
 pub(super) fn show_status(context: &CliContext) -> Result<Exit, Fault> {
     let client = context.client()?;
     let net = client.get::<Mixnet>("/v1/mixnet")?;
@@ -159,7 +159,7 @@ fn status_lines(net: &Mixnet) -> Vec<String> {
     lines
 }
 
-/// The number of cases among which one has this probability.
+/// Returns `1 / delta`: one case of this many has the probability.
 #[expect(clippy::cast_sign_loss, reason = "a probability is not negative")]
 fn one_in(delta: f64) -> u64 {
     (1.0 / delta.max(f64::MIN_POSITIVE)).floor() as u64

@@ -1,4 +1,4 @@
-//! `mezza mixnet privacy`: noise for a promise, or the promise of a noise.
+//! `mezza mixnet privacy`: the noise for a promise, or the promise of a noise.
 
 use mezza_mixnet::Service;
 use mezza_mixnet::config::Mode;
@@ -25,7 +25,7 @@ pub(super) fn show_privacy(out: Out, asked: &PrivacyArgs) -> Result<Exit, Fault>
     }
 }
 
-/// The promise of a preset over one year of all services together (MIX-70).
+/// Prints the promise of a preset over one year of all services together (MIX-70).
 fn network_privacy(out: Out, name: PresetName) -> Exit {
     let (text, preset) = match name {
         PresetName::Standard => ("standard", NoisePreset::Standard),
@@ -76,8 +76,9 @@ fn network_privacy(out: Out, name: PresetName) -> Exit {
     Exit::Done
 }
 
-/// How a partner sees other conversations, where these are as many as the slots, as measured: missed rounds
-/// of 1,000, and the rounds within which 99 of 100 pairs miss their first one (rationale of MIX-85).
+/// Returns how a partner perceives other conversations that use all slots, as measured: missed
+/// rounds of 1,000, and the rounds within which 99 of 100 pairs miss their first one (rationale of
+/// MIX-85).
 const fn measured_absence(slots: u8) -> Option<[u32; 2]> {
     match slots {
         1 => Some([525, 7]),
@@ -86,7 +87,8 @@ const fn measured_absence(slots: u8) -> Option<[u32; 2]> {
     }
 }
 
-/// No noise hides from a contact that its partner serves somebody else (MIX-85).
+/// Describes that noise does not hide from a contact that its partner serves another contact
+/// (MIX-85).
 fn contacts_line(slots: u8) -> String {
     let others = words::format_count(slots.into(), "other", "others");
     let measured = measured_absence(slots).map_or_else(String::new, |[missed, first]| {
@@ -116,7 +118,7 @@ const fn service_name(service: Service) -> &'static str {
     }
 }
 
-/// The noise for a promise of one service, or the promise of its noise.
+/// Prints the noise for a promise of one service, or the promise of a noise.
 fn service_privacy(out: Out, asked: &PrivacyArgs, rounds: u64) -> Result<Exit, Fault> {
     let service = to_service(asked.service);
     if service != Service::Conversation && asked.slots != 1 {
@@ -156,7 +158,7 @@ fn service_privacy(out: Out, asked: &PrivacyArgs, rounds: u64) -> Result<Exit, F
     if service == Service::Conversation {
         out.print_line(contacts_line(asked.slots));
     }
-    // A promise that each service keeps by itself is kept by nobody who uses all of them (MIX-70).
+    // Promises of single services do not cover a user of all services (MIX-70).
     out.print_line(
         "alone    the rounds of the other services add: `mezza mixnet privacy --preset standard`",
     );

@@ -44,7 +44,7 @@ pub(super) fn run_entry(context: &CliContext, asked: &EntryArgs) -> Result<Exit,
         once: asked.once,
         metrics: asked.identity.metrics.unwrap_or(metrics::ENTRY_PORT),
     };
-    // Thousands of connections: all cores.
+    // Thousands of connections need all cores.
     let threads = Builder::new_multi_thread();
     let link = link.map(|link| (link, asked.qr));
     let role = Role { name: "entry", identity: &asked.identity, link };
@@ -97,8 +97,8 @@ fn load_identity(identity: &ServerArgs) -> Result<(ConfigArchive, ServerKey), Fa
     Ok((ConfigArchive::load(identity.configs.iter().map(AsRef::as_ref))?, key))
 }
 
-/// Where a server listens: where it was told, else on all addresses at the port under which the config
-/// knows it.
+/// Returns the address to listen on: the one given, else all addresses at the port that the config
+/// names.
 fn listen_address(
     asked: &ServerArgs,
     role: &str,
@@ -117,7 +117,7 @@ fn listen_address(
     Ok((Ipv4Addr::UNSPECIFIED, port).into())
 }
 
-/// The link with which members join, for whoever is to give it away.
+/// Prints the link with which members join, for the operator to publish.
 pub(super) fn say_link(out: Out, link: &NetworkUri, qr: bool) -> Result<(), Fault> {
     let text = link.to_string();
     out.print_either(&json!({ "event": "link", "link": text }), format!("link     {text}"));
@@ -138,7 +138,7 @@ struct Role<'a> {
     link: Option<(NetworkUri, bool)>,
 }
 
-/// Runs a server until it is told to stop, or cannot go on. At SIGHUP it reads its configs again.
+/// Runs a server until it is stopped or fails. At SIGHUP it reads its configs again.
 async fn run_server<S: Future<Output = Result<ServerHandle, Fault>>>(
     context: &CliContext,
     role: Role<'_>,
@@ -172,7 +172,7 @@ async fn run_server<S: Future<Output = Result<ServerHandle, Fault>>>(
     }
 }
 
-/// Hands a server all configs of its files; those that it knows are taken again without effect.
+/// Passes all configs of its files to a server; known ones have no effect.
 fn send_configs(identity: &ServerArgs, learn: &Learn) {
     match ConfigArchive::load(identity.configs.iter().map(AsRef::as_ref)) {
         Ok(network) => network.archive.into_iter().for_each(learn),

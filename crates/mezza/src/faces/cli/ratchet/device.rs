@@ -1,4 +1,4 @@
-//! A device of one suite with one contact, in memory: what `mezza ratchet peer` plays.
+//! A device of one suite with one contact, in memory, as used by `mezza ratchet peer`.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ use super::is_container;
 use super::refusal::Refusal;
 use mezza_host::backend::AwsLc;
 
-/// The largest number of an install in Signal's protocol.
+/// The largest registration number in Signal's protocol.
 const REGISTRATION_MAX: u32 = 16_380;
 
 /// The options of a peer.
@@ -43,7 +43,7 @@ pub(super) struct PeerDevice {
 }
 
 impl PeerDevice {
-    /// A new device that speaks one suite alone.
+    /// Makes a device that supports a single suite.
     pub(super) fn new(mut given: Given) -> Result<Self, Refusal> {
         let identity = IdentityKeyPair::new(StaticKey::random::<AwsLc>(&mut given.chance));
         let prekeys = Prekeys::new(identity.duplicate()).offer_suites(&[given.suite]);
@@ -56,7 +56,7 @@ impl PeerDevice {
         Ok(device)
     }
 
-    /// Another new device, with the same time and the chance behind what was drawn.
+    /// Replaces the device by a new one, with the same clock and the remaining random stream.
     pub(super) fn start_anew(&mut self) -> Result<(), Refusal> {
         let given = Given {
             suite: self.given.suite,
@@ -68,7 +68,7 @@ impl PeerDevice {
         Ok(())
     }
 
-    /// Wipes what is too old and rotates what is due.
+    /// Erases expired keys and rotates due ones.
     fn wake(&mut self) -> Result<(), Refusal> {
         let now = self.now();
         if let Some(talk) = &mut self.talk {
@@ -78,14 +78,14 @@ impl PeerDevice {
         self.settle_outputs()
     }
 
-    /// A fresh signed prekey and fresh one-time keys, before it is time.
+    /// Makes a fresh signed prekey and fresh one-time keys at once.
     pub(super) fn rotate_keys(&mut self) -> Result<(), Refusal> {
         let now = self.now();
         self.prekeys.handle(Input::Rotate, now, &mut self.given.chance)?;
         self.settle_outputs()
     }
 
-    /// Carries out what the prekeys want.
+    /// Carries out the outputs of the prekeys.
     fn settle_outputs(&mut self) -> Result<(), Refusal> {
         while let Some(output) = self.prekeys.poll() {
             match output {
@@ -116,7 +116,7 @@ impl PeerDevice {
         self.given.clock.now()
     }
 
-    /// Puts a clock that was given to another time.
+    /// Sets the clock, if it was given on the command line.
     pub(super) fn set_clock(&mut self, time: Time) -> Result<(), Refusal> {
         let Clock::At(now) = &mut self.given.clock else {
             return Err(Refusal::new("no-clock", "this peer was started without `--now`"));
@@ -125,8 +125,8 @@ impl PeerDevice {
         self.wake()
     }
 
-    /// A hash of everything that the device knows and keeps: what was refused leaves it as it was.
-    /// Neither the clock nor what was drawn so far is in it.
+    /// Returns a hash over the whole state of the device, so that a test can see that a refusal
+    /// changed nothing. Clock and random stream are not included.
     pub(super) fn hash_state(&self) -> [u8; 32] {
         let talk = self.talk.as_ref().map(Conversation::encode);
         let talk = talk.as_ref().map_or(&[][..], |rows| rows.as_slice());
@@ -143,22 +143,22 @@ impl PeerDevice {
         hash
     }
 
-    /// The identity key, 32 bytes.
+    /// Returns the identity key, 32 bytes.
     pub(super) fn public(&self) -> IdentityKey {
         self.identity.public_key()
     }
 
-    /// The wire form of the bundle of a container suite.
+    /// Returns the bundle of a container suite in its wire form.
     pub(super) fn bundle(&self) -> &[u8] {
         &self.bundle
     }
 
-    /// The next one-time key that was not given away; `None` if no more is left.
+    /// Returns the next one-time key that was not issued, or `None` if none is left.
     pub(super) fn one_time(&mut self) -> Option<OneTimePrekey> {
         self.one_time.pop_front()
     }
 
-    /// The bundle of Signal's suite, without a one-time key.
+    /// Returns the bundle of Signal's suite, without a one-time key.
     pub(super) fn signal_bundle(&self) -> Result<SignalBundle, Refusal> {
         let bundle = self.prekeys.signal_bundle(self.registration);
         bundle.ok_or_else(|| Refusal::new("no-prekey", "there is no signed prekey"))
@@ -202,7 +202,7 @@ impl PeerDevice {
         Ok(())
     }
 
-    /// Seals a body; whether the message is a first message, and its bytes.
+    /// Seals a body. Returns true if the message is a first message, and its bytes.
     pub(super) fn seal(&mut self, body: &[u8]) -> Result<(bool, Vec<u8>), Refusal> {
         let now = self.now();
         let talk = self.talk.as_mut().ok_or(SealError::NoSession)?;
@@ -229,7 +229,7 @@ impl PeerDevice {
         Ok(body)
     }
 
-    /// Signs as the suite does.
+    /// Signs with the suite's signature scheme.
     pub(super) fn sign_text(&mut self, text: &[u8]) -> [u8; 64] {
         if is_container(self.given.suite) {
             self.identity.sign::<Blake2b512>(&[text], &mut self.given.chance)
@@ -238,7 +238,7 @@ impl PeerDevice {
         }
     }
 
-    /// Verifies as the suite does.
+    /// Verifies with the suite's signature scheme.
     pub(super) fn verifies(&self, key: &IdentityKey, text: &[u8], signature: &[u8; 64]) -> bool {
         if is_container(self.given.suite) {
             xeddsa::verify::<Blake2b512>(key, &[text], signature)

@@ -1,4 +1,5 @@
-//! Time and chance of a peer: the world's, or given on the command line so that a test repeats.
+//! Clock and randomness of a peer: the system's, or values from the command line so that a test is
+//! repeatable.
 
 use std::convert::Infallible;
 
@@ -20,7 +21,7 @@ pub(super) enum Chance {
 }
 
 impl Chance {
-    /// The operating system's chance, or that of a seed.
+    /// Returns the system's generator, or that of a seed.
     pub(super) fn from_seed(seed: Option<&[u8; 32]>) -> Self {
         seed.map_or(Self::System, |seed| Self::Seeded(Secret::copy_from(seed), 0))
     }
@@ -65,7 +66,7 @@ pub(super) enum Clock {
 }
 
 impl Clock {
-    /// The time.
+    /// Returns the time.
     pub(super) fn now(self) -> Time {
         match self {
             Self::System => clock::now(),

@@ -10,13 +10,13 @@ use crate::faces::cli::args::NumberArgs;
 use crate::faces::cli::show::Out;
 use mezza_host::api::{Exit, Fault};
 
-/// The version of a code in Signal's apps.
+/// The version of Signal's scannable code.
 const SIGNAL_VERSION: u32 = 2;
 
-/// The 60 digits of two identities in a suite, and the bytes of the code.
+/// Returns the 60 digits of two identities in a suite, and the bytes of the code.
 ///
 /// # Errors
-/// If there are names in a suite that takes the identities alone.
+/// If names are given for a suite that uses only identities.
 pub(super) fn compute_number(
     suite: SuiteId,
     local: NamedIdentity<'_>,
@@ -54,7 +54,7 @@ pub(super) fn print_number(out: Out, asked: &NumberArgs) -> Result<Exit, Fault> 
     Ok(Exit::Done)
 }
 
-/// `IK` or `IK:NAME`; the key with or without its type in front.
+/// Parses `IK` or `IK:NAME`; the key with or without its type byte.
 fn parse_party(text: &str) -> Result<(IdentityKey, &str), String> {
     let (key, name) = text.split_once(':').unwrap_or((text, ""));
     let bytes = HEXLOWER.decode(key.as_bytes());

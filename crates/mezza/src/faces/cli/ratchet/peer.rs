@@ -1,8 +1,8 @@
-//! `mezza ratchet peer`: our ratchet behind a line protocol, for other people's tests.
+//! `mezza ratchet peer`: our ratchet with a line protocol, for tests of other implementations.
 //!
-//! One line there, one line back; fields are separated by one blank, bytes are lower-case hex,
-//! keys are `05 | key`, 33 bytes. A refused line is answered by `err CODE TEXT`; only the end of
-//! the input ends the peer.
+//! Each input line has one output line. Fields are separated by one space, bytes are lower-case
+//! hex, keys are `05 | key`, 33 bytes. A refused line gets `err CODE TEXT`; only the end of the
+//! input ends the peer.
 //!
 //! ```text
 //! bundle  /  offer  /  rotate                   ok REG OPKID OPK SPKID SPK SIG IK [KEMID KEMPK KEMSIG]
@@ -34,13 +34,13 @@ const LINE_BYTES_MAX: usize = 8 << 20;
 const KEY_TYPE: u8 = 5;
 /// The type byte before a key of Kyber1024.
 const KEM_TYPE: u8 = 8;
-/// The kind of a first message, and of every other.
+/// The kind of a first message, and of every other message.
 const KINDS: [&str; 2] = ["3", "2"];
 
 /// The field for an absent one-time key.
 const NO_KEY: &str = "-";
 
-/// Answers line by line until the input ends.
+/// Responds to each line until the input ends.
 pub(super) fn serve_lines(
     given: Given,
     mut input: impl BufRead,
@@ -58,15 +58,15 @@ pub(super) fn serve_lines(
             Ok(fields) => [vec!["ok".to_owned()], fields].concat().join(" "),
             Err(Refusal { code, text }) => format!("err {code} {text}"),
         };
-        // A reader that went away ends it, without blame.
+        // A closed output ends the peer without an error.
         if writeln!(output, "{answer}").and_then(|()| output.flush()).is_err() {
             return Ok(Exit::Done);
         }
     }
 }
 
-/// The next line without its end, or why it is none; `None` at the end of the input. Of a line that is
-/// too long the rest is read and thrown away.
+/// Reads the next line without its end, or a refusal of it; `None` at the end of the input. The
+/// rest of a too long line is skipped.
 fn read_line(input: &mut impl BufRead) -> io::Result<Option<Result<String, Refusal>>> {
     let mut line = Vec::new();
     input.by_ref().take(LINE_BYTES_MAX as u64 + 1).read_until(b'\n', &mut line)?;
@@ -147,7 +147,7 @@ fn answer_numbers(
     Ok(vec![digits, hex(&code)])
 }
 
-/// The current bundle and the next one-time key.
+/// Returns the current bundle and the next one-time key.
 fn offer_bundle(device: &mut PeerDevice, suite: SuiteId) -> Result<Vec<String>, Refusal> {
     let one_time = device.one_time();
     if is_container(suite) {
@@ -225,7 +225,7 @@ fn unhex(text: &str) -> Result<Vec<u8>, Refusal> {
     bytes.map_err(|error| Refusal::field(format!("a field is no lower-case hex: {error}")))
 }
 
-/// A number without sign that fits its field.
+/// Parses an unsigned number that fits its type.
 fn parse_number<N: std::str::FromStr>(text: &str) -> Result<N, Refusal> {
     let bits = 8 * size_of::<N>();
     text.parse().map_err(|_| Refusal::field(format!("a field is no number of {bits} bits")))

@@ -1,4 +1,4 @@
-//! Why a peer refused a line: a stable word for programs, and a text for people.
+//! Why a peer refused a line: a stable code for programs, and a text for the user.
 
 use mezza_core::DecodeError;
 use mezza_ratchet::{BundleError, KeyError, OpenError, PrekeysError, SealError};
@@ -13,17 +13,17 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    /// A refusal by the peer itself.
+    /// Makes a refusal by the peer itself.
     pub(super) fn new(code: &'static str, text: impl Into<String>) -> Self {
         Self { code, text: text.into() }
     }
 
-    /// The line is none of the protocol.
+    /// Refuses a line that the protocol does not have.
     pub(super) fn line(text: impl Into<String>) -> Self {
         Self::new("line", text)
     }
 
-    /// A field of the line has another form.
+    /// Refuses a field with a malformed value.
     pub(super) fn field(text: impl Into<String>) -> Self {
         Self::new("field", text)
     }

@@ -1,4 +1,4 @@
-//! `mezza ratchet sessions|keys|suites`: what a running node says of its conversations.
+//! `mezza ratchet sessions|keys|suites`: the session state of a running node.
 
 use mezza_ratchet::SuiteList;
 use serde_json::json;
@@ -133,7 +133,7 @@ fn suite_names(suites: &[String]) -> String {
     suites.iter().map(|suite| suite_name(suite)).collect::<Vec<_>>().join(", ")
 }
 
-/// The name of a suite beside its number.
+/// Returns the name of a suite with its number.
 fn suite_name(number: &str) -> String {
     match number {
         "0x0101" => "b2c20 (0x0101)".into(),

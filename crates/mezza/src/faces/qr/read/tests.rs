@@ -1,4 +1,4 @@
-//! Pictures as people take them. Each is drawn here, so that what is wrong with it is known.
+//! Pictures as users take them. Each is drawn by the test, so that its defect is known.
 
 #![allow(
     clippy::cast_precision_loss,
@@ -9,17 +9,17 @@
 use super::*;
 use crate::faces::qr::{Medium, QrImage};
 
-/// As long as a usual card.
+/// The length of a usual card.
 const LETTERS: usize = 480;
 
-/// A scene: how bright each point of a plane is, 0 to 255.
+/// A scene: the brightness of each point of a plane, 0 to 255.
 type Scene = Box<dyn Fn(f64, f64) -> f64>;
 
 fn link(letter: &str) -> String {
     format!("MEZZAVOCE:C1/{}", letter.repeat(LETTERS / letter.len()))
 }
 
-/// A code on white whose border begins at the origin, one unit a module; and its size.
+/// Returns a code on white, with its border at the origin and one unit per module; and its size.
 fn code(text: &str) -> (Scene, f64) {
     let code = QrImage::draw(text, Medium::Screen).unwrap();
     let size = code.size() as f64;
@@ -30,7 +30,7 @@ fn code(text: &str) -> (Scene, f64) {
     (Box::new(scene), size)
 }
 
-/// Takes a picture: each pixel is the mean of nine points of the scene, as a lens makes it.
+/// Takes a picture: each pixel is the mean of nine points of the scene.
 fn taken(width: usize, height: usize, scene: impl Fn(f64, f64) -> f64) -> Vec<u8> {
     let mut pixels = Vec::with_capacity(width * height);
     for y in 0..height {
@@ -45,7 +45,7 @@ fn taken(width: usize, height: usize, scene: impl Fn(f64, f64) -> f64) -> Vec<u8
     pixels
 }
 
-/// A code at so many pixels a module, seen through `light`.
+/// Takes a picture of a code with `scale` pixels per module, seen through `light`.
 fn picture(text: &str, scale: f64, light: impl Fn(f64, f64, f64) -> f64) -> (Vec<u8>, usize) {
     let (scene, size) = code(text);
     let edge = (size * scale) as usize;
@@ -85,7 +85,7 @@ fn cli_11_a_code_seen_from_the_side_is_read() {
     let text = link("A7");
     let (scene, size) = code(&text);
     let edge = 520;
-    // Lines that are parallel on paper meet far to the right.
+    // Perspective: parallel lines of the paper meet far to the right.
     let pixels = taken(edge, edge, |x, y| {
         let u = x / 520.0;
         let v = y / 520.0;
@@ -95,7 +95,7 @@ fn cli_11_a_code_seen_from_the_side_is_read() {
     assert_eq!(read(&pixels, edge).unwrap(), text);
 }
 
-/// Two codes side by side; the second one as `light` shows it.
+/// Reads two codes side by side; the second one is shown through `light`.
 fn pair(one: &str, other: &str, light: fn(f64) -> f64) -> Result<String, Fault> {
     let ((one, size), (other, _)) = (code(one), code(other));
     let scale = 4.0;

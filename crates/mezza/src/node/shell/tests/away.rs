@@ -1,4 +1,4 @@
-//! State that a lock or a crash removes for good.
+//! Tests that a lock or a crash removes state for good.
 
 use super::*;
 
@@ -30,7 +30,7 @@ async fn a_locked_node_remembers_no_text_that_it_told() {
     assert_eq!(ann.ask(told).await.unwrap(), (true, false, false));
 }
 
-/// A fact of the device that is dropped would be written over newer rows.
+/// A pending fact of the dropped device would overwrite newer rows.
 #[tokio::test]
 async fn what_waited_for_a_commit_that_failed_is_gone_with_its_device() {
     let folder = tempfile::tempdir().unwrap();

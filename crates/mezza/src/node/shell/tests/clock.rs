@@ -1,4 +1,4 @@
-//! A wall clock that jumps, under a node with notes and keys that it would erase.
+//! A wall clock that jumps, with a node whose notes and keys it would erase.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,10 +8,10 @@ use super::*;
 use mezza_host::api::json::NoteStateJson;
 use mezza_host::clock::Moment;
 
-/// Longer than any timer, any note in the outbox and any prekey lasts.
+/// Longer than the life of any timer, note in the outbox and prekey.
 const JUMP_MS: u64 = 60 * Time::DAY_MS;
 
-/// Clocks that a test moves. They begin at the true time, which the relay has as well.
+/// Clocks that the test moves. They begin at the true time, like the relay's.
 #[derive(Clone)]
 pub(super) struct Hands(Arc<Mutex<Moment>>);
 
@@ -56,16 +56,16 @@ fn kept(shell: &NodeShell, contact: ContactId) -> Result<Kept, Refused> {
     Ok(Kept { notes, signed: prekeys.signed.iter().map(|(_, made, end)| (*made, *end)).collect() })
 }
 
-/// Returns the state after all due work, and true if the health reports the clock.
+/// Returns the state after all due work, and true if the health lines report the clock.
 async fn settled(node: &NodeHandle, contact: ContactId) -> (Kept, bool) {
-    // What is due is done behind each question.
+    // Due work is done after each request.
     node.ask(|_| Ok(())).await.unwrap();
     let told = node.ask(move |shell| Ok((kept(shell, contact)?, shell.clock_line().is_some())));
     told.await.unwrap()
 }
 
-/// A node by these clocks with an unread note on a timer and one of its own that nobody has read,
-/// whose other side is gone.
+/// Starts a node with these clocks, an unread note on a timer, and a note of its own whose reader
+/// is gone.
 async fn troubled(folder: &Path, hands: &Hands) -> (watch::Sender<bool>, RunningNode, ContactId) {
     let (stop, relay) = serve_relay(folder).await;
     let ben = start(folder, "ben", &relay).await;
@@ -109,7 +109,7 @@ async fn msg_99_a_clock_that_jumps_by_months_erases_nothing() {
     hands.jump();
     let (jumped, told) = settled(&ann.node, contact).await;
     assert_eq!((&jumped, told), (&before, true));
-    // Neither does it behind a lock, nor in a process that knows the day from the vault alone.
+    // Nor does a lock, or a process that knows the day only from the vault, erase anything.
     let again = |shell: &mut NodeShell| {
         shell.lock_vault();
         shell.unlock_vault(PASS)
@@ -147,7 +147,7 @@ async fn msg_99_a_clock_that_stands_for_a_day_or_is_agreed_to_is_believed() {
             hands.pass(Time::DAY_MS);
         }
         let (after, told) = settled(&ann.node, contact).await;
-        // Agreeing takes no time; the day in which it stood does.
+        // Confirming takes no time; the day for which the clock was doubted does.
         let left = if agreed { 2 } else { 0 };
         assert_eq!((after.notes.len(), told), (left, false));
         assert_ne!(after.signed, before.signed, "prekeys end by the date");

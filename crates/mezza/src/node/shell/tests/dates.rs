@@ -1,5 +1,5 @@
-//! Notes with a timer under starts of any date: none is void early, none lives longer than its timer and
-//! the time in which the clock was wrong or doubted (MSG-103, MSG-104).
+//! Notes with a timer over starts with any date: none is erased early, and none outlives its timer
+//! by more than the time of a wrong or doubted clock (MSG-103, MSG-104).
 
 use mezza_core::Time;
 use mezza_messenger::policy::Policy;
@@ -10,10 +10,10 @@ use super::*;
 use mezza_host::api::json::NoteStateJson;
 
 const DAY: u64 = Time::DAY_MS;
-/// A start without continuity adds up to a minute; a story has 14 of them at most.
+/// A start without known off time adds up to a minute; a story has 14 starts at most.
 const WRITTEN_MS: u64 = 20 * Time::MINUTE_MS;
 
-/// A machine with a vault in it, whose clocks a test moves.
+/// A machine with a vault, whose clocks the test moves.
 struct Machine {
     folder: tempfile::TempDir,
     hands: Hands,
@@ -23,7 +23,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// A machine whose wall clock is wrong by so much while the identity is made.
+    /// Makes a machine whose wall clock is wrong by `error_ms` while the identity is made.
     async fn make(error_ms: i64) -> (Self, ContactId) {
         let folder = tempfile::tempdir().unwrap();
         let mut machine = Self { folder, hands: Hands::new(), error_ms, node: None };
@@ -35,7 +35,8 @@ impl Machine {
         };
         let card = ben.node.ask(ask).await.unwrap();
         ben.stop(Duration::from_secs(5)).await;
-        // A demonstration's vault opens quickly; its node would believe any clock.
+        // A demonstration's vault opens quickly, but its node would accept any clock, so it only
+        // makes the identity.
         let own = NodeOptions { demo: true, ..machine.options() };
         let ann = node::start_node(own);
         let begin = move |shell: &mut NodeShell| {
@@ -57,7 +58,7 @@ impl Machine {
         self.node.as_ref().unwrap().node.clone()
     }
 
-    /// Starts the system, and the node in it.
+    /// Starts the system and its node.
     async fn start(&mut self) {
         let running = node::start_node(self.options());
         running.node.ask(|shell| shell.unlock_vault(PASS)).await.unwrap();
@@ -72,7 +73,7 @@ impl Machine {
         }
     }
 
-    /// The machine is off for so long, and starts with this error.
+    /// Turns the machine off for `off_ms`, and starts it with this clock error.
     async fn restart(&mut self, off_ms: u64, error_ms: i64) {
         self.node.take().unwrap().stop(Duration::from_secs(5)).await;
         self.hands.pass(off_ms);
@@ -93,7 +94,7 @@ impl Machine {
         self.look().await;
     }
 
-    /// The clock is right, and somebody says so.
+    /// Corrects the clock, and confirms it.
     async fn correct(&mut self) {
         self.set_error(0);
         let agree = |shell: &mut NodeShell| {
@@ -115,7 +116,7 @@ impl Machine {
         self.handle().ask(write).await.unwrap();
     }
 
-    /// The notes that wait to leave.
+    /// Returns the notes that wait to be sent.
     async fn waiting(&self, contact: ContactId) -> Vec<String> {
         let waiting = move |shell: &mut NodeShell| {
             let notes = shell.list_notes(contact, None, 100)?.notes.into_iter();
@@ -125,7 +126,7 @@ impl Machine {
         self.handle().ask(waiting).await.unwrap()
     }
 
-    /// By how much the date of the node differs from the true time.
+    /// Returns the difference between the node's date and the true time.
     async fn apart_ms(&self) -> u64 {
         let date = self.handle().ask(|shell| Ok(shell.date())).await.unwrap();
         let wall = self.hands.clock().wall().as_ms().cast_signed();
@@ -141,7 +142,7 @@ async fn msg_104_what_was_written_in_a_doubt_leaves_when_the_date_is_believed() 
     assert!(ann.apart_ms().await > 3 * DAY, "it goes by its last date");
     ann.write(contact, 1, 24 * 3_600).await;
     ann.pass(Time::HOUR_MS).await;
-    // Once more, so that nothing but the vault knows what was stamped in the doubt.
+    // A second restart, so that only the vault knows which times were stamped in doubt.
     ann.restart(Time::HOUR_MS, 0).await;
     ann.write(contact, 2, 24 * 3_600).await;
     ann.correct().await;
@@ -169,11 +170,11 @@ async fn msg_103_a_clock_that_was_ahead_once_erases_nothing_later() {
     assert!(told.contains("ahead"), "the rolling day stays there: {told}");
 }
 
-/// A note that was accepted.
+/// An accepted note.
 struct Accepted {
     text: String,
     timer_ms: u64,
-    /// How long it has been there, and for how much of that the clock was wrong or doubted.
+    /// The age of the note, and the part of it with a wrong or doubted clock.
     age_ms: u64,
     wrong_ms: u64,
 }
@@ -182,7 +183,8 @@ fn pick<T: Copy>(dice: &mut SimRng, choices: &[T]) -> T {
     *dice.pick(choices).expect("there are some")
 }
 
-/// One story: starts with any error, time without a network, corrections now and then.
+/// Runs one random story: starts with any clock error, time without a network, occasional
+/// corrections.
 async fn story(dice: &mut SimRng) {
     let errors = [0, 0, 3, -3, 40, -40, 400].map(|days: i64| days * DAY.cast_signed());
     let pauses = [Time::MINUTE_MS, Time::HOUR_MS, 8 * Time::HOUR_MS, DAY, 3 * DAY, 9 * DAY];

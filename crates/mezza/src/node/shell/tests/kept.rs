@@ -1,4 +1,4 @@
-//! State that the program keeps beside the device: passphrase, drafts, changes.
+//! State that the program stores beside the device: passphrase, drafts, changes.
 
 use mezza_messenger::policy::Policy;
 
@@ -7,7 +7,7 @@ use crate::node::shell::beside::DRAFT_BYTES_MAX;
 use mezza_host::api::json::{ChangeJson, ChangeWhat, ContactPatch};
 use mezza_host::api::views::note_id;
 
-/// The card of somebody else, and the next one of the same person under another name.
+/// Returns the card of a contact, and that person's next card under another name.
 async fn somebody(folder: &Path) -> (String, String) {
     let other = node::start_node(options(folder.join("other"), None)).node;
     let made = move |shell: &mut NodeShell| {
@@ -19,7 +19,7 @@ async fn somebody(folder: &Path) -> (String, String) {
     other.ask(made).await.unwrap()
 }
 
-/// A node with one contact, and the next card of that contact.
+/// Starts a node with one contact. Returns it with the contact's next card.
 async fn with_contact(folder: &Path) -> (NodeHandle, ContactId, String) {
     let (card, next) = somebody(folder).await;
     let node = node::start_node(options(folder.join("vault"), None)).node;
@@ -50,7 +50,7 @@ async fn vault_10_a_running_node_changes_its_passphrase() {
         drop(failing);
         assert_eq!(full.fault.code, Exit::CannotWrite);
         assert!(full.fault.next.contains("both passphrases"), "{}", full.fault);
-        // The old one or the new one holds now, and exactly one of them.
+        // Exactly one of the old and the new passphrase is valid now.
         if let Err(refused) = shell.change_passphrase(PASS, NEW) {
             assert_eq!(refused.word, "passphrase");
             shell.change_passphrase(NEW, NEW)?;
@@ -73,7 +73,7 @@ async fn web_15_a_draft_is_durable_and_goes_with_its_note_or_contact() {
         shell.set_draft(id, "half a note")?;
         again(shell)?;
         assert_eq!(shell.draft(id)?, "half a note");
-        // A disk that refuses: what was there before stays, and the next try succeeds.
+        // A disk error keeps the previous draft, and the next try succeeds.
         let failing = Failing::after(0, WriteStep::Commit, Errno::ENOSPC);
         assert!(shell.set_draft(id, "half a note and").is_err());
         drop(failing);
@@ -83,7 +83,7 @@ async fn web_15_a_draft_is_durable_and_goes_with_its_note_or_contact() {
             shell.set_draft(id, &"x".repeat(DRAFT_BYTES_MAX + 1)).unwrap_err().fault.code,
             Exit::Malformed
         );
-        // Another note leaves it alone, the same text takes it along.
+        // Another note keeps the draft; a note with the same text removes it.
         shell.send_note(id, [1; 16], "from elsewhere".into())?;
         assert_eq!(shell.draft(id)?, "half a note and more");
         shell.send_note(id, [2; 16], "half a note and more".into())?;
@@ -133,11 +133,11 @@ async fn web_14_what_changes_is_a_line_that_lasts_and_the_oldest_goes() {
             (ChangeWhat::Name, true, None, "Benjamin".to_owned()),
         ];
         assert_eq!(said(shell)?, two);
-        // The name that the person chose stays.
+        // The name that the user chose stays.
         assert_eq!(shell.contact(id)?.name, "Benny");
         again(shell)?;
         assert_eq!(said(shell)?, two);
-        // A commit that fails leaves no line.
+        // A failed commit adds no line.
         let failing = Failing::after(0, WriteStep::Commit, Errno::ENOSPC);
         assert!(set(shell, &|policy| policy.level_min = 3).is_err());
         drop(failing);
@@ -171,14 +171,14 @@ async fn web_19_a_deletion_can_be_taken_back_and_is_done_before_a_lock() {
             shell.forget_soon(*note)?;
         }
         assert!(shell.keep_note(numbers[0]) && !shell.keep_note(numbers[2]));
-        // The end that the node keeps, by boot time.
+        // The time of the deletion, by boot time.
         let boot = shell.options.clock.boot();
         shell.forget_due(Some(boot));
         assert_eq!(texts(shell)?, ["one", "two", "three"]);
         shell.forget_due(Some(boot.plus_ms(6_000)));
         assert_eq!(texts(shell)?, ["one", "three"]);
         assert!(!shell.keep_note(numbers[1]), "it is gone");
-        // A disk that refuses: it goes a moment later.
+        // After a disk error the note is deleted a moment later.
         shell.forget_soon(numbers[0])?;
         let failing = Failing::after(0, WriteStep::Commit, Errno::ENOSPC);
         shell.forget_due(Some(boot.plus_ms(6_000)));
@@ -194,7 +194,7 @@ async fn web_19_a_deletion_can_be_taken_back_and_is_done_before_a_lock() {
     node.ask(follow).await.unwrap();
 }
 
-/// The rows of a contact in the vault of a shell, and what puts the same rows back.
+/// Returns the rows of a kind in the vault of a shell.
 fn rows_of(shell: &mut NodeShell, wanted: RecordKind) -> Vec<(Vec<u8>, Wiping<Vec<u8>>)> {
     let open = shell.open.as_mut().expect("unlocked");
     let rows = open.vault.reload_records().expect("read").into_iter();
@@ -236,7 +236,7 @@ async fn msg_42_a_contact_that_was_set_aside_has_its_draft_and_changes_back() {
         again(shell)?;
         assert_eq!(shell.draft(id)?, "half a letter");
         assert_eq!(shell.changes(id)?.changes.len(), lines);
-        // A draft that is no text, and a change that is none: they are shown, and stay.
+        // A malformed draft and a malformed change are reported and stay stored.
         put_row(shell, RecordKind::Draft, vec![0, 0, 0, 9], Wiping::new(vec![0xff, 0xfe]));
         put_row(shell, RecordKind::Change, vec![0, 0, 0, 9, 0, 0, 0, 7], Wiping::new(vec![1]));
         again(shell)?;

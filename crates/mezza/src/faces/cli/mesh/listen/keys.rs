@@ -1,8 +1,8 @@
-//! The keys of a card beside a mesh node: erased in time whatever the node does.
+//! The keys of a card next to a mesh node: erased in time in any state of the node.
 //!
-//! Erasing comes first and depends on nobody: not on a line of the node, not on a date that the card knows,
-//! not on room on the disk. The clock of this machine's boot erases alone, and the node's clock may only
-//! erase sooner. How far neighbours moved the node's clock erases nothing (HIBE-74).
+//! Erasing comes first. It depends neither on lines of the node, nor on the date, nor on free disk
+//! space. Boot time alone erases keys, and the node's clock may only erase them sooner. Moves of
+//! the node's clock that neighbours caused erase nothing (HIBE-74).
 
 use mezza_hibe::floor::{ClockTrust, FloorHeld, FloorRule};
 use mezza_hibe::{Epoch, HeldKeys, System, Tick, TreeError};
@@ -17,7 +17,7 @@ use mezza_host::store::tree_folder::{TreeFolder, tree_fault};
 #[cfg(test)]
 mod tests;
 
-/// Epochs ahead of the present one that are made ready.
+/// Future epochs whose keys are prepared.
 const AHEAD: u32 = 2;
 
 /// The node's clock, as a line of it says.
@@ -33,22 +33,23 @@ pub(in super::super) struct NodeClock {
 }
 
 impl NodeClock {
-    /// Reads a line whose event is `clock`.
+    /// Decodes a line whose event is `clock`.
     pub(in super::super) fn of_line(line: &Value) -> Self {
         let tick = |key: &str| line[key].as_u64().and_then(|tick| u32::try_from(tick).ok());
         let cur = tick("cur").unwrap_or(0);
-        // Keys outlive their time by what the clock may be off, and not by the word for it (HIBE-77).
+        // Keys outlive their time by the maximum error of the clock in ms, not by that of its grade
+        // (HIBE-77).
         let trust = line["within_ms"].as_u64().map_or(ClockTrust::POOR, ClockTrust::within);
         let settled = line["grade"] == "good" || line["state"] == "agreed";
         Self { cur: Tick(cur), own: Tick(tick("anchor_tick").unwrap_or(cur)), trust, settled }
     }
 
-    /// The tick that may erase keys: neighbours hold it back or leave it, and never drive it on.
+    /// Returns the tick that may erase keys: neighbours can delay it, but never advance it.
     pub(in super::super) fn erasing_tick(self) -> Tick {
         self.trust.earliest_tick(Tick(self.cur.0.min(self.own.0)), self.settled)
     }
 
-    /// For how long keys outlive their time, in words.
+    /// Describes how long keys outlive their time.
     fn describe_lifetime(self) -> String {
         let late = if self.settled { 0 } else { self.trust.uncertainty_ticks };
         let minutes = (late + 3).div_ceil(2);
@@ -79,7 +80,7 @@ pub(super) struct Keys {
 impl Keys {
     pub(super) fn new(folder: TreeFolder, boot_ms: u64) -> Self {
         let tree = folder.tree();
-        // Until the node says how good the clock is, it is as bad as any.
+        // Until the node reports its accuracy, assume the worst grade.
         let rule = FloorRule::new(tree.card().profile(), tree.floor(), ClockTrust::POOR, boot_ms);
         Self {
             folder,
@@ -101,7 +102,7 @@ impl Keys {
         &self.held
     }
 
-    /// Time passed, and the node said nothing: what boot time alone erases is erased.
+    /// Erases what boot time alone erases, after a time without a line of the node.
     ///
     /// # Errors
     /// If the tree is damaged.
@@ -110,7 +111,7 @@ impl Keys {
         self.erase_below(floor, out)
     }
 
-    /// The node's clock moved: keys that are over are erased, then those of now are opened.
+    /// Handles a new time of the node: erases expired keys, then loads the present ones.
     ///
     /// # Errors
     /// If the tree is damaged.
@@ -125,7 +126,7 @@ impl Keys {
         let (floor, held) = self.rule.update_floor(asked, boot_ms);
         self.erase_below(floor, out)?;
         self.warn_held(clock, held, out);
-        // Before the first day of a card, and after its last one, there is nothing to make ready.
+        // Before the first day of a card and after its last one there is nothing to prepare.
         let Ok(current) = self.folder.tree().card().epoch_of(clock.cur) else { return Ok(()) };
         self.expand_early(current, out);
         self.hold_keys(current)
@@ -154,7 +155,7 @@ impl Keys {
     fn erase_below(&mut self, floor: Epoch, out: Out) -> Result<(), Fault> {
         self.held.drop_below(floor);
         let tree = self.folder.tree_mut();
-        // Boot time goes on when the card is over.
+        // Boot time may pass the end of the card.
         let floor = floor.min(tree.last_epoch().plus(1));
         if floor > tree.floor() {
             tree.erase_below(floor, &mut OsRng).map_err(tree_fault)?;
@@ -163,8 +164,8 @@ impl Keys {
         Ok(())
     }
 
-    /// Makes what changed durable. A disk that refuses is told of once and tried again each half minute:
-    /// what is erased in memory stays so, and messages are shown meanwhile (HIBE-75).
+    /// Makes changes durable. A disk error is reported once and retried each half minute. Keys
+    /// erased in memory stay erased, and messages are still shown (HIBE-75).
     fn store_folder(&mut self, out: Out) {
         match self.folder.store(&mut OsRng) {
             Ok(()) if self.fault.take().is_some() => {
@@ -179,7 +180,8 @@ impl Keys {
         }
     }
 
-    /// Early expansion. It needs room on the disk, so it comes after erasing, and its faults undo nothing.
+    /// Prepares keys of future epochs. This needs disk space, so it runs after erasing, and an
+    /// error undoes nothing.
     fn expand_early(&mut self, current: Epoch, out: Out) {
         if !self.folder.has_room() {
             return;
@@ -196,7 +198,7 @@ impl Keys {
         self.store_folder(out);
     }
 
-    /// The keys of the epoch before, of this one and of the next.
+    /// Loads the keys of the last, present and next epoch.
     fn hold_keys(&mut self, current: Epoch) -> Result<(), Fault> {
         self.held.drop_below(current.minus(1));
         for epoch in current.minus(1).0..=current.plus(1).0 {

@@ -1,5 +1,5 @@
-//! All that guardians sign, a line for each value or group of values: what a config says, and what it
-//! changes beside the one before it.
+//! All values that guardians sign, one line per value or group: the content of a config, and its
+//! changes from the config before.
 
 use mezza_core::Time;
 use mezza_mixnet::config::{Config, Server, ServicePolicy};
@@ -11,7 +11,7 @@ use crate::faces::cli::show;
 use mezza_host::api::figures;
 use mezza_host::api::words::mixnet::law_name;
 
-/// Every value of a config, in the order of the bytes that are signed.
+/// Returns every value of a config, in the order of the signed bytes.
 pub(super) fn list_values(config: &Config) -> Vec<String> {
     let mut lines = vec![
         format!("network  {}", hex(&config.network.0)),
@@ -52,7 +52,7 @@ pub(super) fn list_changes(before: &Config, next: &Config) -> Vec<String> {
     lines
 }
 
-/// The consequences of a config for the people in its network; they are not signed.
+/// Returns the consequences of a config for its users; these lines are not signed.
 pub(super) fn list_consequences(config: &Config) -> Vec<String> {
     let services = config.services.iter().flat_map(|policy| service_consequences(config, policy));
     services.chain(promise_lines(config)).collect()
@@ -72,7 +72,7 @@ fn service_consequences(config: &Config, policy: &ServicePolicy) -> Vec<String> 
     lines
 }
 
-/// The promise over all services, in words (MIX-70).
+/// Returns the promise over all services in words (MIX-70).
 fn promise_lines(config: &Config) -> Vec<String> {
     let promise = NetworkPromise::from_config(config);
     if promise.is_none() {
@@ -134,14 +134,14 @@ const fn short_name(policy: &ServicePolicy) -> &'static str {
     }
 }
 
-/// A number of `10^-digits` as a decimal fraction, exactly.
+/// Formats `number * 10^-digits` as an exact decimal fraction.
 fn format_decimal(number: u64, digits: u32) -> String {
     let unit = 10_u64.pow(digits);
     let fraction = format!("{:0width$}", number % unit, width = digits as usize);
     format!("{}.{}", number / unit, fraction.trim_end_matches('0')).trim_end_matches('.').into()
 }
 
-/// For people, and exactly.
+/// Formats a time for the user, and exactly in ms.
 fn format_time(time: Time) -> String {
     format!("{} ({} ms)", show::format_time(time.as_ms()), time.as_ms())
 }

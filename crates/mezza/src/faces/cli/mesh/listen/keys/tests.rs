@@ -23,8 +23,8 @@ fn floor_on_disk(home: &Path) -> Epoch {
     folder.tree().floor()
 }
 
-/// The node is gone, its clock fell back to two days ago or shows 2020: erasing goes on by boot time, within the
-/// slack.
+/// The node is gone, or its clock shows two days ago or 2020: erasing continues by boot time,
+/// within the slack.
 #[test]
 fn hibe_74_boot_time_erases_whatever_the_node_and_its_date_say() {
     let clock = |ticks_back: u32| {
@@ -42,14 +42,15 @@ fn hibe_74_boot_time_erases_whatever_the_node_and_its_date_say() {
                 None => keys.on_time(minute * MINUTE_MS, OUT).unwrap(),
             }
         }
-        // Nine of the ten minutes, two epochs each: one minute is the slack of a good clock.
+        // Nine of the ten minutes, two epochs each: a good clock has one minute of slack.
         assert_eq!(keys.folder.tree().floor(), start.plus(18), "{back:?}");
         drop(keys);
         assert_eq!(floor_on_disk(home.path()), start.plus(18), "{back:?}");
     }
 }
 
-/// Keys that were erased by a clock that was ahead: `listen` says so once, and again when the clock has caught up.
+/// Keys were erased by a clock that was ahead: `listen` reports this once, and again when the clock
+/// has caught up.
 #[test]
 fn hibe_79_a_listener_names_keys_that_run_ahead() {
     let home = tempfile::tempdir().unwrap();
@@ -64,8 +65,8 @@ fn hibe_79_a_listener_names_keys_that_run_ahead() {
     assert!(!keys.is_ahead);
 }
 
-/// A disk that refuses one file operation for three minutes: each of them erases in memory, and the first
-/// step that the disk accepts makes all of it durable.
+/// A disk that refuses one file operation for three minutes: each minute erases in memory, and the
+/// first accepted write makes all of it durable.
 #[test]
 fn hibe_75_a_disk_that_refuses_does_not_end_erasing() {
     for step in [WriteStep::Write, WriteStep::Sync] {
@@ -85,7 +86,7 @@ fn hibe_75_a_disk_that_refuses_does_not_end_erasing() {
             last = floor;
         }
         drop(failing);
-        // No new epoch is over: what is owed to the disk is stored all the same.
+        // No further epoch has ended: the pending changes are stored anyway.
         keys.on_time(14 * MINUTE_MS, OUT).unwrap();
         assert!(keys.fault.is_none(), "{step:?}: the disk has it");
         drop(keys);
@@ -93,8 +94,8 @@ fn hibe_75_a_disk_that_refuses_does_not_end_erasing() {
     }
 }
 
-/// Keys that are made ready ahead need new records, which would hold up the step that erases. While the disk
-/// has no room none is made.
+/// Preparing keys needs new records, which would delay the step that erases. While the disk is full
+/// none is made.
 #[test]
 fn hibe_75_early_expansion_waits_while_the_disk_is_full() {
     let home = tempfile::tempdir().unwrap();
@@ -113,8 +114,8 @@ fn hibe_75_early_expansion_waits_while_the_disk_is_full() {
     assert_ne!(next(&keys), first);
 }
 
-/// A clock that may be off by 60 s has the word of one that may be off by 150 s. Its keys live as long as the
-/// number says, and a line without a number counts as any clock.
+/// A clock with a maximum error of 60 s reports the grade of one with 150 s. Its keys live by the
+/// number, and a line without a number counts as the worst clock.
 #[test]
 fn hibe_77_keys_live_by_how_far_the_clock_may_be_off() {
     let line = |within_ms: Option<u64>, grade: &str| {
