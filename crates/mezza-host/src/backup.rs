@@ -14,6 +14,7 @@
 //! every hash and every line, before anything is written (BACKUP-8).
 
 mod age;
+mod auto;
 mod bech32;
 mod chunks;
 mod lines;
@@ -27,6 +28,7 @@ mod write;
 use crate::api::{Exit, Fault};
 
 pub use age::{BackupKey, Identity, Recipient};
+pub use auto::{AutoBackup, AutoFailure, AutoFile, BackupState};
 pub use bech32::{read_recipient, recipient_text};
 pub use lines::{BackupCounts, BackupManifest};
 pub use moving::{

@@ -24,8 +24,6 @@ mod leave;
 mod own_card;
 mod parts;
 mod person;
-mod receipts;
-pub mod restore;
 mod rows;
 mod seal;
 mod settle;

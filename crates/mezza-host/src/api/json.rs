@@ -32,7 +32,7 @@ macro_rules! silent {
 }
 use silent;
 
-silent!(Draft ChangeJson StatusJson RelayJson MeJson CardText ContactJson Verified PolicyJson AddRequest ContactPatch NoteJson FactJson OfferJson BackupRequest BackupJson);
+silent!(Draft ChangeJson StatusJson RelayJson MeJson CardText ContactJson Verified PolicyJson AddRequest ContactPatch NoteJson FactJson OfferJson BackupRequest AutoBackupRequest BackupJson BackupsJson);
 
 /// A one-time ticket from the URL's fragment.
 #[derive(Deserialize, ToSchema)]

@@ -83,6 +83,13 @@ impl BackupKey {
         Ok(Self { key, header })
     }
 
+    /// Returns true if a header names a recipient's key and no passphrase.
+    pub(super) fn is_to_key(input: &mut impl BufRead) -> bool {
+        let header = read_header(input).unwrap_or_default();
+        parse_header(&header)
+            .is_some_and(|header| header.stanzas.iter().any(|stanza| stanza.kind == X25519))
+    }
+
     /// Reads a header and opens the file key.
     ///
     /// # Errors

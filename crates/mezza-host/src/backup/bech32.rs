@@ -1,13 +1,10 @@
 //! Keys as age writes them: bech32 (BIP 173) of 32 bytes, without a limit of its length.
 
-use mezza_core::PublicKey;
-#[cfg(test)]
-use mezza_core::StaticKey;
+use mezza_core::{PublicKey, Secret, StaticKey};
 
 /// The prefix of a recipient.
 const RECIPIENT: &str = "age";
 /// The prefix of a private key, which is written in upper case.
-#[cfg(test)]
 const SECRET: &str = "age-secret-key-";
 const LETTERS: &[u8; 32] = b"qpzry9x8gf2tvdw0s3jn54khce6mua7l";
 /// Letters of the checksum.
@@ -26,8 +23,13 @@ pub fn read_recipient(text: &str) -> Option<PublicKey> {
     decode(RECIPIENT, &lower).filter(|_| is_one_case).map(PublicKey)
 }
 
-/// Writes a private key as `AGE-SECRET-KEY-1..`, for the tests with age itself.
-#[cfg(test)]
+/// Reads a private key; `None` if the text is none.
+pub(super) fn read_secret(text: &str) -> Option<Secret<32>> {
+    let lower = zeroize::Zeroizing::new(text.to_ascii_lowercase());
+    decode(SECRET, &lower).map(|scalar| Secret::copy_from(&zeroize::Zeroizing::new(scalar)))
+}
+
+/// Writes a private key as `AGE-SECRET-KEY-1..`.
 pub(super) fn secret_text(key: &StaticKey) -> String {
     encode(SECRET, key.scalar().expose()).to_ascii_uppercase()
 }

@@ -22,7 +22,7 @@ use blake2::digest::consts::U32;
 use blake2::{Blake2b, Digest};
 use data_encoding::{BASE64_NOPAD, HEXLOWER};
 use mezza_core::{CryptoRng, PublicKey, Reader, Secret, StaticKey, Time, Wiping, Writer};
-use mezza_messenger::device::restore::retention_of;
+use mezza_messenger::device::backup::restore::retention_of;
 use mezza_messenger::{RecordChange, RecordKind, Retention, WriteBatch};
 
 use super::age::{BackupKey, FILE_KEY_BYTES, Identity, Recipient};
@@ -42,6 +42,8 @@ const KEY_FILE: &str = "move-in";
 const MOVING: &[u8] = b"moving";
 /// The vault's record of its witness, which is another one on another device.
 const WITNESS: &[u8] = b"witness";
+/// The vault's record of its backups, which names a folder of this device.
+const BACKUPS: &[u8] = b"backup";
 const SETTING: RecordKind = RecordKind::Setting;
 /// Begins the text that gives the key to the new device.
 const TOMBSTONE: &str = "mezza-move:";
@@ -300,7 +302,8 @@ fn open_vault(dir: &Path, pass: &[u8], now: Time) -> Result<(Vault, Vec<Record>)
 
 /// The records that go along: the row of the move and the witness belong to this device.
 fn moved_records(records: &[Record]) -> impl Iterator<Item = &Record> {
-    let stays = |kind: RecordKind, key: &[u8]| kind == SETTING && (key == MOVING || key == WITNESS);
+    let stays =
+        |kind: RecordKind, key: &[u8]| kind == SETTING && [MOVING, WITNESS, BACKUPS].contains(&key);
     records.iter().filter(move |(kind, key, _)| !stays(*kind, key))
 }
 

@@ -10,13 +10,14 @@ use blake2::{Blake2b, Digest};
 use data_encoding::HEXLOWER;
 use mezza_core::{CryptoRng, Time, Wiping};
 use mezza_messenger::backup::{BackupError, BackupNetwork};
-use mezza_messenger::device::restore::RestoreRows;
+use mezza_messenger::device::backup::restore::RestoreRows;
 use mezza_messenger::io::NetworkAddress;
 use mezza_messenger::{RecordChange, RecordKind, Retention, WriteBatch};
 use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
 
 use super::age::{BackupKey, Identity};
+use super::auto::key_beside;
 use super::chunks::ChunkReader;
 use super::lines::{BackupManifest, BudgetLine, ContactLine, IdentityJson, NoteLine, WindowLine};
 use super::tar::{BLOCK_BYTES, END_BYTES, fill_bytes, read_header};
@@ -68,6 +69,19 @@ impl BackupReader {
         }
         let key = BackupKey::open(&mut BufReader::new(&file), identity)?;
         Ok(Self { file, key })
+    }
+
+    /// Opens a file with a passphrase: its own, or that of the key beside a backup that a node has made.
+    ///
+    /// # Errors
+    /// Those of [`BackupReader::open`]; 66 if the key is not beside the backup.
+    pub fn open_with_passphrase(path: &Path, pass: &[u8]) -> Result<Self, Fault> {
+        let mut file = File::open(path).map_err(|error| private::cannot_read(path, &error))?;
+        if BackupKey::is_to_key(&mut BufReader::new(&mut file)) {
+            let own = key_beside(path, pass)?;
+            return Self::open(path, &Identity::Key(&own));
+        }
+        Self::open(path, &Identity::Passphrase(pass))
     }
 
     /// Reads the whole backup, and checks every hash and every line. Gives the rows of the device that it

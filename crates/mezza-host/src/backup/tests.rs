@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use mezza_core::{Secret, StaticKey, Time};
 use mezza_messenger::backup::{BackupContact, BackupIdentity, BackupNote, BackupWindow};
 use mezza_messenger::card::{Card, CardDraft};
-use mezza_messenger::device::restore::RestoreRows;
+use mezza_messenger::device::backup::restore::RestoreRows;
 use mezza_messenger::note::Era;
 use mezza_messenger::policy::Policy;
 use mezza_messenger::receipt::Window;
@@ -18,6 +18,7 @@ use mezza_ratchet::{IdentityKeyPair, SuiteList};
 use nix::errno::Errno;
 
 use super::age::{BackupKey, Identity, Recipient};
+use super::auto::{AutoBackup, AutoFailure, AutoFile, BackupState};
 use super::bech32::{recipient_text, secret_text};
 use super::chunks::ChunkWriter;
 use super::read::BackupReader;
@@ -27,6 +28,7 @@ use crate::api::{Exit, Fault};
 use crate::backend::AwsLc;
 use crate::process::home::failing::{Failing, WriteStep};
 use crate::process::rng::OsRng;
+use crate::store::{Argon2Params, Vault};
 
 const WORDS: &[u8] = b"abacus above absorb accent access acorn";
 const MADE: Time = Time::from_ms(1_795_000_000_000);
@@ -413,4 +415,117 @@ fn backup_1_slow_age_opens_our_passphrase_and_we_the_one_of_age() {
         read(&theirs, &Identity::Passphrase(b"other words")).unwrap_err().code,
         Exit::Denied
     );
+}
+
+#[test]
+fn backup_15_slow_a_node_keeps_the_newest_backups_and_cannot_read_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("auto");
+    let auto = AutoBackup::prepare(&dir, WORDS, 3_600, 2, &mut OsRng).unwrap();
+    // The same folder again: the key there opens with its passphrase alone, and serves on.
+    let again = AutoBackup::prepare(&dir, WORDS, 3_600, 2, &mut OsRng).unwrap();
+    assert_eq!(again.recipient, auto.recipient);
+    let other = AutoBackup::prepare(&dir, b"other words", 3_600, 2, &mut OsRng).unwrap_err();
+    assert_eq!(other.code, Exit::Denied);
+    fs::write(dir.join("mine.age"), b"somebody's own").unwrap();
+    let mut state = BackupState { made_ms: None, auto: Some(auto) };
+    for n in 0..4_u64 {
+        let now = MADE.plus_ms(n * Time::HOUR_MS);
+        assert!(state.is_due(now), "{n}");
+        let auto = state.auto.as_mut().unwrap();
+        let (path, key) = auto.next_file(now, &mut OsRng).unwrap();
+        write(&path, &key, 5).unwrap();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        auto.last = Some(AutoFile { name, bytes: path.metadata().unwrap().len() });
+        auto.made_ms = now.as_ms();
+        auto.delete_surplus();
+        assert!(!state.is_due(now.plus_ms(Time::MINUTE_MS)));
+    }
+    let mut names: Vec<_> = fs::read_dir(&dir).unwrap().map(|e| e.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names.len(), 4, "the key, two backups, and what is somebody's own: {names:?}");
+    let newest = dir.join(&names[2]);
+    let mut reader = BackupReader::open_with_passphrase(&newest, WORDS).unwrap();
+    assert!(reader.read_rows(NOW, &mut OsRng, &mut |_| Ok(())).is_ok());
+    assert!(BackupReader::open_with_passphrase(&newest, b"other words").is_err());
+
+    // What the health of a node tells.
+    let later = MADE.plus_ms(3 * Time::HOUR_MS);
+    assert_eq!(state.warning(later), None);
+    let bytes = fs::read(&newest).unwrap();
+    fs::write(&newest, &bytes[1..]).unwrap();
+    assert!(state.warning(later).unwrap().0.contains("missing or was changed"));
+    fs::write(&newest, &bytes).unwrap();
+    let failure = AutoFailure { at_ms: later.as_ms(), text: "the disk is full".into() };
+    state.auto.as_mut().unwrap().failed = Some(failure);
+    assert!(state.warning(later).unwrap().0.contains("the disk is full"));
+    let next = later.plus_ms(2 * Time::HOUR_MS);
+    assert!(!state.is_due(later.plus_ms(Time::MINUTE_MS)) && state.is_due(next));
+    let old = BackupState { made_ms: Some(MADE.as_ms()), auto: None };
+    assert_eq!(old.warning(MADE.plus_ms(30 * Time::DAY_MS)), None);
+    assert!(old.warning(MADE.plus_ms(31 * Time::DAY_MS)).is_some());
+    // The state comes back from its record.
+    let RecordChange::Put { kind, key, value, .. } = state.put_row().unwrap().0.remove(0) else {
+        unreachable!("it is stored")
+    };
+    assert_eq!(BackupState::of_records(&[(kind, key, value)]), state);
+}
+
+/// Bytes that this process has in memory now.
+fn resident_bytes() -> u64 {
+    let status = fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    status.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4_096
+}
+
+/// Prints what 100,000 notes take, beside the passphrase. Memory is judged, time is not: that belongs to a
+/// quiet machine.
+#[test]
+fn backup_6_slow_memory_does_not_grow_with_the_notes() {
+    const NOTES: u64 = 100_000;
+    const ALONE: &str = "MEZZA_TEST_ALONE";
+    if std::env::var_os(ALONE).is_none() {
+        // In a process of its own: the memory of tests beside this one is none of its business.
+        let own = "backup::tests::backup_6_slow_memory_does_not_grow_with_the_notes";
+        let mut alone = Command::new(std::env::current_exe().unwrap());
+        let output = alone.args(["--exact", own, "--nocapture"]).env(ALONE, "1").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        println!("{said}");
+        assert!(output.status.success() && said.contains("notes: made in"), "{said}");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ann.age");
+    let own = pair();
+    let key = BackupKey::draw(&Recipient::Key(own.public_key()), &mut OsRng).unwrap();
+    let device = device(NOTES);
+    let idle = resident_bytes();
+    let clock = crate::clock::Clock::system();
+    let began = clock.boot();
+    let content = BackupContent { device: &device, settings: "", made: MADE };
+    write_backup(&file, &key, &content, &mut OsRng).unwrap();
+    let made_ms = clock.boot().since_ms(began);
+    let made_bytes = resident_bytes().saturating_sub(idle);
+    drop(device);
+    let idle = resident_bytes();
+    let began = clock.boot();
+    let mut reader = BackupReader::open(&file, &Identity::Key(&own)).unwrap();
+    reader.read_rows(NOW, &mut OsRng, &mut |_| Ok(())).unwrap();
+    let checked_ms = clock.boot().since_ms(began);
+    let vault = folder.path().join("vault");
+    let cost = Argon2Params::DEMO;
+    Vault::create_filled(&vault, WORDS, cost, NOW, &mut OsRng, |rng, put| {
+        reader.read_rows(NOW, rng, &mut |row| put(row)).map(drop)
+    })
+    .unwrap();
+    let restored_ms = clock.boot().since_ms(began);
+    let restored_bytes = resident_bytes().saturating_sub(idle);
+    println!(
+        "{NOTES} notes: made in {made_ms} ms (+{} MiB), checked in {checked_ms} ms, \
+         restored in {restored_ms} ms (+{} MiB)",
+        made_bytes >> 20,
+        restored_bytes >> 20,
+    );
+    assert!(made_bytes <= 64 << 20 && restored_bytes <= 64 << 20);
+    let (_, records) = Vault::open(&vault, WORDS, NOW).unwrap();
+    assert_eq!(records.len() as u64, NOTES + 5);
 }

@@ -1,5 +1,7 @@
 //! Contents of a device for a backup. Nothing here changes anything.
 
+pub mod restore;
+
 use mezza_core::Backend;
 
 use super::{DeviceOver, Parts};

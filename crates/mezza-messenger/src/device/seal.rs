@@ -3,12 +3,14 @@
 //! Notes are sealed as late as possible, so that waiting notes use up no chain keys (messenger
 //! 5.3).
 
+mod receipts;
+
 use alloc::vec::Vec;
 
 use mezza_core::Time;
 
 use super::apply::inventory;
-use super::{Parts, contact, first, receipts};
+use super::{Parts, contact, first};
 use crate::carriers::Port;
 use crate::evidence::WaitReason;
 use crate::io::{At, ContactId, HelloPlace, NoteId, RATCHET_MESSAGE, Reach};

@@ -75,17 +75,6 @@ impl Default for Settings {
     }
 }
 
-/// Settings that name a place of this machine: a backup leaves them out.
-const PLACES: [&str; 1] = ["relay_store"];
-
-/// The settings of a file as text, without those that name places. A file that is missing or cannot be read
-/// gives an empty one.
-pub(crate) fn settings_without_paths(file: &Path) -> String {
-    let mut table = read_table(file).unwrap_or_default();
-    table.retain(|key, _| !PLACES.contains(&key));
-    table.to_string()
-}
-
 /// Where the value of a setting comes from, weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {

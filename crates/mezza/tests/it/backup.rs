@@ -248,3 +248,40 @@ fn backup_14_an_export_is_readable_and_asks_first() {
     let again = mezza(&saved.ann, &[&args[..], &["--yes"]].concat());
     assert_eq!(again.status.code(), Some(73), "nothing is written over");
 }
+
+#[test]
+fn backup_15_slow_a_running_node_makes_backups_by_itself() {
+    let (saved, _ann, _ben) = Saved::start();
+    let folder = saved.world.folder().join("auto");
+    let words = saved.words.to_str().unwrap();
+    let line = || {
+        let health: Value = json(&saved.ann, &["doctor"])[0].clone();
+        let lines = health["lines"].as_array().unwrap().clone();
+        lines.into_iter().find(|line| line["name"] == "backup").unwrap()
+    };
+    assert!(line()["text"].as_str().unwrap().contains("none yet"));
+    let dir = folder.to_str().unwrap();
+    ok(&saved.ann, &["backup", "auto", dir, "--every", "1h", "--passphrase-file", words]);
+    let files = || {
+        let names = std::fs::read_dir(&folder).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with("mezza-")).collect::<Vec<_>>()
+    };
+    assert_eq!(files().len(), 1, "the first one is made at once");
+    assert!(line()["text"].as_str().unwrap().contains("0 days old"));
+    let file = folder.join(&files()[0]);
+    let file = file.to_str().unwrap();
+    let checked = json(&saved.ann, &["backup", "check", file, "--passphrase-file", words]);
+    assert_eq!(checked[0]["notes"], 6);
+    // The disk with the backups is gone: the health of the node says so.
+    std::fs::rename(&folder, folder.with_extension("away")).unwrap();
+    let gone = json_or_not(&saved.ann, &["doctor"]);
+    assert!(gone.contains("missing or was changed"), "{gone}");
+    ok(&saved.ann, &["backup", "auto", "off"]);
+    assert!(line()["ok"].as_bool().unwrap());
+}
+
+/// Returns the output of a command, whatever its exit code.
+fn json_or_not(home: &Path, args: &[&str]) -> String {
+    String::from_utf8(mezza(home, args).stdout).unwrap()
+}

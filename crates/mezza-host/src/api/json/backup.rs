@@ -28,6 +28,35 @@ pub struct BackupJson {
     pub notes: u64,
 }
 
+/// Backups that the node makes by itself.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct AutoBackupRequest {
+    /// The folder on this machine, absolute.
+    pub folder: String,
+    /// Seconds between two backups, at least an hour.
+    pub every_s: u64,
+    /// How many are kept, at least 1.
+    pub keep: usize,
+    /// The passphrase of the backups, at least 8 characters.
+    pub passphrase: String,
+}
+
+/// The state of the backups.
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = Backups)]
+pub struct BackupsJson {
+    /// When the last one was made, milliseconds since 1970.
+    pub made_ms: Option<u64>,
+    /// The folder into which the node makes them.
+    pub folder: Option<String>,
+    /// Seconds between two of them.
+    pub every_s: Option<u64>,
+    /// How many are kept.
+    pub keep: Option<usize>,
+    /// A problem with them, in words.
+    pub warning: Option<String>,
+}
+
 /// Notes of a contact that a restore of either side has left open.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = Restored)]

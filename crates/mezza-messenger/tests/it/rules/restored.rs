@@ -10,7 +10,7 @@ use mezza_messenger::backup::{
     BackupContact, BackupError, BackupIdentity, BackupNote, BackupWindow,
 };
 use mezza_messenger::device::backup::BackupView;
-use mezza_messenger::device::restore::RestoreRows;
+use mezza_messenger::device::backup::restore::RestoreRows;
 use mezza_messenger::evidence::{NoteState, WaitReason};
 use mezza_messenger::note::{Inventory, Item};
 use mezza_messenger::policy::Policy;

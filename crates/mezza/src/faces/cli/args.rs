@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub(crate) use backup::{BackupCommand, BackupFileArgs, ExportArgs};
+pub(crate) use backup::{AutoBackupArgs, BackupCommand, BackupFileArgs, ExportArgs};
 pub(crate) use card::{AddArgs, CardArgs, CardCommand};
 pub(crate) use cpu::CpuArgs;
 pub use cpu::KernelName;

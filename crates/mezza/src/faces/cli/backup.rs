@@ -7,15 +7,15 @@ use mezza_messenger::RecordChange;
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use super::args::{BackupCommand, BackupFileArgs, ExportArgs};
+use super::args::{AutoBackupArgs, BackupCommand, BackupFileArgs, ExportArgs};
 use super::client::ApiClient;
 use super::people::find_contact;
 use super::{CliContext, person, show};
 use crate::faces::passphrase;
 use crate::faces::served;
-use mezza_host::api::json::{self as api, BackupJson};
+use mezza_host::api::json::{self as api, BackupJson, BackupsJson};
 use mezza_host::api::{Exit, Fault, Refused, words};
-use mezza_host::backup::{BackupManifest, BackupReader, Identity};
+use mezza_host::backup::{BackupManifest, BackupReader};
 use mezza_host::clock::Clock;
 use mezza_host::process::home::private;
 use mezza_host::process::rng::OsRng;
@@ -25,11 +25,45 @@ use mezza_host::store::{Argon2Params, Vault};
 const EXPORT_PAGE: usize = 500;
 
 /// `mezza backup`
-pub(crate) fn backup(context: &CliContext, what: &BackupCommand) -> Result<(), Fault> {
+pub(crate) fn run_backup(context: &CliContext, what: &BackupCommand) -> Result<(), Fault> {
     match what {
         BackupCommand::Make(file) => make(context, file),
         BackupCommand::Check(file) => check(context, file),
+        BackupCommand::Auto(auto) => make_automatic(context, auto),
     }
+}
+
+fn make_automatic(context: &CliContext, asked: &AutoBackupArgs) -> Result<(), Fault> {
+    let client = context.client()?;
+    if asked.folder == Path::new("off") {
+        let state: BackupsJson = client.delete("/v1/backup/auto")?;
+        context
+            .out
+            .print_either(&state, "the node makes no backups any more; those that are there stay");
+        return Ok(());
+    }
+    let folder = absolute(&asked.folder)?;
+    let pass = passphrase::ask_for_new_backup(asked.passphrase_file.as_deref())?;
+    let text = read_utf8(&pass)?;
+    let body = json!({
+        "folder": show::format_path(&folder), "every_s": asked.every, "keep": asked.keep,
+        "passphrase": text.as_str(),
+    });
+    let state: BackupsJson = client.put("/v1/backup/auto", &body)?;
+    context.out.print_either(&state, format!("the node makes backups into {}", folder.display()));
+    if let Some(warning) = &state.warning {
+        context.out.print_line(warning);
+    }
+    context.out.print_line("key.age in that folder belongs to them: copy both together");
+    Ok(())
+}
+
+/// A passphrase as JSON takes it.
+fn read_utf8(pass: &[u8]) -> Result<Zeroizing<String>, Fault> {
+    let text = String::from_utf8(pass.to_vec());
+    text.map(Zeroizing::new).map_err(|_| {
+        Fault::new(Exit::Malformed, "the passphrase is not UTF-8", "type it on a terminal")
+    })
 }
 
 fn make(context: &CliContext, asked: &BackupFileArgs) -> Result<(), Fault> {
@@ -40,9 +74,7 @@ fn make(context: &CliContext, asked: &BackupFileArgs) -> Result<(), Fault> {
         return Err(Fault::new(Exit::CannotWrite, text, "choose another name"));
     }
     let pass = passphrase::ask_for_new_backup(asked.passphrase_file.as_deref())?;
-    let text = Zeroizing::new(String::from_utf8(pass.to_vec()).map_err(|_| {
-        Fault::new(Exit::Malformed, "the passphrase is not UTF-8", "type it on a terminal")
-    })?);
+    let text = read_utf8(&pass)?;
     let body = json!({ "file": show::format_path(&file), "passphrase": text.as_str() });
     let made: BackupJson = client.post("/v1/backup", &body)?;
     context.out.print_either(&made, described(&made));
@@ -62,14 +94,14 @@ fn check(context: &CliContext, asked: &BackupFileArgs) -> Result<(), Fault> {
 /// Opens a backup and reads it once to its end.
 fn open(asked: &BackupFileArgs) -> Result<(BackupReader, BackupManifest), Fault> {
     let pass = passphrase::ask_for_backup(asked.passphrase_file.as_deref())?;
-    let mut reader = BackupReader::open(&asked.file, &Identity::Passphrase(&pass))?;
+    let mut reader = BackupReader::open_with_passphrase(&asked.file, &pass)?;
     let now = Clock::system().date();
     let read = reader.read_rows(now, &mut OsRng, &mut |_| Ok(()))?;
     Ok((reader, read.manifest))
 }
 
 /// `mezza restore`
-pub(crate) fn restore(context: &CliContext, asked: &BackupFileArgs) -> Result<(), Fault> {
+pub(crate) fn restore_home(context: &CliContext, asked: &BackupFileArgs) -> Result<(), Fault> {
     person::not_in_a_demonstration(context)?;
     if Vault::exists(&context.home.vault()) {
         return Err(Refused::exists().into());
@@ -142,7 +174,7 @@ fn absolute(path: &Path) -> Result<PathBuf, Fault> {
 }
 
 /// `mezza export`
-pub(crate) fn export(context: &CliContext, asked: &ExportArgs) -> Result<(), Fault> {
+pub(crate) fn export_thread(context: &CliContext, asked: &ExportArgs) -> Result<(), Fault> {
     let client = context.client()?;
     let contact = find_contact(&client, &asked.name)?;
     let question = format!(
