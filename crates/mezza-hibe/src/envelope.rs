@@ -1,12 +1,13 @@
-//! Sealing for a card and trial opening with held keys.
+//! Sealing for a card, and trial opening with the stored keys.
 //!
 //! ```text
 //! sender      New --seal--> used up          New --end of its epoch--> refused, then wiped
 //! receiver    bytes --trial--> Opened | NotForMe | NoKey | Malformed
 //! ```
 //!
-//! The coins r travel inside the body, so a receiver can encapsulate again and compare: any change
-//! to an envelope makes it unreadable (Fujisaki and Okamoto's idea, with coins carried, not hashed).
+//! The coins r are in the encrypted body, so the receiver encapsulates again and compares. Any
+//! change to an envelope makes it unreadable (the idea of Fujisaki and Okamoto, but with
+//! transmitted coins instead of hashed ones).
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -27,37 +28,38 @@ use crate::system::System;
 use crate::wire::card::{CardBlock, CardBlockHash};
 use crate::wire::envelope::{BODY_AT, Bucket, Fields, KIND_BYTES, PAYLOAD_AT, TAG_BYTES};
 
-/// Envelopes of one [`TrialJob`] at most.
+/// Most envelopes in one [`TrialJob`].
 pub const BATCH_MAX: usize = 64;
 
-/// `H_32("fshibe/v1/bind`", pkh | tick u32 | C): what an inner layer authenticates beside its payload,
-/// so that a receiver cannot pass a message on as if it had been meant for somebody else.
+/// The hash `H_32("fshibe/v1/bind`", pkh | tick u32 | C). The inner layer authenticates this hash
+/// with its payload, so that a receiver cannot pass a message on as if it had been sent to another
+/// person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EnvelopeBinding(pub [u8; 32]);
 
-/// 16 bytes of BLAKE2b over a whole envelope: duplicates are found by it (HIBE-52).
+/// A 16-byte BLAKE2b hash of a whole envelope, to detect duplicates (HIBE-52).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EnvelopeId(pub [u8; 16]);
 
 impl EnvelopeId {
-    /// `H_32("fshibe/v1/id`", envelope), its first 16 bytes.
+    /// Returns the first 16 bytes of `H_32("fshibe/v1/id`", envelope).
     pub fn from_envelope(envelope: &[u8]) -> Self {
         let hash = labelled_hash::<32>("fshibe/v1/id", &[envelope]);
         Self(core::array::from_fn(|i| hash[i]))
     }
 }
 
-/// One sealed message on the wire: 506, 1018, 2042 or 4090 bytes.
+/// One encrypted message on the wire: 506, 1018, 2042 or 4090 bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Envelope(Vec<u8>);
 
 impl Envelope {
-    /// Its bytes.
+    /// Returns the bytes of the envelope.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the envelope.
     pub fn into_bytes(self) -> Vec<u8> {
         self.0
     }
@@ -67,7 +69,7 @@ impl Envelope {
 #[derive(Clone, Copy)]
 struct Ticks {
     first: Tick,
-    /// k.
+    /// The number of ticks, k.
     count: u32,
 }
 
@@ -88,7 +90,7 @@ impl Ticks {
     }
 }
 
-/// The key that seals for one epoch of a card: Z(id) and e(z', P2). It holds no secret.
+/// The public key that seals for one epoch of a card: Z(id) and e(z', P2).
 pub struct SealKey {
     card: CardBlockHash,
     ticks: Ticks,
@@ -114,10 +116,10 @@ impl SealKey {
     }
 }
 
-/// ke and km of one envelope.
+/// The keys ke and km of one envelope, 32 bytes each.
 type BodyKeys = Wiping<[u8; 64]>;
 
-/// `H_64("fshibe/v1/kdf`", pkh | tick u32 | C | GtBytes(K)) (HIBE-42).
+/// Returns `H_64("fshibe/v1/kdf`", pkh | tick u32 | C | GtBytes(K)) (HIBE-42).
 fn body_keys(card: &CardBlockHash, tick: Tick, c: &[u8; HEADER_BYTES], k: &GtBytes) -> BodyKeys {
     let tick = tick.0.to_be_bytes();
     Wiping::new(labelled_hash("fshibe/v1/kdf", &[&card.0, &tick, c, k.as_slice()]))
@@ -140,14 +142,14 @@ fn compute_tag(keys: &BodyKeys, tagged: &[u8]) -> [u8; TAG_BYTES] {
     tag
 }
 
-/// C as bytes.
+/// Encodes a header C, 192 bytes.
 fn header_bytes(points: &[G1; bkp::HEADER_POINTS]) -> [u8; HEADER_BYTES] {
     let bytes = G1::compress_each(points.iter());
     core::array::from_fn(|i| bytes[i])
 }
 
-/// The key of one envelope that is not written yet: r, C and what they give. It is used up by
-/// [`seal`](Self::seal), and refuses after its epoch (HIBE-47).
+/// The key for one new envelope: r, C and the derived keys. [`seal`](Self::seal) consumes the key,
+/// and returns an error after its epoch (HIBE-47).
 pub struct EnvelopeKey {
     r: Fr,
     ticks: Ticks,
@@ -158,7 +160,7 @@ pub struct EnvelopeKey {
 }
 
 impl EnvelopeKey {
-    /// Draws r and encapsulates for `tick`, which lies in the epoch of the key.
+    /// Draws r and encapsulates for `tick`. Error: `tick` is not in the epoch of `key`.
     pub fn new(
         system: &System,
         key: &SealKey,
@@ -178,8 +180,8 @@ impl EnvelopeKey {
         &self.binding
     }
 
-    /// Seals a payload of at most 3,830 bytes in the smallest bucket that fits and is not below
-    /// `bucket_min`; `now` must still be in the epoch.
+    /// Seals a payload of at most 3,830 bytes in the smallest bucket that has room and is at least
+    /// `bucket_min`. Error: the payload is too long, or the epoch of the key is over at `now`.
     pub fn seal(
         self,
         payload: &[u8],
@@ -204,7 +206,7 @@ impl EnvelopeKey {
     }
 }
 
-/// The key that opens the envelopes of one epoch: 52 kB of line functions, wiped on drop.
+/// The key that opens the envelopes of one epoch. The 52 kB of line functions are wiped on drop.
 pub struct EpochKey {
     card: CardBlockHash,
     epoch: Epoch,
@@ -230,7 +232,7 @@ impl EpochKey {
         }
     }
 
-    /// Its epoch.
+    /// Returns the epoch of the key.
     pub fn epoch(&self) -> Epoch {
         self.epoch
     }
@@ -265,7 +267,7 @@ impl EpochKey {
     }
 }
 
-/// A payload, which is wiped.
+/// A decrypted payload, wiped on drop.
 pub type Payload = Wiping<Vec<u8>>;
 
 /// The branch of an epoch. An epoch of no branch counts as one of the shortest life.
@@ -283,7 +285,7 @@ impl HeldKeys {
     /// Epochs of a life that are held at most: the ticks of three of the shortest life stay unique modulo 256.
     pub const EPOCHS_MAX: u32 = 3;
 
-    /// None yet.
+    /// Creates an empty list of keys.
     pub fn new() -> Self {
         Self::default()
     }
@@ -303,12 +305,12 @@ impl HeldKeys {
         self.0.retain(|held| held.life != life || held.epoch >= floor);
     }
 
-    /// The epochs that are held.
+    /// Returns the epochs of all keys.
     pub fn held_epochs(&self) -> impl Iterator<Item = Epoch> {
         self.0.iter().map(|held| held.epoch)
     }
 
-    /// Returns true if a key of this epoch is held.
+    /// Returns true if there is a key of this epoch.
     pub fn has_epoch(&self, epoch: Epoch) -> bool {
         self.held_epochs().any(|held| held == epoch)
     }
@@ -362,28 +364,29 @@ pub struct CarriedEnvelope<'a> {
 /// An envelope that was meant for us.
 #[derive(Debug)]
 pub struct OpenedEnvelope {
-    /// The payload of its sender.
+    /// The decrypted payload.
     pub payload: Payload,
     /// Its life.
     pub life: Life,
     /// The tick that its sender named.
     pub tick: Tick,
-    /// The binding that the payload's inner layer must agree with.
+    /// The hash that the payload's inner layer must authenticate.
     pub binding: EnvelopeBinding,
-    /// Its name.
+    /// The hash of the envelope, to detect duplicates.
     pub id: EnvelopeId,
 }
 
-/// The outcome of a trial.
+/// The result of a trial.
 #[derive(Debug)]
 pub enum Trial {
-    /// It was meant for us.
+    /// The envelope was sealed for this card.
     Opened(OpenedEnvelope),
-    /// It was not, or somebody changed it; there is no way to tell.
+    /// The envelope was sealed for another card or was changed; the two cases cannot be
+    /// distinguished.
     NotForMe,
-    /// No key is held for its tick.
+    /// There is no key for the tick of the envelope.
     NoKey,
-    /// Its length does not agree with its kind byte, or the suite is unknown.
+    /// The length does not agree with the kind byte, or the suite is unknown.
     Malformed,
 }
 
@@ -392,7 +395,8 @@ pub fn trial_open(system: &System, keys: &HeldKeys, envelope: &[u8]) -> Trial {
     trial_open_batch(system, keys, &[envelope]).pop().unwrap_or(Trial::Malformed)
 }
 
-/// Tries to open many: the results of [`trial_open`] one by one, in their order (HIBE-50).
+/// Tries to open many envelopes. Returns the result of [`trial_open`] for each, in the same order
+/// (HIBE-50).
 pub fn trial_open_batch(system: &System, keys: &HeldKeys, envelopes: &[&[u8]]) -> Vec<Trial> {
     let carried = envelopes.iter().map(|envelope| CarriedEnvelope { envelope, time: None });
     trial_open_carried(system, keys, &carried.collect::<Vec<_>>())
@@ -440,7 +444,7 @@ pub fn trial_open_carried(
     trials
 }
 
-/// A batch of trials as a value, for a thread of its own: about 50 ms.
+/// A batch of trials that another thread can run; about 50 ms.
 #[derive(Debug)]
 pub struct TrialJob {
     keys: HeldKeys,
@@ -448,7 +452,7 @@ pub struct TrialJob {
 }
 
 impl TrialJob {
-    /// Jobs of at most [`BATCH_MAX`] envelopes each, with the keys of this moment.
+    /// Splits envelopes into jobs of at most [`BATCH_MAX`], each with the current keys.
     pub fn split_jobs(keys: &HeldKeys, envelopes: Vec<Vec<u8>>) -> Vec<Self> {
         let mut envelopes = envelopes.into_iter().peekable();
         let mut jobs = Vec::new();
@@ -459,7 +463,7 @@ impl TrialJob {
         jobs
     }
 
-    /// The outcome of each envelope, in their order.
+    /// Returns the result for each envelope, in the same order.
     pub fn run(&self, system: &System) -> Vec<Trial> {
         let envelopes: Vec<&[u8]> = self.envelopes.iter().map(Vec::as_slice).collect();
         trial_open_batch(system, &self.keys, &envelopes)

@@ -1,4 +1,4 @@
-//! The key tree of one card: keys for every epoch from the floor on, and for none before.
+//! The key tree of one card: keys for every epoch from the floor on, and none for earlier epochs.
 //!
 //! ```text
 //! epoch    Implied (in a node) --expand--> Ready (a user key) --open_key--> Held --erase--> Erased
@@ -9,8 +9,8 @@
 //! (module [`lives`](crate::lives)). A node covers all epochs of its subtree; a single covers one. Every key in it is an independent user key of the
 //! HIBE: derivations draw fresh factors, so siblings together tell nothing of their parent.
 //!
-//! Changes are returned as a [`Delta`], which holds all that was not confirmed to be stored:
-//! a write that fails, followed by one that succeeds, loses nothing.
+//! Changes are returned as a [`Delta`], which contains all changes not yet confirmed as stored. A
+//! failed write followed by a successful one therefore loses no change.
 
 mod derive;
 mod expand;
@@ -36,26 +36,26 @@ use expand::Expansion;
 pub use expand::Progress;
 pub use store::Delta;
 
-/// Epochs behind the floor that `prepare` reaches (HIBE-27).
+/// Most epochs after the floor that `prepare` reaches (HIBE-27).
 pub const PREPARED_EPOCHS_MAX: u32 = 64;
 
-/// The cost of a step.
+/// The cost of an operation on the tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Keys that are derived.
+    /// The number of keys that are derived.
     pub derivations: u32,
-    /// Multiplications in G2.
+    /// The number of multiplications in G2.
     pub multiplications: u32,
 }
 
-/// One entry of the stack: points in stored order, compressed until they are used.
+/// One entry of the stack. The points are in stored order, and compressed until they are used.
 struct Entry {
     start: Epoch,
     kind: EntryKind,
     points: Wiping<Vec<u8>>,
-    /// Seals the record of this entry and nothing else.
+    /// The key that encrypts only the record of this entry.
     wrap: Secret<32>,
-    /// The generation in which it was handed out; none yet if it is new.
+    /// The generation in which the entry was first handed out for storage; `None` for a new entry.
     generation: Option<u64>,
 }
 
@@ -71,12 +71,12 @@ impl Entry {
         Self { start, kind, points, wrap: Secret::random(rng), generation: None }
     }
 
-    /// Its levels from the root.
+    /// Returns the level of the entry, counted from the root.
     fn depth(&self, shape: Shape) -> usize {
         shape.path_to(self.start).depth()
     }
 
-    /// The first epoch behind those that it covers.
+    /// Returns the first epoch after those that the entry covers.
     fn end_epoch(&self, shape: Shape) -> Epoch {
         match self.kind {
             EntryKind::Single => self.start.plus(1),
@@ -89,7 +89,7 @@ impl Entry {
         NodeKey::decode(&self.points, below).map_err(|_| TreeError::Damaged)
     }
 
-    /// The user key of its first epoch.
+    /// Decodes the user key of the entry's first epoch.
     fn user_key(&self) -> Result<UserKey, TreeError> {
         UserKey::decode(self.user_points()).map_err(|_| TreeError::Damaged)
     }
@@ -104,7 +104,7 @@ impl Entry {
     }
 }
 
-/// The secret key of one card, of which the past is erased.
+/// The secret key of one card, in which past epochs are erased.
 pub struct KeyTree {
     card: CardBlock,
     /// The first epoch of each branch that is not erased.
@@ -125,9 +125,10 @@ struct FlooredBranch {
 }
 
 impl KeyTree {
-    /// A new public key and its tree. `earliest` is the earliest tick that it may be now: the life
-    /// begins at 00:00 UTC of its day, and what is below the epoch before it is erased at once
-    /// (HIBE-32). The master key is wiped before this returns (HIBE-10).
+    /// Creates a key pair: a new public key and its tree. `earliest` is the earliest tick that the
+    /// current time can be. The life of the card begins at 00:00 UTC of that day, and epochs before
+    /// the one that precedes `earliest` are erased at once (HIBE-32). The master key is wiped
+    /// before the function returns (HIBE-10).
     pub fn create(
         system: &System,
         shape: Shape,
@@ -153,7 +154,7 @@ impl KeyTree {
         Ok(tree)
     }
 
-    /// The card block of this tree.
+    /// Returns the card block of this tree.
     pub fn card(&self) -> &CardBlock {
         &self.card
     }
@@ -199,12 +200,13 @@ impl KeyTree {
         self.card.shape()
     }
 
-    /// Number of entries of the stack, and bytes of their points.
+    /// Returns the number of entries in the stack, and the bytes of their points.
     pub fn stack_size(&self) -> (usize, usize) {
         (self.stack.len(), self.stack.iter().map(|entry| entry.points.len()).sum())
     }
 
-    /// The entry that covers an epoch which is not erased.
+    /// Returns the index of the entry that covers an epoch. Error: the epoch is erased, or after
+    /// the last one.
     fn find_entry(&self, epoch: Epoch) -> Result<usize, TreeError> {
         let calendar = self.card.calendar();
         let Some(branch) = calendar.find_branch_with(epoch) else {
@@ -219,8 +221,8 @@ impl KeyTree {
         Ok(self.stack.partition_point(|entry| entry.start <= epoch).saturating_sub(1))
     }
 
-    /// The key that opens the envelopes of one epoch. A stored key is taken as it is, any other is
-    /// derived with a fresh factor (HIBE-28): 1.1 ms, and nothing in the stack changes.
+    /// Returns the key that opens the envelopes of one epoch. A stored user key is used as it is;
+    /// any other key is derived with a fresh factor (HIBE-28) in 1.1 ms. The stack does not change.
     pub fn open_key(
         &self,
         system: &System,
@@ -276,8 +278,9 @@ impl KeyTree {
         relative.iter().fold(node.empty_sums(), |sums, m| node.descend_to(&sums, *m))
     }
 
-    /// A key that recognises the envelopes of the subtree at `depth` that holds `epoch`, and opens
-    /// none. It is lent from an unexpanded node above; see [`DetectKey`].
+    /// Returns a key that recognises, and cannot open, the envelopes of the subtree at `depth` that
+    /// contains `epoch`. The key is derived from a node above that is not expanded. See
+    /// [`DetectKey`].
     pub fn detect_key(
         &self,
         epoch: Epoch,

@@ -1,5 +1,5 @@
-//! Early expansion: a node becomes its own user key and its children, ahead of the epoch that needs
-//! them, so that a step of time drops keys and derives none.
+//! Early expansion: a node is replaced by its own user key and its children before their epochs
+//! come. A step of time then drops keys and derives none.
 
 use alloc::vec::Vec;
 
@@ -17,18 +17,18 @@ use crate::wire::ring::EntryKind;
 /// The work that is left after a call of `prepare`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Multiplications of the node that is next; 0 if nothing is left.
+    /// The number of multiplications for the next node; 0 if nothing is left.
     pub left: u32,
 }
 
-/// A node that is partly expanded. It keeps its delegation key until the last child is there.
+/// A node that is partly expanded. The delegation key is kept until the last child is derived.
 pub(super) struct Expansion {
     start: Epoch,
     node: NodeKey,
-    /// The sums of the next child, which is `next`.
+    /// The sums of the child number `next`.
     sums: Sums,
     next: u8,
-    /// Children, the last one first.
+    /// The derived children, the last child first.
     children: Vec<Entry>,
 }
 
@@ -42,7 +42,7 @@ impl Expansion {
         Ok(Self { start: entry.start, node, sums, next, children: Vec::new() })
     }
 
-    /// Derives the next child.
+    /// Derives one child, the number `next`.
     fn derive_child(&mut self, below: u32, rng: &mut dyn CryptoRng) {
         let start = self.start.plus(1 + (u32::from(self.next) - 1) * below);
         self.children.push(Entry::derive_from(start, &self.node, &self.sums, rng));
@@ -155,7 +155,7 @@ impl KeyTree {
         None
     }
 
-    /// Puts a node's own user key and its children in its place.
+    /// Replaces a node by its own user key and its children.
     fn replace_entry(&mut self, index: usize, expansion: Expansion, rng: &mut dyn CryptoRng) {
         let node = &self.stack[index];
         let own = Wiping::new(node.user_points().to_vec());
@@ -166,7 +166,7 @@ impl KeyTree {
         self.storage.record_changes(&erased);
     }
 
-    /// Drops partial work on a node that is no longer in the stack.
+    /// Drops the partial expansion of a node that is no longer in the stack.
     pub(super) fn forget_expansion(&mut self) {
         let stack = &self.stack;
         let starts = |start| stack.iter().any(|e| e.kind == EntryKind::Node && e.start == start);

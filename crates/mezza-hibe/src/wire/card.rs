@@ -20,36 +20,36 @@ use crate::error::{CardBlockError, EncapsulateError, TreeError};
 use crate::lives::{Life, TreeCalendar};
 use crate::shape::{Epoch, Shape, Tick, TreeProfile};
 
-/// Bytes in front of the points.
+/// Bytes of a card block before its points.
 const HEAD_BYTES: usize = 6;
 /// Bytes of a card block of [`Shape::Wide`] and of [`Shape::Lives`].
 pub const CARD_BLOCK_BYTES: usize = bytes_of(5);
-/// Bytes of its public key: what a card block has behind its head.
+/// Bytes of the public key: the points of a card block of [`Shape::Wide`].
 pub const PUBLIC_KEY_BYTES: usize = CARD_BLOCK_BYTES - HEAD_BYTES;
 
 const fn bytes_of(levels: usize) -> usize {
     HEAD_BYTES + 2 * G1_BYTES * (levels + 1) + G1_BYTES
 }
 
-/// `H_32("fshibe/v1/card`", card block): names the card block.
+/// The hash `H_32("fshibe/v1/card`", card block), which identifies the card block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CardBlockHash(pub [u8; 32]);
 
 /// The card blocks that a reader accepts beyond suite 1 with trees 1 and 2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BlockPolicy {
-    /// Nothing.
+    /// No other card blocks.
     #[default]
     Product,
     /// The small trees of the tests.
     TestTree,
 }
 
-/// A public key with its parameters; whoever holds it can seal for its owner.
+/// A public key with its parameters. Everyone who has the card block can seal for its owner.
 pub struct CardBlock {
     calendar: TreeCalendar,
     parameters: Parameters,
-    /// e(z', P2), which every envelope needs.
+    /// The value e(z', P2), which every envelope needs.
     base: Gt,
     bytes: Vec<u8>,
     hash: CardBlockHash,
@@ -62,7 +62,7 @@ impl core::fmt::Debug for CardBlock {
 }
 
 impl CardBlock {
-    /// The card block of a new public key.
+    /// Creates the card block of a new public key.
     pub fn new(shape: Shape, profile: TreeProfile, origin: Tick, parameters: Parameters) -> Self {
         let mut w = Writer::with_capacity(bytes_of(shape.depth()));
         w.put_u8(join_nibbles(shape.nibble())).put_u8(profile.byte()).put_u32(origin.0);
@@ -108,17 +108,17 @@ impl CardBlock {
         Ok(Self::new(shape, profile, origin, parameters))
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the card block.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Its name: pkh, 32 bytes.
+    /// Returns the hash of the card block: pkh, 32 bytes.
     pub fn hash(&self) -> &CardBlockHash {
         &self.hash
     }
 
-    /// The shape of its tree.
+    /// Returns the shape of the card's tree.
     pub fn shape(&self) -> Shape {
         self.calendar.shape
     }
@@ -128,7 +128,7 @@ impl CardBlock {
         self.calendar.profile
     }
 
-    /// The tick at which its life begins.
+    /// Returns the tick at which the life of the card begins.
     pub fn origin(&self) -> Tick {
         self.calendar.origin
     }
@@ -148,7 +148,7 @@ impl CardBlock {
         self.calendar.shortest_branch().life
     }
 
-    /// The first tick behind its life.
+    /// Returns the first tick after the life of the card.
     pub fn end_tick(&self) -> Tick {
         self.calendar.end_tick()
     }
@@ -219,7 +219,7 @@ impl CardBlock {
         Ok(crate::envelope::SealKey::new(self, epoch))
     }
 
-    /// Its points.
+    /// Returns the points of the card.
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
     }
@@ -228,7 +228,7 @@ impl CardBlock {
         &self.base
     }
 
-    /// A second copy.
+    /// Returns a copy of the card block.
     pub(crate) fn duplicate(&self) -> Self {
         let Self { calendar, ref parameters, ref bytes, hash, .. } = *self;
         let base = self.base.duplicate();
