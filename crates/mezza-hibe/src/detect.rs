@@ -31,9 +31,9 @@ pub const LENT_EPOCHS_MAX: u32 = 2_081;
 /// or 66,593 epochs.
 pub struct DetectKey {
     calendar: TreeCalendar,
-    /// The branch of its subtree.
+    /// The branch of the tree that contains the subtree.
     branch: Branch,
-    /// The root of the subtree.
+    /// The epoch of the root of the subtree.
     start: Epoch,
     /// The points T0 T1 uh V, then D and E of each level below.
     points: Vec<G2>,
@@ -79,7 +79,8 @@ impl DetectKey {
         let origin = Tick(r.read_u32()?);
         let start = Epoch(r.read_u32()?);
         let calendar = TreeCalendar { shape, profile, origin };
-        // The root of a tree of lives belongs to no branch, and no key is lent of it.
+        // The root of a tree of several lives belongs to no branch, so a key of the root is
+        // refused.
         let branch = calendar.find_branch_with(start).ok_or(DecodeError::Value)?;
         if version != VERSION || shape.path_to(start).depth() != depth {
             return Err(DecodeError::Value);

@@ -83,7 +83,8 @@ impl Ticks {
         tick.0.checked_sub(self.first.0).is_some_and(|since| since < self.count)
     }
 
-    /// The first of these ticks that is `low` modulo 256. Where k is below 256 it is the only one.
+    /// Returns the first of these ticks that equals `low` modulo 256. If the epoch has fewer than
+    /// 256 ticks, no other tick does.
     fn with_low(self, low: u8) -> Option<Tick> {
         let since = u32::from(low.wrapping_sub(self.first.0 as u8));
         (since < self.count).then(|| Tick(self.first.0 + since))
@@ -211,7 +212,8 @@ pub struct EpochKey {
     card: CardBlockHash,
     epoch: Epoch,
     life: Life,
-    /// True if it is of the shortest life of its card, whose ticks byte 1 tells apart.
+    /// True if this is a key of the card's shortest life, whose tick is known from byte 1 of an
+    /// envelope alone.
     is_shortest: bool,
     ticks: Ticks,
     prepared: PreparedKey,
@@ -237,12 +239,12 @@ impl EpochKey {
         self.epoch
     }
 
-    /// Its life.
+    /// Returns the life of the key.
     pub fn life(&self) -> Life {
         self.life
     }
 
-    /// Steps 4 to 6 of a trial, with K of step 4 computed.
+    /// Does steps 4 to 6 of a trial; `k` is the key K of step 4.
     fn open_payload(
         &self,
         system: &System,
@@ -270,19 +272,20 @@ impl EpochKey {
 /// A decrypted payload, wiped on drop.
 pub type Payload = Wiping<Vec<u8>>;
 
-/// The branch of an epoch. An epoch of no branch counts as one of the shortest life.
+/// Returns the branch of an epoch. An epoch without a branch counts as one of the shortest life.
 fn branch_of(card: &CardBlock, epoch: Epoch) -> Branch {
     let calendar = card.calendar();
     calendar.find_branch_with(epoch).unwrap_or_else(|| calendar.shortest_branch())
 }
 
-/// The keys of one card that are held decoded: of each life those of the epoch before, of this one and of
-/// the next (the paper's smooth rollover, section 6.4). Copies share the keys.
+/// The decoded keys of one card: for each life those of the epoch before, the current one and the
+/// next (smooth rollover, section 6.4 of the paper). Clones share the keys.
 #[derive(Clone, Debug, Default)]
 pub struct HeldKeys(Vec<Arc<EpochKey>>);
 
 impl HeldKeys {
-    /// Epochs of a life that are held at most: the ticks of three of the shortest life stay unique modulo 256.
+    /// Most epochs of one life with keys. The ticks of three epochs of the shortest life are unique
+    /// modulo 256.
     pub const EPOCHS_MAX: u32 = 3;
 
     /// Creates an empty list of keys.
@@ -290,8 +293,8 @@ impl HeldKeys {
         Self::default()
     }
 
-    /// Holds a key, in place of one of the same epoch. Keys of another card are dropped, and those of the
-    /// same life that are further than [`Self::EPOCHS_MAX`] away.
+    /// Adds a key and replaces the key of the same epoch. Keys of other cards are dropped, and keys
+    /// of the same life that are [`Self::EPOCHS_MAX`] epochs or more away.
     pub fn insert(&mut self, key: EpochKey) {
         let EpochKey { card, epoch, life, .. } = key;
         let near = |held: &EpochKey| held.epoch.0.abs_diff(epoch.0) < Self::EPOCHS_MAX;
@@ -300,7 +303,7 @@ impl HeldKeys {
         self.0.push(Arc::new(key));
     }
 
-    /// Drops, and wipes, the keys of a life that are below `floor`.
+    /// Drops and wipes the keys of a life for all epochs below `floor`.
     pub fn drop_below(&mut self, life: Life, floor: Epoch) {
         self.0.retain(|held| held.life != life || held.epoch >= floor);
     }
@@ -315,8 +318,9 @@ impl HeldKeys {
         self.held_epochs().any(|held| held == epoch)
     }
 
-    /// The held ticks of a life that are `low` modulo 256: one of a short life, up to 17 of half a day. For
-    /// an envelope without a carrier that names its tick.
+    /// Returns the ticks of a life that have a key and equal `low` modulo 256: one tick for a short
+    /// life, up to 17 for half a day. Needed for an envelope without a carrier, because no header
+    /// names its tick.
     pub fn find_ticks(&self, life: Life, low: u8) -> Vec<Tick> {
         let of_life = self.0.iter().filter(|held| held.life == life);
         let ticks = of_life.flat_map(|held| {
@@ -329,46 +333,48 @@ impl HeldKeys {
         ticks.collect()
     }
 
-    /// The key and the tick of an envelope, from what its carrier names.
+    /// Returns the index of the key for the life and tick that a carrier names.
     fn find_key(&self, time: EnvelopeTime) -> Option<usize> {
         let fits = |held: &Arc<EpochKey>| held.life == time.life && held.ticks.has_tick(time.tick);
         self.0.iter().position(fits)
     }
 
-    /// The key and the tick of a byte 1 where no carrier names them. The held epochs of the shortest life
-    /// span at most 180 ticks.
+    /// Returns index and tick of the key for an envelope without a carrier, from byte 1 of the
+    /// envelope. All epochs of the shortest life with keys span at most 180 ticks, so the byte is
+    /// unique.
     fn find_shortest(&self, low: u8) -> Option<(usize, Tick)> {
         let mut keys = self.0.iter().enumerate().filter(|(_, held)| held.is_shortest);
         keys.find_map(|(i, held)| Some((i, held.ticks.with_low(low)?)))
     }
 }
 
-/// The life and the tick of an envelope, as the header of its carrier names them.
+/// The life and the tick of an envelope, as the header of its carrier names both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EnvelopeTime {
-    /// Its life.
+    /// The life of the envelope.
     pub life: Life,
-    /// Its tick.
+    /// The tick of the envelope.
     pub tick: Tick,
 }
 
-/// An envelope with what its carrier names.
+/// An envelope with the life and tick that its carrier names.
 #[derive(Clone, Copy, Debug)]
 pub struct CarriedEnvelope<'a> {
-    /// All of it.
+    /// The bytes of the whole envelope.
     pub envelope: &'a [u8],
-    /// `None`: there is no carrier, so the envelope is of the shortest life.
+    /// Life and tick from the carrier. `None` without a carrier; the envelope is then one of the
+    /// shortest life.
     pub time: Option<EnvelopeTime>,
 }
 
-/// An envelope that was meant for us.
+/// An envelope that was opened, because it was sealed for this card.
 #[derive(Debug)]
 pub struct OpenedEnvelope {
     /// The decrypted payload.
     pub payload: Payload,
-    /// Its life.
+    /// The life of the key that opened the envelope.
     pub life: Life,
-    /// The tick that its sender named.
+    /// The tick for which the envelope was sealed.
     pub tick: Tick,
     /// The hash that the payload's inner layer must authenticate.
     pub binding: EnvelopeBinding,
@@ -402,7 +408,7 @@ pub fn trial_open_batch(system: &System, keys: &HeldKeys, envelopes: &[&[u8]]) -
     trial_open_carried(system, keys, &carried.collect::<Vec<_>>())
 }
 
-/// Tries to open many with what their carriers name: one trial each, with the key of that life and tick
+/// Tries to open many envelopes, each only with the key of the life and tick that its carrier names
 /// (HIBE-85). The results are in the order of the envelopes.
 pub fn trial_open_carried(
     system: &System,
@@ -414,7 +420,8 @@ pub fn trial_open_carried(
         keys.0.iter().map(|_| Vec::new()).collect();
     for (index, CarriedEnvelope { envelope, time }) in envelopes.iter().enumerate() {
         let fields = Fields::split_envelope(envelope);
-        // Byte 1 is the tick of the sender. A carrier that names another one does not hold this envelope.
+        // Byte 1 is the sender's tick modulo 256. If the carrier names another tick, the envelope
+        // is malformed.
         let agrees = |f: &Fields<'_>| time.is_none_or(|time| time.tick.0 as u8 == f.tick_low);
         let Some(fields) = fields.filter(agrees) else {
             trials.push(Trial::Malformed);

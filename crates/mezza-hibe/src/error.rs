@@ -44,10 +44,10 @@ pub enum EncapsulateError {
     /// The life of the card, or the epoch of the key, is over.
     #[error("it is over")]
     Over,
-    /// The card has no keys of that life.
+    /// The card has no keys of the requested life.
     #[error("this card has no keys of that life")]
     NoLife,
-    /// The payload does not fit into the largest bucket.
+    /// The payload does not fit in the largest bucket.
     #[error("the payload is longer than 3,830 bytes")]
     TooLong,
 }
@@ -67,10 +67,10 @@ pub enum TreeError {
     /// No node is left from which the key could be derived.
     #[error("the node above that epoch is expanded already")]
     Leaf,
-    /// The tree has no keys of that life.
+    /// The tree has no keys of the requested life.
     #[error("this tree has no keys of that life")]
     NoLife,
-    /// A record holds bytes that are no key, although its seal was right.
+    /// The points of a record are invalid, although its authentication succeeded.
     #[error("a record of this tree holds no key")]
     Damaged,
 }

@@ -42,8 +42,8 @@ impl ClockTrust {
     /// The trust in a clock whose setting is unknown.
     pub const POOR: Self = Self { slack_ms: 600_000, uncertainty_ticks: 20 };
 
-    /// Returns the trust in a clock that may be wrong by `within_ms`: slack and uncertainty are this
-    /// time, but not less than in [`Self::GOOD`] and not more than in [`Self::POOR`].
+    /// Returns the trust in a clock that may be wrong by `within_ms`: slack and uncertainty are
+    /// this time, but not less than in [`Self::GOOD`] and not more than in [`Self::POOR`].
     #[must_use]
     pub fn within(within_ms: u64) -> Self {
         let slack_ms = within_ms.clamp(Self::GOOD.slack_ms, Self::POOR.slack_ms);
@@ -90,8 +90,8 @@ pub struct FloorRule {
 type Since = (Epoch, u64);
 
 impl FloorRule {
-    /// The rule of a life with epochs of `epoch_ms` milliseconds whose stored floor is `floor`, at a start
-    /// with this boot time.
+    /// Creates the rule for a life with epochs of `epoch_ms` milliseconds and the stored floor
+    /// `floor`, at boot time `boot_ms`.
     pub fn new(epoch_ms: u64, floor: Epoch, trust: ClockTrust, boot_ms: u64) -> Self {
         let slack_ms = trust.slack_ms;
         let started = (floor, boot_ms);
@@ -161,30 +161,30 @@ impl FloorRule {
     }
 }
 
-/// The rules of all lives of a tree. Each life has a floor of its own (HIBE-82).
+/// The floor rules of all lives of a tree. Each life has its own floor (HIBE-82).
 #[derive(Clone, Debug)]
 pub struct FloorRules(Vec<LifeRule>);
 
-/// The rule of one life.
+/// The floor rule of one life.
 #[derive(Clone, Debug)]
 struct LifeRule {
     life: Life,
     rule: FloorRule,
 }
 
-/// The floor of a life.
+/// The floor of a life, as computed by [`FloorRules::update_floors`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LifeFloor {
-    /// Which life.
+    /// The life that the floor belongs to.
     pub life: Life,
-    /// The first epoch whose keys stay.
+    /// The first epoch of the life whose keys are kept.
     pub floor: Epoch,
-    /// Why it stays behind the clock, if it does.
+    /// The reason why the floor does not follow the clock; `None` if it does.
     pub held: Option<FloorHeld>,
 }
 
 impl FloorRules {
-    /// The rules of a tree with its stored floors, at a start with this boot time.
+    /// Creates the rules for a tree from its stored floors, at boot time `boot_ms`.
     pub fn new(tree: &KeyTree, trust: ClockTrust, boot_ms: u64) -> Self {
         let branches = tree.card().calendar().branches();
         let rules = branches.map(|branch| {
@@ -195,13 +195,13 @@ impl FloorRules {
         Self(rules.collect())
     }
 
-    /// The clock is trusted this much from now on.
+    /// Changes the trust in the clock for all lives.
     pub fn set_trust(&mut self, trust: ClockTrust) {
         self.0.iter_mut().for_each(|of| of.rule.set_trust(trust));
     }
 
-    /// The floor of each life at a boot time, given the tick of [`ClockTrust::earliest_tick`]. No clock
-    /// gives `None`.
+    /// Returns the floor of each life at boot time `boot_ms`. `current` is the tick of
+    /// [`ClockTrust::earliest_tick`], or `None` without a clock.
     pub fn update_floors(
         &mut self,
         tree: &KeyTree,
@@ -218,10 +218,12 @@ impl FloorRules {
 }
 
 impl KeyTree {
-    /// Erases what is below the floor of each life. A floor behind the last epoch erases all of the life.
+    /// Erases the keys below the floor of each life. A floor after the last epoch erases all keys
+    /// of its life.
     ///
     /// # Errors
-    /// `Damaged` for a record that is no key. What was erased before stays so.
+    /// `Damaged` if the points of a record are invalid. Keys that were erased before the error stay
+    /// erased.
     pub fn erase_below_floors(
         &mut self,
         floors: &[LifeFloor],

@@ -2,10 +2,10 @@
 //! 3 to 7; Blazy, Kiltz, Pan, CRYPTO 2014).
 //!
 //! Promise: Everyone who has a card block of 630 bytes can seal a message for its owner, without a
-//! handshake. The owner can open it for a minute or two; later even a seized device cannot open it.
-//! An envelope does not show for which card it was made. Not hidden: the time of the envelope,
-//! which of four sizes it has, and that it is an envelope. The envelope does not prove its sender;
-//! the payload must do so.
+//! handshake. The owner can open it for a minute or two, or for a longer [`Life`] that the sender
+//! chose; later even a seized device cannot open it. An envelope does not show for which card it
+//! was made. Not hidden: the time of the envelope, which of four sizes it has, and that it is an
+//! envelope. The envelope does not prove its sender; the payload must do so.
 //!
 //! | module | noun |
 //! |---|---|

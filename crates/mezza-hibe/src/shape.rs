@@ -8,7 +8,7 @@ use mezza_core::Time;
 
 use crate::lives::Life;
 
-/// Levels of the tree below its root, and of identities.
+/// Most levels of a tree below its root, and most components of a path.
 pub const DEPTH: usize = 5;
 /// Milliseconds of a tick.
 pub const TICK_MS: u64 = 30_000;
@@ -55,14 +55,15 @@ impl Epoch {
     }
 }
 
-/// Length of an epoch of tree 1 in ticks, k. Three values keep the sets large in which a card is one of many.
+/// The length k of an epoch of tree 1, in ticks. Only three values are allowed, so that each one is
+/// shared by many cards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TreeProfile {
     /// 1 tick: keys older than a minute are erased.
     Minute,
-    /// 5 ticks: five minutes.
+    /// 5 ticks: keys older than five minutes are erased.
     FiveMinutes,
-    /// 60 ticks: an hour, for slow paths.
+    /// 60 ticks, for slow carriers: keys older than an hour are erased.
     Hour,
 }
 
@@ -70,7 +71,7 @@ impl TreeProfile {
     /// All three lengths.
     pub const ALL: [Self; 3] = [Self::Minute, Self::FiveMinutes, Self::Hour];
 
-    /// The one life that a tree of this profile serves.
+    /// Returns the life of tree 1 with this profile.
     pub const fn life(self) -> Life {
         match self {
             Self::Minute => Life::Minute,
@@ -79,7 +80,7 @@ impl TreeProfile {
         }
     }
 
-    /// Ticks of an epoch, k.
+    /// Returns the ticks of an epoch, k.
     pub const fn epoch_ticks(self) -> u32 {
         match self {
             Self::Minute => 1,
@@ -109,8 +110,8 @@ impl TreeProfile {
 pub enum Shape {
     /// Arities 16, 16, 32, 32, 64: 17,047,825 epochs, 16.2 years of half minutes.
     Wide,
-    /// The same arities, in three branches: 14 of the root's children serve minutes, one half hours,
-    /// one half days (`docs/protocols/hibe.md`, "Tree").
+    /// The arities of `Wide` in three branches: 14 children of the root serve minutes, one serves
+    /// half hours, one serves half days (`docs/protocols/hibe.md`, "Tree").
     Lives,
     /// Arities 4, 2, 4 in three branches: 45 epochs, for exhaustive tests.
     TestLives,
@@ -154,32 +155,32 @@ impl Shape {
         }
     }
 
-    /// Returns true if its branches serve several lives. Its root then serves none.
+    /// Returns true if the branches of the tree serve several lives. The root then serves no life.
     pub const fn has_lives(self) -> bool {
         matches!(self, Self::Lives | Self::TestLives)
     }
 
-    /// Number of its lives.
+    /// Returns the number of lives.
     pub const fn life_count(self) -> usize {
         if self.has_lives() { 3 } else { 1 }
     }
 
-    /// Entries of a stack at most.
+    /// Returns the largest number of entries in a stack.
     pub const fn entries_max(self) -> usize {
         if self.has_lives() { 768 } else { 320 }
     }
 
-    /// Bytes of all points of a stack at most.
+    /// Returns the largest number of bytes for all points of a stack.
     pub const fn stack_bytes_max(self) -> usize {
         1_024 * if self.has_lives() { 576 } else { 224 }
     }
 
-    /// Bytes of a keyring, which has room for [`Self::entries_max`] entries.
+    /// Returns the bytes of a keyring, which has room for [`Self::entries_max`] entries.
     pub const fn ring_bytes(self) -> usize {
         if self.has_lives() { 28_672 } else { 12_288 }
     }
 
-    /// Epochs of a subtree whose root is at `depth`: `S_depth`.
+    /// Returns the number of epochs in a subtree whose root is at `depth`: `S_depth`.
     pub fn subtree_epochs(self, depth: usize) -> u32 {
         self.arities()[depth..].iter().rev().fold(1, |below, arity| 1 + u32::from(*arity) * below)
     }

@@ -107,17 +107,17 @@ impl Entry {
 /// The secret key of one card, in which past epochs are erased.
 pub struct KeyTree {
     card: CardBlock,
-    /// The first epoch of each branch that is not erased.
+    /// For each branch, the first epoch that is not erased.
     floors: Vec<Epoch>,
     stack: Vec<Entry>,
-    /// The nodes that are being expanded, in memory alone: done again after a start.
+    /// The nodes that are being expanded. Only in memory: the work starts again after a restart.
     expansions: Vec<Expansion>,
     storage: store::Storage,
 }
 
 silent!(KeyTree);
 
-/// A branch, its place among the branches, and its floor.
+/// A branch with its index among the branches and its floor.
 struct FlooredBranch {
     at: usize,
     branch: Branch,
@@ -136,12 +136,13 @@ impl KeyTree {
         earliest: Tick,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, TreeError> {
-        // The lives of tree 2 have lengths of their own.
+        // The lengths of epochs in tree 2 are fixed.
         let profile = if shape == Shape::Lives { TreeProfile::Minute } else { profile };
         let (parameters, root) = bkp::generate(system, shape.depth(), rng);
         let card = CardBlock::new(shape, profile, earliest.day_start(), parameters);
         let root = Entry::new(Epoch(0), EntryKind::Node, root.encode(), rng);
-        // The root of a tree of lives serves none: its children are derived, and it is wiped (HIBE-81).
+        // The root of a tree of several lives serves no life. Its children are derived at once, and
+        // the root is wiped (HIBE-81).
         let stack =
             if shape.has_lives() { root.derive_children(shape, rng)? } else { alloc::vec![root] };
         let floors = card.calendar().branches().map(|branch| branch.first).collect();
@@ -159,12 +160,12 @@ impl KeyTree {
         &self.card
     }
 
-    /// The first epoch of the shortest life that is not erased.
+    /// Returns the first epoch of the shortest life that is not erased.
     pub fn floor(&self) -> Epoch {
         self.floors.first().copied().unwrap_or(Epoch(0))
     }
 
-    /// The first epoch of a life that is not erased.
+    /// Returns the first epoch of `life` that is not erased.
     ///
     /// # Errors
     /// `NoLife` if the tree does not serve this life.
@@ -172,17 +173,17 @@ impl KeyTree {
         Ok(self.find_branch(life)?.floor)
     }
 
-    /// The last epoch of the shortest life.
+    /// Returns the last epoch of the shortest life.
     pub fn last_epoch(&self) -> Epoch {
         self.card.calendar().shortest_branch().end.minus(1)
     }
 
-    /// Returns true if everything of the shortest life is erased: the card is dead.
+    /// Returns true if all epochs of the shortest life are erased, so that the card has ended.
     pub fn is_over(&self) -> bool {
         self.floor() > self.last_epoch()
     }
 
-    /// A branch with its floor.
+    /// Returns the branch of a life, with its index and floor.
     fn find_branch(&self, life: Life) -> Result<FlooredBranch, TreeError> {
         let branches = self.card.calendar().branches().zip(&self.floors).enumerate();
         let mut branches =
@@ -190,7 +191,7 @@ impl KeyTree {
         branches.find(|found| found.branch.life == life).ok_or(TreeError::NoLife)
     }
 
-    /// The places of a branch in the stack.
+    /// Returns the indices of a branch's entries in the stack.
     fn entries_of(&self, branch: &Branch) -> Range<usize> {
         let place = |epoch| self.stack.partition_point(|entry| entry.start < epoch);
         place(branch.first)..place(branch.end)
@@ -210,14 +211,14 @@ impl KeyTree {
     fn find_entry(&self, epoch: Epoch) -> Result<usize, TreeError> {
         let calendar = self.card.calendar();
         let Some(branch) = calendar.find_branch_with(epoch) else {
-            // The root of a tree of lives was wiped when it was made.
+            // The root of a tree of several lives was wiped when the tree was created.
             let is_root = epoch < calendar.shortest_branch().first;
             return Err(if is_root { TreeError::Erased } else { TreeError::Over });
         };
         if epoch < self.find_floor(branch.life)? {
             return Err(TreeError::Erased);
         }
-        // The stack covers [floor, end) of the branch, so there is an entry that starts at `epoch` or before.
+        // The stack covers [floor, end) of the branch, so an entry starts at `epoch` or before.
         Ok(self.stack.partition_point(|entry| entry.start <= epoch).saturating_sub(1))
     }
 
@@ -240,12 +241,13 @@ impl KeyTree {
         Ok(EpochKey::new(system, &self.card, epoch, &user))
     }
 
-    /// Holds the keys of the epoch before, of the present one and of the next one of a life, as far as
-    /// they are not erased (the paper's smooth rollover, section 6.4). Keys of earlier epochs of this life
-    /// are dropped. A tick outside of the branch holds nothing.
+    /// Adds to `held` the keys of a life for the epoch before `tick`, the current epoch and the
+    /// next one, except erased epochs (smooth rollover, section 6.4 of the paper). Keys of earlier
+    /// epochs of this life are dropped. If `tick` is outside the branch, nothing changes.
     ///
     /// # Errors
-    /// `NoLife`, and `Damaged` for a record that is no key.
+    /// `NoLife` if the tree does not serve the life, `Damaged` if the points of a record are
+    /// invalid.
     pub fn hold_keys(
         &self,
         system: &System,
@@ -271,7 +273,7 @@ impl KeyTree {
         Ok(())
     }
 
-    /// The sums of the path from a node down to an epoch that it covers.
+    /// Returns the sums of the path from a node down to an epoch below it.
     fn sums_to(&self, entry: &Entry, node: &NodeKey, epoch: Epoch) -> bkp::Sums {
         let path = self.shape().path_to(epoch);
         let relative = &path.components()[entry.depth(self.shape())..];

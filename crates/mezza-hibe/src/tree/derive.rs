@@ -40,10 +40,12 @@ fn right_of_path(shape: Shape, path: &Path, depth: usize) -> impl Iterator<Item 
 }
 
 impl KeyTree {
-    /// Erases every key of the shortest life below `floor`. See [`erase_life_below`](Self::erase_life_below).
+    /// Erases every key of the shortest life below `floor`, like
+    /// [`erase_life_below`](Self::erase_life_below).
     ///
     /// # Errors
-    /// `Over` for a floor behind the last epoch.
+    /// `Over` if `floor` is after the end of the life, `Damaged` if the points of a record are
+    /// invalid.
     pub fn erase_below(&mut self, floor: Epoch, rng: &mut dyn CryptoRng) -> Result<(), TreeError> {
         self.erase_life_below(self.card.shortest_life(), floor, rng)
     }
@@ -85,7 +87,7 @@ impl KeyTree {
         Ok(())
     }
 
-    /// Returns the cost of `erase_below`.
+    /// Returns the cost of [`erase_below`](Self::erase_below) with this floor.
     pub fn erasure_cost(&self, floor: Epoch) -> Cost {
         let mut cost = Cost::default();
         let Ok(index) = self.find_entry(floor) else { return cost };

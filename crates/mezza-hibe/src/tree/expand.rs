@@ -14,7 +14,7 @@ use crate::lives::Life;
 use crate::shape::{Epoch, Shape};
 use crate::wire::ring::EntryKind;
 
-/// The work that is left after a call of `prepare`.
+/// The work that is left after a call of [`KeyTree::prepare_life`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// The number of multiplications for the next node; 0 if nothing is left.
@@ -52,10 +52,10 @@ impl Expansion {
 }
 
 impl Entry {
-    /// Derives all children of a node, which is wiped.
+    /// Derives the keys of all children of a node, and wipes the node.
     ///
     /// # Errors
-    /// `Damaged` if the entry is no node.
+    /// `Damaged` if the points of the entry are invalid.
     pub(super) fn derive_children(
         self,
         shape: Shape,
@@ -72,10 +72,10 @@ impl Entry {
 }
 
 impl KeyTree {
-    /// Expands nodes of the shortest life. See [`prepare_life`](Self::prepare_life).
+    /// Expands nodes of the shortest life, like [`prepare_life`](Self::prepare_life).
     ///
     /// # Errors
-    /// `Damaged` for a record that is no key.
+    /// `Damaged` if the points of a record are invalid.
     pub fn prepare_until(
         &mut self,
         upto: Epoch,
@@ -85,12 +85,14 @@ impl KeyTree {
         self.prepare_life(self.card.shortest_life(), upto, budget, rng)
     }
 
-    /// Expands every inner node of a life that begins at `upto` or before, and then one beyond, but none
-    /// that begins more than 64 epochs behind the floor (HIBE-27). One call multiplies at most `budget`
-    /// times in G2: 24 are the dearest child, 32 stay below 20 ms.
+    /// Expands every inner node of a life that begins at `upto` or before, and then one further
+    /// node, but none that begins more than 64 epochs after the floor (HIBE-27). One call does at
+    /// most `budget` multiplications in G2: the most expensive child needs 24, and 32 take less
+    /// than 20 ms.
     ///
     /// # Errors
-    /// `NoLife`, and `Damaged` for a record that is no key.
+    /// `NoLife` if the tree does not serve the life, `Damaged` if the points of a record are
+    /// invalid.
     pub fn prepare_life(
         &mut self,
         life: Life,
@@ -124,8 +126,8 @@ impl KeyTree {
         Ok(Progress { left: 0 })
     }
 
-    /// The epoch of the node of the shortest life that `prepare_until` would expand next, and what that
-    /// costs.
+    /// Returns the epoch of the node of the shortest life that `prepare_until` would expand next,
+    /// and the cost.
     pub fn next_expansion_cost(&self, upto: Epoch) -> Option<(Epoch, Cost)> {
         let shortest = self.find_branch(self.card.shortest_life()).ok()?;
         let entry = &self.stack[self.next_expansion(&shortest, upto)?];
@@ -136,8 +138,8 @@ impl KeyTree {
         Some((entry.start, Cost { derivations, multiplications }))
     }
 
-    /// The first inner node at `upto` or before; else the first one behind it, unless one there is
-    /// expanded already.
+    /// Returns the index of the first inner node at `upto` or before. If there is none, returns the
+    /// first inner node after `upto`, unless a node there is already expanded.
     fn next_expansion(&self, of: &FlooredBranch, upto: Epoch) -> Option<usize> {
         let shape = self.shape();
         let reach = of.floor.plus(PREPARED_EPOCHS_MAX);

@@ -30,7 +30,8 @@ pub struct Delta {
     pub generation: u64,
     /// Encrypted records to store. A second write of a record has the same bytes.
     pub put: Vec<(RecordName, Vec<u8>)>,
-    /// The keyring, [`Shape::ring_bytes`]: secret, sealed by the host before it touches a file.
+    /// The keyring, [`Shape::ring_bytes`] long. The bytes are secret, and the host must encrypt
+    /// them before they are written.
     pub keyring: Wiping<Vec<u8>>,
     /// Names of records to delete after the keyring is durable.
     pub drop: Vec<RecordName>,
@@ -167,7 +168,7 @@ impl KeyTree {
                 next = entry.end_epoch(shape);
                 stack.push(entry);
             }
-            // A node that reaches into the branch of another life covers no branch exactly.
+            // The last node of a branch must not extend into the branch of another life.
             if next != branch.end {
                 return Err(ImportError::Gap);
             }

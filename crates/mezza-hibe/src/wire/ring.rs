@@ -20,7 +20,7 @@ use crate::shape::{Epoch, Shape, Tick, TreeProfile};
 
 /// Bytes of the largest keyring.
 pub const RING_BYTES_MAX: usize = Shape::Lives.ring_bytes();
-/// Bytes of a record in front of its points.
+/// Bytes of a record before its points.
 const RECORD_HEAD_BYTES: usize = 8;
 /// Bytes of the tag of a record.
 const RECORD_TAG_BYTES: usize = 16;
@@ -144,15 +144,15 @@ pub(crate) struct Ring {
     pub shape: Shape,
     pub profile: TreeProfile,
     pub origin: Tick,
-    /// One for each life.
+    /// The floor of each life, the shortest life first.
     pub floors: Vec<Epoch>,
     pub generation: u64,
     pub entries: Vec<RingEntry>,
 }
 
 impl Ring {
-    /// Reads one, 12,288 bytes for a tree of one life and 28,672 for one of three. The entries are in the
-    /// order of their epochs.
+    /// Decodes a keyring: 12,288 bytes for a tree of one life, 28,672 for a tree of three. The
+    /// entries are sorted by epoch.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut r = Reader::new(bytes);
         let magic = r.read_array_ref::<4>()?;
@@ -166,7 +166,7 @@ impl Ring {
         let calendar = TreeCalendar { shape, profile, origin };
         let floors = calendar.branches().map(|branch| {
             let floor = Epoch(r.read_u32()?);
-            // A floor in the branch of another life would leave keys of both (HIBE-87).
+            // A floor in the branch of another life would keep keys of both lives (HIBE-87).
             let is_within = branch.first <= floor && floor <= branch.end;
             if is_within { Ok(floor) } else { Err(DecodeError::Value) }
         });
@@ -193,15 +193,15 @@ impl RingEntry {
     }
 }
 
-/// The head of a keyring, which describes its tree.
+/// The fields of a keyring before its entries, which describe the tree.
 pub(crate) struct RingHead<'a> {
     pub calendar: &'a TreeCalendar,
-    /// One for each life.
+    /// The floor of each life, the shortest life first.
     pub floors: &'a [Epoch],
     pub generation: u64,
 }
 
-/// Writes a keyring of at most [`Shape::entries_max`] entries.
+/// Encodes a keyring of at most [`Shape::entries_max`] entries.
 pub(crate) fn encode_ring<'a>(
     head: &RingHead<'_>,
     entries: impl ExactSizeIterator<Item = (Epoch, EntryKind, &'a Secret<32>)>,
