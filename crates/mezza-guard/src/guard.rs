@@ -123,20 +123,20 @@ pub enum CloseReason {
 pub enum GuardEvent {
     /// The first refused handshake of a day, which may have transported 128 bits.
     Notice(GuardClientId, u16),
-    /// The third and each further one of a day.
+    /// The third or a further refused handshake of a day.
     Alarm {
-        /// The client.
+        /// The client whose handshake was refused.
         client: GuardClientId,
         /// The number of the destination, or of the lane.
         dest: u16,
-        /// Refused handshakes of the last 24 hours; 20 stands for 20 or more.
+        /// The number of refused handshakes in the last 24 hours; 20 means 20 or more.
         refusals: usize,
         /// True if the destination is blocked for this client from now on (GUARD-35).
         is_blocked: bool,
     },
-    /// The number of handshakes of this client that were refused over the life of the ledger, a multiple
-    /// of [`REFUSALS_EVER`]. A device that leaks 128 bits a refusal has sent its keys by now: replace it, and
-    /// the keys.
+    /// The number of this client's refused handshakes over the life of the ledger, a multiple of
+    /// [`REFUSALS_EVER`]. A device that leaks 128 bits per refusal may have sent its keys by now:
+    /// replace the device and its keys.
     Worn(GuardClientId, u32),
     /// A frame without a rule was passed, under the policy `Report`.
     Uncovered(GuardConnection),
@@ -157,7 +157,7 @@ pub enum GuardError {
     /// The destination is blocked for this client: 20 handshakes were refused in a day.
     #[error("the destination is blocked for this client; the owner can unblock it")]
     Blocked,
-    /// The caller: no such client or destination.
+    /// The caller used an unknown client or destination.
     #[error("no such client or destination")]
     Unknown,
     /// The caller reported a connection that was not requested, or a frame from an unconnected
@@ -224,7 +224,8 @@ impl Guard {
     }
 
     fn persist_record(&mut self, conn: GuardConnection, record: LedgerRecord) {
-        // Applied and queued together, before any output that depends on it (GUARD-37).
+        // The record is applied and queued together, before any output that depends on it
+        // (GUARD-37).
         self.ledger.apply_record(&record);
         self.out.push_back(Output::Persist(conn, record));
     }
@@ -267,22 +268,23 @@ impl Guard {
     /// Checks that a client may begin a handshake with a destination (GUARD-35, GUARD-47).
     ///
     /// # Errors
-    /// `Blocked` after 20 refusals in a day; `Busy` if the handshakes under way could exceed that number.
+    /// `Blocked` after 20 refusals in a day; `Busy` if the handshakes in progress could exceed that
+    /// number.
     fn check_admission(
         &mut self,
         client: GuardClientId,
         dest: u16,
         now: Time,
     ) -> Result<(), RefusalCode> {
-        // Boot time restarts with the machine, so that a block must not last beyond a day from then.
+        // Boot time begins anew at a restart, and a block must not last longer than a day after it.
         self.ledger.clamp_refusals(now);
         // Each refused handshake may carry 128 bits, so their number in a day is bounded (GUARD-35).
         let refusals = self.ledger.count_refusals(client, dest, now);
         if refusals >= REFUSALS_BLOCK {
             return Err(RefusalCode::Blocked);
         }
-        // A refusal counts when its session ends. Sessions at once must not send more MACs than
-        // sessions in turn (GUARD-47).
+        // A refusal is counted when its session ends. Simultaneous sessions must not send more MACs
+        // than successive ones (GUARD-47).
         let is_of = |session: &&Session| session.pair() == Some((client, dest));
         let open = self.sessions.values().filter(is_of).filter(|session| session.may_be_refused());
         if refusals + open.count() >= REFUSALS_BLOCK {
@@ -291,8 +293,8 @@ impl Guard {
         Ok(())
     }
 
-    /// Ends a session: coins are wiped with it, its slot is kept; a handshake whose MAC was not answered
-    /// counts (GUARD-35).
+    /// Ends a session. Its coins are wiped, and its slot is kept. A handshake whose MAC was not
+    /// answered counts as refused (GUARD-35).
     fn close_session(&mut self, conn: GuardConnection, reason: CloseReason, now: Time) {
         let Some(session) = self.sessions.remove(conn) else { return };
         // The sent MAC may have transported 128 bits, whatever ended the session (GUARD-35).
@@ -302,8 +304,8 @@ impl Guard {
             let event = match self.ledger.count_refusals(client, dest, now) {
                 0..=1 => Some(GuardEvent::Notice(client, dest)),
                 refusals if refusals >= REFUSALS_ALARM => {
-                    // A lane is never blocked: a caller that does not answer could cut off all
-                    // others (GUARD-48).
+                    // A lane is never blocked. Otherwise one caller who does not answer could cut
+                    // off all callers (GUARD-48).
                     let is_blocked = session.is_dialling && refusals >= REFUSALS_BLOCK;
                     Some(GuardEvent::Alarm { client, dest, refusals, is_blocked })
                 }

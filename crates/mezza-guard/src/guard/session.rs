@@ -162,7 +162,7 @@ impl Session {
         side == first || self.link == Link::Both
     }
 
-    /// Returns client and destination once both are known.
+    /// Returns true if the session may still end as a refused handshake.
     pub(super) fn pair(&self) -> Option<(GuardClientId, u16)> {
         Some((self.client?, self.dest?))
     }
@@ -171,7 +171,7 @@ impl Session {
         if self.is_dialling { CoinPurpose::LinkDialling } else { CoinPurpose::LinkAnswering }
     }
 
-    /// Returns true if the end of the session counts as a refused handshake.
+    /// Returns the frame that tells a paired client the reason for the refusal.
     pub(super) fn counts_as_refused(&self) -> bool {
         self.owed != Owed::default()
     }
