@@ -1,21 +1,22 @@
-//! The audit: how many bits a tampered client can still send, computed from the rules in force (GUARD-40).
+//! The audit: the number of bits that a tampered client can still send, computed from the rules in
+//! force (GUARD-40).
 
 use alloc::vec::Vec;
 
 use crate::ledger::GuardTotals;
 use crate::rule::{Check, Field, Pins, RuleTable};
 
-/// The bits of a channel.
+/// The capacity of a channel in bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChannelBits {
-    /// So many hundredths of a bit.
+    /// Hundredths of a bit.
     Hundredths(u32),
-    /// The client chooses.
+    /// No bound: the client chooses the value freely.
     Free,
 }
 
 impl ChannelBits {
-    /// No channel.
+    /// A channel without capacity.
     pub const NONE: Self = Self::Hundredths(0);
 
     const fn bits(bits: u32) -> Self {
@@ -26,25 +27,25 @@ impl ChannelBits {
 /// One row of the audit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuditRow {
-    /// The kind of the frame; 0 for what belongs to no frame.
+    /// Kind of the frame; 0 for a channel outside of frames.
     pub kind: u8,
-    /// The first byte of the field.
+    /// Offset of the field's first byte.
     pub at: u16,
     /// The meaning of the field.
     pub what: &'static str,
-    /// Bits in a handshake that is accepted.
+    /// Bits in an accepted handshake.
     pub accepted: ChannelBits,
-    /// Bits in a handshake that is refused: it counts, and the third of a day raises an alarm.
+    /// Bits in a refused handshake. Refusals are counted, and the third in a day raises an alarm.
     pub refused: ChannelBits,
-    /// The attack that uses the channel, or that fails on it.
+    /// The attack that uses the channel or fails because it is closed.
     pub attack: &'static str,
-    /// The measure that would close it; empty where it is closed.
+    /// The measure that would close the channel; empty if it is closed.
     pub closed_by: &'static str,
 }
 
-/// Bits of IDs and link number that are learned on first use, once.
+/// Bits of IDs and link number that are learned from the first handshake, once.
 const LEARNED_BITS: u32 = 144;
-/// Bits of a MAC that the guard cannot check.
+/// Bits of a MAC, which the guard cannot verify.
 const MAC_BITS: u32 = 128;
 
 fn of_field(kind: u8, field: &Field, pins: Option<&Pins>) -> AuditRow {
@@ -68,22 +69,22 @@ fn of_field(kind: u8, field: &Field, pins: Option<&Pins>) -> AuditRow {
     AuditRow { kind, at: field.at, what, accepted, refused, attack, closed_by }
 }
 
-/// Channels outside of all fields.
+/// The facts about channels outside of all fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Surroundings {
-    /// Allowed destinations.
+    /// Number of allowed destinations.
     pub destinations: u16,
-    /// Lengths of a record.
+    /// Number of allowed lengths of a record.
     pub lengths: u16,
-    /// The tick of the shaper, ms; 0 is none.
+    /// Tick of the shaper in ms; 0 means no shaper.
     pub tick_ms: u32,
-    /// Counts of the ledger.
+    /// Totals of the ledger.
     pub totals: GuardTotals,
-    /// Destinations whose first counter the owner has not said.
+    /// Number of destinations whose first counter the owner has not set.
     pub free_counters: u32,
 }
 
-/// The rows of a table, then those of its surroundings.
+/// Returns the rows of a rule table, followed by the rows for channels outside of fields.
 pub fn audit_table(table: &RuleTable, pins: Option<&Pins>, around: &Surroundings) -> Vec<AuditRow> {
     let fields = table
         .rules()
@@ -98,15 +99,15 @@ pub fn audit_table(table: &RuleTable, pins: Option<&Pins>, around: &Surroundings
         attack,
         closed_by,
     };
-    // Without a tick any delay passes, so no figure bounds this channel.
+    // Without a tick any delay passes, so this channel has no bound.
     let timing = if around.tick_ms == 0 { ChannelBits::Free } else { ChannelBits::bits(1) };
     let GuardTotals { resets, handshakes, refused } = around.totals;
     // The first counter is free, and so is each one after a reset.
     let counters =
         32 * u64::from(around.free_counters + u32::from(around.free_counters > 0) * resets);
-    // Capped so that the figure in hundredths stays inside 32 bits.
+    // Capped so that the number in hundredths fits into 32 bits.
     let counters = ChannelBits::bits(u32::try_from(counters).unwrap_or(u32::MAX / 100));
-    // The channel is which handshakes were followed by a reset, not only how many.
+    // The channel is the choice of handshakes that are followed by a reset, not only their number.
     let resets = log2_choose(handshakes.saturating_add(resets), resets);
     let surroundings = [
         other("length of a record", log2(around.lengths.into()), "A10", "records of one length"),
@@ -138,21 +139,22 @@ pub fn audit_table(table: &RuleTable, pins: Option<&Pins>, around: &Surroundings
     fields.chain(surroundings).collect()
 }
 
-/// The choice that a tampered client keeps in a handshake that is accepted, on the scale of 0 to 3 that
-/// makers of hardware wallets use for signatures. Level 1 is a value that anybody can calculate again,
-/// which no key of a handshake is: no table has it.
+/// The freedom that a tampered client has in an accepted handshake, on the scale of 0 to 3 that
+/// makers of hardware wallets use for signatures. Level 1 is a value that any observer can
+/// recompute. No key of a handshake is one, so no table has this level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProtectionLevel {
-    /// 0: the client chooses at least one field freely, so one handshake can carry a key.
+    /// 0: the client chooses at least one field freely, so one handshake can transport a key.
     Open,
-    /// 2: a third party takes part in each random value; a channel of a bounded number of bits is left.
+    /// 2: a third party contributes to each random value; a channel of a bounded number of bits is
+    /// left.
     Bounded,
-    /// 3: client and guard make each random value together, and no field has a choice left.
+    /// 3: client and guard generate each random value together, and no field has a choice left.
     Closed,
 }
 
 impl ProtectionLevel {
-    /// Its number on the scale.
+    /// Returns the number on the scale.
     pub const fn number(self) -> u8 {
         match self {
             Self::Open => 0,
@@ -162,8 +164,8 @@ impl ProtectionLevel {
     }
 }
 
-/// The level of the handshake that a table covers. Timing, lengths, destinations and refused handshakes
-/// are no part of the scale: they have their own rows.
+/// Returns the level of the handshake that a table covers. Timing, lengths, destinations and
+/// refused handshakes have their own rows and do not count.
 pub fn protection_level(table: &RuleTable, pins: Option<&Pins>) -> ProtectionLevel {
     let fields = table.rules().iter().flat_map(|rule| rule.fields);
     let accepted = |field: &Field| of_field(0, field, pins).accepted;
@@ -176,35 +178,34 @@ pub fn protection_level(table: &RuleTable, pins: Option<&Pins>) -> ProtectionLev
     levels.min().unwrap_or(ProtectionLevel::Open)
 }
 
-/// Bits that are learned on first use where the owner has said nothing, all fields together.
+/// Returns the bits learned from a first handshake that the owner has not pinned, over all fields.
 pub const fn learned_bits() -> u32 {
     LEARNED_BITS
 }
 
-/// log2 in hundredths, rounded up: squared seven times, a number shows its logarithm in hundredths well
-/// enough, and no floating point is needed.
+/// Returns log2 of `count` in hundredths, rounded up, without floating point.
 fn log2(count: u32) -> ChannelBits {
     let mut hundredths = 0;
-    // The least h with 2^(h/100) >= count, by integers: 2^h >= count^100 in steps of a hundredth.
+    // The least h with 2^(h/100) >= count is searched in steps of a hundredth, with integers only.
     while power_of_two_hundredth(hundredths) < u64::from(count) << FRACTION {
         hundredths += 1;
     }
     ChannelBits::Hundredths(hundredths)
 }
 
-/// Factors of a binomial coefficient that are counted one by one.
+/// Most factors of a binomial coefficient that are summed one by one.
 const FACTORS_MAX: u32 = 10_000;
-/// Bits of fraction.
+/// Number of fraction bits.
 const FRACTION: u32 = 24;
 /// 2^(1/100) with 24 bits of fraction, rounded up.
 const HUNDREDTH: u64 = 16_893_911;
 
-/// 2^(h/100) with 24 bits of fraction.
+/// Returns 2^(h/100) with 24 bits of fraction.
 fn power_of_two_hundredth(h: u32) -> u64 {
     (0..h % 100).fold(1_u64 << FRACTION, |x, _| (x * HUNDREDTH) >> FRACTION) << (h / 100)
 }
 
-/// log2 of n over k in hundredths, each factor rounded up.
+/// Returns log2 of n over k in hundredths, with each factor rounded up.
 fn log2_choose(n: u32, k: u32) -> ChannelBits {
     let hundredths = |count| match log2(count) {
         ChannelBits::Hundredths(h) => h,
@@ -212,12 +213,13 @@ fn log2_choose(n: u32, k: u32) -> ChannelBits {
     };
     // The coefficient is symmetric, and the smaller side has fewer factors.
     let k = k.min(n - k);
-    // Beyond this many the sum is bounded by its terms: an audit must end.
+    // With more factors the sum is bounded by its largest term, so that the audit ends in
+    // reasonable time.
     if k > FACTORS_MAX {
         return ChannelBits::Hundredths(hundredths(n).saturating_mul(k));
     }
     let above: u32 = (0..k).map(|i| hundredths(n - i)).sum();
-    // Divisors are rounded down and factors up, so that the figure is never too small (GUARD-40).
+    // Divisors are rounded down and factors up, so that the result is never too small (GUARD-40).
     let below: u32 = (0..k).map(|i| hundredths(i + 1).saturating_sub(1)).sum();
     ChannelBits::Hundredths(above.saturating_sub(below))
 }

@@ -1,11 +1,12 @@
-//! The machine of a client: it makes the ephemeral keys of its links together with its guard.
+//! The machine of a client, which generates the ephemeral keys of its links together with its
+//! guard.
 //!
 //! ```text
 //! Dial --HAIL--> Hailed --HELLO: OPEN--> Opened --SEED, SLOT: x_c stored, POINT--> Pointed
 //!      --COIN fits h--> key handed over --READY--> Ready;  Answered: x_c wiped
 //! ```
-//! `x_c` is stored before its point leaves, and is used with one h alone (GUARD-23, GUARD-24): a second
-//! coin on one `x_c` would give two keys whose difference the guard knows.
+//! `x_c` is stored before its point is sent, and is used with one h only (GUARD-23, GUARD-24). A
+//! second coin on one `x_c` would give two keys whose difference the guard knows.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -20,23 +21,23 @@ use crate::guard::{GuardConnection, LANES};
 use crate::keys::PairingKey;
 use crate::wire::control::{Control, ControlChannel, GuardMode, RefusalCode, SlotValue};
 
-/// The most points that wait for an answer: one of each destination and lane that is in use.
+/// Most stored coins: one per destination and lane in use.
 pub const STORED_COINS_MAX: usize = 64;
-/// Connections to the guard at once.
+/// Most connections to the guard at once.
 const CONNECTIONS_MAX: usize = 64;
 
 /// Events that a client handles.
 #[derive(Debug)]
 pub enum Input {
-    /// A connection to the guard stands; it shall lead to this destination.
+    /// A connection to the guard was made, for a link to this destination.
     Dial(GuardConnection, GuardMode, u16),
-    /// The guard has dialled this client.
+    /// The guard has connected to this client.
     Accepted(GuardConnection),
-    /// A control frame of the guard.
+    /// A control frame arrived from the guard.
     Frame(GuardConnection, Vec<u8>),
-    /// An answer to the frame that carried the key came in: its secret is needed no more.
+    /// The peer answered the frame with the key, so the secret is no longer needed.
     Answered(GuardConnection),
-    /// The connection is gone.
+    /// The connection ended.
     Closed(GuardConnection),
 }
 
@@ -49,38 +50,38 @@ pub enum Output {
     Store(StoredCoin),
     /// Erase the stored coin of this h.
     Erase([u8; 32]),
-    /// 32 bytes for the generator of this device; nothing is claimed of them.
+    /// Mix these 32 bytes into the device's random generator; they count as no entropy.
     Gift(Secret<32>),
-    /// The key of this handshake, for the unmodified protocol.
+    /// Use this key in the handshake of the unmodified protocol.
     Key(GuardConnection, CoinKeyPair),
-    /// The destination answers: handshake frames may go.
+    /// The destination answered: handshake frames may be sent.
     Ready(GuardConnection),
-    /// The guard refuses.
+    /// The guard refused the connection.
     Refused(GuardConnection, RefusalCode),
     /// Close the connection: the guard broke the rules.
     Close(GuardConnection),
 }
 
-/// Why an input was refused. The client is as before.
+/// The reason why an input is refused. The client is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GuardClientError {
-    /// The caller: no such connection.
+    /// The caller used an unknown connection number.
     #[error("no such connection")]
     UnknownConnection,
-    /// The caller: the number stands for a connection already.
+    /// The caller used a connection number that is already in use.
     #[error("the number stands for a connection already")]
     Twice,
-    /// Too many connections, or too many points that wait.
+    /// There are too many connections or stored coins.
     #[error("too many connections or points")]
     TooMany,
 }
 
-/// A coin of this client: what is stored before its point leaves. Record kind 22 of a vault.
+/// A coin of this client, which is stored before its point is sent. Row kind 22 of a vault.
 #[derive(Debug)]
 pub struct StoredCoin {
-    /// Its slot; of an inbound connection with the lane that fits h, once that is known.
+    /// The slot of the coin. For an inbound connection its lane is set once COIN shows it.
     slot: SlotIndex,
-    /// The guard's commitment.
+    /// The commitment of the guard.
     h: [u8; 32],
     secret: CoinSecret,
 }
@@ -95,12 +96,12 @@ impl From<NoRoom> for GuardClientError {
 }
 
 impl StoredCoin {
-    /// The guard's commitment, which is its key in a store.
+    /// Returns the guard's commitment, which is the coin's key in a store.
     pub const fn commitment(&self) -> &[u8; 32] {
         &self.h
     }
 
-    /// Its stored form: `purpose u8 | dest u16 | index u64 | h 32 | x_c 32`.
+    /// Encodes the stored form: `purpose u8 | dest u16 | index u64 | h 32 | x_c 32`.
     pub fn encode(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(75);
         let SlotIndex { name, index } = &self.slot;
@@ -127,17 +128,17 @@ impl StoredCoin {
 
 /// One connection to the guard.
 struct Dialogue {
-    /// The mode and destination requested; `None` if the guard dialled.
+    /// The requested mode and destination; `None` if the guard connected.
     wants: Option<(GuardMode, u16)>,
     nonce: [u8; 32],
     channel: Option<ControlChannel>,
-    /// h of the slot whose point went out.
+    /// The commitment of the slot whose point was sent.
     pointed: Option<[u8; 32]>,
-    /// h of the slot whose key is in use.
+    /// The commitment of the slot whose key is in use.
     in_use: Option<[u8; 32]>,
 }
 
-/// The machine.
+/// The machine of a guard's client.
 pub struct GuardClient {
     pairing: PairingKey,
     encoding: CoinEncoding,
@@ -147,7 +148,7 @@ pub struct GuardClient {
 }
 
 impl GuardClient {
-    /// A client with its pairing key.
+    /// Creates a client with its pairing key.
     pub fn new(pairing: PairingKey, encoding: CoinEncoding) -> Self {
         Self {
             pairing,
@@ -161,11 +162,11 @@ impl GuardClient {
     /// Loads a stored coin.
     ///
     /// # Errors
-    /// Bytes that are none, or too many of them.
+    /// [`DecodeError`] if the bytes are not a coin, or if [`STORED_COINS_MAX`] coins are loaded.
     pub fn load_coin(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
-        // The name of the client is not stored: it is the one of this pairing.
+        // The client's name is not stored, because the pairing key determines it.
         let coin = StoredCoin::decode(&self.pairing, bytes)?;
-        // One coin for each destination and lane: the limit bounds the memory (GUARD-36).
+        // There is one coin per destination and lane, so the limit bounds the memory (GUARD-36).
         if self.coins.len() >= STORED_COINS_MAX {
             return Err(DecodeError::Value);
         }
@@ -180,12 +181,12 @@ impl GuardClient {
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), GuardClientError> {
-        // Before the nonce is drawn, so that a refused connection leaves nothing behind.
+        // Checked before the nonce is drawn, so that a refused connection changes nothing.
         self.dialogues.check_room(conn)?;
         let mut nonce = [0; 32];
         rng.fill_bytes(&mut nonce);
         let dialogue = Dialogue { wants, nonce, channel: None, pointed: None, in_use: None };
-        // The end that dialled speaks first. An inbound client waits for HELLO.
+        // The end that connected sends first. An inbound client waits for HELLO.
         if wants.is_some() {
             self.out.push_back(Output::Send(conn, self.hail_frame(nonce)));
         }
@@ -197,7 +198,8 @@ impl GuardClient {
         Control::Hail { client: self.pairing.client_id(), nonce }.encode_clear()
     }
 
-    /// A frame of the guard. One that breaks the rules ends the connection; no coin is used twice.
+    /// Handles a frame of the guard. A violation of the rules ends the connection. No coin is used
+    /// twice.
     fn on_frame(
         &mut self,
         conn: GuardConnection,
@@ -207,8 +209,8 @@ impl GuardClient {
         let mut dialogue =
             self.dialogues.take_out(conn).ok_or(GuardClientError::UnknownConnection)?;
         if self.apply_frame(conn, &mut dialogue, frame, rng).is_some() {
-            // Taken out while it worked, so that the check for other connections sees all others
-            // (GUARD-24).
+            // The dialogue is taken out while it is processed, so that the check of other
+            // connections sees only the others (GUARD-24).
             self.dialogues.put_back(conn, dialogue);
         } else {
             self.dialogues.remove(conn);
@@ -225,9 +227,9 @@ impl GuardClient {
         rng: &mut dyn CryptoRng,
     ) -> Option<()> {
         let Some(channel) = &mut dialogue.channel else {
-            // Anything but HELLO in clear would be a frame without a tag.
+            // A frame in clear other than HELLO has no tag and is refused.
             let Control::Hello { nonce } = Control::read_clear(frame).ok()? else { return None };
-            // Both nonces enter the key, so that no connection of before can be replayed.
+            // Both nonces enter the key, so that an earlier connection cannot be replayed.
             let mut channel = ControlChannel::of_client(&self.pairing, &nonce, &dialogue.nonce);
             let answer = match dialogue.wants {
                 Some((mode, dest)) => channel.seal(&Control::Open { mode, dest }),
@@ -252,7 +254,8 @@ impl GuardClient {
         Some(())
     }
 
-    /// SLOT: the `x_c` of this h, or a new one; a slot that has moved on needs its old one no more.
+    /// Handles SLOT: uses the stored `x_c` of this commitment or draws a new one. Coins with a
+    /// lower number in the slot are erased.
     fn on_slot(
         &mut self,
         conn: GuardConnection,
@@ -263,17 +266,17 @@ impl GuardClient {
         let dest = dialogue.wants.map(|(_, dest)| dest);
         let purpose =
             if dest.is_some() { CoinPurpose::LinkDialling } else { CoinPurpose::LinkAnswering };
-        // A second SLOT would take a second point in one handshake.
+        // A second SLOT would need a second point in one handshake.
         if dialogue.pointed.is_some() || slot.purpose != purpose {
             return None;
         }
         let h = slot.value;
-        // One key serves one handshake at a time, whatever a guard offers.
+        // One key serves one handshake at a time, whatever the guard offers.
         if self.dialogues.values().any(|other| other.pointed == Some(h)) {
             return None;
         }
         if !self.coins.contains_key(&h) {
-            // A larger index means that the old key went out, or never will (GUARD-23).
+            // A larger index means that the old key was sent or will never be (GUARD-23).
             self.forget_older(dest, slot.index);
             if self.coins.len() >= STORED_COINS_MAX {
                 return None;
@@ -282,13 +285,14 @@ impl GuardClient {
                 SlotName { client: self.pairing.client_id(), purpose, dest: dest.unwrap_or(0) };
             let slot = SlotIndex { name, index: slot.index };
             let coin = StoredCoin { slot, h, secret: CoinSecret::random(rng) };
-            // Stored before POINT: after a crash the guard keeps asking for this same point
+            // Stored before POINT, because after a crash the guard requests this same point again
             // (GUARD-22, GUARD-23).
             self.out.push_back(Output::Store(coin.duplicate()));
             self.coins.insert(h, coin);
         }
         let coin = self.coins.get(&h)?;
-        // A commitment that comes back under another number would tie one `x_c` to two coins.
+        // A commitment that is offered again under another number would combine one `x_c` with two
+        // coins.
         if coin.slot.index != slot.index || dest.is_some_and(|dest| coin.slot.name.dest != dest) {
             return None;
         }
@@ -300,7 +304,7 @@ impl GuardClient {
         Some(())
     }
 
-    /// The coins of a destination with a lower number: their keys went out, or never will.
+    /// Erases coins of a destination with a lower number: their keys were sent or will never be.
     fn forget_older(&mut self, dest: Option<u16>, index: u64) {
         let Some(dest) = dest else { return };
         let is_older = |coin: &StoredCoin| {
@@ -314,15 +318,15 @@ impl GuardClient {
         }
     }
 
-    /// The lane of an inbound coin is known by its commitment only now: it is stored, and older coins of
-    /// the lane go. Whoever drops third messages would fill the store with them (GUARD-23).
+    /// Stores the lane of an inbound coin, which only COIN shows, and erases older coins of that
+    /// lane. Otherwise a peer that drops third messages could fill the store (GUARD-23).
     fn forget_older_of_lane(&mut self, h: [u8; 32], lane: u16, index: u64) {
         if let Some(coin) = self.coins.get_mut(&h)
             && coin.slot.name.dest != lane
         {
             coin.slot.name.dest = lane;
-            // With the lane in the stored coin, a later COIN of this lane finds and erases it after
-            // a restart.
+            // With the lane in the stored coin, a later COIN of this lane erases it after a
+            // restart.
             self.out.push_back(Output::Store(coin.duplicate()));
         }
         let is_older = |coin: &StoredCoin| {
@@ -338,22 +342,23 @@ impl GuardClient {
 
     fn erase_coin(&mut self, h: [u8; 32]) {
         if self.coins.remove(&h).is_some() {
-            // Erased on disk too, or a thief of the store could compute past keys.
+            // Erased on disk too, because a thief of the store could otherwise compute past keys.
             self.out.push_back(Output::Erase(h));
         }
     }
 
-    /// COIN: the key of both, if the coin is the one that was committed to (GUARD-25).
+    /// Handles COIN: computes the joint key if the coin matches the commitment (GUARD-25).
     fn on_coin(
         &mut self,
         conn: GuardConnection,
         dialogue: &mut Dialogue,
         coin: &SlotValue,
     ) -> Option<()> {
-        // One COIN for each point: a second one would give a second key for the same x_c.
+        // There is one COIN per point, because a second one would give a second key for the same
+        // x_c.
         let h = dialogue.pointed.filter(|_| dialogue.in_use.is_none())?;
         let stored = self.coins.get(&h)?;
-        // A coin of another slot would not be the one of the commitment.
+        // A coin of another slot does not match the commitment.
         if coin.index != stored.slot.index || coin.purpose != stored.slot.name.purpose {
             return None;
         }
@@ -368,7 +373,8 @@ impl GuardClient {
             stored.secret.with_coin(&SlotIndex { name, ..stored.slot }, &h, &rho).ok()
         };
         let (dest, pair) = dests.into_iter().find_map(|dest| Some((dest, of_dest(dest)?)))?;
-        // x_c is erased when the peer answers, because a repeat may still need the same key.
+        // x_c is erased when the peer answers, because a repeated frame may need the same key until
+        // then.
         dialogue.in_use = Some(h);
         let index = stored.slot.index;
         if dialogue.wants.is_none() {
@@ -402,7 +408,7 @@ impl Machine for GuardClient {
             Input::Answered(conn) => {
                 let dialogue = self.dialogues.get(conn);
                 let dialogue = dialogue.ok_or(GuardClientError::UnknownConnection)?;
-                // The answer proves that X arrived, so nothing needs x_c any more (GUARD-23).
+                // The answer proves that X arrived, so x_c is no longer needed (GUARD-23).
                 if let Some(h) = dialogue.in_use {
                     self.erase_coin(h);
                 }
@@ -418,7 +424,7 @@ impl Machine for GuardClient {
     fn wake(&mut self, now: Time, _: &mut dyn CryptoRng) {
         while let Some(conn) = self.dialogues.take_overdue(now) {
             self.dialogues.remove(conn);
-            // A guard that stays silent must not hold a slot for ever.
+            // A silent guard must not occupy a connection for ever.
             self.out.push_back(Output::Close(conn));
         }
     }

@@ -1,5 +1,5 @@
 //! Coins of a guard for the client's own keys (co-random mode): `X = X_c + rho G`, where the guard
-//! committed to rho before it saw `X_c`.
+//! committed to rho before it received `X_c`.
 //!
 //! ```text
 //! guard:   rho = Wide(HMAC-SHA512(CoinKey, "rho" | client | purpose | dest | i))
@@ -28,8 +28,8 @@ use zeroize::{Zeroize as _, Zeroizing};
 use crate::group::reduce_wide;
 use crate::keys::{GuardClientId, hmac_sha512, sha256};
 
-/// The purpose of a coin. Others are reserved: 16 X3DH, 17 ratchet key, 18 signed prekey, 19 one-time
-/// prekey, 20 signature nonce, 21 onion key.
+/// The purpose of a coin. Further numbers are reserved: 16 X3DH, 17 ratchet key, 18 signed prekey,
+/// 19 one-time prekey, 20 signature nonce, 21 onion key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CoinPurpose {
     /// The ephemeral key of a link that this client dials.
@@ -39,12 +39,12 @@ pub enum CoinPurpose {
 }
 
 impl CoinPurpose {
-    /// The byte on the wire.
+    /// Returns the byte on the wire.
     pub const fn wire_byte(self) -> u8 {
         self as u8
     }
 
-    /// The purpose of a byte.
+    /// Returns the purpose with this byte, or `None`.
     pub const fn from_byte(byte: u8) -> Option<Self> {
         match byte {
             1 => Some(Self::LinkDialling),
@@ -54,33 +54,33 @@ impl CoinPurpose {
     }
 }
 
-/// How a public key stands in the field of a frame, 32 bytes.
+/// The encoding of a public key in a frame, 32 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CoinEncoding {
     /// An element of ristretto255.
     Ristretto,
-    /// A u-coordinate of X25519. Z travels as a compressed Edwards point of a eighth of the scalar, and
-    /// is multiplied by 8, which removes torsion (GUARD-27).
+    /// A u-coordinate of X25519. Z is sent as a compressed Edwards point of an eighth of the scalar
+    /// and multiplied by 8, which removes torsion (GUARD-27).
     X25519,
 }
 
-/// The client, purpose and destination of coins: the slot without its counter.
+/// A slot without its counter: client, purpose and destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SlotName {
     /// The client.
     pub client: GuardClientId,
     /// The purpose of the key.
     pub purpose: CoinPurpose,
-    /// The destination's number, or `fff0` and the lane of an inbound connection.
+    /// The number of the destination, or `fff0` plus the lane of an inbound connection.
     pub dest: u16,
 }
 
-/// One coin: its slot and its number.
+/// One coin: its slot and number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SlotIndex {
     /// The slot.
     pub name: SlotName,
-    /// The number, from 0 up; it goes up when X was seen on the wire.
+    /// The number, from 0. It increases when X was seen on the wire.
     pub index: u64,
 }
 
@@ -91,11 +91,12 @@ impl SlotIndex {
     }
 }
 
-/// The key that all coins of a guard derive from. Losing it costs P5 and P2 of coins to come, never a
-/// secret of the user.
+/// The key from which all coins of a guard are derived. Its loss costs P5 and P2 for future coins,
+/// never a secret of the user.
 pub struct CoinKey(Secret<32>);
 
-/// 32 bytes drawn at each start of a guard: a ledger that was put back draws other coins.
+/// 32 random bytes per start of a guard. With a restored ledger the guard therefore derives other
+/// coins.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct CoinEra(pub [u8; 32]);
 
@@ -106,25 +107,25 @@ impl fmt::Debug for CoinEra {
 }
 
 impl CoinKey {
-    /// The key of stored bytes.
+    /// Creates the key from stored bytes.
     pub const fn from_secret(secret: Secret<32>) -> Self {
         Self(secret)
     }
 
-    /// The key in force in an era: HMAC-SHA512(CoinKey, "era" | era), the first 32 bytes.
+    /// Derives the key of an era: the first 32 bytes of HMAC-SHA512(CoinKey, "era" | era).
     #[must_use]
     pub fn in_era(&self, era: &CoinEra) -> Self {
-        // A ledger that was put back meets another era, so its slots get other coins.
+        // A restored ledger is used in another era, so its slots get other coins.
         let mut mac = hmac_sha512(self.0.expose(), &[b"era", &era.0]);
         let key = Secret::init_with(|key| key.copy_from_slice(&mac[..32]));
         mac.zeroize();
         Self(key)
     }
 
-    /// The coin of a slot (GUARD-20: it is fixed by the slot).
+    /// Derives the coin of a slot, which the slot determines completely (GUARD-20).
     pub fn derive_rho(&self, slot: &SlotIndex) -> Rho {
         let mut mac = hmac_sha512(self.0.expose(), &[b"rho", &slot.to_bytes()]);
-        // 64 bytes modulo q, so that the bias stays below 2^-250.
+        // 64 bytes are reduced modulo q, so that the bias stays below 2^-250.
         let rho = Rho(Zeroizing::new(reduce_wide(&mac)));
         mac.zeroize();
         rho
@@ -144,28 +145,28 @@ impl Rho {
     /// Reads a coin.
     ///
     /// # Errors
-    /// [`CoinError::Form`] at and above the order.
+    /// [`CoinError::Form`] for values at and above the order.
     pub fn decode(bytes: &[u8; 32]) -> Result<Self, CoinError> {
-        // Scalars have one form: at and above q they are refused (GUARD-2).
+        // Scalars have one form: values at and above q are refused (GUARD-2).
         let scalar = Option::from(Scalar::from_canonical_bytes(*bytes)).ok_or(CoinError::Form)?;
         Ok(Self(Zeroizing::new(scalar)))
     }
 
-    /// Its bytes.
+    /// Encodes the coin in 32 bytes.
     pub fn encode(&self) -> Zeroizing<[u8; 32]> {
         Zeroizing::new(self.0.to_bytes())
     }
 
-    /// h, what the guard commits to before it sees the point.
+    /// Returns h, the guard's commitment to the coin before it receives the point.
     pub fn commitment(&self, slot: &SlotIndex) -> [u8; 32] {
-        // The slot is bound, so that one coin cannot be shown for another slot.
+        // The slot is included, so that one coin cannot be shown for another slot.
         sha256(&[b"guard1 coin", &slot.to_bytes(), &*self.encode()])
     }
 
-    /// The public key that a client with point Z must put on the wire.
+    /// Returns the public key that a client with point Z must send.
     ///
     /// # Errors
-    /// [`CoinError::Form`] if Z is no point, or the key would be the identity.
+    /// [`CoinError::Form`] if Z is not a point, or the key would be the identity.
     pub fn public_key(&self, encoding: CoinEncoding, z: &[u8; 32]) -> Result<[u8; 32], CoinError> {
         match encoding {
             CoinEncoding::Ristretto => {
@@ -195,22 +196,22 @@ impl fmt::Debug for Rho {
     }
 }
 
-/// Why a coin is refused.
+/// The reason why a coin is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CoinError {
-    /// Not the canonical form of a point or scalar.
+    /// The bytes are not the canonical form of a point or scalar.
     #[error("not the canonical form of a point or scalar")]
     Form,
-    /// The guard: rho is not what it committed to (GUARD-25).
+    /// The guard's rho does not match its commitment (GUARD-25).
     #[error("the guard's coin is not the one that it committed to")]
     Commitment,
 }
 
-/// The secret that a client draws for one slot, and stores before it sends Z.
+/// The secret `x_c` that a client draws for one slot and stores before it sends Z.
 pub struct CoinSecret(Zeroizing<Scalar>);
 
 impl CoinSecret {
-    /// A fresh `x_c`: 64 bytes of the generator modulo q.
+    /// Draws `x_c`: 64 random bytes modulo q.
     pub fn random(rng: &mut dyn CryptoRng) -> Self {
         let mut bytes = [0; 64];
         rng.fill_bytes(&mut bytes);
@@ -219,48 +220,48 @@ impl CoinSecret {
         secret
     }
 
-    /// Reads a stored one.
+    /// Reads a stored secret.
     ///
     /// # Errors
-    /// [`CoinError::Form`] at and above the order.
+    /// [`CoinError::Form`] for values at and above the order.
     pub fn decode(bytes: &[u8; 32]) -> Result<Self, CoinError> {
         Ok(Self(Rho::decode(bytes)?.0))
     }
 
-    /// Its stored form, 32 bytes.
+    /// Encodes the stored form, 32 bytes.
     pub fn encode(&self) -> Secret<32> {
         Secret::init_with(|bytes| *bytes = self.0.to_bytes())
     }
 
-    /// A second copy, named so that each one is seen in a review.
+    /// Copies the secret. There is no `Clone`, so that a review sees each copy.
     #[must_use]
     pub fn duplicate(&self) -> Self {
         Self(self.0.clone())
     }
 
-    /// Z, 32 bytes.
+    /// Returns the point Z, 32 bytes.
     pub fn point(&self, encoding: CoinEncoding) -> [u8; 32] {
         match encoding {
             CoinEncoding::Ristretto => (RISTRETTO_BASEPOINT_TABLE * &*self.0).compress().to_bytes(),
             CoinEncoding::X25519 => {
-                // The guard multiplies by 8, so that the sum belongs to x_c itself.
+                // The guard multiplies by 8, so the sum belongs to x_c itself.
                 let eighth = Zeroizing::new(*self.0 * Scalar::from(8_u8).invert());
                 (ED25519_BASEPOINT_TABLE * &*eighth).compress().to_bytes()
             }
         }
     }
 
-    /// The key for the wire: `x_c + rho`, if rho is what the guard committed to as `h`.
+    /// Returns the key `x_c + rho`, if rho matches the guard's commitment `h`.
     ///
     /// # Errors
-    /// [`CoinError::Commitment`] if it is not, [`CoinError::Form`] if the sum is 0.
+    /// [`CoinError::Commitment`] if rho does not match, [`CoinError::Form`] if the sum is 0.
     pub fn with_coin(
         &self,
         slot: &SlotIndex,
         h: &[u8; 32],
         rho: &Rho,
     ) -> Result<CoinKeyPair, CoinError> {
-        // A guard that chose rho after seeing Z would choose the key (GUARD-25).
+        // A guard that chose rho after it received Z could choose the key (GUARD-25).
         if !bool::from(rho.commitment(slot).ct_eq(h)) {
             return Err(CoinError::Commitment);
         }
@@ -275,7 +276,7 @@ impl fmt::Debug for CoinSecret {
     }
 }
 
-/// An ephemeral key that guard and client made together.
+/// An ephemeral key that guard and client generated together.
 pub struct CoinKeyPair(Zeroizing<Scalar>);
 
 /// The order l of the base point, little-endian, 32 bytes.
@@ -285,7 +286,7 @@ const ORDER: [u8; 32] = [
 ];
 
 impl CoinKeyPair {
-    /// The public key as it stands in the frame, 32 bytes.
+    /// Returns the public key in the encoding of the frame, 32 bytes.
     pub fn public_key(&self, encoding: CoinEncoding) -> [u8; 32] {
         match encoding {
             CoinEncoding::Ristretto => (RISTRETTO_BASEPOINT_TABLE * &*self.0).compress().to_bytes(),
@@ -293,16 +294,17 @@ impl CoinKeyPair {
         }
     }
 
-    /// The scalar of ristretto255, for GKX and the variants.
+    /// Returns the scalar of ristretto255, for GKX and the variants.
     pub fn scalar(&self) -> &Scalar {
         &self.0
     }
 
-    /// X25519 with `their`, 32 bytes: the unclamped ladder over x' = x + (3x mod 8) l, a multiple of 8
-    /// below 2^256. It agrees with every clamped peer, and torsion in the peer's point vanishes.
+    /// Returns the X25519 shared secret with `their`, 32 bytes. It uses the unclamped ladder over
+    /// x' = x + (3x mod 8) l, a multiple of 8 below 2^256. The result agrees with every clamped
+    /// peer, and torsion in the peer's point has no effect.
     ///
     /// # Errors
-    /// The peer's key has low order.
+    /// [`ZeroSecret`] if the peer's key has low order.
     pub fn agree_x25519(self, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
         let scalar = multiple_of_eight(&self.0);
         // Unclamped: clamping would set bits of x' and break the agreement with the wire key.
@@ -310,8 +312,8 @@ impl CoinKeyPair {
         let mut shared = MontgomeryPoint(their.0).mul_bits_be(bits);
         let secret = Secret::copy_from(shared.as_bytes());
         shared.zeroize();
-        // A zero result means that the peer's key has low order, and anybody knows the secret (RFC
-        // 7748).
+        // A zero result means that the peer's key has low order, so the secret is publicly known
+        // (RFC 7748).
         if secret == Secret::init_with(|_| {}) { Err(ZeroSecret) } else { Ok(secret) }
     }
 }
@@ -322,7 +324,7 @@ impl fmt::Debug for CoinKeyPair {
     }
 }
 
-/// x + (3x mod 8) l, little-endian. l is 5 modulo 8, so the sum is x + 15 x = 0 modulo 8.
+/// Returns x + (3x mod 8) l, little-endian. l is 5 modulo 8, so the sum is x + 15 x = 0 modulo 8.
 fn multiple_of_eight(x: &Scalar) -> Zeroizing<[u8; 32]> {
     let mut sum = Zeroizing::new(x.to_bytes());
     let times = u16::from((3 * (sum[0] & 7)) & 7);

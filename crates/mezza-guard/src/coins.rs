@@ -9,37 +9,38 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::group::Group;
 
-/// The role of a coin.
+/// The role of a coin, and the values by which an observer sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CoinRole {
-    /// A private exponent: a, b, x, y. Seen: its key.
+    /// A private exponent a, b, x or y. Visible: its public key.
     Exponent,
-    /// r of a commitment. Seen: r.
+    /// r of a commitment. Visible: r.
     CommitmentR,
-    /// s of a commitment. Seen: C1, C2, s.
+    /// s of a commitment. Visible: C1, C2, s.
     CommitmentS,
-    /// The exponent of an El-Gamal ciphertext. Seen: c0, c1.
+    /// The exponent of an El-Gamal ciphertext. Visible: c0, c1.
     Encryption,
-    /// A firewall's coin that multiplies: w, alpha, beta.
+    /// A coin of a firewall that is a factor: w, alpha, beta.
     Power,
-    /// A firewall's coin that is added: u, v, r of a re-randomisation.
+    /// A coin of a firewall that is added: u, v, r of a re-randomisation.
     Shift,
 }
 
 impl CoinRole {
-    /// Coins that are added may be 0; then P1 is exact. Coins that multiply may not (GUARD-3).
+    /// Returns true if the coin may be 0. Added coins may, so that P1 is exact. Factors may not
+    /// (GUARD-3).
     pub const fn may_be_zero(self) -> bool {
         matches!(self, Self::Shift)
     }
 }
 
-/// The view of an observer of the wire on a candidate: the fields that it decides, encoded.
+/// A function that returns the encoded wire fields for a candidate of a coin.
 pub type View<'a, G> = dyn Fn(&<G as Group>::Scalar) -> Vec<Vec<u8>> + 'a;
 
-/// A source of coins. `view` gives what an observer of the wire would see of a candidate: an honest
-/// source ignores it, a substitution attack is a source that does not.
+/// A source of coins. `view` shows the wire fields of a candidate: an honest source ignores it, and
+/// a substitution attack uses it.
 pub trait Coins<G: Group> {
-    /// One coin.
+    /// Draws one coin.
     fn draw_coin(
         &mut self,
         group: &G,
@@ -49,7 +50,7 @@ pub trait Coins<G: Group> {
     ) -> G::Scalar;
 }
 
-/// The honest source: uniform, blind to what it causes.
+/// The honest source: uniform and independent of the view.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Uniform;
 
@@ -61,19 +62,19 @@ impl<G: Group> Coins<G> for Uniform {
         _: &View<'_, G>,
         rng: &mut dyn CryptoRng,
     ) -> G::Scalar {
-        // A shift of 0 belongs to the uniform law. A factor of 0 would erase the client's value
-        // (GUARD-3).
+        // An added coin may be 0 for a uniform distribution. A factor of 0 would erase the client's
+        // value (GUARD-3).
         if role.may_be_zero() { group.draw_scalar(rng) } else { group.draw_nonzero(rng) }
     }
 }
 
-/// Coins that are given, in their order: for vectors and for attacks that compute them elsewhere.
-/// When they have run out, coins are uniform.
+/// Given coins in their order, for test vectors and for attacks that compute coins elsewhere. When
+/// all are used, further coins are uniform.
 #[derive(Clone)]
 pub struct GivenCoins<S>(VecDeque<S>);
 
 impl<S> GivenCoins<S> {
-    /// These coins, the first one first.
+    /// Creates a source of these coins, first one first.
     pub fn new(coins: impl IntoIterator<Item = S>) -> Self {
         Self(coins.into_iter().collect())
     }
@@ -97,7 +98,8 @@ impl<G: Group> Coins<G> for GivenCoins<G::Scalar> {
     }
 }
 
-/// The coin of a firewall: for one session, wiped at its end, never copied (GUARD-3).
+/// The coin of a firewall for one session; it is wiped at the end of the session and never copied
+/// (GUARD-3).
 ///
 /// ```compile_fail
 /// use mezza_guard::{Group, Ristretto, coins::Coin};
@@ -106,19 +108,19 @@ impl<G: Group> Coins<G> for GivenCoins<G::Scalar> {
 pub struct Coin<G: Group>(Zeroizing<G::Scalar>);
 
 impl<G: Group> Coin<G> {
-    /// A fresh coin of a firewall.
+    /// Draws a coin of a firewall.
     pub fn draw(
         group: &G,
         role: CoinRole,
         coins: &mut dyn Coins<G>,
         rng: &mut dyn CryptoRng,
     ) -> Self {
-        // The guard's own source gets an empty view: its coins must not follow from what they
-        // cause.
+        // The guard's own source gets an empty view, because its coins must not depend on their
+        // effect.
         Self(Zeroizing::new(coins.draw_coin(group, role, &|_| Vec::new(), rng)))
     }
 
-    /// The scalar itself, for one computation.
+    /// Returns the scalar for one computation.
     pub fn scalar(&self) -> &G::Scalar {
         &self.0
     }
@@ -130,7 +132,7 @@ impl<G: Group> fmt::Debug for Coin<G> {
     }
 }
 
-/// Wipes a scalar that is used up.
+/// Wraps a scalar so that it is wiped on drop.
 pub(crate) fn wipe_on_drop<S: Zeroize>(scalar: S) -> Zeroizing<S> {
     Zeroizing::new(scalar)
 }

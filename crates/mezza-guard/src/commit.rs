@@ -1,5 +1,5 @@
-//! The commitment of the thesis (section 3.5): perfectly hiding; binding while nobody knows the
-//! logarithm of h to the base g.
+//! The commitment of the thesis (section 3.5). It is perfectly hiding, and binding while the
+//! logarithm of h to the base g is unknown.
 
 use alloc::vec;
 
@@ -10,7 +10,7 @@ use crate::coins::{CoinRole, Coins, wipe_on_drop};
 use crate::error::ExchangeError;
 use crate::group::Group;
 
-/// (C1, C2) = (g^r h^s, h^s x). h^s is computed once.
+/// Computes (C1, C2) = (g^r h^s, h^s x), with a single computation of h^s.
 pub fn commit_element<G: Group>(
     group: &G,
     x: &G::Element,
@@ -20,32 +20,33 @@ pub fn commit_element<G: Group>(
     [group.multiply(&group.power_g(r), &hs), group.multiply(&hs, x)]
 }
 
-/// The committed element, if r and s open the commitment and it is not the identity.
+/// Returns the committed element if r and s open the commitment and the element is not the
+/// identity.
 ///
 /// # Errors
-/// [`ExchangeError::Opening`] if they do not.
+/// [`ExchangeError::Opening`] otherwise.
 pub fn open_commitment<G: Group>(
     group: &G,
     [c1, c2]: [&G::Element; 2],
     [r, s]: [&G::Scalar; 2],
 ) -> Result<G::Element, ExchangeError> {
     let hs = group.power_h(s);
-    // The thesis checks this alone. Without the next check a client could commit to the identity.
+    // The thesis has this check only. Without the next one a client could commit to the identity.
     if group.multiply(&group.power_g(r), &hs) != *c1 {
         return Err(ExchangeError::Opening);
     }
     let x = group.multiply(c2, &group.invert(&hs));
-    // 1^a = 1 passes every firewall unchanged, so it would be a flag (GUARD-7).
+    // 1^a = 1 passes every firewall unchanged, so it would be a hidden flag (GUARD-7).
     if group.is_identity(&x) { Err(ExchangeError::Opening) } else { Ok(x) }
 }
 
-/// The coins of a commitment to g^x, drawn in this order: x, r, s; and the commitment.
+/// Draws x, r and s in this order. Returns them with the commitment to g^x.
 pub(crate) fn coins_and_commitment<G: Group>(
     group: &G,
     coins: &mut dyn Coins<G>,
     rng: &mut dyn CryptoRng,
 ) -> ([Zeroizing<G::Scalar>; 3], [G::Element; 2]) {
-    // Each view holds what the wire would show of this coin, for attacks that search by it.
+    // Each view shows the wire fields of the coin, for attacks that search by them.
     let see_key = |x: &G::Scalar| vec![group.encode(&group.power_g(x))];
     let x = wipe_on_drop(coins.draw_coin(group, CoinRole::Exponent, &see_key, rng));
     let r = wipe_on_drop(coins.draw_coin(

@@ -1,4 +1,4 @@
-//! The connections of a machine by their numbers, each with the time that its handshake may take.
+//! The connections of a machine by number, each with the deadline of its handshake.
 
 use alloc::collections::BTreeMap;
 
@@ -6,30 +6,30 @@ use mezza_core::{Time, Timers};
 
 use crate::guard::{GuardConnection, HANDSHAKE_MS_MAX};
 
-/// The state of each connection; bounded.
+/// The state of each connection, up to a limit.
 pub(crate) struct Connections<T> {
     open: BTreeMap<GuardConnection, T>,
     timers: Timers<GuardConnection>,
     most: usize,
 }
 
-/// Why a connection is not taken.
+/// The reason why a connection is refused.
 pub(crate) enum NoRoom {
-    /// The number stands for a connection already.
+    /// The number is already in use.
     Twice,
-    /// There are too many.
+    /// The limit of connections is reached.
     Full,
 }
 
 impl<T> Connections<T> {
-    /// None yet, and never more than `most`.
+    /// Creates an empty list for at most `most` connections.
     pub(crate) fn new(most: usize) -> Self {
         Self { open: BTreeMap::new(), timers: Timers::default(), most }
     }
 
     /// Checks that there is room for a connection.
     pub(crate) fn check_room(&self, conn: GuardConnection) -> Result<(), NoRoom> {
-        // Replacing a connection would drop its state without counting its end (GUARD-35).
+        // A replaced connection would lose its state without its end being counted (GUARD-35).
         if self.open.contains_key(&conn) {
             Err(NoRoom::Twice)
         } else if self.open.len() >= self.most {
@@ -39,10 +39,11 @@ impl<T> Connections<T> {
         }
     }
 
-    /// Takes a connection for which there is room; its handshake may last so long from now on.
+    /// Adds a connection after [`check_room`](Self::check_room). Its handshake must end within
+    /// [`HANDSHAKE_MS_MAX`] milliseconds.
     pub(crate) fn insert(&mut self, conn: GuardConnection, state: T, now: Time) {
         self.open.insert(conn, state);
-        // A handshake in progress holds keys and up to 512 bytes, so its time is bounded
+        // A handshake in progress occupies keys and up to 512 bytes, so its time is bounded
         // (GUARD-36).
         self.timers.set_deadline(conn, Some(now.plus_ms(HANDSHAKE_MS_MAX)));
     }
@@ -51,7 +52,8 @@ impl<T> Connections<T> {
         self.open.get(&conn)
     }
 
-    /// Takes the state out, to be put back: a machine that works on it may look at all others.
+    /// Takes the state of a connection out, so that the machine can access all others. The state
+    /// must be put back.
     pub(crate) fn take_out(&mut self, conn: GuardConnection) -> Option<T> {
         self.open.remove(&conn)
     }
@@ -60,24 +62,25 @@ impl<T> Connections<T> {
         self.open.insert(conn, state);
     }
 
-    /// The handshake is over: the connection may stand as long as it likes.
+    /// Removes the deadline after the handshake.
     pub(crate) fn clear_deadline(&mut self, conn: GuardConnection) {
         self.timers.set_deadline(conn, None);
     }
 
-    /// The connection is gone.
+    /// Removes a connection.
     pub(crate) fn remove(&mut self, conn: GuardConnection) -> Option<T> {
-        // Timer first, or it would fire for a connection that reuses the number.
+        // The timer is removed first, because it would otherwise fire for a new connection with the
+        // same number.
         self.timers.set_deadline(conn, None);
         self.open.remove(&conn)
     }
 
-    /// The next connection whose handshake took too long; its deadline is taken away.
+    /// Returns the next connection whose handshake took too long, and removes its deadline.
     pub(crate) fn take_overdue(&mut self, now: Time) -> Option<GuardConnection> {
         self.timers.take_first(now)
     }
 
-    /// When the next one will have.
+    /// Returns the earliest deadline of a handshake.
     pub(crate) fn deadline(&self) -> Option<Time> {
         self.timers.next_deadline()
     }

@@ -1,4 +1,4 @@
-//! Diffie-Hellman (thesis, section 4.1), both ends alike.
+//! Diffie-Hellman (thesis, section 4.1), with the same code for both ends.
 //!
 //! ```text
 //! A: a        --- A = g^a --->        B: b
@@ -18,13 +18,13 @@ use crate::group::{Group, SharedElement};
 use crate::keys;
 use crate::message::Message;
 
-/// One end that has drawn its exponent.
+/// One end after drawing its exponent.
 pub struct DhParty<G: Group> {
     exponent: Zeroizing<G::Scalar>,
 }
 
 impl<G: Group> DhParty<G> {
-    /// Draws the exponent; gives the own key.
+    /// Draws the exponent. Returns the public key as a message.
     pub fn begin(
         group: &G,
         coins: &mut dyn Coins<G>,
@@ -36,10 +36,10 @@ impl<G: Group> DhParty<G> {
         (Self { exponent }, key)
     }
 
-    /// The key of both, 32 bytes.
+    /// Returns the shared key, 32 bytes.
     ///
     /// # Errors
-    /// The peer's key is the identity.
+    /// [`ExchangeError::Identity`] if the peer's key is the identity.
     pub fn finish(self, group: &G, their: &G::Element) -> Result<Secret<32>, ExchangeError> {
         let shared = SharedElement::agree(group, their, &self.exponent)
             .map_err(|_| ExchangeError::Identity)?;

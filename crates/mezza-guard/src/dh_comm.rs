@@ -1,4 +1,4 @@
-//! Diffie-Hellman with a commitment (thesis, section 4.1): neither end can steer the key.
+//! Diffie-Hellman with a commitment (thesis, section 4.1): neither end can determine the key.
 //!
 //! ```text
 //! Committer: x, r, s                                  Answerer: a
@@ -22,7 +22,7 @@ use crate::group::{Group, SharedElement};
 use crate::keys;
 use crate::message::Message;
 
-/// The end that commits, waiting for the other key.
+/// The end that commits, before it receives the other key.
 pub struct Committer<G: Group> {
     x: Zeroizing<G::Scalar>,
     r: Zeroizing<G::Scalar>,
@@ -30,7 +30,7 @@ pub struct Committer<G: Group> {
 }
 
 impl<G: Group> Committer<G> {
-    /// Draws x, r and s; gives the commitment.
+    /// Draws x, r and s. Returns the commitment as a message.
     pub fn begin(
         group: &G,
         coins: &mut dyn Coins<G>,
@@ -40,10 +40,11 @@ impl<G: Group> Committer<G> {
         (Self { x, r, s }, Message::commitment(c1, c2))
     }
 
-    /// Opens the commitment, now that the other key is known; gives the opening and the key, 32 bytes.
+    /// Opens the commitment after the other key has arrived. Returns the opening and the shared
+    /// key, 32 bytes.
     ///
     /// # Errors
-    /// The peer's key is the identity.
+    /// [`ExchangeError::Identity`] if the peer's key is the identity.
     pub fn finish(
         self,
         group: &G,
@@ -57,14 +58,14 @@ impl<G: Group> Committer<G> {
     }
 }
 
-/// The end that answers a commitment, waiting for its opening.
+/// The end that answers a commitment, before it receives the opening.
 pub struct Answerer<G: Group> {
     a: Zeroizing<G::Scalar>,
     commitment: [G::Element; 2],
 }
 
 impl<G: Group> Answerer<G> {
-    /// Draws a; gives the own key.
+    /// Draws a. Returns the public key as a message.
     pub fn answer(
         group: &G,
         commitment: [G::Element; 2],
@@ -77,13 +78,13 @@ impl<G: Group> Answerer<G> {
         (Self { a, commitment }, key)
     }
 
-    /// The key, 32 bytes, if r and s open the commitment.
+    /// Returns the shared key, 32 bytes, if r and s open the commitment.
     ///
     /// # Errors
-    /// They do not, or what is committed is the identity.
+    /// [`ExchangeError`] if they do not, or if the committed element is the identity.
     pub fn finish(self, group: &G, opening: [&G::Scalar; 2]) -> Result<Secret<32>, ExchangeError> {
         let [c1, c2] = &self.commitment;
-        // Opened before it is used: an x of another commitment could be chosen after A was known.
+        // Opened before use, because otherwise x could be chosen after A was known.
         let x = open_commitment(group, [c1, c2], opening)?;
         let shared =
             SharedElement::agree(group, &x, &self.a).map_err(|_| ExchangeError::Identity)?;

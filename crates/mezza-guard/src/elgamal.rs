@@ -17,13 +17,13 @@ use crate::error::ExchangeError;
 use crate::group::Group;
 use crate::message::Message;
 
-/// The owner of a key pair.
+/// The owner of an El-Gamal key pair.
 pub struct KeyOwner<G: Group> {
     a: Zeroizing<G::Scalar>,
 }
 
 impl<G: Group> KeyOwner<G> {
-    /// Draws the key pair; gives the public key.
+    /// Draws the key pair. Returns the public key as a message.
     pub fn generate(
         group: &G,
         coins: &mut dyn Coins<G>,
@@ -35,7 +35,7 @@ impl<G: Group> KeyOwner<G> {
         (Self { a }, key)
     }
 
-    /// The plaintext of a ciphertext.
+    /// Decrypts a ciphertext.
     pub fn decrypt(&self, group: &G, [c0, c1]: [&G::Element; 2]) -> G::Element {
         group.multiply(c1, &group.invert(&group.power(c0, &self.a)))
     }
@@ -47,26 +47,27 @@ impl<G: Group> fmt::Debug for KeyOwner<G> {
     }
 }
 
-/// A checked public key to encrypt under.
+/// A checked El-Gamal public key for encryption.
 #[derive(Clone)]
 pub struct Encryptor<G: Group> {
-    /// The generator; `None` is that of the group.
+    /// The generator; `None` means that of the group.
     g: Option<G::Element>,
     h: G::Element,
 }
 
 impl<G: Group> Encryptor<G> {
-    /// Takes a public key.
+    /// Checks a public key.
     ///
     /// # Errors
-    /// An element of it is the identity, or the message is no public key.
+    /// [`ExchangeError`] if one of its elements is the identity, or the message is not a public
+    /// key.
     pub fn new(group: &G, key: &Message<G>) -> Result<Self, ExchangeError> {
         let (g, h) = match key {
             Message::EncryptionKey(h) => (None, h),
             Message::MauledKey([g, h]) => (Some(g), h),
             _ => return Err(ExchangeError::Group(crate::error::GroupError::Message)),
         };
-        // Under an identity the plaintext would travel unchanged (GUARD-1).
+        // With an identity the plaintext would be sent unchanged (GUARD-1).
         if [g, Some(h)].into_iter().flatten().any(|element| group.is_identity(element.seen())) {
             return Err(ExchangeError::Identity);
         }

@@ -1,5 +1,5 @@
-//! Reverse firewalls: what stands between a party and the wire, holds no key of anybody, and changes
-//! every coin that the party has drawn.
+//! Reverse firewalls: a firewall is between a party and the wire, holds no key, and changes every
+//! coin that the party has drawn.
 //!
 //! ```text
 //! party --- outgoing ---> W1 ---> W2 ---> .. ---> Wk --- wire
@@ -26,22 +26,23 @@ use crate::error::FirewallError;
 use crate::group::Group;
 use crate::message::Message;
 
-/// The most firewalls of a stack (tested bound).
+/// Most firewalls of a stack, which is the tested bound.
 pub const STACK_MAX: usize = 8;
 
-/// One firewall, for one session. A refused message leaves it as it was (GUARD-6).
+/// One firewall for one session. A refused message leaves the firewall unchanged (GUARD-6).
 pub trait Firewall<G: Group> {
-    /// A message of the party on its way to the wire.
+    /// Changes a message of the party on its way to the wire.
     ///
     /// # Errors
-    /// Out of order, an identity, or an opening that does not fit.
+    /// [`FirewallError`] if the message is out of order, contains an identity, or is an opening
+    /// that does not match.
     fn change_outgoing(
         &mut self,
         message: Message<G>,
         rng: &mut dyn CryptoRng,
     ) -> Result<Message<G>, FirewallError>;
 
-    /// A message of the wire on its way to the party.
+    /// Changes a message of the wire on its way to the party.
     ///
     /// # Errors
     /// As for [`change_outgoing`](Self::change_outgoing).
@@ -52,14 +53,14 @@ pub trait Firewall<G: Group> {
     ) -> Result<Message<G>, FirewallError>;
 }
 
-/// A firewall of which kind it is known when the program runs.
+/// A firewall whose kind is chosen at run time.
 pub type AnyFirewall<G> = Box<dyn Firewall<G>>;
 
-/// Firewalls one behind the other, the one next to the party first; at most [`STACK_MAX`].
+/// Firewalls in series, starting with the one next to the party; at most [`STACK_MAX`].
 pub struct Stack<G: Group>(Vec<AnyFirewall<G>>);
 
 impl<G: Group> Stack<G> {
-    /// A stack; firewalls above [`STACK_MAX`] are left out.
+    /// Creates a stack; firewalls above [`STACK_MAX`] are left out.
     pub fn new(firewalls: impl IntoIterator<Item = AnyFirewall<G>>) -> Self {
         // Eight is the tested bound (GUARD-8). Fewer firewalls still protect.
         Self(firewalls.into_iter().take(STACK_MAX).collect())
@@ -80,7 +81,7 @@ impl<G: Group> Firewall<G> for Stack<G> {
         message: Message<G>,
         rng: &mut dyn CryptoRng,
     ) -> Result<Message<G>, FirewallError> {
-        // Incoming messages meet the firewalls in the opposite order.
+        // Incoming messages pass the firewalls in reverse order.
         self.0.iter_mut().rev().try_fold(message, |message, w| w.change_incoming(message, rng))
     }
 }
@@ -91,7 +92,7 @@ impl<G: Group> core::fmt::Debug for Stack<G> {
     }
 }
 
-/// Refuses the identity, which no coin changes.
+/// Refuses the identity, which no coin can change.
 pub(crate) fn check_proper<G: Group>(
     group: &G,
     elements: &[&G::Element],

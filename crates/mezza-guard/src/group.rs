@@ -1,5 +1,5 @@
-//! Groups of prime order as values: variants and firewalls are generic over [`Group`], because the
-//! lab hands a modulus in when it runs.
+//! Groups of prime order as values. Variants and firewalls are generic over [`Group`], because the
+//! lab chooses a modulus at run time.
 
 mod ristretto;
 
@@ -14,31 +14,32 @@ use zeroize::Zeroize;
 
 use crate::error::GroupError;
 
-/// A cyclic group of order q with two generators g and h whose relation nobody knows, written
-/// multiplicatively as the thesis has it.
+/// A cyclic group of order q with two generators g and h of unknown relation, written
+/// multiplicatively as in the thesis.
 ///
-/// `decode` is the only way from bytes to an element: it refuses every form but the canonical one,
-/// every value outside the group, and the identity (GUARD-1). Secret exponents go through `power`,
-/// `power_g` and `power_h` alone, which take constant time in a group that is safe (GUARD-4).
+/// `decode` is the only conversion from bytes to an element. It refuses all forms except the
+/// canonical one, all values outside the group, and the identity (GUARD-1). Secret exponents are
+/// used only in `power`, `power_g` and `power_h`, which take constant time in a safe group
+/// (GUARD-4).
 pub trait Group: Clone {
     /// An element.
     type Element: Clone + PartialEq;
-    /// An exponent modulo q; wiped where it is secret.
+    /// An exponent modulo q; secret ones are wiped.
     type Scalar: Clone + PartialEq + Zeroize;
 
-    /// The name that the lab prints.
+    /// Returns the name that the lab prints.
     fn name(&self) -> &str;
 
-    /// Bytes of an encoded element.
+    /// Returns the bytes of an encoded element.
     fn element_bytes(&self) -> usize;
 
-    /// Bytes of an encoded scalar.
+    /// Returns the bytes of an encoded scalar.
     fn scalar_bytes(&self) -> usize;
 
-    /// The generator g.
+    /// Returns the generator g.
     fn g(&self) -> Self::Element;
 
-    /// The second generator h.
+    /// Returns the second generator h.
     fn h(&self) -> Self::Element;
 
     /// Reads the canonical form of an element other than the identity.
@@ -47,35 +48,35 @@ pub trait Group: Clone {
     /// [`GroupError::Element`] for everything else.
     fn decode(&self, bytes: &[u8]) -> Result<Self::Element, GroupError>;
 
-    /// The canonical form, [`element_bytes`](Self::element_bytes) long.
+    /// Encodes an element in its canonical form of [`element_bytes`](Self::element_bytes) bytes.
     fn encode(&self, element: &Self::Element) -> Vec<u8>;
 
-    /// Returns true if this is the identity.
+    /// Returns true if the element is the identity.
     fn is_identity(&self, element: &Self::Element) -> bool;
 
-    /// The product of two elements.
+    /// Multiplies two elements.
     fn multiply(&self, a: &Self::Element, b: &Self::Element) -> Self::Element;
 
-    /// The inverse of an element.
+    /// Inverts an element.
     fn invert(&self, element: &Self::Element) -> Self::Element;
 
-    /// `base` to the power of `exponent`.
+    /// Raises `base` to the power of `exponent`.
     fn power(&self, base: &Self::Element, exponent: &Self::Scalar) -> Self::Element;
 
-    /// g to the power of `exponent`.
+    /// Raises g to the power of `exponent`.
     fn power_g(&self, exponent: &Self::Scalar) -> Self::Element {
         self.power(&self.g(), exponent)
     }
 
-    /// h to the power of `exponent`.
+    /// Raises h to the power of `exponent`.
     fn power_h(&self, exponent: &Self::Scalar) -> Self::Element {
         self.power(&self.h(), exponent)
     }
 
-    /// A scalar drawn uniformly from 1 to q - 1: the coins that multiply.
+    /// Draws a scalar uniformly from 1 to q - 1, for coins that are factors.
     fn draw_nonzero(&self, rng: &mut dyn CryptoRng) -> Self::Scalar;
 
-    /// A scalar drawn uniformly from 0 to q - 1: the coins that are added.
+    /// Draws a scalar uniformly from 0 to q - 1, for coins that are added.
     fn draw_scalar(&self, rng: &mut dyn CryptoRng) -> Self::Scalar;
 
     /// Reads a scalar below q.
@@ -84,22 +85,22 @@ pub trait Group: Clone {
     /// [`GroupError::Scalar`] for q and above, and for another length (GUARD-2).
     fn decode_scalar(&self, bytes: &[u8]) -> Result<Self::Scalar, GroupError>;
 
-    /// The fixed-width form of a scalar (GUARD-5).
+    /// Encodes a scalar in fixed width (GUARD-5).
     fn encode_scalar(&self, scalar: &Self::Scalar) -> Vec<u8>;
 
-    /// a + b modulo q.
+    /// Adds two scalars modulo q.
     fn add_scalars(&self, a: &Self::Scalar, b: &Self::Scalar) -> Self::Scalar;
 
-    /// a b modulo q.
+    /// Multiplies two scalars modulo q.
     fn multiply_scalars(&self, a: &Self::Scalar, b: &Self::Scalar) -> Self::Scalar;
 
-    /// The inverse modulo q of a scalar that is not 0; `None` where there is none.
+    /// Inverts a scalar modulo q. Returns `None` for 0, or if there is no inverse.
     fn invert_scalar(&self, scalar: &Self::Scalar) -> Option<Self::Scalar>;
 
-    /// [`GroupError::Element`] if this is the identity.
+    /// Checks that an element is not the identity.
     ///
     /// # Errors
-    /// As said.
+    /// [`GroupError::Element`] if it is.
     fn check_proper(&self, element: &Self::Element) -> Result<(), GroupError> {
         if self.is_identity(element) { Err(GroupError::Element) } else { Ok(()) }
     }
@@ -107,9 +108,9 @@ pub trait Group: Clone {
 
 /// A value that a blind guard changes on its way: C1, C2, X, Y, r, s and the elements of El-Gamal.
 ///
-/// Both ends see different values, so nothing that is authenticated or derived may depend on one
-/// (GUARD-9). There is no `AsRef<[u8]>` and no serialisation but that of a message; keys are derived
-/// from a [`SharedElement`] alone.
+/// The two ends see different values, so no authenticated or derived value may depend on one
+/// (GUARD-9). There is no `AsRef<[u8]>`, and only messages can be encoded. Keys are derived from a
+/// [`SharedElement`] only.
 ///
 /// ```compile_fail
 /// use mezza_guard::{Group, Ristretto, ViewDependent, keys};
@@ -127,12 +128,12 @@ pub trait Group: Clone {
 pub struct ViewDependent<T>(T);
 
 impl<T> ViewDependent<T> {
-    /// Marks a value.
+    /// Marks a value as dependent on the observer.
     pub const fn new(value: T) -> Self {
         Self(value)
     }
 
-    /// Returns the element that this observer sees: for computing with it, never for hashing it.
+    /// Returns the value that this end sees, for computing with it, never for hashing it.
     pub const fn seen(&self) -> &T {
         &self.0
     }
@@ -144,22 +145,22 @@ impl<T> Debug for ViewDependent<T> {
     }
 }
 
-/// The element that both ends compute: what keys are derived from.
+/// The element that both ends compute, from which keys are derived.
 pub struct SharedElement<G: Group>(G::Element);
 
 impl<G: Group> SharedElement<G> {
-    /// `their` to the power of the own exponent; refuses the identity.
+    /// Raises `their` to the power of our exponent.
     ///
     /// # Errors
     /// [`GroupError::Element`] if the peer's element, and with it the result, is the identity.
     pub fn agree(group: &G, their: &G::Element, exponent: &G::Scalar) -> Result<Self, GroupError> {
         let shared = group.power(their, exponent);
-        // Checked on the result, which is the identity exactly if the peer's element was.
+        // The result is checked; it is the identity exactly if the peer's element was.
         group.check_proper(&shared)?;
         Ok(Self(shared))
     }
 
-    /// The canonical form, for key derivation.
+    /// Encodes the canonical form, for key derivation.
     pub(crate) fn encode(&self, group: &G) -> Vec<u8> {
         group.encode(&self.0)
     }

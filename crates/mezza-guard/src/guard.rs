@@ -1,4 +1,4 @@
-//! The machine of a guard: all sessions of all clients, and the ledger of slots.
+//! The machine of a guard: the sessions of all clients, and the ledger of slots.
 //!
 //! ```text
 //! blind, dialling:   New --G1--> Committed --G2--> Answered --G3 checked--> Opened --G4--> Forward
@@ -6,8 +6,8 @@
 //! coins, answering:  frame of the wire, HELLO,HAIL --> Slot --POINT--> Coined --answer, X ok--> .. --> Forward
 //! any state --bad frame, wrong order, 10 s--> closed: coins wiped, slot kept
 //! ```
-//! `Persist` comes before the `Send` that it covers; the driver makes it durable before it goes on, and
-//! closes the connection if it cannot.
+//! `Persist` is output before the `Send` that depends on it. The driver makes the record durable
+//! first, and closes the connection if it cannot.
 
 mod coins;
 mod forward;
@@ -38,46 +38,47 @@ use crate::rule::FrameRuleError;
 use crate::wire::control::RefusalCode;
 use session::{FrameIn, Session};
 
-/// The number of a connection pair, given by the driver.
+/// The number of a connection pair, which the driver chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GuardConnection(pub u64);
 
 /// The two ends of a connection pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GuardSide {
-    /// The client's.
+    /// The side of the client.
     Inside,
-    /// Everything beyond.
+    /// The side of the network.
     Wire,
 }
 
-/// How a connection began.
+/// The origin of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
-    /// A client dialled the guard; it will say who it is.
+    /// A client connected to the guard and will identify itself.
     Inside,
-    /// A client that knows nothing of the guard came to the listener of a destination: blind mode.
+    /// A client that does not know the guard connected to the listener of a destination (blind
+    /// mode).
     Pinned(GuardClientId, u16),
-    /// Somebody dialled in at the listener of a client; the number stands for his address.
+    /// A peer connected to the listener of a client; the number stands for the peer's address.
     Wire(GuardClientId, u64),
 }
 
 /// Events that a guard handles.
 #[derive(Debug)]
 pub enum Input {
-    /// A connection came.
+    /// A connection arrived.
     Opened(GuardConnection, Opening),
-    /// The connection that the guard asked for stands.
+    /// The requested connection was made.
     Dialled(GuardConnection),
-    /// It does not.
+    /// The requested connection failed.
     DialFailed(GuardConnection),
-    /// A whole frame came in.
+    /// A whole frame arrived.
     Frame(GuardConnection, GuardSide, Vec<u8>),
-    /// One side has closed.
+    /// One side closed the connection.
     Closed(GuardConnection, GuardSide),
-    /// The owner unblocks a destination of a client.
+    /// The owner unblocked a destination of a client.
     Unblock(GuardClientId, u16),
-    /// The owner resets a slot of a client that has lost its state.
+    /// The owner reset a slot of a client that lost its state.
     ResetSlot(crate::coin::SlotName),
 }
 
@@ -86,32 +87,32 @@ pub enum Input {
 pub enum Output {
     /// Send a frame to one side.
     Send(GuardConnection, GuardSide, Vec<u8>),
-    /// Dial a destination by its number.
+    /// Connect to a destination by its number.
     Dial(GuardConnection, u16),
-    /// Dial a client.
+    /// Connect to a client.
     DialClient(GuardConnection, GuardClientId),
-    /// Make a record durable before the next output.
+    /// Store a record durably before the next output.
     Persist(GuardConnection, LedgerRecord),
-    /// From now on records go through unseen, under the rule of records.
+    /// From now on forward records without passing them to the guard, under the rule of records.
     Pump(GuardConnection),
-    /// Close both sides.
+    /// Close both sides of a connection.
     Close(GuardConnection, CloseReason),
-    /// Tell the owner.
+    /// Report an event to the owner.
     Event(GuardEvent),
 }
 
-/// Why a connection is closed.
+/// The reason why a connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseReason {
-    /// A side has closed.
+    /// One side closed the connection.
     Ended,
     /// The guard refused the client.
     Refused(RefusalCode),
-    /// A frame broke its rule.
+    /// A frame violated its rule.
     Frame(FrameRuleError),
-    /// A frame of GKX broke its rule.
+    /// A GKX frame violated its rule.
     Firewall(FirewallError),
-    /// A control frame that is none, or a client that is not known.
+    /// A control frame was malformed, or the client is unknown.
     Control,
     /// The handshake took too long.
     Timeout,
@@ -120,46 +121,47 @@ pub enum CloseReason {
 /// Events for the owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GuardEvent {
-    /// The first refused handshake of a day: it may have carried 128 bits.
+    /// The first refused handshake of a day, which may have transported 128 bits.
     Notice(GuardClientId, u16),
-    /// The third and each further one of a day.
+    /// The third or a further refused handshake of a day.
     Alarm {
-        /// The client.
+        /// The client whose handshake was refused.
         client: GuardClientId,
         /// The number of the destination, or of the lane.
         dest: u16,
-        /// Refused handshakes of the last 24 hours; 20 stands for 20 or more.
+        /// The number of refused handshakes in the last 24 hours; 20 means 20 or more.
         refusals: usize,
         /// True if the destination is blocked for this client from now on (GUARD-35).
         is_blocked: bool,
     },
-    /// The number of handshakes of this client that were refused over the life of the ledger, a multiple
-    /// of [`REFUSALS_EVER`]. A device that leaks 128 bits a refusal has sent its keys by now: replace it, and
-    /// the keys.
+    /// The number of this client's refused handshakes over the life of the ledger, a multiple of
+    /// [`REFUSALS_EVER`]. A device that leaks 128 bits per refusal may have sent its keys by now:
+    /// replace the device and its keys.
     Worn(GuardClientId, u32),
-    /// A frame that no rule covers went through, under `report`.
+    /// A frame without a rule was passed, under the policy `Report`.
     Uncovered(GuardConnection),
 }
 
-/// Why an input was refused. The guard is as before.
+/// The reason why an input is refused. The guard is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GuardError {
-    /// The caller: no such connection.
+    /// The caller used an unknown connection number.
     #[error("no such connection")]
     UnknownConnection,
-    /// The caller: the number stands for a connection already.
+    /// The caller used a connection number that is already in use.
     #[error("the number stands for a connection already")]
     Twice,
-    /// Too many connections, from everywhere or from one address.
+    /// There are too many connections, in all or from one address.
     #[error("too many connections")]
     TooMany,
     /// The destination is blocked for this client: 20 handshakes were refused in a day.
     #[error("the destination is blocked for this client; the owner can unblock it")]
     Blocked,
-    /// The caller: no such client or destination.
+    /// The caller used an unknown client or destination.
     #[error("no such client or destination")]
     Unknown,
-    /// The caller: nothing was dialled there, or the frame comes from a side that is not there.
+    /// The caller reported a connection that was not requested, or a frame from an unconnected
+    /// side.
     #[error("not now")]
     Unasked,
 }
@@ -173,7 +175,7 @@ impl From<NoRoom> for GuardError {
     }
 }
 
-/// The machine.
+/// The machine of a guard.
 pub struct Guard {
     settings: GuardSettings,
     group: Ristretto,
@@ -185,8 +187,8 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// A guard at its start, with what the ledger holds. It draws an era of its own, and its first
-    /// output makes that durable.
+    /// Starts a guard with the content of its ledger. The guard draws a new era and returns it as a
+    /// record, which must be durable first.
     pub fn start(
         settings: GuardSettings,
         key: CoinKey,
@@ -194,8 +196,8 @@ impl Guard {
         rng: &mut dyn CryptoRng,
     ) -> (Self, LedgerRecord) {
         let mut era = CoinEra([0; 32]);
-        // A fresh era at each start: a restored ledger must not show a coin for a second point
-        // (GUARD-20).
+        // Each start has a fresh era, because a restored ledger must not reveal a coin for a second
+        // point (GUARD-20).
         rng.fill_bytes(&mut era.0);
         let record = LedgerRecord::Era(era);
         ledger.apply_record(&record);
@@ -211,18 +213,19 @@ impl Guard {
         (guard, record)
     }
 
-    /// The ledger, for the audit and the owner.
+    /// Returns the ledger, for the audit and the owner.
     pub const fn ledger(&self) -> &SlotLedger {
         &self.ledger
     }
 
-    /// Sessions under way.
+    /// Returns the number of sessions in progress.
     pub fn session_count(&self) -> usize {
         self.sessions.len()
     }
 
     fn persist_record(&mut self, conn: GuardConnection, record: LedgerRecord) {
-        // Applied and queued together, before any output that depends on it (GUARD-37).
+        // The record is applied and queued together, before any output that depends on it
+        // (GUARD-37).
         self.ledger.apply_record(&record);
         self.out.push_back(Output::Persist(conn, record));
     }
@@ -233,12 +236,12 @@ impl Guard {
         opening: Opening,
         now: Time,
     ) -> Result<(), GuardError> {
-        // Before anything else: a refused connection must leave the guard as it was.
+        // Checked first, because a refused connection must leave the guard unchanged.
         self.sessions.check_room(conn)?;
         let session = match opening {
             Opening::Inside => Session::for_dialling(),
             Opening::Pinned(client, dest) => {
-                // A listener of a pinned client must name both, because this client sends no HAIL
+                // The listener of a pinned client must know both, because this client sends no HAIL
                 // (GUARD-32).
                 if !self.settings.is_known(client) || self.settings.find_destination(dest).is_none()
                 {
@@ -252,7 +255,8 @@ impl Guard {
             }
             Opening::Wire(client, origin) => {
                 let mode = self.settings.find_client(client).ok_or(GuardError::Unknown)?.inbound;
-                // A full lane refuses the newest caller, so that handshakes in progress go on.
+                // If all lanes are full, the newest caller is refused, so that handshakes in
+                // progress continue.
                 let lane = session::free_lane(self.sessions.values(), client, origin);
                 Session::for_answering(client, origin, lane.ok_or(GuardError::TooMany)?, mode)
             }
@@ -264,22 +268,23 @@ impl Guard {
     /// Checks that a client may begin a handshake with a destination (GUARD-35, GUARD-47).
     ///
     /// # Errors
-    /// `Blocked` after 20 refusals in a day; `Busy` if the handshakes under way could exceed that number.
+    /// `Blocked` after 20 refusals in a day; `Busy` if the handshakes in progress could exceed that
+    /// number.
     fn check_admission(
         &mut self,
         client: GuardClientId,
         dest: u16,
         now: Time,
     ) -> Result<(), RefusalCode> {
-        // Boot time restarts with the machine, so that a block must not last beyond a day from then.
+        // Boot time begins anew at a restart, and a block must not last longer than a day after it.
         self.ledger.clamp_refusals(now);
         // Each refused handshake may carry 128 bits, so their number in a day is bounded (GUARD-35).
         let refusals = self.ledger.count_refusals(client, dest, now);
         if refusals >= REFUSALS_BLOCK {
             return Err(RefusalCode::Blocked);
         }
-        // A refusal counts when its session ends. Sessions at once must not send more MACs than
-        // sessions in turn (GUARD-47).
+        // A refusal is counted when its session ends. Simultaneous sessions must not send more MACs
+        // than successive ones (GUARD-47).
         let is_of = |session: &&Session| session.pair() == Some((client, dest));
         let open = self.sessions.values().filter(is_of).filter(|session| session.may_be_refused());
         if refusals + open.count() >= REFUSALS_BLOCK {
@@ -288,32 +293,34 @@ impl Guard {
         Ok(())
     }
 
-    /// Ends a session: coins are wiped with it, its slot is kept; a handshake whose MAC was not answered
-    /// counts (GUARD-35).
+    /// Ends a session. Its coins are wiped, and its slot is kept. A handshake whose MAC was not
+    /// answered counts as refused (GUARD-35).
     fn close_session(&mut self, conn: GuardConnection, reason: CloseReason, now: Time) {
         let Some(session) = self.sessions.remove(conn) else { return };
-        // The MAC that went out may have carried 128 bits, whatever ended the session (GUARD-35).
+        // The sent MAC may have transported 128 bits, whatever ended the session (GUARD-35).
         if let (true, Some((client, dest))) = (session.counts_as_refused(), session.pair()) {
-            // Durable before the event: a restart must not forget refusals (GUARD-37).
+            // Durable before the event, because a restart must not forget refusals (GUARD-37).
             self.persist_record(conn, LedgerRecord::Refused(client, dest, now));
             let event = match self.ledger.count_refusals(client, dest, now) {
                 0..=1 => Some(GuardEvent::Notice(client, dest)),
                 refusals if refusals >= REFUSALS_ALARM => {
-                    // A lane is never blocked: a caller that does not answer could cut off all
-                    // others (GUARD-48).
+                    // A lane is never blocked. Otherwise one caller who does not answer could cut
+                    // off all callers (GUARD-48).
                     let is_blocked = session.is_dialling && refusals >= REFUSALS_BLOCK;
                     Some(GuardEvent::Alarm { client, dest, refusals, is_blocked })
                 }
                 _ => None,
             };
             self.out.extend(event.map(Output::Event));
-            // Refusals of a life add up, also one a day that never raises a daily alarm (GUARD-45).
+            // Refusals over the life of the ledger add up, including one a day, which never raises
+            // a daily alarm (GUARD-45).
             let ever = self.ledger.refused_ever(client);
             if ever.is_multiple_of(REFUSALS_EVER) {
                 self.out.push_back(Output::Event(GuardEvent::Worn(client, ever)));
             }
         }
-        // Only a client with a sealed channel is told: others could be anybody.
+        // Only a client with a sealed channel gets the reason, because others are not
+        // authenticated.
         if let CloseReason::Refused(code) = reason
             && let Some(frame) = session.refusal_frame(code)
         {
@@ -330,9 +337,9 @@ impl Guard {
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), GuardError> {
-        // Taken out while it works, so that the session may change the guard.
+        // The session is taken out while it is processed, so that it can change the guard.
         let mut session = self.sessions.take_out(conn).ok_or(GuardError::UnknownConnection)?;
-        // A frame of a side that is not connected is a fault of the driver, and changes nothing.
+        // A frame from an unconnected side is an error of the driver and changes nothing.
         if !session.has_side(side) {
             self.sessions.put_back(conn, session);
             return Err(GuardError::Unasked);
@@ -354,7 +361,7 @@ impl Guard {
         let mut session = self.sessions.take_out(conn).ok_or(GuardError::UnknownConnection)?;
         let is_asked = session.on_dialled(conn, &mut self.out, rng);
         self.sessions.put_back(conn, session);
-        // A connection that nobody asked for must not become the other side of a session.
+        // A connection that was not requested must not become the other side of a session.
         if is_asked { Ok(()) } else { Err(GuardError::Unasked) }
     }
 
@@ -379,7 +386,7 @@ impl Machine for Guard {
             Input::Dialled(conn) => self.on_dialled(conn, rng)?,
             Input::DialFailed(conn) => {
                 self.check_known(conn)?;
-                // No frame went out, so this end is not counted as a refused handshake.
+                // No frame was sent, so this end does not count as a refused handshake.
                 self.close_session(conn, CloseReason::Refused(RefusalCode::Unreachable), now);
             }
             Input::Frame(conn, side, frame) => self.on_frame(conn, side, &frame, now, rng)?,
@@ -397,7 +404,7 @@ impl Machine for Guard {
                 if !self.settings.is_known(name.client) {
                     return Err(GuardError::Unknown);
                 }
-                // The present number is given up: it is never offered again (GUARD-22).
+                // The present number is given up and never offered again (GUARD-22).
                 let (slot, _) = self.ledger.find_slot(name);
                 self.persist_record(GuardConnection(0), LedgerRecord::Reset(slot));
             }
@@ -407,7 +414,7 @@ impl Machine for Guard {
 
     fn wake(&mut self, now: Time, _: &mut dyn CryptoRng) {
         while let Some(conn) = self.sessions.take_overdue(now) {
-            // A peer that stays silent counts as a refusal if a MAC went out (GUARD-35).
+            // A silent peer counts as a refusal if a MAC was sent (GUARD-35).
             self.close_session(conn, CloseReason::Timeout, now);
         }
     }

@@ -1,5 +1,5 @@
-//! The ledger of a guard: slots with their points, counters, refusals. What is durable here is what a
-//! restart knows (GUARD-37).
+//! The ledger of a guard: slots with their points, counters, refusals. It is the only state that
+//! survives a restart (GUARD-37).
 //!
 //! ```text
 //! record = len u8 | kind u8 | fields | SHA-256("guard1 ledger" | all before)[..4]
@@ -20,60 +20,60 @@ use crate::coin::{CoinEra, CoinPurpose, SlotIndex, SlotName};
 use crate::keys::{GuardClientId, sha256};
 use crate::rule::Pins;
 
-/// Refusals of a day that raise an alarm, and those that block the destination.
+/// Number of refusals in a day that raises an alarm.
 pub const REFUSALS_ALARM: usize = 3;
-/// See [`REFUSALS_ALARM`].
+/// Number of refusals in a day that blocks the destination.
 pub const REFUSALS_BLOCK: usize = 20;
-/// Refusals of a client over the life of a ledger that raise an alarm, and again each time it has so
-/// many more. Refusals carry 128 bits each and add up over days and over restarts.
+/// Number of refusals of a client over the life of a ledger that raises an alarm, and each multiple
+/// of it. Refusals transport 128 bits each and add up over days and restarts.
 pub const REFUSALS_EVER: u32 = 20;
-/// A day of boot time, ms: a refusal counts so long.
+/// A day of boot time in ms, for which a refusal counts.
 pub const DAY_MS: u64 = 86_400_000;
-/// Bytes of the check behind a record.
+/// Bytes of the checksum after a record.
 const CHECK_BYTES: usize = 4;
 
-/// Counts over the life of a ledger.
+/// Totals over the life of a ledger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GuardTotals {
-    /// Slots that were reset.
+    /// Number of slots that were reset.
     pub resets: u32,
-    /// Handshakes that went out.
+    /// Number of sent handshakes.
     pub handshakes: u32,
-    /// Handshakes that counted as refused: each may have carried 128 bits.
+    /// Number of refused handshakes; each may have transported 128 bits.
     pub refused: u32,
 }
 
-/// The side whose names are learned.
+/// The peer whose names are learned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LearnedName {
     /// The client.
     pub client: GuardClientId,
-    /// The destination; of inbound handshakes one number for all lanes.
+    /// The destination; all lanes of inbound handshakes share one number.
     pub dest: u16,
-    /// Of an inbound handshake the name of the caller; else zeros.
+    /// The name of the caller of an inbound handshake; zeros otherwise.
     pub caller: [u8; 6],
 }
 
-/// One entry, to be appended durably before the output that it covers.
+/// One entry, which is appended durably before the output that depends on it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum LedgerRecord {
-    /// A start: coins of slots without a point are those of this era from now on.
+    /// A start of the guard: slots without a point use coins of this era from now on.
     Era(CoinEra),
-    /// A client has fixed its point for a slot; its coin belongs to this era.
+    /// A client has fixed its point for a slot; the coin belongs to this era.
     Point(SlotIndex, [u8; 32], CoinEra),
-    /// X of a slot goes out, with the counter that its frame has.
+    /// X of a slot is sent, with the counter in its frame.
     Advanced(SlotIndex, Option<u32>),
-    /// A handshake with a destination was refused, at this moment of boot time.
+    /// A handshake with a destination was refused at this boot time.
     Refused(GuardClientId, u16, Time),
-    /// The owner has unblocked a destination.
+    /// The owner unblocked a destination.
     Unblocked(GuardClientId, u16),
-    /// The owner has reset a slot; its number is never offered again.
+    /// The owner reset a slot; its number is never offered again.
     Reset(SlotIndex),
-    /// Counts so far, in a ledger that was made shorter.
+    /// The totals so far, in a compacted ledger.
     Totals(GuardTotals),
-    /// Names and link number of a first handshake, which all later ones must hold.
+    /// Names and link number of a first handshake, which all later ones must contain.
     Learned(LearnedName, Pins),
-    /// Refused handshakes of a client so far, in a ledger that was made shorter.
+    /// The refused handshakes of a client so far, in a compacted ledger.
     Ever(GuardClientId, u32),
 }
 
@@ -101,7 +101,7 @@ impl fmt::Debug for LedgerRecord {
 pub struct LedgerError(pub usize);
 
 impl LedgerRecord {
-    /// Its bytes.
+    /// Encodes the record.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();
         let named = |w: &mut Writer, kind: u8, client: &GuardClientId, dest: u16| {
@@ -173,7 +173,7 @@ impl LedgerRecord {
                     let slot = slot(r)?;
                     let counter = r.read_u32()?;
                     match r.read_u8()? {
-                        // One form for a frame without a counter.
+                        // A frame without a counter has only one form.
                         0 if counter == 0 => Self::Advanced(slot, None),
                         1 => Self::Advanced(slot, Some(counter)),
                         _ => return Err(DecodeError::Value),
@@ -205,15 +205,14 @@ impl LedgerRecord {
         })
     }
 
-    /// Bytes of the body of each kind, 1 to 9: a length that is none of its kind is damage, and no record
-    /// that was cut off.
+    /// Bytes of the body of each kind, 1 to 9. Another length means damage, not a truncated record.
     const BODY_BYTES: [usize; 9] = [33, 92, 33, 27, 19, 28, 13, 39, 21];
 
-    /// Reads the next record; `None` where the rest is an incomplete one: cut off, or zeros, because the
-    /// file grew before its data was written.
+    /// Reads the next record. Returns `None` if the rest is incomplete: truncated, or zeros because
+    /// the file grew before its data was written.
     fn read_next(bytes: &[u8]) -> Result<Option<(Self, usize)>, DecodeError> {
         let Some((len, rest)) = bytes.split_first() else { return Ok(None) };
-        // The file grew before its data was written: the rest is no record (GUARD-37).
+        // The file grew before its data was written, so the rest is not a record (GUARD-37).
         if bytes.iter().all(|byte| *byte == 0) {
             return Ok(None);
         }
@@ -225,16 +224,17 @@ impl LedgerRecord {
             }
             None => Self::BODY_BYTES.contains(&len),
         };
-        // A length that no kind has is damage. A cut record has the length of its kind (GUARD-37).
+        // A length of no kind means damage. A truncated record has the length of its kind
+        // (GUARD-37).
         if !is_known {
             return Err(DecodeError::Value);
         }
-        // The power failed while this record was written. Its output never happened.
+        // The power failed while this record was written. Its output was never carried out.
         if rest.len() < len + CHECK_BYTES {
             return Ok(None);
         }
         let check = sha256(&[b"guard1 ledger", &bytes[..=len]]);
-        // A damaged record could hold a used slot, so the guard does not start (GUARD-37).
+        // A damaged record could contain a used slot, so the guard does not start (GUARD-37).
         if rest[len..len + CHECK_BYTES] != check[..CHECK_BYTES] {
             return Err(DecodeError::Value);
         }
@@ -250,26 +250,27 @@ pub(crate) struct SlotState {
     pub(crate) point: Option<([u8; 32], CoinEra)>,
 }
 
-/// The whole of what a guard must not forget.
+/// The content of a ledger.
 #[derive(Clone, Default)]
 pub struct SlotLedger {
     era: Option<CoinEra>,
     slots: BTreeMap<SlotName, SlotState>,
     counters: BTreeMap<(GuardClientId, u16), u32>,
-    /// When handshakes were refused; at most as many as block.
+    /// Times of refused handshakes; at most [`REFUSALS_BLOCK`] are stored.
     refusals: BTreeMap<(GuardClientId, u16), VecDeque<Time>>,
-    /// How many handshakes of a client were refused, ever.
+    /// Number of all refused handshakes of a client.
     ever: BTreeMap<GuardClientId, u32>,
     learned: BTreeMap<LearnedName, Pins>,
     totals: GuardTotals,
 }
 
 impl SlotLedger {
-    /// Reads a ledger; gives it and the bytes that hold whole records. What is behind them is a record
-    /// that was being written when the power went: the caller cuts it off, durably, before appending.
+    /// Loads a ledger. Returns it with the number of bytes of complete records. Bytes after these
+    /// are a record that was being written at a power failure. The caller removes them durably
+    /// before it appends.
     ///
     /// # Errors
-    /// A record that is damaged, or of no known form.
+    /// [`LedgerError`] with the offset of a damaged or unknown record.
     pub fn load(bytes: &[u8]) -> Result<(Self, usize), LedgerError> {
         let mut ledger = Self::default();
         let mut at = 0;
@@ -282,14 +283,14 @@ impl SlotLedger {
         Ok((ledger, at))
     }
 
-    /// The records that make this ledger, fewer than were appended.
+    /// Returns a shorter list of records that gives the same ledger.
     pub fn compact_records(&self) -> Vec<LedgerRecord> {
         let era = self.era.map(LedgerRecord::Era);
         let slots = self.slots.iter().flat_map(|(name, state)| {
             let at = |index| SlotIndex { name: *name, index };
             let counter = self.counters.get(&(name.client, name.dest)).copied();
             let before =
-                // The last advance carries index and counter, so older ones are not needed.
+                // The last advance has index and counter, so older ones are not needed.
                 state.index.checked_sub(1).map(|index| LedgerRecord::Advanced(at(index), counter));
             let point = state.point.map(|(z, era)| LedgerRecord::Point(at(state.index), z, era));
             before.into_iter().chain(point)
@@ -298,14 +299,14 @@ impl SlotLedger {
             times.iter().map(|at| LedgerRecord::Refused(*client, *dest, *at))
         });
         let learned = self.learned.iter().map(|(name, pins)| LedgerRecord::Learned(*name, *pins));
-        // Last, since the records before them count as well.
+        // Last, because the records before it also change the totals.
         let ever = self.ever.iter().map(|(client, refused)| LedgerRecord::Ever(*client, *refused));
         let totals = LedgerRecord::Totals(self.totals);
         let records = era.into_iter().chain(slots).chain(refusals).chain(learned);
         records.chain(ever).chain([totals]).collect()
     }
 
-    /// Takes a record over.
+    /// Applies a record.
     pub fn apply_record(&mut self, record: &LedgerRecord) {
         match *record {
             LedgerRecord::Era(era) => self.era = Some(era),
@@ -325,12 +326,12 @@ impl SlotLedger {
                 *ever = ever.saturating_add(1);
                 let times = self.refusals.entry((client, dest)).or_default();
                 times.push_back(at);
-                // As many as block are kept: more would change nothing.
+                // More than [`REFUSALS_BLOCK`] times would change nothing.
                 if times.len() > REFUSALS_BLOCK {
                     times.pop_front();
                 }
             }
-            // Only the day's refusals are forgotten: those of the life stay (GUARD-45).
+            // Only the day's refusals are forgotten; those of the ledger's life stay (GUARD-45).
             LedgerRecord::Unblocked(client, dest) => {
                 self.refusals.remove(&(client, dest));
             }
@@ -342,9 +343,11 @@ impl SlotLedger {
                 self.learned.insert(name, pins);
             }
             LedgerRecord::Reset(SlotIndex { name, index }) => {
-                // The next number, because the client may have shown the point of this one.
+                // The next number is used, because the client may have revealed the point of this
+                // one.
                 self.slots.insert(name, SlotState { index: index.saturating_add(1), point: None });
-                // A client without state counts anew. The audit charges the free counter.
+                // A client that lost its state restarts its counter. The audit charges the free
+                // counter.
                 self.counters.remove(&(name.client, name.dest));
                 // A client that lost its state pairs again, under another name and number.
                 let is_of = |learned: &LearnedName| {
@@ -356,50 +359,52 @@ impl SlotLedger {
         }
     }
 
-    /// A slot, new ones at number 0.
+    /// Returns the present number of a slot and its point; new slots begin at 0.
     pub(crate) fn find_slot(&self, name: SlotName) -> (SlotIndex, Option<([u8; 32], CoinEra)>) {
         let state = self.slots.get(&name).copied();
         let SlotState { index, point } = state.unwrap_or(SlotState { index: 0, point: None });
         (SlotIndex { name, index }, point)
     }
 
-    /// The counter seen last.
+    /// Returns the last counter.
     pub(crate) fn last_counter(&self, client: GuardClientId, dest: u16) -> Option<u32> {
         self.counters.get(&(client, dest)).copied()
     }
 
-    /// Names and number that the first handshake held.
+    /// Returns names and number of the first handshake, or `None`.
     pub(crate) fn learned_pins(&self, name: &LearnedName) -> Option<&Pins> {
         self.learned.get(name)
     }
 
-    /// Callers whose names were learned from inbound handshakes of a client at a destination number.
+    /// Returns the number of callers whose names were learned from inbound handshakes of a client.
     pub(crate) fn learned_callers(&self, client: GuardClientId, dest: u16) -> usize {
         let is_of = |name: &&LearnedName| (name.client, name.dest) == (client, dest);
         self.learned.keys().filter(is_of).count()
     }
 
-    /// Boot time begins again when the machine starts: refusals that seem to lie ahead happened before,
-    /// and end a day from now at the latest.
+    /// Adjusts refusals after a restart of the machine, which restarts boot time. Refusals that
+    /// seem to be in the future happened before, and end within a day from now.
     pub(crate) fn clamp_refusals(&mut self, now: Time) {
         for at in self.refusals.values_mut().flatten() {
             *at = (*at).min(now);
         }
     }
 
-    /// Refusals of the last 24 hours of boot time; one that seems to lie ahead counts.
+    /// Returns the number of refusals in the last 24 hours of boot time; one that seems to be in
+    /// the future counts.
     pub fn count_refusals(&self, client: GuardClientId, dest: u16, now: Time) -> usize {
         let times = self.refusals.get(&(client, dest));
         let recent = |at: &&Time| at.as_ms() > now.as_ms() || now.as_ms() - at.as_ms() < DAY_MS;
         times.map_or(0, |times| times.iter().filter(recent).count())
     }
 
-    /// Refused handshakes of a client over the life of the ledger, whatever was unblocked or reset since.
+    /// Returns the number of refused handshakes of a client over the life of the ledger, regardless
+    /// of unblocking and resets.
     pub fn refused_ever(&self, client: GuardClientId) -> u32 {
         self.ever.get(&client).copied().unwrap_or(0)
     }
 
-    /// Counts over the life of the ledger.
+    /// Returns the totals over the life of the ledger.
     pub const fn totals(&self) -> GuardTotals {
         self.totals
     }

@@ -1,8 +1,8 @@
-//! Cryptographic reverse firewalls: what stands between a device and the wire and changes every coin
-//! that the device has drawn, so that a device that was tampered with cannot leak through them.
+//! Cryptographic reverse firewalls. A firewall between a device and the wire changes every coin
+//! that the device has drawn, so that a tampered device cannot leak data through its coins.
 //!
-//! Promise: what leaves an honest firewall does not depend on the choices of the device behind it. A
-//! firewall holds no key of the user; a malicious one is a network attacker and nothing more.
+//! The promise: traffic from an honest firewall does not depend on the choices of the device. A
+//! firewall holds no key of the user, and a malicious one can do no more than a network attacker.
 //!
 //! ```
 //! use mezza_guard::{Firewall, Group, Message, Ristretto};

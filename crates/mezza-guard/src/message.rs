@@ -1,4 +1,4 @@
-//! The messages of all variants, and their bytes.
+//! The messages of all variants, and their encoding.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -15,7 +15,7 @@ use crate::group::{Group, ViewDependent};
 /// ```
 #[derive(Clone)]
 pub enum Message<G: Group> {
-    /// A Diffie-Hellman public key: g^a.
+    /// A Diffie-Hellman public key g^a.
     Key(ViewDependent<G::Element>),
     /// A commitment to a public key: g^r h^s and h^s g^b.
     Commitment([ViewDependent<G::Element>; 2]),
@@ -23,44 +23,44 @@ pub enum Message<G: Group> {
     Opening([ViewDependent<G::Scalar>; 2]),
     /// An El-Gamal public key h under the group's own generator.
     EncryptionKey(ViewDependent<G::Element>),
-    /// An El-Gamal public key with a generator of its own, as a mauling firewall shows it.
+    /// An El-Gamal public key with its own generator, from a mauling firewall.
     MauledKey([ViewDependent<G::Element>; 2]),
     /// An El-Gamal ciphertext: g^b and h^b m.
     Ciphertext([ViewDependent<G::Element>; 2]),
 }
 
 impl<G: Group> Message<G> {
-    /// A key.
+    /// Creates a key message.
     pub const fn key(key: G::Element) -> Self {
         Self::Key(ViewDependent::new(key))
     }
 
-    /// A commitment.
+    /// Creates a commitment message.
     pub fn commitment(c1: G::Element, c2: G::Element) -> Self {
         Self::Commitment([c1, c2].map(ViewDependent::new))
     }
 
-    /// An opening.
+    /// Creates an opening message.
     pub fn opening(r: G::Scalar, s: G::Scalar) -> Self {
         Self::Opening([r, s].map(ViewDependent::new))
     }
 
-    /// An encryption key under the group's generator.
+    /// Creates an encryption key message for the group's generator.
     pub const fn encryption_key(h: G::Element) -> Self {
         Self::EncryptionKey(ViewDependent::new(h))
     }
 
-    /// An encryption key with a generator of its own.
+    /// Creates an encryption key message with its own generator.
     pub fn mauled_key(g: G::Element, h: G::Element) -> Self {
         Self::MauledKey([g, h].map(ViewDependent::new))
     }
 
-    /// A ciphertext.
+    /// Creates a ciphertext message.
     pub fn ciphertext(c0: G::Element, c1: G::Element) -> Self {
         Self::Ciphertext([c0, c1].map(ViewDependent::new))
     }
 
-    /// The byte that names its kind.
+    /// Returns the byte of the message's kind.
     pub const fn kind(&self) -> u8 {
         match self {
             Self::Key(_) => 1,
@@ -72,7 +72,7 @@ impl<G: Group> Message<G> {
         }
     }
 
-    /// Its bytes: the kind, then fields of fixed size (GUARD-5).
+    /// Encodes the message: the kind, then fields of fixed size (GUARD-5).
     pub fn encode(&self, group: &G) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(1 + 2 * group.element_bytes());
         bytes.push(self.kind());
@@ -82,7 +82,7 @@ impl<G: Group> Message<G> {
         bytes
     }
 
-    /// The encoded fields, in their order: what an observer of the wire sees of each.
+    /// Encodes the fields in their order, as an observer of the wire sees them.
     pub fn encode_fields(&self, group: &G) -> Vec<Vec<u8>> {
         let element = |element: &ViewDependent<G::Element>| group.encode(element.seen());
         match self {
@@ -97,7 +97,7 @@ impl<G: Group> Message<G> {
     /// Reads a message; every element and scalar is checked (GUARD-1, GUARD-2).
     ///
     /// # Errors
-    /// Another kind or size, or a value that is none of the group.
+    /// [`GroupError`] for another kind or size, or a value outside the group.
     pub fn decode(group: &G, bytes: &[u8]) -> Result<Self, GroupError> {
         let (kind, body) = bytes.split_first().ok_or(GroupError::Message)?;
         let element = |bytes| group.decode(bytes).map(ViewDependent::new);
@@ -122,7 +122,7 @@ impl<G: Group> Message<G> {
     }
 }
 
-/// Two fields of `each` bytes.
+/// Splits a body into two fields of `each` bytes.
 fn split_halves(body: &[u8], each: usize) -> Result<[&[u8]; 2], GroupError> {
     let (first, second) = body.split_at_checked(each).ok_or(GroupError::Message)?;
     // Surplus bytes would pass every firewall unchanged (GUARD-5).

@@ -1,12 +1,12 @@
-//! Rules as data: what each field of a handshake frame may hold. The table that the guard enforces is the
-//! table that the audit counts, so the two cannot differ.
+//! Rules as data: the allowed content of each field of a handshake frame. Guard and audit use the
+//! same table, so they cannot differ.
 
 use alloc::vec::Vec;
 
 use crate::coin::{CoinEncoding, CoinPurpose};
 use crate::keys::sha256;
 
-/// The owner's pins for a destination's link, 6 bytes an ID.
+/// The owner's pins for a destination's link; IDs have 6 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pins {
     /// The ID of the client's end.
@@ -17,7 +17,7 @@ pub struct Pins {
     pub link: u16,
 }
 
-/// Which of them a field must equal.
+/// The pinned value that a field must equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldPin {
     /// The client's ID.
@@ -41,39 +41,41 @@ impl Pins {
 /// The check of a field of an outgoing frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
-    /// These bytes.
+    /// The field equals these bytes.
     Constant(&'static [u8]),
-    /// The key that client and guard made together.
+    /// The field is the key that client and guard generated together.
     Element(CoinEncoding, CoinPurpose),
-    /// SHA-256(label | bytes of this frame from the first number up to the second), cut to the field.
+    /// The field equals SHA-256(label | bytes of this frame from the first offset to the second),
+    /// truncated to its length.
     Derived(&'static [u8], &'static [(u16, u16)]),
-    /// The bytes at this offset of the first frame of the handshake.
+    /// The field equals the bytes at this offset of the handshake's first frame.
     Echo(u16),
-    /// The last byte of the 4 at this offset of this frame.
+    /// The field equals the last of the 4 bytes at this offset of the frame.
     LowByte(u16),
-    /// A value that the owner pinned.
+    /// The field equals a value that the owner pinned.
     Pinned(FieldPin),
-    /// A u32 that grows by 1 to 16; a gap counts as a refused handshake.
+    /// The field is a u32 that increases by 1 to 16; a gap counts as a refused handshake.
     Counter,
-    /// A MAC under a key that the guard does not have: closed while accepted.
+    /// The field is a MAC whose key the guard lacks; it is a closed channel only while the peer
+    /// accepts.
     Mac,
-    /// Chosen by the client: open.
+    /// The client chooses the field freely, so it is an open channel.
     Body,
 }
 
-/// A field.
+/// One field of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Its first byte.
+    /// Offset of its first byte.
     pub at: u16,
-    /// Its bytes.
+    /// Length of the field in bytes.
     pub len: u16,
-    /// Its check.
+    /// Check of the field.
     pub check: Check,
 }
 
 impl Field {
-    /// A field.
+    /// Creates a field.
     pub const fn new(at: u16, len: u16, check: Check) -> Self {
         Self { at, len, check }
     }
@@ -83,33 +85,33 @@ impl Field {
     }
 }
 
-/// The rule of one kind of frame, of fixed size.
+/// The rule of one kind of frame, which has a fixed size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameRule {
-    /// The kind.
+    /// Kind of the frame.
     pub kind: u8,
-    /// Its bytes.
+    /// Length of the frame in bytes.
     pub bytes: u16,
-    /// Its fields, which tile it.
+    /// The fields, which cover the frame without gaps.
     pub fields: &'static [Field],
 }
 
-/// A handshake of three frames: the initiator's, the answer, the initiator's.
+/// The rules of a handshake of three frames: initiator, responder, initiator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuleTable {
     rules: [FrameRule; 3],
 }
 
-/// A table that is none (GUARD-30).
+/// Error: the fields do not cover the frame of this kind exactly (GUARD-30).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the fields of frame {0:#04x} do not tile it; correct the table")]
 pub struct TableError(pub u8);
 
 impl RuleTable {
-    /// A table whose fields tile their frames.
+    /// Creates a table whose fields cover their frames exactly.
     ///
     /// # Errors
-    /// A gap, an overlap, or fields that end elsewhere than the frame.
+    /// [`TableError`] for a gap, an overlap, or fields that end before or after the frame.
     pub fn new(rules: [FrameRule; 3]) -> Result<Self, TableError> {
         for rule in &rules {
             let end = rule.fields.iter().try_fold(0, |at, field| {
@@ -123,53 +125,53 @@ impl RuleTable {
         Ok(Self { rules })
     }
 
-    /// The rules, in the order of the handshake.
+    /// Returns the rules in the order of the handshake.
     pub const fn rules(&self) -> &[FrameRule; 3] {
         &self.rules
     }
 
-    /// The rule of the frame at a step, 0 to 2.
+    /// Returns the rule of the frame at a step, 0 to 2.
     pub fn rule_at(&self, step: usize) -> Option<&FrameRule> {
         self.rules.get(step)
     }
 }
 
-/// The facts with which an outgoing frame is judged.
+/// The facts for checking an outgoing frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Judge<'a> {
-    /// The link that the owner set, or that of the first handshake; `None` before it.
+    /// The link that the owner pinned, or that of the first handshake; `None` before it.
     pub pins: Option<&'a Pins>,
-    /// The key that must stand in an element field; `None` if the slot has no point.
+    /// The key that an element field must contain; `None` if the slot has no point.
     pub public: Option<&'a [u8; 32]>,
     /// The first frame of the handshake.
     pub first: &'a [u8],
-    /// The counter seen last.
+    /// The last counter.
     pub counter: Option<u32>,
 }
 
-/// Why a frame is not let out.
+/// The reason why a frame is not passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameRuleError {
-    /// Another kind or size than the rule of this step.
+    /// The frame has another kind or size than the rule of this step.
     #[error("the frame is not the one that comes next")]
     Form,
-    /// A field holds what its rule does not allow.
+    /// The field at this offset violates its rule.
     #[error("the field at byte {0} holds what its rule does not allow")]
     Field(u16),
 }
 
-/// The content of a frame that passed.
+/// Facts about a frame that passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Judged {
-    /// Its counter, if it has one.
+    /// The counter in the frame, if there is one.
     pub counter: Option<u32>,
-    /// True if counters were left out: the gap is a channel of 4 bits.
+    /// True if the counter skipped numbers, which is a channel of 4 bits.
     pub has_gap: bool,
-    /// True if a MAC that the guard cannot check went out with it.
+    /// True if the frame has a MAC that the guard cannot verify.
     pub has_mac: bool,
 }
 
-/// The most that a counter grows at once.
+/// Largest step of a counter.
 const COUNTER_STEP_MAX: u32 = 16;
 
 impl FrameRule {
@@ -185,12 +187,12 @@ impl FrameRule {
                 let (from, len) = (usize::from(at), usize::from(field.len));
                 first.get(from..from + len) == Some(field.field_bytes(frame))
             }
-            // Other fields of an answer are for the client to check: the guard has no keys.
+            // The guard has no keys, so the client checks the other fields of an answer.
             _ => true,
         })
     }
 
-    /// The names and the number that a frame holds, where its rule has pinned fields.
+    /// Returns the names and the number in a frame, if its rule has pinned fields.
     pub fn read_pins(&self, frame: &[u8]) -> Pins {
         let mut pins = Pins { own: [0; 6], peer: [0; 6], link: 0 };
         for field in self.fields {
@@ -207,12 +209,12 @@ impl FrameRule {
         pins
     }
 
-    /// Judges an outgoing frame field by field.
+    /// Checks an outgoing frame field by field.
     ///
     /// # Errors
-    /// The first field that breaks its rule.
+    /// [`FrameRuleError`] with the first field that violates its rule.
     pub fn judge_frame(&self, frame: &[u8], judge: &Judge<'_>) -> Result<Judged, FrameRuleError> {
-        // Size and kind first, so that every field lies inside the frame.
+        // Size and kind are checked first, so that every field is inside the frame.
         if !self.fits_frame(frame) {
             return Err(FrameRuleError::Form);
         }
@@ -221,7 +223,7 @@ impl FrameRule {
             let seen = field.field_bytes(frame);
             let holds = match field.check {
                 Check::Constant(bytes) => seen == bytes,
-                // Without a stored point no key may leave (GUARD-22).
+                // Without a stored point no key may be sent (GUARD-22).
                 Check::Element(..) => judge.public.is_some_and(|public| seen == public),
                 Check::Derived(label, over) => {
                     let part = |(from, to): &(u16, u16)| {
@@ -229,7 +231,8 @@ impl FrameRule {
                     };
                     let parts: Vec<&[u8]> =
                         core::iter::once(label).chain(over.iter().map(part)).collect();
-                    // The client has no choice here: the bytes follow from others of the frame.
+                    // The client has no choice here, because other bytes of the frame determine
+                    // these.
                     sha256(&parts).starts_with(seen)
                 }
                 Check::Echo(at) => {
@@ -252,8 +255,8 @@ impl FrameRule {
                     step.is_some_and(|step| (1..=COUNTER_STEP_MAX).contains(&step))
                 }
                 Check::Mac => {
-                    // The guard has no key for it: it is closed only while the peer accepts
-                    // (GUARD-35).
+                    // The guard has no key for the MAC, so the channel is closed only while the
+                    // peer accepts (GUARD-35).
                     judged.has_mac = true;
                     true
                 }

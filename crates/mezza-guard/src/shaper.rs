@@ -1,4 +1,5 @@
-//! The shaper: at most one frame a tick leaves towards the wire, so that timing carries one bit a tick.
+//! The shaper: at most one frame per tick leaves towards the wire, so that timing transports one
+//! bit per tick.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -7,32 +8,33 @@ use core::fmt;
 use mezza_core::snapshot::snapshot_of;
 use mezza_core::{CryptoRng, Machine, Snapshot, Time, Wiping, Writer};
 
-/// The tick of a strict guard, ms; 0 lets everything through at once.
+/// The tick of a strict guard in ms; with 0 frames leave at once.
 pub const TICK_MS: u64 = 50;
-/// Frames that wait; more is pushed back to the client.
+/// Most waiting frames; above this number the client must wait.
 pub const SHAPER_QUEUE_MAX: usize = 64;
 
-/// The queue is full: the driver reads no more from the client until a frame has left.
+/// Error: the queue is full. The driver reads no more from the client until a frame has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the queue towards the wire is full")]
 pub struct ShaperFull;
 
-/// One connection's way out. Inwards nothing is delayed.
+/// The outgoing direction of one connection. Incoming frames are not delayed.
 pub struct Shaper {
     tick_ms: u64,
     waiting: VecDeque<Vec<u8>>,
-    /// When the next frame may leave.
+    /// Time of the next frame.
     next: Option<Time>,
     ready: VecDeque<Vec<u8>>,
 }
 
 impl Shaper {
-    /// A shaper with this tick, ms.
+    /// Creates a shaper with this tick in ms.
     pub const fn new(tick_ms: u64) -> Self {
         Self { tick_ms, waiting: VecDeque::new(), next: None, ready: VecDeque::new() }
     }
 
-    /// The first tick after `now`: ticks lie on multiples, so that they say nothing of when a frame came.
+    /// Returns the first tick after `now`. Ticks are multiples of the period, so they do not show
+    /// when a frame arrived.
     fn tick_after(&self, now: Time) -> Time {
         Time::from_ms((now.as_ms() / self.tick_ms + 1) * self.tick_ms)
     }
@@ -49,7 +51,7 @@ impl Machine for Shaper {
         now: Time,
         _: &mut dyn CryptoRng,
     ) -> Result<(), ShaperFull> {
-        // No tick was set: frames leave at once, and the audit reports timing as open.
+        // Without a tick frames leave at once, and the audit reports timing as an open channel.
         if self.tick_ms == 0 {
             self.ready.push_back(frame);
             return Ok(());
@@ -64,7 +66,7 @@ impl Machine for Shaper {
     }
 
     fn wake(&mut self, now: Time, _: &mut dyn CryptoRng) {
-        // A clock that jumped ahead releases one frame all the same.
+        // A clock that jumped ahead also releases only one frame.
         if self.next.is_some_and(|next| next <= now) {
             self.ready.extend(self.waiting.pop_front());
             self.next = (!self.waiting.is_empty()).then(|| self.tick_after(now));

@@ -8,19 +8,19 @@ pub mod control;
 
 use mezza_core::DecodeError;
 
-/// The version that every frame begins with.
+/// The version byte at the beginning of every frame.
 pub const VERSION: u8 = 0x01;
-/// Kinds of GKX frames.
+/// Kind of G1, the commitment.
 pub const G1: u8 = 0x01;
-/// The answer.
+/// Kind of G2, the answer.
 pub const G2: u8 = 0x02;
-/// The opening, with the tag of the initiator.
+/// Kind of G3, the opening with the tag of the initiator.
 pub const G3: u8 = 0x03;
-/// The tag of the responder.
+/// Kind of G4, the tag of the responder.
 pub const G4: u8 = 0x04;
-/// A protected record of a link.
+/// Kind of RECORD, a protected record of a link.
 pub const RECORD: u8 = 0x20;
-/// The end of a link.
+/// Kind of CLOSE, the end of a link.
 pub const CLOSE: u8 = 0x21;
 /// Bytes of G1: C1 and C2.
 pub const G1_BYTES: usize = 66;
@@ -30,17 +30,18 @@ pub const G2_BYTES: usize = 34;
 pub const G3_BYTES: usize = 82;
 /// Bytes of G4: a tag.
 pub const G4_BYTES: usize = 18;
-/// Bytes of a tag: 2^-128 to forge, and half the channel of 32 (A11).
+/// Bytes of a tag: a forgery succeeds with 2^-128, and the channel is half that of 32 bytes (A11).
 pub const TAG_BYTES: usize = 16;
 
-/// A frame of exactly `N` bytes: its version and kind, then fields of fixed size.
+/// Returns the body of a frame with exactly `N` bytes after version and kind.
 ///
 /// # Errors
-/// Another version, kind or size.
+/// [`DecodeError`] for another version, kind or size.
 pub fn frame_body<const N: usize>(frame: &[u8], kind: u8) -> Result<&[u8; N], DecodeError> {
     match frame {
         [VERSION, seen, body @ ..] if *seen == kind => {
-            // Fixed sizes: a length that the client chooses would be a channel (GUARD-5).
+            // Sizes are fixed, because a length that the client chooses would be a channel
+            // (GUARD-5).
             let is_short = body.len() < N;
             body.try_into()
                 .map_err(|_| if is_short { DecodeError::Truncated } else { DecodeError::Trailing })
@@ -59,7 +60,7 @@ pub fn build_frame(kind: u8, parts: &[&[u8]]) -> alloc::vec::Vec<u8> {
     frame
 }
 
-/// Two fields of 32 bytes.
+/// Splits a body into two fields of 32 bytes.
 pub(crate) fn split_pair(body: &[u8; 64]) -> [&[u8]; 2] {
     let (first, second) = body.split_at(32);
     [first, second]

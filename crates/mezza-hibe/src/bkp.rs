@@ -14,28 +14,29 @@ use crate::curve::{Fr, G1, G1Affine, G2, G2_BYTES, G2Affine, silent};
 use crate::shape::{DEPTH, Path};
 use crate::system::System;
 
-/// Points of a user key: t0, t1, u, v.
+/// The number of points in a user key: t0, t1, u, v.
 pub const USER_POINTS: usize = 4;
-/// Points of one level that a node key can still go down: d, D, e, E.
+/// The number of points that a node key has for each level below it: d, D, e, E.
 const LEVEL_POINTS: usize = 4;
 
-/// Points of the key of a node at `depth` in a tree of `levels` levels: the user key, T0 T1 uh V, and
-/// four for each level below.
+/// Returns the number of points in the key of a node at `depth` in a tree of `levels` levels: the
+/// user key, T0 T1 uh V, and four for each level below.
 pub const fn node_points(depth: usize, levels: usize) -> usize {
     2 * USER_POINTS + LEVEL_POINTS * (levels - depth)
 }
 
-/// pk: two points of G1 for the identity's constant and for each level, and z'.
+/// The public parameters pk: two points of G1 for the constant part of an identity and two for each
+/// level, and z'.
 #[derive(Clone, Debug)]
 pub struct Parameters {
-    /// `Z_0` to `Z_L`.
+    /// The points `Z_0` to `Z_L`.
     pub z: Vec<[G1Affine; 2]>,
-    /// z'.
+    /// The point z'.
     pub z_prime: G1Affine,
 }
 
 impl Parameters {
-    /// Z(id), for a path that is not longer than there are levels.
+    /// Returns Z(id) for a path, which must not be longer than the number of levels.
     pub fn identity_points(&self, path: &Path) -> [G1; 2] {
         [0, 1].map(|j| {
             let levels = self.z[1..].iter().zip(path.components());
@@ -46,16 +47,17 @@ impl Parameters {
     }
 }
 
-/// C of 4 points of G1: `c0[0] c0[1] c1[0] c1[1]`, the same number at every depth.
+/// The number of points in a header C, the same at every depth: `c0[0] c0[1] c1[0] c1[1]`, points
+/// of G1.
 pub const HEADER_POINTS: usize = 4;
 
-/// c0 = (r P1, r `H_a`), c1 = r Z(id).
+/// Returns the header of r: c0 = (r P1, r `H_a`), c1 = r Z(id).
 pub fn compute_header(system: &System, identity: &[G1; 2], r: &Fr) -> [G1; HEADER_POINTS] {
     let [z0, z1] = identity;
     [system.mul_p1(r), system.h_a(r), z0.mul(r), z1.mul(r)]
 }
 
-/// The points of a secret key in their stored order.
+/// Decodes the points of a secret key, 96 bytes each.
 fn decode_points(bytes: &[u8]) -> Result<Vec<G2>, DecodeError> {
     let (points, rest) = bytes.as_chunks::<G2_BYTES>();
     if !rest.is_empty() {
@@ -64,7 +66,7 @@ fn decode_points(bytes: &[u8]) -> Result<Vec<G2>, DecodeError> {
     points.iter().map(|bytes| Ok(G2Affine::uncompress(bytes)?.to_point())).collect()
 }
 
-/// usk(id): opens the epoch of its path and no other.
+/// The user key usk(id), which opens only the envelopes of the epoch of its path.
 pub struct UserKey {
     t: [G2; 2],
     u: G2,
@@ -74,7 +76,8 @@ pub struct UserKey {
 silent!(UserKey NodeKey Sums);
 
 impl UserKey {
-    /// Reads t0 t1 u v, 384 bytes. Its points are trusted to lie in the subgroup: they were sealed.
+    /// Decodes t0 t1 u v, 384 bytes. The points are not checked to be in the subgroup, because only
+    /// this device could write the encrypted record that contains them.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let points: [G2; USER_POINTS] =
             decode_points(bytes)?.try_into().map_err(|_| DecodeError::Truncated)?;
@@ -82,7 +85,7 @@ impl UserKey {
         Ok(Self { t: [t0, t1], u, v })
     }
 
-    /// t0 t1 u v, 384 bytes.
+    /// Encodes t0 t1 u v, 384 bytes.
     pub fn encode(&self) -> Wiping<Vec<u8>> {
         G2::compress_each(self.points())
     }
@@ -91,25 +94,26 @@ impl UserKey {
         self.t.iter().chain([&self.u, &self.v])
     }
 
-    /// The points that the four of a header are paired with: v, u, -t0, -t1.
+    /// Returns the points that are paired with the four points of a header: v, u, -t0, -t1.
     pub fn pairing_points(&self) -> [G2Affine; HEADER_POINTS] {
         let [t0, t1] = self.t.each_ref().map(|t| t.neg().to_affine());
         [self.v.to_affine(), self.u.to_affine(), t0, t1]
     }
 }
 
-/// usk and udk of a node: derives every epoch below it, and is erased when it is expanded.
+/// The keys usk and udk of a node. They derive the key of every epoch below the node, and are
+/// erased when the node is expanded.
 pub struct NodeKey {
     user: UserKey,
-    /// T0, T1.
+    /// The points T0 and T1.
     big_t: [Factor; 2],
     uh: G2,
     big_v: G2,
-    /// Each level below.
+    /// The points of each level below.
     levels: Vec<Level>,
 }
 
-/// The elements of a node for a level below: d, D, e, E.
+/// The points of a node for one level below: d, D, e, E.
 struct Level {
     d: G2,
     big_d: Factor,
@@ -127,26 +131,26 @@ impl Level {
     }
 }
 
-/// The sums of a derivation along a relative path before it randomises: u*, v*, U*, V*.
+/// The sums of a derivation along a relative path, not yet randomised: u*, v*, U*, V*.
 pub struct Sums {
     u: G2,
     v: G2,
     uh: G2,
     big_v: G2,
-    /// Components of the relative path.
+    /// The number of components of the relative path.
     depth: usize,
 }
 
-/// A derived key with what its place in the tree allows.
+/// A derived key, as its level allows.
 pub enum DerivedKeys {
-    /// A node with levels below.
+    /// The key of a node with levels below.
     Node(Box<NodeKey>),
-    /// A leaf, or a user key alone.
+    /// The key of a leaf.
     User(Box<UserKey>),
 }
 
 impl NodeKey {
-    /// Reads the points of a node at `depth` of `levels` in stored order.
+    /// Decodes the points of a node with `levels_below` levels below it.
     pub fn decode(bytes: &[u8], levels_below: usize) -> Result<Self, DecodeError> {
         let mut points = decode_points(bytes)?.into_iter();
         if points.len() != 2 * USER_POINTS + LEVEL_POINTS * levels_below {
@@ -164,31 +168,31 @@ impl NodeKey {
         Ok(Self { user, big_t, uh, big_v, levels })
     }
 
-    /// t0 t1 u v T0 T1 uh V, then d D e E of each level.
+    /// Encodes t0 t1 u v T0 T1 uh V, then d D e E of each level below.
     pub fn encode(&self) -> Wiping<Vec<u8>> {
         let delegation = self.big_t.iter().map(Factor::point).chain([&self.uh, &self.big_v]);
         let levels = self.levels.iter().flat_map(Level::points);
         G2::compress_each(self.user.points().chain(delegation).chain(levels))
     }
 
-    /// The user key of the node's own epoch.
+    /// Returns the user key of the node's own epoch.
     pub fn into_user(self) -> UserKey {
         self.user
     }
 
-    /// Levels that it can go down.
+    /// Returns the number of levels below the node.
     pub fn levels_below(&self) -> usize {
         self.levels.len()
     }
 
-    /// The sums of the empty path.
+    /// Returns the sums of the empty path.
     pub fn empty_sums(&self) -> Sums {
         let [u, v, uh, big_v] =
             [&self.user.u, &self.user.v, &self.uh, &self.big_v].map(|x| x.add(&G2::infinity()));
         Sums { u, v, uh, big_v, depth: 0 }
     }
 
-    /// The sums of a path one component longer.
+    /// Returns the sums of a path that is longer by the component `m`.
     pub fn descend_to(&self, sums: &Sums, m: u8) -> Sums {
         let [d, big_d, e, big_e] = self.levels[sums.depth].points();
         Sums {
@@ -200,7 +204,7 @@ impl NodeKey {
         }
     }
 
-    /// The sums of the sibling on the left: one component less by one.
+    /// Returns the sums of the sibling on the left, whose last component is smaller by 1.
     pub fn left_sibling(&self, sums: &Sums) -> Sums {
         let [d, big_d, e, big_e] = self.levels[sums.depth - 1].points();
         Sums {
@@ -212,11 +216,12 @@ impl NodeKey {
         }
     }
 
-    /// Makes tables of the points that many derivations have in common, 264 kB and 3 ms each, where they
-    /// pay: `keys`\[i\] keys with i + 1 further components are to be derived.
+    /// Makes tables of the points that many derivations share, where a table saves time (264 kB and
+    /// 3 ms each). `keys`\[i\] is the number of keys with i + 1 further components that will be
+    /// derived.
     pub fn prepare_tables(&mut self, keys: &[u32]) {
         let levels = self.levels.len();
-        // A leaf has s' alone; a node has S' too, for T and for each level below it.
+        // A leaf needs only s'. A node also needs S', for T and for each level below.
         let leaf = |i: usize| i + 1 == levels;
         let each = keys.iter().enumerate().map(|(i, n)| if leaf(i) { *n } else { 2 * n });
         let products: u32 = each.sum();
@@ -228,12 +233,13 @@ impl NodeKey {
         }
     }
 
-    /// USKDel to the path of `sums`, the user key alone: 4 products.
+    /// Derives only the user key of the path of `sums` (USKDel): 4 multiplications.
     pub fn derive_user(&self, sums: &Sums, rng: &mut dyn CryptoRng) -> UserKey {
         self.user_key(sums, &Fr::random(rng))
     }
 
-    /// USKDel to the path of `sums`: fresh s', and S' where levels are left (HIBE-12).
+    /// Derives the keys of the path of `sums` (USKDel) with a fresh s', and a fresh S' if levels
+    /// are left (HIBE-12).
     pub fn derive_keys(&self, sums: &Sums, rng: &mut dyn CryptoRng) -> DerivedKeys {
         let s = Fr::random(rng);
         let user = self.user_key(sums, &s);
@@ -256,15 +262,16 @@ impl NodeKey {
         }))
     }
 
-    /// t + s' T, u* + s' U*, v* + s' V*.
+    /// Returns t + s' T, u* + s' U*, v* + s' V*.
     fn user_key(&self, sums: &Sums, s: &Fr) -> UserKey {
         let [t0, t1] = [0, 1].map(|j| self.user.t[j].add(&self.big_t[j].mul(s)));
         let u = sums.u.add(&sums.uh.mul(s));
         UserKey { t: [t0, t1], u, v: sums.v.add(&sums.big_v.mul(s)) }
     }
 
-    /// The delegation part of the path of `sums`, with a fresh factor: S' (T0, T1, uh, V; `D_i`, `E_i`).
-    /// It recognises envelopes and opens none (section 2.5 of the document).
+    /// Returns the delegation part of the path of `sums`, multiplied by a fresh S': T0, T1, uh, V,
+    /// then `D_i`, `E_i`. These points recognise envelopes and open none (section 2.5 of the
+    /// document).
     pub fn detect_points(&self, sums: &Sums, rng: &mut dyn CryptoRng) -> Vec<G2> {
         let s = Fr::random(rng);
         let own = self.big_t.iter().map(Factor::point).chain([&sums.uh, &sums.big_v]);
@@ -274,10 +281,11 @@ impl NodeKey {
     }
 }
 
-/// msk: B, `x_i`, `Y_i`, x'_0, y'_0. It lives inside [`generate`] alone (HIBE-10).
+/// The master secret msk: B, `x_i`, `Y_i`, x'_0, y'_0. Only [`generate`] holds one, and wipes it
+/// (HIBE-10).
 pub struct MasterSecret {
     b: [Fr; 2],
-    /// `x_i` and `Y_i`.
+    /// The scalars `x_i` and `Y_i`.
     levels: Vec<[[Fr; 2]; 2]>,
     x_prime: Fr,
     y_prime: Fr,
@@ -285,14 +293,16 @@ pub struct MasterSecret {
 
 silent!(MasterSecret);
 
-/// Gen and USKGen of the root: what a tree of `levels` levels starts with.
+/// Runs Gen, and USKGen for the root: returns the public parameters and the root key of a tree of
+/// `levels` levels.
 pub fn generate(system: &System, levels: usize, rng: &mut dyn CryptoRng) -> (Parameters, NodeKey) {
     let master = MasterSecret::random(levels, rng);
     (master.derive_parameters(system), master.user_key(system, &Path::root(), rng))
 }
 
 impl MasterSecret {
-    /// Draws b0, b1; `x_i`\[0\], `x_i`\[1\], `Y_i`\[0\], `Y_i`\[1\] for i = 0 to L; x'_0, y'_0.
+    /// Draws b0, b1, then `x_i`\[0\], `x_i`\[1\], `Y_i`\[0\], `Y_i`\[1\] for i = 0 to L, then x'_0,
+    /// y'_0.
     pub fn random(levels: usize, rng: &mut dyn CryptoRng) -> Self {
         debug_assert!(levels <= DEPTH);
         let mut draw = || Fr::random(rng);
@@ -301,14 +311,14 @@ impl MasterSecret {
         Self { b, levels, x_prime: draw(), y_prime: draw() }
     }
 
-    /// `Z_i`\[j\] = `Y_i`\[j\] P1 + `x_i`\[j\] `H_a`, z' = y'_0 P1 + x'_0 `H_a`.
+    /// Returns `Z_i`\[j\] = `Y_i`\[j\] P1 + `x_i`\[j\] `H_a` and z' = y'_0 P1 + x'_0 `H_a`.
     pub fn derive_parameters(&self, system: &System) -> Parameters {
         let commit = |y: &Fr, x: &Fr| system.mul_p1(y).add(&system.h_a(x)).to_affine();
         let z = self.levels.iter().map(|[x, y]| [0, 1].map(|j| commit(&y[j], &x[j])));
         Parameters { z: z.collect(), z_prime: commit(&self.y_prime, &self.x_prime) }
     }
 
-    /// USKGen: draws s, S; t = s B, T = S B.
+    /// Runs USKGen: draws s and S, and computes t = s B, T = S B and the other points.
     pub fn user_key(&self, system: &System, path: &Path, rng: &mut dyn CryptoRng) -> NodeKey {
         let s = Fr::random(rng);
         let big_s = Fr::random(rng);
@@ -336,7 +346,7 @@ impl MasterSecret {
         }
     }
 
-    /// X(id) for `which` = 0, Y(id) for 1.
+    /// Returns X(id) if `which` is 0, Y(id) if `which` is 1.
     fn identity_scalars(&self, path: &Path, which: usize) -> [Fr; 2] {
         [0, 1].map(|j| {
             let levels = self.levels[1..].iter().zip(path.components());
@@ -351,7 +361,7 @@ fn dot_product(a: &[Fr; 2], b: &[Fr; 2]) -> Fr {
     a[0].mul(&b[0]).add(&a[1].mul(&b[1]))
 }
 
-/// The base of every key: e(z', P2).
+/// Returns e(z', P2), the base of every encapsulated key.
 pub fn compute_base(parameters: &Parameters) -> Gt {
     Gt::pairing(&parameters.z_prime, &G2Affine::generator())
 }

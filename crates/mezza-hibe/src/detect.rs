@@ -1,9 +1,10 @@
-//! Keys that recognise the envelopes of a card and open none: lent to a gateway that filters for a
-//! sleeping device.
+//! Keys that recognise the envelopes of a card and cannot open them. A device lends such a key to a
+//! gateway that filters envelopes while the device sleeps.
 //!
-//! Over the whole tree these values are the public delegation parameters of the non-anonymous HIBKEM
-//! of BKP14. Who holds one is trusted for the anonymity of the receiver in those epochs, for ever if
-//! the key is kept; it sees size and time, neither content nor sender.
+//! For the whole tree, the values of such a key are the public delegation parameters of the
+//! non-anonymous HIBKEM of BKP14. The holder of a key can link envelopes to the receiver in the
+//! covered epochs, for ever if the key is kept. The holder learns size and time of envelopes, but
+//! neither content nor sender.
 
 use alloc::vec::Vec;
 
@@ -20,36 +21,36 @@ use crate::wire::card::CardBlock;
 use crate::wire::envelope::Fields;
 use crate::wire::{join_nibbles, low_of_suite};
 
-/// Bytes in front of the points.
+/// Bytes of an encoded key before its points.
 const HEAD_BYTES: usize = 12;
 const VERSION: u8 = 1;
-/// Epochs that a key may cover without being asked for by name (HIBE-61).
+/// Most epochs that a key may cover without an explicit request (HIBE-61).
 pub const LENT_EPOCHS_MAX: u32 = 2_081;
 
-/// Recognises the envelopes of one subtree: 396, 588, 780 or 972 bytes for 1, 65, 2,081 or 66,593
-/// epochs.
+/// A key that recognises the envelopes of one subtree: 396, 588, 780 or 972 bytes for 1, 65, 2,081
+/// or 66,593 epochs.
 pub struct DetectKey {
     calendar: TreeCalendar,
-    /// The branch of its subtree.
+    /// The branch of the tree that contains the subtree.
     branch: Branch,
-    /// The root of the subtree.
+    /// The epoch of the root of the subtree.
     start: Epoch,
-    /// T0 T1 uh V, then D and E of each level below.
+    /// The points T0 T1 uh V, then D and E of each level below.
     points: Vec<G2>,
 }
 
 silent!(DetectKey);
 
-/// The fact that a gateway learns about an envelope.
+/// The result for one envelope that a gateway checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detected {
-    /// It is for the card of the key, in this tick.
+    /// The envelope is for the card of the key, in this tick.
     Match(Tick),
-    /// It is not.
+    /// The envelope is not for the card of the key.
     Other,
-    /// The key does not cover its tick.
+    /// The key does not cover the tick of the envelope.
     NoKey,
-    /// It is no envelope.
+    /// The bytes are not an envelope.
     Malformed,
 }
 
@@ -61,12 +62,13 @@ impl DetectKey {
         Self { calendar, branch, start, points }
     }
 
-    /// Reads one that is alone.
+    /// Decodes a key. Returns an error if bytes are left over.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, Self::read_from)
     }
 
-    /// Reads the next one. Every point must lie in the subgroup (HIBE-2).
+    /// Reads a key from the front of `r`. Returns an error if a point is not in the subgroup
+    /// (HIBE-2).
     pub fn read_from(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let version = r.read_u8()?;
         let tree = r.read_u8()?;
@@ -77,7 +79,8 @@ impl DetectKey {
         let origin = Tick(r.read_u32()?);
         let start = Epoch(r.read_u32()?);
         let calendar = TreeCalendar { shape, profile, origin };
-        // The root of a tree of lives belongs to no branch, and no key is lent of it.
+        // The root of a tree of several lives belongs to no branch, so a key of the root is
+        // refused.
         let branch = calendar.find_branch_with(start).ok_or(DecodeError::Value)?;
         if version != VERSION || shape.path_to(start).depth() != depth {
             return Err(DecodeError::Value);
@@ -90,7 +93,7 @@ impl DetectKey {
         Ok(Self { calendar, branch, start, points })
     }
 
-    /// Its bytes: a secret, which tells who receives what.
+    /// Encodes the key. The bytes are secret, because they show which envelopes the receiver gets.
     pub fn encode(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(HEAD_BYTES + G2_BYTES * self.points.len());
         let TreeCalendar { shape, profile, origin } = self.calendar;
@@ -100,19 +103,20 @@ impl DetectKey {
         Wiping::new(w.finish())
     }
 
-    /// The first tick that it covers, and the first one behind.
+    /// Returns the first tick that the key covers, and the first tick after the covered ones.
     pub fn ticks(&self) -> (Tick, Tick) {
         let first = |epoch| self.calendar.first_tick(&self.branch, epoch);
         (first(self.start), first(self.start.plus(self.epoch_count())))
     }
 
-    /// Number of epochs that it covers.
+    /// Returns the number of epochs that the key covers.
     pub fn epoch_count(&self) -> u32 {
         let shape = self.calendar.shape;
         shape.subtree_epochs(shape.path_to(self.start).depth())
     }
 
-    /// The points that the four of a header are paired with, for an epoch below: V, uh, -T0, -T1.
+    /// Returns the points that are paired with the four points of a header in a covered epoch: V,
+    /// uh, -T0, -T1.
     fn pairing_points(&self, epoch: Epoch) -> [G2Affine; HEADER_POINTS] {
         let shape = self.calendar.shape;
         let depth = shape.path_to(self.start).depth();
@@ -125,7 +129,8 @@ impl DetectKey {
         [v.to_affine(), uh.to_affine(), t0.neg().to_affine(), t1.neg().to_affine()]
     }
 
-    /// The epoch of the tick next to `near` with this low byte, if the key covers it.
+    /// Returns epoch and tick of an envelope: the tick nearest to `near` with the low byte `low`.
+    /// `None` if the key does not cover this tick.
     fn find_epoch(&self, low: u8, near: Tick) -> Option<(Epoch, Tick)> {
         let ahead = u32::from(low.wrapping_sub(near.0 as u8));
         let tick = near.0.checked_add(ahead)?;
@@ -136,7 +141,7 @@ impl DetectKey {
     }
 }
 
-/// Recognises envelopes of the ticks around `near`, each with its outcome, in their order.
+/// Checks envelopes with ticks around `near`, and returns one result for each, in the same order.
 pub fn detect_envelopes(
     system: &System,
     key: &DetectKey,

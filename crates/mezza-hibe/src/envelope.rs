@@ -1,12 +1,13 @@
-//! Sealing for a card and trial opening with held keys.
+//! Sealing for a card, and trial opening with the stored keys.
 //!
 //! ```text
 //! sender      New --seal--> used up          New --end of its epoch--> refused, then wiped
 //! receiver    bytes --trial--> Opened | NotForMe | NoKey | Malformed
 //! ```
 //!
-//! The coins r travel inside the body, so a receiver can encapsulate again and compare: any change
-//! to an envelope makes it unreadable (Fujisaki and Okamoto's idea, with coins carried, not hashed).
+//! The coins r are in the encrypted body, so the receiver encapsulates again and compares. Any
+//! change to an envelope makes it unreadable (the idea of Fujisaki and Okamoto, but with
+//! transmitted coins instead of hashed ones).
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -27,37 +28,38 @@ use crate::system::System;
 use crate::wire::card::{CardBlock, CardBlockHash};
 use crate::wire::envelope::{BODY_AT, Bucket, Fields, KIND_BYTES, PAYLOAD_AT, TAG_BYTES};
 
-/// Envelopes of one [`TrialJob`] at most.
+/// Most envelopes in one [`TrialJob`].
 pub const BATCH_MAX: usize = 64;
 
-/// `H_32("fshibe/v1/bind`", pkh | tick u32 | C): what an inner layer authenticates beside its payload,
-/// so that a receiver cannot pass a message on as if it had been meant for somebody else.
+/// The hash `H_32("fshibe/v1/bind`", pkh | tick u32 | C). The inner layer authenticates this hash
+/// with its payload, so that a receiver cannot pass a message on as if it had been sent to another
+/// person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EnvelopeBinding(pub [u8; 32]);
 
-/// 16 bytes of BLAKE2b over a whole envelope: duplicates are found by it (HIBE-52).
+/// A 16-byte BLAKE2b hash of a whole envelope, to detect duplicates (HIBE-52).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EnvelopeId(pub [u8; 16]);
 
 impl EnvelopeId {
-    /// `H_32("fshibe/v1/id`", envelope), its first 16 bytes.
+    /// Returns the first 16 bytes of `H_32("fshibe/v1/id`", envelope).
     pub fn from_envelope(envelope: &[u8]) -> Self {
         let hash = labelled_hash::<32>("fshibe/v1/id", &[envelope]);
         Self(core::array::from_fn(|i| hash[i]))
     }
 }
 
-/// One sealed message on the wire: 506, 1018, 2042 or 4090 bytes.
+/// One encrypted message on the wire: 506, 1018, 2042 or 4090 bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Envelope(Vec<u8>);
 
 impl Envelope {
-    /// Its bytes.
+    /// Returns the bytes of the envelope.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the envelope.
     pub fn into_bytes(self) -> Vec<u8> {
         self.0
     }
@@ -67,7 +69,7 @@ impl Envelope {
 #[derive(Clone, Copy)]
 struct Ticks {
     first: Tick,
-    /// k.
+    /// The number of ticks, k.
     count: u32,
 }
 
@@ -81,14 +83,15 @@ impl Ticks {
         tick.0.checked_sub(self.first.0).is_some_and(|since| since < self.count)
     }
 
-    /// The first of these ticks that is `low` modulo 256. Where k is below 256 it is the only one.
+    /// Returns the first of these ticks that equals `low` modulo 256. If the epoch has fewer than
+    /// 256 ticks, no other tick does.
     fn with_low(self, low: u8) -> Option<Tick> {
         let since = u32::from(low.wrapping_sub(self.first.0 as u8));
         (since < self.count).then(|| Tick(self.first.0 + since))
     }
 }
 
-/// The key that seals for one epoch of a card: Z(id) and e(z', P2). It holds no secret.
+/// The public key that seals for one epoch of a card: Z(id) and e(z', P2).
 pub struct SealKey {
     card: CardBlockHash,
     ticks: Ticks,
@@ -114,10 +117,10 @@ impl SealKey {
     }
 }
 
-/// ke and km of one envelope.
+/// The keys ke and km of one envelope, 32 bytes each.
 type BodyKeys = Wiping<[u8; 64]>;
 
-/// `H_64("fshibe/v1/kdf`", pkh | tick u32 | C | GtBytes(K)) (HIBE-42).
+/// Returns `H_64("fshibe/v1/kdf`", pkh | tick u32 | C | GtBytes(K)) (HIBE-42).
 fn body_keys(card: &CardBlockHash, tick: Tick, c: &[u8; HEADER_BYTES], k: &GtBytes) -> BodyKeys {
     let tick = tick.0.to_be_bytes();
     Wiping::new(labelled_hash("fshibe/v1/kdf", &[&card.0, &tick, c, k.as_slice()]))
@@ -140,14 +143,14 @@ fn compute_tag(keys: &BodyKeys, tagged: &[u8]) -> [u8; TAG_BYTES] {
     tag
 }
 
-/// C as bytes.
+/// Encodes a header C, 192 bytes.
 fn header_bytes(points: &[G1; bkp::HEADER_POINTS]) -> [u8; HEADER_BYTES] {
     let bytes = G1::compress_each(points.iter());
     core::array::from_fn(|i| bytes[i])
 }
 
-/// The key of one envelope that is not written yet: r, C and what they give. It is used up by
-/// [`seal`](Self::seal), and refuses after its epoch (HIBE-47).
+/// The key for one new envelope: r, C and the derived keys. [`seal`](Self::seal) consumes the key,
+/// and returns an error after its epoch (HIBE-47).
 pub struct EnvelopeKey {
     r: Fr,
     ticks: Ticks,
@@ -158,7 +161,7 @@ pub struct EnvelopeKey {
 }
 
 impl EnvelopeKey {
-    /// Draws r and encapsulates for `tick`, which lies in the epoch of the key.
+    /// Draws r and encapsulates for `tick`. Error: `tick` is not in the epoch of `key`.
     pub fn new(
         system: &System,
         key: &SealKey,
@@ -178,8 +181,8 @@ impl EnvelopeKey {
         &self.binding
     }
 
-    /// Seals a payload of at most 3,830 bytes in the smallest bucket that fits and is not below
-    /// `bucket_min`; `now` must still be in the epoch.
+    /// Seals a payload of at most 3,830 bytes in the smallest bucket that has room and is at least
+    /// `bucket_min`. Error: the payload is too long, or the epoch of the key is over at `now`.
     pub fn seal(
         self,
         payload: &[u8],
@@ -204,12 +207,13 @@ impl EnvelopeKey {
     }
 }
 
-/// The key that opens the envelopes of one epoch: 52 kB of line functions, wiped on drop.
+/// The key that opens the envelopes of one epoch. The 52 kB of line functions are wiped on drop.
 pub struct EpochKey {
     card: CardBlockHash,
     epoch: Epoch,
     life: Life,
-    /// True if it is of the shortest life of its card, whose ticks byte 1 tells apart.
+    /// True if this is a key of the card's shortest life, whose tick is known from byte 1 of an
+    /// envelope alone.
     is_shortest: bool,
     ticks: Ticks,
     prepared: PreparedKey,
@@ -230,17 +234,17 @@ impl EpochKey {
         }
     }
 
-    /// Its epoch.
+    /// Returns the epoch of the key.
     pub fn epoch(&self) -> Epoch {
         self.epoch
     }
 
-    /// Its life.
+    /// Returns the life of the key.
     pub fn life(&self) -> Life {
         self.life
     }
 
-    /// Steps 4 to 6 of a trial, with K of step 4 computed.
+    /// Does steps 4 to 6 of a trial; `k` is the key K of step 4.
     fn open_payload(
         &self,
         system: &System,
@@ -265,31 +269,32 @@ impl EpochKey {
     }
 }
 
-/// A payload, which is wiped.
+/// A decrypted payload, wiped on drop.
 pub type Payload = Wiping<Vec<u8>>;
 
-/// The branch of an epoch. An epoch of no branch counts as one of the shortest life.
+/// Returns the branch of an epoch. An epoch without a branch counts as one of the shortest life.
 fn branch_of(card: &CardBlock, epoch: Epoch) -> Branch {
     let calendar = card.calendar();
     calendar.find_branch_with(epoch).unwrap_or_else(|| calendar.shortest_branch())
 }
 
-/// The keys of one card that are held decoded: of each life those of the epoch before, of this one and of
-/// the next (the paper's smooth rollover, section 6.4). Copies share the keys.
+/// The decoded keys of one card: for each life those of the epoch before, the current one and the
+/// next (smooth rollover, section 6.4 of the paper). Clones share the keys.
 #[derive(Clone, Debug, Default)]
 pub struct HeldKeys(Vec<Arc<EpochKey>>);
 
 impl HeldKeys {
-    /// Epochs of a life that are held at most: the ticks of three of the shortest life stay unique modulo 256.
+    /// Most epochs of one life with keys. The ticks of three epochs of the shortest life are unique
+    /// modulo 256.
     pub const EPOCHS_MAX: u32 = 3;
 
-    /// None yet.
+    /// Creates an empty list of keys.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Holds a key, in place of one of the same epoch. Keys of another card are dropped, and those of the
-    /// same life that are further than [`Self::EPOCHS_MAX`] away.
+    /// Adds a key and replaces the key of the same epoch. Keys of other cards are dropped, and keys
+    /// of the same life that are [`Self::EPOCHS_MAX`] epochs or more away.
     pub fn insert(&mut self, key: EpochKey) {
         let EpochKey { card, epoch, life, .. } = key;
         let near = |held: &EpochKey| held.epoch.0.abs_diff(epoch.0) < Self::EPOCHS_MAX;
@@ -298,23 +303,24 @@ impl HeldKeys {
         self.0.push(Arc::new(key));
     }
 
-    /// Drops, and wipes, the keys of a life that are below `floor`.
+    /// Drops and wipes the keys of a life for all epochs below `floor`.
     pub fn drop_below(&mut self, life: Life, floor: Epoch) {
         self.0.retain(|held| held.life != life || held.epoch >= floor);
     }
 
-    /// The epochs that are held.
+    /// Returns the epochs of all keys.
     pub fn held_epochs(&self) -> impl Iterator<Item = Epoch> {
         self.0.iter().map(|held| held.epoch)
     }
 
-    /// Returns true if a key of this epoch is held.
+    /// Returns true if there is a key of this epoch.
     pub fn has_epoch(&self, epoch: Epoch) -> bool {
         self.held_epochs().any(|held| held == epoch)
     }
 
-    /// The held ticks of a life that are `low` modulo 256: one of a short life, up to 17 of half a day. For
-    /// an envelope without a carrier that names its tick.
+    /// Returns the ticks of a life that have a key and equal `low` modulo 256: one tick for a short
+    /// life, up to 17 for half a day. Needed for an envelope without a carrier, because no header
+    /// names its tick.
     pub fn find_ticks(&self, life: Life, low: u8) -> Vec<Tick> {
         let of_life = self.0.iter().filter(|held| held.life == life);
         let ticks = of_life.flat_map(|held| {
@@ -327,63 +333,66 @@ impl HeldKeys {
         ticks.collect()
     }
 
-    /// The key and the tick of an envelope, from what its carrier names.
+    /// Returns the index of the key for the life and tick that a carrier names.
     fn find_key(&self, time: EnvelopeTime) -> Option<usize> {
         let fits = |held: &Arc<EpochKey>| held.life == time.life && held.ticks.has_tick(time.tick);
         self.0.iter().position(fits)
     }
 
-    /// The key and the tick of a byte 1 where no carrier names them. The held epochs of the shortest life
-    /// span at most 180 ticks.
+    /// Returns index and tick of the key for an envelope without a carrier, from byte 1 of the
+    /// envelope. All epochs of the shortest life with keys span at most 180 ticks, so the byte is
+    /// unique.
     fn find_shortest(&self, low: u8) -> Option<(usize, Tick)> {
         let mut keys = self.0.iter().enumerate().filter(|(_, held)| held.is_shortest);
         keys.find_map(|(i, held)| Some((i, held.ticks.with_low(low)?)))
     }
 }
 
-/// The life and the tick of an envelope, as the header of its carrier names them.
+/// The life and the tick of an envelope, as the header of its carrier names both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EnvelopeTime {
-    /// Its life.
+    /// The life of the envelope.
     pub life: Life,
-    /// Its tick.
+    /// The tick of the envelope.
     pub tick: Tick,
 }
 
-/// An envelope with what its carrier names.
+/// An envelope with the life and tick that its carrier names.
 #[derive(Clone, Copy, Debug)]
 pub struct CarriedEnvelope<'a> {
-    /// All of it.
+    /// The bytes of the whole envelope.
     pub envelope: &'a [u8],
-    /// `None`: there is no carrier, so the envelope is of the shortest life.
+    /// Life and tick from the carrier. `None` without a carrier; the envelope is then one of the
+    /// shortest life.
     pub time: Option<EnvelopeTime>,
 }
 
-/// An envelope that was meant for us.
+/// An envelope that was opened, because it was sealed for this card.
 #[derive(Debug)]
 pub struct OpenedEnvelope {
-    /// The payload of its sender.
+    /// The decrypted payload.
     pub payload: Payload,
-    /// Its life.
+    /// The life of the key that opened the envelope.
     pub life: Life,
-    /// The tick that its sender named.
+    /// The tick for which the envelope was sealed.
     pub tick: Tick,
-    /// The binding that the payload's inner layer must agree with.
+    /// The hash that the payload's inner layer must authenticate.
     pub binding: EnvelopeBinding,
-    /// Its name.
+    /// The hash of the envelope, to detect duplicates.
     pub id: EnvelopeId,
 }
 
-/// The outcome of a trial.
+/// The result of a trial.
 #[derive(Debug)]
 pub enum Trial {
-    /// It was meant for us.
+    /// The envelope was sealed for this card.
     Opened(OpenedEnvelope),
-    /// It was not, or somebody changed it; there is no way to tell.
+    /// The envelope was sealed for another card or was changed; the two cases cannot be
+    /// distinguished.
     NotForMe,
-    /// No key is held for its tick.
+    /// There is no key for the tick of the envelope.
     NoKey,
-    /// Its length does not agree with its kind byte, or the suite is unknown.
+    /// The length does not agree with the kind byte, or the suite is unknown.
     Malformed,
 }
 
@@ -392,13 +401,14 @@ pub fn trial_open(system: &System, keys: &HeldKeys, envelope: &[u8]) -> Trial {
     trial_open_batch(system, keys, &[envelope]).pop().unwrap_or(Trial::Malformed)
 }
 
-/// Tries to open many: the results of [`trial_open`] one by one, in their order (HIBE-50).
+/// Tries to open many envelopes. Returns the result of [`trial_open`] for each, in the same order
+/// (HIBE-50).
 pub fn trial_open_batch(system: &System, keys: &HeldKeys, envelopes: &[&[u8]]) -> Vec<Trial> {
     let carried = envelopes.iter().map(|envelope| CarriedEnvelope { envelope, time: None });
     trial_open_carried(system, keys, &carried.collect::<Vec<_>>())
 }
 
-/// Tries to open many with what their carriers name: one trial each, with the key of that life and tick
+/// Tries to open many envelopes, each only with the key of the life and tick that its carrier names
 /// (HIBE-85). The results are in the order of the envelopes.
 pub fn trial_open_carried(
     system: &System,
@@ -410,7 +420,8 @@ pub fn trial_open_carried(
         keys.0.iter().map(|_| Vec::new()).collect();
     for (index, CarriedEnvelope { envelope, time }) in envelopes.iter().enumerate() {
         let fields = Fields::split_envelope(envelope);
-        // Byte 1 is the tick of the sender. A carrier that names another one does not hold this envelope.
+        // Byte 1 is the sender's tick modulo 256. If the carrier names another tick, the envelope
+        // is malformed.
         let agrees = |f: &Fields<'_>| time.is_none_or(|time| time.tick.0 as u8 == f.tick_low);
         let Some(fields) = fields.filter(agrees) else {
             trials.push(Trial::Malformed);
@@ -440,7 +451,7 @@ pub fn trial_open_carried(
     trials
 }
 
-/// A batch of trials as a value, for a thread of its own: about 50 ms.
+/// A batch of trials that another thread can run; about 50 ms.
 #[derive(Debug)]
 pub struct TrialJob {
     keys: HeldKeys,
@@ -448,7 +459,7 @@ pub struct TrialJob {
 }
 
 impl TrialJob {
-    /// Jobs of at most [`BATCH_MAX`] envelopes each, with the keys of this moment.
+    /// Splits envelopes into jobs of at most [`BATCH_MAX`], each with the current keys.
     pub fn split_jobs(keys: &HeldKeys, envelopes: Vec<Vec<u8>>) -> Vec<Self> {
         let mut envelopes = envelopes.into_iter().peekable();
         let mut jobs = Vec::new();
@@ -459,7 +470,7 @@ impl TrialJob {
         jobs
     }
 
-    /// The outcome of each envelope, in their order.
+    /// Returns the result for each envelope, in the same order.
     pub fn run(&self, system: &System) -> Vec<Trial> {
         let envelopes: Vec<&[u8]> = self.envelopes.iter().map(Vec::as_slice).collect();
         trial_open_batch(system, &self.keys, &envelopes)

@@ -1,13 +1,13 @@
-//! The effect of a clock on keys: the floor follows time, but neither a liar who holds it back nor one
-//! who drives it on moves it far.
+//! The effect of a clock on keys. The floor follows the time, but an attacker who holds the clock
+//! back or sets it ahead can move the floor only a little.
 //!
-//! Erasure cannot be undone and keys that stay can be read, so both directions are bounded by boot
-//! time, which nobody outside can set:
+//! Erasure cannot be undone, and keys that are kept can be stolen. Both directions are therefore
+//! bounded by boot time, which no attacker outside the device can set:
 //!
-//! - at least what boot time says: one epoch for each that passed since the start, after the slack;
-//! - at most 1.5 times that, and then a jump: up to an hour at once, up to a day once the clock has
-//!   asked for no less for ten minutes, more after a person confirmed the date. These bounds hold for
-//!   all jumps since the start together.
+//! - The floor advances at least at the pace of boot time since the start, after the slack.
+//! - The floor advances at most at 1.5 times this pace, plus a jump: up to an hour at once, up to a
+//!   day after the clock has asked for no less for ten minutes, more after the user confirmed the
+//!   date. These bounds apply to the sum of all jumps since the start.
 
 use alloc::vec::Vec;
 
@@ -18,32 +18,32 @@ use crate::lives::Life;
 use crate::shape::{Epoch, Tick};
 use crate::tree::KeyTree;
 
-/// Unexplained time that is believed at once, in milliseconds.
+/// The unexplained time, in milliseconds, that the rule accepts at once.
 pub const JUMP_AT_ONCE_MS: u64 = Time::HOUR_MS;
-/// Unexplained time that is believed once it stood for [`JUMP_STANDS_MS`].
+/// The unexplained time, in milliseconds, that the rule accepts after [`JUMP_STANDS_MS`].
 pub const JUMP_MS_MAX: u64 = Time::DAY_MS;
-/// How long a longer jump has to stand, in milliseconds of boot time.
+/// The boot time, in milliseconds, after which a longer jump is accepted.
 pub const JUMP_STANDS_MS: u64 = 10 * Time::MINUTE_MS;
 
-/// How much a clock is trusted when a device starts: its slack and its uncertainty.
+/// The trust in a clock when a device starts: slack and uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockTrust {
-    /// Boot time that may pass before keys go on the word of boot time alone, in milliseconds.
+    /// The boot time, in milliseconds, that may pass before keys are erased by boot time alone.
     pub slack_ms: u64,
-    /// Ticks that the clock may be ahead.
+    /// The number of ticks by which the clock may be ahead.
     pub uncertainty_ticks: u32,
 }
 
 impl ClockTrust {
-    /// A clock that was set by a network or a person not long ago.
+    /// The trust in a clock that was set recently, by a network or by the user.
     pub const GOOD: Self = Self { slack_ms: 60_000, uncertainty_ticks: 1 };
-    /// A clock of fair grade.
+    /// The trust in a clock of medium quality.
     pub const FAIR: Self = Self { slack_ms: 150_000, uncertainty_ticks: 5 };
-    /// A clock nobody vouches for.
+    /// The trust in a clock whose setting is unknown.
     pub const POOR: Self = Self { slack_ms: 600_000, uncertainty_ticks: 20 };
 
-    /// A clock that may be off by so much, in milliseconds: keys outlive their epoch by no less, and a clock
-    /// that is not settled counts as late by it.
+    /// Returns the trust in a clock that may be wrong by `within_ms`: slack and uncertainty are
+    /// this time, but not less than in [`Self::GOOD`] and not more than in [`Self::POOR`].
     #[must_use]
     pub fn within(within_ms: u64) -> Self {
         let slack_ms = within_ms.clamp(Self::GOOD.slack_ms, Self::POOR.slack_ms);
@@ -53,55 +53,59 @@ impl ClockTrust {
         Self { slack_ms, uncertainty_ticks: ticks.clamp(least, most) }
     }
 
-    /// The earliest tick that it may be if the clock shows `now`: until it is settled it may be ahead.
+    /// Returns the earliest tick that is possible if the clock shows `now`. A clock that is not
+    /// settled may be ahead.
     #[must_use]
     pub const fn earliest_tick(self, now: Tick, settled: bool) -> Tick {
         if settled { now } else { Tick(now.0.saturating_sub(self.uncertainty_ticks)) }
     }
 }
 
-/// Why the floor stays behind the clock.
+/// The reason why the floor does not follow the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FloorHeld {
-    /// The clock jumped by more than an hour; it has to stand until this boot time in milliseconds.
+    /// The clock jumped by more than an hour. The jump is accepted at this boot time, in
+    /// milliseconds.
     Stands(u64),
-    /// The clock jumped by more than a day; a person has to confirm the date.
+    /// The clock jumped by more than a day. The user must confirm the date.
     Confirm,
 }
 
-/// Computes the floor from clocks: the one place that does.
+/// Computes the floor from clocks. No other code does.
 #[derive(Clone, Debug)]
 pub struct FloorRule {
     epoch_ms: u64,
     slack_ms: u64,
-    /// The floor at the start, or when a person confirmed a date.
+    /// The floor at the start, or at the last date that the user confirmed.
     base: Since,
-    /// The floor at the start; `lower` counts from here and nothing resets it.
+    /// The floor at the start, from which the lower bound counts; never reset.
     started: Since,
     floor: Epoch,
-    /// The least epoch that a clock has asked for since it jumped by more than an hour.
+    /// The least epoch that the clock has asked for since it jumped by more than an hour.
     standing: Option<Since>,
 }
 
-/// An epoch, and the boot time in milliseconds at which it was the floor or was asked for.
+/// An epoch, and the boot time in milliseconds at which the epoch became the floor or was asked
+/// for.
 type Since = (Epoch, u64);
 
 impl FloorRule {
-    /// The rule of a life with epochs of `epoch_ms` milliseconds whose stored floor is `floor`, at a start
-    /// with this boot time.
+    /// Creates the rule for a life with epochs of `epoch_ms` milliseconds and the stored floor
+    /// `floor`, at boot time `boot_ms`.
     pub fn new(epoch_ms: u64, floor: Epoch, trust: ClockTrust, boot_ms: u64) -> Self {
         let slack_ms = trust.slack_ms;
         let started = (floor, boot_ms);
         Self { epoch_ms, slack_ms, base: started, started, floor, standing: None }
     }
 
-    /// The clock is trusted this much from now on: another slack. What was erased stays so.
+    /// Changes the trust in the clock, which sets the slack. Erased keys stay erased.
     pub fn set_trust(&mut self, trust: ClockTrust) {
         self.slack_ms = trust.slack_ms;
     }
 
-    /// The floor at a boot time, given the epoch of [`ClockTrust::earliest_tick`]; no clock gives `None`. It
-    /// never goes back (HIBE-22).
+    /// Returns the floor at boot time `boot_ms`. `current` is the epoch of
+    /// [`ClockTrust::earliest_tick`], or `None` without a clock. The floor never goes back
+    /// (HIBE-22).
     pub fn update_floor(
         &mut self,
         current: Option<Epoch>,
@@ -119,20 +123,21 @@ impl FloorRule {
         (self.floor, held)
     }
 
-    /// A person confirmed that this is the epoch.
+    /// Notes that the user confirmed `current` as the epoch.
     pub fn confirm_epoch(&mut self, current: Epoch, boot_ms: u64) {
         self.base = (current.minus(1).max(self.floor), boot_ms);
         self.standing = None;
     }
 
-    /// Returns the floor by boot time alone: time cannot be frozen for longer than the slack.
+    /// Returns the floor by boot time alone, so that a stopped clock delays erasure by the slack at
+    /// most.
     fn boot_floor(&self, boot_ms: u64) -> Epoch {
         let (floor, since_ms) = self.started;
         let elapsed_ms = boot_ms.saturating_sub(since_ms).saturating_sub(self.slack_ms);
         floor.plus(saturate_epochs(elapsed_ms / self.epoch_ms))
     }
 
-    /// Why the floor that a clock asks for is not believed yet.
+    /// Returns the reason why the floor `asked` is not accepted yet; `None` if it is.
     fn check_jump(&mut self, asked: Epoch, boot_ms: u64) -> Option<FloorHeld> {
         let explained = self.explained_epoch(self.base, boot_ms);
         let within = |ms: u64| asked <= explained.plus(saturate_epochs(ms / self.epoch_ms));
@@ -140,7 +145,7 @@ impl FloorRule {
             self.standing = None;
             return (!within(JUMP_MS_MAX)).then_some(FloorHeld::Confirm);
         }
-        // A clock that jumps on while it stands begins anew.
+        // If the clock jumps again during the wait, the wait starts again.
         let standing = self.standing.filter(|since| asked <= self.explained_epoch(*since, boot_ms));
         let (least, since_ms) = standing.unwrap_or((asked, boot_ms));
         self.standing = Some((least.min(asked), since_ms));
@@ -148,38 +153,38 @@ impl FloorRule {
         (boot_ms < until_ms).then_some(FloorHeld::Stands(until_ms))
     }
 
-    /// Returns the epoch that boot time explains, at one and a half times its pace: a device that began behind catches
-    /// up, and liars burn keys little faster than time passes.
+    /// Returns the epoch that boot time explains, at 1.5 times its pace. A device that started late
+    /// catches up, and an attacker erases keys only a little faster than time passes.
     fn explained_epoch(&self, (epoch, since_ms): Since, boot_ms: u64) -> Epoch {
         let elapsed_ms = boot_ms.saturating_sub(since_ms);
         epoch.plus(saturate_epochs((elapsed_ms + elapsed_ms / 2).div_ceil(self.epoch_ms))).plus(1)
     }
 }
 
-/// The rules of all lives of a tree. Each life has a floor of its own (HIBE-82).
+/// The floor rules of all lives of a tree. Each life has its own floor (HIBE-82).
 #[derive(Clone, Debug)]
 pub struct FloorRules(Vec<LifeRule>);
 
-/// The rule of one life.
+/// The floor rule of one life.
 #[derive(Clone, Debug)]
 struct LifeRule {
     life: Life,
     rule: FloorRule,
 }
 
-/// The floor of a life.
+/// The floor of a life, as computed by [`FloorRules::update_floors`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LifeFloor {
-    /// Which life.
+    /// The life that the floor belongs to.
     pub life: Life,
-    /// The first epoch whose keys stay.
+    /// The first epoch of the life whose keys are kept.
     pub floor: Epoch,
-    /// Why it stays behind the clock, if it does.
+    /// The reason why the floor does not follow the clock; `None` if it does.
     pub held: Option<FloorHeld>,
 }
 
 impl FloorRules {
-    /// The rules of a tree with its stored floors, at a start with this boot time.
+    /// Creates the rules for a tree from its stored floors, at boot time `boot_ms`.
     pub fn new(tree: &KeyTree, trust: ClockTrust, boot_ms: u64) -> Self {
         let branches = tree.card().calendar().branches();
         let rules = branches.map(|branch| {
@@ -190,13 +195,13 @@ impl FloorRules {
         Self(rules.collect())
     }
 
-    /// The clock is trusted this much from now on.
+    /// Changes the trust in the clock for all lives.
     pub fn set_trust(&mut self, trust: ClockTrust) {
         self.0.iter_mut().for_each(|of| of.rule.set_trust(trust));
     }
 
-    /// The floor of each life at a boot time, given the tick of [`ClockTrust::earliest_tick`]. No clock
-    /// gives `None`.
+    /// Returns the floor of each life at boot time `boot_ms`. `current` is the tick of
+    /// [`ClockTrust::earliest_tick`], or `None` without a clock.
     pub fn update_floors(
         &mut self,
         tree: &KeyTree,
@@ -213,10 +218,12 @@ impl FloorRules {
 }
 
 impl KeyTree {
-    /// Erases what is below the floor of each life. A floor behind the last epoch erases all of the life.
+    /// Erases the keys below the floor of each life. A floor after the last epoch erases all keys
+    /// of its life.
     ///
     /// # Errors
-    /// `Damaged` for a record that is no key. What was erased before stays so.
+    /// `Damaged` if the points of a record are invalid. Keys that were erased before the error stay
+    /// erased.
     pub fn erase_below_floors(
         &mut self,
         floors: &[LifeFloor],

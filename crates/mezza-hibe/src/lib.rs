@@ -1,10 +1,11 @@
 //! An anonymous HIBE on BLS12-381, a key tree that forgets, and the sealed envelope (FoSAM, sections
 //! 3 to 7; Blazy, Kiltz, Pan, CRYPTO 2014).
 //!
-//! Promise: whoever holds a card block of 630 bytes can seal a message for its owner, without a
-//! handshake. It opens for a minute or two; after that not even the owner's seized device opens it.
-//! An envelope does not tell for which card it was made. Not hidden: when it was made, in which of
-//! four sizes, and that it is one. Who sent it is not proven: the payload has to.
+//! Promise: Everyone who has a card block of 630 bytes can seal a message for its owner, without a
+//! handshake. The owner can open it for a minute or two, or for a longer [`Life`] that the sender
+//! chose; later even a seized device cannot open it. An envelope does not show for which card it
+//! was made. Not hidden: the time of the envelope, which of four sizes it has, and that it is an
+//! envelope. The envelope does not prove its sender; the payload must do so.
 //!
 //! | module | noun |
 //! |---|---|

@@ -12,13 +12,14 @@
 use crate::error::TreeError;
 use crate::shape::{Epoch, Shape, TICK_MS, Tick, TreeProfile};
 
-/// How long the keys of an envelope stay: the present epoch and the one before.
+/// The life of an envelope: the time for which its keys are kept, which is the current epoch and
+/// the one before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Life {
     /// Epochs of 1 tick: erased after 30 s to 1 min.
     #[default]
     Minute,
-    /// Epochs of 5 ticks: erased after 2.5 to 5 min. Of tree 1 only.
+    /// Epochs of 5 ticks: erased after 2.5 to 5 min. Only tree 1 has this life.
     FiveMinutes,
     /// Epochs of 60 ticks: erased after 30 min to 1 h.
     HalfHour,
@@ -27,20 +28,20 @@ pub enum Life {
 }
 
 impl Life {
-    /// All of them, by their number on the wire.
+    /// All lives, in the order of their numbers on the wire.
     pub const ALL: [Self; 4] = [Self::Minute, Self::FiveMinutes, Self::HalfHour, Self::HalfDay];
 
-    /// The number in the header of a cell (`docs/protocols/mesh.md`): 0 to 3.
+    /// Returns the number of the life in the header of a cell (`docs/protocols/mesh.md`): 0 to 3.
     pub const fn number(self) -> u8 {
         self as u8
     }
 
-    /// The life of a number on the wire.
+    /// Returns the life with a number on the wire.
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
     }
 
-    /// Ticks of an epoch.
+    /// Returns the ticks of an epoch of this life, before the factor k.
     pub const fn epoch_ticks(self) -> u32 {
         match self {
             Self::Minute => 1,
@@ -50,7 +51,7 @@ impl Life {
         }
     }
 
-    /// Milliseconds of an epoch.
+    /// Returns the milliseconds of an epoch of this life, before the factor k.
     pub const fn epoch_ms(self) -> u64 {
         self.epoch_ticks() as u64 * TICK_MS
     }
@@ -59,13 +60,13 @@ impl Life {
 /// The part of a tree that serves one life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Branch {
-    /// Which life.
+    /// The life that the branch serves.
     pub life: Life,
-    /// Its first epoch.
+    /// The first epoch of the branch.
     pub first: Epoch,
-    /// The first epoch behind it.
+    /// The first epoch after the branch.
     pub end: Epoch,
-    /// Ticks of each epoch.
+    /// Ticks of each epoch of the branch.
     pub epoch_ticks: u32,
 }
 
@@ -75,12 +76,12 @@ impl Branch {
         self.first <= epoch && epoch < self.end
     }
 
-    /// Number of its epochs.
+    /// Returns the number of epochs in the branch.
     pub const fn epoch_count(&self) -> u32 {
         self.end.0 - self.first.0
     }
 
-    /// Milliseconds of an epoch.
+    /// Returns the milliseconds of an epoch of the branch.
     pub const fn epoch_ms(&self) -> u64 {
         self.epoch_ticks as u64 * TICK_MS
     }
@@ -91,7 +92,7 @@ struct BranchPlan {
     life: Life,
     first_child: u32,
     last_child: u32,
-    /// Ticks of an epoch, times k.
+    /// Ticks of an epoch, to be multiplied by k.
     epoch_ticks: u32,
 }
 
@@ -99,13 +100,14 @@ const fn plan(life: Life, first_child: u32, last_child: u32, epoch_ticks: u32) -
     BranchPlan { life, first_child, last_child, epoch_ticks }
 }
 
-/// Tree 2.
+/// The three branches of tree 2.
 const LIVES: [BranchPlan; 3] = [
     plan(Life::Minute, 1, 14, Life::Minute.epoch_ticks()),
     plan(Life::HalfHour, 15, 15, Life::HalfHour.epoch_ticks()),
     plan(Life::HalfDay, 16, 16, Life::HalfDay.epoch_ticks()),
 ];
-/// Its small twin. The epochs are of 1, 2 and 4 ticks times k, so that all branches last for hours.
+/// The three branches of the small test tree. Epochs are of 1, 2 and 4 ticks times k, so that all
+/// branches last for hours.
 const TEST_LIVES: [BranchPlan; 3] =
     [plan(Life::Minute, 1, 2, 1), plan(Life::HalfHour, 3, 3, 2), plan(Life::HalfDay, 4, 4, 4)];
 
@@ -117,19 +119,19 @@ const fn plans_of(shape: Shape) -> &'static [BranchPlan] {
     }
 }
 
-/// The epochs of a card's tree by time.
+/// Converts between ticks and epochs of a card's tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TreeCalendar {
     /// The shape of the tree.
     pub shape: Shape,
-    /// The length of the shortest epochs.
+    /// The profile, which gives the factor k of the length of epochs.
     pub profile: TreeProfile,
     /// The tick at which the life of the card begins.
     pub origin: Tick,
 }
 
 impl TreeCalendar {
-    /// The branches, the shortest life first.
+    /// Returns the branches of the tree, the shortest life first.
     pub fn branches(&self) -> impl Iterator<Item = Branch> + Clone + use<> {
         let calendar = *self;
         let longer = plans_of(self.shape).iter().skip(1);
@@ -137,11 +139,11 @@ impl TreeCalendar {
         core::iter::once(self.shortest_branch()).chain(longer)
     }
 
-    /// The branch of the shortest life. The card ends with it.
+    /// Returns the branch of the shortest life. The card ends with this branch.
     pub fn shortest_branch(&self) -> Branch {
         match plans_of(self.shape).first() {
             Some(plan) => self.planned_branch(plan),
-            // A tree of one life is one branch, the root included.
+            // A tree of one life is a single branch, which includes the root.
             None => Branch {
                 life: self.profile.life(),
                 first: Epoch(0),
@@ -172,10 +174,11 @@ impl TreeCalendar {
         self.branches().find(|branch| branch.has_epoch(epoch))
     }
 
-    /// Returns the epoch of a life that a tick falls into.
+    /// Returns the epoch of a life that contains a tick.
     ///
     /// # Errors
-    /// `NoLife`, `NotYet` before the origin, `Over` behind the last epoch of the branch.
+    /// `NoLife` if the tree does not serve the life, `NotYet` before the origin, `Over` after the
+    /// last epoch of the branch.
     pub fn find_epoch(&self, life: Life, tick: Tick) -> Result<Epoch, TreeError> {
         let branch = self.find_branch(life).ok_or(TreeError::NoLife)?;
         let since = tick.0.checked_sub(self.origin.0).ok_or(TreeError::NotYet)?;
@@ -183,20 +186,20 @@ impl TreeCalendar {
         if epoch < branch.end { Ok(epoch) } else { Err(TreeError::Over) }
     }
 
-    /// The first tick of an epoch of a branch.
+    /// Returns the first tick of an epoch in `branch`.
     pub fn first_tick(&self, branch: &Branch, epoch: Epoch) -> Tick {
         let since = epoch.0.saturating_sub(branch.first.0);
         Tick(self.origin.0.saturating_add(since.saturating_mul(branch.epoch_ticks)))
     }
 
-    /// The first tick behind the life of the card.
+    /// Returns the first tick after the life of the card.
     pub fn end_tick(&self) -> Tick {
         let shortest = self.shortest_branch();
         self.first_tick(&shortest, shortest.end)
     }
 
-    /// Returns true if the origin is a multiple of every epoch, and no tick of the life is above 32 bits.
-    /// Borders of epochs are therefore common to all cards of a life.
+    /// Returns true if the origin is a multiple of every epoch length, and all ticks of the life
+    /// fit in 32 bits. Epochs of one life therefore begin at the same ticks for all cards.
     pub fn can_begin(&self) -> bool {
         self.branches().all(|branch| {
             let ticks = branch.epoch_count().checked_mul(branch.epoch_ticks);

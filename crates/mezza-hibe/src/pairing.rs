@@ -1,5 +1,5 @@
-//! The seam for batches: many headers against four points that are known ahead. Everything above it
-//! works on bytes, so an engine on vectors changes nothing but the time.
+//! The interface for batches: many headers against four fixed points. The interface passes bytes,
+//! so another engine changes only the time.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -14,20 +14,20 @@ use crate::curve::{G1_BYTES, G1Affine, G2_AFFINE_BYTES, G2Affine, silent};
 /// Bytes of a header C: four compressed points of G1.
 pub const HEADER_BYTES: usize = HEADER_POINTS * G1_BYTES;
 
-/// The four points of a key, 192 bytes each, in the order of the points of a header.
+/// The four points of a key, 192 bytes each, in the order of the header's points.
 pub type KeyPoints = [[u8; G2_AFFINE_BYTES]; HEADER_POINTS];
 
-/// Computes e(c\[0\], q\[0\]) .. e(c\[3\], q\[3\]) for many c. It is a function of bytes: the results are the
-/// 576 canonical bytes of each product, or that an encoding of one of the four was refused or
-/// infinite.
+/// Computes e(c\[0\], q\[0\]) .. e(c\[3\], q\[3\]) for many headers c. The result for a header is
+/// the canonical encoding of the product, 576 bytes, or an error if a point of the header is
+/// infinite or its encoding is refused.
 pub trait PairingEngine {
-    /// The prepared form of four points: secret, wiped on drop.
+    /// Four prepared points: secret, wiped on drop.
     type Prepared;
 
     /// Prepares four points of the subgroup.
     fn prepare_points(&self, q: &[G2Affine; HEADER_POINTS]) -> Self::Prepared;
 
-    /// The products of all `c`, in their order.
+    /// Returns the products of all headers `c`, in the same order.
     fn multi_pair(
         &self,
         q: &Self::Prepared,
@@ -35,21 +35,21 @@ pub trait PairingEngine {
     ) -> Vec<Result<GtBytes, DecodeError>>;
 }
 
-/// Which engine computes.
+/// The implementations of the pairing engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PairingKernel {
     /// Precomputed line functions and shared squarings over blst's field.
     #[default]
     Lines,
-    /// Four pairings of blst, multiplied: the readable twin, for tests.
+    /// Four pairings of blst, multiplied: simple code to compare with in tests.
     Plain,
 }
 
-/// The points of a key as its engine keeps them.
+/// The points of a key in the form that the engine needs.
 pub enum PreparedKey {
-    /// For [`PairingKernel::Lines`].
+    /// The form for [`PairingKernel::Lines`].
     Lines(Lines),
-    /// For [`PairingKernel::Plain`].
+    /// The form for [`PairingKernel::Plain`].
     Plain(Box<[G2Affine; HEADER_POINTS]>),
 }
 
@@ -63,7 +63,7 @@ impl PairingEngine for PairingKernel {
             Self::Lines => Lines::new(&q.each_ref()),
             Self::Plain => None,
         };
-        // Points whose lines cannot be divided are left to the twin.
+        // If a line has the constant 0, the points are prepared for `Plain`.
         let plain = || PreparedKey::Plain(Box::new(q.each_ref().map(G2Affine::duplicate)));
         lines.map_or_else(plain, PreparedKey::Lines)
     }
@@ -89,8 +89,9 @@ impl PreparedKey {
     }
 }
 
-/// The points of a header: canonical, on the curve, not infinite. They need not lie in the subgroup
-/// (HIBE-2): a component of another order pairs to 1 and changes the bytes that are hashed.
+/// Decodes the points of a header. Error: a point is not canonical, not on the curve or infinite.
+/// The points need not be in the subgroup (HIBE-2): a component of another order pairs to 1, and
+/// changes the bytes that are hashed.
 fn header_points(c: &[u8; HEADER_BYTES]) -> Result<[G1Affine; HEADER_POINTS], DecodeError> {
     let (points, _) = c.as_chunks::<G1_BYTES>();
     let points: Result<Vec<G1Affine>, DecodeError> =

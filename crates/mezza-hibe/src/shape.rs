@@ -1,75 +1,77 @@
-//! The shape of the tree: which path an epoch has, and which epoch a tick of time falls into.
+//! The shape of the tree: the path of an epoch, and the epoch of a tick.
 //!
-//! Nodes are numbered in pre-order and every node is an epoch (CHK03): the root is 0, its first child
-//! 1, and so on, down before right. A path has components from 1 to the arity of its level.
+//! Every node is an epoch (CHK03), numbered in pre-order: the root is 0, its first child 1, and so
+//! on, children before siblings. The components of a path are numbers from 1 to the arity of the
+//! level.
 
 use mezza_core::Time;
 
 use crate::lives::Life;
 
-/// Levels of the tree below its root, and of identities.
+/// Most levels of a tree below its root, and most components of a path.
 pub const DEPTH: usize = 5;
 /// Milliseconds of a tick.
 pub const TICK_MS: u64 = 30_000;
-/// Ticks of a day; the origin of a new tree is a multiple of it.
+/// Ticks of a day. The origin of a new tree is a multiple of this.
 pub const DAY_TICKS: u32 = (Time::DAY_MS / TICK_MS) as u32;
 
-/// 30 s of network time, counted from 1970.
+/// A tick: 30 s of network time, counted from 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tick(pub u32);
 
 impl Tick {
-    /// The tick of a time.
+    /// Returns the tick of a time.
     pub const fn from_time(time: Time) -> Self {
         Self((time.as_ms() / TICK_MS) as u32)
     }
 
-    /// The time at which it begins.
+    /// Returns the time at which the tick begins.
     pub const fn start_time(self) -> Time {
         Time::from_ms(self.0 as u64 * TICK_MS)
     }
 
-    /// The tick at 00:00 UTC of its day.
+    /// Returns the tick at 00:00 UTC of the same day.
     #[must_use]
     pub const fn day_start(self) -> Self {
         Self(self.0 / DAY_TICKS * DAY_TICKS)
     }
 }
 
-/// One node of one receiver's tree, by its number: what the paper calls half an epoch.
+/// The number of one node in one receiver's tree. The paper calls this half an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Epoch(pub u32);
 
 impl Epoch {
-    /// The epoch `n` later.
+    /// Returns the epoch that is `n` later, at most `u32::MAX`.
     #[must_use]
     pub const fn plus(self, n: u32) -> Self {
         Self(self.0.saturating_add(n))
     }
 
-    /// The epoch `n` earlier; the first one instead of an underflow.
+    /// Returns the epoch that is `n` earlier, at least 0.
     #[must_use]
     pub const fn minus(self, n: u32) -> Self {
         Self(self.0.saturating_sub(n))
     }
 }
 
-/// Length of an epoch of tree 1 in ticks, k. Three values keep the sets large in which a card is one of many.
+/// The length k of an epoch of tree 1, in ticks. Only three values are allowed, so that each one is
+/// shared by many cards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TreeProfile {
-    /// 1 tick: what is older than a minute is erased.
+    /// 1 tick: keys older than a minute are erased.
     Minute,
-    /// 5 ticks: five minutes.
+    /// 5 ticks: keys older than five minutes are erased.
     FiveMinutes,
-    /// 60 ticks: an hour, for slow paths.
+    /// 60 ticks, for slow carriers: keys older than an hour are erased.
     Hour,
 }
 
 impl TreeProfile {
-    /// All of them.
+    /// All three lengths.
     pub const ALL: [Self; 3] = [Self::Minute, Self::FiveMinutes, Self::Hour];
 
-    /// The one life that a tree of this profile serves.
+    /// Returns the life of tree 1 with this profile.
     pub const fn life(self) -> Life {
         match self {
             Self::Minute => Life::Minute,
@@ -78,7 +80,7 @@ impl TreeProfile {
         }
     }
 
-    /// Ticks of an epoch, k.
+    /// Returns the ticks of an epoch, k.
     pub const fn epoch_ticks(self) -> u32 {
         match self {
             Self::Minute => 1,
@@ -87,17 +89,17 @@ impl TreeProfile {
         }
     }
 
-    /// Milliseconds of an epoch.
+    /// Returns the milliseconds of an epoch.
     pub const fn epoch_ms(self) -> u64 {
         self.epoch_ticks() as u64 * TICK_MS
     }
 
-    /// The profile of a byte on the wire.
+    /// Returns the profile of a byte on the wire.
     pub fn from_byte(k: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|profile| profile.epoch_ticks() == u32::from(k))
     }
 
-    /// Its byte on the wire: k.
+    /// Returns the byte of the profile on the wire: k.
     pub const fn byte(self) -> u8 {
         self.epoch_ticks() as u8
     }
@@ -108,8 +110,8 @@ impl TreeProfile {
 pub enum Shape {
     /// Arities 16, 16, 32, 32, 64: 17,047,825 epochs, 16.2 years of half minutes.
     Wide,
-    /// The same arities, in three branches: 14 of the root's children serve minutes, one half hours,
-    /// one half days (`docs/protocols/hibe.md`, "Tree").
+    /// The arities of `Wide` in three branches: 14 children of the root serve minutes, one serves
+    /// half hours, one serves half days (`docs/protocols/hibe.md`, "Tree").
     Lives,
     /// Arities 4, 2, 4 in three branches: 45 epochs, for exhaustive tests.
     TestLives,
@@ -118,7 +120,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// Nodes below the root, by level.
+    /// Returns the number of children of a node, for each level from the root.
     pub const fn arities(self) -> &'static [u8] {
         match self {
             Self::Wide | Self::Lives => &[16, 16, 32, 32, 64],
@@ -127,12 +129,12 @@ impl Shape {
         }
     }
 
-    /// Number of levels below the root.
+    /// Returns the number of levels below the root.
     pub const fn depth(self) -> usize {
         self.arities().len()
     }
 
-    /// The low nibble on the wire.
+    /// Returns the number of the shape, the low nibble of a byte on the wire.
     pub const fn nibble(self) -> u8 {
         match self {
             Self::Wide => 1,
@@ -142,7 +144,7 @@ impl Shape {
         }
     }
 
-    /// The shape of a low nibble.
+    /// Returns the shape with the number `nibble`.
     pub const fn from_nibble(nibble: u8) -> Option<Self> {
         match nibble {
             1 => Some(Self::Wide),
@@ -153,42 +155,42 @@ impl Shape {
         }
     }
 
-    /// Returns true if its branches serve several lives. Its root then serves none.
+    /// Returns true if the branches of the tree serve several lives. The root then serves no life.
     pub const fn has_lives(self) -> bool {
         matches!(self, Self::Lives | Self::TestLives)
     }
 
-    /// Number of its lives.
+    /// Returns the number of lives.
     pub const fn life_count(self) -> usize {
         if self.has_lives() { 3 } else { 1 }
     }
 
-    /// Entries of a stack at most.
+    /// Returns the largest number of entries in a stack.
     pub const fn entries_max(self) -> usize {
         if self.has_lives() { 768 } else { 320 }
     }
 
-    /// Bytes of all points of a stack at most.
+    /// Returns the largest number of bytes for all points of a stack.
     pub const fn stack_bytes_max(self) -> usize {
         1_024 * if self.has_lives() { 576 } else { 224 }
     }
 
-    /// Bytes of a keyring, which has room for [`Self::entries_max`] entries.
+    /// Returns the bytes of a keyring, which has room for [`Self::entries_max`] entries.
     pub const fn ring_bytes(self) -> usize {
         if self.has_lives() { 28_672 } else { 12_288 }
     }
 
-    /// Epochs of a subtree whose root is at `depth`: `S_depth`.
+    /// Returns the number of epochs in a subtree whose root is at `depth`: `S_depth`.
     pub fn subtree_epochs(self, depth: usize) -> u32 {
         self.arities()[depth..].iter().rev().fold(1, |below, arity| 1 + u32::from(*arity) * below)
     }
 
-    /// Number of epochs, N.
+    /// Returns the number of epochs in the tree, N.
     pub fn epoch_count(self) -> u32 {
         self.subtree_epochs(0)
     }
 
-    /// The path of an epoch below [`Self::epoch_count`].
+    /// Returns the path of an epoch, which must be below [`Self::epoch_count`].
     pub fn path_to(self, epoch: Epoch) -> Path {
         debug_assert!(epoch.0 < self.epoch_count());
         let mut path = Path::root();
@@ -202,14 +204,14 @@ impl Shape {
         path
     }
 
-    /// The epoch of a path whose components are in their ranges (HIBE-11).
+    /// Returns the epoch of a path whose components are in range (HIBE-11).
     pub fn path_epoch(self, path: &Path) -> Epoch {
         let levels = (1..).zip(path.components());
         Epoch(levels.map(|(level, m)| 1 + (u32::from(*m) - 1) * self.subtree_epochs(level)).sum())
     }
 }
 
-/// A path from the root: at most [`DEPTH`] components from 1 on.
+/// A path from the root: at most [`DEPTH`] components, each at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
     components: [u8; DEPTH],
@@ -217,12 +219,13 @@ pub struct Path {
 }
 
 impl Path {
-    /// The path of the root.
+    /// Returns the path of the root, which has no components.
     pub const fn root() -> Self {
         Self { components: [0; DEPTH], depth: 0 }
     }
 
-    /// A path of given components, if there are not too many and none is zero.
+    /// Creates a path from its components. `None` if there are more than [`DEPTH`], or if one is
+    /// zero.
     pub fn new(components: &[u8]) -> Option<Self> {
         let mut path = Self::root();
         path.components.get_mut(..components.len())?.copy_from_slice(components);
@@ -230,12 +233,12 @@ impl Path {
         (!components.contains(&0)).then_some(path)
     }
 
-    /// Its components, from the root down.
+    /// Returns the components of the path, from the root down.
     pub fn components(&self) -> &[u8] {
         &self.components[..self.depth]
     }
 
-    /// Number of its components.
+    /// Returns the number of components.
     pub const fn depth(&self) -> usize {
         self.depth
     }

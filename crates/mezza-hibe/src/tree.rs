@@ -1,4 +1,4 @@
-//! The key tree of one card: keys for every epoch from the floor on, and for none before.
+//! The key tree of one card: keys for every epoch from the floor on, and none for earlier epochs.
 //!
 //! ```text
 //! epoch    Implied (in a node) --expand--> Ready (a user key) --open_key--> Held --erase--> Erased
@@ -9,8 +9,8 @@
 //! (module [`lives`](crate::lives)). A node covers all epochs of its subtree; a single covers one. Every key in it is an independent user key of the
 //! HIBE: derivations draw fresh factors, so siblings together tell nothing of their parent.
 //!
-//! Changes are returned as a [`Delta`], which holds all that was not confirmed to be stored:
-//! a write that fails, followed by one that succeeds, loses nothing.
+//! Changes are returned as a [`Delta`], which contains all changes not yet confirmed as stored. A
+//! failed write followed by a successful one therefore loses no change.
 
 mod derive;
 mod expand;
@@ -36,26 +36,26 @@ use expand::Expansion;
 pub use expand::Progress;
 pub use store::Delta;
 
-/// Epochs behind the floor that `prepare` reaches (HIBE-27).
+/// Most epochs after the floor that `prepare` reaches (HIBE-27).
 pub const PREPARED_EPOCHS_MAX: u32 = 64;
 
-/// The cost of a step.
+/// The cost of an operation on the tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Keys that are derived.
+    /// The number of keys that are derived.
     pub derivations: u32,
-    /// Multiplications in G2.
+    /// The number of multiplications in G2.
     pub multiplications: u32,
 }
 
-/// One entry of the stack: points in stored order, compressed until they are used.
+/// One entry of the stack. The points are in stored order, and compressed until they are used.
 struct Entry {
     start: Epoch,
     kind: EntryKind,
     points: Wiping<Vec<u8>>,
-    /// Seals the record of this entry and nothing else.
+    /// The key that encrypts only the record of this entry.
     wrap: Secret<32>,
-    /// The generation in which it was handed out; none yet if it is new.
+    /// The generation in which the entry was first handed out for storage; `None` for a new entry.
     generation: Option<u64>,
 }
 
@@ -71,12 +71,12 @@ impl Entry {
         Self { start, kind, points, wrap: Secret::random(rng), generation: None }
     }
 
-    /// Its levels from the root.
+    /// Returns the level of the entry, counted from the root.
     fn depth(&self, shape: Shape) -> usize {
         shape.path_to(self.start).depth()
     }
 
-    /// The first epoch behind those that it covers.
+    /// Returns the first epoch after those that the entry covers.
     fn end_epoch(&self, shape: Shape) -> Epoch {
         match self.kind {
             EntryKind::Single => self.start.plus(1),
@@ -89,7 +89,7 @@ impl Entry {
         NodeKey::decode(&self.points, below).map_err(|_| TreeError::Damaged)
     }
 
-    /// The user key of its first epoch.
+    /// Decodes the user key of the entry's first epoch.
     fn user_key(&self) -> Result<UserKey, TreeError> {
         UserKey::decode(self.user_points()).map_err(|_| TreeError::Damaged)
     }
@@ -104,20 +104,20 @@ impl Entry {
     }
 }
 
-/// The secret key of one card, of which the past is erased.
+/// The secret key of one card, in which past epochs are erased.
 pub struct KeyTree {
     card: CardBlock,
-    /// The first epoch of each branch that is not erased.
+    /// For each branch, the first epoch that is not erased.
     floors: Vec<Epoch>,
     stack: Vec<Entry>,
-    /// The nodes that are being expanded, in memory alone: done again after a start.
+    /// The nodes that are being expanded. Only in memory: the work starts again after a restart.
     expansions: Vec<Expansion>,
     storage: store::Storage,
 }
 
 silent!(KeyTree);
 
-/// A branch, its place among the branches, and its floor.
+/// A branch with its index among the branches and its floor.
 struct FlooredBranch {
     at: usize,
     branch: Branch,
@@ -125,9 +125,10 @@ struct FlooredBranch {
 }
 
 impl KeyTree {
-    /// A new public key and its tree. `earliest` is the earliest tick that it may be now: the life
-    /// begins at 00:00 UTC of its day, and what is below the epoch before it is erased at once
-    /// (HIBE-32). The master key is wiped before this returns (HIBE-10).
+    /// Creates a key pair: a new public key and its tree. `earliest` is the earliest tick that the
+    /// current time can be. The life of the card begins at 00:00 UTC of that day, and epochs before
+    /// the one that precedes `earliest` are erased at once (HIBE-32). The master key is wiped
+    /// before the function returns (HIBE-10).
     pub fn create(
         system: &System,
         shape: Shape,
@@ -135,12 +136,13 @@ impl KeyTree {
         earliest: Tick,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, TreeError> {
-        // The lives of tree 2 have lengths of their own.
+        // The lengths of epochs in tree 2 are fixed.
         let profile = if shape == Shape::Lives { TreeProfile::Minute } else { profile };
         let (parameters, root) = bkp::generate(system, shape.depth(), rng);
         let card = CardBlock::new(shape, profile, earliest.day_start(), parameters);
         let root = Entry::new(Epoch(0), EntryKind::Node, root.encode(), rng);
-        // The root of a tree of lives serves none: its children are derived, and it is wiped (HIBE-81).
+        // The root of a tree of several lives serves no life. Its children are derived at once, and
+        // the root is wiped (HIBE-81).
         let stack =
             if shape.has_lives() { root.derive_children(shape, rng)? } else { alloc::vec![root] };
         let floors = card.calendar().branches().map(|branch| branch.first).collect();
@@ -153,17 +155,17 @@ impl KeyTree {
         Ok(tree)
     }
 
-    /// The card block of this tree.
+    /// Returns the card block of this tree.
     pub fn card(&self) -> &CardBlock {
         &self.card
     }
 
-    /// The first epoch of the shortest life that is not erased.
+    /// Returns the first epoch of the shortest life that is not erased.
     pub fn floor(&self) -> Epoch {
         self.floors.first().copied().unwrap_or(Epoch(0))
     }
 
-    /// The first epoch of a life that is not erased.
+    /// Returns the first epoch of `life` that is not erased.
     ///
     /// # Errors
     /// `NoLife` if the tree does not serve this life.
@@ -171,17 +173,17 @@ impl KeyTree {
         Ok(self.find_branch(life)?.floor)
     }
 
-    /// The last epoch of the shortest life.
+    /// Returns the last epoch of the shortest life.
     pub fn last_epoch(&self) -> Epoch {
         self.card.calendar().shortest_branch().end.minus(1)
     }
 
-    /// Returns true if everything of the shortest life is erased: the card is dead.
+    /// Returns true if all epochs of the shortest life are erased, so that the card has ended.
     pub fn is_over(&self) -> bool {
         self.floor() > self.last_epoch()
     }
 
-    /// A branch with its floor.
+    /// Returns the branch of a life, with its index and floor.
     fn find_branch(&self, life: Life) -> Result<FlooredBranch, TreeError> {
         let branches = self.card.calendar().branches().zip(&self.floors).enumerate();
         let mut branches =
@@ -189,7 +191,7 @@ impl KeyTree {
         branches.find(|found| found.branch.life == life).ok_or(TreeError::NoLife)
     }
 
-    /// The places of a branch in the stack.
+    /// Returns the indices of a branch's entries in the stack.
     fn entries_of(&self, branch: &Branch) -> Range<usize> {
         let place = |epoch| self.stack.partition_point(|entry| entry.start < epoch);
         place(branch.first)..place(branch.end)
@@ -199,28 +201,29 @@ impl KeyTree {
         self.card.shape()
     }
 
-    /// Number of entries of the stack, and bytes of their points.
+    /// Returns the number of entries in the stack, and the bytes of their points.
     pub fn stack_size(&self) -> (usize, usize) {
         (self.stack.len(), self.stack.iter().map(|entry| entry.points.len()).sum())
     }
 
-    /// The entry that covers an epoch which is not erased.
+    /// Returns the index of the entry that covers an epoch. Error: the epoch is erased, or after
+    /// the last one.
     fn find_entry(&self, epoch: Epoch) -> Result<usize, TreeError> {
         let calendar = self.card.calendar();
         let Some(branch) = calendar.find_branch_with(epoch) else {
-            // The root of a tree of lives was wiped when it was made.
+            // The root of a tree of several lives was wiped when the tree was created.
             let is_root = epoch < calendar.shortest_branch().first;
             return Err(if is_root { TreeError::Erased } else { TreeError::Over });
         };
         if epoch < self.find_floor(branch.life)? {
             return Err(TreeError::Erased);
         }
-        // The stack covers [floor, end) of the branch, so there is an entry that starts at `epoch` or before.
+        // The stack covers [floor, end) of the branch, so an entry starts at `epoch` or before.
         Ok(self.stack.partition_point(|entry| entry.start <= epoch).saturating_sub(1))
     }
 
-    /// The key that opens the envelopes of one epoch. A stored key is taken as it is, any other is
-    /// derived with a fresh factor (HIBE-28): 1.1 ms, and nothing in the stack changes.
+    /// Returns the key that opens the envelopes of one epoch. A stored user key is used as it is;
+    /// any other key is derived with a fresh factor (HIBE-28) in 1.1 ms. The stack does not change.
     pub fn open_key(
         &self,
         system: &System,
@@ -238,12 +241,13 @@ impl KeyTree {
         Ok(EpochKey::new(system, &self.card, epoch, &user))
     }
 
-    /// Holds the keys of the epoch before, of the present one and of the next one of a life, as far as
-    /// they are not erased (the paper's smooth rollover, section 6.4). Keys of earlier epochs of this life
-    /// are dropped. A tick outside of the branch holds nothing.
+    /// Adds to `held` the keys of a life for the epoch before `tick`, the current epoch and the
+    /// next one, except erased epochs (smooth rollover, section 6.4 of the paper). Keys of earlier
+    /// epochs of this life are dropped. If `tick` is outside the branch, nothing changes.
     ///
     /// # Errors
-    /// `NoLife`, and `Damaged` for a record that is no key.
+    /// `NoLife` if the tree does not serve the life, `Damaged` if the points of a record are
+    /// invalid.
     pub fn hold_keys(
         &self,
         system: &System,
@@ -269,15 +273,16 @@ impl KeyTree {
         Ok(())
     }
 
-    /// The sums of the path from a node down to an epoch that it covers.
+    /// Returns the sums of the path from a node down to an epoch below it.
     fn sums_to(&self, entry: &Entry, node: &NodeKey, epoch: Epoch) -> bkp::Sums {
         let path = self.shape().path_to(epoch);
         let relative = &path.components()[entry.depth(self.shape())..];
         relative.iter().fold(node.empty_sums(), |sums, m| node.descend_to(&sums, *m))
     }
 
-    /// A key that recognises the envelopes of the subtree at `depth` that holds `epoch`, and opens
-    /// none. It is lent from an unexpanded node above; see [`DetectKey`].
+    /// Returns a key that recognises, and cannot open, the envelopes of the subtree at `depth` that
+    /// contains `epoch`. The key is derived from a node above that is not expanded. See
+    /// [`DetectKey`].
     pub fn detect_key(
         &self,
         epoch: Epoch,

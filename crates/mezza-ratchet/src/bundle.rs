@@ -1,4 +1,5 @@
-//! Prekey bundles: what a responder publishes, and the checks before an initiator uses it.
+//! Prekey bundles: the signed prekeys that a responder publishes, and the checks that an initiator
+//! makes before he uses a bundle.
 //!
 //! ```text
 //! Bundle -check(IK and list of the card, now)-> CheckedBundle -initiate-> Session (pending), Exporter
@@ -29,27 +30,28 @@ pub(crate) use entry::{KemKey, SignedPrekeyEntry};
 pub use signal::{SignalBundle, SignalKem};
 
 const VERSION: u8 = 1;
-/// An expired bundle is taken for this long, because clocks differ.
+/// An expired bundle is accepted for 1 day after its end, because the clocks of two devices differ.
 const CLOCK_ERROR_MS: u64 = Time::DAY_MS;
-/// The largest id of a prekey.
+/// The largest id of a prekey: 2^24 - 2.
 pub(crate) const PREKEY_ID_MAX: u32 = 16_777_214;
 
 /// A one-time prekey as it travels beside a bundle: `id u32 | key[32]`, 36 bytes, unsigned.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct OneTimePrekey {
-    /// 1 to 16,777,214; to 2^32 - 1 if it comes from a device of Signal.
+    /// The id: 1 to 16,777,214; up to 2^32 - 1 if the key comes from a device of Signal.
     pub id: u32,
-    /// The public key, 32 bytes.
+    /// The public X25519 key, 32 bytes.
     pub key: PublicKey,
 }
 
 snapshot!(struct OneTimePrekey { id, key });
 
 impl OneTimePrekey {
-    /// Bytes of the wire form.
+    /// Bytes of an encoded one-time prekey.
     pub const BYTES: usize = 36;
 
-    /// Decodes 36 bytes; refuses an id out of range and a key that is not allowed.
+    /// Decodes 36 bytes. Returns an error for an id out of range, and for a key that is not
+    /// canonical or has low order.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let decoded = Reader::decode_exact(bytes, |reader| {
             Ok::<_, DecodeError>(Self {
@@ -61,7 +63,7 @@ impl OneTimePrekey {
         Ok(decoded)
     }
 
-    /// The wire form, 36 bytes.
+    /// Returns the wire form, `id u32 | key[32]`, 36 bytes.
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..4].copy_from_slice(&self.id.to_be_bytes());
@@ -73,8 +75,9 @@ impl OneTimePrekey {
         self.check_in(B2c20::ID).map_err(|_| DecodeError::Value)
     }
 
-    /// Checks that a session of `suite` may begin with this key. Devices of Signal give ids of 32 bits; in our
-    /// messages 0 stands for no key.
+    /// Checks that a session of `suite` may begin with this key. In container suites the id is 1 to
+    /// 16,777,214, and an id of 0 in a message means that no one-time key was used. Devices of
+    /// Signal give ids of 32 bits.
     pub(crate) fn check_in(&self, suite: SuiteId) -> Result<(), BundleError> {
         let id_max = if is_container(suite) { PREKEY_ID_MAX } else { u32::MAX };
         if !(1..=id_max).contains(&self.id) {
@@ -90,7 +93,7 @@ impl fmt::Debug for OneTimePrekey {
     }
 }
 
-/// The wire form of a bundle.
+/// Encodes a bundle: version, suite list, number of entries, entries.
 pub(crate) fn encode<'a>(
     list: &SuiteList,
     entries: impl ExactSizeIterator<Item = &'a SignedPrekeyEntry>,
@@ -105,15 +108,15 @@ pub(crate) fn encode<'a>(
     writer.finish()
 }
 
-/// A bundle as it came from a server: decoded, nothing checked.
+/// A bundle that was decoded, with no signature or key checked yet.
 pub struct Bundle {
     list: SuiteList,
-    /// The entries of suites that we know.
+    /// The entries of the suites that this version knows.
     entries: Vec<SignedPrekeyEntry>,
 }
 
 impl Bundle {
-    /// Decodes a bundle; `Malformed` is the only error. Entries of unknown suites are skipped.
+    /// Decodes a bundle. Entries of unknown suites are skipped. The only error is `Malformed`.
     pub fn decode(bytes: &[u8]) -> Result<Self, BundleError> {
         Reader::decode_exact(bytes, |reader| {
             if reader.read_u8()? != VERSION {
@@ -124,7 +127,8 @@ impl Bundle {
             if count == 0 || count > list.ids().len() {
                 return Err(BundleError::Malformed);
             }
-            // Each entry is a later one of the list, so the order is that of the list.
+            // Each entry must stand later in the list than the entry before, so the order is that
+            // of the list.
             let mut ids = list.ids().iter();
             let mut entries = Vec::with_capacity(count);
             for _ in 0..count {
@@ -141,13 +145,14 @@ impl Bundle {
         })
     }
 
-    /// The suites that the bundle offers.
+    /// Returns the suites that the bundle offers.
     pub fn list(&self) -> &SuiteList {
         &self.list
     }
 
-    /// Checks the bundle against the identity and the list of the card, in this order: suites,
-    /// end, signature, keys. So different suites never look like a forged signature.
+    /// Checks the bundle against the identity and the suite list of the contact's card, in this
+    /// order: suites, end, signature, keys. A bundle with unexpected suites is therefore never
+    /// reported as a forged signature.
     pub fn check(
         self,
         identity: &IdentityKey,
@@ -157,8 +162,9 @@ impl Bundle {
         self.check_with(&SuiteList::our_suites(), identity, floor, now)
     }
 
-    /// [`check`](Self::check) of an initiator who offers `ours`: [`SuiteList::without_kem`] if its first
-    /// messages have no room for a KEM ciphertext.
+    /// Does the same as [`check`](Self::check) for an initiator who offers the suites `ours`.
+    /// `ours` is [`SuiteList::without_kem`] if the first messages have no room for a KEM
+    /// ciphertext.
     pub fn check_with(
         self,
         ours: &SuiteList,
@@ -196,36 +202,37 @@ impl fmt::Debug for Bundle {
 /// A bundle that passed every check.
 pub struct CheckedBundle {
     identity: IdentityKey,
-    /// Our list and that of the bundle, in a container suite.
+    /// In a container suite, our suite list and the list of the bundle.
     lists: Option<(SuiteList, SuiteList)>,
     entry: SignedPrekeyEntry,
     not_after: Time,
-    /// Our own number of this install, for the first messages of Signal's formats.
+    /// The registration number of our own install, sent in first messages of Signal's formats.
     registration: u32,
 }
 
 impl CheckedBundle {
-    /// When the bundle ends; the end of time for one of Signal, which has no end.
+    /// Returns the time at which the bundle ends. A bundle of Signal has no end; for such a bundle
+    /// this is the largest `Time`.
     pub fn not_after(&self) -> Time {
         self.not_after
     }
 
-    /// The public signed prekey, 32 bytes.
+    /// Returns the public signed prekey, 32 bytes.
     pub fn spk(&self) -> &PublicKey {
         &self.entry.spk
     }
 
-    /// The id of the signed prekey.
+    /// Returns the id of the signed prekey.
     pub fn spk_id(&self) -> u32 {
         self.entry.spk_id
     }
 
-    /// The suite of a session from this bundle.
+    /// Returns the suite of a session that is started from this bundle.
     pub fn suite(&self) -> SuiteId {
         self.entry.suite
     }
 
-    /// The identity that signed the bundle.
+    /// Returns the identity that signed the bundle.
     pub fn identity(&self) -> &IdentityKey {
         &self.identity
     }
@@ -246,10 +253,10 @@ impl CheckedBundle {
         self.registration
     }
 
-    /// Runs X3DH as the initiator. `ephemeral` is the base key EK; a post-quantum suite draws 32
-    /// bytes of `rng` for its encapsulation. The session seals once
-    /// [`Conversation::add_session`](crate::Conversation::add_session) has taken it, and sends first messages
-    /// until a reply was opened.
+    /// Runs X3DH as the initiator. `ephemeral` is the base key EK. A post-quantum suite draws 32
+    /// bytes of `rng` for its encapsulation. Hand the session to
+    /// [`Conversation::add_session`](crate::Conversation::add_session) before sealing; the session
+    /// then sends first messages until a reply was opened.
     pub fn initiate_session<B: Backend>(
         self,
         identity: &IdentityKeyPair,

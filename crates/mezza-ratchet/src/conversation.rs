@@ -12,34 +12,34 @@ use crate::{Changes, Exporter, IdentityKey, Padding, SealError, Session, StoredR
 
 mod open;
 
-/// Most archived sessions.
+/// Most archived sessions with one contact.
 pub const ARCHIVED_MAX: usize = 40;
 /// Days after its last use when an archived session is wiped.
 pub const ARCHIVED_D: u64 = 30;
-/// Chain steps that one message may cost over all sessions that are tried for it.
+/// Most chain steps that one message may cost, over all sessions that are tried.
 pub const TRY_STEPS_MAX: u32 = 25_000;
 
-/// The sessions with one contact.
+/// All sessions between this device and one device of a contact.
 pub struct Conversation<B: Backend> {
     local: IdentityKey,
     remote: IdentityKey,
-    /// The active one, then the archived ones, last used first.
+    /// The active session first, then the archived sessions in the order of last use.
     sessions: Vec<Session<B>>,
 }
 
 snapshot!(struct Conversation<B> { local, remote, sessions });
 
-/// An opened message.
+/// A message that was opened.
 pub struct Opened {
-    /// The body that the other side sealed.
+    /// The body that the sender sealed.
     pub body: Wiping<Vec<u8>>,
-    /// The id of the session that opened it, 16 bytes.
+    /// The id of the session that opened the message, 16 bytes.
     pub session: [u8; 16],
     /// True if this message began the session.
     pub first: bool,
-    /// The exporter of the handshake; `Some` only if `first`.
+    /// The exporter secret of the handshake; `Some` only if `first` is true.
     pub exporter: Option<Exporter>,
-    /// The rows that change; they become durable together with the body.
+    /// The rows that change. Store these rows together with the body.
     pub changes: Changes,
 }
 
@@ -49,37 +49,38 @@ impl fmt::Debug for Opened {
     }
 }
 
-/// The active session in numbers, without any key.
+/// Counters and dates of the active session, without any key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionSummary {
-    /// The suite.
+    /// The suite of the session.
     pub suite: SuiteId,
-    /// True if this side began it.
+    /// True if this device began the session.
     pub initiator: bool,
-    /// True if it still waits for the first reply.
+    /// True if the session still waits for the first reply.
     pub pending: bool,
-    /// True if the next message needs no fresh key.
+    /// True if this side already has a sending chain, so that the next message needs no fresh
+    /// ratchet key.
     pub our_turn: bool,
     /// Messages sealed in the current sending chain.
     pub sent: u32,
-    /// Next index in the current receiving chain.
+    /// The next index in the current receiving chain.
     pub received: u32,
-    /// Skipped keys held, over all sessions.
+    /// The number of skipped message keys that are stored, over all sessions.
     pub skipped: usize,
-    /// Archived sessions.
+    /// The number of archived sessions.
     pub archived: usize,
-    /// When a message was last opened in it; `None`: never.
+    /// The time at which a message was last opened in the session; `None` if no message was opened.
     pub last_opened: Option<Time>,
 }
 
 impl<B: Backend> Conversation<B> {
-    /// No session yet.
+    /// Creates a conversation without any session.
     pub fn new(local: IdentityKey, remote: IdentityKey) -> Self {
         Self { local, remote, sessions: Vec::new() }
     }
 
-    /// Puts the stored rows of one contact together again (tables `Session` and `Skipped`; rows of
-    /// other tables are an error).
+    /// Restores the conversation from the stored rows of one contact. Rows of tables other than
+    /// `Session` and `Skipped` are an error.
     pub fn load<'a>(
         local: IdentityKey,
         remote: IdentityKey,
@@ -110,17 +111,18 @@ impl<B: Backend> Conversation<B> {
         Ok(Self { local, remote, sessions })
     }
 
-    /// Our identity.
+    /// Returns the identity of this device.
     pub fn local(&self) -> &IdentityKey {
         &self.local
     }
 
-    /// The contact's identity.
+    /// Returns the identity of the contact.
     pub fn remote(&self) -> &IdentityKey {
         &self.remote
     }
 
-    /// Makes a session that was just initiated the active one; the old one is archived.
+    /// Makes a session that was just initiated the active session, and archives the session that
+    /// was active.
     ///
     /// # Panics
     /// If the session was initiated by another identity or with another contact.
@@ -137,8 +139,8 @@ impl<B: Backend> Conversation<B> {
         self.active_session().is_some_and(Session::needs_ephemeral)
     }
 
-    /// Bytes of the message that [`seal`](Self::seal) would make of a body with
-    /// [`Padding::Blocks`]; `None` without a session, or if the body is too long.
+    /// Returns the bytes of the message that [`seal`](Self::seal) would make of such a body with
+    /// [`Padding::Blocks`]. `None` if there is no session, or if the body is too long.
     pub fn message_bytes(&self, body_bytes: usize) -> Option<usize> {
         self.active_session()?.message_bytes(body_bytes)
     }
@@ -148,11 +150,11 @@ impl<B: Backend> Conversation<B> {
         self.active_session().is_some_and(|session| session.fits_body(body_bytes, padding))
     }
 
-    /// Seals a body of at most 2 MiB in the active session. `outer` (0 to 64 bytes) binds the
-    /// message to the layer around it; `ephemeral` is used only if
-    /// [`needs_ephemeral`](Self::needs_ephemeral) says so, and wiped otherwise.
+    /// Seals a body of at most 2 MiB in the active session. `outer` (0 to 64 bytes) is
+    /// authenticated with the message and not sent by the ratchet. `ephemeral` is used only if
+    /// [`needs_ephemeral`](Self::needs_ephemeral) returns true, and wiped otherwise.
     ///
-    /// The changes must be durable before the message leaves.
+    /// Store the changes before the message is sent.
     pub fn seal(
         &mut self,
         body: &[u8],
@@ -168,7 +170,7 @@ impl<B: Backend> Conversation<B> {
         Ok((message, changes))
     }
 
-    /// Makes `session` the active one and drops the oldest archived one above the limit.
+    /// Makes `session` the active session, and drops the oldest archived sessions above the limit.
     fn activate_session(&mut self, session: Session<B>, changes: &mut Changes) {
         self.sessions.insert(0, session);
         if self.sessions.len() > 1 {
@@ -187,8 +189,8 @@ impl<B: Backend> Conversation<B> {
         changes.put_row(Table::Session, session.id().to_vec(), session.encode(at == 0));
     }
 
-    /// Wipes what is too old: skipped keys and archived sessions after 30 days. Call it at start,
-    /// before anything else, and at [`deadline`](Self::deadline).
+    /// Wipes skipped keys and archived sessions that are older than 30 days. Call this function at
+    /// start before any other, and at [`deadline`](Self::deadline).
     pub fn sweep_expired(&mut self, now: Time) -> Changes {
         let mut changes = Changes::new();
         let mut active = true;
@@ -206,7 +208,8 @@ impl<B: Backend> Conversation<B> {
         changes
     }
 
-    /// When [`sweep_expired`](Self::sweep_expired) has something to do; `None`: never.
+    /// Returns the time at which [`sweep_expired`](Self::sweep_expired) must be called next; `None`
+    /// if there is nothing to wipe.
     pub fn deadline(&self) -> Option<Time> {
         let archived = self.sessions.iter().skip(1).map(wipe_time);
         let skipped = self.sessions.iter().filter_map(|session| session.skipped().deadline());
@@ -232,12 +235,12 @@ impl<B: Backend> Conversation<B> {
         self.active_session().is_some_and(|active| !active.is_pending())
     }
 
-    /// The id of the active session, 16 bytes.
+    /// Returns the id of the active session, 16 bytes.
     pub fn active_id(&self) -> Option<[u8; 16]> {
         self.active_session().map(|active| *active.id())
     }
 
-    /// The active session in numbers.
+    /// Returns counters and dates of the active session.
     pub fn summary(&self) -> Option<SessionSummary> {
         let active = self.active_session()?;
         let (sent, received) = active.counters();
@@ -254,7 +257,7 @@ impl<B: Backend> Conversation<B> {
         })
     }
 
-    /// Every row, as it should lie on disk now.
+    /// Returns every row of the conversation as it should be stored now.
     pub fn all_rows(&self) -> Changes {
         let mut changes = Changes::new();
         for (at, session) in self.sessions.iter().enumerate() {
@@ -264,7 +267,7 @@ impl<B: Backend> Conversation<B> {
         changes
     }
 
-    /// The whole state as bytes, to compare it before and after.
+    /// Returns the whole state as bytes, to compare the states before and after an operation.
     pub fn encode(&self) -> Wiping<Vec<u8>> {
         self.all_rows().encode()
     }
@@ -285,7 +288,7 @@ fn drop_session<B: Backend>(session: &Session<B>, changes: &mut Changes) {
     changes.drop_row(Table::Session, session.id().to_vec());
 }
 
-/// When an archived session is wiped.
+/// Returns the time at which an archived session is wiped.
 fn wipe_time<B: Backend>(session: &Session<B>) -> Time {
     session.last_used().plus_ms(ARCHIVED_D * Time::DAY_MS)
 }

@@ -1,55 +1,56 @@
-//! Errors, one enum per kind of operation. No variant carries a string or a secret.
+//! Error types, one enum for each kind of operation. No variant holds a string or a secret.
 
 use mezza_core::{DecodeError, SuiteId, ZeroSecret, snapshot};
 
 use crate::SuiteList;
 
-/// Why 32 bytes are not a public key.
+/// The reason why 32 bytes are not accepted as a public key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// The u-coordinate is not below 2^255 - 19, or bit 255 is set.
     #[error("the key is not canonical")]
     NotCanonical,
-    /// The point has an order of 1, 2, 4 or 8, so that every secret with it is known.
+    /// The order of the point is 1, 2, 4 or 8, so every shared secret with this key is known.
     #[error("the key has a low order")]
     LowOrder,
 }
 
-/// Why no session comes from a prekey bundle.
+/// The reason why a prekey bundle was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BundleError {
     /// The bytes are not a bundle.
     #[error("the bundle is malformed")]
     Malformed,
-    /// The bundle lacks a suite that the card lists, or the entry of the suite it lists.
+    /// The bundle lacks a suite of the contact's card, or lacks the entry of a suite in its own
+    /// list.
     #[error("the bundle offers {offered}, the card lists {pinned}")]
     SuiteDowngrade {
-        /// Suites that the bundle offers.
+        /// The suites that the bundle offers.
         offered: SuiteList,
-        /// Suites that the card lists.
+        /// The suites that the card lists.
         pinned: SuiteList,
     },
-    /// We know none of the suites.
+    /// This version knows none of the suites of the bundle.
     #[error("the bundle offers {offered}, we know {ours}")]
     NoCommonSuite {
-        /// Suites that the bundle offers.
+        /// The suites that the bundle offers.
         offered: SuiteList,
-        /// Suites that this device knows.
+        /// The suites that this device knows.
         ours: SuiteList,
     },
     /// The bundle ended more than a day ago.
     #[error("the bundle has expired")]
     Expired,
-    /// The prekey was not signed by this identity.
+    /// The prekey is not signed by this identity.
     #[error("the signature of the prekey is wrong")]
     BadSignature,
-    /// A key is not canonical, or has a low order.
+    /// A key is not canonical, or has low order.
     #[error("a key of the bundle is not allowed")]
     BadKey,
-    /// The id of the one-time key is 0, or above the range of the suite.
+    /// The id of the one-time key is 0, or above the largest id of the suite.
     #[error("one-time id {0} is not allowed")]
     BadId(u32),
-    /// The bundle has no KEM key, which the suite of this device needs.
+    /// The bundle has no KEM key, but the suite of the device needs one.
     #[error("the bundle lacks the KEM key of its suite")]
     NoKem,
 }
@@ -71,28 +72,31 @@ impl From<ZeroSecret> for BundleError {
     }
 }
 
-/// Why a body was not sealed. The state is as before.
+/// The reason why a body was not sealed. The state is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SealError {
-    /// There is no session; start one from a bundle.
+    /// There is no session. Start one from a bundle.
     #[error("there is no session")]
     NoSession,
-    /// This message starts a turn: call again with a fresh [`EphemeralKey`](mezza_core::EphemeralKey).
+    /// This message starts a turn. Call again with a fresh
+    /// [`EphemeralKey`](mezza_core::EphemeralKey).
     #[error("a fresh ratchet key is needed")]
     NeedEphemeral,
-    /// The body or the outer part is above its limit, or the padding leaves no room for it.
+    /// The body or the outer part is above its limit, or the message has no room for the body at
+    /// this padding.
     #[error("the body is too long")]
     TooLong,
-    /// The suite of the session has no place for an outer part.
+    /// Messages in the suite of the session cannot authenticate an outer part.
     #[error("this suite cannot bind an outer part")]
     OuterUnsupported,
-    /// The other side has not answered for 30 days; start a new session.
+    /// The contact has not answered for 30 days. Start a new session.
     #[error("the session was never answered")]
     Unanswered,
-    /// The chain is used up; it goes on after the next message from the other side.
+    /// The sending chain has reached its largest count. The next message from the contact begins a
+    /// new chain.
     #[error("the chain is used up")]
     ChainEnd,
-    /// The ratchet key of the other side has low order; start a new session.
+    /// The ratchet key of the contact has low order. Start a new session.
     #[error("the ratchet key of the other side is not allowed")]
     BadKey,
 }
@@ -103,16 +107,16 @@ impl From<ZeroSecret> for SealError {
     }
 }
 
-/// Why a message was not opened. The state is as before.
+/// The reason why a message was not opened. The state is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// The bytes are not a message, or an authentic message holds wrong padding.
     #[error("the message is malformed")]
     Malformed,
-    /// A suite that this version does not speak.
+    /// This version does not speak the suite of the message.
     #[error("suite {0} is not supported")]
     SuiteUnsupported(SuiteId),
-    /// A message of another suite than the session it came for.
+    /// The suite of the message is not the suite of the session.
     #[error("the session speaks {session}, the message {message}")]
     SuiteMismatch {
         /// The suite of the active session.
@@ -120,22 +124,23 @@ pub enum OpenError {
         /// The suite of the message.
         message: SuiteId,
     },
-    /// The first message uses another suite than both lists give.
+    /// The suite of the first message is not the best suite of both lists.
     #[error("both sides know a better suite than the message uses")]
     SuiteDowngrade,
-    /// The prekey with this id is not held (any more), or takes no more first messages.
+    /// The prekey with this id is not stored (any more), or accepts no more first messages.
     #[error("prekey {0} is not held")]
     UnknownPrekey(u32),
-    /// The base key was used with this signed prekey before.
+    /// The base key of the first message was used with this signed prekey before.
     #[error("the base key was used before")]
     ReusedBaseKey,
     /// There is no session with this contact.
     #[error("there is no session")]
     NoSession,
-    /// The message was opened before, or its key is gone.
+    /// The message was opened before, or its message key was wiped.
     #[error("the message was opened before")]
     Duplicate,
-    /// The message lies this many messages ahead, above the limit.
+    /// The index of the message is this far ahead of the last one in the chain, which is above the
+    /// limit.
     #[error("the message lies {0} messages ahead")]
     TooFar(u32),
     /// The message is not from this contact, or was changed, or no session has its key.
@@ -148,7 +153,7 @@ snapshot!(enum OpenError [
     UnknownPrekey(a), ReusedBaseKey, NoSession, Duplicate, TooFar(a), Forged,
 ]);
 
-/// A key that gives no secret is one with which nothing authentic was made.
+/// No authentic message is made with a key whose DH result is zero, so the message is forged.
 impl From<ZeroSecret> for OpenError {
     fn from(_: ZeroSecret) -> Self {
         Self::Forged
@@ -161,10 +166,10 @@ impl From<DecodeError> for OpenError {
     }
 }
 
-/// Why the prekey machine refused an input.
+/// The reason why [`Prekeys`](crate::Prekeys) refused an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PrekeysError {
-    /// Fresh keys came in other numbers than were asked for.
+    /// The number of fresh keys is not the number that was requested.
     #[error("these keys were not asked for")]
     Unasked,
 }

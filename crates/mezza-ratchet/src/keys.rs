@@ -1,4 +1,4 @@
-//! Key roles as types.
+//! Types for identity keys, with the checks of public keys.
 
 use core::fmt;
 
@@ -7,7 +7,7 @@ use mezza_core::{CryptoRng, Hash512, PublicKey, Secret, StaticKey, blake2b, snap
 
 use crate::{KeyError, xeddsa};
 
-/// The prime 2^255 - 19, little-endian, without its lowest byte (0xed) and its highest (0x7f).
+/// Bytes 1 to 30 of the prime 2^255 - 19, little-endian. The lowest byte is 0xed, the highest 0x7f.
 const PRIME_MIDDLE: [u8; 30] = [0xff; 30];
 
 /// The five canonical u-coordinates of low order (RFC 7748, section 7; both curve and twist).
@@ -36,7 +36,7 @@ const LOW_ORDER: [[u8; 32]; 5] = [
     },
 ];
 
-/// Refuses a u-coordinate that is not below 2^255 - 19 or has bit 255 set.
+/// Returns an error if the u-coordinate is not below 2^255 - 19, or has bit 255 set.
 pub(crate) fn check_canonical(PublicKey(key): &PublicKey) -> Result<(), KeyError> {
     let above = key[31] > 0x7f || (key[31] == 0x7f && key[1..31] == PRIME_MIDDLE && key[0] >= 0xed);
     if above { Err(KeyError::NotCanonical) } else { Ok(()) }
@@ -47,33 +47,33 @@ pub(crate) fn torsion_free(PublicKey(key): &PublicKey) -> bool {
     MontgomeryPoint(*key).to_edwards(0).is_some_and(|point| point.is_torsion_free())
 }
 
-/// A canonical key that is not of low order.
+/// Returns an error if the key is not canonical or has low order.
 pub(crate) fn check_usable(key: &PublicKey) -> Result<(), KeyError> {
     check_canonical(key)?;
     if LOW_ORDER.contains(&key.0) { Err(KeyError::LowOrder) } else { Ok(()) }
 }
 
-/// The public identity key IK of a device: a checked u-coordinate, 32 bytes. One IK is one
-/// identity.
+/// The public identity key IK of a device, 32 bytes: a u-coordinate that was checked. Each key is a
+/// different identity.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct IdentityKey(PublicKey);
 
 snapshot!(struct IdentityKey(key));
 
 impl IdentityKey {
-    /// Takes a canonical u-coordinate that is not of low order.
+    /// Decodes a u-coordinate. Returns an error if the key is not canonical or has low order.
     pub fn decode(bytes: &[u8; 32]) -> Result<Self, KeyError> {
         let key = PublicKey(*bytes);
         check_usable(&key)?;
         Ok(Self(key))
     }
 
-    /// The key, for a DH with the identity.
+    /// Returns the key for a DH with the identity.
     pub fn public_key(&self) -> &PublicKey {
         &self.0
     }
 
-    /// The u-coordinate, 32 bytes, little-endian.
+    /// Returns the u-coordinate, 32 bytes, little-endian.
     pub fn as_bytes(&self) -> &[u8; 32] {
         self.0.as_bytes()
     }
@@ -85,8 +85,8 @@ impl fmt::Debug for IdentityKey {
     }
 }
 
-/// The identity pair of this device: agrees on keys and signs (section "Parties and keys" of the
-/// specification).
+/// The identity pair of this device, for key agreement and signatures (section "Parties and keys"
+/// of the specification).
 pub struct IdentityKeyPair {
     pair: StaticKey,
     public: IdentityKey,
@@ -95,29 +95,30 @@ pub struct IdentityKeyPair {
 snapshot!(struct IdentityKeyPair { pair, public });
 
 impl IdentityKeyPair {
-    /// The identity of a pair that is kept for ever.
+    /// Creates the identity from a long-term pair.
     pub fn new(pair: StaticKey) -> Self {
-        // A clamped scalar times the base point is canonical and never of low order.
+        // A clamped scalar times the base point is always canonical and never of low order.
         let public = IdentityKey(*pair.public_key());
         Self { pair, public }
     }
 
-    /// The public key.
+    /// Returns the public identity key.
     pub fn public_key(&self) -> IdentityKey {
         self.public
     }
 
-    /// The pair, for a DH with the identity.
+    /// Returns the pair for a DH with the identity.
     pub fn pair(&self) -> &StaticKey {
         &self.pair
     }
 
-    /// Signs `parts`, one behind the other (`XEdDSA`, 64 bytes), with 64 fresh bytes of `rng`.
+    /// Signs the concatenation of `parts` with `XEdDSA` and 64 fresh bytes of `rng`. Returns 64
+    /// bytes.
     pub fn sign<H: Hash512>(&self, parts: &[&[u8]], rng: &mut dyn CryptoRng) -> [u8; 64] {
         xeddsa::sign::<H>(self.pair.scalar(), parts, &Secret::random(rng))
     }
 
-    /// A second copy, named so that each one is seen in a review.
+    /// Returns a copy. The name makes every copy of the secret visible in a review.
     #[must_use]
     pub fn duplicate(&self) -> Self {
         Self { pair: self.pair.duplicate(), public: self.public }
@@ -130,11 +131,11 @@ impl fmt::Debug for IdentityKeyPair {
     }
 }
 
-/// The exporter secret of one handshake. It is returned once, never stored, wiped on drop.
+/// The exporter secret of one handshake: returned once, never stored, wiped on drop.
 pub struct Exporter(pub(crate) Secret<32>);
 
 impl Exporter {
-    /// One 32-byte secret for each label, equal on both sides.
+    /// Derives one 32-byte secret for each label. Both sides get equal secrets.
     pub fn export_secrets<const N: usize>(self, labels: [&str; N]) -> [Secret<32>; N] {
         labels.map(|label| {
             Secret::init_with(|out| {

@@ -1,10 +1,11 @@
 //! X3DH and the Double Ratchet over replaceable suites: one conversation between two devices.
 //!
-//! Promise, given the right identity keys: bodies are secret and authentic; what was read is
-//! unreadable afterwards; one undisturbed round trip heals a theft of the state; nobody between
-//! the two can weaken the suite; an old state that was put back never gives one keystream twice.
-//! Not hidden here: that and when two people write; the layers around this one do that. The
-//! handshake of `b2c20-pq` withstands a quantum computer, the ratchet behind it does not.
+//! Promise, given the right identity keys: Bodies are secret and authentic. A message that was read
+//! cannot be decrypted afterwards. After a theft of the state, one undisturbed round trip makes the
+//! session secret again. An attacker on the network cannot weaken the suite. A restored old state
+//! never uses one keystream twice. This crate does not hide that and when two people write; the
+//! layers around it do. The handshake of `b2c20-pq` withstands a quantum computer, the ratchet does
+//! not.
 //!
 //! | module | noun |
 //! |---|---|
@@ -30,8 +31,9 @@
 //! assert!(!talk.has_session()); // `examples/two_parties.rs` goes on from here
 //! ```
 //!
-//! All randomness comes from the caller, as `EphemeralKey` values; all time is `now`; every
-//! operation that succeeds returns the rows it changes, and an error changes nothing.
+//! All randomness comes from the caller, as `EphemeralKey` values or as `rng`. Time comes from the
+//! parameter `now`. A successful operation returns the rows that it changes; after an error the
+//! state is unchanged.
 #![no_std]
 
 extern crate alloc;

@@ -1,5 +1,4 @@
-//! Suite lists. The order of ids is fixed, so both sides compute the same choice; nothing is
-//! negotiated but membership.
+//! Suite lists. The order of ids is fixed, so both sides compute the same choice from two lists.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -11,10 +10,10 @@ use crate::suite::{B2c20, B2c20Pq, is_container};
 /// Most suites in a list.
 pub const SUITES_MAX: usize = 4;
 
-/// 1 to 4 suites of the range 0x01xx, strictly descending: the best first.
+/// A list of 1 to 4 suites of the range 0x01xx, strictly descending: the best suite first.
 ///
-/// Unknown ids of the range are kept, and ignored when a suite is chosen.
-/// Wire form: `count u8 | ids u16`, 3 to 9 bytes.
+/// Unknown ids of this range are kept, and ignored when a suite is chosen. Wire form: `count u8 |
+/// ids u16`, 3 to 9 bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SuiteList {
     ids: [SuiteId; SUITES_MAX],
@@ -34,7 +33,8 @@ impl SuiteList {
         Self { ids: [B2c20::ID, SuiteId(0), SuiteId(0), SuiteId(0)], count: 1 }
     }
 
-    /// A list of these ids, best first; refuses what is empty, too long, out of range or unsorted.
+    /// Creates a list of these ids, best first. Returns an error if the ids are unsorted, out of
+    /// range, none or more than 4.
     pub fn new(suites: &[SuiteId]) -> Result<Self, DecodeError> {
         let descending = suites.windows(2).all(|pair| pair[0] > pair[1]);
         let in_range = suites.iter().all(|id| is_container(*id));
@@ -46,12 +46,12 @@ impl SuiteList {
         Ok(Self { ids, count: suites.len() as u8 })
     }
 
-    /// Decodes a list that fills `bytes`.
+    /// Decodes a list. Returns an error if bytes are left over.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, Self::read_from)
     }
 
-    /// Reads a list from the front.
+    /// Reads a list from the front of `reader`.
     pub fn read_from(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let count = usize::from(reader.read_u8()?);
         if count > SUITES_MAX {
@@ -64,7 +64,7 @@ impl SuiteList {
         Self::new(&ids[..count])
     }
 
-    /// Writes the list.
+    /// Appends the wire form to `writer`.
     pub fn write_to(&self, writer: &mut Writer) {
         writer.put_u8(self.count);
         for id in self.ids() {
@@ -72,29 +72,29 @@ impl SuiteList {
         }
     }
 
-    /// The wire form, 3 to 9 bytes.
+    /// Returns the wire form, 3 to 9 bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::with_capacity(1 + 2 * SUITES_MAX);
         self.write_to(&mut writer);
         writer.finish()
     }
 
-    /// The ids, best first.
+    /// Returns the ids, best first.
     pub fn ids(&self) -> &[SuiteId] {
         &self.ids[..usize::from(self.count)]
     }
 
-    /// Returns true if `suite` stands in the list.
+    /// Returns true if the list contains `suite`.
     pub fn has_suite(&self, suite: SuiteId) -> bool {
         self.ids().contains(&suite)
     }
 
-    /// Returns true if every suite of `floor` stands in this list.
+    /// Returns true if this list contains every suite of `floor`.
     pub fn covers_floor(&self, floor: &Self) -> bool {
         floor.ids().iter().all(|id| self.has_suite(*id))
     }
 
-    /// The highest id that stands in both lists.
+    /// Returns the highest id that both lists contain.
     pub fn best_common(&self, other: &Self) -> Option<SuiteId> {
         self.ids().iter().copied().find(|id| other.has_suite(*id))
     }

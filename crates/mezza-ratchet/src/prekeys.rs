@@ -1,4 +1,4 @@
-//! The prekeys of this device: a machine that rotates, refills, publishes and wipes them.
+//! The prekeys of this device: a state machine that rotates, refills, publishes and wipes prekeys.
 //!
 //! ```text
 //! SPK  Current -7 d-> Retired -30 d after made-> wiped
@@ -35,34 +35,35 @@ use stored::{StoredOneTimePrekey, StoredSignedPrekey};
 pub const ROTATE_D: u64 = 7;
 /// Days for which a bundle is valid.
 pub const BUNDLE_VALID_D: u64 = 14;
-/// Days after which private parts are wiped.
+/// Days after which private prekeys are wiped.
 pub const WIPE_D: u64 = 30;
-/// Most signed prekeys held of one suite.
+/// Most signed prekeys stored for one suite.
 pub const SPK_HELD_MAX: usize = 5;
-/// One-time keys that the server should have.
+/// The number of one-time keys that the server should have.
 pub const OPK_STOCK: usize = 100;
-/// Below this many it is filled up.
+/// New one-time keys are made when the server has fewer than this.
 pub const OPK_REFILL: usize = 20;
-/// Most one-time keys held here; the oldest go first.
+/// Most one-time keys stored on this device. Above the limit the oldest keys are dropped.
 pub const OPK_HELD_MAX: usize = 1_000;
-/// Most base keys remembered under one signed prekey. Beyond, first messages without a one-time
-/// key are refused.
+/// Most base keys remembered under one signed prekey. At this number, first messages without a
+/// one-time key are refused.
 pub const SEEN_MAX: usize = 10_000;
-/// Base keys remembered under a current signed prekey at which it is replaced early.
+/// A current signed prekey is replaced early when this many base keys are remembered under it.
 pub const SEEN_ROTATE: usize = SEEN_MAX / 2;
 
-/// The private prekeys of this device and their timers. It holds a copy of the identity, because
-/// rotation signs.
+/// The private prekeys of this device with their timers. The struct contains a copy of the identity
+/// pair, which signs new prekeys.
 pub struct Prekeys {
     identity: IdentityKeyPair,
-    /// Suites of our bundles, best first.
+    /// The suites of our bundles, best first.
     suites: Vec<SuiteId>,
-    /// Oldest first; the last one of each suite is the current one.
+    /// The signed prekeys, oldest first. The last prekey of each suite is the current one.
     spks: Vec<StoredSignedPrekey>,
     opks: BTreeMap<u32, StoredOneTimePrekey>,
-    /// Base keys by signed prekey.
+    /// Digests of remembered base keys, 16 bytes each, by the id of the signed prekey.
     seen: BTreeMap<u32, BTreeSet<[u8; 16]>>,
-    /// Numbers of the last `Need` that was not answered yet.
+    /// The numbers of signed and one-time keys in the last [`Output::Need`] that was not answered
+    /// yet.
     asked: Option<(usize, usize)>,
     drain: DrainDetector,
     outputs: VecDeque<Output>,
@@ -71,7 +72,7 @@ pub struct Prekeys {
 snapshot!(struct Prekeys { identity, suites, spks, opks, seen, asked, drain, outputs });
 
 impl Prekeys {
-    /// No keys yet; the first [`wake`](Machine::wake) asks for them.
+    /// Creates the machine without keys. The first [`wake`](Machine::wake) requests them.
     pub fn new(identity: IdentityKeyPair) -> Self {
         Self {
             identity,
@@ -85,16 +86,17 @@ impl Prekeys {
         }
     }
 
-    /// Offers `suites` instead of [`SuiteList::our_suites`], best first; for a device that is no product, such
-    /// as one of `signal-v3`. Say so before anything else, and again after each load.
+    /// Offers `suites`, best first, instead of [`SuiteList::our_suites`]. Only devices outside the
+    /// product need this, such as a device of `signal-v3`. Call this function before any other,
+    /// also after each load.
     #[must_use]
     pub fn offer_suites(mut self, suites: &[SuiteId]) -> Self {
         self.suites = suites.to_vec();
         self
     }
 
-    /// Puts the stored rows together again (tables `Spk`, `Opk`, `Seen`; rows of other tables are
-    /// an error). Call [`wake`](Machine::wake) before anything else.
+    /// Restores the prekeys from stored rows. Rows of tables other than `Spk`, `Opk` and `Seen` are
+    /// an error. Call [`wake`](Machine::wake) before any other function.
     pub fn load<'a>(
         identity: IdentityKeyPair,
         records: impl IntoIterator<Item = StoredRow<'a>>,
@@ -121,34 +123,36 @@ impl Prekeys {
         if prekeys.seen.keys().all(held) { Ok(prekeys) } else { Err(DecodeError::Value) }
     }
 
-    /// Oldest first; those made together in an order that a restart finds again.
+    /// Sorts the signed prekeys by age, oldest first. Prekeys of the same minute are sorted by id,
+    /// so the order is the same after a restart.
     fn sort_by_age(&mut self) {
         self.spks.sort_by_key(|spk| (spk.made, spk.id));
     }
 
-    /// Every signed prekey held, newest first: suite, id, pair. The pairs also open intro boxes.
+    /// Returns every stored signed prekey, newest first, as suite, id and pair. The pairs also open
+    /// intro boxes.
     pub fn signed_prekeys(&self) -> impl Iterator<Item = (SuiteId, u32, &StaticKey)> {
         self.spks.iter().rev().map(|spk| (spk.suite, spk.id, &spk.pair))
     }
 
-    /// Every signed prekey held, newest first: suite, when it was made, when it is wiped.
+    /// Returns suite, creation time and wipe time of every stored signed prekey, newest first.
     pub fn signed_prekey_lifetimes(&self) -> impl Iterator<Item = (SuiteId, Time, Time)> {
         self.spks.iter().rev().map(|spk| (spk.suite, spk.made_at(), spk.wiped_at()))
     }
 
-    /// Sessions that others began on the day of `now`, and how many of them without a one-time
-    /// key. A restart begins to count anew.
+    /// Returns the number of sessions that contacts began on the day of `now`, and how many of
+    /// these sessions used no one-time key. The counts are not stored, so a restart sets both to 0.
     pub fn sessions_of_day(&self, now: Time) -> (u32, u32) {
         self.drain.day_counts(now)
     }
 
-    /// The end of the current bundle; `None` before the first keys came.
+    /// Returns the end of the current bundle; `None` before the first keys were made.
     pub fn current_not_after(&self) -> Option<Time> {
         self.current_prekeys().last().map(StoredSignedPrekey::not_after)
     }
 
-    /// The current bundle and every one-time key that belongs to it, to publish it again with
-    /// `replace` off (a server ignores ids that it has or had).
+    /// Returns the current bundle and all one-time keys made since, to be published again with
+    /// `replace` set to false (a server ignores ids that it has or had).
     pub fn current_bundle(&self) -> Option<(Vec<u8>, Vec<OneTimePrekey>)> {
         let made = self.current_prekeys().last()?.made;
         let one_time = self
@@ -160,8 +164,9 @@ impl Prekeys {
         Some((self.encode_bundle(), one_time))
     }
 
-    /// The current prekeys of the best suite of Signal that is offered, without a one-time key;
-    /// `None` if there is none. `registration` is the number of this install, 1 to 16,380.
+    /// Returns the current prekeys of the best suite of Signal on offer, without a one-time key;
+    /// `None` if no such suite is offered. `registration` is the number of this install, 1 to
+    /// 16,380.
     pub fn signal_bundle(&self, registration: u32) -> Option<SignalBundle> {
         Some(self.current_prekeys().find(|spk| spk.list.is_none())?.signal_bundle(registration))
     }
@@ -171,19 +176,19 @@ impl Prekeys {
         self.suites.contains(&suite) || self.spks.iter().any(|spk| spk.suite == suite)
     }
 
-    /// The suites of our bundle.
+    /// Returns the list of suites in our bundle; `None` if we offer no container suite.
     fn bundle_suites(&self) -> Option<SuiteList> {
         let ids: Vec<SuiteId> =
             self.suites.iter().copied().filter(|suite| is_container(*suite)).collect();
         SuiteList::new(&ids).ok()
     }
 
-    /// One-time keys held here.
+    /// Returns the number of one-time keys stored on this device.
     pub fn one_time_count(&self) -> usize {
         self.opks.len()
     }
 
-    /// Every row, as it should lie on disk now.
+    /// Returns every row of the prekeys as it should be stored now.
     pub fn all_rows(&self) -> Changes {
         let mut changes = Changes::new();
         for spk in &self.spks {
@@ -200,18 +205,18 @@ impl Prekeys {
         changes
     }
 
-    /// As [`snapshot`](Machine::snapshot).
+    /// Does the same as [`snapshot`](Machine::snapshot).
     pub fn encode(&self) -> Wiping<Vec<u8>> {
         self.snapshot()
     }
 
-    /// The newest signed prekey of each suite, in the order of the list.
+    /// Returns the newest signed prekey of each offered suite, best suite first.
     fn current_prekeys(&self) -> impl Iterator<Item = &StoredSignedPrekey> {
         let newest = |id: &SuiteId| self.spks.iter().rev().find(|spk| spk.suite == *id);
         self.suites.iter().filter_map(newest)
     }
 
-    /// The wire form of the bundle; empty if we offer no suite that has one.
+    /// Returns the wire form of the bundle; empty if we offer no container suite.
     fn encode_bundle(&self) -> Vec<u8> {
         let listed: Vec<&StoredSignedPrekey> =
             self.current_prekeys().filter(|spk| spk.list.is_some()).collect();
@@ -223,7 +228,7 @@ impl Prekeys {
 
     fn rotation_due(&self, now: Time) -> bool {
         let fresh = |spk: &StoredSignedPrekey| {
-            // A key from the future was made by a wrong clock.
+            // A key with a creation time more than a day ahead was made while the clock was wrong.
             let future = spk.made_at() > now.plus_ms(Time::DAY_MS);
             !future
                 && now < spk.made_at().plus_ms(ROTATE_D * Time::DAY_MS)
@@ -269,7 +274,8 @@ impl Prekeys {
         Ok(())
     }
 
-    /// The private parts for a first message, if it may begin a session.
+    /// Returns the private keys that a first message names. Error: the message may not begin a
+    /// session.
     pub(crate) fn responder_keys(
         &self,
         first: &FirstMessageHeader,
@@ -303,7 +309,7 @@ impl Prekeys {
         Ok(ResponderKeys { spk: &spk.pair, list: spk.list, opk: opk.map(|opk| &opk.pair), kem })
     }
 
-    /// A first message began a session: its one-time key goes, its base key is remembered.
+    /// Drops the one-time key of a first message that began a session, and remembers the base key.
     pub(crate) fn consume_prekey(
         &mut self,
         first: &FirstMessageHeader,

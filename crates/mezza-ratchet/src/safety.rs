@@ -1,5 +1,5 @@
-//! Safety numbers: 60 digits that two people compare. Only identities enter, and in Signal's form
-//! the name that its app knows them by.
+//! Safety numbers: 60 digits that two people compare. The digits depend only on the two identity
+//! keys; in Signal's form also on the two identifiers that Signal's app uses.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -10,21 +10,21 @@ use mezza_core::{Hash512, blake2b};
 use crate::IdentityKey;
 use crate::wire::proto;
 
-/// Rounds of the iterated hash; they add 12 bits to a search.
+/// Rounds of the iterated hash, which make a search 2^12 times as expensive.
 const SAFETY_ROUNDS: usize = 5_200;
 /// The version in a scannable code of the container suites.
 const VERSION: u32 = 65_537;
-/// Bytes of a scannable code, at most.
+/// Most bytes of a scannable code.
 const SCANNABLE_BYTES_MAX: usize = 78;
 /// Bytes of a fingerprint in a scannable code.
 const SHORT_BYTES: usize = 32;
 
-/// The 60 digits of two identities, equal on both sides.
+/// Returns the 60 digits of two identities, equal on both sides.
 pub fn number(local: &IdentityKey, remote: &IdentityKey) -> String {
     join_ordered(&fingerprint(local), &fingerprint(remote))
 }
 
-/// The scannable form, 76 bytes: a protobuf of a version and both fingerprints.
+/// Returns the scannable form, 76 bytes: a protobuf message of a version and both fingerprints.
 ///
 /// ```text
 /// 08 version | 12 22 0A 20 local[32] | 1A 22 0A 20 remote[32]
@@ -33,26 +33,27 @@ pub fn scannable_code(local: &IdentityKey, remote: &IdentityKey) -> Vec<u8> {
     encode_code(VERSION, &fingerprint(local), &fingerprint(remote))
 }
 
-/// Returns true if the code on the other device's screen names the same two identities.
+/// Returns true if `theirs`, the code on the other device's screen, names the same two identities.
 pub fn matches_code(local: &IdentityKey, remote: &IdentityKey, theirs: &[u8]) -> bool {
     scannable_code(remote, local) == theirs
 }
 
-/// An identity with the name that Signal's apps mix in, such as a phone number.
+/// An identity together with the identifier that Signal's apps hash with the key, such as a phone
+/// number.
 #[derive(Clone, Copy)]
 pub struct NamedIdentity<'a> {
-    /// The identity.
+    /// The public identity key.
     pub key: &'a IdentityKey,
-    /// The stable identifier, as the other app writes it.
+    /// The stable identifier, encoded as the other app encodes it.
     pub id: &'a [u8],
 }
 
-/// The 60 digits in Signal's form, over the hash of a suite: SHA-512 in `signal-v3`.
+/// Returns the 60 digits in Signal's form with the hash of a suite; `signal-v3` uses SHA-512.
 pub fn signal_number<H: Hash512>(local: NamedIdentity<'_>, remote: NamedIdentity<'_>) -> String {
     join_ordered(&local.fingerprint::<H>(), &remote.fingerprint::<H>())
 }
 
-/// The scannable form of [`signal_number`]; Signal's apps use version 2.
+/// Returns the scannable form of [`signal_number`]. Signal's apps use version 2.
 pub fn signal_scannable<H: Hash512>(
     version: u32,
     local: NamedIdentity<'_>,
@@ -62,7 +63,8 @@ pub fn signal_scannable<H: Hash512>(
 }
 
 impl NamedIdentity<'_> {
-    /// h = 0000 | 05 | IK | id; 5,200 times: h = H(h | 05 | IK).
+    /// Computes the fingerprint, 64 bytes: h = 0000 | 05 | IK | id, then 5,200 times h = H(h | 05 |
+    /// IK).
     fn fingerprint<H: Hash512>(&self) -> [u8; 64] {
         let key_type = [proto::KEY_TYPE];
         let key = self.key.as_bytes().as_slice();
@@ -74,7 +76,8 @@ impl NamedIdentity<'_> {
     }
 }
 
-/// h = 0001 | IK; 5,200 times: h = `B_64`("", "b2c20 safety", h | IK).
+/// Computes the fingerprint, 64 bytes: h = 0001 | IK, then 5,200 times h = `B_64`("", "b2c20
+/// safety", h | IK).
 fn fingerprint(key: &IdentityKey) -> [u8; 64] {
     let key = key.as_bytes().as_slice();
     let mut hash = hash_round(&[&[0, 1], key, key]);
@@ -90,19 +93,19 @@ fn hash_round(parts: &[&[u8]]) -> [u8; 64] {
     hash
 }
 
-/// Both halves, the lower one first.
+/// Encodes both fingerprints as digits and joins them, the lower one first.
 fn join_ordered(local: &[u8; 64], remote: &[u8; 64]) -> String {
     let local = encode_digits(local);
     let remote = encode_digits(remote);
     if local <= remote { local + &remote } else { remote + &local }
 }
 
-/// 30 digits: six groups of 5 bytes, big-endian, modulo 100,000.
+/// Encodes the first 30 bytes as 30 digits: six groups of 5 bytes, big-endian, modulo 100,000.
 fn encode_digits(hash: &[u8; 64]) -> String {
     let mut text = String::with_capacity(30);
     for group in hash[..30].chunks_exact(5) {
         let value = group.iter().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
-        // Writing to a string cannot fail.
+        // `write!` to a string cannot fail.
         let _ = write!(text, "{:05}", value % 100_000);
     }
     text

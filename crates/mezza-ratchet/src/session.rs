@@ -1,4 +1,4 @@
-//! One session: a Double Ratchet in whichever suite.
+//! One session: a Double Ratchet in any of the suites.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -21,28 +21,28 @@ use skipped::Skipped;
 pub(crate) use skipped::StoredKey;
 pub(crate) use stored::SESSION_ID_BYTES;
 
-/// Most messages that one message may lie ahead of the last one in its chain.
+/// Most messages by which the index of a message may be ahead of the last one in its chain.
 pub const JUMP_MAX: u32 = 5_000;
 /// Most skipped keys of one session.
 pub const SKIPPED_MAX: usize = 2_000;
 /// Days after which a skipped key is wiped.
 pub const SKIPPED_D: u64 = 30;
-/// Days after which a session that was never answered seals nothing more.
+/// Days after which a session that was never answered can seal no more messages.
 pub const PENDING_D: u64 = 30;
 
-/// A session in one of the suites.
+/// A session in any of the suites.
 pub enum Session<B: Backend> {
-    /// Suite 0x0003.
+    /// A session in suite 0x0003, `signal-v3`.
     V3(Ratchet<V3, B>),
-    /// Suite 0x0004.
+    /// A session in suite 0x0004, `signal-v4`.
     V4(Ratchet<V4, B>),
-    /// Suite 0x0101.
+    /// A session in suite 0x0101.
     B2c20(Ratchet<B2c20, B>),
-    /// Suite 0x0102.
+    /// A session in suite 0x0102.
     B2c20Pq(Ratchet<B2c20Pq, B>),
 }
 
-/// A session of one suite is a session.
+/// Implements `Debug`, the snapshot and the conversion from the ratchet of one suite.
 macro_rules! sessions {
     ($($suite:ident),*) => {
         impl<B: Backend> fmt::Debug for Session<B> {
@@ -64,7 +64,7 @@ macro_rules! sessions {
 }
 sessions!(V3, V4, B2c20, B2c20Pq);
 
-/// Runs an expression on the ratchet of whichever suite.
+/// Runs an expression on the ratchet inside a session.
 macro_rules! each {
     ($session:expr, $ratchet:ident => $value:expr) => {
         match $session {
@@ -77,7 +77,7 @@ macro_rules! each {
 }
 
 impl<B: Backend> Session<B> {
-    /// Which suite it speaks.
+    /// Returns the suite of the session.
     pub fn suite(&self) -> SuiteId {
         fn ratchet_suite<S: RatchetSuite, B>(_: &Ratchet<S, B>) -> SuiteId {
             S::ID
@@ -113,7 +113,8 @@ impl<B: Backend> Session<B> {
         each!(self, r => r.send.is_none())
     }
 
-    /// Messages sealed in the sending chain; next index of the receiving chain.
+    /// Returns the number of messages sealed in the sending chain, and the next index of the
+    /// receiving chain.
     pub(crate) fn counters(&self) -> (u32, u32) {
         each!(self, r => (
             r.send.as_ref().map_or(0, SendChain::sealed_count),
@@ -125,7 +126,7 @@ impl<B: Backend> Session<B> {
         each!(self, r => (r.opened.as_ms() != 0).then_some(r.opened))
     }
 
-    /// The later of created and last opened.
+    /// Returns the later one of creation time and time of the last opened message.
     pub(crate) fn last_used(&self) -> Time {
         each!(self, r => r.created.max(r.opened))
     }
@@ -139,7 +140,7 @@ impl<B: Backend> Session<B> {
         each!(self, r => if r.initiator { None } else { r.first_header().ok() })
     }
 
-    /// Returns true if the key of a message is found without a DH.
+    /// Returns true if the key of a message can be found without a DH.
     pub(crate) fn has_message_key(&self, inner: &RatchetMessage<'_>, now: Time) -> bool {
         each!(self, r => {
             r.is_current_key(&inner.key) || r.skipped.find_key(&inner.key, inner.n, now).is_some()

@@ -1,11 +1,11 @@
-//! Changes of an operation on disk: rows of five tables. The vault at floor 3 seals them.
+//! Changes of an operation on disk: rows of five tables. The vault at floor 3 encrypts these rows.
 
 use alloc::vec::Vec;
 use core::fmt;
 
 use mezza_core::{Wiping, snapshot};
 
-/// Where a row lives.
+/// The table of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Table {
@@ -24,12 +24,12 @@ pub enum Table {
 snapshot!(enum Table [Session, Skipped, Spk, Opk, Seen]);
 
 impl Table {
-    /// The stable number of the table.
+    /// Returns the number of the table, which never changes.
     pub const fn number(self) -> u8 {
         self as u8
     }
 
-    /// The table with this number.
+    /// Returns the table with this number.
     pub const fn from_number(number: u8) -> Option<Self> {
         match number {
             1 => Some(Self::Session),
@@ -44,20 +44,20 @@ impl Table {
 
 /// One row to write or to remove.
 pub enum Change {
-    /// Write `value` under `key`, over what is there.
+    /// Write `value` under `key` and replace the old value.
     Put {
-        /// Where.
+        /// The table of the row.
         table: Table,
-        /// The key, without any prefix for the contact.
+        /// The key of the row, without a prefix for the contact.
         key: Vec<u8>,
-        /// A versioned stored form; secret.
+        /// The value in a stored form that begins with a version; secret.
         value: Wiping<Vec<u8>>,
     },
     /// Remove the row under `key`.
     Drop {
-        /// Where.
+        /// The table of the row.
         table: Table,
-        /// The key, without any prefix for the contact.
+        /// The key of the row, without a prefix for the contact.
         key: Vec<u8>,
     },
 }
@@ -65,14 +65,14 @@ pub enum Change {
 snapshot!(enum Change [Put { table, key, value }, Drop { table, key }]);
 
 impl Change {
-    /// The table of the row.
+    /// Returns the table of the row.
     pub fn table(&self) -> Table {
         match self {
             Self::Put { table, .. } | Self::Drop { table, .. } => *table,
         }
     }
 
-    /// The key of the row, without any prefix for the contact.
+    /// Returns the key of the row, without a prefix for the contact.
     pub fn key(&self) -> &[u8] {
         match self {
             Self::Put { key, .. } | Self::Drop { key, .. } => key,
@@ -89,8 +89,8 @@ impl fmt::Debug for Change {
     }
 }
 
-/// The rows that one operation changes, in order. They become durable together, before the
-/// message leaves or together with the body that was opened.
+/// The rows that one operation changes, in order. Store all rows in one transaction: after `seal`
+/// before the message is sent, after `open` together with the body.
 #[derive(Debug, Default)]
 #[must_use = "the changes must become durable"]
 pub struct Changes(Vec<Change>);
@@ -98,22 +98,22 @@ pub struct Changes(Vec<Change>);
 snapshot!(struct Changes(rows));
 
 impl Changes {
-    /// Nothing to write.
+    /// Creates an empty list of changes.
     pub const fn new() -> Self {
         Self(Vec::new())
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Returns true if nothing changes.
+    /// Returns true if no row changes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The rows in order.
+    /// Returns an iterator over the rows in order.
     pub fn iter(&self) -> core::slice::Iter<'_, Change> {
         self.0.iter()
     }
@@ -123,7 +123,7 @@ impl Changes {
         self.0.append(&mut other.0);
     }
 
-    /// All rows as bytes, in the order of table and key.
+    /// Encodes all rows, sorted by table and key.
     pub(crate) fn encode(&self) -> Wiping<Vec<u8>> {
         let mut rows: Vec<&Change> = self.iter().collect();
         rows.sort_by_key(|row| (row.table(), row.key()));
@@ -169,14 +169,14 @@ impl<'a> IntoIterator for &'a Changes {
     }
 }
 
-/// A row as it is read back, without any prefix for the contact.
+/// A row as it is read from disk, without a prefix for the contact.
 #[derive(Clone, Copy)]
 pub struct StoredRow<'a> {
-    /// Where it lay.
+    /// The table of the row.
     pub table: Table,
-    /// Its key.
+    /// The key of the row.
     pub key: &'a [u8],
-    /// Its value; secret.
+    /// The value of the row; secret.
     pub value: &'a [u8],
 }
 

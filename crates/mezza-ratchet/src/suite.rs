@@ -20,13 +20,13 @@ pub use v4::V4;
 
 /// A suite of X3DH and the Double Ratchet.
 pub trait RatchetSuite: Suite {
-    /// Its key schedule.
+    /// The key schedule of the suite.
     type Kdf: Kdf;
-    /// Its wire format.
+    /// The wire format of the suite.
     type Wire: Wire;
-    /// The KEM that its handshake adds to the DHs.
+    /// The KEM that the handshake adds to the DHs; `None` without a post-quantum handshake.
     const KEM: Option<Kem> = None;
-    /// Most messages that one message may lie ahead of the last one in its chain.
+    /// Most messages by which the index of a message may be ahead of the last one in its chain.
     const JUMP_MAX: u32 = JUMP_MAX;
 }
 
@@ -34,13 +34,13 @@ pub trait RatchetSuite: Suite {
 pub trait Kdf {
     /// Derives the keys that both sides share from the DH results, in order, and from the transcript.
     fn derive_agreement(shared: &[Secret<32>], transcript: &Transcript<'_>) -> Agreement;
-    /// Next root key and a new chain key.
+    /// Derives the next root key and a new chain key from a DH result.
     fn step_root(root: &Secret<32>, shared: &Secret<32>) -> (Secret<32>, Secret<32>);
-    /// A message key; the next chain key takes the place of the old one.
+    /// Derives a message key, and replaces the chain key by the next one.
     fn step_chain(chain: &mut Secret<32>) -> Secret<32>;
 }
 
-/// Keys that a handshake gives both sides.
+/// The secrets that a handshake gives to both sides.
 pub struct Agreement {
     /// The id of the session, 16 bytes; public.
     pub id: [u8; 16],
@@ -50,7 +50,8 @@ pub struct Agreement {
     pub exporter: Secret<32>,
 }
 
-/// Runs an expression with `$S` as the suite of a number, if sessions may speak it.
+/// Runs an expression with `$S` as the type of the suite with a given id, if sessions may speak
+/// this suite.
 macro_rules! of_suite {
     ($id:expr, $S:ident => $value:expr, else $other:expr) => {
         match $id {
@@ -76,7 +77,7 @@ macro_rules! of_suite {
 }
 pub(crate) use of_suite;
 
-/// Returns true if sessions may speak a suite.
+/// Returns true if sessions may speak this suite.
 pub fn is_known(suite: SuiteId) -> bool {
     of_suite!(suite, S => !S::NAME.is_empty(), else false)
 }
@@ -86,19 +87,19 @@ pub fn kem(suite: SuiteId) -> Option<Kem> {
     of_suite!(suite, S => S::KEM, else None)
 }
 
-/// Returns true if a suite may stand in lists: the ids of our own envelope.
+/// Returns true if suite lists may contain this suite: the ids 0x01xx of our own envelope.
 pub const fn is_container(suite: SuiteId) -> bool {
     suite.0 >> 8 == 0x01
 }
 
-/// The halves of 64 secret bytes.
+/// Splits 64 secret bytes into two halves.
 fn halves(wide: &[u8; 64]) -> (Secret<32>, Secret<32>) {
     let first = Secret::init_with(|out| out.copy_from_slice(&wide[..32]));
     let second = Secret::init_with(|out| out.copy_from_slice(&wide[32..]));
     (first, second)
 }
 
-/// The key of `key[32] | iv[12]`, set up, and the iv.
+/// Splits `key[32] | iv[12]` and returns the cipher with this key, and the iv.
 #[expect(clippy::expect_used, reason = "44 bytes hold 32 and 12")]
 fn key_and_iv<B: Backend>(wide: &[u8; 44]) -> (B::Chacha, [u8; 12]) {
     let key = wide.first_chunk().expect("32 bytes");

@@ -1,7 +1,7 @@
-//! Every message between two devices. Nothing else knows bytes.
+//! The wire formats of every message between two devices. No other module knows these bytes.
 //!
-//! The first byte tells the family: F1 is our container, 3x Signal's own format, 4x the same with a
-//! post-quantum handshake.
+//! The first byte shows the family: F1 is our container, 3x is Signal's own format, 4x is Signal's
+//! format with a post-quantum handshake.
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
@@ -18,95 +18,96 @@ pub mod signal;
 pub use container::ContainerFormat;
 pub use signal::SignalFormat;
 
-/// Bytes of a ciphertext's digest.
+/// Bytes of the digest that is stored instead of a ciphertext.
 const NOTED_BYTES: usize = 32;
 
 /// Longest body of a message in bytes.
 pub const BODY_BYTES_MAX: usize = 2 << 20;
-/// Longest outer part that a message is bound to, in bytes.
+/// Most bytes of the outer part that a message authenticates.
 pub const OUTER_BYTES_MAX: usize = 64;
 /// [`Padding::Blocks`] fills up to a multiple of this many bytes.
 pub const PAD_BYTES: usize = 160;
 /// Longest sealed text in bytes: body, padding, nonce and tag.
 pub const SEALED_BYTES_MAX: usize = BODY_BYTES_MAX + PAD_BYTES + 32;
 
-/// How a body is filled up before it is sealed.
+/// The length to which a body is padded before it is sealed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Padding {
-    /// To the next multiple of 160 bytes.
+    /// Pad the body to the next multiple of 160 bytes.
     #[default]
     Blocks,
-    /// So that the whole message has exactly this many bytes.
+    /// Pad the body so that the whole message has exactly this many bytes.
     To(usize),
 }
 
 /// A wire format of the Double Ratchet.
 ///
-/// A `prefix` is what a session keeps of the handshake to write its first messages, empty for
-/// other messages; the initiator is whose identity stands in them.
+/// A `prefix` is the part of the handshake that a session stores to write its first messages; the
+/// prefix of other messages is empty. `initiator` is the identity in these first messages.
 pub trait Wire {
-    /// Most messages in one chain, so that a count fits its field.
+    /// Most messages in one chain, so that a count fits its field on the wire.
     const CHAIN_MAX: u32;
-    /// True if a message can be bound to an outer part.
+    /// True if a message can authenticate an outer part.
     const OUTER: bool;
 
-    /// Decodes a message of either kind; keys are canonical afterwards.
+    /// Decodes a first message or a later one. All keys in the result are canonical.
     fn decode(message: &[u8]) -> Result<DecodedMessage<'_>, DecodeError>;
-    /// The prefix of the first messages of a session.
+    /// Encodes the prefix of the first messages of a session.
     fn encode_prefix(first: &FirstMessageHeader) -> Vec<u8>;
-    /// Reads a prefix that was stored; it must be of this suite and initiator.
+    /// Decodes a stored prefix, which must be of this suite and initiator.
     fn read_prefix(
         suite: SuiteId,
         initiator: &IdentityKey,
         prefix: &[u8],
     ) -> Result<FirstMessageHeader, DecodeError>;
-    /// Appends the additional data in front of the head.
+    /// Appends the part of the additional data that precedes the head.
     fn append_aad(sender: &IdentityKey, receiver: &IdentityKey, outer: &[u8], out: &mut Vec<u8>);
-    /// Appends the head: the message up to the sealed part, as it is authenticated.
+    /// Appends the head: the authenticated bytes of the message before the sealed part.
     fn append_head(header: &Header<'_>, out: &mut Vec<u8>);
-    /// A message up to the sealed part, with room for the rest.
+    /// Returns the message up to the sealed part, with capacity for the rest.
     fn begin_message(
         prefix: &[u8],
         initiator: &IdentityKey,
         head: &[u8],
         sealed_bytes: usize,
     ) -> Vec<u8>;
-    /// Appends what stands behind the sealed part.
+    /// Appends the bytes after the sealed part.
     fn append_end(prefix: &[u8], initiator: &IdentityKey, out: &mut Vec<u8>);
-    /// Bytes of a whole message.
+    /// Returns the bytes of a whole message.
     fn message_bytes(prefix: &[u8], initiator: &IdentityKey, header: &Header<'_>) -> usize;
     /// Returns the header field for a previous chain of `count` messages.
     fn encode_pn(count: u32) -> u32;
-    /// The index at which a header closes the previous chain.
+    /// Returns the index at which a header with `pn` closes the previous chain.
     fn closed_at(pn: u32) -> u32;
-    /// Bytes of the padded body, so that a message that needs `fixed_bytes` besides it comes out
-    /// as `padding` says; `None` if the body does not fit.
+    /// Returns the bytes of the padded body, so that a message with `fixed_bytes` further bytes has
+    /// the length that `padding` demands; `None` if the body does not fit.
     fn padded_bytes(body_bytes: usize, padding: Padding, fixed_bytes: usize) -> Option<usize>;
-    /// Appends a body, filled up to `padded_bytes`.
+    /// Appends a body and its padding, `padded_bytes` in all.
     fn pad_body(body: &[u8], padded_bytes: usize, out: &mut Vec<u8>);
-    /// Takes the padding off again; `None` if it is not what [`pad_body`](Self::pad_body) makes.
+    /// Removes the padding; `None` if the padding is not the one that [`pad_body`](Self::pad_body)
+    /// makes.
     fn unpad_body(text: Vec<u8>) -> Option<Wiping<Vec<u8>>>;
 }
 
-/// The header of a message that is written.
+/// The header of a message that is to be written.
 pub struct Header<'a> {
     /// The suite of the session.
     pub suite: SuiteId,
-    /// Our ratchet key.
+    /// The ratchet key of the sender.
     pub key: &'a PublicKey,
-    /// Index in the chain.
+    /// The index of the message in its chain.
     pub n: u32,
-    /// The field of the previous chain ([`Wire::encode_pn`]).
+    /// The field for the previous chain, made by [`Wire::encode_pn`].
     pub pn: u32,
     /// Bytes of the sealed part.
     pub sealed_bytes: usize,
 }
 
-/// A message, decoded, not authenticated.
+/// A message that was decoded but not authenticated.
 pub struct DecodedMessage<'a> {
-    /// Further fields of a first message.
+    /// The handshake; `Some` in a first message.
     pub first: Option<FirstMessageHeader>,
-    /// The message of the ratchet itself.
+    /// The message of the Double Ratchet.
     pub inner: RatchetMessage<'a>,
 }
 
@@ -115,39 +116,40 @@ pub struct DecodedMessage<'a> {
 pub struct FirstMessageHeader {
     /// The suite of the session.
     pub suite: SuiteId,
-    /// The identity of the initiator, not checked.
+    /// The identity key of the initiator, not checked.
     pub identity: PublicKey,
-    /// The base key EK, canonical.
+    /// The base key EK; canonical.
     pub base: PublicKey,
-    /// Which signed prekey was used.
+    /// The id of the signed prekey that was used.
     pub spk_id: u32,
-    /// Which one-time prekey was used; 0: none.
+    /// The id of the one-time prekey that was used; 0 if none was used.
     pub opk_id: u32,
-    /// The suites of the initiator; a container always has them, Signal's formats never.
+    /// The suite list of the initiator; always `Some` in a container, never in Signal's formats.
     pub list: Option<SuiteList>,
-    /// The number of the initiator's install, which Signal's formats carry beside the handshake;
-    /// not authenticated, 0 in a container.
+    /// The registration number of the initiator's install. Signal's formats send this number
+    /// unauthenticated; 0 in a container.
     pub registration: u32,
-    /// The encapsulation of a post-quantum suite.
+    /// The KEM ciphertext; `Some` in a post-quantum suite.
     pub kem: Option<Encapsulated>,
 }
 
-/// The KEM ciphertext of a first message, and the key of the bundle that it is for.
+/// The KEM ciphertext of a first message, with the id of the KEM key that it was made for.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Encapsulated {
-    /// Which KEM key was used.
+    /// The id of the KEM key that was used.
     pub id: u32,
-    /// 1,568 bytes; in what a responder keeps, their digest of 32.
+    /// The ciphertext, 1,568 bytes. A responder stores a digest of 32 bytes instead.
     pub ciphertext: Vec<u8>,
 }
 
 impl FirstMessageHeader {
-    /// Returns true if both have the same initiator and base key.
+    /// Returns true if both headers have the same initiator and base key.
     pub(crate) fn same_base(&self, other: &Self) -> bool {
         self.identity == other.identity && self.base == other.base
     }
 
-    /// Returns the form that a responder stores: a digest is enough to recognise the ciphertext.
+    /// Returns the form that a responder stores, with a digest in place of the ciphertext. The
+    /// digest suffices to recognise a repeated ciphertext.
     pub(crate) fn with_ciphertext_digest(&self) -> Self {
         let mut noted = self.clone();
         if let Some(kem) = &mut noted.kem {
@@ -158,29 +160,31 @@ impl FirstMessageHeader {
         noted
     }
 
-    /// Returns true if both begin the same session: all but the registration is equal.
+    /// Returns true if both headers begin the same session: all fields but the registration number
+    /// are equal.
     pub(crate) fn same_handshake(&self, other: &Self) -> bool {
         *self == Self { registration: self.registration, ..other.clone() }
     }
 }
 
-/// A message of the ratchet.
+/// A message of the Double Ratchet, decoded.
 pub struct RatchetMessage<'a> {
-    /// The ratchet key of the sender, canonical.
+    /// The ratchet key of the sender; canonical.
     pub key: PublicKey,
-    /// Index in the chain.
+    /// The index of the message in its chain.
     pub n: u32,
-    /// The field of the previous chain.
+    /// The field for the previous chain.
     pub pn: u32,
-    /// The bytes in front of the sealed part, as they are authenticated.
+    /// The authenticated bytes before the sealed part.
     pub head: Cow<'a, [u8]>,
-    /// The sealed part.
+    /// The ciphertext with its nonce or tag.
     pub sealed: Cow<'a, [u8]>,
-    /// Authenticated bytes behind the ciphertext: fields that a newer peer added.
+    /// Authenticated bytes after the ciphertext: fields that a newer version added.
     pub tail: &'a [u8],
 }
 
-/// The suite that a message claims, and whether it is a first message, from its first bytes.
+/// Reads from the first bytes of a message which suite it claims. Also returns true if the message
+/// is a first message.
 pub fn peek_suite(message: &[u8]) -> Result<(SuiteId, bool), DecodeError> {
     match message.split_first().ok_or(DecodeError::Truncated)? {
         (&container::FAMILY, _) => container::peek_suite(message),
@@ -194,19 +198,19 @@ pub fn peek_suite(message: &[u8]) -> Result<(SuiteId, bool), DecodeError> {
     }
 }
 
-/// Decodes a message of a suite that sessions may speak.
+/// Decodes a message of any suite that sessions may speak.
 pub fn decode_message(message: &[u8]) -> Result<DecodedMessage<'_>, DecodeError> {
     let (suite, _) = peek_suite(message)?;
     decode_as(suite, message)
 }
 
-/// Decodes a message that claims this suite.
+/// Decodes a message as one of this suite.
 pub(crate) fn decode_as(suite: SuiteId, message: &[u8]) -> Result<DecodedMessage<'_>, DecodeError> {
     of_suite!(suite, S => <S as RatchetSuite>::Wire::decode(message), else Err(DecodeError::Value))
 }
 
-/// The identity key in a first message, unauthenticated: to find the contact. `None` if this is no
-/// first message, or the key is not allowed.
+/// Returns the unauthenticated identity key in a first message, to find the contact. `None` if the
+/// message is not a first message, or if the key is not canonical or has low order.
 pub fn first_identity(message: &[u8]) -> Option<IdentityKey> {
     let (_, is_first) = peek_suite(message).ok()?;
     let first = if is_first { decode_message(message).ok()?.first } else { None };

@@ -25,24 +25,24 @@ use crate::{
     BundleError, Exporter, IdentityKey, IdentityKeyPair, OneTimePrekey, OpenError, SuiteList, keys,
 };
 
-/// Everything both sides know of a handshake before it is computed.
+/// The public values of a handshake, which both sides know.
 pub struct Transcript<'a> {
-    /// The header that the initiator sends.
+    /// The header that the initiator sends in first messages.
     pub first: &'a FirstMessageHeader,
     /// The identity that published the bundle.
     pub responder: &'a IdentityKey,
-    /// The list of the bundle, in a container suite.
+    /// The suite list of the bundle; `Some` in a container suite.
     pub list: Option<&'a SuiteList>,
-    /// The signed prekey.
+    /// The public signed prekey.
     pub spk: &'a PublicKey,
-    /// The one-time prekey.
+    /// The public one-time prekey, if one is used.
     pub opk: Option<&'a PublicKey>,
-    /// The KEM key of the bundle, in a post-quantum suite.
+    /// The public KEM key of the bundle; `Some` in a post-quantum suite.
     pub kem_key: Option<&'a [u8]>,
 }
 
 impl Transcript<'_> {
-    /// T of the container suites, 64 bytes.
+    /// Returns the transcript hash T of the container suites, 64 bytes.
     pub fn hash(&self) -> [u8; 64] {
         let first = self.first;
         let mut writer = Writer::with_capacity(192);
@@ -65,8 +65,9 @@ impl Transcript<'_> {
     }
 }
 
-/// The initiator's half; a post-quantum suite draws 32 bytes of `rng`. `BadKey` if the one-time key
-/// or the KEM key is not allowed, or a DH gives zero; `BadId` for the id of the one-time key.
+/// Runs the initiator's side of the handshake. A post-quantum suite draws 32 bytes of `rng`.
+/// Errors: `BadKey` if the one-time key or the KEM key is not allowed or a DH gives zero, `BadId`
+/// if the id of the one-time key is out of range.
 pub fn initiate_session<S: RatchetSuite, B: Backend>(
     bundle: &CheckedBundle,
     identity: &IdentityKeyPair,
@@ -116,19 +117,20 @@ pub fn initiate_session<S: RatchetSuite, B: Backend>(
     Ok((ratchet, Exporter(exporter)))
 }
 
-/// The private parts that a first message names, and the list they were published with.
+/// The private prekeys that a first message names, with the suite list of their bundle.
 pub struct ResponderKeys<'a> {
-    /// The signed prekey.
+    /// The pair of the signed prekey.
     pub spk: &'a StaticKey,
-    /// The list of its bundle; a container suite has one.
+    /// The suite list of the bundle; `Some` in a container suite.
     pub list: Option<SuiteList>,
-    /// The one-time prekey.
+    /// The pair of the one-time prekey, if one was used.
     pub opk: Option<&'a StaticKey>,
-    /// The seed of the KEM key, in a post-quantum suite.
+    /// The seed of the KEM key; `Some` in a post-quantum suite.
     pub kem: Option<&'a Secret<KEM_SEED_BYTES>>,
 }
 
-/// The responder's half, up to the inner message: a session that is not committed yet.
+/// Runs the responder's side of the handshake, without the inner message. The returned session is
+/// not stored yet.
 pub fn accept_session<S: RatchetSuite, B: Backend>(
     first: &FirstMessageHeader,
     identity: &IdentityKeyPair,
@@ -137,8 +139,9 @@ pub fn accept_session<S: RatchetSuite, B: Backend>(
     let remote =
         IdentityKey::decode(first.identity.as_bytes()).map_err(|_| OpenError::Malformed)?;
     keys::check_usable(&first.base).map_err(|_| OpenError::Malformed)?;
-    // X25519 does not see torsion: with it, one handshake would have a base key of eight forms, each
-    // unknown to the memory of base keys. T of 0x0101 binds the form, and needs no check.
+    // X25519 ignores torsion. If torsion were allowed, eight forms of one base key would give the
+    // same handshake, and the memory of base keys would know only one of them. T of 0x0101 includes
+    // the form, so 0x0101 needs no check.
     if S::ID != B2c20::ID && !keys::torsion_free(&first.base) {
         return Err(OpenError::Malformed);
     }

@@ -25,9 +25,9 @@ const NONCE_PREFIX: [u8; 32] = {
     prefix
 };
 
-/// Signs `parts`, one behind the other, with the clamped scalar `k` and the 64 fresh bytes `z`.
+/// Signs the concatenation of `parts` with the clamped scalar `k` and the 64 fresh bytes `z`.
 ///
-/// Returns `R[32] | s[32]`; bit 7 of the last byte is 0.
+/// Returns `R[32] | s[32]`. Bit 7 of the last byte is 0.
 pub fn sign<H: Hash512>(k: &Secret<32>, parts: &[&[u8]], z: &Secret<64>) -> [u8; 64] {
     let mut a = Scalar::from_bytes_mod_order(*k.expose());
     let mut key = EdwardsPoint::mul_base(&a).compress().to_bytes();
@@ -59,8 +59,8 @@ pub fn verify<H: Hash512>(key: &IdentityKey, parts: &[&[u8]], signature: &[u8; 6
     signature[63] >> 7 == 0 && verify_signed::<H>(key, parts, signature)
 }
 
-/// Verifies a signature in which bit 7 of the last byte is the sign of the Edwards key, as
-/// Signal's libraries write it; both values are accepted.
+/// Verifies a signature in which bit 7 of the last byte is the sign of the Edwards key, as in
+/// Signal's libraries. Both values of the bit are accepted.
 pub fn verify_signed<H: Hash512>(key: &IdentityKey, parts: &[&[u8]], signature: &[u8; 64]) -> bool {
     check_equation::<H>(key, parts, signature).unwrap_or(false)
 }
@@ -81,7 +81,7 @@ fn check_equation<H: Hash512>(
     Some(r.compress().as_bytes() == point)
 }
 
-/// h = H(R | A | M) mod q.
+/// Computes the challenge h = H(R | A | M) mod q.
 fn hash_challenge<H: Hash512>(point: &[u8; 32], key: &[u8; 32], parts: &[&[u8]]) -> Scalar {
     let mut all = Vec::with_capacity(parts.len() + 2);
     all.push(point.as_slice());

@@ -1,4 +1,4 @@
-//! The firewall of the end that answers a commitment: the mirror of `DH_Comm_FW`.
+//! The firewall of the end that answers a commitment, the counterpart of `DH_Comm_FW`.
 //!
 //! ```text
 //! in   C1, C2   C1^alpha  C2^alpha
@@ -16,7 +16,7 @@ use crate::error::FirewallError;
 use crate::group::{Group, ViewDependent};
 use crate::message::Message;
 
-/// Mauls a commitment, its opening and the own answer.
+/// Mauls a commitment, its opening and the party's own answer.
 pub struct AnsweringFirewall<G: Group, C = Uniform> {
     group: G,
     coins: C,
@@ -31,14 +31,14 @@ enum State<G: Group> {
 }
 
 impl<G: Group> AnsweringFirewall<G> {
-    /// A firewall for one session.
+    /// Creates a firewall for one session.
     pub const fn new(group: G) -> Self {
         Self::with_coins(group, Uniform)
     }
 }
 
 impl<G: Group, C: Coins<G>> AnsweringFirewall<G, C> {
-    /// A firewall with this source of coins: alpha.
+    /// Creates a firewall with this source of the coin alpha.
     pub const fn with_coins(group: G, coins: C) -> Self {
         Self { group, coins, state: State::New }
     }
@@ -55,7 +55,7 @@ impl<G: Group, C: Coins<G>> Firewall<G> for AnsweringFirewall<G, C> {
         };
         check_proper(&self.group, &[key.seen()])?;
         let raised = self.group.power(key.seen(), alpha.scalar());
-        // The coin moves to the next state: it is never copied (GUARD-3).
+        // The coin moves to the next state, because it must not be copied (GUARD-3).
         if let State::Asked(alpha) = core::mem::replace(&mut self.state, State::New) {
             self.state = State::Replied(alpha);
         }
@@ -71,7 +71,7 @@ impl<G: Group, C: Coins<G>> Firewall<G> for AnsweringFirewall<G, C> {
             (State::New, Message::Commitment(both)) => {
                 let [c1, c2] = both.each_ref().map(ViewDependent::seen);
                 check_proper(&self.group, &[c1, c2])?;
-                // Not 0: C^0 would be the same commitment for all (GUARD-3).
+                // The coin is never 0: C^0 would be the same commitment for all (GUARD-3).
                 let alpha = Coin::draw(&self.group, CoinRole::Power, &mut self.coins, rng);
                 let [c1, c2] = [c1, c2].map(|c| self.group.power(c, alpha.scalar()));
                 self.state = State::Asked(alpha);

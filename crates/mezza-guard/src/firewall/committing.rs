@@ -31,7 +31,7 @@ enum State<G: Group> {
     Done,
 }
 
-/// alpha, u and v of one session.
+/// The coins alpha, u and v of one session.
 pub(crate) struct CommittingCoins<G: Group> {
     alpha: Coin<G>,
     u: Coin<G>,
@@ -41,20 +41,20 @@ pub(crate) struct CommittingCoins<G: Group> {
 impl<G: Group> CommittingCoins<G> {
     pub(crate) fn draw(group: &G, coins: &mut dyn Coins<G>, rng: &mut dyn CryptoRng) -> Self {
         let mut draw = |role| Coin::draw(group, role, coins, rng);
-        // In this order, which the vectors fix.
+        // The order of the draws is fixed by the test vectors.
         let alpha = draw(CoinRole::Power);
         let u = draw(CoinRole::Shift);
         let v = draw(CoinRole::Shift);
         Self { alpha, u, v }
     }
 
-    /// C1' and C2'; refuses an identity before and after.
+    /// Computes C1' and C2'. Refuses an identity in the input and in the result.
     pub(crate) fn change_commitment(
         &self,
         group: &G,
         [c1, c2]: [&G::Element; 2],
     ) -> Result<[G::Element; 2], FirewallError> {
-        // An identity would leave as a power of the shift alone.
+        // An identity would be sent as a power of the shift alone.
         check_proper(group, &[c1, c2])?;
         let hv = group.power_h(self.v.scalar());
         let shift = group.multiply(&group.power_g(self.u.scalar()), &hv);
@@ -65,7 +65,7 @@ impl<G: Group> CommittingCoins<G> {
         Ok(changed)
     }
 
-    /// The other key to the power of alpha.
+    /// Raises the other key to the power of alpha.
     pub(crate) fn change_key(
         &self,
         group: &G,
@@ -75,7 +75,7 @@ impl<G: Group> CommittingCoins<G> {
         Ok(group.power(key, self.alpha.scalar()))
     }
 
-    /// r' and s', checked against the commitment that went out (GUARD-7).
+    /// Computes r' and s', and checks them against the commitment that was sent (GUARD-7).
     pub(crate) fn change_opening(
         &self,
         group: &G,
@@ -83,31 +83,32 @@ impl<G: Group> CommittingCoins<G> {
         [r, s]: [&G::Scalar; 2],
     ) -> Result<[G::Scalar; 2], FirewallError> {
         let alpha = self.alpha.scalar();
-        // Modulo q: over the integers the gcd of both openings would give alpha (GUARD-5).
+        // Computed modulo q: over the integers the gcd of both openings would reveal alpha
+        // (GUARD-5).
         let r = group.multiply_scalars(alpha, &group.add_scalars(r, self.u.scalar()));
         let s = group.multiply_scalars(alpha, &group.add_scalars(s, self.v.scalar()));
-        // An opening that does not fit would be 64 free bytes of the client (GUARD-7).
+        // An opening that does not match would give the client 64 free bytes (GUARD-7).
         commit::open_commitment(group, went_out, [&r, &s]).map_err(|_| FirewallError::Opening)?;
         Ok([r, s])
     }
 }
 
 impl CommittingCoins<crate::group::Ristretto> {
-    /// All coins, for tests.
+    /// Returns all coins, for tests.
     pub(crate) fn snapshot(&self) -> alloc::vec::Vec<u8> {
         [&self.alpha, &self.u, &self.v].map(|coin| coin.scalar().to_bytes()).concat()
     }
 }
 
 impl<G: Group> CommittingFirewall<G> {
-    /// A firewall for one session.
+    /// Creates a firewall for one session.
     pub const fn new(group: G) -> Self {
         Self::with_coins(group, Uniform)
     }
 }
 
 impl<G: Group, C: Coins<G>> CommittingFirewall<G, C> {
-    /// A firewall with this source of coins: alpha, u, v.
+    /// Creates a firewall with this source of the coins alpha, u, v.
     pub const fn with_coins(group: G, coins: C) -> Self {
         Self { group, coins, state: State::New }
     }
@@ -124,7 +125,7 @@ impl<G: Group, C: Coins<G>> Firewall<G> for CommittingFirewall<G, C> {
             (State::New, Message::Commitment(both)) => {
                 let coins = CommittingCoins::draw(group, &mut self.coins, rng);
                 let both = both.each_ref().map(ViewDependent::seen);
-                // Refused before the state changes, so that the coins of a bad message are wiped
+                // Refused before the state changes, so that the coins for a bad message are wiped
                 // (GUARD-6).
                 let [c1, c2] = coins.change_commitment(group, both)?;
                 self.state = State::Committed(coins, [c1.clone(), c2.clone()]);
@@ -149,7 +150,7 @@ impl<G: Group, C: Coins<G>> Firewall<G> for CommittingFirewall<G, C> {
             return Err(FirewallError::Order);
         };
         let raised = coins.change_key(&self.group, key.seen())?;
-        // The commitment that was sent is kept: the opening is checked against it (GUARD-7).
+        // The sent commitment is stored, because the opening is checked against it (GUARD-7).
         if let State::Committed(coins, sent) = core::mem::replace(&mut self.state, State::New) {
             self.state = State::Answered(coins, sent);
         }

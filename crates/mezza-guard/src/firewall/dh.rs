@@ -1,5 +1,5 @@
-//! The firewall of Diffie-Hellman, `DH_FW` (thesis, listing 4.2): A -> A^w out and B -> B^w in, or the
-//! other way round at the end that answers.
+//! The firewall of Diffie-Hellman, `DH_FW` (thesis, listing 4.2): A -> A^w out and B -> B^w in, or
+//! in reverse order at the end that answers.
 //!
 //! ```text
 //! New --a key, out or in--> Raised --a key, the other way--> Done
@@ -22,20 +22,20 @@ pub struct DhFirewall<G: Group, C = Uniform> {
 
 enum State<G: Group> {
     New,
-    /// The coin, and whether the first key went out.
+    /// The coin, and true if the first key was outgoing.
     Raised(Coin<G>, bool),
     Done,
 }
 
 impl<G: Group> DhFirewall<G> {
-    /// A firewall for one session.
+    /// Creates a firewall for one session.
     pub const fn new(group: G) -> Self {
         Self::with_coins(group, Uniform)
     }
 }
 
 impl<G: Group, C: Coins<G>> DhFirewall<G, C> {
-    /// A firewall with this source of coins.
+    /// Creates a firewall with this source of coins.
     pub const fn with_coins(group: G, coins: C) -> Self {
         Self { group, coins, state: State::New }
     }
@@ -58,7 +58,7 @@ impl<G: Group, C: Coins<G>> DhFirewall<G, C> {
             State::Raised(coin, first_went_out) if *first_went_out != is_out => {
                 (self.group.power(key.seen(), coin.scalar()), State::Done)
             }
-            // A second key in one direction would show a quotient of two keys under one coin
+            // A second key in one direction would reveal the quotient of two keys under one coin
             // (GUARD-3).
             State::Raised(..) | State::Done => return Err(FirewallError::Order),
         };

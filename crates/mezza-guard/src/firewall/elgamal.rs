@@ -14,10 +14,13 @@ use crate::error::FirewallError;
 use crate::group::{Group, ViewDependent};
 use crate::message::Message;
 
-/// A public key as it was seen: its generator, `None` if that of the group, and h.
+/// A received public key: its generator, or `None` for that of the group, and h.
 type SeenKey<G> = (Option<<G as Group>::Element>, <G as Group>::Element);
 
-/// The public key of a message, if it is one and holds no identity.
+/// Returns the public key in a message.
+///
+/// # Errors
+/// [`FirewallError`] if the message is not a public key or contains an identity.
 fn public_key<G: Group>(group: &G, message: &Message<G>) -> Result<SeenKey<G>, FirewallError> {
     let (g, h) = match message {
         Message::EncryptionKey(h) => (None, h.seen().clone()),
@@ -36,20 +39,20 @@ pub struct RerandFirewall<G: Group, C = Uniform> {
 }
 
 impl<G: Group> RerandFirewall<G> {
-    /// A firewall for one public key.
+    /// Creates a firewall for one public key.
     pub const fn new(group: G) -> Self {
         Self::with_coins(group, Uniform)
     }
 }
 
 impl<G: Group, C: Coins<G>> RerandFirewall<G, C> {
-    /// A firewall with this source of coins: one r for each ciphertext.
+    /// Creates a firewall with this source of coins, one r per ciphertext.
     pub const fn with_coins(group: G, coins: C) -> Self {
         Self { group, coins, key: None }
     }
 }
 
-/// (c0 g^r, c1 h^r) with a fresh r.
+/// Computes (c0 g^r, c1 h^r) with a fresh r.
 fn rerandomise_ciphertext<G: Group>(
     group: &G,
     (g, h): &SeenKey<G>,
@@ -57,7 +60,8 @@ fn rerandomise_ciphertext<G: Group>(
     coins: &mut dyn Coins<G>,
     rng: &mut dyn CryptoRng,
 ) -> [G::Element; 2] {
-    // One coin for each ciphertext: with a shared one, quotients of messages survive.
+    // Each ciphertext has its own coin. With a shared one, quotients of messages would be
+    // preserved.
     let r = Coin::draw(group, CoinRole::Shift, coins, rng);
     let gr = match g {
         Some(g) => group.power(g, r.scalar()),
@@ -86,7 +90,7 @@ impl<G: Group, C: Coins<G>> Firewall<G> for RerandFirewall<G, C> {
         _: &mut dyn CryptoRng,
     ) -> Result<Message<G>, FirewallError> {
         let key = public_key(&self.group, &message)?;
-        // A new key in the middle would mix ciphertexts under two keys.
+        // A new key in between would mix ciphertexts under two keys.
         if self.key.replace(key).is_some() {
             return Err(FirewallError::Order);
         }
@@ -94,7 +98,7 @@ impl<G: Group, C: Coins<G>> Firewall<G> for RerandFirewall<G, C> {
     }
 }
 
-/// Mauls the key at its owner, where it protects the generation of the key (`EG_KeyMaul`).
+/// Mauls the key at its owner, which protects the generation of the key (`EG_KeyMaul`).
 pub struct KeyMaulFirewall<G: Group, C = Uniform> {
     group: G,
     coins: C,
@@ -102,14 +106,14 @@ pub struct KeyMaulFirewall<G: Group, C = Uniform> {
 }
 
 impl<G: Group> KeyMaulFirewall<G> {
-    /// A firewall for one key pair.
+    /// Creates a firewall for one key pair.
     pub const fn new(group: G) -> Self {
         Self::with_coins(group, Uniform)
     }
 }
 
 impl<G: Group, C: Coins<G>> KeyMaulFirewall<G, C> {
-    /// A firewall with this source of coins: alpha.
+    /// Creates a firewall with this source of the coin alpha.
     pub const fn with_coins(group: G, coins: C) -> Self {
         Self { group, coins, alpha: None }
     }
@@ -121,7 +125,8 @@ impl<G: Group, C: Coins<G>> Firewall<G> for KeyMaulFirewall<G, C> {
         message: Message<G>,
         rng: &mut dyn CryptoRng,
     ) -> Result<Message<G>, FirewallError> {
-        // One coin serves one key: a second key under alpha would reveal their quotient (GUARD-3).
+        // One coin serves one key, because a second key under alpha would reveal their quotient
+        // (GUARD-3).
         let (None, Message::EncryptionKey(h)) = (&self.alpha, &message) else {
             return Err(FirewallError::Order);
         };
@@ -140,35 +145,35 @@ impl<G: Group, C: Coins<G>> Firewall<G> for KeyMaulFirewall<G, C> {
         let (Some(alpha), Message::Ciphertext([c0, c1])) = (&self.alpha, &message) else {
             return Err(FirewallError::Order);
         };
-        // Only c0 is mauled: it moves the ciphertext from the mauled key to the owner's.
+        // Only c0 is mauled, which converts the ciphertext from the mauled key to the owner's.
         let c0 = self.group.power(c0.seen(), alpha.scalar());
         Ok(Message::ciphertext(c0, c1.seen().clone()))
     }
 }
 
-/// Mauls the key towards the encryptor, re-randomises under the mauled key, mauls back (`EG_ReMaul` in
-/// the order that decrypts; the listing of the thesis does not).
+/// Mauls the key towards the encryptor, re-randomises under the mauled key, then mauls back
+/// (`EG_ReMaul`, in the order that decrypts; the listing of the thesis does not).
 pub struct ReMaulFirewall<G: Group, C = Uniform> {
     group: G,
     coins: C,
     mauled: Option<Mauled<G>>,
 }
 
-/// The key that the encryptor was shown, and beta/alpha.
+/// The key that was sent to the encryptor, and beta/alpha.
 struct Mauled<G: Group> {
     key: SeenKey<G>,
     back: zeroize::Zeroizing<G::Scalar>,
 }
 
 impl<G: Group> ReMaulFirewall<G> {
-    /// A firewall for one public key.
+    /// Creates a firewall for one public key.
     pub const fn new(group: G) -> Self {
         Self::with_coins(group, Uniform)
     }
 }
 
 impl<G: Group, C: Coins<G>> ReMaulFirewall<G, C> {
-    /// A firewall with this source of coins: alpha, beta, then one r for each ciphertext.
+    /// Creates a firewall with this source of coins: alpha, beta, then one r per ciphertext.
     pub const fn with_coins(group: G, coins: C) -> Self {
         Self { group, coins, mauled: None }
     }
@@ -186,7 +191,7 @@ impl<G: Group, C: Coins<G>> Firewall<G> for ReMaulFirewall<G, C> {
         };
         let both = both.each_ref().map(ViewDependent::seen);
         let [c0, c1] = rerandomise_ciphertext(&self.group, key, both, &mut self.coins, rng);
-        // Re-randomised first and mauled back last. The order of the thesis does not decrypt.
+        // Re-randomised first and mauled back last. The order in the thesis does not decrypt.
         Ok(Message::ciphertext(self.group.power(&c0, back), c1))
     }
 
@@ -196,7 +201,7 @@ impl<G: Group, C: Coins<G>> Firewall<G> for ReMaulFirewall<G, C> {
         rng: &mut dyn CryptoRng,
     ) -> Result<Message<G>, FirewallError> {
         let (g, h) = public_key(&self.group, &message)?;
-        // Two keys under one pair of coins could be compared by the encryptor.
+        // The encryptor could compare two keys under one pair of coins.
         if self.mauled.is_some() {
             return Err(FirewallError::Order);
         }
@@ -204,7 +209,7 @@ impl<G: Group, C: Coins<G>> Firewall<G> for ReMaulFirewall<G, C> {
         let mut draw = || Coin::draw(group, CoinRole::Power, &mut self.coins, rng);
         let alpha = draw();
         let beta = draw();
-        // q is prime, so a coin that is not 0 has an inverse.
+        // q is prime, so a nonzero coin has an inverse.
         let inverse = group.invert_scalar(alpha.scalar()).ok_or(FirewallError::Order)?;
         let back = crate::coins::wipe_on_drop(group.multiply_scalars(beta.scalar(), &inverse));
         let mauled_g = match g {

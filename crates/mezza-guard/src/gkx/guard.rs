@@ -1,4 +1,5 @@
-//! The firewall of GKX, at either end. Tags pass untouched: the firewall has no key that they depend on.
+//! The firewall of GKX, at either end. Tags pass unchanged, because the firewall has none of the
+//! keys.
 //!
 //! ```text
 //! dialling:   New --G1 out--> Committed --G2 in--> Answered --G3 out, checked--> Opened --G4 in--> Done
@@ -16,7 +17,7 @@ use crate::firewall::{CommittingCoins, check_proper};
 use crate::group::{Group as _, Ristretto};
 use crate::wire::{self, G1, G1_BYTES, G2, G2_BYTES, G3, G3_BYTES, G4, G4_BYTES};
 
-/// The state of one exchange: at most 168 bytes, no key of anybody.
+/// The state of one exchange: at most 168 bytes and no key.
 pub struct GkxGuard(State);
 
 enum State {
@@ -31,18 +32,21 @@ enum State {
     Done,
 }
 
-/// A frame of the right kind and size, or out of order.
+/// Returns the body of a frame.
+///
+/// # Errors
+/// [`FirewallError::Order`] for another kind or size.
 fn expect_frame<const N: usize>(frame: &[u8], kind: u8) -> Result<&[u8; N], FirewallError> {
     wire::frame_body(frame, kind).map_err(|_| FirewallError::Order)
 }
 
 impl GkxGuard {
-    /// The guard of the end that dials.
+    /// Creates the guard of the end that dials.
     pub const fn for_dialling() -> Self {
         Self(State::NewDialling)
     }
 
-    /// The guard of the end that answers.
+    /// Creates the guard of the end that answers.
     pub const fn for_answering() -> Self {
         Self(State::NewAnswering)
     }
@@ -52,16 +56,17 @@ impl GkxGuard {
         matches!(self.0, State::Done)
     }
 
-    /// Returns true if the tag of the own end has gone out and no accepting answer has come yet: G4 for
+    /// Returns true if the client's tag was sent and no accepting answer has arrived yet: G4 for
     /// the tag of an initiator (GUARD-35).
     pub const fn awaits_answer(&self) -> bool {
         matches!(self.0, State::OpenedDialling)
     }
 
-    /// A frame of the client on its way to the wire.
+    /// Changes a frame of the client on its way to the wire.
     ///
     /// # Errors
-    /// Out of order, not of the group, or an opening that does not fit; the guard is as it was.
+    /// [`FirewallError`] if the frame is out of order, has a value outside the group, or is an
+    /// opening that does not match. The guard is then unchanged.
     pub fn change_outgoing(
         &mut self,
         group: &Ristretto,
@@ -82,12 +87,12 @@ impl GkxGuard {
                 let (opening, tag) = expect_frame::<{ G3_BYTES - 2 }>(frame, G3)?.split_at(64);
                 let both = decode_scalars(group, opening)?;
                 let sent = decode_elements(group, sent)?;
-                // Checked against the commitment that went out, so that no free scalars leave
+                // Checked against the commitment that was sent, so that no free scalars leave
                 // (GUARD-7).
                 let both = drawn.change_opening(group, sent.each_ref(), both.each_ref())?;
                 let [r, s] = both.map(|scalar| group.encode_scalar(&scalar));
-                // The tag passes unchanged: it depends on no value that the guard changed
-                // (GUARD-9).
+                // The tag passes unchanged, because it does not depend on a value that the guard
+                // changed (GUARD-9).
                 (State::OpenedDialling, wire::build_frame(G3, &[&r, &s, tag]))
             }
             State::Asked(beta) => {
@@ -104,7 +109,7 @@ impl GkxGuard {
         Ok(frame)
     }
 
-    /// A frame of the wire on its way to the client.
+    /// Changes a frame of the wire on its way to the client.
     ///
     /// # Errors
     /// As for [`change_outgoing`](Self::change_outgoing).
@@ -118,14 +123,16 @@ impl GkxGuard {
         let (next, frame) = match &self.0 {
             State::NewAnswering => {
                 let both = decode_elements(group, expect_frame::<{ G1_BYTES - 2 }>(frame, G1)?)?;
-                // One coin for commitment, opening and Y, or the two ends would not agree.
+                // Commitment, opening and Y use one coin, because the two ends would otherwise not
+                // agree.
                 let beta = Coin::draw(group, CoinRole::Power, coins, rng);
                 let raised = both.map(|element| group.power(&element, beta.scalar()));
                 (State::Asked(beta), wire::build_frame(G1, &[&encode_elements(group, &raised)]))
             }
             State::Replied(beta) => {
                 let (opening, tag) = expect_frame::<{ G3_BYTES - 2 }>(frame, G3)?.split_at(64);
-                // Not checked here: the client opens the commitment itself and refuses a bad one.
+                // Not checked here, because the client opens the commitment itself and refuses a
+                // bad one.
                 let scaled = decode_scalars(group, opening)?
                     .map(|s| group.multiply_scalars(beta.scalar(), &s));
                 let [r, s] = scaled.map(|scalar| group.encode_scalar(&scalar));
@@ -134,7 +141,7 @@ impl GkxGuard {
             State::Committed(drawn, _) => {
                 let key = expect_frame::<{ G2_BYTES - 2 }>(frame, G2)?;
                 let key = group.decode(key).map_err(|_| FirewallError::Order)?;
-                // Y gets the same alpha as the commitment, so that S is equal at both ends.
+                // Y is raised to the same alpha as the commitment, so that S is equal at both ends.
                 let raised = group.encode(&drawn.change_key(group, &key)?);
                 return Ok(self.move_coin(wire::build_frame(G2, &[&raised])));
             }
@@ -148,12 +155,12 @@ impl GkxGuard {
         Ok(frame)
     }
 
-    /// G2 has passed: the coins move on to the next state.
+    /// Moves the coins to the next state after G2.
     fn move_coin(&mut self, frame: Vec<u8>) -> Vec<u8> {
         self.0 = match core::mem::replace(&mut self.0, State::Done) {
             State::Committed(drawn, sent) => State::Answered(drawn, sent),
             State::Asked(beta) => State::Replied(beta),
-            // Only the two states of G2 move on. All others are refused before.
+            // Only the two states of G2 advance. All others were refused above.
             other => other,
         };
         frame
@@ -203,7 +210,7 @@ fn raise_key(
     Ok(group.encode(&group.power(&key, beta.scalar())))
 }
 
-/// For tests, which compare the state before and after a refusal.
+/// For tests that compare the state before and after a refusal.
 impl Snapshot for GkxGuard {
     fn snapshot_into(&self, w: &mut Writer) {
         let scalar = |coin: &Coin<Ristretto>| coin.scalar().to_bytes();

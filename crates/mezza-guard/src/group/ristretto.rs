@@ -1,4 +1,4 @@
-//! ristretto255 (RFC 9496): the group of the product.
+//! ristretto255 (RFC 9496), the group that the product uses.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -14,7 +14,7 @@ use zeroize::Zeroize as _;
 use super::Group;
 use crate::error::GroupError;
 
-/// The label that the second generator is hashed from, so that nobody knows its logarithm.
+/// The label from which the second generator is hashed, so that its logarithm is unknown.
 const H_LABEL: &[u8] = b"GUARD1-PEDERSEN-H";
 
 /// ristretto255 with its base point as g and a point hashed from a label as h. Elements and scalars
@@ -26,9 +26,10 @@ pub struct Ristretto {
 }
 
 impl Ristretto {
-    /// The group; computes the table of h, about 0.1 ms.
+    /// Creates the group and computes the table of h, which takes about 0.1 ms.
     pub fn new() -> Self {
-        // Hashed to the group: a known logarithm of h would make commitments open to any value.
+        // Hashed to the group, because with a known logarithm of h commitments could be opened to
+        // any value.
         let h = RistrettoPoint::from_uniform_bytes(&Sha512::hash(&[H_LABEL]));
         Self { h, multiples_of_h: Arc::new(RistrettoBasepointTable::create(&h)) }
     }
@@ -46,7 +47,7 @@ impl fmt::Debug for Ristretto {
     }
 }
 
-/// 64 bytes, little-endian, modulo q.
+/// Reduces 64 little-endian bytes modulo q.
 pub(crate) fn reduce_wide(bytes: &[u8; 64]) -> Scalar {
     Scalar::from_bytes_mod_order_wide(bytes)
 }
@@ -78,7 +79,7 @@ impl Group for Ristretto {
     fn decode(&self, bytes: &[u8]) -> Result<RistrettoPoint, GroupError> {
         let bytes = bytes.try_into().map_err(|_| GroupError::Element)?;
         let point = CompressedRistretto(bytes).decompress().ok_or(GroupError::Element)?;
-        // The identity is a valid encoding, but no coin changes it (GUARD-1).
+        // The identity is a valid encoding, but coins do not change it (GUARD-1).
         self.check_proper(&point)?;
         Ok(point)
     }
@@ -125,8 +126,8 @@ impl Group for Ristretto {
         let mut bytes = [0; 64];
         rng.fill_bytes(&mut bytes);
         let scalar = reduce_wide(&bytes);
-        // 64 bytes are wider than q, so that the reduction has no visible bias. They are wiped at
-        // once.
+        // 64 bytes are wider than q, so the reduction has no measurable bias. The bytes are wiped
+        // at once.
         bytes.zeroize();
         scalar
     }
@@ -150,7 +151,7 @@ impl Group for Ristretto {
     }
 
     fn invert_scalar(&self, scalar: &Scalar) -> Option<Scalar> {
-        // Inverting 0 gives 0, which would erase a ciphertext.
+        // The inverse of 0 would be 0, which would erase a ciphertext.
         (*scalar != Scalar::ZERO).then(|| scalar.invert())
     }
 }

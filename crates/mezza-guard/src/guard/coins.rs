@@ -1,4 +1,4 @@
-//! Co-random mode: the guard offers a slot, and lets the frame pass that holds the key of both.
+//! Co-random mode: the guard offers a slot, and passes only a frame with the joint key.
 
 use alloc::vec::Vec;
 
@@ -13,17 +13,17 @@ use crate::ledger::{LearnedName, LedgerRecord};
 use crate::rule::{FrameRuleError, Judge};
 use crate::wire::control::{Control, RefusalCode, SlotValue};
 
-/// A handshake with coins.
+/// The state of a handshake with coins.
 pub(super) struct Coined {
-    /// The slot that is offered.
+    /// The offered slot.
     slot: Option<SlotIndex>,
-    /// The key that must stand in the frame; there once Z is stored.
+    /// The key that the frame must contain; set once Z is stored.
     public: Option<[u8; 32]>,
-    /// The step of the handshake that comes next, 0 to 2.
+    /// The next step of the handshake, 0 to 2.
     step: usize,
-    /// The first frame of the handshake, for echoes.
+    /// The first frame of the handshake, for checking echoed fields.
     first: Vec<u8>,
-    /// The frame that went out last: a repeat is byte for byte the same.
+    /// The last sent frame; a repetition must be equal byte for byte.
     last_out: Vec<u8>,
 }
 
@@ -33,12 +33,12 @@ impl Coined {
     }
 }
 
-/// Callers of a client whose names are learned, at most.
+/// Most callers of a client whose names are learned.
 const LEARNED_CALLERS_MAX: usize = 16;
 
-/// The owner of the names in a handshake: a destination, or the caller.
+/// Returns the owner of the names in a handshake: a destination or the caller.
 fn learned_name(guard: &Guard, client: GuardClientId, dest: u16, first: &[u8]) -> LearnedName {
-    // A destination is one peer of the owner's list, so no caller has to be told apart.
+    // A destination is one peer of the owner's list, so callers need no distinction.
     if !LANES.contains(&dest) {
         return LearnedName { client, dest, caller: [0; 6] };
     }
@@ -48,7 +48,7 @@ fn learned_name(guard: &Guard, client: GuardClientId, dest: u16, first: &[u8]) -
 }
 
 impl Session {
-    /// SLOT: the number that is next, and the commitment to its coin.
+    /// Sends SLOT: the next number and the commitment to its coin.
     pub(super) fn offer_slot(
         &mut self,
         guard: &mut Guard,
@@ -57,8 +57,8 @@ impl Session {
         let (client, dest) = self.pair().ok_or(CloseReason::Control)?;
         let (slot, point) =
             guard.ledger.find_slot(SlotName { client, purpose: self.purpose(), dest });
-        // A slot with a point keeps the era of that point, or its rho would change (GUARD-20,
-        // GUARD-22).
+        // A slot with a point keeps the era of that point, because its rho would change otherwise
+        // (GUARD-20, GUARD-22).
         let era = point.map_or(guard.era, |(_, era)| era);
         let h = guard.key.in_era(&era).derive_rho(&slot).commitment(&slot);
         if !matches!(self.stage, Stage::Coins(_)) {
@@ -71,7 +71,7 @@ impl Session {
         Ok(())
     }
 
-    /// POINT: stored durably, then the coin is revealed (GUARD-20, GUARD-21).
+    /// Handles POINT: stores it durably, then reveals the coin (GUARD-20, GUARD-21).
     pub(super) fn on_point(
         &mut self,
         guard: &mut Guard,
@@ -80,11 +80,11 @@ impl Session {
     ) -> Result<(), CloseReason> {
         let refused = |code| Err(CloseReason::Refused(code));
         let Stage::Coins(coined) = &mut self.stage else { return refused(RefusalCode::OutOfOrder) };
-        // A second POINT in one handshake would try further keys.
+        // A second POINT in one handshake would allow a choice among keys.
         let (Some(slot), None) = (coined.slot, coined.public) else {
             return refused(RefusalCode::OutOfOrder);
         };
-        // Another session of the same slot may have moved on meanwhile.
+        // Another session of the same slot may have advanced the slot meanwhile.
         let (current, stored) = guard.ledger.find_slot(slot.name);
         let is_of_slot = (point.purpose, point.index) == (slot.name.purpose, slot.index);
         if !is_of_slot || current != slot {
@@ -92,14 +92,14 @@ impl Session {
         }
         let era = stored.map_or(guard.era, |(_, era)| era);
         let rho = guard.key.in_era(&era).derive_rho(&slot);
-        // Computed before it is stored: a malformed point must not take the slot.
+        // Computed before the point is stored, because a malformed point must not occupy the slot.
         let public = rho.public_key(guard.settings.encoding, &point.value);
         let Ok(public) = public else { return refused(RefusalCode::OutOfOrder) };
         match stored {
-            // A client that sees rho and changes Z would choose X (GUARD-21).
+            // A client that knows rho and changes Z would choose X (GUARD-21).
             Some((z, _)) if z != point.value => return refused(RefusalCode::SlotTaken),
             Some(_) => {}
-            // Durable before COIN: after a crash the same Z must be asked for (GUARD-20).
+            // Durable before COIN, because after a crash the same Z must be required (GUARD-20).
             None => guard.persist_record(conn, LedgerRecord::Point(slot, point.value, era)),
         }
         coined.public = Some(public);
@@ -107,7 +107,7 @@ impl Session {
         let coin = SlotValue::for_slot(&slot, *rho.encode());
         self.send_control(conn, &mut guard.out, &Control::Coin(coin));
         match first {
-            // The destination is dialled only now, so that an unfinished client causes no
+            // The destination is contacted only now, so that an unfinished client causes no
             // connection.
             None => self.request_link(guard, conn),
             Some(frame) => guard.out.push_back(Output::Send(conn, GuardSide::Inside, frame)),
@@ -115,7 +115,7 @@ impl Session {
         Ok(())
     }
 
-    /// A frame of the client on its way to the wire.
+    /// Handles a frame of the client on its way to the wire.
     pub(super) fn pass_outgoing(
         &mut self,
         guard: &mut Guard,
@@ -127,7 +127,7 @@ impl Session {
             Stage::New if guard.settings.policy == StrictPolicy::Report => {
                 self.pass_uncovered(guard, conn, GuardSide::Wire, frame)
             }
-            // Nothing of the client leaves before its rule is known (GUARD-31, GUARD-33).
+            // No frame of the client leaves before its rule is known (GUARD-31, GUARD-33).
             Stage::New => Err(CloseReason::Frame(FrameRuleError::Form)),
             Stage::Blind(..) => self.pass_blind(guard, conn, GuardSide::Inside, frame, rng),
             Stage::Coins(_) => self.coined_out(guard, conn, frame),
@@ -135,7 +135,7 @@ impl Session {
         }
     }
 
-    /// A frame that no rule covers passes under `report`, if the other side stands.
+    /// Passes a frame without a rule under the policy `Report`, if the other side is connected.
     pub(super) fn pass_uncovered(
         &self,
         guard: &mut Guard,
@@ -143,7 +143,7 @@ impl Session {
         to: GuardSide,
         frame: &[u8],
     ) -> Result<(), CloseReason> {
-        // There is no connection that the frame could leave by.
+        // The other side is not connected, so the frame cannot be sent.
         if self.link != Link::Both {
             return Err(CloseReason::Frame(FrameRuleError::Form));
         }
@@ -161,11 +161,11 @@ impl Session {
         let (client, dest) = self.pair().ok_or(CloseReason::Control)?;
         let is_ready = self.link == Link::Both;
         let Stage::Coins(coined) = &mut self.stage else { return Err(CloseReason::Control) };
-        // X leaves only with its point stored and the other side connected (GUARD-22).
+        // X is sent only with a stored point and a connected other side (GUARD-22).
         let (true, Some(slot), Some(public)) = (is_ready, coined.slot, &coined.public) else {
             return Err(CloseReason::Refused(RefusalCode::OutOfOrder));
         };
-        // A repeat is byte for byte the same, so it carries nothing new.
+        // A repetition is equal byte for byte, so it transports nothing new.
         if !coined.last_out.is_empty() && coined.last_out == frame {
             guard.out.push_back(Output::Send(conn, GuardSide::Wire, frame.to_vec()));
             return Ok(());
@@ -176,12 +176,12 @@ impl Session {
         let rule = rule.ok_or(CloseReason::Frame(FrameRuleError::Form))?;
         let settings = guard.settings.find_destination(dest);
         let name = learned_name(guard, client, dest, &coined.first);
-        // What the owner pinned comes before what was learned (GUARD-44).
+        // Values pinned by the owner take precedence over learned ones (GUARD-44).
         let known =
             settings.and_then(|dest| dest.pins.as_ref()).or(guard.ledger.learned_pins(&name));
         let learns = known.is_none();
         if learns && !self.is_dialling {
-            // A confederate on the wire would bring a fresh name, and with it 16 bits, each time.
+            // An accomplice on the wire could bring a fresh name, and with it 16 bits, each time.
             let callers = guard.ledger.learned_callers(client, name.dest);
             if callers >= LEARNED_CALLERS_MAX {
                 return Err(CloseReason::Frame(FrameRuleError::Form));
@@ -198,9 +198,9 @@ impl Session {
         };
         let judged = rule.judge_frame(frame, &judge).map_err(CloseReason::Frame)?;
         let held = rule.read_pins(frame);
-        // The first frame of this end is the one that carries X: the slot moves on (GUARD-22).
+        // The first frame of this end contains X, so the slot advances (GUARD-22).
         let carries_key = coined.step <= 1;
-        // Another session of the same slot may have used it up meanwhile.
+        // Another session of the same slot may have used the slot meanwhile.
         if carries_key && guard.ledger.find_slot(slot.name).0 != slot {
             return Err(CloseReason::Refused(RefusalCode::OutOfOrder));
         }
@@ -215,10 +215,10 @@ impl Session {
         self.owed.answer |= judged.has_mac;
         self.owed.frame = false;
         if carries_key {
-            // Durable before the frame leaves: otherwise a crash could reuse the slot for a second
+            // Durable before the frame is sent. Otherwise a crash could reuse the slot for a second
             // X (GUARD-22).
             guard.persist_record(conn, LedgerRecord::Advanced(slot, judged.counter));
-            // Names are free once: all later handshakes hold what the first one held.
+            // Names are free once: all later handshakes must contain those of the first one.
             if learns {
                 guard.persist_record(conn, LedgerRecord::Learned(name, held));
             }
@@ -230,7 +230,7 @@ impl Session {
         Ok(())
     }
 
-    /// A frame of the wire on its way to the client.
+    /// Handles a frame of the wire on its way to the client.
     pub(super) fn pass_incoming(
         &mut self,
         guard: &mut Guard,
@@ -239,7 +239,7 @@ impl Session {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), CloseReason> {
         match &mut self.stage {
-            // The client has not named itself, so no frame of the wire has an addressee.
+            // The client has not identified itself, so frames of the wire have no recipient.
             Stage::New if self.is_dialling => Err(CloseReason::Frame(FrameRuleError::Form)),
             Stage::New => self.first_inbound(guard, conn, frame, rng),
             Stage::Blind(..) => self.pass_blind(guard, conn, GuardSide::Wire, frame, rng),
@@ -247,22 +247,23 @@ impl Session {
             Stage::Coins(coined) => {
                 let their_turn = coined.step.is_multiple_of(2) != self.is_dialling;
                 let rule = guard.settings.table.rule_at(coined.step).filter(|_| their_turn);
-                // A repeat of theirs passes; what it means is for the ends to say.
+                // A repetition by the peer passes; the ends interpret it.
                 let repeats =
                     coined.step.checked_sub(1).and_then(|at| guard.settings.table.rule_at(at));
                 let is_repeat = !their_turn && repeats.is_some_and(|rule| rule.fits_frame(frame));
                 if !is_repeat {
-                    // What an answer repeats is right, or nobody who heard the question has made it.
+                    // An answer must echo the first frame correctly, or its sender has not received
+                    // that frame.
                     let fits = |rule: &crate::rule::FrameRule| {
                         rule.fits_frame(frame) && rule.echoes_first(frame, &coined.first)
                     };
                     if !rule.is_some_and(fits) {
                         return Err(CloseReason::Frame(FrameRuleError::Form));
                     }
-                    // KE2 answers t1, KE3 answers t2.
+                    // KE2 is the answer to t1, KE3 the answer to t2.
                     coined.step += 1;
-                    // Only a peer that accepted the MAC answers, so the handshake does not count as
-                    // refused (GUARD-35).
+                    // Only a peer that accepted the MAC sends an answer, so the handshake does not
+                    // count as refused (GUARD-35).
                     self.owed.answer = false;
                 }
                 let is_over = coined.step > 2;
@@ -275,7 +276,8 @@ impl Session {
         }
     }
 
-    /// The first frame of an inbound connection: the client is dialled after it has passed its rule.
+    /// Handles the first frame of an inbound connection: connects to the client after the frame has
+    /// passed its rule.
     fn first_inbound(
         &mut self,
         guard: &mut Guard,
@@ -283,7 +285,7 @@ impl Session {
         frame: &[u8],
         rng: &mut dyn CryptoRng,
     ) -> Result<(), CloseReason> {
-        // A second frame would arrive before the client is there, and nothing is queued for it
+        // A second frame would arrive before the client is connected, and frames are not queued
         // (GUARD-36).
         if self.link != Link::One {
             return Err(CloseReason::Frame(FrameRuleError::Form));
@@ -292,7 +294,7 @@ impl Session {
             self.stage = Stage::blind(crate::gkx::GkxGuard::for_answering());
             return self.pass_blind(guard, conn, GuardSide::Wire, frame, rng);
         }
-        // A caller outside of the rule must not wake the client.
+        // A caller outside of the rule must not cause a connection to the client.
         if !guard.settings.table.rule_at(0).is_some_and(|rule| rule.fits_frame(frame)) {
             return Err(CloseReason::Frame(FrameRuleError::Form));
         }

@@ -1,4 +1,4 @@
-//! One session of a guard, from the first byte to the last.
+//! One session of a guard, from its first to its last byte.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -16,19 +16,19 @@ use crate::wire::control::{Control, ControlChannel, GuardMode, RefusalCode};
 
 /// A session.
 pub(crate) struct Session {
-    /// The client behind it, once that is known.
+    /// The client of the session, once known.
     pub(super) client: Option<GuardClientId>,
     /// The destination, or the lane of an inbound connection.
     pub(super) dest: Option<u16>,
     /// True if the client dials.
     pub(super) is_dialling: bool,
-    /// Whose address an inbound connection came from.
+    /// The address of an inbound connection, as a number.
     origin: u64,
-    /// The mode; of a client that dials by its OPEN.
+    /// The mode; a client that dials selects it in OPEN.
     pub(super) mode: GuardMode,
-    /// True if both sides stand; else the one that came first.
+    /// The connected sides.
     pub(super) link: Link,
-    /// The control connection; `None` before it and after the handshake.
+    /// The control connection; `None` before HAIL and after the handshake.
     pub(super) talk: Option<Box<Talk>>,
     pub(super) stage: Stage,
     pub(super) owed: Owed,
@@ -49,47 +49,47 @@ struct OpenRequest {
 
 /// How far client and guard know each other.
 pub(super) enum Talk {
-    /// The guard's nonce went out.
+    /// The guard's nonce was sent.
     Greeted([u8; 32]),
-    /// Both nonces are known: frames are sealed.
+    /// Both nonces are known, and frames are sealed.
     Sealed(ControlChannel),
 }
 
-/// The refused handshake that is counted if the session ends now (GUARD-35).
+/// The reasons why the session counts as a refused handshake if it ends now (GUARD-35).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Owed {
-    /// A MAC went out, and no accepting answer has come.
+    /// True if a MAC was sent and no accepting answer has arrived.
     pub(super) answer: bool,
-    /// A counter left numbers out.
+    /// True if a counter skipped numbers.
     pub(super) gap: bool,
-    /// A connection was opened, and no handshake frame went out on it yet.
+    /// True if a connection was opened and no handshake frame was sent on it yet.
     pub(super) frame: bool,
 }
 
-/// Which sides stand.
+/// The connected sides of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Link {
-    /// One side.
+    /// Only the first side is connected.
     One,
-    /// The other was asked for.
+    /// The second side was requested.
     Asked,
-    /// Both.
+    /// Both sides are connected.
     Both,
 }
 
-/// Where the handshake is.
+/// The stage of the handshake.
 pub(super) enum Stage {
-    /// HAIL and OPEN are awaited; of an inbound connection the first frame.
+    /// Waits for HAIL and OPEN, or for the first frame of an inbound connection.
     New,
-    /// GKX.
+    /// A GKX handshake.
     Blind(Box<Blinded>),
-    /// Coins: the slot is open or the coin is out.
+    /// A handshake with coins: the slot was offered, or the coin was sent.
     Coins(Box<Coined>),
     /// The handshake is over.
     Forward,
 }
 
-/// GKX through its guard.
+/// The state of a GKX handshake.
 pub(super) struct Blinded {
     wall: GkxGuard,
     /// A frame that waits for the other side.
@@ -97,23 +97,23 @@ pub(super) struct Blinded {
 }
 
 impl Stage {
-    /// The beginning of GKX.
+    /// Creates the stage at the beginning of GKX.
     pub(super) fn blind(wall: GkxGuard) -> Self {
         Self::Blind(Box::new(Blinded { wall, waiting: None }))
     }
 }
 
-/// The lowest lane that a new inbound connection of a client gets. A lane is taken while a handshake
-/// lasts: links that stand need no coin.
+/// Returns the lowest free lane for a new inbound connection of a client, or `None`. A lane is
+/// occupied during the handshake only, because established links need no coin.
 pub(super) fn free_lane<'a>(
     sessions: impl Iterator<Item = &'a Session> + Clone,
     client: GuardClientId,
     origin: u64,
 ) -> Option<u16> {
-    // Links that are up hold no lane, or eight of them would exclude all other callers.
+    // Established links occupy no lane. Otherwise eight of them would exclude all other callers.
     let is_shaking = |s: &&Session| !s.is_dialling && !matches!(s.stage, Stage::Forward);
     let of_client = sessions.filter(is_shaking).filter(|s| s.client == Some(client));
-    // One address must not fill all lanes of a client.
+    // One address must not occupy all lanes of a client.
     if of_client.clone().filter(|s| s.origin == origin).count() >= LANES_OF_ONE {
         return None;
     }
@@ -156,13 +156,13 @@ impl Session {
         Self { client: Some(client), dest: Some(lane), origin, ..Self::new(false, mode) }
     }
 
-    /// Returns true if frames can come from this side.
+    /// Returns true if frames can arrive from this side.
     pub(super) fn has_side(&self, side: GuardSide) -> bool {
         let first = if self.is_dialling { GuardSide::Inside } else { GuardSide::Wire };
         side == first || self.link == Link::Both
     }
 
-    /// Client and destination, once both are known.
+    /// Returns true if the session may still end as a refused handshake.
     pub(super) fn pair(&self) -> Option<(GuardClientId, u16)> {
         Some((self.client?, self.dest?))
     }
@@ -171,7 +171,7 @@ impl Session {
         if self.is_dialling { CoinPurpose::LinkDialling } else { CoinPurpose::LinkAnswering }
     }
 
-    /// Returns true if its end is a refused handshake.
+    /// Returns the frame that tells a paired client the reason for the refusal.
     pub(super) fn counts_as_refused(&self) -> bool {
         self.owed != Owed::default()
     }
@@ -204,7 +204,7 @@ impl Session {
         }
     }
 
-    /// The other side stands; false if nobody asked for it.
+    /// Handles the connected other side. Returns false if the connection was not requested.
     pub(super) fn on_dialled(
         &mut self,
         conn: GuardConnection,
@@ -217,13 +217,14 @@ impl Session {
         }
         self.link = Link::Both;
         if self.is_dialling {
-            // A connection without a frame counts as refused: opening one is a signal (GUARD-35).
+            // A connection without a frame counts as refused, because opening one is a signal
+            // (GUARD-35).
             self.owed.frame = true;
             self.send_control(conn, out, &Control::Ready);
             if let Stage::Blind(blinded) = &mut self.stage
                 && let Some(frame) = blinded.waiting.take()
             {
-                // The frame waited for this connection and leaves with it.
+                // The frame waited for this connection and is sent now.
                 self.owed.frame = false;
                 out.push_back(Output::Send(conn, GuardSide::Wire, frame));
             }
@@ -245,7 +246,7 @@ impl Session {
         nonce
     }
 
-    /// Takes a frame; an error closes the session.
+    /// Handles a frame. An error closes the session.
     pub(super) fn on_frame(
         &mut self,
         guard: &mut Guard,
@@ -256,7 +257,8 @@ impl Session {
         let FrameIn { conn, side, frame } = *input;
         let is_control = frame.get(1).is_some_and(|kind| Control::is_kind(*kind));
         match side {
-            // Frames of the wire are never control frames, and control frames never leave (GUARD-28).
+            // Frames of the wire are never control frames, and control frames are never sent to the
+            // wire (GUARD-28).
             GuardSide::Wire if is_control => Err(CloseReason::Control),
             GuardSide::Inside if is_control => self.on_control(guard, conn, frame, now, rng),
             GuardSide::Inside => self.pass_outgoing(guard, conn, frame, rng),
@@ -273,7 +275,7 @@ impl Session {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), CloseReason> {
         let Some(channel) = self.sealed_channel() else {
-            // Without a channel only HAIL is possible, which travels in clear.
+            // Without a channel only HAIL is possible, which is sent in clear.
             return self.on_hail(guard, conn, frame, rng);
         };
         match channel.open(frame).map_err(|_| CloseReason::Control)? {
@@ -285,7 +287,8 @@ impl Session {
         }
     }
 
-    /// HAIL: the client of an outbound connection says who it is first, that of an inbound one answers.
+    /// Handles HAIL: the client of an outbound connection sends it first, that of an inbound one as
+    /// an answer.
     fn on_hail(
         &mut self,
         guard: &mut Guard,
@@ -297,7 +300,7 @@ impl Session {
         let Control::Hail { client, nonce: theirs } = hail else {
             return Err(CloseReason::Control);
         };
-        // An inbound connection is for one client, and another must not take it.
+        // An inbound connection is for one client, and another client must not take it.
         if self.client.is_some_and(|expected| expected != client) {
             return Err(CloseReason::Control);
         }
@@ -316,7 +319,7 @@ impl Session {
         };
         let pairing = &guard.settings.find_client(client).ok_or(CloseReason::Control)?.key;
         let channel = ControlChannel::of_guard(pairing, &own, &theirs);
-        // A wrong client is found at its first sealed frame: it has no pairing key.
+        // A false client fails at its first sealed frame, because it lacks the pairing key.
         self.talk = Some(Box::new(Talk::Sealed(channel)));
         self.client = Some(client);
         if !self.is_dialling {
@@ -346,7 +349,7 @@ impl Session {
         else {
             return Err(CloseReason::Refused(RefusalCode::OutOfOrder));
         };
-        // Destinations are numbers of the owner's list: a free choice would be a channel
+        // Destinations are numbers of the owner's list, because a free choice would be a channel
         // (GUARD-32).
         if guard.settings.find_destination(dest).is_none() {
             return Err(CloseReason::Refused(RefusalCode::UnknownDestination));
@@ -362,7 +365,8 @@ impl Session {
         Ok(())
     }
 
-    /// The client of an inbound connection has answered: its coins, or at once the frame that waits.
+    /// Handles the answer of an inbound client: offers its slot, or sends the waiting frame at
+    /// once.
     fn on_answered(&mut self, guard: &mut Guard, conn: GuardConnection) -> Result<(), CloseReason> {
         match (&mut self.stage, self.mode) {
             (Stage::Blind(blinded), _) => {
@@ -375,7 +379,7 @@ impl Session {
         }
     }
 
-    /// A frame of GKX through its guard.
+    /// Passes a GKX frame through its guard.
     pub(super) fn pass_blind(
         &mut self,
         guard: &mut Guard,
@@ -392,10 +396,11 @@ impl Session {
             GuardSide::Inside => wall.change_outgoing(group, frame, coins, rng),
             GuardSide::Wire => wall.change_incoming(group, frame, coins, rng),
         };
-        // The guard did not change its state, and the session closes without a hint (GUARD-14).
+        // The guard's state is unchanged, and the session closes without a reason for the peer
+        // (GUARD-14).
         let changed = changed.map_err(CloseReason::Firewall)?;
         let to = if side == GuardSide::Inside { GuardSide::Wire } else { GuardSide::Inside };
-        // The tag of the initiator is answered by G4; that of the responder by the first record.
+        // G4 answers the tag of the initiator; the first record answers that of the responder.
         let is_tag_of_responder = !self.is_dialling && wall.is_done() && side == GuardSide::Inside;
         self.owed.answer = wall.awaits_answer() || is_tag_of_responder;
         let is_done = wall.is_done();
@@ -403,7 +408,8 @@ impl Session {
             self.owed.frame &= to != GuardSide::Wire;
             guard.out.push_back(Output::Send(conn, to, changed));
         } else {
-            // One frame waits while the other side is dialled. A second one is out of order.
+            // One frame waits while the other side is being connected. A second one is out of
+            // order.
             *waiting = Some(changed);
             self.request_link(guard, conn);
         }
@@ -413,9 +419,9 @@ impl Session {
         Ok(())
     }
 
-    /// Asks for the other side.
+    /// Requests the connection to the other side.
     pub(super) fn request_link(&mut self, guard: &mut Guard, conn: GuardConnection) {
-        // Set first: a second request would open a second connection.
+        // Set first, because a second request would open a second connection.
         self.link = Link::Asked;
         let (Some(client), Some(dest)) = (self.client, self.dest) else { return };
         guard.out.push_back(if self.is_dialling {
@@ -467,7 +473,7 @@ mod tests {
     use super::*;
     use crate::wire::G3_BYTES;
 
-    /// Bytes of the longest frame of a handshake that is kept: KE1 of SEKA.
+    /// Bytes of the longest stored handshake frame: KE1 of SEKA.
     const FRAME_BYTES: usize = 88;
 
     #[test]

@@ -1,4 +1,4 @@
-//! Settings of the owner.
+//! Settings of the guard's owner.
 
 use alloc::collections::BTreeMap;
 
@@ -7,56 +7,57 @@ use crate::keys::{GuardClientId, PairingKey};
 use crate::rule::{Pins, RuleTable};
 use crate::wire::control::GuardMode;
 
-/// How long a handshake may take, ms: slow links have time, and dead sessions go.
+/// Longest time of a handshake in ms: enough for slow links, and dead sessions end.
 pub const HANDSHAKE_MS_MAX: u64 = 10_000;
-/// The most sessions at once.
+/// Most sessions at once.
 pub const SESSIONS_MAX: usize = 10_000;
-/// Inbound connections of one client at once: each has a slot of its own.
+/// Most inbound connections of one client at once; each has its own slot.
 pub const INBOUND_LANES: u16 = 8;
-/// Lanes of one address.
+/// Most lanes of one address.
 pub(crate) const LANES_OF_ONE: usize = 2;
-/// The lanes' destination numbers.
+/// Destination numbers of the lanes.
 pub(crate) const LANES: core::ops::Range<u16> = 0xfff0..0xfff0 + INBOUND_LANES;
 
-/// The treatment of frames that no rule covers (GUARD-31).
+/// The treatment of frames without a rule (GUARD-31).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StrictPolicy {
-    /// The connection closes.
+    /// The connection is closed.
     Strict,
-    /// They pass, and the owner is told.
+    /// The frames pass, and the owner is notified.
     Report,
 }
 
-/// One destination.
+/// Settings of one destination.
 #[derive(Clone, Copy, Debug)]
 pub struct Destination {
-    /// The owner's pins for its link; `None`: the first use is trusted, and counted.
+    /// The owner's pins for the link; `None` to learn them from the first handshake, which the
+    /// audit counts.
     pub pins: Option<Pins>,
-    /// The counter to begin with, if the owner has said one.
+    /// The first counter, if the owner has set one.
     pub counter: Option<u32>,
 }
 
-/// One client.
+/// Settings of one client.
 #[derive(Debug)]
 pub struct GuardClientSettings {
-    /// Its pairing key.
+    /// The pairing key of the client.
     pub key: PairingKey,
-    /// How its inbound connections work.
+    /// The mode of its inbound connections.
     pub inbound: GuardMode,
 }
 
-/// All of it.
+/// All settings of a guard.
 #[derive(Debug)]
 pub struct GuardSettings {
-    /// The treatment of uncovered frames.
+    /// The treatment of frames without a rule.
     pub policy: StrictPolicy,
     /// The rules of a handshake with coins.
     pub table: RuleTable,
-    /// How its keys are encoded.
+    /// The encoding of keys in these handshakes.
     pub encoding: CoinEncoding,
-    /// The lengths that a record's body may have.
+    /// The allowed lengths of a record's body.
     pub record_lengths: &'static [u16],
-    /// Clients by name.
+    /// Clients by id.
     pub clients: BTreeMap<GuardClientId, GuardClientSettings>,
     /// Destinations by number.
     pub destinations: BTreeMap<u16, Destination>,

@@ -1,4 +1,4 @@
-//! Control frames between a client and its guard, on the inside alone (GUARD-28).
+//! Control frames between a client and its guard, on the inside only (GUARD-28).
 //!
 //! ```text
 //! 01 | kind u8 | len u16 | body          HAIL and HELLO clear, then ChaCha20-Poly1305 (RFC 8439):
@@ -18,34 +18,34 @@ use crate::keys::{GuardClientId, PairingKey};
 
 /// The destination number of an inbound connection.
 pub const INBOUND: u16 = 0xffff;
-/// The most bytes of the body of a control frame.
+/// Most bytes of the body of a control frame.
 pub const CONTROL_BODY_MAX: usize = 64;
 /// Bytes of a tag.
 const TAG_BYTES: usize = 16;
 
-/// How the guard works on a connection.
+/// The work of the guard on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GuardMode {
-    /// It changes every element (GKX).
+    /// The guard changes every element (GKX).
     Blind,
-    /// It checks that the client used its coins.
+    /// The guard checks that the client used its coins.
     Coins,
 }
 
-/// Why a guard refuses a client.
+/// The reason why a guard refuses a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalCode {
     /// The destination is not on the list.
     UnknownDestination = 1,
     /// The destination is blocked after too many refused handshakes.
     Blocked = 2,
-    /// The slot has another point.
+    /// The slot already has another point.
     SlotTaken = 3,
-    /// The frame does not come at this place.
+    /// The frame is out of order.
     OutOfOrder = 4,
     /// The destination does not answer.
     Unreachable = 5,
-    /// Too many sessions.
+    /// There are too many sessions.
     Busy = 6,
 }
 
@@ -63,19 +63,19 @@ impl RefusalCode {
     }
 }
 
-/// A slot with 32 bytes: h, Z or rho.
+/// A slot with a value of 32 bytes: h, Z or rho.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SlotValue {
-    /// The purpose.
+    /// Purpose of the coin.
     pub purpose: CoinPurpose,
-    /// The number.
+    /// Number of the slot.
     pub index: u64,
-    /// The value; wiped by whoever took a coin out of it.
+    /// The value; the code that takes a coin out of it wipes it.
     pub value: [u8; 32],
 }
 
 impl SlotValue {
-    /// Of this slot.
+    /// Creates the value of a slot.
     pub const fn for_slot(slot: &SlotIndex, value: [u8; 32]) -> Self {
         Self { purpose: slot.name.purpose, index: slot.index, value }
     }
@@ -90,41 +90,41 @@ impl fmt::Debug for SlotValue {
 /// A control frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// Client: who it is; clear.
+    /// Client, in clear: its identification.
     Hail {
-        /// Its name.
+        /// Id of the client.
         client: GuardClientId,
-        /// Fresh.
+        /// Random nonce of the client.
         nonce: [u8; 32],
     },
-    /// Guard: its nonce; clear.
+    /// Guard, in clear: its nonce.
     Hello {
-        /// Fresh.
+        /// Random nonce of the guard.
         nonce: [u8; 32],
     },
-    /// Client: the destination that it wants.
+    /// Client: the requested destination.
     Open {
-        /// How the guard shall work.
+        /// The requested mode of the guard.
         mode: GuardMode,
-        /// The number of the destination.
+        /// Number of the destination.
         dest: u16,
     },
-    /// Guard: the slot that is next, and h.
+    /// Guard: the next slot and h.
     Slot(SlotValue),
-    /// Client: Z.
+    /// Client: the point Z.
     Point(SlotValue),
-    /// Guard: rho.
+    /// Guard: the coin rho.
     Coin(SlotValue),
-    /// Guard: 32 fresh bytes for the client's generator.
+    /// Guard: 32 random bytes for the client's generator.
     Seed([u8; 32]),
-    /// Guard: the destination answers.
+    /// Guard: the destination answered.
     Ready,
-    /// Guard: no.
+    /// Guard: the refusal and its reason.
     Refused(RefusalCode),
 }
 
 impl Control {
-    /// The kind on the wire.
+    /// Returns the kind on the wire.
     pub const fn kind(&self) -> u8 {
         match self {
             Self::Hail { .. } => 0x70,
@@ -139,14 +139,14 @@ impl Control {
         }
     }
 
-    /// Returns true if a kind is one of control frames.
+    /// Returns true if the kind is that of a control frame.
     pub const fn is_kind(kind: u8) -> bool {
         matches!(kind, 0x70..=0x78)
     }
 
-    /// Returns true if a kind travels without a tag.
+    /// Returns true if frames of this kind are sent in clear, without a tag.
     const fn is_clear(kind: u8) -> bool {
-        // HAIL and HELLO carry the nonces from which the keys are derived.
+        // HAIL and HELLO contain the nonces from which the keys are derived.
         matches!(kind, 0x70 | 0x71)
     }
 
@@ -168,10 +168,10 @@ impl Control {
         Zeroizing::new(w.finish())
     }
 
-    /// Reads the plaintext of a kind.
+    /// Decodes the plaintext of a kind.
     ///
     /// # Errors
-    /// Another kind, size or value.
+    /// [`DecodeError`] for another kind, size or value.
     pub fn decode(kind: u8, plain: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(plain, |r| {
             let slot = |r: &mut Reader<'_>| -> Result<SlotValue, DecodeError> {
@@ -204,16 +204,16 @@ impl Control {
         })
     }
 
-    /// A clear frame: HAIL or HELLO.
+    /// Encodes a frame in clear: HAIL or HELLO.
     pub fn encode_clear(&self) -> Vec<u8> {
         let plain = self.encode_plain();
         [&encode_header(self.kind(), plain.len())[..], &plain].concat()
     }
 
-    /// Reads a clear frame.
+    /// Reads a frame in clear.
     ///
     /// # Errors
-    /// Anything but HAIL and HELLO.
+    /// [`DecodeError`] for all kinds except HAIL and HELLO.
     pub fn read_clear(frame: &[u8]) -> Result<Self, DecodeError> {
         let (kind, body) = split_frame(frame)?;
         // A sealed kind in clear would be accepted without a tag.
@@ -227,7 +227,7 @@ fn encode_header(kind: u8, body_bytes: usize) -> [u8; 4] {
     [VERSION, kind, high, low]
 }
 
-/// Kind and body of a frame whose length field says what follows.
+/// Splits a frame with a correct length field into kind and body.
 fn split_frame(frame: &[u8]) -> Result<(u8, &[u8]), DecodeError> {
     Reader::decode_exact(frame, |r| {
         if r.read_u8()? != VERSION {
@@ -237,7 +237,7 @@ fn split_frame(frame: &[u8]) -> Result<(u8, &[u8]), DecodeError> {
     })
 }
 
-/// The sealed half of a control connection, both directions.
+/// The sealed channel of a control connection, for both directions.
 pub struct ControlChannel {
     sends: Direction,
     receives: Direction,
@@ -256,42 +256,43 @@ impl Direction {
 
     fn iv(&self) -> [u8; 12] {
         let mut iv = [0; 12];
-        // Four zero bytes and the counter: no nonce repeats under the key of one direction.
+        // The nonce is four zero bytes and the counter, so no nonce repeats under the key of one
+        // direction.
         iv[4..].copy_from_slice(&self.counter.to_be_bytes());
         iv
     }
 }
 
 impl ControlChannel {
-    /// The end of the guard, with the nonces of guard and client.
+    /// Creates the guard's end from the nonces of guard and client.
     pub fn of_guard(pairing: &PairingKey, guard: &[u8; 32], client: &[u8; 32]) -> Self {
         let direction = |info| Direction::new(pairing, [guard, client], info);
         Self { sends: direction(b"guard1 g2c"), receives: direction(b"guard1 c2g") }
     }
 
-    /// The end of the client, with the nonces of guard and client.
+    /// Creates the client's end from the nonces of guard and client.
     pub fn of_client(pairing: &PairingKey, guard: &[u8; 32], client: &[u8; 32]) -> Self {
         let Self { sends, receives } = Self::of_guard(pairing, guard, client);
         Self { sends: receives, receives: sends }
     }
 
-    /// Seals a frame.
+    /// Seals a control frame.
     pub fn seal(&mut self, control: &Control) -> Vec<u8> {
         let mut text = control.encode_plain();
         let header = encode_header(control.kind(), text.len() + TAG_BYTES);
         let tag = self.sends.key.seal(&self.sends.iv(), &header, &mut text);
-        // Counted after sealing, so that each frame has its own nonce.
+        // Incremented after sealing, so that each frame has its own nonce.
         self.sends.counter += 1;
         [&header[..], &text, &tag].concat()
     }
 
-    /// Opens a frame. What is refused moves no counter.
+    /// Opens a control frame. A refused frame does not change the counter.
     ///
     /// # Errors
-    /// Forged, repeated, out of order, or of no known form.
+    /// [`DecodeError`] if the frame is forged, repeated, out of order or malformed.
     pub fn open(&mut self, frame: &[u8]) -> Result<Control, DecodeError> {
         let (kind, body) = split_frame(frame)?;
-        // Bounded before it is copied (GUARD-36).
+        // The length is checked before the frame is copied (GUARD-36).
         if body.len() > CONTROL_BODY_MAX || Control::is_clear(kind) {
             return Err(DecodeError::Value);
         }
@@ -303,13 +304,13 @@ impl ControlChannel {
         }
         let control = Control::decode(kind, &text)?;
         text.zeroize();
-        // Only an authentic frame moves the counter, so that a forged one cannot desynchronise the
-        // ends.
+        // Only an authentic frame increments the counter, so that a forged one cannot desynchronise
+        // the ends.
         self.receives.counter += 1;
         Ok(control)
     }
 
-    /// Frames sealed and opened so far, for snapshots: keys stay out of them.
+    /// Returns the numbers of sealed and opened frames, for snapshots without keys.
     pub(crate) const fn counters(&self) -> [u64; 2] {
         [self.sends.counter, self.receives.counter]
     }

@@ -1,8 +1,8 @@
 //! Multiples of a fixed point by secret scalars: 43 windows of 6 bits with signed digits.
 //!
-//! The table has (k + 1) 2^(6 w) P in entry k of row w, 132,096 bytes for G1 and 264,192 for G2.
-//! A row is read in full and its entry selected by mask; the digits are made without branches
-//! (HIBE-4). A table is wiped when it goes, since a fixed point may be secret too.
+//! Entry k of row w in the table is (k + 1) 2^(6 w) P. A table has 132,096 bytes for G1 and 264,192
+//! for G2. All entries of a row are read and one is selected by a mask; the digits are computed
+//! without branches (HIBE-4). A table is wiped on drop, because the fixed point may be secret too.
 
 use alloc::vec::Vec;
 use core::hint::black_box;
@@ -13,17 +13,17 @@ use super::{Fr, G1, G1Affine, G2, G2Affine, Limbs, raw};
 
 /// Bits of a window.
 const WINDOW_BITS: usize = 6;
-/// Windows of a scalar of 255 bits and the last carry.
+/// The number of windows, for the 255 bits of a scalar and the last carry.
 const WINDOWS: usize = 43;
-/// Entries of a row: the digits 1 to 32.
+/// The number of entries in a row, for the digits 1 to 32.
 const ENTRIES: usize = 1 << (WINDOW_BITS - 1);
-/// Products in G2 that take as long as a table and the same products with it.
+/// The least number of products in G2 for which a table saves time.
 const TABLE_PRODUCTS_MIN: u32 = 32;
 
-/// A group whose points can be the base of a comb; an affine point is `[u64; WORDS]` in its table,
-/// of which zeros are the infinite one.
+/// A group whose points can be the base of a comb. In a table, an affine point is `[u64; WORDS]`,
+/// and zeros stand for the infinite point.
 pub(crate) trait Base: Sized {
-    /// Limbs of an affine point.
+    /// The limbs of an affine point.
     type Words: Copy + AsMut<[u64]> + AsRef<[u64]>;
     /// The infinite point.
     const ZERO: Self::Words;
@@ -31,16 +31,16 @@ pub(crate) trait Base: Sized {
     fn infinity() -> Self;
     fn plus(&self, other: &Self) -> Self;
     fn doubled(&self) -> Self;
-    /// The sum with a point of the table, of which the inverse is taken if `negative`.
+    /// Returns the sum with a point of the table, or with its inverse if `negative`.
     fn plus_words(&self, words: &Self::Words, negative: bool) -> Self;
     fn words_of(points: &[Self]) -> Vec<Self::Words>;
 }
 
-/// The table of one point.
+/// The table of one fixed point.
 pub(crate) struct Comb<B: Base>(Vec<B::Words>);
 
 impl<B: Base> Comb<B> {
-    /// The table of a point.
+    /// Makes the table of a point.
     pub fn new(base: B) -> Self {
         let mut table = Vec::with_capacity(WINDOWS * ENTRIES);
         let mut base = base;
@@ -62,7 +62,7 @@ impl<B: Base> Comb<B> {
         Self(table)
     }
 
-    /// The product of the point and a secret scalar.
+    /// Returns the product of the fixed point and a secret scalar.
     pub fn mul(&self, scalar: &Fr) -> B {
         let mut digits = signed_digits(scalar.as_bytes());
         let rows = self.0.chunks_exact(ENTRIES);
@@ -89,19 +89,19 @@ fn wipe_table<B: Base>(table: &mut [B::Words]) {
     }
 }
 
-/// A secret point of G2 that is multiplied, often enough for a table or not.
+/// A secret point of G2 that is multiplied by scalars, with a table if one saves time.
 pub(crate) struct Factor {
     point: G2,
     table: Option<Comb<G2>>,
 }
 
 impl Factor {
-    /// Without a table.
+    /// Creates a factor without a table.
     pub const fn new(point: G2) -> Self {
         Self { point, table: None }
     }
 
-    /// Makes a table, if that pays for so many products.
+    /// Makes a table, if a table saves time for this number of products.
     pub fn prepare_table(&mut self, products: u32) {
         if products >= TABLE_PRODUCTS_MIN && self.table.is_none() {
             self.table = Some(Comb::new(self.point.add(&G2::infinity())));
@@ -113,13 +113,14 @@ impl Factor {
         &self.point
     }
 
-    /// The product with a secret scalar, in constant time.
+    /// Returns the product with a secret scalar, in constant time.
     pub fn mul(&self, scalar: &Fr) -> G2 {
         self.table.as_ref().map_or_else(|| self.point.mul(scalar), |table| table.mul(scalar))
     }
 }
 
-/// Digits from -31 to 32 with sum digit 2^(6 w) equal to the scalar.
+/// Returns the digits of a scalar: each is between -31 and 32, and the sum of digit 2^(6 w) is the
+/// scalar.
 fn signed_digits(scalar: &[u8; 32]) -> [i8; WINDOWS] {
     let mut carry = 0;
     core::array::from_fn(|w| {
@@ -133,13 +134,13 @@ fn signed_digits(scalar: &[u8; 32]) -> [i8; WINDOWS] {
     })
 }
 
-/// Entry `digit` - 1 of a row, or the infinite point for 0; every entry is read.
+/// Returns entry `digit` - 1 of a row, or the infinite point for digit 0. Every entry is read.
 fn select_entry<B: Base>(row: &[B::Words], digit: u64) -> B::Words {
     let mut out = B::ZERO;
     for (k, entry) in (1..).zip(row) {
         let different = digit ^ k;
-        // All ones if nothing is different. The compiler must not know that the mask has two values
-        // only: it would branch on them.
+        // The mask is all ones if `different` is 0. `black_box` hides from the compiler that the
+        // mask has only two values; otherwise it could branch on them.
         let mask = black_box(((different | different.wrapping_neg()) >> 63).wrapping_sub(1));
         for (word, entry) in out.as_mut().iter_mut().zip(entry.as_ref()) {
             *word |= entry & mask;
@@ -148,7 +149,7 @@ fn select_entry<B: Base>(row: &[B::Words], digit: u64) -> B::Words {
     out
 }
 
-/// The limbs of `$n` words as coordinates, and back.
+/// Implements `Base`: converts `$n` limbs to coordinates and back.
 macro_rules! base {
     ($point:ident $affine:ident $raw:ident, $n:literal, $double:ident, $cneg:ident, $all:ident,
      |$words:ident| $read:expr, |$p:ident| $write:expr) => {
@@ -211,7 +212,7 @@ mod tests {
     use super::*;
     use core::sync::atomic::{AtomicUsize, Ordering};
 
-    /// The scalar of 32 little-endian bytes below q.
+    /// Returns the scalar of 32 little-endian bytes, which must be below q.
     fn scalar(bytes: [u8; 32]) -> Fr {
         Fr::from_bytes(&bytes).expect("a scalar")
     }
@@ -267,10 +268,10 @@ mod tests {
         assert!(table.0.as_flattened().iter().all(|word| *word == 0));
     }
 
-    /// A group whose points are numbers, which counts what is done in it.
+    /// A group whose points are numbers, and which counts its additions.
     struct Number(u64);
 
-    /// Additions so far; one test counts.
+    /// The number of additions so far; only one test counts.
     static ADDED: AtomicUsize = AtomicUsize::new(0);
 
     impl Base for Number {
@@ -300,8 +301,8 @@ mod tests {
         }
     }
 
-    /// The same additions for every scalar, those of zero included. That each one takes the same time
-    /// is what `examples/hibe_timing.rs` measures.
+    /// Every scalar, also one with zero digits, needs the same additions. `examples/hibe_timing.rs`
+    /// measures that all scalars also take the same time.
     #[test]
     fn hibe_4_a_comb_does_the_same_for_every_scalar() {
         let comb = Comb::new(Number(1));
@@ -318,7 +319,7 @@ mod tests {
         for s in edges() {
             let digits = signed_digits(s.as_bytes());
             assert!(digits.iter().all(|digit| (-31..=32).contains(digit)));
-            // Horner over four limbs of 64 bits, two's complement.
+            // Horner's method over limbs of 64 bits, in two's complement.
             let mut sum = [0_u64; 5];
             for digit in digits.iter().rev() {
                 let mut carry = 0;

@@ -1,4 +1,4 @@
-//! Elements of Gt: 576 bytes, a power by a secret scalar, and the plain pairing.
+//! Elements of Gt: encoding in 576 bytes, power by a secret scalar, and the plain pairing.
 
 use core::hint::black_box;
 
@@ -7,54 +7,55 @@ use zeroize::Zeroize;
 
 use super::{Fr, G1Affine, G2Affine, Limbs, raw, silent};
 
-/// Bytes of an element: the coefficients of w^0 to w^5 over Fp2, big-endian.
+/// Bytes of an encoded element: the coefficients of w^0 to w^5 over Fp2, big-endian.
 pub const GT_BYTES: usize = 576;
 
-/// The bytes of an element, which are wiped.
+/// The bytes of an element, wiped on drop.
 pub type GtBytes = Wiping<[u8; GT_BYTES]>;
 
-/// |z| of the curve; q = z^4 - z^2 + 1.
+/// The absolute value of the curve parameter z; q = z^4 - z^2 + 1.
 const Z: u64 = 0xd201_0000_0001_0000;
-/// Digits of a scalar to the base |z|.
+/// The number of digits of a scalar to the base |z|.
 const DIGITS: usize = 4;
-/// Products of the four bases.
+/// The number of products of subsets of the four bases.
 const PRODUCTS: usize = 1 << DIGITS;
 
-/// An element of the group of order q, which is wiped.
+/// An element of the group of order q, wiped on drop.
 pub struct Gt(pub(super) raw::Fp12);
 
 silent!(Gt);
 
 impl Gt {
-    /// The neutral element.
+    /// Returns the neutral element.
     pub fn one() -> Self {
         Self(raw::fp12_one())
     }
 
-    /// e(p, q), both in their subgroups and not infinite.
+    /// Returns e(p, q). Both points must be in their subgroups and not infinite.
     pub fn pairing(p: &G1Affine, q: &G2Affine) -> Self {
         Self(raw::final_exp(&raw::miller_loop(&q.0, &p.0)))
     }
 
-    /// A second copy.
+    /// Returns a copy of the element.
     #[must_use]
     pub fn duplicate(&self) -> Self {
         Self(self.0)
     }
 
-    /// The product.
+    /// Returns the product.
     #[must_use]
     pub fn mul(&self, other: &Self) -> Self {
         Self(raw::fp12_mul(&self.0, &other.0))
     }
 
-    /// The coefficients of w^0 to w^5, each as c0 and c1 (w^6 = 1 + u).
+    /// Encodes the coefficients of w^0 to w^5, each as c0 and c1 (w^6 = 1 + u).
     pub fn to_bytes(&self) -> GtBytes {
         Wiping::new(raw::fp12_bytes(&self.0))
     }
 
-    /// The power by a secret scalar, in constant time (HIBE-4): Frobenius is the power by z, so four
-    /// digits of 64 bits go side by side over a table of the 16 products of the bases.
+    /// Returns the power by a secret scalar, in constant time (HIBE-4). Frobenius is the power by
+    /// z, so four digits of 64 bits are processed together, with a table of the 16 products of the
+    /// bases.
     #[must_use]
     pub fn pow(&self, scalar: &Fr) -> Self {
         let table = self.basis_products();
@@ -69,8 +70,8 @@ impl Gt {
         power
     }
 
-    /// Entry i has the product of the bases of the bits of i. z is negative, so odd powers of
-    /// Frobenius are inverted, and an inverse is the conjugate.
+    /// Returns the table: entry i is the product of the bases whose bits are set in i. z is
+    /// negative, so odd powers of Frobenius are inverted; the inverse is the conjugate.
     fn basis_products(&self) -> [Self; PRODUCTS] {
         let conjugate = |mut f| {
             raw::fp12_conjugate(&mut f);
@@ -97,12 +98,13 @@ impl Drop for Gt {
     }
 }
 
-/// Entry `index` of the table; every entry is read.
+/// Returns entry `index` of the table. Every entry is read.
 fn select_entry(table: &[Gt; PRODUCTS], index: u64) -> Gt {
     let mut out = raw::Fp12 { fp6: [raw::Fp6::default(); 2] };
     for (i, entry) in (0..).zip(table) {
         let different = index ^ i;
-        // Behind the box the compiler does not know that there are two masks only, and cannot branch.
+        // `black_box` hides from the compiler that the mask has only two values, so that it cannot
+        // branch on them.
         let mask = black_box(((different | different.wrapping_neg()) >> 63).wrapping_sub(1));
         for (to, from) in out.fp6.iter_mut().zip(&entry.0.fp6) {
             for (to, from) in to.fp2.iter_mut().zip(&from.fp2) {
@@ -115,8 +117,9 @@ fn select_entry(table: &[Gt; PRODUCTS], index: u64) -> Gt {
     Gt(out)
 }
 
-/// Digits below |z| with sum digit |z|^i equal to the scalar: three divisions, bit by bit with a
-/// masked subtraction, since the division of a CPU takes longer for some values than for others.
+/// Returns digits below |z|, of which the sum of digit |z|^i is the scalar. Three divisions are
+/// done bit by bit with a masked subtraction, because the time of a CPU's division depends on its
+/// operands.
 fn z_digits(scalar: &[u8; 32]) -> [u64; DIGITS] {
     let mut rest: [u64; 4] = core::array::from_fn(|i| {
         u64::from_le_bytes(core::array::from_fn(|byte| scalar[8 * i + byte]))
@@ -126,7 +129,7 @@ fn z_digits(scalar: &[u8; 32]) -> [u64; DIGITS] {
     digits
 }
 
-/// Divides by |z|; gives the remainder.
+/// Divides by |z| in place and returns the remainder.
 fn divide_by_z(dividend: &mut [u64; 4]) -> u64 {
     let mut remainder = 0_u64;
     for word in dividend.iter_mut().rev() {
@@ -134,7 +137,7 @@ fn divide_by_z(dividend: &mut [u64; 4]) -> u64 {
         for bit in (0..u64::BITS).rev() {
             let carry = remainder >> 63;
             remainder = remainder << 1 | *word >> bit & 1;
-            // All ones if the remainder, with its carry, is |z| or more.
+            // The mask is all ones if the remainder with its carry is |z| or more.
             let below = u64::from(remainder.overflowing_sub(Z).1);
             let mask = black_box((carry | (below ^ 1)).wrapping_neg());
             remainder = remainder.wrapping_sub(Z & mask);

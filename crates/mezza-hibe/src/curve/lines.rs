@@ -1,9 +1,10 @@
-//! The product of four pairings whose points in G2 are known ahead: their line functions are computed
-//! once, the squarings of the four Miller loops are shared, and lines are multiplied two by two.
+//! The product of four pairings whose points in G2 are fixed. The line functions of these points
+//! are computed once, the four Miller loops share their squarings, and lines are multiplied in
+//! pairs.
 //!
-//! A line is 1 + x X v + y Y v w at the point (X, Y) = (-2x, 2y) of G1, where w^2 = v and v^3 = 1 + u. Two
-//! lines take three products in Fp2 and are one element, which takes 18 more: 21, where two sparse
-//! products take 26.
+//! A line is 1 + x X v + y Y v w at the point (X, Y) = (-2x, 2y) of G1, where w^2 = v and v^3 = 1 +
+//! u. Multiplying two lines takes three products in Fp2, and multiplying by the result takes 18: 21
+//! in all, where two sparse products take 26.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -13,17 +14,18 @@ use super::gt::Gt;
 use super::raw::{self, Fp2, Fp6, LINES};
 use super::{G1Affine, G2Affine, Limbs, silent};
 
-/// Pairings of one product.
+/// The number of pairings in one product.
 pub const PAIRS: usize = 4;
-/// Doublings behind each addition of the Miller loop: the zeros between the ones of |z|.
+/// The number of doublings after each addition of the Miller loop: the zeros between the ones of
+/// |z|.
 const DOUBLINGS: [usize; 5] = [2, 3, 9, 32, 16];
 
-/// The line functions of four points, 52,224 bytes, which are wiped: four lines for each step.
+/// The line functions of four points: four lines for each step, 52,224 bytes, wiped on drop.
 pub struct Lines(Box<[[Line; PAIRS]]>);
 
 silent!(Lines);
 
-/// x and y of a line whose constant is 1.
+/// The coefficients x and y of a line whose constant is 1.
 #[derive(Clone, Copy, Default)]
 struct Line {
     x: Fp2,
@@ -31,8 +33,9 @@ struct Line {
 }
 
 impl Lines {
-    /// Computes them, for points that are not infinite. `None` if the constant of a line is 0: a point
-    /// that somebody chose can have such a line, a drawn one has it with a chance of 2^-750.
+    /// Computes the line functions of points that are not infinite. `None` if the constant of a
+    /// line is 0. A point that an attacker chose can have such a line; a random point has one with
+    /// a probability of 2^-750.
     pub fn new(points: &[&G2Affine; PAIRS]) -> Option<Self> {
         let mut lines = vec![Fp6::default(); PAIRS * LINES].into_boxed_slice();
         for (lines, point) in lines.as_chunks_mut().0.iter_mut().zip(points) {
@@ -51,7 +54,8 @@ impl Lines {
         possible.then_some(lines)
     }
 
-    /// The product of `e(p_i`, `q_i`) for points that are on the curve and not infinite.
+    /// Returns the product of all `e(p_i`, `q_i`). The points must be on the curve and not
+    /// infinite.
     pub fn multi_pair(&self, points: &[G1Affine; PAIRS]) -> Gt {
         let scaled = points.each_ref().map(Scaled::new);
         let mut steps = self.0.iter();
@@ -70,7 +74,7 @@ impl Lines {
                 multiply(&mut f);
             }
         }
-        // z is negative.
+        // The conjugate is taken because z is negative.
         raw::fp12_conjugate(&mut f.0);
         Gt(raw::final_exp(&f.0))
     }
@@ -85,10 +89,12 @@ impl Drop for Lines {
     }
 }
 
-/// Divides every line by its constant. That lies in Fp2, and the final exponentiation takes such a factor
-/// to 1, so no product changes. False, with lines that mean nothing, if a constant is 0.
+/// Divides every line by its constant. The constant is in Fp2, and the final exponentiation maps
+/// such a factor to 1, so no product of pairings changes. Returns false if a constant is 0; the
+/// lines are then useless.
 fn normalise_lines(lines: &mut [Fp6]) -> bool {
-    // One inversion for all: the products of the constants before each, and then backwards.
+    // One inversion serves all lines: the products of all constants before each line are stored,
+    // and used from the last line to the first.
     let mut product = fp2_one();
     let mut before = Vec::with_capacity(lines.len());
     for line in &*lines {
@@ -107,7 +113,7 @@ fn normalise_lines(lines: &mut [Fp6]) -> bool {
     possible
 }
 
-/// (-2x, 2y) of a public point: the factors of its lines.
+/// The values (-2x, 2y) of a public point, by which the coefficients of a line are multiplied.
 struct Scaled {
     x: raw::Fp,
     y: raw::Fp,
@@ -119,13 +125,14 @@ impl Scaled {
         Self { x: raw::fp_cneg(&raw::fp_add(x, x), true), y: raw::fp_add(y, y) }
     }
 
-    /// The line at this point.
+    /// Returns the line at this point.
     fn line_at(&self, line: &Line) -> Line {
         Line { x: scale_fp2(&line.x, &self.x), y: scale_fp2(&line.y, &self.y) }
     }
 }
 
-/// (1 + x v + y v w) (1 + x' v + y' v w) = (1 + (1 + u) y y', x + x', x x') + (0, y + y', x y' + x' y) w.
+/// Returns (1 + x v + y v w) (1 + x' v + y' v w) = (1 + (1 + u) y y', x + x', x x') + (0, y + y', x
+/// y' + x' y) w.
 fn multiply_lines(lines: &[Line; 2], points: &[Scaled; 2]) -> Gt {
     let [a, b] = [0, 1].map(|i| points[i].line_at(&lines[i]));
     let xx = raw::fp2_mul(&a.x, &b.x);

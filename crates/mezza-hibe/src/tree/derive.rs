@@ -1,4 +1,4 @@
-//! Erasing the past in one step, whatever the distance.
+//! Erasing past epochs in one step of any length.
 
 use alloc::vec::Vec;
 
@@ -12,7 +12,7 @@ use crate::shape::{Epoch, Path, Shape};
 use crate::wire::ring::EntryKind;
 
 impl Entry {
-    /// Derives the key of a path and makes an entry of it.
+    /// Derives the key of a path and returns a stack entry with it.
     pub(super) fn derive_from(
         start: Epoch,
         node: &NodeKey,
@@ -27,23 +27,25 @@ impl Entry {
     }
 }
 
-/// Multiplications of one derivation at a depth.
+/// Returns the multiplications of one derivation at a depth.
 pub(super) fn derivation_cost(shape: Shape, depth: usize) -> u32 {
     let below = (shape.depth() - depth) as u32;
     if below == 0 { 4 } else { 8 + 4 * below }
 }
 
-/// Siblings on the right of a path, on each level below `depth`.
+/// Returns the number of siblings to the right of a path, for each level below `depth`.
 fn right_of_path(shape: Shape, path: &Path, depth: usize) -> impl Iterator<Item = u32> {
     let levels = shape.arities().iter().zip(path.components()).skip(depth);
     levels.map(|(arity, m)| u32::from(arity - m))
 }
 
 impl KeyTree {
-    /// Erases every key of the shortest life below `floor`. See [`erase_life_below`](Self::erase_life_below).
+    /// Erases every key of the shortest life below `floor`, like
+    /// [`erase_life_below`](Self::erase_life_below).
     ///
     /// # Errors
-    /// `Over` for a floor behind the last epoch.
+    /// `Over` if `floor` is after the end of the life, `Damaged` if the points of a record are
+    /// invalid.
     pub fn erase_below(&mut self, floor: Epoch, rng: &mut dyn CryptoRng) -> Result<(), TreeError> {
         self.erase_life_below(self.card.shortest_life(), floor, rng)
     }
@@ -52,7 +54,7 @@ impl KeyTree {
     /// goes back (HIBE-22). At most
     /// 156 derivations, whatever the distance (HIBE-25); none if the way was prepared (HIBE-26).
     ///
-    /// The keys are gone from memory when this returns, and from a disk when the next
+    /// The keys are wiped from memory when the function returns, and from the disk when the next
     /// [`Delta`](super::Delta) is stored.
     ///
     /// # Errors
@@ -85,7 +87,7 @@ impl KeyTree {
         Ok(())
     }
 
-    /// Returns the cost of `erase_below`.
+    /// Returns the cost of [`erase_below`](Self::erase_below) with this floor.
     pub fn erasure_cost(&self, floor: Epoch) -> Cost {
         let mut cost = Cost::default();
         let Ok(index) = self.find_entry(floor) else { return cost };
@@ -107,8 +109,9 @@ impl KeyTree {
         cost
     }
 
-    /// The entries of a node from `floor` on: `floor` itself, and on each level of its path the
-    /// siblings on the right. All are derived from this one node, the rightmost ones first.
+    /// Returns the entries of a node from `floor` on: `floor` itself, and on each level of its path
+    /// the siblings to the right. All entries are derived directly from this node, the rightmost
+    /// first.
     fn right_of(
         &self,
         entry: &Entry,
@@ -122,7 +125,7 @@ impl KeyTree {
         node.prepare_tables(&right.collect::<Vec<_>>());
         let mut entries = Vec::new();
         let mut sums = node.empty_sums();
-        // The epoch of the path so far.
+        // `start` is the epoch of the path so far.
         let mut start = entry.start;
         for level in entry.depth(shape)..path.depth() {
             let m = path.components()[level];

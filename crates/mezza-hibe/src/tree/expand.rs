@@ -1,5 +1,5 @@
-//! Early expansion: a node becomes its own user key and its children, ahead of the epoch that needs
-//! them, so that a step of time drops keys and derives none.
+//! Early expansion: a node is replaced by its own user key and its children before their epochs
+//! come. A step of time then drops keys and derives none.
 
 use alloc::vec::Vec;
 
@@ -14,21 +14,21 @@ use crate::lives::Life;
 use crate::shape::{Epoch, Shape};
 use crate::wire::ring::EntryKind;
 
-/// The work that is left after a call of `prepare`.
+/// The work that is left after a call of [`KeyTree::prepare_life`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Multiplications of the node that is next; 0 if nothing is left.
+    /// The number of multiplications for the next node; 0 if nothing is left.
     pub left: u32,
 }
 
-/// A node that is partly expanded. It keeps its delegation key until the last child is there.
+/// A node that is partly expanded. The delegation key is kept until the last child is derived.
 pub(super) struct Expansion {
     start: Epoch,
     node: NodeKey,
-    /// The sums of the next child, which is `next`.
+    /// The sums of the child number `next`.
     sums: Sums,
     next: u8,
-    /// Children, the last one first.
+    /// The derived children, the last child first.
     children: Vec<Entry>,
 }
 
@@ -42,7 +42,7 @@ impl Expansion {
         Ok(Self { start: entry.start, node, sums, next, children: Vec::new() })
     }
 
-    /// Derives the next child.
+    /// Derives one child, the number `next`.
     fn derive_child(&mut self, below: u32, rng: &mut dyn CryptoRng) {
         let start = self.start.plus(1 + (u32::from(self.next) - 1) * below);
         self.children.push(Entry::derive_from(start, &self.node, &self.sums, rng));
@@ -52,10 +52,10 @@ impl Expansion {
 }
 
 impl Entry {
-    /// Derives all children of a node, which is wiped.
+    /// Derives the keys of all children of a node, and wipes the node.
     ///
     /// # Errors
-    /// `Damaged` if the entry is no node.
+    /// `Damaged` if the points of the entry are invalid.
     pub(super) fn derive_children(
         self,
         shape: Shape,
@@ -72,10 +72,10 @@ impl Entry {
 }
 
 impl KeyTree {
-    /// Expands nodes of the shortest life. See [`prepare_life`](Self::prepare_life).
+    /// Expands nodes of the shortest life, like [`prepare_life`](Self::prepare_life).
     ///
     /// # Errors
-    /// `Damaged` for a record that is no key.
+    /// `Damaged` if the points of a record are invalid.
     pub fn prepare_until(
         &mut self,
         upto: Epoch,
@@ -85,12 +85,14 @@ impl KeyTree {
         self.prepare_life(self.card.shortest_life(), upto, budget, rng)
     }
 
-    /// Expands every inner node of a life that begins at `upto` or before, and then one beyond, but none
-    /// that begins more than 64 epochs behind the floor (HIBE-27). One call multiplies at most `budget`
-    /// times in G2: 24 are the dearest child, 32 stay below 20 ms.
+    /// Expands every inner node of a life that begins at `upto` or before, and then one further
+    /// node, but none that begins more than 64 epochs after the floor (HIBE-27). One call does at
+    /// most `budget` multiplications in G2: the most expensive child needs 24, and 32 take less
+    /// than 20 ms.
     ///
     /// # Errors
-    /// `NoLife`, and `Damaged` for a record that is no key.
+    /// `NoLife` if the tree does not serve the life, `Damaged` if the points of a record are
+    /// invalid.
     pub fn prepare_life(
         &mut self,
         life: Life,
@@ -124,8 +126,8 @@ impl KeyTree {
         Ok(Progress { left: 0 })
     }
 
-    /// The epoch of the node of the shortest life that `prepare_until` would expand next, and what that
-    /// costs.
+    /// Returns the epoch of the node of the shortest life that `prepare_until` would expand next,
+    /// and the cost.
     pub fn next_expansion_cost(&self, upto: Epoch) -> Option<(Epoch, Cost)> {
         let shortest = self.find_branch(self.card.shortest_life()).ok()?;
         let entry = &self.stack[self.next_expansion(&shortest, upto)?];
@@ -136,8 +138,8 @@ impl KeyTree {
         Some((entry.start, Cost { derivations, multiplications }))
     }
 
-    /// The first inner node at `upto` or before; else the first one behind it, unless one there is
-    /// expanded already.
+    /// Returns the index of the first inner node at `upto` or before. If there is none, returns the
+    /// first inner node after `upto`, unless a node there is already expanded.
     fn next_expansion(&self, of: &FlooredBranch, upto: Epoch) -> Option<usize> {
         let shape = self.shape();
         let reach = of.floor.plus(PREPARED_EPOCHS_MAX);
@@ -155,7 +157,7 @@ impl KeyTree {
         None
     }
 
-    /// Puts a node's own user key and its children in its place.
+    /// Replaces a node by its own user key and its children.
     fn replace_entry(&mut self, index: usize, expansion: Expansion, rng: &mut dyn CryptoRng) {
         let node = &self.stack[index];
         let own = Wiping::new(node.user_points().to_vec());
@@ -166,7 +168,7 @@ impl KeyTree {
         self.storage.record_changes(&erased);
     }
 
-    /// Drops partial work on a node that is no longer in the stack.
+    /// Drops the partial expansion of a node that is no longer in the stack.
     pub(super) fn forget_expansion(&mut self) {
         let stack = &self.stack;
         let starts = |start| stack.iter().any(|e| e.kind == EntryKind::Node && e.start == start);

@@ -1,8 +1,9 @@
-//! Storing a tree, and loading it again.
+//! Storing a tree and loading it.
 //!
-//! The host carries a [`Delta`] out in this order: new records, durable; the keyring replaced as a
-//! whole, durable; then old records deleted. After the second step the erased epochs are gone, as far
-//! as the medium forgets one small file. A crash between two steps leaves the old or the new state.
+//! The host carries out a [`Delta`] in three durable steps: it writes the new records, replaces the
+//! keyring as a whole, and deletes the old records. After the second step the erased epochs cannot
+//! be read, provided that the medium really deletes one small file. A crash between two steps
+//! leaves the old state or the new one.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -19,43 +20,44 @@ use crate::wire::ring::{
     EntryKind, Record, RecordName, Ring, RingEntry, RingHead, encode_ring, open_record,
 };
 
-/// Generations that failed writes can have left between two loads; a name further ahead is none of
-/// ours.
+/// Most generations that failed writes can have used between two loads. A record name further ahead
+/// is not from this tree.
 const CRASHED_GENERATIONS_MAX: u64 = 1 << 32;
 
-/// All that changed since the last generation that was confirmed.
+/// All changes since the last generation that the host confirmed.
 pub struct Delta {
-    /// Names this state; confirm it when all three steps are done.
+    /// The number of this state. The host confirms this number after all three steps.
     pub generation: u64,
-    /// Records to store, sealed. Writing one again writes the same bytes.
+    /// Encrypted records to store. A second write of a record has the same bytes.
     pub put: Vec<(RecordName, Vec<u8>)>,
-    /// The keyring, [`Shape::ring_bytes`]: secret, sealed by the host before it touches a file.
+    /// The keyring, [`Shape::ring_bytes`] long. The bytes are secret, and the host must encrypt
+    /// them before they are written.
     pub keyring: Wiping<Vec<u8>>,
-    /// Records to delete when the keyring is durable.
+    /// Names of records to delete after the keyring is durable.
     pub drop: Vec<RecordName>,
 }
 
 crate::curve::silent!(Delta Storage);
 
-/// Which records and keyrings a disk may hold.
+/// The records and keyrings that the disk may contain.
 pub(super) struct Storage {
-    /// The last generation that was handed out; 0 for none.
+    /// The last generation that was handed out; 0 if there was none.
     generation: u64,
-    /// The last one that is known to be stored.
+    /// The last generation that is known to be stored.
     confirmed: u64,
-    /// True if something changed since the last one was handed out.
+    /// True if the tree changed since the last generation was handed out.
     changed: bool,
-    /// Records of erased entries that may lie on a disk.
+    /// Names of records of erased entries that the disk may still contain.
     dropped: Vec<RecordName>,
 }
 
 impl Storage {
-    /// Of a tree that was never stored.
+    /// Creates the state of a tree that was never stored.
     pub const fn new() -> Self {
         Self { generation: 0, confirmed: 0, changed: true, dropped: Vec::new() }
     }
 
-    /// Remembers that entries left the stack, or others came.
+    /// Notes that the stack changed, and that the records of `erased` must be deleted.
     pub fn record_changes(&mut self, erased: &[Entry]) {
         self.changed = true;
         self.dropped.extend(erased.iter().filter_map(Entry::record_name));
@@ -63,7 +65,8 @@ impl Storage {
 }
 
 impl KeyTree {
-    /// Returns the changes to store now, if there are any. They grow until they are confirmed.
+    /// Returns the changes to store now; `None` if there are none. The changes accumulate until the
+    /// host confirms them.
     pub fn pending_delta(&mut self) -> Option<Delta> {
         let storage = &mut self.storage;
         if !storage.changed && storage.confirmed == storage.generation {
@@ -86,7 +89,7 @@ impl KeyTree {
         Some(Delta { generation, put, keyring, drop })
     }
 
-    /// The same with every record: a copy of the whole tree.
+    /// Returns a delta with every record: a copy of the whole tree.
     pub fn export_delta(&mut self) -> Delta {
         self.storage.confirmed = 0;
         self.storage.changed = true;
@@ -99,7 +102,7 @@ impl KeyTree {
         })
     }
 
-    /// The host has stored the delta of this generation, deletions included.
+    /// Notes that the host has carried out all three steps for the delta of this generation.
     pub fn confirm_stored(&mut self, generation: u64) {
         if generation == self.storage.generation {
             self.storage.confirmed = generation;
@@ -109,12 +112,11 @@ impl KeyTree {
         }
     }
 
-    /// Names of records that were there when this tree was loaded and that no entry opens: what failed steps
-    /// left. The host deletes them at once, without a step that could fail again; they are not named a
-    /// second time.
+    /// Returns the names of stored records that no entry uses, which failed writes left. The host
+    /// deletes these records at once. Each name is returned only once.
     pub fn take_orphans(&mut self) -> Vec<RecordName> {
         if self.storage.confirmed != self.storage.generation {
-            // Something was handed out since, and its delta names them.
+            // A delta was handed out since, and that delta names the orphans.
             return Vec::new();
         }
         self.storage.changed = false;
@@ -137,9 +139,9 @@ impl KeyTree {
         encode_ring(&head, entries)
     }
 
-    /// Loads a tree. `last_generation` is the newest that the host knows to have been stored; records
-    /// that no entry of the keyring opens are what a crash left, and the next delta drops them. No
-    /// point is decoded: at most 10 ms for a full stack.
+    /// Loads a tree. `last_generation` is the newest generation that the host knows to be stored.
+    /// Records that no keyring entry opens remained after a crash, and the next delta deletes them.
+    /// No point is decoded: at most 10 ms for a full stack.
     pub fn import(
         card: &CardBlock,
         keyring: &[u8],
@@ -166,7 +168,7 @@ impl KeyTree {
                 next = entry.end_epoch(shape);
                 stack.push(entry);
             }
-            // A node that reaches into the branch of another life covers no branch exactly.
+            // The last node of a branch must not extend into the branch of another life.
             if next != branch.end {
                 return Err(ImportError::Gap);
             }
@@ -182,10 +184,11 @@ impl KeyTree {
         let near = crashed.filter(|g| g.saturating_sub(generation) <= CRASHED_GENERATIONS_MAX);
         let highest = near.max().unwrap_or(0);
         let storage = Storage {
-            // No record that a crash left is ever replaced.
+            // The generation continues after the highest record name, so no record from before a
+            // crash is overwritten.
             generation: generation.max(highest),
             confirmed: generation.max(highest),
-            // What a crash left goes with the next delta, which is due if there is any.
+            // Records that remained after a crash are deleted with the next delta.
             changed: !orphans.is_empty(),
             dropped: orphans,
         };
@@ -194,8 +197,8 @@ impl KeyTree {
 }
 
 impl Entry {
-    /// Finds and opens the record of an entry of a keyring: of those with its epoch and kind, the one
-    /// that opens under its key.
+    /// Finds the record of a keyring entry: the record with the same epoch and kind that the key
+    /// decrypts.
     fn load_entry(
         card: &CardBlock,
         RingEntry { start, kind, key }: RingEntry,

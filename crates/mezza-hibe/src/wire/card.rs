@@ -20,36 +20,36 @@ use crate::error::{CardBlockError, EncapsulateError, TreeError};
 use crate::lives::{Life, TreeCalendar};
 use crate::shape::{Epoch, Shape, Tick, TreeProfile};
 
-/// Bytes in front of the points.
+/// Bytes of a card block before its points.
 const HEAD_BYTES: usize = 6;
 /// Bytes of a card block of [`Shape::Wide`] and of [`Shape::Lives`].
 pub const CARD_BLOCK_BYTES: usize = bytes_of(5);
-/// Bytes of its public key: what a card block has behind its head.
+/// Bytes of the public key: the points of a card block of [`Shape::Wide`].
 pub const PUBLIC_KEY_BYTES: usize = CARD_BLOCK_BYTES - HEAD_BYTES;
 
 const fn bytes_of(levels: usize) -> usize {
     HEAD_BYTES + 2 * G1_BYTES * (levels + 1) + G1_BYTES
 }
 
-/// `H_32("fshibe/v1/card`", card block): names the card block.
+/// The hash `H_32("fshibe/v1/card`", card block), which identifies the card block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CardBlockHash(pub [u8; 32]);
 
-/// The card blocks that a reader accepts beyond suite 1 with trees 1 and 2.
+/// The card blocks that a reader accepts in addition to suite 1 with trees 1 and 2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BlockPolicy {
-    /// Nothing.
+    /// No other card blocks.
     #[default]
     Product,
-    /// The small trees of the tests.
+    /// Also card blocks with the small trees of the tests.
     TestTree,
 }
 
-/// A public key with its parameters; whoever holds it can seal for its owner.
+/// A public key with its parameters. Everyone who has the card block can seal for its owner.
 pub struct CardBlock {
     calendar: TreeCalendar,
     parameters: Parameters,
-    /// e(z', P2), which every envelope needs.
+    /// The value e(z', P2), which every envelope needs.
     base: Gt,
     bytes: Vec<u8>,
     hash: CardBlockHash,
@@ -62,7 +62,7 @@ impl core::fmt::Debug for CardBlock {
 }
 
 impl CardBlock {
-    /// The card block of a new public key.
+    /// Creates the card block of a new public key.
     pub fn new(shape: Shape, profile: TreeProfile, origin: Tick, parameters: Parameters) -> Self {
         let mut w = Writer::with_capacity(bytes_of(shape.depth()));
         w.put_u8(join_nibbles(shape.nibble())).put_u8(profile.byte()).put_u32(origin.0);
@@ -76,8 +76,8 @@ impl CardBlock {
         Self { calendar, parameters, base, bytes, hash }
     }
 
-    /// Reads one, 630 bytes for trees 1 and 2. Every point is checked here, once (HIBE-1, HIBE-2);
-    /// that and the base take 1.3 ms.
+    /// Decodes a card block, 630 bytes for trees 1 and 2. Every point is checked here and only here
+    /// (HIBE-1, HIBE-2). The checks and e(z', P2) take 1.3 ms.
     pub fn decode(bytes: &[u8], policy: BlockPolicy) -> Result<Self, CardBlockError> {
         let too_short = CardBlockError::Length { bytes: bytes.len(), expected: CARD_BLOCK_BYTES };
         let kind = bytes.first().ok_or(too_short)?;
@@ -92,7 +92,7 @@ impl CardBlock {
         let mut r = Reader::new(&bytes[1..]);
         let k = r.read_u8().map_err(|_| length)?;
         let profile = TreeProfile::from_byte(k).ok_or(CardBlockError::Profile)?;
-        // The lives of tree 2 have lengths of their own (HIBE-84).
+        // The lengths of epochs in tree 2 are fixed (HIBE-84).
         if shape == Shape::Lives && profile != TreeProfile::Minute {
             return Err(CardBlockError::Profile);
         }
@@ -108,70 +108,70 @@ impl CardBlock {
         Ok(Self::new(shape, profile, origin, parameters))
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the card block.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Its name: pkh, 32 bytes.
+    /// Returns the hash of the card block: pkh, 32 bytes.
     pub fn hash(&self) -> &CardBlockHash {
         &self.hash
     }
 
-    /// The shape of its tree.
+    /// Returns the shape of the card's tree.
     pub fn shape(&self) -> Shape {
         self.calendar.shape
     }
 
-    /// The length of its shortest epochs.
+    /// Returns the profile, which gives the length of the card's shortest epochs.
     pub fn profile(&self) -> TreeProfile {
         self.calendar.profile
     }
 
-    /// The tick at which its life begins.
+    /// Returns the tick at which the life of the card begins.
     pub fn origin(&self) -> Tick {
         self.calendar.origin
     }
 
-    /// Its epochs by time.
+    /// Returns the calendar, which converts between ticks and epochs of the card.
     pub fn calendar(&self) -> &TreeCalendar {
         &self.calendar
     }
 
-    /// The lives that its tree serves, the shortest one first.
+    /// Returns the lives that the card's tree serves, the shortest life first.
     pub fn lives(&self) -> impl Iterator<Item = Life> + use<> {
         self.calendar.branches().map(|branch| branch.life)
     }
 
-    /// The shortest of its lives, with which the card ends.
+    /// Returns the shortest life of the card. The card ends with this life.
     pub fn shortest_life(&self) -> Life {
         self.calendar.shortest_branch().life
     }
 
-    /// The first tick behind its life.
+    /// Returns the first tick after the life of the card.
     pub fn end_tick(&self) -> Tick {
         self.calendar.end_tick()
     }
 
-    /// The epoch of the shortest life that a tick falls into.
+    /// Returns the epoch of the shortest life that contains a tick.
     ///
     /// # Errors
-    /// As [`TreeCalendar::find_epoch`].
+    /// The same as [`TreeCalendar::find_epoch`].
     pub fn epoch_of(&self, tick: Tick) -> Result<Epoch, TreeError> {
         self.find_epoch(self.shortest_life(), tick)
     }
 
-    /// The epoch of a life that a tick falls into.
+    /// Returns the epoch of a life that contains a tick.
     ///
     /// # Errors
-    /// As [`TreeCalendar::find_epoch`].
+    /// The same as [`TreeCalendar::find_epoch`].
     pub fn find_epoch(&self, life: Life, tick: Tick) -> Result<Epoch, TreeError> {
         self.calendar.find_epoch(life, tick)
     }
 
-    /// The epoch of a life at a tick, as a floor follows it: `None` before the life of this card or for a
-    /// life that it does not have; after its branch two beyond the last epoch, so that the last one is
-    /// over, too.
+    /// Returns the epoch of a life at a tick, for the floor rule. `None` before the life of the
+    /// card, and for a life that the card does not have. After the end of the branch, the result is
+    /// two beyond the last epoch, so that the floor passes the last epoch too.
     pub fn find_floor_epoch(&self, life: Life, tick: Tick) -> Option<Epoch> {
         match self.find_epoch(life, tick) {
             Ok(epoch) => Some(epoch),
@@ -180,22 +180,25 @@ impl CardBlock {
         }
     }
 
-    /// The first tick of an epoch of this card. An epoch of no branch counts as one of the shortest life.
+    /// Returns the first tick of an epoch of this card. An epoch without a branch counts as one of
+    /// the shortest life.
     pub fn first_tick(&self, epoch: Epoch) -> Tick {
         let calendar = &self.calendar;
         let branch = calendar.find_branch_with(epoch);
         calendar.first_tick(&branch.unwrap_or_else(|| calendar.shortest_branch()), epoch)
     }
 
-    /// Returns the key that seals for the shortest life at a tick. A sender keeps it while that epoch lasts.
+    /// Returns the key that seals for the shortest life at a tick. A sender keeps this key while
+    /// the epoch lasts.
     ///
     /// # Errors
-    /// As [`seal_key_for`](Self::seal_key_for).
+    /// The same as [`seal_key_for`](Self::seal_key_for).
     pub fn seal_key(&self, tick: Tick) -> Result<crate::envelope::SealKey, EncapsulateError> {
         self.seal_key_for(self.shortest_life(), tick)
     }
 
-    /// Returns the key that seals for a life at a tick. A sender keeps it while that epoch lasts.
+    /// Returns the key that seals for a life at a tick. A sender keeps this key while the epoch
+    /// lasts.
     ///
     /// # Errors
     /// `NotYet` and `Over` for a tick outside of the life of the card (HIBE-48), `NoLife` for a life that
@@ -212,14 +215,15 @@ impl CardBlock {
                 EncapsulateError::Over
             }
         })?;
-        // Longer lives have epochs behind the last minute. The card is over by then (HIBE-84).
+        // Longer lives have epochs after the last one of the shortest life, but the card has ended
+        // then (HIBE-84).
         if tick >= self.end_tick() {
             return Err(EncapsulateError::Over);
         }
         Ok(crate::envelope::SealKey::new(self, epoch))
     }
 
-    /// Its points.
+    /// Returns the points of the card.
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
     }
@@ -228,7 +232,7 @@ impl CardBlock {
         &self.base
     }
 
-    /// A second copy.
+    /// Returns a copy of the card block.
     pub(crate) fn duplicate(&self) -> Self {
         let Self { calendar, ref parameters, ref bytes, hash, .. } = *self;
         let base = self.base.duplicate();

@@ -12,15 +12,15 @@ use super::{join_nibbles, low_of_suite};
 use crate::curve::SCALAR_BYTES;
 use crate::pairing::HEADER_BYTES;
 
-/// Bytes of the tag.
+/// Bytes of the authentication tag.
 pub const TAG_BYTES: usize = 32;
-/// Bytes in front of C.
+/// Bytes before C: the kind and the tick.
 pub const KIND_BYTES: usize = 2;
-/// Bytes in front of the body.
+/// Bytes before the body.
 pub const BODY_AT: usize = KIND_BYTES + HEADER_BYTES;
-/// Bytes of a body in front of its payload: r and the length.
+/// Bytes of a body before its payload: r and the length.
 pub const PAYLOAD_AT: usize = SCALAR_BYTES + 2;
-/// The longest payload of all buckets, in bytes.
+/// Most bytes of a payload, over all buckets.
 pub const PAYLOAD_BYTES_MAX: usize = Bucket::LARGEST.payload_bytes_max();
 
 /// One of the four sizes of an envelope: 506, 1018, 2042 or 4090 bytes. Six bytes remain for a
@@ -29,42 +29,44 @@ pub const PAYLOAD_BYTES_MAX: usize = Bucket::LARGEST.payload_bytes_max();
 pub struct Bucket(u8);
 
 impl Bucket {
-    /// 506 bytes.
+    /// The bucket of 506 bytes.
     pub const SMALLEST: Self = Self(0);
-    /// 4090 bytes.
+    /// The bucket of 4090 bytes.
     pub const LARGEST: Self = Self(3);
 
-    /// Bucket 0 to 3.
+    /// Returns the bucket with a number from 0 to 3.
     pub fn new(number: u8) -> Option<Self> {
         (number <= Self::LARGEST.0).then_some(Self(number))
     }
 
-    /// Its number, 0 to 3.
+    /// Returns the number of the bucket, 0 to 3.
     pub const fn number(self) -> u8 {
         self.0
     }
 
-    /// Bytes of an envelope.
+    /// Returns the bytes of a whole envelope.
     pub const fn total_bytes(self) -> usize {
         (512 << self.0) - 6
     }
 
-    /// Bytes of the longest payload: 246, 758, 1782, 3830.
+    /// Returns the bytes of the longest payload: 246, 758, 1782 or 3830.
     pub const fn payload_bytes_max(self) -> usize {
         self.total_bytes() - BODY_AT - PAYLOAD_AT - TAG_BYTES
     }
 
-    /// The smallest one, not smaller than this, that holds a payload of so many bytes.
+    /// Returns the smallest bucket that has room for the payload and is not smaller than `self`;
+    /// `None` if the payload is too long.
     pub fn fit_payload(self, payload_bytes: usize) -> Option<Self> {
         (self.0..=Self::LARGEST.0).map(Self).find(|b| payload_bytes <= b.payload_bytes_max())
     }
 
-    /// The kind byte of its envelopes.
+    /// Returns the kind byte of envelopes of this size.
     pub(crate) const fn kind(self) -> u8 {
         join_nibbles(self.0)
     }
 
-    /// The bucket of an envelope whose length agrees with its kind byte (HIBE-40).
+    /// Returns the bucket of an envelope; `None` if the length does not agree with the kind byte
+    /// (HIBE-40).
     pub fn from_envelope(envelope: &[u8]) -> Option<Self> {
         let number = low_of_suite(*envelope.first()?)?;
         Self::new(number).filter(|bucket| bucket.total_bytes() == envelope.len())
@@ -73,12 +75,12 @@ impl Bucket {
 
 /// The fields of an envelope whose length agrees with its kind byte.
 pub(crate) struct Fields<'a> {
-    /// The tick modulo 256.
+    /// The tick of the envelope modulo 256.
     pub tick_low: u8,
     pub header: &'a [u8; HEADER_BYTES],
     pub body: &'a [u8],
     pub tag: &'a [u8; TAG_BYTES],
-    /// All that the tag covers.
+    /// The bytes that the tag authenticates.
     pub tagged: &'a [u8],
 }
 

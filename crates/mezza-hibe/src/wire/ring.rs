@@ -20,7 +20,7 @@ use crate::shape::{Epoch, Shape, Tick, TreeProfile};
 
 /// Bytes of the largest keyring.
 pub const RING_BYTES_MAX: usize = Shape::Lives.ring_bytes();
-/// Bytes of a record in front of its points.
+/// Bytes of a record before its points.
 const RECORD_HEAD_BYTES: usize = 8;
 /// Bytes of the tag of a record.
 const RECORD_TAG_BYTES: usize = 16;
@@ -38,12 +38,12 @@ pub enum EntryKind {
 }
 
 impl EntryKind {
-    /// Its byte: 0 or 1.
+    /// Returns the byte of the kind: 0 or 1.
     pub const fn byte(self) -> u8 {
         self as u8
     }
 
-    /// The kind of a byte.
+    /// Returns the kind of a byte.
     pub const fn from_byte(byte: u8) -> Option<Self> {
         match byte {
             0 => Some(Self::Single),
@@ -53,14 +53,14 @@ impl EntryKind {
     }
 }
 
-/// The name of a record. No record replaces another one: a later one has a later generation.
+/// The name of a record. A later record has a later generation, so no record replaces another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RecordName {
-    /// The generation in which it was first stored.
+    /// The generation in which the record was first stored.
     pub generation: u64,
-    /// Its first epoch.
+    /// The first epoch of the entry.
     pub start: Epoch,
-    /// Its kind.
+    /// The kind of the entry.
     pub kind: EntryKind,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct Record<'a> {
 }
 
 impl Record<'_> {
-    /// Seals it under a key that seals nothing else (HIBE-29).
+    /// Encrypts the record under a key that encrypts no other record (HIBE-29).
     pub fn seal(&self, card: &CardBlockHash, name: &RecordName, key: &Secret<32>) -> Vec<u8> {
         let mut w = Writer::with_capacity(RECORD_HEAD_BYTES + self.points.len() + RECORD_TAG_BYTES);
         w.put_u8(RECORD_VERSION)
@@ -95,13 +95,14 @@ impl Record<'_> {
         let buffer = InOutBuf::from(text.as_mut_slice());
         let sealed =
             cipher(key).encrypt_inout_detached(&Nonce::default(), &name.record_aad(card), buffer);
-        // A text of a few thousand bytes is never too long for the cipher.
+        // The cipher fails only for long texts; a record has a few thousand bytes.
         text.extend_from_slice(&sealed.unwrap_or_default());
         text
     }
 }
 
-/// The points of a sealed record, if it opens under its key and says what its name says.
+/// Decrypts a record and returns its points. Error: the key is wrong, or the content differs from
+/// the name.
 pub(crate) fn open_record(
     sealed: &[u8],
     card: &CardBlockHash,
@@ -138,20 +139,20 @@ pub(crate) struct RingEntry {
     pub key: Secret<32>,
 }
 
-/// The keyring: a secret, which leaves this crate to be sealed at once.
+/// The keyring. It is secret, and the host must encrypt it at once.
 pub(crate) struct Ring {
     pub shape: Shape,
     pub profile: TreeProfile,
     pub origin: Tick,
-    /// One for each life.
+    /// The floor of each life, the shortest life first.
     pub floors: Vec<Epoch>,
     pub generation: u64,
     pub entries: Vec<RingEntry>,
 }
 
 impl Ring {
-    /// Reads one, 12,288 bytes for a tree of one life and 28,672 for one of three. The entries are in the
-    /// order of their epochs.
+    /// Decodes a keyring: 12,288 bytes for a tree of one life, 28,672 for a tree of three. The
+    /// entries are sorted by epoch.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut r = Reader::new(bytes);
         let magic = r.read_array_ref::<4>()?;
@@ -165,7 +166,7 @@ impl Ring {
         let calendar = TreeCalendar { shape, profile, origin };
         let floors = calendar.branches().map(|branch| {
             let floor = Epoch(r.read_u32()?);
-            // A floor in the branch of another life would leave keys of both (HIBE-87).
+            // A floor in the branch of another life would keep keys of both lives (HIBE-87).
             let is_within = branch.first <= floor && floor <= branch.end;
             if is_within { Ok(floor) } else { Err(DecodeError::Value) }
         });
@@ -192,15 +193,15 @@ impl RingEntry {
     }
 }
 
-/// The head of a keyring, which describes its tree.
+/// The fields of a keyring before its entries, which describe the tree.
 pub(crate) struct RingHead<'a> {
     pub calendar: &'a TreeCalendar,
-    /// One for each life.
+    /// The floor of each life, the shortest life first.
     pub floors: &'a [Epoch],
     pub generation: u64,
 }
 
-/// Writes a keyring of at most [`Shape::entries_max`] entries.
+/// Encodes a keyring of at most [`Shape::entries_max`] entries.
 pub(crate) fn encode_ring<'a>(
     head: &RingHead<'_>,
     entries: impl ExactSizeIterator<Item = (Epoch, EntryKind, &'a Secret<32>)>,

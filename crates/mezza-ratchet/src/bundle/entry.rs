@@ -8,7 +8,7 @@ use crate::suite::kem::KEM_KEY_BYTES;
 use crate::suite::{self, B2c20};
 use crate::{IdentityKey, IdentityKeyPair, SuiteList, xeddsa};
 
-/// Bytes of an entry of suite 0x0101 behind its length.
+/// Bytes of an entry of suite 0x0101 after its length field.
 const ENTRY_BYTES: usize = 104;
 
 /// A signed prekey in a bundle.
@@ -16,22 +16,23 @@ pub(crate) struct SignedPrekeyEntry {
     pub(crate) suite: SuiteId,
     pub(crate) spk_id: u32,
     pub(crate) spk: PublicKey,
-    /// Minutes since 1970.
+    /// The end of the bundle in minutes since 1970.
     pub(crate) not_after: u32,
     pub(crate) signature: [u8; 64],
-    /// Of a post-quantum suite.
+    /// The KEM key; present only in a post-quantum suite.
     pub(crate) kem: Option<KemKey>,
 }
 
 /// A KEM key in a bundle.
 pub(crate) struct KemKey {
     pub(crate) id: u32,
-    /// 1,568 bytes.
+    /// The public KEM key, 1,568 bytes.
     pub(crate) key: Vec<u8>,
 }
 
 impl SignedPrekeyEntry {
-    /// Signs the entry, whose signature is empty so far.
+    /// Signs the entry and returns the signature, 64 bytes. The signature field of the entry must
+    /// still be empty.
     pub(crate) fn sign(
         mut self,
         identity: &IdentityKeyPair,
@@ -48,7 +49,7 @@ impl SignedPrekeyEntry {
         xeddsa::verify::<<B2c20 as Suite>::SignatureHash>(identity, &[&signed], &self.signature)
     }
 
-    /// The bytes that are signed.
+    /// Returns the bytes that the signature covers.
     fn signed_bytes(&self, list: &SuiteList) -> Vec<u8> {
         let mut digest = [0; 32];
         blake2b(&mut digest, &[], "b2c20 list", &[&list.encode()]);

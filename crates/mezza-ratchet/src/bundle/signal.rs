@@ -1,5 +1,5 @@
-//! The prekeys of a device that speaks Signal's formats. Such a bundle has no wire form of its own
-//! and no end; its signature covers the signed prekey alone.
+//! The prekeys of a device that speaks Signal's formats. Such a bundle has no wire form here and no
+//! end, and its signature covers only the signed prekey.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -15,37 +15,37 @@ use crate::{BundleError, IdentityKey, IdentityKeyPair, OneTimePrekey, keys, xedd
 /// The bundle that a device of `signal-v3` or `signal-v4` publishes.
 #[derive(Clone)]
 pub struct SignalBundle {
-    /// The number of the device's install, 1 to 16,380.
+    /// The registration number of the device's install, 1 to 16,380.
     pub registration: u32,
     /// The id of the signed prekey.
     pub spk_id: u32,
-    /// The signed prekey, 32 bytes.
+    /// The public signed prekey, 32 bytes.
     pub spk: PublicKey,
     /// `XEdDSA` of the device's identity over `05 | spk`, 64 bytes.
     pub signature: [u8; 64],
-    /// A one-time prekey, if one is left.
+    /// A one-time prekey, or `None` if the device has none left.
     pub one_time: Option<OneTimePrekey>,
-    /// The KEM key of a device that speaks `signal-v4`.
+    /// The KEM key; `None` for a device that does not speak `signal-v4`.
     pub kem: Option<SignalKem>,
 }
 
-/// The KEM key of a bundle.
+/// The KEM key in a bundle of a device that speaks `signal-v4`.
 #[derive(Clone)]
 pub struct SignalKem {
-    /// Its id.
+    /// The id of the KEM key.
     pub id: u32,
-    /// The key of Kyber1024, 1,568 bytes, without the type byte in front.
+    /// The public key of Kyber1024, 1,568 bytes, without the type byte in front.
     pub key: Vec<u8>,
     /// `XEdDSA` of the device's identity over `08 | key`, 64 bytes.
     pub signature: [u8; 64],
 }
 
 impl SignalBundle {
-    /// Checks the bundle for a device that speaks `suite`, `signal-v3` or `signal-v4` (another one is
-    /// `Malformed`), against the identity of the device that published it: the KEM key that the suite
-    /// needs is there, the signatures, then the keys. What the bundle holds chooses no suite: a server
-    /// that leaves out the KEM key would. `registration` is the number of our own install, 1 to 16,380,
-    /// for the first messages.
+    /// Checks the bundle of a device that speaks `suite`, which is `signal-v3` or `signal-v4` (any
+    /// other suite gives `Malformed`), against the identity of the device. The checks are, in this
+    /// order: the KEM key is present if the suite needs one, the signatures, the keys. The caller
+    /// names the suite, because a server could remove the KEM key to choose `signal-v3`.
+    /// `registration` is the number of our own install, 1 to 16,380, for the first messages.
     pub fn check(
         &self,
         suite: SuiteId,
@@ -59,7 +59,7 @@ impl SignalBundle {
         }
     }
 
-    /// [`check`](Self::check) in any suite that speaks these formats.
+    /// Does the same as [`check`](Self::check) for the suite `S`, which must use Signal's formats.
     pub fn check_as<S: RatchetSuite>(
         &self,
         identity: &IdentityKey,
@@ -104,7 +104,7 @@ impl SignalKem {
     }
 }
 
-/// Signs a prekey as Signal's suites do.
+/// Signs the public signed prekey as Signal's suites do.
 pub(crate) fn sign_prekey(
     identity: &IdentityKeyPair,
     spk: &PublicKey,
@@ -113,7 +113,7 @@ pub(crate) fn sign_prekey(
     identity.sign::<<V3 as Suite>::SignatureHash>(&[&[KEY_TYPE], &spk.0], rng)
 }
 
-/// Signs a KEM key as Signal's suites do.
+/// Signs the public KEM key as Signal's suites do.
 pub(crate) fn sign_kem(
     identity: &IdentityKeyPair,
     key: &[u8],

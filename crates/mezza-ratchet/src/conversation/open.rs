@@ -1,4 +1,4 @@
-//! Opening: which session a message belongs to, and what a first message begins.
+//! Opening: finds the session of a message, and begins a session with a first message.
 
 use alloc::vec::Vec;
 use core::iter;
@@ -13,14 +13,15 @@ use crate::{Changes, Exporter, IdentityKeyPair, OpenError, Prekeys, Session, x3d
 /// A decoded message, and the time at which it is opened.
 struct Received<'a> {
     inner: &'a RatchetMessage<'a>,
-    /// The outer part that the message is bound to.
+    /// The outer bytes that are authenticated with the message.
     outer: &'a [u8],
     now: Time,
 }
 
 impl<B: Backend> Conversation<B> {
-    /// Opens a message of this contact, in whichever envelope and session; a first message begins
-    /// a session with the prekeys of this device. An error changes nothing, here or in `prekeys`.
+    /// Opens a message of this contact in any envelope and any session. A first message begins a
+    /// session with the prekeys of this device. After an error the conversation and `prekeys` are
+    /// unchanged.
     pub fn open(
         &mut self,
         message: &[u8],
@@ -53,8 +54,8 @@ impl<B: Backend> Conversation<B> {
         }
     }
 
-    /// Returns true if this message would begin a session here if it opened. Unauthenticated; it costs no
-    /// multiplication.
+    /// Returns true if this message would begin a session here, provided that the message is
+    /// authentic. Nothing is authenticated, and no scalar multiplication is done.
     pub fn begins_session(&self, message: &[u8]) -> bool {
         let Ok((suite, true)) = wire::peek_suite(message) else { return false };
         let Ok(envelope) = wire::decode_as(suite, message) else { return false };
@@ -78,8 +79,9 @@ impl<B: Backend> Conversation<B> {
         }
     }
 
-    /// Opens a message that names no session: by look-up where its key is known, else as a new
-    /// ratchet key in the active session and in those archived ones that can be answered.
+    /// Opens a message that is not a first message. If a session knows the ratchet key, the message
+    /// key is looked up. Otherwise the key is tried as a new ratchet key in the active session and
+    /// in archived sessions that could get a reply.
     fn open_any(&mut self, suite: SuiteId, received: &Received<'_>) -> Result<Opened, OpenError> {
         if !self.speaks_suite(suite) {
             return Err(match self.active_session() {
@@ -108,9 +110,10 @@ impl<B: Backend> Conversation<B> {
         Err(error)
     }
 
-    /// Opens a message in one session, which becomes the active one, unless that would be a step
-    /// down: while two people change to a better suite, messages of both are under way, and each
-    /// late one would take its reader back.
+    /// Opens a message in session `at`. This session then becomes the active session, unless its
+    /// suite is worse than that of the active session. While two people change to a better suite,
+    /// late messages still arrive in the old suite, and each of these messages would otherwise
+    /// switch back.
     fn open_in(&mut self, at: usize, received: &Received<'_>) -> Result<Opened, OpenError> {
         let mut changes = Changes::new();
         let body =
@@ -127,8 +130,9 @@ impl<B: Backend> Conversation<B> {
         Ok(Opened { body, session, first: false, exporter: None, changes })
     }
 
-    /// Begins a session with a first message. The one-time key, the memory of the base key, the
-    /// archiving and the new session change together, after the inner message opened.
+    /// Begins a session with a first message. Only after the inner message was opened, the one-time
+    /// key is wiped, the base key is remembered, the old session is archived and the new session is
+    /// added.
     fn accept_first(
         &mut self,
         first: &FirstMessageHeader,
@@ -156,9 +160,10 @@ impl<B: Backend> Conversation<B> {
     }
 }
 
-/// In how many sessions a message of index `n` is tried as a new ratchet key: a DH is cheap, the
-/// walk to `n` is not. A forged message costs 25,000 steps in all; a true one, whose index is small
-/// at the start of a turn, is looked for in every session.
+/// Returns the number of sessions in which a message of index `n` is tried as a new ratchet key.
+/// One DH is cheap; the `n` chain steps are not. A forged message can cost 25,000 steps in all. An
+/// authentic message has a small index at the start of a turn, and is therefore tried in every
+/// session.
 fn trial_limit(n: u32) -> usize {
     (TRY_STEPS_MAX / n.max(1)).max(1) as usize
 }

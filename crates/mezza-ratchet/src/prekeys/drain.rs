@@ -1,11 +1,12 @@
-//! Notices that someone drains the one-time keys: sessions of a day with and without one.
+//! Detects that an attacker drains the one-time keys, by counting the sessions of a day with and
+//! without one.
 
 use mezza_core::{Time, snapshot};
 
-/// Fewer sessions in a day than this say nothing.
+/// Below this number of sessions in a day, no alarm is raised.
 const SESSIONS_MIN: u32 = 4;
 
-/// The counts of one day; they are not stored.
+/// The counts of one day, which are not stored.
 #[derive(Default)]
 pub(super) struct DrainDetector {
     day: u32,
@@ -17,7 +18,7 @@ pub(super) struct DrainDetector {
 snapshot!(struct DrainDetector { day, sessions, without, raised });
 
 impl DrainDetector {
-    /// Counts one session; whether the alarm is raised now, once a day.
+    /// Counts one session. Returns true if the alarm is raised now, which happens once a day.
     pub(super) fn count_session(&mut self, with_one_time: bool, now: Time) -> bool {
         if self.day != now.as_days() {
             *self = Self { day: now.as_days(), ..Self::default() };
@@ -30,7 +31,8 @@ impl DrainDetector {
         raise
     }
 
-    /// Sessions of the day of `now`, and those of them without a one-time key.
+    /// Returns the number of sessions on the day of `now`, and the number of those without a
+    /// one-time key.
     pub(super) fn day_counts(&self, now: Time) -> (u32, u32) {
         if self.day == now.as_days() { (self.sessions, self.without) } else { (0, 0) }
     }

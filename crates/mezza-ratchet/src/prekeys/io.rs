@@ -12,42 +12,44 @@ use crate::{Changes, OneTimePrekey};
 pub enum Input {
     /// The server has this many one-time keys left.
     Stock(u32),
-    /// The person wants fresh signed prekeys before it is time. Only [`SPK_HELD_MAX`](super::SPK_HELD_MAX) of a suite
-    /// are held: what was sent to an older one can no longer be opened.
+    /// The user requests fresh signed prekeys before 7 days are over. Only
+    /// [`SPK_HELD_MAX`](super::SPK_HELD_MAX) prekeys of a suite are stored; messages to an older
+    /// prekey can no longer be opened.
     Rotate,
-    /// The person wants a full stock; the server has this many one-time keys left.
+    /// The user requests a full stock. The server has this many one-time keys left.
     Refill(u32),
-    /// The fresh pairs that [`Output::Need`] asked for: exactly that many signed prekeys, at most
-    /// that many one-time keys.
+    /// The fresh pairs for [`Output::Need`]: exactly the requested number of signed prekeys, at
+    /// most the requested number of one-time keys.
     Fresh {
-        /// One for each suite we offer, in the order of the list, or none.
+        /// One pair for each suite that we offer, best suite first; or none.
         spk: Vec<StaticKey>,
-        /// One-time keys.
+        /// The pairs of one-time keys.
         opk: Vec<StaticKey>,
     },
 }
 
 /// Effects that the prekeys request.
 pub enum Output {
-    /// Draw that many pairs and hand them in as [`Input::Fresh`].
+    /// Draw these numbers of pairs and hand them in as [`Input::Fresh`].
     Need {
-        /// Signed prekeys.
+        /// The number of signed prekeys.
         spk: usize,
-        /// One-time keys.
+        /// The number of one-time keys.
         opk: usize,
     },
-    /// Make these rows durable before the outputs behind them are carried out.
+    /// Store these rows durably before the outputs after this one are carried out.
     Store(Changes),
     /// Publish the bundle and these one-time keys.
     Publish {
         /// The wire form of the bundle.
         bundle: Vec<u8>,
-        /// The one-time keys to add.
+        /// The one-time keys to add at the server.
         one_time: Vec<OneTimePrekey>,
-        /// True if the server drops its old stock first.
+        /// True if the server must first drop its old one-time keys.
         replace: bool,
     },
-    /// More than half of the sessions of a day came without a one-time key: someone drains them.
+    /// More than half of the sessions of a day began without a one-time key: an attacker drains the
+    /// keys.
     Low,
 }
 

@@ -1,4 +1,4 @@
-//! Taking fresh keys and wiping old ones.
+//! Adds fresh prekeys and wipes old ones.
 
 use alloc::vec::Vec;
 
@@ -9,7 +9,7 @@ use super::{OPK_HELD_MAX, Prekeys, SPK_HELD_MAX};
 use crate::{Changes, OneTimePrekey, Table};
 
 impl Prekeys {
-    /// Takes one fresh pair for each suite.
+    /// Makes one signed prekey for each suite from the fresh pairs.
     pub(super) fn rotate_signed(
         &mut self,
         pairs: Vec<StaticKey>,
@@ -18,7 +18,8 @@ impl Prekeys {
         changes: &mut Changes,
     ) {
         let made = now.as_minutes();
-        // The newest is the current one, also after a clock that was ahead.
+        // The newest prekey is the current one. Older prekeys are therefore dated back if the clock
+        // was ahead.
         for spk in self.spks.iter_mut().filter(|spk| spk.made >= made) {
             spk.made = made.saturating_sub(1);
             spk.record_row(changes);
@@ -40,7 +41,7 @@ impl Prekeys {
         }
     }
 
-    /// Takes fresh one-time keys.
+    /// Stores fresh one-time keys and returns their public parts.
     pub(super) fn stock_one_time(
         &mut self,
         pairs: Vec<StaticKey>,
@@ -82,7 +83,7 @@ impl Prekeys {
         }
     }
 
-    /// Drops the rows of a signed prekey that is no longer held.
+    /// Drops the rows of a signed prekey that is no longer stored, with the rows of its base keys.
     fn drop_prekey_rows(&mut self, spk: &StoredSignedPrekey, changes: &mut Changes) {
         changes.drop_row(Table::Spk, stored::row_key(spk.id));
         for hash in self.seen.remove(&spk.id).unwrap_or_default() {
@@ -97,7 +98,7 @@ impl Prekeys {
     }
 }
 
-/// A random id that is not in use.
+/// Draws random ids until one is not in use.
 fn draw_unused_id(rng: &mut dyn CryptoRng, used: impl Fn(u32) -> bool) -> u32 {
     loop {
         let id = stored::drawn_id(rng);

@@ -1,4 +1,4 @@
-//! Prekeys as they are held and stored.
+//! The state and the stored form of prekeys.
 //!
 //! ```text
 //! SPK   01 | suite u16 | id u32 | made u32 | list | kind u8 | scalar[32] | public[32] | sig[64]
@@ -6,8 +6,8 @@
 //! OPK   02 | id u32 | made u32 | kind u8 | scalar[32] | public[32]
 //! seen  03 | spk_id u32 | B_16("", "b2c20 seen", EK)
 //! ```
-//! The list of a suite outside 0x01xx is 00. `made` counts minutes since 1970; kind 00 is a plain scalar, 01 (a coin) is refused when read:
-//! it would be clamped.
+//! The list of a suite outside 0x01xx is 00. `made` counts minutes since 1970. Kind 00 is a plain
+//! scalar. Kind 01 (a coin) is refused when read, because clamping would change the scalar.
 
 use alloc::vec::Vec;
 
@@ -26,34 +26,35 @@ const SPK: u8 = 1;
 const OPK: u8 = 2;
 const SEEN: u8 = 3;
 
-/// The kind of every scalar so far.
+/// The kind of a plain scalar; no row has another kind so far.
 const PLAIN: u8 = 0;
 
 fn time_from_minutes(made: u32) -> Time {
     Time::from_ms(u64::from(made) * Time::MINUTE_MS)
 }
 
-/// A signed prekey.
+/// A signed prekey as it is stored.
 pub(super) struct StoredSignedPrekey {
     pub(super) suite: SuiteId,
     pub(super) id: u32,
-    /// Minutes since 1970.
+    /// The creation time in minutes since 1970.
     pub(super) made: u32,
-    /// The list of the bundle it was signed with, in a container suite.
+    /// The suite list of the bundle for which the prekey was signed; `None` outside the container
+    /// suites.
     pub(super) list: Option<SuiteList>,
     pub(super) pair: StaticKey,
     signature: [u8; 64],
-    /// The KEM key of a post-quantum suite.
+    /// The KEM key; present only in a post-quantum suite.
     pub(super) kem: Option<KemPair>,
 }
 
 snapshot!(struct StoredSignedPrekey { suite, id, made, list, pair, signature, kem });
 
-/// A KEM key, as its seed.
+/// A KEM key, stored as its seed.
 pub(super) struct KemPair {
     pub(super) id: u32,
     pub(super) seed: Secret<KEM_SEED_BYTES>,
-    /// A signature of its own, in Signal's suites.
+    /// The signature over the public KEM key; present only in Signal's suites.
     signature: Option<[u8; 64]>,
 }
 
@@ -94,7 +95,7 @@ impl StoredSignedPrekey {
         Self { suite, id, made, list, pair, signature: [0; 64], kem: None }
     }
 
-    /// Signs the prekey, and its KEM key if the suite has one: its seed and its id are drawn.
+    /// Signs the prekey. If the suite has a KEM, a KEM seed and id are drawn and signed too.
     pub(super) fn sign(self, identity: &IdentityKeyPair, rng: &mut dyn CryptoRng) -> Self {
         let kem = suite::kem(self.suite).map(|_| KemPair::draw(rng));
         let mut spk = Self { kem, ..self };
@@ -109,7 +110,7 @@ impl StoredSignedPrekey {
         spk
     }
 
-    /// Its entry in a bundle.
+    /// Returns the entry of this prekey in a bundle.
     pub(super) fn bundle_entry(&self) -> SignedPrekeyEntry {
         SignedPrekeyEntry {
             suite: self.suite,
@@ -121,7 +122,7 @@ impl StoredSignedPrekey {
         }
     }
 
-    /// The bundle of a device of Signal.
+    /// Returns the bundle of a device of Signal, without a one-time key.
     pub(super) fn signal_bundle(&self, registration: u32) -> SignalBundle {
         let signature = self.kem.as_ref().and_then(|kem| kem.signature);
         let kem = self.kem_key().zip(signature);
@@ -192,7 +193,7 @@ impl StoredSignedPrekey {
     }
 }
 
-/// A list, or 00 in a suite that stands in none.
+/// Reads a suite list, or one byte 00, which stands for no list.
 fn read_list(reader: &mut Reader<'_>) -> Result<Option<SuiteList>, DecodeError> {
     if reader.peek().first() == Some(&0) {
         reader.read_u8()?;
@@ -201,15 +202,15 @@ fn read_list(reader: &mut Reader<'_>) -> Result<Option<SuiteList>, DecodeError> 
     SuiteList::read_from(reader).map(Some)
 }
 
-/// The end of a bundle in minutes.
+/// Returns the end of a bundle in minutes since 1970: 14 days after `made`.
 fn bundle_end(made: u32) -> u32 {
     made.saturating_add((BUNDLE_VALID_D * 24 * 60) as u32)
 }
 
-/// A one-time prekey.
+/// A one-time prekey as it is stored.
 pub(super) struct StoredOneTimePrekey {
     pub(super) id: u32,
-    /// Minutes since 1970.
+    /// The creation time in minutes since 1970.
     pub(super) made: u32,
     pub(super) pair: StaticKey,
 }
@@ -243,12 +244,13 @@ impl StoredOneTimePrekey {
     }
 }
 
-/// A random id: counting up would tell each holder of a card how many people wrote.
+/// Draws a random id. Counted ids would tell everyone who has the card how many people wrote to
+/// this device.
 pub(super) fn drawn_id(rng: &mut dyn CryptoRng) -> u32 {
     (rng.next_u64() % u64::from(PREKEY_ID_MAX)) as u32 + 1
 }
 
-/// The row of a prekey.
+/// Returns the key of a prekey's row, 4 bytes.
 pub(super) fn row_key(id: u32) -> Vec<u8> {
     id.to_be_bytes().to_vec()
 }
@@ -260,7 +262,7 @@ pub(super) fn seen_hash(PublicKey(base): &PublicKey) -> [u8; 16] {
     hash
 }
 
-/// The row of a base key, 20 bytes.
+/// Returns the key of a base key's row: `spk_id u32 | digest[16]`, 20 bytes.
 pub(super) fn seen_key(spk_id: u32, hash: &[u8; 16]) -> Vec<u8> {
     let mut writer = Writer::with_capacity(20);
     writer.put_u32(spk_id).put_bytes(hash);

@@ -1,4 +1,5 @@
-//! Symmetric chains. Sending and receiving are different types; a message key is used once.
+//! Symmetric chains. Sending and receiving chains are different types, and each message key seals
+//! once.
 
 use alloc::vec::Vec;
 
@@ -20,12 +21,13 @@ impl MessageKey {
         &self.0
     }
 
-    /// Seals what stands in `out` from `start` on, which uses the key up.
+    /// Seals the bytes of `out` from `start` on, in place. The key is consumed.
     pub(super) fn seal<A: Aead, B: Backend>(self, aad: &[u8], out: &mut Vec<u8>, start: usize) {
         A::seal::<B>(&self.0, aad, out, start);
     }
 
-    /// Opens one text. A key that opened nothing stays good for the true message.
+    /// Opens one text. After a failure the key is kept, because the authentic message may still
+    /// come.
     pub(super) fn open<A: Aead, B: Backend>(
         &self,
         aad: [&[u8]; 2],
@@ -35,7 +37,7 @@ impl MessageKey {
     }
 }
 
-/// The chain of our own messages since the last new key of ours.
+/// The chain of messages that this side sends with its current ratchet key.
 pub(super) struct SendChain {
     key: Secret<32>,
     n: u32,
@@ -52,7 +54,7 @@ impl SendChain {
         Self { key, n }
     }
 
-    /// Messages sealed so far.
+    /// Returns the number of messages sealed in this chain.
     pub(super) fn sealed_count(&self) -> u32 {
         self.n
     }
@@ -61,14 +63,14 @@ impl SendChain {
         &self.key
     }
 
-    /// The key of the next message; the old chain key is wiped.
+    /// Returns the key of the next message and replaces the chain key, whose old value is wiped.
     pub(super) fn next_key<K: Kdf>(&mut self) -> MessageKey {
         self.n += 1;
         MessageKey(K::step_chain(&mut self.key))
     }
 }
 
-/// The chain of their messages since their last new key.
+/// The chain of messages that the other side sends with its current ratchet key.
 pub(super) struct ReceiveChain {
     key: Secret<32>,
     n: u32,
@@ -85,7 +87,7 @@ impl ReceiveChain {
         Self { key, n }
     }
 
-    /// The next index.
+    /// Returns the index of the next message.
     pub(super) fn next_index(&self) -> u32 {
         self.n
     }
@@ -94,18 +96,20 @@ impl ReceiveChain {
         &self.key
     }
 
-    /// A copy to walk on, so that a message that does not open changes nothing.
+    /// Returns a copy to try a message with, so that the state is unchanged if the message does not
+    /// open.
     pub(super) fn duplicate(&self) -> Self {
         Self { key: self.key.duplicate(), n: self.n }
     }
 
-    /// The key of the next message; the old chain key is wiped.
+    /// Returns the key of the next message and replaces the chain key, whose old value is wiped.
     pub(super) fn next_key<K: Kdf>(&mut self) -> MessageKey {
         self.n += 1;
         MessageKey(K::step_chain(&mut self.key))
     }
 
-    /// Walks to index `to`; the last `kept_max` message keys on the way, oldest first.
+    /// Steps the chain to index `to`. Returns the last `kept_max` message keys before `to`, oldest
+    /// first.
     pub(super) fn walk_to<K: Kdf>(&mut self, to: u32, kept_max: usize) -> Vec<(u32, MessageKey)> {
         let mut kept = Vec::with_capacity(kept_max.min(to.saturating_sub(self.n) as usize));
         while self.n < to {

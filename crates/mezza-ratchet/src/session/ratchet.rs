@@ -1,4 +1,4 @@
-//! The Double Ratchet itself, in any suite.
+//! The Double Ratchet in any suite.
 //!
 //! ```text
 //! Theirs (own = None) -seal-> Ours (own, send) -open a new key-> Theirs       at most one own scalar
@@ -21,10 +21,10 @@ use crate::wire::{
 };
 use crate::{Changes, IdentityKey, OpenError, Padding, SealError};
 
-/// Bytes that the additional data of most messages need.
+/// Bytes that suffice for the additional data of most messages.
 const AAD_BYTES: usize = 192;
 
-/// The two identities of a session.
+/// The two identities of a session, and which of them is local.
 #[derive(Clone, Copy)]
 pub(crate) struct Parties {
     pub(crate) id: [u8; SESSION_ID_BYTES],
@@ -34,14 +34,15 @@ pub(crate) struct Parties {
 
 snapshot!(struct Parties { id, local, remote });
 
-/// How a session starts.
+/// The role of this side at the start of a session.
 pub(crate) enum Role {
-    /// With the signed prekey of the responder as its ratchet key.
+    /// The initiator starts with the responder's signed prekey as the ratchet key of the other
+    /// side.
     Initiator {
-        /// The signed prekey of the responder.
+        /// The public signed prekey of the responder.
         their: PublicKey,
     },
-    /// With the signed prekey as own ratchet pair.
+    /// The responder starts with his signed prekey as his own ratchet pair.
     Responder {
         /// The pair of the signed prekey.
         own: StaticKey,
@@ -61,8 +62,8 @@ pub struct Ratchet<S, B> {
     pub(super) send: Option<SendChain>,
     pub(super) pn: u32,
     pub(super) recv: Option<ReceiveChain>,
-    /// Initiator: the prefix of first messages while pending. Responder: the prefix that began
-    /// the session, to know it when it is repeated.
+    /// For an initiator, the prefix of first messages until an answer was opened. For a responder,
+    /// the prefix that began the session, to recognise a repeated first message.
     pub(super) prefix: Vec<u8>,
     pub(super) skipped: Skipped,
     pub(super) suite: PhantomData<fn() -> (S, B)>,
@@ -73,10 +74,10 @@ snapshot!(struct Ratchet<S: RatchetSuite, B: Backend> {
     pn, recv, prefix, skipped, suite,
 });
 
-/// The chain that a message belongs to, before anything is committed.
+/// The chain that a message belongs to, computed before the state is changed.
 struct Step {
     chain: ReceiveChain,
-    /// The next root key, if the message brings a new ratchet key.
+    /// The next root key; `Some` if the message has a new ratchet key.
     root: Option<Secret<32>>,
 }
 
@@ -104,12 +105,13 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         }
     }
 
-    /// The prefix of the next message; empty once the session is answered.
+    /// Returns the prefix of the next message; empty once the session was answered.
     fn next_prefix(&self) -> &[u8] {
         if self.pending { &self.prefix } else { &[] }
     }
 
-    /// The header of the next message, whose ratchet key may not be known yet.
+    /// Returns the header of the next message. `key` may be a placeholder if only the length is
+    /// needed.
     fn next_header<'a>(&self, key: &'a PublicKey, padded_bytes: usize) -> Header<'a> {
         Header {
             suite: S::ID,
@@ -124,7 +126,8 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         S::Wire::padded_bytes(body_bytes, padding, self.bytes_of(0))
     }
 
-    /// Bytes of the next message with a body padded in blocks.
+    /// Returns the bytes of the next message with [`Padding::Blocks`]; `None` if the body is too
+    /// long.
     pub fn message_bytes(&self, body_bytes: usize) -> Option<usize> {
         Some(self.bytes_of(self.padded_bytes(body_bytes, Padding::Blocks)?))
     }
@@ -139,7 +142,7 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         S::Wire::message_bytes(self.next_prefix(), &self.parties.local, &header)
     }
 
-    /// Seals one body. Nothing is changed on an error.
+    /// Seals one body. After an error the state is unchanged.
     pub fn seal(
         &mut self,
         body: &[u8],
@@ -165,7 +168,7 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         self.seal_next(body, outer, padded_bytes).ok_or(SealError::NeedEphemeral)
     }
 
-    /// The next message of the sending chain, if there is one.
+    /// Seals the next message of the sending chain; `None` if there is no sending chain.
     fn seal_next(&mut self, body: &[u8], outer: &[u8], padded_bytes: usize) -> Option<Vec<u8>> {
         let header = self.next_header(self.own_ratchet_key.as_ref()?.public_key(), padded_bytes);
         let local = &self.parties.local;
@@ -185,7 +188,7 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         Some(message)
     }
 
-    /// Begins a sending chain with a fresh key, if there is none.
+    /// Begins a sending chain with the fresh key, if there is none.
     fn dh_ratchet(&mut self, fresh: Option<EphemeralKey>) -> Result<(), SealError> {
         if self.send.is_some() {
             return Ok(());
@@ -199,7 +202,7 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         Ok(())
     }
 
-    /// Opens one message. Nothing is changed on an error.
+    /// Opens one message. After an error the state is unchanged.
     pub fn open(
         &mut self,
         inner: &RatchetMessage<'_>,
@@ -232,7 +235,7 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         let key = chain.next_key::<S::Kdf>();
         let body = open_body::<S, B>(&key, &aad, inner)?;
 
-        // Nothing was changed above this line.
+        // The state is changed only from here on.
         let mut rows = Vec::new();
         if let Some(root) = root {
             rows = self.close_chain(S::Wire::closed_at(inner.pn));
@@ -248,13 +251,13 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         Ok(body)
     }
 
-    /// The receiving chain of a message.
+    /// Returns the receiving chain of a message, without changing the state.
     fn step_chain(&self, inner: &RatchetMessage<'_>) -> Result<Step, OpenError> {
         if self.is_current_key(&inner.key) {
             let chain = self.recv.as_ref().ok_or(OpenError::Forged)?.duplicate();
             return Ok(Step { chain, root: None });
         }
-        // They cannot answer a key that we never sent.
+        // The other side cannot answer a key that was never sent.
         let own = self.own_ratchet_key.as_ref().ok_or(OpenError::Forged)?;
         if inner.n > S::JUMP_MAX {
             return Err(OpenError::TooFar(inner.n));
@@ -264,8 +267,8 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         Ok(Step { chain: ReceiveChain::new(chain), root: Some(root) })
     }
 
-    /// Ends the old receiving chain at the announced count: its keys up to there, newest last; its
-    /// chain key is wiped.
+    /// Closes the old receiving chain at index `end`, which the new header announces. Returns the
+    /// message keys before `end`, oldest first, and wipes the chain key.
     fn close_chain(&mut self, end: u32) -> Vec<(PublicKey, u32, MessageKey)> {
         let Some(mut old) = self.recv.take() else { return Vec::new() };
         let end = end.min(old.next_index().saturating_add(S::JUMP_MAX));
@@ -279,7 +282,8 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         S::Wire::read_prefix(S::ID, if self.initiator { local } else { remote }, &self.prefix)
     }
 
-    /// A message of the other side was opened.
+    /// Notes that a message of the other side was opened: the session is answered, and an initiator
+    /// sends no more first messages.
     fn mark_answered(&mut self, now: Time) {
         if self.initiator {
             self.prefix.clear();
@@ -293,7 +297,8 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
     }
 }
 
-/// The body of a sealed part: one error for every cause but padding inside an authentic message.
+/// Opens the sealed part and removes the padding. The error is `Forged`, or `Malformed` if an
+/// authentic message has wrong padding.
 fn open_body<S: RatchetSuite, B: Backend>(
     key: &MessageKey,
     aad: &[u8],

@@ -1,5 +1,5 @@
-//! Keys of messages that were passed over: rows of their own, at most 2,000 in a session, for at
-//! most 30 days. No chain key of an old chain is kept, so old chains need no limit.
+//! Keys of messages that were skipped: one row each, at most 2,000 in a session, for at most 30
+//! days. Chain keys of old chains are not kept, so the number of old chains needs no limit.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -10,14 +10,15 @@ use super::chain::MessageKey;
 use super::{SESSION_ID_BYTES, SKIPPED_D, SKIPPED_MAX};
 use crate::{Changes, Table};
 
-/// Ratchet key and index.
+/// The ratchet key and the index of a message.
 type MessagePosition = (PublicKey, u32);
 
 struct SkippedKey {
     key: MessageKey,
-    /// When the message was passed over, in hours since 1970.
+    /// The time at which the message was skipped, in hours since 1970.
     born: u32,
-    /// Order of arrival, for "the oldest go first"; not stored, the hour is.
+    /// The order in which keys were added, to drop the oldest first. Only the hour is stored, not
+    /// this order.
     order: u64,
 }
 
@@ -43,13 +44,13 @@ impl Skipped {
         self.entries.len()
     }
 
-    /// A copy of the key for a message, unless it is too old.
+    /// Returns the key of a message, unless the key is older than 30 days.
     pub(super) fn find_key(&self, key: &PublicKey, n: u32, now: Time) -> Option<&MessageKey> {
         let entry = self.entries.get(&(*key, n))?;
         (now < entry.wipe_time()).then_some(&entry.key)
     }
 
-    /// Removes a key that was used.
+    /// Removes a key that was used, with its row.
     pub(super) fn remove_key(
         &mut self,
         id: &[u8; SESSION_ID_BYTES],
@@ -62,7 +63,7 @@ impl Skipped {
         }
     }
 
-    /// Adds keys, oldest first, and drops the oldest of all above the limit.
+    /// Adds keys, oldest first. Above the limit the oldest keys of the session are dropped.
     pub(super) fn add_keys(
         &mut self,
         id: &[u8; SESSION_ID_BYTES],
@@ -98,7 +99,7 @@ impl Skipped {
         self.next_order += 1;
     }
 
-    /// Wipes what is too old.
+    /// Wipes keys that are older than 30 days.
     pub(crate) fn sweep_expired(
         &mut self,
         id: &[u8; SESSION_ID_BYTES],
@@ -114,26 +115,27 @@ impl Skipped {
         });
     }
 
-    /// Drops the rows of a session that goes.
+    /// Drops all rows of skipped keys, because the session is removed.
     pub(crate) fn drop_all(&self, id: &[u8; SESSION_ID_BYTES], changes: &mut Changes) {
         for place in self.entries.keys() {
             changes.drop_row(Table::Skipped, row_key(id, place));
         }
     }
 
-    /// When the oldest key ends.
+    /// Returns the time at which the oldest key must be wiped.
     pub(crate) fn deadline(&self) -> Option<Time> {
         self.entries.values().map(SkippedKey::wipe_time).min()
     }
 
-    /// Every row.
+    /// Records the row of every skipped key.
     pub(crate) fn record_rows(&self, id: &[u8; SESSION_ID_BYTES], changes: &mut Changes) {
         for (place, entry) in &self.entries {
             changes.put_row(Table::Skipped, row_key(id, place), row_value(&entry.key, entry.born));
         }
     }
 
-    /// Takes stored rows of this session; the order of arrival is guessed from hour and index.
+    /// Loads the stored rows of this session. The order of arrival is estimated from hour and
+    /// index.
     pub(crate) fn load_rows(&mut self, mut rows: Vec<StoredKey>) -> Result<(), DecodeError> {
         rows.sort_by_key(|row| (row.born, row.n, row.ratchet_key));
         if rows.len() > SKIPPED_MAX {
@@ -146,7 +148,7 @@ impl Skipped {
     }
 }
 
-/// One stored row.
+/// One skipped key as it is stored.
 pub(crate) struct StoredKey {
     pub(crate) session: [u8; SESSION_ID_BYTES],
     ratchet_key: PublicKey,
@@ -156,7 +158,8 @@ pub(crate) struct StoredKey {
 }
 
 impl StoredKey {
-    /// Key: `session id | ratchet key | n u32`, 52 bytes; value: `mk[32] | born u32`, 36 bytes.
+    /// Decodes a row. Key: `session id | ratchet key | n u32`, 52 bytes. Value: `mk[32] | born
+    /// u32`, 36 bytes.
     pub(crate) fn decode(key: &[u8], value: &[u8]) -> Result<Self, DecodeError> {
         let (session, ratchet_key, n) = Reader::decode_exact(key, |reader| {
             Ok::<_, DecodeError>((
@@ -195,7 +198,7 @@ mod tests {
         MessageKey::new(Secret::init_with(|bytes| bytes.fill(7)))
     }
 
-    /// Keys of one chain, named by the first byte of its ratchet key.
+    /// Makes `count` keys of one chain, whose ratchet key repeats one byte.
     fn chain(ratchet_key: u8, count: u32) -> Vec<(PublicKey, u32, MessageKey)> {
         (0..count).map(|n| (PublicKey([ratchet_key; 32]), n, key())).collect()
     }
@@ -204,7 +207,7 @@ mod tests {
     fn the_oldest_by_arrival_make_room() {
         let mut skipped = Skipped::default();
         let mut changes = Changes::new();
-        // The chain that comes first sorts behind the other one.
+        // The chain that is added first sorts after the second chain.
         for (ratchet_key, count) in [(9, 2), (3, SKIPPED_MAX as u32 - 1)] {
             skipped.add_keys(&ID, chain(ratchet_key, count), NOW, &mut changes);
         }

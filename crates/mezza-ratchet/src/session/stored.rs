@@ -5,8 +5,8 @@
 //!  | own scalar[32] | own public[32] | send ck[32] | send n u32 | pn u32 | recv ck[32] | recv n u32
 //!  | created u64 | last opened u64 | len u16 | prefix
 //! ```
-//! Fields that are absent are zero. The prefix is that of the first messages: of a pending
-//! initiator, and of a responder for as long as the session lives.
+//! Absent fields are zero. A pending initiator stores the prefix of his first messages, and a
+//! responder stores the prefix that began the session for as long as the session exists.
 
 use alloc::vec::Vec;
 use core::marker::PhantomData;
@@ -38,7 +38,7 @@ const KNOWN: u8 = INITIATOR | PENDING | OWN | SEND | RECV | ACTIVE;
 const NOTHING: [u8; 32] = [0; 32];
 
 impl<B: Backend> Session<B> {
-    /// Decodes a stored session; also says whether it is the active one.
+    /// Decodes a stored session. Also returns true if the session is the active one.
     pub(crate) fn decode(bytes: &[u8]) -> Result<(Self, bool), DecodeError> {
         Reader::decode_exact(bytes, |reader| {
             if reader.read_u8()? != VERSION {
@@ -87,7 +87,7 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         set.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum()
     }
 
-    /// Reads what stands behind the suite.
+    /// Reads the fields after the suite.
     fn read_from(reader: &mut Reader<'_>) -> Result<(Self, bool), DecodeError> {
         let flags = reader.read_u8()?;
         if flags & !KNOWN != 0 {
@@ -131,7 +131,7 @@ impl<S: RatchetSuite, B: Backend> Ratchet<S, B> {
         }
     }
 
-    /// Returns true if the state is one that a session can reach.
+    /// Returns true if a session can reach this state.
     fn is_sound(&self) -> bool {
         let max = S::Wire::CHAIN_MAX;
         let counters = self.send.as_ref().is_none_or(|send| send.sealed_count() <= max)
@@ -151,7 +151,7 @@ fn read_identity(reader: &mut Reader<'_>) -> Result<IdentityKey, DecodeError> {
     IdentityKey::decode(reader.read_array_ref()?).map_err(|_| DecodeError::Value)
 }
 
-/// A key that is there, or 32 zeros.
+/// Reads a key of 32 bytes; if `there` is false, the bytes must be zero.
 fn read_optional_key(
     reader: &mut Reader<'_>,
     there: bool,

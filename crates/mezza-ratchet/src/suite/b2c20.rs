@@ -10,7 +10,7 @@ use super::{Agreement, Kdf, Kem, RatchetSuite, halves, key_and_iv};
 use crate::wire::{ContainerFormat, container};
 use crate::x3dh::Transcript;
 
-/// Suite 0x0101: what every device of the product speaks.
+/// Suite 0x0101, which every device of the product speaks.
 #[derive(Debug)]
 pub struct B2c20;
 
@@ -43,7 +43,7 @@ impl RatchetSuite for B2c20Pq {
     const KEM: Option<Kem> = Some(Kem::MlKem1024);
 }
 
-/// Every step is one call of keyed, personalised BLAKE2b.
+/// The key schedule of both suites. Every step is one call of keyed BLAKE2b with a personalisation.
 #[derive(Debug)]
 pub struct KeyedBlake2b;
 
@@ -72,7 +72,7 @@ impl Kdf for KeyedBlake2b {
     }
 }
 
-/// The halves of one 64-byte digest.
+/// Returns the two halves of a 64-byte digest.
 fn hash_pair(key: &[u8], person: &str, parts: &[&[u8]]) -> (Secret<32>, Secret<32>) {
     let mut wide = Wiping::new([0; 64]);
     blake2b(wide.as_mut_slice(), key, person, parts);
@@ -81,13 +81,13 @@ fn hash_pair(key: &[u8], person: &str, parts: &[&[u8]]) -> (Secret<32>, Secret<3
 
 /// Bytes of the synthetic nonce N in front of the ciphertext.
 const NONCE_BYTES: usize = 16;
-/// Bytes of the tag behind the ciphertext.
+/// Bytes of the tag after the ciphertext.
 const TAG_BYTES: usize = 16;
 /// The additional data begins with both identity keys, 32 bytes each.
 const IDENTITIES_BYTES: usize = 64;
 
-/// ChaCha20-Poly1305 under a key and nonce that depend on the text: a state that was put back
-/// seals a second text under other keys.
+/// ChaCha20-Poly1305 with a key and nonce that depend on the text. A restored old state seals a
+/// second text under a different key and nonce.
 ///
 /// ```text
 /// X = u32 len(P) | u8 len(outer) | outer | body      N = B_16(mk, "b2c20 nonce", X)
@@ -128,8 +128,8 @@ impl Aead for SyntheticChacha {
     }
 }
 
-/// N. The outer part with its length stands in `aad` behind the identity keys; the body is `text`
-/// without its padding.
+/// Derives the nonce N. `aad` contains the outer part with its length after the identity keys. The
+/// body is `text` without its padding.
 fn derive_nonce(mk: &Secret<32>, aad: &[u8], text: &[u8]) -> [u8; NONCE_BYTES] {
     let outer_len = aad.get(IDENTITIES_BYTES).copied().unwrap_or(0);
     let outer_end = IDENTITIES_BYTES + usize::from(outer_len);
@@ -141,7 +141,7 @@ fn derive_nonce(mk: &Secret<32>, aad: &[u8], text: &[u8]) -> [u8; NONCE_BYTES] {
     nonce
 }
 
-/// The AEAD key and nonce of one text.
+/// Derives the AEAD key and nonce of one text from the nonce N.
 fn text_cipher<B: Backend>(mk: &Secret<32>, nonce: &[u8; NONCE_BYTES]) -> (B::Chacha, [u8; 12]) {
     let mut wide = Wiping::new([0; 44]);
     blake2b(wide.as_mut_slice(), mk.expose(), "b2c20 seal", &[nonce]);

@@ -1,5 +1,5 @@
-//! Key encapsulation that a handshake adds to its DHs, so that who records it today and has a
-//! quantum computer later does not read it.
+//! Key encapsulation that a handshake adds to its DHs. An attacker who records the handshake today
+//! cannot read it later with a quantum computer.
 
 use alloc::vec::Vec;
 
@@ -8,30 +8,30 @@ use libcrux_ml_kem::{kyber1024, mlkem1024};
 use mezza_core::Secret;
 use zeroize::Zeroize;
 
-/// Bytes of a public key, in both kinds.
+/// Bytes of a public key of either KEM.
 pub const KEM_KEY_BYTES: usize = 1_568;
-/// Bytes of a ciphertext, in both kinds.
+/// Bytes of a ciphertext of either KEM.
 pub const KEM_CIPHERTEXT_BYTES: usize = 1_568;
-/// Bytes from which a pair is made.
+/// Bytes of the seed that a key pair is made from.
 pub const KEM_SEED_BYTES: usize = 64;
 
-/// Which encapsulation.
+/// The kinds of key encapsulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kem {
     /// ML-KEM-1024 (FIPS 203).
     MlKem1024,
-    /// Kyber1024 as submitted to round 3, which Signal deployed.
+    /// Kyber1024 as submitted to round 3 of the NIST competition; Signal uses this version.
     Kyber1024,
 }
 
 impl Kem {
-    /// The public key of a seed, 1,568 bytes. Pairs are stored as their seed.
+    /// Returns the public key of a seed, 1,568 bytes. Key pairs are stored as seeds.
     pub fn public_key(self, seed: &Secret<KEM_SEED_BYTES>) -> Vec<u8> {
         self.expand_pair(seed).pk().to_vec()
     }
 
-    /// Ciphertext and shared secret for a public key, with 32 fresh bytes; `None` if the key is
-    /// malformed.
+    /// Returns a ciphertext and a shared secret for a public key, made with 32 fresh bytes; `None`
+    /// if the key is malformed.
     pub fn encapsulate(self, key: &[u8], coins: &Secret<32>) -> Option<(Vec<u8>, Secret<32>)> {
         let key: MlKem1024PublicKey = key.try_into().ok()?;
         if !mlkem1024::validate_public_key(&key) {
@@ -46,8 +46,9 @@ impl Kem {
         Some((ciphertext.as_slice().to_vec(), secret))
     }
 
-    /// The public key of a seed and the shared secret of a ciphertext; another secret if it was not
-    /// made for this key. `None` if it has another length.
+    /// Returns the public key of a seed and the shared secret of a ciphertext. The secret is a
+    /// different one if the ciphertext was made for another key. `None` if the ciphertext has a
+    /// wrong length.
     pub fn decapsulate(
         self,
         seed: &Secret<KEM_SEED_BYTES>,

@@ -1,7 +1,7 @@
-//! Suite 0x7F04: the paper taken literally. Only hash and AEAD are exchanged; the key schedule,
-//! the messages and the first byte stay Signal's, and a state that is put back gives one keystream
-//! twice. It exists to be measured and attacked: the lab alone imports it (RATCHET-46), and no
-//! message, list or stored row can name it.
+//! Suite 0x7F04, which follows the paper literally. Only hash and AEAD are exchanged. The key
+//! schedule, the messages and the first byte are those of Signal, and a restored old state uses one
+//! keystream twice. The suite exists to be measured and attacked: only the lab imports it
+//! (RATCHET-46), and no message, list or stored row can name it.
 
 use alloc::vec::Vec;
 
@@ -11,7 +11,7 @@ use super::signal::{self, Dialect, HmacKdf};
 use super::{RatchetSuite, key_and_iv};
 use crate::wire::SignalFormat;
 
-/// The suite of the paper.
+/// Suite 0x7F04, which follows the paper literally.
 #[derive(Debug)]
 pub struct Paper;
 
@@ -35,7 +35,7 @@ impl Dialect for Paper {
     const EXPORTER_AT: usize = 64;
 }
 
-/// Bytes of the tag behind the ciphertext.
+/// Bytes of the tag after the ciphertext.
 const TAG_BYTES: usize = 16;
 
 /// ChaCha20-Poly1305 under `key[32] | nonce[12] = HKDF(0 x32, mk, "WhisperMessageKeys", 44)`.
@@ -70,7 +70,7 @@ impl Aead for DerivedChacha {
     }
 }
 
-/// The AEAD key and nonce of one text.
+/// Derives the AEAD key and nonce of one text from the message key.
 fn text_cipher<B: Backend>(mk: &Secret<32>) -> (B::Chacha, [u8; 12]) {
     key_and_iv::<B>(&signal::derive_bytes(None, mk, "WhisperMessageKeys"))
 }

@@ -5,8 +5,9 @@
 //! root   rk' | ck      = HKDF(rk, DH, "WhisperRatchet", 64)
 //! chain  mk = HMAC(ck, 01)      ck' = HMAC(ck, 02)
 //! ```
-//! Nobody sends in the chain of the signed prekey, so its ck is dropped; so is the key of the
-//! post-quantum ratchet. The exporter is ours: a longer expansion does not change the bytes in front.
+//! No message is sent in the chain of the signed prekey, so its ck is dropped, like the key pq of
+//! the post-quantum ratchet. The exporter is an addition of this crate: a longer expansion does not
+//! change the earlier bytes.
 
 use core::marker::PhantomData;
 
@@ -20,19 +21,20 @@ use crate::x3dh::Transcript;
 
 /// Differences between the suites that use Signal's formats.
 pub trait Dialect: 'static {
-    /// The number of the suite.
+    /// The id of the suite.
     const SUITE: SuiteId;
-    /// The version in the first byte of a message.
+    /// The version number in the first byte of a message.
     const VERSION: u8;
-    /// Bytes of the tag behind the protobuf.
+    /// Bytes of the MAC after the protobuf message.
     const MAC_BYTES: usize;
-    /// The info of the X3DH derivation.
+    /// The info string of the X3DH derivation.
     const X3DH_INFO: &'static str;
-    /// Where the exporter begins, at most 96 bytes behind what the suite itself derives.
+    /// The offset of the exporter in the derived bytes, at most 96, directly after the secrets of
+    /// the suite.
     const EXPORTER_AT: usize;
 }
 
-/// The key schedule in the labels of one dialect.
+/// The key schedule with the labels of one dialect.
 #[derive(Debug)]
 pub struct HmacKdf<D>(PhantomData<D>);
 
@@ -67,7 +69,7 @@ impl<D: Dialect> Kdf for HmacKdf<D> {
     }
 }
 
-/// HKDF with `N` bytes of output; without salt it is 32 zero bytes.
+/// Returns `N` bytes of HKDF output. A missing salt stands for 32 zero bytes.
 pub(super) fn derive_bytes<const N: usize>(
     salt: Option<&[u8; 32]>,
     secret: &Secret<32>,
@@ -85,7 +87,7 @@ fn expand_into(hkdf: &Hkdf<Sha256>, info: &str, out: &mut [u8]) {
     hkdf.expand(info.as_bytes(), out).expect("a short output");
 }
 
-/// HMAC-SHA256 with its key set up.
+/// Returns HMAC-SHA256 with this key.
 #[expect(clippy::expect_used, reason = "a key of any length is allowed")]
 pub(super) fn hmac(key: &[u8; 32]) -> Hmac<Sha256> {
     Hmac::new_from_slice(key).expect("any key")
@@ -98,7 +100,8 @@ fn finish_digest(mut keyed: Hmac<Sha256>, byte: u8, out: &mut [u8; 32]) {
     wipe_bytes(&mut digest);
 }
 
-/// `B_16`("", "b2c20 session", suite | `IKa` | `IKb` | `EKa`). It never leaves the device.
+/// Returns the session id, `B_16`("", "b2c20 session", suite | `IKa` | `IKb` | `EKa`), which never
+/// leaves the device.
 fn session_id(transcript: &Transcript<'_>) -> [u8; 16] {
     let first = transcript.first;
     let suite = first.suite.0.to_be_bytes();

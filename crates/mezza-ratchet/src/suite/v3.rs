@@ -15,7 +15,7 @@ use super::RatchetSuite;
 use super::signal::{self, Dialect, HmacKdf};
 use crate::wire::SignalFormat;
 
-/// Signal's suite.
+/// Suite 0x0003, Signal's protocol of 2016 to 2023.
 #[derive(Debug)]
 pub struct V3;
 
@@ -39,9 +39,9 @@ impl Dialect for V3 {
     const EXPORTER_AT: usize = 64;
 }
 
-/// Bytes of a block of AES.
+/// Bytes of an AES block.
 const BLOCK_BYTES: usize = 16;
-/// Bytes of HMAC-SHA256 that are sent.
+/// Bytes of the HMAC-SHA256 in a message; the rest is cut off.
 pub(super) const MAC_BYTES: usize = 8;
 
 /// AES-256-CBC with PKCS#7, then 8 bytes of HMAC-SHA256 over the additional data and the

@@ -8,7 +8,7 @@ use super::v3::{CbcHmac, MAC_BYTES};
 use super::{Kem, RatchetSuite};
 use crate::wire::SignalFormat;
 
-/// Signal's suite with PQXDH.
+/// Suite 0x0004, Signal's protocol with PQXDH.
 #[derive(Debug)]
 pub struct V4;
 

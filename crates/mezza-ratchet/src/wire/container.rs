@@ -6,8 +6,8 @@
 //!             [| kem_id u32 | ciphertext[1568]] | bytes 4.. of a message
 //! ```
 //!
-//! The header of the message inside a first message, as it is authenticated, is that of a message
-//! of its own: `F1 | 01 | suite | ..`.
+//! The authenticated header of the message inside a first message begins like that of a separate
+//! message: `F1 | 01 | suite | ..`.
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
@@ -23,20 +23,20 @@ use crate::{IdentityKey, SuiteList, keys, suite};
 
 /// The first byte of every container message.
 pub const FAMILY: u8 = 0xf1;
-/// Kind of a message in a session that is answered.
+/// The kind byte of a message in a session that was answered.
 const KIND_MESSAGE: u8 = 1;
-/// Kind of a first message.
+/// The kind byte of a first message.
 const KIND_FIRST: u8 = 2;
-/// Bytes of family, kind and suite.
+/// Bytes of family, kind and suite together.
 const CLAIM_BYTES: usize = 4;
-/// Bytes in front of the sealed part.
+/// Bytes before the sealed part.
 pub const HEAD_BYTES: usize = 42;
-/// The first byte of the padding.
+/// The first byte of the padding; zero bytes follow.
 const PAD_MARK: u8 = 0x80;
-/// Longest padded body in bytes.
+/// Most bytes of a padded body.
 const PADDED_BYTES_MAX: usize = SEALED_BYTES_MAX - 32;
 
-/// Suite and kind, from the first 4 bytes.
+/// Reads suite and kind from the first 4 bytes. Returns true if the message is a first message.
 pub fn peek_suite(message: &[u8]) -> Result<(SuiteId, bool), DecodeError> {
     read_claim(&mut Reader::new(message))
 }
@@ -53,7 +53,8 @@ fn read_claim(reader: &mut Reader<'_>) -> Result<(SuiteId, bool), DecodeError> {
     Ok((SuiteId(reader.read_u16()?), is_first))
 }
 
-/// A ciphertext of `None` bytes ends with the prefix.
+/// Reads the handshake of a first message. If `ciphertext_bytes` is `None`, the ciphertext is the
+/// rest of the reader.
 fn read_first(
     reader: &mut Reader<'_>,
     suite: SuiteId,
@@ -75,7 +76,8 @@ fn read_first(
     Ok(FirstMessageHeader { suite, identity, base, spk_id, opk_id, list, registration: 0, kem })
 }
 
-/// Reads the rest of `message`, whose head is authenticated as that of a message of its own.
+/// Reads the message inside `message`. If `own_head` is `Some`, the head is authenticated as in a
+/// separate message of this suite.
 fn read_inner<'a>(
     reader: &mut Reader<'a>,
     message: &'a [u8],
@@ -108,7 +110,7 @@ fn read_key(reader: &mut Reader<'_>) -> Result<PublicKey, DecodeError> {
     Ok(key)
 }
 
-/// The format of the suites 0x01xx.
+/// The wire format of the suites 0x01xx.
 #[derive(Debug)]
 pub struct ContainerFormat;
 
@@ -222,9 +224,9 @@ impl Wire for ContainerFormat {
     }
 }
 
-/// The length of the body inside a padded text; `None` if the padding is not `80 00..`.
+/// Returns the length of the body inside a padded text; `None` if the padding is not `80 00..`.
 pub(crate) fn unpadded_bytes(text: &[u8]) -> Option<usize> {
-    // Eight bytes at a time: most of a short text is padding.
+    // Zeros are counted eight bytes at a time, because most of a short text is padding.
     let (_, words) = text.as_rchunks();
     let zeros = words.iter().rev().take_while(|word| **word == [0; 8]).count();
     let end = text[..text.len() - 8 * zeros].iter().rposition(|byte| *byte != 0)?;

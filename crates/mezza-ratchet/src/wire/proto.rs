@@ -1,14 +1,14 @@
-//! The two protobuf messages (proto2) of Signal's formats, read strictly: peers may order fields
-//! as they like and add unknown ones; a known field twice, of another wire type or out of range,
-//! a varint that is too long and a length beyond the end are refused.
+//! The two protobuf messages (proto2) of Signal's formats. Fields may come in any order, and
+//! unknown fields are skipped. A message is refused if a known field comes twice, has a wrong wire
+//! type or is out of range, if a varint is too long, or if a length is beyond the end.
 
 use alloc::vec::Vec;
 
 use mezza_core::{DecodeError, PublicKey, Reader};
 
-/// Longest varint of a known field, a tag or a length, in bytes.
+/// Most bytes of a varint that is a known field, a tag or a length.
 const VARINT_BYTES_MAX: usize = 5;
-/// Longest varint that is skipped.
+/// Most bytes of a varint that is skipped.
 const SKIPPED_BYTES_MAX: usize = 10;
 
 const VARINT: u64 = 0;
@@ -16,23 +16,23 @@ const FIXED_64: u64 = 1;
 const BYTES: u64 = 2;
 const FIXED_32: u64 = 5;
 
-/// A message of the ratchet. Fields 1, 2 and 4 are required, 3 is 0 if absent.
+/// A message of the Double Ratchet. Fields 1, 2 and 4 are required; a missing field 3 counts as 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignalMessage<'a> {
-    /// Field 1.
+    /// Field 1: the ratchet key of the sender, with its type byte.
     pub ratchet_key: &'a [u8],
-    /// Field 2.
+    /// Field 2: the index of the message in its chain.
     pub counter: u32,
-    /// Field 3.
+    /// Field 3: the count for the previous chain.
     pub previous_counter: u32,
-    /// Field 4.
+    /// Field 4: the ciphertext.
     pub ciphertext: &'a [u8],
-    /// Where the ciphertext begins.
+    /// The offset of the ciphertext in the decoded bytes.
     pub ciphertext_at: usize,
 }
 
 impl<'a> SignalMessage<'a> {
-    /// Reads a message that fills `bytes`.
+    /// Decodes a message. Returns an error if bytes are left over.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let mut ratchet_key = None;
         let mut counter = None;
@@ -61,8 +61,8 @@ impl<'a> SignalMessage<'a> {
         })
     }
 
-    /// Appends everything in front of a ciphertext of `ciphertext_bytes`: a key of `05 | key`,
-    /// both counters, tag and length of the ciphertext.
+    /// Appends all bytes before a ciphertext of `ciphertext_bytes`: the key as `05 | key`, both
+    /// counters, tag and length of the ciphertext.
     pub fn write_head(
         key: &PublicKey,
         counter: u32,
@@ -77,35 +77,35 @@ impl<'a> SignalMessage<'a> {
     }
 }
 
-/// A first message. Fields 2, 3, 4 and 6 are required; 7 and 8 came with version 4.
+/// A first message. Fields 2, 3, 4 and 6 are required. Only version 4 has fields 7 and 8.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreKeySignalMessage<'a> {
-    /// Field 1: the one-time prekey, if one was used.
+    /// Field 1: the id of the one-time prekey, if one was used.
     pub pre_key_id: Option<u32>,
-    /// Field 2.
+    /// Field 2: the base key EK, with its type byte.
     pub base_key: &'a [u8],
-    /// Field 3.
+    /// Field 3: the identity key of the initiator, with its type byte.
     pub identity_key: &'a [u8],
-    /// Field 4: one whole message of the ratchet.
+    /// Field 4: one whole message of the Double Ratchet.
     pub message: &'a [u8],
-    /// Field 5.
+    /// Field 5: the registration number of the initiator's install.
     pub registration_id: Option<u32>,
-    /// Field 6.
+    /// Field 6: the id of the signed prekey.
     pub signed_pre_key_id: u32,
-    /// Field 7.
+    /// Field 7: the id of the KEM key.
     pub kyber_pre_key_id: Option<u32>,
-    /// Field 8.
+    /// Field 8: the KEM ciphertext, with its type byte.
     pub kyber_ciphertext: Option<&'a [u8]>,
 }
 
 impl<'a> PreKeySignalMessage<'a> {
-    /// Returns true if these bytes are a first message: its first three fields have other wire types than
-    /// those of a message of the ratchet.
+    /// Returns true if these bytes are a first message. The first three fields of a first message
+    /// have other wire types than those of a ratchet message.
     pub fn is_prekey_message(bytes: &[u8]) -> bool {
         PreKeySignalMessage::decode(bytes).is_ok()
     }
 
-    /// Reads a first message that fills `bytes`.
+    /// Decodes a first message. Returns an error if bytes are left over.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let mut pre_key_id = None;
         let mut registration_id = None;
@@ -142,20 +142,20 @@ impl<'a> PreKeySignalMessage<'a> {
     }
 }
 
-/// Field `number` with a public key `05 | key`.
+/// Appends field `number` with a public key as `05 | key`.
 pub(super) fn write_key(number: u32, PublicKey(key): &PublicKey, out: &mut Vec<u8>) {
     write_length(number, key.len() + 1, out);
     out.push(KEY_TYPE);
     out.extend_from_slice(key);
 }
 
-/// Field `number` with an integer.
+/// Appends field `number` with an integer.
 pub(crate) fn write_u32(number: u32, value: u32, out: &mut Vec<u8>) {
     write_tag(number, VARINT, out);
     write_varint(u64::from(value), out);
 }
 
-/// Tag and length of field `number`, whose bytes follow.
+/// Appends tag and length of field `number`; the caller appends the bytes of the field.
 pub(crate) fn write_length(number: u32, bytes: usize, out: &mut Vec<u8>) {
     write_tag(number, BYTES, out);
     write_varint(bytes as u64, out);
@@ -176,7 +176,7 @@ fn write_varint(mut value: u64, out: &mut Vec<u8>) {
 /// The type byte of an X25519 key.
 pub(crate) const KEY_TYPE: u8 = 0x05;
 
-/// One field.
+/// One decoded field.
 struct Field<'a> {
     number: u64,
     value: Value<'a>,
@@ -185,7 +185,7 @@ struct Field<'a> {
 enum Value<'a> {
     Varint(u64),
     Bytes(&'a [u8]),
-    /// Of a fixed size, which no known field has.
+    /// A value of fixed size; no known field has this wire type.
     Fixed,
 }
 
@@ -205,7 +205,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// The fields of a message, one behind the other.
+/// An iterator over the fields of a message.
 struct Fields<'a> {
     reader: Reader<'a>,
     bytes: usize,
@@ -216,7 +216,7 @@ impl<'a> Fields<'a> {
         Self { reader: Reader::new(bytes), bytes: bytes.len() }
     }
 
-    /// How many bytes were read.
+    /// Returns the number of bytes read so far.
     fn bytes_read(&self) -> usize {
         self.bytes - self.reader.len()
     }
@@ -244,7 +244,7 @@ impl<'a> Fields<'a> {
         Ok(Some(Field { number, value }))
     }
 
-    /// Known fields have numbers up to 8.
+    /// Reads a varint. The numbers of known fields are 1 to 8.
     fn read_integer(&mut self, number: u64) -> Result<u64, DecodeError> {
         let bytes_max = if number <= 8 { VARINT_BYTES_MAX } else { SKIPPED_BYTES_MAX };
         read_varint(&mut self.reader, bytes_max)

@@ -5,8 +5,8 @@
 //! first    V | protobuf: [08 one-time id,] 12 EK[33], 1A IKa[33], 22 message, 28 registration, 30 spk id
 //!                        [, 38 kem id, 42 08 ciphertext[1568]]
 //! ```
-//! V has the version in both halves when we write it; the upper half alone is checked. A public
-//! key is `05 | u`. The two kinds differ in the wire types of fields 1 to 3.
+//! V has the version in both halves when it is written. When it is read, only the upper half is
+//! checked. A public key is `05 | u`. The two kinds differ in the wire types of fields 1 to 3.
 //!
 //! Stored prefix: `registration u32 | one-time id u32 | spk id u32 | EK[32] [| kem id u32 | ciphertext]`.
 
@@ -25,13 +25,13 @@ use crate::suite::kem::KEM_CIPHERTEXT_BYTES;
 use crate::suite::signal::Dialect;
 use crate::{IdentityKey, keys, suite};
 
-/// Bytes of a public key with its type.
+/// Bytes of a public key with its type byte.
 const KEY_BYTES: usize = 33;
 
 /// The type byte of keys and ciphertexts of Kyber1024.
 pub(crate) const KEM_TYPE: u8 = 0x08;
 
-/// The format of the suites that speak as Signal does.
+/// The wire format of the suites that use Signal's formats.
 #[derive(Debug)]
 pub struct SignalFormat<D>(PhantomData<D>);
 
@@ -79,7 +79,7 @@ impl<D: Dialect> SignalFormat<D> {
         Ok((first, message.message))
     }
 
-    /// The fields of a first message, all but the message inside.
+    /// Appends the fields of a first message before the inner message.
     fn append_front(first: &FirstMessageHeader, message_bytes: usize, out: &mut Vec<u8>) {
         out.push(Self::FIRST_BYTE);
         if first.opk_id != 0 {
@@ -90,7 +90,8 @@ impl<D: Dialect> SignalFormat<D> {
         proto::write_length(4, message_bytes, out);
     }
 
-    /// A prefix that was made by [`encode_prefix`](Wire::encode_prefix), or checked when it was loaded.
+    /// Decodes a prefix that was made by [`encode_prefix`](Wire::encode_prefix), or that was
+    /// checked when the session was loaded.
     #[expect(clippy::expect_used, reason = "what is stored was checked")]
     fn stored_header(prefix: &[u8], initiator: &IdentityKey) -> FirstMessageHeader {
         Self::read_prefix(D::SUITE, initiator, prefix).expect("a good prefix")
@@ -219,7 +220,8 @@ impl<D: Dialect> Wire for SignalFormat<D> {
         pn.saturating_add(1)
     }
 
-    /// A body is taken as it is; a message of a given size cannot be made.
+    /// Returns `body_bytes` for [`Padding::Blocks`], because the cipher pads. A message of a given
+    /// size cannot be made.
     fn padded_bytes(body_bytes: usize, padding: Padding, _fixed_bytes: usize) -> Option<usize> {
         (padding == Padding::Blocks && body_bytes <= BODY_BYTES_MAX).then_some(body_bytes)
     }
@@ -240,7 +242,7 @@ fn strip_version<D: Dialect>(bytes: &[u8]) -> Result<&[u8], DecodeError> {
     if version >> 4 == D::VERSION { Ok(rest) } else { Err(DecodeError::Value) }
 }
 
-/// The encapsulation, which version 4 requires and version 3 skips.
+/// Returns the KEM ciphertext, which version 4 requires and version 3 ignores.
 fn read_kem<D: Dialect>(
     message: &PreKeySignalMessage<'_>,
 ) -> Result<Option<Encapsulated>, DecodeError> {
@@ -257,7 +259,7 @@ fn read_kem<D: Dialect>(
     }
 }
 
-/// A public key, 33 bytes, canonical.
+/// Reads a public key of 33 bytes, which must be canonical.
 fn read_key(bytes: &[u8]) -> Result<PublicKey, DecodeError> {
     let bytes: &[u8; KEY_BYTES] = bytes.try_into().map_err(|_| DecodeError::Value)?;
     let (key_type, key) = bytes.split_first_chunk::<1>().ok_or(DecodeError::Value)?;
