@@ -1,5 +1,9 @@
 //! Votes of other mesh projects, written from their public descriptions, only for comparison in a
 //! crowd.
+//!
+//! All three come from discussions of `MeshCore`, whose repeaters without a clock start in May 2024.
+//! There a sample is an advert that was flooded over many hops; here it is the beacon of a
+//! neighbour.
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,9 @@
 //! The set of a device in nine bits per cell: hashed, sorted, differences Golomb-Rice coded.
+//!
+//! A value is `H_8("mezza/mesh sync", nonce, id) mod (n * 2^p)` of each live cell of one slice, in
+//! order; each difference is its upper part in unary (ones, then a zero) and `p` bits, high bit
+//! first; zeros fill the last byte. With p = 7, one of 128 missing cells seems to be present; the
+//! next nonce finds it.
 
 use alloc::vec::Vec;
 use mezza_core::{DecodeError, Reader, Writer, labelled_hash};
