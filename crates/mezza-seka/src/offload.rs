@@ -1,5 +1,10 @@
 //! Super-frames: frames of up to 64 KiB from a network interface with offloads. They are cut into
 //! frames that each carry their own headers, and joined again at the other end of the link.
+//!
+//! A cut frame has no finished TCP or UDP checksum, only the sum of its pseudo-header (flag P): the
+//! receiving interface gets the frame with the same mark, so neither side computes the sum over the
+//! payload. The frames of one super-frame have consecutive packet numbers, and flag R on all but
+//! the first. A frame that lost its neighbours is delivered alone.
 
 mod headers;
 mod join;

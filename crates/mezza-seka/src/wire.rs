@@ -1,5 +1,9 @@
 //! Every frame of pairing and exchange: its fields, its bytes, and the field classes for a
 //! firewall.
+//!
+//! A frame begins `version 01 | kind | suite | flags 00 | index u32`. Integers are big-endian. A
+//! frame of another length, version or suite, with flags, or with a point that is not canonical is
+//! malformed (SEKA-1).
 
 use alloc::vec::Vec;
 
