@@ -21,25 +21,25 @@ use crate::lanes::{BLOCK, LANES, Lanes, Lanes32, WORDS};
 
 cpufeatures::new!(cpu, "avx512f", "avx512ifma", "avx512vl", "avx512dq", "avx512bw");
 
-/// The CPU has the five features, and the operating system keeps the registers.
+/// A proof that the CPU has the five features and that the operating system saves the registers.
 #[derive(Clone, Copy)]
 pub struct Ifma(());
 
 impl Ifma {
-    /// The token, if it may be held. The answer is kept after the first call.
+    /// Returns the token if CPU and operating system support the features; the result is cached.
     pub fn detect() -> Option<Self> {
         cpu::get().then_some(Self(()))
     }
 }
 
-/// The kernel on these vectors, if they are there.
+/// Returns the IFMA kernel if CPU and operating system support it.
 pub fn ifma() -> Option<&'static dyn Kernel> {
     // Handed out together with a token alone.
     static KERNEL: VectorKernel<Ifma> = VectorKernel::new(Ifma(()), "ifma");
     Ifma::detect().map(|_| &KERNEL as &dyn Kernel)
 }
 
-/// A function of its own for `f` and all that is inlined into it.
+/// Runs `f` in a function compiled for the features, with all calls inlined.
 #[target_feature(enable = "avx512f,avx512ifma,avx512vl,avx512dq,avx512bw")]
 #[inline(never)]
 fn compiled_for_ifma<R>(f: impl FnOnce() -> R) -> R {
@@ -200,8 +200,8 @@ impl Lanes32 for Ifma {
     }
 }
 
-/// Place j of row i becomes place i of row j, in two steps: 4 x 4 words within quarters of vectors,
-/// then the quarters.
+/// Transposes 16 rows of 16 words in two steps: 4 x 4 words within quarters of vectors, then the
+/// quarters.
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn transpose_words(rows: &[__m512i; WORDS]) -> [__m512i; WORDS] {
@@ -225,7 +225,8 @@ fn transpose_words(rows: &[__m512i; WORDS]) -> [__m512i; WORDS] {
     out
 }
 
-/// Word w of row j becomes lane j of row w: pairs of rows first, then quarters of vectors.
+/// Transposes words of 64 bits: word w of row j becomes lane j of row w. Pairs of rows come first,
+/// then quarters of vectors.
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn transpose_lanes(rows: &[__m512i; LANES]) -> [__m512i; LANES] {
@@ -243,7 +244,7 @@ fn transpose_lanes(rows: &[__m512i; LANES]) -> [__m512i; LANES] {
     out
 }
 
-/// Quarter j of vector i becomes quarter i of vector j.
+/// Transposes quarters: quarter j of vector i becomes quarter i of vector j.
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn transpose_quarters([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {

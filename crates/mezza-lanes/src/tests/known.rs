@@ -4,7 +4,7 @@ use super::{array, kernels};
 use crate::{BASE, FixedPoint, Kernel, Scalar, SelftestError, Strided, portable, run_selftest};
 use std::vec::Vec;
 
-/// Scalar, point, product (section 5.2).
+/// Scalar, point and product (section 5.2).
 const RFC_7748: [[&str; 3]; 2] = [
     [
         "a546e36bf0527c9d3b16154b82465edd62144c0ac1fc5a18506a2244ba449ac4",
@@ -64,7 +64,7 @@ fn every_kernel_passes_its_self_test() {
     }
 }
 
-/// The portable kernel, but one operation has a wrong bit in one place of its output.
+/// The portable kernel with one operation that has a wrong bit at one index of its output.
 struct Broken {
     fault: SelftestError,
     at: usize,
@@ -151,16 +151,16 @@ fn the_self_test_finds_one_wrong_bit_in_one_lane() {
     }
 }
 
-/// The portable kernel, whose `open_each` is wrong about one message of the self-test.
+/// The portable kernel with an `open_each` that is wrong for one message of the self-test.
 #[derive(Clone, Copy, Debug)]
 enum BadOpen {
-    /// It says that a forged message is good, and gives zeros.
+    /// Accepts a forged message, with a zeroed body.
     TakesForged,
-    /// It says that a forged message is forged, and gives its plaintext.
+    /// Rejects a forged message, with its plaintext.
     ShowsForged,
-    /// It says that a good message is forged, and gives its plaintext.
+    /// Rejects a valid message, with its plaintext.
     RefusesGood,
-    /// It says that a good message is good, and gives another plaintext.
+    /// Accepts a valid message, with a wrong plaintext.
     SpoilsGood,
 }
 
@@ -211,7 +211,7 @@ impl Kernel for BadOpen {
     }
 }
 
-/// A body and what is said of it are looked at each for itself.
+/// The self-test checks the body and the verdict separately.
 #[test]
 fn the_self_test_finds_a_wrong_verdict_beside_a_right_body_and_the_reverse() {
     let kinds =

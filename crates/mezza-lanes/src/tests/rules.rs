@@ -61,7 +61,7 @@ fn lanes_8_a_failed_body_is_zeros_and_the_others_are_whole() {
     }
 }
 
-/// An operation on one output.
+/// An operation with one output.
 type Call<'a> = &'a mut dyn FnMut(&mut [[u8; 32]; 1]);
 
 #[test]
