@@ -9,7 +9,7 @@ use crate::limit::Limit;
 use crate::peer::{self, PeerProcess};
 use crate::row::Row;
 
-/// The peers.
+/// The peer programs of these rows.
 pub const PEERS: &[&str] = &["vodozemac", "wacore", "java"];
 
 /// All of them.

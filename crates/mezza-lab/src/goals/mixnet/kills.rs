@@ -11,15 +11,16 @@ use crate::ours::mixes::{ProcessMixnet, ServerRole, events_of};
 use crate::raw::RawFigure;
 use crate::row::Row;
 
-/// The demonstration's conversation rounds: interval, ask, lead, collect, `mix_limit`, ms.
+/// The times of the demonstration's conversation rounds: interval, ask, lead, collect, `mix_limit`,
+/// ms.
 const TIMES: [u32; 5] = [500, 100, 200, 250, 2_000];
-/// T8: rounds that may open before one returns.
+/// T8: the number of rounds that may open before a round returns.
 pub const LIMIT: Limit =
     Limit::at_most("T8", "rounds that open before one comes back", 2.0, "rounds");
 /// Users of the load.
 const USERS: u32 = 20;
 
-/// Kills the servers one after the other, several times.
+/// Kills the servers one after another, several times.
 pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     let all = &ServerRole::ALL[..];
     let (victims, times) = bench.profile.pick((&[ServerRole::Mix(1)][..], 1), (all, 3), (all, 5));

@@ -19,13 +19,13 @@ use crate::limit::Limit;
 use crate::raw::RawFigure;
 use crate::row::Row;
 
-/// M4: times the four operations.
+/// M4: a multiple of the time of the four operations.
 pub const LIMIT: Limit =
     Limit::at_most("M4", "device CPU per sent note / its four operations", 1.5, "x");
-/// Sets of four in one sample.
+/// Sets of four operations in one sample.
 const BATCH: u32 = 16;
 
-/// One round.
+/// The costs of one round.
 #[derive(Clone, Copy)]
 struct Costs {
     sent: Spread,
@@ -40,7 +40,7 @@ impl Costs {
     }
 }
 
-/// aws-lc decides; the portable code stands beside it.
+/// Measures with aws-lc, which decides, and with the portable code for comparison.
 pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     let fast = measure_backend::<AwsLc>(bench, "ours", "limit:aws-lc")?;
     let portable = measure_backend::<PortableBackend>(bench, "variant:portable", "limit:portable")?;
@@ -81,7 +81,7 @@ fn measure_backend<B: Backend>(
     Ok(all)
 }
 
-/// Measures notes and operations in random order.
+/// Measures notes and operations in turns; the order within a turn is random.
 fn one_round<B: Backend>(
     pair: &mut DevicePair<B>,
     notes: u32,
@@ -113,7 +113,7 @@ fn one_round<B: Backend>(
     Ok(Costs { sent, read, receipt, four })
 }
 
-/// Two X25519 and two multiplications of the base, in nanoseconds.
+/// Returns the ns of two X25519 and two multiplications of the base point.
 fn four_operations<B: Backend>() -> Result<f64> {
     let [own, their] = [(), ()].map(|()| StaticKey::random::<B>(&mut OsRng));
     let work = || {
