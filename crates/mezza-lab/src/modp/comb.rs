@@ -6,22 +6,22 @@ use crypto_bigint::U3072;
 
 use super::montgomery::{Montgomery, Residue, look_up};
 
-/// Rows: bits that one look-up takes.
+/// Number of rows, which is the number of bits per look-up.
 const ROWS: u32 = 6;
-/// Tables.
+/// Number of tables.
 const TABLES: u32 = 8;
 /// Bits of a row, and of a block of a row.
 const ROW_BITS: u32 = 512;
 const BLOCK_BITS: u32 = ROW_BITS / TABLES;
 
-/// The tables of one base: entry i of table j is the product of base^(2^(512 row + 64 j)) over the rows
-/// whose bit is set in i.
+/// The tables of a base: entry i of table j is the product of base^(2^(512 row + 64 j)) over the
+/// rows whose bit is set in i.
 pub struct PowerComb {
     tables: Vec<Vec<Residue>>,
 }
 
 impl PowerComb {
-    /// Computes the tables, about as long as two powers take.
+    /// Computes the tables in about the time of two powers.
     pub fn new(field: &Montgomery, base: &U3072) -> Self {
         // Powers base^(2^(64 k)) for all k.
         let mut power = field.enter_form(base);
@@ -39,7 +39,7 @@ impl PowerComb {
         Self { tables: (0..TABLES).map(table).collect() }
     }
 
-    /// The base to the power of an exponent.
+    /// Computes the base to the power of an exponent.
     pub fn power(&self, field: &Montgomery, exponent: &U3072) -> Residue {
         let mut result = field.one();
         for bit in (0..BLOCK_BITS).rev() {

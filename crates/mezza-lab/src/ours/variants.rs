@@ -8,7 +8,7 @@ use mezza_ratchet::suite::v3::CbcHmac;
 use mezza_ratchet::suite::{RatchetSuite, V3};
 use mezza_ratchet::wire::SignalFormat;
 
-/// A suite that differs from `signal-v3` in one of the last three arguments.
+/// Defines a suite that differs from `signal-v3` in one of the last three arguments.
 macro_rules! variant {
     ($name:ident, $text:literal, $id:literal, $mac:expr, $sig:ty, $kdf:ty, $aead:ty) => {
         #[doc = concat!("`signal-v3` with only ", $text, " exchanged.")]

@@ -14,18 +14,18 @@ use crate::bench::Bench;
 use crate::limit::Limit;
 use crate::row::Row;
 
-/// Its limit.
+/// The limit on lost frames.
 pub const LIMIT: Limit =
     Limit::at_most("S10", "frames lost in forced rekeys at half capacity", 0.0, "frames");
 
-/// UDP at half of the capacity while keys are renewed again and again.
+/// Measures UDP at half of the capacity while keys are renewed continuously.
 ///
-/// A frame counts as lost if our side of the tunnel dropped it, if it left and was not opened, or if it
-/// found no room in the queue of the interface: a sender that waits for keys lets that queue run over. What
-/// the sockets of iperf3 lose is said beside it.
+/// A frame counts as lost if our side of the tunnel dropped it, if it was sent and not opened, or
+/// if the queue of the interface was full: a sender that waits for keys lets that queue overflow.
+/// The losses of iperf3's sockets are reported separately.
 ///
 /// # Errors
-/// If iperf3 or a link does not answer.
+/// If iperf3 or a link does not respond.
 pub fn measure_row(bench: &mut Bench, net: &Namespaces, gbit: f64) -> Result<Row> {
     let rekeys = bench.profile.pick(10, 1_000, 1_000);
     let rate = format!("{:.0}M", capacity_udp(net, gbit)? * 500.0);
@@ -68,11 +68,11 @@ fn ask_for_keys(socket: &Path, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Frames of a link of ours from A to B so far.
+/// Counts of the frames of a link of ours from A to B so far.
 struct Passed {
     sent: f64,
     opened: f64,
-    /// By the links of both sides, and by the queue of the interface of A.
+    /// Frames dropped by the links of both sides, and by the interface queue of A.
     dropped: f64,
     exchanges: f64,
 }
@@ -99,7 +99,8 @@ impl Passed {
     }
 }
 
-/// Gbit/s of UDP that arrive whole: half of them are the load of the rekeys.
+/// Returns the UDP rate in Gbit/s that arrives without loss; half of it is the load of the rekey
+/// test.
 fn capacity_udp(net: &Namespaces, most: f64) -> Result<f64> {
     let mut rate = most.min(4.0);
     for _ in 0..8 {

@@ -13,13 +13,13 @@ use anyhow::{Context as _, Result};
 pub struct Threads {
     /// Threads that run the jobs of mixes.
     pub pool: Duration,
-    /// All other threads except the caller: they carry links and run machines.
+    /// All other threads except the caller: they run links and state machines.
     pub runtime: Duration,
-    /// The caller's thread, which is the coordinator's.
+    /// The caller's thread, which is the coordinator's thread.
     pub coordinator: Duration,
 }
 
-/// The work of a thread.
+/// The kind of work of a thread.
 #[derive(Clone, Copy)]
 enum Work {
     Pool,
@@ -27,14 +27,14 @@ enum Work {
     Coordinator,
 }
 
-/// The CPU time of each thread until now, by its number.
+/// The CPU time of each thread so far, by thread number.
 pub struct ThreadReading(BTreeMap<OsString, (Work, Duration)>);
 
 impl ThreadReading {
     /// Reads the kernel's counters.
     ///
     /// # Errors
-    /// If the system does not tell.
+    /// If the counters cannot be read.
     pub fn now() -> Result<Self> {
         let own = fs::read_link("/proc/thread-self").context("/proc/thread-self")?;
         let mut threads = BTreeMap::new();
@@ -61,8 +61,7 @@ impl ThreadReading {
         Ok(Self(threads))
     }
 
-    /// The CPU time since `before`. A thread that ended meanwhile does not count, nor does it lessen
-    /// what others used.
+    /// Returns the CPU time since `before`. A thread that ended meanwhile is not counted.
     #[must_use]
     pub fn time_since(&self, before: &Self) -> Threads {
         let mut sum = Threads::default();
