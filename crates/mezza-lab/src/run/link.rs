@@ -11,7 +11,7 @@ mod world;
 
 use super::experiment::Experiment;
 
-/// All of them.
+/// All experiments on the link.
 pub const ALL: &[Experiment] = &[
     Experiment::timed(
         "link-roads",

@@ -7,7 +7,7 @@ mod wire;
 
 use super::experiment::Experiment;
 
-/// All of them.
+/// All experiments of this paper.
 pub const ALL: &[Experiment] = &[
     Experiment::timed(
         "seka-f5",

@@ -46,8 +46,8 @@ pub const SOSP15: &[Experiment] = &[Experiment::timed(
     sosp::make_report,
 )];
 
-/// Questions that the reproduction leaves open. Privacy and attack decide in every profile, the speeds in
-/// none but quick and full.
+/// Reports on questions that the reproduction leaves open. Privacy and attack decide in every
+/// profile, speeds only in quick and full.
 fn report_open_questions(bench: &mut Bench) -> Result<Report> {
     let mut report = Report::default();
     privacy::add_results(bench, &mut report)?;

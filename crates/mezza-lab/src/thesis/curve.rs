@@ -21,7 +21,7 @@ pub struct FullCurve {
 }
 
 impl FullCurve {
-    /// The curve with generators from a label.
+    /// Makes the curve with generators from a label.
     pub fn new() -> Self {
         let order = U256::from_be_hex(ORDER);
         Self {
@@ -31,14 +31,15 @@ impl FullCurve {
         }
     }
 
-    /// The coset of a point: l P, which is one of 8 points.
+    /// Returns the coset of a point: l P, which is one of 8 points.
     pub fn coset(point: &EdwardsPoint) -> [u8; 32] {
         // l - 1 is a scalar, and l P = (l - 1) P + P.
         (point * (Scalar::ZERO - Scalar::ONE) + point).compress().to_bytes()
     }
 }
 
-/// The first point of full order among the hashes of a label: its coset generates all eight.
+/// Returns the first point of full order among the hashes of a label; its coset generates all
+/// eight.
 fn point_of_full_order(label: &str) -> EdwardsPoint {
     let bytes = expand_label(label.as_bytes(), 32 * 64);
     let points = bytes.chunks_exact(32).filter_map(|chunk| {
@@ -99,7 +100,8 @@ impl Group for FullCurve {
         -element
     }
 
-    /// k P = 8 (k1 P) + k0 P with k = 8 k1 + k0: k1 is below l, where the library multiplies by the integer.
+    /// Computes k P = 8 (k1 P) + k0 P with k = 8 k1 + k0. As k1 is below l, the library multiplies
+    /// by that integer.
     fn power(&self, base: &EdwardsPoint, exponent: &U256) -> EdwardsPoint {
         let k1 = exponent.shr_vartime(3);
         let k0 = exponent.as_words()[0] & 7;

@@ -16,8 +16,8 @@ fn rng() -> ChaCha20Rng {
     ChaCha20Rng::seed_from_u64(1)
 }
 
-/// Openings over the integers: their greatest common divisor is alpha but for a small factor, and
-/// dividing by it undoes the maul.
+/// The greatest common divisor of openings over the integers is alpha times a small factor, and
+/// division by alpha undoes the maul.
 #[test]
 fn erratum_1_the_gcd_of_unreduced_openings_is_the_coin() {
     let group = Ristretto::new();
@@ -62,7 +62,7 @@ fn erratum_1_slow_openings_reduced_modulo_p_do_not_verify() {
     assert!(commit::open_commitment(&group, [&c1, &c2], [&wrong, &s]).is_err());
 }
 
-/// Bits of mutual information between two symbols, from how often each pair came.
+/// Computes the mutual information of two symbols in bits, from the counts of each pair.
 fn information(counts: &std::collections::BTreeMap<(u32, u32), u32>) -> f64 {
     let total: u32 = counts.values().sum();
     let share = |count: u32| f64::from(count) / f64::from(total);
@@ -76,8 +76,9 @@ fn information(counts: &std::collections::BTreeMap<(u32, u32), u32>) -> f64 {
     counts.iter().map(term).sum()
 }
 
-/// A5 in `Z_p^*`: whether g^a is a square shows through g^(aw) in one case of two; by arithmetic on the
-/// exponents, which decide it. 0.311 bit by this count; 1 bit if coins are odd. The quotient has none.
+/// A5 in `Z_p^*`: g^(aw) reveals in one case of two if g^a is a square, computed with the
+/// exponents, which determine it. The count gives 0.311 bit; 1 bit if coins are odd. The quotient
+/// leaks nothing.
 #[test]
 fn erratum_2_slow_the_legendre_symbol_leaks_through_the_firewall() {
     let mut rng = rng();
@@ -110,7 +111,8 @@ fn erratum_2_slow_the_legendre_symbol_leaks_through_the_firewall() {
     assert!(safe.is_square(&x) != safe.is_square(&minus));
 }
 
-/// Information about a bit that is odd with probability `p` and multiplied by a fair bit.
+/// Computes the information about a bit that is odd with probability `p` and multiplied by a fair
+/// bit.
 fn capacity_of(p: f64) -> f64 {
     let h = |x: f64| {
         if x <= 0.0 || x >= 1.0 { 0.0 } else { -x * x.log2() - (1.0 - x) * (1.0 - x).log2() }
@@ -118,8 +120,8 @@ fn capacity_of(p: f64) -> f64 {
     h(p / 2.0) - p
 }
 
-/// The capacity of a channel that multiplies a symbol modulo 8 by one of `coins`, bits (Blahut and
-/// Arimoto).
+/// Computes the capacity in bits of a channel that multiplies a symbol modulo 8 by one of `coins`
+/// (Blahut and Arimoto).
 fn capacity_modulo_8(coins: &[u32]) -> f64 {
     let chance = |x: u32, y: u32| {
         let hits = coins.iter().filter(|w| *w * x % 8 == y).count();
@@ -143,8 +145,8 @@ fn capacity_modulo_8(coins: &[u32]) -> f64 {
     capacity
 }
 
-/// A5 on all 8 l points: the coset of w P is w times that of P, so part of it shows. A device that
-/// chooses its coset well gets 0.807 bit a message through, and 2 bits if coins are odd.
+/// A5 on all 8 l points: the coset of w P is w times that of P, so part of it is revealed. A device
+/// that chooses its coset well leaks 0.807 bit per message, and 2 bits if coins are odd.
 #[test]
 fn erratum_3_the_coset_leaks_through_the_firewall() {
     let curve = FullCurve::new();
@@ -171,8 +173,8 @@ fn erratum_3_the_coset_leaks_through_the_firewall() {
     assert!((even - 0.807).abs() < 0.001 && (odd - 2.0).abs() < 0.001, "{even} {odd}");
 }
 
-/// Listing 4.8 literally: encrypts under the key that was not mauled, drops the re-randomised pair, and
-/// mauls: it does not decrypt.
+/// Listing 4.8 literally encrypts under the unmauled key, drops the re-randomised pair, and mauls;
+/// the result does not decrypt.
 #[test]
 fn erratum_6_the_listing_does_not_decrypt() {
     let group = Ristretto::new();
@@ -189,8 +191,8 @@ fn erratum_6_the_listing_does_not_decrypt() {
     assert!(read != text);
 }
 
-/// Listings 4.6 and 4.7 draw one coin for an object: quotients of messages are the device's own, and it
-/// can choose them (A6). A fresh coin each time leaves nothing.
+/// Listings 4.6 and 4.7 draw one coin per object, so the device still chooses the quotients of
+/// messages (A6). A fresh coin for each message prevents this.
 #[test]
 fn erratum_7_a_coin_for_an_object_leaves_the_quotients_of_messages() {
     let group = Ristretto::new();
@@ -215,7 +217,7 @@ fn erratum_7_a_coin_for_an_object_leaves_the_quotients_of_messages() {
     }
 }
 
-/// beta / alpha is no exponent where alpha has no inverse: half of all coins modulo p - 1 have none.
+/// beta / alpha is no exponent if alpha has no inverse, as half of all coins modulo p - 1.
 #[test]
 fn erratum_8_a_fraction_is_no_exponent() {
     let group = Modp::new(Profile::Thesis, false);
@@ -227,7 +229,7 @@ fn erratum_8_a_fraction_is_no_exponent() {
     assert!((0..10).all(|_| safe.invert_scalar(&safe.draw_nonzero(&mut rng)).is_some()));
 }
 
-/// Knowledge of `log_g h` opens a commitment to another key.
+/// With knowledge of `log_g h`, a commitment opens to another key.
 #[test]
 fn erratum_9_binding_needs_an_unknown_logarithm() {
     // ristretto255 whose h is a power of g that somebody knows.
@@ -245,7 +247,7 @@ fn erratum_9_binding_needs_an_unknown_logarithm() {
     assert!(again == c1 && opened != group.power_g(&x));
 }
 
-/// The one of a scalar field, for the test above.
+/// The number one of a scalar field, for the test above.
 trait One: Group {
     fn g_scalar(&self) -> Self::Scalar;
 }
@@ -256,7 +258,8 @@ impl One for Ristretto {
     }
 }
 
-/// 1^w = 1: the identity passes a firewall of the thesis as a flag; ours refuses it.
+/// 1^w = 1: the identity passes a firewall of the thesis, and can serve as a signal; ours refuses
+/// it.
 #[test]
 fn erratum_10_slow_the_identity_passes_any_power() {
     let group = Ristretto::new();
@@ -275,7 +278,8 @@ fn erratum_10_slow_the_identity_passes_any_power() {
     assert!(Modp::new(Profile::Safe, false).decode(minus.to_be_bytes().as_ref()).is_err());
 }
 
-/// m in 1 to p: the Legendre symbol of m is that of c1 and of c0 together.
+/// For m in 1 to p, the Legendre symbol of m is the product of those of c1 and of the mask, which h
+/// and c0 reveal.
 #[test]
 fn erratum_11_slow_the_symbol_of_a_plaintext_shows() {
     let group = Modp::new(Profile::Thesis, false);

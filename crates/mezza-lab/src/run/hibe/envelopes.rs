@@ -22,7 +22,7 @@ use crate::ours::fosam;
 use crate::run::experiment::Report;
 use crate::run::signal::common_block;
 
-/// A5: bits of a ciphertext are flipped.
+/// Runs A5: bits of a ciphertext are flipped.
 pub fn report_flip(bench: &mut Bench) -> Result<Report> {
     let system = System::new();
     let mut report = Report::default();
@@ -57,10 +57,10 @@ pub fn report_flip(bench: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// The texts that two readers of one body read.
+/// The texts that the two readers of one body see.
 const READ: [&[u8]; 2] = [b"meet at the gate", b"stay at home"];
 
-/// A6: one ciphertext that ChaCha20-Poly1305 opens under two keys.
+/// Runs A6: one ciphertext that ChaCha20-Poly1305 opens under two keys.
 pub fn report_salamander(_: &mut Bench) -> Result<Report> {
     let mut report = Report::default();
     let keys = [[0x11_u8; 32], [0x22; 32]];
@@ -93,8 +93,8 @@ pub fn report_salamander(_: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// A body and its tag: block 0 is the first text under the first key, block 1 the second one under the
-/// second key, and block 2 makes the tags equal.
+/// Makes a body and its tag: block 0 is the first text under the first key, block 1 the second text
+/// under the second key, and block 2 makes the tags equal.
 fn two_texts(keys: &[[u8; 32]; 2]) -> Option<(Vec<u8>, [u8; 16])> {
     // Block 0 of the key stream gives the key of Poly1305, the text begins with block 1.
     let streams = keys.map(|key| {
@@ -116,7 +116,7 @@ fn two_texts(keys: &[[u8; 32]; 2]) -> Option<(Vec<u8>, [u8; 16])> {
     })
 }
 
-/// A7: a header of four infinite points gives K = 1 for everybody.
+/// Runs A7: a header of four points at infinity gives K = 1 for every receiver.
 pub fn report_infinity(_: &mut Bench) -> Result<Report> {
     let system = System::new();
     let mut report = Report::default();
@@ -163,7 +163,7 @@ pub fn report_infinity(_: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// A8: c0\[0\] plus a point of order 3 has the same K.
+/// Runs A8: c0\[0\] plus a point of order 3 has the same K.
 pub fn second_form(_: &mut Bench) -> Result<Report> {
     let system = System::new();
     let mut report = Report::default();
@@ -190,7 +190,8 @@ pub fn second_form(_: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// A11: Bob passes a friend's signed message on to Carol. The inner layer is a signature here.
+/// Runs A11: Bob forwards a friend's signed message to Carol. The inner layer of this exhibit is a
+/// signature.
 pub fn report_forward(_: &mut Bench) -> Result<Report> {
     let system = System::new();
     let mut report = Report::default();

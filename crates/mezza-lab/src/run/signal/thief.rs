@@ -26,7 +26,7 @@ type Format = <B2c20 as RatchetSuite>::Wire;
 
 /// The offset of the receiving chain's key in a stored session. The chain's index follows it.
 const CHAIN_AT: usize = 252;
-/// Messages that are late.
+/// Number of delayed messages.
 const LATE: usize = 4;
 
 /// A receiving chain in a stolen state.
@@ -81,7 +81,7 @@ pub fn add_results(report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// The receiving chain in the stored session of a device.
+/// Returns the receiving chain in the stored session of a device.
 fn find_chain(device: &Device) -> Result<Chain> {
     let records = device.talk().all_rows();
     let session = records.iter().find_map(|change| match change {
@@ -94,7 +94,7 @@ fn find_chain(device: &Device) -> Result<Chain> {
     Ok(Chain { key: Secret::copy_from(key), n })
 }
 
-/// Returns true if a chain key opens a message that was captured.
+/// Returns true if a chain key opens a captured message.
 fn opens_message(chain: &Chain, message: &[u8], from: &IdentityKey, to: &IdentityKey) -> bool {
     let Ok(envelope) = Format::decode(message) else { return false };
     let mut aad = Vec::new();

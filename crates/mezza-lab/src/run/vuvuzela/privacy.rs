@@ -15,16 +15,17 @@ use crate::run::experiment::Report;
 use crate::shape::Claim;
 use crate::{papers, parallel};
 
-/// Rounds at which the curves are drawn.
+/// Rounds at which the curves are computed.
 const ROUNDS: [u64; 7] = [10_000, 30_000, 70_000, 140_000, 240_000, 500_000, 1_000_000];
-/// The promise: the odds change by a factor of 2 at most, except with probability 1e-4.
+/// The promise: the odds change by at most a factor of 2, except with probability 1e-4.
 const EPSILON: f64 = std::f64::consts::LN_2;
 const DELTA: f64 = 1e-4;
-/// Rounds that the three levels last by the paper's composition: check values of the specification.
+/// Rounds that the three levels last by the paper's composition: check values from the
+/// specification.
 const LAST: [u64; 3] = [68_888, 239_826, 507_028];
-/// Noise for the promise over 240,000 rounds: paper to two digits, Laplace, Gauss.
+/// Noise for the promise over 240,000 rounds: the paper's to two digits, Laplace, Gauss.
 const STANDARD: (u64, [u32; 3]) = (240_000, [290_000, 166_934, 45_710]);
-/// The least factor by which our accounting needs less noise.
+/// Minimum factor by which our accounting needs less noise.
 const SAVED: f64 = 6.0;
 
 /// The compared curves.
@@ -38,7 +39,7 @@ const MODES: [(&str, Mode, Account); 3] = [
 enum Account {
     /// The composition of the paper.
     Advanced,
-    /// Ours.
+    /// Our composition, by Rényi divergence.
     Renyi,
 }
 
@@ -50,7 +51,7 @@ impl Account {
         }
     }
 
-    /// The least epsilon, or NaN if there is none.
+    /// Returns the minimum epsilon, or NaN if there is none.
     fn least_epsilon(self, spent: RoundsSpent) -> f64 {
         match self {
             Self::Advanced => advanced_epsilon(spent).unwrap_or(f64::NAN),
@@ -59,7 +60,8 @@ impl Account {
     }
 }
 
-/// The least epsilon of the paper's composition, to 10^-6: its delta falls as epsilon rises.
+/// Returns the minimum epsilon of the paper's composition, to 10^-6. Bisection works, since delta
+/// falls as epsilon rises.
 fn advanced_epsilon(spent: RoundsSpent) -> Option<f64> {
     let fits = |epsilon: f64| advanced_delta(&[spent], epsilon) <= DELTA;
     let mut low = 0.0;
@@ -79,7 +81,7 @@ fn make_spent(mode: Mode, level: papers::NoiseLevel, rounds: u64) -> RoundsSpent
     RoundsSpent { service: Service::Conversation, law, slots: 1, rounds }
 }
 
-/// Adds curves, lifetimes, and the price of one promise.
+/// Adds curves, lifetimes, and the noise needed for one promise.
 ///
 /// # Errors
 /// A raw line that cannot be written.
@@ -121,7 +123,7 @@ pub fn add_results(bench: &mut Bench, report: &mut Report) -> Result<()> {
     add_price(bench, report)
 }
 
-/// Adds the claims: every curve rises, and ours are lower.
+/// Adds the claims: every curve rises, and our curves are lower.
 fn add_claims(report: &mut Report, level: papers::NoiseLevel, curves: &[Vec<[f64; 2]>; 3]) {
     // An epsilon that does not exist lies above all others.
     let value = |x: f64| if x.is_nan() { f64::INFINITY } else { x };
@@ -172,7 +174,7 @@ fn add_lifetimes(report: &mut Report, levels: &[papers::NoiseLevel]) {
     }
 }
 
-/// E-V3: the least noise for one promise, by each accounting.
+/// Adds E-V3: the minimum noise for one promise, by each accounting.
 fn add_price(bench: &mut Bench, report: &mut Report) -> Result<()> {
     let (rounds, expected) = STANDARD;
     let target = PrivacyTarget {

@@ -12,7 +12,7 @@ use crate::raw::RawFigure;
 use crate::run::experiment::Report;
 use crate::shape::Claim;
 
-/// Runs each operation of a cell in processes of its own, natively and in the JVM.
+/// Runs each operation of a cell in fresh processes, natively and in the JVM.
 ///
 /// # Errors
 /// If a program does not start.
@@ -59,7 +59,7 @@ pub fn print_cold(
     Ok(())
 }
 
-/// The medians over several processes.
+/// Measures a cell in several processes. Returns the medians.
 fn measure_cell(
     bench: &mut Bench,
     provider: Provider,
