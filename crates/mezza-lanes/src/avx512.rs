@@ -1,8 +1,9 @@
-//! AVX-512 with IFMA: the one file with `unsafe` code.
+//! AVX-512 with IFMA: the only file with `unsafe` code.
 //!
-//! Holding an [`Ifma`] proves that the CPU and the operating system can do what its methods do, so
-//! each block has the same reason. The methods are inlined into functions that [`Lanes::outline`]
-//! compiles for these features; where an inline were lost, the code would be slow, not unsound.
+//! An [`Ifma`] proves that the CPU and the operating system support all instructions that its
+//! methods use; this is the reason of every `unsafe` block. The methods are inlined into functions
+//! that [`Lanes::outline`] compiles for these features. A method that is not inlined would be slow,
+//! but sound.
 #![expect(unsafe_code, reason = "intrinsics; each block says which token allows it")]
 #![expect(clippy::inline_always, reason = "an intrinsic behind a call loses all its speed")]
 
@@ -34,7 +35,7 @@ impl Ifma {
 
 /// Returns the IFMA kernel if CPU and operating system support it.
 pub fn ifma() -> Option<&'static dyn Kernel> {
-    // Handed out together with a token alone.
+    // The kernel is returned only together with a token.
     static KERNEL: VectorKernel<Ifma> = VectorKernel::new(Ifma(()), "ifma");
     Ifma::detect().map(|_| &KERNEL as &dyn Kernel)
 }
@@ -57,14 +58,14 @@ impl Lanes for Ifma {
 
     #[inline(always)]
     fn load(self, x: &[u64; LANES]) -> __m512i {
-        // SAFETY: self proves avx512f; `x` is 64 readable bytes, and no alignment is asked for.
+        // SAFETY: self proves avx512f; `x` is 64 readable bytes, unaligned is allowed.
         unsafe { _mm512_loadu_si512(x.as_ptr().cast()) }
     }
 
     #[inline(always)]
     fn store(self, v: __m512i) -> [u64; LANES] {
         let mut out = [0; LANES];
-        // SAFETY: self proves avx512f; `out` is 64 writable bytes, and no alignment is asked for.
+        // SAFETY: self proves avx512f; `out` is 64 writable bytes, unaligned is allowed.
         unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), v) };
         out
     }
@@ -125,7 +126,7 @@ impl Lanes for Ifma {
 
     #[inline(always)]
     fn permute(self, index: __m512i, a: __m512i) -> __m512i {
-        // SAFETY: self proves avx512f; the three lowest bits of an index count.
+        // SAFETY: self proves avx512f; the instruction uses only the three lowest bits of an index.
         unsafe { _mm512_permutexvar_epi64(index, a) }
     }
 
@@ -163,14 +164,14 @@ impl Lanes32 for Ifma {
 
     #[inline(always)]
     fn load_words(self, bytes: &[u8; BLOCK]) -> __m512i {
-        // SAFETY: self proves avx512f; `bytes` are 64 readable ones, of any alignment.
+        // SAFETY: self proves avx512f; `bytes` is 64 readable bytes, unaligned is allowed.
         unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
     }
 
     #[inline(always)]
     fn store_words(self, w: __m512i) -> [u8; BLOCK] {
         let mut out = [0; BLOCK];
-        // SAFETY: self proves avx512f; `out` is 64 writable bytes, and no alignment is asked for.
+        // SAFETY: self proves avx512f; `out` is 64 writable bytes, unaligned is allowed.
         unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), w) };
         out
     }

@@ -1,4 +1,4 @@
-//! The kernel on vectors, for whichever backend: eight products in step, sixteen messages.
+//! The vector kernel, generic over the backend: eight products or sixteen messages at a time.
 //!
 //! | module | noun |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! A point that many scalars will be multiplied with.
+//! A fixed point: a point to be multiplied by many scalars.
 
 #[cfg(any(test, target_arch = "x86_64"))]
 use crate::eight::comb::Comb;

@@ -1,4 +1,4 @@
-//! The interface of all kernels, and the choice between them.
+//! The interface of all kernels, and the selection of a kernel.
 
 use crate::portable::PortableKernel;
 use crate::{FixedPoint, Scalar, Strided};

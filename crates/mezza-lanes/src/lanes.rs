@@ -1,6 +1,6 @@
-//! Vectors: eight lanes of 64 bits, sixteen words of 32 bits. Arithmetic is written once over these
-//! traits. A CPU computes with it, an emulation checks every contract on the way, and intervals in
-//! place of numbers prove the bounds for all inputs.
+//! Vectors: eight lanes of 64 bits, or sixteen words of 32 bits. The arithmetic is written once
+//! over these traits. A CPU backend computes, an emulation checks every contract, and a backend of
+//! intervals proves the bounds for all inputs.
 
 /// Lanes in a vector.
 pub const LANES: usize = 8;

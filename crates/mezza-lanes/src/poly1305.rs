@@ -68,7 +68,7 @@ impl Poly1305Key {
     pub fn absorb_block(&self, h: [u64; 3], block: &[u8; BLOCK_BYTES]) -> [u64; 3] {
         let m = split_limbs(u128::from_le_bytes(*block));
         let [r0, r1, r2] = self.r;
-        // 2^132 = 20 modulo p, so what leaves the top comes back 20 times.
+        // 2^132 = 20 modulo p, so a carry out of the top limb counts 20 times.
         let s1 = 20 * r1;
         let s2 = 20 * r2;
         let h = [h[0] + m[0], h[1] + m[1], h[2] + m[2] + WHOLE];

@@ -1,4 +1,4 @@
-//! A secret scalar: boxed, wiped, silent.
+//! Secret scalars: boxed, wiped, never printed.
 
 use alloc::boxed::Box;
 use core::fmt;

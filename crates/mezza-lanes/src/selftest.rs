@@ -1,4 +1,4 @@
-//! Known answers in every lane, about as long as thirty ladders.
+//! Known answers in every lane. A run takes about as long as thirty ladders.
 
 use crate::{BASE, Kernel, Scalar, Strided};
 

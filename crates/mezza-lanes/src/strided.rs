@@ -1,4 +1,4 @@
-//! Where many messages of one size lie.
+//! The layout of many equal-sized messages in one buffer.
 
 use core::fmt;
 

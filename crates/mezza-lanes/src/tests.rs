@@ -1,5 +1,5 @@
-//! The suite runs through every kernel that this machine can run; built with `MEZZA_TEST_KERNEL=ifma`,
-//! through that one alone.
+//! The test suite runs with every kernel that this machine supports, or with
+//! `MEZZA_TEST_KERNEL=ifma` at build time with that kernel alone.
 
 mod backends;
 mod bounds;

@@ -1,4 +1,4 @@
-//! Zeros that the compiler may not leave out.
+//! Zeroing that the compiler must not optimise away.
 
 /// Bytes that [`wipe_stack`] overwrites: more than the stack use of any operation of this crate.
 const SCRUBBED_BYTES: usize = 65_536;

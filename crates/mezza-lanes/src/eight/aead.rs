@@ -1,4 +1,4 @@
-//! ChaCha20-Poly1305, sixteen messages in step.
+//! ChaCha20-Poly1305 for sixteen messages at a time.
 
 use super::chacha20::{Blocks, ChaCha20Keys, ChaCha20State, load_keys, xor_block};
 use super::poly1305::{
@@ -18,7 +18,8 @@ pub fn seal_all<L: Lanes + Lanes32>(l: L, all: &[[u8; 32]], mut m: Strided<'_>) 
     for (group, all) in all.chunks(WORDS).enumerate() {
         let (keys, mut sums) = derive_keys(l, all, &mut rows);
         let places = Places::new(&m, group * WORDS);
-        // Text is summed up once it is encrypted: while the next blocks are made.
+        // Ciphertext goes into the tag one step after it was made, while the next blocks are
+        // computed.
         let mut ready = None;
         for (i, counter) in (0..step_count(&m)).zip(1..) {
             fill_rows(l, ChaCha20State::new(l, &keys, counter), &mut rows, &mut sums, ready);

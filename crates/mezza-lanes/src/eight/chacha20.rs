@@ -1,5 +1,5 @@
-//! ChaCha20 (RFC 8439, section 2.3) for sixteen keys in step, nonce zero: word w of all blocks in one
-//! vector.
+//! ChaCha20 (RFC 8439, section 2.3) for sixteen keys at a time, nonce zero: word w of all blocks is
+//! in one vector.
 
 use crate::lanes::{BLOCK, Lanes32, WORDS};
 use crate::wipe::wipe_bytes;
@@ -15,7 +15,7 @@ pub type Blocks = [[u8; BLOCK]; WORDS];
 /// Loads up to sixteen keys, transposed.
 #[inline(always)]
 pub fn load_keys<L: Lanes32>(l: L, keys: &[[u8; 32]]) -> ChaCha20Keys<L> {
-    // A row is a key and, since it must have one, whatever lies behind it.
+    // A row of 64 bytes is a key and the bytes behind it, which are not used.
     let mut bytes = [[0; 32]; WORDS + 1];
     bytes[..keys.len()].copy_from_slice(keys);
     let mut rows = [l.splat_words(0); WORDS];

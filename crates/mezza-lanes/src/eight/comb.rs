@@ -1,5 +1,5 @@
-//! Fixed points: 64 windows of 4 bits, each with its eight multiples side by side in a vector, so
-//! that eight scalars look up eight different ones by one permutation a limb.
+//! Fixed points: 64 windows of 4 bits. Each window has its eight multiples in the lanes of a
+//! vector, so that eight scalars look up eight different multiples by one permutation per limb.
 
 use super::edwards::{
     AffineNiels, Point, add_outlined, add_points, double_point, from_montgomery, identity,
@@ -85,7 +85,7 @@ fn first_multiples<L: Lanes>(l: L, point: Point<Fe<L>>) -> Point<Fe<L>> {
     let [x, y] = fractions.map(|fraction| load_block(l, &fraction.divide_all(l)[0]));
     let point = to_affine_niels(l, x, y);
     let mut multiples = identity(l);
-    // The lanes j where j + 1 has bit 3, 2, 1, 0.
+    // The lanes j where j + 1 has bit 3, 2, 1, 0 set.
     for lanes in [0b1000_0000, 0b0111_1000, 0b0110_0110, 0b0101_0101] {
         let twice = double_point(l, multiples);
         let more = add_outlined(l, twice, point);

@@ -1,6 +1,6 @@
-//! The twisted Edwards curve -x^2 + y^2 = 1 + d x^2 y^2 behind Curve25519, in extended coordinates
-//! (Hisil, Wong, Carter, Dawson 2008): x = X / Z, y = Y / Z, T = XY / Z. Its formulas have no special
-//! cases.
+//! The twisted Edwards curve -x^2 + y^2 = 1 + d x^2 y^2 that is equivalent to Curve25519, in
+//! extended coordinates (Hisil, Wong, Carter, Dawson 2008): x = X / Z, y = Y / Z, T = XY / Z. Its
+//! formulas have no special cases.
 
 use super::field::{
     Fe, add_raw, add_red, blend_elements, carry_limbs, is_zero, load_constant, mul, mul_outlined,

@@ -1,6 +1,6 @@
-//! GF(p), p = 2^255 - 19, in radix 2^51: five limbs to an element, eight elements at once.
+//! GF(p), p = 2^255 - 19, in radix 2^51: five limbs per element, eight elements at a time.
 //!
-//! Limbs are not kept below 2^51; how far they are above it is their class:
+//! Limbs may exceed 2^51; the class of an element says by how much:
 //!
 //! | class | every limb in | what is in it |
 //! |---|---|---|
@@ -9,7 +9,7 @@
 //! | raw | [0, 124.5 2^52 + 2^23] | products before their carries |
 //! | wide | [0, 2^61 + 2^60) | sums and differences of raw elements |
 //!
-//! `tests/bounds.rs` proves that each function keeps to the classes that it names.
+//! `tests/bounds.rs` proves the classes in the comment of each function.
 
 use crate::lanes::{LANES, Lanes};
 
@@ -192,7 +192,7 @@ pub fn add_121665<L: Lanes>(l: L, c: Fe<L>, e: Fe<L>) -> Fe<L> {
         let high = l.hi(zero, e[i - 1], factor);
         out[i] = l.add(out[i], l.add(high, high));
     }
-    // Twice, and 19 times at the wrap.
+    // High parts count twice, and 19 times that at the wrap.
     out[0] = l.lo(out[0], l.hi(zero, e[4], factor), l.splat(38));
     out
 }
@@ -247,7 +247,7 @@ pub fn reduce_canonical<L: Lanes>(l: L, a: Fe<L>) -> Fe<L> {
         out[i] = l.and(sum, l.splat(MASK_51));
         over = l.shr::<51>(sum);
     }
-    // What is left in `over` is bit 255: the p that was too much.
+    // Bit 255, now in `over`, is dropped: this subtracts p.
     out
 }
 
@@ -262,7 +262,7 @@ fn near_p<L: Lanes>(l: L, z: Fe<L>) -> (Fe<L>, Fe<L>) {
     let z2 = sqr_n_outlined(l, z, 1);
     let z9 = mul_outlined(l, sqr_n_outlined(l, z2, 2), z);
     let z11 = mul_outlined(l, z9, z2);
-    // `more(a, n, b)`: of a = z^(2^i - 1) and b = z^(2^n - 1), z^(2^(i + n) - 1).
+    // `more(a, n, b)` with a = z^(2^i - 1) and b = z^(2^n - 1) is z^(2^(i + n) - 1).
     let more = |a, n, b| mul_outlined(l, sqr_n_outlined(l, a, n), b);
     let z_5 = more(z11, 1, z9);
     let z_10 = more(z_5, 5, z_5);

@@ -1,4 +1,4 @@
-//! Quotients by Montgomery's trick: one inversion for many denominators, in each lane.
+//! Division by Montgomery's trick: one inversion per lane for many denominators.
 
 use super::field::{
     ElementBlock, Fe, MASK_51, blend_elements, carry_limbs, invert, is_zero, load_block,

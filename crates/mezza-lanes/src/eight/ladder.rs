@@ -1,7 +1,7 @@
-//! The Montgomery ladder (RFC 7748, section 5), eight at once.
+//! The Montgomery ladder (RFC 7748, section 5), eight at a time.
 //!
-//! Carries are lazy: what leaves a step are raw products, and their sums and differences are carried
-//! once, at the beginning of the next one. 11 passes a bit instead of 18.
+//! Carries are lazy: a step returns raw products, and the next step carries their sums and
+//! differences once. This takes 11 passes per bit instead of 18.
 
 use super::field::{
     Fe, add_121665, add_raw, blend_elements, carry_limbs, mul_raw, small_element, sqr_raw, sub_raw,

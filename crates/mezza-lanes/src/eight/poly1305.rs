@@ -1,4 +1,5 @@
-//! Poly1305 for eight messages in step, limbs of 44, 44 and 42 bits as in the portable one.
+//! Poly1305 for eight messages at a time, with limbs of 44, 44 and 42 bits as in the portable
+//! version.
 //!
 //! | class | limbs in |
 //! |---|---|
@@ -65,7 +66,8 @@ pub fn absorb_block<L: Lanes>(
     let [r0, r1, r2] = key.r;
     let [s1, s2] = key.r20;
     let mask = l.splat(MASK_44);
-    // Bits 52.. of a limb weigh 2^8 in the one above, 2^10 above the top one of 42 bits.
+    // Bits from 52 on of a limb count 2^8-fold in the next limb, and 2^10-fold after the top limb
+    // of 42 bits.
     let (d0, high) = dot_product(l, h, [r0, s2, s1]);
     let over = l.add(l.shr::<44>(d0), l.shl::<8>(high));
     let (d1, high) = dot_product(l, h, [r1, r0, s2]);

@@ -1,4 +1,4 @@
-//! Every operation of a vector, on the backend of this CPU against the emulated one.
+//! Compares every vector operation of this CPU's backend with the emulated backend.
 
 use super::emulated::Emulated;
 use crate::lanes::{BLOCK, LANES, Lanes, Lanes32, WORDS};
@@ -112,7 +112,7 @@ fn lanes_6_every_operation_is_the_emulated_one() {
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn lanes_2_a_token_is_there_if_cpu_and_system_have_all_features() {
-    // std asks the CPU, and the system for its registers, in a way of its own.
+    // The standard library detects the features of CPU and system by its own code.
     let all = std::is_x86_feature_detected!("avx512f")
         && std::is_x86_feature_detected!("avx512ifma")
         && std::is_x86_feature_detected!("avx512vl")

@@ -1,4 +1,5 @@
-//! The proof that no lane overflows, for any input, and that it would notice if one did.
+//! The proof that no lane overflows for any input, and tests that the proof would notice an
+//! overflow.
 
 use super::emulated::Emulated;
 use super::interval::{Interval, Mutant, Proof};
@@ -127,7 +128,7 @@ fn lanes_4_steps_lead_from_a_class_into_the_same() {
     proven(|l| ladder_step(l, raw(), reduced()));
     proven(|l| comb_step(l, raw(), reduced()));
     proven(|l| {
-        // Both begin with small numbers.
+        // Ladder and windows begin with small numbers.
         let Point { x, y, z, t } = edwards::identity(l);
         [x, y, z, t].map(|out| (out, canonical())).into()
     });
@@ -161,8 +162,8 @@ fn lanes_4_points() {
         [ready.plus, ready.minus, ready.txy].map(|out| (out, canonical())).into()
     });
     proven(|l| {
-        // The backend says of some lanes that they are zero, so there is a root; and so the
-        // point seems to be of small order.
+        // The interval backend reports some lanes as zero. So a root exists, and the point appears
+        // to have small order.
         assert!(edwards::from_montgomery(l, canonical()).is_none());
         Vec::new()
     });

@@ -1,4 +1,4 @@
-//! A backend that any CPU can run: one lane after another, every contract asserted.
+//! A backend for any CPU: one lane after another, with every contract asserted.
 
 use crate::lanes::{BLOCK, LANES, Lanes, Lanes32, WORDS};
 

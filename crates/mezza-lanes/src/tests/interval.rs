@@ -1,8 +1,8 @@
-//! A backend that computes with intervals in place of numbers: what holds for the ends of an
-//! interval holds for every number in it, so one run is a proof for all inputs.
+//! A backend that computes with intervals instead of numbers. A property of the ends of an interval
+//! holds for every number in it, so one run is a proof for all inputs.
 //!
-//! The code has no branch that depends on values, and induction does the rest: a step that leads from
-//! a class into the same class may be taken any number of times.
+//! The code has no branch that depends on values. By induction, a step from a class into the same
+//! class may be repeated any number of times.
 
 use crate::lanes::{LANES, Lanes};
 use core::cell::{Cell, RefCell};

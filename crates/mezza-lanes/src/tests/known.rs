@@ -1,4 +1,4 @@
-//! RFC 7748 through every function, in every lane.
+//! The test vectors of RFC 7748 in every function and every lane.
 
 use super::{array, kernels};
 use crate::{BASE, FixedPoint, Kernel, Scalar, SelftestError, Strided, portable, run_selftest};
@@ -23,7 +23,7 @@ fn section_5_in_every_lane() {
     for kernel in kernels() {
         for [k, u, product] in RFC_7748.map(|row| row.map(array)) {
             for lane in 0..9 {
-                // The other lanes have other work.
+                // The other lanes have other inputs.
                 let mut ks = [[7; 32]; 9];
                 let mut us = [BASE; 9];
                 let mut out = [[0; 32]; 9];
@@ -96,7 +96,7 @@ impl Kernel for Broken {
     }
 
     fn fixed_point(&self, u: &[u8; 32]) -> Option<FixedPoint> {
-        // Even places take 0 for a point of the curve, odd ones p - 1.
+        // At even indices 0 is accepted as a point of the curve, at odd indices p - 1.
         let refused = portable().fixed_point(u).is_none();
         let taken = refused && (*u == [0; 32]) == self.at.is_multiple_of(2);
         portable().fixed_point(if self.fault == SelftestError::FixedPoint && taken {
@@ -143,7 +143,7 @@ fn the_self_test_finds_one_wrong_bit_in_one_lane() {
         SelftestError::Open,
     ];
     for fault in faults {
-        // Every third message is forged by the self-test.
+        // The self-test forges every third message.
         for at in (1..9).filter(|at| at % 3 != 0) {
             let said = run_selftest(&Broken { fault, at });
             assert_eq!(said, Err(fault), "place {at}");

@@ -1,5 +1,5 @@
-//! The AEAD's parts with nonces and additional data, which the kernels do not take: RFC 8439 and
-//! Wycheproof.
+//! Tests the parts of the AEAD with nonces and additional data, which the kernels do not support:
+//! RFC 8439 and Wycheproof.
 
 use super::unhex;
 use crate::poly1305::{Poly1305Key, pad_block};

@@ -1,4 +1,4 @@
-//! Properties, and comparison with code that nobody here wrote.
+//! Property tests, and comparison with independent implementations.
 
 use super::{Frame, kernels};
 use crate::{BASE, FixedPoint, Kernel, Scalar};
@@ -162,7 +162,8 @@ fn a_million_products_if_asked_for() {
     for _ in 0..usize::div_ceil(count, k.len()) {
         random(&mut k);
         random(&mut u);
-        // One in eight is a multiple of the base point: half of the others are of the twist.
+        // One u in eight is a multiple of the base point: half of the random ones belong to the
+        // twist.
         u.iter_mut().step_by(8).zip(&k).for_each(|(u, k)| *u = dalek(k, &BASE));
         let right = k.iter().zip(&u).map(|(k, u)| dalek(k, u)).collect::<Vec<_>>();
         let one = u.iter().map(|u| dalek(&k[0], u)).collect::<Vec<_>>();

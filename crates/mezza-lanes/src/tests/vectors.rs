@@ -1,4 +1,4 @@
-//! The cases of `vectors/lanes/`, made by `reference.py`.
+//! The test cases of `vectors/lanes/`, made by `reference.py`.
 
 use super::{Frame, array, kernels, unhex};
 use crate::{Kernel, Scalar};
