@@ -1,5 +1,5 @@
-//! A measurement: its raw lines, its watch on the load of the machine, and comparisons of operations
-//! of several programs that run interleaved.
+//! A measurement: raw lines, detection of a busy machine, and comparisons of operations of several
+//! programs that run interleaved.
 
 use std::path::{Path, PathBuf};
 
@@ -303,7 +303,7 @@ mod tests {
         let theirs = [10.0, 10.0, 10.0];
         let ratio = series(&ours, false).ratio_to(&series(&theirs, false));
         assert_eq!(ratio.to_string(), "3.00 [1.00, 4.00], of minima 1.00");
-        // On a busy machine the least costs decide.
+        // On a busy machine the minimum costs decide.
         let ratio = series(&ours, true).ratio_to(&series(&theirs, true));
         assert_eq!(ratio.to_string(), "1.00 [1.00, 4.00], of minima 1.00");
         let costs = [false, true].map(|busy| series(&ours, busy).deciding_cost().to_bits());

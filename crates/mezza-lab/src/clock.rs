@@ -1,4 +1,4 @@
-//! Time: the CPU time of this thread, the spread of samples, and whether the machine was busy.
+//! Time: the CPU time of this thread, the spread of samples, and detection of a busy machine.
 
 use std::time::{Duration, Instant};
 
@@ -297,11 +297,11 @@ mod tests {
         let costs = [[false; 3], [false, true, false], [true, true, false]].map(costs);
         assert_eq!(costs.map(|cost| cost.to_string()), ["2", "2", "1"]);
         assert_eq!(busy_words(&[round(1, false)]), None);
-        // A watch that finds every loop off repeats three times.
+        // A watch to which every loop seems off repeats three times.
         let mut watch = LoadWatch { steps: 50_000, repeats: REPEATS, seen_ns: vec![1.0; 99] };
         let all = watch.run_rounds(|| Ok(7)).unwrap();
         assert!(all.len() == 4 && all.iter().all(|round| round.busy && round.value == 7));
-        // A watch that has given up repeats no more.
+        // After all repetitions were busy, the watch does not repeat.
         let counts = [(); 2].map(|()| watch.rounds_or_give_up(|| Ok(7)).unwrap().len());
         assert_eq!(counts, [4, 1]);
         let second = figure_of(&[BenchRound { value: [0.5, 1.5], busy: true }], 1);

@@ -1,4 +1,4 @@
-//! Checks whether this machine is fit to measure on.
+//! Checks if this machine is suitable for measurements.
 
 use anyhow::Result;
 use nix::sys::resource::{Resource, getrlimit};

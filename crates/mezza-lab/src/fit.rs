@@ -1,4 +1,4 @@
-//! Lines through points: least squares with intercept, and the share of the variance they explain.
+//! Linear regression: least squares with intercept, and the share of explained variance.
 
 /// A fitted line: `y = sum of coefficient x variable`, where the first variable is 1.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,7 +13,7 @@ pub struct Fit {
 pub fn fit_line(points: &[(Vec<f64>, f64)]) -> Fit {
     let wide = points.first().map_or(0, |(x, _)| x.len()) + 1;
     let row = |x: &[f64]| std::iter::once(1.0).chain(x.iter().copied()).collect::<Vec<f64>>();
-    // The normal equations, the right side last.
+    // The normal equations; the right-hand side is the last column.
     let mut equations = vec![vec![0.0; wide + 1]; wide];
     for (x, y) in points {
         let row = row(x);

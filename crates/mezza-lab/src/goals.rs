@@ -1,4 +1,4 @@
-//! `goals PART`: the target rows of a design document, each beside its limit in one run.
+//! `goals PART`: the target rows of a design document, each with its limit, from one run.
 
 pub mod guard;
 pub mod hibe;

@@ -1,7 +1,7 @@
 //! A limit of a design: its row, its direction and its bound.
 //!
-//! A row that has a limit is made from one of these and from nothing else, so the table in
-//! the tests of `goals.rs` lists all limits.
+//! A row with a limit is made only from a [`Limit`], so the table in the tests of `goals.rs` lists
+//! all limits.
 
 use std::fmt;
 

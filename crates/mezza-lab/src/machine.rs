@@ -1,4 +1,4 @@
-//! The properties of this machine that decide a figure. None of them names a person or a host.
+//! The properties of this machine that affect figures. None of them names a user or a host.
 
 use std::fs;
 

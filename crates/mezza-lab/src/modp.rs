@@ -1,5 +1,5 @@
-//! Integers modulo a safe prime of 3072 bits as groups: the quotient that is safe, and the whole group as
-//! the thesis has it. Products and powers are ours, the rest of the arithmetic is crypto-bigint's.
+//! Integers modulo a safe prime of 3072 bits as groups: the secure quotient, and the whole group as
+//! in the thesis. Products and powers are our own code, the other arithmetic is crypto-bigint's.
 
 mod comb;
 mod group;

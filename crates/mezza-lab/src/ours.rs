@@ -1,5 +1,5 @@
-//! Our side of every comparison, as a program that measures itself (`mezza-lab peer`). It speaks the
-//! same line protocol as the peers, so that all sides run in equal processes and environments.
+//! Our side of every comparison, as a program (`mezza-lab peer`) with the same line protocol as the
+//! peers, so that all sides run in equal processes and environments.
 //!
 //! ```text
 //! OP = WHO:OPERATION      WHO = rustcrypto aws-lc own                    the tables' primitives

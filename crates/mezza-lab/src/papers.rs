@@ -1,4 +1,4 @@
-//! The published values of the papers as data, and the contradictions within a paper.
+//! The published values of the papers as data, and contradictions within a paper.
 
 pub mod thesis;
 
@@ -215,7 +215,7 @@ mod tests {
         let expected =
             "Table 3, cbc-hmac-seal file: the text says 18651238, its ten runs give 21146063";
         assert_eq!(errors, [expected]);
-        // E-G1: what the text gives is the mean of the decryptions.
+        // E-G1: the value in the text is the mean of the decryptions.
         let open = columns.iter().find(|c| c.op == "cbc-hmac-open" && c.input == "file").unwrap();
         assert_eq!(open.average.to_bits(), 18_651_238_f64.to_bits());
     }
@@ -230,7 +230,8 @@ mod tests {
             paper.find_values("vuvuzela-scaling", "mu").into_iter().map(|mu| format!("{mu:.0}"));
         assert_eq!(levels.collect::<Vec<_>>(), ["100", "200", "300"]);
         assert!(share("nothing of that name").is_nan());
-        // SOSP 2015 speaks of messages of users and noise: 1,000,000 in 37 s alone are fewer.
+        // SOSP 2015 counts messages of users and noise together: 1,000,000 users alone in 37 s make
+        // fewer.
         let of = |name| paper.find_first("sosp15-f9", name);
         assert!(of("users") / of("latency") < of("throughput"));
         let is_context = |value: &Value| (value.exp == "sosp15-f9") == (value.status == "context");
@@ -245,7 +246,7 @@ mod tests {
             columns.iter().find(|c| c.op == op && c.input == input).unwrap().tests
         };
         let test = |a: &str, b: &str, input: &str| sign_test(&find(a, input), &find(b, input));
-        // E-G3: eight of ten are not significant, nine are, ten anyway.
+        // E-G3: eight of ten are not significant; nine and ten are.
         assert_eq!(test("chacha-seal", "cbc-hmac-seal", "text").0, 8);
         assert!((test("chacha-seal", "cbc-hmac-seal", "text").1 - 0.0547).abs() < 1e-4);
         assert_eq!(test("chacha-open", "cbc-hmac-open", "text").0, 9);

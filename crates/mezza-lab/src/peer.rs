@@ -1,4 +1,5 @@
-//! Programs that measure their own operations: this one, and those behind `lab/peers/*.sh`.
+//! Peers: programs that measure their own operations. They are this program, and those behind
+//! `lab/peers/*.sh`.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -53,7 +54,7 @@ impl PeerProcess {
         let (sender, answers) = channel();
         let output = BufReader::new(child.stdout.take().context("no output")?);
         std::thread::spawn(move || {
-            // The thread ends with the output, or when the peer is dropped.
+            // The thread ends with the peer's output, or when the peer is dropped.
             let _ = output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line));
         });
         let input = child.stdin.take();

@@ -1,4 +1,4 @@
-//! The repository, the folder of figures, and the lock that keeps runs of the lab apart.
+//! The repository, the output folder, and the lock that keeps runs of the lab apart.
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};

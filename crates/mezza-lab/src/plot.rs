@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn curves_lie_where_their_points_are() {
         let svg = plot().to_svg();
-        // 0 is in the corner of the axes, 400 users and 10 ms in the opposite one.
+        // 0 is at the origin; 400 users and 10 ms are in the opposite corner.
         assert!(svg.contains("points=\"80.0,380.0 700.0,125.0\""), "{svg}");
         assert!(svg.contains("<circle cx=\"700.0\" cy=\"40.0\" r=\"3\"/>"), "{svg}");
         assert_eq!(svg.matches("<circle").count(), 3, "what is no number is left out");

@@ -1,5 +1,5 @@
-//! Safe primes p = 2 q + 1 by a search that its seed decides: the same seed and size give the same prime,
-//! whatever the number of threads (GUARD-43).
+//! Safe primes p = 2 q + 1 by a deterministic search: the same seed and size give the same prime,
+//! for any number of threads (GUARD-43).
 //!
 //! ```text
 //! q0 = Expand("guard1 safe-prime" | seed, bits/8), two top bits set, shifted right by 1, next 11 mod 12
@@ -130,7 +130,7 @@ pub fn is_safe(q: &BoxedUint, p: &BoxedUint) -> bool {
     }
     let Some(odd) = Odd::new(q.clone()).into_option() else { return false };
     let strong = MillerRabin::new(odd.clone());
-    // The bases are drawn from a fixed seed: the result belongs to (bits, seed) alone.
+    // The bases are drawn from a fixed seed, so that the result depends only on (bits, seed).
     let mut rng = ChaCha20Rng::seed_from_u64(64);
     let passes = |primality: Primality| primality.is_probably_prime();
     (0..ROUNDS).all(|_| passes(strong.test_random_base(&mut rng)))
@@ -189,7 +189,8 @@ mod tests {
             let [q, p] = of(q);
             is_safe(&q, &p)
         };
-        // 11 and 23; 1019 and 2039. 13 is prime and 27 is not; 35 is not and 71 is.
+        // 11 and 23, 1019 and 2039 are pairs of primes. 13 is prime and 27 is not; 35 is not and 71
+        // is.
         assert!(is(11) && is(1_019));
         assert!(!is(13) && !is(35) && !is(341) && !is(561));
     }

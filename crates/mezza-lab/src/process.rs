@@ -1,4 +1,4 @@
-//! This program under the name of `mezza`, as a process of its own.
+//! This program under the name `mezza`, as a separate process.
 
 use std::fs::File;
 use std::os::unix::process::CommandExt as _;

@@ -1,4 +1,4 @@
-//! How long a run measures.
+//! Profiles: how long a run measures.
 
 use clap::ValueEnum;
 

@@ -1,5 +1,5 @@
-//! Raw lines: every figure with its program, operation and round. A file is written under another name
-//! and renamed; a file without its last line is unfinished.
+//! Raw lines: every figure with its program, operation and round. A file is written under a
+//! temporary name and renamed; a file without its end line is unfinished.
 //!
 //! ```text
 //! {"head":1,..}  {"who":"ours","op":"send",..} ..  {"end":1,"lines":n}
@@ -46,7 +46,7 @@ pub struct RunSpec {
 impl RunSpec {
     /// Returns the first 16 hexadecimal digits of BLAKE2b over the job as JSON with sorted keys.
     pub fn id(&self) -> String {
-        // The keys of a JSON object are sorted.
+        // The JSON object sorts its keys.
         let text = json!({
             "exp": self.experiment, "params": self.params, "profile": self.profile.name(),
             "rev": self.rev, "seed": self.seed,
@@ -82,7 +82,7 @@ pub fn find_commit() -> (Option<String>, Option<bool>) {
         let output = Command::new("git").arg("-C").arg(&root).args(args).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
-    // Pages that another experiment has just written are no change of the program.
+    // Pages that another experiment has just written do not change the program.
     let status = git(&["status", "--porcelain", "--", ".", ":!docs/lab"]);
     (git(&["rev-parse", "HEAD"]), status.map(|text| !text.is_empty()))
 }
@@ -260,7 +260,7 @@ mod tests {
         let user = std::env::var("USER").unwrap_or_default();
         let home = std::env::var("HOME").unwrap_or_default();
         for secret in [host.trim(), &user, &home] {
-            // A name of one or two letters is in every text.
+            // A name of one or two letters may be part of any text.
             assert!(secret.len() < 3 || !text.contains(&format!("\"{secret}\"")), "{secret}");
         }
         let head: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! A row: a goal, the measured value, the limit, and whether it holds.
+//! A row: a goal, the measured value, the limit, and the verdict.
 
 use std::fmt;
 

@@ -102,7 +102,7 @@ fn find_prime(
             }
             let rate = tests as f64 / began.elapsed().as_secs_f64();
             let left = mean / rate;
-            // The number of tests is memoryless: what is left on average never gets less.
+            // The number of tests has no memory: the expected remaining number stays constant.
             let mut out = std::io::stderr().lock();
             let line = format!(
                 "{tests} tests, {rate:.1}/s, {mean:.0} expected on average: mean {left:.0} s"

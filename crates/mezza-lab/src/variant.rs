@@ -1,5 +1,5 @@
-//! The variants of the thesis, their firewalls and groups by name: what the command line says, and
-//! what every part of the lab that measures reverse firewalls goes by.
+//! The variants of the thesis, their firewalls and groups by name, for the command line and all
+//! parts of the lab that measure reverse firewalls.
 
 use anyhow::{Result, bail};
 use mezza::testing::api::{Exit, Fault};

@@ -4,8 +4,8 @@
 //! initiator ---> firewall ---> observer ---> responder
 //!             inside        the wire
 //! ```
-//! The observer relays bytes and looks at them. Each process is this program with the hidden command
-//! `wire` and a [`WireJob`], and says on its standard output, one JSON value a line, what came of it.
+//! The observer relays bytes and reads them. Each process is this program with the hidden command
+//! `wire` and a [`WireJob`]. It prints its results on standard output, one JSON value per line.
 
 pub mod child;
 mod end;

@@ -1,4 +1,5 @@
-//! A cell of the attack matrix: one attack on one element behind one firewall, N runs, one verdict.
+//! A cell of the attack matrix: one attack on one element behind one firewall, with N runs and one
+//! verdict.
 #![expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
 
 use std::fmt;
@@ -48,7 +49,7 @@ impl AttackCell {
     pub fn p(&self) -> f64 {
         match self.expected {
             Expected::Open => 1.0,
-            // Where nothing can be hit by chance, one hit is too many.
+            // If a hit by chance is impossible, a single hit refutes the cell.
             Expected::Closed if self.chance == 0.0 => f64::from(u8::from(self.hits == 0)),
             Expected::Closed => binomial_p(self.hits, self.runs, self.chance),
         }

@@ -1,5 +1,5 @@
-//! The attacks beside rejection sampling: A1, A2, A4 and A6 to A11, each without a firewall and behind one,
-//! and the watchdogs W1 and W2. A5 is in the errata, A3 in the matrix.
+//! The attacks beside rejection sampling: A1, A2, A4 and A6 to A11, each with and without a
+//! firewall, and the watchdogs W1 and W2. A5 is in the errata, A3 in the matrix.
 #![expect(clippy::unnecessary_wraps, reason = "all attempts have one shape")]
 
 use aes::Aes128;
@@ -271,7 +271,7 @@ fn second_mover_comm(stage: &Stage, rng: &mut ChaCha20Rng) -> Result<bool> {
     let (committer, commitment) = Committer::begin(group, &mut Uniform, rng);
     let Message::Commitment(both) = commitment else { bail!("no commitment") };
     let commitment = both.map(|c| *c.seen());
-    // The best that it sees is C2: it draws until that would give the bit.
+    // The best visible value is C2: the device draws until C2 would give the bit.
     let mut a = group.draw_nonzero(rng);
     for _ in 0..64 {
         let guess = group.encode(&group.power(&commitment[1], &a));

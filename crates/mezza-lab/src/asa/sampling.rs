@@ -1,5 +1,5 @@
-//! A3: rejection sampling (thesis, section 3.2.2). The device draws a coin again until the field that
-//! an observer will see carries the next block of the secret.
+//! A3: rejection sampling (thesis, section 3.2.2). The device draws a coin again until the observed
+//! field carries the next block of the secret.
 
 use mezza_guard::Group;
 use mezza_guard::coins::{CoinRole, Coins, Uniform, View};

@@ -16,7 +16,8 @@ pub fn binomial_p(hits: u64, runs: u64, chance: f64) -> f64 {
     let mode = ((runs as f64 + 1.0) * chance).floor() as u64;
     let seen = law.pmf(hits) * (1.0 + 1e-9);
     let upper = |from: u64| if from == 0 { 1.0 } else { law.sf(from - 1) };
-    // On each side of the mode the probabilities fall, so the tail begins where they are small enough.
+    // On each side of the mode the probabilities fall, so the tail begins at the first one that is
+    // small enough.
     let p = if hits >= mode {
         let below = find_first(0, mode, |k| law.pmf(k) > seen);
         upper(hits) + if below == 0 { 0.0 } else { law.cdf(below - 1) }

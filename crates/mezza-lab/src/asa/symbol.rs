@@ -140,7 +140,7 @@ mod tests {
         let planted = Planted::new([0b1010_0001; 16], 3);
         assert_eq!(planted.len(), 43);
         assert_eq!([0, 1, 2].map(|n| planted.block(n)), [0b101, 0b000, 0b011]);
-        // 128 = 42 times 3 and 2 bits more: the last block is filled up with a zero.
+        // 128 is 42 times 3 plus 2: the last block is padded with one zero.
         assert_eq!(planted.block(42), 0b010);
         assert_eq!(Planted::new([7; 16], 8).block(15), 7);
     }

@@ -204,7 +204,7 @@ fn measure_guard(bench: &mut Bench) -> Result<Vec<Row>> {
     let us = |op| 1e3 * costs.cost_ms(op);
     let [variable, fixed, decode, encode] =
         ["units-variable", "units-fixed", "units-decode", "units-encode"].map(us);
-    // The exchange with its guard less the exchange without it.
+    // The exchange with its guard less the exchange without a guard.
     let work = us("gkx-guard") - us("units-gkx-ends");
     let counted = 3.0 * variable + 4.0 * fixed + 3.0 * encode + 4.0 * decode;
     let coin = fixed + decode + encode;

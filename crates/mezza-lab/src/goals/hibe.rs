@@ -1,5 +1,6 @@
-//! The goals of envelopes and their key tree: rows H1 to H7. Every ratio is of thread CPU time from one
-//! run, all programs interleaved. Ours includes a tag and encapsulates again; both peers do neither.
+//! The goals of envelopes and their key tree: rows H1 to H7. Every ratio is of thread CPU time from
+//! one run, all programs interleaved. Our figures include a tag and a second encapsulation; both
+//! peers do neither.
 
 use anyhow::Result;
 use mezza_hibe::curve::TRIAL_FP_MULTIPLICATIONS;

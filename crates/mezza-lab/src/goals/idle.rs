@@ -1,4 +1,5 @@
-//! An idle client in the units of the field: traffic of a month, wake-ups a second, CPU time of a day.
+//! The cost of an idle client in common units: traffic per month, wake-ups per second, CPU time per
+//! day.
 //!
 //! ```text
 //!  namespace A                                        namespace B
@@ -6,7 +7,8 @@
 //!                  | counters: Ethernet frames with all headers, without preamble and checksum
 //! ```
 //!
-//! A figure is extrapolated from the time of the measurement, so work that comes once a day is not in it.
+//! Figures are extrapolated from the time of the measurement, so they lack work that happens once a
+//! day.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -219,7 +221,7 @@ fn read_switches(pid: u32) -> Result<Vec<(String, f64)>> {
     let mut found = Vec::new();
     for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
         let thread = thread?;
-        // A thread may end between the two looks at it.
+        // A thread may have ended since the folder was read.
         let Ok(status) = std::fs::read_to_string(thread.path().join("status")) else { continue };
         let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
         let count = line.context("no count of switches")?.trim().parse()?;

@@ -1,5 +1,6 @@
-//! The goals of many inputs at once: rows L1, L2, L3 and L6 of their design. L4 and L5 belong to parts
-//! that do not exist yet. Every ratio is of thread CPU time from one run, all programs interleaved.
+//! The goals of batch cryptography: rows L1, L2, L3 and L6 of their design. L4 and L5 belong to
+//! parts that do not exist yet. Every ratio is of thread CPU time from one run, all programs
+//! interleaved.
 
 use std::process::{Command, Stdio};
 
@@ -165,7 +166,7 @@ fn measure_rates(bench: &mut Bench) -> Result<Vec<Row>> {
         let calls = calls(op);
         cases.push(((who, op), BenchCase { who: shown, peer, op: asked, size, calls }));
     }
-    // Peers are compared with the kernel on vectors only.
+    // Peers are compared only with the vector kernel.
     for (name, theirs) in THEIRS.into_iter().filter(|_| has_ifma) {
         match peer::find_for(bench.profile, name)? {
             Ok(found) => peers.push(found),

@@ -1,5 +1,5 @@
-//! The goals of the mesh: how fast crowds run beside the bit tests that they cannot do without, what a cell
-//! costs on the air, and what a node costs.
+//! The goals of the mesh: the speed of crowds compared with the bit tests that they need, the cost
+//! of a cell on the air, and the cost of a node.
 
 mod idle;
 mod node;
@@ -50,7 +50,7 @@ fn measure_crowds(bench: &mut Bench) -> Result<Vec<Row>> {
     ];
     let mut rows = Vec::new();
     for ((limit, (name, scene)), at) in SPEEDS.into_iter().zip(scenes).zip(0..) {
-        // The clocks are right: the load is the question here.
+        // All clocks are right, since the load is measured here.
         let scene = Scene { good_percent: 100, ..scene };
         let users = u32::try_from(scene.users).map_or(0.0, f64::from);
         let mut stage = scene.begin_stage();
@@ -59,7 +59,7 @@ fn measure_crowds(bench: &mut Bench) -> Result<Vec<Row>> {
         let rate = bit_tests()?;
         let ((), ns) = cost_ns(|| stage.run_for(seconds))?;
         let simulated = f64::from(u32::try_from(seconds).unwrap_or(0)) / (ns / 1e9);
-        // Each cell is received once by each user, and announced by each neighbour.
+        // Each user receives each cell once, and each neighbour announces it.
         let tests = users * users / 30.0 * (1.0 + NEIGHBOURS);
         let share = simulated * tests / rate;
         for (op, unit, value) in
@@ -86,7 +86,7 @@ fn make_air_rows(
     stage: &crate::ours::crowd::Stage,
 ) -> Result<Vec<Row>> {
     let (mean, high) = stage.latency();
-    // What is on its way at the end is not lost.
+    // Messages that are under way at the end are not lost.
     let on_the_way =
         100.0 * mean / f64::from(u32::try_from(bench.profile.pick(20, 120, 600)).unwrap_or(1));
     let arrived = (100.0 * stage.share_delivered() + on_the_way).min(100.0);

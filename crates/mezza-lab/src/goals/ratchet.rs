@@ -1,5 +1,5 @@
 //! The goals of the ratchet: rows T1 to T5 of its design. Every ratio is of thread CPU time from
-//! one run, all programs interleaved.
+//! one run, with all programs interleaved.
 
 use anyhow::Result;
 

@@ -1,5 +1,5 @@
-//! The goals of links: exchanges beside their limit and other handshakes (S1, S2, S5), tunnels beside
-//! others in network namespaces (S6 to S10).
+//! The goals of links: exchanges compared with limits and other handshakes (S1, S2, S5), and
+//! tunnels compared with others in network namespaces (S6 to S10).
 
 pub mod net;
 mod rekeys;

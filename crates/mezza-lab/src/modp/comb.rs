@@ -1,6 +1,6 @@
-//! Powers of a fixed base by a comb (Lim and Lee, CRYPTO 1994) with 6 rows and 8 tables: an exponent of
-//! 3072 bits takes 63 squarings and 512 products. Each look-up reads its whole table, so that it does
-//! not show in the cache which entry was wanted.
+//! Powers of a fixed base by a comb (Lim and Lee, CRYPTO 1994) with 6 rows and 8 tables: an
+//! exponent of 3072 bits takes 63 squarings and 512 products. Each look-up reads its whole table,
+//! so that the cache does not show the index.
 
 use crypto_bigint::U3072;
 
@@ -23,7 +23,7 @@ pub struct PowerComb {
 impl PowerComb {
     /// Computes the tables in about the time of two powers.
     pub fn new(field: &Montgomery, base: &U3072) -> Self {
-        // Powers base^(2^(64 k)) for all k.
+        // The powers base^(2^(64 k)) for all k.
         let mut power = field.enter_form(base);
         let mut of_block = Vec::new();
         for _ in 0..ROWS * TABLES {

@@ -1,4 +1,4 @@
-//! The groups themselves.
+//! The groups of integers modulo a safe prime.
 #![expect(
     clippy::large_types_passed_by_value,
     clippy::unused_self,
@@ -337,7 +337,7 @@ mod tests {
         }
         assert!(group.decode(&[1; 383]).is_err() && group.decode(&[0; 385]).is_err());
         assert!(group.decode_scalar(group.0.q.as_ref().to_be_bytes().as_ref()).is_err());
-        // Of x and p - x exactly one is a square: the quotient is the squares.
+        // Exactly one of x and p - x is a square, so the quotient is isomorphic to the squares.
         let minus = p.wrapping_sub(&group.h());
         assert!(group.is_square(&group.h()) != group.is_square(&minus));
     }

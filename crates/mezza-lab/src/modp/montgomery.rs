@@ -1,8 +1,10 @@
-//! Products modulo an odd number of 3072 bits in Montgomery's form (Mathematics of Computation 44, 1985):
-//! x stands as x 2^3072 mod p. Columns are summed one after the other in three limbs (Comba, IBM Systems
-//! Journal 29, 1990), those of a product and of the multiples of p that reduce it.
+//! Products modulo an odd number of 3072 bits in Montgomery's form (Mathematics of Computation 44,
+//! 1985): x is stored as x 2^3072 mod p. Columns are summed one after another in three limbs
+//! (Comba, IBM Systems Journal 29, 1990): those of the product together with the multiples of p
+//! that reduce it.
 //!
-//! No branch and no address depends on a value: what is public is the modulus and the bits of an exponent.
+//! No branch and no address depends on a secret value; only the modulus and the bit length of an
+//! exponent are public.
 
 use crypto_bigint::U3072;
 use crypto_bigint::modular::FixedMontyParams;
@@ -82,7 +84,7 @@ impl Montgomery {
     /// Precomputes the values of a modulus.
     pub fn new(params: &FixedMontyParams<{ U3072::LIMBS }>) -> Self {
         let p = to_limbs(params.modulus().as_ref());
-        // Newton's iteration for 1 / p modulo 2^64: each turn doubles the bits that are right.
+        // Newton's iteration for 1 / p modulo 2^64: each step doubles the number of correct bits.
         let inverse =
             (0..6).fold(1_u64, |x, _| x.wrapping_mul(2_u64.wrapping_sub(p[0].wrapping_mul(x))));
         Self {
@@ -213,7 +215,7 @@ pub fn look_up(table: &[Residue], wanted: u64) -> Residue {
     let mut found = [0; LIMBS];
     for (at, entry) in (0_u64..).zip(table) {
         let other = at ^ wanted;
-        // All ones where nothing differs: then alone subtracting one borrows.
+        // All ones if the indices are equal: only then does the subtraction of one borrow.
         let mask = std::hint::black_box(other.wrapping_sub(1) >> 63).wrapping_neg();
         for (place, limb) in found.iter_mut().zip(&entry.0) {
             *place |= mask & limb;

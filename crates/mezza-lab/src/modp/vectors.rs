@@ -1,5 +1,5 @@
-//! Walks `vectors/guard/modp-*.txt`: the variants and their firewalls over group 15, as the second
-//! implementation has them.
+//! Runs the cases of `vectors/guard/modp-*.txt`: the variants and their firewalls over group 15, as
+//! computed by the second implementation.
 
 use std::collections::BTreeMap;
 

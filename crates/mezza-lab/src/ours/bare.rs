@@ -1,4 +1,4 @@
-//! The Double Ratchet of a suite without [`mezza_ratchet::Conversation`], so that suites which have no
+//! The Double Ratchet of a suite without [`mezza_ratchet::Conversation`], so that suites without a
 //! number on the wire can be measured and attacked.
 
 use anyhow::{Context as _, Result};
@@ -45,7 +45,8 @@ impl<S: RatchetSuite, B: Backend> Bare<S, B> {
         let twin = || -> Result<Self> {
             let mut twin = Self::new(self.identity.duplicate(), self.remote);
             twin.begin_from(bundle, EphemeralKey::from_scalar::<B>(base.duplicate()))?;
-            // The first message makes a DH step. It is dropped, so that the next one makes none.
+            // The first message makes a DH step. It is dropped, so that the next message makes
+            // none.
             let fresh = EphemeralKey::from_scalar::<B>(turn.duplicate());
             twin.begun_ratchet()?.seal(b"", &[], Padding::Blocks, Some(fresh), BEGAN)?;
             Ok(twin)

@@ -1,5 +1,5 @@
-//! A crowd of devices that run the engine of `mezza-mesh`: who they are, how they move, who lies, and what
-//! came of it.
+//! A crowd of devices that run the engine of `mezza-mesh`: their clocks, movement, liars and
+//! results.
 
 pub mod liars;
 
@@ -92,7 +92,7 @@ impl Scene {
             ..crew_settings(self.users, self.every_s)
         };
         let settings = match self.liars {
-            // Room for the cells of floods as long as they live.
+            // Room for the flooded cells during their lifetime.
             Some((Liar::Every(_), _)) => CrewSettings { ring: FLOOD_RING, ..settings },
             _ => settings,
         };

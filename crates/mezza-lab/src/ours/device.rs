@@ -1,4 +1,4 @@
-//! The operations of the line protocol on a conversation, or on a ratchet alone.
+//! The operations of the line protocol for a conversation, or for a ratchet alone.
 //!
 //! ```text
 //! init   check a bundle, X3DH, seal a first message      resp   X3DH, open a first message

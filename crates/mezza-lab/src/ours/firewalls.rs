@@ -1,4 +1,4 @@
-//! The variants of the thesis as operations that are timed.
+//! The variants of the thesis as timed operations.
 //!
 //! ```text
 //! fw:GROUP-MODE:LISTING     GROUP = modp ec    MODE = uniform (listings, every base variable)
@@ -132,8 +132,8 @@ fn gkx_guard() -> Call {
     let key = |byte| StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(byte)));
     let alice = key(1);
     let bob = key(2);
-    // A guard draws coins of its own, so frames of the ends can be made before only up to G1; what it
-    // does to G2 and G3 costs the same whatever they say, as long as they fit.
+    // A guard draws its own coins, so frames can be prepared only up to G1. The cost of G2 and G3
+    // does not depend on their contents if their sizes are right.
     Box::new(move |_| {
         let coins = &mut Uniform;
         let mut guard = GkxGuard::for_dialling();
@@ -184,7 +184,7 @@ fn prepare_units(unit: &str) -> Result<Call> {
         "encode" => Box::new(move |_| {
             black_box(group.encode(black_box(&point)));
         }),
-        // The ends of GKX without their guard: what the row of the guard has beside it.
+        // The ends of GKX without a guard, for comparison with the guard's row.
         "gkx-ends" => {
             let key = |byte| {
                 StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(byte)))

@@ -1,5 +1,5 @@
-//! The paper's profile of FoSAM, in our own writing from the paper and BKP14: what its numbers describe,
-//! so that ours stand beside the same mathematics in one run. It is measured and used for nothing.
+//! The paper's profile of FoSAM, our own implementation from the paper and BKP14, so that our
+//! figures are compared with the same mathematics in one run. It is only measured.
 //!
 //! | here | in ours |
 //! |---|---|
@@ -308,7 +308,7 @@ pub fn prepare_call(op: &str, size: usize) -> Result<Call> {
             Box::new(move |_| drop(black_box(encrypt(&public, &path, &text, &mut rng))))
         }
         "decrypt" => {
-            // At the root, as the paper has it: the cost is the same at every depth.
+            // At the root, as in the paper: the cost is the same at every depth.
             let (public, root) = generate_keys(&mut rng);
             let path = Path::from_epoch(0);
             let ciphertext = encrypt(&public, &path, &text, &mut rng);

@@ -1,4 +1,4 @@
-//! Many inputs at once: our kernels, and the same work one after another by other libraries.
+//! Batch cryptography: our kernels, and the same work one input after another by other libraries.
 //!
 //! ```text
 //! KERNEL-shared  KERNEL-each  KERNEL-fixed  KERNEL-seal     KERNEL = ifma portable aws-lc

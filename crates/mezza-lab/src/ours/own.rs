@@ -1,4 +1,4 @@
-//! Our own code among the tables' primitives: BLAKE2b of `mezza_core`.
+//! Our own implementation among the primitives of the tables: BLAKE2b of `mezza_core`.
 
 use mezza_core::{Blake2b512, Hash512 as _};
 

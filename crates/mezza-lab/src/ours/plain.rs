@@ -1,5 +1,5 @@
-//! Frames that nothing protects, and a tunnel of them: what protection costs is measured against it. The
-//! program itself has no such switch (SEKA-73).
+//! Frames without protection, and a tunnel of them for comparison: it shows the cost of protection.
+//! The program itself has no such switch (SEKA-73).
 
 use std::path::Path;
 

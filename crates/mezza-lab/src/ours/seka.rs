@@ -1,4 +1,4 @@
-//! Exchanges of a link, both sides in one process, and what they are compared with.
+//! Exchanges of a link with both sides in one process, and operations for comparison.
 //!
 //! ```text
 //! bootstrap-default bootstrap-paper   both keys, both products, both first states
@@ -117,7 +117,7 @@ impl<S: LinkSuite> Pair<S> {
                 }
                 PeerOutput::Send { frame, .. } => self.wire.push((1 - at, frame)),
                 PeerOutput::Use(attempt) if at == 1 => {
-                    // The keep-alive of the responder, without its frame.
+                    // Stands for the responder's keep-alive, which has no frame here.
                     let _ =
                         self.peers[0].handle(PeerInput::Fresh(attempt), self.now, &mut self.rng);
                 }
@@ -252,7 +252,7 @@ fn prepare_junk<S: LinkSuite>() -> Result<Call> {
     frame[..8].copy_from_slice(&[1, Ke1::KIND, S::NUMBER, 0, 0, 0, 1, 9]);
     frame[8..14].copy_from_slice(own.as_bytes());
     frame[14..20].copy_from_slice(peer.as_bytes());
-    // A number that is fresh, and that suite `paper` still counts.
+    // A fresh number that suite `paper` still accepts.
     frame[36..40].copy_from_slice(&9_u32.to_be_bytes());
     if Ke1::decode(S::NUMBER, &frame).is_err() {
         bail!("the frame does not reach the tags");

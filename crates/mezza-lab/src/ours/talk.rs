@@ -1,5 +1,5 @@
-//! The library as its callers use it: [`Conversation`] and [`Prekeys`]. The rows for the disk are made and
-//! dropped.
+//! The library as its callers use it: [`Conversation`] and [`Prekeys`]. The database rows are made
+//! and dropped.
 
 use std::marker::PhantomData;
 

@@ -1,4 +1,4 @@
-//! `signal-v3` with one part exchanged for the paper's or ours, to measure the effect of each part.
+//! `signal-v3` with one part replaced by the paper's or ours, to measure the effect of each part.
 
 use mezza_core::{Blake2b512, Suite, SuiteId};
 use mezza_ratchet::suite::b2c20::KeyedBlake2b;

@@ -1,4 +1,4 @@
-//! The values of the thesis on reverse firewalls, and what arithmetic finds wrong in them.
+//! The values of the thesis on reverse firewalls, and the errors found in them by arithmetic.
 
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
@@ -102,7 +102,8 @@ mod tests {
             assert!(near(100.0 * (column.ms[0] / eg.ms[0] - 1.0), printed));
             assert!(near(overhead_percent(&eg, &column, 0), text));
         }
-        // Only so do they add up, as the thesis says: 53 + 76 = 129 of EG_ReMaul.
+        // Only with these values does the sum hold that the thesis states: 53 + 76 = 129 of
+        // EG_ReMaul.
         assert!(near(overhead_percent(&eg, &column("5.4", "EG_ReMaul"), 0), 128.8));
     }
 

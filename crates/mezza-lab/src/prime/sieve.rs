@@ -1,4 +1,4 @@
-//! The sieve over q and p = 2 q + 1 at once.
+//! A sieve that tests q and p = 2 q + 1 together.
 
 /// Maximum of the primes in the sieve.
 pub const SIEVE_MAX: u32 = 1 << 24;
@@ -37,7 +37,7 @@ impl Sieve {
             let q0 = remainder(r);
             let twelfth = find_inverse(12 % modulus, modulus);
             for bad in [0, (modulus - 1) / 2] {
-                // q0 + 12 i = bad modulo r.
+                // Solve q0 + 12 i = bad modulo r.
                 let i = (bad + modulus - q0 % modulus) % modulus * twelfth % modulus;
                 let offset = (i + modulus - first % modulus) % modulus;
                 for at in (offset..count).step_by(r as usize) {

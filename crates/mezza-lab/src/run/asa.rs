@@ -1,5 +1,6 @@
-//! `run asa`: the attack matrix. Every element of every variant, without a firewall and behind each:
-//! open where the variant leaves it open, and closed to chance where it is closed.
+//! `run asa`: the attack matrix. It tries every element of every variant without a firewall and
+//! behind each firewall. An element must be open where the variant leaves it open, and otherwise
+//! closed to chance.
 #![expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_wrap,

@@ -1,4 +1,4 @@
-//! How many claims each experiment makes at the profile `quick` with all of its peers: what its page has.
+//! The number of claims of each experiment in the profile `quick` with all peers, as on its page.
 
 use super::experiment::{Experiment, Report};
 

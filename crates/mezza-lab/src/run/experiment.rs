@@ -1,4 +1,4 @@
-//! A table or figure of a paper, and the report of measuring it again.
+//! An experiment: a table or figure of a paper, and the report of its new measurement.
 
 use anyhow::Result;
 

@@ -1,9 +1,9 @@
-//! "FoSAM": its table 1 beside another HIBE, its figures 3 to 8 and its table 2 with the engine that the program runs, and what colluders do
-//! to its clock.
+//! "FoSAM": table 1 compared with another HIBE, figures 3 to 8 and table 2 with the engine of the
+//! program, and the effect of colluders on the clock.
 //!
-//! Each experiment prints its parameters, since the paper does not give the interval of its vote, its
-//! margin, the size of messages, the distance of devices or their first clocks. It ran 16 seeds of five
-//! hours in each point; the seeds and times of each profile here stand in [`Size`].
+//! Each experiment prints its parameters, since the paper does not give the interval of its vote,
+//! its margin, the size of messages, the distance of devices or their first clocks. The paper ran
+//! 16 seeds of five hours per point; [`Size`] has the seeds and times of each profile.
 
 mod clocks;
 mod colluders;

@@ -1,5 +1,5 @@
-//! Exhibits of FoSAM's cryptography: attacks that succeed on a weak variant, each beside the same attack
-//! on ours. `run hibe` is all of them.
+//! Exhibits of FoSAM's cryptography: attacks that succeed against a weak variant, each compared
+//! with the same attack against ours. `run hibe` runs all of them.
 
 mod envelopes;
 mod receivers;

@@ -1,7 +1,7 @@
-//! `run wire` and `run leak`: an initiator, a firewall and an untouched peer as processes.
+//! `run wire` and `run leak`: an initiator, a firewall and an untampered peer as processes.
 //!
-//! `wire` shows one honest handshake with and without the firewall: what was seen inside and on the
-//! wire. `leak` gives the initiator a secret to leak and lets an observer read it from the wire.
+//! `wire` shows one honest handshake with and without the firewall, as seen inside and on the wire.
+//! `leak` gives the initiator a secret to leak, and an observer reads it from the wire.
 #![expect(
     clippy::cast_precision_loss,
     clippy::cast_sign_loss,

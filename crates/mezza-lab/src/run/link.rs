@@ -1,4 +1,4 @@
-//! The link on the networks that people have.
+//! The link in real network conditions.
 
 mod cable;
 mod idle;

@@ -1,4 +1,5 @@
-//! An experiment as a page of `docs/lab`: how it was made, its table, where ours loses, its claims, its figure.
+//! An experiment as a page of `docs/lab`: its origin, its table, the rows in which ours loses, its
+//! claims, its figure.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,6 +1,6 @@
-//! "Implementation and evaluation of cryptographic reverse firewalls": its tables 5.2 to 5.6 and figures
-//! 5.1 to 5.5, thesis | Sage (where the user has it) | ours uniform | ours fast, with what is wrong in the
-//! printed values beside them.
+//! "Implementation and evaluation of cryptographic reverse firewalls": tables 5.2 to 5.6 and
+//! figures 5.1 to 5.5, with the columns thesis, Sage (if installed), ours uniform and ours fast,
+//! and the errors of the printed values.
 
 mod sage;
 
@@ -229,7 +229,8 @@ impl ThesisTable {
             ));
             if let Some(text) = &column.text {
                 let values = text.iter().zip(SYSTEMS).map(|(ms, system)| format!("{system} {ms}"));
-                // The percentages of the text say that two columns of table 5.4 are exchanged; it has no other ms of them.
+                // The percentages in the text imply that two columns of table 5.4 are exchanged;
+                // the text has no other ms of them.
                 let label = if column.table == "5.4" { "deduced" } else { "   text" };
                 report.add_line(format!(
                     "{label}: {:<16} {}",

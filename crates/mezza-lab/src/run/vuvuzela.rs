@@ -1,5 +1,5 @@
-//! "Vuvuzela Reproduction": its figures on our mixes, and the effect of noise on the attack that it
-//! counters.
+//! "Vuvuzela Reproduction": its figures measured with our mixes, and the effect of noise on the
+//! attack that noise counters.
 
 mod breakdown;
 mod intersection;

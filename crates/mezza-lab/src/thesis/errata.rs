@@ -1,6 +1,7 @@
-//! The errata of the thesis that no other test shows: each by an experiment. The numbers are those of
-//! `docs/protocols/guard.md`, "Where we leave the paper"; 4 and 5 are in the attack matrix, 12 beside the
-//! symbol, 13 and 14 in the tests of the machine, 15 to 19 beside the printed values.
+//! The errata of the thesis that no other test shows, each demonstrated by an experiment. The
+//! numbers are those of `docs/protocols/guard.md`, "Where we leave the paper"; 4 and 5 are in the
+//! attack matrix, 12 is next to the symbol, 13 and 14 are in the tests of the state machine, 15 to
+//! 19 next to the printed values.
 #![expect(clippy::cast_precision_loss, reason = "counts are small")]
 
 use crypto_bigint::{NonZero, U256, U512, U3072};
@@ -95,16 +96,17 @@ fn erratum_2_slow_the_legendre_symbol_leaks_through_the_firewall() {
     }
     let leaked = information(&counts);
     assert!((leaked - 0.311).abs() < 0.02, "{leaked}");
-    // A device that chooses the better of both symbols more often gets the capacity: 0.322 bit.
+    // A device that chooses the better symbol more often reaches the capacity: 0.322 bit.
     let capacity = (0..1_000).map(|k| capacity_of(f64::from(k) / 1_000.0)).fold(0.0, f64::max);
     assert!((capacity - 0.322).abs() < 0.001, "{capacity}");
     assert!((information(&odd_coins) - 1.0).abs() < 1e-6);
-    // The exponents do decide: g is no square, so g^a is one if and only if a is even.
+    // The exponents determine it: g is no square, so g^a is a square if and only if a is even.
     for _ in 0..4 {
         let a = group.draw_nonzero(&mut rng);
         assert_eq!(group.is_square(&group.power_g(&a)), is_odd(&a) == 0);
     }
-    // In the quotient x and p - x are one element, of which one is a square: there is nothing to see.
+    // In the quotient x and p - x are one element, and exactly one of them is a square: nothing is
+    // revealed.
     let safe = Modp::new(Profile::Safe, false);
     let x = safe.power_g(&safe.draw_nonzero(&mut rng));
     let minus = safe.p().as_ref().wrapping_sub(&x);
@@ -200,7 +202,7 @@ fn erratum_7_a_coin_for_an_object_leaves_the_quotients_of_messages() {
     let secret = [1, 200, 33, 7, 255];
     let coin = group.draw_scalar(&mut rng);
     let small = |n: u8| <Ristretto as Group>::Scalar::from(u64::from(n));
-    // What an observer makes of two messages b and c behind the coins of a firewall.
+    // The observer's computation from two messages b and c behind the coins of a firewall.
     let read = |[b, c]: [&<Ristretto as Group>::Scalar; 2], coins: [&_; 2]| {
         let [before, after] =
             [(b, coins[0]), (c, coins[1])].map(|(b, w)| group.power_g(&group.add_scalars(b, w)));
@@ -232,14 +234,14 @@ fn erratum_8_a_fraction_is_no_exponent() {
 /// With knowledge of `log_g h`, a commitment opens to another key.
 #[test]
 fn erratum_9_binding_needs_an_unknown_logarithm() {
-    // ristretto255 whose h is a power of g that somebody knows.
+    // A copy of ristretto255 in which h is a known power of g.
     let group = Ristretto::new();
     let mut rng = rng();
     let [t, r, s, x] = [(); 4].map(|()| group.draw_nonzero(&mut rng));
     let h = group.power_g(&t);
     let c1 = group.multiply(&group.power_g(&r), &group.power(&h, &s));
     let c2 = group.multiply(&group.power(&h, &s), &group.power_g(&x));
-    // Another s, with r that makes C1 the same: r + t s = r' + t s'.
+    // Another s, with an r that keeps C1: r + t s = r' + t s'.
     let other_s = group.add_scalars(&s, &group.g_scalar());
     let other_r = r - t;
     let again = group.multiply(&group.power_g(&other_r), &group.power(&h, &other_s));
@@ -269,7 +271,7 @@ fn erratum_10_slow_the_identity_passes_any_power() {
     assert!(group.power(&one, &w) == one);
     let mut wall = mezza_guard::firewall::DhFirewall::new(group.clone());
     assert!(wall.change_outgoing(Message::key(one), &mut rng).is_err());
-    // p - 1 is of order 2: half of all coins leave it as it is.
+    // p - 1 has order 2, so half of all coins leave it unchanged.
     let thesis = Modp::new(Profile::Thesis, false);
     let minus = thesis.p().as_ref().wrapping_sub(&U3072::ONE);
     let kept =
@@ -289,7 +291,7 @@ fn erratum_11_slow_the_symbol_of_a_plaintext_shows() {
         let h = group.power_g(&a);
         let c0 = group.power_g(&b);
         let c1 = group.multiply(&group.power(&h, &b), &text);
-        // h^b is a square unless a and b are odd, which h and c0 show.
+        // h^b is a square unless a and b are both odd, which h and c0 reveal.
         let mask = group.is_square(&h) || group.is_square(&c0);
         assert_eq!(group.is_square(&c1) == mask, group.is_square(&text));
     }

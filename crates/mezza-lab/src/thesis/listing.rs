@@ -1,5 +1,5 @@
-//! The listings of the thesis as straight lines, for counting and timing: every exponentiation that it
-//! has and no other. h^s is computed twice and h^-s as a power, as in listing 4.3.
+//! The listings of the thesis as straight-line code, for counting and timing: every exponentiation
+//! of the listing and no other. h^s is computed twice and h^-s as a power, as in listing 4.3.
 
 use std::hint::black_box;
 
@@ -134,7 +134,7 @@ fn run_eg<G: Group>(group: &G, [rerandomises, mauls]: [bool; 2], rng: &mut dyn C
     let b = draw();
     let mut g = group.g();
     let mut h = group.power_g(&a);
-    // The text costs nothing: g times h is as good as any.
+    // Any text will do: g times h needs no power.
     let text = group.multiply(&g, &h);
     let mut back = None;
     if mauls {

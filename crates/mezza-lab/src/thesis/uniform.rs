@@ -1,5 +1,5 @@
-//! A group in which every power takes a variable base, so that times are comparable to counts; and one
-//! that counts them.
+//! A group in which every power has a variable base, so that times are comparable to counts; it
+//! also counts the powers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

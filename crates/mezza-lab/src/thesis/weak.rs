@@ -1,5 +1,5 @@
-//! Firewalls of the thesis that leave a channel open. They live in the lab alone: the crate that is
-//! published has none of them (GUARD-10).
+//! Firewalls of the thesis that leave a channel open. Only the lab has them: the published crate
+//! has none (GUARD-10).
 
 use mezza_core::CryptoRng;
 use mezza_guard::coins::{Coin, CoinRole, Uniform};
@@ -95,7 +95,8 @@ impl<G: Group> Firewall<G> for MaulFirewall<G> {
             return Err(FirewallError::Order);
         };
         let group = &self.group;
-        // A coin without an inverse is drawn again: the thesis divides, and a fraction is no exponent.
+        // A coin without an inverse is drawn again: the thesis divides by it, and a fraction is no
+        // exponent.
         let (alpha, inverse) = loop {
             let alpha = group.draw_nonzero(rng);
             if let Some(inverse) = group.invert_scalar(&alpha) {

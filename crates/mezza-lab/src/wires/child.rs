@@ -1,4 +1,4 @@
-//! The processes of one run: started, listened to, and gone when the run ends.
+//! The processes of one run: started, read, and killed at the end of the run.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::{Ipv4Addr, SocketAddr};

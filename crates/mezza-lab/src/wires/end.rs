@@ -1,4 +1,4 @@
-//! The two ends. The initiator may be tampered with: then its coins carry a secret.
+//! The two ends. The coins of a tampered initiator carry a secret.
 
 use anyhow::{Result, anyhow, bail};
 use mezza_core::CryptoRng;

@@ -1,4 +1,4 @@
-//! T12: two idle nodes of the mesh, each a process on a machine of its own, on one cable.
+//! T12: two idle nodes of the mesh, each a process in its own namespace, on one cable.
 
 use std::path::Path;
 use std::time::Duration;
@@ -43,7 +43,7 @@ pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
         let start = move || Program::start(&home, &home.with_extension("node"), &args, &[]);
         nodes.push(net.run_within(side, start)??);
     }
-    // In the first 30 s of its name a node beacons every second, and in the first minute it compares more.
+    // A node sends a beacon every second in the first 30 s, and compares more in the first minute.
     let (settle, length) = bench.profile.pick((4, 4), (70, 60), (70, 600));
     std::thread::sleep(Duration::from_secs(settle));
     wait_for_neighbour(&folder, &mut nodes[0])?;

@@ -1,4 +1,4 @@
-//! The cost of a node on a laptop: CPU time and memory for a thousand live cells that come and go.
+//! The cost of a node on a laptop: CPU time and memory for a thousand live cells.
 
 use anyhow::{Context as _, Result};
 use mezza_core::{Machine as _, Time};
@@ -101,10 +101,10 @@ impl Pair {
                         Output::Send { frame, .. } => {
                             let input = Input::Frame { link: 0, source: at as u64, bytes: frame };
                             let now = Time::from_ms(self.now_ms);
-                            // A node refuses what it does not want.
+                            // A node refuses frames that it does not want.
                             let _ = self.nodes[1 - at].handle(input, now, &mut self.rng);
                         }
-                        // The writer's own node gives its cells out as well (MESH-63).
+                        // The writer's own node also outputs its cells (MESH-63).
                         Output::Cell { .. } if at == 1 => self.arrived += 1,
                         _ => (),
                     }

@@ -89,7 +89,7 @@ fn run_load(
     let mut load = mixnet.start_load(users, rounds)?;
     let mut memory = Memory { most: [0.0; 2], held: [f64::INFINITY; 2] };
     let sum = load.wait_until("the end of a load", |load| {
-        // The load may have ended by now; its memory is then unknown, and this sample is skipped.
+        // The load may have ended; then its memory is unknown, and this sample is skipped.
         if let (Ok(own), Ok(entry)) =
             (load.resident_bytes(), mixnet.entry_program().resident_bytes())
         {

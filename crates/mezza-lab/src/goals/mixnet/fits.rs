@@ -29,7 +29,7 @@ pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
         [200, 400, 600, 800, 1_000, 1_200],
         [1_000, 2_000, 4_000, 6_000, 8_000, 10_000],
     );
-    // On a busy machine the least latency of these rounds decides.
+    // On a busy machine the minimum latency of these rounds decides.
     let rounds = bench.profile.pick(1, 11, 11);
     let mu = noise[0];
     let some = users[1];

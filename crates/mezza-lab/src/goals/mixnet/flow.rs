@@ -1,5 +1,6 @@
-//! T1, T2, T3 and T7: messages a second of three mixes over TLS on loopback, the onions made before the
-//! clock starts; beside the Go floor and beside the ladders that the cores can compute.
+//! T1, T2, T3 and T7: messages per second of three mixes over TLS on loopback, with onions made
+//! before the clock starts. They are compared with the Go floor and with the ladders that the cores
+//! can compute.
 
 use anyhow::Result;
 use mezza::testing::backend::kernel::aws_lc;
@@ -201,7 +202,7 @@ fn with_vectors(
     let limit = ladders_per_s(ifma().unwrap_or_else(aws_lc)) / 3.0;
     let share = none.per_s() / limit;
     let whole_s = noise.cost(0) * f64::from(part) / 1e9;
-    // Each of two mixes adds 2 mu messages; the next ones take 6 mu layers off: 2 mu messages.
+    // Each of two mixes adds 2 mu messages, and the later mixes remove 2 mu layers: 2 mu messages.
     let go_s = floor.map(|floor| 2.0 * PAPER_MU * floor.cost(0) / 1e9);
     let measured = [none.per_s(), share, crowd.per_s(), whole_s];
     let words = [

@@ -1,4 +1,4 @@
-//! T9: an idle member of a mixnet with the times of the preset `standard`, in a namespace of its own.
+//! T9: an idle member of a mixnet with the times of the preset `standard`, in its own namespace.
 //!
 //! ```text
 //!  |--- conversations every 5 s, calls every 60 s ---|--- the same, and one round of invitations ---|

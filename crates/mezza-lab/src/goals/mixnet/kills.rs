@@ -1,4 +1,4 @@
-//! T8: each server is killed and started again; rounds return within a few openings.
+//! T8: each server is killed and restarted; rounds must return within a few openings.
 
 use anyhow::Result;
 use mezza_mixnet::config::Mode;
@@ -46,7 +46,7 @@ pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
         for round in 1..=times {
             let listens_ms = mixnet.restart_server(*victim)?;
             let waited_ms = first(listens_ms)?.saturating_sub(listens_ms);
-            // Rounds that opened in between and did not return.
+            // The rounds that opened meanwhile and did not return.
             let opened = f64::from(u32::try_from(waited_ms)? / TIMES[0]);
             let op = format!("killed_{victim}");
             let figure = RawFigure::single("ours", &op, "count", "rounds", opened);

@@ -1,4 +1,4 @@
-//! T5: the time of a round by mix and phase.
+//! T5: the time of a round, by mix and phase.
 
 use anyhow::Result;
 use mezza::testing::backend::kernel::choose_kernel;

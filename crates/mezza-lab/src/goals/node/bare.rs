@@ -1,5 +1,5 @@
-//! The path of a note without its contents: the same handovers between threads and sockets, the same
-//! two commits in a row. Its time is the lower bound for M1 on this machine.
+//! An empty path: the handovers between threads and sockets and the two sequential commits of a
+//! note, without its cryptography. Its time is the lower bound for M1 on this machine.
 //!
 //! ```text
 //! person -> writer: commit -> relay: reader thread -> queue -> reader: commit -> reader thread -> queue -> writer -> person

@@ -1,4 +1,4 @@
-//! M7: the CPU time of a cold build, from the figures that `cargo xtask weigh` left.
+//! M7: the CPU time of a cold build, from the ledger of `cargo xtask weigh`.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ fn sum_seconds(ledger: &str) -> Option<(f64, f64)> {
     }
     let seconds = |ticks: u32| f64::from(ticks) / TICKS_PER_S;
     let measure = ticks.get(MEASURE).copied().filter(|ticks| *ticks > 0)?;
-    // The program itself comes last: without it the build did not end.
+    // The program itself is built last: without its line the build did not finish.
     ticks.contains_key("mezza").then(|| (seconds(ticks.values().sum()), seconds(measure)))
 }
 

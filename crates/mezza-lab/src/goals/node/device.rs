@@ -1,7 +1,8 @@
-//! M4: the CPU time of the device for a note, beside the four operations that every note needs.
+//! M4: the CPU time of the device for a note, compared with the four operations that every note
+//! needs.
 //!
-//! Each `delivered` makes the next note a turn of the ratchet: a fresh pair and a shared secret,
-//! and the envelope costs the same again.
+//! Each `delivered` makes the next note a turn of the ratchet, which takes a fresh key pair and a
+//! shared secret; the envelope costs the same again.
 
 use std::hint::black_box;
 
@@ -92,7 +93,7 @@ fn one_round<B: Backend>(
     let mut read = vec![];
     let mut receipt = vec![];
     let mut four = vec![];
-    // Notes and operations alternate in short turns, so that load disturbs both alike.
+    // Notes and operations alternate in short turns, so that load disturbs both equally.
     let turns = notes.div_ceil(10);
     for _ in 0..turns {
         let operations_first = rng.next_u64().is_multiple_of(2);

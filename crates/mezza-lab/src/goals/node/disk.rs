@@ -1,4 +1,4 @@
-//! The time of one fdatasync: the unit of waiting for the disk.
+//! The time of one fdatasync, the unit of waiting for the disk.
 
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write as _};

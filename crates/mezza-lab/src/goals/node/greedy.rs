@@ -193,7 +193,7 @@ async fn ask_on(
         if open < OPEN {
             let frame = match greed {
                 Greed::Bundles(0) => bundle(1, 0, false),
-                // Fresh keys replace the stored ones, so that rows are deleted and inserted.
+                // Fresh keys replace the stored keys, so that rows are deleted and inserted.
                 Greed::Bundles(keys) => bundle(next, keys, true),
                 Greed::Watch => {
                     ClientFrame::Watch { req: 3, number: 3, token: make_secret(number) }

@@ -1,4 +1,4 @@
-//! M10: an idle node with a relay, each a process on a machine of its own.
+//! M10: an idle node with a relay, each a process in its own namespace.
 
 use std::time::Duration;
 

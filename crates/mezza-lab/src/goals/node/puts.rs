@@ -1,4 +1,4 @@
-//! M2: mails of 1 KiB that a relay makes durable in a second.
+//! M2: mails of 1 KiB that a relay stores durably per second.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,5 @@
-//! M1 and M8: one node writes to others over a relay, all of them processes; before that, they idle.
+//! M1 and M8: memory of idle nodes, then one node writes to the others over a relay. All are
+//! processes.
 //!
 //! ```text
 //! POST note -> ratchet, commit -> relay: commit -> reader: commit -> receipt -> WebSocket: delivered
@@ -50,7 +51,7 @@ pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
         readers.iter().map(|r| introduce_nodes(&writer, r)).collect::<Result<_>>()?;
     let client = writer.client()?;
     for id in &ids {
-        // The first note starts the session. M1 is about later ones.
+        // The first note starts the session. M1 measures later notes.
         deliver_note(&client, id, "hello")?;
     }
     let mut syncs = Syncs::default();
@@ -107,7 +108,7 @@ fn time_notes(
 
 /// Sends a note and waits until it is shown as delivered. Returns milliseconds.
 fn deliver_note(client: &ApiClient, contact: &str, text: &str) -> Result<f64> {
-    // The page of a person is connected before the person writes, so this connection is opened first.
+    // A user's page is connected before the user writes, so this connection is opened first.
     let line = client.connect()?;
     let follower = Follower::open_on(client)?;
     let mut id = [0; 16];

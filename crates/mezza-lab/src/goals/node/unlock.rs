@@ -1,4 +1,4 @@
-//! M5: the cost of unlocking besides Argon2, with a vault that a device has filled.
+//! M5: the cost of unlocking without Argon2, for a vault that a device has filled.
 
 use anyhow::Result;
 use mezza::testing::backend::AwsLc;

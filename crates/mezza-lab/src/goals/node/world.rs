@@ -1,4 +1,4 @@
-//! Real processes: a relay and nodes, each with a home of its own, on loopback.
+//! Real processes: a relay and nodes, each with its own home, on loopback.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Keys that are renewed under load, and the frames that it costs.
+//! Key renewal under load, and the frames lost by it.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
@@ -29,9 +29,10 @@ pub const LIMIT: Limit =
 pub fn measure_row(bench: &mut Bench, net: &Namespaces, gbit: f64) -> Result<Row> {
     let rekeys = bench.profile.pick(10, 1_000, 1_000);
     let rate = format!("{:.0}M", capacity_udp(net, gbit)? * 500.0);
-    // The initiator is asked: a responder would ask it, and be heard every 5 s at most.
+    // Ask the initiator: a responder would have to ask the initiator, which listens every 5 s at
+    // most.
     let socket = net.socket_path(1 - find_responder(net, "lkr")?, "lkr");
-    // An exchange is asked for about every 60 ms.
+    // A rekey is requested about every 60 ms.
     let seconds = u64::div_ceil(rekeys, 10);
     let before = Passed::read_counts(net, "lkr")?;
     let end = Instant::now() + Duration::from_secs(seconds);
@@ -82,7 +83,7 @@ impl Passed {
         let a = net.read_shown(0, name)?;
         let b = net.read_shown(1, name)?;
         let number = |value: &Value| value.as_f64().context("a link without counts");
-        // Before a frame was sealed at A, and after it was opened at B.
+        // Drops before sealing at A, and after opening at B.
         let drops = [&a["dropped"]["late"], &a["dropped"]["queue"], &a["dropped"]["fragment"]];
         let drops = drops.into_iter().chain([&b["dropped"]["queue"], &b["dropped"]["fragment"]]);
         let dropped = drops.map(number).sum::<Result<f64>>()?;

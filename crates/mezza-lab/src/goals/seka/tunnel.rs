@@ -1,5 +1,5 @@
-//! Tunnels side by side in the same namespaces: TCP by iperf3, latency by sockperf, in rounds that
-//! alternate between all of them.
+//! Tunnels in the same namespaces: TCP by iperf3, latency by sockperf, in rounds that alternate
+//! between all tunnels.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -220,7 +220,7 @@ fn measure_flood(bench: &mut Bench, net: &Namespaces) -> Result<Row> {
     let mut flooded = Vec::new();
     for _ in 0..bench.profile.pick(1, 4, 8) {
         quiet.push(measure_tcp(net, "10.7.0.2", &["-t", "2"])?);
-        // 2,000 a second, in bursts of 20, by a program of a few lines.
+        // A short program sends 2,000 messages per second, in bursts of 20.
         let program = format!(
             "import os,socket,time\ns=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\nf=bytes.fromhex('{hex}')\n\
              g=lambda:f[:8]+b'\\x02'+os.urandom(5)+f[14:]\n\

@@ -1,4 +1,4 @@
-//! Devices that lie: with their own frames, never in a victim's memory.
+//! Lying devices: they lie in their own frames, and never change a victim's memory.
 
 use mezza::testing::servers::mesh::crowd::{HostedCrew, START};
 use mezza_mesh::frame::{MeshFrame, Name};

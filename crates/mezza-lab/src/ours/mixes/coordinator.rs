@@ -1,4 +1,5 @@
-//! The coordinator of the lab: agrees on a round with the mixes, hands them a batch, takes replies.
+//! The coordinator of the lab: it agrees on a round with the mixes, sends a batch, and receives the
+//! replies.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -226,7 +227,7 @@ impl Inner {
         loop {
             match self.frames.recv().await {
                 Some((from, Frame::Round(of, body))) if of == id => return Ok((from, body)),
-                // An alarm is about a round that has failed, so it ends the measurement.
+                // An alarm reports a failed round, so it ends the measurement.
                 Some((from, Frame::Round(_, FrameBody::Alarm { .. }))) => {
                     bail!("{from:?}: an alarm")
                 }

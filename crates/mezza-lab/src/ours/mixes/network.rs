@@ -1,4 +1,4 @@
-//! A network for measurements: keys, a config with the conversation service only, and its mixes.
+//! A network for measurements: keys, a config with only the conversation service, and its mixes.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};

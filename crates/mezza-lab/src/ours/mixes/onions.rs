@@ -43,7 +43,7 @@ impl Onions {
         let tables = Tables::new(kernel, layers).context("round keys that are not points")?;
         let mut plain = vec![0; users * INNER_BYTES];
         ChaCha20Rng::seed_from_u64(seed).fill_bytes(&mut plain);
-        // The first quarter of all pairs of neighbours share their drops.
+        // In the first quarter of all pairs, neighbours share a dead drop.
         let talking = users / 4 * 2;
         for pair in plain[..talking * INNER_BYTES].chunks_exact_mut(2 * INNER_BYTES) {
             pair.copy_within(..DROP_BYTES, INNER_BYTES);

@@ -1,4 +1,5 @@
-//! Rounds at several numbers of users and levels of noise, in turn: how latency grows.
+//! Rounds with several numbers of users and levels of noise, in turn, to measure the growth of
+//! latency.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +52,7 @@ impl GridSeries {
                 MixSetup { mixes: 3, users_max, law, kernel: choose_kernel(), seed: bench.seed };
             if !coordinators.contains_key(mu) {
                 let mut coordinator = LabCoordinator::start(bench.folder.path(), setup)?;
-                // The first round of a process is slower than all others.
+                // The first round of a process is slower than later ones.
                 coordinator.run_round(users_max)?;
                 coordinators.insert(*mu, coordinator);
             }

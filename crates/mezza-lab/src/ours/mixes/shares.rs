@@ -1,5 +1,6 @@
-//! The time of a round by mix and phase: the time of all cores from the first frame to the last reply.
-//! The time of threads around their jobs and links is printed by kind and counts as unaccounted.
+//! The time of a round by mix and phase: the time of all cores from the first frame to the last
+//! reply. The time that threads spend around jobs and links is printed by kind and counts as
+//! unaccounted.
 
 use std::time::Duration;
 
@@ -163,12 +164,12 @@ mod tests {
             is(whole.pool, 4.0) && is(whole.runtime, 3.0) && is(whole.coordinator, 3.0),
             "{whole:?}"
         );
-        // Of 100 ms of each core: all but the 10 ms around jobs and links.
+        // Of 100 ms of each core: all except the 10 ms around jobs and links.
         assert!(is(1.0 - whole.work(), 10.0), "{whole:?}");
         assert!((whole.cryptography_share() - 60.0 / 90.0).abs() < 1e-9, "{whole:?}");
         assert!((whole.links_share() - 20.0 / 90.0).abs() < 1e-9);
         assert!(is(whole.cryptography_in_round(), 60.0), "{whole:?}");
-        // 20 ms of links, and all that is no CPU time.
+        // 20 ms of links, and all time that is not CPU time.
         assert!(is(whole.links_and_waiting(), 20.0 + cores * 100.0 - 90.0), "{whole:?}");
         let missing = whole.work() - Shares::from_rounds(&[outcome(3)]).work();
         assert!((missing - 0.03).abs() < 1e-9, "{missing}");

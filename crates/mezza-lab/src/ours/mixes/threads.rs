@@ -1,5 +1,5 @@
-//! CPU time of the threads of this process by their work, from the kernel's counters. They include the
-//! work around jobs, links and machines, which the mixes do not measure themselves.
+//! CPU time of the threads of this process by their work, from the kernel's counters. These include
+//! the work around jobs, links and state machines, which the mixes do not measure themselves.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -40,7 +40,7 @@ impl ThreadReading {
         let mut threads = BTreeMap::new();
         for thread in fs::read_dir("/proc/self/task").context("/proc/self/task")? {
             let path = thread?.path();
-            // A thread that ends between the two reads has no figures any more and is skipped.
+            // A thread that ends between the two reads has no figures and is skipped.
             let (Some(number), Ok(name), Ok(stat)) = (
                 path.file_name(),
                 fs::read_to_string(path.join("comm")),
@@ -87,7 +87,7 @@ mod tests {
     fn each_thread_counts_for_what_it_is() {
         let ms = Duration::from_millis;
         let before = ThreadReading::now().unwrap();
-        // By CPU time: a busy machine may give a thread none of 40 ms.
+        // Spin by CPU time: a busy machine may give a thread none of 40 ms of wall time.
         let spin = move || {
             let begun = thread_cpu().unwrap();
             while thread_cpu().unwrap() < begun + ms(40) {}
@@ -97,7 +97,7 @@ mod tests {
         let work = move || {
             spin();
             done.send(()).unwrap();
-            // A thread that has ended has no figures.
+            // An ended thread has no figures.
             wait.recv().ok();
         };
         let pool = std::thread::Builder::new().name("mix-0".into()).spawn(work).unwrap();

@@ -1,4 +1,4 @@
-//! Figures 3, 4 and 5: how long until nine of ten clocks agree.
+//! Figures 3, 4 and 5: the time until nine of ten clocks agree.
 
 use anyhow::Result;
 

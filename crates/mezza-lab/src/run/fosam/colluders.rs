@@ -1,4 +1,4 @@
-//! Effects of colluding clocks on the paper's vote and on ours, and of a wrong clock on keys.
+//! The effects of colluding clocks on the paper's vote and on ours, and of a wrong clock on keys.
 
 use anyhow::Result;
 use mezza_mesh::ClockMode;

@@ -1,5 +1,5 @@
-//! A day of walkers of whom a tenth lies: each hour a liar has another attack, and all their clocks show the same
-//! wrong time where the attack is none on clocks.
+//! A day of walking devices, of which a tenth lies: each hour a liar changes its attack. In attacks
+//! that are not on clocks, all liars' clocks show the same wrong time.
 
 use anyhow::{Context as _, Result};
 

@@ -1,4 +1,4 @@
-//! Figures 6, 7 and 8: the share of messages that arrive while their receiver has the key.
+//! Figures 6, 7 and 8: the share of messages that arrive while the receiver has the key.
 
 use anyhow::Result;
 
@@ -115,7 +115,7 @@ pub fn report_attackers(bench: &mut Bench) -> Result<Report> {
         let share = median(&shares[0]);
         bench.note_count("ours", &format!("{liar:?}"), "percent", share)?;
         report.add_line(format!("  10 % {:<16} ours: {share:.1} % arrive", liar.name()));
-        // What black holes write themselves nobody hears of: a tenth of all messages.
+        // Messages from black holes, a tenth of all, reach nobody.
         let least = if liar == Liar::BlackHole { 80.0 } else { 88.0 };
         report.shapes.push(Claim::above(format!("10 % {}, %", liar.name()), share, least));
     }
@@ -194,7 +194,7 @@ fn over_time(
     };
     let (mut report, curves) = by_minutes(bench, exp, SHARE, &KINDS, times, (false, look))?;
     let mut of_ours = [f64::NAN; 3];
-    // The claims are of the kind with good clocks.
+    // The claims are about the kind with good clocks.
     for (kind, curve) in KINDS.iter().zip(&curves) {
         let shares: Vec<f64> = curve.iter().map(|[_, share]| *share).collect();
         let end = |at: Option<&f64>| at.copied().unwrap_or(f64::NAN);

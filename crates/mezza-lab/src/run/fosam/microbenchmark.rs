@@ -1,5 +1,5 @@
-//! FoSAM, table 1: the paper's two columns, its mathematics in our own writing at its easy epoch and at a
-//! real one, another HIBE, and ours, in one run.
+//! FoSAM, table 1: the paper's two columns, its mathematics in our implementation at its easy epoch
+//! and at a real one, another HIBE, and ours, in one run.
 
 use anyhow::Result;
 

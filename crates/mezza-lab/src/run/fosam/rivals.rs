@@ -1,5 +1,5 @@
-//! Votes of other meshes in the crowd of our figures: what each does with clocks that are minutes off, with
-//! clocks that are lost, and with liars.
+//! Votes of other meshes in the same crowd: their behaviour with clocks minutes off, with lost
+//! clocks, and with liars.
 
 use anyhow::Result;
 use mezza_mesh::ClockMode;

@@ -1,5 +1,5 @@
-//! The common part of figures 3 to 8: a value by points or by minutes, for each kind of vote, the median of
-//! seeds, as a table, a plot and raw lines.
+//! The common part of figures 3 to 8: a value by points or minutes for each kind of vote, as the
+//! median of seeds, in a table, a plot and raw lines.
 
 use anyhow::Result;
 use mezza_mesh::ClockMode;

@@ -1,5 +1,6 @@
-//! Table 2: four devices in a cafeteria, one of them too far away. The paper's devices were phones; ours are
-//! four nodes of the crowd, three in one room and the fourth in range of one of them a tenth of the time.
+//! Table 2: four devices in a cafeteria, one of them too far away. The paper used phones; ours are
+//! four nodes of the crowd, three in one room and the fourth in range of one of them for a tenth of
+//! the time.
 
 use anyhow::Result;
 use mezza::testing::servers::mesh::crowd::{HostedCrew, START};

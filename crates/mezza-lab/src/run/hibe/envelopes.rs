@@ -1,4 +1,4 @@
-//! Envelopes that somebody changed, or made for two, or passed on.
+//! Envelopes that were changed, made for two readers, or forwarded.
 
 use anyhow::{Context as _, Result};
 use chacha20::ChaCha20;
@@ -74,7 +74,8 @@ pub fn report_salamander(_: &mut Bench) -> Result<Report> {
     });
     let both_read =
         texts[0].starts_with(READ[0]) && texts[1].get(16..).is_some_and(|t| t.starts_with(READ[1]));
-    // Ours: the tag of a body is a hash under a hashed key; equal ones of two keys would be a collision.
+    // Ours: the tag of a body is a hash under a hashed key; equal tags under two keys would be a
+    // collision.
     let tags = keys.map(|key| {
         let mut tag = [0; 32];
         blake2b(&mut tag, &key, "", &[&body]);
@@ -96,7 +97,7 @@ pub fn report_salamander(_: &mut Bench) -> Result<Report> {
 /// Makes a body and its tag: block 0 is the first text under the first key, block 1 the second text
 /// under the second key, and block 2 makes the tags equal.
 fn two_texts(keys: &[[u8; 32]; 2]) -> Option<(Vec<u8>, [u8; 16])> {
-    // Block 0 of the key stream gives the key of Poly1305, the text begins with block 1.
+    // Block 0 of the key stream is the Poly1305 key; the text begins with block 1.
     let streams = keys.map(|key| {
         let mut zeros = [0; 128];
         ChaCha20::new(&key.into(), &[0; 12].into()).apply_keystream(&mut zeros);
@@ -120,8 +121,8 @@ fn two_texts(keys: &[[u8; 32]; 2]) -> Option<(Vec<u8>, [u8; 16])> {
 pub fn report_infinity(_: &mut Bench) -> Result<Report> {
     let system = System::new();
     let mut report = Report::default();
-    // A decoder without the check: each receiver pairs infinite points with a key of his own, and the
-    // weak variant hashes K alone.
+    // A decoder without the check: each receiver pairs points at infinity with its own key, and the
+    // weak variant hashes only K.
     let weak_key = |k: &bls12_381::Gt| -> [u8; 32] {
         labelled_hash("weak/kdf", &[format!("{k:?}").as_bytes()])
     };
@@ -200,11 +201,11 @@ pub fn report_forward(_: &mut Bench) -> Result<Report> {
     let bob = Person::new(&system, 8)?;
     let mut carol = Person::new(&system, 9)?;
     let text = b"I leave tonight";
-    // Alice signs for Bob, with and without the binding of her envelope.
+    // Alice signs for Bob, with and without binding to her envelope.
     let to_bob = EnvelopeKey::new(&system, &bob.card().seal_key(NOW)?, NOW, &mut rng)?;
     let signed = alice.sign::<Blake2b512>(&[text], &mut rng);
     let bound = alice.sign::<Blake2b512>(&[text, &to_bob.binding().0], &mut rng);
-    // Bob seals what he read for Carol.
+    // Bob seals the text that he read for Carol.
     let to_carol = EnvelopeKey::new(&system, &carol.card().seal_key(NOW)?, NOW, &mut rng)?;
     let payload = [&text[..], &signed, &bound].concat();
     let envelope = to_carol.seal(&payload, Bucket::SMALLEST, NOW)?.into_bytes();

@@ -1,4 +1,4 @@
-//! Tests whether an envelope shows its receiver.
+//! Tests if an envelope reveals its receiver.
 
 use anyhow::Result;
 use bls12_381::{G1Projective, G2Affine, G2Projective, Scalar, pairing};
@@ -206,7 +206,7 @@ pub fn report_lent(bench: &mut Bench) -> Result<Report> {
         seen_outside +=
             u32::from(detect_envelopes(&system, &key, &[&envelope], tick)[0] != Detected::NoKey);
     }
-    // The lent points used as if they were a user key: T for t, uh for u, V for v.
+    // The lent points are used like a user key: T for t, uh for u, V for v.
     let envelope = seal(&system, bob.card(), from, b"secret", &mut rng)?;
     let lent = super::decode_points(&key.encode()[12..])?;
     let header: &[u8; 192] = envelope[2..194].try_into()?;

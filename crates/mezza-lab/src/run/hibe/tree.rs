@@ -1,4 +1,4 @@
-//! Keys that give back more than they are: siblings, clones, clocks.
+//! Keys that would reveal other keys: siblings, clones, clocks.
 
 use anyhow::{Context as _, Result};
 use mezza_hibe::bkp::{DerivedKeys, MasterSecret, NodeKey};
@@ -69,7 +69,7 @@ fn parent_of(children: [&[G2]; 2], at: usize, c: &[u8; 192]) -> Result<Vec<u8>> 
 fn weak_child(parent: &[G2], m: u8) -> Vec<G2> {
     let plus = |at: usize, level: usize| parent[at].add(&parent[level].small_mul(m));
     let same = |at: usize| parent[at].small_mul(1);
-    // Stored order: t0 t1 u v T0 T1 uh V, then d D e E of the first level.
+    // The stored order is t0 t1 u v T0 T1 uh V, then d D e E of the first level.
     vec![same(0), same(1), plus(2, 8), plus(3, 10), same(4), same(5), plus(6, 9), plus(7, 11)]
 }
 
@@ -153,10 +153,10 @@ pub fn report_clocks(_: &mut Bench) -> Result<Report> {
     let epochs = |ms: u64| u32::try_from(ms / profile.epoch_ms());
     let rule = || FloorRule::new(profile, start, ClockTrust::GOOD, 0);
 
-    // The weak variant is the paper's algorithm: the key moves to the epoch of the clock.
+    // The weak variant is the paper's algorithm: the key moves to the clock's epoch.
     let follows = |clock: Epoch| clock.minus(1).max(start);
 
-    // Freeze: the clock stands for a day.
+    // Freeze: the clock stops for a day.
     let erased = |floor: Epoch| floor.0 - start.0;
     let (frozen, _) = rule().update_floor(Some(start), day);
     let least = epochs(day - ClockTrust::GOOD.slack_ms)?;
@@ -167,7 +167,7 @@ pub fn report_clocks(_: &mut Bench) -> Result<Report> {
         ("freeze: boot time counts too", told(frozen), erased(frozen) >= least),
     );
 
-    // Burn: the clock jumps ten years ahead, in no time.
+    // Burn: the clock jumps ten years ahead at once.
     let jump = start.plus(10 * 365 * epochs(day)?);
     let (burnt, held) = rule().update_floor(Some(jump), 0);
     let told = |floor| format!("{} epochs burnt at once", erased(floor));
@@ -185,7 +185,7 @@ pub fn report_clocks(_: &mut Bench) -> Result<Report> {
         ),
     );
 
-    // Liars who drive it on minute by minute, for an hour.
+    // Liars advance the clock minute by minute, for an hour.
     let mut slow = rule();
     let mut floor = start;
     for minute in 0..60 {

@@ -1,4 +1,4 @@
-//! The bits that an observer has read so far, shown while they grow.
+//! The bits that an observer has read so far, displayed as they grow.
 #![expect(
     clippy::cast_precision_loss,
     clippy::cast_sign_loss,
@@ -70,7 +70,7 @@ impl<'a> Reading<'a> {
         );
         let mut out = std::io::stderr().lock();
         let end = if out.is_terminal() && missing > 0 { '\r' } else { '\n' };
-        // Progress is for the eye: nothing depends on whether it can be written.
+        // Progress is only for display, so errors are ignored.
         let _ = write!(out, "{line}{end}");
         let _ = out.flush();
     }

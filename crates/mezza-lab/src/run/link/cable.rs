@@ -1,5 +1,6 @@
-//! A cable in software: the network cards of both machines are TAP devices of this process, which hands
-//! frames from one to the other. It loses a share of them, and it translates the port of a link.
+//! A cable in software: the network cards of both machines are TAP devices of this process, which
+//! moves frames between them. The cable can lose a share of the frames and translate the port of a
+//! link.
 //!
 //! ```text
 //!  namespace A                                  namespace B
@@ -86,7 +87,7 @@ impl SoftwareCable {
                         !is_lost && translator.translate_frame(frame, side, Instant::now());
                     drop(translator);
                     if passes {
-                        // A full queue of the card loses a frame.
+                        // If the card's queue is full, the frame is lost.
                         let _ = to.send(frame);
                     }
                 }
@@ -154,7 +155,7 @@ impl Translator {
         };
         self.used = Some(now);
         frame[field..field + 2].copy_from_slice(&fresh.to_be_bytes());
-        // A checksum of zero means that there is none (RFC 768).
+        // A checksum of zero means no checksum (RFC 768).
         frame[udp + 6..udp + 8].fill(0);
         true
     }
@@ -198,7 +199,7 @@ mod tests {
         let mut translator = Translator { on: true, ..Translator::default() };
         let begin = Instant::now();
         let at = |s: u64| begin + Duration::from_secs(s);
-        // Nobody inside has sent anything.
+        // No datagram has left yet.
         assert!(!translator.translate_frame(&mut datagram(LINK_PORT, LINK_PORT), 1, at(0)));
         assert!(!translator.translate_frame(&mut datagram(LINK_PORT, FIRST_PORT), 1, at(0)));
         let mut out = datagram(LINK_PORT, LINK_PORT);
@@ -207,7 +208,7 @@ mod tests {
         let mut back = datagram(LINK_PORT, FIRST_PORT);
         assert!(translator.translate_frame(&mut back, 1, at(30)));
         assert_eq!(ports(&back), [LINK_PORT, LINK_PORT]);
-        // An answer keeps the mapping, silence ends it.
+        // A response keeps the mapping; silence ends it.
         assert!(!translator.translate_frame(&mut datagram(LINK_PORT, FIRST_PORT), 1, at(60)));
         let mut out = datagram(LINK_PORT, LINK_PORT);
         assert!(translator.translate_frame(&mut out, 0, at(61)));

@@ -1,4 +1,4 @@
-//! How often an idle daemon wakes up.
+//! The wake-ups of an idle daemon.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! The matrix as a table: the rates of each road beside those of the bare path, and what `show` says.
+//! The matrix as a table: the rates of each road compared with the bare path, and the output of
+//! `show`.
 
 use serde_json::Value;
 

@@ -1,5 +1,5 @@
-//! `run link-roads`: each road is built, a link is brought up on it, and TCP and UDP are measured both
-//! ways over the tunnel and over the bare path, in turn.
+//! `run link-roads`: each road is built, a link is brought up on it, and TCP and UDP are measured
+//! in both directions over the tunnel and over the bare path, in turn.
 
 use std::time::Duration;
 

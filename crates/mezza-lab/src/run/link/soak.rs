@@ -1,5 +1,6 @@
-//! `run link-soak`: numbered datagrams go round while daemons are killed, cards get other addresses, the
-//! MTU changes and keys are exchanged. A datagram may be lost only while a daemon or a card is down.
+//! `run link-soak`: numbered datagrams go to B and back while daemons are killed, cards get new
+//! addresses, the MTU changes and keys are exchanged. A datagram may be lost only while a daemon or
+//! a card is down.
 #![expect(clippy::cast_precision_loss, reason = "counts of a run, far below 2^52")]
 
 use std::net::{IpAddr, UdpSocket};
@@ -83,7 +84,7 @@ impl Round {
             while !ended.load(Ordering::Relaxed) {
                 let number = sent.fetch_add(1, Ordering::Relaxed);
                 datagram[..8].copy_from_slice(&(number as u64).to_be_bytes());
-                // While the interface is gone there is no route.
+                // Without the interface there is no route, so sending fails.
                 let _ = own.send_to(&datagram, (to, PORT));
                 std::thread::sleep(PAUSE);
             }
@@ -175,7 +176,7 @@ pub fn make_report(bench: &mut Bench) -> Result<Report> {
     let mut all = Vec::new();
     let mut held = None;
     while Instant::now() < end {
-        // Most strikes are exchanges: the one that must lose nothing.
+        // Most incidents are exchanges, which must lose nothing.
         let (strike, _) = STRIKES[(dice.next_u32() as usize % 10).min(STRIKES.len() - 1)];
         all.push(strike_once(&mut world, &round, strike, dice.next_u32())?);
         if strike != Strike::Exchange {
@@ -221,7 +222,7 @@ fn strike_once(world: &mut LinkWorld, round: &Round, strike: Strike, dice: u32) 
         bail!("the link does not come back after {strike:?} of side {side}: A {a}, B {b}");
     }
     let ms = begun.elapsed().as_secs_f64() * 1e3;
-    // A moment more: frames of before may still wait for the new session.
+    // Wait a moment longer: earlier frames may still wait for the new session.
     std::thread::sleep(PAUSE * 20);
     Ok(Struck { strike, numbers: [first.saturating_sub(1), round.count_sent()], ms, is_done })
 }
@@ -255,7 +256,7 @@ fn add_results(
             excused += lost;
         }
     }
-    // Two strikes in a row may share a number.
+    // Two consecutive incidents may share a number.
     unexcused = unexcused.saturating_sub(excused);
     let claim = "datagrams lost while daemons and cards were up";
     report.shapes.push(Claim::below(claim, unexcused as f64, 0.5));

@@ -1,4 +1,4 @@
-//! Streams of TCP and datagrams of UDP between two namespaces, counted where they arrive.
+//! TCP streams and UDP datagrams between two namespaces, counted at the receiver.
 #![expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -122,7 +122,7 @@ fn is_late(error: &std::io::Error) -> bool {
 /// A missing namespace, or an address that the namespace does not have.
 pub fn udp_mbit(net: &Namespaces, flow: Flow, load: DatagramLoad) -> Result<f64> {
     let socket = net.run_within(1 - flow.from, move || UdpSocket::bind((flow.to, 0)))??;
-    // A smaller buffer loses more, on the bare path as well.
+    // A smaller buffer would lose more, on the bare path as well.
     let _ = setsockopt(&socket, RcvBufForce, &BUFFER_BYTES);
     socket.set_read_timeout(Some(CALL))?;
     let to = socket.local_addr()?;
@@ -141,7 +141,7 @@ fn receive_datagrams(socket: &UdpSocket, ended: &AtomicBool) -> usize {
     loop {
         match socket.recv(&mut buffer) {
             Ok(count) => bytes += count,
-            // Nothing came for a while after the last one was sent.
+            // No datagram arrived for a while after the last was sent.
             Err(_) if ended.load(Ordering::Relaxed) => return bytes,
             Err(_) => {}
         }
@@ -165,7 +165,7 @@ fn send_datagrams(
             (begun.elapsed().as_secs_f64() * mbit * 1e6 / 8.0 / load.bytes as f64) as u64
         });
         for _ in sent..due {
-            // A full queue of the system loses a datagram, as the path does.
+            // If the system's queue is full, the datagram is lost, as on the path.
             let _ = socket.send(&datagram);
         }
         sent = due.max(sent);

@@ -1,4 +1,4 @@
-//! One road: its namespaces, and the link over it.
+//! A road in use: its namespaces, and the link over it.
 
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -110,7 +110,7 @@ impl LinkWorld {
             (Family::Ip6, _) => {
                 IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, u16::from(net), 0, 0, 0, u16::from(host)))
             }
-            // Behind routers each side has a network of its own.
+            // With routers each side has its own network.
             (_, Ground::Routers(_)) if net == 9 => IpAddr::V4(Ipv4Addr::new(10, 9, host, 1)),
             _ => IpAddr::V4(Ipv4Addr::new(10, net, 0, host)),
         }
@@ -224,7 +224,7 @@ impl LinkWorld {
             command.args(if is_far { &far[..] } else { &[] }).stdin(Stdio::piped());
             let log = std::fs::File::create(folder.join(format!("pair{side}.log")))?;
             let mut child = command.stderr(log).spawn()?;
-            // The user's answer to the digits.
+            // The user confirms that the digits are equal.
             child.stdin.as_mut().context("no input")?.write_all(b"y\n")?;
             Ok(child)
         };
@@ -347,7 +347,7 @@ impl LinkWorld {
         let text = |mut command: Command| -> Result<Vec<u8>> {
             Ok(command.stdout(Stdio::piped()).output()?.stdout)
         };
-        // It ends with 1 while there is trouble, and prints all the same.
+        // The command exits with 1 if there is trouble, and still prints the state.
         let printed = text(self.net.mezza_command(side, "s", &["show", "--json"])?)?;
         let printed = String::from_utf8(printed)?;
         let line = printed.lines().next().context("the daemon does not answer")?;

@@ -1,4 +1,4 @@
-//! Figures 5 and 6: what Bootstrap and Key-Exchange cost, and key exchanges of others.
+//! Figures 5 and 6: the costs of Bootstrap and Key-Exchange, and of other key exchanges.
 
 use anyhow::Result;
 

@@ -1,6 +1,6 @@
-//! Table 4 and figures 8 to 10 need the paper's `LiFi` hardware. What stands here is a simulated link with its
-//! figures: 9 Mbit/s, time divided into slots of 1.5 ms that both directions take in turn. Frames are sealed
-//! and opened for real; time is virtual.
+//! Table 4 and figures 8 to 10 need the paper's `LiFi` hardware. This module simulates a link with
+//! its parameters: 9 Mbit/s, and time slots of 1.5 ms that both directions use in turn. Frames are
+//! really sealed and opened; time is virtual.
 #![expect(
     clippy::cast_precision_loss,
     clippy::cast_sign_loss,

@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(p_less_one.add(Fe::ONE), Fe::ZERO);
         assert_eq!(Fe::ONE.neg(), p_less_one);
         assert_eq!(p_less_one.mul(p_less_one), Fe::ONE);
-        // 2^130 = 5.
+        // 2^130 = 5 modulo p.
         assert_eq!(Fe::TOP.mul(Fe::from_low(4)), Fe::from_low(5));
         let x = Fe { high: 2, low: 0x1234_5678_9abc_def0_1234_5678 };
         assert_eq!(x.mul(x.power(Fe::INVERT)), Fe::ONE);

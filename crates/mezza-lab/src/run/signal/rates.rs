@@ -1,5 +1,5 @@
-//! Parts `ablation` and `rates`: the effect of each exchanged part, and whole sessions by suite and by
-//! library.
+//! Parts `ablation` and `rates`: the effect of each replaced part, and whole sessions by suite and
+//! by library.
 
 use anyhow::Result;
 

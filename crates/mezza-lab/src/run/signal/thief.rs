@@ -1,11 +1,13 @@
-//! Part `thief`: messages are delayed, the conversation goes on, later the whole state is stolen.
+//! Part `thief`: messages are delayed, the conversation continues, and later the whole state is
+//! stolen.
 //!
 //! ```text
 //! Alice  m0 m1 m2 m3 m4   then a new ratchet key that says: five in the old chain
 //! Bob    m0 .. (m1 - m4 are late) ..  the new key ............ the thief, who kept m1 - m4
 //! ```
-//! signal-protocol-java keeps the chain keys of up to five old chains, without an end. Our ratchet closes
-//! the chain: it keeps the four message keys for 30 days and wipes the chain key at once.
+//! signal-protocol-java keeps the chain keys of up to five old chains, without a time limit. Our
+//! ratchet closes the chain: it keeps the four message keys for 30 days and wipes the chain key
+//! immediately.
 
 use anyhow::{Context as _, Result};
 use mezza::testing::backend::AwsLc;

@@ -1,4 +1,5 @@
-//! Figures of Sage, where the user has it: the thesis' own language, never fetched (0.6 to 1.1 GB).
+//! Figures of Sage, the language of the thesis, if the user has installed it. It is never fetched
+//! (0.6 to 1.1 GB).
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! The time of a round by phase, beside the reproduction's two shares (E-V2).
+//! The time of a round by phase, compared with the reproduction's two shares (E-V2).
 
 use anyhow::Result;
 

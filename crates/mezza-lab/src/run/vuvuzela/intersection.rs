@@ -1,5 +1,5 @@
-//! An attack that must succeed to the degree that theory predicts: an active adversary disconnects
-//! Alice for k rounds and guesses whether she is in a conversation with Bob or idle. It runs all mixes
+//! An attack that must succeed as often as theory predicts: an active adversary disconnects Alice
+//! for k rounds and guesses whether she is in a conversation with Bob or idle. It runs all mixes
 //! but one, so it sees the counts of dead drops with the noise of that mix.
 
 use anyhow::Result;

@@ -1,5 +1,5 @@
-//! The laws of the noise as probabilities, written independently of the samplers. Samplers are tested
-//! against them, and the attacker of an experiment computes with them.
+//! The distributions of the noise as probabilities, implemented independently of the samplers.
+//! Samplers are tested against them, and an experiment's attacker uses them.
 
 use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
@@ -57,7 +57,7 @@ impl CountLaw {
                 -off * off / (2.0 * scale * scale)
                     - (scale * (2.0 * std::f64::consts::PI).sqrt()).ln()
             }
-            // Lap(mean, b) lies in (count - 1, count].
+            // The Laplace variable lies in (count - 1, count].
             Mode::Paper => {
                 let low = (off - 1.0) / scale;
                 let high = off / scale;
@@ -102,7 +102,8 @@ mod tests {
                     (from..to).map(|n| count.ln_probability(f64::from(n)).exp()).sum::<f64>()
                 };
                 assert!((sum(1, 900) - 1.0).abs() < 1e-9, "{count:?}: {}", sum(1, 900));
-                // Half of a Laplace law lies at its mean and below; of the Gaussian, half beside it.
+                // Half of a Laplace distribution lies at or below its mean; for the Gaussian, half
+                // of the mean's weight is added.
                 let below = sum(1, 400);
                 let at = sum(400, 401);
                 let half = if mode == Mode::Gauss { below + at / 2.0 } else { below + at };

@@ -1,5 +1,5 @@
-//! The plots of the reproduction, true and noisy counts of conversations over rounds, and a test of the
-//! samplers against their laws.
+//! The plots of the reproduction, true and noisy counts of conversations over rounds, and a test of
+//! the samplers against their distributions.
 
 use anyhow::Result;
 use mezza_mixnet::config::Mode;
@@ -129,7 +129,7 @@ impl Test {
             share += p;
             left -= p;
         }
-        // The tail beyond the last probability.
+        // The last cell includes the tail beyond the last probability.
         shares.push(share + left.max(0.0));
         Self { seen: vec![0; shares.len()], bounds, shares }
     }

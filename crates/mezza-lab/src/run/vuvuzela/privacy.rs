@@ -1,5 +1,5 @@
-//! eps' and delta' against the number of rounds for the noise of SOSP 2015, by its own composition and
-//! by ours, and the least noise for one promise (E-V3).
+//! eps' and delta' over the number of rounds for the noise of SOSP 2015, by its own composition and
+//! by ours, and the minimum noise for one promise (E-V3).
 
 use anyhow::{Context as _, Result};
 use mezza_mixnet::Service;
@@ -125,7 +125,7 @@ pub fn add_results(bench: &mut Bench, report: &mut Report) -> Result<()> {
 
 /// Adds the claims: every curve rises, and our curves are lower.
 fn add_claims(report: &mut Report, level: papers::NoiseLevel, curves: &[Vec<[f64; 2]>; 3]) {
-    // An epsilon that does not exist lies above all others.
+    // A missing epsilon counts as infinite.
     let value = |x: f64| if x.is_nan() { f64::INFINITY } else { x };
     let rises = |curve: &Vec<[f64; 2]>| {
         curve.windows(2).all(|w| (0..2).all(|i| value(w[0][i]) <= value(w[1][i])))
@@ -137,8 +137,9 @@ fn add_claims(report: &mut Report, level: papers::NoiseLevel, curves: &[Vec<[f64
     let below = pairs(2).filter(|(a, b)| (0..2).all(|i| value(a[i]) <= value(b[i]))).count();
     let claim = format!("mu {}: Gauss of the same mean and scale is below, points", level.mu);
     report.shapes.push(Claim::is(claim, below.to_string(), below == ROUNDS.len()));
-    // Our accounting charges clamped Laplace noise three times as much as the paper does, and clamping
-    // is nearly all of delta: a mean that suits the paper's composition is too low for ours.
+    // Our accounting charges clamped Laplace noise three times as much as the paper does, and
+    // clamping is nearly all of delta. So a mean that suits the paper's composition is too low for
+    // ours.
     let both = pairs(1).filter(|(a, b)| a[0].is_finite() && b[0].is_finite());
     let (points, lower) =
         both.fold((0, 0), |(n, low), (a, b)| (n + 1, low + usize::from(a[0] < b[0])));

@@ -1,5 +1,5 @@
-//! End-to-end latency against users for three levels of noise, b = 0, as the reproduction measured
-//! it; then more users and more noise than it could serve (E-V1).
+//! Latency over users for three levels of noise, b = 0, as in the reproduction; then more users and
+//! more noise than the reproduction could serve (E-V1).
 
 use anyhow::Result;
 

@@ -1,5 +1,5 @@
-//! One to six mixes: the work of a round grows with the square of their number, because all mixes behind
-//! one unwrap its noise.
+//! One to six mixes: the work of a round grows with the square of their number, because the noise
+//! of a mix is unwrapped by all later mixes.
 
 use std::time::Duration;
 

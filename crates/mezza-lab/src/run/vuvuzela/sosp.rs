@@ -1,5 +1,5 @@
-//! SOSP 2015, figure 9: users on the axis, noise in the proportion of that paper (its mean for a
-//! million users), and in that of the preset `standard`. Context: other machines.
+//! SOSP 2015, figure 9: latency over users, with noise in proportion to that paper (its mean for a
+//! million users) and to the preset `standard`. This is context: the paper used other machines.
 
 use anyhow::Result;
 use mezza::testing::backend::kernel::choose_kernel;

@@ -1,4 +1,4 @@
-//! The rows of M1: the time of notes beside the disk and the empty path of the same run.
+//! The rows of M1: the time of notes compared with the disk and the empty path of the same run.
 
 use crate::clock::{median, quantile, sort_samples};
 use crate::goals::node::disk::Syncs;

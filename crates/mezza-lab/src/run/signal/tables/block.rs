@@ -1,4 +1,4 @@
-//! One cell of the paper's tables: a pair of operations on one input, by all providers.
+//! One cell of the paper's tables: a pair of operations on one input, for all providers.
 
 use std::rc::Rc;
 

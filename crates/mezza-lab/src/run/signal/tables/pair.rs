@@ -1,4 +1,5 @@
-//! The inputs of the tables, and the pairs of primitives: the paper's choice and the one it replaces.
+//! The inputs of the tables, and the pairs of primitives: the paper's choice and the primitive that
+//! it replaces.
 
 /// A public key in Signal's encoding.
 pub const KEY: Input = Input { name: "key", size: 33, words: "a public key, 33 B" };
