@@ -146,7 +146,7 @@ impl Pair {
         match conversation.open(message, b"outer", identity, prekeys, self.now) {
             Ok(opened) => assert_eq!(Some(opened.body.as_slice()), body, "another body opened"),
             Err(_) => {
-                assert_eq!(before, party.encode_state(), "a refused message changed the state")
+                assert_eq!(before, party.encode_state(), "a refused message changed the state");
             }
         }
     }

@@ -6,8 +6,8 @@ mod peer;
 #[path = "../../crates/mezza-messenger/tests/it/keyed_peer/world.rs"]
 mod world;
 
-/// Runs operations. After each one the stored rows must load completely, and equal the running
-/// device.
+/// Runs operations. After each one the stored rows must load with nothing quarantined, and equal the
+/// running device.
 pub fn run_operations(data: &[u8]) {
     let _ = world::operations(data);
 }

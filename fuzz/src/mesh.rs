@@ -4,7 +4,7 @@ use mezza_core::{Machine, Time};
 use mezza_mesh::cell::{CELL_BYTES, HEAD_BYTES};
 use mezza_mesh::node::{Input, LinkKind, NodeSettings, Output};
 use mezza_mesh::wire::WireFrame;
-use mezza_mesh::{Grade, Life, MeshCell, MeshNetwork, Node, bundle};
+use mezza_mesh::{CellLife, Grade, MeshCell, MeshNetwork, Node, bundle};
 use mezza_sim::crowd::movement::trace::{ContactTrace, PlaceTrace};
 use mezza_sim::{Operations, SimRng, handle_checked};
 
@@ -55,7 +55,7 @@ pub fn frame_seeds() -> Vec<Vec<u8>> {
 fn make_cell(tick: u32, content: u8) -> MeshCell {
     let mut payload = vec![content; CELL_BYTES[0] - HEAD_BYTES];
     (payload[0], payload[1]) = (0x10, tick as u8);
-    MeshCell::new(Life::Minute, tick, &payload).expect("a cell of class 0")
+    MeshCell::new(CellLife::Minute, tick, &payload).expect("a cell of class 0")
 }
 
 /// Parses traces of other tools: they are accepted, or refused with a line number.
@@ -115,7 +115,7 @@ pub fn run_node(data: &[u8]) {
             },
             3 => Input::Originate {
                 ticket: 1,
-                life: Life::ALL[operations.draw_below(3)],
+                life: CellLife::ALL[operations.draw_below(3)],
                 tick: tick + operations.draw_below(3) as u32,
                 payload: make_cell(tick, operations.next_byte()).payload().to_vec(),
             },

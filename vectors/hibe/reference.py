@@ -2,7 +2,7 @@
 """A second implementation of the bytes of docs/protocols/hibe.md, to be read beside it.
 
 `reference.py --write` writes the cases into this folder, `reference.py` compares them with what lies
-there (exit 1 if one differs), and opens the envelopes of `ours-*.txt`, which the crate made. Needs
+there (exit 1 if one differs), and opens the envelopes of `ours-*.txt` and `life-ours-*.txt`, which the crate made. Needs
 Python 3.11, `py_ecc` for the curve and `cryptography` for ChaCha20 and ChaCha20-Poly1305.
 """
 import hashlib, pathlib, sys
@@ -64,7 +64,9 @@ class Draws:
 
 # The tree -------------------------------------------------------------------------------------
 
-WIDE, SMALL = [16, 16, 32, 32, 64], [3, 2, 4]
+WIDE, SMALL, LIVES = [16, 16, 32, 32, 64], [3, 2, 4], [4, 2, 4]
+# Of tree 2 and of its small twin 0xE: number of a life, its first and last child of the root, ticks of an epoch.
+BRANCHES = {2: [(0, 1, 14, 1), (2, 15, 15, 60), (3, 16, 16, 1440)], 0xe: [(0, 1, 2, 1), (2, 3, 3, 2), (3, 4, 4, 4)]}
 
 
 def subtree(arities, depth):
@@ -82,6 +84,19 @@ def path(arities, epoch):
         m.append(epoch // below + 1)
         epoch %= below
     return m
+
+
+def branch(tree, arities, life):
+    """First epoch, epoch behind the last one, ticks of an epoch."""
+    below = subtree(arities, 1)
+    return next((1 + (a - 1) * below, 1 + b * below, k) for number, a, b, k in BRANCHES[tree] if number == life)
+
+
+def epoch_in(tree, arities, life, origin, tick):
+    first, end, k = branch(tree, arities, life)
+    epoch = first + (tick - origin) // k
+    assert first <= epoch < end
+    return epoch
 
 
 # The scheme -----------------------------------------------------------------------------------
@@ -210,16 +225,18 @@ def opened(pk, pkh, m, key, tick, data):
     return body[34:34 + length]
 
 
-def record(pkh, generation, start, kind, depth, points, key):
-    text = bytes([1, 0x1f, kind, depth]) + be(4, start) + points
+def record(pkh, generation, start, kind, depth, points, key, tree=0xf):
+    text = bytes([1, 0x10 | tree, kind, depth]) + be(4, start) + points
     aad = b"fshibe/v1/rec" + pkh + be(8, generation) + be(4, start) + bytes([kind])
     return ChaCha20Poly1305(key).encrypt(bytes(12), text, aad)
 
 
-def ring(origin, floor, generation, entries):
-    front = b"SHK1" + bytes([0x1f, 1]) + be(4, origin) + be(4, floor) + be(8, generation) + be(2, len(entries))
+def ring(origin, floors, generation, entries, tree=0xf, size=12288):
+    """One floor for each life."""
+    front = b"SHK1" + bytes([0x10 | tree, 1]) + be(4, origin) + b"".join(be(4, floor) for floor in floors)
+    front += be(8, generation) + be(2, len(entries))
     front += b"".join(be(4, start) + bytes([kind]) + key for start, kind, key in entries)
-    return front + bytes(12288 - len(front))
+    return front + bytes(size - len(front))
 
 
 # Cases ----------------------------------------------------------------------------------------
@@ -250,8 +267,32 @@ class World:
         self.lent = bytes([1, 0x1f, 1, 3]) + be(4, self.origin) + be(4, 32)
         self.lent += g2(*(multiply(p, big) for p in (root[4], root[5], bu, bv)))
         self.small_r = draw()
+        self.lives(Draws(bytes(range(64, 96))))
         self.c = header(self.small, path(SMALL, 32), self.small_r)
         self.k = encapsulated(self.small, self.small_r)
+
+    def lives(self, draw):
+        """A small tree of three lives: two epochs of each, and of the longest one the node behind them, too."""
+        # A multiple of four ticks, the longest epoch of this tree.
+        self.life_origin = 59_000_000
+        master = Master(3, draw)
+        self.life_pk, self.life_root = master.public(), master.root(draw)
+        self.life_card = card(self.life_pk, 0xe, 1, self.life_origin)
+        self.life_pkh = h(32, "fshibe/v1/card", self.life_card)
+        self.life_keys, self.life_ticks, self.life_floors = {}, {}, []
+        for life in (0, 2, 3):
+            first, end, k = branch(0xe, LIVES, life)
+            floor = first + 4 if life == 3 else end - 2
+            self.life_floors.append(floor)
+            self.life_ticks[life] = self.life_origin + (floor - first) * k
+            for epoch in range(floor, floor + (3 if life == 3 else 2)):
+                self.life_keys[epoch] = derive(self.life_root, path(LIVES, epoch), draw)
+        self.life_r = draw()
+        self.life_k = encapsulated(self.life_pk, self.life_r)
+
+    def sealed_for(self, life, tick, payload, **more):
+        m = path(LIVES, epoch_in(0xe, LIVES, life, self.life_origin, tick))
+        return envelope(self.life_pkh, tick, header(self.life_pk, m, self.life_r), self.life_k, self.life_r, payload, **more)
 
     def sealed(self, epoch=32, payload=b"hello", **more):
         if epoch == 32:
@@ -278,7 +319,7 @@ def cards(w):
     case = lambda name, data, expect: (f"card-{name}", dict(kind="card", card=data, expect=expect))
     yield case("right", w.card, "ok")
     yield case("wrong-suite", changed(w.card, 0, b"\x21"), "Suite")
-    yield case("wrong-tree", changed(w.card, 0, b"\x12"), "Tree")
+    yield case("wrong-tree", changed(w.card, 0, b"\x13"), "Tree")
     yield case("wrong-test-tree", w.small_card, "Tree")
     yield case("wrong-k", changed(w.card, 1, b"\x02"), "Profile")
     yield case("wrong-origin", changed(w.card, 1, b"\x3c") [:2] + be(4, 59_000_001) + w.card[6:], "Origin")
@@ -341,7 +382,7 @@ def stores(w):
 
     def case(name, expect, keyring=None, records=None, last=0):
         records = records if records is not None else {names[e]: sealed[e] for e in (32, 33)}
-        keyring = keyring if keyring is not None else ring(w.origin, 32, 7, entries)
+        keyring = keyring if keyring is not None else ring(w.origin, [32], 7, entries)
         listed = " ".join(f"{key}={value.hex()}" for key, value in records.items())
         return f"store-{name}", dict(kind="store", card=w.small_card, keyring=keyring.rstrip(b"\0"), records=listed, last=last, expect=expect)
 
@@ -351,13 +392,89 @@ def stores(w):
     yield case("wrong-older", "Older", last=8)
     yield case("wrong-missing", "Missing(33)", records={names[32]: sealed[32]})
     yield case("wrong-name", "Unsealed(33)", records={names[32]: sealed[32], "4-33-0": sealed[33]})
-    yield case("wrong-gap", "Gap", keyring=ring(w.origin, 32, 7, entries[:1]))
-    yield case("wrong-floor", "Gap", keyring=ring(w.origin, 31, 7, entries))
-    yield case("wrong-origin", "Card", keyring=ring(w.origin + 1, 32, 7, entries))
-    yield case("wrong-magic", "Keyring", keyring=b"SHK2" + ring(w.origin, 32, 7, entries)[4:])
-    yield case("wrong-padding", "Keyring", keyring=ring(w.origin, 32, 7, entries)[:-1] + b"\x01")
+    yield case("wrong-gap", "Gap", keyring=ring(w.origin, [32], 7, entries[:1]))
+    yield case("wrong-floor", "Gap", keyring=ring(w.origin, [31], 7, entries))
+    yield case("wrong-origin", "Card", keyring=ring(w.origin + 1, [32], 7, entries))
+    yield case("wrong-magic", "Keyring", keyring=b"SHK2" + ring(w.origin, [32], 7, entries)[4:])
+    yield case("wrong-padding", "Keyring", keyring=ring(w.origin, [32], 7, entries)[:-1] + b"\x01")
     deep = record(w.small_pkh, 3, 33, 0, 2, g2(*w.leaves[33]), keys[33])
     yield case("wrong-depth", "Unsealed(33)", records={names[32]: sealed[32], names[33]: deep})
+
+
+def cards_of_lives(w):
+    case = lambda name, data, expect: (f"card-lives-{name}", dict(kind="card", card=data, expect=expect))
+    # 59,001,120 is a multiple of 1,440 ticks, 59,001,060 of 60 ticks only.
+    right = card(w.pk, 2, 1, 59_001_120)
+    yield case("right", right, "ok")
+    yield case("wrong-k", changed(right, 1, b"\x05"), "Profile")
+    yield case("wrong-origin", changed(right, 2, be(4, 59_001_060)), "Origin")
+    yield case("wrong-end", changed(right, 2, be(4, 4_294_965_600)), "Origin")
+    yield case("wrong-small", w.life_card, "Tree")
+
+
+def paths_of_lives(w):
+    origin = 59_001_120
+    for tick in (0, 1, 59, 60, 1_439, 1_440, 1_000_007, 14_916_845):
+        for life, name in ((0, "minute"), (2, "half-hour"), (3, "half-day")):
+            epoch = epoch_in(2, WIDE, life, origin, origin + tick)
+            yield f"life-{name}-{tick}", dict(
+                kind="life", life=life, origin=origin, tick=origin + tick, epoch=epoch, path=" ".join(map(str, path(WIDE, epoch))))
+
+
+def envelopes_of_lives(w):
+    def case(name, life, tick, data, expect, payload=b""):
+        fields = dict(kind="cell", life=life, tick=tick, envelope=data, expect=expect, payload=payload)
+        return f"cell-{name}", fields
+
+    for life, name in ((0, "minute"), (2, "half-hour"), (3, "half-day")):
+        tick = w.life_ticks[life]
+        epoch = epoch_in(0xe, LIVES, life, w.life_origin, tick)
+        data = w.sealed_for(life, tick, name.encode())
+        assert opened(w.life_pk, w.life_pkh, path(LIVES, epoch), w.life_keys[epoch], tick, data) == name.encode()
+        yield case(f"right-{name}", life, tick, data, "opened", name.encode())
+        # The last tick of the next epoch.
+        late = tick + 2 * branch(0xe, LIVES, life)[2] - 1
+        yield case(f"right-{name}-next", life, late, w.sealed_for(life, late, b"next"), "opened", b"next")
+        # The tick before: its key is erased.
+        yield case(f"wrong-{name}-erased", life, tick - 1, w.sealed_for(life, tick - 1, b"x"), "no key")
+        # Its carrier says another tick than byte 1.
+        yield case(f"wrong-{name}-tick", life, tick + 1, data, "malformed")
+        # Its carrier says a tick of this epoch that agrees with byte 1 and is another one.
+        yield case(f"wrong-{name}-far", life, tick + 256, data, "no key")
+    # A relay calls a half hour a half day and the other way round: one trial, with the key of the life it names.
+    tick = w.life_ticks[3]
+    yield case("wrong-relabelled", 2, w.life_ticks[2], w.sealed_for(0, w.life_ticks[2], b"x"), "not for me")
+    yield case("wrong-life-1", 1, tick, w.sealed_for(3, tick, b"x"), "no key")
+
+
+def stores_of_lives(w):
+    keys = {epoch: bytes([epoch] * 32) for epoch in w.life_keys}
+    # A key of four points is of one epoch, a longer one of a node.
+    kind = {epoch: int(len(w.life_keys[epoch]) > 4) for epoch in keys}
+    entries = [(epoch, kind[epoch], keys[epoch]) for epoch in sorted(keys)]
+    names = {epoch: f"3-{epoch}-{kind[epoch]}" for epoch in keys}
+    sealed = {names[e]: record(w.life_pkh, 3, e, kind[e], len(path(LIVES, e)), g2(*w.life_keys[e]), keys[e], 0xe) for e in sorted(keys)}
+    floors = w.life_floors
+    make = lambda floors, entries: ring(w.life_origin, floors, 7, entries, 0xe, 28672)
+
+    def case(name, expect, keyring, records=sealed):
+        listed = " ".join(f"{key}={value.hex()}" for key, value in records.items())
+        return f"store-lives-{name}", dict(
+            kind="store", card=w.life_card, keyring=keyring.rstrip(b"\0"), records=listed, last=0, expect=expect)
+
+    yield case("right", " ".join(map(str, floors)), make(floors, entries))
+    # Half hours are over, and half days are not.
+    without = [entry for entry in entries if not floors[1] <= entry[0] < floors[1] + 2]
+    yield case("right-over", f"{floors[0]} {floors[1] + 2} {floors[2]}", make([floors[0], floors[1] + 2, floors[2]], without))
+    for life in range(3):
+        down = [floor - (n == life) for n, floor in enumerate(floors)]
+        yield case(f"wrong-floor-{life}", "Gap", make(down, entries))
+        gap = [entry for entry in entries if entry[0] != floors[life] + 1]
+        yield case(f"wrong-gap-{life}", "Gap", make(floors, gap))
+    # A floor that lies in the branch of another life.
+    yield case("wrong-branch", "Keyring", make([floors[0], floors[2], floors[2]], entries))
+    # The root of a tree of lives is no epoch.
+    yield case("wrong-root", "Gap", make(floors, [(0, 0, bytes(32))] + entries))
 
 
 def lent(w):
@@ -372,7 +489,7 @@ def lent(w):
 
 def cases():
     w = World()
-    for part in (schemes, cards, envelopes, stores, lent):
+    for part in (schemes, cards, envelopes, stores, lent, cards_of_lives, paths_of_lives, envelopes_of_lives, stores_of_lives):
         yield from part(w)
     # What the crate sealed.
     for file in sorted(HERE.glob("ours-*.txt")):
@@ -380,6 +497,14 @@ def cases():
         fields = {key: value.strip() for key, _, value in parted}
         tick, data = int(fields["tick"]), bytes.fromhex(fields["envelope"])
         payload = opened(w.small, w.small_pkh, path(SMALL, tick - w.origin), w.leaves[tick - w.origin], tick, data)
+        fields["payload"] = payload.hex() if payload is not None else "not opened"
+        yield file.stem, fields
+    for file in sorted(HERE.glob("life-ours-*.txt")):
+        parted = (line.partition(":") for line in file.read_text().splitlines())
+        fields = {key: value.strip() for key, _, value in parted}
+        tick, data = int(fields["tick"]), bytes.fromhex(fields["envelope"])
+        epoch = epoch_in(0xe, LIVES, int(fields["life"]), w.life_origin, tick)
+        payload = opened(w.life_pk, w.life_pkh, path(LIVES, epoch), w.life_keys[epoch], tick, data)
         fields["payload"] = payload.hex() if payload is not None else "not opened"
         yield file.stem, fields
 
@@ -392,7 +517,7 @@ def main():
         show = lambda v: v.hex() if isinstance(v, bytes) else str(v)
         text = "".join(f"{key}: {show(value)}".rstrip() + "\n" for key, value in fields.items())
         file = HERE / f"{name}.txt"
-        if "--write" in sys.argv and not name.startswith("ours-"):
+        if "--write" in sys.argv and not name.startswith(("ours-", "life-ours-")):
             file.write_text(text)
         elif not file.exists() or file.read_text() != text:
             print("differs:", file.name)

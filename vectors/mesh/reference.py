@@ -42,13 +42,13 @@ def golomb(nonce, p, ids):
 
 def cells():
     for clas in range(4):
-        for life in range(3):
+        for life in range(4):
             c = cell(clas, life, 0x03020100 + clas)
             i = h(16, "mezza/mesh cell", c)
             case(f"cell-{clas}-{life}", kind="cell", cell=c[:16], fill="07", bytes=len(c), id=i,
                  short=i[:8], sum=i[8:12])
     for name, at, value, error in [("version", 0, 0x20, "head"), ("class", 0, 0x11, "size"),
-                                   ("life", 1, 3, "head"), ("tick", 5, 9, "payload"),
+                                   ("life", 1, 4, "head"), ("tick", 5, 9, "payload"),
                                    ("payload-class", 6, 0x11, "payload")]:
         c = bytearray(cell(0, 0, 0x03020100))
         c[at] = value

@@ -1,4 +1,4 @@
-//! Backends: whose code computes the primitives. All of them give equal bytes.
+//! Backends: the libraries that compute the primitives. All backends compute equal bytes.
 
 use chacha20poly1305::aead::{AeadInOut, KeyInit, inout::InOutBuf};
 use chacha20poly1305::{ChaCha20Poly1305, Key, Nonce, Tag};
@@ -15,29 +15,35 @@ pub trait Backend: 'static {
     /// An X25519 private key as this backend computes with it.
     type Pair: Send + 'static;
 
-    /// Prepares a scalar of 32 bytes, which X25519 clamps, once for as many uses as the key has.
+    /// Prepares an X25519 private scalar of 32 bytes (clamped by X25519) once for all its later
+    /// uses.
     fn prepare_scalar(scalar: &Secret<32>) -> Self::Pair;
 
     /// The public key of a prepared scalar.
     fn public_key(pair: &Self::Pair) -> PublicKey;
 
-    /// X25519 (RFC 7748), 32 bytes.
+    /// Returns the X25519 shared secret of 32 bytes (RFC 7748).
+    ///
+    /// # Errors
+    /// [`ZeroSecret`] if `their` has low order.
     fn diffie_hellman(pair: &Self::Pair, their: &PublicKey) -> Result<Secret<32>, ZeroSecret>;
 }
 
-/// An AEAD key of `K` bytes, set up once, used for many frames in place.
+/// A key of `K` bytes for an AEAD with 12-byte nonces and 16-byte tags. It is set up once and then
+/// used for many frames in place.
 pub trait AeadKey<const K: usize>: Sized {
-    /// Sets the key up.
+    /// Sets up an AEAD key from its bytes.
     fn new(key: &[u8; K]) -> Self;
 
     /// Encrypts `text` in place and returns the 16-byte tag.
     fn seal(&self, iv: &[u8; 12], aad: &[u8], text: &mut [u8]) -> [u8; 16];
 
-    /// Decrypts `text` in place if the tag is right; else `text` is not to be used.
+    /// Decrypts `text` in place. Returns true if the tag is right; otherwise the content of `text`
+    /// must not be used.
     fn open(&self, iv: &[u8; 12], aad: &[u8], text: &mut [u8], tag: &[u8; 16]) -> bool;
 }
 
-/// curve25519-dalek and RustCrypto: no C, builds for every target.
+/// A backend of curve25519-dalek and RustCrypto: no C code, builds for every target.
 #[derive(Debug)]
 pub struct PortableBackend;
 

@@ -1,8 +1,7 @@
 //! BLAKE2b (RFC 7693) with any digest length up to 64 bytes, a key and a personalisation.
 //!
-//! A key schedule hashes blocks that are almost empty. What they cost is the compression itself, so
-//! that is written here, with a second copy that leaves out the words behind a short text, and
-//! nothing lies around it.
+//! Key schedules hash blocks that are almost empty, and the compression dominates their cost. The
+//! compression therefore has a second copy that skips the zero words after a short text.
 #![expect(clippy::inline_always, reason = "rounds are unrolled over constant places in a block")]
 
 use core::array;
@@ -14,7 +13,7 @@ const WORDS: usize = BLOCK_BYTES / 8;
 /// Words of a block that holds a key of 32 bytes, or a text no longer than that.
 const SHORT_WORDS: usize = 4;
 
-/// Section 2.6.
+/// The initialization vector (RFC 7693, section 2.6).
 const IV: [u64; 8] = [
     0x6a09_e667_f3bc_c908,
     0xbb67_ae85_84ca_a73b,
@@ -26,7 +25,7 @@ const IV: [u64; 8] = [
     0x5be0_cd19_137e_2179,
 ];
 
-/// Section 2.7.
+/// The message schedule (RFC 7693, section 2.7).
 const SIGMA: [[usize; WORDS]; 10] = [
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15],
     [14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3],
@@ -40,12 +39,13 @@ const SIGMA: [[usize; WORDS]; 10] = [
     [10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0],
 ];
 
-/// Hashes `parts`, one behind the other, into the 1 to 64 bytes of `out`.
+/// Hashes the concatenation of `parts` into `out`, which has 1 to 64 bytes.
 ///
-/// `key` has 0 to 64 bytes, `person` 0 to 16 (padded with zeros); there is no salt.
+/// `key` has 0 to 64 bytes, `person` (the personalisation) 0 to 16, padded with zeros. There is no
+/// salt.
 ///
 /// # Panics
-/// If a length is outside these limits, which are constants of the caller.
+/// If a length is outside these limits. Callers pass constant lengths.
 #[inline]
 pub fn blake2b(out: &mut [u8], key: &[u8], person: &str, parts: &[&[u8]]) {
     let mut padded = [0; 16];
@@ -72,15 +72,15 @@ fn hash_parts(out: &mut [u8], key: &[u8], person: u128, parts: &[&[u8]]) {
 
 struct State {
     h: [u64; 8],
-    /// Bytes that were compressed.
+    /// Bytes compressed so far.
     count: u64,
-    /// Bytes that are not compressed yet, then zeros.
+    /// Bytes not compressed yet, padded with zeros.
     block: [u8; BLOCK_BYTES],
     filled: usize,
 }
 
 impl State {
-    /// The parameter block of section 2.5 over the first state.
+    /// Returns the first state: `IV` combined with the parameter block (RFC 7693, section 2.5).
     fn new(out_bytes: usize, key_bytes: usize, person: u128) -> Self {
         assert!(matches!(out_bytes, 1..=64) && key_bytes <= 64, "lengths of BLAKE2b");
         let mut h = IV;
@@ -90,13 +90,14 @@ impl State {
         Self { h, count: 0, block: [0; BLOCK_BYTES], filled: 0 }
     }
 
-    /// Takes bytes that have room in the block.
+    /// Appends bytes that fit into the free part of the block.
     fn fill_block(&mut self, bytes: &[u8]) {
         self.block[self.filled..][..bytes.len()].copy_from_slice(bytes);
         self.filled += bytes.len();
     }
 
-    /// Takes any bytes; a full block waits, because the last one is compressed as such.
+    /// Hashes any number of bytes. A full block waits for the next byte, because the last block is
+    /// compressed with a different flag.
     fn absorb_part(&mut self, mut part: &[u8]) {
         while part.len() > BLOCK_BYTES - self.filled {
             let (now, rest) = part.split_at(BLOCK_BYTES - self.filled);
@@ -112,7 +113,7 @@ impl State {
         self.fill_block(part);
     }
 
-    /// Compresses the block, which counts as so many bytes, and empties it.
+    /// Compresses the block, adds `bytes` to the byte count, and empties the block.
     fn compress_block(&mut self, bytes: usize, last: bool) {
         self.count += bytes as u64;
         if self.filled <= 8 * SHORT_WORDS {
@@ -124,7 +125,7 @@ impl State {
         self.filled = 0;
     }
 
-    /// The first bytes of the state.
+    /// Writes the first `out.len()` bytes of the state to `out`.
     fn write_digest(&self, out: &mut [u8]) {
         let (words, rest) = out.as_chunks_mut();
         for (out, word) in words.iter_mut().zip(self.h) {
@@ -144,7 +145,7 @@ impl Drop for State {
     }
 }
 
-/// Section 3.2, of a block whose words from `USED` on are zero.
+/// Compresses a block whose words from `USED` on are zero (RFC 7693, section 3.2).
 #[inline(never)]
 fn compress_words<const USED: usize>(
     h: &mut [u64; 8],
@@ -173,10 +174,10 @@ fn compress_words<const USED: usize>(
     }
 }
 
-/// Four words that are mixed side by side.
+/// Four state words that are mixed in parallel.
 type Row = [u64; 4];
 
-/// The columns, then the diagonals.
+/// Mixes the columns of the state, then its diagonals (one round of RFC 7693, section 3.2).
 #[inline(always)]
 fn round(v: &mut [Row; 4], m: &[u64; WORDS], s: &[usize; WORDS]) {
     mix_half(v, [m[s[0]], m[s[2]], m[s[4]], m[s[6]]], 32, 24);
@@ -187,7 +188,8 @@ fn round(v: &mut [Row; 4], m: &[u64; WORDS], s: &[usize; WORDS]) {
     *v = [v[0], rotate_row(v[1], 3), rotate_row(v[2], 2), rotate_row(v[3], 1)];
 }
 
-/// One half of section 3.1, four times.
+/// Runs one half of the mixing function G (RFC 7693, section 3.1) on four columns or diagonals at
+/// once.
 #[inline(always)]
 fn mix_half(v: &mut [Row; 4], m: Row, d_right: u32, b_right: u32) {
     v[0] = add_rows(add_rows(v[0], v[1]), m);

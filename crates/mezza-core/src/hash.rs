@@ -1,15 +1,16 @@
-//! The labelled hash, and hashes with 64 bytes of output as signatures and safety numbers need them.
+//! The labelled hash, and two hash functions with 64 bytes of output for signatures and safety
+//! numbers.
 
 use crate::blake2b;
 use sha2::Digest;
 
-/// Parts that one labelled hash takes.
+/// Most parts that one labelled hash takes.
 const PARTS_MAX: usize = 8;
 
 /// Unkeyed BLAKE2b (RFC 7693) of `N` bytes, 1 to 64, over `u8 len(label) | label | parts`.
 ///
-/// The parts follow one another without lengths: at most the last one may vary in length. Labels
-/// are constants of at most 255 bytes, and there are at most 8 parts. Nothing is allocated.
+/// The parts are concatenated without lengths, so only the last one may vary in length. Labels are
+/// constants of at most 255 bytes, and there are at most 8 parts. The function allocates nothing.
 pub fn labelled_hash<const N: usize>(label: &str, parts: &[&[u8]]) -> [u8; N] {
     debug_assert!(label.len() <= 0xff && parts.len() <= PARTS_MAX);
     let label_bytes = [label.len() as u8];
@@ -24,7 +25,7 @@ pub fn labelled_hash<const N: usize>(label: &str, parts: &[&[u8]]) -> [u8; N] {
 
 /// A hash function with 64 bytes of output.
 pub trait Hash512 {
-    /// The digest of `parts`, one behind the other.
+    /// Returns the 64-byte digest of the concatenated `parts`.
     fn hash(parts: &[&[u8]]) -> [u8; 64];
 }
 
@@ -42,7 +43,7 @@ impl Hash512 for Sha512 {
     }
 }
 
-/// BLAKE2b with 64 bytes of output, no key, no person (RFC 7693).
+/// BLAKE2b (RFC 7693) with 64 bytes of output, without key and personalisation.
 #[derive(Debug)]
 pub struct Blake2b512;
 

@@ -1,4 +1,4 @@
-//! X25519 keys by role: the type says how long a key lives and what it may do.
+//! X25519 keys by role: the type of a key shows its lifetime and its permitted uses.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -13,18 +13,18 @@ use crate::{Backend, Secret};
 
 /// An X25519 public key: a u-coordinate, 32 bytes, little-endian (RFC 7748, section 5).
 ///
-/// Any 32 bytes are one. A protocol that needs a canonical key, or one that is not of low order,
-/// checks that and has a type of its own.
+/// Any 32 bytes are a valid `PublicKey`. A protocol that needs a canonical key, or a key that is
+/// not of low order, checks this and defines a type of its own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PublicKey(pub [u8; 32]);
 
 impl PublicKey {
-    /// The u-coordinate, 32 bytes.
+    /// Returns the u-coordinate, 32 bytes.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// Reads the next 32 bytes.
+    /// Reads a public key from the next 32 bytes.
     pub fn read_from(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self(reader.read_array()?))
     }
@@ -36,31 +36,33 @@ impl fmt::Debug for PublicKey {
     }
 }
 
-/// The shared secret is zero: the other public key has low order (RFC 7748, section 6.1).
+/// Error: the shared secret is zero, because the other public key has low order (RFC 7748, section
+/// 6.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the shared secret is zero, because the other public key has low order")]
 pub struct ZeroSecret;
 
-/// A private key that is used again and again: an identity, a prekey, the seal of a mailbox, the
-/// ratchet key of a session.
+/// A private key that is used repeatedly: an identity, a prekey, the seal of a mailbox, the ratchet
+/// key of a session.
 ///
-/// A backend prepares the scalar once: what it prepared is kept beside the scalar, for the backend
-/// that used the key first.
+/// The first backend that uses the key prepares the scalar once. The prepared form is stored with
+/// the scalar, for that backend only.
 pub struct StaticKey {
     scalar: Secret<32>,
     public: PublicKey,
-    /// The [`Backend::Pair`] of the backend that came first. Keys are no generic types, because
-    /// machines hand them on in their inputs and outputs, which know no backend.
+    /// The [`Backend::Pair`] of the first backend that used the key. `StaticKey` has no type
+    /// parameter, because machines pass keys in inputs and outputs that are independent of the
+    /// backend.
     pair: OnceCell<Box<dyn Any + Send>>,
 }
 
 impl StaticKey {
-    /// A fresh key.
+    /// Generates a key from 32 random bytes.
     pub fn random<B: Backend>(rng: &mut dyn CryptoRng) -> Self {
         Self::from_scalar::<B>(Secret::random(rng))
     }
 
-    /// The key of a scalar of 32 bytes, clamped here (RFC 7748, section 5).
+    /// Creates the key from a scalar of 32 bytes and clamps it (RFC 7748, section 5).
     #[expect(clippy::needless_pass_by_value, reason = "who hands a scalar in keeps no copy")]
     pub fn from_scalar<B: Backend>(scalar: Secret<32>) -> Self {
         let scalar = clamp_scalar(&scalar);
@@ -70,23 +72,26 @@ impl StaticKey {
         Self { scalar, public, pair: OnceCell::from(pair) }
     }
 
-    /// Puts a stored key together again. The public key is taken as it is stored.
+    /// Restores a stored key. The stored public key is not checked against the scalar.
     #[expect(clippy::needless_pass_by_value, reason = "who hands a scalar in keeps no copy")]
     pub fn from_stored(scalar: Secret<32>, public: PublicKey) -> Self {
         Self { scalar: clamp_scalar(&scalar), public, pair: OnceCell::new() }
     }
 
-    /// The scalar, 32 bytes, clamped.
+    /// Returns the clamped scalar, 32 bytes.
     pub fn scalar(&self) -> &Secret<32> {
         &self.scalar
     }
 
-    /// The public key.
+    /// Returns the public key.
     pub fn public_key(&self) -> &PublicKey {
         &self.public
     }
 
-    /// X25519 of this key and `their`, 32 bytes (RFC 7748).
+    /// Returns the X25519 shared secret of this key and `their`, 32 bytes (RFC 7748).
+    ///
+    /// # Errors
+    /// [`ZeroSecret`] if `their` has low order.
     pub fn diffie_hellman<B: Backend>(&self, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
         let prepared = self.pair.get_or_init(|| Box::new(B::prepare_scalar(&self.scalar)));
         match prepared.downcast_ref() {
@@ -95,7 +100,7 @@ impl StaticKey {
         }
     }
 
-    /// A second copy, named so that each one is seen in a review.
+    /// Copies the key. There is no `Clone`, so that a review sees each copy.
     #[must_use]
     pub fn duplicate(&self) -> Self {
         Self::from_stored(self.scalar.duplicate(), self.public)
@@ -108,38 +113,44 @@ impl fmt::Debug for StaticKey {
     }
 }
 
-/// A private key for one exchange. The caller draws it and hands it in: pure code draws no key
-/// itself.
+/// A private key for one exchange. The caller draws the key and passes it in, because protocol code
+/// has no random source.
 pub struct EphemeralKey(StaticKey);
 
 impl EphemeralKey {
-    /// A fresh key.
+    /// Generates a key from 32 random bytes.
     pub fn random<B: Backend>(rng: &mut dyn CryptoRng) -> Self {
         Self(StaticKey::random::<B>(rng))
     }
 
-    /// The key of a scalar of 32 bytes, clamped here (RFC 7748, section 5).
+    /// Creates the key from a scalar of 32 bytes and clamps it (RFC 7748, section 5).
     pub fn from_scalar<B: Backend>(scalar: Secret<32>) -> Self {
         Self(StaticKey::from_scalar::<B>(scalar))
     }
 
-    /// The scalar, 32 bytes, clamped.
+    /// Returns the clamped scalar, 32 bytes.
     pub fn scalar(&self) -> &Secret<32> {
         self.0.scalar()
     }
 
-    /// The public key.
+    /// Returns the public key.
     pub fn public_key(&self) -> &PublicKey {
         self.0.public_key()
     }
 
-    /// X25519 of this key and `their`, 32 bytes (RFC 7748); the key is used up.
+    /// Consumes this key and returns its X25519 shared secret with `their`, 32 bytes (RFC 7748).
+    ///
+    /// # Errors
+    /// [`ZeroSecret`] if `their` has low order.
     pub fn diffie_hellman<B: Backend>(self, their: &PublicKey) -> Result<Secret<32>, ZeroSecret> {
         self.0.diffie_hellman::<B>(their)
     }
 
-    /// X25519 of this key and each of `theirs`, in their order, for an exchange that mixes several
-    /// secrets; the key is used up.
+    /// Consumes this key and returns its X25519 shared secrets with each of `theirs`, in the same
+    /// order, for an exchange that mixes several secrets.
+    ///
+    /// # Errors
+    /// [`ZeroSecret`] if one of `theirs` has low order.
     pub fn diffie_hellman_each<'a, B: Backend>(
         self,
         theirs: impl IntoIterator<Item = &'a PublicKey>,
@@ -147,7 +158,7 @@ impl EphemeralKey {
         theirs.into_iter().map(|their| self.0.diffie_hellman::<B>(their)).collect()
     }
 
-    /// The same key, kept from now on, as a session keeps its ratchet key.
+    /// Converts this key to a [`StaticKey`], for example to the ratchet key of a session.
     #[must_use]
     pub fn into_static(self) -> StaticKey {
         self.0

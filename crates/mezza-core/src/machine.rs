@@ -1,30 +1,30 @@
-//! The one shape of everything that lives on or has timers.
+//! The trait that every part with a life cycle or timers implements.
 
 use alloc::vec::Vec;
 
 use crate::{Time, Wiping};
 use rand_core::CryptoRng;
 
-/// A protocol as a value: sockets, clocks and dice are somebody else's.
+/// A protocol as a value. Sockets, the clock and the random source belong to the driver.
 ///
-/// The driver's contract, the same for the simulated world and the real one:
+/// A driver does the following, in the simulated world and in the real one:
 ///
 /// 1. call [`handle`](Machine::handle) with an input, or [`wake`](Machine::wake) once the
 ///    [`deadline`](Machine::deadline) has come;
 /// 2. then drain [`poll`](Machine::poll) to `None` and carry out the outputs in their order;
 /// 3. then wait for the next input or the deadline, whichever comes first.
 ///
-/// A refused input leaves the machine exactly as it was. Every queue inside is bounded. A machine
-/// calls nobody back, locks nothing and never waits.
+/// A refused input leaves the machine unchanged. Every queue in a machine is bounded. A machine has
+/// no callbacks and no locks, and its methods never wait.
 pub trait Machine {
     /// Events that the machine handles.
     type Input;
     /// Effects that the machine requests.
     type Output;
-    /// Why an input was refused.
+    /// The reason why an input is refused.
     type Error;
 
-    /// Takes one input at time `now`; `rng` is the only source of chance.
+    /// Handles one input at time `now`; `rng` is the only source of randomness.
     fn handle(
         &mut self,
         input: Self::Input,
@@ -32,16 +32,16 @@ pub trait Machine {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), Self::Error>;
 
-    /// Does what is due at `now`. Calling it early or twice does no harm.
+    /// Runs all work that is due at `now`. An early or repeated call has no effect.
     fn wake(&mut self, now: Time, rng: &mut dyn CryptoRng);
 
-    /// The next output, in order, until `None`.
+    /// Returns the next output, in order, or `None` if there is none.
     fn poll(&mut self) -> Option<Self::Output>;
 
-    /// When [`wake`](Machine::wake) wants to be called at the latest; `None`: never.
+    /// Returns the latest time for the next [`wake`](Machine::wake), or `None` if no timer is set.
     fn deadline(&self) -> Option<Time>;
 
-    /// The whole state as bytes, queues and timers included: for tests, which compare it before and
-    /// after a refusal. See [`snapshot!`](crate::snapshot!).
+    /// Returns the whole state as bytes, queues and timers included. Tests compare it before and
+    /// after a refused input. See [`snapshot!`](crate::snapshot!).
     fn snapshot(&self) -> Wiping<Vec<u8>>;
 }

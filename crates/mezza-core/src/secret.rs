@@ -1,4 +1,4 @@
-//! Bytes that must not leak: boxed, filled in place, wiped on drop, compared in constant time.
+//! Secret bytes: boxed, filled in place, wiped on drop, compared in constant time.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -9,45 +9,45 @@ use rand_core::CryptoRng;
 use subtle::ConstantTimeEq;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-/// `N` secret bytes on the heap, where a move does not leave a copy behind.
+/// `N` secret bytes on the heap, so that a move leaves no copy in the old place.
 ///
-/// There is no `Clone`, and `Debug` shows the size alone.
+/// There is no `Clone`, and `Debug` shows only the size.
 pub struct Secret<const N: usize>(Box<[u8; N]>);
 
 impl<const N: usize> Secret<N> {
-    /// Makes a secret by writing it where it will live.
+    /// Creates a secret in its final place on the heap; `write` fills it there.
     pub fn init_with(write: impl FnOnce(&mut [u8; N])) -> Self {
         let mut bytes = Box::new([0; N]);
         write(&mut bytes);
         Self(bytes)
     }
 
-    /// `N` fresh bytes of the caller's generator.
+    /// Creates a secret of `N` random bytes from the caller's generator.
     pub fn random(rng: &mut dyn CryptoRng) -> Self {
         Self::init_with(|bytes| rng.fill_bytes(bytes))
     }
 
-    /// Copies `bytes`, which the caller then wipes if they were secret where they lay.
+    /// Copies `bytes`. The caller wipes its own copy if that was secret.
     pub fn copy_from(bytes: &[u8; N]) -> Self {
         Self::init_with(|own| own.copy_from_slice(bytes))
     }
 
-    /// Reads the next `N` bytes of a stored form.
+    /// Reads a secret from the next `N` bytes of a stored form.
     pub fn read_from(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self::copy_from(reader.read_array_ref()?))
     }
 
-    /// Writes another secret over this one, where it lies.
+    /// Overwrites this secret in place; `write` fills in the new bytes.
     pub fn overwrite_with(&mut self, write: impl FnOnce(&mut [u8; N])) {
         write(&mut self.0);
     }
 
-    /// The bytes themselves, for the primitive that needs them.
+    /// Returns the bytes for a primitive that needs them.
     pub fn expose(&self) -> &[u8; N] {
         &self.0
     }
 
-    /// A second copy, named so that each one is seen in a review.
+    /// Copies the secret. There is no `Clone`, so that a review sees each copy.
     #[must_use]
     pub fn duplicate(&self) -> Self {
         Self::copy_from(&self.0)

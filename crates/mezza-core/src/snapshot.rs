@@ -13,16 +13,17 @@ use crate::{
     DecodeError, EphemeralKey, PublicKey, Secret, StaticKey, SuiteId, Time, Wiping, Writer,
 };
 
-/// A part of the state of a machine. Values that differ write bytes that differ: lists write their
+/// A part of the state of a machine. Different values write different bytes: lists write their
 /// length first, optional parts a flag, enums the name of the variant.
 ///
-/// Implement it with [`snapshot!`](crate::snapshot!), which names every field: a field that is added
-/// later and left out does not compile.
+/// Implement this trait with [`snapshot!`](crate::snapshot!), which names every field. A new field
+/// that the macro call does not name is a compile error.
 pub trait Snapshot {
-    /// Writes all of it.
+    /// Writes the whole value.
     fn snapshot_into(&self, w: &mut Writer);
 
-    /// Writes some of them, one behind the other. Bytes are written at once.
+    /// Writes several values, one after another. The implementation for `u8` copies them in one
+    /// step.
     fn snapshot_each(parts: &[Self], w: &mut Writer)
     where
         Self: Sized,
@@ -33,16 +34,17 @@ pub trait Snapshot {
     }
 }
 
-/// The bytes of a state. For tests: what the vector left elsewhere as it grew is not wiped.
+/// Returns the bytes of a state. For tests only: memory that the vector left when it grew is not
+/// wiped.
 pub fn snapshot_of(state: &impl Snapshot) -> Wiping<Vec<u8>> {
     let mut w = Writer::new();
     state.snapshot_into(&mut w);
     Wiping::new(w.finish())
 }
 
-/// Implements [`Snapshot`] for a type, by all of its fields or variants. `field => expression` says
-/// what stands for a field whose type is of another crate, `encoded` that `encode()` holds all of it.
-/// A parameter without a bound is a backend.
+/// Implements [`Snapshot`] for a type from all of its fields or variants. `field => expression`
+/// writes the expression for a field whose type is from another crate. `encoded` writes `encode()`
+/// of the whole value. A type parameter without a bound is a backend.
 ///
 /// ```
 /// use mezza_core::{snapshot, snapshot::snapshot_of};
@@ -116,7 +118,7 @@ impl Snapshot for u8 {
     }
 }
 
-/// Numbers, by their bytes.
+/// Implements [`Snapshot`] for integers by their big-endian bytes.
 macro_rules! numbers {
     ($($number:ty),+) => { $(
         impl Snapshot for $number {
@@ -152,7 +154,7 @@ impl<T: Snapshot, const N: usize> Snapshot for [T; N] {
     }
 }
 
-/// Whatever hands out a part.
+/// Implements [`Snapshot`] for types that contain one part.
 macro_rules! holders {
     ($($holder:ident),+) => { $(
         impl<T: Snapshot + ?Sized> Snapshot for $holder<T> {
@@ -245,7 +247,7 @@ impl<const N: usize> Snapshot for Secret<N> {
     }
 }
 
-/// The prepared form of a backend follows from the scalar, so it is left out.
+/// The prepared form of the backend is computed from the scalar, so the snapshot leaves it out.
 impl Snapshot for StaticKey {
     fn snapshot_into(&self, w: &mut Writer) {
         self.scalar().snapshot_into(w);

@@ -4,13 +4,13 @@ use alloc::vec::Vec;
 
 use crate::wire::DecodeError;
 
-/// A frame that would be longer than its length field or its format allows.
+/// Error: a frame would be longer than its length field or its format allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("longer than a frame may be")]
 pub struct FrameTooLong;
 
 /// Collects one frame at a time: a length of `LENGTH` bytes (at most 4), big-endian, then `MIN` to
-/// `MAX` bytes. Between frames it holds no memory.
+/// `MAX` bytes. Between two frames it holds no memory.
 #[derive(Debug)]
 pub struct Deframer<const LENGTH: usize, const MIN: usize, const MAX: usize> {
     length: [u8; LENGTH],
@@ -27,13 +27,13 @@ impl<const LENGTH: usize, const MIN: usize, const MAX: usize> Default
 }
 
 impl<const LENGTH: usize, const MIN: usize, const MAX: usize> Deframer<LENGTH, MIN, MAX> {
-    /// Eats from the front of `input`; gives what stands behind the length as soon as a frame is
-    /// whole, else `None` with `input` used up. The buffer grows with what arrives, never with what
-    /// a length field promises.
+    /// Consumes bytes from the front of `input`. Returns the content of a frame, without its
+    /// length, as soon as the frame is complete; otherwise uses up `input` and returns `None`. The
+    /// buffer grows with the received bytes, not with the value of a length field.
     ///
     /// # Errors
-    /// [`DecodeError::Value`] for a length below `MIN` or above `MAX`: the stream is lost from there
-    /// on.
+    /// [`DecodeError::Value`] for a length below `MIN` or above `MAX`. The stream cannot be used
+    /// after this.
     pub fn next_frame(&mut self, input: &mut &[u8]) -> Result<Option<Vec<u8>>, DecodeError> {
         let head = take_front(input, LENGTH - self.length_bytes);
         self.length[self.length_bytes..][..head.len()].copy_from_slice(head);
@@ -53,13 +53,13 @@ impl<const LENGTH: usize, const MIN: usize, const MAX: usize> Deframer<LENGTH, M
         Ok(Some(core::mem::take(&mut self.frame)))
     }
 
-    /// Bytes held back because their frame is not whole yet.
+    /// Returns the number of buffered bytes of an incomplete frame.
     pub fn buffered_bytes(&self) -> usize {
         self.length_bytes + self.frame.len()
     }
 }
 
-/// At most `n` bytes from the front of `input`.
+/// Removes at most `n` bytes from the front of `input` and returns them.
 fn take_front<'a>(input: &mut &'a [u8], n: usize) -> &'a [u8] {
     let (head, tail) = input.split_at(n.min(input.len()));
     *input = tail;

@@ -1,4 +1,5 @@
-//! Suites: which primitives two people speak. A suite is visible on the wire, a backend is not.
+//! Suites: the primitives that two users share. The suite is visible on the wire, the backend is
+//! not.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -23,28 +24,31 @@ impl fmt::Display for SuiteId {
 
 /// The primitives of one suite.
 pub trait Suite {
-    /// Its number on the wire.
+    /// Number of the suite on the wire.
     const ID: SuiteId;
-    /// Its name in texts for people.
+    /// Name of the suite in texts for users.
     const NAME: &'static str;
-    /// The hash under its signatures.
+    /// Hash function of the signatures.
     type SignatureHash: Hash512;
-    /// How it seals message bodies.
+    /// AEAD of message bodies.
     type Aead: Aead;
 }
 
-/// Authenticated encryption under a message key that is used for one text alone.
+/// Authenticated encryption with a message key that encrypts only one text.
 pub trait Aead {
     /// Bytes of the explicit nonce in front of the ciphertext.
     const NONCE_BYTES: usize;
 
-    /// Bytes that sealing a padded text of `text` bytes gives: nonce, ciphertext and tag.
+    /// Returns the sealed length in bytes of `text` bytes before padding: nonce, ciphertext and
+    /// tag.
     fn sealed_len(text: usize) -> usize;
 
-    /// Seals in place what stands in `out` from `start` on: room for the nonce, then the text.
+    /// Encrypts `out[start..]` in place. The caller leaves `NONCE_BYTES` bytes at `start` for the
+    /// nonce; the text follows.
     fn seal<B: Backend>(mk: &Secret<32>, aad: &[u8], out: &mut Vec<u8>, start: usize);
 
-    /// The text, or `None` for whatever reason. `aad` is what is authenticated in front of the
-    /// sealed text and, in formats that put it in the middle, behind it.
+    /// Returns the decrypted text, or `None` if the bytes are malformed or the tag is wrong.
+    /// `aad[0]` is authenticated before the sealed text. `aad[1]` follows it in formats that
+    /// authenticate the sealed text in the middle.
     fn open<B: Backend>(mk: &Secret<32>, aad: [&[u8]; 2], sealed: &[u8]) -> Option<Vec<u8>>;
 }

@@ -1,6 +1,6 @@
-//! Time as a value: whoever owns a clock hands it in.
+//! Time as a value: the owner of a clock passes it in.
 
-/// Milliseconds since 1970-01-01 00:00 UTC, as the caller's clock says.
+/// Milliseconds since 1970-01-01 00:00 UTC, by the caller's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
@@ -24,34 +24,34 @@ impl Time {
         self.0
     }
 
-    /// Whole minutes since 1970, cut to 32 bits (good until the year 10135).
+    /// Returns whole minutes since 1970, truncated to 32 bits (good until the year 10135).
     pub const fn as_minutes(self) -> u32 {
         (self.0 / Self::MINUTE_MS) as u32
     }
 
-    /// Whole hours since 1970, cut to 32 bits.
+    /// Returns whole hours since 1970, truncated to 32 bits.
     pub const fn as_hours(self) -> u32 {
         (self.0 / Self::HOUR_MS) as u32
     }
 
-    /// Whole days since 1970, cut to 32 bits.
+    /// Returns whole days since 1970, truncated to 32 bits.
     pub const fn as_days(self) -> u32 {
         (self.0 / Self::DAY_MS) as u32
     }
 
-    /// This instant `ms` later; the end of time instead of an overflow.
+    /// Adds `ms` milliseconds; an overflow gives the largest `Time`.
     #[must_use]
     pub const fn plus_ms(self, ms: u64) -> Self {
         Self(self.0.saturating_add(ms))
     }
 
-    /// This instant `ms` earlier; 1970 instead of an underflow.
+    /// Subtracts `ms` milliseconds; an underflow gives 1970.
     #[must_use]
     pub const fn minus_ms(self, ms: u64) -> Self {
         Self(self.0.saturating_sub(ms))
     }
 
-    /// Milliseconds from `earlier` to this instant; 0 if `earlier` is later.
+    /// Returns the milliseconds from `earlier` to this instant, or 0 if `earlier` is later.
     pub const fn since_ms(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }

@@ -5,7 +5,8 @@ use alloc::vec::Vec;
 
 use crate::{Snapshot, Time};
 
-/// Deadlines by key. A key has one deadline or none, and a later [`set_deadline`](Self::set_deadline) replaces it.
+/// Deadlines by key. A key has at most one deadline, which a later
+/// [`set_deadline`](Self::set_deadline) replaces.
 #[derive(Debug)]
 pub struct Timers<K> {
     deadlines: BTreeMap<K, Time>,
@@ -15,7 +16,7 @@ pub struct Timers<K> {
 crate::snapshot!(struct Timers<K: Snapshot> { deadlines, order });
 
 impl<K: Ord + Clone> Timers<K> {
-    /// Sets the deadline of a key; `None` takes it away.
+    /// Sets the deadline of a key; `None` removes it.
     pub fn set_deadline(&mut self, key: K, at: Option<Time>) {
         let before = match at {
             Some(at) => self.deadlines.insert(key.clone(), at),
@@ -29,17 +30,18 @@ impl<K: Ord + Clone> Timers<K> {
         }
     }
 
-    /// The earliest deadline.
+    /// Returns the earliest deadline, or `None` if no key has one.
     pub fn next_deadline(&self) -> Option<Time> {
         self.order.first().map(|(at, _)| *at)
     }
 
-    /// Takes every key out whose deadline has come, in the order of deadline and key.
+    /// Removes every key whose deadline is at or before `now`. Returns the keys in the order of
+    /// deadline and key.
     pub fn take_due(&mut self, now: Time) -> Vec<K> {
         core::iter::from_fn(|| self.take_first(now)).collect()
     }
 
-    /// Takes the first of them out.
+    /// Removes and returns the first key whose deadline is at or before `now`.
     pub fn take_first(&mut self, now: Time) -> Option<K> {
         self.next_deadline().filter(|at| *at <= now)?;
         let (_, key) = self.order.pop_first()?;

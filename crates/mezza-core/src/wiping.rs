@@ -1,20 +1,20 @@
-//! Wiping as fast as the machine fills memory. Writing zeros one byte at a time, each one volatile,
-//! costs a sixth of opening a short message.
+//! Fast wiping of memory. Zeroing with one volatile write per byte takes a sixth of the time that
+//! it takes to open a short message.
 
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::{Deref, DerefMut};
 
-/// Fills with zeros in a way that the compiler may not leave out.
+/// Fills `bytes` with zeros; the compiler cannot remove these writes.
 #[inline]
 pub fn wipe_bytes(bytes: &mut [u8]) {
     bytes.fill(0);
     zeroize::optimization_barrier(bytes);
 }
 
-/// Bytes that can be wiped where they lie.
+/// A value that can be wiped in place.
 pub trait Wipe {
-    /// Leaves zeros, or nothing, in all the memory that this owns.
+    /// Overwrites all memory that the value owns with zeros.
     fn wipe(&mut self);
 }
 
@@ -24,8 +24,8 @@ impl<const N: usize> Wipe for [u8; N] {
     }
 }
 
-/// With the room behind the bytes. What a vector left elsewhere when it grew stays there: make it
-/// as long as it will become.
+/// Wipes the whole capacity. Memory that the vector left when it grew is not wiped, so give the
+/// vector its final capacity at the start.
 impl Wipe for Vec<u8> {
     fn wipe(&mut self) {
         self.clear();
@@ -35,12 +35,12 @@ impl Wipe for Vec<u8> {
     }
 }
 
-/// A value that is wiped when it goes. `Debug` shows nothing of it.
+/// A value that is wiped on drop. `Debug` shows nothing of the value.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Wiping<T: Wipe>(T);
 
 impl<T: Wipe> Wiping<T> {
-    /// Takes a value over.
+    /// Wraps a value.
     pub const fn new(value: T) -> Self {
         Self(value)
     }

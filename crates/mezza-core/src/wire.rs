@@ -1,14 +1,14 @@
-//! The wire codec: big-endian integers, every length checked before it is used, no trailing byte.
+//! The wire codec: big-endian integers, every length checked before use, no trailing byte.
 
 use alloc::vec::Vec;
 
-/// Why bytes are not a message.
+/// The reason why bytes cannot be decoded as a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// Fewer bytes than the format needs.
     #[error("cut short")]
     Truncated,
-    /// Bytes behind the end of the message.
+    /// Bytes after the end of the message.
     #[error("bytes after the end")]
     Trailing,
     /// A field holds a value that the format does not allow.
@@ -26,7 +26,10 @@ impl<'a> Reader<'a> {
         Self(bytes)
     }
 
-    /// Decodes the whole of `bytes` with `decode`; refuses what is left over.
+    /// Decodes all of `bytes` with `decode`.
+    ///
+    /// # Errors
+    /// The error of `decode`, or [`DecodeError::Trailing`] if bytes are left over.
     pub fn decode_exact<T, E: From<DecodeError>>(
         bytes: &'a [u8],
         decode: impl FnOnce(&mut Self) -> Result<T, E>,
@@ -47,96 +50,99 @@ impl<'a> Reader<'a> {
         self.0.is_empty()
     }
 
-    /// All that is left, without moving on.
+    /// Returns all bytes left, without advancing the reader.
     pub fn peek(&self) -> &'a [u8] {
         self.0
     }
 
-    /// The next `n` bytes.
+    /// Reads `n` bytes.
     pub fn read_bytes(&mut self, n: usize) -> Result<&'a [u8], DecodeError> {
         let (head, tail) = self.0.split_at_checked(n).ok_or(DecodeError::Truncated)?;
         self.0 = tail;
         Ok(head)
     }
 
-    /// All that is left.
+    /// Reads all bytes left.
     pub fn read_rest(&mut self) -> &'a [u8] {
         core::mem::take(&mut self.0)
     }
 
-    /// The next `N` bytes, borrowed.
+    /// Reads the next `N` bytes as a reference.
     pub fn read_array_ref<const N: usize>(&mut self) -> Result<&'a [u8; N], DecodeError> {
         let (head, tail) = self.0.split_first_chunk().ok_or(DecodeError::Truncated)?;
         self.0 = tail;
         Ok(head)
     }
 
-    /// The next `N` bytes.
+    /// Reads the next `N` bytes.
     pub fn read_array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         self.read_array_ref().copied()
     }
 
-    /// An integer of 1 byte.
+    /// Reads an integer of 1 byte.
     pub fn read_u8(&mut self) -> Result<u8, DecodeError> {
         Ok(u8::from_be_bytes(self.read_array()?))
     }
 
-    /// An integer of 2 bytes.
+    /// Reads an integer of 2 bytes.
     pub fn read_u16(&mut self) -> Result<u16, DecodeError> {
         Ok(u16::from_be_bytes(self.read_array()?))
     }
 
-    /// An integer of 3 bytes.
+    /// Reads an integer of 3 bytes.
     pub fn read_u24(&mut self) -> Result<u32, DecodeError> {
         let [a, b, c] = self.read_array()?;
         Ok(u32::from_be_bytes([0, a, b, c]))
     }
 
-    /// An integer of 4 bytes.
+    /// Reads an integer of 4 bytes.
     pub fn read_u32(&mut self) -> Result<u32, DecodeError> {
         Ok(u32::from_be_bytes(self.read_array()?))
     }
 
-    /// An integer of 6 bytes.
+    /// Reads an integer of 6 bytes.
     pub fn read_u48(&mut self) -> Result<u64, DecodeError> {
         let [a, b, c, d, e, f] = self.read_array()?;
         Ok(u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
     }
 
-    /// An integer of 8 bytes.
+    /// Reads an integer of 8 bytes.
     pub fn read_u64(&mut self) -> Result<u64, DecodeError> {
         Ok(u64::from_be_bytes(self.read_array()?))
     }
 
-    /// A byte string behind its length of 1 byte.
+    /// Reads a length of 1 byte and the byte string after it.
     pub fn read_var8(&mut self) -> Result<&'a [u8], DecodeError> {
         let n = self.read_u8()?;
         self.read_bytes(usize::from(n))
     }
 
-    /// A byte string behind its length of 2 bytes.
+    /// Reads a length of 2 bytes and the byte string after it.
     pub fn read_var16(&mut self) -> Result<&'a [u8], DecodeError> {
         let n = self.read_u16()?;
         self.read_bytes(usize::from(n))
     }
 
-    /// Refuses anything that is left.
+    /// Checks that no byte is left.
+    ///
+    /// # Errors
+    /// [`DecodeError::Trailing`] if bytes are left over.
     pub fn expect_end(&self) -> Result<(), DecodeError> {
         if self.0.is_empty() { Ok(()) } else { Err(DecodeError::Trailing) }
     }
 }
 
-/// Writes fields one behind the other.
+/// Writes fields one after another.
 #[derive(Debug, Default)]
 pub struct Writer(Vec<u8>);
 
 impl Writer {
-    /// An empty message.
+    /// Creates an empty message.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty message with room for `bytes` bytes.
+    /// Creates an empty message with room for `bytes` bytes.
     pub fn with_capacity(bytes: usize) -> Self {
         Self(Vec::with_capacity(bytes))
     }
@@ -156,63 +162,63 @@ impl Writer {
         &self.0
     }
 
-    /// The message.
+    /// Returns the message.
     pub fn finish(self) -> Vec<u8> {
         self.0
     }
 
-    /// Bytes as they are.
+    /// Writes bytes without a length.
     #[inline]
     pub fn put_bytes(&mut self, bytes: &[u8]) -> &mut Self {
         self.0.extend_from_slice(bytes);
         self
     }
 
-    /// An integer of 1 byte.
+    /// Writes an integer of 1 byte.
     pub fn put_u8(&mut self, value: u8) -> &mut Self {
         self.put_bytes(&[value])
     }
 
-    /// An integer of 2 bytes.
+    /// Writes an integer of 2 bytes.
     pub fn put_u16(&mut self, value: u16) -> &mut Self {
         self.put_bytes(&value.to_be_bytes())
     }
 
-    /// An integer of 3 bytes; higher bits must be zero.
+    /// Writes an integer of 3 bytes; higher bits must be zero.
     pub fn put_u24(&mut self, value: u32) -> &mut Self {
         debug_assert!(value < 1 << 24);
         self.put_bytes(&value.to_be_bytes()[1..])
     }
 
-    /// An integer of 4 bytes.
+    /// Writes an integer of 4 bytes.
     pub fn put_u32(&mut self, value: u32) -> &mut Self {
         self.put_bytes(&value.to_be_bytes())
     }
 
-    /// An integer of 6 bytes; higher bits must be zero.
+    /// Writes an integer of 6 bytes; higher bits must be zero.
     pub fn put_u48(&mut self, value: u64) -> &mut Self {
         debug_assert!(value < 1 << 48);
         self.put_bytes(&value.to_be_bytes()[2..])
     }
 
-    /// An integer of 8 bytes.
+    /// Writes an integer of 8 bytes.
     pub fn put_u64(&mut self, value: u64) -> &mut Self {
         self.put_bytes(&value.to_be_bytes())
     }
 
-    /// A byte string of at most 255 bytes behind its length of 1 byte.
+    /// Writes a length of 1 byte and a byte string of at most 255 bytes.
     pub fn put_var8(&mut self, bytes: &[u8]) -> &mut Self {
         debug_assert!(bytes.len() <= 0xff);
         self.put_u8(bytes.len() as u8).put_bytes(bytes)
     }
 
-    /// A byte string of at most 65,535 bytes behind its length of 2 bytes.
+    /// Writes a length of 2 bytes and a byte string of at most 65,535 bytes.
     pub fn put_var16(&mut self, bytes: &[u8]) -> &mut Self {
         debug_assert!(bytes.len() <= 0xffff);
         self.put_u16(bytes.len() as u16).put_bytes(bytes)
     }
 
-    /// Zeros up to a length of `len` bytes; nothing if the message is longer already.
+    /// Writes zeros until the message has `len` bytes. Writes nothing if it is already longer.
     pub fn pad_to(&mut self, len: usize) -> &mut Self {
         if self.0.len() < len {
             self.0.resize(len, 0);

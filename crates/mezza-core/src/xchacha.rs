@@ -1,4 +1,4 @@
-//! XChaCha20-Poly1305 (draft-irtf-cfrg-xchacha-03): a nonce of 24 bytes, which may be drawn by chance.
+//! XChaCha20-Poly1305 (draft-irtf-cfrg-xchacha-03): its nonce of 24 bytes may be drawn at random.
 
 use chacha20poly1305::aead::{AeadInOut, KeyInit, inout::InOutBuf};
 use chacha20poly1305::{Key, Tag, XChaCha20Poly1305, XNonce};
@@ -10,7 +10,7 @@ pub const NONCE_BYTES: usize = 24;
 /// Bytes of a tag.
 pub const TAG_BYTES: usize = 16;
 
-/// Encrypts `text` in place and returns the tag; `None` for a text above 256 GiB.
+/// Encrypts `text` in place. Returns the tag, or `None` for a text above 256 GiB.
 pub fn seal(
     key: &Secret<32>,
     nonce: &[u8; NONCE_BYTES],
@@ -21,7 +21,8 @@ pub fn seal(
     cipher(key).encrypt_inout_detached(&XNonce::from(*nonce), aad, text).ok().map(Into::into)
 }
 
-/// Decrypts `text` in place if the tag is right; else `text` is not to be used.
+/// Decrypts `text` in place. Returns true if the tag is right; otherwise the content of `text` must
+/// not be used.
 pub fn open(
     key: &Secret<32>,
     nonce: &[u8; NONCE_BYTES],

@@ -113,9 +113,10 @@ fn exchange_keys(driver: &mut Driver, rng: &mut SimRng) {
     let group = Ristretto::new();
     let [alice, bob] =
         [(); 2].map(|()| StaticKey::from_scalar::<PortableBackend>(Secret::random(rng.rng())));
-    let ends = (&alice, bob.public_key());
+    let peer = bob.public_key();
     let (initiator, g1) =
-        GkxInitiator::begin::<PortableBackend>(&group, ends, &mut Uniform, rng.rng()).expect("G1");
+        GkxInitiator::begin::<PortableBackend>(&group, &alice, peer, &mut Uniform, rng.rng())
+            .expect("G1");
     let g1 = driver.pass_frame(GuardSide::Inside, &g1, &[("C1", 32), ("C2", 32)]);
     let (responder, g2) = GkxResponder::answer(&group, &g1, &mut Uniform, rng.rng()).expect("G2");
     let g2 = driver.pass_frame(GuardSide::Wire, &g2, &[("Y", 32)]);

@@ -215,8 +215,8 @@ fn identities() -> [StaticKey; 2] {
 
 fn begin_exchange(group: &Ristretto, dice: &mut SimRng) -> (GkxInitiator, Vec<u8>) {
     let ([own, peer], coins) = (identities(), &mut GivenCoins::new([7_u8, 8, 9].map(Scalar::from)));
-    let ends = (&own, peer.public_key());
-    GkxInitiator::begin::<PortableBackend>(group, ends, coins, dice.rng()).expect("G1")
+    let peer = peer.public_key();
+    GkxInitiator::begin::<PortableBackend>(group, &own, peer, coins, dice.rng()).expect("G1")
 }
 
 fn time_comparisons(group: &Ristretto, count: usize) -> Vec<(&'static str, f64)> {

@@ -177,7 +177,8 @@ impl GuardClient {
         &mut self,
         conn: GuardConnection,
         wants: Option<(GuardMode, u16)>,
-        (now, rng): (Time, &mut dyn CryptoRng),
+        now: Time,
+        rng: &mut dyn CryptoRng,
     ) -> Result<(), GuardClientError> {
         // Before the nonce is drawn, so that a refused connection leaves nothing behind.
         self.dialogues.check_room(conn)?;
@@ -394,9 +395,9 @@ impl Machine for GuardClient {
     ) -> Result<(), GuardClientError> {
         match input {
             Input::Dial(conn, mode, dest) => {
-                self.begin_connection(conn, Some((mode, dest)), (now, rng))
+                self.begin_connection(conn, Some((mode, dest)), now, rng)
             }
-            Input::Accepted(conn) => self.begin_connection(conn, None, (now, rng)),
+            Input::Accepted(conn) => self.begin_connection(conn, None, now, rng),
             Input::Frame(conn, frame) => self.on_frame(conn, &frame, rng),
             Input::Answered(conn) => {
                 let dialogue = self.dialogues.get(conn);

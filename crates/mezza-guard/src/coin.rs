@@ -85,7 +85,7 @@ pub struct SlotIndex {
 }
 
 impl SlotIndex {
-    fn to_bytes(&self) -> Vec<u8> {
+    fn to_bytes(self) -> Vec<u8> {
         let Self { name: SlotName { client, purpose, dest }, index } = self;
         [&client.0[..], &[purpose.wire_byte()], &dest.to_be_bytes(), &index.to_be_bytes()].concat()
     }

@@ -143,7 +143,8 @@ impl GkxInitiator {
     /// The contact's identity key is of low order.
     pub fn begin<B: Backend>(
         group: &Ristretto,
-        (own, peer): (&StaticKey, &PublicKey),
+        own: &StaticKey,
+        peer: &PublicKey,
         coins: &mut dyn Coins<Ristretto>,
         rng: &mut dyn CryptoRng,
     ) -> Result<(Self, Vec<u8>), GkxError> {

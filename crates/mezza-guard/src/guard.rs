@@ -36,7 +36,7 @@ use crate::keys::GuardClientId;
 use crate::ledger::{LedgerRecord, REFUSALS_ALARM, REFUSALS_BLOCK, REFUSALS_EVER, SlotLedger};
 use crate::rule::FrameRuleError;
 use crate::wire::control::RefusalCode;
-use session::Session;
+use session::{FrameIn, Session};
 
 /// The number of a connection pair, given by the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -123,9 +123,16 @@ pub enum GuardEvent {
     /// The first refused handshake of a day: it may have carried 128 bits.
     Notice(GuardClientId, u16),
     /// The third and each further one of a day.
-    Alarm(GuardClientId, u16, usize),
-    /// The destination is blocked for this client.
-    Blocked(GuardClientId, u16),
+    Alarm {
+        /// The client.
+        client: GuardClientId,
+        /// The number of the destination, or of the lane.
+        dest: u16,
+        /// Refused handshakes of the last 24 hours; 20 stands for 20 or more.
+        refusals: usize,
+        /// True if the destination is blocked for this client from now on (GUARD-35).
+        is_blocked: bool,
+    },
     /// The number of handshakes of this client that were refused over the life of the ledger, a multiple
     /// of [`REFUSALS_EVER`]. A device that leaks 128 bits a refusal has sent its keys by now: replace it, and
     /// the keys.
@@ -146,6 +153,9 @@ pub enum GuardError {
     /// Too many connections, from everywhere or from one address.
     #[error("too many connections")]
     TooMany,
+    /// The destination is blocked for this client: 20 handshakes were refused in a day.
+    #[error("the destination is blocked for this client; the owner can unblock it")]
+    Blocked,
     /// The caller: no such client or destination.
     #[error("no such client or destination")]
     Unknown,
@@ -234,6 +244,10 @@ impl Guard {
                 {
                     return Err(GuardError::Unknown);
                 }
+                self.check_admission(client, dest, now).map_err(|code| match code {
+                    RefusalCode::Blocked => GuardError::Blocked,
+                    _ => GuardError::TooMany,
+                })?;
                 Session::for_pinned(client, dest)
             }
             Opening::Wire(client, origin) => {
@@ -247,6 +261,33 @@ impl Guard {
         Ok(())
     }
 
+    /// Checks that a client may begin a handshake with a destination (GUARD-35, GUARD-47).
+    ///
+    /// # Errors
+    /// `Blocked` after 20 refusals in a day; `Busy` if the handshakes under way could exceed that number.
+    fn check_admission(
+        &mut self,
+        client: GuardClientId,
+        dest: u16,
+        now: Time,
+    ) -> Result<(), RefusalCode> {
+        // Boot time restarts with the machine, so that a block must not last beyond a day from then.
+        self.ledger.clamp_refusals(now);
+        // Each refused handshake may carry 128 bits, so their number in a day is bounded (GUARD-35).
+        let refusals = self.ledger.count_refusals(client, dest, now);
+        if refusals >= REFUSALS_BLOCK {
+            return Err(RefusalCode::Blocked);
+        }
+        // A refusal counts when its session ends. Sessions at once must not send more MACs than
+        // sessions in turn (GUARD-47).
+        let is_of = |session: &&Session| session.pair() == Some((client, dest));
+        let open = self.sessions.values().filter(is_of).filter(|session| session.may_be_refused());
+        if refusals + open.count() >= REFUSALS_BLOCK {
+            return Err(RefusalCode::Busy);
+        }
+        Ok(())
+    }
+
     /// Ends a session: coins are wiped with it, its slot is kept; a handshake whose MAC was not answered
     /// counts (GUARD-35).
     fn close_session(&mut self, conn: GuardConnection, reason: CloseReason, now: Time) {
@@ -255,11 +296,14 @@ impl Guard {
         if let (true, Some((client, dest))) = (session.counts_as_refused(), session.pair()) {
             // Durable before the event: a restart must not forget refusals (GUARD-37).
             self.persist_record(conn, LedgerRecord::Refused(client, dest, now));
-            let count = self.ledger.count_refusals(client, dest, now);
-            let event = match count {
+            let event = match self.ledger.count_refusals(client, dest, now) {
                 0..=1 => Some(GuardEvent::Notice(client, dest)),
-                _ if count >= REFUSALS_BLOCK => Some(GuardEvent::Blocked(client, dest)),
-                _ if count >= REFUSALS_ALARM => Some(GuardEvent::Alarm(client, dest, count)),
+                refusals if refusals >= REFUSALS_ALARM => {
+                    // A lane is never blocked: a caller that does not answer could cut off all
+                    // others (GUARD-48).
+                    let is_blocked = session.is_dialling && refusals >= REFUSALS_BLOCK;
+                    Some(GuardEvent::Alarm { client, dest, refusals, is_blocked })
+                }
                 _ => None,
             };
             self.out.extend(event.map(Output::Event));
@@ -283,7 +327,8 @@ impl Guard {
         conn: GuardConnection,
         side: GuardSide,
         frame: &[u8],
-        (now, rng): (Time, &mut dyn CryptoRng),
+        now: Time,
+        rng: &mut dyn CryptoRng,
     ) -> Result<(), GuardError> {
         // Taken out while it works, so that the session may change the guard.
         let mut session = self.sessions.take_out(conn).ok_or(GuardError::UnknownConnection)?;
@@ -293,7 +338,7 @@ impl Guard {
             return Err(GuardError::Unasked);
         }
         // An error closes the session: a handshake is not repaired in the middle.
-        let taken = session.on_frame(self, conn, (side, frame), (now, rng));
+        let taken = session.on_frame(self, &FrameIn { conn, side, frame }, now, rng);
         self.sessions.put_back(conn, session);
         if let Err(reason) = taken {
             self.close_session(conn, reason, now);
@@ -337,7 +382,7 @@ impl Machine for Guard {
                 // No frame went out, so this end is not counted as a refused handshake.
                 self.close_session(conn, CloseReason::Refused(RefusalCode::Unreachable), now);
             }
-            Input::Frame(conn, side, frame) => self.on_frame(conn, side, &frame, (now, rng))?,
+            Input::Frame(conn, side, frame) => self.on_frame(conn, side, &frame, now, rng)?,
             Input::Closed(conn, _) => {
                 self.check_known(conn)?;
                 self.close_session(conn, CloseReason::Ended, now);

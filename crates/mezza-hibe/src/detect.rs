@@ -12,6 +12,7 @@ use mezza_core::{DecodeError, Reader, Wiping, Writer};
 use crate::bkp::{HEADER_POINTS, USER_POINTS};
 use crate::curve::gt::Gt;
 use crate::curve::{G2, G2_BYTES, G2Affine, silent};
+use crate::lives::{Branch, TreeCalendar};
 use crate::pairing::PairingEngine;
 use crate::shape::{Epoch, Shape, Tick, TreeProfile};
 use crate::system::System;
@@ -28,9 +29,9 @@ pub const LENT_EPOCHS_MAX: u32 = 2_081;
 /// Recognises the envelopes of one subtree: 396, 588, 780 or 972 bytes for 1, 65, 2,081 or 66,593
 /// epochs.
 pub struct DetectKey {
-    shape: Shape,
-    profile: TreeProfile,
-    origin: Tick,
+    calendar: TreeCalendar,
+    /// The branch of its subtree.
+    branch: Branch,
     /// The root of the subtree.
     start: Epoch,
     /// T0 T1 uh V, then D and E of each level below.
@@ -54,10 +55,10 @@ pub enum Detected {
 
 impl DetectKey {
     pub(crate) fn new(card: &CardBlock, start: Epoch, points: Vec<G2>) -> Self {
-        let shape = card.shape();
-        let profile = card.profile();
-        let origin = card.origin();
-        Self { shape, profile, origin, start, points }
+        let calendar = *card.calendar();
+        let branch = calendar.find_branch_with(start);
+        let branch = branch.unwrap_or_else(|| calendar.shortest_branch());
+        Self { calendar, branch, start, points }
     }
 
     /// Reads one that is alone.
@@ -75,8 +76,10 @@ impl DetectKey {
         let profile = TreeProfile::from_byte(k).ok_or(DecodeError::Value)?;
         let origin = Tick(r.read_u32()?);
         let start = Epoch(r.read_u32()?);
-        let known = version == VERSION && start.0 < shape.epoch_count();
-        if !known || shape.path_to(start).depth() != depth {
+        let calendar = TreeCalendar { shape, profile, origin };
+        // The root of a tree of lives belongs to no branch, and no key is lent of it.
+        let branch = calendar.find_branch_with(start).ok_or(DecodeError::Value)?;
+        if version != VERSION || shape.path_to(start).depth() != depth {
             return Err(DecodeError::Value);
         }
         let points = (0..USER_POINTS + 2 * (shape.depth() - depth)).map(|_| {
@@ -84,36 +87,36 @@ impl DetectKey {
             if point.in_subgroup() { Ok(point.to_point()) } else { Err(DecodeError::Value) }
         });
         let points = points.collect::<Result<_, _>>()?;
-        Ok(Self { shape, profile, origin, start, points })
+        Ok(Self { calendar, branch, start, points })
     }
 
     /// Its bytes: a secret, which tells who receives what.
     pub fn encode(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(HEAD_BYTES + G2_BYTES * self.points.len());
-        w.put_u8(VERSION).put_u8(join_nibbles(self.shape.nibble())).put_u8(self.profile.byte());
-        w.put_u8(self.shape.path_to(self.start).depth() as u8)
-            .put_u32(self.origin.0)
-            .put_u32(self.start.0);
+        let TreeCalendar { shape, profile, origin } = self.calendar;
+        w.put_u8(VERSION).put_u8(join_nibbles(shape.nibble())).put_u8(profile.byte());
+        w.put_u8(shape.path_to(self.start).depth() as u8).put_u32(origin.0).put_u32(self.start.0);
         w.put_bytes(&G2::compress_each(self.points.iter()));
         Wiping::new(w.finish())
     }
 
     /// The first tick that it covers, and the first one behind.
     pub fn ticks(&self) -> (Tick, Tick) {
-        let k = self.profile.epoch_ticks();
-        let at = |epoch: u32| Tick(self.origin.0.saturating_add(epoch.saturating_mul(k)));
-        (at(self.start.0), at(self.start.0 + self.epoch_count()))
+        let first = |epoch| self.calendar.first_tick(&self.branch, epoch);
+        (first(self.start), first(self.start.plus(self.epoch_count())))
     }
 
     /// Number of epochs that it covers.
     pub fn epoch_count(&self) -> u32 {
-        self.shape.subtree_epochs(self.shape.path_to(self.start).depth())
+        let shape = self.calendar.shape;
+        shape.subtree_epochs(shape.path_to(self.start).depth())
     }
 
     /// The points that the four of a header are paired with, for an epoch below: V, uh, -T0, -T1.
     fn pairing_points(&self, epoch: Epoch) -> [G2Affine; HEADER_POINTS] {
-        let depth = self.shape.path_to(self.start).depth();
-        let path = self.shape.path_to(epoch);
+        let shape = self.calendar.shape;
+        let depth = shape.path_to(self.start).depth();
+        let path = shape.path_to(epoch);
         let [t0, t1, uh, v] = [0, 1, 2, 3].map(|i| self.points[i].add(&G2::infinity()));
         let levels = self.points[USER_POINTS..].chunks_exact(2).zip(&path.components()[depth..]);
         let (uh, v) = levels.fold((uh, v), |(uh, v), (level, m)| {
@@ -128,8 +131,8 @@ impl DetectKey {
         let tick = near.0.checked_add(ahead)?;
         let tick = Tick(if ahead < 128 { tick } else { tick.checked_sub(256)? });
         let (from, to) = self.ticks();
-        let since = tick.0.checked_sub(self.origin.0)?;
-        (from <= tick && tick < to).then(|| (Epoch(since / self.profile.epoch_ticks()), tick))
+        let epoch = self.calendar.find_epoch(self.branch.life, tick).ok()?;
+        (from <= tick && tick < to).then_some((epoch, tick))
     }
 }
 

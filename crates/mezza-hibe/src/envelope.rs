@@ -20,6 +20,7 @@ use crate::bkp::{self, UserKey};
 use crate::curve::gt::{Gt, GtBytes};
 use crate::curve::{Fr, G1, SCALAR_BYTES, silent};
 use crate::error::EncapsulateError;
+use crate::lives::{Branch, Life};
 use crate::pairing::{HEADER_BYTES, PairingEngine, PreparedKey};
 use crate::shape::{Epoch, Tick};
 use crate::system::System;
@@ -72,14 +73,15 @@ struct Ticks {
 
 impl Ticks {
     fn from_epoch(card: &CardBlock, epoch: Epoch) -> Self {
-        Self { first: card.first_tick(epoch), count: card.profile().epoch_ticks() }
+        let branch = branch_of(card, epoch);
+        Self { first: card.calendar().first_tick(&branch, epoch), count: branch.epoch_ticks }
     }
 
     fn has_tick(self, tick: Tick) -> bool {
         tick.0.checked_sub(self.first.0).is_some_and(|since| since < self.count)
     }
 
-    /// The one of these ticks that is `low` modulo 256; k is below 256.
+    /// The first of these ticks that is `low` modulo 256. Where k is below 256 it is the only one.
     fn with_low(self, low: u8) -> Option<Tick> {
         let since = u32::from(low.wrapping_sub(self.first.0 as u8));
         (since < self.count).then(|| Tick(self.first.0 + since))
@@ -206,6 +208,9 @@ impl EnvelopeKey {
 pub struct EpochKey {
     card: CardBlockHash,
     epoch: Epoch,
+    life: Life,
+    /// True if it is of the shortest life of its card, whose ticks byte 1 tells apart.
+    is_shortest: bool,
     ticks: Ticks,
     prepared: PreparedKey,
     identity: [G1; 2],
@@ -213,9 +218,12 @@ pub struct EpochKey {
 
 impl EpochKey {
     pub(crate) fn new(system: &System, card: &CardBlock, epoch: Epoch, key: &UserKey) -> Self {
+        let life = branch_of(card, epoch).life;
         Self {
             card: *card.hash(),
             epoch,
+            life,
+            is_shortest: life == card.shortest_life(),
             ticks: Ticks::from_epoch(card, epoch),
             prepared: system.pairing().prepare_points(&key.pairing_points()),
             identity: card.parameters().identity_points(&card.shape().path_to(epoch)),
@@ -225,6 +233,11 @@ impl EpochKey {
     /// Its epoch.
     pub fn epoch(&self) -> Epoch {
         self.epoch
+    }
+
+    /// Its life.
+    pub fn life(&self) -> Life {
+        self.life
     }
 
     /// Steps 4 to 6 of a trial, with K of step 4 computed.
@@ -255,13 +268,19 @@ impl EpochKey {
 /// A payload, which is wiped.
 pub type Payload = Wiping<Vec<u8>>;
 
-/// The keys of one card that are held decoded: those of the epoch before, of this one and of the next
-/// (the paper's smooth rollover, section 6.4). Copies share the keys.
+/// The branch of an epoch. An epoch of no branch counts as one of the shortest life.
+fn branch_of(card: &CardBlock, epoch: Epoch) -> Branch {
+    let calendar = card.calendar();
+    calendar.find_branch_with(epoch).unwrap_or_else(|| calendar.shortest_branch())
+}
+
+/// The keys of one card that are held decoded: of each life those of the epoch before, of this one and of
+/// the next (the paper's smooth rollover, section 6.4). Copies share the keys.
 #[derive(Clone, Debug, Default)]
 pub struct HeldKeys(Vec<Arc<EpochKey>>);
 
 impl HeldKeys {
-    /// Epochs that are held at most: the ticks of three stay unique modulo 256.
+    /// Epochs of a life that are held at most: the ticks of three of the shortest life stay unique modulo 256.
     pub const EPOCHS_MAX: u32 = 3;
 
     /// None yet.
@@ -269,19 +288,19 @@ impl HeldKeys {
         Self::default()
     }
 
-    /// Holds a key, in place of one of the same epoch. Keys of another card and those that are
-    /// further than [`Self::EPOCHS_MAX`] below it are dropped.
+    /// Holds a key, in place of one of the same epoch. Keys of another card are dropped, and those of the
+    /// same life that are further than [`Self::EPOCHS_MAX`] away.
     pub fn insert(&mut self, key: EpochKey) {
-        let card = key.card;
-        let epoch = key.epoch;
+        let EpochKey { card, epoch, life, .. } = key;
         let near = |held: &EpochKey| held.epoch.0.abs_diff(epoch.0) < Self::EPOCHS_MAX;
-        self.0.retain(|held| held.card == card && held.epoch != epoch && near(held));
+        let stays = |held: &EpochKey| held.life != life || (held.epoch != epoch && near(held));
+        self.0.retain(|held| held.card == card && stays(held));
         self.0.push(Arc::new(key));
     }
 
-    /// Drops, and wipes, the keys of epochs below `floor`.
-    pub fn drop_below(&mut self, floor: Epoch) {
-        self.0.retain(|held| held.epoch >= floor);
+    /// Drops, and wipes, the keys of a life that are below `floor`.
+    pub fn drop_below(&mut self, life: Life, floor: Epoch) {
+        self.0.retain(|held| held.life != life || held.epoch >= floor);
     }
 
     /// The epochs that are held.
@@ -294,11 +313,50 @@ impl HeldKeys {
         self.held_epochs().any(|held| held == epoch)
     }
 
-    /// The key and the tick of a byte 1; the held epochs span at most 180 ticks.
-    fn of_tick(&self, low: u8) -> Option<(usize, Tick)> {
-        let mut keys = self.0.iter().enumerate();
+    /// The held ticks of a life that are `low` modulo 256: one of a short life, up to 17 of half a day. For
+    /// an envelope without a carrier that names its tick.
+    pub fn find_ticks(&self, life: Life, low: u8) -> Vec<Tick> {
+        let of_life = self.0.iter().filter(|held| held.life == life);
+        let ticks = of_life.flat_map(|held| {
+            let first = held.ticks.with_low(low).into_iter();
+            let ticks = held.ticks;
+            first.flat_map(move |first| {
+                (first.0..ticks.first.0 + ticks.count).step_by(256).map(Tick)
+            })
+        });
+        ticks.collect()
+    }
+
+    /// The key and the tick of an envelope, from what its carrier names.
+    fn find_key(&self, time: EnvelopeTime) -> Option<usize> {
+        let fits = |held: &Arc<EpochKey>| held.life == time.life && held.ticks.has_tick(time.tick);
+        self.0.iter().position(fits)
+    }
+
+    /// The key and the tick of a byte 1 where no carrier names them. The held epochs of the shortest life
+    /// span at most 180 ticks.
+    fn find_shortest(&self, low: u8) -> Option<(usize, Tick)> {
+        let mut keys = self.0.iter().enumerate().filter(|(_, held)| held.is_shortest);
         keys.find_map(|(i, held)| Some((i, held.ticks.with_low(low)?)))
     }
+}
+
+/// The life and the tick of an envelope, as the header of its carrier names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EnvelopeTime {
+    /// Its life.
+    pub life: Life,
+    /// Its tick.
+    pub tick: Tick,
+}
+
+/// An envelope with what its carrier names.
+#[derive(Clone, Copy, Debug)]
+pub struct CarriedEnvelope<'a> {
+    /// All of it.
+    pub envelope: &'a [u8],
+    /// `None`: there is no carrier, so the envelope is of the shortest life.
+    pub time: Option<EnvelopeTime>,
 }
 
 /// An envelope that was meant for us.
@@ -306,6 +364,8 @@ impl HeldKeys {
 pub struct OpenedEnvelope {
     /// The payload of its sender.
     pub payload: Payload,
+    /// Its life.
+    pub life: Life,
     /// The tick that its sender named.
     pub tick: Tick,
     /// The binding that the payload's inner layer must agree with.
@@ -334,16 +394,34 @@ pub fn trial_open(system: &System, keys: &HeldKeys, envelope: &[u8]) -> Trial {
 
 /// Tries to open many: the results of [`trial_open`] one by one, in their order (HIBE-50).
 pub fn trial_open_batch(system: &System, keys: &HeldKeys, envelopes: &[&[u8]]) -> Vec<Trial> {
+    let carried = envelopes.iter().map(|envelope| CarriedEnvelope { envelope, time: None });
+    trial_open_carried(system, keys, &carried.collect::<Vec<_>>())
+}
+
+/// Tries to open many with what their carriers name: one trial each, with the key of that life and tick
+/// (HIBE-85). The results are in the order of the envelopes.
+pub fn trial_open_carried(
+    system: &System,
+    keys: &HeldKeys,
+    envelopes: &[CarriedEnvelope<'_>],
+) -> Vec<Trial> {
     let mut trials: Vec<Trial> = Vec::with_capacity(envelopes.len());
     let mut groups: Vec<Vec<(usize, Tick, Fields<'_>)>> =
         keys.0.iter().map(|_| Vec::new()).collect();
-    for (index, envelope) in envelopes.iter().enumerate() {
-        let Some(fields) = Fields::split_envelope(envelope) else {
+    for (index, CarriedEnvelope { envelope, time }) in envelopes.iter().enumerate() {
+        let fields = Fields::split_envelope(envelope);
+        // Byte 1 is the tick of the sender. A carrier that names another one does not hold this envelope.
+        let agrees = |f: &Fields<'_>| time.is_none_or(|time| time.tick.0 as u8 == f.tick_low);
+        let Some(fields) = fields.filter(agrees) else {
             trials.push(Trial::Malformed);
             continue;
         };
         trials.push(Trial::NoKey);
-        if let Some((key, tick)) = keys.of_tick(fields.tick_low) {
+        let found = match time {
+            Some(time) => keys.find_key(*time).map(|key| (key, time.tick)),
+            None => keys.find_shortest(fields.tick_low),
+        };
+        if let Some((key, tick)) = found {
             groups[key].push((index, tick, fields));
         }
     }
@@ -354,8 +432,8 @@ pub fn trial_open_batch(system: &System, keys: &HeldKeys, envelopes: &[&[u8]]) -
             let payload = k.ok().and_then(|k| key.open_payload(system, tick, &fields, &k));
             trials[index] = payload.map_or(Trial::NotForMe, |payload| {
                 let binding = build_binding(&key.card, tick, fields.header);
-                let id = EnvelopeId::from_envelope(envelopes[index]);
-                Trial::Opened(OpenedEnvelope { payload, tick, binding, id })
+                let id = EnvelopeId::from_envelope(envelopes[index].envelope);
+                Trial::Opened(OpenedEnvelope { payload, life: key.life, tick, binding, id })
             });
         }
     }

@@ -42,6 +42,9 @@ pub enum EncapsulateError {
     /// The life of the card, or the epoch of the key, is over.
     #[error("it is over")]
     Over,
+    /// The card has no keys of that life.
+    #[error("this card has no keys of that life")]
+    NoLife,
     /// The payload does not fit into the largest bucket.
     #[error("the payload is longer than 3,830 bytes")]
     TooLong,
@@ -62,6 +65,9 @@ pub enum TreeError {
     /// There is no node left from which this could be derived.
     #[error("the node above that epoch is expanded already")]
     Leaf,
+    /// The tree has no keys of that life.
+    #[error("this tree has no keys of that life")]
+    NoLife,
     /// A record holds bytes that are no key, although its seal was right.
     #[error("a record of this tree holds no key")]
     Damaged,

@@ -9,9 +9,14 @@
 //!   asked for no less for ten minutes, more after a person confirmed the date. These bounds hold for
 //!   all jumps since the start together.
 
-use mezza_core::Time;
+use alloc::vec::Vec;
 
-use crate::shape::{Epoch, Tick, TreeProfile};
+use mezza_core::{CryptoRng, Time};
+
+use crate::error::TreeError;
+use crate::lives::Life;
+use crate::shape::{Epoch, Tick};
+use crate::tree::KeyTree;
 
 /// Unexplained time that is believed at once, in milliseconds.
 pub const JUMP_AT_ONCE_MS: u64 = Time::HOUR_MS;
@@ -82,9 +87,9 @@ pub struct FloorRule {
 type Since = (Epoch, u64);
 
 impl FloorRule {
-    /// The rule of a tree whose stored floor is `floor`, at a start with this boot time.
-    pub fn new(profile: TreeProfile, floor: Epoch, trust: ClockTrust, boot_ms: u64) -> Self {
-        let epoch_ms = profile.epoch_ms();
+    /// The rule of a life with epochs of `epoch_ms` milliseconds whose stored floor is `floor`, at a start
+    /// with this boot time.
+    pub fn new(epoch_ms: u64, floor: Epoch, trust: ClockTrust, boot_ms: u64) -> Self {
         let slack_ms = trust.slack_ms;
         let started = (floor, boot_ms);
         Self { epoch_ms, slack_ms, base: started, started, floor, standing: None }
@@ -148,6 +153,80 @@ impl FloorRule {
     fn explained_epoch(&self, (epoch, since_ms): Since, boot_ms: u64) -> Epoch {
         let elapsed_ms = boot_ms.saturating_sub(since_ms);
         epoch.plus(saturate_epochs((elapsed_ms + elapsed_ms / 2).div_ceil(self.epoch_ms))).plus(1)
+    }
+}
+
+/// The rules of all lives of a tree. Each life has a floor of its own (HIBE-82).
+#[derive(Clone, Debug)]
+pub struct FloorRules(Vec<LifeRule>);
+
+/// The rule of one life.
+#[derive(Clone, Debug)]
+struct LifeRule {
+    life: Life,
+    rule: FloorRule,
+}
+
+/// The floor of a life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LifeFloor {
+    /// Which life.
+    pub life: Life,
+    /// The first epoch whose keys stay.
+    pub floor: Epoch,
+    /// Why it stays behind the clock, if it does.
+    pub held: Option<FloorHeld>,
+}
+
+impl FloorRules {
+    /// The rules of a tree with its stored floors, at a start with this boot time.
+    pub fn new(tree: &KeyTree, trust: ClockTrust, boot_ms: u64) -> Self {
+        let branches = tree.card().calendar().branches();
+        let rules = branches.map(|branch| {
+            let floor = tree.find_floor(branch.life).unwrap_or(branch.first);
+            let rule = FloorRule::new(branch.epoch_ms(), floor, trust, boot_ms);
+            LifeRule { life: branch.life, rule }
+        });
+        Self(rules.collect())
+    }
+
+    /// The clock is trusted this much from now on.
+    pub fn set_trust(&mut self, trust: ClockTrust) {
+        self.0.iter_mut().for_each(|of| of.rule.set_trust(trust));
+    }
+
+    /// The floor of each life at a boot time, given the tick of [`ClockTrust::earliest_tick`]. No clock
+    /// gives `None`.
+    pub fn update_floors(
+        &mut self,
+        tree: &KeyTree,
+        current: Option<Tick>,
+        boot_ms: u64,
+    ) -> Vec<LifeFloor> {
+        let floors = self.0.iter_mut().map(|LifeRule { life, rule }| {
+            let asked = current.and_then(|tick| tree.card().find_floor_epoch(*life, tick));
+            let (floor, held) = rule.update_floor(asked, boot_ms);
+            LifeFloor { life: *life, floor, held }
+        });
+        floors.collect()
+    }
+}
+
+impl KeyTree {
+    /// Erases what is below the floor of each life. A floor behind the last epoch erases all of the life.
+    ///
+    /// # Errors
+    /// `Damaged` for a record that is no key. What was erased before stays so.
+    pub fn erase_below_floors(
+        &mut self,
+        floors: &[LifeFloor],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), TreeError> {
+        for LifeFloor { life, floor, .. } in floors {
+            let end = self.card().calendar().find_branch(*life).map(|branch| branch.end);
+            self.erase_life_below(*life, (*floor).min(end.unwrap_or(*floor)), rng)?;
+        }
+        Ok(())
     }
 }
 

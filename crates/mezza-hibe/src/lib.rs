@@ -9,6 +9,7 @@
 //! | module | noun |
 //! |---|---|
 //! | [`shape`] | [`Epoch`], [`Tick`], and the path of an epoch in the tree |
+//! | [`lives`] | [`Life`]: how long keys stay, and which branch of the tree serves it |
 //! | [`curve`] | scalars, points, elements of Gt, which wipe themselves; blst behind them |
 //! | [`bkp`] | the HIBKEM: generate, derive, encapsulate |
 //! | [`tree`] | [`KeyTree`]: erase below, prepare, open a key; what is stored of it |
@@ -54,6 +55,7 @@ pub mod detect;
 pub mod envelope;
 pub mod error;
 pub mod floor;
+pub mod lives;
 pub mod pairing;
 pub mod shape;
 pub mod system;
@@ -62,11 +64,13 @@ pub mod wire;
 
 pub use detect::{DetectKey, Detected, detect_envelopes};
 pub use envelope::{
-    Envelope, EnvelopeBinding, EnvelopeId, EnvelopeKey, EpochKey, HeldKeys, OpenedEnvelope,
-    SealKey, Trial, TrialJob, trial_open, trial_open_batch,
+    CarriedEnvelope, Envelope, EnvelopeBinding, EnvelopeId, EnvelopeKey, EnvelopeTime, EpochKey,
+    HeldKeys, OpenedEnvelope, SealKey, Trial, TrialJob, trial_open, trial_open_batch,
+    trial_open_carried,
 };
 pub use error::{CardBlockError, EncapsulateError, ImportError, TreeError};
-pub use floor::FloorRule;
+pub use floor::{FloorRule, FloorRules, LifeFloor};
+pub use lives::{Branch, Life, TreeCalendar};
 pub use pairing::PairingKernel;
 pub use shape::{Epoch, Shape, Tick, TreeProfile};
 pub use system::System;

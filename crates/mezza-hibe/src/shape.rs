@@ -5,6 +5,8 @@
 
 use mezza_core::Time;
 
+use crate::lives::Life;
+
 /// Levels of the tree below its root, and of identities.
 pub const DEPTH: usize = 5;
 /// Milliseconds of a tick.
@@ -52,7 +54,7 @@ impl Epoch {
     }
 }
 
-/// Length of an epoch in ticks. Three values keep the sets large in which a card is one of many.
+/// Length of an epoch of tree 1 in ticks, k. Three values keep the sets large in which a card is one of many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TreeProfile {
     /// 1 tick: what is older than a minute is erased.
@@ -66,6 +68,15 @@ pub enum TreeProfile {
 impl TreeProfile {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Minute, Self::FiveMinutes, Self::Hour];
+
+    /// The one life that a tree of this profile serves.
+    pub const fn life(self) -> Life {
+        match self {
+            Self::Minute => Life::Minute,
+            Self::FiveMinutes => Life::FiveMinutes,
+            Self::Hour => Life::HalfHour,
+        }
+    }
 
     /// Ticks of an epoch, k.
     pub const fn epoch_ticks(self) -> u32 {
@@ -97,6 +108,11 @@ impl TreeProfile {
 pub enum Shape {
     /// Arities 16, 16, 32, 32, 64: 17,047,825 epochs, 16.2 years of half minutes.
     Wide,
+    /// The same arities, in three branches: 14 of the root's children serve minutes, one half hours,
+    /// one half days (`docs/protocols/hibe.md`, "Tree").
+    Lives,
+    /// Arities 4, 2, 4 in three branches: 45 epochs, for exhaustive tests.
+    TestLives,
     /// Arities 3, 2, 4: 34 epochs, for exhaustive tests.
     Test,
 }
@@ -105,7 +121,8 @@ impl Shape {
     /// Nodes below the root, by level.
     pub const fn arities(self) -> &'static [u8] {
         match self {
-            Self::Wide => &[16, 16, 32, 32, 64],
+            Self::Wide | Self::Lives => &[16, 16, 32, 32, 64],
+            Self::TestLives => &[4, 2, 4],
             Self::Test => &[3, 2, 4],
         }
     }
@@ -119,6 +136,8 @@ impl Shape {
     pub const fn nibble(self) -> u8 {
         match self {
             Self::Wide => 1,
+            Self::Lives => 2,
+            Self::TestLives => 0xe,
             Self::Test => 0xf,
         }
     }
@@ -127,9 +146,36 @@ impl Shape {
     pub const fn from_nibble(nibble: u8) -> Option<Self> {
         match nibble {
             1 => Some(Self::Wide),
+            2 => Some(Self::Lives),
+            0xe => Some(Self::TestLives),
             0xf => Some(Self::Test),
             _ => None,
         }
+    }
+
+    /// Returns true if its branches serve several lives. Its root then serves none.
+    pub const fn has_lives(self) -> bool {
+        matches!(self, Self::Lives | Self::TestLives)
+    }
+
+    /// Number of its lives.
+    pub const fn life_count(self) -> usize {
+        if self.has_lives() { 3 } else { 1 }
+    }
+
+    /// Entries of a stack at most.
+    pub const fn entries_max(self) -> usize {
+        if self.has_lives() { 768 } else { 320 }
+    }
+
+    /// Bytes of all points of a stack at most.
+    pub const fn stack_bytes_max(self) -> usize {
+        1_024 * if self.has_lives() { 576 } else { 224 }
+    }
+
+    /// Bytes of a keyring, which has room for [`Self::entries_max`] entries.
+    pub const fn ring_bytes(self) -> usize {
+        if self.has_lives() { 28_672 } else { 12_288 }
     }
 
     /// Epochs of a subtree whose root is at `depth`: `S_depth`.

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! epoch    Implied (in a node) --expand--> Ready (a user key) --open_key--> Held --erase--> Erased
-//! tree     Running (floor < N) -> Over (all erased; the card is dead)
+//! tree     Running (floor < end of the shortest life) -> Over (the card is dead)
 //! ```
 //!
-//! The stack is a list of entries sorted by epoch that cover [floor, N) exactly. A node covers all
-//! epochs of its subtree; a single covers one. Every key in it is an independent user key of the
+//! The stack is a list of entries sorted by epoch that cover [floor, end) of each branch exactly
+//! (module [`lives`](crate::lives)). A node covers all epochs of its subtree; a single covers one. Every key in it is an independent user key of the
 //! HIBE: derivations draw fresh factors, so siblings together tell nothing of their parent.
 //!
 //! Changes are returned as a [`Delta`], which holds all that was not confirmed to be stored:
@@ -17,14 +17,16 @@ mod expand;
 mod store;
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use mezza_core::{CryptoRng, Secret, Wiping};
 
 use crate::bkp::{self, NodeKey, UserKey};
 use crate::curve::{G2_BYTES, silent};
 use crate::detect::DetectKey;
-use crate::envelope::EpochKey;
+use crate::envelope::{EpochKey, HeldKeys};
 use crate::error::TreeError;
+use crate::lives::{Branch, Life};
 use crate::shape::{Epoch, Shape, Tick, TreeProfile};
 use crate::system::System;
 use crate::wire::card::CardBlock;
@@ -36,8 +38,6 @@ pub use store::Delta;
 
 /// Epochs behind the floor that `prepare` reaches (HIBE-27).
 pub const PREPARED_EPOCHS_MAX: u32 = 64;
-/// Bytes of all points of a stack at most.
-pub const STACK_BYTES_MAX: usize = 224 * 1024;
 
 /// The cost of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,14 +107,22 @@ impl Entry {
 /// The secret key of one card, of which the past is erased.
 pub struct KeyTree {
     card: CardBlock,
-    floor: Epoch,
+    /// The first epoch of each branch that is not erased.
+    floors: Vec<Epoch>,
     stack: Vec<Entry>,
-    /// The node that is being expanded, in memory alone: done again after a start.
-    expansion: Option<Expansion>,
+    /// The nodes that are being expanded, in memory alone: done again after a start.
+    expansions: Vec<Expansion>,
     storage: store::Storage,
 }
 
 silent!(KeyTree);
+
+/// A branch, its place among the branches, and its floor.
+struct FlooredBranch {
+    at: usize,
+    branch: Branch,
+    floor: Epoch,
+}
 
 impl KeyTree {
     /// A new public key and its tree. `earliest` is the earliest tick that it may be now: the life
@@ -127,14 +135,21 @@ impl KeyTree {
         earliest: Tick,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, TreeError> {
+        // The lives of tree 2 have lengths of their own.
+        let profile = if shape == Shape::Lives { TreeProfile::Minute } else { profile };
         let (parameters, root) = bkp::generate(system, shape.depth(), rng);
         let card = CardBlock::new(shape, profile, earliest.day_start(), parameters);
         let root = Entry::new(Epoch(0), EntryKind::Node, root.encode(), rng);
-        let stack = alloc::vec![root];
+        // The root of a tree of lives serves none: its children are derived, and it is wiped (HIBE-81).
+        let stack =
+            if shape.has_lives() { root.derive_children(shape, rng)? } else { alloc::vec![root] };
+        let floors = card.calendar().branches().map(|branch| branch.first).collect();
         let storage = store::Storage::new();
-        let mut tree = Self { card, floor: Epoch(0), stack, expansion: None, storage };
-        let floor = tree.card.epoch_of(earliest)?.minus(1);
-        tree.erase_below(floor, rng)?;
+        let mut tree = Self { card, floors, stack, expansions: Vec::new(), storage };
+        for life in tree.card.lives() {
+            let floor = tree.card.find_epoch(life, earliest)?.minus(1);
+            tree.erase_life_below(life, floor, rng)?;
+        }
         Ok(tree)
     }
 
@@ -143,23 +158,41 @@ impl KeyTree {
         &self.card
     }
 
-    /// The first epoch that is not erased.
+    /// The first epoch of the shortest life that is not erased.
     pub fn floor(&self) -> Epoch {
-        self.floor
+        self.floors.first().copied().unwrap_or(Epoch(0))
     }
 
-    /// The last epoch of the tree.
+    /// The first epoch of a life that is not erased.
+    ///
+    /// # Errors
+    /// `NoLife` if the tree does not serve this life.
+    pub fn find_floor(&self, life: Life) -> Result<Epoch, TreeError> {
+        Ok(self.find_branch(life)?.floor)
+    }
+
+    /// The last epoch of the shortest life.
     pub fn last_epoch(&self) -> Epoch {
-        self.end_epoch().minus(1)
+        self.card.calendar().shortest_branch().end.minus(1)
     }
 
-    /// Returns true if everything is erased.
+    /// Returns true if everything of the shortest life is erased: the card is dead.
     pub fn is_over(&self) -> bool {
-        self.floor >= self.end_epoch()
+        self.floor() > self.last_epoch()
     }
 
-    fn end_epoch(&self) -> Epoch {
-        Epoch(self.shape().epoch_count())
+    /// A branch with its floor.
+    fn find_branch(&self, life: Life) -> Result<FlooredBranch, TreeError> {
+        let branches = self.card.calendar().branches().zip(&self.floors).enumerate();
+        let mut branches =
+            branches.map(|(at, (branch, floor))| FlooredBranch { at, branch, floor: *floor });
+        branches.find(|found| found.branch.life == life).ok_or(TreeError::NoLife)
+    }
+
+    /// The places of a branch in the stack.
+    fn entries_of(&self, branch: &Branch) -> Range<usize> {
+        let place = |epoch| self.stack.partition_point(|entry| entry.start < epoch);
+        place(branch.first)..place(branch.end)
     }
 
     fn shape(&self) -> Shape {
@@ -173,13 +206,16 @@ impl KeyTree {
 
     /// The entry that covers an epoch which is not erased.
     fn find_entry(&self, epoch: Epoch) -> Result<usize, TreeError> {
-        if epoch < self.floor {
+        let calendar = self.card.calendar();
+        let Some(branch) = calendar.find_branch_with(epoch) else {
+            // The root of a tree of lives was wiped when it was made.
+            let is_root = epoch < calendar.shortest_branch().first;
+            return Err(if is_root { TreeError::Erased } else { TreeError::Over });
+        };
+        if epoch < self.find_floor(branch.life)? {
             return Err(TreeError::Erased);
         }
-        if epoch >= self.end_epoch() {
-            return Err(TreeError::Over);
-        }
-        // The stack covers [floor, N), so there is an entry that starts at `epoch` or before.
+        // The stack covers [floor, end) of the branch, so there is an entry that starts at `epoch` or before.
         Ok(self.stack.partition_point(|entry| entry.start <= epoch).saturating_sub(1))
     }
 
@@ -200,6 +236,37 @@ impl KeyTree {
             node.derive_user(&sums, rng)
         };
         Ok(EpochKey::new(system, &self.card, epoch, &user))
+    }
+
+    /// Holds the keys of the epoch before, of the present one and of the next one of a life, as far as
+    /// they are not erased (the paper's smooth rollover, section 6.4). Keys of earlier epochs of this life
+    /// are dropped. A tick outside of the branch holds nothing.
+    ///
+    /// # Errors
+    /// `NoLife`, and `Damaged` for a record that is no key.
+    pub fn hold_keys(
+        &self,
+        system: &System,
+        life: Life,
+        tick: Tick,
+        held: &mut HeldKeys,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), TreeError> {
+        let branch = self.find_branch(life)?.branch;
+        let Ok(current) = self.card.find_epoch(life, tick) else { return Ok(()) };
+        held.drop_below(life, current.minus(1));
+        for epoch in [current.minus(1), current, current.plus(1)] {
+            // The neighbour of a first or last epoch belongs to another life.
+            if !branch.has_epoch(epoch) || held.has_epoch(epoch) {
+                continue;
+            }
+            match self.open_key(system, epoch, rng) {
+                Ok(key) => held.insert(key),
+                Err(TreeError::Erased | TreeError::Over) => (),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// The sums of the path from a node down to an epoch that it covers.

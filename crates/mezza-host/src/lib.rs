@@ -29,6 +29,7 @@
 
 pub mod api;
 pub mod backend;
+pub mod backup;
 pub mod clock;
 pub mod connection;
 pub mod process;

@@ -28,6 +28,7 @@ mod date;
 mod day;
 #[cfg(test)]
 mod failed;
+pub mod fill;
 pub mod head;
 pub mod keyring;
 pub mod log_file;
@@ -61,7 +62,7 @@ use record::RecordContent;
 pub use record::RecordHeader;
 use rows::{Rows, damage_fault};
 
-use crate::api::{Exit, Fault};
+use crate::api::{Exit, Fault, Refused};
 use crate::process::home::private;
 
 /// A record as the device stored it: kind, key, value.
@@ -72,6 +73,8 @@ const HEAD: &str = "head";
 const KEYRING: &str = "keyring";
 const RECORDS: &str = "records.db";
 const LOCK: &str = "lock";
+/// The mark of a vault that was moved to another device: nothing here opens any more.
+pub const MOVED: &str = "moved";
 /// Row number and kind of the vault's own record, sealed like live state: the keyring's generation
 /// (u64) and the tag of its file.
 const MEMORY_ID: u64 = 1;
@@ -172,8 +175,23 @@ impl Vault {
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, Fault> {
+        let (mut vault, head) = Self::prepare(dir, pass, cost, now, rng)?;
+        vault.commit(first)?;
+        Self::write_head(dir, &head)?;
+        Ok(vault)
+    }
+
+    /// Everything of a new vault but its records and its head, which comes last.
+    fn prepare(
+        dir: &Path,
+        pass: &[u8],
+        cost: Argon2Params,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(Self, VaultHeader), Fault> {
         private::make_folder(dir)?;
         let lock = Lock::take(&dir.join(LOCK))?;
+        refuse_moved(dir)?;
         if Self::exists(dir) {
             return Err(Fault::new(
                 Exit::CannotWrite,
@@ -189,19 +207,20 @@ impl Vault {
         let mut rows = Rows::create(&dir.join(RECORDS))?;
         let today = RetentionCode::rolling(now.as_days());
         rows.transaction(|writing| commit::put_memory(writing, &ring, today))?;
-        let mut vault = Self::new(rows, ring, lock, &master, now);
-        vault.commit(first)?;
-        // Write the head last: with it the vault exists.
-        head::create_head(&dir.join(HEAD), &head).inspect_err(|_| {
+        Ok((Self::new(rows, ring, lock, &master, now), head))
+    }
+
+    /// The head comes last: with it the vault exists.
+    fn write_head(dir: &Path, head: &VaultHeader) -> Result<(), Fault> {
+        head::create_head(&dir.join(HEAD), head).inspect_err(|_| {
             // The file may exist although its write failed, but the caller is told that there is no
             // vault.
             let _ = fs::remove_file(dir.join(HEAD));
-        })?;
-        Ok(vault)
+        })
     }
 
-    /// Opens the vault: finishes a due change of day, then opens every record. A row that does not
-    /// open is quarantined ([`Vault::unread`]), and all others are loaded (MSG-66).
+    /// Opens the vault: finishes whatever day change was due, then opens every record. A row that
+    /// does not open is quarantined ([`Vault::unread`]), and everything else is there (MSG-66).
     ///
     /// Errors: 65 if a file was changed as a whole, 66 if there is no vault, 75 if the vault is in
     /// use (the text names the process), 77 for a wrong passphrase or wrong modes.
@@ -254,7 +273,7 @@ impl Vault {
         Ok(loaded.records)
     }
 
-    /// Returns the quarantined rows.
+    /// The rows that are quarantined.
     pub fn unread(&self) -> &[Unread] {
         &self.unread
     }
@@ -322,6 +341,7 @@ impl Vault {
     }
 
     fn take_lock(dir: &Path) -> Result<Lock, Fault> {
+        refuse_moved(dir)?;
         if !Self::exists(dir) {
             return Err(Fault::new(
                 Exit::NotFound,
@@ -422,6 +442,12 @@ impl Vault {
             self.ring.newest_day().ok_or_else(|| damage_fault("the vault's keyring has no day"))?;
         Ok(RetentionCode::rolling(day))
     }
+}
+
+/// A vault that was moved away does not open, even where a crash left its keys (BACKUP-31).
+fn refuse_moved(dir: &Path) -> Result<(), Fault> {
+    let is_moved = dir.join(MOVED).symlink_metadata().is_ok();
+    if is_moved { Err(Refused::moved().into()) } else { Ok(()) }
 }
 
 /// Returns the name of a record in the index: its kind and its key.

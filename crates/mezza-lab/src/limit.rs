@@ -110,7 +110,7 @@ impl Limit {
 
     fn row_of(&self, outcome: Outcome) -> Row {
         let row = Row::must(self.id, self.goal, outcome);
-        if self.bound == Bound::None { row.as_context() } else { row }
+        if self.bound == Bound::None { row.into_context() } else { row }
     }
 }
 

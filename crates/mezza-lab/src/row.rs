@@ -125,7 +125,7 @@ impl Row {
 
     /// Makes the row context, which decides nothing.
     #[must_use]
-    pub fn as_context(mut self) -> Self {
+    pub fn into_context(mut self) -> Self {
         self.weight = Weight::Context;
         self
     }
@@ -289,7 +289,7 @@ mod tests {
     fn every_verdict_is_reached() {
         let not_here = Row::must("M6", "goal", Outcome::NotHere("no page; build it".into()));
         let broken = Row::must("M3", "goal", Outcome::Broken("no socket".into()));
-        let shown = measured("M2", plain(50.0, "x")).as_context();
+        let shown = measured("M2", plain(50.0, "x")).into_context();
         assert_eq!(not_here.verdict(), Verdict::NotHere);
         assert!(not_here.to_lines()[0].ends_with("NOT MEASURABLE HERE no page; build it"));
         assert_eq!(broken.verdict(), Verdict::Error);
@@ -304,7 +304,7 @@ mod tests {
     fn exit_codes() {
         let good = || measured("M1", at_most(1.0, 2.0, "ms"));
         let bad = || measured("M1", short());
-        let beside = || measured("M5", short()).as_context();
+        let beside = || measured("M5", short()).into_context();
         let not_here = || Row::must("M6", "goal", Outcome::NotHere("why".into()));
         let broken = || Row::must("M3", "goal", Outcome::Broken("why".into()));
         assert_eq!(exit_code(&[good(), beside(), not_here()], true), Exit::Done);

@@ -71,7 +71,7 @@ fn time_operations(
         kernel.x25519_pairwise(words, &[BASE; BATCH], black_box(&mut out));
     });
     let fixed = time_classes(count, draw_words, |words| {
-        kernel.x25519_fixed(base, words, black_box(&mut out))
+        kernel.x25519_fixed(base, words, black_box(&mut out));
     });
     [
         ("x25519_shared", shared),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0     version 1 (high nibble) | class (low nibble)
-//! 1     life: 0, 1, 2
+//! 1     life: 0 to 3
 //! 2     tick of sealing, u32
 //! 6     payload: an envelope whose first byte has the class in its low nibble, and whose second one is
 //!       the tick modulo 256
@@ -11,7 +11,7 @@
 use alloc::vec::Vec;
 use mezza_core::labelled_hash;
 
-use crate::epoch::Life;
+use crate::epoch::CellLife;
 use crate::table::CellFacts;
 
 /// Bytes before the payload.
@@ -48,7 +48,7 @@ impl MeshCell {
     ///
     /// # Errors
     /// If the payload has none of the four sizes, or does not name its class and tick.
-    pub fn new(life: Life, tick: u32, payload: &[u8]) -> Result<Self, CellError> {
+    pub fn new(life: CellLife, tick: u32, payload: &[u8]) -> Result<Self, CellError> {
         let bytes = payload.len() + HEAD_BYTES;
         let class = CELL_BYTES.iter().position(|size| *size == bytes).ok_or(CellError::Size)?;
         let mut cell = Vec::with_capacity(bytes);
@@ -98,7 +98,7 @@ fn check_form(bytes: &[u8]) -> Result<(), CellError> {
     if CELL_BYTES.get(usize::from(class)) != Some(&bytes.len()) {
         return Err(CellError::Size);
     }
-    if head >> 4 != VERSION || Life::from_number(life).is_none() {
+    if head >> 4 != VERSION || CellLife::from_number(life).is_none() {
         return Err(CellError::Head);
     }
     // The tick appears twice, in the header and in the envelope. A relabelled header disagrees
@@ -113,7 +113,7 @@ fn check_form(bytes: &[u8]) -> Result<(), CellError> {
 fn read_facts(bytes: &[u8], sum: u32) -> CellFacts {
     let tick = u32::from_be_bytes([bytes[2], bytes[3], bytes[4], bytes[5]]);
     // The bytes were checked before, so the fallback is never used.
-    let life = Life::from_number(bytes[1]).unwrap_or_default();
+    let life = CellLife::from_number(bytes[1]).unwrap_or_default();
     CellFacts { tick, life, class: bytes[0] & 0x0f, sum }
 }
 
@@ -141,16 +141,16 @@ mod tests {
     #[test]
     fn mesh_1_four_sizes_and_fields_that_agree() {
         for class in 0..4_u8 {
-            let cell = MeshCell::new(Life::Hour, 0x0102_0304, &payload(class, 4)).unwrap();
+            let cell = MeshCell::new(CellLife::HalfHour, 0x0102_0304, &payload(class, 4)).unwrap();
             assert_eq!(MeshCell::decode(cell.bytes()).as_ref(), Ok(&cell));
-            let facts = CellFacts { tick: 0x0102_0304, life: Life::Hour, class, sum: 0 };
+            let facts = CellFacts { tick: 0x0102_0304, life: CellLife::HalfHour, class, sum: 0 };
             assert_eq!((cell.facts(), cell.payload()), (facts, &*payload(class, 4)));
         }
-        let cell = MeshCell::new(Life::Minute, 9, &payload(1, 9)).unwrap();
+        let cell = MeshCell::new(CellLife::Minute, 9, &payload(1, 9)).unwrap();
         for (at, value, error) in [
             (0, 0x10, CellError::Size),
             (0, 0x21, CellError::Head),
-            (1, 3, CellError::Head),
+            (1, 4, CellError::Head),
             (5, 8, CellError::Payload),
             (6, 0x12, CellError::Payload),
             (7, 8, CellError::Payload),
@@ -166,11 +166,11 @@ mod tests {
 
     #[test]
     fn mesh_3_the_id_covers_every_byte() {
-        let cell = MeshCell::new(Life::Minute, 9, &payload(0, 9)).unwrap();
+        let cell = MeshCell::new(CellLife::Minute, 9, &payload(0, 9)).unwrap();
         let mut other = cell.clone();
         other.0[511] ^= 1;
         assert_ne!(cell.id(), other.id());
-        let relabelled = MeshCell::new(Life::FiveMinutes, 9, &payload(0, 9)).unwrap();
+        let relabelled = MeshCell::new(CellLife::FiveMinutes, 9, &payload(0, 9)).unwrap();
         assert_ne!(short_id(&cell.id()), short_id(&relabelled.id()));
     }
 }

@@ -6,8 +6,8 @@ use rand_core::Rng;
 
 use crate::chance::draw_below;
 use crate::clock::{ClockMode, Grade, MeshClock};
-use crate::engine::{Engine, EngineSettings, MeshLinkId, NeighbourId};
-use crate::epoch::Life;
+use crate::engine::{Engine, EngineCtx, EngineSettings, MeshLinkId, NeighbourId};
+use crate::epoch::CellLife;
 use crate::frame::MeshFrame;
 use crate::limits::{MS, NEVER, SECOND};
 use crate::set::Slot;
@@ -29,7 +29,7 @@ pub struct CrewSettings {
     /// Size of a cell, bytes. The format ends at 4,096; a crowd may simulate larger ones.
     pub cell_bytes: usize,
     /// The life of every cell.
-    pub life: Life,
+    pub life: CellLife,
     /// Usual delay of a frame, µs.
     pub delay: u64,
     /// Cells that the crowd stores: more than it makes while any of them lives.
@@ -44,7 +44,7 @@ impl Default for CrewSettings {
             mode: ClockMode::Level,
             every: 30 * SECOND,
             cell_bytes: 512,
-            life: Life::Minute,
+            life: CellLife::Minute,
             delay: MS,
             ring: 4_096,
         }
@@ -137,7 +137,7 @@ impl<R: Rng> Crew<R> {
         let device = self.members.len() as MemberId;
         let clock = MeshClock::new(self.settings.mode, grade, anchor);
         let engine = self.settings.engine.clone();
-        let mut engine = Engine::new(u64::from(device), engine, clock, (&mut self.table, 1), now);
+        let mut engine = Engine::new(u64::from(device), engine, clock, &mut self.table, 1, now);
         // Beacons start at random times, or a crowd would send all of them in one instant.
         let first = now + draw_below(&mut rng, self.settings.engine.beacon as usize + 1) as u64;
         let link = engine.link_up(0xff, self.settings.delay, first);
@@ -264,7 +264,8 @@ impl<R: Rng> Crew<R> {
             return false;
         };
         let cells = &mut self.arrivals;
-        let sooner = engine.handle_frame(from, frame, now, (table, rng), |slot| cells.push(slot));
+        let sooner = engine
+            .handle_frame(from, frame, EngineCtx { now, table, rng }, |slot| cells.push(slot));
         if sooner {
             due[device as usize] = due[device as usize].min(engine.due());
         }

@@ -11,6 +11,7 @@
 //! [`Engine::handle_frame`], and at [`Engine::due`], call `next` for each link that can take a
 //! frame, until there is none.
 
+mod announce;
 mod ask;
 mod compare;
 mod give;
@@ -26,10 +27,10 @@ use crate::chance::draw_below;
 use crate::clock::MeshClock;
 use crate::epoch::Age;
 use crate::frame::{Beacon, MeshFrame, Name};
-use crate::limits::{BEACON_QUIET, MS, NEVER, SECOND, SHORTS_PER_FRAME};
-use crate::set::{Column, Set, Slot, WordMask, highest_bits, iter_bits};
+use crate::limits::{BEACON_QUIET, MS, NEVER, SECOND};
+use crate::set::{Column, Set, Slot, iter_bits};
 use crate::table::rows::Seat;
-use crate::table::{CellFacts, CellTable, in_turn};
+use crate::table::{CellFacts, CellTable};
 use ask::{Hold, Request};
 use give::Given;
 pub use neighbours::{MeshNeighbour, NeighbourId};
@@ -173,13 +174,34 @@ pub struct Engine {
     counts: EngineCounts,
 }
 
+/// The surroundings of one call: the time in microseconds, the cells and the generator.
+pub struct EngineCtx<'a, T, R: ?Sized> {
+    /// Microseconds.
+    pub now: u64,
+    /// The cells.
+    pub table: &'a mut T,
+    /// Draws times and lots.
+    pub rng: &'a mut R,
+}
+
+/// New cells of one class in one word of slots.
+struct NewCells {
+    word: u32,
+    /// One bit for each slot of the word.
+    bits: u64,
+    /// The sum of the cells.
+    sum: u32,
+    class: u8,
+}
+
 impl Engine {
     /// Makes an engine without links; `links` is the maximum number of links.
     pub fn new(
         name: Name,
         settings: EngineSettings,
         clock: MeshClock,
-        (table, links): (&mut impl CellTable, usize),
+        table: &mut impl CellTable,
+        links: usize,
         now: u64,
     ) -> Self {
         let cur = clock.tick_at(now);
@@ -326,7 +348,9 @@ impl Engine {
         {
             return false;
         }
-        self.store_new(table, slot / 64, 1 << (slot % 64), (facts.sum, facts.class), now);
+        let CellFacts { sum, class, .. } = facts;
+        let new = NewCells { word: slot / 64, bits: 1 << (slot % 64), sum, class };
+        self.store_new(table, &new, now);
         self.update_due();
         true
     }
@@ -338,10 +362,10 @@ impl Engine {
         &mut self,
         from: NeighbourId,
         frame: &MeshFrame,
-        now: u64,
-        (table, rng): (&mut T, &mut (impl Rng + ?Sized)),
+        ctx: EngineCtx<'_, T, impl Rng + ?Sized>,
         taken: impl FnMut(Slot),
     ) -> bool {
+        let EngineCtx { now, table, rng } = ctx;
         self.catch_up(table);
         let due = self.due;
         match frame {
@@ -398,7 +422,7 @@ impl Engine {
         let link = self.links.get(usize::from(id)).filter(|link| link.up)?;
         // The beacon goes first: a vote and the removal of silent neighbours depend on its pace.
         if link.beacon_at <= now {
-            return Some(self.make_beacon(id, now, (table, rng)));
+            return Some(self.make_beacon(id, now, table, rng));
         }
         // Other frames would be refused until a beacon has bound the name to its address.
         if link.mute {
@@ -430,7 +454,8 @@ impl Engine {
         &mut self,
         id: MeshLinkId,
         now: u64,
-        (table, rng): (&mut impl CellTable, &mut (impl Rng + ?Sized)),
+        table: &mut impl CellTable,
+        rng: &mut (impl Rng + ?Sized),
     ) -> MeshFrame {
         if self.settings.votes && self.clock.vote(self.count_around(now), now, rng) {
             // After a move the tick may have changed. It is checked within a second (MESH-4).
@@ -463,64 +488,9 @@ impl Engine {
         })
     }
 
-    /// Announces new cells since the last announcement, as many as one frame holds.
-    fn make_have<T: CellTable>(&mut self, id: MeshLinkId, now: u64, table: &mut T) -> MeshFrame {
-        // Turns of bringers keep one flood from using all announcements (MESH-77).
-        let set = if T::KNOWS_BRINGERS {
-            self.fresh_in_turn(id, table)
-        } else {
-            self.fresh_by_slot(id, table)
-        };
-        let link = &mut self.links[usize::from(id)];
-        link.had_at = now;
-        link.have_at = if link.fresh.is_empty() { NEVER } else { now + self.settings.have };
-        MeshFrame::Have(set)
-    }
-
-    fn fresh_in_turn(&mut self, id: MeshLinkId, table: &impl CellTable) -> Set {
-        let link = &mut self.links[usize::from(id)];
-        let mut waiting = Vec::new();
-        for WordMask { word, mask } in link.fresh.parts().collect::<Vec<_>>() {
-            // A cell that died after it was queued is not announced.
-            let held = mask & table.rows().hot(self.seat, word)[HELD];
-            link.fresh.remove(word, !held);
-            waiting.extend(iter_bits(held).map(|bit| 64 * word + bit));
-        }
-        let mut first = in_turn(waiting, table);
-        first.truncate(SHORTS_PER_FRAME);
-        for slot in &first {
-            link.fresh.remove(slot / 64, 1 << (slot % 64));
-        }
-        first.into_iter().collect()
-    }
-
-    fn fresh_by_slot(&mut self, id: MeshLinkId, table: &impl CellTable) -> Set {
-        let mut set = Set::default();
-        let mut room = SHORTS_PER_FRAME as u32;
-        let link = &mut self.links[usize::from(id)];
-        let mut from = 0;
-        while room > 0
-            && let Some(WordMask { word, mask }) = link.fresh.next_part(from)
-        {
-            let held = table.rows().hot(self.seat, word)[HELD];
-            let some = highest_bits(mask & held, room);
-            link.fresh.remove(word, some | !held);
-            set.push_word(word, some);
-            room -= some.count_ones();
-            from = word + 1;
-        }
-        set
-    }
-
     /// Takes new cells of one word into the store: they are announced on every link.
-    fn store_new(
-        &mut self,
-        table: &mut impl CellTable,
-        word: u32,
-        new: u64,
-        (sum, class): (u32, u8),
-        now: u64,
-    ) {
+    fn store_new(&mut self, table: &mut impl CellTable, cells: &NewCells, now: u64) {
+        let NewCells { word, bits: new, sum, class } = *cells;
         let hot = table.rows_mut().hot_mut(self.seat, word);
         hot[KNOWN] |= new;
         hot[HELD] |= new;

@@ -2,19 +2,26 @@
 
 /// How long the keys for a cell exist, which is how long the cell is carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Life {
+pub enum CellLife {
     /// Epochs of 1 tick; at most 1 minute.
     #[default]
     Minute,
     /// Epochs of 5 ticks; at most 5 minutes.
     FiveMinutes,
     /// Epochs of 60 ticks; at most 1 hour.
-    Hour,
+    HalfHour,
+    /// Epochs of 1,440 ticks; at most 1 day.
+    HalfDay,
 }
 
-impl Life {
+impl CellLife {
     /// All lives, by their number on the wire.
-    pub const ALL: [Self; 3] = [Self::Minute, Self::FiveMinutes, Self::Hour];
+    pub const ALL: [Self; 4] = [Self::Minute, Self::FiveMinutes, Self::HalfHour, Self::HalfDay];
+
+    /// Returns true if cells of this life are carried for hours: they are stored over a restart (MESH-82).
+    pub const fn is_carried(self) -> bool {
+        matches!(self, Self::HalfHour | Self::HalfDay)
+    }
 
     /// Returns the number on the wire.
     pub fn number(self) -> u8 {
@@ -28,7 +35,7 @@ impl Life {
 
     /// Returns the ticks of an epoch.
     pub fn ticks(self) -> u32 {
-        [1, 5, 60][self as usize]
+        [1, 5, 60, 1_440][self as usize]
     }
 
     /// Returns the epoch of a tick.
@@ -74,7 +81,7 @@ mod tests {
 
     #[test]
     fn mesh_2_a_cell_is_live_in_its_own_epoch_and_both_beside_it() {
-        for life in Life::ALL {
+        for life in CellLife::ALL {
             let k = life.ticks();
             let tick = 10 * k;
             assert_eq!(life.judge_tick(tick, 9 * k - 1), Age::Ahead, "{life:?}");
@@ -82,9 +89,9 @@ mod tests {
             assert_eq!(life.judge_tick(tick, 12 * k - 1), Age::Live);
             assert_eq!(life.judge_tick(tick, 12 * k), Age::Stale);
             assert_eq!(life.last_tick(tick), 12 * k - 1);
-            assert_eq!(Life::from_number(life.number()), Some(life));
+            assert_eq!(CellLife::from_number(life.number()), Some(life));
         }
-        assert_eq!(Life::from_number(3), None);
-        assert_eq!(Life::Minute.judge_tick(u32::MAX, u32::MAX), Age::Live);
+        assert_eq!(CellLife::from_number(4), None);
+        assert_eq!(CellLife::Minute.judge_tick(u32::MAX, u32::MAX), Age::Live);
     }
 }

@@ -8,7 +8,7 @@
 //! | module | noun |
 //! |---|---|
 //! | [`limits`] | sizes, times and bounds |
-//! | [`epoch`] | [`Life`], [`Age`]: which cells are live |
+//! | [`epoch`] | [`CellLife`], [`Age`]: which cells are live |
 //! | [`clock`] | [`MeshClock`]: agreement on the time, [`Grade`]: how far it may move |
 //! | [`set`] | [`Set`]: slots of cells, 64 to a word |
 //! | [`table`] | [`CellTable`]: cells by slot; [`Bits`]: one table for a crowd |
@@ -41,7 +41,7 @@ pub use cell::{CellError, CellId, MeshCell};
 pub use clock::{ClockMode, ClockState, Grade, MeshClock};
 pub use crew::Crew;
 pub use engine::Engine;
-pub use epoch::{Age, Life};
+pub use epoch::{Age, CellLife};
 pub use frame::MeshFrame;
 pub use network::MeshNetwork;
 pub use node::Node;

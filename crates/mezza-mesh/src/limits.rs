@@ -33,6 +33,10 @@ pub const NEIGHBOURS_MAX: usize = 64;
 pub const MISSING_MAX: usize = 4_096;
 /// Bytes of cells in the store of a node.
 pub const STORE_BYTES_MAX: usize = 8 << 20;
+/// Bytes of cells that are carried for hours, unless the settings name another size.
+pub const CARRIED_BYTES: usize = 64 << 20;
+/// Maximum cells in a part of the carried store: 64 slices of a SYNC describe all of them in datagrams.
+pub const CARRIED_CELLS_MAX: usize = 20_480;
 /// Cells sent in response to one SYNC; the rest is announced.
 pub const SYNC_CELLS_MAX: u32 = 64;
 /// Cells per second that comparisons send to a neighbour that was met less than [`NEWCOMER`] ago.

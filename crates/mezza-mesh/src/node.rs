@@ -22,9 +22,10 @@ use mezza_core::{CryptoRng, Machine, Time, Wiping};
 
 pub use dates::OtherDate;
 pub use evidence::{Refusal, Ticket};
-pub use io::{Error, Input, LinkKind, LinkNumber, NodeSettings, Output, Source};
+pub use io::{Bringer, Error, Input, LinkKind, LinkNumber, NodeSettings, Output, Source};
 pub use status::{NeighbourStatus, NodeStatus};
 
+use self::hear::LinkShape;
 use crate::clock::{ClockState, Grade, MeshClock};
 use crate::engine::{Engine, EngineSettings, MeshLinkId, NeighbourId};
 use crate::frame::Name;
@@ -114,11 +115,11 @@ impl Node {
     pub fn new(settings: NodeSettings, network: MeshNetwork, now: Time) -> Self {
         let now = to_micros(now);
         // The store is bounded by the settings and by 8 MiB, whichever is less (MESH-40).
-        let mut ids = Ids::new(settings.store_bytes);
+        let mut ids = Ids::new(settings.store_bytes, settings.carried_bytes);
         // The clock was not read yet, so the node neither sends nor receives.
         let clock = MeshClock::new(settings.mode, Grade::None, 0);
         let rules = EngineSettings { introduces: true, ..settings.engine.clone() };
-        let engine = Engine::new(0, rules, clock, (&mut ids, LINKS_MAX), now);
+        let engine = Engine::new(0, rules, clock, &mut ids, LINKS_MAX, now);
         Self {
             settings,
             network,
@@ -178,15 +179,14 @@ impl Node {
         let veil = (rng.next_u64() % (SECOND / 2)).cast_signed() - quarter;
         self.silent_until = now + silence;
         let (shortest, longest) = self.settings.name_life_s;
-        self.rename_at =
-            self.silent_until + draw_between((shortest * SECOND, longest * SECOND), rng);
+        self.rename_at = self.silent_until + draw_between(shortest * SECOND, longest * SECOND, rng);
         self.named_at = now;
         // A frame under the old name may return over a link that loops.
         self.former = Some(self.engine.name());
         // A set that nobody else holds would link two names, so its sum is hidden for 30 s
         // (MESH-30).
-        let quiet = (self.silent_until, if silence == 0 { 0 } else { self.silent_until + SHY });
-        self.engine.change_name(name, veil, quiet, &mut self.ids);
+        let shy_until = if silence == 0 { 0 } else { self.silent_until + SHY };
+        self.engine.change_name(name, veil, self.silent_until, shy_until, &mut self.ids);
         self.links.values_mut().for_each(|link| link.names.clear());
         // Streams end with the name (section Links), so pending dials are dropped.
         self.dialled.clear();
@@ -218,7 +218,8 @@ impl Node {
             Duty::Rename => {
                 // BYE under the old name, before the new one is drawn.
                 self.say_bye();
-                self.change_name(now, draw_between(SILENCE, rng), rng);
+                let silence = draw_between(SILENCE.0, SILENCE.1, rng);
+                self.change_name(now, silence, rng);
             }
             Duty::Sweep => {
                 (self.sweep_at, self.swept) = (now + SWEEP, self.engine.current_tick());
@@ -240,6 +241,7 @@ impl Node {
                 self.perform_duty(duty, now, rng);
             }
         }
+        self.forget_left();
         self.report_changes(now);
     }
 
@@ -277,6 +279,12 @@ impl Node {
         self.ids.free_slot(slot);
     }
 
+    /// Requests the deletion of the copies of carried cells that left the store.
+    fn forget_left(&mut self) {
+        let left = self.ids.take_left();
+        self.outputs.extend(left.into_iter().map(|id| Output::Forget { id }));
+    }
+
     /// Reports changes of clock and neighbours.
     fn report_changes(&mut self, now: u64) {
         let clock = self.engine.clock();
@@ -308,14 +316,15 @@ impl Machine for Node {
         let now = to_micros(now);
         match input {
             Input::LinkUp { link, kind, frame_bytes_max, delay_us, room } => {
-                self.link_up(link, kind, (frame_bytes_max, delay_us, room), now, rng)?;
+                let shape = LinkShape { frame_bytes_max, delay_us, room };
+                self.link_up(link, kind, &shape, now, rng)?;
             }
             Input::LinkDown { link } => {
                 let down = self.links.remove(&link).ok_or(Error::NoLink)?;
                 self.engine.link_down(down.engine, &mut self.ids);
             }
             Input::Frame { link, source, bytes } => {
-                self.handle_frame(link, source, &bytes, now, rng)?
+                self.handle_frame(link, source, &bytes, now, rng)?;
             }
             Input::Room { link, frames } => {
                 let link = self.links.get_mut(&link).ok_or(Error::NoLink)?;
@@ -338,9 +347,10 @@ impl Machine for Node {
                 self.report_changes(now);
             }
             Input::Originate { ticket, life, tick, payload } => {
-                self.originate(ticket, life, (tick, &payload), now)?;
+                self.originate(ticket, life, tick, &payload, now)?;
             }
             Input::Import { cell } => self.import_cell(&cell, now)?,
+            Input::Restore { cell, bringer } => self.restore_cell(&cell, bringer, now)?,
             Input::Leave => {
                 self.leaving = true;
                 self.say_bye();
@@ -376,6 +386,6 @@ fn to_micros(time: Time) -> u64 {
 }
 
 /// Draws a time between two others.
-fn draw_between((low, high): (u64, u64), rng: &mut dyn CryptoRng) -> u64 {
+fn draw_between(low: u64, high: u64, rng: &mut dyn CryptoRng) -> u64 {
     low + rng.next_u64() % (high - low + 1)
 }

@@ -7,8 +7,8 @@ pub type Slot = u32;
 
 /// Parts that a set stores inline.
 const NEAR: usize = 2;
-/// Maximum number of words of a column: 32,768 slots.
-pub(crate) const WORDS_MAX: usize = 512;
+/// Maximum number of words of a column: 131,072 slots.
+pub(crate) const WORDS_MAX: usize = 2_048;
 
 /// One word of a set: a mask of its 64 slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,7 +7,7 @@ pub mod bits;
 pub mod ids;
 pub mod rows;
 
-use crate::epoch::Life;
+use crate::epoch::CellLife;
 use crate::set::Slot;
 use rows::{Rows, Seat};
 
@@ -17,7 +17,7 @@ pub struct CellFacts {
     /// Tick of sealing.
     pub tick: u32,
     /// The life of the cell.
-    pub life: Life,
+    pub life: CellLife,
     /// The size class: 512 bytes times two to the power of this.
     pub class: u8,
     /// Four bytes of the id, for the sum in a beacon.

@@ -1,4 +1,4 @@
-//! The card: who somebody is, where to write, which suites to expect; signed by the identity.
+//! The card: name, identity key, addresses and suites of a device, signed by its identity.
 //!
 //! ```text
 //! card = head | sig[64] | parts                                                at most 1,024 B
@@ -7,9 +7,9 @@
 //! sig  = XEdDSA over BLAKE2b-512 by IK of "mezza card 1" | head
 //! ```
 //!
-//! The head binds the parts by hash, so a card without some of them keeps its signature: a poster
-//! leaves out what is long, a mesh without internet what needs it. A part that is listed but not
-//! here is unknown, never "there is none".
+//! The head binds the parts by hash, so a card keeps its signature when a part is left out. A
+//! poster leaves out long parts; a mesh without internet leaves out the parts that need the
+//! internet. A part that is listed but left out counts as unknown, never as absent.
 
 mod head;
 mod mixnet;
@@ -43,13 +43,13 @@ pub const OFFLINE_PART: u8 = 3;
 const SIGNATURE_BYTES: usize = 64;
 const SIGNED: &[u8] = b"mezza card 1";
 
-/// Why bytes are not a card, or a card cannot be made.
+/// The reason why bytes are not a card, or why a card cannot be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CardError {
-    /// Longer than [`CARD_BYTES_MAX`].
+    /// The card is longer than [`CARD_BYTES_MAX`].
     #[error("the card has {bytes} bytes, at most 1,024 are allowed")]
     TooBig {
-        /// Its length.
+        /// Length of the card in bytes.
         bytes: usize,
     },
     /// The bytes are not a card.
@@ -58,52 +58,53 @@ pub enum CardError {
     /// A card of another version.
     #[error("the card has version {0}; a newer program reads it")]
     Version(u8),
-    /// IK is not canonical or of low order.
+    /// The identity key IK is not canonical or has low order.
     #[error("the card's key is not allowed")]
     Key,
     /// The name is too long or holds control or format characters.
     #[error("the card's name holds characters that are not allowed")]
     Name,
-    /// Kinds not ascending, more than six, or a part of length 0.
+    /// The kinds of the parts are not ascending, there are more than six parts, or a part has
+    /// length 0.
     #[error("the card's part list is not allowed")]
     Parts,
-    /// Bytes behind the signature that are none of the listed parts.
+    /// The bytes after the signature do not match the listed parts.
     #[error("a part of the card was changed")]
     PartChanged,
-    /// The relay part holds no, too many or malformed entries.
+    /// The relay part holds no entry, more than [`RELAYS_MAX`], or a malformed one.
     #[error("the card's relay part is malformed")]
     Relays,
     /// The signature is wrong.
     #[error("the card is signed by nobody")]
     Forged,
-    /// The card has no part for first contact without internet, or it is not here.
+    /// The card lists no part for first contact without internet, or that part was left out.
     #[error("the card has no offline part")]
     NoOfflinePart,
-    /// The form is too long or may not hold this part as it is.
+    /// The chosen form is too long, or cannot contain this part unchanged.
     #[error("the form would have {bytes} bytes; part {part} has to stay out")]
     LeaveOut {
         /// The part to leave out.
         part: u8,
-        /// The size of the form.
+        /// Size of the form in bytes.
         bytes: usize,
     },
 }
 
-/// Which parts a shown card holds.
+/// The parts that a displayed card contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CardForm {
-    /// Every part that is here; at most one relay entry.
+    /// Every part that the card has; at most one relay entry.
     Full,
     /// Without the offline part; at most 512 bytes.
     Poster,
-    /// Of the parts, the offline part alone.
+    /// Only the offline part.
     Offline,
 }
 
 /// The content that the owner gives a new card.
 #[derive(Clone)]
 pub struct CardDraft<'a> {
-    /// Above every serial used before.
+    /// Above every earlier serial of this identity.
     pub serial: u32,
     /// Days since 1970.
     pub issued_days: u32,
@@ -111,7 +112,7 @@ pub struct CardDraft<'a> {
     pub suites: SuiteList,
     /// Clean UTF-8 of at most 24 bytes.
     pub name: &'a str,
-    /// At most [`RELAYS_MAX`]; none: the card has no relay part.
+    /// At most [`RELAYS_MAX`] entries; without entries the card has no relay part.
     pub relays: Vec<RelayEntry>,
 }
 
@@ -121,12 +122,13 @@ impl fmt::Debug for CardDraft<'_> {
     }
 }
 
-/// A checked card: the signature is right, every part that is here is the one that was signed.
+/// A checked card: its signature is right, and every part present matches its hash in the signed
+/// head.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Card {
     head: CardHead,
     signature: [u8; SIGNATURE_BYTES],
-    /// One place for each entry of the head's list.
+    /// One element for each entry of the head's list; `None` if the part was left out.
     parts: Vec<Option<Vec<u8>>>,
     relays: Vec<RelayEntry>,
 }
@@ -174,7 +176,7 @@ impl Card {
         if bytes > CARD_BYTES_MAX { Err(CardError::TooBig { bytes }) } else { Ok(card) }
     }
 
-    /// Decodes and checks a card; nothing may follow it.
+    /// Decodes and checks a card; bytes after it are refused.
     pub fn decode(bytes: &[u8]) -> Result<Self, CardError> {
         // The length is checked before anything is parsed (MSG-1).
         if bytes.len() > CARD_BYTES_MAX {
@@ -183,13 +185,14 @@ impl Card {
         Self::parse(bytes)
     }
 
-    /// Decodes a card that was stored. Versions before MSG-44 united forms without a bound; of such
-    /// a card that is left out which does not fit.
+    /// Decodes a stored card. Versions before MSG-44 could merge forms into more than
+    /// [`CARD_BYTES_MAX`]; parts that do not fit are left out.
     pub(crate) fn decode_stored(bytes: &[u8]) -> Result<Self, CardError> {
         Self::parse(bytes).map(Self::trim_to_limit)
     }
 
-    /// Whose card it says to be, and under which name; nothing is checked.
+    /// Returns the claimed identity and name of a card without checking anything, or `None` if the
+    /// head is malformed.
     pub(crate) fn read_claims(bytes: &[u8]) -> Option<(IdentityKey, String)> {
         CardHead::read(&mut Reader::new(bytes)).ok().map(|head| (head.ik, head.name))
     }
@@ -213,7 +216,7 @@ impl Card {
         Ok(card)
     }
 
-    /// The wire form.
+    /// Encodes the wire form.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = self.head.encode();
         bytes.extend_from_slice(&self.signature);
@@ -223,7 +226,7 @@ impl Card {
         bytes
     }
 
-    /// The same card with fewer parts.
+    /// Returns the same card with fewer parts.
     pub fn to_form(&self, form: CardForm) -> Result<Self, CardError> {
         match form {
             // The full form is read from a screen and has room for one relay entry (section 3.1).
@@ -234,78 +237,80 @@ impl Card {
             CardForm::Poster => {
                 self.keep_parts(|kind| kind != OFFLINE_PART).no_longer_than_a_poster()
             }
-            // An offline form without its part would be a head that reaches nobody.
+            // An offline form without its part would contain no address.
             CardForm::Offline if self.part(OFFLINE_PART).is_none() => Err(CardError::NoOfflinePart),
             CardForm::Offline => Ok(self.keep_parts(|kind| kind == OFFLINE_PART)),
         }
     }
 
-    /// The name of this card: 32 bytes over head and signature, the same in every form.
+    /// Returns the identifier of this card: a 32-byte hash over head and signature, the same in
+    /// every form.
     pub fn id(&self) -> [u8; 32] {
         labelled_hash("mezza/card", &[&self.head.encode(), &self.signature])
     }
 
-    /// Goes up with every card of an identity.
+    /// Returns the serial, which increases with every new card of an identity.
     pub fn serial(&self) -> u32 {
         self.head.serial
     }
 
-    /// Days since 1970 on which the card was issued, as its owner says.
+    /// Returns the day of issue in days since 1970, as the owner claims it.
     pub fn issued_days(&self) -> u32 {
         self.head.issued_days
     }
 
-    /// The identity.
+    /// Returns the identity key of the owner.
     pub fn ik(&self) -> &IdentityKey {
         &self.head.ik
     }
 
-    /// The suites that every bundle of this identity has to offer.
+    /// Returns the suites that every bundle of this identity must offer.
     pub fn suites(&self) -> &SuiteList {
         &self.head.suites
     }
 
-    /// The name that the owner claims; clean, at most 24 bytes, may be empty.
+    /// Returns the name that the owner claims: clean UTF-8, at most 24 bytes, possibly empty.
     pub fn name(&self) -> &str {
         &self.head.name
     }
 
-    /// The entries of the relay part; empty if there is none or it is not here.
+    /// Returns the entries of the relay part. The slice is empty if the card has no relay part or
+    /// leaves it out.
     pub fn relays(&self) -> &[RelayEntry] {
         &self.relays
     }
 
-    /// The mixnet part, if it is here and one that this version understands.
+    /// Returns the mixnet part, or `None` if it is left out or this version cannot decode it.
     pub fn mixnet(&self) -> Option<MixnetPart> {
         self.part(MIXNET_PART).and_then(|part| MixnetPart::decode(part).ok())
     }
 
-    /// A part that is here.
+    /// Returns a part, or `None` if the card does not contain it.
     pub fn part(&self, kind: u8) -> Option<&[u8]> {
         let place = self.head.entries.iter().position(|entry| entry.kind == kind)?;
         self.parts[place].as_deref()
     }
 
-    /// Returns the parts besides the relays: kinds and parts, ascending.
+    /// Returns the kinds and bytes of all parts except the relay part, ascending by kind.
     pub fn further_parts(&self) -> impl Iterator<Item = (u8, &[u8])> {
         let listed = self.head.entries.iter().zip(&self.parts);
         let here = listed.filter_map(|(entry, part)| Some((entry.kind, part.as_deref()?)));
         here.filter(|(kind, _)| *kind > RELAY_PART)
     }
 
-    /// The kinds that are listed but not here, ascending.
+    /// Returns the kinds of the parts that are listed but left out, ascending.
     pub fn absent_parts(&self) -> Vec<u8> {
         let listed = self.head.entries.iter().zip(&self.parts);
         listed.filter(|(_, part)| part.is_none()).map(|(entry, _)| entry.kind).collect()
     }
 
-    /// Returns true if both cards say the same, whatever parts are here.
+    /// Returns true if the heads of both cards are equal, even if different parts are present.
     pub fn same_head(&self, other: &Self) -> bool {
         self.head == other.head
     }
 
-    /// This card with the parts of `older` that are not here, if both say the same. Of what does
-    /// not fit into a card the parts of the lowest kinds stay (MSG-44).
+    /// Adds to this card the parts that only `older` contains, if the heads of both are equal. If
+    /// the result exceeds [`CARD_BYTES_MAX`], the parts of the lowest kinds are kept (MSG-44).
     #[must_use]
     pub fn with_parts_of(&self, older: &Self) -> Self {
         let mut card = self.clone();
@@ -323,7 +328,7 @@ impl Card {
         card.trim_to_limit()
     }
 
-    /// Leaves out what does not fit into a card; the parts of the lowest kinds stay.
+    /// Leaves out parts that exceed [`CARD_BYTES_MAX`]; the parts of the lowest kinds are kept.
     fn trim_to_limit(mut self) -> Self {
         let mut bytes = self.head.encode().len() + SIGNATURE_BYTES;
         for part in &mut self.parts {
@@ -363,13 +368,14 @@ impl Card {
         }
         let here = self.head.entries.iter().zip(&self.parts);
         let longest = here.filter(|(_, part)| part.is_some()).max_by_key(|(entry, _)| entry.len);
-        // Head and signature alone have at most 327 bytes, so a part that is here is to blame.
+        // Head and signature alone have at most 327 bytes, so the longest part is named in the
+        // error.
         let part = longest.map_or(RELAY_PART, |(entry, _)| entry.kind);
         Err(CardError::LeaveOut { part, bytes })
     }
 }
 
-/// Nothing of a card belongs in a log: not the name, not the key, not the address.
+/// `Debug` omits name, key and address, because a card must not appear in a log.
 impl fmt::Debug for Card {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Card")

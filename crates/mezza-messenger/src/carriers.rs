@@ -1,4 +1,4 @@
-//! The carriers, behind one port: everything that tells one from another is in this file.
+//! The carriers behind one port. Only this file lists the carriers and their types.
 
 mod carrier;
 pub mod mixnet;
@@ -10,6 +10,7 @@ use core::fmt;
 use mezza_core::{Backend, StaticKey, Time, snapshot};
 use mezza_lanes::{Kernel, portable};
 
+use crate::backup::BackupNetwork;
 use crate::error::DeviceError;
 use crate::io::{At, CarrierId, Input};
 use crate::view::NetworkView;
@@ -17,22 +18,23 @@ use mixnet::{Mixnet, MixnetInput, MixnetLine, MixnetOutput};
 use relay::{Relay, RelayInput, RelayOutput};
 
 pub use carrier::{Carrier, Welcome};
+pub(crate) use mixnet::LeftNetwork;
 pub use port::Port;
 pub use relay::CardPlan;
 
 /// An input of the driver to one of the carriers.
 pub enum CarrierInput {
-    /// A relay has an answer or mail, or its connection has changed.
+    /// A relay sent an answer or mail, or its connection changed.
     Relay(RelayInput),
-    /// The mixnet, or what a person asks of it.
+    /// An event of the mixnet, or a request of the user to it.
     Mixnet(MixnetInput),
 }
 
-/// A request of a carrier to the driver.
+/// A request from a carrier to the driver.
 pub enum CarrierOutput {
-    /// For the connection to a relay.
+    /// A request to the connection of a relay.
     Relay(RelayOutput),
-    /// For the connection to the mixnet.
+    /// A request to the connection of the mixnet.
     Mixnet(MixnetOutput),
 }
 
@@ -101,24 +103,29 @@ impl<B: Backend> Default for CarrierSet<B> {
 }
 
 impl<B: Backend> CarrierSet<B> {
-    /// No relay and no network yet; the mixnet's client computes on this.
+    /// Creates the carriers without a relay and a network; the mixnet client computes on `kernel`.
     pub fn new(kernel: &'static dyn Kernel) -> Self {
         Self { relay: Relay::default(), mixnet: Mixnet::new(kernel) }
     }
 
-    /// The same, going on with the line that a locked device had to its mixnet (MIX-78).
+    /// Adds the mixnet line that the locked device kept open, so that it continues (MIX-78).
     #[must_use]
     pub fn with_line(mut self, line: MixnetLine) -> Self {
         self.mixnet.set_line(line);
         self
     }
 
-    /// Takes the line to the mixnet off a device that is locked.
+    /// Takes the mixnet line from the device when the device is locked.
     pub fn into_line(self, now: Time) -> Option<MixnetLine> {
         self.mixnet.into_line(now)
     }
 
-    /// The mixnet, if one was joined.
+    /// The charges of the networks that were joined, for a backup.
+    pub(crate) fn charges(&self) -> impl Iterator<Item = BackupNetwork> {
+        self.mixnet.charges()
+    }
+
+    /// Returns the view of the mixnet, or `None` if no network was joined.
     pub fn network_view(&self, now: Time) -> Option<NetworkView> {
         self.mixnet.view(now)
     }
@@ -129,7 +136,7 @@ impl<B: Backend> Port for CarrierSet<B> {
     type Input = CarrierInput;
     type Output = CarrierOutput;
 
-    fn get_carrier(&self, id: CarrierId) -> Option<&dyn Carrier> {
+    fn carrier(&self, id: CarrierId) -> Option<&dyn Carrier> {
         match id {
             CarrierId::RELAY => Some(&self.relay),
             CarrierId::MIXNET => Some(&self.mixnet),
@@ -137,7 +144,7 @@ impl<B: Backend> Port for CarrierSet<B> {
         }
     }
 
-    fn get_carrier_mut(&mut self, id: CarrierId) -> Option<&mut dyn Carrier> {
+    fn carrier_mut(&mut self, id: CarrierId) -> Option<&mut dyn Carrier> {
         match id {
             CarrierId::RELAY => Some(&mut self.relay),
             CarrierId::MIXNET => Some(&mut self.mixnet),

@@ -1,5 +1,4 @@
-//! Contacts: whose card we hold, what we call them, how far things are, the rules of the
-//! conversation.
+//! Contacts: card, name, phase of the first contact, and settings of the conversation.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -16,10 +15,10 @@ use crate::view::{ContactState, VerificationMethod};
 
 /// Version of the stored form.
 const VERSION: u8 = 4;
-/// Version, phase, blocked: what stands before the card.
+/// Bytes before the card: version, phase, blocked.
 const HEAD_BYTES: usize = 3;
 
-/// Progress of the first contact, requests included. `blocked` is a flag of its own.
+/// Progress of the first contact, including requests. `blocked` is a separate flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum ContactPhase {
@@ -31,7 +30,7 @@ pub(crate) enum ContactPhase {
 
 snapshot!(enum ContactPhase [Held, Asked, Open, Request]);
 
-/// A contact.
+/// A contact as it is stored.
 pub(crate) struct Contact {
     pub card: Card,
     pub petname: Option<String>,
@@ -39,24 +38,25 @@ pub(crate) struct Contact {
     pub policy: Policy,
     pub phase: ContactPhase,
     pub blocked: bool,
-    // Not stored: a restart finds out again.
+    // Not stored: after a restart the problem is found again.
     pub trouble: Option<DeliveryProblem>,
 }
 
 snapshot!(struct Contact { card, petname, verified, policy, phase, blocked, trouble });
 
 impl Contact {
-    fn new(card: Card, phase: ContactPhase, policy: Policy) -> Self {
+    /// A contact that is not blocked, has no name of the user's, and was not compared.
+    pub fn new(card: Card, phase: ContactPhase, policy: Policy) -> Self {
         Self { card, petname: None, verified: None, policy, phase, blocked: false, trouble: None }
     }
 
-    /// The owner's name for it, else the name it claims.
+    /// Returns the user's name for the contact, otherwise the name that the contact claims.
     pub fn name(&self) -> &str {
         self.petname.as_deref().unwrap_or_else(|| self.card.name())
     }
 
-    /// Takes a newer card. The name under which the person knows this contact stays: whoever calls
-    /// themselves like somebody else is not shown as them.
+    /// Stores a newer card. The name that the user knows stays, so a contact that copies another
+    /// contact's name is not shown under it.
     fn take_card(&mut self, card: Card) {
         let known = self.card.name();
         let is_accepted = self.phase != ContactPhase::Request && !known.is_empty();
@@ -69,7 +69,7 @@ impl Contact {
         self.trouble = None;
     }
 
-    /// How far things are.
+    /// Returns the state of the contact, as shown to the user.
     pub fn state(&self) -> ContactState {
         match self.phase {
             _ if self.blocked => ContactState::Blocked,
@@ -80,7 +80,7 @@ impl Contact {
         }
     }
 
-    /// Returns true if we send anything to it at all (MSG-26).
+    /// Returns true if we send anything to the contact (MSG-26).
     pub fn is_ours(&self) -> bool {
         !self.blocked && self.phase != ContactPhase::Request
     }
@@ -90,7 +90,7 @@ impl Contact {
         self.phase == ContactPhase::Open
     }
 
-    /// The stored form: `phase | blocked | card | petname | verified | policy`.
+    /// Encodes the stored form: `phase | blocked | card | petname | verified | policy`.
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let card = self.card.encode();
         let mut w = Writer::with_capacity(128 + card.len());
@@ -113,7 +113,7 @@ impl Contact {
         })
     }
 
-    /// Reads what follows the version; the versions before began with the same.
+    /// Reads the form after its version byte. Earlier versions began with the same fields.
     pub fn read_body(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let phase = match r.read_u8()? {
             0 => ContactPhase::Held,
@@ -136,8 +136,8 @@ impl Contact {
     }
 }
 
-/// Whose contact a stored form is, and what the person calls it; read leniently, for a form that
-/// is none of ours.
+/// Returns the identity key and the name of a stored contact, even if the rest of the row does not
+/// decode.
 pub(crate) fn read_owner(bytes: &[u8]) -> Option<(IdentityKey, String)> {
     let mut r = Reader::new(bytes);
     r.read_bytes(HEAD_BYTES).ok()?;
@@ -147,7 +147,7 @@ pub(crate) fn read_owner(bytes: &[u8]) -> Option<(IdentityKey, String)> {
     Some((ik, petname.unwrap_or(claimed)))
 }
 
-/// All contacts.
+/// All contacts, by number and by identity key.
 #[derive(Default)]
 pub(crate) struct Contacts {
     all: BTreeMap<ContactId, Contact>,
@@ -157,32 +157,35 @@ pub(crate) struct Contacts {
 snapshot!(struct Contacts { all, by_identity });
 
 impl Contacts {
-    /// One contact.
+    /// Returns one contact.
     pub fn get(&self, id: ContactId) -> Option<&Contact> {
         self.all.get(&id)
     }
 
-    /// All of them, in the order in which they came.
+    /// Returns all contacts by ascending number, which is the order of their creation.
     pub fn iter(&self) -> impl Iterator<Item = (ContactId, &Contact)> {
         self.all.iter().map(|(id, contact)| (*id, contact))
     }
 
-    /// Returns true if it is there.
+    /// Returns true if the contact exists.
     pub fn holds(&self, id: ContactId) -> bool {
         self.all.contains_key(&id)
     }
 
-    /// One that our caller named.
-    pub fn get_named(&self, id: ContactId) -> Result<&Contact, DeviceError> {
+    /// Returns a contact that the caller named.
+    ///
+    /// # Errors
+    /// [`CallerError::NoSuchContact`] if there is none.
+    pub fn named_contact(&self, id: ContactId) -> Result<&Contact, DeviceError> {
         self.get(id).ok_or(DeviceError::Caller(CallerError::NoSuchContact))
     }
 
-    /// The contact with this identity key.
+    /// Returns the contact with this identity key, or `None`.
     pub fn by_identity(&self, ik: &[u8; 32]) -> Option<ContactId> {
         self.by_identity.get(ik).copied()
     }
 
-    /// Requests that wait for the person.
+    /// Returns the number of requests that wait for the user's decision.
     pub fn count_requests(&self) -> usize {
         let waits = |contact: &&Contact| contact.phase == ContactPhase::Request && !contact.blocked;
         self.all.values().filter(waits).count()
@@ -190,7 +193,7 @@ impl Contacts {
 
     /// Checks that this card may replace the stored one (MSG-6).
     pub fn check_card(&self, id: ContactId, card: &Card) -> Result<(), DeviceError> {
-        let held = &self.get_named(id)?.card;
+        let held = &self.named_contact(id)?.card;
         // An older card would bring back keys or relays that were replaced (MSG-6).
         if card.serial() < held.serial() {
             return Err(DeviceError::Person(PersonError::CardOlder));
@@ -204,14 +207,8 @@ impl Contacts {
     }
 
     /// A new contact.
-    pub fn add(
-        &mut self,
-        id: ContactId,
-        card: Card,
-        (phase, policy): (ContactPhase, Policy),
-        step: &mut Step,
-    ) {
-        self.insert(id, Contact::new(card, phase, policy));
+    pub fn add(&mut self, id: ContactId, contact: Contact, step: &mut Step) {
+        self.insert(id, contact);
         self.store(id, step);
     }
 
@@ -220,7 +217,7 @@ impl Contacts {
         self.all.insert(id, contact);
     }
 
-    /// A contact that was stored.
+    /// Loads a stored contact.
     pub fn load(&mut self, id: ContactId, contact: Contact) {
         self.insert(id, contact);
     }
@@ -234,7 +231,7 @@ impl Contacts {
         }
     }
 
-    /// A card that the person has, and that was accepted.
+    /// Stores an accepted card that the user entered.
     pub fn replace_card(&mut self, id: ContactId, card: Card, step: &mut Step) {
         self.update_contact(id, step, |contact| {
             let same = card.serial() == contact.card.serial();
@@ -242,9 +239,9 @@ impl Contacts {
         });
     }
 
-    /// A card that came under the ratchet: newer ones count, older ones are ignored, another one
-    /// with the same serial is shown (MSG-6); another person's card never replaces one (MSG-7).
-    /// `false`: these bytes are no card.
+    /// Handles a card of the contact that came in a session. A newer one is stored, an older one
+    /// ignored, and a different one with the same serial reported to the user (MSG-6). The card of
+    /// another identity is ignored (MSG-7). Returns false if the bytes are not a card.
     pub fn learn_card(&mut self, id: ContactId, bytes: &[u8], step: &mut Step) -> bool {
         let Ok(card) = Card::decode(bytes) else { return false };
         let Some(contact) = self.all.get_mut(&id) else { return true };
@@ -265,12 +262,12 @@ impl Contacts {
         true
     }
 
-    /// The owner's name for it.
+    /// Sets the user's name for a contact; `None` keeps the present name.
     pub fn rename(&mut self, id: ContactId, name: Option<String>, step: &mut Step) {
         self.update_contact(id, step, |contact| contact.petname = name.or(contact.petname.take()));
     }
 
-    /// How it was verified.
+    /// Sets method and time of the verification, or `None` to clear it.
     pub fn set_verified(
         &mut self,
         id: ContactId,
@@ -280,28 +277,28 @@ impl Contacts {
         self.update_contact(id, step, |contact| contact.verified = how);
     }
 
-    /// The rules of the conversation.
+    /// Sets the policy of the conversation.
     pub fn set_policy(&mut self, id: ContactId, policy: Policy, step: &mut Step) {
         self.update_contact(id, step, |contact| contact.policy = policy);
     }
 
-    /// Both sides agreed on another timer.
+    /// Sets the timer of disappearing notes that both sides agreed on.
     pub fn agree_timer(&mut self, id: ContactId, timer_s: u32, step: &mut Step) {
         self.update_contact(id, step, |contact| contact.policy.timer_s = timer_step(timer_s));
     }
 
-    /// Takes nothing of it any more, or something again.
+    /// Blocks or unblocks a contact.
     pub fn set_blocked(&mut self, id: ContactId, blocked: bool, step: &mut Step) {
         self.update_contact(id, step, |contact| contact.blocked = blocked);
     }
 
-    /// A request becomes a contact.
+    /// Accepts a request, so that it becomes a contact.
     pub fn let_in(&mut self, id: ContactId, step: &mut Step) {
         self.update_contact(id, step, |contact| contact.phase = ContactPhase::Open);
         step.show(Event::Request(id));
     }
 
-    /// Something of ours is on its way to it.
+    /// Moves a contact from `Held` to `Asked` when a parcel is on its way to it.
     pub fn mark_asked(&mut self, id: ContactId, step: &mut Step) {
         // Later phases must not fall back to `Asked`.
         if self.get(id).is_some_and(|contact| contact.phase == ContactPhase::Held) {
@@ -309,7 +306,7 @@ impl Contacts {
         }
     }
 
-    /// A note of it came: whoever was only asked has answered.
+    /// Moves a contact that has not answered yet to `Open` when a note of the contact arrives.
     pub fn mark_answered(&mut self, id: ContactId, step: &mut Step) {
         let waits =
             |contact: &Contact| matches!(contact.phase, ContactPhase::Held | ContactPhase::Asked);
@@ -319,7 +316,8 @@ impl Contacts {
         }
     }
 
-    /// Reports a problem once to the user. It stays at the contact until it is over.
+    /// Stores a problem of a contact and reports it to the user once. The problem stays until it is
+    /// cleared.
     pub fn report_trouble(&mut self, id: ContactId, trouble: DeliveryProblem, step: &mut Step) {
         let Some(contact) = self.all.get_mut(&id) else { return };
         // A problem is reported once, not with each message that causes it.
@@ -329,7 +327,7 @@ impl Contacts {
         }
     }
 
-    /// A trouble is over, if it is one of these.
+    /// Clears the problem of a contact if `which` returns true for it.
     pub fn clear_trouble(
         &mut self,
         id: ContactId,
@@ -360,7 +358,7 @@ impl Contacts {
         }
     }
 
-    /// Its rows.
+    /// Writes the rows of all contacts.
     pub fn put_records(&self, step: &mut Step) {
         self.all.keys().for_each(|id| self.store(*id, step));
     }

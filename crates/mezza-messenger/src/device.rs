@@ -1,4 +1,4 @@
-//! One person's device as one machine.
+//! The device of one user as one machine.
 //!
 //! ```text
 //! Input -> admit, or the carrier's own judgement -> person | carried -> arrive
@@ -6,13 +6,14 @@
 //! commit: facts first:  Notify.. | Store | what carriers want.. | Durable.. | Notify..
 //! ```
 //!
-//! The device owns components and nothing else; each of them owns its fields alone. What an input
-//! brings about is built as a value, a [`Step`], and committed last: at most one [`Output::Store`].
+//! The device owns its components, and each component alone owns its fields. All effects of an
+//! input are collected in a [`Step`] and committed last, with at most one [`Output::Store`].
 
 mod admit;
 mod apply;
 mod arrive;
 mod aside;
+pub mod backup;
 mod carried;
 mod commit;
 mod contact;
@@ -20,11 +21,9 @@ mod due;
 mod first;
 mod hand;
 mod leave;
-
 mod own_card;
 mod parts;
 mod person;
-mod receipts;
 mod rows;
 mod seal;
 mod settle;
@@ -52,10 +51,10 @@ use crate::view::{
 use parts::Parts;
 pub use view::RejectCounts;
 
-/// One person's device over the carriers of this version.
+/// The device of one user with the carriers of this version.
 pub type Device<B = PortableBackend> = DeviceOver<CarrierSet<B>>;
 
-/// One person's device: identity, contacts, conversations, outbox, over some carriers.
+/// The device of one user: identity, contacts, conversations and outbox, with a set of carriers.
 pub struct DeviceOver<P: Port> {
     parts: Parts<P>,
     timers: Timers<Due>,
@@ -65,8 +64,9 @@ pub struct DeviceOver<P: Port> {
 snapshot!(struct DeviceOver<P: Port> { parts, timers, outputs });
 
 impl<P: Port> DeviceOver<P> {
-    /// A new identity over these carriers. The first outputs store it; `relays` (at most one in
-    /// this version; their `address` is not used) are dialled and get an intro mailbox.
+    /// Creates a device with a new identity. The first outputs store it. The device connects to
+    /// `relays` (at most one in this version; the `address` fields are not used) and opens an intro
+    /// mailbox there.
     pub fn create(
         carriers: P,
         name: &str,
@@ -79,11 +79,11 @@ impl<P: Port> DeviceOver<P> {
         Ok(Self::start(parts, step, now, rng))
     }
 
-    /// Puts a device together from what was stored. What does not load is set aside
+    /// Puts a device together from what was stored. What does not load is quarantined
     /// ([`set_aside`](Self::set_aside)), as is what the store could not open (`unread`).
     ///
     /// # Errors
-    /// The profile is not there or does not load.
+    /// The profile is missing or does not load.
     pub fn load(
         carriers: P,
         records: impl IntoIterator<Item = StoredRecord>,
@@ -97,7 +97,7 @@ impl<P: Port> DeviceOver<P> {
         Ok(Self::start(parts, step, now, rng))
     }
 
-    /// Starts the device: the carriers begin, then due work is done.
+    /// Starts the carriers and runs all due work.
     fn start(parts: Parts<P>, mut step: Step, now: Time, rng: &mut dyn CryptoRng) -> Self {
         let mut device = Self { parts, timers: Timers::default(), outputs: VecDeque::new() };
         device.parts.carriers.start(&mut At { now, step: &mut step, rng });
@@ -106,19 +106,22 @@ impl<P: Port> DeviceOver<P> {
         device
     }
 
-    /// Does what is due, and whatever follows from it and from `step`.
+    /// Runs all due work and its consequences, together with those of `step`.
     fn run_due(&mut self, mut step: Step, now: Time, rng: &mut dyn CryptoRng) {
         let at = &mut At { now, step: &mut step, rng };
         due::fire_all(&mut self.parts, &mut self.timers, at);
-        // A clock that was put back shows at any time: prekeys from the future are replaced.
+        // At each wake, prekeys that are dated in the future are replaced, because the clock may
+        // have gone back.
         self.parts.sessions.wake_prekeys(at);
-        // What somebody forgot to touch waits for a wake, and no longer.
+        // A contact that an earlier step did not mark as touched is flushed at the next wake at the
+        // latest.
         at.step.touch_all();
         settle::run_until_idle(&mut self.parts, at);
         self.commit_step(step);
     }
 
-    /// Makes the next note to whoever was just written to faster; kept in memory alone.
+    /// Computes keys in memory in advance, so that the next note to the contact just written to is
+    /// sealed faster.
     pub fn precompute(&mut self, rng: &mut dyn CryptoRng) {
         self.parts.carriers.prepare_next_note(rng);
     }
@@ -132,57 +135,61 @@ impl<P: Port> DeviceOver<P> {
         step.timers.drain(..).for_each(|(due, at)| self.timers.set_deadline(due, at));
     }
 
-    /// The carriers of a device that ends.
+    /// Ends the device and returns its carriers.
     pub fn into_carriers(self) -> P {
         self.parts.carriers
     }
 
-    /// The carriers.
+    /// Returns the carriers.
     pub fn carriers(&self) -> &P {
         &self.parts.carriers
     }
 
-    /// Every record as it is stored, without what was set aside and the rows of the mixnet's client.
+    /// Every record as it is stored, without what was quarantined and the rows of the mixnet's client.
     pub fn records(&self) -> Vec<RecordChange> {
         rows::collect_records(&self.parts)
     }
 
-    /// The own identity.
+    /// Returns the view of our identity.
     pub fn own_identity(&self) -> IdentityView {
         view::own_identity(&self.parts)
     }
 
-    /// The own prekeys, in numbers.
+    /// Returns numbers about our prekeys.
     pub fn prekeys(&self, now: Time) -> PrekeysView {
         view::prekeys(&self.parts, now)
     }
 
-    /// The own card in one of its forms.
+    /// Returns our card in one of its forms.
+    ///
+    /// # Errors
+    /// [`CardError`] if the card does not fit into the form.
     pub fn card(&self, form: CardForm) -> Result<Card, CardError> {
         self.parts.profile.card().to_form(form)
     }
 
-    /// All contacts, requests and blocked ones too, in the order in which they came.
+    /// Returns all contacts, including requests and blocked contacts, in the order of their
+    /// creation.
     pub fn contacts(&self) -> Vec<ContactView> {
         view::contacts(&self.parts)
     }
 
-    /// One contact.
+    /// Returns one contact.
     pub fn contact(&self, id: ContactId) -> Option<ContactView> {
         view::contact(&self.parts, id)
     }
 
-    /// Those who invite and have shown no card, in the order in which they came.
+    /// Returns the inviters that have not sent a card, in the order of their invitations.
     pub fn inviters(&self) -> Vec<InvitationView> {
         self.parts.carriers.inviters()
     }
 
-    /// The contact with this identity key.
+    /// Returns the contact with this identity key, or `None`.
     pub fn contact_by_ik(&self, ik: &[u8; 32]) -> Option<ContactId> {
         self.parts.contacts.by_identity(ik)
     }
 
-    /// The newest `limit` notes of a thread older than `before`, oldest first.
+    /// Returns the newest `limit` notes of a thread that are older than `before`, oldest first.
     pub fn thread(
         &self,
         id: ContactId,
@@ -193,32 +200,32 @@ impl<P: Port> DeviceOver<P> {
         view::thread(&self.parts, id, before, limit, now)
     }
 
-    /// One note.
+    /// Returns one note.
     pub fn note(&self, id: NoteId, now: Time) -> Option<NoteView> {
-        self.parts.threads.get(id).map(|note| view::note(id, note, now))
+        view::note(&self.parts, id, now)
     }
 
-    /// Own notes that are neither delivered nor given up, oldest first.
+    /// Returns our notes that are neither delivered nor given up, oldest first.
     pub fn outbox(&self, now: Time) -> Vec<NoteView> {
         view::outbox(&self.parts, now)
     }
 
-    /// The note that a client's number has become.
+    /// Returns the note that was sent under this number of a client, or `None`.
     pub fn find_sent(&self, client: &[u8; 16]) -> Option<NoteId> {
         self.parts.threads.find_sent(client)
     }
 
-    /// The safety number: 60 digits, and the bytes for a code to scan.
+    /// Returns the safety number: 60 digits, and the bytes of the code to scan.
     pub fn safety_number(&self, id: ContactId) -> Option<(String, Vec<u8>)> {
         view::safety_number(&self.parts, id)
     }
 
-    /// The active session with a contact, in numbers.
+    /// Returns numbers about the active session with a contact.
     pub fn session(&self, id: ContactId) -> Option<SessionSummary> {
         self.parts.sessions.summary(id)
     }
 
-    /// The connections that this device keeps, and what they can do now.
+    /// Returns the connections that this device keeps, with their present abilities.
     pub fn connections(&self, now: Time) -> Vec<ConnectionView> {
         view::connections(&self.parts, now)
     }
@@ -243,7 +250,7 @@ impl<P: Port> DeviceOver<P> {
         self.parts.aside.view()
     }
 
-    /// Counts of what came in and was of no use.
+    /// Returns the numbers of rejected inputs by reason.
     pub fn reject_counts(&self) -> RejectCounts {
         view::reject_counts(&self.parts)
     }
@@ -261,25 +268,17 @@ impl<P: Port> Machine for DeviceOver<P> {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), DeviceError> {
         let mut step = Step::default();
+        let at = &mut At { now, step: &mut step, rng };
         match input {
             Input::Command(command) => {
-                let admitted = admit::admit_command(&self.parts, command, now, rng)?;
-                person::perform(&mut self.parts, admitted, &mut At { now, step: &mut step, rng });
+                let admitted = admit::admit_command(&self.parts, command, now, at.rng)?;
+                person::perform(&mut self.parts, admitted, at);
             }
-            Input::Carrier(input) => {
-                carried::handle_input(
-                    &mut self.parts,
-                    input,
-                    &mut At { now, step: &mut step, rng },
-                )
-                .inspect_err(|_| debug_assert!(step.is_empty(), "it is refused"))?;
-            }
-            Input::Stored(carrier, number) => {
-                let at = &mut At { now, step: &mut step, rng };
-                self.parts.carriers.on_durable(carrier, number, at);
-            }
+            Input::Carrier(input) => carried::handle_input(&mut self.parts, input, at)
+                .inspect_err(|_| debug_assert!(at.step.is_empty(), "it is refused"))?,
+            Input::Stored(carrier, number) => self.parts.carriers.on_durable(carrier, number, at),
         }
-        settle::run_until_idle(&mut self.parts, &mut At { now, step: &mut step, rng });
+        settle::run_until_idle(&mut self.parts, at);
         self.commit_step(step);
         Ok(())
     }
@@ -296,7 +295,7 @@ impl<P: Port> Machine for DeviceOver<P> {
         self.timers.next_deadline()
     }
 
-    /// The whole state: a refused input changes nothing of it (MSG-36).
+    /// Returns the whole state, which a refused input leaves unchanged (MSG-36).
     fn snapshot(&self) -> Wiping<Vec<u8>> {
         snapshot_of(self)
     }

@@ -1,13 +1,14 @@
-//! The relay envelope: what a mailbox holds. It has one of six sizes and opens with one key.
+//! The relay envelope, which is the content of a mailbox. It has one of six sizes and opens with
+//! one key.
 //!
 //! ```text
 //! envelope = ver=1 | enc[32] | ct          512, 1,024, 2,048, 4,096, 8,192 or 16,384 B
 //! text     = len u16 | parcel | zeros      51 B less
 //! ```
 //!
-//! `enc` and `ct` are HPKE in base mode (RFC 9180) with DHKEM(X25519, HKDF-SHA256), HKDF-SHA256
-//! and ChaCha20-Poly1305; info = "mezza relay 1" | address, aad = ver. Written here over core's
-//! backend, because the ephemeral key has to come from the device.
+//! `enc` and `ct` are HPKE in base mode (RFC 9180) with DHKEM(X25519, HKDF-SHA256), HKDF-SHA256 and
+//! ChaCha20-Poly1305; info = "mezza relay 1" | address, aad = ver. HPKE is implemented here over
+//! the backend of `mezza-core`, because the device must provide the ephemeral key.
 
 use crate::relay_wire::MailboxAddress;
 use alloc::vec::Vec;
@@ -19,25 +20,25 @@ use mezza_core::{
 };
 use sha2::Sha256;
 
-/// The sizes that an envelope may have, in bytes.
+/// The sizes of an envelope in bytes.
 pub const SIZES: [usize; 6] = [512, 1_024, 2_048, 4_096, 8_192, 16_384];
 
 /// Most bytes of a parcel: the largest envelope less version, key, tag and length.
 pub const PARCEL_BYTES_MAX: usize = SIZES[5] - OVERHEAD_BYTES;
 
-/// Version, encapsulated key, tag, length of the parcel.
+/// Bytes of version, encapsulated key, tag, and length of the parcel.
 const OVERHEAD_BYTES: usize = 1 + 32 + TAG_BYTES + 2;
 const TAG_BYTES: usize = 16;
 const VERSION: u8 = 1;
 const INFO: &str = "mezza relay 1";
 
-/// DHKEM(X25519, HKDF-SHA256), section 7.1.
+/// DHKEM(X25519, HKDF-SHA256) (RFC 9180, section 7.1).
 const KEM_ID: &[u8] = b"KEM\x00\x20";
-/// The KEM above, HKDF-SHA256 (7.2), ChaCha20-Poly1305 (7.3).
+/// The KEM above, HKDF-SHA256 and ChaCha20-Poly1305 (RFC 9180, sections 7.1 to 7.3).
 const HPKE_ID: &[u8] = b"HPKE\x00\x20\x00\x01\x00\x03";
 const MODE_BASE: u8 = 0;
 
-/// Why a parcel was not put into an envelope.
+/// The reason why a parcel cannot be put into an envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnvelopeError {
     /// The parcel is longer than [`PARCEL_BYTES_MAX`].
@@ -46,13 +47,13 @@ pub enum EnvelopeError {
         /// Bytes of the parcel.
         bytes: usize,
     },
-    /// The recipient's key is of low order, so that everybody would know the secret.
+    /// The recipient's key has low order, so the shared secret would be public.
     #[error("the key of the mailbox is not allowed")]
     BadKey,
 }
 
-/// The sender's part of an envelope beside its parcel: computed before the parcel is known, for one mailbox, used
-/// once.
+/// The sender's HPKE context, computed for one mailbox before the parcel is known. It seals one
+/// envelope.
 pub struct SenderContext {
     address: MailboxAddress,
     to: PublicKey,
@@ -64,8 +65,11 @@ pub struct SenderContext {
 snapshot!(struct SenderContext { address, to, enc, key, iv });
 
 impl SenderContext {
-    /// For the mailbox `address` whose owner holds the private part of `to`. `fresh` is used for
-    /// this envelope alone.
+    /// Computes the context for the mailbox `address`, whose owner has the private key of `to`.
+    /// `fresh` must be used for this envelope only.
+    ///
+    /// # Errors
+    /// [`EnvelopeError::BadKey`] if `to` has low order.
     pub fn new<B: Backend>(
         address: &MailboxAddress,
         to: &PublicKey,
@@ -78,12 +82,15 @@ impl SenderContext {
         Ok(Self { address: *address, to: *to, enc, key, iv })
     }
 
-    /// Returns true if it was made for this mailbox and key.
+    /// Returns true if this context was made for this mailbox and key.
     pub fn is_for(&self, address: &MailboxAddress, to: &PublicKey) -> bool {
         self.address == *address && self.to == *to
     }
 
-    /// Puts `parcel` into the smallest envelope that holds it.
+    /// Seals `parcel` into the smallest envelope that it fits into.
+    ///
+    /// # Errors
+    /// [`EnvelopeError::TooBig`] if the parcel is longer than [`PARCEL_BYTES_MAX`].
     pub fn seal<B: Backend>(self, parcel: &[u8]) -> Result<Vec<u8>, EnvelopeError> {
         let too_big = EnvelopeError::TooBig { bytes: parcel.len() };
         // The smallest of six sizes that fits: a relay learns 2.6 bits of the length.
@@ -97,7 +104,7 @@ impl SenderContext {
         envelope.extend_from_slice(parcel);
         // Zeros fill the envelope, and the AEAD covers them.
         envelope.resize(size - TAG_BYTES, 0);
-        // The parcel is encrypted where it lies: no second copy of it stays behind.
+        // The parcel is encrypted in place, so no second copy of it remains.
         let key = B::Chacha::new(self.key.expose());
         let tag = key.seal(&self.iv, &[VERSION], &mut envelope[text_at..]);
         envelope.extend_from_slice(&tag);
@@ -105,8 +112,8 @@ impl SenderContext {
     }
 }
 
-/// Puts `parcel` into an envelope for the mailbox `address` whose owner holds the private part of
-/// `to`. `fresh` is used for this envelope alone.
+/// Seals `parcel` into an envelope for the mailbox `address`, whose owner has the private key of
+/// `to`. `fresh` must be used for this envelope only.
 pub fn seal<B: Backend>(
     address: &MailboxAddress,
     to: &PublicKey,
@@ -116,8 +123,8 @@ pub fn seal<B: Backend>(
     SenderContext::new::<B>(address, to, fresh)?.seal::<B>(parcel)
 }
 
-/// The parcel of an envelope for `own`, or `None` if it is not for this key and mailbox, is
-/// damaged, or has another size than the six.
+/// Returns the parcel of an envelope. Returns `None` if the envelope is for another key or mailbox,
+/// is damaged, or does not have one of the six sizes.
 pub fn open<B: Backend>(
     address: &MailboxAddress,
     own: &StaticKey,
@@ -134,7 +141,7 @@ pub fn open<B: Backend>(
     if version != VERSION {
         return None;
     }
-    // A key of low order opens nothing, as in `SenderContext::new`.
+    // A key of low order is refused, as in `SenderContext::new`.
     let dh = own.diffie_hellman::<B>(&enc).ok()?;
     let (key, iv) = key_schedule(&dh, &enc, own.public_key(), &[INFO.as_bytes(), &address.0]);
     let mut text = Wiping::new(ct.to_vec());
@@ -143,12 +150,12 @@ pub fn open<B: Backend>(
     }
     let mut r = Reader::new(&text);
     let parcel = r.read_var16().ok()?;
-    // Other filling would be a second encoding of one parcel.
+    // Padding other than zeros would be a second encoding of one parcel.
     r.read_rest().iter().all(|b| *b == 0).then(|| parcel.to_vec())
 }
 
-/// Key and nonce of the only message of a context: sections 4.1 (`ExtractAndExpand`) and 5.1
-/// (`KeySchedule`, base mode, sequence number 0).
+/// Derives key and nonce of the only message of a context (RFC 9180, sections 4.1
+/// `ExtractAndExpand` and 5.1 `KeySchedule`, base mode, sequence number 0).
 fn key_schedule(
     dh: &Secret<32>,
     enc: &PublicKey,
@@ -171,7 +178,8 @@ fn key_schedule(
     (key, iv)
 }
 
-/// `LabeledExtract` of section 4: the pseudorandom key as bytes, and ready to expand.
+/// Computes `LabeledExtract` (RFC 9180, section 4). Returns the pseudorandom key as bytes, and as
+/// an object for expanding.
 fn labeled_extract(
     suite: &[u8],
     salt: &[u8],
@@ -187,7 +195,7 @@ fn labeled_extract(
     (prk.into(), hkdf)
 }
 
-/// `LabeledExpand` of section 4, as many bytes as `out` has.
+/// Computes `LabeledExpand` (RFC 9180, section 4) and fills `out`.
 #[expect(clippy::expect_used, reason = "the only error is an output above 8,160 bytes")]
 fn labeled_expand(prk: &Hkdf<Sha256>, suite: &[u8], label: &str, info: &[&[u8]], out: &mut [u8]) {
     let out_bytes = (out.len() as u16).to_be_bytes();
@@ -230,7 +238,8 @@ mod tests {
         }
     }
 
-    /// RFC 9180, appendix A.2.1, from the Diffie-Hellman secret to the first ciphertext.
+    /// The test vector of RFC 9180, appendix A.2.1, from the Diffie-Hellman secret to the first
+    /// ciphertext.
     #[test]
     fn rfc_9180_a_2_1() {
         let sk_e = hex("f4ec9b33b792c372c1d2c2063507b684ef925b8c75a42dbcbf57d63ccd381600");

@@ -1,18 +1,18 @@
-//! Why the device refuses an input, or a vault's content.
+//! Errors: the reasons why the device refuses an input or the content of a vault.
 
 use mezza_core::DecodeError;
 use mezza_mixnet::client::ClientError;
 
-/// A refused input, and whose fault it is. The device is as it was (MSG-36).
+/// A refused input, by its cause. The device is unchanged (MSG-36).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceError {
-    /// The person's.
+    /// The user's request cannot be carried out.
     #[error(transparent)]
     Person(#[from] PersonError),
-    /// A carrier's, or that of whoever answers there.
+    /// A carrier, or the server behind it, sent an invalid input.
     #[error(transparent)]
     Carrier(#[from] CarrierError),
-    /// Our caller's.
+    /// The calling program used an unknown number.
     #[error(transparent)]
     Caller(#[from] CallerError),
 }
@@ -20,68 +20,68 @@ pub enum DeviceError {
 /// Errors of a user's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PersonError {
-    /// A note without text.
+    /// The note has no text.
     #[error("the text is empty")]
     EmptyText,
-    /// A text above the limit of a note.
+    /// The text is longer than a note allows.
     #[error("the text has {bytes} bytes, a note holds {max}")]
     TextTooLong {
         /// Bytes of the text.
         bytes: usize,
-        /// Bytes that a note holds.
+        /// Most bytes of text in a note.
         max: usize,
     },
-    /// No carrier that the conversation may use can take so much (MSG-25).
+    /// The parcel is too big for every carrier that the conversation allows (MSG-25).
     #[error("no carrier of the conversation takes {bytes} bytes")]
     TooBig {
-        /// Bytes of the parcel.
+        /// Size of the parcel in bytes.
         bytes: usize,
-        /// Bytes that the largest of them takes.
+        /// Most bytes that one of these carriers accepts.
         max: usize,
     },
-    /// So many notes wait for this contact already (MSG-35).
+    /// Too many notes already wait for this contact (MSG-35).
     #[error("the outbox for this contact is full")]
     OutboxFull,
-    /// Not in this state of the contact or of the note.
+    /// The command does not fit the present state of the contact or note.
     #[error("not possible in this state")]
     NotNow,
     /// The user has blocked the contact (MSG-26).
     #[error("the contact is blocked")]
     Blocked,
-    /// Somebody who invites and has shown no card yet.
+    /// The inviter has not sent a card yet.
     #[error("who it is, is not known yet")]
     NoCard,
-    /// A card that is older than the one held (MSG-6).
+    /// The card is older than the stored one (MSG-6).
     #[error("the card is older than the one held")]
     CardOlder,
-    /// A card with the serial of the one held, but other content.
+    /// The card has the serial of the stored one but different content (MSG-6).
     #[error("two cards with one serial")]
     CardClash,
-    /// Our own card.
+    /// The card is our own.
     #[error("the own card")]
     OwnCard,
-    /// A policy with an empty or doubled list, or a pin outside 1 to 4.
+    /// The policy has an empty list, a repeated carrier, or a level outside 1 to 4.
     #[error("not a policy")]
     BadPolicy,
-    /// A name that is empty, too long or unclean.
+    /// The name is empty, too long or not clean.
     #[error("not a name")]
     BadName,
-    /// The stored network does not load, so that no other one may replace it.
+    /// The stored network does not load, so no other network may replace it.
     #[error("what is stored of the mixnet could not be read")]
     SetAside,
-    /// A network link whose address is longer than a record holds.
+    /// The address in the network link is longer than a row can store.
     #[error("the address of the network is too long")]
     BadAddress,
-    /// A mixnet was joined already.
+    /// A mixnet is already joined.
     #[error("a mixnet was joined already")]
     Joined,
-    /// No mixnet was joined.
+    /// No mixnet is joined.
     #[error("no mixnet was joined")]
     NoNetwork,
-    /// So many networks were left that no further one can be remembered (MSG-97).
+    /// The limit of remembered networks is reached, so no further one can be joined (MSG-97).
     #[error("too many mixnets were left")]
     TooManyNetworks,
-    /// More relays than a card of this version holds.
+    /// There are more relays than a card of this version may name.
     #[error("too many relays")]
     TooManyRelays,
 }
@@ -89,36 +89,37 @@ pub enum PersonError {
 /// Errors of a carrier's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CarrierError {
-    /// A carrier answered a request that was never made, or was answered already.
+    /// A carrier answered a request that was never made or was already answered.
     #[error("no such request")]
     NoSuchTicket,
-    /// The network's client refuses it: it came too late, or the entry said something wrong.
+    /// The network client refused an input, because it came too late or the entry server sent an
+    /// invalid frame.
     #[error("the mixnet's client refuses it: {0}")]
     Network(ClientError),
 }
 
-/// Our caller asks for what is not there.
+/// The caller named an object that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallerError {
-    /// A contact.
+    /// There is no contact with this number.
     #[error("no such contact")]
     NoSuchContact,
-    /// A note.
+    /// There is no note with this number.
     #[error("no such note")]
     NoSuchNote,
-    /// A mailbox.
+    /// There is no mailbox with this number.
     #[error("no such mailbox")]
     NoSuchMailbox,
 }
 
-/// Stored records that are not a device.
+/// The reason why stored rows cannot be loaded as a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
     /// The profile is damaged or of another version. It holds the identity, without which nothing
-    /// else can be used; every other record that does not load is set aside.
+    /// else can be used; every other record that does not load is quarantined.
     #[error("the identity in it cannot be read ({0})")]
     Profile(DecodeError),
-    /// There is no profile record: this is not a vault of a device.
+    /// There is no profile row, so this is not the vault of a device.
     #[error("no identity is stored in it")]
     Empty,
 }

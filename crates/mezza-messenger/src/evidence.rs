@@ -1,5 +1,5 @@
-//! Evidence and states. No code sets a state: facts are stored, and the state is a function of
-//! them (MSG-10), so it cannot lie.
+//! Evidence and states. Facts are stored, and the state of a note is computed from them (MSG-10).
+//! No code sets a state, so a state always has evidence.
 
 use alloc::vec::Vec;
 
@@ -7,90 +7,93 @@ use mezza_core::{DecodeError, Reader, Time, Writer, snapshot};
 
 use crate::io::CarrierId;
 
-/// Known events of a note.
+/// Kinds of evidence about a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FactKind {
-    /// The carrier said that it took it (relay: DONE 0).
+    /// The carrier confirmed that it took the note (relay: DONE 0).
     Handed,
-    /// So many others announce it (mesh).
+    /// This number of other devices announces the note (mesh).
     Carried(u16),
-    /// The other device said under the ratchet that it has it on disk.
+    /// The contact's device confirmed in the session that the note is on its disk.
     Delivered,
-    /// The other person has seen it, and lets us know.
+    /// The contact has seen the note and allows read receipts.
     Read,
 }
 
 snapshot!(enum FactKind [Handed, Carried(a), Delivered, Read]);
 
-/// One fact: what, by which carrier, when our clock said so.
+/// One fact: kind, carrier, level and time by our clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fact {
-    /// The event.
+    /// The kind of evidence.
     pub what: FactKind,
-    /// By which carrier it became known.
+    /// The carrier that brought the evidence.
     pub carrier: CarrierId,
-    /// The level at which that carrier hid it then, 1 to 4; 0: a version before did not note it.
+    /// Protection level of the carrier at that time, 1 to 4; 0 in rows of earlier versions, which
+    /// did not store it.
     pub level: u8,
-    /// When.
+    /// The time by our clock.
     pub at: Time,
 }
 
 snapshot!(struct Fact { what, carrier, level, at });
 
-/// Why a note still waits here.
+/// The reason why a note still waits on this device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitReason {
-    /// On its way to the carrier, no answer yet.
+    /// The note was handed to the carrier, which has not answered yet.
     Sending,
-    /// No carrier of the list is up.
+    /// No listed carrier is up.
     NoCarrier,
-    /// The carriers that are up protect less than the pin demands.
+    /// The carriers that are up have a lower level than the note requires.
     BelowPin,
-    /// Too big for the carriers that may take it.
+    /// The note is too big for the allowed carriers.
     TooBig,
-    /// The contact's keys are not here yet.
+    /// The contact's keys have not arrived yet.
     Keys,
-    /// The contact's keys came and were refused.
+    /// The contact's keys were refused.
     Bundle,
-    /// Eight notes went out and nothing came back yet.
+    /// Eight notes were sent and the contact has not answered yet.
     Answer,
-    /// The contact's mailbox does not exist any more.
+    /// The contact's mailbox no longer exists.
     BoxGone,
     /// The contact's mailbox is full.
     BoxFull,
-    /// The privacy budget of the carrier is spent.
+    /// The privacy budget of the carrier is exhausted.
     Budget,
-    /// The carrier would have to call the contact, and its budget of calls is spent.
+    /// The carrier must call the contact first, and its budget of calls is exhausted.
     CallBudget,
-    /// The carrier asked us to slow down.
+    /// The carrier asked for slower sending.
     Slow,
+    /// It comes from a backup without a number, and may have been sent since: the user decides.
+    Restored,
 }
 
 snapshot!(enum WaitReason [
     Sending, NoCarrier, BelowPin, TooBig, Keys, Bundle, Answer, BoxGone, BoxFull, Budget,
-    CallBudget, Slow,
+    CallBudget, Slow, Restored,
 ]);
 
-/// The state of a note, as a person reads it.
+/// The state of a note, as shown to the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoteState {
-    /// It came from the contact.
+    /// The note came from the contact.
     Received,
-    /// It waits here.
+    /// The note waits on this device.
     Queued(WaitReason),
-    /// A carrier took it.
+    /// A carrier took the note.
     Handed(CarrierId),
-    /// So many others announce it.
+    /// This number of other devices announces the note.
     Carried(u16),
-    /// Its time is over and nothing proves that it arrived; it may have.
+    /// The lifetime of the note is over without proof of arrival; it may have arrived.
     Expired,
-    /// It is on their device.
+    /// The note is on the contact's device.
     Delivered,
-    /// They read it.
+    /// The contact has read the note.
     Read,
 }
 
-/// The state of an own note: the strongest of its facts, highest first (messenger 5.2).
+/// Returns the state of a note of ours: that of its strongest fact (messenger 5.2).
 pub fn compute_state(facts: &[Fact], due: Option<Time>, why: WaitReason, now: Time) -> NoteState {
     let has = |what| facts.iter().any(|fact| fact.what == what);
     // The strongest evidence comes first: a receipt after the end still counts (5.2).
@@ -115,8 +118,8 @@ pub fn compute_state(facts: &[Fact], due: Option<Time>, why: WaitReason, now: Ti
     handed.map_or(NoteState::Queued(why), |fact| NoteState::Handed(fact.carrier))
 }
 
-/// Adds a fact unless the same one is there already; facts are never taken back (MSG-13). Of how many
-/// announce a note, the most by one carrier is one fact.
+/// Adds a fact unless it is already known; facts are never removed (MSG-13). Of the numbers of
+/// announcing devices, only the highest per carrier is stored. Returns true if the fact was added.
 pub fn add_fact(facts: &mut Vec<Fact>, fact: Fact) -> bool {
     if let FactKind::Carried(others) = fact.what {
         let by = |f: &Fact| match f.what {
@@ -153,7 +156,7 @@ pub(crate) fn write_facts(facts: &[Fact], w: &mut Writer) {
     }
 }
 
-/// Reads facts; those of a version before have no `levels`.
+/// Reads facts. Facts of earlier versions have no level, so `levels` is false for them.
 pub(crate) fn read_facts(r: &mut Reader<'_>, levels: bool) -> Result<Vec<Fact>, DecodeError> {
     let mut facts = Vec::new();
     for _ in 0..r.read_u8()? {
@@ -171,7 +174,7 @@ pub(crate) fn read_facts(r: &mut Reader<'_>, levels: bool) -> Result<Vec<Fact>, 
     Ok(facts)
 }
 
-/// A level of a stored form, 0 to 4.
+/// Reads a level of a stored form, 0 to 4.
 pub(crate) fn read_level(r: &mut Reader<'_>) -> Result<u8, DecodeError> {
     let level = r.read_u8()?;
     if level <= 4 { Ok(level) } else { Err(DecodeError::Value) }

@@ -1,10 +1,10 @@
 //! Inputs and outputs of a [`Device`](crate::Device).
 //!
-//! The contract of floor 3: everything that stands in a [`Output::Store`] before an output is
-//! durable before that output is carried out. The driver may drain `poll` to the end, commit all
-//! batches as one transaction and then carry out the rest in order; a [`Output::Notify`] that stands
-//! before the first `Store` is carried out before the commit. A commit that fails counts as a
-//! crash: the device is dropped and loaded again.
+//! The contract with floor 3: every [`Output::Store`] before an output is durable before that
+//! output is carried out. The driver may drain `poll` to the end, commit all batches as one
+//! transaction, and then carry out the other outputs in order. An [`Output::Notify`] before the
+//! first `Store` is carried out before the commit. A failed commit counts as a crash: the device is
+//! dropped and loaded again.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -25,7 +25,8 @@ mod stored;
 pub use carrier::{
     CardParts, CarrierCaps, CarrierConnection, CarrierHides, CarrierId, CarrierState, ContactFacts,
     Dropped, FirstTerms, Forget, Handover, HelloPlace, InviterFacts, Leaving, LeftRelay, Missing,
-    NetworkAddress, NoiseGrade, ParcelId, Places, Publication, Reach, Route, SessionFacts,
+    NetworkAddress, NoiseGrade, ParcelId, Places, Publication, Reach, Route, RouteTerms,
+    SessionFacts,
 };
 pub use date::DateStep;
 pub use news::{Arrival, ArrivalOrigin, By, FetchPurpose, Incoming, LostPlace, News, Receiving};
@@ -38,159 +39,168 @@ pub use stored::{
 };
 pub(crate) use stored::{id32, id64};
 
-/// The number of a contact on this device; it never names another contact later.
+/// The number of a contact on this device. It is never used again for another contact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContactId(pub u32);
 
 snapshot!(struct ContactId(id));
 
-/// The number of a note on this device, either direction.
+/// The number of a note on this device, sent or received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NoteId(pub u64);
 
 snapshot!(struct NoteId(id));
 
-/// The number of one of our own mailboxes.
+/// The number of one of our mailboxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MailboxId(pub u32);
 
 snapshot!(struct MailboxId(id));
 
-/// Names the connection to a relay by key, host and port
-/// ([`RelayEntry::connection_id`]): two cards that give one relay different hosts name two of them.
+/// Identifies the connection to a relay by key, host and port ([`RelayEntry::connection_id`]). Two
+/// cards with different hosts for one relay give two identifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RelayConnectionId(pub [u8; 16]);
 
 snapshot!(struct RelayConnectionId(id));
 
-/// Names one request to a carrier until it is answered or the carrier goes down.
+/// Identifies a request to a carrier until it is answered or the carrier goes down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
 snapshot!(struct RequestId(id));
 
-/// One input; `C` is what carriers are told.
+/// One input; `C` is the input type of the carriers.
 #[expect(clippy::large_enum_variant, reason = "an input is dealt with at once, and never kept")]
 pub enum Input<C> {
-    /// The person wants something.
+    /// A command of the user.
     Command(Command),
-    /// Something for a carrier.
+    /// An input for a carrier.
     Carrier(C),
-    /// Everything before [`Output::Durable`] of this carrier and number is durable.
+    /// All rows before [`Output::Durable`] with this carrier and number are durable.
     Stored(CarrierId, u64),
 }
 
 /// A command of the user.
 pub enum Command {
-    /// Take a contact from a card.
+    /// Add a contact from a card.
     Add {
-        /// The card, checked.
+        /// The checked card.
         card: Card,
-        /// The owner's name for the contact; else the claimed name.
+        /// The user's name for the contact; `None` uses the name on the card.
         petname: Option<String>,
-        /// True if the card was scanned from the person's own screen.
+        /// True if the card was scanned from the contact's own screen.
         in_person: bool,
     },
-    /// Write a note. `client` makes a repeated command the same note.
+    /// Write a note. A repeated command with the same `client` writes no second note.
     Send {
-        /// To whom.
+        /// The recipient.
         contact: ContactId,
-        /// Drawn by the caller, 16 bytes.
+        /// A number of 16 bytes that the caller draws at random.
         client: [u8; 16],
-        /// UTF-8, 1 to 8,192 bytes.
+        /// The text: UTF-8, 1 to 8,192 bytes.
         text: String,
     },
-    /// Give a note up that was not delivered yet.
+    /// Give up a note that is not delivered yet.
     Cancel {
-        /// Which.
+        /// The note to give up.
         note: NoteId,
     },
-    /// Delete a note on this device alone.
+    /// Delete a note on this device only.
     Forget {
+        /// The note to delete.
+        note: NoteId,
+    },
+    /// Send a note that a restore has left open: one that may have been sent by the lost device, or one
+    /// that the contact lost. The second one goes as a new note with the same text and time.
+    SendAgain {
         /// Which.
         note: NoteId,
+        /// Drawn by the caller, 16 bytes: the number of a new note.
+        client: [u8; 16],
     },
-    /// The person has seen the thread up to and with this note.
+    /// Report that the user has seen a thread up to this note.
     Seen {
-        /// Whose thread.
+        /// The contact of the thread.
         contact: ContactId,
-        /// The newest note seen.
+        /// The newest note that was seen.
         note: NoteId,
     },
-    /// Let a stranger in.
+    /// Accept the request of an unknown sender.
     Accept {
         /// The contact of the request.
         contact: ContactId,
     },
-    /// Turn a stranger away; the request and its notes are deleted.
+    /// Refuse a request; it is deleted with its notes.
     Refuse {
         /// The contact of the request.
         contact: ContactId,
     },
-    /// Another name for a contact.
+    /// Set the user's name for a contact.
     Rename {
-        /// Whom.
+        /// The contact to rename.
         contact: ContactId,
-        /// 1 to 64 bytes.
+        /// The new name, 1 to 64 bytes.
         name: String,
     },
-    /// The numbers were compared: equal, or (`false`) the mark is taken back.
+    /// Store the result of comparing the safety numbers; `false` clears an earlier verification.
     Verify {
-        /// Whom.
+        /// The compared contact.
         contact: ContactId,
-        /// True if they were equal.
+        /// True if the numbers were equal.
         equal: bool,
     },
-    /// How to talk to a contact from now on.
+    /// Set the policy of a conversation.
     Policy {
-        /// Whom.
+        /// The contact of the conversation.
         contact: ContactId,
-        /// The new policy, whole.
+        /// The complete new policy.
         policy: crate::policy::Policy,
     },
-    /// Take parcels of this contact and drop them.
+    /// Block or unblock a contact. Parcels of a blocked contact are dropped.
     Block {
-        /// Whom.
+        /// The contact to block or unblock.
         contact: ContactId,
-        /// Or let them in again.
+        /// True to block, false to unblock.
         blocked: bool,
     },
     /// Delete a contact with its thread and mailboxes.
     Delete {
-        /// Whom.
+        /// The contact to delete.
         contact: ContactId,
     },
-    /// Another name or other relays on the own card (a new serial).
+    /// Issue a new card of our own, with another name or other relays (a new serial).
     Publish {
-        /// The name that others read.
+        /// The name on the card.
         name: String,
-        /// At most one in the first version; empty: none.
+        /// At most one relay in this version; may be empty.
         relays: Vec<RelayEntry>,
     },
-    /// Archive the session of a contact; the next note starts anew and says so.
+    /// Archive the session of a contact. The next note begins a new session and announces this.
     Reset {
-        /// Whom.
+        /// The contact of the session.
         contact: ContactId,
     },
-    /// The date was corrected, and the time of this input is the first one behind that.
+    /// Correct the date. The time of this input is the first one after the correction.
     CorrectDate(DateStep),
-    /// The vault was put back from a copy, or may have been: new numbers, sessions and prekeys.
+    /// Report that the vault was, or may have been, restored from a copy: numbers, sessions and
+    /// prekeys are renewed.
     Restored,
-    /// Fresh signed prekeys now instead of when it is time, and a fresh stock with them.
+    /// Replace the signed prekeys and the stock of one-time keys now, before their time.
     Rotate,
-    /// Fill up the one-time keys at the relay.
+    /// Fill up the stock of one-time keys at the relay.
     Refill,
 }
 
-/// One output, in order; `C` is what carriers ask for.
+/// One output, in order; `C` is the request type of the carriers.
 pub enum Output<C> {
-    /// Make durable.
+    /// Store these changes durably.
     Store(WriteBatch),
-    /// A carrier wants something done.
+    /// Carry out a request of a carrier.
     Carrier(C),
-    /// A carrier wants to be told once everything before this is durable: [`Input::Stored`].
+    /// Report to this carrier, by [`Input::Stored`], once all rows before this output are durable.
     Durable(CarrierId, u64),
-    /// Tell the person.
+    /// Show an event to the user.
     Notify(Event),
 }
 
@@ -205,12 +215,12 @@ impl<C> From<Command> for Input<C> {
 /// First byte of a parcel that holds a ratchet message (messenger 3.5).
 pub(crate) const RATCHET_MESSAGE: u8 = 0x01;
 
-/// UTF-8 out of a stored form.
+/// Decodes UTF-8 text of a stored form.
 pub(crate) fn read_text(bytes: &[u8]) -> Result<String, DecodeError> {
     core::str::from_utf8(bytes).map(String::from).map_err(|_| DecodeError::Value)
 }
 
-/// A flag of a stored form, 1 byte.
+/// Reads a flag of a stored form, 1 byte with value 0 or 1.
 pub(crate) fn read_flag(r: &mut Reader<'_>) -> Result<bool, DecodeError> {
     match r.read_u8()? {
         0 => Ok(false),
@@ -219,30 +229,31 @@ pub(crate) fn read_flag(r: &mut Reader<'_>) -> Result<bool, DecodeError> {
     }
 }
 
-/// An event for the user. Ids only: the text is requested from the device.
+/// An event for the user. It contains ids only; the text is read from the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A note stands in a thread.
+    /// A note was added to a thread.
     Note(ContactId, NoteId),
-    /// A note has another state.
+    /// The state of a note changed.
     State(ContactId, NoteId),
-    /// A note is gone from this device.
+    /// A note was deleted from this device.
     Gone(ContactId, NoteId),
-    /// A contact is new or has changed.
+    /// A contact is new or was changed.
     Contact(ContactId),
-    /// A contact is gone.
+    /// A contact was deleted.
     ContactGone(ContactId),
-    /// A stranger wrote or invites, or a request was accepted, refused or grew.
+    /// An unknown sender wrote or invites, or a request was accepted, refused or got another note.
     Request(ContactId),
-    /// The session was started anew; why.
+    /// The session with a contact was replaced, for this reason.
     Anew(ContactId, ResetCause),
-    /// Something on the way to this contact needs the person.
+    /// A delivery problem of this contact needs the user.
     Trouble(ContactId, DeliveryProblem),
     /// A carrier went up or down, or its level changed.
     Carrier(CarrierId),
-    /// The own card has changed.
+    /// Our card changed.
     Card,
-    /// More sessions begin without a one-time key than with one: somebody may drain the stock.
+    /// More sessions begin without a one-time key than with one; an attacker may be draining the
+    /// stock.
     Low,
 }
 
@@ -251,7 +262,7 @@ snapshot!(enum Event [
     Trouble(a, b), Carrier(a), Card, Low,
 ]);
 
-/// Why a session was started anew, as the other side says it.
+/// The reason why a session was replaced, as the other side states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ResetCause {
@@ -259,7 +270,7 @@ pub enum ResetCause {
     Restored = 1,
     /// The state was lost.
     Lost = 2,
-    /// The person wanted it.
+    /// The user requested it.
     Person = 3,
 }
 
@@ -270,21 +281,22 @@ snapshot!(enum ResetCause [Restored, Lost, Person]);
 pub enum DeliveryProblem {
     /// The bundle of the contact was refused; nothing was sent.
     Bundle(mezza_ratchet::BundleError),
-    /// A message of the contact was refused for its suite.
+    /// A message of the contact was refused because of its suite.
     Suite(mezza_ratchet::OpenError),
-    /// A card with the same serial but other content came in.
+    /// A card with the same serial but different content arrived.
     CardClash,
-    /// Neither the slot nor the intro box exists any more.
+    /// Neither the contact's mailbox for us nor its intro mailbox exists any more.
     BoxGone,
-    /// The contact sent more than its share: so many notes were not kept.
+    /// The contact sent more than its share; this number of notes was dropped.
     Share(u32),
-    /// Two lives of one vault wrote under the same numbers, this device's or the contact's.
+    /// Two copies of one vault, ours or the contact's, wrote under the same numbers.
     Twice,
-    /// Messages come that no session opens: another copy of the contact's vault may write them.
+    /// Messages arrive that no session opens; another copy of the contact's vault may send them.
     Unopened,
-    /// The contact kept the mixnet busy for its part of the year's rounds.
+    /// The contact kept the mixnet busy for its whole share of the year's rounds.
     Talk,
-    /// The contact is not met in the mixnet while something waits there: it is away, or has other chains.
+    /// The contact is not met in the mixnet while a parcel waits there: it is away, or its chains
+    /// differ from ours.
     Absent,
 }
 

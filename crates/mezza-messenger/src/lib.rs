@@ -1,9 +1,9 @@
-//! One person's device as one machine: identity, contact card, contacts, conversations, note
-//! states that never lie, persistent outbox, receipts, choice of carrier.
+//! The device of one user as one machine: identity, contact card, contacts, conversations, note
+//! states with evidence, persistent outbox, receipts, choice of carrier.
 //!
-//! A [`Device`] is a [`Machine`](mezza_core::Machine): the program at floor 3 hands it commands of
-//! the person and answers of the carriers, makes durable what it wants stored, and carries out
-//! what it wants done, in the order of [`io`]. It knows no socket, file, clock or random source.
+//! A [`Device`] is a [`Machine`](mezza_core::Machine). The program at floor 3 passes commands of
+//! the user and answers of the carriers to it. It stores and carries out the device's outputs in
+//! the order of [`io`]. The device has no socket, file, clock or random source.
 //!
 //! | module | noun |
 //! |---|---|
@@ -12,11 +12,12 @@
 //! | [`note`], [`receipt`], [`envelope`] | what a person writes, what proves it, what wraps it |
 //! | [`evidence`], [`policy`], [`carriers`] | states from facts; the pin; the ways, behind one port |
 //! | [`relay_wire`] | frames between a node and a relay |
-//! | [`view`] | what the person may look at |
+//! | [`view`], [`backup`] | what the person may look at; what goes into a backup |
 #![no_std]
 
 extern crate alloc;
 
+pub mod backup;
 pub mod card;
 pub mod carriers;
 pub mod device;

@@ -1,11 +1,11 @@
-//! Names on cards: what a stranger calls himself must not hide, reorder or break what stands
+//! Names on cards: the name that an unknown sender claims must not hide, reorder or break the text
 //! around it on the screen.
 //!
 //! A name is clean if it has no control, format, line or paragraph character (Unicode general
 //! categories Cc, Cf, Zl, Zp). The two joiners U+200C and U+200D, which Persian and the Indic
-//! scripts need, are allowed between two letters. The ranges are those on which Unicode 15,
-//! 16 and 17 agree; they stand here and in the specification as a table, so that two versions of
-//! the program never differ. A later Unicode changes them only with a new version of the card.
+//! scripts need, are allowed between two letters. The ranges are those on which Unicode 15, 16 and
+//! 17 agree. They are a table here and in the specification, so that two versions of the program
+//! never differ. A later Unicode version changes them only with a new version of the card.
 
 use alloc::string::String;
 
@@ -19,8 +19,8 @@ const JOINERS: [char; 2] = ['\u{200C}', '\u{200D}'];
 
 /// The categories Cc, Cf, Zl and Zp of Unicode 15 to 17, first and last of each range, ascending.
 ///
-/// Made with `/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u` of ECMAScript over all code points; adjacent ranges
-/// are joined.
+/// Generated with `/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u` of ECMAScript over all code points; adjacent
+/// ranges are joined.
 const FORBIDDEN: [(u32, u32); 23] = [
     (0x0000, 0x001F),
     (0x007F, 0x009F),
@@ -47,30 +47,32 @@ const FORBIDDEN: [(u32, u32); 23] = [
     (0xE_0020, 0xE_007F),
 ];
 
-/// A name as it is compared: without case and without spaces around it, in normalization form C
-/// (UAX 15), so that letters with accents are equal however a keyboard makes them.
+/// Returns a name in the form for comparisons: lower case, without spaces around it, in
+/// normalization form C (UAX 15). Letters with accents are then equal regardless of how they were
+/// typed.
 pub fn fold_name(name: &str) -> String {
     name.trim().nfc().flat_map(char::to_lowercase).nfc().collect()
 }
 
-/// Returns true if a person may take one name for the other. Who has no name is shown by key, and looks like
-/// nobody.
+/// Returns true if the user could mistake one name for the other. A contact without a name is shown
+/// by its key and resembles no other.
 pub fn looks_like(one: &str, other: &str) -> bool {
     let one = fold_name(one);
-    // The empty name is no claim, so it resembles nobody.
+    // An empty name claims nothing, so it resembles no other name.
     !one.is_empty() && one == fold_name(other)
 }
 
-/// Returns true if a name looks like the number of a contact, `#2`. No name that a person gives is one.
+/// Returns true if a name looks like the number of a contact, `#2`. The user cannot give such a
+/// name.
 pub(crate) fn looks_like_number(name: &str) -> bool {
     name.trim_start().starts_with('#')
 }
 
 /// Returns true if a card may carry `name`: at most [`NAME_BYTES_MAX`] bytes, no forbidden character.
 ///
-/// The empty name is clean: who has none is shown by key alone.
+/// The empty name is clean; its contact is shown by key alone.
 pub fn is_clean(name: &str) -> bool {
-    // Bytes first: the scan below is bounded by them.
+    // The length is checked first, because it bounds the scan below.
     if name.len() > NAME_BYTES_MAX {
         return false;
     }

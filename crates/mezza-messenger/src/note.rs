@@ -1,10 +1,11 @@
-//! The note: the plaintext of one message of the ratchet.
+//! The note: the plaintext of one ratchet message.
 //!
 //! ```text
 //! version=1 | era[4] | seq u32 | sent u48 | timer u32 | items      19 B and the items
 //! item      = type u8 | len u16 | body                              type 00: only zeros follow
 //! ```
 
+mod inventory;
 mod item;
 mod meet;
 
@@ -14,63 +15,65 @@ use core::fmt;
 use mezza_core::{DecodeError, Reader, Time, Wiping, Writer, snapshot};
 
 pub use crate::receipt::{Kept, NoteDigest, Receipt};
+pub use inventory::Inventory;
 pub use item::{Item, RemoteMailbox};
 pub use meet::MixnetStart;
 
 /// Most bytes of a text item, UTF-8.
 pub const TEXT_BYTES_MAX: usize = 8_192;
-/// Most bytes of a bundle in a note: those of today take less than 2,000.
+/// Most bytes of a bundle in a note. Present bundles have less than 2,000.
 pub const BUNDLE_BYTES_MAX: usize = 4_096;
-/// Most items in one note: 32 receipts, and room.
+/// Most items in one note: 32 receipts and some room.
 pub const ITEMS_MAX: usize = 64;
 
 const VERSION: u8 = 1;
 const HEAD_BYTES: usize = 19;
 const SENT_MAX: u64 = (1 << 48) - 1;
 
-/// The time of writing as a note holds it, ms: a later one than 48 bits have is the last of them.
+/// Returns the time of writing as a note stores it, in ms; a time above 48 bits becomes the largest
+/// value.
 pub(crate) fn sent_ms(sent: Time) -> u64 {
     sent.as_ms().min(SENT_MAX)
 }
 
-/// Keeps two lives of a vault, or of a contact in it, apart: numbers of notes count within an era.
-/// 4 bytes, drawn or derived from what was drawn.
+/// Separates two copies of a vault, or two lives of a contact in it: note numbers count within an
+/// era. 4 bytes, random or derived from random bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Era(pub [u8; 4]);
 
 snapshot!(struct Era(bytes));
 
 impl Era {
-    /// Reads the next 4 bytes.
+    /// Reads an era of 4 bytes.
     pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self(reader.read_array()?))
     }
 }
 
-/// A message of the user, or of the device itself, to one contact. It is named by writer, era and seq.
+/// A message of the user, or of the device itself, to one contact. Writer, era and seq identify it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Note {
-    /// Of the writer.
+    /// Era of the writer.
     pub era: Era,
-    /// 1, 2, .. per contact and era; 0: asks for no receipt.
+    /// The note number 1, 2, .. per contact and era; 0 requests no receipt.
     pub seq: u32,
-    /// When it was written: a claim. Whole milliseconds, at most 2^48 - 1.
+    /// Time of writing, as the writer claims it, in whole milliseconds, at most 2^48 - 1.
     pub sent: Time,
-    /// Seconds until it goes, 0: never.
+    /// Seconds until the note disappears; 0 means never.
     pub timer_s: u32,
-    /// Its items, at most [`ITEMS_MAX`].
+    /// Items of the note, at most [`ITEMS_MAX`].
     pub items: Vec<Item>,
 }
 
 impl Note {
-    /// The same with some of its items alone.
+    /// Returns the same note with only the items that `keep` accepts.
     #[must_use]
     pub fn with_only(&self, keep: impl Fn(&Item) -> bool) -> Self {
         let items = self.items.iter().filter(|item| keep(item)).cloned().collect();
         Self { items, ..*self }
     }
 
-    /// The plaintext. It is built in one piece of memory, so that wiping it wipes all of it.
+    /// Encodes the plaintext in one allocation, so that wiping it wipes all of it.
     pub fn encode(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(self.wire_bytes());
         w.put_u8(VERSION).put_bytes(&self.era.0).put_u32(self.seq);
@@ -81,13 +84,13 @@ impl Note {
         Wiping::new(w.finish())
     }
 
-    /// Bytes that [`Note::encode`] gives.
+    /// Returns the number of bytes that [`Note::encode`] writes.
     pub fn wire_bytes(&self) -> usize {
         HEAD_BYTES + self.items.iter().map(Item::wire_bytes).sum::<usize>()
     }
 
-    /// Decodes a plaintext; refuses a malformed item of a known type, and keeps the number of an
-    /// unknown one.
+    /// Decodes a plaintext. Refuses a malformed item of a known type, and keeps only the number of
+    /// an unknown one.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut r = Reader::new(bytes);
         if r.read_u8()? != VERSION {
@@ -103,7 +106,7 @@ impl Note {
         while !r.is_empty() {
             let number = r.read_u8()?;
             if number == 0 {
-                // An item of type 00 is padding. Data behind it would be a hidden channel.
+                // An item of type 00 is padding. Data after it would be a hidden channel.
                 let is_blank = r.read_rest().iter().all(|b| *b == 0);
                 return if is_blank { Ok(note) } else { Err(DecodeError::Trailing) };
             }

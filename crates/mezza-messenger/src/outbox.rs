@@ -1,8 +1,9 @@
-//! Outbox: what must be said to a contact and is not confirmed, and the parcels that wait for a
-//! carrier.
+//! The outbox: items owed to contacts and not confirmed, and parcels that wait for a carrier.
 
+mod aftermath;
 mod burden;
 mod dates;
+mod former;
 mod lane;
 mod missing;
 mod owed;
@@ -22,34 +23,38 @@ use crate::io::{
 use crate::note::{Era, Note, NoteDigest};
 use crate::receipt::{REACH, Receipt};
 
+pub(crate) use aftermath::{Aftermath, FormerEra};
 pub(crate) use burden::Burden;
+pub(crate) use former::FormerNote;
 pub(crate) use lane::{AgainWish, Lane};
 use missing::Repeats;
 pub(crate) use owed::{Owed, Spoken};
 pub(crate) use parcel::Parcel;
 pub(crate) use timer::TimerState;
 
-/// Notes that wait for one contact (MSG-35).
+/// Most notes that wait for one contact (MSG-35).
 pub(crate) const OUTBOX_MAX: usize = 1_000;
-/// Notes handed over before the first answer of a contact.
+/// Most notes handed over before the first answer of a contact.
 pub(crate) const UNANSWERED_MAX: usize = 8;
 
-/// Something to be said.
+/// An item that is owed to a contact.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Owe {
     /// Our mailbox and card.
     Hello,
-    /// Which notes have arrived.
+    /// Receipts for notes that have arrived.
     Receipt,
-    /// Which notes were read.
+    /// Which notes of each era are held.
+    Inventory,
+    /// Receipts for notes that were read.
     Read,
-    /// Another timer.
+    /// A new timer.
     Timer,
     /// A newer card.
     Card,
-    /// A new session, because of this.
+    /// A new session, for this reason.
     Reset(ResetCause),
-    /// The part of a range that is here, of a range that the contact gave up.
+    /// The answer to a range that the contact gave up: the numbers that have arrived here.
     Answer(Era, u32, u32),
 }
 
@@ -58,7 +63,9 @@ pub(crate) struct Sealed<'a> {
     pub contact: ContactId,
     pub note: Option<NoteId>,
     pub wire: &'a Note,
-    /// The owed items in it; `None` if there was no room for any.
+    /// True if its number is of an era before a restore.
+    pub is_former: bool,
+    /// The owed items in the parcel; `None` if there was no room for any.
     pub spoken: Option<Spoken>,
     pub route: Route,
     pub pin: u8,
@@ -66,80 +73,95 @@ pub(crate) struct Sealed<'a> {
     pub bytes: Vec<u8>,
 }
 
-/// True if a note may be sealed, as far as the reader's window goes.
+/// The result of checking a note against the reader's window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reached {
-    /// It may.
+    /// The note may be sealed.
     Yes,
-    /// An older one without receipt is sealed once more instead.
+    /// This older note without a receipt must be sealed again first.
     After(NoteId),
-    /// An older one waits for its receipt.
+    /// An older note waits for its receipt.
     No,
-    /// The older one may be sealed once more then.
+    /// The older note may be sealed again at this time.
     Later(Time),
 }
 
-/// Notes that must be sealed again.
+/// The result of queueing notes again after parcels were dropped.
 pub(crate) struct Requeued {
     pub notes: Vec<NoteId>,
     pub dropped: Vec<Dropped>,
-    /// An invitation was among the parcels.
+    /// True if one of the dropped parcels was an invitation.
     pub invitation: bool,
+}
+
+/// An own note that was sealed and has no receipt, or none that it was read.
+#[derive(Clone, Copy)]
+pub(crate) struct UnreceiptedNote {
+    pub contact: ContactId,
+    pub note: NoteId,
+    pub seq: u32,
+    /// True if it was given up.
+    pub is_voided: bool,
+    pub is_delivered: bool,
 }
 
 /// Everything that is on its way out.
 #[derive(Default)]
 pub(crate) struct Outbox {
     lanes: BTreeMap<ContactId, Lane>,
-    /// Contacts to whom something is owed.
+    /// Contacts with owed items.
     owing: BTreeSet<ContactId>,
-    /// Own notes to be sealed.
+    /// Notes of ours that must be sealed.
     waiting: BTreeSet<(ContactId, NoteId)>,
-    /// Own notes without `delivered`, and without `read`, by sequence number; whether they were
-    /// given up.
+    /// Our notes without a delivery receipt, and those without a read receipt, by number; the flag
+    /// is true if the note was given up.
     unreceipted: [BTreeMap<(ContactId, u32), (NoteId, bool)>; 2],
+    /// Own notes without `delivered`, by era and number, of eras before a restore.
+    former: BTreeMap<(ContactId, Era, u32), NoteId>,
+    aftermaths: BTreeMap<ContactId, Aftermath>,
     parcels: BTreeMap<ParcelId, Parcel>,
     /// The parcels by contact.
     by_contact: BTreeSet<(ContactId, ParcelId)>,
-    /// Which of the parcels are invitations.
+    /// The parcels that are invitations, by contact.
     invitations: BTreeSet<(ContactId, ParcelId)>,
     last_parcel: u64,
-    /// Missing notes that were sealed once more.
+    /// Missing notes that were sealed again.
     repeats: Repeats,
-    /// By which carriers notes have left in vain; a restart begins anew.
+    /// Carriers over which a note left without success. Not stored: a restart begins with none.
     tried: BTreeSet<(NoteId, CarrierId)>,
 }
 
 snapshot!(struct Outbox {
-    lanes, owing, waiting, unreceipted, parcels, by_contact, invitations, last_parcel, repeats, tried,
+    lanes, owing, waiting, unreceipted, former, aftermaths, parcels, by_contact, invitations, last_parcel, repeats, tried,
 });
 
 impl Outbox {
-    /// Something can be said to a contact from now on.
+    /// Creates the empty queue of a contact.
     pub fn open_lane(&mut self, contact: ContactId, step: &mut Step) {
         self.lanes.insert(contact, Lane::default());
         self.store_lane(contact, step);
     }
 
-    /// Returns the items that are owed to a contact.
+    /// Returns the items that are owed to a contact, or `None` if the contact is unknown.
     pub fn owed(&self, contact: ContactId) -> Option<&Owed> {
         self.lanes.get(&contact).map(|lane| &lane.owed)
     }
 
-    /// The era of our notes to a contact, if it has one of its own.
+    /// Returns the era of our notes to a contact, or `None` if the contact uses the era of the
+    /// profile.
     pub fn era(&self, contact: ContactId) -> Option<Era> {
         self.lanes.get(&contact)?.era
     }
 
-    /// Numbers begin anew in this era; nothing that was sealed in the one before leaves any more, and
-    /// no receipt stands for it. Its notes without one, and the parcels that are dropped.
+    /// Starts a new era for a contact. Parcels of the earlier era are dropped, and its receipts no
+    /// longer count. Returns its notes without a receipt, and the dropped parcels.
     pub fn begin_era(
         &mut self,
         contact: ContactId,
         era: Era,
         step: &mut Step,
     ) -> (Vec<NoteId>, Vec<Dropped>) {
-        // Parcels of the old era are dropped first: their numbers name other notes from now on
+        // Parcels of the old era are dropped first, because their numbers belong to other notes now
         // (MSG-91).
         let Requeued { notes, dropped, .. } = self.requeue_notes(contact, step);
         for list in &mut self.unreceipted {
@@ -156,7 +178,7 @@ impl Outbox {
         (notes, dropped)
     }
 
-    /// Numbers are of this era from now on; none was used yet.
+    /// Sets the era of a contact before any number of it was used.
     pub fn draw_era(&mut self, contact: ContactId, era: Era, step: &mut Step) {
         if let Some(lane) = self.lanes.get_mut(&contact) {
             lane.era = Some(era);
@@ -164,7 +186,7 @@ impl Outbox {
         self.store_lane(contact, step);
     }
 
-    /// The number that the next note gets.
+    /// Returns the number of the next note to a contact.
     pub fn next_seq(&self, contact: ContactId) -> u32 {
         self.lanes.get(&contact).map_or(1, |lane| lane.next_seq)
     }
@@ -174,41 +196,42 @@ impl Outbox {
         self.invitations_to(contact).next().is_some()
     }
 
-    /// The invitations to a contact.
+    /// Returns the parcels of invitations to a contact.
     pub fn invitations_to(&self, contact: ContactId) -> impl Iterator<Item = ParcelId> {
         let range = (contact, ParcelId(0))..=(contact, ParcelId(u64::MAX));
         self.invitations.range(range).map(|(_, parcel)| *parcel)
     }
 
-    /// Contacts for whom something waits.
+    /// Returns the contacts for whom notes or items wait.
     pub fn agenda(&self) -> BTreeSet<ContactId> {
         self.waiting.iter().map(|(contact, _)| *contact).chain(self.owing.iter().copied()).collect()
     }
 
-    /// Own notes to be sealed, oldest first.
+    /// Returns our notes that must be sealed, oldest first.
     pub fn waiting_notes(&self, contact: ContactId) -> Vec<NoteId> {
         let range = (contact, NoteId(0))..=(contact, NoteId(u64::MAX));
         self.waiting.range(range).map(|(_, note)| *note).collect()
     }
 
-    /// Own notes that were sealed and have no receipt.
+    /// Returns our notes that were sealed and have no receipt.
     pub fn unanswered_notes(&self, contact: ContactId) -> impl Iterator<Item = NoteId> {
         let range = (contact, 0)..=(contact, u32::MAX);
         self.unreceipted[0].range(range).map(|(_, (note, _))| *note)
     }
 
-    /// A note is to be sealed.
+    /// Queues a note for sealing.
     pub fn queue_note(&mut self, contact: ContactId, note: NoteId) {
         self.waiting.insert((contact, note));
     }
 
-    /// A note has left by a carrier in vain: it is to be sealed for another one.
+    /// Records that a note left over a carrier without success, and queues it for another carrier.
     pub fn mark_tried(&mut self, contact: ContactId, note: NoteId, carrier: CarrierId) {
         self.tried.insert((note, carrier));
         self.queue_note(contact, note);
     }
 
-    /// Those of the carriers by which a note has not left in vain; all of them once it has by each.
+    /// Returns the carriers over which a note has not left without success. Returns all carriers if
+    /// it was tried over each.
     pub fn untried_carriers(&self, note: Option<NoteId>, all: &[CarrierId]) -> Vec<CarrierId> {
         let tried = |by: &CarrierId| note.is_some_and(|note| self.tried.contains(&(note, *by)));
         // If all carriers were tried, all of them are tried again (MSG-101).
@@ -216,14 +239,15 @@ impl Outbox {
         if left.is_empty() { all.to_vec() } else { left }
     }
 
-    /// A note has arrived, or is gone.
+    /// Forgets the attempts of a note that has arrived or was deleted.
     fn forget_attempts(&mut self, note: NoteId) {
         self.repeats.forget_note(note);
         self.tried.retain(|(of, _)| *of != note);
     }
 
-    /// The reader's window holds so many numbers above the first one that is missing. If it is
-    /// that far back, that one is sent again before anything new, and then once an hour.
+    /// Checks that a note is within the reader's window, which holds 1,024 numbers above the first
+    /// missing one. If the oldest missing note is that far back, it is sent again before any new
+    /// one, and then once an hour.
     pub fn check_reach(&mut self, contact: ContactId, note: NoteId, now: Time) -> Reached {
         let range = (contact, 0)..=(contact, u32::MAX);
         let oldest = self.unreceipted[0].range(range).next();
@@ -234,7 +258,7 @@ impl Outbox {
         }
         let out = self.parcels_of(contact).any(|(_, parcel)| parcel.note == Some(oldest));
         let Some(lane) = self.lanes.get_mut(&contact) else { return Reached::No };
-        // The oldest note is under way already, so nothing more can be done now.
+        // The oldest note is already on its way, so nothing more can be done now.
         if out || self.waiting.contains(&(contact, oldest)) {
             return Reached::No;
         }
@@ -247,8 +271,8 @@ impl Outbox {
         }
     }
 
-    /// Checks that a note may be sealed a second time now: it waits for its turn, so that
-    /// nobody makes all that waits for a receipt leave again at once (MSG-53).
+    /// Checks that a note may be sealed a second time now. The rate limit prevents a contact from
+    /// causing all unconfirmed notes to be sent at once (MSG-53).
     pub fn may_repeat(&mut self, contact: ContactId, now: Time) -> Result<(), Time> {
         self.lanes.get_mut(&contact).map_or(Ok(()), |lane| lane.repeats.take_turn(now))
     }
@@ -258,16 +282,22 @@ impl Outbox {
         self.lanes.get_mut(&contact).map_or(Ok(()), |lane| lane.receipts.take_turn(now))
     }
 
-    /// A message was sealed: its parcel waits for the carrier, and what it says is not owed any
-    /// more.
+    /// Stores the parcel of a sealed message, and removes the items in it from the owed ones.
     pub fn record_sealed(&mut self, sealed: Sealed<'_>, now: Time, step: &mut Step) -> ParcelId {
-        let Sealed { contact, note, wire, spoken, route, pin, level, bytes } = sealed;
+        let Sealed { contact, note, wire, is_former, spoken, route, pin, level, bytes } = sealed;
         if let Some(note) = note {
             self.waiting.remove(&(contact, note));
-            self.unreceipted[0].insert((contact, wire.seq), (note, false));
+            if is_former {
+                let former = FormerNote { era: wire.era, seq: wire.seq, note };
+                self.expect_former(contact, former);
+            } else {
+                self.unreceipted[0].insert((contact, wire.seq), (note, false));
+            }
         }
         if let Some(lane) = self.lanes.get_mut(&contact) {
-            lane.next_seq = lane.next_seq.max(wire.seq.saturating_add(1));
+            if !is_former {
+                lane.next_seq = lane.next_seq.max(wire.seq.saturating_add(1));
+            }
             // Items below their level stay owed, even if the note itself has left (MSG-20).
             if lane.owed.level <= pin {
                 lane.owed.clear_sent(wire, spoken);
@@ -283,14 +313,14 @@ impl Outbox {
         )
     }
 
-    /// The own note with this number, as long as a receipt of it is waited for.
+    /// Returns our note with this number while a receipt for it is awaited.
     pub fn find_by_seq(&self, contact: ContactId, seq: u32) -> Option<NoteId> {
         let of = |list: &BTreeMap<_, (NoteId, bool)>| list.get(&(contact, seq)).map(|(id, _)| *id);
         self.unreceipted.iter().find_map(of)
     }
 
-    /// The own notes for which a receipt stands: what is not known to have arrived needs a digest
-    /// beside it, whose numbers are in `kept` (MSG-95).
+    /// Returns our notes that a receipt confirms. A note without an earlier receipt also needs an
+    /// equal digest, and `kept` contains the numbers of those (MSG-95).
     pub fn proven_notes(
         &mut self,
         contact: ContactId,
@@ -308,7 +338,7 @@ impl Outbox {
             }
         }
         let range = (contact, 0)..=(contact, u32::MAX);
-        // Whoever has read a note has it: a read receipt also answers for `delivered`.
+        // A note that was read has arrived, so a read receipt also counts as a delivery receipt.
         let all = self.unreceipted[..lists].iter().flat_map(|list| list.range(range.clone()));
         let arrived = |seq: &u32| self.unreceipted[1].contains_key(&(contact, *seq));
         let proven = all.filter(|((_, seq), (_, voided))| {
@@ -318,8 +348,8 @@ impl Outbox {
         proven.map(|((_, seq), (note, _))| (*seq, *note)).collect()
     }
 
-    /// A note has arrived, or was read: nothing of it need leave any more. What a carrier has in
-    /// hand stays until its answer, which is a fact of its own.
+    /// Handles a receipt for a note: its waiting parcels are dropped. A parcel that a carrier holds
+    /// stays until the carrier's answer, which is a separate fact.
     pub fn confirm_note(
         &mut self,
         contact: ContactId,
@@ -354,31 +384,33 @@ impl Outbox {
         self.drop_where(contact, |parcel| parcel.note == Some(note) && !parcel.out, step)
     }
 
-    /// Every own note without receipt is to be sealed anew, with its era and number (messenger
-    /// 5.3). What was given up does not leave again.
+    /// Queues all our notes without a receipt for sealing again, with the same era and number
+    /// (messenger 5.3). Notes that were given up are not sent again.
     pub fn requeue_notes(&mut self, contact: ContactId, step: &mut Step) -> Requeued {
         let invitation = self.has_invitation_to(contact);
         let dropped = self.drop_where(contact, |_| true, step);
         if let Some(lane) = self.lanes.get_mut(&contact).filter(|lane| lane.timer.is_open()) {
-            // What a carrier took may be lost with the rest.
+            // A timer that a carrier took may be lost with the other parcels.
             lane.owed.timer = true;
             self.store_lane(contact, step);
         }
         let range = (contact, 0)..=(contact, u32::MAX);
         // A note that was given up must not leave again (MSG-89).
         let notes = self.unreceipted[0].range(range).filter(|(_, (_, voided))| !voided);
-        let notes: Vec<NoteId> = notes.map(|(_, (note, _))| *note).collect();
+        let mut notes: Vec<NoteId> = notes.map(|(_, (note, _))| *note).collect();
+        notes.extend(self.former_notes(contact));
         self.waiting.extend(notes.iter().map(|note| (contact, *note)));
         Requeued { notes, dropped, invitation }
     }
 
-    /// Something is to be said.
+    /// Owes an item to a contact.
     pub fn owe(&mut self, contact: ContactId, what: Owe, step: &mut Step) {
         let Some(lane) = self.lanes.get_mut(&contact) else { return };
         let owed = &mut lane.owed;
         match what {
             Owe::Hello => owed.hello = true,
             Owe::Receipt => owed.receipt = true,
+            Owe::Inventory => owed.inventory = true,
             Owe::Read => owed.read = true,
             Owe::Timer => {
                 owed.timer = true;
@@ -391,15 +423,17 @@ impl Outbox {
         self.store_lane(contact, step);
     }
 
-    /// A note of the contact is kept, and the next receipt proves it.
+    /// Keeps the digest of a stored note for the next receipt.
     pub fn keep_digest(
         &mut self,
         contact: ContactId,
-        note: (Era, u32, NoteDigest),
+        era: Era,
+        seq: u32,
+        digest: NoteDigest,
         step: &mut Step,
     ) {
         let Some(lane) = self.lanes.get_mut(&contact) else { return };
-        lane.owed.keep_digest(note);
+        lane.owed.keep_digest(era, seq, digest);
         lane.owed.receipt = true;
         self.store_lane(contact, step);
     }
@@ -407,7 +441,7 @@ impl Outbox {
     /// Raises the level of owed items to the level of the message that caused them (MSG-20).
     pub fn raise_cause_level(&mut self, contact: ContactId, level: u8, step: &mut Step) {
         let Some(lane) = self.lanes.get_mut(&contact) else { return };
-        // Without owed items no level is left behind for later ones.
+        // Without owed items the level is 0, so that it does not apply to later items.
         let caused = if lane.owed.has_any() { lane.owed.level.max(level) } else { 0 };
         if lane.owed.level != caused {
             lane.owed.level = caused;
@@ -415,18 +449,21 @@ impl Outbox {
         }
     }
 
-    /// Nothing of this note leaves any more; if it has a number, that is declared void.
+    /// Withdraws a note. If it has a number, the number is declared void. Returns the dropped
+    /// parcels.
     pub fn void_note(
         &mut self,
         contact: ContactId,
-        (note, seq): (NoteId, u32),
+        note: NoteId,
+        seq: u32,
         step: &mut Step,
     ) -> Vec<Dropped> {
         self.waiting.remove(&(contact, note));
         if let Some(lane) = self.lanes.get_mut(&contact).filter(|_| seq > 0) {
             lane.owed.give_up(seq);
             self.store_lane(contact, step);
-            // From now on only a bit proves the note, since the floor passes voids (MSG-14).
+            // The reader's floor passes voids, so from now on only a bit confirms the note
+            // (MSG-14).
             for list in &mut self.unreceipted {
                 list.entry((contact, seq)).and_modify(|(_, voided)| *voided = true);
             }
@@ -434,28 +471,36 @@ impl Outbox {
         self.drop_where(contact, |parcel| parcel.note == Some(note), step)
     }
 
-    /// A note is gone from this device.
-    pub fn forget_note(&mut self, contact: ContactId, note: NoteId, seq: u32) {
+    /// Forgets a note that was deleted from this device.
+    pub fn forget_note(&mut self, contact: ContactId, note: NoteId, seq: u32, step: &mut Step) {
         self.waiting.remove(&(contact, note));
         self.forget_attempts(note);
         for list in &mut self.unreceipted {
-            list.remove(&(contact, seq));
+            // A note of an era before a restore may have the number of another one.
+            if list.get(&(contact, seq)).is_some_and(|(id, _)| *id == note) {
+                list.remove(&(contact, seq));
+            }
+        }
+        self.former.retain(|(of, _, _), id| (*of, *id) != (contact, note));
+        if self.aftermaths.contains_key(&contact) {
+            self.change_aftermath(contact, step, |left| left.settle(note));
         }
     }
 
-    /// The contact wants everything without a receipt again: at once, but not twice within ten
-    /// minutes; then it waits until they are over. Whether it gets it now.
+    /// Handles a contact's request for all notes without a receipt. Returns true if they are sent
+    /// now. Within ten minutes after the last time they wait until this time is over.
     pub fn wants_again(&mut self, contact: ContactId, now: Time, step: &mut Step) -> bool {
         let Some(lane) = self.lanes.get_mut(&contact) else { return false };
         let gets = lane.again.request_turn(now);
-        // The timer is set again, also when nothing waits, so that no old one remains.
+        // The timer is set even if no request waits, so that no old timer remains.
         step.set_timer(Due::Again(contact), lane.again.due());
         self.store_lane(contact, step);
         gets
     }
 
-    /// Another life of this vault wrote to a contact: a new era is wanted, at the pace of
-    /// [`wants_again`](Self::wants_again). Returns true if it begins now; else it begins in its turn.
+    /// Requests a new era, because another copy of this vault wrote to a contact. Returns true if
+    /// the era begins now; otherwise it begins later, at the rate limit of
+    /// [`wants_again`](Self::wants_again).
     pub fn wants_era(&mut self, contact: ContactId, now: Time, step: &mut Step) -> bool {
         let begins = self.wants_again(contact, now, step);
         if let Some(lane) = self.lanes.get_mut(&contact) {
@@ -464,12 +509,12 @@ impl Outbox {
         begins
     }
 
-    /// Returns true if a new era waits for its turn.
+    /// Returns true if a new era waits for the rate limit.
     pub fn era_waits(&self, contact: ContactId) -> bool {
         self.lanes.get(&contact).is_some_and(|lane| lane.era_waits)
     }
 
-    /// A contact is deleted.
+    /// Forgets a deleted contact. Returns its dropped parcels.
     pub fn forget_contact(&mut self, contact: ContactId, step: &mut Step) -> Vec<Dropped> {
         self.lanes.remove(&contact);
         self.owing.remove(&contact);
@@ -481,6 +526,10 @@ impl Outbox {
                 self.tried.retain(|(of, _)| of != note);
             });
             list.retain(|(other, _), _| *other != contact);
+        }
+        self.former.retain(|(other, _, _), _| *other != contact);
+        if self.aftermaths.remove(&contact).is_some() {
+            step.drop_row(RecordKind::Aftermath, key32(contact.0));
         }
         step.set_timer(Due::Again(contact), None);
         step.set_timer(Due::Look(contact), None);
@@ -496,14 +545,9 @@ impl Outbox {
     }
 
     /// An own note that was sealed and has no receipt, or none that it was read.
-    pub fn load_unreceipted(
-        &mut self,
-        contact: ContactId,
-        seq: u32,
-        note: (NoteId, bool),
-        delivered: bool,
-    ) {
-        self.unreceipted[usize::from(delivered)].insert((contact, seq), note);
+    pub fn load_unreceipted(&mut self, sent: UnreceiptedNote) {
+        let UnreceiptedNote { contact, note, seq, is_voided, is_delivered } = sent;
+        self.unreceipted[usize::from(is_delivered)].insert((contact, seq), (note, is_voided));
     }
 
     fn store_lane(&mut self, contact: ContactId, step: &mut Step) {
@@ -526,11 +570,16 @@ impl Outbox {
         }
     }
 
-    /// Its rows.
+    /// Writes the rows of all parcels and lanes.
     pub fn put_records(&self, step: &mut Step) {
         for (id, parcel) in self.parcels.iter().filter(|(_, parcel)| !parcel.confirmed) {
             step.put(RecordKind::Parcel, key64(id.0), parcel.write());
         }
         self.lanes.keys().for_each(|contact| self.put_lane(*contact, step));
+        for (contact, left) in &self.aftermaths {
+            if let Some(value) = left.stored() {
+                step.put(RecordKind::Aftermath, key32(contact.0), value);
+            }
+        }
     }
 }

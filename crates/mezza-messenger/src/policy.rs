@@ -1,4 +1,4 @@
-//! The rules of a conversation: an ordered list of carriers, a pin, a fallback.
+//! The policy of a conversation: an ordered list of carriers, a lowest level, a fallback.
 
 use alloc::vec::Vec;
 
@@ -6,44 +6,44 @@ use mezza_core::{DecodeError, Reader, Writer, snapshot};
 
 use crate::io::CarrierId;
 
-/// True if another carrier of the list may step in.
+/// The use of further carriers in the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Fallback {
-    /// The first of the list alone (MSG-21).
+    /// Only the first carrier of the list is used (MSG-21).
     None = 0,
-    /// The first of the list that fits and is up.
+    /// The first carrier of the list that fits and is up is used.
     Listed = 1,
 }
 
 snapshot!(enum Fallback [None, Listed]);
 
-/// The timers that a conversation may have, in seconds: 30 s, 5 min, 1 h, 8 h, a day, a week, four
-/// weeks. Each end of a timer needs a key of the vault, so that they are few (MSG-52).
+/// The timers that the user may set, in seconds: 30 s, 5 min, 1 h, 8 h, a day, a week, four weeks.
+/// Each end of a timer needs a key in the vault, so the choice is small (MSG-52).
 pub const TIMERS_S: [u32; 7] = [30, 300, 3_600, 28_800, 86_400, 604_800, 2_419_200];
 
-/// The timer that another one is taken for: the longest of [`TIMERS_S`] that is not longer, so that
-/// nothing stays longer than its writer wants. What is shorter than all of them stays as it is.
+/// Rounds a timer down to a value of [`TIMERS_S`], so that no note stays longer than its writer
+/// wants. A timer below 30 s is returned unchanged.
 pub fn timer_step(timer_s: u32) -> u32 {
     TIMERS_S.into_iter().rev().find(|step| *step <= timer_s).unwrap_or(timer_s)
 }
 
-/// Returns true if a person may set this timer: none, or one of [`TIMERS_S`].
+/// Returns true if the user may set this timer: 0, or a value of [`TIMERS_S`].
 pub fn is_timer_step(timer_s: u32) -> bool {
     timer_s == 0 || TIMERS_S.contains(&timer_s)
 }
 
-/// The rules of one conversation.
+/// The policy of one conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Best first, 1 to 4, no carrier twice.
+    /// The carriers, best first: 1 to 4, none twice.
     pub carriers: Vec<CarrierId>,
-    /// The lowest level a note may leave by, 1 to 4.
+    /// The lowest level at which a note may leave, 1 to 4.
     pub level_min: u8,
-    /// True if another carrier of the list may step in.
+    /// The use of further carriers in the list.
     pub fallback: Fallback,
-    /// Seconds until a note goes: one of [`TIMERS_S`], or less than all of them where the contact
-    /// set it; 0: never.
+    /// Seconds until a note disappears: a value of [`TIMERS_S`], or less than 30 if the contact set
+    /// it; 0 means never.
     pub timer_s: u32,
     /// True if `delivered` receipts are sent.
     pub delivered: bool,
@@ -67,7 +67,7 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// Returns true if list, pin and timer are as their fields say.
+    /// Returns true if list, level and timer are in their ranges.
     pub fn is_sound(&self) -> bool {
         let list = &self.carriers;
         // A carrier that is listed twice would be tried twice.
@@ -76,10 +76,10 @@ impl Policy {
         !list.is_empty() && !twice && (1..=4).contains(&self.level_min) && timer
     }
 
-    /// The carriers that a note may take now, best first (MSG-20, MSG-21).
+    /// Returns the carriers that a note may use, best first (MSG-20, MSG-21).
     pub fn candidates(&self) -> &[CarrierId] {
         match self.fallback {
-            // With fallback none only the first carrier may be used (MSG-21).
+            // Without a fallback only the first carrier may be used (MSG-21).
             Fallback::None => self.carriers.get(..1).unwrap_or_default(),
             Fallback::Listed => &self.carriers,
         }
@@ -105,7 +105,7 @@ impl Policy {
             1 => Fallback::Listed,
             _ => return Err(DecodeError::Value),
         };
-        // Versions before had any timer.
+        // Earlier versions accepted any timer, which is rounded down.
         let timer_s = timer_step(r.read_u32()?);
         let flags = r.read_u8()?;
         let policy = Self {
@@ -160,7 +160,7 @@ mod tests {
             assert!(!wrong.is_sound(), "{wrong:?}");
             assert_eq!(read(&wrong), Err(DecodeError::Value));
         }
-        // A version before wrote any timer; this one reads the step below it.
+        // Earlier versions wrote any timer. This version reads the step below it.
         let odd = Policy { timer_s: 31, ..good.clone() };
         assert!(!odd.is_sound() && read(&odd).is_ok_and(|read| read.timer_s == 30));
         let mut w = Writer::new();

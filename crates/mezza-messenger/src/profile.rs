@@ -1,4 +1,4 @@
-//! The own identity and card, and the numbers given out so far: one record.
+//! The profile: our identity and card, and the numbers used so far, in one row.
 
 use alloc::vec::Vec;
 
@@ -8,34 +8,39 @@ use mezza_core::{
 };
 use mezza_ratchet::{IdentityKeyPair, SuiteList};
 
+use crate::backup::BackupIdentity;
 use crate::card::{Card, CardDraft, CardError, RelayEntry};
 use crate::io::{CardParts, ContactId, NoteId, RecordKind, Step, read_text};
 use crate::note::Era;
 
 /// Version of the stored form.
 const VERSION: u8 = 3;
-/// The versions before had the name and the relays of the card beside it, and the number of the
-/// next mailbox; the second one what was made good, too.
+/// Older versions also stored the name and relays of the card and the number of the next mailbox.
+/// Version 2 added the digest of quarantined parcels.
 const FIRST: u8 = 1;
 const MENDED: u8 = 2;
-/// Note numbers are stored by the block: a start goes on with the next one, and the counter costs
-/// one write in so many notes.
+/// Note numbers are stored by blocks of this size, so that the counter costs one write per block.
+/// After a start the numbers continue with the next block.
 const NOTE_BLOCK: u64 = 256;
-/// No note has a number above this one.
+/// Highest number of a note.
 const NOTE_MAX: u64 = u64::MAX / 2;
-/// A clock beyond this day, far in the future, does not raise a serial to where there is no next.
+/// Cards that a device issues in a day, at most: the part of a serial below the day.
+const SERIALS_A_DAY: u32 = 256;
+/// Latest day used for card serials. A clock beyond it must not raise a serial to its maximum,
+/// after which there is no next one.
 const SERIAL_DAYS_MAX: u32 = u32::MAX / 512;
 
-/// Our identity, and the numbers in use so far.
+/// Our identity, and the numbers used so far.
 pub(crate) struct Profile {
     identity: IdentityKeyPair,
     scalar: Secret<32>,
-    /// Drawn when the vault is made: names the notes of this life of the device.
+    /// The era of this vault, drawn when the vault is created; the eras of notes are derived from
+    /// it.
     era: Era,
     card: Card,
     next_contact: u32,
     next_note: u64,
-    /// Which parcels were set aside when what was in them was owed again last: a digest of their
+    /// Which parcels were quarantined when what was in them was owed again last: a digest of their
     /// names, zeros where there were none.
     mended: [u8; 16],
 }
@@ -43,7 +48,7 @@ pub(crate) struct Profile {
 snapshot!(struct Profile { identity, scalar, era, card, next_contact, next_note, mended });
 
 impl Profile {
-    /// A new identity with its first card.
+    /// Creates a new identity with its first card.
     pub fn create<B: Backend>(
         name: &str,
         parts: CardParts,
@@ -61,24 +66,60 @@ impl Profile {
         Ok(Self { identity, scalar, era, card, next_contact: 1, next_note: 1, mended })
     }
 
-    /// The pair that signs and takes part in X3DH.
+    /// Our identity and card for a backup.
+    pub fn backup(&self) -> BackupIdentity {
+        BackupIdentity {
+            scalar: self.scalar.duplicate(),
+            name: self.card.name().into(),
+            serial: self.card.serial(),
+            relays: self.card.relays().to_vec(),
+        }
+    }
+
+    /// The identity of a backup that was made at `made`. The serial of its card is above those that the
+    /// lost device can have issued since.
+    ///
+    /// # Errors
+    /// The name, or the list of relays, makes no card.
+    pub fn restore<B: Backend>(
+        identity: BackupIdentity,
+        made: Time,
+        now: Time,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Self, CardError> {
+        let BackupIdentity { scalar, name, serial, relays } = identity;
+        let mut era = [0; 4];
+        rng.fill_bytes(&mut era);
+        let pair = IdentityKeyPair::new(StaticKey::from_scalar::<B>(scalar.duplicate()));
+        // The part of a day counts as a day. A clock that is behind the backup adds one day.
+        let days = now.as_days().saturating_sub(made.as_days()).saturating_add(1);
+        let last = serial.saturating_add(days.saturating_mul(SERIALS_A_DAY));
+        let parts = CardParts { relays, further: Vec::new() };
+        let card = sign_card(&pair, &name, parts, last.min(u32::MAX / 2), now, rng)?;
+        let mended = [0; 16];
+        let era = Era(era);
+        let identity = pair;
+        Ok(Self { identity, scalar, era, card, next_contact: 1, next_note: 1, mended })
+    }
+
+    /// Returns the key pair that signs and takes part in X3DH.
     pub fn identity(&self) -> &IdentityKeyPair {
         &self.identity
     }
 
-    /// The own card.
+    /// Returns our card.
     pub fn card(&self) -> &Card {
         &self.card
     }
 
-    /// The era of our notes to a contact, derived from its number, which is never given out again. A
-    /// contact that is deleted and added again gets a new era, so its new notes are not taken for
-    /// old ones.
+    /// Returns the era of our notes to a contact, derived from the contact's number, which is never
+    /// used again. A contact that is deleted and added again gets a new era, so its new notes are
+    /// not taken for old ones.
     pub fn era(&self, contact: ContactId) -> Era {
         Era(labelled_hash("mezza/era", &[&self.era.0, &contact.0.to_be_bytes()]))
     }
 
-    /// A new card with other content; its serial is above the last one (MSG-6).
+    /// Issues a new card with a serial above the last one (MSG-6), without adopting it.
     pub fn issue_card(
         &self,
         name: &str,
@@ -89,18 +130,18 @@ impl Profile {
         sign_card(&self.identity, name, parts, self.card.serial(), now, rng)
     }
 
-    /// Has this card from now on.
+    /// Replaces our card and stores it.
     pub fn adopt_card(&mut self, card: Card, step: &mut Step) {
         self.card = card;
         self.store(step);
     }
 
-    /// The number that the next contact gets.
+    /// Returns the number of the next contact.
     pub fn next_contact(&self) -> ContactId {
         ContactId(self.next_contact)
     }
 
-    /// Gives the number of a contact out.
+    /// Uses up the number of the next contact.
     pub fn contact_number(&mut self, step: &mut Step) -> ContactId {
         let id = self.next_contact();
         self.next_contact += 1;
@@ -108,7 +149,7 @@ impl Profile {
         id
     }
 
-    /// Gives the number of a note out.
+    /// Uses up the number of the next note.
     pub fn note_number(&mut self, step: &mut Step) -> NoteId {
         let number = self.next_note;
         self.next_note += 1;
@@ -119,7 +160,7 @@ impl Profile {
         NoteId(number)
     }
 
-    /// No contact gets this number any more; one that is none of ours is left out.
+    /// Skips contact numbers up to and including `id`, unless it comes from a damaged key.
     pub fn skip_contact(&mut self, id: u32) {
         // A number from a damaged key must not exhaust the counter.
         if id <= u32::MAX / 4 {
@@ -127,12 +168,12 @@ impl Profile {
         }
     }
 
-    /// No note gets this number any more.
+    /// Skips note numbers up to and including `id`.
     pub fn skip_note(&mut self, id: u64) {
         self.next_note = self.next_note.max(id + 1);
     }
 
-    /// Which parcels were set aside when this was last asked; whether they are others now.
+    /// Which parcels were quarantined when this was last asked; whether they are others now.
     pub fn update_mended(&mut self, lost: [u8; 16], step: &mut Step) -> bool {
         // Sealing again is expensive, so it is done once for each set of quarantined parcels.
         let others = self.mended != lost;
@@ -143,12 +184,13 @@ impl Profile {
         others
     }
 
-    /// Stores it.
+    /// Writes the row of the profile.
     pub fn store(&self, step: &mut Step) {
         step.put(RecordKind::Profile, Vec::new(), self.write());
     }
 
-    /// The stored form: `scalar[32] | era[4] | next contact u32 | next note u64 | mended[16] | card`.
+    /// Encodes the stored form: `scalar[32] | era[4] | next contact u32 | next note u64 |
+    /// mended[16] | card`.
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let card = self.card.encode();
         let mut w = Writer::with_capacity(96 + card.len());
@@ -158,34 +200,40 @@ impl Profile {
         Wiping::new(w.finish())
     }
 
-    /// Reads the stored form. What a version before had, and another owner has now, comes with it:
-    /// the number of the next mailbox.
+    /// Reads the stored form. Also returns the number of the next mailbox from older versions,
+    /// which the relay carrier stores now.
     pub fn read<B: Backend>(bytes: &[u8]) -> Result<(Self, Option<u32>), DecodeError> {
         Reader::decode_exact(bytes, |r| match r.read_u8()? {
             VERSION => {
                 let scalar = Secret::read_from(r)?;
                 let era = Era::read(r)?;
-                let counters = (r.read_u32()?, r.read_u64()?);
+                let next_contact = r.read_u32()?;
+                let next_note = r.read_u64()?;
                 let mended = r.read_array()?;
                 let card = Card::decode(r.read_var16()?).map_err(|_| DecodeError::Value)?;
-                Ok((Self::from_parts::<B>(scalar, era, counters, mended, card)?, None))
+                let profile =
+                    Self::from_parts::<B>(scalar, era, next_contact, next_note, mended, card)?;
+                Ok((profile, None))
             }
             version @ (FIRST | MENDED) => {
                 let scalar = Secret::read_from(r)?;
                 let era = Era::read(r)?;
                 let _name = read_text(r.read_var8()?)?;
-                let counters = (r.read_u32()?, r.read_u64()?);
+                let next_contact = r.read_u32()?;
+                let next_note = r.read_u64()?;
                 let mailbox = r.read_u32()?;
                 for _ in 0..r.read_u8()? {
                     RelayEntry::read(r)?;
                 }
                 let card = Card::decode(r.read_var16()?).map_err(|_| DecodeError::Value)?;
                 let mended = if version == MENDED { r.read_array()? } else { [0; 16] };
-                // The counter was part of the profile in these versions, with the same bound.
+                // Older versions stored the counter in the profile, with the same bound.
                 if mailbox > u32::MAX / 2 {
                     return Err(DecodeError::Value);
                 }
-                Ok((Self::from_parts::<B>(scalar, era, counters, mended, card)?, Some(mailbox)))
+                let profile =
+                    Self::from_parts::<B>(scalar, era, next_contact, next_note, mended, card)?;
+                Ok((profile, Some(mailbox)))
             }
             _ => Err(DecodeError::Value),
         })
@@ -194,7 +242,8 @@ impl Profile {
     fn from_parts<B: Backend>(
         scalar: Secret<32>,
         era: Era,
-        (next_contact, next_note): (u32, u64),
+        next_contact: u32,
+        next_note: u64,
         mended: [u8; 16],
         card: Card,
     ) -> Result<Self, DecodeError> {
@@ -214,7 +263,8 @@ fn sign_card(
     now: Time,
     rng: &mut dyn CryptoRng,
 ) -> Result<Card, CardError> {
-    // Counting from the day keeps the serial ahead of every card of an older life.
+    // The serial is at least 256 per day since 1970, so it exceeds those of cards from an older
+    // copy of the vault.
     let serial = last.saturating_add(1).max(now.as_days().min(SERIAL_DAYS_MAX) * 256);
     let issued_days = now.as_days();
     let suites = SuiteList::our_suites();

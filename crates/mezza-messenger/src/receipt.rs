@@ -1,17 +1,17 @@
-//! Receipts: what a reader may claim, and what a writer may believe.
+//! Receipts: the claims of a reader about received notes, and their value as evidence for the
+//! writer.
 //!
-//! **Reader.** A [`Window`] per contact and era remembers which seqs were stored. `floor` is the
-//! highest seq with nothing open at or below it; above it 1,024 seqs are told apart one by one.
-//! A seq is *settled* if it arrived or was voided before it arrived; the floor passes settled
-//! seqs of both kinds, so a gap that the writer gave up blocks nothing. Bits stand for arrived
-//! seqs alone.
+//! **Reader.** A [`Window`] per contact and era records which seqs were stored. `floor` is the
+//! highest seq with no open seq at or below it. The 1,024 seqs above it are recorded one by one. A
+//! seq is *settled* if it arrived or was voided before it arrived. The floor passes settled seqs of
+//! both kinds, so a gap that the writer gave up blocks nothing. Bits are set for arrived seqs only.
 //!
-//! **Writer.** [`Receipt::proves_seq`] answers for one own note. For a note that was not given up,
-//! floor and bits are evidence. For a voided one only a bit is: the reader's floor passes it
-//! whether it arrived or not (MSG-14).
+//! **Writer.** [`Receipt::proves_seq`] checks one note of the writer. For a note that was not given
+//! up, floor and bits are evidence. For a voided note only a bit is evidence, because the reader's
+//! floor passes a voided seq in any case (MSG-14).
 //!
-//! **A void crosses its note on the way.** Three orders are possible, and the window keeps them
-//! apart for the last 1,024 seqs below its floor too:
+//! **A void crosses its note on the way.** Three orders are possible. The window distinguishes
+//! them, also for the last 1,024 seqs below its floor:
 //!
 //! ```text
 //! note, then void     the seq has arrived: the reader answers the void with its bit
@@ -19,9 +19,9 @@
 //! void twice          the seq never arrived: still no bit
 //! ```
 //!
-//! A note older than that history is reported as known and gets no bit: the writer then shows
-//! less than is true, never more. A writer repeats a void until a receipt's floor has passed it,
-//! and keeps no more than [`REACH`] seqs open above the floor it knows of.
+//! A note older than that history is reported as known and gets no bit, so the writer's state may
+//! be weaker than the truth, never stronger. A writer repeats a void until a receipt's floor has
+//! passed it. It keeps at most [`REACH`] seqs open above the floor that it knows.
 
 mod bits;
 mod kept;
@@ -31,9 +31,10 @@ use crate::note::Era;
 use mezza_core::{DecodeError, Reader, Writer};
 
 pub use kept::{Kept, NoteDigest};
-pub use window::{SeqStatus, Window};
+pub(crate) use window::collect_ranges;
+pub use window::{SeqRange, SeqStatus, Window, WindowRanges};
 
-/// How many seqs above its floor, and below it, a window tells apart.
+/// Number of seqs above and below its floor that a window records one by one.
 pub const REACH: u32 = 1_024;
 
 /// A claim of the reader about notes of one era of the writer. Wire form: 21 B.
@@ -43,52 +44,53 @@ pub struct Receipt {
     pub what: u8,
     /// The writer's era.
     pub era: Era,
-    /// Every seq up to here is settled.
+    /// Every seq up to this one is settled.
     pub floor: u32,
     /// The seq of bit 0.
     pub base: u32,
-    /// Bit i, counted from the lowest, stands for seq base + i.
+    /// Bit i, counted from the lowest, is set if seq base + i has arrived.
     pub bits: u64,
 }
 
 impl Receipt {
-    /// The notes are on the reader's disk.
+    /// Value of `what`: the notes are on the reader's disk.
     pub const DELIVERED: u8 = 1;
-    /// The reader has seen the notes and lets the writer know.
+    /// Value of `what`: the reader has seen the notes and allows read receipts.
     pub const READ: u8 = 2;
 
-    /// Returns true if floor or bits stand for `seq`. Seq 0 asks for no receipt and has none.
+    /// Returns true if the floor or a bit covers `seq`. Seq 0 requests no receipt and is never
+    /// covered.
     pub fn covers_seq(&self, seq: u32) -> bool {
         seq > 0 && (seq <= self.floor || self.has_bit(seq))
     }
 
-    /// Returns true if this receipt is evidence for the own note `seq` of its era; `voided`: whether the
-    /// writer gave the note up, so that the floor says nothing about it.
+    /// Returns true if this receipt is evidence for the writer's note `seq` of its era. `voided` is
+    /// true if the writer gave the note up; the floor is then no evidence.
     pub fn proves_seq(&self, seq: u32, voided: bool) -> bool {
         // The floor also passes voids, so for a voided note only its own bit counts (MSG-14).
         if voided { seq > 0 && self.has_bit(seq) } else { self.covers_seq(seq) }
     }
 
-    /// Returns the receipt for a number that came with other content than before: it names a seq that no writer
-    /// gets to, so that it is evidence for no note (MSG-91).
+    /// Returns the receipt for a number that arrived with two different contents. It sets a bit for
+    /// a seq that no writer reaches, so it is evidence for no note (MSG-91).
     pub fn for_conflict(era: Era) -> Self {
-        // A bit for the last u32: no writer reaches it (MSG-91).
+        // The last u32 is a seq that no writer reaches (MSG-91).
         Self { what: Self::DELIVERED, era, floor: 0, base: u32::MAX, bits: 1 }
     }
 
-    /// Returns true if this stands for a seq from `next` on, none of which was given yet: then somebody else
-    /// writes in this era, another life of the same vault.
+    /// Returns true if this receipt covers a seq from `next` on, none of which was used yet.
+    /// Another copy of the same vault then writes in this era.
     pub fn is_ahead(&self, next: u32) -> bool {
         self.highest_seq() >= next
     }
 
-    /// The highest seq that this stands for; 0 for none.
+    /// Returns the highest seq that this receipt covers; 0 for none.
     pub fn highest_seq(&self) -> u32 {
         let highest = self.bits.checked_ilog2().map(|bit| self.base.saturating_add(bit));
         self.floor.max(highest.unwrap_or(0))
     }
 
-    /// Returns true if a bit stands for `seq`. A bit above the end of all seqs stands for nothing.
+    /// Returns true if the bit of `seq` is set. Bits above the last seq are ignored.
     fn has_bit(&self, seq: u32) -> bool {
         seq.checked_sub(self.base)
             .and_then(|i| self.bits.checked_shr(i))

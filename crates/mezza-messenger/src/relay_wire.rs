@@ -1,8 +1,8 @@
 //! Every frame between a client and a relay: `len u24 | kind u8 | body`, big-endian.
 //!
-//! `len` counts the bytes behind it, the kind included, 1 to 65,536. What a client says is a
-//! [`ClientFrame`], what a relay says a [`RelayFrame`]; [`RelayDeframer`] cuts a byte stream into
-//! frames and never holds more than came in, so a length field alone allocates nothing.
+//! `len` counts the bytes after it, including the kind, 1 to 65,536. A client sends
+//! [`ClientFrame`], a relay sends [`RelayFrame`]. [`RelayDeframer`] cuts a byte stream into frames
+//! and never holds more than it received, so a length field alone allocates nothing.
 //!
 //! ```
 //! use mezza_messenger::relay_wire::{ClientFrame, MailboxAddress, RelayDeframer};
@@ -29,34 +29,35 @@ use mezza_core::{FrameTooLong, Secret, Time, labelled_hash, snapshot};
 pub const VERSION: u8 = 1;
 /// The name of this protocol in TLS (RFC 7301).
 pub const ALPN: &[u8] = b"mezza-relay/1";
-/// Most bytes behind the length field of one frame, its kind included.
+/// Most bytes after the length field of one frame, including its kind.
 pub const FRAME_BYTES_MAX: usize = 65_536;
 /// Bytes of the length field.
 pub const LENGTH_BYTES: usize = 3;
 /// Cuts a connection's bytes into `kind | body`.
 pub type RelayDeframer = mezza_core::Deframer<LENGTH_BYTES, 1, FRAME_BYTES_MAX>;
-/// The only lengths an envelope may have, in bytes: 2.6 bits of its content's length.
+/// The only sizes of an envelope in bytes; they reveal 2.6 bits of the content's length.
 pub const ENVELOPE_BYTES: [usize; 6] = [512, 1_024, 2_048, 4_096, 8_192, 16_384];
 /// The largest envelope, bytes.
 pub const ENVELOPE_BYTES_MAX: usize = 16_384;
 /// Most mail numbers in one TAKEN.
 pub const TAKEN_MAX: usize = 64;
-/// How far a relay's clock may be from ours before neither is to be believed.
+/// Largest difference in milliseconds between a relay's clock and ours; above it neither clock is
+/// trusted.
 pub const CLOCK_DIFFERENCE_MS_MAX: u64 = Time::DAY_MS;
 
-/// Where mail for one mailbox goes: 16 bytes that say nothing about the owner.
+/// The address of a mailbox: 16 bytes that reveal nothing about the owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MailboxAddress(pub [u8; 16]);
 
 snapshot!(struct MailboxAddress(bytes));
 
 impl MailboxAddress {
-    /// The address of the mailbox whose secret is `token`: `H_16("mezza/slot", token)`.
+    /// Returns the address of the mailbox whose secret is `token`: `H_16("mezza/slot", token)`.
     pub fn from_token(token: &Secret<32>) -> Self {
         Self(labelled_hash("mezza/slot", &[token.expose()]))
     }
 
-    /// Reads the next 16 bytes.
+    /// Reads an address of 16 bytes.
     pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self(reader.read_array()?))
     }
@@ -70,7 +71,7 @@ pub fn is_envelope_size(bytes: usize) -> bool {
 /// A one-time prekey as a bundle's owner publishes it, 36 bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawOneTimePrekey {
-    /// The owner's number for it.
+    /// The owner's number of the key.
     pub id: u32,
     /// The public X25519 key.
     pub key: [u8; 32],
@@ -86,7 +87,10 @@ impl RawOneTimePrekey {
     }
 }
 
-/// Puts length and kind before what `body` writes.
+/// Encodes a frame: the length, `kind`, and `bytes` bytes written by `body`.
+///
+/// # Errors
+/// [`FrameTooLong`] above [`FRAME_BYTES_MAX`].
 fn encode_frame(
     kind: u8,
     bytes: usize,

@@ -1,5 +1,5 @@
-//! Sessions: our prekeys, the ratchet with each contact, bundles held for later, messages that did
-//! not open.
+//! Sessions: our prekeys, the ratchet with each contact, stored bundles, and messages that did not
+//! open.
 
 mod bundles;
 mod dates;
@@ -29,23 +29,24 @@ pub(crate) use peer::{Renewal, SessionPeer};
 pub(crate) use replay::ReplayCache;
 pub(crate) use undecrypted::Undecrypted;
 
-/// First messages of strangers without a card that are opened at once, and then one in so many
-/// milliseconds (MSG-92).
+/// First messages of unknown senders without a card that are opened at once; then one per interval
+/// (MSG-92).
 const NAMELESS_BURST: u32 = 64;
 const NAMELESS_EVERY_MS: u64 = Time::MINUTE_MS;
 
-/// Between two times that our bundle is put up anew because others have another one (MSG-128).
+/// Milliseconds between two publications of our bundle because others fetched a foreign one
+/// (MSG-128).
 const OFFER_EVERY_MS: u64 = 10 * Time::MINUTE_MS;
 
-/// Why a message was not opened here.
+/// The reason why a message was not opened.
 pub(crate) enum Unopened {
-    /// It was opened before, or is for nobody here.
+    /// The message was opened before, or its contact does not exist.
     Repeated,
-    /// The ratchet does not open it.
+    /// The ratchet does not open the message.
     Failed(OpenError),
 }
 
-/// Somebody whose first message opened, and who is nobody yet.
+/// An unknown sender whose first message opened, before a contact number exists.
 pub(crate) struct Stranger<B: Backend> {
     conversation: Conversation<B>,
     changes: Vec<Change>,
@@ -53,14 +54,15 @@ pub(crate) struct Stranger<B: Backend> {
     pub exporter: Option<Exporter>,
 }
 
-/// A session that was begun.
+/// The result of beginning a session.
 pub(crate) struct Begun {
     pub exporter: Exporter,
-    /// A new session was wanted: what went in the old one goes again.
+    /// True if the new session replaces a broken one, so that notes in the old one are sealed
+    /// again.
     pub again: bool,
 }
 
-/// All sessions.
+/// The sessions of all contacts.
 pub(crate) struct Sessions<B: Backend> {
     identity: IdentityKeyPair,
     prekeys: Prekeys,
@@ -68,14 +70,15 @@ pub(crate) struct Sessions<B: Backend> {
     undecrypted: BTreeMap<u64, Undecrypted>,
     last_undecrypted: u64,
     bundles: BTreeMap<ContactId, HeldBundle>,
-    /// Contacts whose next note needs a new session, or who have another bundle to be tried.
+    /// Contacts whose next note needs a new session, or that have a bundle with a better suite to
+    /// try.
     agenda: BTreeSet<ContactId>,
     unopened: u64,
-    /// The limit of openings for unknown senders without a name.
+    /// Rate limit for first messages that open but contain no card.
     nameless: Pace,
-    /// The publication that others can fetch, until a carrier takes it.
+    /// The publication for other devices, until a carrier takes it.
     publication: Option<Publication>,
-    /// How often our bundle is put up anew because others have another one.
+    /// Rate limit for publishing our bundle again because others fetched a foreign one.
     offers: Pace,
 }
 
@@ -85,7 +88,7 @@ snapshot!(struct Sessions<B> {
 });
 
 impl<B: Backend> Sessions<B> {
-    /// Without any, and without prekeys.
+    /// Creates the component without sessions and prekeys.
     pub fn new(identity: &IdentityKeyPair) -> Self {
         Self {
             identity: identity.duplicate(),
@@ -102,27 +105,27 @@ impl<B: Backend> Sessions<B> {
         }
     }
 
-    /// The own prekeys, to be looked at.
+    /// Returns our prekeys.
     pub fn prekeys(&self) -> &Prekeys {
         &self.prekeys
     }
 
-    /// The private signed prekeys, to one of which strangers seal.
+    /// Returns the private signed prekeys, under which unknown senders seal.
     pub fn signed_prekeys(&self) -> Vec<&StaticKey> {
         self.prekeys.signed_prekeys().map(|(_, _, spk)| spk).collect()
     }
 
-    /// Messages that no session opened.
+    /// Returns the number of messages that no session opened.
     pub fn rejected_count(&self) -> u64 {
         self.unopened
     }
 
-    /// A message was not one, or opened for nobody.
+    /// Counts a malformed message, or one that opened without a contact.
     pub fn count_rejected(&mut self) {
         self.unopened += 1;
     }
 
-    /// The session with a contact, as far as others need to know.
+    /// Returns the facts about the session with a contact that carriers may know.
     pub fn session_facts(&self, id: ContactId) -> SessionFacts {
         let Some(peer) = self.peers.get(&id) else { return SessionFacts::default() };
         let summary = peer.conversation.summary();
@@ -135,12 +138,13 @@ impl<B: Backend> Sessions<B> {
         }
     }
 
-    /// The active session, in numbers.
+    /// Returns numbers about the active session.
     pub fn summary(&self, id: ContactId) -> Option<SessionSummary> {
         self.peers.get(&id)?.conversation.summary()
     }
 
-    /// Contacts whose next note needs a new session, or who have another bundle to be tried.
+    /// Returns the contacts whose next note needs a new session, or that have a bundle with a
+    /// better suite to try.
     pub fn agenda(&self) -> impl Iterator<Item = ContactId> {
         self.agenda.iter().copied()
     }
@@ -155,12 +159,12 @@ impl<B: Backend> Sessions<B> {
         }
     }
 
-    /// Bytes of a message with so many bytes of text in it.
+    /// Returns the size in bytes of a message with a body of `body` bytes.
     pub fn message_bytes(&self, id: ContactId, body: usize) -> Option<usize> {
         self.peers.get(&id)?.conversation.message_bytes(body)
     }
 
-    /// A contact has sessions from now on.
+    /// Adds a contact without a session.
     pub fn add_contact(&mut self, id: ContactId, ik: IdentityKey) {
         let conversation = Conversation::new(self.identity.public_key(), ik);
         self.peers.insert(id, SessionPeer::new(conversation));
@@ -174,7 +178,7 @@ impl<B: Backend> Sessions<B> {
         at: &mut At<'_>,
     ) -> Result<Opened, Unopened> {
         let peer = self.peers.get_mut(&id).ok_or(Unopened::Repeated)?;
-        // A message that was opened before is no sign of trouble (MSG-30).
+        // A message that was opened before does not indicate a broken session (MSG-30).
         if peer.replays.has_seen(message.bytes) {
             return Err(Unopened::Repeated);
         }
@@ -188,7 +192,7 @@ impl<B: Backend> Sessions<B> {
             Unopened::Failed(error)
         })?;
         if is_answer && !opened.first {
-            // The contact has our new session, and seals anew what it wrote before it.
+            // The contact has our new session and seals its earlier notes again.
             self.end_wait_for_reset(id, at.step);
         }
         self.remember_message(id, message.bytes, at.step);
@@ -199,14 +203,14 @@ impl<B: Backend> Sessions<B> {
     /// Applies the changes of an opened message.
     fn apply_changes(&mut self, id: ContactId, opened: &mut Opened, at: &mut At<'_>) {
         self.store(id, core::mem::take(&mut opened.changes), at.step);
-        // A session that the other side began ends our own plans for one.
+        // A session that the other side began replaces the one that we wanted to begin.
         if opened.first {
             self.set_renewal(id, at.step, |renewal| renewal.renew = false);
         }
         self.drain_prekeys(at);
     }
 
-    /// A message that comes again is no trouble.
+    /// Records an opened message, so that its repetition is recognised.
     fn remember_message(&mut self, id: ContactId, message: &[u8], step: &mut Step) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         let place = peer.replays.push(message);
@@ -214,19 +218,18 @@ impl<B: Backend> Sessions<B> {
         step.put(RecordKind::Seen, key_replays(id, place), value);
     }
 
-    /// Returns true if a message of somebody new may be opened now.
+    /// Returns true if a message of an unknown sender may be opened now.
     pub fn hears_strangers(&self, now: Time) -> bool {
         self.nameless.clone().take_turn(now).is_ok()
     }
 
-    /// A stranger's message opened and held no card. It cost what a request costs.
+    /// Counts a first message that opened but contained no card. It counts against the rate limit.
     pub fn count_nameless(&mut self, now: Time) {
-        // Whether there was room was asked before the message was opened.
+        // The rate limit was already checked before the message was opened.
         let _ = self.nameless.take_turn(now);
     }
 
-    /// Opens the first message of somebody new. The prekeys that it uses are used up whatever
-    /// becomes of it.
+    /// Opens the first message of an unknown sender. The prekeys in it are used up in any case.
     pub fn open_stranger(
         &mut self,
         ik: IdentityKey,
@@ -240,7 +243,7 @@ impl<B: Backend> Sessions<B> {
             self.unopened += 1;
             return None;
         };
-        // Prekey rows belong to the device and stay, whatever becomes of this sender.
+        // Prekey rows belong to the device and are stored even if the sender is dropped.
         let own = |change: &Change| !matches!(change.table(), Table::Session | Table::Skipped);
         let (prekeys, changes): (Vec<_>, Vec<_>) = opened.changes.into_iter().partition(own);
         self.store(ContactId(0), prekeys, at.step);
@@ -249,13 +252,13 @@ impl<B: Backend> Sessions<B> {
         Some(Stranger { conversation, changes, body, exporter })
     }
 
-    /// Somebody new has a number.
+    /// Stores the session of an unknown sender under its contact number.
     pub fn adopt_stranger(&mut self, id: ContactId, stranger: Stranger<B>, step: &mut Step) {
         self.peers.insert(id, SessionPeer::new(stranger.conversation));
         self.store(id, stranger.changes, step);
     }
 
-    /// Remembers the message that made a contact of somebody.
+    /// Records the first message of a new contact, so that its repetition is recognised.
     pub fn remember_first(&mut self, id: ContactId, message: &[u8], step: &mut Step) {
         self.remember_message(id, message, step);
     }
@@ -268,12 +271,13 @@ impl<B: Backend> Sessions<B> {
         paddings.iter().find(fits).copied().unwrap_or(Padding::Blocks)
     }
 
-    /// Seals in the active session. A session that cannot go on gives way to a new one.
+    /// Seals a body in the active session. If the session cannot continue, a new one is requested.
     pub fn seal_message(
         &mut self,
         id: ContactId,
         body: &[u8],
-        (paddings, outer): (&[Padding], &[u8]),
+        paddings: &[Padding],
+        outer: &[u8],
         at: &mut At<'_>,
     ) -> Result<Vec<u8>, SealError> {
         let padding = self.select_padding(id, body.len(), paddings);
@@ -285,7 +289,7 @@ impl<B: Backend> Sessions<B> {
                 Ok(message)
             }
             Err(error) => {
-                // Errors of the caller leave the session as it was. All others end its use.
+                // Errors of the caller leave the session unchanged. All others end its use.
                 let caller = matches!(
                     error,
                     SealError::TooLong | SealError::OuterUnsupported | SealError::NeedEphemeral
@@ -308,7 +312,7 @@ impl<B: Backend> Sessions<B> {
         Bundle::decode(bundle)?.check_with(ours, card.ik(), card.suites(), now)
     }
 
-    /// Begins a session.
+    /// Begins a session from a checked bundle.
     pub fn begin_session(
         &mut self,
         id: ContactId,
@@ -316,7 +320,7 @@ impl<B: Backend> Sessions<B> {
         one_time: Option<OneTimePrekey>,
         at: &mut At<'_>,
     ) -> Result<Begun, BundleError> {
-        // Every ephemeral key comes from this one function of the device (4.1).
+        // Every ephemeral key comes from this one method of the device (4.1).
         let fresh = at.draw_ephemeral::<B>();
         let (session, exporter) =
             bundle.initiate_session::<B>(&self.identity, fresh, one_time, at.rng)?;
@@ -328,12 +332,12 @@ impl<B: Backend> Sessions<B> {
         Ok(Begun { exporter, again })
     }
 
-    /// The next note needs a new session.
+    /// Marks that the next note needs a new session.
     pub fn renew_session(&mut self, id: ContactId, step: &mut Step) {
         self.set_renewal(id, step, |renewal| renewal.renew = true);
     }
 
-    /// The next note goes in the session that is there.
+    /// Marks that the next note uses the present session.
     pub fn keep_session(&mut self, id: ContactId, step: &mut Step) {
         self.set_renewal(id, step, |renewal| renewal.renew = false);
     }
@@ -354,7 +358,7 @@ impl<B: Backend> Sessions<B> {
         self.look_at(id);
     }
 
-    /// A session does what is due.
+    /// Deletes expired keys of a contact's sessions.
     pub fn wake(&mut self, id: ContactId, at: &mut At<'_>) {
         if let Some(peer) = self.peers.get_mut(&id) {
             let changes = peer.conversation.sweep_expired(at.now);
@@ -362,7 +366,7 @@ impl<B: Backend> Sessions<B> {
         }
     }
 
-    /// A contact is deleted, or whoever invites is forgotten.
+    /// Forgets the sessions of a deleted contact or inviter.
     pub fn forget(&mut self, id: ContactId, step: &mut Step) {
         let kept = self.undecrypted.iter().filter(|(_, kept)| kept.contact == id);
         for key in kept.map(|(key, _)| *key).collect::<Vec<_>>() {
@@ -385,7 +389,7 @@ impl<B: Backend> Sessions<B> {
         step.set_timer(Due::Reset(id), None);
     }
 
-    /// Rows of the ratchet: those of a session belong to the contact, prekeys to the device.
+    /// Writes rows of the ratchet: those of a session belong to the contact, prekeys to the device.
     fn store(&mut self, id: ContactId, changes: impl IntoIterator<Item = Change>, step: &mut Step) {
         for change in changes {
             let (kind, key) = row_of(id, &change);
@@ -399,13 +403,13 @@ impl<B: Backend> Sessions<B> {
         }
     }
 
-    /// The prekeys that were stored.
+    /// Loads the stored prekeys.
     pub fn load_prekeys(&mut self, prekeys: Prekeys, step: &mut Step) {
         self.prekeys = prekeys;
         step.set_timer(Due::Prekeys, self.prekeys.deadline());
     }
 
-    /// The sessions of a contact that were stored.
+    /// Loads the stored sessions of a contact.
     pub fn load(&mut self, id: ContactId, peer: SessionPeer<B>, step: &mut Step) {
         step.set_timer(Due::Session(id), peer.conversation.deadline());
         self.peers.insert(id, peer);
@@ -413,7 +417,7 @@ impl<B: Backend> Sessions<B> {
         self.look_at(id);
     }
 
-    /// Its rows.
+    /// Writes the rows of all sessions and prekeys.
     pub fn records(&self, step: &mut Step) {
         let own = self.peers.iter().flat_map(|(id, peer)| {
             peer.conversation.all_rows().into_iter().map(|change| (*id, change))
@@ -443,7 +447,7 @@ impl<B: Backend> Sessions<B> {
     }
 }
 
-/// Under which kind and key a row of the ratchet is stored.
+/// Returns kind and key of a ratchet row in the store.
 fn row_of(id: ContactId, change: &Change) -> (RecordKind, Vec<u8>) {
     let (kind, prefix) = match change.table() {
         Table::Session => (RecordKind::Session, key32(id.0)),
@@ -453,7 +457,8 @@ fn row_of(id: ContactId, change: &Change) -> (RecordKind, Vec<u8>) {
     (kind, [prefix.as_slice(), change.key()].concat())
 }
 
-/// Key of one chunk of what was opened lately; its length tells it apart from the windows.
+/// Returns the key of one chunk of the replay cache. Its length distinguishes it from the keys of
+/// windows.
 pub(crate) fn key_replays(contact: ContactId, place: u8) -> Vec<u8> {
     [contact.0.to_be_bytes().as_slice(), &[place]].concat()
 }

@@ -1,9 +1,11 @@
-//! Threads: the notes of each contact with their facts, and which notes of it have arrived or were
-//! read.
+//! Threads: the notes of each contact with their facts, and the record of notes that have arrived
+//! or were read.
 
+mod answers;
 mod dates;
 mod note;
 mod quota;
+mod restored;
 mod stored;
 
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -14,7 +16,7 @@ use mezza_core::{Time, snapshot};
 
 use crate::evidence::{self, Fact, FactKind, WaitReason};
 use crate::io::{By, CarrierId, ContactId, Due, Event, NoteId, RecordKind, Step, key32, key64};
-use crate::note::{Era, Kept, NoteDigest};
+use crate::note::{Era, NoteDigest};
 use crate::policy::timer_step;
 use crate::receipt::{Receipt, SeqStatus, Window};
 use crate::view::NoteContent;
@@ -24,26 +26,15 @@ use quota::Amount;
 pub(crate) use quota::Quota;
 pub(crate) use stored::{key_seen, read_windows, write_windows};
 
-/// Notes kept of one request.
+/// Most notes that are stored of one request.
 const REQUEST_NOTES_MAX: usize = 8;
-/// Notes beside one receipt that arrived since the last one; the others go with the next.
-const KEPT_SAID_MAX: usize = 32;
-/// Notes of one void that are named beside its answer.
-const KEPT_ASKED_MAX: usize = 16;
-/// Notes named in one note, so that it still fits the seven cells of a message in the mixnet.
-const KEPT_TOTAL_MAX: usize = 48;
-/// The newest notes that are named beside every receipt, and among how many of the thread they are.
-const NEWEST: usize = 8;
-const NEWEST_OF: usize = 32;
-/// Items that name them.
-const KEPT_ITEMS_MAX: usize = 8;
-/// Eras of one contact: each restore of a backup makes one.
+/// Most eras of one contact; each restored backup adds one.
 const ERAS_MAX: usize = 64;
 
-/// Notes of one era that arrived, and those that were read.
+/// The windows of one era: of notes that arrived, and of notes that were read.
 pub(crate) type Windows = (Window, Window);
 
-/// A note that a person writes.
+/// A note that the user writes.
 pub(crate) struct Draft {
     pub contact: ContactId,
     pub client: [u8; 16],
@@ -54,7 +45,7 @@ pub(crate) struct Draft {
     pub at: Time,
 }
 
-/// A note of the contact, out of the wire.
+/// A decoded note of the contact.
 pub(crate) struct Received {
     pub contact: ContactId,
     pub era: Era,
@@ -68,7 +59,8 @@ pub(crate) struct Received {
 }
 
 impl Received {
-    /// Returns the digest that distinguishes it from another note under its number (MSG-95).
+    /// Returns the digest that distinguishes this note from another one with the same number
+    /// (MSG-95).
     pub fn digest(&self) -> NoteDigest {
         let text = match &self.body {
             NoteContent::Text(text) => text.as_str(),
@@ -78,7 +70,7 @@ impl Received {
     }
 }
 
-/// Receipts that are owed to a contact.
+/// The receipts that are owed to a contact.
 pub(crate) struct Owing<'a> {
     pub delivered: bool,
     pub read: bool,
@@ -89,32 +81,32 @@ pub(crate) struct Owing<'a> {
 /// The decision about a note of the contact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keeping {
-    /// It is new, and kept.
+    /// The note is new and must be stored.
     Keep,
-    /// It is here already; the receipt did not arrive.
+    /// The note is already stored; its receipt was lost.
     Known,
-    /// It came before, and is gone from here: its bytes cannot be compared any more.
+    /// The note arrived before and was deleted here, so its content cannot be compared.
     Gone,
-    /// Its number came before, with other content: two lives of the writer use it.
+    /// The number arrived before with different content: two copies of the writer's vault use it.
     Twice,
-    /// It is not shown, and no receipt goes.
+    /// The note is dropped without a receipt.
     Leave,
 }
 
-/// One thread.
+/// The thread of one contact.
 #[derive(Default)]
 struct Thread {
     notes: BTreeSet<NoteId>,
     windows: BTreeMap<Era, Windows>,
     quota: Quota,
-    /// Notes that the person has not seen.
+    /// Notes that the user has not seen.
     unseen: Amount,
 }
 
 snapshot!(struct Thread { notes, windows, quota, unseen });
 
 impl Thread {
-    /// A window begins with a note that is stored, so that none is in memory alone.
+    /// Returns the windows of an era, and creates them if they are missing. The caller stores them.
     fn open_window(&mut self, era: Era) -> &mut Windows {
         self.windows.entry(era).or_insert_with(|| (Window::new(era), Window::new(era)))
     }
@@ -125,9 +117,9 @@ impl Thread {
 pub(crate) struct Threads {
     notes: BTreeMap<NoteId, StoredNote>,
     by_client: BTreeMap<[u8; 16], NoteId>,
-    /// Notes of others by their numbers.
+    /// Received notes by contact, era and number.
     by_number: BTreeMap<(ContactId, Era, u32), NoteId>,
-    /// The same by the time that their writers gave.
+    /// Received notes by contact and time of writing, as claimed by the writer.
     by_sent: BTreeSet<(ContactId, Time, NoteId)>,
     all: BTreeMap<ContactId, Thread>,
     malformed: u64,
@@ -136,32 +128,32 @@ pub(crate) struct Threads {
 snapshot!(struct Threads { notes, by_client, by_number, by_sent, all, malformed });
 
 impl Threads {
-    /// A contact has a thread from now on.
+    /// Creates the thread of a contact.
     pub fn open_thread(&mut self, contact: ContactId) {
         self.all.entry(contact).or_default();
     }
 
-    /// The note that a client's number has become.
+    /// Returns the note that was sent under this number of a client, or `None`.
     pub fn find_sent(&self, client: &[u8; 16]) -> Option<NoteId> {
         self.by_client.get(client).copied()
     }
 
-    /// One note.
+    /// Returns one note.
     pub fn get(&self, id: NoteId) -> Option<&StoredNote> {
         self.notes.get(&id)
     }
 
-    /// All notes.
+    /// Returns all notes.
     pub fn iter(&self) -> impl Iterator<Item = (NoteId, &StoredNote)> {
         self.notes.iter().map(|(id, note)| (*id, note))
     }
 
-    /// The notes of one thread, oldest first.
+    /// Returns the notes of one thread, oldest first.
     pub fn thread_notes(&self, contact: ContactId) -> impl DoubleEndedIterator<Item = NoteId> {
         self.all.get(&contact).into_iter().flat_map(|thread| &thread.notes).copied()
     }
 
-    /// Those of them that are older than one, oldest first.
+    /// Returns the notes of one thread that are older than `end`, oldest first.
     pub fn notes_before(
         &self,
         contact: ContactId,
@@ -171,39 +163,45 @@ impl Threads {
         threads.flat_map(move |thread| thread.notes.range(..end)).copied()
     }
 
-    /// Notes that the person has not seen.
+    /// Returns the number of notes that the user has not seen.
     pub fn count_unseen(&self, contact: ContactId) -> usize {
         self.all.get(&contact).map_or(0, |thread| thread.unseen.notes as usize)
     }
 
-    /// Notes known to be on their way to us: gaps in what arrived.
+    /// Returns the number of notes known to be on their way to us, which are gaps in the windows.
     pub fn count_missing(&self, contact: ContactId) -> usize {
         let windows = self.all.get(&contact).into_iter().flat_map(|thread| thread.windows.values());
         windows.map(|(arrived, _)| arrived.count_missing()).sum()
     }
 
-    /// Notes of the contact that were not kept, because it sent more than its share.
+    /// Returns the number of notes that were dropped because the contact sent more than its share.
     pub fn refused_count(&self, contact: ContactId) -> u32 {
         self.all.get(&contact).map_or(0, |thread| thread.quota.refused_count())
     }
 
-    /// Returns true if anything of the contact has arrived.
+    /// Returns true if a note of the contact has arrived.
     pub fn has_heard(&self, contact: ContactId) -> bool {
         self.all.get(&contact).is_some_and(|thread| !thread.windows.is_empty())
     }
 
-    /// Good messages in which was no note.
+    /// Returns the number of decrypted messages that contained no valid note.
     pub fn rejected_count(&self) -> u64 {
         self.malformed
     }
 
-    /// A good message held no note.
+    /// Counts a decrypted message that contained no valid note.
     pub fn count_malformed(&mut self) {
         self.malformed += 1;
     }
 
-    /// Takes what a person writes.
+    /// Stores a note that the user wrote.
     pub fn add_draft(&mut self, id: NoteId, draft: Draft, step: &mut Step) {
+        let sent = draft.at;
+        self.write_copy(id, draft, sent, step);
+    }
+
+    /// Takes a note that was written before, and says when.
+    pub fn write_copy(&mut self, id: NoteId, draft: Draft, sent: Time, step: &mut Step) {
         let contact = draft.contact;
         let note = StoredNote {
             contact,
@@ -212,7 +210,7 @@ impl Threads {
             body: NoteContent::Text(draft.text),
             era: draft.era,
             seq: 0,
-            sent: draft.at,
+            sent,
             at: draft.at,
             timer_s: draft.timer_s,
             due: None,
@@ -230,10 +228,11 @@ impl Threads {
         step.show(Event::Note(contact, id));
     }
 
-    /// Decides about a note of the contact. Counts the note if it is to be kept.
+    /// Decides about a note of the contact, and counts it against the contact's share if it must be
+    /// stored.
     pub fn judge_note(&mut self, note: &Received, request: bool, step: &mut Step) -> Keeping {
         let thread = self.all.entry(note.contact).or_default();
-        // The notes of a request are bounded, since anybody can send them (MSG-35).
+        // The number of notes in a request is bounded, because any device can send them (MSG-35).
         if request && thread.notes.len() >= REQUEST_NOTES_MAX {
             return Keeping::Leave;
         }
@@ -244,7 +243,8 @@ impl Threads {
             SeqStatus::Voided | SeqStatus::TooFar => return Keeping::Leave,
         }
         if self.find_twin(note).is_some() {
-            // The writer's vault was restored: it numbers anew what is here already (MSG-108).
+            // The writer's vault was restored and gives a new number to a note that is already
+            // stored (MSG-108).
             self.record_arrival(note.contact, note.era, note.seq, step);
             return Keeping::Known;
         }
@@ -254,13 +254,13 @@ impl Threads {
         if kept {
             return Keeping::Keep;
         }
-        // It counts as not arrived, so that the writer is not told that it is here (MSG-51).
+        // The note counts as not arrived, so the writer gets no receipt (MSG-51).
         step.show(Event::Contact(note.contact));
         Keeping::Leave
     }
 
-    /// A number that came before. The note itself tells whether it is the same one, as long as it is
-    /// here; of one that is gone only its number is known.
+    /// Compares a note with the stored one of the same number. If that was deleted, only its number
+    /// is known.
     fn compare_known(&self, note: &Received) -> Keeping {
         let number = (note.contact, note.era, note.seq);
         let before = self.by_number.get(&number).and_then(|id| self.notes.get(id));
@@ -272,7 +272,8 @@ impl Threads {
         }
     }
 
-    /// A note of the contact that is kept under a number of another era, with the same time and text.
+    /// Returns a stored note of the contact with the same time and text but a number of another
+    /// era.
     fn find_twin(&self, note: &Received) -> Option<NoteId> {
         let first = (note.contact, note.sent, NoteId(0));
         let same_time = self.by_sent.range(first..=(note.contact, note.sent, NoteId(u64::MAX)));
@@ -283,8 +284,8 @@ impl Threads {
         same_time.map(|(_, _, id)| *id).find(is_twin)
     }
 
-    /// A number of the contact has arrived. An era begins with something that is stored, so that none is
-    /// in memory alone; of too many the one that was silent longest goes (MSG-109).
+    /// Records the number of an arrived note. If the contact has too many eras, the one that was
+    /// silent longest is dropped (MSG-109).
     fn record_arrival(&mut self, contact: ContactId, era: Era, seq: u32, step: &mut Step) {
         self.make_room(contact, era, step);
         let (arrived, _) = self.all.entry(contact).or_default().open_window(era);
@@ -301,7 +302,7 @@ impl Threads {
             let own = self.by_number.range((contact, *era, 0)..=(contact, *era, u32::MAX));
             own.map(|(_, id)| *id).max()
         };
-        // The era that was silent longest is dropped. No era is refused (MSG-109).
+        // The era that was silent longest is dropped. New eras are never refused (MSG-109).
         let Some(silent) = thread.windows.keys().copied().min_by_key(newest) else { return };
         if let Some(thread) = self.all.get_mut(&contact) {
             thread.windows.remove(&silent);
@@ -309,7 +310,7 @@ impl Threads {
         step.drop_row(RecordKind::Seen, key_seen(contact, silent));
     }
 
-    /// Keeps a note of the contact.
+    /// Stores a received note.
     pub fn store_received(&mut self, id: NoteId, note: Received, step: &mut Step) {
         let contact = note.contact;
         let era = note.era;
@@ -340,24 +341,25 @@ impl Threads {
         step.show(Event::Contact(contact));
     }
 
-    /// The writer gave these up: they leave no gap, and one that comes late is not shown.
+    /// Records numbers that the writer gave up: they leave no gap, and a late note is not shown.
     pub fn void_range(
         &mut self,
         contact: ContactId,
         era: Era,
-        (from, to): (u32, u32),
+        from: u32,
+        to: u32,
         step: &mut Step,
     ) {
         self.make_room(contact, era, step);
         let (arrived, read) = self.all.entry(contact).or_default().open_window(era);
-        // A range beyond the window is not noted; the writer says it again.
+        // A range beyond the window is not recorded; the writer repeats it.
         arrived.void_range(from, to);
         read.void_range(from, to);
         self.store_windows(contact, era, step);
     }
 
-    /// The person has seen the thread up to and with `last`. Whether there is something to say of
-    /// it; `says`: the conversation tells what was read.
+    /// Marks the thread up to `last` as seen. Returns true if read receipts are owed. `says` is
+    /// true if the conversation sends them.
     pub fn mark_seen(
         &mut self,
         contact: ContactId,
@@ -388,72 +390,17 @@ impl Threads {
     }
 
     /// The answer to a void of the contact, or that its numbers were used twice.
-    pub fn answer_void(
-        &self,
-        contact: ContactId,
-        (era, from, to): &(Era, u32, u32),
-    ) -> Vec<Receipt> {
+    pub fn answer_void(&self, contact: ContactId, era: Era, from: u32, to: u32) -> Vec<Receipt> {
         // The marker of a conflict is answered with a receipt that proves nothing (MSG-91).
-        if (*from, *to) == (u32::MAX, u32::MAX) {
-            return [Receipt::for_conflict(*era)].into();
+        if (from, to) == (u32::MAX, u32::MAX) {
+            return [Receipt::for_conflict(era)].into();
         }
-        let windows = self.all.get(&contact).and_then(|thread| thread.windows.get(era));
-        windows
-            .map_or(Vec::new(), |(arrived, _)| arrived.answer_void(Receipt::DELIVERED, *from, *to))
+        let windows = self.all.get(&contact).and_then(|thread| thread.windows.get(&era));
+        windows.map_or(Vec::new(), |(arrived, _)| arrived.answer_void(Receipt::DELIVERED, from, to))
     }
 
-    /// Receipts of one kind for all that arrived, or was read. Those of these eras come first: the others
-    /// are of lives of the contact's vault that are over, and may have no room.
-    pub fn list_receipts(
-        &self,
-        contact: ContactId,
-        what: u8,
-        first: &BTreeSet<Era>,
-    ) -> Vec<Receipt> {
-        let Some(thread) = self.all.get(&contact) else { return Vec::new() };
-        let of = |is_first: bool| {
-            let windows = thread.windows.iter();
-            windows.filter(move |(era, _)| first.contains(era) == is_first)
-        };
-        let all = of(true).chain(of(false)).map(|(_, (arrived, read))| {
-            // Eras with digests first: receipts of others prove nothing in this note (5.4).
-            if what == Receipt::READ { read } else { arrived }.list_receipts(what)
-        });
-        all.flatten().collect()
-    }
-
-    /// Returns the digests that accompany receipts: of notes since the last one, of those that were asked
-    /// for, and the newest notes, since a receipt may be lost.
-    pub fn collect_digests(&self, contact: ContactId, owing: &Owing<'_>) -> Vec<Kept> {
-        let mut all: Vec<_> = owing.kept.iter().copied().take(KEPT_SAID_MAX).collect();
-        for (era, from, to) in owing.answers {
-            let asked = self.by_number.range((contact, *era, *from)..=(contact, *era, *to));
-            all.extend(asked.take(KEPT_ASKED_MAX).filter_map(|(_, id)| self.kept_as(*id)));
-        }
-        if owing.delivered || owing.read {
-            let newest = self.thread_notes(contact).rev().take(NEWEST_OF);
-            all.extend(newest.filter_map(|id| self.kept_as(id)).take(NEWEST));
-        }
-        let mut eras: BTreeMap<Era, BTreeMap<u32, NoteDigest>> = BTreeMap::new();
-        // 48 digests at most, so that the note still fits seven cells (MSG-95).
-        for (era, seq, digest) in all.into_iter().take(KEPT_TOTAL_MAX) {
-            eras.entry(era).or_default().insert(seq, digest);
-        }
-        let chunks = eras.into_iter().flat_map(|(era, notes)| {
-            let notes: Vec<_> = notes.into_iter().collect();
-            let notes = notes.chunks(Kept::NOTES_MAX).map(<[_]>::to_vec).collect::<Vec<_>>();
-            notes.into_iter().map(move |notes| Kept { era, notes })
-        });
-        chunks.take(KEPT_ITEMS_MAX).collect()
-    }
-
-    /// An incoming note with a number, as a receipt names it.
-    fn kept_as(&self, id: NoteId) -> Option<(Era, u32, NoteDigest)> {
-        let note = self.notes.get(&id).filter(|note| note.incoming && note.seq > 0)?;
-        Some((note.era, note.seq, note.digest()))
-    }
-
-    /// A fact about an own note: it is told at once. `due`: until when the carrier can deliver it.
+    /// Adds a fact about a note of ours, which is shown at once. `due` is the end of the carrier's
+    /// attempts.
     pub fn add_fact(&mut self, id: NoteId, fact: Fact, due: Option<Time>, step: &mut Step) {
         let Some(note) = self.notes.get_mut(&id) else { return };
         let news = evidence::add_fact(&mut note.facts, fact);
@@ -467,7 +414,7 @@ impl Threads {
         store_note(id, note, step);
     }
 
-    /// Why a note waits, and shows it if that is news.
+    /// Sets the reason why a note waits, and shows a change.
     pub fn set_wait_reason(&mut self, id: NoteId, why: WaitReason, step: &mut Step) {
         if let Some(note) = self.notes.get_mut(&id)
             && note.why != why
@@ -477,11 +424,12 @@ impl Threads {
         }
     }
 
-    /// A note was sealed under this number, to leave by this carrier.
+    /// Records that a note was sealed under this number for this carrier.
     pub fn record_sealed(
         &mut self,
         id: NoteId,
-        (era, seq): (Era, u32),
+        era: Era,
+        seq: u32,
         by: CarrierId,
         step: &mut Step,
     ) {
@@ -491,22 +439,22 @@ impl Threads {
         });
     }
 
-    /// A note is to be sealed under a new number.
+    /// Marks a note for sealing under a new number.
     pub fn renumber_note(&mut self, id: NoteId, step: &mut Step) {
         self.update_note(id, step, |note| {
             (note.seq, note.again, note.voided, note.why) = (0, true, false, WaitReason::Sending);
         });
     }
 
-    /// A note is to be sealed once more: the session that carried it is gone.
+    /// Marks a note for sealing again, because its session is lost.
     pub fn mark_for_resealing(&mut self, id: NoteId, step: &mut Step) {
         self.update_note(id, step, |note| (note.again, note.why) = (true, WaitReason::Sending));
     }
 
-    /// Own notes that nobody took yet leave at this level at least.
+    /// Raises the lowest level of our notes that no carrier took yet.
     pub fn raise_level_min(&mut self, contact: ContactId, level_min: u8, step: &mut Step) {
         for id in self.thread_notes(contact).collect::<Vec<_>>() {
-            // A note that a carrier took has left under its level already (MSG-89).
+            // A note that a carrier took has already left under its old level (MSG-89).
             let waits = |note: &StoredNote| !note.incoming && note.facts.is_empty();
             if self.notes.get(&id).is_some_and(|note| waits(note) && note.level_min < level_min) {
                 self.update_note(id, step, |note| note.level_min = level_min);
@@ -514,7 +462,7 @@ impl Threads {
         }
     }
 
-    /// The number of a note was declared void.
+    /// Records that the number of a note was declared void.
     pub fn mark_voided(&mut self, id: NoteId, step: &mut Step) {
         self.update_note(id, step, |note| note.voided = true);
     }
@@ -526,7 +474,7 @@ impl Threads {
         }
     }
 
-    /// Deletes a note here, whatever its state.
+    /// Deletes a note on this device, in any state.
     pub fn remove_note(&mut self, id: NoteId, step: &mut Step) {
         let Some(note) = self.notes.remove(&id) else { return };
         if let Some(thread) = self.all.get_mut(&note.contact) {
@@ -543,7 +491,7 @@ impl Threads {
         step.show(Event::Gone(note.contact, id));
     }
 
-    /// Deletes a thread.
+    /// Deletes the thread of a contact.
     pub fn forget_contact(&mut self, contact: ContactId, step: &mut Step) {
         for note in self.thread_notes(contact).collect::<Vec<_>>() {
             self.remove_note(note, step);
@@ -557,7 +505,7 @@ impl Threads {
         }
     }
 
-    /// A thread that was stored.
+    /// Loads a stored thread.
     pub fn load_thread(
         &mut self,
         contact: ContactId,
@@ -568,7 +516,7 @@ impl Threads {
         self.all.insert(contact, thread);
     }
 
-    /// A note that was stored.
+    /// Loads a stored note.
     pub fn load_note(&mut self, id: NoteId, note: StoredNote, step: &mut Step) {
         self.insert(id, note, step);
     }
@@ -604,7 +552,7 @@ impl Threads {
         }
     }
 
-    /// Its rows.
+    /// Writes the rows of all threads.
     pub fn put_records(&self, step: &mut Step) {
         self.notes.iter().for_each(|(id, note)| store_note(*id, note, step));
         for (contact, thread) in &self.all {

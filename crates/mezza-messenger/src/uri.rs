@@ -1,4 +1,4 @@
-//! Addresses that people pass on: `mezzavoce:KIND/BASE32(payload | check)`.
+//! Addresses that users share: `mezzavoce:KIND/BASE32(payload | check)`.
 //!
 //! | kind | payload |
 //! |---|---|
@@ -6,10 +6,10 @@
 //! | `r1` | `relay key[32] \| port u16 \| len u8 \| host` |
 //! | `h1` | a card block of `hibe` alone, without a card around it |
 //!
-//! Base 32 without padding (RFC 4648, section 6), upper or lower case but not mixed; check = 3
-//! bytes of hash over kind and payload, so that a typing error is told apart from a forged card.
-//! Upper case fits the alphanumeric mode of QR codes. Scheme and kind may be in either case on
-//! their own, because programs on the way lower the scheme alone.
+//! Base 32 without padding (RFC 4648, section 6), upper or lower case but not mixed. The check is 3
+//! bytes of a hash over kind and payload, which distinguishes a typing error from a forged card.
+//! Upper case fits the alphanumeric mode of QR codes. Scheme and kind may be in either case
+//! independently, because some programs convert only the scheme to lower case.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -27,7 +27,7 @@ const CARD: &str = "c1";
 const RELAY: &str = "r1";
 const BLOCK: &str = "h1";
 const CHECK_BYTES: usize = 3;
-/// Base-32 letters of the longest payload with its check.
+/// Most base-32 letters of an address: those of the longest payload with its check.
 const LETTERS_MAX: usize = ((CARD_BYTES_MAX + CHECK_BYTES) * 8).div_ceil(5);
 
 /// The content of an address.
@@ -37,7 +37,7 @@ pub enum Uri {
     Card(Card),
     /// A relay, without a mailbox.
     Relay {
-        /// Its key.
+        /// The key of the relay.
         key: RelayKey,
         /// TCP port, 1 to 65,535.
         port: u16,
@@ -58,48 +58,49 @@ impl fmt::Debug for Uri {
     }
 }
 
-/// Why a text is not an address.
+/// The reason why a text is not an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UriError {
-    /// It does not begin with `mezzavoce:` and a kind.
+    /// The text does not begin with `mezzavoce:` and a kind.
     #[error("this is no address: it does not begin with mezzavoce:")]
     Scheme,
-    /// A kind that this version does not know.
+    /// This version does not know the kind.
     #[error("a kind of address that this version does not know")]
     Kind,
-    /// Longer than any address.
+    /// The text is longer than any address.
     #[error("the address is too long")]
     TooLong,
-    /// A letter outside the alphabet, or a number of letters that cannot be.
+    /// A letter is outside the alphabet, or the number of letters is impossible.
     #[error("the address has a typing error: a letter that cannot stand there")]
     Letter,
-    /// Upper and lower case mixed.
+    /// Upper and lower case are mixed.
     #[error("the address has a typing error: upper and lower case are mixed")]
     MixedCase,
-    /// The check at the end does not fit what stands before it.
+    /// The check at the end does not match the payload.
     #[error("the address has a typing error")]
     Check,
-    /// Typed right, but the card is refused.
+    /// The text was typed correctly, but the card is refused.
     #[error(transparent)]
     Card(#[from] CardError),
-    /// Typed right, but the relay entry is malformed.
+    /// The text was typed correctly, but the relay entry is malformed.
     #[error("the relay address is malformed")]
     Relay,
 }
 
 impl UriError {
-    /// Returns true if scanning or typing again may help, as the sender's address may be right (MSG-5).
+    /// Returns true if scanning or typing again may help, because the error may be a typing error
+    /// (MSG-5).
     pub fn is_typing_error(&self) -> bool {
         matches!(self, Self::Letter | Self::MixedCase | Self::Check)
     }
 }
 
-/// Decodes an address. Spaces and line breaks are ignored, wherever they stand.
+/// Decodes an address. Spaces and line breaks are ignored at any place.
 pub fn decode(text: &str) -> Result<Uri, UriError> {
     let mut compact = String::new();
     for c in text.chars().filter(|c| !is_between(*c)) {
-        // The kind is short; whatever it is, no address is longer than this.
-        // The text is bounded while it is read, before it is decoded.
+        // The text is bounded while it is read, before it is decoded. No address is longer than
+        // this, because kinds are short.
         if compact.len() > SCHEME.len() + LETTERS_MAX + 16 {
             return Err(UriError::TooLong);
         }
@@ -118,30 +119,34 @@ pub fn decode(text: &str) -> Result<Uri, UriError> {
     }
 }
 
-/// Returns true for characters that copying puts between letters: spaces of every kind, and marks without width.
+/// Returns true for characters that copying inserts between letters: all kinds of spaces, and marks
+/// without width.
 fn is_between(c: char) -> bool {
     c.is_whitespace() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}')
 }
 
-/// The address of a card; `upper`: in upper case, for a QR code.
+/// Encodes the address of a card; `upper` selects upper case, for a QR code.
 pub fn encode_card(card: &Card, upper: bool) -> String {
     encode(CARD, card.encode(), upper)
 }
 
-/// The address of a card block of at most 1,024 bytes; `upper`: in upper case, for a QR code.
+/// Encodes the address of a card block of at most 1,024 bytes; `upper` selects upper case, for a QR
+/// code.
 pub fn encode_block(bytes: &[u8], upper: bool) -> String {
     encode(BLOCK, bytes.to_vec(), upper)
 }
 
-/// The address of a relay; `upper`: in upper case, for a QR code. Port and host have to be ones
-/// that a reader accepts.
+/// Encodes the address of a relay; `upper` selects upper case, for a QR code.
+///
+/// # Errors
+/// [`UriError::Relay`] if a reader would refuse port or host.
 pub fn encode_relay(
     key: &RelayKey,
     port: u16,
     host: &str,
     upper: bool,
 ) -> Result<String, UriError> {
-    // A reader refuses such an address, so it is never written.
+    // A reader refuses such an address, so it is not encoded.
     if port == 0 || !host_is_sound(host) {
         return Err(UriError::Relay);
     }
@@ -160,7 +165,7 @@ fn encode(kind: &str, mut payload: Vec<u8>, upper: bool) -> String {
     if upper { text.to_ascii_uppercase() } else { text.to_ascii_lowercase() }
 }
 
-/// The payload behind `letters`, its check removed and found right.
+/// Decodes `letters` and checks and removes the check at their end.
 fn decode_payload(kind: &str, letters: &str) -> Result<Vec<u8>, UriError> {
     if letters.len() > LETTERS_MAX {
         return Err(UriError::TooLong);

@@ -18,7 +18,7 @@ use crate::io::{
 };
 use crate::policy::Policy;
 
-/// The own identity.
+/// Our identity, as shown to the user.
 #[derive(Clone)]
 pub struct IdentityView {
     /// The name on the card.
@@ -31,69 +31,69 @@ pub struct IdentityView {
     pub issued: u32,
     /// Suites, best first.
     pub suites: Vec<SuiteId>,
-    /// The own relays, with the address of the intro mailbox.
+    /// Our relays, with the addresses of the intro mailboxes.
     pub relays: Vec<RelayEntry>,
-    /// One-time keys left at the relay, if it said so.
+    /// One-time keys left at the relay, if it reported them.
     pub one_time_stock: Option<u16>,
 }
 
-/// The mixnet that was joined.
+/// The joined mixnet, as shown to the user.
 #[derive(Clone, Debug)]
 pub struct NetworkView {
-    /// The link that the person opened.
+    /// The link that the user opened.
     pub link: NetworkAddress,
-    /// Its name, once a config is known.
+    /// The id of the network, once a config is known.
     pub network: Option<NetworkId>,
-    /// True if rounds are taken part in.
+    /// True while the line to the entry server is up.
     pub up: bool,
-    /// The protection level now.
+    /// The present protection level.
     pub level: u8,
-    /// How much its noise protects, once a config is known.
+    /// Grade of the network's noise, once a config is known.
     pub noise: Option<NoiseGrade>,
-    /// Why no round comes back, as far as this device can see.
+    /// The reason why no round returns, if this device can tell it.
     pub trouble: Option<NetworkTrouble>,
     /// The policy of conversations in the config.
     pub policy: Option<ServicePolicy>,
-    /// The conversation round that opened last.
+    /// Number of the last conversation round that opened.
     pub round: Option<u64>,
     /// Clients in the last round, as the entry server reports.
     pub users: u32,
-    /// Servers in the chain.
+    /// Number of servers in the chain.
     pub mixes: usize,
     /// Conversation rounds used in this period.
     pub rounds_used: u64,
     /// The budgets of all services in this period.
     pub budgets: Vec<BudgetView>,
-    /// The promise of the config over the rounds of all budgets.
+    /// The privacy promise of the config over the rounds of all budgets.
     pub promise: Option<NetworkPromise>,
-    /// The delta that all rounds of all periods reach so far, at the epsilon of the promise.
+    /// The delta that all rounds of all periods have reached, at the epsilon of the promise.
     pub spent: Option<f64>,
-    /// How often noise of a mix did not come back since the start.
+    /// Number of times since the start that noise of a mix did not return.
     pub alarms: u32,
-    /// This clock and the network's differ too much.
+    /// True if our clock and the network's clock differ too much.
     pub clock_off: bool,
 }
 
-/// Why no round of a mixnet comes back (MSG-123).
+/// The reason why no round of a mixnet returns (MSG-123).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NetworkTrouble {
     /// The newest config ended.
     Ended {
-        /// How long ago, milliseconds.
+        /// Milliseconds since its end.
         ago_ms: u64,
     },
-    /// This clock and the network's differ too much.
+    /// Our clock and the network's clock differ too much.
     Clock,
-    /// The entry server announces rounds under a config that is none of this network's.
+    /// The entry server announces rounds under a config of another network.
     Foreign,
 }
 
 /// The budget of one service of the mixnet.
 #[derive(Clone, Copy, Debug)]
 pub struct BudgetView {
-    /// Which one.
+    /// The service of the budget.
     pub service: Service,
-    /// Rounds used in this period, in rounds of the noise in force.
+    /// Rounds used in this period, converted to rounds of the current noise.
     pub used: u64,
     /// Rounds that the config allows.
     pub rounds: u64,
@@ -102,52 +102,52 @@ pub struct BudgetView {
 /// The effects of removing a carrier on the notes and contacts that it serves.
 #[derive(Clone, Debug, Default)]
 pub struct LeavingView {
-    /// Own notes without a receipt that go by another carrier which their conversation allows.
+    /// Number of our notes without a receipt that go by another allowed carrier.
     pub elsewhere: usize,
-    /// Own notes that wait, as no other one is allowed at their level.
+    /// Number of our notes that wait, because no other carrier is allowed at their level.
     pub waiting: usize,
-    /// Contacts to whom nothing leaves any more.
+    /// Contacts that can no longer be reached.
     pub unreachable: Vec<ContactId>,
-    /// Invitations of people who have shown no card; they are dropped.
+    /// Number of inviters without a card; their invitations are dropped.
     pub guests: usize,
 }
 
-/// The own prekeys, in numbers.
+/// Numbers about our prekeys.
 #[derive(Clone, Debug)]
 pub struct PrekeysView {
-    /// Signed prekeys held, newest first: suite, when it was made, when it is wiped.
+    /// Stored signed prekeys, newest first: suite, time of creation, time of wiping.
     pub signed: Vec<(SuiteId, Time, Time)>,
-    /// The end of the bundle that is published now.
+    /// The end of the present bundle's validity.
     pub until: Option<Time>,
-    /// One-time keys held here.
+    /// Number of one-time keys stored on this device.
     pub one_time_held: usize,
-    /// One-time keys left at the relay, if it said so.
+    /// One-time keys left at the relay, if it reported them.
     pub one_time_stock: Option<u16>,
-    /// Sessions that others began today.
+    /// Number of sessions that contacts began today.
     pub sessions_today: u32,
-    /// How many of them had no one-time key.
+    /// Number of those sessions without a one-time key.
     pub without_one_time: u32,
 }
 
-/// How far things are with a contact.
+/// Progress of the first contact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContactState {
-    /// We hold the card, nothing was sent.
+    /// We have the card, and nothing was sent.
     Held,
-    /// Our first note is out, no answer yet.
+    /// Our first note was sent and not answered yet.
     Asked,
     /// Both sides have answered.
     Open,
-    /// A stranger wrote; it is ours to accept or refuse.
+    /// An unknown sender wrote; the user must accept or refuse the request.
     Request,
-    /// Incoming notes are accepted and dropped.
+    /// The contact is blocked: its parcels are acknowledged and dropped.
     Blocked,
 }
 
-/// How we know that the key belongs to the person.
+/// The way in which a contact's key was verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VerificationMethod {
-    /// The card was scanned from their own screen.
+    /// The card was scanned from the contact's own screen.
     InPerson,
     /// The safety numbers were compared.
     Number,
@@ -155,67 +155,91 @@ pub enum VerificationMethod {
 
 snapshot!(enum VerificationMethod [InPerson, Number]);
 
-/// A contact.
+/// A contact, as shown to the user.
 #[derive(Clone)]
 pub struct ContactView {
-    /// Its number here.
+    /// The number of the contact on this device.
     pub id: ContactId,
-    /// The owner's name for it.
+    /// The user's name for the contact.
     pub name: String,
-    /// The name that it gave itself: a claim.
+    /// The name that the contact claims.
     pub claimed: String,
     /// The identity key, 32 bytes.
     pub ik: [u8; 32],
-    /// How far things are.
+    /// Progress of the first contact.
     pub standing: ContactState,
-    /// How and when it was verified.
+    /// Method and time of the verification.
     pub verified: Option<(VerificationMethod, Time)>,
-    /// The rules of the conversation.
+    /// The policy of the conversation.
     pub policy: Policy,
-    /// Suites on its card, best first.
+    /// Suites on the contact's card, best first.
     pub suites: Vec<SuiteId>,
-    /// Its relay, if its card has one.
+    /// The relay on the contact's card, if there is one.
     pub relay: Option<RelayEntry>,
-    /// Kinds of card parts that are listed but not here.
+    /// Kinds of card parts that are listed but left out.
     pub absent_parts: Vec<u8>,
-    /// Notes that came and were not seen.
+    /// Number of received notes that were not seen.
     pub unread: usize,
     /// The newest note of the thread.
     pub last: Option<NoteId>,
-    /// Notes known to be on their way to us: gaps in what arrived.
+    /// Number of notes known to be on their way to us, which are gaps in the numbers.
     pub missing: usize,
-    /// The problem for the user, until it is over or this device starts again.
+    /// The problem shown to the user, until it ends or this device restarts.
     pub trouble: Option<DeliveryProblem>,
-    /// Another contact with another key is shown under the same name, or claims it (MSG-7).
+    /// True if another contact with another key has or claims the same name (MSG-7).
     pub namesake: bool,
+    /// Notes that a restore of either side has left open.
+    pub restored: Option<RestoredView>,
 }
 
-/// The owner of a stored record that does not load.
+/// Notes of a contact that a restore has left open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RestoredView {
+    /// When the backup was made from which this device comes; `None`: it comes from none.
+    pub made: Option<Time>,
+    /// Own notes that are on the contact's device and not here.
+    pub ahead: u32,
+    /// Own notes that may have been sent since the backup.
+    pub unsure: usize,
+    /// Own notes that the contact had and lost.
+    pub lost: usize,
+}
+
+/// The doubt about a note that a restore has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestoreMark {
+    /// It may have been sent since this backup: the user decides.
+    Unsure(Time),
+    /// It was on the contact's device, which was restored without it.
+    Lost,
+}
+
+/// The part of a device to which a row belongs that does not load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     /// A contact: its card, sessions, notes, mailboxes.
     Contact(ContactId),
-    /// Somebody who invites over the mixnet.
+    /// An inviter over the mixnet.
     Inviter(ContactId),
-    /// The mixnet that was joined.
+    /// The joined mixnet.
     Network,
-    /// Rows of its client, which goes on without them.
+    /// Rows of the mixnet client, which continues without them.
     NetworkRows,
-    /// Mixnets that were left: what was spent there.
+    /// The spent budgets of mixnets that were left.
     LeftNetworks,
-    /// One of the own mailboxes.
+    /// One of our mailboxes.
     Mailbox(MailboxId),
-    /// Notes of which nobody knows whose they are, or without which a parcel may not leave.
+    /// Notes whose contact is unknown, or that a parcel needs to leave.
     Notes,
-    /// Parcels that were on their way.
+    /// Parcels on their way.
     Parcels,
-    /// Own prekeys: what was begun with them cannot be opened.
+    /// Our prekeys; sessions that were begun with them cannot be opened.
     Prekeys,
-    /// Bundles of contacts; they are fetched again when they are needed.
+    /// Bundles of contacts, which are fetched again when needed.
     Bundles,
-    /// Rows that the store cannot open: nobody knows which records of their kinds they were.
+    /// Rows that the store cannot open, so their keys are unknown.
     Sealed,
-    /// Records that are none of this version.
+    /// Rows of kinds that this version does not know.
     Other,
 }
 
@@ -224,18 +248,18 @@ snapshot!(enum Part [
     Prekeys, Bundles, Sealed, Other,
 ]);
 
-/// Something that is stored and does not load. It stays in the store as it is.
+/// A stored part that does not load. Its rows stay in the store unchanged.
 #[derive(Clone)]
 pub struct SetAside {
-    /// The part.
+    /// The part of the device.
     pub part: Part,
-    /// Its name, if that could still be read.
+    /// The name of the part, if it is readable.
     pub name: Option<String>,
-    /// Its records.
+    /// Number of its rows.
     pub records: usize,
-    /// How many of them are notes.
+    /// Number of its rows that are notes.
     pub notes: usize,
-    /// Bytes of all its records.
+    /// Bytes of all its rows.
     pub bytes: usize,
 }
 
@@ -262,14 +286,14 @@ impl core::fmt::Debug for ContactView {
 pub enum NoteContent {
     /// Text.
     Text(String),
-    /// Something that a newer version of the program made.
+    /// Content of a newer version of the program.
     Newer,
 }
 
 snapshot!(enum NoteContent [Text(a), Newer]);
 
 impl NoteContent {
-    /// Bytes of the text.
+    /// Returns the bytes of the text.
     pub fn bytes(&self) -> u32 {
         match self {
             Self::Text(text) => text.len() as u32,
@@ -287,65 +311,67 @@ impl core::fmt::Debug for NoteContent {
     }
 }
 
-/// A note of a thread.
+/// A note of a thread, as shown to the user.
 #[derive(Clone, Debug)]
 pub struct NoteView {
-    /// Its number here.
+    /// The number of the note on this device.
     pub id: NoteId,
-    /// Whose thread.
+    /// The contact of the thread.
     pub contact: ContactId,
-    /// True if it came from the contact.
+    /// True if the note came from the contact.
     pub incoming: bool,
-    /// Its content.
+    /// Content of the note.
     pub body: NoteContent,
-    /// When it was written: our clock for own notes, a claim for others.
+    /// Time of writing: by our clock for sent notes, claimed for received ones.
     pub sent: Time,
-    /// When it was stored here.
+    /// Time at which the note was stored here.
     pub at: Time,
-    /// Its state now.
+    /// The present state of the note.
     pub state: NoteState,
-    /// The facts behind the state.
+    /// The facts from which the state is computed.
     pub facts: Vec<Fact>,
-    /// When it goes or is given up.
+    /// Time at which the note disappears or is given up.
     pub due: Option<Time>,
-    /// The carrier it leaves or came by, once known.
+    /// The carrier by which the note leaves or came, once known.
     pub carrier: Option<CarrierId>,
-    /// At which level that carrier hid it on its way, once it has left or come.
+    /// Level of that carrier when the note left or arrived.
     pub level: Option<u8>,
-    /// The pin it was written under.
+    /// The lowest level that applied when the note was written.
     pub level_min: u8,
+    /// The doubt about it that a restore has left.
+    pub mark: Option<RestoreMark>,
 }
 
 /// A connection that the device keeps.
 #[derive(Clone, Debug)]
 pub struct ConnectionView {
-    /// Of which carrier.
+    /// The carrier of the connection.
     pub carrier: CarrierId,
-    /// The relay, if it is one.
+    /// The relay of the connection; `None` for other carriers.
     pub relay: Option<RelayEntry>,
-    /// True if our own mailboxes are there.
+    /// True if we have mailboxes at this relay.
     pub own: bool,
-    /// True if it stands.
+    /// True if the connection is up.
     pub up: bool,
-    /// Our own mailboxes there.
+    /// Numbers of our mailboxes there.
     pub places: Places,
-    /// The mailboxes left there, if it is a relay that was replaced.
+    /// The mailboxes left there, if the relay was replaced.
     pub left: Option<LeftRelay>,
-    /// Its abilities.
+    /// Abilities of the connection.
     pub caps: CarrierCaps,
 }
 
 /// The estimate of a carrier for a text.
 #[derive(Clone, Copy, Debug)]
 pub struct CarrierEstimate {
-    /// Which carrier.
+    /// The carrier of the estimate.
     pub carrier: CarrierId,
-    /// Its present abilities.
+    /// The present abilities of the carrier.
     pub caps: CarrierCaps,
-    /// True if it is up, or why not.
+    /// `Ok` if the carrier is up, otherwise the reason why it is down.
     pub up: Result<(), WaitReason>,
-    /// True if the policy allows it and the size fits.
+    /// True if the policy allows the carrier and the size fits.
     pub fits: bool,
-    /// Pieces that it would take.
+    /// Number of pieces that the text needs.
     pub pieces: usize,
 }

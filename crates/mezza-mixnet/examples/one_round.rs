@@ -156,7 +156,7 @@ impl Network {
             keys: keys.collect(),
         };
         (0..MIXES).for_each(|at| {
-            self.send_frame(at, Neighbour::Coordinator, FrameBody::Sign(settings.clone()))
+            self.send_frame(at, Neighbour::Coordinator, FrameBody::Sign(settings.clone()));
         });
         settings
     }

@@ -1,4 +1,4 @@
-//! Work on a whole batch: doubles are found, positions permuted, dead drops matched.
+//! Operations on a whole batch: finding duplicates, permuting positions, matching dead drops.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -12,10 +12,10 @@ use zeroize::Zeroize as _;
 
 use crate::service::DROP_BYTES;
 
-/// Marks each key that stands earlier in the list, too.
+/// Returns a flag per key, which is true if an equal key is earlier in the list.
 ///
-/// Keys are sorted by their first 16 bytes; those that share them, by all 32. Both sorts are
-/// `n log n` whatever the sender chose.
+/// Keys are sorted by their first 16 bytes, and keys that share them by all 32. Both sorts take `n
+/// log n` steps for any keys that a sender chooses.
 pub fn mark_duplicates(keys: &[[u8; 32]]) -> Vec<bool> {
     let mut order: Vec<(u128, u32)> =
         keys.iter().enumerate().map(|(i, key)| (key_prefix(key), i as u32)).collect();
@@ -37,13 +37,14 @@ fn key_prefix(key: &[u8; 32]) -> u128 {
     key.first_chunk().map_or(0, |front| u128::from_be_bytes(*front))
 }
 
-/// Places in a batch, which together are its secret order. Wiped when they go, and silent.
+/// Indices in a batch, which together are its secret order. They are wiped on drop and not shown by
+/// `Debug`.
 #[derive(Default, PartialEq, Eq)]
 pub struct SecretIndices(Wiping<Plain>);
 
 snapshot!(struct SecretIndices(places => places.0));
 
-/// Places as they lie in memory.
+/// The indices in memory.
 #[derive(Default, PartialEq, Eq)]
 struct Plain(Vec<u32>);
 
@@ -60,7 +61,7 @@ impl From<Vec<u32>> for SecretIndices {
 }
 
 impl FromIterator<u32> for SecretIndices {
-    /// Room for all is made at once, so that growing leaves no copy behind.
+    /// Allocates room for all indices at once, because growing would leave copies in memory.
     fn from_iter<I: IntoIterator<Item = u32>>(places: I) -> Self {
         let places = places.into_iter();
         let (least, most) = places.size_hint();
@@ -91,11 +92,11 @@ pub struct Permutation(SecretIndices);
 snapshot!(struct Permutation(places));
 
 impl Permutation {
-    /// A uniform permutation of `0..count`: Fisher-Yates, its indices by rejection (Lemire 2019)
-    /// from ChaCha20 under 32 fresh bytes.
+    /// Draws a uniform permutation of `0..count`: Fisher-Yates, with indices by rejection (Lemire
+    /// 2019) from ChaCha20 under the 32 bytes of `seed`.
     ///
     /// # Panics
-    /// Above 2^32 - 1 items, which no batch has.
+    /// For 2^32 or more items, which no batch has.
     pub fn draw(seed: &Secret<32>, count: usize) -> Self {
         assert!(u32::try_from(count).is_ok(), "a batch is shorter");
         let mut rng = ChaCha20Rng::from_seed(*seed.expose());
@@ -108,30 +109,30 @@ impl Permutation {
         Self(places)
     }
 
-    /// The order that changes nothing: that of the last mix of a conversation round.
+    /// Returns the identity permutation, which the last mix of a conversation round uses.
     pub fn identity(count: usize) -> Self {
         Self((0..count as u32).collect())
     }
 
-    /// How many items it orders.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Returns true if it orders nothing.
+    /// Returns true if there are no items.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// For each place of the new order, the place in the old one.
+    /// Returns, for each position of the new order, the position in the old one.
     pub fn sources(&self) -> &[u32] {
         &self.0
     }
 }
 
-/// A uniform number below `bound`, without bias (Lemire 2019, algorithm 5).
+/// Returns a uniform number below `bound`, without bias (Lemire 2019, algorithm 5).
 fn draw_below(bound: u32, rng: &mut ChaCha20Rng) -> u32 {
-    // Products below this are refused: they would make small numbers come more often.
+    // Products below this bound are rejected, because they would make small numbers more frequent.
     let refused = bound.wrapping_neg() % bound;
     loop {
         let product = u64::from(rng.next_u32()) * u64::from(bound);
@@ -144,15 +145,16 @@ fn draw_below(bound: u32, rng: &mut ChaCha20Rng) -> u32 {
 /// The reply to one access of a dead drop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// Its own cell: nobody else came.
+    /// The access's own cell, because the drop has no other access.
     Echo,
     /// The cell of the access with this index.
     Swap(u32),
-    /// Random bytes: two came before.
+    /// Random bytes, because two earlier accesses use the drop.
     Third,
 }
 
-/// Matches the accesses of a batch: the first two to a drop swap, in the order of the batch.
+/// Matches the accesses of a batch. The first two accesses to a drop get each other's cells, in the
+/// order of the batch.
 pub fn match_drops(drops: &[[u8; DROP_BYTES]]) -> Vec<Reply> {
     let mut order: Vec<(&[u8; DROP_BYTES], u32)> = drops.iter().zip(0_u32..).collect();
     // The index is part of the order, so the first two accesses are those of the batch (MIX-9).
@@ -233,7 +235,7 @@ mod tests {
     #[test]
     fn mix_14_places_are_wiped() {
         let mut places = Permutation::draw(&Secret::copy_from(&[1; 32]), 9).0;
-        // The type wipes what it holds when it goes.
+        // The type wipes its indices on drop.
         let held: &mut Wiping<Plain> = &mut places.0;
         held.wipe();
         assert!(places.is_empty());
@@ -247,7 +249,7 @@ mod tests {
             *seen.entry(Permutation::draw(&seed, 4).sources().to_vec()).or_insert(0_u32) += 1;
         }
         assert_eq!(seen.len(), 24);
-        // Six standard deviations of a count of 1,000.
+        // 190 is six standard deviations of a count of 1,000.
         assert!(seen.values().all(|n| n.abs_diff(1_000) < 190), "{seen:?}");
     }
 }

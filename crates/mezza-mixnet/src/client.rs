@@ -1,14 +1,15 @@
 //! The steps of a client in one round: check the settings, choose the partners to serve, fill the
-//! slots, wrap them, and read what comes back.
+//! slots, wrap them, and read the replies.
 //!
 //! ```text
 //! Announcement -check-> Checked -wrap-> onions, Keys -> SUBMIT .. RETURN -> open -> Access::answer
 //! ```
 //!
-//! An idle slot takes the same steps as a busy one, with a contact that nobody has: equal calls,
-//! equal lengths, and for the network equal bytes (MIX-22).
+//! An idle slot takes the same steps as a busy one, with a random root instead of a contact's:
+//! equal calls, equal lengths, and for the network equal bytes (MIX-22).
 //!
-//! [`machine`] does this round after round: [`Client`]. What it makes durable is a [`record`].
+//! [`machine`] contains [`Client`], which runs these steps round after round. [`record`] is the
+//! form of the rows that it stores.
 
 mod access;
 mod checked;
@@ -39,38 +40,40 @@ use crate::keys::SecretVec;
 use crate::noise::draw_below;
 use crate::onion::{Layer, Multiply, wrap_one, wrap_onions as wrap_layers};
 
-/// Longest time between sealing and sending, milliseconds: a slow disk makes the record of the round
-/// durable in it, after whatever it was writing.
+/// Longest time between sealing and sending, in milliseconds. A slow disk stores the record of the
+/// round in this time, after earlier writes.
 const SEAL_MS_MAX: u64 = 2_000;
-/// Longest time between the last SUBMIT and the close, milliseconds: the frame travels in it.
+/// Longest time between the last SUBMIT and the close, in milliseconds, for the travel of the
+/// frame.
 const TRAVEL_MS_MAX: u64 = 250;
-/// Longest time between RETURN and GET, milliseconds.
+/// Longest time between RETURN and GET, in milliseconds.
 const FETCH_MS_MAX: u64 = 5_000;
 
-/// The times of a round at one client, drawn when the settings are read and before it is known whether
-/// there will be anything to say (MIX-74).
+/// The times of a round at one client. They are drawn when the settings are read, before it is
+/// known whether any slot will be busy (MIX-74).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// The cells are sealed, and what changed is stored.
+    /// Time at which the cells are sealed and the changes stored.
     pub seal: Time,
-    /// The onions leave, by the timer of the line.
+    /// Time at which the onions are sent, by the timer of the line.
     pub send: Time,
-    /// The bucket is asked for so many milliseconds after RETURN was read.
+    /// Milliseconds between reading RETURN and requesting the bucket.
     pub fetch_ms: u64,
 }
 
 snapshot!(struct Timing { seal, send, fetch_ms });
 
 impl Timing {
-    /// `send` is uniform in [open + m, close - m], m = min(250 ms, collect / 8), `seal` is w before it,
-    /// w = min(2 s, collect / 2), but not before `now`, and `fetch_ms` is uniform in [0, min(5 s,
-    /// collect / 2)].
+    /// Draws the times. `send` is uniform in [open + m, close - m] with m = min(250 ms, collect /
+    /// 8). `seal` is w = min(2 s, collect / 2) before `send`, but not before `now`. `fetch_ms` is
+    /// uniform in [0, min(5 s, collect / 2)].
     pub fn draw(policy: &ServicePolicy, open: Time, now: Time, rng: &mut dyn CryptoRng) -> Self {
         let collect = u64::from(policy.collect_ms);
         // A SUBMIT sent at the edge of the window could arrive after the close and cost the round.
         let margin = TRAVEL_MS_MAX.min(collect / 8).max(1);
         let draw = |max: u64, rng: &mut dyn CryptoRng| draw_below(u128::from(max) + 1, rng) as u64;
-        // The draw does not depend on what the slots will hold, so the time tells nothing (MIX-74).
+        // The draw does not depend on the content of the slots, so the times reveal nothing
+        // (MIX-74).
         let send = open.plus_ms(margin + draw(collect - 2 * margin, rng));
         // The record must be durable before `send`, also on a disk that takes 250 ms for a sync.
         let seal = send.minus_ms(SEAL_MS_MAX.min(collect / 2)).max(now);
@@ -78,9 +81,10 @@ impl Timing {
     }
 }
 
-/// Which contacts a client serves in a round: the `slots` with the largest turns, largest first.
-/// Both sides of a pair compute the same turn, so that they need no agreement: with a and b active
-/// contacts they meet in a fraction 1/(a+b-1) of the rounds for one slot.
+/// Returns the indices of the meetings that a client serves in a round: the `slots` with the
+/// largest turns, largest first. Both sides of a pair compute the same turn, so they need no
+/// agreement. With a and b active contacts they meet in a fraction 1/(a+b-1) of the rounds for one
+/// slot.
 pub fn select_served(meetings: &[DeadDrop], slots: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..meetings.len()).collect();
     order.sort_by_key(|at| core::cmp::Reverse(meetings[*at].priority));
@@ -89,10 +93,10 @@ pub fn select_served(meetings: &[DeadDrop], slots: usize) -> Vec<usize> {
     order
 }
 
-/// The onions of one client and, for each, the keys of its reply, outermost first.
+/// The onions of one client, and for each onion the keys of its reply, outermost first.
 #[derive(Debug)]
 pub struct Submission {
-    /// The body of SUBMIT.
+    /// Content of the SUBMIT frame.
     pub onions: Vec<u8>,
     /// One set of keys for each onion.
     pub reply_keys: Vec<SecretVec>,
@@ -100,8 +104,9 @@ pub struct Submission {
 
 snapshot!(struct Submission { onions, reply_keys });
 
-/// Wraps one plaintext for each slot in `layers`, outermost first. The pairs of the outermost layer
-/// come from outside, one for each slot, and serve this call alone; `None` if there are not as many.
+/// Wraps one plaintext per slot in `layers`, outermost first. The caller supplies the key pairs of
+/// the outermost layer, one per slot, and uses them for this call only. Returns `None` if their
+/// number is wrong.
 pub fn wrap_slots<B: Backend>(
     kernel: &dyn Kernel,
     layers: &[Layer],
@@ -125,8 +130,8 @@ pub fn wrap_slots<B: Backend>(
     let slots = pairs.into_iter().zip(wrapped.onions.chunks_exact(bytes)).enumerate();
     for (slot, (pair, onion)) in slots {
         let public = *pair.public_key();
-        // The round key was checked as a fixed point (MIX-6), so a zero result means a broken
-        // caller.
+        // The round key was checked as a fixed point (MIX-6), so a zero secret means an error of
+        // the caller.
         let shared = pair.diffie_hellman::<B>(&outermost.key).ok()?;
         let (whole, first) = wrap_one(kernel, outermost, &public, shared.expose(), onion);
         let mut keys = SecretVec::zeros(layers.len());

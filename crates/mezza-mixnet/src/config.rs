@@ -1,4 +1,4 @@
-//! The config of a network: its servers, its rounds, its noise, signed by guardians.
+//! The config of a network: servers, rounds and noise, signed by guardians.
 //!
 //! ```text
 //! version u16 | network id 16 | seq u64 | prev 32 | valid_from u64 | valid_until u64
@@ -7,8 +7,8 @@
 //! count u8 | count x service, 71 bytes in version 1, 75 in version 2
 //! ```
 //!
-//! People write another form; these are the bytes that are hashed and signed. A config without traps
-//! has version 1, any other version 2: one config has one form, and one hash.
+//! Operators edit another form; these are the bytes that are hashed and signed. A config without
+//! traps has version 1, any other version 2, so each config has one form and one hash.
 
 mod chain;
 mod check;
@@ -30,18 +30,18 @@ use crate::service::{INVITATION_BYTES, Service};
 use crate::sign::VerifyKey;
 use crate::wire::Manifest;
 
-/// The version of a config in which no service has traps.
+/// The version of a config without traps.
 const VERSION_WITHOUT_TRAPS: u16 = 1;
-/// The version of any other config.
+/// The version of all other configs.
 const VERSION: u16 = 2;
 
-/// Bytes of an empty bucket: its count.
+/// Length in bytes of an empty bucket, which contains only its count.
 const OBJECT_BYTES_MIN: u64 = 4;
 
-/// A server: its Ed25519 identity and where it listens.
+/// A server: its Ed25519 identity and its address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
-    /// Identity on links and in signatures.
+    /// Identity key on links and in signatures.
     pub key: VerifyKey,
     /// `host:port`, 3 to 255 printable ASCII characters.
     pub address: String,
@@ -52,11 +52,11 @@ pub struct Server {
 pub struct MixServer {
     /// The server.
     pub server: Server,
-    /// The operator, at most 32 bytes of UTF-8.
+    /// Name of the operator, at most 32 bytes of UTF-8.
     pub operator: String,
 }
 
-/// Names a network for ever, 16 bytes.
+/// Identifies a network permanently, 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NetworkId(pub [u8; 16]);
 
@@ -65,27 +65,27 @@ snapshot!(struct NetworkId(id));
 /// A config, not yet checked against a predecessor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Its network.
+    /// The network of the config.
     pub network: NetworkId,
-    /// 0 for genesis, then one more each.
+    /// Number of the config: 0 for genesis, then ascending by one.
     pub seq: u64,
-    /// The predecessor's hash, zeros for genesis.
+    /// Hash of the predecessor, zeros for genesis.
     pub prev: [u8; 32],
-    /// From when on it is in force.
+    /// Begin of the time in which the config is in force.
     pub valid_from: Time,
-    /// When it ends, a successor or none.
+    /// End of that time, even without a successor.
     pub valid_until: Time,
-    /// How many guardians must sign the successor.
+    /// Number of guardians that must sign the successor.
     pub threshold: u8,
     /// The guardians, ascending.
     pub guardians: Vec<VerifyKey>,
-    /// Clock, announcer and concentrator.
+    /// The coordinator, which is the entry server: clock, announcements, collection of onions.
     pub coordinator: Server,
-    /// Where the last mix puts buckets.
+    /// The store to which the last mix writes buckets.
     pub bucket: Server,
     /// The chain, first mix first, 1 to 8.
     pub mixes: Vec<MixServer>,
-    /// Most clients.
+    /// Most clients in a round.
     pub users_max: u32,
     /// The services offered, ascending.
     pub services: Vec<ServicePolicy>,
@@ -94,13 +94,13 @@ pub struct Config {
 snapshot!(encoded Config);
 
 impl Config {
-    /// Reads a config and checks what it says by itself.
+    /// Reads a config and checks it by itself, without its predecessor.
     ///
     /// # Errors
-    /// Whatever the bytes lack, or a value outside its limits.
+    /// [`DecodeError`] if bytes are missing or a value is outside its limits.
     pub fn read_from(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let version = r.read_u16()?;
-        // An unknown version may have other fields, so nothing of it can be checked.
+        // An unknown version may have other fields, so none can be checked.
         if !(VERSION_WITHOUT_TRAPS..=VERSION).contains(&version) {
             return Err(DecodeError::Value);
         }
@@ -132,12 +132,13 @@ impl Config {
             users_max,
             services,
         };
-        // The version follows from the content: a second form would give one config two hashes.
+        // The content determines the version, because a second form would give one config two
+        // hashes.
         let sound = version == config.version() && config.is_sound();
         if sound { Ok(config) } else { Err(DecodeError::Value) }
     }
 
-    /// Decodes a config and nothing behind it.
+    /// Decodes a config; bytes after it are refused.
     ///
     /// # Errors
     /// As [`read_from`](Self::read_from).
@@ -145,7 +146,7 @@ impl Config {
         Reader::decode_exact(bytes, Self::read_from)
     }
 
-    /// The bytes that are hashed.
+    /// Returns the bytes that are hashed.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::with_capacity(1_024);
         let version = self.version();
@@ -169,36 +170,36 @@ impl Config {
         w.finish()
     }
 
-    /// The version that this config is written in.
+    /// Returns the version in which this config is encoded.
     fn version(&self) -> u16 {
         let traps = self.services.iter().any(|service| service.traps != Traps::NONE);
         if traps { VERSION } else { VERSION_WITHOUT_TRAPS }
     }
 
-    /// `H_32("mezza/mix config", bytes)`: what the guardians sign.
+    /// Returns `H_32("mezza/mix config", bytes)`, which the guardians sign.
     pub fn hash(&self) -> [u8; 32] {
         labelled_hash("mezza/mix config", &[&self.encode()])
     }
 
-    /// The entry of a service and its index, which settings name.
+    /// Returns the policy of a service and its index, by which settings refer to it, or `None`.
     pub fn find_policy(&self, service: Service) -> Option<(u16, &ServicePolicy)> {
         let at = self.services.iter().position(|policy| policy.service == service)?;
         Some((at as u16, &self.services[at]))
     }
 
-    /// Returns true if buckets of a round may be as a manifest says: as many as the config has, together no
-    /// longer than `users` clients and all noise can make them.
+    /// Returns true if the buckets in a manifest are possible. Their number must be that of the
+    /// config, and their total length possible for `users` clients and all noise.
     pub fn allows_manifest(&self, manifest: &Manifest, users: u32) -> bool {
         let Some((_, policy)) = self.find_policy(manifest.id.service) else { return false };
         let lens = manifest.entries.iter().map(|entry| u64::from(entry.len));
         manifest.entries.len() == policy.buckets as usize
-            // An empty object has its count, so a shorter one is no object.
+            // An empty object has its count, so nothing shorter is an object.
             && lens.clone().all(|len| len >= OBJECT_BYTES_MIN)
             && lens.sum::<u64>() <= self.objects_bytes_max(policy, users.min(self.users_max))
     }
 
-    /// Most bytes of all buckets of a round of `users`. A token takes at most 26 bits: the quotients of
-    /// a set sum up to fewer than its tokens.
+    /// Returns the most bytes of all buckets of a round with `users` clients. A token takes at most
+    /// 26 bits, because the quotients of a set add up to less than the number of its tokens.
     fn objects_bytes_max(&self, policy: &ServicePolicy, users: u32) -> u64 {
         // The bound of MIX-11 holds for each mix, and every mix adds noise here (MIX-18).
         let noise = policy.noise_max();
@@ -210,13 +211,13 @@ impl Config {
         bytes + u64::from(policy.buckets) * (OBJECT_BYTES_MIN + 1)
     }
 
-    /// The identities of the mixes, first mix first.
+    /// Returns the identity keys of the mixes, first mix first.
     pub fn mix_keys(&self) -> impl ExactSizeIterator<Item = &VerifyKey> {
         self.mixes.iter().map(|mix| &mix.server.key)
     }
 }
 
-/// At most `max` entries behind their number of one byte.
+/// Reads a count of one byte and at most `max` entries.
 fn read_list<'a, T>(
     r: &mut Reader<'a>,
     max: usize,

@@ -1,4 +1,4 @@
-//! State that two contacts share: chains that give a dead drop, two cell keys and a turn for each round,
+//! State shared by two contacts: chains that give a dead drop, two cell keys and a turn per round,
 //! and call tokens.
 //!
 //! ```text
@@ -9,8 +9,8 @@
 //! token(role, intent) = first 16 bytes of H_32("mezza/mix ring", a_q, q, role, intent)
 //! ```
 //!
-//! A chain only goes forward, and what it was is wiped: a thief of the device learns nothing about
-//! rounds that are over.
+//! A chain only advances, and its earlier states are wiped, so a thief of the device learns nothing
+//! about past rounds.
 
 use crate::config::NetworkId;
 use mezza_core::{DecodeError, PublicKey, Reader, Secret, Wiping, Writer, labelled_hash, snapshot};
@@ -18,19 +18,19 @@ use mezza_core::{DecodeError, PublicKey, Reader, Secret, Wiping, Writer, labelle
 use crate::limits::CHAIN_SKIP_MAX;
 use crate::service::{DROP_BYTES, TOKEN_BYTES};
 
-/// Which of the two a device is.
+/// The role of a device in a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// Began the session.
+    /// The device began the session.
     Initiator,
-    /// Answered.
+    /// The device answered.
     Responder,
 }
 
 snapshot!(enum Role [Initiator, Responder]);
 
 impl Role {
-    /// The number in key derivations and stored forms.
+    /// Returns the number in key derivations and stored forms.
     pub const fn number(self) -> u8 {
         match self {
             Self::Initiator => 0,
@@ -38,7 +38,7 @@ impl Role {
         }
     }
 
-    /// The role of a number.
+    /// Returns the role with this number.
     ///
     /// # Errors
     /// [`DecodeError::Value`] for any number but 0 and 1.
@@ -50,7 +50,7 @@ impl Role {
         }
     }
 
-    /// The other one.
+    /// Returns the other role.
     #[must_use]
     pub const fn other(self) -> Self {
         match self {
@@ -63,7 +63,7 @@ impl Role {
 /// The purpose of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intent {
-    /// Come and talk.
+    /// Take part in conversation rounds.
     Talk,
     /// Reserved: read soon.
     ReadSoon,
@@ -83,17 +83,18 @@ impl Intent {
     }
 }
 
-/// The round lies behind the chain, or farther ahead than a chain may go.
+/// Error: the round is before the chain, or further ahead than a chain may advance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the chain cannot go to this round")]
 pub struct OutOfReach;
 
-/// Where two contacts meet in one round.
+/// The meeting of two contacts in one round.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct DeadDrop {
     /// The id of the dead drop.
     pub drop: [u8; DROP_BYTES],
-    /// A client serves the contacts with the largest turns; both sides compute the same one.
+    /// The turn: a client serves the contacts with the largest turns, and both sides compute the
+    /// same one.
     pub priority: u64,
 }
 
@@ -103,14 +104,14 @@ impl core::fmt::Debug for DeadDrop {
     }
 }
 
-/// The keys of one round: a drop, and two keys for one cell each. There is one set for each
-/// round, because [`ConversationKeywheel::take_round_keys`] moves the chain on (MIX-23).
+/// The keys of one round: a drop, and one cell key per direction. Each round has one set, because
+/// [`ConversationKeywheel::take_round_keys`] advances the chain (MIX-23).
 pub struct RoundKeys {
     /// The id of the dead drop.
     pub drop: [u8; DROP_BYTES],
-    /// For our cell.
+    /// Key for sealing our cell.
     pub seal: Secret<32>,
-    /// For the partner's.
+    /// Key for opening the partner's cell.
     pub open: Secret<32>,
 }
 
@@ -120,7 +121,7 @@ impl core::fmt::Debug for RoundKeys {
     }
 }
 
-/// A secret that moves on with the rounds.
+/// A secret that advances with the rounds.
 struct Keywheel {
     secret: Secret<32>,
     round: u64,
@@ -135,7 +136,7 @@ impl Keywheel {
         Self { secret, round }
     }
 
-    /// Goes towards `round` by at most `steps` steps; `Ok(true)` once there.
+    /// Advances towards `round` by at most `steps` steps. Returns true once `round` is reached.
     fn advance_to(&mut self, round: u64, steps: u64) -> Result<bool, OutOfReach> {
         // The chain is one-way: keys of earlier rounds are wiped and must not come back.
         let ahead = round.checked_sub(self.round).filter(|n| *n <= CHAIN_SKIP_MAX);
@@ -146,9 +147,9 @@ impl Keywheel {
     }
 
     fn step_round(&mut self) {
-        // A network has no round 2^64 - 1: its clock checks refuse it.
+        // A network has no round 2^64 - 1, because its clock checks refuse it.
         self.round = self.round.saturating_add(1);
-        // The copy is wiped when it goes, so that an earlier round cannot be derived from memory.
+        // The copy is wiped on drop, so an earlier round cannot be derived from memory.
         let last = self.secret.duplicate();
         derive_into("mezza/mix step", &last, self.round, &mut self.secret);
     }
@@ -162,14 +163,14 @@ impl Keywheel {
     }
 }
 
-/// `H_32(label, secret, round)`, written where it will live.
+/// Derives `H_32(label, secret, round)` into `into`.
 fn derive_into(label: &str, secret: &Secret<32>, round: u64, into: &mut Secret<32>) {
     // Written in place: a moved secret would leave its bytes at the old address.
     let next = Wiping::new(labelled_hash::<32>(label, &[secret.expose(), &round.to_be_bytes()]));
     into.overwrite_with(|bytes| bytes.copy_from_slice(&*next));
 }
 
-/// The conversation chain of one contact, at one round. `Debug` shows the round alone.
+/// The conversation chain of one contact, at one round. `Debug` shows the round only.
 pub struct ConversationKeywheel {
     chain: Keywheel,
     role: Role,
@@ -178,30 +179,31 @@ pub struct ConversationKeywheel {
 snapshot!(struct ConversationKeywheel { chain, role });
 
 impl ConversationKeywheel {
-    /// Begins at round `start` with the root that the messenger hands down.
+    /// Begins a chain at round `start` with the root from the messenger.
     pub fn begin(root: &Secret<32>, role: Role, start: u64) -> Self {
         Self { chain: Keywheel::begin("mezza/mix conv", root, start), role }
     }
 
-    /// The round that the chain stands at.
+    /// Returns the present round of the chain.
     pub const fn round(&self) -> u64 {
         self.chain.round
     }
 
-    /// Which side we are.
+    /// Returns our role.
     pub const fn role(&self) -> Role {
         self.role
     }
 
-    /// Goes towards `round` by at most `steps` steps; `true` once there. What lies behind is wiped.
+    /// Advances towards `round` by at most `steps` steps. Returns true once `round` is reached.
+    /// Earlier states are wiped.
     ///
     /// # Errors
-    /// [`OutOfReach`] for a round behind, or 2^26 ahead; the chain stays.
+    /// [`OutOfReach`] for an earlier round, or one more than 2^26 ahead; the chain is unchanged.
     pub fn advance_to(&mut self, round: u64, steps: u64) -> Result<bool, OutOfReach> {
         self.chain.advance_to(round, steps)
     }
 
-    /// Where the two meet in the round that the chain stands at.
+    /// Returns the meeting in the present round of the chain.
     pub fn meeting(&self) -> DeadDrop {
         let bytes = Wiping::new(self.derive_label("mezza/mix meet"));
         let mut meeting = DeadDrop { drop: [0; DROP_BYTES], priority: 0 };
@@ -211,14 +213,14 @@ impl ConversationKeywheel {
         meeting
     }
 
-    /// Takes the round that the chain stands at; the chain goes on to the next one, so that nothing
-    /// else is ever sealed under these keys.
+    /// Returns the keys of the present round. The chain advances, so that no other cell is sealed
+    /// under these keys.
     pub fn take_round_keys(&mut self) -> RoundKeys {
         let bytes = Wiping::new(self.derive_label("mezza/mix cell"));
         let half = |at: usize| Secret::init_with(|key| key.copy_from_slice(&bytes[at..at + 32]));
         let (seal, open) = match self.role {
-            // One key for each direction: equal keys under a zero nonce would reveal the cells'
-            // difference.
+            // Each direction has its own key. With equal keys and a zero nonce the difference of
+            // two cells would be revealed.
             Role::Initiator => (half(0), half(32)),
             Role::Responder => (half(32), half(0)),
         };
@@ -235,12 +237,12 @@ impl ConversationKeywheel {
     /// Reads `role u8 | secret 32 | round u64`.
     ///
     /// # Errors
-    /// Whatever the bytes lack.
+    /// [`DecodeError`] if bytes are missing or the role is not 0 or 1.
     pub fn read_from(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self { role: Role::from_number(r.read_u8()?)?, chain: Keywheel::read_from(r)? })
     }
 
-    /// Writes 41 secret bytes.
+    /// Writes the chain in 41 secret bytes.
     pub fn write_to(&self, w: &mut Writer) {
         w.put_u8(self.role.number());
         self.chain.write_to(w);
@@ -259,26 +261,26 @@ pub struct CallKeywheel(Keywheel);
 snapshot!(struct CallKeywheel(inner));
 
 impl CallKeywheel {
-    /// Begins at call round `start`.
+    /// Begins a chain at call round `start`.
     pub fn begin(root: &Secret<32>, start: u64) -> Self {
         Self(Keywheel::begin("mezza/mix call", root, start))
     }
 
-    /// The call round that the chain stands at.
+    /// Returns the present call round of the chain.
     pub const fn round(&self) -> u64 {
         self.0.round
     }
 
-    /// Goes towards `round`, as [`ConversationKeywheel::advance_to`].
+    /// Advances towards `round`, as [`ConversationKeywheel::advance_to`] does.
     ///
     /// # Errors
-    /// [`OutOfReach`] for a round behind, or 2^26 ahead; the chain stays.
+    /// [`OutOfReach`] for an earlier round, or one more than 2^26 ahead; the chain is unchanged.
     pub fn advance_to(&mut self, round: u64, steps: u64) -> Result<bool, OutOfReach> {
         self.0.advance_to(round, steps)
     }
 
-    /// The token of the round that the chain stands at, for our call. The chain goes on to the next
-    /// round, so that no other onion has this token (MIX-42).
+    /// Returns the token for our call in the present round. The chain advances to the next round,
+    /// so no other onion has this token (MIX-42).
     pub fn take_token(&mut self, role: Role, intent: Intent) -> [u8; TOKEN_BYTES] {
         let token = self.token(role, intent);
         // A missed call is repeated with the token of a later round, so that no two onions look
@@ -287,13 +289,13 @@ impl CallKeywheel {
         token
     }
 
-    /// The token by which the one in `role` calls the other in this round.
+    /// Returns the token by which the device in `role` calls the other one in this round.
     pub fn token(&self, role: Role, intent: Intent) -> [u8; TOKEN_BYTES] {
         let round = self.0.round.to_be_bytes();
         let secret = self.0.secret.expose();
         let bytes = Wiping::new(labelled_hash::<32>(
             "mezza/mix ring",
-            // The role is bound, so that our own calls in the bucket do not look like the
+            // The role is included, so that our own calls in a bucket do not look like the
             // partner's.
             &[secret, &round, &[role.number()], &[intent.number()]],
         ));
@@ -322,7 +324,7 @@ impl core::fmt::Debug for CallKeywheel {
     }
 }
 
-/// The bucket, 1 to `buckets`, in which the owner of a dialling key looks for calls and
+/// Returns the bucket, 1 to `buckets`, in which the owner of a dialling key looks for calls and
 /// invitations. It is the same in every round.
 pub fn assign_bucket(dialling: &PublicKey, network: &NetworkId, buckets: u32) -> u32 {
     let hash: [u8; 32] = labelled_hash("mezza/mix bucket", &[&dialling.0, &network.0]);

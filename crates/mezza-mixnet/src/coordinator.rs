@@ -1,5 +1,5 @@
-//! The coordinator and entry: the clock of the network, and the place where onions gather. Nobody
-//! needs to trust it.
+//! The coordinator, which is also the entry server: it is the clock of the network and collects the
+//! onions. No party must trust it.
 //!
 //! ```text
 //! open - lead - ask     open - lead        open             close              end
@@ -8,8 +8,8 @@
 //!    +---------+---------+------- deadline, mix lost, ABORT -----+-> aborted
 //! ```
 //!
-//! It stores no counter: the number of a round follows from the time. What a client gets depends on
-//! when it came and what it sent, never on who it is.
+//! It stores no counter, because the number of a round follows from the time. Its answer to a
+//! client depends on the time and content of the request, never on the client's identity.
 
 mod archive;
 mod cause;
@@ -41,28 +41,28 @@ use past::PastRounds;
 use round::Round;
 use shelf::BucketCache;
 
-/// By how much the clock may go back without any round being asked for again, milliseconds.
+/// Milliseconds by which the clock may go back before rounds are requested again.
 const BACK_MS: u64 = 30_000;
 
-/// A connection of a client, as the caller numbers them.
+/// A connection of a client, by a number that the caller chooses.
 pub type ConnectionId = u64;
 
 /// Events that a coordinator handles.
 #[derive(Debug)]
 pub enum Input {
-    /// A frame came from the mix at this position.
+    /// A frame arrived from the mix at this position.
     FromMix(u8, Frame),
-    /// A frame came from a client.
+    /// A frame arrived from a client.
     FromClient(ConnectionId, Frame),
-    /// A frame came from the bucket store.
+    /// A frame arrived from the bucket store.
     FromStore(Frame),
-    /// A client went.
+    /// The connection of a client ended.
     Gone(ConnectionId),
-    /// A link with the mix at this position broke.
+    /// The link to the mix at this position broke.
     MixLost(u8),
-    /// The link with the bucket store broke.
+    /// The link to the bucket store broke.
     StoreLost,
-    /// A newer config.
+    /// A newer config arrived.
     Config(SignedConfig),
     /// The program is about to end.
     Stop,
@@ -77,13 +77,13 @@ pub enum Output {
     ToStore(Frame),
     /// Send to one client.
     ToClient(ConnectionId, Frame),
-    /// Send whole frames, which many clients get, to one client.
+    /// Send these whole frames, which many clients get, to one client.
     Bytes(ConnectionId, Arc<[u8]>),
-    /// Send the same bytes to every client that was welcomed.
+    /// Send the same frame to every welcomed client.
     ToAll(Frame),
-    /// Hang up on a client.
+    /// Close the connection of a client.
     Close(ConnectionId),
-    /// A round is over; to count.
+    /// A round is over, for statistics.
     Over(RoundId, Ending),
 }
 
@@ -91,30 +91,30 @@ snapshot!(enum Output [
     ToMix(a, b), ToStore(a), ToClient(a, b), Bytes(a, b), ToAll(a), Close(a), Over(a, b),
 ]);
 
-/// How a round ended.
+/// The end of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// So many clients got their RETURN.
+    /// The number of clients that got RETURN.
     Returned(u32),
-    /// Before its time, and for whom.
+    /// The round was aborted: reason and causing party.
     Aborted(AbortReason, AbortCause),
 }
 
 snapshot!(enum Ending [Returned(a), Aborted(a, b)]);
 
-/// Why an input was refused. The coordinator is as before.
+/// The reason why an input is refused. The coordinator is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CoordinatorError {
-    /// Not for us: no such round is under way, or it is over.
+    /// No such round is in progress.
     #[error("no such round is under way")]
     UnknownRound,
-    /// The peer does not send such frames, or not now.
+    /// The peer may not send such a frame, or not now.
     #[error("the frame does not belong here")]
     Unexpected,
-    /// The client did not say HELLO.
+    /// The client has not sent HELLO.
     #[error("the client did not say hello")]
     Stranger,
-    /// The client asks for this more often than a client does.
+    /// The client repeats a request more often than necessary.
     #[error("the client asks too often")]
     TooOften,
     /// A signature is wrong.
@@ -125,19 +125,19 @@ pub enum CoordinatorError {
     Config(#[from] ChainError),
 }
 
-/// Entry and coordinator in one. `Debug` shows rounds and counts.
+/// The coordinator, which is also the entry server. `Debug` shows rounds and counts only.
 pub struct Coordinator {
     signer: Signer,
     chain: Chain,
     /// All configs from genesis on, as clients get them.
     archive: Archive,
     clients: BTreeMap<ConnectionId, ClientState>,
-    /// When the newest of them was welcomed.
+    /// Time since which the newest client is welcomed.
     newest_since: Time,
     rounds: BTreeMap<RoundId, Round>,
-    /// The last round of each service that keys were asked for.
+    /// The last round of each service for which keys were requested.
     asked: BTreeMap<Service, u64>,
-    /// When to ask for keys next.
+    /// Time of the next request for keys.
     ask_at: Option<Time>,
     /// Rounds that are over.
     past: PastRounds,
@@ -150,8 +150,8 @@ snapshot!(struct Coordinator {
 });
 
 impl Coordinator {
-    /// A coordinator without rounds. `archive` holds the signed configs from genesis to the head of
-    /// the chain.
+    /// Creates a coordinator without rounds. `archive` contains the signed configs from genesis to
+    /// the head of `chain`.
     pub fn new(signer: Signer, chain: Chain, archive: Vec<SignedConfig>) -> Self {
         Self {
             signer,
@@ -168,22 +168,22 @@ impl Coordinator {
         }
     }
 
-    /// Rounds under way.
+    /// Returns the rounds in progress.
     pub fn rounds(&self) -> impl Iterator<Item = RoundId> {
         self.rounds.keys().copied()
     }
 
-    /// Clients that were welcomed.
+    /// Returns the number of welcomed clients.
     pub fn clients(&self) -> usize {
         self.welcomed_clients().count()
     }
 
-    /// The configs known.
+    /// Returns the known configs.
     pub const fn chain(&self) -> &Chain {
         &self.chain
     }
 
-    /// The clients that were welcomed: those that [`Output::ToAll`] is for.
+    /// Returns the welcomed clients, which are the recipients of [`Output::ToAll`].
     pub fn welcomed_clients(&self) -> impl Iterator<Item = ConnectionId> {
         self.clients.iter().filter(|(_, client)| client.since.is_some()).map(|(at, _)| *at)
     }
@@ -198,21 +198,20 @@ impl Coordinator {
         self.outputs.extend(frames);
     }
 
-    /// Begins what is due: one round of each service whose request for keys has come. A round
-    /// whose settings should be out already is skipped, and so is one while four are unfinished.
+    /// Begins one round of each service whose request for keys is due. A round is skipped if its
+    /// settings should already be out, or while four rounds are unfinished.
     fn begin_due_rounds(&mut self, now: Time) {
         for service in Service::ALL {
             let Some((id, _)) = self.next_round(service, now).filter(|(_, at)| *at <= now) else {
                 continue;
             };
-            // Marked before the checks: a round that is skipped below is not asked for again.
+            // Marked before the checks, so that a round skipped below is not requested again.
             self.asked.insert(service, id.round);
             let under_way = self.rounds.keys().filter(|round| round.service == service).count();
             let config = self.chain.of_round(id);
             let Some(round) = config.and_then(|config| Round::begin(id, config)) else { continue };
             let again = self.rounds.contains_key(&id);
-            // Settings that are late would leave clients no time, and a fifth round would be
-            // refused by the mixes.
+            // Late settings would leave clients no time, and the mixes would refuse a fifth round.
             if again || under_way >= ROUNDS_IN_FLIGHT || now >= round.announce {
                 continue;
             }
@@ -224,14 +223,16 @@ impl Coordinator {
         self.ask_at = next.map(|(_, at)| at).min();
     }
 
-    /// Handles a clock that was put back since a service's last round was requested: rounds requested
-    /// ahead of its time ends, and rounds are asked for by the time of now (MIX-49).
+    /// Handles a clock that went back since a service's last round was requested. Rounds requested
+    /// ahead of the present time are ended, and new ones are requested by the present time
+    /// (MIX-49).
     fn go_back(&mut self, now: Time) {
         if self.newest_since > now {
-            // Clients that came while the clock was ahead take part from now on, not from then.
+            // Clients that joined while the clock was ahead take part from now on, not from that
+            // later time.
             for client in self.clients.values_mut() {
-                // A future `since` would answer all their SUBMITs with MISSED until the clock is
-                // there again.
+                // A future `since` would answer all their SUBMITs with MISSED until the clock
+                // reaches it.
                 client.since = client.since.map(|since| since.min(now));
             }
             self.newest_since = now;
@@ -247,20 +248,21 @@ impl Coordinator {
             let early = self.rounds.keys().filter(|id| id.service == service);
             let early = early.filter(|id| self.ask_time(**id).is_some_and(|asked| asked > now));
             for id in early.copied().collect::<Vec<_>>() {
-                // Signed rounds end too: their numbers lie ahead of the present time (MIX-49).
+                // Signed rounds end too, because their numbers are ahead of the present time
+                // (MIX-49).
                 self.abort_round(id, AbortReason::Deadline, AbortCause::Entry);
             }
         }
     }
 
-    /// When a round is asked for.
+    /// Returns the time of the request for a round's keys.
     fn ask_time(&self, id: RoundId) -> Option<Time> {
         let (_, policy) = self.chain.of_round(id)?.find_policy(id.service)?;
         Some(policy.open_time(id.round)?.minus_ms(policy.ahead_ms()))
     }
 
-    /// The next round of a service to ask for, and when. It may belong to a config that has not
-    /// begun: its first rounds are prepared while the one before is in force.
+    /// Returns the next round of a service to request, and the time of the request. It may belong
+    /// to a config that is not in force yet, because its first rounds are prepared before.
     fn next_round(&self, service: Service, now: Time) -> Option<(RoundId, Time)> {
         let of = |config: &Config| {
             let (_, policy) = config.find_policy(service)?;
@@ -272,7 +274,7 @@ impl Coordinator {
             };
             let id = RoundId { service, round };
             let open = policy.open_time(round)?;
-            // A config numbers its rounds only while it is in force, so another one may own this
+            // A config numbers its rounds only while it is in force, so another config may own this
             // number.
             let own = self.chain.of_round(id).is_some_and(|its| its.seq == config.seq);
             own.then_some((id, open.minus_ms(ahead)))
@@ -280,15 +282,15 @@ impl Coordinator {
         self.chain.from_now(now).find_map(of)
     }
 
-    /// Ends a round before its time: mixes hear why, clients that are in it that they missed it.
+    /// Aborts a round: sends ABORT to the mixes and MISSED to its clients.
     fn abort_round(&mut self, id: RoundId, reason: AbortReason, cause: AbortCause) {
         let Some(round) = self.rounds.remove(&id) else { return };
         let abort = round.sign_abort(&self.signer, reason);
-        // Mixes first: they wipe their keys as soon as they know (MIX-14).
+        // Mixes are notified first, because they wipe their keys then (MIX-14).
         self.tell_mixes(round.mixes.len(), &abort);
         self.outputs.extend(round.missed_frames());
         self.outputs.push_back(Output::Over(id, Ending::Aborted(reason, cause)));
-        // Alarms arrive after the round, so its mixes are remembered for 16 rounds (MIX-27).
+        // Alarms may arrive after the round, so its mixes are remembered for 16 rounds (MIX-27).
         self.past.put_round(round.id, round.config, round.mixes, round.alarmed);
     }
 
@@ -352,7 +354,7 @@ impl Machine for Coordinator {
     }
 
     fn wake(&mut self, now: Time, _: &mut dyn CryptoRng) {
-        // First the clock: rounds of a time that is no longer ahead must not be moved on.
+        // The clock comes first, because rounds ahead of a clock that went back must not advance.
         self.go_back(now);
         self.begin_due_rounds(now);
         let due = self.rounds.values().filter(|round| round.deadline() <= now).map(|r| r.id);

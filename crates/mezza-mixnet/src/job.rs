@@ -1,8 +1,8 @@
-//! Heavy work as values: it leaves a machine, runs anywhere, and comes back with its result.
+//! Expensive work as values: a job leaves a machine, runs anywhere, and returns with its result.
 //!
-//! A job draws no chance, reads no clock and knows no global: running it twice gives equal results,
-//! and the order in which jobs end changes no output. Seeds travel inside. A job that never comes
-//! back wipes itself when it is dropped.
+//! A job uses no random source, no clock and no global state. Running it twice gives equal results,
+//! and the order in which jobs end changes no output. Seeds are part of the job. A job that is
+//! dropped wipes itself.
 //!
 //! | job | unit | gives |
 //! |---|---|---|
@@ -37,18 +37,18 @@ use crate::keys::SecretVec;
 use crate::onion::{self, Layer, Tables, Unwrapped};
 use crate::wire::Items;
 
-/// Which job, of which round.
+/// The round of a job, and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct JobId {
-    /// The round.
+    /// The round of the job.
     pub id: RoundId,
-    /// The place of the job's result among those of its kind.
+    /// Index of the job's result among those of its kind.
     pub index: u32,
 }
 
 snapshot!(struct JobId { id, index });
 
-/// One piece of heavy work.
+/// One unit of expensive work.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "the table of this module names them")]
 pub enum Job {
@@ -85,18 +85,17 @@ pub enum JobOutput {
 /// The order in which jobs should run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Urgency {
-    /// A round waits for it.
+    /// A round waits for the job.
     Round,
-    /// It is done ahead of time.
+    /// The job is done ahead of time.
     Background,
 }
 
 impl Job {
-    /// Does the work. What seeds and keys left on the stack is overwritten (MIX-14).
+    /// Runs the job. Seeds and keys left on the stack are overwritten (MIX-14).
     pub fn run(&self, kernel: &dyn Kernel) -> JobOutput {
         let done = self.do_work(kernel);
-        // The thread of the pool goes on with other jobs, so keys must not stay on its stack
-        // (MIX-14).
+        // The thread continues with other jobs, so keys must not stay on its stack (MIX-14).
         mezza_lanes::wipe_stack();
         done
     }
@@ -128,7 +127,7 @@ impl Job {
         }
     }
 
-    /// The round that the job belongs to.
+    /// Returns the round of the job.
     pub const fn id(&self) -> RoundId {
         match self {
             Self::Table(job) => job.id,
@@ -143,10 +142,10 @@ impl Job {
         }
     }
 
-    /// Returns the urgency: a round may wait for the job.
+    /// Returns the urgency of the job.
     pub const fn urgency(&self) -> Urgency {
         match self {
-            // Noise is made before the batch arrives, and an alarm may come after the round.
+            // Noise is generated before the batch arrives, and an alarm may come after the round.
             Self::Table(_) | Self::Noise(_) | Self::Trap(_) => Urgency::Background,
             Self::Unwrap(_)
             | Self::Shuffle(_)
@@ -158,38 +157,38 @@ impl Job {
     }
 }
 
-/// Makes the tables with which noise of one round is wrapped.
+/// Computes the tables with which noise of one round is wrapped.
 #[derive(Debug)]
 pub struct TableJob {
-    /// The round.
+    /// The round of the job.
     pub id: RoundId,
-    /// The layers of the mixes behind this one.
+    /// The layers of the later mixes.
     pub layers: Vec<Layer>,
 }
 
 snapshot!(struct TableJob { id, layers });
 
-/// Takes a layer off some onions.
+/// Removes a layer from some onions.
 #[derive(Debug)]
 pub struct UnwrapJob {
-    /// Which part of the batch.
+    /// Number of the part of the batch.
     pub ticket: JobId,
-    /// The secret of the round.
+    /// The secret scalar of the round.
     pub secret: Arc<Scalar>,
-    /// The layer.
+    /// The layer to remove.
     pub layer: Layer,
     /// The onions of a frame.
     pub frame: Arc<Wiping<Vec<u8>>>,
-    /// Which of them, in bytes.
+    /// The byte range of the onions in the frame.
     pub part: Range<usize>,
-    /// Bytes of each.
+    /// Bytes of each onion.
     pub size: usize,
 }
 
 snapshot!(struct UnwrapJob { ticket, secret => *secret.expose(), layer, frame, part, size });
 
 impl UnwrapJob {
-    /// Whole onions.
+    /// Returns the onions of this job.
     pub fn onions(&self) -> &[u8] {
         &self.frame[self.part.clone()]
     }
@@ -198,15 +197,15 @@ impl UnwrapJob {
 /// Seals some replies, each under the key of its onion.
 #[derive(Debug)]
 pub struct SealJob {
-    /// Which frame of replies.
+    /// Number of the frame of replies.
     pub ticket: JobId,
     /// A key for each reply.
     pub reply_keys: SecretVec,
-    /// Whole replies.
+    /// The replies to seal.
     pub replies: Wiping<Vec<u8>>,
-    /// Bytes of each.
+    /// Bytes of each reply.
     pub size: usize,
-    /// To which onion of the batch each one goes.
+    /// For each reply, the index of its onion in the batch.
     pub targets: SecretIndices,
 }
 

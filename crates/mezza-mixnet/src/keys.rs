@@ -1,4 +1,4 @@
-//! Many keys of 32 bytes in one place, wiped when they go.
+//! Lists of 32-byte keys, wiped on drop.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -7,20 +7,20 @@ use core::ops::{Deref, DerefMut};
 
 use mezza_core::{CryptoRng, snapshot, wipe_bytes};
 
-/// Keys, scalars or shared secrets, 32 bytes each. The length is fixed from the start, so that no
-/// copy is left behind by growing. `Debug` shows how many there are.
+/// Keys, scalars or shared secrets, 32 bytes each. The length is fixed, because growing would leave
+/// copies in memory. `Debug` shows the number only.
 #[derive(Default)]
 pub struct SecretVec(Vec<[u8; 32]>);
 
 snapshot!(struct SecretVec(inner));
 
 impl SecretVec {
-    /// `count` keys of zeros.
+    /// Creates `count` keys of zeros.
     pub fn zeros(count: usize) -> Self {
         Self(vec![[0; 32]; count])
     }
 
-    /// `count` fresh keys.
+    /// Draws `count` random keys.
     pub fn draw(count: usize, rng: &mut dyn CryptoRng) -> Self {
         let mut keys = Self::zeros(count);
         // Filled in place, so that no copy of a key is left on the stack.

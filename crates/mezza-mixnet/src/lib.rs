@@ -1,8 +1,9 @@
-//! Onions, dead drops, noise and rounds after Vuvuzela (SOSP 2015): a carrier that hides who talks
-//! with whom.
+//! Onions, dead drops, noise and rounds after Vuvuzela (SOSP 2015): a carrier that hides who
+//! converses with whom.
 //!
-//! Promise: with one honest mix of n, what one user does in a stated number of rounds is
-//! (eps, delta)-differentially private towards everybody who watches. Not hidden: who is online.
+//! The promise: with one honest mix of n, the actions of one user in a stated number of rounds are
+//! (eps, delta)-differentially private towards every observer. The set of users who are online is
+//! not hidden.
 //!
 //! | module | noun |
 //! |---|---|

@@ -6,7 +6,7 @@ pub const MIXES_MAX: usize = 8;
 pub const SLOTS_MAX: u8 = 5;
 /// Most buckets of a call or invitation round; the number is a power of two.
 pub const BUCKETS_MAX: u32 = 1_024;
-/// Most bytes behind the length field of one frame: about 512 onions.
+/// Most bytes after the length field of one frame: about 512 onions.
 pub const FRAME_BYTES_MAX: usize = 262_144;
 /// Rounds of one service that may be unfinished at a time.
 pub const ROUNDS_IN_FLIGHT: usize = 4;
@@ -14,21 +14,21 @@ pub const ROUNDS_IN_FLIGHT: usize = 4;
 pub const USERS_MAX: u32 = 4_000_000;
 /// Largest scale of the noise; up to it the exact sampler stays inside 128 bits.
 pub const SCALE_MAX: u32 = 1 << 20;
-/// Largest mean of the noise: five slots at a million rounds take three quarters of it.
+/// Largest mean of the noise: five slots at a million rounds need three quarters of it.
 pub const MU_MAX: u32 = 1 << 22;
 /// Longest duration in a config, milliseconds: one day.
 pub const DURATION_MS_MAX: u32 = 86_400_000;
-/// Most configs of a network, genesis among them; one a month makes 300 in 25 years.
+/// Most configs of a network, including genesis; one a month makes 300 in 25 years.
 pub const CONFIGS_MAX: usize = 1_024;
 /// Most guardians of a config.
 pub const GUARDIANS_MAX: usize = 16;
 /// Most bytes of the name of an operator.
 pub const OPERATOR_BYTES_MAX: usize = 32;
-/// Most own noise messages of a round whose way back is checked.
+/// Most traps of a round: our own noise messages whose return is checked.
 pub const TRAPS_MAX: u32 = 1_024;
-/// Messages that fill whole groups of the batch inversion of X25519.
+/// Number of messages in one group of the batch inversion of X25519.
 pub const GROUP: usize = 256;
-/// Bytes of one message of the messenger in a stream of cells, at most: 40 cells with its length.
+/// Most bytes of one message of the messenger in a stream of cells: 40 cells with its length field.
 pub const MESSAGE_BYTES_MAX: usize = 8_998;
-/// Steps of a contact's chain that may be missing: ten years of rounds of 5 s.
+/// Most missing steps of a contact's chain: ten years of rounds of 5 s.
 pub const CHAIN_SKIP_MAX: u64 = 1 << 26;

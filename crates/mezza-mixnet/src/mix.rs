@@ -1,4 +1,4 @@
-//! A mix: one machine, several rounds at a time.
+//! A mix as one machine, with several rounds at a time.
 //!
 //! ```text
 //! NEW_ROUND         SIGN ok, stored     BATCH_START     BATCH_END, jobs done      forwarded
@@ -9,10 +9,10 @@
 //!                                                    wiped <-------- replies out --------- Returning
 //! ```
 //!
-//! The secret of a round goes when its last onion is unwrapped, everything else when its last reply
-//! is handed over, and all of it at the deadline, whatever happens (MIX-14). A frame that breaks the
-//! rules of a round ends that round alone, with a signed ABORT; one that belongs to no round is
-//! refused and changes nothing.
+//! The secret of a round is wiped when its last onion is unwrapped, and the rest when its last
+//! reply is handed over. At the deadline all of it is wiped in any case (MIX-14). A frame that
+//! breaks the rules of a round ends that round only, with a signed ABORT. A frame of an unknown
+//! round is refused and changes nothing.
 
 mod accept;
 mod backward;
@@ -41,16 +41,16 @@ use crate::wire::{AbortReason, Frame, FrameBody};
 use crate::{RoundId, Service};
 use round::Round;
 
-/// Whom a mix has links with.
+/// The peers to which a mix has links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Neighbour {
-    /// The mix before, or the entry.
+    /// The previous mix, or the entry server.
     Previous,
-    /// The mix behind; the last one has none.
+    /// The next mix; the last mix has none.
     Next,
     /// The coordinator.
     Coordinator,
-    /// The bucket store, of the last mix alone.
+    /// The bucket store, at the last mix only.
     Store,
 }
 
@@ -59,17 +59,17 @@ snapshot!(enum Neighbour [Previous, Next, Coordinator, Store]);
 /// Events that a mix handles.
 #[derive(Debug)]
 pub enum Input {
-    /// A frame came over the link with this peer.
+    /// A frame arrived over the link with this peer.
     Frame(Neighbour, Frame),
     /// The link with this peer broke.
     LinkLost(Neighbour),
     /// A job ended.
     Done(Job, JobOutput),
-    /// A job of this round will never end.
+    /// A job of this round was lost and will not end.
     Lost(RoundId),
     /// The number of this round is durable.
     Stored(RoundId),
-    /// A newer config.
+    /// A newer config arrived.
     Config(SignedConfig),
     /// The program is about to end.
     Stop,
@@ -80,39 +80,39 @@ pub enum Input {
 pub enum Output {
     /// Send a frame over the link with this peer.
     Frame(Neighbour, Frame),
-    /// Run a job and hand it back with its result.
+    /// Run a job and return it with its result.
     Job(Job),
-    /// Make durable that this round was signed, then say `Stored`.
+    /// Record durably that this round was signed, then report `Stored`.
     Store(RoundId),
 }
 
 snapshot!(enum Output [Frame(a, b), Job(a), Store(a)]);
 
-/// Why an input was refused. The mix is as before.
+/// The reason why an input is refused. The mix is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MixError {
-    /// Not for us: no such round is under way here, or it is over.
+    /// No such round is in progress here.
     #[error("no such round is under way")]
     UnknownRound,
-    /// The caller: no round waits for this job or this number.
+    /// The caller answered a request that was not made.
     #[error("no round waits for this answer of the program")]
     Unasked,
-    /// The peer does not send such frames, or not now.
+    /// The peer may not send such a frame, or not now.
     #[error("the frame does not belong here")]
     Unexpected,
     /// No config is in force, or this mix is not in it.
     #[error("no config with this mix is in force")]
     NoConfig,
-    /// The round is not above all that were signed, or under way already.
+    /// The round is not above all signed ones, or is already in progress.
     #[error("the round is not a new one")]
     Round,
-    /// Four rounds of the service are under way.
+    /// Four rounds of the service are already in progress.
     #[error("too many rounds are under way")]
     TooMany,
-    /// The clock here and the network's differ by more than 30 s.
+    /// Our clock and the network's differ by more than 30 s.
     #[error("this clock and the network's differ; set the clock")]
     Clock,
-    /// The settings are not those of the config, or do not hold our key.
+    /// The settings differ from the config, or do not contain our key.
     #[error("the settings differ from the config")]
     Settings,
     /// The config's noise is below the floor of this mix.
@@ -126,16 +126,17 @@ pub enum MixError {
     Config(#[from] ChainError),
 }
 
-/// How a mix is set up.
+/// The settings of a mix.
 #[derive(Debug)]
 pub struct MixOptions {
-    /// The identity that the config names.
+    /// The identity key of this mix in the config.
     pub signer: Signer,
-    /// The configs known.
+    /// The known configs.
     pub chain: Chain,
-    /// The highest round signed of each service: durable, and all that survives a restart.
+    /// The highest signed round of each service. It is durable, and nothing else survives a
+    /// restart.
     pub signed: BTreeMap<Service, u64>,
-    /// The least noise that this operator signs.
+    /// The least noise that the operator of this mix signs.
     pub floor: NoiseFloor,
     /// Most onions of one job; 0 for a whole frame.
     pub job_items: usize,
@@ -143,7 +144,7 @@ pub struct MixOptions {
 
 snapshot!(struct MixOptions { signer, chain, signed, floor, job_items });
 
-/// One mix. `Debug` shows rounds and counts.
+/// The machine of one mix. `Debug` shows rounds and counts only.
 pub struct Mix<B: Backend = PortableBackend> {
     setup: MixOptions,
     rounds: BTreeMap<RoundId, Round>,
@@ -154,17 +155,17 @@ pub struct Mix<B: Backend = PortableBackend> {
 snapshot!(struct Mix<B> { setup, rounds, outputs, backend });
 
 impl<B: Backend> Mix<B> {
-    /// A mix without rounds.
+    /// Creates a mix without rounds.
     pub const fn new(setup: MixOptions) -> Self {
         Self { setup, rounds: BTreeMap::new(), outputs: VecDeque::new(), backend: PhantomData }
     }
 
-    /// The configs known.
+    /// Returns the known configs.
     pub const fn chain(&self) -> &Chain {
         &self.setup.chain
     }
 
-    /// Rounds under way.
+    /// Returns the rounds in progress.
     pub fn rounds(&self) -> impl Iterator<Item = RoundId> {
         self.rounds.keys().copied()
     }
@@ -195,12 +196,15 @@ impl<B: Backend> Mix<B> {
         }
     }
 
-    /// A round under way, or the refusal of what came for it.
+    /// Returns a round in progress.
+    ///
+    /// # Errors
+    /// [`MixError::UnknownRound`] if there is none.
     fn find_round(&mut self, id: RoundId) -> Result<&mut Round, MixError> {
         self.rounds.get_mut(&id).ok_or(MixError::UnknownRound)
     }
 
-    /// Ends a round before its time and says so to everybody around.
+    /// Ends a round before its time and notifies all neighbours.
     fn abort_round(&mut self, id: RoundId, reason: AbortReason) {
         let Some(round) = self.rounds.remove(&id) else { return };
         let position = round.position;
@@ -232,7 +236,7 @@ impl<B: Backend> Machine for Mix<B> {
         match input {
             Input::Frame(from, frame) => self.on_frame(from, frame, now, rng),
             Input::LinkLost(peer) => {
-                // Rounds that can end well without this peer go on.
+                // Rounds that do not need this peer continue.
                 self.abort_all(AbortReason::Lost, |round| round.needs_peer(peer));
                 Ok(())
             }

@@ -1,12 +1,12 @@
-//! How many messages of its own a mix adds to a round.
+//! The number of noise messages that a mix adds to a round.
 //!
 //! | mode | singles | pairs |
 //! |---|---|---|
 //! | `gauss` | `max(0, mu + N_Z(0, sigma^2))` | `max(0, mu/2 + N_Z(0, (sigma/2)^2))` |
 //! | `paper` | `ceil(max(0, Lap(mu, b)))` | `ceil(max(0, Lap(mu/2, b/2)))` |
 //!
-//! In call and invitation rounds every bucket, the no-op 0 too, gets a count of the first column.
-//! `gauss` is sampled exactly, with integers alone ([`gauss`]).
+//! In call and invitation rounds every bucket, including the idle bucket 0, gets a count of the
+//! first column. `gauss` is sampled exactly, with integers only ([`gauss`]).
 
 pub mod gauss;
 mod laplace;
@@ -19,44 +19,44 @@ use mezza_core::{CryptoRng, snapshot};
 use crate::Service;
 use crate::config::{Mode, ServicePolicy};
 
-/// The law of the noise of one service: a mode, a mean and a scale.
+/// The distribution of the noise of one service: mode, mean and scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Law {
     /// Discrete Gaussian or Laplace.
     pub mode: Mode,
     /// Mean number of singles, or of messages for one bucket.
     pub mu: u32,
-    /// sigma or b; 0 gives exactly the mean.
+    /// The scale sigma or b; 0 always gives the mean.
     pub scale: u32,
 }
 
 snapshot!(struct Law { mode, mu, scale });
 
-/// Noise of one mix for one conversation round.
+/// Noise messages of one mix in one conversation round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
-    /// Dead drops with one access.
+    /// Number of dead drops with one access.
     pub singles: u32,
-    /// Dead drops with two accesses.
+    /// Number of dead drops with two accesses.
     pub pairs: u32,
 }
 
 impl Counts {
-    /// Messages that these are.
+    /// Returns the number of messages.
     pub const fn message_count(self) -> u32 {
         self.singles + 2 * self.pairs
     }
 }
 
 impl Law {
-    /// The law that a config names for a service.
+    /// Returns the distribution in a config's policy of a service.
     pub const fn from_policy(policy: &ServicePolicy) -> Self {
         Self { mode: policy.mode, mu: policy.mu, scale: policy.scale }
     }
 
     /// Draws the noise of a conversation round: two independent counts.
     pub fn draw_conversation(self, rng: &mut dyn CryptoRng) -> Counts {
-        // Drawn separately from the pairs: two counts from one draw would reveal each other
+        // Drawn separately from the pairs, because two counts from one draw would reveal each other
         // (MIX-16).
         let singles = self.draw_bucket(rng);
         let pairs = match self.mode {
@@ -76,8 +76,8 @@ impl Law {
         }
     }
 
-    /// Most noise messages that one honest mix adds to a round: it adds more with a probability
-    /// below e^-40. What a peer announces beyond the sum of these is refused (MIX-11).
+    /// Returns a bound on the noise messages of one honest mix in a round, which it exceeds with a
+    /// probability below e^-40. Announcements beyond the sum of these bounds are refused (MIX-11).
     pub fn messages_max(self, service: Service, buckets: u32) -> u64 {
         let mu = u64::from(self.mu);
         let scale = u64::from(self.scale);
@@ -92,7 +92,7 @@ impl Law {
     }
 }
 
-/// `max(0, mean + deviation)`.
+/// Returns `max(0, mean + deviation)`.
 fn shift_mean(mean: u32, deviation: i64) -> u32 {
     u32::try_from(i64::from(mean).saturating_add(deviation).max(0)).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! Onions and replies, many at once.
+//! Wrapping and unwrapping of onions and replies, many at once.
 //!
 //! ```text
 //! onion at mix i    X_i 32 | AEAD(kf_i, onion at mix i+1), innermost the plaintext of the service
@@ -6,8 +6,8 @@
 //! kf_i | kr_i     = H_64("mezza/onion", Z, X_i, S_i, service, position, round)
 //! ```
 //!
-//! The raw bytes of X and S are bound, so that another encoding of the same point is another onion.
-//! Every key seals once.
+//! The raw bytes of X and S are part of the hash, so another encoding of the same point gives other
+//! keys. Every key seals once.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -18,15 +18,15 @@ use mezza_lanes::{BASE, FixedPoint, Kernel, Scalar, Strided};
 use crate::keys::SecretVec;
 use crate::service::{LAYER_BYTES, RoundId, TAG_BYTES};
 
-/// Bytes of a public key in front of a layer.
+/// Bytes of the public key before a layer.
 const KEY_BYTES: usize = 32;
 
-/// One layer of one round as all parties name it.
+/// One layer of one round, as all parties refer to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layer {
-    /// Which round.
+    /// The round of the layer.
     pub id: RoundId,
-    /// Which mix, from 0.
+    /// Position of the mix, from 0.
     pub position: u8,
     /// The round key of that mix.
     pub key: PublicKey,
@@ -35,11 +35,12 @@ pub struct Layer {
 snapshot!(struct Layer { id, position, key });
 
 impl Layer {
-    /// Writes `kf` and `kr` of an onion.
+    /// Derives `kf` into `forward` and `kr` into `back`.
     fn derive_keys(&self, z: &[u8; 32], x: &[u8; 32], forward: &mut [u8; 32], back: &mut [u8; 32]) {
         let RoundId { service, round } = self.id;
         let place = [service.number(), self.position];
-        // Round, service and position are bound, so an onion of another one does not open (MIX-8).
+        // Round, service and position are included, so that an onion of another one does not open
+        // (MIX-8).
         let keys: Wiping<[u8; 64]> = Wiping::new(labelled_hash(
             "mezza/onion",
             &[z, x, &self.key.0, &place, &round.to_be_bytes()],
@@ -49,10 +50,10 @@ impl Layer {
     }
 }
 
-/// The messages that a mix finds in a batch.
+/// The result of unwrapping the onions of a batch.
 #[derive(Debug, Default)]
 pub struct Unwrapped {
-    /// The next layer of each onion with its tag behind it.
+    /// The next layer of each onion, followed by its tag.
     bodies: Wiping<Vec<u8>>,
     /// The key for each reply.
     pub reply_keys: SecretVec,
@@ -65,27 +66,28 @@ pub struct Unwrapped {
 snapshot!(struct Unwrapped { bodies, reply_keys, opened, keys });
 
 impl Unwrapped {
-    /// The next layer of each onion; zeros where an onion is bad.
+    /// Returns the next layer of each onion; zeros for a bad onion.
     pub fn inner_onions(&self) -> impl Iterator<Item = &[u8]> {
         (0..self.keys.len()).map(|at| self.onion_at(at))
     }
 
-    /// The next layer of onion number `at`.
+    /// Returns the next layer of onion number `at`.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If there is no onion with this number.
     pub fn onion_at(&self, at: usize) -> &[u8] {
         let stride = self.bodies.len() / self.keys.len();
         &self.bodies[at * stride..(at + 1) * stride - TAG_BYTES]
     }
 }
 
-/// Takes one layer off each onion of `size` bytes.
+/// Removes one layer from each onion of `size` bytes.
 ///
-/// An onion whose Z is 0 or that does not open is bad.
+/// An onion is bad if its shared secret Z is 0 or it does not open.
 ///
 /// # Panics
-/// If `onions` is no whole number of onions, or `size` holds no layer: the caller checks counts.
+/// If `onions` is not a whole number of onions, or `size` is shorter than a layer. The caller
+/// checks counts.
 pub fn unwrap_layer(
     kernel: &dyn Kernel,
     secret: &Scalar,
@@ -97,14 +99,15 @@ pub fn unwrap_layer(
     let count = onions.len() / size;
     let stride = size - KEY_BYTES;
     let mut keys = vec![[0; 32]; count];
-    // Opened where they will stay: an onion is copied once.
+    // Opened in their final place, so that an onion is copied only once.
     let mut bodies = Wiping::new(Vec::with_capacity(count * stride));
     for (key, onion) in keys.iter_mut().zip(onions.chunks_exact(size)) {
         key.copy_from_slice(&onion[..KEY_BYTES]);
         bodies.extend_from_slice(&onion[KEY_BYTES..]);
     }
     let mut shared = SecretVec::zeros(count);
-    // All onions of the job at once, bad ones included: the time shows nothing about one of them.
+    // All onions of the job are processed together, including bad ones, so that the time shows
+    // nothing about one of them.
     kernel.x25519_shared(secret, &keys, &mut shared);
     let mut forward = SecretVec::zeros(count);
     let mut back = SecretVec::zeros(count);
@@ -116,22 +119,22 @@ pub fn unwrap_layer(
     kernel.open_each(&forward, all, &mut opened);
     let found = opened.iter_mut().zip(shared.iter());
     for ((opened, shared), body) in found.zip(bodies.chunks_exact_mut(stride)) {
-        // A point of small order gives Z = 0, which its sender and anybody else knows (MIX-7).
+        // A point of small order gives Z = 0, which is publicly known (MIX-7).
         *opened &= u8::from(*shared != [0; 32]);
         if *opened == 0 {
-            // What did not open is unauthenticated, and must not be read by mistake.
+            // The bytes did not open, so they are unauthenticated and must not be read.
             body.fill(0);
         }
     }
     Unwrapped { bodies, reply_keys: back, opened, keys }
 }
 
-/// The code that multiplies with the fixed points of wrapping.
+/// The method of multiplying with the fixed points of wrapping.
 #[derive(Clone, Copy, Debug)]
 pub enum Multiply<'a> {
-    /// A table for the base point and one for each layer: for many onions.
+    /// A table for the base point and one per layer, for many onions.
     Tables(&'a Tables),
-    /// Ladders: for a few.
+    /// Montgomery ladders, for few onions.
     Ladders,
 }
 
@@ -147,8 +150,8 @@ snapshot!(struct Tables {
 });
 
 impl Tables {
-    /// The tables of the round keys of `layers`; `None` if one of them is no point to multiply
-    /// with: of small order, or on the twist.
+    /// Computes the tables of the round keys of `layers`. Returns `None` if a key has small order
+    /// or is on the twist.
     pub fn new(kernel: &dyn Kernel, layers: &[Layer]) -> Option<Self> {
         let base = kernel.fixed_point(&BASE)?;
         // A key of small order or on the twist has no table, and no client would accept it (MIX-6).
@@ -156,7 +159,7 @@ impl Tables {
         Some(Self { base, layers: layers.collect::<Option<_>>()? })
     }
 
-    /// The public key of each scalar.
+    /// Computes the public key of each scalar.
     pub fn compute_publics(&self, kernel: &dyn Kernel, scalars: &SecretVec, out: &mut [[u8; 32]]) {
         kernel.x25519_fixed(&self.base, scalars, out);
     }
@@ -165,13 +168,13 @@ impl Tables {
 /// Onions and the keys that open their replies.
 #[derive(Debug)]
 pub struct Wrapped {
-    /// The onions, one behind the other.
+    /// The concatenated onions.
     pub onions: Vec<u8>,
-    /// For each layer, outermost first, one reply key for each onion.
+    /// For each layer, outermost first, one reply key per onion.
     pub reply_keys: Vec<SecretVec>,
 }
 
-/// Room for onions of `layers` layers around plaintexts of `size` bytes.
+/// Memory for onions of `layers` layers around plaintexts of `size` bytes.
 struct Nest {
     bytes: Vec<u8>,
     size: usize,
@@ -183,7 +186,8 @@ impl Nest {
         self.size + LAYER_BYTES * self.layers
     }
 
-    /// Every plaintext lies where it will lie in the whole onion: layers are sealed in place.
+    /// Places every plaintext at its final position in the onion, so that layers are sealed in
+    /// place.
     fn new(inner: &[u8], size: usize, layers: usize) -> Self {
         let count = inner.len() / size;
         let mut nest = Self { bytes: Vec::new(), size, layers };
@@ -196,7 +200,7 @@ impl Nest {
         nest
     }
 
-    /// Puts layer `j`, counted from the outermost, around each onion.
+    /// Seals layer `j`, counted from the outermost, around each onion.
     fn seal_layer(
         &mut self,
         kernel: &dyn Kernel,
@@ -214,10 +218,11 @@ impl Nest {
     }
 }
 
-/// Wraps each plaintext of `size` bytes in `layers`, outermost first. All scalars come from `rng`.
+/// Wraps each plaintext of `size` bytes in `layers`, outermost first. All scalars are drawn from
+/// `rng`.
 ///
 /// # Panics
-/// If `inner` is no whole number of plaintexts, or the tables are of fewer layers: a bug of ours.
+/// If `inner` is not a whole number of plaintexts, or the tables have fewer layers.
 pub fn wrap_onions(
     kernel: &dyn Kernel,
     multiply: Multiply<'_>,
@@ -229,9 +234,9 @@ pub fn wrap_onions(
     let count = inner.len() / size;
     let mut nest = Nest::new(inner, size, layers.len());
     let mut back = Vec::with_capacity(layers.len());
-    // From the innermost layer outwards: each one seals what the ones before it produced.
+    // The innermost layer comes first, because each layer seals the inner ones.
     for (j, layer) in layers.iter().enumerate().rev() {
-        // Fresh for each layer: equal X in two layers would link them for two mixes.
+        // Fresh for each layer, because equal X in two layers would link them for two mixes.
         let scalars = SecretVec::draw(count, rng);
         let mut publics = vec![[0; 32]; count];
         let mut shared = SecretVec::zeros(count);
@@ -239,7 +244,7 @@ pub fn wrap_onions(
         let mut backward = SecretVec::zeros(count);
         match multiply {
             Multiply::Tables(tables) => {
-                // One key for many onions: a table costs once what each ladder costs again.
+                // All onions share one key, so one table replaces a ladder per onion.
                 kernel.x25519_fixed(&tables.base, &scalars, &mut publics);
                 kernel.x25519_fixed(&tables.layers[j], &scalars, &mut shared);
             }
@@ -251,7 +256,7 @@ pub fn wrap_onions(
         for i in 0..count {
             layer.derive_keys(&shared[i], &publics[i], &mut forward[i], &mut backward[i]);
         }
-        // Zero nonce: every key seals once, as it follows from a fresh scalar.
+        // The nonce is zero because every key seals once: it is derived from a fresh scalar.
         nest.seal_layer(kernel, j, &publics, &forward);
         back.push(backward);
     }
@@ -259,8 +264,8 @@ pub fn wrap_onions(
     Wrapped { onions: nest.bytes, reply_keys: back }
 }
 
-/// Puts one layer with a given pair around one onion: the outermost one of a client, whose pair
-/// and shared secret come from outside. Gives the onion and its reply key.
+/// Seals one layer around one onion with a given key pair and shared secret; this is the outermost
+/// layer of a client. Returns the onion and its reply key.
 pub fn wrap_one(
     kernel: &dyn Kernel,
     layer: &Layer,
@@ -276,10 +281,10 @@ pub fn wrap_one(
     (nest.bytes, back)
 }
 
-/// Seals each reply of `size` bytes under its key: `size + 16` bytes each.
+/// Seals each reply of `size` bytes under its key. Each result has `size + 16` bytes.
 ///
 /// # Panics
-/// If there are not as many keys as replies: the caller checks counts.
+/// If the numbers of keys and replies differ. The caller checks counts.
 pub fn seal_replies(
     kernel: &dyn Kernel,
     back: &[[u8; 32]],
@@ -298,16 +303,15 @@ pub fn seal_replies(
     sealed
 }
 
-/// Opens a reply, outermost layer first, under one key for each layer: what the last mix put in.
-/// `None` if any layer does not open.
+/// Opens a reply with one key per layer, outermost layer first. Returns the content from the last
+/// mix, or `None` if a layer does not open.
 pub fn open_reply(kernel: &dyn Kernel, back: &SecretVec, mut reply: Vec<u8>) -> Option<Vec<u8>> {
     for key in back.iter() {
         let size = reply.len().checked_sub(TAG_BYTES)?;
         let mut ok = [0];
         kernel.open_each(&[*key], Strided::new(&mut reply, size + TAG_BYTES, 0, size), &mut ok);
         reply.truncate(size);
-        // Some mix changed the reply. Which one cannot be told, so the whole reply counts as
-        // garbage.
+        // A mix changed the reply. It is unknown which one, so the whole reply counts as garbage.
         if ok == [0] {
             return None;
         }

@@ -1,7 +1,7 @@
-//! How private a number of rounds is: a delta for an epsilon.
+//! The calculator of privacy: the delta for an epsilon after a number of rounds.
 //!
-//! Every round of a service costs a user the Rényi divergence `rho(a)` of its noise; costs add over
-//! rounds and services, and one conversion gives (eps, delta):
+//! Every round of a service costs a user the Rényi divergence `rho(a)` of its noise. Costs add up
+//! over rounds and services, and one conversion gives (eps, delta):
 //!
 //! ```text
 //! delta(eps) = min over a of exp((a-1)(rho(a) - eps)) / (a-1) x (1 - 1/a)^a
@@ -10,14 +10,14 @@
 //! laplace   rho(a) = ln[ a/(2a-1) e^((a-1)l) + (a-1)/(2a-1) e^(-a l) ] / (a-1), twice: l = shift / b
 //! ```
 //!
-//! This is a bound, three to four times the least delta that holds; the budget, the ledger and the
-//! least noise are on its side. [`tight`] says between which two numbers the least delta lies, and
-//! [`advanced_delta`] is the composition of the paper. Sources: Canonne, Kamath and Steinke 2020; Mironov
-//! 2017; Vuvuzela, section 6.
+//! This is an upper bound, three to four times the least delta that holds. Budget, ledger and least
+//! noise use this bound. [`tight`] computes a lower and an upper bound of the least delta, and
+//! [`advanced_delta`] is the composition of the paper. Sources: Canonne, Kamath and Steinke 2020;
+//! Mironov 2017; Vuvuzela, section 6.
 //!
-//! Rounds are charged in which somebody takes part, so all of this compares the true story with one in
-//! which the user was idle in these rounds. With a story in which the user talked with somebody else at
-//! other times, up to twice as many rounds differ: [`RoundsSpent::other_story`].
+//! Only rounds with real content are charged, so the comparison is with a story in which the user
+//! was idle in these rounds. Compared with a story in which the user conversed with another contact
+//! at other times, up to twice as many rounds differ: [`RoundsSpent::other_story`].
 
 mod calibrate;
 pub mod ledger;
@@ -38,23 +38,24 @@ use crate::noise::Law;
 /// Rounds of one service under one noise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundsSpent {
-    /// Of which service.
+    /// The service of the rounds.
     pub service: Service,
     /// The noise of each honest mix.
     pub law: Law,
     /// Onions of a user in one round.
     pub slots: u8,
-    /// How many rounds.
+    /// Number of rounds.
     pub rounds: u64,
 }
 
 impl RoundsSpent {
-    /// So many rounds of what a config says about a service.
+    /// Creates `rounds` rounds with the noise of a config's policy.
     pub const fn from_policy(policy: &ServicePolicy, rounds: u64) -> Self {
         Self { service: policy.service, law: Law::from_policy(policy), slots: policy.slots, rounds }
     }
 
-    /// The rounds that differ from a story in which the user talked as often, at other times.
+    /// Returns the rounds that differ from a story in which the user conversed as often, at other
+    /// times.
     #[must_use]
     pub const fn other_story(self) -> Self {
         self.times(2)
@@ -66,9 +67,10 @@ impl RoundsSpent {
         Self { rounds: self.rounds.saturating_mul(factor), ..self }
     }
 
-    /// Returns the number of rounds like `unit` that lose at least as much as these do.
+    /// Returns the number of rounds like `unit` with at least the same loss.
     ///
-    /// A `unit` without noise loses everything in one round: then the plain number is returned.
+    /// A `unit` without noise loses everything in one round; in this case the number of rounds is
+    /// returned unchanged.
     pub fn count_as(&self, unit: &Self) -> u64 {
         let same = (self.service, self.law, self.slots) == (unit.service, unit.law, unit.slots);
         // Equal noise counts one for one, without rounding up.
@@ -76,19 +78,19 @@ impl RoundsSpent {
             return self.rounds;
         }
         let clamped = self.clamp_probability() / unit.clamp_probability().max(f64::MIN_POSITIVE);
-        // The largest ratio over all orders: at every order these rounds lose at most as much
-        // (MIX-72).
+        // The largest ratio over all orders is used, so at every order these rounds lose at most as
+        // much (MIX-72).
         let ratio = search_orders()
             .map(|a| self.renyi_divergence(a) / unit.renyi_divergence(a))
             .fold(clamped, f64::max);
         to_whole(libm::ceil(to_real(self.rounds) * ratio))
     }
 
-    /// The Rényi divergence of one round at order `a`.
+    /// Returns the Rényi divergence of one round at order `a`.
     fn renyi_divergence(&self, a: f64) -> f64 {
         let scale = f64::from(self.law.scale);
         if scale == 0.0 {
-            // Without noise one round reveals everything, which the calculator has to report.
+            // Without noise one round reveals everything, which the infinite divergence reports.
             return f64::INFINITY;
         }
         match self.law.mode {
@@ -100,8 +102,9 @@ impl RoundsSpent {
         }
     }
 
-    /// How far one user moves a count, in units of its scale: a conversation moves singles by 2s at
-    /// scale b and pairs by s at b/2; a call or invitation moves two buckets by 1.
+    /// Returns the distance by which one user moves a count, in units of the scale. A conversation
+    /// moves singles by 2s at scale b and pairs by s at b/2. A call or invitation moves two buckets
+    /// by 1.
     fn relative_shift(&self) -> f64 {
         match self.service {
             Service::Conversation => 2.0 * f64::from(self.slots),
@@ -109,7 +112,8 @@ impl RoundsSpent {
         }
     }
 
-    /// The probability that one of the two counts a user moves is clamped at 0 in a round.
+    /// Returns the probability that one of the two counts that a user moves is clamped at 0 in a
+    /// round.
     fn clamp_probability(&self) -> f64 {
         let mu = f64::from(self.law.mu);
         let scale = f64::from(self.law.scale);
@@ -122,7 +126,7 @@ impl RoundsSpent {
         }
     }
 
-    /// The law of one round in the paper's terms, epsilon and delta.
+    /// Returns epsilon and delta of one round in the paper's terms.
     fn one_round(&self) -> (f64, f64) {
         let mu = f64::from(self.law.mu);
         let b = f64::from(self.law.scale);
@@ -133,14 +137,15 @@ impl RoundsSpent {
     }
 }
 
-/// A delta that holds for `epsilon` over all of `spent`, at most 1. Rényi accounting: a bound.
+/// Returns a delta that holds for `epsilon` over all of `spent`, at most 1. It is an upper bound by
+/// Rényi accounting.
 pub fn delta(spent: &[RoundsSpent], epsilon: f64) -> f64 {
-    // Clamping at 0 is outside of the divergence, so it is charged apart, for both stories.
+    // Clamping at 0 is not part of the divergence, so it is charged separately, for both stories.
     let clamped = spent.iter().map(|s| to_real(s.rounds) * s.clamp_probability()).sum::<f64>();
     (divergence_delta(spent, epsilon).0 + (1.0 + libm::exp(epsilon)) * clamped).min(1.0)
 }
 
-/// The part of [`delta`] that comes from the divergence, and the order that gives it.
+/// Returns the part of [`delta`] that comes from the divergence, and the order that gives it.
 pub fn divergence_delta(spent: &[RoundsSpent], epsilon: f64) -> (f64, f64) {
     let at = |a: f64| {
         // Unused services are left out: 0 rounds without noise would give 0 times infinity.
@@ -155,14 +160,15 @@ pub fn divergence_delta(spent: &[RoundsSpent], epsilon: f64) -> (f64, f64) {
     least.map_or((1.0, 0.0), |(delta, a)| (delta.min(1.0), a))
 }
 
-/// The orders at which the minimum is looked for: 1.01 to 5 in steps of 0.01, then up to 10,000 in
-/// steps of 1 %. Any subset gives a true bound; a finer one a slightly better.
+/// Returns the orders over which the minimum is taken: 1.01 to 5 in steps of 0.01, then up to
+/// 10,000 in steps of 1 %. Any subset gives a valid bound, a finer one a slightly better bound.
 fn search_orders() -> impl Iterator<Item = f64> {
     let low = (1..=400).map(|i| 1.0 + f64::from(i) / 100.0);
     low.chain((1..=764).map(|j| 5.0 * libm::pow(1.01, f64::from(j))))
 }
 
-/// The delta for `epsilon` by the paper's advanced composition, at most 1; Laplace noise.
+/// Returns the delta for `epsilon` by the paper's advanced composition, at most 1; for Laplace
+/// noise.
 ///
 /// For each d the paper gives `eps' = sqrt(2 ln(1/d) sum k eps^2) + sum k eps (e^eps - 1)` and
 /// `delta' = d + sum k delta`; the d that gives `epsilon` exactly is known in closed form.
@@ -185,24 +191,25 @@ pub fn advanced_delta(spent: &[RoundsSpent], epsilon: f64) -> f64 {
     (lost + d).min(1.0)
 }
 
-/// The least epsilon for which `delta_max` holds over all of `spent`, to 10^-9, by Rényi
-/// accounting; `None` if none up to 700 does.
+/// Returns the least epsilon for which `delta_max` holds over all of `spent`, to 10^-9, by Rényi
+/// accounting. Returns `None` if none up to 700 is sufficient.
 pub fn least_epsilon(spent: &[RoundsSpent], delta_max: f64) -> Option<f64> {
-    // delta falls in eps until the clamped part, which grows with it, wins: look for a first eps.
+    // delta decreases with eps until the clamped part, which increases, dominates. The loop
+    // searches for a first sufficient eps.
     let fits = |eps: f64| delta(spent, eps) <= delta_max;
     let mut high = core::iter::successors(Some(1e-6), |eps| Some(eps * 1.25))
         .take_while(|eps| *eps < 700.0)
         .find(|eps| fits(*eps))?;
     let mut low = 0.0;
     while high - low > 1e-9 {
-        // Bisection is valid below the first eps that fits: there delta falls.
+        // Bisection is valid below the first sufficient eps, because delta decreases there.
         let middle = f64::midpoint(low, high);
         if fits(middle) { high = middle } else { low = middle }
     }
     Some(high)
 }
 
-/// How many rounds like those of `one` fit into (epsilon, delta), by `account`.
+/// Returns the number of rounds like `one` that fit into (epsilon, delta) by `account`.
 pub fn count_rounds(
     one: RoundsSpent,
     epsilon: f64,
@@ -212,7 +219,7 @@ pub fn count_rounds(
     let fits = |rounds: u64| account(&[RoundsSpent { rounds, ..one }], epsilon) <= delta_max;
     let mut low = 0;
     let mut high = 1;
-    // The bound ends the search where no network runs so many rounds.
+    // The bound ends the search, because no network runs so many rounds.
     while fits(high) && high < 1 << 50 {
         (low, high) = (high, high * 2);
     }
@@ -223,31 +230,33 @@ pub fn count_rounds(
     low
 }
 
-/// The most that a person's odds move: what was thought 50 % likely becomes at most this.
+/// Returns the most that an observer's certainty can grow: a 50 % likelihood becomes at most this.
 pub fn fifty_becomes(epsilon: f64) -> f64 {
     1.0 / (1.0 + libm::exp(-epsilon))
 }
 
-/// The probability that a normal variable lies `x` standard deviations above its mean or higher.
+/// Returns the probability that a normal variable is at least `x` standard deviations above its
+/// mean.
 pub fn normal_tail(x: f64) -> f64 {
     libm::erfc(x / core::f64::consts::SQRT_2) / 2.0
 }
 
-/// The whole number of a real one that is not negative; `u64::MAX` beyond the end of numbers.
+/// Converts a non-negative real number to a whole one; values above 64 bits give `u64::MAX`.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast saturates")]
 const fn to_whole(number: f64) -> u64 {
     number as u64
 }
 
-/// A number of rounds; those above 2^53 do not fit into the life of a network.
+/// Converts a number of rounds. A network never runs more than 2^53 rounds, so the result is exact.
 #[expect(clippy::cast_precision_loss, reason = "the relative error is below 2^-52")]
 const fn to_real(rounds: u64) -> f64 {
     rounds as f64
 }
 
-/// The Rényi divergence of order `a` of two Laplace laws of scale 1 at distance `l`.
+/// Returns the Rényi divergence of order `a` of two Laplace distributions of scale 1 at distance
+/// `l`.
 fn laplace_rho(a: f64, l: f64) -> f64 {
-    // expm1 and log1p keep the digits that the sum of two weights near 1 would lose.
+    // expm1 and log1p keep digits that the sum of two weights near 1 would lose.
     let up = a / (2.0 * a - 1.0) * libm::expm1((a - 1.0) * l);
     let down = (a - 1.0) / (2.0 * a - 1.0) * libm::expm1(-a * l);
     libm::log1p(up + down) / (a - 1.0)

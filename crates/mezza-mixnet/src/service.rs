@@ -1,4 +1,4 @@
-//! The three services, and the sizes that follow from them.
+//! The three services, and the sizes of their messages.
 
 use mezza_core::{DecodeError, Reader, Writer, snapshot};
 
@@ -16,15 +16,15 @@ pub const CELL_BYTES: usize = 256;
 pub const TOKEN_BYTES: usize = 16;
 /// Bytes of a sealed invitation.
 pub const INVITATION_BYTES: usize = 260;
-/// Bytes of a batch frame's body in front of its items: offset and count.
+/// Bytes of a batch frame's body before its items: offset and count.
 const ITEMS_HEAD_BYTES: usize = 6;
-/// Bytes of a frame's head behind the length field: type, service, round.
+/// Bytes of a frame's head after the length field: type, service, round.
 pub(crate) const HEAD_BYTES: usize = 10;
 
 /// The purpose of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Service {
-    /// Cells are swapped in dead drops, replies come back.
+    /// Cells are swapped in dead drops, and replies return.
     Conversation,
     /// Tokens are published as one set per bucket.
     Call,
@@ -38,7 +38,7 @@ impl Service {
     /// All services, ascending.
     pub const ALL: [Self; 3] = [Self::Conversation, Self::Call, Self::Invitation];
 
-    /// The number on the wire.
+    /// Returns the number on the wire.
     pub const fn number(self) -> u8 {
         match self {
             Self::Conversation => 1,
@@ -47,7 +47,7 @@ impl Service {
         }
     }
 
-    /// The service of a number.
+    /// Returns the service with this number.
     ///
     /// # Errors
     /// [`DecodeError::Value`] for any number but 1, 2, 3.
@@ -55,7 +55,7 @@ impl Service {
         Self::ALL.into_iter().find(|s| s.number() == number).ok_or(DecodeError::Value)
     }
 
-    /// Bytes of the innermost plaintext: 272, 20, 264.
+    /// Returns the bytes of the innermost plaintext: 272, 20 or 264.
     pub const fn innermost_bytes(self) -> usize {
         match self {
             Self::Conversation => DROP_BYTES + CELL_BYTES,
@@ -64,34 +64,36 @@ impl Service {
         }
     }
 
-    /// Bytes of an onion with `layers` layers left; with 0 layers the innermost plaintext.
+    /// Returns the bytes of an onion with `layers` layers left; 0 layers give the innermost
+    /// plaintext.
     pub const fn onion_bytes(self, layers: usize) -> usize {
         self.innermost_bytes() + LAYER_BYTES * layers
     }
 
-    /// Returns true if onions are answered.
+    /// Returns true if onions get replies.
     pub const fn has_replies(self) -> bool {
         matches!(self, Self::Conversation)
     }
 }
 
-/// Bytes of a reply that `layers` mixes have sealed; a client of n mixes gets n layers.
+/// Returns the bytes of a reply sealed by `layers` mixes. A client of n mixes gets n layers.
 pub const fn reply_bytes(layers: usize) -> usize {
     CELL_BYTES + TAG_BYTES * layers
 }
 
-/// Items of `size` bytes in each batch frame but the last: whole groups of 256.
+/// Returns the number of items of `size` bytes in each batch frame except the last: whole groups of
+/// 256.
 pub const fn items_per_frame(size: usize) -> usize {
     // Whole groups: the batch inversion of the kernel works on 256 points at a time.
     GROUP * ((FRAME_BYTES_MAX - HEAD_BYTES - ITEMS_HEAD_BYTES) / (GROUP * size))
 }
 
-/// One round of one service. Rounds count up for ever.
+/// One round of one service. Round numbers only increase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RoundId {
-    /// Which service.
+    /// The service of the round.
     pub service: Service,
-    /// Which round of it.
+    /// Number of the round.
     pub round: u64,
 }
 
@@ -101,7 +103,7 @@ impl RoundId {
     /// Reads the 9 bytes of service and round.
     ///
     /// # Errors
-    /// Whatever the bytes lack.
+    /// [`DecodeError`] if bytes are missing or the service is unknown.
     pub fn read_from(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self { service: Service::from_number(reader.read_u8()?)?, round: reader.read_u64()? })
     }
@@ -116,7 +118,7 @@ impl RoundId {
 mod tests {
     use super::*;
 
-    /// The table of onions in section "Messages" of the specification.
+    /// The values of the table of onions in section "Messages" of the specification.
     #[test]
     fn sizes_are_those_of_the_specification() {
         assert_eq!(Service::ALL.map(|s| s.onion_bytes(3)), [416, 164, 408]);

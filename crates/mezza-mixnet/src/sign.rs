@@ -16,9 +16,9 @@ pub type Signature = [u8; 64];
 pub enum Purpose {
     /// The settings of a round, by each mix.
     Settings,
-    /// The end of a round before its time, by the server that ended it.
+    /// The early end of a round, by the server that ended it.
     Abort,
-    /// Traps that did not come back, by the mix that set them.
+    /// Traps that did not return, by the mix that set them.
     Alarm,
     /// The manifest of the buckets of a round, by the last mix.
     Bucket,
@@ -40,7 +40,7 @@ impl Purpose {
     fn signed_message(self, parts: &[&[u8]]) -> Vec<u8> {
         let mut message = Vec::with_capacity(32 + parts.iter().map(|p| p.len()).sum::<usize>());
         message.extend_from_slice(self.label());
-        // The zero ends the label, so that no purpose is the beginning of another one.
+        // The zero ends the label, so that no purpose is a prefix of another one.
         message.push(0);
         for part in parts {
             message.extend_from_slice(part);
@@ -49,23 +49,23 @@ impl Purpose {
     }
 }
 
-/// A key that signs. The key wipes itself; `Debug` shows nothing of it.
+/// A private signing key, wiped on drop. `Debug` shows nothing of it.
 pub struct Signer(SigningKey);
 
 snapshot!(struct Signer(key => Wiping::new(key.to_bytes())));
 
 impl Signer {
-    /// The key of a seed of 32 bytes (RFC 8032, section 5.1.5).
+    /// Derives the key from a seed of 32 bytes (RFC 8032, section 5.1.5).
     pub fn from_seed(seed: &Secret<32>) -> Self {
         Self(SigningKey::from_bytes(seed.expose()))
     }
 
-    /// The public key, 32 bytes.
+    /// Returns the public key, 32 bytes.
     pub fn public_key(&self) -> VerifyKey {
         self.0.verifying_key().to_bytes()
     }
 
-    /// Signs `parts`, one behind the other, for one purpose.
+    /// Signs the concatenation of `parts` for one purpose.
     pub fn sign(&self, purpose: Purpose, parts: &[&[u8]]) -> Signature {
         self.0.sign(&purpose.signed_message(parts)).to_bytes()
     }
@@ -82,7 +82,8 @@ impl fmt::Debug for Signer {
 pub fn verify(key: &VerifyKey, purpose: Purpose, parts: &[&[u8]], signature: &Signature) -> bool {
     let signature = ed25519_dalek::Signature::from_bytes(signature);
     VerifyingKey::from_bytes(key)
-        // Strict: one signature must not verify under several keys or in several encodings.
+        // Verification is strict, because one signature must not verify under several keys or in
+        // several encodings.
         .is_ok_and(|key| key.verify_strict(&purpose.signed_message(parts), &signature).is_ok())
 }
 

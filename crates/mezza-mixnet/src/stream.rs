@@ -1,4 +1,4 @@
-//! The byte stream between two contacts: pieces in cells, each delivered once and in order however
+//! The byte stream between two contacts: pieces in cells, each delivered once and in order, however
 //! many meetings fail.
 //!
 //! ```text
@@ -7,11 +7,11 @@
 //!                     -> else: first in line
 //! ```
 //!
-//! The content of a piece is fixed when it is first sealed. A piece in flight is not sent again, one
-//! that was sent is sent again when four later results were Met and it is not acknowledged. Every
-//! piece of a message but its last is full.
+//! The content of a piece is fixed when it is first sealed. A piece in flight is not sent again. A
+//! sent piece is sent again if four later results were Met and it is not acknowledged. Every piece
+//! of a message except its last is full.
 //!
-//! Both sides are rebuilt after a start from what was durable: [`Sender::restore_sealed`],
+//! After a start both sides are restored from durable data: [`Sender::restore_sealed`],
 //! [`Receiver::restore_piece`].
 
 mod receiver;
@@ -20,13 +20,13 @@ mod sender;
 pub use receiver::{ReceivedMessage, Receiver, StreamBroken};
 pub use sender::{CellOutcome, Sender, StreamError};
 
-/// Pieces that may be under way at a time: those that `ack` and `sack` can name.
+/// Most pieces under way at a time, which `ack` and `sack` can acknowledge.
 pub const WINDOW: u32 = 32;
-/// Bytes of messages that wait for one contact, at most.
+/// Most bytes of messages that wait for one contact.
 pub const QUEUE_BYTES_MAX: usize = 262_144;
-/// Later results that must be Met before a piece counts as lost.
+/// Number of later Met results after which a piece counts as lost.
 const PATIENCE: u32 = 4;
-/// Bytes of the length in front of a message.
+/// Bytes of the length field before a message.
 const LENGTH_BYTES: usize = 2;
 
 #[cfg(test)]

@@ -145,8 +145,9 @@ impl Side {
         let own = LinkId::from_bytes([2, 0, 0, 0, 0, self.role as u8 + 1]).expect("a unicast id");
         let mut settings = PairingSettings::new(own, "loopback", 1);
         settings.role = Some(self.role);
-        let (key, began) = (self.store_key.duplicate(), (self.now(), 0));
-        let mut pairing = Pairing::<Suite>::open_window(settings, key, began, self.rng.rng());
+        let key = self.store_key.duplicate();
+        let began = self.now();
+        let mut pairing = Pairing::<Suite>::open_window(settings, key, began, 0, self.rng.rng());
         while !pairing.is_flushed() {
             if let Some(frame) = self.receive(pairing.deadline()) {
                 let from = PeerAddress::default();
@@ -192,7 +193,7 @@ impl Side {
         let settings = PeerSettings { rekey_ms: 500, ..PeerSettings::default() };
         let key = self.store_key.duplicate();
         let mut peer =
-            Peer::<Suite>::restore((seq, record), key, settings, self.now()).expect("this suite");
+            Peer::<Suite>::restore(seq, record, key, settings, self.now()).expect("this suite");
         println!("{:>5} {:?}: restarted from write {seq}", self.now().as_ms(), self.role);
         let mut input = Some(PeerInput::Carrier(true));
         let mut opened = 0;

@@ -32,7 +32,7 @@ impl Device {
         let mut settings = PairingSettings::new(own, "cable", byte.into());
         settings.role = Some(role);
         let key = StoreKey::new(Secret::random(rng.rng()));
-        let pairing = Pairing::open_window(settings, key, (Time::from_ms(0), 0), rng.rng());
+        let pairing = Pairing::open_window(settings, key, Time::from_ms(0), 0, rng.rng());
         Self { pairing, rng, sent: Vec::new(), session: None }
     }
 

@@ -93,7 +93,8 @@ impl<S: LinkSuite> Pairing<S> {
     pub fn open_window(
         settings: PairingSettings,
         store_key: StoreKey,
-        (now, wall_ms): (Time, u64),
+        now: Time,
+        wall_ms: u64,
         rng: &mut dyn CryptoRng,
     ) -> Self {
         let (least, most) = LISTEN_MS;
@@ -230,7 +231,7 @@ impl<S: LinkSuite> Machine for Pairing<S> {
     ) -> Result<(), LinkError> {
         match input {
             PairingInput::Datagram { frame, from, on_link } => {
-                self.on_frame(&frame, (from, on_link), now, rng)
+                self.on_frame(&frame, from, on_link, now, rng)
             }
             PairingInput::Give(ephemeral) => match &mut self.step {
                 Step::Exchanging(peer) | Step::Over(Some(peer)) => {

@@ -128,7 +128,8 @@ impl<S: LinkSuite> Peer<S> {
     /// # Errors
     /// [`LinkError::Refused`] for a record of another suite.
     pub fn restore(
-        (seq, record): (u64, PeerRecord),
+        seq: u64,
+        record: PeerRecord,
         store_key: StoreKey,
         settings: PeerSettings,
         now: Time,

@@ -1,7 +1,9 @@
 //! A mesh node as a process of its own: sockets and clocks around the machine of `mezza-mesh`, and a
-//! control socket beside it. It has no vault and no secret, and its store is memory.
+//! control socket beside it. It has no vault and no secret. Cells
+//! that are carried for hours have a copy on the disk.
 
 pub mod ble;
+mod cell_store;
 pub mod control;
 pub mod crowd;
 pub mod grade;

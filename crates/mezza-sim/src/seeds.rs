@@ -51,7 +51,7 @@ mod tests {
         let mut named = None;
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             run_seeds(None, 9, &mut |seed| assert!(seed != 4, "seed four"), |seed| {
-                named = Some(seed)
+                named = Some(seed);
             });
         }));
         assert!(outcome.is_err());

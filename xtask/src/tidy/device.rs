@@ -6,7 +6,7 @@ use super::{Diagnostic, Tree};
 const FOLDER: &str = "crates/mezza-messenger/src/";
 const FILE: &str = "crates/mezza-messenger/src/device.rs";
 /// Maximum number of lines of that file.
-const LINES_MAX: usize = 300;
+const LINES_MAX: usize = 320;
 
 pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let mut refused = Vec::new();

@@ -11,7 +11,7 @@ const KEYS: [&str; 9] =
 /// The crates of the program.
 const CRATES: [&str; 3] = ["crates/mezza-host/", "crates/mezza-servers/", "crates/mezza/"];
 /// Calls that turn a path into text.
-const TEXTS: [&str; 2] = ["path(", "show::path"];
+const TEXTS: [&str; 2] = ["path(", "show::format_path"];
 
 pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let of_program =
@@ -21,7 +21,11 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     for (path, code) in sources {
         let text = tree.iter().find(|(of, _)| *of == path).map_or("", |(_, text)| text);
         refused.extend(find_paths(code, text).into_iter().map(|line| {
-            Diagnostic::new(path, line, "`json!` panics at such a path; hand it `show::path(..)`")
+            Diagnostic::new(
+                path,
+                line,
+                "`json!` panics at such a path; hand it `show::format_path(..)`",
+            )
         }));
     }
     refused
@@ -85,8 +89,8 @@ mod tests {
             find_paths(&code, text)
         };
         assert_eq!(lines("f(&json!({\n \"file\": file,\n \"home\": c.home.root() }))"), [2, 3]);
-        assert_eq!(lines("json!({ \"file\": show::path(file), \"name\": name })"), [0; 0]);
-        assert_eq!(lines("json!({ \"file\": kept.as_deref().map(show::path) })"), [0; 0]);
+        assert_eq!(lines("json!({ \"file\": show::format_path(file), \"name\": name })"), [0; 0]);
+        assert_eq!(lines("json!({ \"file\": kept.as_deref().map(show::format_path) })"), [0; 0]);
         assert_eq!(lines("json!({ \"file\": \"a text\" })"), [0; 0]);
         assert_eq!(lines("let file = (\"file\", file);"), [0; 0]);
     }

@@ -19,7 +19,8 @@ const LAYERS: [(&str, &Layers); 5] = [
 /// The lowest layer holds values and their codecs, which may use each other; components may not.
 const MESSENGER: [&[&str]; 3] =
     [&VALUES, &["profile", "contacts", "threads", "outbox", "sessions", "carriers"], &["device"]];
-const VALUES: [&str; 12] = [
+const VALUES: [&str; 13] = [
+    "backup",
     "card",
     "envelope",
     "error",
@@ -50,7 +51,7 @@ const LAB: [&[&str]; 8] = [
 
 /// The order of the three crates of the program is in `floors`.
 const HOST: [&[&str]; 4] =
-    [&["api", "backend", "clock"], &["process"], &["store", "tls"], &["connection"]];
+    [&["api", "backend", "clock"], &["process"], &["store", "tls"], &["backup", "connection"]];
 
 /// No server may use another one.
 const SERVERS: [&[&str]; 1] = [&["mesh", "mixnet", "relay", "tunnel"]];

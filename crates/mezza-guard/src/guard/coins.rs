@@ -129,9 +129,9 @@ impl Session {
             }
             // Nothing of the client leaves before its rule is known (GUARD-31, GUARD-33).
             Stage::New => Err(CloseReason::Frame(FrameRuleError::Form)),
-            Stage::Blind(..) => self.pass_blind(guard, conn, (GuardSide::Inside, frame), rng),
+            Stage::Blind(..) => self.pass_blind(guard, conn, GuardSide::Inside, frame, rng),
             Stage::Coins(_) => self.coined_out(guard, conn, frame),
-            Stage::Forward => self.pass_record(guard, conn, (GuardSide::Wire, frame)),
+            Stage::Forward => self.pass_record(guard, conn, GuardSide::Wire, frame),
         }
     }
 
@@ -242,8 +242,8 @@ impl Session {
             // The client has not named itself, so no frame of the wire has an addressee.
             Stage::New if self.is_dialling => Err(CloseReason::Frame(FrameRuleError::Form)),
             Stage::New => self.first_inbound(guard, conn, frame, rng),
-            Stage::Blind(..) => self.pass_blind(guard, conn, (GuardSide::Wire, frame), rng),
-            Stage::Forward => self.pass_record(guard, conn, (GuardSide::Inside, frame)),
+            Stage::Blind(..) => self.pass_blind(guard, conn, GuardSide::Wire, frame, rng),
+            Stage::Forward => self.pass_record(guard, conn, GuardSide::Inside, frame),
             Stage::Coins(coined) => {
                 let their_turn = coined.step.is_multiple_of(2) != self.is_dialling;
                 let rule = guard.settings.table.rule_at(coined.step).filter(|_| their_turn);
@@ -290,7 +290,7 @@ impl Session {
         }
         if self.mode == crate::wire::control::GuardMode::Blind {
             self.stage = Stage::blind(crate::gkx::GkxGuard::for_answering());
-            return self.pass_blind(guard, conn, (GuardSide::Wire, frame), rng);
+            return self.pass_blind(guard, conn, GuardSide::Wire, frame, rng);
         }
         // A caller outside of the rule must not wake the client.
         if !guard.settings.table.rule_at(0).is_some_and(|rule| rule.fits_frame(frame)) {

@@ -36,7 +36,8 @@ impl Session {
         &mut self,
         guard: &mut Guard,
         conn: GuardConnection,
-        (to, frame): (GuardSide, &[u8]),
+        to: GuardSide,
+        frame: &[u8],
     ) -> Result<(), CloseReason> {
         if !is_record(frame, guard.settings.record_lengths) {
             if guard.settings.policy == StrictPolicy::Report {

@@ -12,7 +12,6 @@ use super::{COINS, CloseReason, Guard, GuardConnection, GuardSide, Output};
 use crate::coin::CoinPurpose;
 use crate::gkx::GkxGuard;
 use crate::keys::GuardClientId;
-use crate::ledger::REFUSALS_BLOCK;
 use crate::wire::control::{Control, ControlChannel, GuardMode, RefusalCode};
 
 /// A session.
@@ -33,6 +32,19 @@ pub(crate) struct Session {
     pub(super) talk: Option<Box<Talk>>,
     pub(super) stage: Stage,
     pub(super) owed: Owed,
+}
+
+/// A whole frame that came in on one side of a connection pair.
+pub(super) struct FrameIn<'a> {
+    pub conn: GuardConnection,
+    pub side: GuardSide,
+    pub frame: &'a [u8],
+}
+
+/// The body of OPEN.
+struct OpenRequest {
+    mode: GuardMode,
+    dest: u16,
 }
 
 /// How far client and guard know each other.
@@ -164,6 +176,11 @@ impl Session {
         self.owed != Owed::default()
     }
 
+    /// Returns true if its end may still be a refused handshake.
+    pub(super) fn may_be_refused(&self) -> bool {
+        !matches!(self.stage, Stage::Forward) || self.counts_as_refused()
+    }
+
     /// The frame that tells a paired client why it is refused.
     pub(super) fn refusal_frame(mut self, code: RefusalCode) -> Option<Vec<u8>> {
         self.sealed_channel().map(|channel| channel.seal(&Control::Refused(code)))
@@ -232,15 +249,16 @@ impl Session {
     pub(super) fn on_frame(
         &mut self,
         guard: &mut Guard,
-        conn: GuardConnection,
-        (side, frame): (GuardSide, &[u8]),
-        (now, rng): (Time, &mut dyn CryptoRng),
+        input: &FrameIn<'_>,
+        now: Time,
+        rng: &mut dyn CryptoRng,
     ) -> Result<(), CloseReason> {
+        let FrameIn { conn, side, frame } = *input;
         let is_control = frame.get(1).is_some_and(|kind| Control::is_kind(*kind));
         match side {
             // Frames of the wire are never control frames, and control frames never leave (GUARD-28).
             GuardSide::Wire if is_control => Err(CloseReason::Control),
-            GuardSide::Inside if is_control => self.on_control(guard, conn, frame, (now, rng)),
+            GuardSide::Inside if is_control => self.on_control(guard, conn, frame, now, rng),
             GuardSide::Inside => self.pass_outgoing(guard, conn, frame, rng),
             GuardSide::Wire => self.pass_incoming(guard, conn, frame, rng),
         }
@@ -251,14 +269,17 @@ impl Session {
         guard: &mut Guard,
         conn: GuardConnection,
         frame: &[u8],
-        (now, rng): (Time, &mut dyn CryptoRng),
+        now: Time,
+        rng: &mut dyn CryptoRng,
     ) -> Result<(), CloseReason> {
         let Some(channel) = self.sealed_channel() else {
             // Without a channel only HAIL is possible, which travels in clear.
             return self.on_hail(guard, conn, frame, rng);
         };
         match channel.open(frame).map_err(|_| CloseReason::Control)? {
-            Control::Open { mode, dest } => self.on_open(guard, conn, (mode, dest), (now, rng)),
+            Control::Open { mode, dest } => {
+                self.on_open(guard, conn, &OpenRequest { mode, dest }, now, rng)
+            }
             Control::Point(point) => self.on_point(guard, conn, &point),
             _ => Err(CloseReason::Control),
         }
@@ -280,14 +301,16 @@ impl Session {
         if self.client.is_some_and(|expected| expected != client) {
             return Err(CloseReason::Control);
         }
-        let own = match (self.talk.as_deref(), self.is_dialling) {
-            (None, true) => {
+        let own = match (self.talk.as_deref(), &self.stage) {
+            // Only before the handshake: the session of a link has no room for a channel (GUARD-36),
+            // and a pinned client sends no HAIL (GUARD-32).
+            (None, Stage::New) if self.is_dialling => {
                 let nonce = self.fresh_nonce(rng);
                 let hello = Control::Hello { nonce }.encode_clear();
                 guard.out.push_back(Output::Send(conn, GuardSide::Inside, hello));
                 nonce
             }
-            (Some(Talk::Greeted(nonce)), false) => *nonce,
+            (Some(Talk::Greeted(nonce)), _) if !self.is_dialling => *nonce,
             // A second HAIL would draw a second key for the same session.
             _ => return Err(CloseReason::Control),
         };
@@ -313,9 +336,11 @@ impl Session {
         &mut self,
         guard: &mut Guard,
         conn: GuardConnection,
-        (mode, dest): (GuardMode, u16),
-        (now, rng): (Time, &mut dyn CryptoRng),
+        request: &OpenRequest,
+        now: Time,
+        rng: &mut dyn CryptoRng,
     ) -> Result<(), CloseReason> {
+        let OpenRequest { mode, dest } = *request;
         let (Stage::New, true, None, Some(client)) =
             (&self.stage, self.is_dialling, self.dest, self.client)
         else {
@@ -326,14 +351,7 @@ impl Session {
         if guard.settings.find_destination(dest).is_none() {
             return Err(CloseReason::Refused(RefusalCode::UnknownDestination));
         }
-        // Boot time restarts with the machine, so that a block must not last beyond a day from
-        // then.
-        guard.ledger.clamp_refusals(now);
-        // Each refused handshake may carry 128 bits, so their number in a day is bounded
-        // (GUARD-35).
-        if guard.ledger.count_refusals(client, dest, now) >= REFUSALS_BLOCK {
-            return Err(CloseReason::Refused(RefusalCode::Blocked));
-        }
+        guard.check_admission(client, dest, now).map_err(CloseReason::Refused)?;
         (self.dest, self.mode) = (Some(dest), mode);
         // Fresh bytes help a client whose generator is broken (P5).
         self.send_seed(guard, conn, rng);
@@ -362,7 +380,8 @@ impl Session {
         &mut self,
         guard: &mut Guard,
         conn: GuardConnection,
-        (side, frame): (GuardSide, &[u8]),
+        side: GuardSide,
+        frame: &[u8],
         rng: &mut dyn CryptoRng,
     ) -> Result<(), CloseReason> {
         let Stage::Blind(blinded) = &mut self.stage else { return Err(CloseReason::Control) };

@@ -4,7 +4,8 @@ use mezza_core::{Machine as _, Time};
 use mezza_guard::client::{self, GuardClient};
 use mezza_guard::coin::CoinEncoding;
 use mezza_guard::guard::{
-    CloseReason, Destination, Guard, GuardConnection, GuardEvent, GuardSide, Input, Opening,
+    CloseReason, Destination, Guard, GuardConnection, GuardError, GuardEvent, GuardSide, Input,
+    Opening,
 };
 use mezza_guard::ledger::{DAY_MS, LedgerRecord, REFUSALS_BLOCK, REFUSALS_EVER, SlotLedger};
 use mezza_guard::rule::FrameRuleError;
@@ -160,6 +161,109 @@ fn guard_35_a_block_ends_a_day_after_a_start_however_long_the_machine_ran_before
     bench.now = Time::from_ms(60_000 + DAY_MS);
     assert_eq!(dial(&mut bench), None);
     let _ = GuardConnection(0);
+}
+
+/// A session with a pinned listener has no OPEN: its opening is where the block is enforced.
+#[test]
+fn guard_35_a_block_holds_for_the_listener_of_a_destination_too() {
+    let me = pairing(ME).client_id();
+    let mut bench = Bench::new(47);
+    for _ in 0..REFUSALS_BLOCK {
+        let conn = bench.fresh();
+        bench.guard_in(Input::Opened(conn, Opening::Pinned(me, 1))).expect("not blocked yet");
+        refuse_pinned(&mut bench, conn);
+    }
+    assert_eq!(bench.guard.ledger().count_refusals(me, 1, bench.now), REFUSALS_BLOCK);
+    let pinned = |bench: &mut Bench| {
+        let conn = bench.fresh();
+        bench.guard_in(Input::Opened(conn, Opening::Pinned(me, 1)))
+    };
+    assert_eq!(pinned(&mut bench), Err(GuardError::Blocked));
+    // It ends by itself.
+    bench.now = bench.now.plus_ms(DAY_MS);
+    assert_eq!(pinned(&mut bench), Ok(()));
+}
+
+/// A handshake in which the tag of the client went out, and the destination closed.
+fn refuse_pinned(bench: &mut Bench, conn: GuardConnection) {
+    bench.send_tag(conn);
+    bench.guard_in(Input::Closed(conn, GuardSide::Wire)).expect("known");
+}
+
+/// A refusal counts when its session ends. A client that opens many sessions before the first one ends
+/// would send a MAC in each of them.
+#[test]
+fn guard_47_sessions_at_once_send_no_more_macs_than_sessions_in_turn() {
+    let me = pairing(ME).client_id();
+    for knows in [true, false] {
+        let mut bench = Bench::new(48);
+        let mut open = Vec::new();
+        for _ in 0..2 * REFUSALS_BLOCK {
+            let conn = bench.fresh();
+            if knows {
+                bench.dial(conn, GuardMode::Blind);
+                if bench.refused.is_some() {
+                    assert_eq!(bench.refused, Some(RefusalCode::Busy));
+                    bench.client_in(client::Input::Closed(conn));
+                    continue;
+                }
+            } else {
+                let opened = bench.guard_in(Input::Opened(conn, Opening::Pinned(me, 1)));
+                if opened.is_err() {
+                    assert_eq!(opened, Err(GuardError::TooMany));
+                    continue;
+                }
+            }
+            bench.send_tag(conn);
+            open.push(conn);
+        }
+        assert_eq!(open.len(), REFUSALS_BLOCK, "{knows}");
+        for conn in open {
+            bench.guard_in(Input::Closed(conn, GuardSide::Wire)).expect("known");
+        }
+        assert_eq!(bench.guard.ledger().totals().refused as usize, REFUSALS_BLOCK);
+    }
+}
+
+/// A handshake that was accepted makes room for the next one.
+#[test]
+fn guard_47_links_that_are_up_are_not_counted() {
+    let mut bench = Bench::new(49);
+    for _ in 0..2 * REFUSALS_BLOCK {
+        let conn = bench.fresh();
+        bench.dial(conn, GuardMode::Blind);
+        assert_eq!(bench.refused, None);
+        bench.gkx(conn);
+    }
+    assert_eq!(bench.guard.session_count(), 2 * REFUSALS_BLOCK);
+}
+
+/// A lane is no destination of the client: callers choose when a handshake begins there.
+#[test]
+fn guard_48_refused_callers_alarm_and_lock_out_nobody() {
+    let mut bench = Bench::new(50);
+    let me = pairing(ME).client_id();
+    for number in 0..=REFUSALS_BLOCK as u32 {
+        let conn = bench.fresh();
+        bench.guard_in(Input::Opened(conn, Opening::Wire(me, 5))).expect("a lane");
+        let first = ke1(&[number as u8 + 1; 32], number + 1);
+        bench.outside(conn, first.clone());
+        let second = ke2(&first, &bench.public());
+        bench.inside(conn, second.clone());
+        assert!(bench.wire.contains(&second), "{number}: {:?}", bench.closed);
+        bench.guard_in(Input::Closed(conn, GuardSide::Wire)).expect("known");
+        bench.client_in(client::Input::Closed(conn));
+    }
+    bench.events.retain(|event| !matches!(event, GuardEvent::Worn(..)));
+    let [GuardEvent::Notice(client, lane), alarms @ ..] = &bench.events[..] else {
+        panic!("{:?}", bench.events)
+    };
+    assert_eq!((*client, alarms.len()), (me, REFUSALS_BLOCK - 1));
+    for (at, alarm) in alarms.iter().enumerate() {
+        let refusals = (at + 3).min(REFUSALS_BLOCK);
+        let expected = GuardEvent::Alarm { client: me, dest: *lane, refusals, is_blocked: false };
+        assert_eq!(*alarm, expected);
+    }
 }
 
 /// One refusal a day never raises the alarm of a day, and carries a key of 256 bits in two days.

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use mezza_core::{Machine as _, PortableBackend, Time};
+use mezza_core::{Machine as _, PortableBackend, StaticKey, Time};
 use mezza_guard::client::{self, GuardClient};
 use mezza_guard::coin::{CoinEncoding, CoinKey, CoinKeyPair, CoinPurpose, CoinSecret, SlotName};
 use mezza_guard::coins::Uniform;
-use mezza_guard::gkx::{GkxCandidate, GkxInitiator, GkxResponder};
+use mezza_guard::gkx::{GkxCandidate, GkxInitiator, GkxOpened, GkxResponder};
 use mezza_guard::guard::{
     CloseReason, Guard, GuardConnection, GuardError, GuardEvent, GuardSide, Input, Opening, Output,
 };
@@ -41,6 +41,14 @@ pub struct Bench {
     /// Frames of the client that have not left yet.
     said: BTreeMap<GuardConnection, Vec<Vec<u8>>>,
     next: u64,
+}
+
+/// A run of GKX after G3.
+pub struct TagSent {
+    opened: GkxOpened,
+    responder: GkxResponder,
+    alice: StaticKey,
+    bob: StaticKey,
 }
 
 pub fn coin_key() -> CoinKey {
@@ -214,12 +222,28 @@ impl Bench {
 
     /// GKX of the client with an untouched peer, on a connection that is open in blind mode.
     pub fn gkx(&mut self, conn: GuardConnection) {
+        let TagSent { opened, responder, alice, bob } = self.send_tag(conn);
+        let candidates =
+            [GkxCandidate::new::<PortableBackend>(&bob, *alice.public_key()).expect("a key")];
+        let g3 = self.wire.remove(0);
+        let group = mezza_guard::Ristretto::new();
+        let accepted =
+            responder.finish(&group, &g3, bob.public_key(), &candidates).expect("accepted");
+        self.outside(conn, accepted.frame);
+        assert!(self.is_pumped, "G4 answers the tag");
+        let keys = opened.finish(&self.wire.remove(0)).expect("keys");
+        assert_eq!(keys.initiator, accepted.keys.initiator);
+    }
+
+    /// GKX up to G3, which holds the tag of the client.
+    pub fn send_tag(&mut self, conn: GuardConnection) -> TagSent {
         let group = mezza_guard::Ristretto::new();
         let coins = &mut Uniform;
         let alice = identity(1);
         let bob = identity(2);
-        let ends = (&alice, bob.public_key());
-        let begun = GkxInitiator::begin::<PortableBackend>(&group, ends, coins, self.dice.rng());
+        let peer = bob.public_key();
+        let begun =
+            GkxInitiator::begin::<PortableBackend>(&group, &alice, peer, coins, self.dice.rng());
         let (initiator, g1) = begun.expect("G1");
         self.inside(conn, g1.clone());
         let seen = self.wire.remove(0);
@@ -229,15 +253,7 @@ impl Bench {
         self.outside(conn, g2);
         let (opened, g3) = initiator.open(&group, &self.wire.remove(0)).expect("G3");
         self.inside(conn, g3);
-        let candidates =
-            [GkxCandidate::new::<PortableBackend>(&bob, *alice.public_key()).expect("a key")];
-        let g3 = self.wire.remove(0);
-        let accepted =
-            responder.finish(&group, &g3, bob.public_key(), &candidates).expect("accepted");
-        self.outside(conn, accepted.frame);
-        assert!(self.is_pumped, "G4 answers the tag");
-        let keys = opened.finish(&self.wire.remove(0)).expect("keys");
-        assert_eq!(keys.initiator, accepted.keys.initiator);
+        TagSent { opened, responder, alice, bob }
     }
 }
 

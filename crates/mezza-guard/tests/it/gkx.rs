@@ -71,7 +71,7 @@ fn exchange(
         frame
     };
     let text = |e: &dyn std::fmt::Debug| format!("{e:?}");
-    let (initiator, g1) = GkxInitiator::begin::<B>(&group, (&alice, bob.public_key()), coins, rng)
+    let (initiator, g1) = GkxInitiator::begin::<B>(&group, &alice, bob.public_key(), coins, rng)
         .map_err(|e| text(&e))?;
     let g1 = wire(1, own.out(g1, coins, rng).map_err(|e| text(&e))?);
     let g1 = their.inwards(g1, coins, rng).map_err(|e| text(&e))?;
@@ -100,8 +100,8 @@ fn agree([one, two]: &[GkxKeys; 2]) -> bool {
 #[test]
 fn guard_15_it_works_with_any_number_of_guards_at_either_end() {
     let mut dice = SimRng::new(15, 0);
-    for k in 0..=4 {
-        for l in 0..=4 {
+    for k in [0, 1, 2, 4, 8] {
+        for l in [0, 1, 3, 8] {
             let guards = [Guards::dialling(k), Guards::answering(l)];
             let keys = exchange(guards, &mut |_, _| {}, dice.rng()).expect("an exchange");
             assert!(agree(&keys), "{k} {l}");
@@ -155,12 +155,12 @@ fn guard_11_the_responder_answers_before_it_knows_x_and_both_refuse_bad_values()
     let bob = identity(2);
     // A key of low order has no secret with anybody.
     let low = PublicKey([0; 32]);
-    let begun = GkxInitiator::begin::<B>(&group, (&alice, &low), &mut Uniform, rng);
+    let begun = GkxInitiator::begin::<B>(&group, &alice, &low, &mut Uniform, rng);
     assert_eq!(begun.expect_err("no secret"), GkxError::Identity);
     assert_eq!(GkxCandidate::new::<B>(&bob, low).expect_err("no secret"), GkxError::Identity);
     // The identity as Y, and as an element of the commitment.
     let begin = |rng: &mut dyn CryptoRng| {
-        GkxInitiator::begin::<B>(&group, (&alice, bob.public_key()), &mut Uniform, rng).expect("G1")
+        GkxInitiator::begin::<B>(&group, &alice, bob.public_key(), &mut Uniform, rng).expect("G1")
     };
     let (initiator, g1) = begin(rng);
     let y = [&[1, 2][..], &[0; 32]].concat();
@@ -189,7 +189,7 @@ fn guard_13_candidates_are_tried_all_and_bounded() {
     let bob = identity(2);
     let run = |count: usize, place: usize, rng: &mut dyn CryptoRng| {
         let (initiator, g1) =
-            GkxInitiator::begin::<B>(&group, (&alice, bob.public_key()), &mut Uniform, rng)
+            GkxInitiator::begin::<B>(&group, &alice, bob.public_key(), &mut Uniform, rng)
                 .expect("G1");
         let (responder, g2) = GkxResponder::answer(&group, &g1, &mut Uniform, rng).expect("G2");
         let (_, g3) = initiator.open(&group, &g2).expect("G3");
@@ -221,7 +221,8 @@ fn guard_12_tags_and_keys_depend_on_the_shared_element_and_identities_alone() {
     let bob = identity(2);
     let (initiator, g1) = GkxInitiator::begin::<B>(
         &group,
-        (&alice, bob.public_key()),
+        &alice,
+        bob.public_key(),
         &mut given(&["x", "r", "s"]),
         rng,
     )

@@ -184,8 +184,13 @@ fn guard_35_a_handshake_that_nobody_accepted_counts() {
     bench.events.retain(|event| !matches!(event, GuardEvent::Worn(..)));
     assert_eq!(bench.events.len(), REFUSALS_BLOCK - 1, "the second one is silent");
     assert_eq!(bench.events[0], GuardEvent::Notice(me, 1));
-    assert_eq!(bench.events[1], GuardEvent::Alarm(me, 1, 3));
-    assert_eq!(bench.events.last(), Some(&GuardEvent::Blocked(me, 1)));
+    // The third and each further one alarm, also the one that blocks.
+    for (at, event) in bench.events[1..].iter().enumerate() {
+        let refusals = at + 3;
+        let is_blocked = refusals == REFUSALS_BLOCK;
+        let alarm = GuardEvent::Alarm { client: me, dest: 1, refusals, is_blocked };
+        assert_eq!(*event, alarm);
+    }
     let conn = bench.fresh();
     bench.dial(conn, GuardMode::Coins);
     assert_eq!(bench.refused, Some(RefusalCode::Blocked));
@@ -251,6 +256,43 @@ fn guard_32_destinations_are_numbers_of_the_guards_list() {
         let conn = bench.fresh();
         assert_eq!(bench.guard_in(Input::Opened(conn, opening)), Err(GuardError::Unknown));
     }
+}
+
+/// After the handshake a HAIL would make a second channel in a session that has room for none.
+#[test]
+fn guard_36_a_session_takes_a_hail_only_before_its_handshake() {
+    let me = pairing(ME).client_id();
+    let hail = Control::Hail { client: me, nonce: [7; 32] }.encode_clear();
+    let is_refused = |bench: &mut Bench, conn| {
+        bench.shown.clear();
+        bench.inside(conn, hail.clone());
+        assert!(!bench.shown.contains("Inside"), "the guard greets: {}", bench.shown);
+        bench.closed == Some(CloseReason::Control)
+    };
+    // A link that is up, in both modes and with and without a client that knows of the guard.
+    for opening in [Opening::Inside, Opening::Pinned(me, 1)] {
+        let mut bench = Bench::new(36);
+        let conn = bench.fresh();
+        match opening {
+            Opening::Inside => bench.dial(conn, GuardMode::Blind),
+            pinned => bench.guard_in(Input::Opened(conn, pinned)).expect("a new connection"),
+        }
+        bench.gkx(conn);
+        assert!(is_refused(&mut bench, conn), "{opening:?}");
+    }
+    let mut bench = Bench::new(37);
+    let conn = bench.fresh();
+    bench.dial(conn, GuardMode::Coins);
+    let first = ke1(&bench.public(), 41);
+    bench.inside(conn, first.clone());
+    let peer = CoinSecret::random(bench.dice.rng()).point(CoinEncoding::X25519);
+    bench.outside(conn, ke2(&first, &peer));
+    bench.inside(conn, ke3(&first, &[1]));
+    assert!(is_refused(&mut bench, conn), "t3 awaits an answer");
+    // A pinned client has no channel at all (GUARD-32).
+    let conn = bench.fresh();
+    bench.guard_in(Input::Opened(conn, Opening::Pinned(me, 1))).expect("a new connection");
+    assert!(is_refused(&mut bench, conn), "before the handshake");
 }
 
 /// An answering client behind its guard: the guard dials it after KE1 has passed, and checks KE2.

@@ -181,9 +181,9 @@ fn gkx(case: &Case, group: &Ristretto, rng: &mut dyn CryptoRng) {
     let mut their: Vec<GkxGuard> =
         (0..case.number("answering")).map(|_| GkxGuard::for_answering()).collect();
     let drawn: &mut dyn Coins<Ristretto> = &mut coins;
-    let ends = (&alice, bob.public_key());
+    let peer = bob.public_key();
     let (initiator, frame) =
-        GkxInitiator::begin::<B>(group, ends, &mut coins_of(case, &["x", "r", "s"]), rng)
+        GkxInitiator::begin::<B>(group, &alice, peer, &mut coins_of(case, &["x", "r", "s"]), rng)
             .expect("G1");
     let out = |guards: &mut [GkxGuard],
                frame,
@@ -232,10 +232,15 @@ fn gkx_wrong(case: &Case, group: &Ristretto, rng: &mut dyn CryptoRng) {
     let alice = identity(1);
     let bob = identity(2);
     let run = |rng: &mut dyn CryptoRng| -> Option<()> {
-        let ends = (&alice, bob.public_key());
-        let (initiator, _) =
-            GkxInitiator::begin::<B>(group, ends, &mut coins_of(case, &["x", "r", "s"]), rng)
-                .ok()?;
+        let peer = bob.public_key();
+        let (initiator, _) = GkxInitiator::begin::<B>(
+            group,
+            &alice,
+            peer,
+            &mut coins_of(case, &["x", "r", "s"]),
+            rng,
+        )
+        .ok()?;
         let g1 = case.bytes("g1_wire");
         let (responder, g2) =
             GkxResponder::answer(group, &g1, &mut coins_of(case, &["y"]), rng).ok()?;

@@ -203,8 +203,8 @@ impl Keeper {
                         self.effects.push_back(Effect::Send { to, packet });
                     }
                 }
-                Output::Dial(conn, _) => self.dial((false, conn.0), now, rng),
-                Output::DialClient(conn, _) => self.dial((true, conn.0), now, rng),
+                Output::Dial(conn, _) => self.dial(false, conn.0, now, rng),
+                Output::DialClient(conn, _) => self.dial(true, conn.0, now, rng),
                 Output::Persist(_, record) => {
                     self.effects.push_back(Effect::Write(Change::Ledger(record.encode())));
                 }
@@ -223,7 +223,7 @@ impl Keeper {
         }
     }
 
-    fn dial(&mut self, (is_inside, conn): (bool, u64), now: Time, rng: &mut dyn CryptoRng) {
+    fn dial(&mut self, is_inside: bool, conn: u64, now: Time, rng: &mut dyn CryptoRng) {
         self.next += 1;
         // Both ends of a stream dial: the dialler's numbers are its own.
         let number = self.next * 8 + u64::from(self.byte);

@@ -6,7 +6,7 @@ const START: Epoch = Epoch(1_000_000);
 
 /// A rule that starts at boot time 0, with epochs of half a minute.
 fn rule() -> FloorRule {
-    FloorRule::new(TreeProfile::Minute, START, ClockTrust::GOOD, 0)
+    FloorRule::new(Life::Minute.epoch_ms(), START, ClockTrust::GOOD, 0)
 }
 
 /// The floor that it gives to a clock which shows so many epochs after the start.
@@ -90,10 +90,27 @@ fn a_bound_that_is_known_gives_slack_and_uncertainty_between_those_of_the_grades
 /// A listener knows how good the clock is only when the node says so.
 #[test]
 fn hibe_74_a_slack_that_becomes_known_counts_from_the_start() {
-    let mut rule = FloorRule::new(TreeProfile::Minute, START, ClockTrust::POOR, 0);
+    let mut rule = FloorRule::new(Life::Minute.epoch_ms(), START, ClockTrust::POOR, 0);
     assert_eq!(rule.update_floor(None, 5 * MINUTE_MS), (START, None));
     rule.set_trust(ClockTrust::GOOD);
     assert_eq!(rule.update_floor(None, 5 * MINUTE_MS), (START.plus(8), None));
     rule.set_trust(ClockTrust::POOR);
     assert_eq!(rule.update_floor(None, 6 * MINUTE_MS), (START.plus(8), None), "it never goes back");
+}
+
+/// Half a day: a stored floor and boot time explain one epoch, and a day of absence is believed after it
+/// stood for ten minutes.
+#[test]
+fn hibe_82_the_floor_of_half_a_day_follows_its_own_epochs() {
+    let mut rule = FloorRule::new(Life::HalfDay.epoch_ms(), START, ClockTrust::GOOD, 0);
+    let hour_ms = Time::HOUR_MS;
+    assert_eq!(rule.update_floor(Some(START.plus(1)), hour_ms), (START, None));
+    assert_eq!(rule.update_floor(Some(START.plus(2)), 7 * hour_ms), (START.plus(1), None));
+    // Boot time alone: an epoch is over twelve hours and the slack later.
+    let mut rule = FloorRule::new(Life::HalfDay.epoch_ms(), START, ClockTrust::GOOD, 0);
+    assert_eq!(rule.update_floor(None, 12 * hour_ms).0, START);
+    assert_eq!(rule.update_floor(None, 12 * hour_ms + MINUTE_MS).0, START.plus(1));
+    // After three days of absence a person confirms the date.
+    let mut rule = FloorRule::new(Life::HalfDay.epoch_ms(), START, ClockTrust::GOOD, 0);
+    assert_eq!(rule.update_floor(Some(START.plus(7)), 0), (START, Some(FloorHeld::Confirm)));
 }

@@ -7,6 +7,7 @@ use mezza_core::CryptoRng;
 use super::{Cost, Entry, KeyTree};
 use crate::bkp::{DerivedKeys, NodeKey, Sums};
 use crate::error::TreeError;
+use crate::lives::Life;
 use crate::shape::{Epoch, Path, Shape};
 use crate::wire::ring::EntryKind;
 
@@ -39,30 +40,47 @@ fn right_of_path(shape: Shape, path: &Path, depth: usize) -> impl Iterator<Item 
 }
 
 impl KeyTree {
-    /// Erases every key below `floor`, and nothing else; the floor never goes back (HIBE-22). At most
+    /// Erases every key of the shortest life below `floor`. See [`erase_life_below`](Self::erase_life_below).
+    ///
+    /// # Errors
+    /// `Over` for a floor behind the last epoch.
+    pub fn erase_below(&mut self, floor: Epoch, rng: &mut dyn CryptoRng) -> Result<(), TreeError> {
+        self.erase_life_below(self.card.shortest_life(), floor, rng)
+    }
+
+    /// Erases every key of a life below `floor`, and nothing of another life (HIBE-82). The floor never
+    /// goes back (HIBE-22). At most
     /// 156 derivations, whatever the distance (HIBE-25); none if the way was prepared (HIBE-26).
     ///
     /// The keys are gone from memory when this returns, and from a disk when the next
     /// [`Delta`](super::Delta) is stored.
-    pub fn erase_below(&mut self, floor: Epoch, rng: &mut dyn CryptoRng) -> Result<(), TreeError> {
-        if floor <= self.floor {
+    ///
+    /// # Errors
+    /// `NoLife`, and `Over` for a floor behind the last epoch of the life.
+    pub fn erase_life_below(
+        &mut self,
+        life: Life,
+        floor: Epoch,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), TreeError> {
+        let found = self.find_branch(life)?;
+        if floor <= found.floor {
             return Ok(());
         }
-        if floor > self.end_epoch() {
+        if floor > found.branch.end {
             return Err(TreeError::Over);
         }
         let shape = self.shape();
-        let gone = self.stack.partition_point(|entry| entry.end_epoch(shape) <= floor);
-        let cut = self.stack.get(gone).filter(|entry| entry.start < floor);
+        let range = self.entries_of(&found.branch);
+        let entries = &self.stack[range.clone()];
+        let gone = entries.partition_point(|entry| entry.end_epoch(shape) <= floor);
+        let cut = entries.get(gone).filter(|entry| entry.start < floor);
         let derived = cut.map(|entry| self.right_of(entry, floor, rng)).transpose()?;
-        let erased = gone + usize::from(derived.is_some());
-        let erased: Vec<Entry> = self.stack.drain(..erased).collect();
+        let end = range.start + gone + usize::from(derived.is_some());
+        let derived = derived.unwrap_or_default();
+        let erased: Vec<Entry> = self.stack.splice(range.start..end, derived).collect();
         self.storage.record_changes(&erased);
-        if let Some(mut derived) = derived {
-            derived.append(&mut self.stack);
-            self.stack = derived;
-        }
-        self.floor = floor;
+        self.floors[found.at] = floor;
         self.forget_expansion();
         Ok(())
     }

@@ -6,10 +6,11 @@ use alloc::vec::Vec;
 use mezza_core::{CryptoRng, Wiping};
 
 use super::derive::derivation_cost;
-use super::{Cost, Entry, KeyTree, PREPARED_EPOCHS_MAX};
+use super::{Cost, Entry, FlooredBranch, KeyTree, PREPARED_EPOCHS_MAX};
 use crate::bkp::{NodeKey, Sums};
 use crate::curve::silent;
 use crate::error::TreeError;
+use crate::lives::Life;
 use crate::shape::{Epoch, Shape};
 use crate::wire::ring::EntryKind;
 
@@ -50,26 +51,64 @@ impl Expansion {
     }
 }
 
+impl Entry {
+    /// Derives all children of a node, which is wiped.
+    ///
+    /// # Errors
+    /// `Damaged` if the entry is no node.
+    pub(super) fn derive_children(
+        self,
+        shape: Shape,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Vec<Self>, TreeError> {
+        let below = shape.subtree_epochs(self.depth(shape) + 1);
+        let mut expansion = Expansion::new(shape, &self)?;
+        while expansion.next > 0 {
+            expansion.derive_child(below, rng);
+        }
+        expansion.children.reverse();
+        Ok(core::mem::take(&mut expansion.children))
+    }
+}
+
 impl KeyTree {
-    /// Expands every inner node that begins at `upto` or before, and then one beyond, but none that
-    /// begins more than 64 epochs behind the floor (HIBE-27). One call multiplies at most `budget`
-    /// times in G2: 24 are the dearest child, 32 stay below 20 ms.
+    /// Expands nodes of the shortest life. See [`prepare_life`](Self::prepare_life).
+    ///
+    /// # Errors
+    /// `Damaged` for a record that is no key.
     pub fn prepare_until(
         &mut self,
         upto: Epoch,
         budget: u32,
         rng: &mut dyn CryptoRng,
     ) -> Result<Progress, TreeError> {
+        self.prepare_life(self.card.shortest_life(), upto, budget, rng)
+    }
+
+    /// Expands every inner node of a life that begins at `upto` or before, and then one beyond, but none
+    /// that begins more than 64 epochs behind the floor (HIBE-27). One call multiplies at most `budget`
+    /// times in G2: 24 are the dearest child, 32 stay below 20 ms.
+    ///
+    /// # Errors
+    /// `NoLife`, and `Damaged` for a record that is no key.
+    pub fn prepare_life(
+        &mut self,
+        life: Life,
+        upto: Epoch,
+        budget: u32,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Progress, TreeError> {
         let mut spent = 0;
-        while let Some(index) = self.next_expansion(upto) {
+        while let Some(index) = self.next_expansion(&self.find_branch(life)?, upto) {
             let shape = self.shape();
             let start = self.stack[index].start;
             let depth = self.stack[index].depth(shape);
             let cost = derivation_cost(shape, depth + 1);
             let below = shape.subtree_epochs(depth + 1);
-            let mut expansion = match self.expansion.take() {
-                Some(expansion) if expansion.start == start => expansion,
-                _ => Expansion::new(shape, &self.stack[index])?,
+            let begun = self.expansions.iter().position(|expansion| expansion.start == start);
+            let mut expansion = match begun {
+                Some(at) => self.expansions.swap_remove(at),
+                None => Expansion::new(shape, &self.stack[index])?,
             };
             while expansion.next > 0 && spent + cost <= budget {
                 expansion.derive_child(below, rng);
@@ -77,7 +116,7 @@ impl KeyTree {
             }
             if expansion.next > 0 {
                 let left = u32::from(expansion.next) * cost;
-                self.expansion = Some(expansion);
+                self.expansions.push(expansion);
                 return Ok(Progress { left });
             }
             self.replace_entry(index, expansion, rng);
@@ -85,9 +124,11 @@ impl KeyTree {
         Ok(Progress { left: 0 })
     }
 
-    /// The epoch of the node that `prepare` would expand next, and what that costs.
+    /// The epoch of the node of the shortest life that `prepare_until` would expand next, and what that
+    /// costs.
     pub fn next_expansion_cost(&self, upto: Epoch) -> Option<(Epoch, Cost)> {
-        let entry = &self.stack[self.next_expansion(upto)?];
+        let shortest = self.find_branch(self.card.shortest_life()).ok()?;
+        let entry = &self.stack[self.next_expansion(&shortest, upto)?];
         let shape = self.shape();
         let depth = entry.depth(self.shape());
         let derivations = u32::from(shape.arities()[depth]);
@@ -97,12 +138,14 @@ impl KeyTree {
 
     /// The first inner node at `upto` or before; else the first one behind it, unless one there is
     /// expanded already.
-    fn next_expansion(&self, upto: Epoch) -> Option<usize> {
+    fn next_expansion(&self, of: &FlooredBranch, upto: Epoch) -> Option<usize> {
         let shape = self.shape();
-        let reach = self.floor.plus(PREPARED_EPOCHS_MAX);
+        let reach = of.floor.plus(PREPARED_EPOCHS_MAX);
         let inner = |entry: &Entry| entry.depth(shape) < shape.depth();
-        let near = self.stack.iter().take_while(|entry| entry.start <= reach);
-        for (index, entry) in near.enumerate().filter(|(_, entry)| inner(entry)) {
+        let range = self.entries_of(&of.branch);
+        let entries = range.clone().zip(&self.stack[range]);
+        let near = entries.take_while(|(_, entry)| entry.start <= reach);
+        for (index, entry) in near.filter(|(_, entry)| inner(entry)) {
             match entry.kind {
                 EntryKind::Node => return Some(index),
                 EntryKind::Single if entry.start > upto => return None,
@@ -125,10 +168,8 @@ impl KeyTree {
 
     /// Drops partial work on a node that is no longer in the stack.
     pub(super) fn forget_expansion(&mut self) {
-        let starts =
-            |start| self.stack.iter().any(|e| e.kind == EntryKind::Node && e.start == start);
-        if self.expansion.as_ref().is_some_and(|expansion| !starts(expansion.start)) {
-            self.expansion = None;
-        }
+        let stack = &self.stack;
+        let starts = |start| stack.iter().any(|e| e.kind == EntryKind::Node && e.start == start);
+        self.expansions.retain(|expansion| starts(expansion.start));
     }
 }

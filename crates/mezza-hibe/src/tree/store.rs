@@ -9,11 +9,11 @@ use alloc::vec::Vec;
 
 use mezza_core::Wiping;
 
-use super::{Entry, KeyTree, STACK_BYTES_MAX};
+use super::{Entry, KeyTree};
 use crate::bkp::{USER_POINTS, node_points};
 use crate::curve::G2_BYTES;
 use crate::error::ImportError;
-use crate::shape::{Epoch, Shape};
+use crate::shape::Shape;
 use crate::wire::card::CardBlock;
 use crate::wire::ring::{
     EntryKind, Record, RecordName, Ring, RingEntry, RingHead, encode_ring, open_record,
@@ -29,7 +29,7 @@ pub struct Delta {
     pub generation: u64,
     /// Records to store, sealed. Writing one again writes the same bytes.
     pub put: Vec<(RecordName, Vec<u8>)>,
-    /// The keyring, 12,288 bytes: secret, sealed by the host before it touches a file.
+    /// The keyring, [`Shape::ring_bytes`]: secret, sealed by the host before it touches a file.
     pub keyring: Wiping<Vec<u8>>,
     /// Records to delete when the keyring is durable.
     pub drop: Vec<RecordName>,
@@ -131,11 +131,8 @@ impl KeyTree {
     }
 
     fn encode_keyring(&self, generation: u64) -> Wiping<Vec<u8>> {
-        let card = &self.card;
-        let shape = card.shape();
-        let profile = card.profile();
-        let origin = card.origin();
-        let head = RingHead { shape, profile, origin, floor: self.floor, generation };
+        let calendar = self.card.calendar();
+        let head = RingHead { calendar, floors: &self.floors, generation };
         let entries = self.stack.iter().map(|entry| (entry.start, entry.kind, &entry.wrap));
         encode_ring(&head, entries)
     }
@@ -157,20 +154,25 @@ impl KeyTree {
         if ring.generation < last_generation {
             return Err(ImportError::Older);
         }
-        let floor = ring.floor;
-        let generation = ring.generation;
-        let mut stack = Vec::with_capacity(ring.entries.len());
-        let mut next = floor;
-        for entry in ring.entries {
-            let entry = Entry::load_entry(card, entry, records)?;
-            if entry.start != next {
+        let Ring { floors, generation, entries, .. } = ring;
+        let shape = card.shape();
+        let mut stack: Vec<Entry> = Vec::with_capacity(entries.len());
+        let mut entries = entries.into_iter();
+        for (branch, floor) in card.calendar().branches().zip(&floors) {
+            let mut next = *floor;
+            while next < branch.end {
+                let entry = entries.next().filter(|entry| entry.start == next);
+                let entry = Entry::load_entry(card, entry.ok_or(ImportError::Gap)?, records)?;
+                next = entry.end_epoch(shape);
+                stack.push(entry);
+            }
+            // A node that reaches into the branch of another life covers no branch exactly.
+            if next != branch.end {
                 return Err(ImportError::Gap);
             }
-            next = entry.end_epoch(card.shape());
-            stack.push(entry);
         }
         let bytes: usize = stack.iter().map(|entry| entry.points.len()).sum();
-        if next != Epoch(card.shape().epoch_count()) || bytes > STACK_BYTES_MAX {
+        if entries.next().is_some() || bytes > shape.stack_bytes_max() {
             return Err(ImportError::Gap);
         }
         let named: Vec<RecordName> = stack.iter().filter_map(Entry::record_name).collect();
@@ -187,7 +189,7 @@ impl KeyTree {
             changed: !orphans.is_empty(),
             dropped: orphans,
         };
-        Ok(Self { card: card.duplicate(), floor, stack, expansion: None, storage })
+        Ok(Self { card: card.duplicate(), floors, stack, expansions: Vec::new(), storage })
     }
 }
 

@@ -3,7 +3,7 @@
 //! | at | bytes | field |
 //! |---|---|---|
 //! | 0 | 1 | suite (high nibble), tree (low nibble) |
-//! | 1 | 1 | k, ticks of an epoch |
+//! | 1 | 1 | k, ticks of an epoch; 1 in a tree of several lives |
 //! | 2 | 4 | origin, a tick |
 //! | 6 | 96 (L + 1) | `Z_0[0]` `Z_0[1]` .. `Z_L[1]` |
 //! | 6 + 96 (L + 1) | 48 | z' |
@@ -17,11 +17,12 @@ use crate::bkp::{self, Parameters};
 use crate::curve::gt::Gt;
 use crate::curve::{G1_BYTES, G1Affine};
 use crate::error::{CardBlockError, EncapsulateError, TreeError};
+use crate::lives::{Life, TreeCalendar};
 use crate::shape::{Epoch, Shape, Tick, TreeProfile};
 
 /// Bytes in front of the points.
 const HEAD_BYTES: usize = 6;
-/// Bytes of a card block of [`Shape::Wide`].
+/// Bytes of a card block of [`Shape::Wide`] and of [`Shape::Lives`].
 pub const CARD_BLOCK_BYTES: usize = bytes_of(5);
 /// Bytes of its public key: what a card block has behind its head.
 pub const PUBLIC_KEY_BYTES: usize = CARD_BLOCK_BYTES - HEAD_BYTES;
@@ -34,21 +35,19 @@ const fn bytes_of(levels: usize) -> usize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CardBlockHash(pub [u8; 32]);
 
-/// The card blocks that a reader accepts beyond suite 1 and the wide tree.
+/// The card blocks that a reader accepts beyond suite 1 with trees 1 and 2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BlockPolicy {
     /// Nothing.
     #[default]
     Product,
-    /// The small tree of the tests.
+    /// The small trees of the tests.
     TestTree,
 }
 
 /// A public key with its parameters; whoever holds it can seal for its owner.
 pub struct CardBlock {
-    shape: Shape,
-    profile: TreeProfile,
-    origin: Tick,
+    calendar: TreeCalendar,
     parameters: Parameters,
     /// e(z', P2), which every envelope needs.
     base: Gt,
@@ -73,10 +72,11 @@ impl CardBlock {
         let bytes = w.finish();
         let hash = CardBlockHash(labelled_hash("fshibe/v1/card", &[&bytes]));
         let base = bkp::compute_base(&parameters);
-        Self { shape, profile, origin, parameters, base, bytes, hash }
+        let calendar = TreeCalendar { shape, profile, origin };
+        Self { calendar, parameters, base, bytes, hash }
     }
 
-    /// Reads one, 630 bytes for the wide tree. Every point is checked here, once (HIBE-1, HIBE-2);
+    /// Reads one, 630 bytes for trees 1 and 2. Every point is checked here, once (HIBE-1, HIBE-2);
     /// that and the base take 1.3 ms.
     pub fn decode(bytes: &[u8], policy: BlockPolicy) -> Result<Self, CardBlockError> {
         let too_short = CardBlockError::Length { bytes: bytes.len(), expected: CARD_BLOCK_BYTES };
@@ -92,8 +92,13 @@ impl CardBlock {
         let mut r = Reader::new(&bytes[1..]);
         let k = r.read_u8().map_err(|_| length)?;
         let profile = TreeProfile::from_byte(k).ok_or(CardBlockError::Profile)?;
+        // The lives of tree 2 have lengths of their own (HIBE-84).
+        if shape == Shape::Lives && profile != TreeProfile::Minute {
+            return Err(CardBlockError::Profile);
+        }
         let origin = Tick(r.read_u32().map_err(|_| length)?);
-        if !can_begin(shape, profile, origin) {
+        let calendar = TreeCalendar { shape, profile, origin };
+        if !calendar.can_begin() {
             return Err(CardBlockError::Origin);
         }
         let points: Vec<G1Affine> =
@@ -115,54 +120,102 @@ impl CardBlock {
 
     /// The shape of its tree.
     pub fn shape(&self) -> Shape {
-        self.shape
+        self.calendar.shape
     }
 
-    /// The length of its epochs.
+    /// The length of its shortest epochs.
     pub fn profile(&self) -> TreeProfile {
-        self.profile
+        self.calendar.profile
     }
 
     /// The tick at which its life begins.
     pub fn origin(&self) -> Tick {
-        self.origin
+        self.calendar.origin
+    }
+
+    /// Its epochs by time.
+    pub fn calendar(&self) -> &TreeCalendar {
+        &self.calendar
+    }
+
+    /// The lives that its tree serves, the shortest one first.
+    pub fn lives(&self) -> impl Iterator<Item = Life> + use<> {
+        self.calendar.branches().map(|branch| branch.life)
+    }
+
+    /// The shortest of its lives, with which the card ends.
+    pub fn shortest_life(&self) -> Life {
+        self.calendar.shortest_branch().life
     }
 
     /// The first tick behind its life.
     pub fn end_tick(&self) -> Tick {
-        Tick(self.origin.0 + self.shape.epoch_count() * self.profile.epoch_ticks())
+        self.calendar.end_tick()
     }
 
-    /// The epoch of a tick.
+    /// The epoch of the shortest life that a tick falls into.
+    ///
+    /// # Errors
+    /// As [`TreeCalendar::find_epoch`].
     pub fn epoch_of(&self, tick: Tick) -> Result<Epoch, TreeError> {
-        let since = tick.0.checked_sub(self.origin.0).ok_or(TreeError::NotYet)?;
-        let epoch = since / self.profile.epoch_ticks();
-        if epoch < self.shape.epoch_count() { Ok(Epoch(epoch)) } else { Err(TreeError::Over) }
+        self.find_epoch(self.shortest_life(), tick)
     }
 
-    /// The epoch of a tick, as a floor follows it: `None` before the life of this card; after it two beyond
-    /// the last one, so that the last one is over, too.
-    pub fn epoch_at(&self, tick: Tick) -> Option<Epoch> {
-        match self.epoch_of(tick) {
+    /// The epoch of a life that a tick falls into.
+    ///
+    /// # Errors
+    /// As [`TreeCalendar::find_epoch`].
+    pub fn find_epoch(&self, life: Life, tick: Tick) -> Result<Epoch, TreeError> {
+        self.calendar.find_epoch(life, tick)
+    }
+
+    /// The epoch of a life at a tick, as a floor follows it: `None` before the life of this card or for a
+    /// life that it does not have; after its branch two beyond the last epoch, so that the last one is
+    /// over, too.
+    pub fn find_floor_epoch(&self, life: Life, tick: Tick) -> Option<Epoch> {
+        match self.find_epoch(life, tick) {
             Ok(epoch) => Some(epoch),
-            Err(TreeError::Over) => Some(Epoch(self.shape.epoch_count()).plus(1)),
+            Err(TreeError::Over) => Some(self.calendar.find_branch(life)?.end.plus(1)),
             Err(_) => None,
         }
     }
 
-    /// The first tick of an epoch of this card.
+    /// The first tick of an epoch of this card. An epoch of no branch counts as one of the shortest life.
     pub fn first_tick(&self, epoch: Epoch) -> Tick {
-        Tick(self.origin.0 + epoch.0 * self.profile.epoch_ticks())
+        let calendar = &self.calendar;
+        let branch = calendar.find_branch_with(epoch);
+        calendar.first_tick(&branch.unwrap_or_else(|| calendar.shortest_branch()), epoch)
     }
 
-    /// Returns the key that seals for the epoch of a tick. A sender keeps it while that epoch lasts.
+    /// Returns the key that seals for the shortest life at a tick. A sender keeps it while that epoch lasts.
+    ///
+    /// # Errors
+    /// As [`seal_key_for`](Self::seal_key_for).
     pub fn seal_key(&self, tick: Tick) -> Result<crate::envelope::SealKey, EncapsulateError> {
-        let epoch = self.epoch_of(tick).map_err(|error| match error {
+        self.seal_key_for(self.shortest_life(), tick)
+    }
+
+    /// Returns the key that seals for a life at a tick. A sender keeps it while that epoch lasts.
+    ///
+    /// # Errors
+    /// `NotYet` and `Over` for a tick outside of the life of the card (HIBE-48), `NoLife` for a life that
+    /// the card does not have (HIBE-86).
+    pub fn seal_key_for(
+        &self,
+        life: Life,
+        tick: Tick,
+    ) -> Result<crate::envelope::SealKey, EncapsulateError> {
+        let epoch = self.find_epoch(life, tick).map_err(|error| match error {
             TreeError::NotYet => EncapsulateError::NotYet,
+            TreeError::NoLife => EncapsulateError::NoLife,
             TreeError::Erased | TreeError::Over | TreeError::Leaf | TreeError::Damaged => {
                 EncapsulateError::Over
             }
         })?;
+        // Longer lives have epochs behind the last minute. The card is over by then (HIBE-84).
+        if tick >= self.end_tick() {
+            return Err(EncapsulateError::Over);
+        }
         Ok(crate::envelope::SealKey::new(self, epoch))
     }
 
@@ -177,22 +230,15 @@ impl CardBlock {
 
     /// A second copy.
     pub(crate) fn duplicate(&self) -> Self {
-        let Self { shape, profile, origin, ref parameters, ref bytes, hash, .. } = *self;
+        let Self { calendar, ref parameters, ref bytes, hash, .. } = *self;
         let base = self.base.duplicate();
         let parameters = parameters.clone();
-        Self { shape, profile, origin, parameters, base, bytes: bytes.clone(), hash }
+        Self { calendar, parameters, base, bytes: bytes.clone(), hash }
     }
 }
 
 fn is_allowed(shape: Shape, policy: BlockPolicy) -> bool {
-    shape == Shape::Wide || policy == BlockPolicy::TestTree
-}
-
-/// A multiple of the epoch, and no tick of the life is above 32 bits.
-fn can_begin(shape: Shape, profile: TreeProfile, origin: Tick) -> bool {
-    let life = shape.epoch_count().checked_mul(profile.epoch_ticks());
-    let ends = life.and_then(|life| origin.0.checked_add(life)).is_some();
-    ends && origin.0.is_multiple_of(profile.epoch_ticks())
+    matches!(shape, Shape::Wide | Shape::Lives) || policy == BlockPolicy::TestTree
 }
 
 fn decode_point((index, bytes): (usize, &[u8; G1_BYTES])) -> Result<G1Affine, CardBlockError> {

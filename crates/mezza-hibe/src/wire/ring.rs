@@ -3,9 +3,9 @@
 //!
 //! A record is `1 | suite, tree | kind | depth | start u32 | points`, sealed with ChaCha20-Poly1305
 //! under its own key with nonce 0; its name and its additional data have the generation in which it
-//! was first stored. The keyring is `"SHK1" | suite, tree | k | origin u32 | floor u32 | generation u64 |
-//! count u16`, then `start u32 | kind u8 | key[32]` for each entry, then zeros up to 12,288 bytes: its
-//! size would tell the floor.
+//! was first stored. The keyring is `"SHK1" | suite, tree | k | origin u32 | floor u32 of each life |
+//! generation u64 | count u16`, then `start u32 | kind u8 | key[32]` for each entry, then zeros up to 12,288 bytes, or
+//! 28,672 where there are three lives: its size would tell the floors.
 
 use alloc::vec::Vec;
 
@@ -15,12 +15,11 @@ use mezza_core::{DecodeError, Reader, Secret, Wiping, Writer};
 
 use super::card::CardBlockHash;
 use super::{join_nibbles, low_of_suite};
+use crate::lives::TreeCalendar;
 use crate::shape::{Epoch, Shape, Tick, TreeProfile};
 
-/// Entries of a stack at most.
-pub const ENTRIES_MAX: usize = 320;
-/// Bytes of a keyring.
-pub const RING_BYTES: usize = 12_288;
+/// Bytes of the largest keyring.
+pub const RING_BYTES_MAX: usize = Shape::Lives.ring_bytes();
 /// Bytes of a record in front of its points.
 const RECORD_HEAD_BYTES: usize = 8;
 /// Bytes of the tag of a record.
@@ -144,27 +143,36 @@ pub(crate) struct Ring {
     pub shape: Shape,
     pub profile: TreeProfile,
     pub origin: Tick,
-    pub floor: Epoch,
+    /// One for each life.
+    pub floors: Vec<Epoch>,
     pub generation: u64,
     pub entries: Vec<RingEntry>,
 }
 
 impl Ring {
-    /// Reads one, 12,288 bytes. The entries are in the order of their epochs.
+    /// Reads one, 12,288 bytes for a tree of one life and 28,672 for one of three. The entries are in the
+    /// order of their epochs.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        if bytes.len() != RING_BYTES {
-            return Err(DecodeError::Truncated);
-        }
         let mut r = Reader::new(bytes);
         let magic = r.read_array_ref::<4>()?;
         let shape =
             low_of_suite(r.read_u8()?).and_then(Shape::from_nibble).ok_or(DecodeError::Value)?;
+        if bytes.len() != shape.ring_bytes() {
+            return Err(DecodeError::Truncated);
+        }
         let profile = TreeProfile::from_byte(r.read_u8()?).ok_or(DecodeError::Value)?;
         let origin = Tick(r.read_u32()?);
-        let floor = Epoch(r.read_u32()?);
+        let calendar = TreeCalendar { shape, profile, origin };
+        let floors = calendar.branches().map(|branch| {
+            let floor = Epoch(r.read_u32()?);
+            // A floor in the branch of another life would leave keys of both (HIBE-87).
+            let is_within = branch.first <= floor && floor <= branch.end;
+            if is_within { Ok(floor) } else { Err(DecodeError::Value) }
+        });
+        let floors = floors.collect::<Result<Vec<_>, _>>()?;
         let generation = r.read_u64()?;
         let count = usize::from(r.read_u16()?);
-        if magic != RING_MAGIC || floor.0 > shape.epoch_count() || count > ENTRIES_MAX {
+        if magic != RING_MAGIC || count > shape.entries_max() {
             return Err(DecodeError::Value);
         }
         let entries = (0..count).map(|_| RingEntry::read_from(&mut r));
@@ -172,7 +180,7 @@ impl Ring {
         if r.read_rest().iter().any(|byte| *byte != 0) {
             return Err(DecodeError::Trailing);
         }
-        Ok(Self { shape, profile, origin, floor, generation, entries })
+        Ok(Self { shape, profile, origin, floors, generation, entries })
     }
 }
 
@@ -185,29 +193,32 @@ impl RingEntry {
 }
 
 /// The head of a keyring, which describes its tree.
-pub(crate) struct RingHead {
-    pub shape: Shape,
-    pub profile: TreeProfile,
-    pub origin: Tick,
-    pub floor: Epoch,
+pub(crate) struct RingHead<'a> {
+    pub calendar: &'a TreeCalendar,
+    /// One for each life.
+    pub floors: &'a [Epoch],
     pub generation: u64,
 }
 
-/// Writes a keyring of at most [`ENTRIES_MAX`] entries.
+/// Writes a keyring of at most [`Shape::entries_max`] entries.
 pub(crate) fn encode_ring<'a>(
-    head: &RingHead,
+    head: &RingHead<'_>,
     entries: impl ExactSizeIterator<Item = (Epoch, EntryKind, &'a Secret<32>)>,
 ) -> Wiping<Vec<u8>> {
-    debug_assert!(entries.len() <= ENTRIES_MAX);
-    let mut w = Writer::with_capacity(RING_BYTES);
-    w.put_bytes(RING_MAGIC).put_u8(join_nibbles(head.shape.nibble())).put_u8(head.profile.byte());
-    w.put_u32(head.origin.0)
-        .put_u32(head.floor.0)
-        .put_u64(head.generation)
-        .put_u16(entries.len() as u16);
+    let TreeCalendar { shape, profile, origin } = *head.calendar;
+    debug_assert!(entries.len() <= shape.entries_max());
+    let mut w = Writer::with_capacity(shape.ring_bytes());
+    w.put_bytes(RING_MAGIC)
+        .put_u8(join_nibbles(shape.nibble()))
+        .put_u8(profile.byte())
+        .put_u32(origin.0);
+    for floor in head.floors {
+        w.put_u32(floor.0);
+    }
+    w.put_u64(head.generation).put_u16(entries.len() as u16);
     for (start, kind, key) in entries {
         w.put_u32(start.0).put_u8(kind.byte()).put_bytes(key.expose());
     }
-    w.pad_to(RING_BYTES);
+    w.pad_to(shape.ring_bytes());
     Wiping::new(w.finish())
 }

@@ -6,8 +6,8 @@ use std::convert::Infallible;
 
 use mezza_core::blake2b;
 use mezza_hibe::{
-    Bucket, CardBlock, EnvelopeKey, Epoch, HeldKeys, KeyTree, Shape, System, Tick, TreeProfile,
-    Trial, trial_open,
+    Bucket, CardBlock, EnvelopeKey, Epoch, HeldKeys, KeyTree, Life, Shape, System, Tick,
+    TreeProfile, Trial, trial_open,
 };
 use mezza_testing::hex;
 use rand_chacha::ChaCha20Rng;
@@ -61,6 +61,13 @@ pub fn envelope_for(system: &System, card: &CardBlock, tick: Tick, payload: &[u8
     let key = card.seal_key(tick).expect("within the life of the card");
     let key = EnvelopeKey::new(system, &key, tick, &mut chance(tick.0.into())).expect("a key");
     key.seal(payload, Bucket::SMALLEST, tick).expect("an envelope").into_bytes()
+}
+
+/// An envelope of a life for a card at a tick.
+pub fn envelope_of_life(system: &System, card: &CardBlock, life: Life, tick: Tick) -> Vec<u8> {
+    let key = card.seal_key_for(life, tick).expect("within the life of the card");
+    let key = EnvelopeKey::new(system, &key, tick, &mut chance(tick.0.into())).expect("a key");
+    key.seal(b"x", Bucket::SMALLEST, tick).expect("an envelope").into_bytes()
 }
 
 /// Somebody with a tree of the full size.

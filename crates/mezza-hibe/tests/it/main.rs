@@ -4,6 +4,7 @@
 mod fixture;
 mod heap;
 mod known;
+mod lives;
 mod reference;
 mod rules;
 mod silence;

@@ -270,7 +270,7 @@ fn hibe_44_opening_encapsulates_again() {
     assert!(matches!(person.trial(NOW, &honest), Trial::Opened(_)));
     // A sender with the right keys who puts the coins of another header into the body.
     let wrong = mauled::sealed(&person, NOW, |body| {
-        body[..32].copy_from_slice(Fr::from_small(7).as_bytes())
+        body[..32].copy_from_slice(Fr::from_small(7).as_bytes());
     });
     assert!(matches!(person.trial(NOW, &wrong), Trial::NotForMe));
 }
@@ -483,7 +483,8 @@ fn hibe_72_unknown_suites_and_the_test_tree_are_refused() {
     for (kind, error) in [
         (0x21, CardBlockError::Suite),
         (0x01, CardBlockError::Suite),
-        (0x12, CardBlockError::Tree),
+        (0x13, CardBlockError::Tree),
+        (0x1e, CardBlockError::Tree),
         (0x1f, CardBlockError::Tree),
     ] {
         let mut wrong = bytes.to_vec();

@@ -47,15 +47,22 @@ impl Disk {
         KeyTree::import(card, &self.keyring, &self.records, 0)
     }
 
-    /// The floor that the keyring names.
-    pub fn floor(&self) -> Epoch {
-        Epoch(u32::from_be_bytes(self.keyring[10..14].try_into().expect("four bytes")))
+    /// The floors that the keyring names, one for each life.
+    pub fn floors(&self) -> Vec<Epoch> {
+        let floors = self.keyring[10..10 + 4 * self.lives()].as_chunks().0;
+        floors.iter().map(|floor| Epoch(u32::from_be_bytes(*floor))).collect()
+    }
+
+    /// Number of the lives that the keyring has floors for.
+    fn lives(&self) -> usize {
+        Shape::from_nibble(self.keyring[4] & 0xf).expect("a shape").life_count()
     }
 
     /// Epoch, kind and points of each record that a key of the keyring opens.
     pub fn opened(&self, card: &CardBlockHash) -> Vec<(Epoch, EntryKind, Vec<u8>)> {
-        let count = u16::from_be_bytes([self.keyring[22], self.keyring[23]]);
-        let entries = self.keyring[24..].chunks_exact(37).take(count.into());
+        let at = 18 + 4 * self.lives();
+        let count = u16::from_be_bytes([self.keyring[at], self.keyring[at + 1]]);
+        let entries = self.keyring[at + 2..].chunks_exact(37).take(count.into());
         let mut opened = Vec::new();
         for entry in entries {
             let key = Key::try_from(&entry[5..]).expect("32 bytes");

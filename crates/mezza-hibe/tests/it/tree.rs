@@ -144,6 +144,31 @@ fn hibe_27_prepare_expands_one_node_beyond_and_keeps_its_budget() {
     assert_eq!(tree.stack_size(), size, "asking again expands no further node");
 }
 
+/// An inner node begins every 65 epochs at least, so that two of a path are in reach at the most.
+#[test]
+fn hibe_27_prepare_reaches_64_epochs_and_keeps_the_stack_small() {
+    let system = System::new();
+    let rng = &mut chance(27);
+    let profile = TreeProfile::Minute;
+    let mut tree =
+        KeyTree::create(&system, Shape::Wide, profile, NOW.day_start(), rng).expect("a tree");
+    let mut disk = Disk::default();
+    for floor in [0, 4, 61, 131] {
+        tree.erase_below(Epoch(floor), rng).expect("an erasure");
+        // However far ahead it is asked for.
+        let progress = tree.prepare_until(tree.last_epoch(), u32::MAX, rng).expect("an expansion");
+        assert_eq!(progress.left, 0);
+        assert_eq!(tree.next_expansion_cost(tree.last_epoch()), None, "{floor}");
+        let derived = |ahead: u32| tree.erasure_cost(Epoch(floor + ahead)).derivations;
+        assert_eq!(derived(64), 0, "{floor}");
+        assert!((65..=130).any(|ahead| derived(ahead) > 0), "{floor}");
+        let (entries, bytes) = tree.stack_size();
+        assert!(entries <= 320 && bytes <= 224 * 1_024, "{floor}: {entries} {bytes}");
+        disk.store(&mut tree);
+        assert_eq!(disk.load(tree.card()).expect("it loads").stack_size(), (entries, bytes));
+    }
+}
+
 #[test]
 fn hibe_30_a_missing_record_is_a_refusal() {
     let (_, mut tree) = small_tree(15);

@@ -3,11 +3,11 @@
 use data_encoding::HEXLOWER;
 use mezza_hibe::bkp::{DerivedKeys, MasterSecret};
 use mezza_hibe::curve::{G1, G1Affine, G2, G2Affine, hash_to_g1};
-use mezza_hibe::wire::ring::RING_BYTES;
 use mezza_hibe::{
-    BlockPolicy, Bucket, CardBlock, DetectKey, Detected, EntryKind, EnvelopeKey, Epoch, HeldKeys,
-    ImportError, KeyTree, PairingKernel, RecordName, Shape, System, Tick, Trial, detect_envelopes,
-    trial_open,
+    BlockPolicy, Bucket, CardBlock, CarriedEnvelope, DetectKey, Detected, EntryKind, EnvelopeKey,
+    EnvelopeTime, Epoch, HeldKeys, ImportError, KeyTree, Life, PairingKernel, RecordName, Shape,
+    System, Tick, TreeCalendar, TreeProfile, Trial, detect_envelopes, trial_open,
+    trial_open_carried,
 };
 
 use mezza_testing::{Case, hex, read_cases, vector_folder};
@@ -35,7 +35,7 @@ fn import_tree(case: &Case) -> Result<KeyTree, ImportError> {
     let card = CardBlock::decode(&case.bytes("card"), BlockPolicy::TestTree).expect("a card");
     // Python leaves the zeros at the end out, where nothing stands behind them.
     let mut keyring = case.bytes("keyring");
-    keyring.resize(RING_BYTES, 0);
+    keyring.resize(card.shape().ring_bytes(), 0);
     let records = case.text("records").split_whitespace().map(|record| {
         let (name, bytes) = record.split_once('=').expect("NAME=HEX");
         let parts: Vec<u64> = name.split('-').map(|part| part.parse().expect("digits")).collect();
@@ -85,7 +85,7 @@ fn the_scheme_is_that_of_python() {
 
 #[test]
 fn cards() {
-    for case in cases_of("card", 14) {
+    for case in cases_of("card", 19) {
         let decoded = CardBlock::decode(&case.bytes("card"), BlockPolicy::Product);
         let outcome = decoded.map_or_else(|error| format!("{error:?}"), |_| "ok".into());
         let expected = case.text("expect");
@@ -115,9 +115,13 @@ fn envelopes_by_both_engines() {
 
 #[test]
 fn hibe_29_records_and_keyrings() {
-    for case in cases_of("store", 11) {
+    for case in cases_of("store", 21) {
         match import_tree(&case) {
-            Ok(tree) => same(&case, "expect", &tree.floor().0.to_string()),
+            Ok(tree) => {
+                let floors = tree.card().lives().map(|life| tree.find_floor(life));
+                let floors = floors.map(|floor| floor.expect("a floor").0.to_string());
+                same(&case, "expect", &floors.collect::<Vec<_>>().join(" "));
+            }
             Err(error) => {
                 let text = format!("{error:?}");
                 let expected = case.text("expect");
@@ -158,6 +162,83 @@ fn detect_keys() {
             }
         };
         same(&case, "expect", outcome);
+    }
+}
+
+/// The tree of lives that the generator stored, with the keys of the first two epochs of each life held.
+fn stored_lives(system: &System) -> (KeyTree, HeldKeys) {
+    let tree = import_tree(&Case::named(FOLDER, "store-lives-right")).expect("it loads");
+    let mut held = HeldKeys::new();
+    for life in tree.card().lives() {
+        let floor = tree.find_floor(life).expect("a floor");
+        for epoch in [floor, floor.plus(1)] {
+            held.insert(tree.open_key(system, epoch, &mut chance(1)).expect("a key"));
+        }
+    }
+    (tree, held)
+}
+
+#[test]
+fn hibe_81_the_epochs_of_lives_are_those_of_python() {
+    for case in cases_of("life", 24) {
+        let number = |key| case.number(key) as u32;
+        let origin = Tick(number("origin"));
+        let calendar = TreeCalendar { shape: Shape::Lives, profile: TreeProfile::Minute, origin };
+        let life = Life::from_number(case.number("life") as u8).expect("a life");
+        let epoch = calendar.find_epoch(life, Tick(number("tick"))).expect("an epoch");
+        same(&case, "epoch", &epoch.0.to_string());
+        let path = Shape::Lives.path_to(epoch);
+        let path = path.components().iter().map(u8::to_string).collect::<Vec<_>>().join(" ");
+        same(&case, "path", &path);
+        let branch = calendar.find_branch_with(epoch).expect("a branch");
+        assert!(branch.life == life && calendar.first_tick(&branch, epoch).0 <= number("tick"));
+    }
+}
+
+#[test]
+fn hibe_85_one_trial_with_the_key_of_the_life_and_tick_that_the_carrier_names() {
+    let system = System::new();
+    let (_, held) = stored_lives(&system);
+    for case in cases_of("cell", 17) {
+        let life = Life::from_number(case.number("life") as u8).expect("a life");
+        let time = EnvelopeTime { life, tick: Tick(case.number("tick") as u32) };
+        let envelope = case.bytes("envelope");
+        let carried = CarriedEnvelope { envelope: &envelope, time: Some(time) };
+        let trial = trial_open_carried(&system, &held, &[carried]).pop().expect("a trial");
+        let outcome = match trial {
+            Trial::Opened(opened) => {
+                same(&case, "payload", &hex(&opened.payload));
+                assert_eq!((opened.life, opened.tick), (life, time.tick), "{}", case.name());
+                "opened"
+            }
+            Trial::NotForMe => "not for me",
+            Trial::NoKey => "no key",
+            Trial::Malformed => "malformed",
+        };
+        same(&case, "expect", outcome);
+    }
+}
+
+/// `life-ours-*.txt` hold what this crate seals for each life; Python opens them.
+#[test]
+fn python_opens_what_this_crate_seals_for_each_life() {
+    let system = System::new();
+    let (tree, _) = stored_lives(&system);
+    for life in tree.card().lives() {
+        let epoch = tree.find_floor(life).expect("a floor").plus(1);
+        let tick = tree.card().first_tick(epoch);
+        let seal = tree.card().seal_key_for(life, tick).expect("within the life of the card");
+        let key = EnvelopeKey::new(&system, &seal, tick, &mut chance(u64::from(tick.0)));
+        let envelope = key.expect("a key").seal(b"of a life", Bucket::SMALLEST, tick);
+        let envelope = hex(envelope.expect("an envelope").as_bytes());
+        let number = life.number();
+        let payload = hex(b"of a life");
+        let text = format!(
+            "kind: ours\nlife: {number}\ntick: {}\nenvelope: {envelope}\npayload: {payload}\n",
+            tick.0
+        );
+        let path = vector_folder(FOLDER).join(format!("life-ours-{number}.txt"));
+        assert_eq!(std::fs::read_to_string(path).unwrap_or_default(), text);
     }
 }
 

@@ -5,15 +5,16 @@ use std::collections::VecDeque;
 
 use mezza_hibe::floor::{ClockTrust, JUMP_MS_MAX};
 use mezza_hibe::{
-    BlockPolicy, CardBlock, Delta, Epoch, FloorRule, HeldKeys, KeyTree, RecordName, Shape, System,
-    Tick, TreeProfile, Trial, trial_open,
+    BlockPolicy, Branch, CardBlock, CarriedEnvelope, Delta, EnvelopeTime, Epoch, FloorRules,
+    HeldKeys, KeyTree, Life, RecordName, Shape, System, Tick, TreeProfile, Trial,
+    trial_open_carried,
 };
 use mezza_sim::{CryptoRng, Effect, Host, HostId, Time, World, WorldStep, for_each_seed};
 
-use crate::fixture::{chance, envelope_for};
+use crate::fixture::{chance, envelope_of_life};
 use crate::thief::{Disk, Master};
 
-/// Epochs of an hour: all limits on jumps lie within the 34 hours of the small tree.
+/// Epochs of half an hour: all limits on jumps lie within the hours of the small trees.
 const PROFILE: TreeProfile = TreeProfile::Hour;
 const TRUST: ClockTrust = ClockTrust::FAIR;
 /// How often the receiver looks at its clocks.
@@ -42,9 +43,9 @@ struct Look {
 
 struct Receiver {
     tree: KeyTree,
-    rule: Option<FloorRule>,
-    /// The floor and the boot time at the first look.
-    started: Option<(Epoch, u64)>,
+    rules: Option<FloorRules>,
+    /// The floors and the boot time at the first look.
+    started: Option<(Vec<Epoch>, u64)>,
     boot_ms: u64,
     effects: VecDeque<Write>,
     /// The generation that is stored when so many writes are done.
@@ -53,18 +54,20 @@ struct Receiver {
 
 impl Receiver {
     fn look(&mut self, look: &Look, now: Time, rng: &mut dyn CryptoRng) {
-        let floor = self.tree.floor();
         let boot_ms = look.boot_ms;
-        let rule = self.rule.get_or_insert_with(|| FloorRule::new(PROFILE, floor, TRUST, boot_ms));
-        self.started.get_or_insert((floor, boot_ms));
+        let rules = self.rules.get_or_insert_with(|| FloorRules::new(&self.tree, TRUST, boot_ms));
+        self.started.get_or_insert_with(|| (floors_of(&self.tree), boot_ms));
         self.boot_ms = boot_ms;
-        let card = self.tree.card();
-        let current = card.epoch_of(Tick::from_time(now)).ok();
-        let (floor, _) = rule.update_floor(current, boot_ms);
-        let end = self.tree.last_epoch().plus(1);
-        self.tree.erase_below(floor.min(end), rng).expect("an erasure");
-        let upto = current.unwrap_or(floor).plus(1);
-        self.tree.prepare_until(upto, 40, rng).expect("an expansion");
+        let now = Tick::from_time(now);
+        // A clock that shows a time after the life of the card counts as none: lies would end every world.
+        let shown = self.tree.card().epoch_of(now).is_ok().then_some(now);
+        let floors = rules.update_floors(&self.tree, shown, boot_ms);
+        self.tree.erase_below_floors(&floors, rng).expect("an erasure");
+        for life in self.tree.card().lives() {
+            let upto = self.tree.card().find_epoch(life, now);
+            let upto = upto.unwrap_or(self.tree.find_floor(life).expect("a floor")).plus(1);
+            self.tree.prepare_life(life, upto, 40, rng).expect("an expansion");
+        }
         if let Some(Delta { generation, put, keyring, drop }) = self.tree.pending_delta() {
             let puts = put.into_iter().map(|(name, bytes)| Write::Put(name, bytes));
             let ring = Write::Ring(keyring.to_vec());
@@ -91,7 +94,7 @@ impl Host for Receiver {
         let tree = tree.expect("whatever a crash left loads");
         let effects = VecDeque::new();
         let storing = None;
-        Self { tree, rule: None, started: None, boot_ms: 0, effects, storing }
+        Self { tree, rules: None, started: None, boot_ms: 0, effects, storing }
     }
 
     fn apply_order(&mut self, look: Look, now: Time, rng: &mut dyn CryptoRng) {
@@ -139,39 +142,52 @@ impl Host for Receiver {
     }
 }
 
+/// The floor of each life.
+fn floors_of(tree: &KeyTree) -> Vec<Epoch> {
+    tree.card().lives().map(|life| tree.find_floor(life).expect("a floor")).collect()
+}
+
+fn branches_of(card: &CardBlock) -> Vec<Branch> {
+    card.calendar().branches().collect()
+}
+
 /// A fresh small tree on a disk, and its master key.
-fn medium(seed: u64, start: Tick) -> (Medium, Master) {
-    let tree = KeyTree::create(&System::new(), Shape::Test, PROFILE, start, &mut chance(seed));
+fn medium(shape: Shape, seed: u64, start: Tick) -> (Medium, Master) {
+    let tree = KeyTree::create(&System::new(), shape, PROFILE, start, &mut chance(seed));
     let mut tree = tree.expect("a tree");
     let delta = tree.pending_delta().expect("a new tree");
     let disk = Disk { keyring: delta.keyring.to_vec(), records: delta.put.into_iter().collect() };
     let medium =
         Medium { card: tree.card().as_bytes().to_vec(), disk, generation: delta.generation };
-    (medium, Master::draw(Shape::Test, &mut chance(seed)))
+    (medium, Master::draw(shape, &mut chance(seed)))
 }
 
-/// The floor stays within the bounds that boot time sets, whatever the clock says.
+/// The floor of each life stays within the bounds that boot time sets, whatever the clock says.
 fn within_bounds(receiver: &Receiver) {
-    let Some((floor, since_ms)) = receiver.started else { return };
+    let Some((floors, since_ms)) = &receiver.started else { return };
     let elapsed_ms = receiver.boot_ms - since_ms;
-    let epoch_ms = PROFILE.epoch_ms();
-    let now = receiver.tree.floor();
-    let jump = (JUMP_MS_MAX / epoch_ms) as u32;
-    let most = floor.plus((elapsed_ms * 3 / 2).div_ceil(epoch_ms) as u32 + 1 + jump);
-    let least = floor.plus((elapsed_ms.saturating_sub(TRUST.slack_ms) / epoch_ms) as u32);
-    let least = least.min(receiver.tree.last_epoch().plus(1));
-    assert!(least <= now && now <= most, "{least:?} <= {now:?} <= {most:?}");
+    let branches = branches_of(receiver.tree.card());
+    for ((branch, floor), now) in branches.iter().zip(floors).zip(floors_of(&receiver.tree)) {
+        let epoch_ms = branch.epoch_ms();
+        let jump = (JUMP_MS_MAX / epoch_ms) as u32;
+        let most = floor.plus((elapsed_ms * 3 / 2).div_ceil(epoch_ms) as u32 + 1 + jump);
+        let least = floor.plus((elapsed_ms.saturating_sub(TRUST.slack_ms) / epoch_ms) as u32);
+        let least = least.min(branch.end);
+        assert!(least <= now && now <= most, "{branch:?}: {least:?} <= {now:?} <= {most:?}");
+    }
 }
 
-#[test]
-fn hibe_23_slow_nothing_below_the_floor_opens_whatever_happens() {
-    for_each_seed(100, |seed| {
+/// Checks that a disk opens exactly [floor, end) of each life, after every write and every crash.
+fn judge_disk(shape: Shape, seeds: u64) {
+    for_each_seed(seeds, |seed| {
         let mut world = World::<Receiver>::new(seed);
         let start = Tick::from_time(world.now()).day_start();
-        let (medium, mut master) = medium(seed, start);
+        let (medium, mut master) = medium(shape, seed, start);
         let card = CardBlock::decode(&medium.card, BlockPolicy::TestTree).expect("a card");
+        let branches = branches_of(&card);
         let host = world.add_host(medium);
-        let mut floor = Epoch(0);
+        let mut floors: Vec<Epoch> = branches.iter().map(|branch| branch.first).collect();
+        let first = floors.clone();
         let mut stored = 0;
         for _ in 0..40 {
             let dice = world.dice();
@@ -200,47 +216,84 @@ fn hibe_23_slow_nothing_below_the_floor_opens_whatever_happens() {
                 }
                 stored += 1;
                 let disk = &world.disk(host).disk;
-                assert!(disk.floor() >= floor, "the floor went back");
-                floor = disk.floor();
+                let now = disk.floors();
+                assert!(now.iter().zip(&floors).all(|(now, old)| now >= old), "a floor went back");
+                floors = now;
                 let opens = master.epochs(&disk.opened(card.hash()));
-                let expected: Vec<u32> = (floor.0..Shape::Test.epoch_count()).collect();
-                assert_eq!(opens, expected, "seed {seed}");
+                let expected = branches.iter().zip(&floors);
+                let expected = expected.flat_map(|(branch, floor)| floor.0..branch.end.0);
+                assert_eq!(opens, expected.collect::<Vec<_>>(), "seed {seed}");
             });
         }
-        assert!(stored > 10 && floor > Epoch(0), "seed {seed}: {stored} writes, {floor:?}");
+        assert!(stored > 10 && floors[0] > first[0], "seed {seed}: {stored} writes, {floors:?}");
     });
 }
 
 #[test]
-fn by_pairings_the_same() {
+fn hibe_23_slow_nothing_below_the_floor_opens_whatever_happens() {
+    judge_disk(Shape::Test, 100);
+}
+
+#[test]
+fn hibe_83_slow_exactly_what_is_not_erased_of_each_life_opens() {
+    judge_disk(Shape::TestLives, 100);
+}
+
+/// An envelope with what its carrier names.
+struct Sent {
+    time: EnvelopeTime,
+    epoch: Epoch,
+    envelope: Vec<u8>,
+}
+
+/// The same by pairings: an envelope of a life opens exactly while the floor of this life is not above it.
+fn judge_pairings(shape: Shape) {
     let system = System::new();
     for_each_seed(3, |seed| {
         let mut world = World::<Receiver>::new(seed);
         let start = Tick::from_time(world.now()).day_start();
-        let (medium, _) = medium(seed, start);
+        let (medium, _) = medium(shape, seed, start);
         let card = CardBlock::decode(&medium.card, BlockPolicy::TestTree).expect("a card");
         let host = world.add_host(medium);
-        let mut envelopes: Vec<(Epoch, Vec<u8>)> = Vec::new();
+        let mut sent: Vec<Sent> = Vec::new();
         for _ in 0..20 {
             let boot_ms = world.now().as_ms();
             world.schedule_order(host, 0, Look { boot_ms, writes: None });
             world.run_for(5 * PERIOD_MS, |_, _| {});
             let tick = Tick::from_time(world.now());
-            if let Ok(epoch) = card.epoch_of(tick) {
-                envelopes.push((epoch, envelope_for(&system, &card, tick, b"x")));
+            for life in card.lives() {
+                if card.seal_key_for(life, tick).is_ok() {
+                    let epoch = card.find_epoch(life, tick).expect("an epoch");
+                    let envelope = envelope_of_life(&system, &card, life, tick);
+                    sent.push(Sent { time: EnvelopeTime { life, tick }, epoch, envelope });
+                }
             }
             let Some(receiver) = world.host(host) else { continue };
-            let floor = receiver.tree.floor();
             let rng = &mut chance(seed);
-            for (epoch, envelope) in &envelopes {
+            for Sent { time, epoch, envelope } in &sent {
+                let floor = receiver.tree.find_floor(time.life).expect("a floor");
                 let key = receiver.tree.open_key(&system, *epoch, rng);
                 let opens = key.is_ok_and(|key| {
                     let mut held = HeldKeys::new();
                     held.insert(key);
-                    matches!(trial_open(&system, &held, envelope), Trial::Opened(_))
+                    let carried = CarriedEnvelope { envelope, time: Some(*time) };
+                    let trial = trial_open_carried(&system, &held, &[carried]).pop();
+                    matches!(trial, Some(Trial::Opened(_)))
                 });
-                assert_eq!(opens, *epoch >= floor, "seed {seed}, epoch {epoch:?}");
+                assert_eq!(opens, *epoch >= floor, "seed {seed}, {time:?}");
             }
         }
+        let lives: Vec<Life> = card.lives().collect();
+        assert!(lives.iter().all(|life| sent.iter().any(|sent| sent.time.life == *life)));
     });
+}
+
+#[test]
+fn by_pairings_the_same() {
+    judge_pairings(Shape::Test);
+}
+
+#[test]
+fn hibe_83_slow_by_pairings_the_same_of_each_life() {
+    judge_pairings(Shape::TestLives);
 }

@@ -1,6 +1,7 @@
 //! The values of the HTTP interface: as the page, the command line and bots read and write them.
 //! All types are public API; `openapi.json` is generated from them.
 
+mod backup;
 mod contact;
 mod mixnet;
 mod note;
@@ -11,6 +12,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+pub use backup::*;
 pub use contact::*;
 pub use mixnet::*;
 pub use note::*;
@@ -30,7 +32,7 @@ macro_rules! silent {
 }
 use silent;
 
-silent!(Draft ChangeJson StatusJson RelayJson MeJson CardText ContactJson Verified PolicyJson AddRequest ContactPatch NoteJson FactJson OfferJson);
+silent!(Draft ChangeJson StatusJson RelayJson MeJson CardText ContactJson Verified PolicyJson AddRequest ContactPatch NoteJson FactJson OfferJson BackupRequest AutoBackupRequest BackupJson BackupsJson);
 
 /// A one-time ticket from the URL's fragment.
 #[derive(Deserialize, ToSchema)]

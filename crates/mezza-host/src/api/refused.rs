@@ -38,6 +38,19 @@ impl Refused {
         )
     }
 
+    /// The identity is being moved to another device.
+    pub fn moving() -> Self {
+        let next = "finish with `mezza move out`, or give it up with `mezza move cancel`";
+        Self::new("moving", Fault::new(Exit::Busy, "this identity is being moved away", next))
+    }
+
+    /// The identity has moved to another device (BACKUP-31).
+    pub fn moved() -> Self {
+        let text = "this identity has moved to another device, and this one is empty now";
+        let next = "`mezza move out` shows its key again; `mezza purge` removes the rest";
+        Self::new("moved", Fault::new(Exit::NotFound, text, next))
+    }
+
     /// Refuses because the node is stopping.
     pub fn stopping() -> Self {
         let next = "start it again with `mezza node run`";

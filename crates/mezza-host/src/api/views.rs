@@ -101,6 +101,7 @@ pub fn describe_contact(view: &ContactView, last: Option<json::NoteJson>) -> jso
         missing: view.missing,
         trouble: view.trouble.map(|trouble| words::trouble_words(trouble, &view.name)),
         namesake: view.namesake,
+        restored: view.restored.as_ref().and_then(words::restored),
         last,
     }
 }
@@ -186,6 +187,7 @@ pub fn describe_note(view: &NoteView) -> json::NoteJson {
         pin: view.level_min,
         facts: view.facts.iter().map(describe_fact).collect(),
         due_ms: view.due.map(mezza_core::Time::as_ms),
+        mark: view.mark.map(words::restore_mark),
     }
 }
 

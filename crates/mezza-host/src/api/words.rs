@@ -10,11 +10,13 @@ mod aside;
 pub mod mixnet;
 mod refusals;
 pub mod relay;
+mod restored;
 mod trouble;
 
 pub use aside::aside_line;
 pub use refusals::too_long;
 pub use relay::{key_digits, stock_line};
+pub use restored::{restore_mark, restored};
 pub use trouble::trouble_words;
 
 use crate::api::json::{Hides, NoteStateJson};
@@ -51,6 +53,9 @@ pub(crate) fn describe_reason(why: WaitReason) -> (&'static str, &'static str) {
         WaitReason::Budget => ("budget", mixnet::BUDGET_SPENT),
         WaitReason::CallBudget => ("call_budget", mixnet::CALLS_SPENT),
         WaitReason::Slow => ("slow", relay::SLOW),
+        WaitReason::Restored => {
+            ("restored", "it comes from a backup and may have been sent since: you decide")
+        }
     }
 }
 

@@ -22,7 +22,6 @@ use std::path::{Path, PathBuf};
 use data_encoding::HEXLOWER;
 use mezza_core::{CryptoRng, Secret};
 use mezza_hibe::wire::card::CARD_BLOCK_BYTES;
-use mezza_hibe::wire::ring::RING_BYTES;
 use mezza_hibe::{
     BlockPolicy, CardBlock, Delta, EntryKind, Epoch, ImportError, KeyTree, RecordName, Shape,
     System, Tick, TreeError, TreeProfile,
@@ -34,7 +33,7 @@ use super::head::{self, MasterKey, VaultHeader};
 use crate::api::{Exit, Fault};
 use crate::process::folder::{Folder, FolderLimits, FolderStep};
 use crate::process::home::private;
-use crate::process::slots::Overwriting;
+use crate::process::slots::{Overwriting, SlotFile};
 
 const HEAD: &str = "head";
 const RING: &str = "keyring";
@@ -48,8 +47,19 @@ const ROOM_BYTES: u64 = 1 << 20;
 /// Bytes of a generation.
 const GENERATION_BYTES: usize = 8;
 
-const LIMITS: FolderLimits =
-    FolderLimits { record_bytes: 4_096, index_bytes: GENERATION_BYTES + SEAL_BYTES + RING_BYTES };
+/// The limits of the folder of a tree. Keyrings of a tree of lives are longer.
+const fn limits_of(shape: Shape) -> FolderLimits {
+    let index_bytes = GENERATION_BYTES + SEAL_BYTES + shape.ring_bytes();
+    FolderLimits { record_bytes: 4_096, index_bytes }
+}
+
+/// The limits of a folder that is there. The length of its keyring tells which tree it has.
+fn found_limits(dir: &Path) -> FolderLimits {
+    let lives = limits_of(Shape::Lives);
+    let length = dir.join(RING).symlink_metadata().map_or(0, |found| found.len());
+    let has_lives = SlotFile::is_slot_length(length, lives.index_bytes);
+    if has_lives { lives } else { limits_of(Shape::Wide) }
+}
 
 /// A tree and its folder.
 pub struct TreeFolder {
@@ -70,7 +80,9 @@ impl fmt::Debug for TreeFolder {
 /// Parameters of a new tree.
 #[derive(Clone, Copy, Debug)]
 pub struct NewTree {
-    /// The length of the tree's epochs.
+    /// One life or three.
+    pub shape: Shape,
+    /// The length of the epochs of a tree of one life.
     pub profile: TreeProfile,
     /// The earliest possible present tick.
     pub earliest: Tick,
@@ -109,16 +121,19 @@ impl TreeFolder {
         new: NewTree,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, Fault> {
-        let mut folder = Folder::make(dir, RING, LIMITS)?;
+        let NewTree { shape, profile, earliest, cost } = new;
+        let mut left = Folder::make(dir, RING, found_limits(dir))?;
         if Self::exists(dir) {
             return Err(Self::occupied(dir));
         }
-        let NewTree { profile, earliest, cost } = new;
-        let tree = KeyTree::create(&System::new(), Shape::Wide, profile, earliest, rng);
+        // Without a head there is no tree: an earlier attempt left what is here, perhaps of another size.
+        left.delete_all()?;
+        drop(left);
+        let folder = Folder::make(dir, RING, limits_of(shape))?;
+        let tree = KeyTree::create(&System::new(), shape, profile, earliest, rng);
         let tree = tree.map_err(tree_fault)?;
         let master = MasterKey::draw(rng);
         let head = VaultHeader::seal(&master, pass, cost, rng)?;
-        folder.delete_all()?;
         let witness = witness_path(state, tree.card());
         let ring_key = master.derive(PURPOSE);
         let mut made = Self { folder, ring_key, witness, unremembered: None, tree };
@@ -141,7 +156,7 @@ impl TreeFolder {
         if !Self::exists(dir) {
             return Err(Self::missing(dir));
         }
-        let folder = Folder::open(dir, RING, LIMITS)?;
+        let folder = Folder::open(dir, RING, found_limits(dir))?;
         private::sweep_leftover(&folder.path_beside(HEAD))?;
         let master = head::unlock_master(&folder.path_beside(HEAD), pass)?;
         let ring_key = master.derive(PURPOSE);
@@ -234,7 +249,7 @@ impl TreeFolder {
         if !Self::exists(dir) {
             return Err(Self::missing(dir));
         }
-        Folder::open(dir, RING, LIMITS)?.wipe_all(&[CARD, HEAD])
+        Folder::open(dir, RING, found_limits(dir))?.wipe_all(&[CARD, HEAD])
     }
 }
 
@@ -316,6 +331,7 @@ pub fn tree_fault(error: TreeError) -> Fault {
              card with `mezza hibe keygen`",
         ),
         TreeError::Leaf => (Exit::No, "ask for fewer epochs, or for later ones"),
+        TreeError::NoLife => (Exit::No, "choose a life that `mezza hibe card` lists"),
         TreeError::Damaged => (Exit::Malformed, NEW_CARD),
     };
     Fault::new(code, error.to_string(), next)

@@ -326,7 +326,7 @@ fn refused_handshake(stage: &Stage, rng: &mut ChaCha20Rng) -> Result<([u8; 16], 
     let coins = &mut Uniform;
     let mut guard = GkxGuard::for_dialling();
     let (initiator, g1) =
-        GkxInitiator::begin::<PortableBackend>(group, (&alice, bob.public_key()), coins, rng)?;
+        GkxInitiator::begin::<PortableBackend>(group, &alice, bob.public_key(), coins, rng)?;
     let g1 = guard.change_outgoing(group, &g1, coins, rng)?;
     let (responder, g2) = GkxResponder::answer(group, &g1, coins, rng)?;
     let (_, mut g3) = initiator.open(group, &guard.change_incoming(group, &g2, coins, rng)?)?;

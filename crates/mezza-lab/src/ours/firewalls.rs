@@ -139,7 +139,8 @@ fn gkx_guard() -> Call {
         let mut guard = GkxGuard::for_dialling();
         let begun = GkxInitiator::begin::<PortableBackend>(
             &group,
-            (&alice, bob.public_key()),
+            &alice,
+            bob.public_key(),
             coins,
             &mut rng,
         );
@@ -193,8 +194,9 @@ fn prepare_units(unit: &str) -> Result<Call> {
             let bob = key(2);
             Box::new(move |_| {
                 let coins = &mut Uniform;
-                let peers = (&alice, bob.public_key());
-                let begun = GkxInitiator::begin::<PortableBackend>(&group, peers, coins, &mut rng);
+                let peer = bob.public_key();
+                let begun =
+                    GkxInitiator::begin::<PortableBackend>(&group, &alice, peer, coins, &mut rng);
                 let Ok((initiator, g1)) = begun else { return };
                 let Ok((_, g2)) = GkxResponder::answer(&group, &g1, coins, &mut rng) else {
                     return;

@@ -299,7 +299,7 @@ pub fn prepare_call(op: &str, size: usize) -> Result<Call> {
         "ratchet" => {
             let stack = make_aged();
             Box::new(move |_| {
-                (0..RATCHET_CALL).for_each(|_| stack.borrow_mut().step_once(&mut rng))
+                (0..RATCHET_CALL).for_each(|_| stack.borrow_mut().step_once(&mut rng));
             })
         }
         "encrypt" | "encrypt-0" => {

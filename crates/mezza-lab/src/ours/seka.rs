@@ -75,7 +75,7 @@ impl<S: LinkSuite> Pair<S> {
             settings.role = Some(role);
             settings.peer_settings.exchange_ms = 0;
             let key = StoreKey::new(Secret::random(&mut rng));
-            Pairing::<S>::open_window(settings, key, (Time::from_ms(0), 0), &mut rng)
+            Pairing::<S>::open_window(settings, key, Time::from_ms(0), 0, &mut rng)
         });
         for ms in (0..5_000).step_by(10) {
             let now = Time::from_ms(ms);

@@ -1,7 +1,7 @@
 //! Requests of neighbours, and cells sent and received.
 
 use super::column::{AHEAD, HELD, KNOWN};
-use super::{Engine, MeshLinkId, MeshNeighbour, NeighbourId};
+use super::{Engine, MeshLinkId, MeshNeighbour, NeighbourId, NewCells};
 use crate::epoch::Age;
 use crate::frame::MeshFrame;
 use crate::limits::{BUSY_MS, CLASSES, DRAWN_FIRST, NEIGHBOURS_MAX, NEVER, OWED_BUSY, SECOND};
@@ -203,7 +203,8 @@ impl Engine {
         self.counts.refused += u64::from(wanted.count_ones() - count);
         for (class, (live, sum)) in (0..).zip(live.into_iter().zip(sum)) {
             if live != 0 {
-                self.store_new(table, word, live, (sum, class), now);
+                let new = NewCells { word, bits: live, sum, class };
+                self.store_new(table, &new, now);
             }
         }
         if let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) {

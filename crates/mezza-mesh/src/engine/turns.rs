@@ -113,7 +113,8 @@ impl Engine {
         &mut self,
         name: Name,
         veil: i64,
-        (silent_until, shy_until): (u64, u64),
+        silent_until: u64,
+        shy_until: u64,
         table: &mut impl CellTable,
     ) {
         for at in 0..self.neighbours.len() {

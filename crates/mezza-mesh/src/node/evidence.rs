@@ -5,7 +5,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use super::hear::cell_out;
 use super::{Error, Node, Output};
 use crate::cell::MeshCell;
-use crate::epoch::{Age, Life};
+use crate::epoch::{Age, CellLife};
 use crate::frame::Name;
 use crate::limits::SECOND;
 use crate::set::{Set, Slot};
@@ -110,7 +110,7 @@ impl OwnCells {
     }
 
     /// Takes one of the tokens that own cells cost: `rate` per second, and `burst` at once.
-    fn take_token(&mut self, (rate, burst): (u32, u32), now: u64) -> bool {
+    fn take_token(&mut self, rate: u32, burst: u32, now: u64) -> bool {
         let rate = u64::from(rate);
         let burst = u64::from(burst) * SECOND;
         let gained = now.saturating_sub(self.tokens_at).saturating_mul(rate);
@@ -130,20 +130,25 @@ impl Node {
     pub(super) fn originate(
         &mut self,
         ticket: Ticket,
-        life: Life,
-        (tick, payload): (u32, &[u8]),
+        life: CellLife,
+        tick: u32,
+        payload: &[u8],
         now: u64,
     ) -> Result<(), Error> {
         let cell = MeshCell::new(life, tick, payload)?;
         // The cell is checked before a token is spent, so a refused cell costs nothing.
         self.check_admissible(&cell)?;
-        if self.settings.own_rate.is_some_and(|rate| !self.own.take_token(rate, now)) {
+        if let Some((rate, burst)) = self.settings.own_rate
+            && !self.own.take_token(rate, burst, now)
+        {
             return Err(Refusal::Slow.into());
         }
         let out = cell_out(&cell);
+        let stored = self.kept_out(&cell.id(), &cell, Origin::Own);
         // Without a slot the cell is dropped silently: own cells get no privilege (MESH-5).
         if let Some(slot) = self.store_cell(cell, Origin::Own, now) {
             self.own.add(slot, ticket);
+            self.outputs.extend(stored);
             // Listeners of this node get every cell once, including own ones (MESH-63).
             self.outputs.push_back(out);
         }
@@ -155,11 +160,34 @@ impl Node {
         let cell = MeshCell::decode(cell)?;
         self.check_admissible(&cell)?;
         // A file has a share like any address, or one import could fill the store (MESH-40).
-        if self.ids.is_over(Origin::Bundle, cell.facts(), cell.bytes().len()) {
+        if self.ids.is_over(&self.claim_room(Origin::Bundle, &cell)) {
             return Err(Error::Share);
         }
         let out = cell_out(&cell);
+        let stored = self.kept_out(&cell.id(), &cell, Origin::Bundle);
         if self.store_cell(cell, Origin::Bundle, now).is_some() {
+            self.outputs.extend(stored);
+            self.outputs.push_back(out);
+        }
+        Ok(())
+    }
+
+    /// A cell of an earlier run of this node, out of its copy on the disk.
+    pub(super) fn restore_cell(
+        &mut self,
+        cell: &[u8],
+        bringer: u32,
+        now: u64,
+    ) -> Result<(), Error> {
+        let cell = MeshCell::decode(cell)?;
+        self.check_admissible(&cell)?;
+        let from = Origin::Kept(bringer);
+        // The copy is no more trusted than a neighbour: its bringers keep their shares (MESH-81).
+        if self.ids.is_over(&self.claim_room(from, &cell)) {
+            return Err(Error::Share);
+        }
+        let out = cell_out(&cell);
+        if self.store_cell(cell, from, now).is_some() {
             self.outputs.push_back(out);
         }
         Ok(())
@@ -190,7 +218,7 @@ impl Node {
 
     /// Stores a cell after making room for it. Returns its slot, if one is left.
     fn store_cell(&mut self, cell: MeshCell, from: Origin, now: u64) -> Option<Slot> {
-        self.make_room(cell.bytes().len());
+        self.make_room(&self.claim_room(from, &cell));
         let id = cell.id();
         let slot = self.ids.find_slot(&id)?;
         self.engine.release_slot(slot, &mut self.ids);

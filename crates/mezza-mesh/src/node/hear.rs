@@ -4,27 +4,53 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use mezza_core::CryptoRng;
 
-use super::{Error, LinkKind, LinkNumber, Node, NodeLink, Output, Source, places};
-use crate::cell::{MeshCell, short_id};
-use crate::engine::NeighbourId;
+use super::{Bringer, Error, LinkKind, LinkNumber, Node, NodeLink, Output, Source, places};
+use crate::cell::{CellId, MeshCell, short_id};
+use crate::engine::{EngineCtx, NeighbourId};
 use crate::epoch::Age;
 use crate::frame::{Beacon, MeshFrame, Name, SyncFrame};
 use crate::limits::SECOND;
 use crate::set::{Set, Slot};
 use crate::table::Announced;
-use crate::table::ids::{Ids, Origin};
+use crate::table::ids::{Ids, Origin, StoreClaim};
 use crate::wire::WireFrame;
 use crate::wire::filter::SyncFilter;
+
+/// The properties of a link that the engine and the node need.
+pub(super) struct LinkShape {
+    pub frame_bytes_max: usize,
+    /// The usual age of a frame when it arrives, microseconds.
+    pub delay_us: u64,
+    /// Frames that the link takes at once.
+    pub room: usize,
+}
+
+/// A beacon, with the name and the address that it comes from.
+struct BeaconIn {
+    link: LinkNumber,
+    name: Name,
+    source: Source,
+    beacon: Beacon,
+}
+
+/// The header of a SYNC, and the neighbour that sent it.
+struct SyncIn {
+    link: LinkNumber,
+    from: NeighbourId,
+    name: Name,
+    to: Name,
+}
 
 impl Node {
     pub(super) fn link_up(
         &mut self,
         link: LinkNumber,
         kind: LinkKind,
-        (frame_bytes_max, delay_us, room): (usize, u64, usize),
+        shape: &LinkShape,
         now: u64,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), Error> {
+        let LinkShape { frame_bytes_max, delay_us, room } = *shape;
         // Even a machine with many interfaces has slots for streams (MESH-70).
         let of_kind = self.links.values().filter(|other| other.kind == kind).count();
         // Each kind of link has its own slots (MESH-70).
@@ -74,7 +100,7 @@ impl Node {
             if !self.network.is_ours(net, mesh) {
                 return self.dates.record_frame(&self.network, bytes, now);
             }
-            self.hear_beacon(link, (name, source), beacon, now, rng)?;
+            self.hear_beacon(&BeaconIn { link, name, source, beacon }, now, rng)?;
             self.bytes.0 += bytes.len() as u64;
             return Ok(());
         }
@@ -87,7 +113,8 @@ impl Node {
         match frame {
             WireFrame::Data { cell, .. } => self.hear_cell(from, source, cell, now, rng)?,
             WireFrame::Sync { to, filter, .. } => {
-                self.hear_sync(link, (from, name, to), &filter, now, rng)?;
+                let sync = SyncIn { link, from, name, to };
+                self.hear_sync(&sync, &filter, now, rng)?;
             }
             other => self.hear_other(from, other, now, rng),
         }
@@ -123,7 +150,8 @@ impl Node {
             WireFrame::Busy { to, wait_ms, .. } => MeshFrame::Busy { to, wait_ms },
             _ => MeshFrame::Bye,
         };
-        self.engine.handle_frame(from, &frame, now, (&mut self.ids, rng), |_| ());
+        let ctx = EngineCtx { now, table: &mut self.ids, rng };
+        self.engine.handle_frame(from, &frame, ctx, |_| ());
     }
 
     /// Returns the slots of announced ids. Unknown ids get slots up to the neighbour's limit; its
@@ -164,12 +192,11 @@ impl Node {
     /// Handles a beacon, which binds a name to its address.
     fn hear_beacon(
         &mut self,
-        link: LinkNumber,
-        (name, source): (Name, Source),
-        beacon: Beacon,
+        input: &BeaconIn,
         now: u64,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), Error> {
+        let BeaconIn { link, name, source, beacon } = *input;
         let kind = self.links.get(&link).ok_or(Error::NoLink)?.kind;
         if kind == LinkKind::Stream && !self.is_cast_name(name, source) {
             // On a stream a device may only use the name that its address has on a cast link
@@ -204,7 +231,8 @@ impl Node {
                 from
             }
         };
-        engine.handle_frame(from, &MeshFrame::Beacon(beacon), now, (ids, rng), |_| ());
+        let ctx = EngineCtx { now, table: ids, rng };
+        engine.handle_frame(from, &MeshFrame::Beacon(beacon), ctx, |_| ());
         // Only beacons of cast links open streams, since those addresses are on the link (MESH-67).
         if kind == LinkKind::Cast {
             self.dial_neighbour(name, source, beacon, now);
@@ -244,7 +272,8 @@ impl Node {
         let frame = MeshFrame::Data(Set::from_slot(slot));
         if self.ids.id(slot) == Some(&id) {
             // The cell is here already, so only the engine learns that the sender has it.
-            self.engine.handle_frame(from, &frame, now, (&mut self.ids, rng), |_| ());
+            let ctx = EngineCtx { now, table: &mut self.ids, rng };
+            self.engine.handle_frame(from, &frame, ctx, |_| ());
             return Ok(());
         }
         // Cells that were not requested are dropped before the store is touched (MESH-10).
@@ -252,19 +281,26 @@ impl Node {
             return Err(Error::Unasked);
         }
         // The share is checked for live cells only. A dead one is not stored.
-        if live && self.ids.is_over(Origin::Neighbour(source), facts, cell.bytes().len()) {
+        let claim = self.claim_room(Origin::Neighbour(source), &cell);
+        if live && self.ids.is_over(&claim) {
             return Err(Error::Share);
         }
-        self.make_room(if live { cell.bytes().len() } else { 0 });
+        // A cell that is not live takes no room: only its id is remembered.
+        if live {
+            self.make_room(&claim);
+        }
         // Making room may have freed another slot for this id.
         let slot = self.ids.find_slot(&id).unwrap_or(slot);
         let frame = MeshFrame::Data(Set::from_slot(slot));
         let out = cell_out(&cell);
+        let stored = self.kept_out(&id, &cell, claim.from);
         // The engine judges by the facts that the table has for the slot.
         self.ids.put_cell(slot, id, cell, Origin::Neighbour(source));
         let mut taken = false;
-        self.engine.handle_frame(from, &frame, now, (&mut self.ids, rng), |_| taken = true);
+        let ctx = EngineCtx { now, table: &mut self.ids, rng };
+        self.engine.handle_frame(from, &frame, ctx, |_| taken = true);
         if taken {
+            self.outputs.extend(stored);
             self.outputs.push_back(out);
         } else {
             // The engine refused the cell: stale, ahead or unasked. Its id stays known.
@@ -275,12 +311,12 @@ impl Node {
 
     fn hear_sync(
         &mut self,
-        link: LinkNumber,
-        (from, name, to): (NeighbourId, Name, Name),
+        sync: &SyncIn,
         filter: &SyncFilter<'_>,
         now: u64,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), Error> {
+        let SyncIn { link, from, name, to } = *sync;
         // The comparison is for another neighbour on this link.
         if to != self.engine.name() {
             return Ok(());
@@ -318,24 +354,44 @@ impl Node {
         let within = Some(within);
         let more = matched.contains(&false);
         let frame = MeshFrame::Sync(Box::new(SyncFrame { to, held, within, more }));
-        self.engine.handle_frame(from, &frame, now, (&mut self.ids, rng), |_| ());
+        let ctx = EngineCtx { now, table: &mut self.ids, rng };
+        self.engine.handle_frame(from, &frame, ctx, |_| ());
         Ok(())
     }
 
     /// Makes room in the store.
-    pub(super) fn make_room(&mut self, bytes: usize) {
+    pub(super) fn make_room(&mut self, claim: &StoreClaim) {
         // Ids of past cells are the first to make room.
         let past = if self.ids.has_room() { None } else { self.ids.past_slots().next() };
         if let Some(slot) = past {
             self.release_slot(slot);
         }
         // The bringer of most bytes loses its oldest tick first, own cells last (MESH-40).
-        while let Some(slot) = self.ids.select_victim(bytes, self.engine.current_tick()) {
+        while let Some(slot) = self.ids.select_victim(claim) {
             if let Some(ticket) = self.own.expire(slot) {
                 self.outputs.push_back(Output::Expired { ticket });
             }
             self.release_slot(slot);
         }
+    }
+
+    /// Returns the claim for the room of a cell from this bringer.
+    pub(super) fn claim_room(&self, from: Origin, cell: &MeshCell) -> StoreClaim {
+        let facts = cell.facts();
+        StoreClaim { from, facts, bytes: cell.bytes().len(), cur: self.engine.current_tick() }
+    }
+
+    /// Returns the order to store a cell on the disk if the cell is carried for hours (MESH-82). The order
+    /// comes before every frame that names the cell.
+    pub(super) fn kept_out(&self, id: &CellId, cell: &MeshCell, from: Origin) -> Option<Output> {
+        let bringer = match from {
+            Origin::Neighbour(source) => Bringer::Neighbour(source),
+            Origin::Kept(number) => Bringer::Kept(number),
+            // The disk must not tell which cells were made here.
+            Origin::Own | Origin::Bundle => Bringer::Unnamed,
+        };
+        let keep = || Output::Keep { id: *id, bringer, bytes: cell.bytes().to_vec() };
+        self.ids.is_carried(cell.facts()).then(keep)
     }
 
     /// Returns all live cells, for a file or for a new listener.

@@ -4,10 +4,10 @@ use alloc::vec::Vec;
 use mezza_core::{DecodeError, Time};
 
 use super::evidence::{Refusal, Ticket};
-use crate::cell::CellError;
+use crate::cell::{CellError, CellId};
 use crate::clock::{ClockMode, ClockState, Grade};
 use crate::engine::EngineSettings;
-use crate::epoch::Life;
+use crate::epoch::CellLife;
 use crate::frame::Name;
 use crate::limits::{CASTS_MAX, RADIOS_MAX, STORE_BYTES_MAX, STREAMS_MAX};
 
@@ -53,9 +53,12 @@ pub struct NodeSettings {
     /// How the clock votes.
     pub mode: ClockMode,
     /// The only life of cells that this network carries; `None`: all lives.
-    pub life: Option<Life>,
+    pub life: Option<CellLife>,
     /// Size of the store, bytes.
     pub store_bytes: usize,
+    /// Size of the store of cells that are carried for hours, bytes. With 0 these are stored as all others,
+    /// and the disk has no copy of them.
+    pub carried_bytes: usize,
     /// The settings of the engine.
     pub engine: EngineSettings,
     /// Own cells per second, and at once; `None`: only the store limits them.
@@ -68,8 +71,9 @@ impl Default for NodeSettings {
     fn default() -> Self {
         Self {
             mode: ClockMode::default(),
-            life: Some(Life::Minute),
+            life: None,
             store_bytes: STORE_BYTES_MAX,
+            carried_bytes: 0,
             engine: EngineSettings::default(),
             own_rate: Some((2, 8)),
             name_life_s: (600, 900),
@@ -141,7 +145,7 @@ pub enum Input {
         /// The caller's number for the cell.
         ticket: Ticket,
         /// The life of the receiver's card.
-        life: Life,
+        life: CellLife,
         /// The tick for which the payload is sealed.
         tick: u32,
         /// The envelope.
@@ -152,8 +156,26 @@ pub enum Input {
         /// The whole cell.
         cell: Vec<u8>,
     },
+    /// A cell that an earlier run of this node carried, out of its copy on the disk.
+    Restore {
+        /// The whole cell.
+        cell: Vec<u8>,
+        /// The number that was stored for its bringer.
+        bringer: u32,
+    },
     /// The node is about to stop.
     Leave,
+}
+
+/// The bringer of a carried cell, as far as the disk may know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Bringer {
+    /// A neighbour at this address. The number is the driver's, and means nothing after a restart.
+    Neighbour(Source),
+    /// One of an earlier run.
+    Kept(u32),
+    /// A file, or this device: the disk does not tell them apart.
+    Unnamed,
 }
 
 /// Effects that a node requests.
@@ -173,7 +195,21 @@ pub enum Output {
         /// The tick of sealing.
         tick: u32,
         /// The lifetime of the cell's keys.
-        life: Life,
+        life: CellLife,
+    },
+    /// Store a cell that is carried for hours. It comes before every frame that names the cell.
+    Keep {
+        /// The id of the cell.
+        id: CellId,
+        /// The bringer of the cell, for the shares of the store.
+        bringer: Bringer,
+        /// The whole cell.
+        bytes: Vec<u8>,
+    },
+    /// Delete the copy of a cell that is past, or whose room was taken by others.
+    Forget {
+        /// The id of the cell.
+        id: CellId,
     },
     /// A neighbour announced an own cell after getting it.
     Handed {

@@ -68,14 +68,14 @@ pub(super) fn select_leaver(
     let at_once = |seat: &Seat| Some(Leaver { name: seat.name, replace_at: None });
     let own = seats.iter().filter(|seat| seat.source == source);
     let own_count = own.clone().count();
-    if own_count >= NAMES_PER_SOURCE {
-        // A device that was restarted a few times left unused names. At the limit of four names
-        // only a silent one loses its slot (MESH-61).
-        let oldest = own.min_by_key(|seat| seat.heard_at).filter(|seat| seat.heard_at + DEAD < now);
-        return oldest.map(at_once).ok_or(Error::Full);
-    }
-    if seats.len() < NEIGHBOURS_MAX {
+    if own_count < NAMES_PER_SOURCE && seats.len() < NEIGHBOURS_MAX {
         return Ok(None);
+    }
+    // A device that was restarted left unused names (MESH-61).
+    let oldest = own.min_by_key(|seat| seat.heard_at).filter(|seat| seat.heard_at + DEAD < now);
+    // At the limit of an address, only its own silent name loses its slot.
+    if oldest.is_some() || own_count >= NAMES_PER_SOURCE {
+        return oldest.map(at_once).ok_or(Error::Full);
     }
     let mut counts: BTreeMap<Source, usize> = BTreeMap::new();
     for seat in seats {
@@ -88,8 +88,9 @@ pub(super) fn select_leaver(
         let theirs = seats.iter().filter(|seat| seat.source == *greedy);
         return Ok(theirs.min_by_key(|seat| (seat.gave, seat.heard_at)).and_then(at_once));
     }
-    // A lottery without a rate limit would let new addresses flush out all neighbours.
-    if now < replace_at {
+    // By a lot, an address could replace the only name of another one with a further name of its own
+    // (MESH-60). A lottery without a rate limit would let new addresses flush out all neighbours.
+    if own_count > 0 || now < replace_at {
         return Err(Error::Full);
     }
     // A neighbour that gave cells is exempt while there are few of them (MESH-60).
@@ -135,6 +136,23 @@ mod tests {
         seats.iter_mut().take(16).for_each(|seat| seat.gave = 1);
         for source in 500..600 {
             assert!(asked(&seats, source, 0).unwrap().unwrap() >= 16);
+        }
+    }
+
+    /// Other addresses with one name each do not pay for a second name of an address.
+    #[test]
+    fn mesh_60_an_address_that_has_a_name_draws_no_lot() {
+        for own in 1..=3 {
+            // `own` names of address 7, and one name of every other address.
+            let source = |n| if n < own { 7 } else { 100 + n };
+            let mut seats: Vec<Seat> = (0..64).map(|n| seat(n, source(n))).collect();
+            assert_eq!(asked(&seats, 7, 0), Err(Error::Full), "{own}");
+            assert!(asked(&seats, 500, u64::MAX).is_ok() == (own > 1), "{own}");
+            // An address with two names more gives one, and a dead name of the own address comes first.
+            (10..12 + own).for_each(|at| seats[at as usize].source = 8);
+            assert!((10..12 + own).contains(&asked(&seats, 7, 0).unwrap().unwrap()), "{own}");
+            seats[0].heard_at = 53 * SECOND;
+            assert_eq!(asked(&seats, 7, 0), Ok(Some(0)), "{own}");
         }
     }
 

@@ -46,6 +46,10 @@ pub struct NodeStatus {
     pub live: u32,
     /// Bytes of the store.
     pub store_bytes: usize,
+    /// The number of stored cells that are carried for hours.
+    pub carried_cells: usize,
+    /// Bytes of the stored cells that are carried for hours.
+    pub carried_bytes: usize,
     /// Bytes received and sent since the start.
     pub bytes: (u64, u64),
     /// Age of the name, s.
@@ -98,6 +102,8 @@ impl Node {
             mode: clock.mode(),
             live: self.engine.live_count(),
             store_bytes: self.ids.bytes(),
+            carried_cells: self.ids.carried_cells(),
+            carried_bytes: self.ids.carried_bytes(),
             bytes: self.bytes,
             name_age_s: now.saturating_sub(self.named_at) / SECOND,
             counts: self.engine.counts(),

@@ -7,8 +7,8 @@ use super::rows::Rows;
 use super::{Announced, CellFacts, CellTable};
 use crate::cell::{CellId, MeshCell, short_id, sum_part};
 use crate::engine::COLD_COLUMNS;
-use crate::epoch::Life;
-use crate::limits::{MISSING_MAX, STORE_BYTES_MAX};
+use crate::epoch::CellLife;
+use crate::limits::{CARRIED_BYTES, CARRIED_CELLS_MAX, MISSING_MAX, STORE_BYTES_MAX};
 use crate::node::Source;
 use crate::set::Slot;
 
@@ -19,9 +19,48 @@ pub enum Origin {
     Neighbour(Source),
     /// A file that the user imported.
     Bundle,
+    /// A bringer of an earlier run of this node, by the number that was stored for it.
+    Kept(u32),
     /// This device.
     Own,
 }
+
+/// A part of the store with bounds of its own (MESH-81). Cells of one life or size crowd out no others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    /// Cells that live for minutes. Where nothing is carried for hours, all cells.
+    Short,
+    /// Cells of up to 1,024 bytes that are carried for hours.
+    Small(CellLife),
+    /// Cells of 2,048 and 4,096 bytes that are carried for hours.
+    Large(CellLife),
+}
+
+/// Parts for cells that are carried for hours: two lives of two sizes.
+const CARRIED_PARTS: usize = 4;
+
+/// Cells and bytes of a part.
+#[derive(Clone, Copy, Debug, Default)]
+struct Used {
+    cells: usize,
+    bytes: usize,
+}
+
+/// One cell that asks for room.
+#[derive(Clone, Copy, Debug)]
+pub struct StoreClaim {
+    /// Its bringer.
+    pub from: Origin,
+    /// Its facts.
+    pub facts: CellFacts,
+    /// Its bytes.
+    pub bytes: usize,
+    /// The tick of now. A tick ahead of it protects no cell.
+    pub cur: u32,
+}
+
+/// Marks the numbers of bringers of an earlier run, so that they are none of the present ones.
+const KEPT_BRINGER: u64 = 1 << 62;
 
 /// The use of a slot.
 #[derive(Clone, Debug)]
@@ -61,21 +100,29 @@ pub struct Ids {
     /// Slots of past cells, in the order of removal.
     past: BTreeMap<u64, Slot>,
     went: u64,
-    /// Bytes in the store, by bringer.
-    shares: BTreeMap<Origin, usize>,
-    bytes: usize,
+    /// Bytes in each part of the store, by bringer.
+    shares: BTreeMap<(Part, Origin), usize>,
+    used: BTreeMap<Part, Used>,
+    /// Bytes of lives above a minute in the short part.
     long_bytes: usize,
     bytes_max: usize,
+    carried_bytes_max: usize,
+    /// Carried cells that left, for the copy on the disk.
+    left: Vec<CellId>,
     arrivals: u64,
     rows: Rows,
 }
 
 impl Ids {
-    /// Makes an empty store of at most `bytes_max` bytes, and never more than 8 MiB.
-    pub fn new(bytes_max: usize) -> Self {
+    /// Makes an empty store of at most `bytes_max` bytes, and never more than 8 MiB, with up to
+    /// `carried_bytes_max` more bytes for cells that are carried for hours. With 0 these are stored as all others.
+    pub fn new(bytes_max: usize, carried_bytes_max: usize) -> Self {
         let bytes_max = bytes_max.min(STORE_BYTES_MAX);
+        let carried_bytes_max = carried_bytes_max.min(CARRIED_BYTES);
+        let part_bytes = carried_bytes_max / CARRIED_PARTS;
+        let carried = 2 * ((part_bytes / 512).min(CARRIED_CELLS_MAX) + part_bytes / 2_048);
         // A quarter more than what is held and expected, for past cells.
-        let slots = (bytes_max / 512 + MISSING_MAX) * 5 / 4;
+        let slots = (bytes_max / 512 + carried + MISSING_MAX) * 5 / 4;
         let words = slots.div_ceil(64);
         let slots = 64 * words as Slot;
         Self {
@@ -86,9 +133,11 @@ impl Ids {
             past: BTreeMap::new(),
             went: 0,
             shares: BTreeMap::new(),
-            bytes: 0,
+            used: BTreeMap::new(),
             long_bytes: 0,
             bytes_max,
+            carried_bytes_max,
+            left: Vec::new(),
             arrivals: 0,
             rows: Rows::new(words, COLD_COLUMNS),
         }
@@ -96,7 +145,55 @@ impl Ids {
 
     /// Returns the bytes in the store.
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.used.values().map(|used| used.bytes).sum()
+    }
+
+    /// Cells that are carried for hours.
+    pub fn carried_cells(&self) -> usize {
+        self.used_by_carried().map(|used| used.cells).sum()
+    }
+
+    /// Bytes that are carried for hours.
+    pub fn carried_bytes(&self) -> usize {
+        self.used_by_carried().map(|used| used.bytes).sum()
+    }
+
+    fn used_by_carried(&self) -> impl Iterator<Item = &Used> {
+        self.used.iter().filter(|(part, _)| **part != Part::Short).map(|(_, used)| used)
+    }
+
+    /// Carried cells that left the store since the last call.
+    pub fn take_left(&mut self) -> Vec<CellId> {
+        core::mem::take(&mut self.left)
+    }
+
+    /// Returns true if cells of these facts have a copy on the disk.
+    pub fn is_carried(&self, facts: CellFacts) -> bool {
+        self.part_of(facts) != Part::Short
+    }
+
+    fn part_of(&self, facts: CellFacts) -> Part {
+        match facts.life {
+            life if !life.is_carried() || self.carried_bytes_max == 0 => Part::Short,
+            life if facts.class < 2 => Part::Small(life),
+            life => Part::Large(life),
+        }
+    }
+
+    fn used(&self, part: Part) -> Used {
+        self.used.get(&part).copied().unwrap_or_default()
+    }
+
+    fn share(&self, part: Part, from: Origin) -> usize {
+        self.shares.get(&(part, from)).copied().unwrap_or(0)
+    }
+
+    /// Bytes that a part holds at most.
+    fn part_bytes_max(&self, part: Part) -> usize {
+        match part {
+            Part::Short => self.bytes_max,
+            Part::Small(_) | Part::Large(_) => self.carried_bytes_max / CARRIED_PARTS,
+        }
     }
 
     /// Returns the bytes of columns and entries.
@@ -177,10 +274,12 @@ impl Ids {
         self.arrivals += 1;
         // The newest tick goes first; among equal ticks, the latest arrival.
         let rank = u64::from(facts.tick) << 32 | (self.arrivals & 0xffff_ffff);
-        self.bytes += bytes;
+        let part = self.part_of(facts);
+        let used = self.used.entry(part).or_default();
+        *used = Used { cells: used.cells + 1, bytes: used.bytes + bytes };
         // Lives above a minute share one quarter: they occupy the store longer (section Limits).
-        self.long_bytes += if facts.life == Life::Minute { 0 } else { bytes };
-        *self.shares.entry(from).or_default() += bytes;
+        self.long_bytes += if is_long(part, facts) { bytes } else { 0 };
+        *self.shares.entry((part, from)).or_default() += bytes;
         self.shorts.insert((short_id(&id), slot));
         self.entries[slot as usize] = Entry::Held { id, cell, from, rank, place };
     }
@@ -212,16 +311,22 @@ impl Ids {
             self.shorts.remove(&(short, slot));
         }
         let old = core::mem::replace(&mut self.entries[slot as usize], Entry::Free);
-        if let Entry::Held { cell, from, .. } = &old {
+        if let Entry::Held { id, cell, from, .. } = &old {
             let bytes = cell.bytes().len();
-            self.bytes -= bytes;
-            self.long_bytes -= if cell.facts().life == Life::Minute { 0 } else { bytes };
-            if let Some(share) = self.shares.get_mut(from) {
+            let part = self.part_of(cell.facts());
+            if let Some(used) = self.used.get_mut(&part) {
+                *used = Used { cells: used.cells - 1, bytes: used.bytes - bytes };
+            }
+            self.long_bytes -= if is_long(part, cell.facts()) { bytes } else { 0 };
+            if let Some(share) = self.shares.get_mut(&(part, *from)) {
                 *share -= bytes;
                 // Remove empty shares, so that the map is bounded by the bringers of live cells.
                 if *share == 0 {
-                    self.shares.remove(from);
+                    self.shares.remove(&(part, *from));
                 }
+            }
+            if part != Part::Short {
+                self.left.push(*id);
             }
         }
         self.expected.remove(&slot);
@@ -251,14 +356,25 @@ impl Ids {
         })
     }
 
-    /// Returns true if one more cell with these facts would exceed its share and must be refused: a
-    /// quarter of the store for each neighbour, and a quarter for all lives above a minute.
-    pub fn is_over(&self, from: Origin, facts: CellFacts, bytes: usize) -> bool {
-        let quarter = self.bytes_max / 4;
-        let share = self.shares.get(&from).copied().unwrap_or(0);
-        let long = facts.life != Life::Minute && self.long_bytes + bytes > quarter;
+    /// Returns true if one more cell would exceed its share and must be refused.
+    ///
+    /// In the short part the share is a quarter of the store for each bringer, and a quarter for all lives above
+    /// a minute. Among cells carried for hours a bringer has a quarter of each part, and its newest cells
+    /// stay: only a cell that is older than all of these is refused.
+    pub fn is_over(&self, claim: &StoreClaim) -> bool {
+        let StoreClaim { from, facts, bytes, cur } = *claim;
+        let part = self.part_of(facts);
+        let quarter = self.part_bytes_max(part) / 4;
         // Own cells never exceed their share: their rate limit bounds them.
-        from != Origin::Own && (share + bytes > quarter || long)
+        if from == Origin::Own {
+            return false;
+        }
+        let over = self.share(part, from) + bytes > quarter;
+        if part != Part::Short {
+            let oldest = self.oldest_of(part, from, cur);
+            return over && oldest.is_none_or(|(tick, ..)| facts.tick.min(cur) < tick);
+        }
+        over || (is_long(part, facts) && self.long_bytes + bytes > quarter)
     }
 
     /// Returns true if a slot is free.
@@ -266,24 +382,50 @@ impl Ids {
         !self.free.is_empty()
     }
 
-    /// Returns the cell to drop so that `bytes` more fit: the oldest tick of the bringer with the
-    /// most bytes; own cells last.
-    pub fn select_victim(&self, bytes: usize, cur: u32) -> Option<Slot> {
-        if self.bytes + bytes <= self.bytes_max && !self.free.is_empty() {
+    /// Returns the cell to drop so that a new one fits. If the bringer exceeds its share of carried cells, that
+    /// is its own oldest cell; else the oldest cell of the bringer with the most bytes, own cells last.
+    pub fn select_victim(&self, claim: &StoreClaim) -> Option<Slot> {
+        let StoreClaim { from, facts, bytes, cur } = *claim;
+        let part = self.part_of(facts);
+        let used = self.used(part);
+        let bytes_max = self.part_bytes_max(part);
+        let over = part != Part::Short
+            && from != Origin::Own
+            && self.share(part, from) + bytes > bytes_max / 4;
+        if over {
+            return self.oldest_of(part, from, cur).map(|(.., slot)| slot);
+        }
+        let cells_max = if matches!(part, Part::Small(_)) { CARRIED_CELLS_MAX } else { usize::MAX };
+        let fits = used.bytes + bytes <= bytes_max && used.cells < cells_max;
+        if fits && !self.free.is_empty() {
             return None;
         }
         // Own cells go last, only when no other cells are left (MESH-40).
-        let others = self.shares.iter().filter(|(from, _)| **from != Origin::Own);
-        let most = others.max_by_key(|(_, bytes)| **bytes).map_or(Origin::Own, |(from, _)| *from);
-        let of_most = (0..).zip(&self.entries).filter_map(|(slot, entry)| match entry {
-            Entry::Held { cell, from, rank, .. } if *from == most => {
+        let shares = self.shares.iter().filter(|((of, _), _)| *of == part);
+        let others = shares.filter(|((_, from), _)| *from != Origin::Own);
+        let most = others.max_by_key(|(_, bytes)| **bytes);
+        let most = most.map_or(Origin::Own, |((_, from), _)| *from);
+        self.oldest_of(part, most, cur).map(|(.., slot)| slot)
+    }
+
+    /// Returns the cell of a bringer in a part that leaves first: its tick, its rank, its slot.
+    fn oldest_of(&self, part: Part, of: Origin, cur: u32) -> Option<(u32, u64, Slot)> {
+        let cells = (0..).zip(&self.entries).filter_map(|(slot, entry)| match entry {
+            Entry::Held { cell, from, rank, .. }
+                if *from == of && self.part_of(cell.facts()) == part =>
+            {
                 // A tick ahead of the clock must not protect a cell from being dropped.
                 Some((cell.facts().tick.min(cur), *rank, slot))
             }
             _ => None,
         });
-        of_most.min().map(|(.., slot)| slot)
+        cells.min()
     }
+}
+
+/// Returns true for a cell of the short part that lives for more than a minute.
+fn is_long(part: Part, facts: CellFacts) -> bool {
+    part == Part::Short && facts.life != CellLife::Minute
 }
 
 impl CellTable for Ids {
@@ -315,6 +457,7 @@ impl CellTable for Ids {
         match &self.entries[slot as usize] {
             Entry::Held { from: Origin::Neighbour(source), .. } => *source,
             Entry::Held { from: Origin::Bundle, .. } => u64::MAX - 1,
+            Entry::Held { from: Origin::Kept(number), .. } => KEPT_BRINGER | u64::from(*number),
             Entry::Held { from: Origin::Own, .. } => u64::MAX,
             _ => 0,
         }

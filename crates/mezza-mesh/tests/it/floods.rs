@@ -6,7 +6,7 @@
 //! writer ──┘
 //! ```
 
-use mezza_mesh::Life;
+use mezza_mesh::CellLife;
 use mezza_mesh::node::{Input, NodeSettings};
 
 use crate::lone::cell;
@@ -49,9 +49,9 @@ impl Flood {
     fn originate(&mut self, n: usize) -> Vec<u8> {
         self.made += 1;
         let tick = self.town.tick(n);
-        let payload = cell(tick, Life::Minute, self.made).payload().to_vec();
+        let payload = cell(tick, CellLife::Minute, self.made).payload().to_vec();
         let ticket = self.made;
-        let life = Life::Minute;
+        let life = CellLife::Minute;
         self.town.give(n, Input::Originate { ticket, life, tick, payload: payload.clone() });
         payload
     }

@@ -5,7 +5,7 @@ use mezza_mesh::cell::short_id;
 use mezza_mesh::frame::{Beacon, Name};
 use mezza_mesh::node::{Error, Input, LinkKind, NodeSettings, NodeStatus, Output};
 use mezza_mesh::wire::WireFrame;
-use mezza_mesh::{Grade, Life, MeshCell, MeshNetwork, Node};
+use mezza_mesh::{CellLife, Grade, MeshCell, MeshNetwork, Node};
 use mezza_sim::{SimRng, Time};
 
 use crate::town::{START_MS, payload};
@@ -154,7 +154,7 @@ impl Lone {
 }
 
 /// The cell number `n` of a tick.
-pub fn cell(tick: u32, life: Life, n: u64) -> MeshCell {
+pub fn cell(tick: u32, life: CellLife, n: u64) -> MeshCell {
     let mut payload = payload(0, tick, 0);
     payload[10..18].copy_from_slice(&n.to_be_bytes());
     MeshCell::new(life, tick, &payload).unwrap()

@@ -5,7 +5,7 @@ use mezza_mesh::frame::{Beacon, Name};
 use mezza_mesh::node::{Error, Input, LinkKind, NodeSettings, OtherDate, Output};
 use mezza_mesh::wire::WireFrame;
 use mezza_mesh::wire::filter::SyncFilter;
-use mezza_mesh::{ClockState, Grade, Life};
+use mezza_mesh::{CellLife, ClockState, Grade};
 
 use crate::lone::{CAST, Lone, cell, short_of};
 use crate::town::{START_MS, Town};
@@ -189,7 +189,7 @@ fn mesh_62_ids_that_do_not_exist_hide_no_announcement() {
             junk += 1;
             lone.hear(1, &WireFrame::Have { name: 77, shorts }).unwrap();
         }
-        let cell = cell(lone.status().cur, Life::Minute, round);
+        let cell = cell(lone.status().cur, CellLife::Minute, round);
         let since = lone.now_ms;
         let shorts = vec![short_of(&cell)];
         lone.hear(2, &WireFrame::Have { name: 78, shorts }).unwrap();
@@ -226,7 +226,7 @@ fn mesh_10_a_comparison_opens_a_window_for_its_answers_alone() {
     assert_eq!(lone.sent_since(0, 5).count(), 1, "the newcomer is compared with");
     let tick = lone.status().cur;
     let taken = (0..600).filter(|n| {
-        let cell = cell(tick, Life::Minute, *n);
+        let cell = cell(tick, CellLife::Minute, *n);
         lone.hear(1, &WireFrame::Data { name: 77, cell: cell.bytes() }).is_ok()
     });
     assert_eq!(taken.count(), 64);
@@ -237,7 +237,7 @@ fn mesh_10_a_comparison_opens_a_window_for_its_answers_alone() {
 fn mesh_12_comparisons_do_not_send_a_cell_again_and_again() {
     let mut lone = Lone::new(Grade::Good);
     let tick = lone.status().cur;
-    import(&mut lone, [cell(tick, Life::Minute, 1)]);
+    import(&mut lone, [cell(tick, CellLife::Minute, 1)]);
     for name in 0..16 {
         lone.beacon(100 + name, 1_000 + name, 0).unwrap();
     }
@@ -256,7 +256,7 @@ fn mesh_12_comparisons_do_not_send_a_cell_again_and_again() {
 fn mesh_16_a_newcomer_draws_little() {
     let mut lone = Lone::new(Grade::Good);
     let tick = lone.status().cur;
-    import(&mut lone, (0..2_000).map(|n| cell(tick, Life::Minute, n)));
+    import(&mut lone, (0..2_000).map(|n| cell(tick, CellLife::Minute, n)));
     lone.beacon(1, 77, 0).unwrap();
     lone.run(1_500);
     let to = lone.name();
@@ -275,10 +275,10 @@ fn mesh_16_a_newcomer_draws_little() {
 #[test]
 fn mesh_64_no_choice_of_ids_ends_comparisons() {
     let skewed = |tick: u32, n: u64| {
-        let mut salts = (0..).map(|salt| cell(tick, Life::Hour, n << 20 | salt));
+        let mut salts = (0..).map(|salt| cell(tick, CellLife::HalfHour, n << 20 | salt));
         salts.find(|cell| cell.id()[0] & 63 == 7).unwrap()
     };
-    let settings = NodeSettings { life: Some(Life::Hour), ..NodeSettings::default() };
+    let settings = NodeSettings { life: Some(CellLife::HalfHour), ..NodeSettings::default() };
     let mut town = Town::new(2, 5, &settings).start();
     town.run(3_000);
     let tick = town.tick(0);
@@ -287,7 +287,7 @@ fn mesh_64_no_choice_of_ids_ends_comparisons() {
         (0..2).for_each(|at| town.give(at, Input::Import { cell: cell.clone() }));
     }
     for n in 0..6_u64 {
-        let cell = cell(tick, Life::Hour, 1 << 50 | n).bytes().to_vec();
+        let cell = cell(tick, CellLife::HalfHour, 1 << 50 | n).bytes().to_vec();
         town.give(usize::from(n % 2 == 0), Input::Import { cell });
     }
     town.run(2_000);
@@ -326,7 +326,7 @@ fn mesh_43_busy_hides_no_failure() {
     lone.run(2_000);
     let mut waits = Vec::new();
     for round in 0..12_u64 {
-        let cell = cell(lone.status().cur, Life::Minute, 5_000 + round);
+        let cell = cell(lone.status().cur, CellLife::Minute, 5_000 + round);
         let since = lone.now_ms;
         beacons(&mut lone);
         for n in 0..9 {
@@ -371,8 +371,8 @@ fn wait_for_honest(lone: &mut Lone, cell: &MeshCell) -> u64 {
 fn mesh_63_listeners_are_given_own_cells_too() {
     let mut lone = Lone::new(Grade::Good);
     let tick = lone.status().cur;
-    let payload = cell(tick, Life::Minute, 1).payload().to_vec();
-    let own = Input::Originate { ticket: 1, life: Life::Minute, tick, payload };
+    let payload = cell(tick, CellLife::Minute, 1).payload().to_vec();
+    let own = Input::Originate { ticket: 1, life: CellLife::Minute, tick, payload };
     lone.give(own).unwrap();
     let shown = lone.said.iter().filter(|output| matches!(output, Output::Cell { .. }));
     assert_eq!(shown.count(), 1);
@@ -392,7 +392,7 @@ fn mesh_30_a_new_name_shows_no_old_property() {
             let tick = lone.status().cur;
             let mut large = crate::town::payload(3, tick, second as u8);
             large[10] = second as u8;
-            import(&mut lone, [MeshCell::new(Life::Minute, tick, &large).unwrap()]);
+            import(&mut lone, [MeshCell::new(CellLife::Minute, tick, &large).unwrap()]);
         }
         lone.run(1_000);
     }

@@ -2,7 +2,7 @@
 
 use mezza_core::Machine;
 use mezza_mesh::node::{Input, LinkKind, NodeSettings, Output};
-use mezza_mesh::{Grade, Life, MeshCell, MeshNetwork, Node};
+use mezza_mesh::{CellLife, Grade, MeshCell, MeshNetwork, Node};
 use mezza_sim::{Operations, SimRng, Time, handle_checked, operations};
 use proptest::prelude::*;
 
@@ -71,14 +71,14 @@ fn input(
             )
         }
         3 => {
-            let life = Life::ALL[operations.draw_below(3)];
+            let life = CellLife::ALL[operations.draw_below(3)];
             let tick = tick.saturating_add(operations.draw_below(3) as u32);
             let payload = payload(operations.draw_below(2) as u8, tick, operations.next_byte());
             Input::Originate { ticket: 1, life, tick, payload }
         }
         4 => {
             let payload = payload(0, tick, operations.next_byte());
-            let cell = MeshCell::new(Life::Minute, tick, &payload).unwrap();
+            let cell = MeshCell::new(CellLife::Minute, tick, &payload).unwrap();
             Input::Import { cell: cell.bytes().to_vec() }
         }
         5 => Input::Room { link, frames: operations.draw_below(50) },

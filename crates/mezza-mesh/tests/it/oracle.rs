@@ -6,7 +6,7 @@ use crate::crowd::{Hosted, START};
 use mezza_mesh::crew::{Crew, CrewSettings};
 use mezza_mesh::engine::EngineSettings;
 use mezza_mesh::limits::{NEVER, SECOND};
-use mezza_mesh::{Grade, Life};
+use mezza_mesh::{CellLife, Grade};
 use mezza_sim::crowd::movement::trace::ContactTrace;
 use mezza_sim::crowd::{Crowd, RadioModel};
 use mezza_sim::{SimRng, for_each_seed};
@@ -66,7 +66,7 @@ fn simulated(
     let settings = CrewSettings {
         engine: EngineSettings { burst: 64, ..EngineSettings::without_waits() },
         every: NEVER,
-        life: Life::Hour,
+        life: CellLife::HalfHour,
         delay: 0,
         ring: 512,
         ..CrewSettings::default()

@@ -5,7 +5,7 @@ use mezza_core::Machine;
 use mezza_mesh::engine::EngineSettings;
 use mezza_mesh::limits::SECOND;
 use mezza_mesh::node::{Error, Input, NodeSettings, Output, Refusal};
-use mezza_mesh::{ClockState, Grade, Life};
+use mezza_mesh::{CellLife, ClockState, Grade};
 use mezza_sim::{Time, for_each_seed};
 
 #[test]
@@ -34,14 +34,15 @@ fn mesh_13_two_nodes_end_with_equal_sets() {
             let sync = if loss == 700 { SECOND } else { 30 * SECOND };
             let engine = EngineSettings { sync, budgets: loss < 700, ..EngineSettings::default() };
             let settings =
-                NodeSettings { life: Some(Life::Hour), engine, ..NodeSettings::default() };
+                NodeSettings { life: Some(CellLife::HalfHour), engine, ..NodeSettings::default() };
             let mut town = Town::new(2, seed, &settings).room().start();
             town.loss_permille = loss;
             town.run(4_000);
             for n in 0..12_u8 {
                 let tick = town.tick(0);
                 let payload = payload(n % 2, tick, n);
-                let input = Input::Originate { ticket: n.into(), life: Life::Hour, tick, payload };
+                let input =
+                    Input::Originate { ticket: n.into(), life: CellLife::HalfHour, tick, payload };
                 town.give(usize::from(n % 2), input);
                 town.run(1_000);
             }
@@ -79,8 +80,9 @@ fn mesh_10_cells_that_nobody_asked_for_are_dropped() {
     // Past the ten seconds in which the first comparison allows its answers.
     town.run(15_000);
     let sender = town.residents[0].sent.last().unwrap().1[5..11].to_vec();
-    let cell = mezza_mesh::MeshCell::new(Life::Minute, town.tick(0), &payload(0, town.tick(0), 1))
-        .unwrap();
+    let cell =
+        mezza_mesh::MeshCell::new(CellLife::Minute, town.tick(0), &payload(0, town.tick(0), 1))
+            .unwrap();
     let name =
         town.residents[0].sent.iter().rev().find(|(_, f)| f[0] == 1).unwrap().1[5..11].to_vec();
     assert_eq!(sender.len(), 6);
@@ -91,20 +93,21 @@ fn mesh_10_cells_that_nobody_asked_for_are_dropped() {
 
 #[test]
 fn an_own_cell_of_another_time_or_life_is_refused_and_so_is_the_ninth_at_once() {
-    let mut town = Town::new(1, 5, &NodeSettings::default()).start();
+    let settings = NodeSettings { life: Some(CellLife::Minute), ..NodeSettings::default() };
+    let mut town = Town::new(1, 5, &settings).start();
     town.run(1_000);
     let tick = town.tick(0);
     let give = |town: &mut Town, life, tick, content| {
         let payload = payload(0, tick, content);
         town.offer(0, Input::Originate { ticket: 1, life, tick, payload })
     };
-    assert_eq!(give(&mut town, Life::Hour, tick, 1), Err(Error::Refused(Refusal::Life)));
-    assert_eq!(give(&mut town, Life::Minute, tick - 5, 1), Err(Error::Refused(Refusal::Time)));
+    assert_eq!(give(&mut town, CellLife::HalfHour, tick, 1), Err(Error::Refused(Refusal::Life)));
+    assert_eq!(give(&mut town, CellLife::Minute, tick - 5, 1), Err(Error::Refused(Refusal::Time)));
     for content in 0..8 {
-        assert_eq!(give(&mut town, Life::Minute, tick, content), Ok(()));
+        assert_eq!(give(&mut town, CellLife::Minute, tick, content), Ok(()));
     }
-    assert_eq!(give(&mut town, Life::Minute, tick, 3), Err(Error::Refused(Refusal::Repeated)));
-    assert_eq!(give(&mut town, Life::Minute, tick, 9), Err(Error::Refused(Refusal::Slow)));
+    assert_eq!(give(&mut town, CellLife::Minute, tick, 3), Err(Error::Refused(Refusal::Repeated)));
+    assert_eq!(give(&mut town, CellLife::Minute, tick, 9), Err(Error::Refused(Refusal::Slow)));
 }
 
 #[test]
@@ -156,8 +159,8 @@ fn a_crashed_node_is_empty_and_asks() {
 fn mesh_14_equal_short_ids_have_slots_of_their_own() {
     use mezza_mesh::MeshCell;
     use mezza_mesh::table::ids::{Ids, Origin};
-    let cell = |content| MeshCell::new(Life::Minute, 7, &payload(0, 7, content)).unwrap();
-    let mut ids = Ids::new(1 << 20);
+    let cell = |content| MeshCell::new(CellLife::Minute, 7, &payload(0, 7, content)).unwrap();
+    let mut ids = Ids::new(1 << 20, 0);
     let one = [7; 16];
     let other = [7, 7, 7, 7, 7, 7, 7, 7, 0, 0, 0, 0, 0, 0, 0, 0];
     let first = ids.find_slot(&one).unwrap();
@@ -180,7 +183,7 @@ fn mesh_42_a_refused_frame_changes_nothing() {
     let mut bad: Vec<Vec<u8>> =
         vec![vec![], vec![9; 40], vec![2; 20], [&[4][..], &name, &[1; 512]].concat()];
     bad.extend(good.iter().rev().take(5).map(|(_, frame)| frame[..frame.len() - 1].to_vec()));
-    let unasked = mezza_mesh::MeshCell::new(Life::Minute, tick, &payload(0, tick, 4)).unwrap();
+    let unasked = mezza_mesh::MeshCell::new(CellLife::Minute, tick, &payload(0, tick, 4)).unwrap();
     bad.push([&[4][..], &name, unasked.bytes()].concat());
     for bytes in bad {
         let before = town.residents[1].node.snapshot();
@@ -212,7 +215,7 @@ fn a_bundle_brings_cells_to_an_island_and_is_judged_cell_by_cell() {
 /// The frames of one kind that name a cell.
 fn naming(town: &Town, n: usize, kind: u8, payload: &[u8]) -> Vec<u64> {
     let tick = town.tick(0);
-    let cell = mezza_mesh::MeshCell::new(Life::Minute, tick, payload).unwrap();
+    let cell = mezza_mesh::MeshCell::new(CellLife::Minute, tick, payload).unwrap();
     let id = cell.id();
     let whole = cell.bytes().to_vec();
     let names = |frame: &[u8]| match frame[0] {
@@ -256,7 +259,7 @@ fn mesh_44_only_who_was_given_a_cell_shows_that_it_is_carried() {
     town.run(3_000);
     let payload = town.send(0, 8);
     town.run(1_000);
-    let cell = mezza_mesh::MeshCell::new(Life::Minute, town.tick(0), &payload).unwrap();
+    let cell = mezza_mesh::MeshCell::new(CellLife::Minute, town.tick(0), &payload).unwrap();
     let mut beacon =
         town.residents[1].sent.iter().rev().find(|(_, f)| f[0] == 1).unwrap().1.clone();
     beacon[5..11].copy_from_slice(&[4; 6]);

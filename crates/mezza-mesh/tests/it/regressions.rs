@@ -10,7 +10,7 @@ use mezza_mesh::crew::CrewSettings;
 use mezza_mesh::limits::SECOND;
 use mezza_mesh::node::{Error, Input, LinkKind, NodeSettings, Output};
 use mezza_mesh::wire::WireFrame;
-use mezza_mesh::{Grade, Life, MeshCell, MeshNetwork, Node};
+use mezza_mesh::{CellLife, Grade, MeshCell, MeshNetwork, Node};
 use mezza_sim::{SimRng, Time};
 
 /// The frames of one kind that a resident sent.
@@ -42,7 +42,7 @@ fn embertalk_two_cells_with_one_weak_hash_both_arrive() {
     other[100..102].copy_from_slice(b"BB");
     assert_eq!(java(&one), java(&other));
     for (ticket, payload) in [(1, one.clone()), (2, other.clone())] {
-        town.give(0, Input::Originate { ticket, life: Life::Minute, tick, payload });
+        town.give(0, Input::Originate { ticket, life: CellLife::Minute, tick, payload });
     }
     town.run(3_000);
     assert!([one, other].iter().all(|payload| town.residents[1].cells.contains_key(payload)));
@@ -191,7 +191,7 @@ fn mesh_16_an_empty_filter_draws_little() {
     for n in 0..200_u8 {
         let mut payload = payload(0, tick, n);
         payload[20] = n;
-        let input = Input::Originate { ticket: n.into(), life: Life::Minute, tick, payload };
+        let input = Input::Originate { ticket: n.into(), life: CellLife::Minute, tick, payload };
         town.give(0, input);
     }
     // The stranger hears and never says anything but this.
@@ -238,7 +238,7 @@ fn mesh_43_an_empty_promise_costs_its_patience() {
     town.run(3_000);
     let payload = town.send(0, 3);
     // Node 1 announces the cell to node 2 first, and has never had it.
-    let cell = MeshCell::new(Life::Minute, town.tick(0), &payload).unwrap();
+    let cell = MeshCell::new(CellLife::Minute, town.tick(0), &payload).unwrap();
     let mut beacon = sent(&town, 1, 1).last().unwrap().clone();
     beacon[5..11].copy_from_slice(&[9; 6]);
     town.offer(2, Input::Frame { link: 0, source: 1, bytes: beacon }).unwrap();
@@ -254,7 +254,8 @@ fn mesh_43_an_empty_promise_costs_its_patience() {
 /// network that carries one life drops it.
 #[test]
 fn a_relabelled_cell_is_dropped() {
-    let mut town = Town::new(2, 11, &NodeSettings::default()).room().start();
+    let settings = NodeSettings { life: Some(CellLife::Minute), ..NodeSettings::default() };
+    let mut town = Town::new(2, 11, &settings).room().start();
     town.run(3_000);
     town.send(0, 3);
     town.run(1_000);
@@ -267,19 +268,25 @@ fn a_relabelled_cell_is_dropped() {
 /// One neighbour may fill a quarter of the store, and a full store drops what the greatest bringer brought.
 #[test]
 fn mesh_40_a_flood_takes_a_quarter_and_no_more() {
-    use mezza_mesh::table::ids::{Ids, Origin};
-    let mut ids = Ids::new(64 * 512);
+    use mezza_mesh::table::ids::{Ids, Origin, StoreClaim};
+    let mut ids = Ids::new(64 * 512, 0);
     let cell = |n: u32| {
         let mut payload = payload(0, 7, 0);
         payload[8..12].copy_from_slice(&n.to_be_bytes());
-        MeshCell::new(Life::Minute, 7, &payload).unwrap()
+        MeshCell::new(CellLife::Minute, 7, &payload).unwrap()
+    };
+    let claim = |from, cell: &MeshCell| StoreClaim {
+        from,
+        facts: cell.facts(),
+        bytes: cell.bytes().len(),
+        cur: 7,
     };
     let flooder = Origin::Neighbour(1);
     let other = Origin::Neighbour(2);
     let mut taken = 0;
     for n in 0..1_000 {
         let cell = cell(n);
-        if ids.is_over(flooder, cell.facts(), 512) {
+        if ids.is_over(&claim(flooder, &cell)) {
             break;
         }
         let slot = ids.find_slot(&cell.id()).unwrap();
@@ -293,13 +300,13 @@ fn mesh_40_a_flood_takes_a_quarter_and_no_more() {
         let slot = ids.find_slot(&cell.id()).unwrap();
         ids.put_cell(slot, cell.id(), cell, from);
     }
-    assert!(!ids.is_over(other, cell(9).facts(), 512));
+    assert!(!ids.is_over(&claim(other, &cell(9))));
     for _ in 0..8 {
         let cell = cell(4_000 + ids.bytes() as u32);
         let slot = ids.find_slot(&cell.id()).unwrap();
         ids.put_cell(slot, cell.id(), cell, Origin::Own);
     }
-    let victim = ids.select_victim(512, 7).expect("the store is full");
+    let victim = ids.select_victim(&claim(other, &cell(9))).expect("the store is full");
     assert!(victim < 16, "the flooder's go first");
 }
 

@@ -2,7 +2,7 @@
 
 use mezza_mesh::node::{Input, NodeSettings};
 use mezza_mesh::wire::WireFrame;
-use mezza_mesh::{Grade, Life};
+use mezza_mesh::{CellLife, Grade};
 
 use crate::lone::{Lone, cell, short_of};
 use crate::town::{START_MS, Town, payload};
@@ -12,7 +12,7 @@ use crate::town::{START_MS, Town, payload};
 fn mesh_54_a_cell_that_dies_while_it_is_owed() {
     let mut lone = Lone::new(Grade::Good);
     let tick = lone.status().cur;
-    let cell = cell(tick, Life::Minute, 1);
+    let cell = cell(tick, CellLife::Minute, 1);
     lone.give(Input::Import { cell: cell.bytes().to_vec() }).unwrap();
     let dies_ms = (u64::from(tick) + 2) * 30_000 - START_MS;
     lone.run(dies_ms - 2_000 - lone.now_ms);
@@ -36,11 +36,11 @@ fn mesh_54_a_cell_that_makes_room_while_it_is_owed() {
     let to = lone.name();
     let tick = lone.status().cur;
     let own = |n: u64| {
-        let payload = cell(tick, Life::Minute, n).payload().to_vec();
-        Input::Originate { ticket: n, life: Life::Minute, tick, payload }
+        let payload = cell(tick, CellLife::Minute, n).payload().to_vec();
+        Input::Originate { ticket: n, life: CellLife::Minute, tick, payload }
     };
     (0..4).for_each(|n| lone.give(own(n)).unwrap());
-    let shorts = (0..4).map(|n| short_of(&cell(tick, Life::Minute, n))).collect();
+    let shorts = (0..4).map(|n| short_of(&cell(tick, CellLife::Minute, n))).collect();
     lone.hear(1, &WireFrame::Want { name: 77, to, again: true, shorts }).unwrap();
     (4..8).for_each(|n| lone.give(own(n)).unwrap());
     lone.run(10_000);
@@ -86,7 +86,7 @@ fn mesh_54_slow_a_room_of_eight_for_an_hour() {
             let tick = town.tick(from);
             let mut payload = payload(0, tick, n as u8);
             payload[10..18].copy_from_slice(&n.to_be_bytes());
-            let own = Input::Originate { ticket: n, life: Life::Minute, tick, payload };
+            let own = Input::Originate { ticket: n, life: CellLife::Minute, tick, payload };
             // A node that is silent between two names takes it all the same.
             town.offer(from, own).unwrap();
             town.run(4_000);

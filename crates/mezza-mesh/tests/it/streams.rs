@@ -5,7 +5,7 @@ use mezza_core::Machine as _;
 use mezza_mesh::engine::EngineSettings;
 use mezza_mesh::limits::OWED_BUSY;
 use mezza_mesh::node::{Input, NodeSettings, Output};
-use mezza_mesh::{ClockState, Grade, Life, MeshCell};
+use mezza_mesh::{CellLife, ClockState, Grade, MeshCell};
 use mezza_sim::Time;
 
 fn with_streams() -> NodeSettings {
@@ -17,7 +17,7 @@ fn originate(town: &mut Town, n: usize, class: u8, content: u8) -> Vec<u8> {
     let tick = town.tick(n);
     let payload = payload(class, tick, content);
     let ticket = u64::from(content);
-    let life = Life::Minute;
+    let life = CellLife::Minute;
     town.give(n, Input::Originate { ticket, life, tick, payload: payload.clone() });
     payload
 }
@@ -94,7 +94,7 @@ fn who_asks_for_much_waits_for_who_asks_for_little() {
     };
     for n in 0..800 {
         let ticket = n.into();
-        let life = Life::Minute;
+        let life = CellLife::Minute;
         town.give(0, Input::Originate { ticket, life, tick, payload: cell(n) });
     }
     let beacon = town.residents[0].sent.iter().rev().find(|(_, f)| f[0] == 1).unwrap().1.clone();
@@ -105,7 +105,7 @@ fn who_asks_for_much_waits_for_who_asks_for_little() {
         town.give(0, Input::Frame { link: 0, source, bytes });
     }
     let want = |town: &mut Town, who: usize, cells: std::ops::Range<u32>| {
-        let ids = cells.map(|n| MeshCell::new(Life::Minute, tick, &cell(n)).unwrap().id());
+        let ids = cells.map(|n| MeshCell::new(CellLife::Minute, tick, &cell(n)).unwrap().id());
         let shorts: Vec<u8> = ids.flat_map(|id| id[..8].to_vec()).collect();
         let head = [&[3][..], &names[who], &beacon[5..11], &[(shorts.len() / 8) as u8, 0]].concat();
         town.give(
@@ -122,7 +122,7 @@ fn who_asks_for_much_waits_for_who_asks_for_little() {
     assert!(!busy.is_empty() && busy.iter().all(|(_, f)| f[7..13] == names[0]), "{busy:?}");
     town.run(2_500);
     let given = |n: u32| {
-        let bytes = MeshCell::new(Life::Minute, tick, &cell(n)).unwrap().bytes().to_vec();
+        let bytes = MeshCell::new(CellLife::Minute, tick, &cell(n)).unwrap().bytes().to_vec();
         town.residents[0].sent.iter().any(|(_, f)| f[0] == 4 && f[7..] == bytes[..])
     };
     assert!(given(790), "who asked for one has it");

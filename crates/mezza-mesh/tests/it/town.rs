@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use mezza_core::{Machine, Secret};
-use mezza_mesh::cell::{CELL_BYTES, HEAD_BYTES};
-use mezza_mesh::node::{Input, LinkKind, NodeSettings, Output};
-use mezza_mesh::{Grade, Life, MeshNetwork, Node};
+use mezza_mesh::cell::{CELL_BYTES, CellId, HEAD_BYTES};
+use mezza_mesh::node::{Bringer, Input, LinkKind, NodeSettings, Output};
+use mezza_mesh::{CellLife, Grade, MeshNetwork, Node};
 use mezza_sim::{SimRng, Time};
 
 /// 2027-01-15 08:00 UTC.
@@ -25,6 +25,14 @@ pub struct Resident {
     pub said: Vec<Output>,
     /// Every frame that it sent, with the town's time.
     pub sent: Vec<(u64, Vec<u8>)>,
+    /// Its copies of carried cells: what its disk has.
+    pub disk: BTreeMap<CellId, Kept>,
+}
+
+/// The copy of a carried cell.
+pub struct Kept {
+    pub bringer: Bringer,
+    pub bytes: Vec<u8>,
 }
 
 /// A frame on its way.
@@ -64,6 +72,7 @@ impl Town {
             cells: BTreeMap::new(),
             said: Vec::new(),
             sent: Vec::new(),
+            disk: BTreeMap::new(),
         };
         Self {
             residents: (0..count).map(resident).collect(),
@@ -143,6 +152,31 @@ impl Town {
         self.boot(n);
     }
 
+    /// A crash of a node that has a disk: it boots, and its copies are restored.
+    pub fn crash_and_restore(&mut self, n: usize) {
+        self.crash(n);
+        let disk = &self.residents[n].disk;
+        let copies: Vec<Vec<u8>> = disk.values().map(|kept| kept.bytes.clone()).collect();
+        for cell in copies {
+            let _ = self.offer(n, Input::Restore { cell, bringer: 7 });
+        }
+    }
+
+    /// Two nodes are out of range of each other.
+    pub fn part(&mut self, a: usize, b: usize) {
+        self.hears[a].retain(|other| *other != b);
+        self.hears[b].retain(|other| *other != a);
+    }
+
+    /// Node `n` sends a payload of a life.
+    pub fn send_for(&mut self, n: usize, life: CellLife, content: u8) -> Vec<u8> {
+        let tick = self.tick(n);
+        let payload = payload(0, tick, content);
+        let ticket = u64::from(content);
+        self.give(n, Input::Originate { ticket, life, tick, payload: payload.clone() });
+        payload
+    }
+
     /// An input that has to be taken.
     pub fn give(&mut self, n: usize, input: Input) {
         let resident = &mut self.residents[n];
@@ -188,6 +222,12 @@ impl Town {
                 Output::Cell { payload, .. } => {
                     let now = self.now_ms;
                     self.residents[n].cells.entry(payload).or_insert(now);
+                }
+                Output::Keep { id, bringer, bytes } => {
+                    self.residents[n].disk.insert(id, Kept { bringer, bytes });
+                }
+                Output::Forget { id } => {
+                    self.residents[n].disk.remove(&id);
                 }
                 other => self.residents[n].said.push(other),
             }
@@ -246,7 +286,7 @@ impl Town {
     pub fn send(&mut self, n: usize, content: u8) -> Vec<u8> {
         let tick = self.tick(n);
         let payload = payload(0, self.tick(n), content);
-        let life = Life::Minute;
+        let life = CellLife::Minute;
         let ticket = u64::from(content);
         self.give(n, Input::Originate { ticket, life, tick, payload: payload.clone() });
         payload

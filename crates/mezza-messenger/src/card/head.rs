@@ -1,4 +1,4 @@
-//! The signed part of a card.
+//! The head of a card, which is the signed part.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -12,10 +12,11 @@ use crate::name;
 const VERSION: u8 = 1;
 /// Most parts of a card.
 const PARTS_MAX: usize = 6;
-/// Version, reserved byte, serial, issued, IK; then lengths, a long list, a long name, six parts.
+/// The sum of version, reserved byte, serial, issued, IK, all length fields, the longest suite
+/// list, the longest name and six part entries.
 const HEAD_BYTES_MAX: usize = 42 + 9 + 1 + name::NAME_BYTES_MAX + 1 + 19 * PARTS_MAX;
 
-/// The signed part, decoded.
+/// The decoded head.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct CardHead {
     pub serial: u32,
@@ -26,7 +27,7 @@ pub(super) struct CardHead {
     pub entries: Vec<PartDigest>,
 }
 
-/// A listed part: kind, length, hash.
+/// A listed part: kind, length in bytes, hash.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct PartDigest {
     pub kind: u8,
@@ -77,7 +78,7 @@ impl CardHead {
         Ok(head)
     }
 
-    /// The limits that writers and readers share.
+    /// Checks the limits that apply to both writing and reading.
     pub fn check_limits(&self) -> Result<(), CardError> {
         // Control and format characters could hide or reorder text on the screen (section 3.2).
         if !name::is_clean(&self.name) {
@@ -99,7 +100,8 @@ impl PartDigest {
         Ok(Self { kind, len, hash: hash_part(kind, part) })
     }
 
-    /// The part, if the next bytes are it; else the reader stays where it is.
+    /// Reads the part if the next bytes match its hash. Otherwise returns `None` and leaves the
+    /// reader where it is.
     pub fn take_part(&self, r: &mut Reader<'_>) -> Option<Vec<u8>> {
         let mut ahead = r.clone();
         let part = ahead.read_bytes(self.len.into()).ok()?;

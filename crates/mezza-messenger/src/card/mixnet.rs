@@ -1,4 +1,5 @@
-//! The mixnet part of a card: in which network its owner can be rung, and by which key.
+//! The mixnet part of a card: the owner's network, and the key under which invitations to the owner
+//! are sealed.
 //!
 //! ```text
 //! part 02 = network id[16] | D[32]                                                         48 B
@@ -22,14 +23,14 @@ pub struct MixnetPart {
 }
 
 impl MixnetPart {
-    /// The wire form.
+    /// Encodes the wire form, 48 bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::with_capacity(48);
         w.put_bytes(&self.network.0).put_bytes(&self.dialling.0);
         w.finish()
     }
 
-    /// Decodes the wire form and nothing behind it.
+    /// Decodes the wire form; bytes after it are refused.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
             Ok(Self { network: NetworkId(r.read_array()?), dialling: PublicKey::read_from(r)? })

@@ -1,4 +1,5 @@
-//! Where a person is reached: a relay entry, as cards, slots and relay addresses carry it.
+//! The address of a device at a relay: a relay entry, as cards, slots and relay addresses contain
+//! it.
 
 use alloc::string::String;
 use core::fmt;
@@ -31,7 +32,7 @@ impl fmt::Debug for RelayKey {
 /// Wire form: `relay key[32] | address[16] | port u16 | len u8 | host`, 51 B and the host.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RelayEntry {
-    /// The key of the relay.
+    /// The key that the relay proves in TLS.
     pub key: RelayKey,
     /// The mailbox, 16 bytes.
     pub address: MailboxAddress,
@@ -44,24 +45,25 @@ pub struct RelayEntry {
 snapshot!(struct RelayEntry { key, address, port, host });
 
 impl RelayEntry {
-    /// Returns true if port and host are ones that a reader accepts.
+    /// Returns true if a reader accepts port and host.
     pub fn is_sound(&self) -> bool {
         self.port != 0 && host_is_sound(&self.host)
     }
 
-    /// The connection by which it is reached: `H_16("mezza/line", key | port | host)`.
+    /// Returns the identifier of the connection to this relay: `H_16("mezza/line", key | port |
+    /// host)`.
     pub fn connection_id(&self) -> RelayConnectionId {
         let port = self.port.to_be_bytes();
         let host = self.host.as_bytes();
         RelayConnectionId(labelled_hash("mezza/line", &[&self.key.0, &port, host]))
     }
 
-    /// Returns true if both are reached by the same connection.
+    /// Returns true if both entries use the same connection (key, port and host are equal).
     pub fn shares_connection(&self, other: &Self) -> bool {
         (&self.key, self.port, &self.host) == (&other.key, other.port, &other.host)
     }
 
-    /// Bytes of the wire form.
+    /// Returns the length of the wire form in bytes.
     pub fn wire_bytes(&self) -> usize {
         51 + self.host.len()
     }
@@ -72,7 +74,7 @@ impl RelayEntry {
         write_place(w, self.port, &self.host);
     }
 
-    /// Reads the wire form from the front.
+    /// Reads the wire form from the front of the reader.
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let key = RelayKey(r.read_array()?);
         let address = MailboxAddress::read(r)?;
@@ -105,8 +107,8 @@ pub(crate) fn read_place(r: &mut Reader<'_>) -> Result<(u16, String), DecodeErro
 
 /// Returns true if `host` is a lower-case ASCII name or an IP literal without brackets.
 ///
-/// A host that ends in a label of digits alone is an IPv4 address or refused, so that no name is read
-/// as an address elsewhere (WHATWG URL, section 3.5).
+/// A host whose last label consists of digits must be an IPv4 address. Otherwise another program
+/// could read the name as an address (WHATWG URL, section 3.5).
 pub fn host_is_sound(host: &str) -> bool {
     // One spelling of each host, or one relay would count as two connections (MSG-50).
     if host.bytes().any(|b| b.is_ascii_uppercase()) {

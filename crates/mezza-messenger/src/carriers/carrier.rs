@@ -1,4 +1,4 @@
-//! One carrier, as the device sees it.
+//! The trait through which the device uses one carrier.
 
 use alloc::vec::Vec;
 
@@ -12,32 +12,34 @@ use crate::evidence::WaitReason;
 use crate::io::{
     At, CarrierConnection, CarrierState, ContactFacts, ContactId, DateStep, DeliveryProblem,
     Dropped, FetchPurpose, Forget, Handover, HelloPlace, InviterFacts, Leaving, Missing, News,
-    PersonRows, Publication, Receiving, RecordKind, Route, Step, StoredRows, Unloaded, fits_vault,
+    PersonRows, Publication, Receiving, RecordKind, Route, RouteTerms, Step, StoredRows, Unloaded,
+    fits_vault,
 };
 use crate::note::Item;
 
-/// Where the chains of whoever invites are, and what a carrier was told by them.
+/// An invitation that a carrier receives: the inviter, and the start of the chains with the
+/// inviter.
 pub struct Welcome<'a> {
-    /// The number that they get.
+    /// The number that the inviter gets.
     pub id: ContactId,
-    /// Their key.
+    /// The identity key of the inviter.
     pub ik: IdentityKey,
-    /// Where they wait for an answer.
+    /// The bucket in which the inviter waits for a call.
     pub place: u32,
     /// The items of the invitation.
     pub items: &'a [Item],
-    /// The exporter of its session.
+    /// The exporter of the session that the invitation began.
     pub exporter: Exporter,
 }
 
-/// A carrier. It answers "nothing" to whatever it does not know (house 4a).
+/// A carrier. Each default method does nothing and returns the empty value (house 4a).
 #[expect(unused_variables, reason = "who answers nothing looks at nothing")]
 pub trait Carrier {
-    /// How it is now; with a contact: on the way to that one.
+    /// Returns the state of the carrier; with `to`, the state of the route to that contact.
     fn state(&self, to: Option<&ContactFacts<'_>>, now: Time) -> Option<CarrierState> {
         None
     }
-    /// The connections that are kept.
+    /// Returns the connections that the carrier keeps.
     fn connections(&self, now: Time) -> Vec<CarrierConnection> {
         Vec::new()
     }
@@ -46,14 +48,14 @@ pub trait Carrier {
         None
     }
 
-    /// Something is to leave for a contact at this pin at least: what that takes is begun.
+    /// Prepares a route to a contact for a note at `pin` or above.
     fn prepare_route(&mut self, to: &ContactFacts<'_>, pin: u8, at: &mut At<'_>) {}
-    /// The way to a contact that may be taken now, at this pin at least, and whether a person wrote
-    /// what is to leave.
+    /// Returns the route to a contact that is usable now at this pin or above. The `bool` is true
+    /// if the user wrote the note.
     fn select_route(
         &self,
         to: &ContactFacts<'_>,
-        pin_own: (u8, bool),
+        terms: RouteTerms,
         now: Time,
     ) -> Result<Route, Missing> {
         Err(Missing::Wait(WaitReason::NoCarrier))
@@ -62,26 +64,27 @@ pub trait Carrier {
     fn outer_binding(&self, to: &ContactFacts<'_>) -> Vec<u8> {
         Vec::new()
     }
-    /// How a message may be filled up, the first that fits. What a mailbox holds has one of six sizes
-    /// anyway: whole blocks.
+    /// Returns the paddings of a message; the first that fits is used. Mailboxes store whole
+    /// blocks, in six sizes.
     fn paddings(&self) -> &'static [Padding] {
         &[Padding::Blocks]
     }
-    /// Where a contact reaches us, as a hello says it.
+    /// Returns our own address for this contact, as a hello contains it.
     fn hello_place(&self, id: ContactId) -> Option<HelloPlace> {
         None
     }
-    /// Returns true if a hello on this way waits until its mailbox is open.
+    /// Returns true if a hello over this carrier waits until our mailbox for the contact is open.
     fn waits_for_place(&self) -> bool {
         true
     }
-    /// Takes a parcel.
+    /// Hands a parcel to the carrier.
     fn hand_over(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
         Handover::Waits
     }
-    /// These need not leave any more.
+    /// Withdraws parcels that must not be sent any more.
     fn retract_parcels(&mut self, parcels: &[Dropped], at: &mut At<'_>) {}
-    /// A contact is served at this level at least; `None`: not at all, in neither direction.
+    /// Sets the lowest level at which a contact is served. With `None` the contact is not served in
+    /// either direction.
     fn set_level_min(&mut self, contact: ContactId, level_min: Option<u8>, at: &mut At<'_>) {}
     /// Notifies the carrier that an arrival was handled.
     fn acknowledge_arrival(&mut self, ack: Receiving) {}
@@ -92,7 +95,7 @@ pub trait Carrier {
         0
     }
 
-    /// Returns true if it has something to say to a contact.
+    /// Returns true if the carrier owes the contact an item.
     fn has_to_say(&self, to: &ContactFacts<'_>, now: Time) -> bool {
         false
     }
@@ -100,7 +103,8 @@ pub trait Carrier {
     fn take_owed_item(&mut self, to: &ContactFacts<'_>, at: &mut At<'_>) -> Option<Item> {
         None
     }
-    /// It was said, or began a session with this exporter, which serves one carrier.
+    /// Notifies the carrier that items were sent. If the note began a session, `exporter` is that
+    /// of the session; only one carrier may take it.
     fn on_items_sent(
         &mut self,
         to: &ContactFacts<'_>,
@@ -109,11 +113,11 @@ pub trait Carrier {
         at: &mut At<'_>,
     ) {
     }
-    /// Returns true if such a note invites.
+    /// Returns true if a note with these items is an invitation.
     fn is_invitation(&self, items: &[Item]) -> bool {
         false
     }
-    /// A contact said this to our carriers.
+    /// Notifies the carrier of items from a contact.
     fn on_items_received(
         &mut self,
         from: &ContactFacts<'_>,
@@ -122,34 +126,36 @@ pub trait Carrier {
         at: &mut At<'_>,
     ) {
     }
-    /// Returns true if the contact may have lost what it shares with this carrier. Others come first.
+    /// Returns true if the contact may have lost the state that it shares with this carrier. Other
+    /// carriers are then preferred.
     fn is_doubtful(&self, contact: ContactId) -> bool {
         false
     }
-    /// A message of a contact came by another carrier; `is_anew`: in a session that began there, or that is not
-    /// known here, or as the answer to an invitation.
+    /// Notifies the carrier that a message of a contact came by another carrier. `is_anew` is true
+    /// if the message began a session, is in an unknown session, or answers an invitation.
     fn came_elsewhere(&mut self, contact: ContactId, is_anew: bool, at: &mut At<'_>) {}
-    /// The person wrote to a contact.
+    /// Notifies the carrier that the user wrote to a contact.
     fn on_user_note(&mut self, contact: ContactId, now: Time) {}
-    /// The card of a contact is another one; `by_hand`: the person gave it. Whether there are chains with
-    /// the contact and it cannot be reached here any more.
+    /// Notifies the carrier of a new card of a contact; `by_hand` is true if the user entered it.
+    /// Returns true if there are chains with the contact but the contact has left this network.
     fn on_card_changed(&mut self, to: &ContactFacts<'_>, by_hand: bool, at: &mut At<'_>) -> bool {
         false
     }
-    /// Returns true if the contact has a place of its own here.
+    /// Returns true if the carrier has an address for this contact alone.
     fn has_place_for(&self, contact: ContactId) -> bool {
         false
     }
 
-    /// Returns true if the bundle of a contact is to be fetched now, for later.
+    /// Returns true if the bundle of a contact should be fetched now, before it is needed.
     fn wants_bundle(&self, to: &ContactFacts<'_>, now: Time) -> bool {
         false
     }
-    /// Returns true if the bundle of a contact can be asked for at this pin, be the carrier up or not.
+    /// Returns true if the bundle of a contact can be requested at this pin, even while the carrier
+    /// is down.
     fn can_fetch_bundle(&self, of: &ContactFacts<'_>, pin: u8) -> bool {
         false
     }
-    /// Asks for the bundle of a contact; when it can be asked for again.
+    /// Requests the bundle of a contact. Returns the time from which the next request is allowed.
     fn fetch_bundle(
         &mut self,
         of: &ContactFacts<'_>,
@@ -159,7 +165,8 @@ pub trait Carrier {
     ) -> Option<Time> {
         None
     }
-    /// A session with a contact began under this prekey, which ends then.
+    /// Notifies the carrier that a session with a contact began under `prekey`, which is valid
+    /// until `not_after`.
     fn on_session_begun(
         &mut self,
         with: ContactId,
@@ -168,20 +175,21 @@ pub trait Carrier {
         at: &mut At<'_>,
     ) {
     }
-    /// Others shall be able to fetch this.
+    /// Publishes prekeys for other devices to fetch.
     fn publish_prekeys(&mut self, publication: &Publication, at: &mut At<'_>) {}
-    /// The same, unless something newer is on its way to there.
+    /// Publishes prekeys again, unless a newer publication is on its way.
     fn publish_again(&mut self, publication: &Publication, at: &mut At<'_>) {}
-    /// One-time keys that others can get, and how many of them are still under way to there.
+    /// Returns the number of one-time keys that other devices can fetch, and the number of those
+    /// still being published.
     fn prekey_stock(&self) -> Option<(Option<u16>, u32)> {
         None
     }
 
-    /// Those who invite and have shown no card.
+    /// Returns the inviters that have not sent a card.
     fn inviters(&self) -> Vec<InviterFacts> {
         Vec::new()
     }
-    /// Somebody invites; whether that is an invitation.
+    /// Stores an invitation. Returns true if the note was a valid invitation.
     fn accept_invitation(&mut self, welcome: Welcome<'_>, at: &mut At<'_>) -> bool {
         false
     }
@@ -189,8 +197,8 @@ pub trait Carrier {
     fn may_unmask(&self, id: ContactId, now: Time) -> Result<(), DeviceError> {
         Ok(())
     }
-    /// Accepts the card of an inviter. Returns the level of answers. `session`: the session that
-    /// they and we share, unless they began another one.
+    /// Accepts the card of an inviter. Returns the level of answers. `session` is the session that
+    /// both sides share, or `None` if the inviter began another one.
     fn unmask_inviter(
         &mut self,
         id: ContactId,
@@ -199,10 +207,10 @@ pub trait Carrier {
     ) -> Option<u8> {
         None
     }
-    /// Forgets what it has of a contact, or of one who invites.
+    /// Forgets the state of a contact or of an inviter.
     fn forget_contact(&mut self, contact: ContactId, what: Forget, at: &mut At<'_>) {}
 
-    /// How the own card would change with these relays.
+    /// Returns the change of our card that these relays would cause.
     fn plan_own_card(
         &self,
         relays: &[RelayEntry],
@@ -211,43 +219,45 @@ pub trait Carrier {
     ) -> Result<Option<CardPlan>, DeviceError> {
         Ok(None)
     }
-    /// A part of the own card: its kind and its bytes.
+    /// Returns the carrier's part of our card: its kind and its bytes.
     fn card_part(&self, now: Time) -> Option<(u8, Vec<u8>)> {
         None
     }
-    /// The card of the plan is the own one now.
+    /// Notifies the carrier that the card of the plan is now our card.
     fn adopt_plan(&mut self, plan: &mut CardPlan, at: &mut At<'_>) {}
 
-    /// The date was corrected: moves what the date before has stamped (MSG-104).
+    /// Moves stored times after a correction of the date (MSG-104).
     fn apply_date_step(&mut self, date: &DateStep, at: &mut At<'_>) {}
-    /// The clock shows less than at the last wake: looks again at whatever waits for a time.
+    /// Checks all timers again, because the clock shows an earlier time than at the last wake.
     fn put_back(&mut self, at: &mut At<'_>) {}
-    /// The device starts.
+    /// Starts the carrier with the device.
     fn start(&mut self, at: &mut At<'_>) {}
-    /// Handles an expired timer of the carrier. `busy`: returns true if notes wait for the contact.
+    /// Handles an expired timer of the carrier. `busy` returns true if notes wait for the contact.
     fn handle_timer(&mut self, number: u64, busy: &dyn Fn(ContactId) -> bool, at: &mut At<'_>) {}
-    /// The next thing that it has to say.
+    /// Returns the carrier's next event.
     fn next_news(&mut self) -> Option<News> {
         None
     }
-    /// The number by which it wants to hear that everything of this step is durable.
+    /// Returns the number that the carrier wants confirmed by [`on_durable`](Self::on_durable) once
+    /// all rows of this step are durable.
     fn take_durable_number(&mut self) -> Option<u64> {
         None
     }
-    /// Notifies the carrier that everything before that number is durable.
+    /// Notifies the carrier that all rows up to `number` are durable.
     fn on_durable(&mut self, number: u64, at: &mut At<'_>) {}
-    /// Gets ready for the next note to whoever was just written to.
+    /// Draws keys in advance for the next note to the contact that was just written to.
     fn prepare_next_note(&mut self, rng: &mut dyn CryptoRng) {}
 
     /// Checks that the rows of one contact, or of one inviter, can be read.
     fn check_rows(&self, person: &PersonRows) -> Result<(), DecodeError> {
         Ok(())
     }
-    /// The key of one who invites, as far as its row still says so.
+    /// Returns the key of an inviter, or `None` if the row does not contain a readable key.
     fn inviter_key(&self, row: &[u8]) -> Option<IdentityKey> {
         None
     }
-    /// Takes what can be read; whether a new session must say what is lost.
+    /// Loads the readable rows of one contact or inviter. Returns true if a new session must
+    /// replace the lost state.
     fn load_person(
         &mut self,
         person: &PersonRows,
@@ -256,7 +266,8 @@ pub trait Carrier {
     ) -> bool {
         false
     }
-    /// Takes what belongs to nobody alone, once everybody is there; the rows that do not load.
+    /// Loads the rows that belong to no single contact, after all contacts are loaded. Returns the
+    /// rows that do not load.
     fn load_own_rows(
         &mut self,
         stored: &mut StoredRows<'_>,
@@ -265,14 +276,14 @@ pub trait Carrier {
     ) -> Vec<Unloaded> {
         Vec::new()
     }
-    /// Returns true if everything of it is there that a card with these relays names.
+    /// Returns true if all stored state is present that a card with these relays needs.
     fn supports_card(&self, relays: &[RelayEntry]) -> bool {
         true
     }
-    /// Returns true if this row of its own loads, and is the same when it is written again (MSG-43).
+    /// Returns true if this row of the carrier loads and encodes to the same bytes again (MSG-43).
     fn loads_again(&self, kind: RecordKind, key: &[u8], value: &[u8]) -> bool {
         fits_vault(value)
     }
-    /// Its rows, without those of a machine inside it.
+    /// Writes the carrier's rows, except those of a machine inside it.
     fn put_records(&self, step: &mut Step) {}
 }

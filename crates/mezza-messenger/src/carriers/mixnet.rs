@@ -1,4 +1,5 @@
-//! The mixnet carrier: one network that was joined, one client machine in it, its messages parcels.
+//! The mixnet carrier: at most one joined network with one client machine, whose messages are
+//! parcels.
 //!
 //! ```text
 //! both cards name the network, the session is open, we began it
@@ -50,25 +51,26 @@ pub(crate) use left::LeftNetwork;
 pub(crate) use network::Membership;
 pub(crate) use peer::{MixnetPeer, Talk};
 
-/// Under which name the exporter of a session gives the root of the pair's chains.
+/// Label under which the exporter of a session returns the root of the pair's chains.
 const ROOT: &str = "mezza mix root";
-/// Milliseconds until a parcel that the client had no room for is offered again.
+/// Milliseconds until a parcel is offered again after the client had no room for it.
 const FULL_AGAIN_MS: u64 = Time::MINUTE_MS;
-/// The longest that an invitation waits before it goes again.
+/// Longest pause between two repetitions of an invitation, in milliseconds.
 const INVITED_AGAIN_MS: u64 = 12 * Time::HOUR_MS;
-/// A first message travels this much longer than the bundle it was made for (messenger 4.2).
+/// Extra lifetime of a first message after the end of its bundle, in milliseconds (messenger 4.2).
 const BEYOND_BUNDLE_MS: u64 = 16 * Time::DAY_MS;
-/// The part of a year's rounds that may go to one contact while the person does not write to it.
+/// Divisor of a year's rounds: one contact may take 1/8 of them while the user does not write to
+/// it.
 const TALK_PART: u64 = 8;
 
-/// The subject of a timer; an inviter or a contact has its number beside it.
+/// Subjects of timers; the number of the inviter or contact is added to the constant.
 const CLIENT: u64 = 0;
 const INVITER: u64 = 1 << 32;
 const YEAR: u64 = 2 << 32;
 const APART: u64 = 4 << 32;
 
-/// How a message is filled up, so that its length says nothing: whole cells. What the stream and
-/// the parcel add are the other bytes of them.
+/// Paddings of a message: whole cells, so that the length reveals nothing. The length field of the
+/// stream and the header of the parcel fill the rest of the cells.
 pub(super) static PADDINGS: [Padding; PIECES_MAX + 1] = {
     let mut all = [Padding::Blocks; PIECES_MAX + 1];
     let mut pieces = 1;
@@ -83,23 +85,23 @@ const fn timer(number: u64) -> Due {
     Due::Carrier(CarrierId::MIXNET, number)
 }
 
-/// A parcel that the client has.
+/// A parcel that was handed to the client.
 struct ParcelOut {
     parcel: ParcelId,
     contact: ContactId,
-    /// How often it was taken, if it is an invitation.
+    /// Number of earlier repetitions, if the parcel is an invitation.
     times: Option<u8>,
 }
 
 snapshot!(struct ParcelOut { parcel, contact, times });
 
-/// Everything about the mixnet.
+/// State of the mixnet carrier.
 pub(crate) struct Mixnet<B: Backend> {
     kernel: &'static dyn Kernel,
     network: Option<JoinedNetwork<B>>,
-    /// The line that went on while the device was locked, until the start.
+    /// The line that stayed open while the device was locked; `start` takes it.
     live: Option<MixnetLine>,
-    /// True if the stored network does not load, so that no other one may replace it.
+    /// True if the stored network does not load. No other network may replace it.
     set_aside: bool,
     left: LeftNetworks,
     peers: BTreeMap<ContactId, MixnetPeer>,
@@ -117,7 +119,7 @@ snapshot!(struct Mixnet<B> {
 });
 
 impl<B: Backend> Mixnet<B> {
-    /// No network yet; the client computes on this.
+    /// Creates the carrier without a network; the client computes on `kernel`.
     pub fn new(kernel: &'static dyn Kernel) -> Self {
         Self {
             kernel,
@@ -135,18 +137,19 @@ impl<B: Backend> Mixnet<B> {
         }
     }
 
-    /// Goes on with this line at the start.
+    /// Sets the line that `start` continues.
     pub fn set_line(&mut self, line: MixnetLine) {
         self.live = Some(line);
     }
 
-    /// Takes the line off a device that is locked; `None` if no network was joined.
+    /// Returns the line of a device that is being locked, or `None` if no network was joined.
     pub fn into_line(self, now: Time) -> Option<MixnetLine> {
         let net = self.network?;
         Some(MixnetLine { link: net.member.link, line: net.client.into_live_line(now) })
     }
 
-    /// Goes on with the line of the time in which the device was locked. One of another network ends.
+    /// Continues the line that was open while the device was locked. A line of another network is
+    /// closed.
     fn attach_line(&mut self, at: &mut At<'_>) {
         let Some(MixnetLine { line, .. }) = self.live.take() else { return };
         let attached =
@@ -157,7 +160,7 @@ impl<B: Backend> Mixnet<B> {
         }
     }
 
-    /// The network that was joined.
+    /// Returns the view of the joined network, or `None` if there is none.
     pub fn view(&self, now: Time) -> Option<NetworkView> {
         self.network.as_ref().map(|net| net.view(now))
     }
@@ -166,8 +169,8 @@ impl<B: Backend> Mixnet<B> {
         self.peers.get(&contact).is_some_and(|peer| peer.muted)
     }
 
-    /// To somebody who has not answered: an invitation first, then whatever waits once they have
-    /// asked who it was.
+    /// Returns the route to a contact that has not called yet: an invitation first, then waiting
+    /// notes once the contact calls.
     fn find_first_route(&self, to: &ContactFacts<'_>, now: Time) -> Result<Route, Missing> {
         // The invitation is repeated by its own timer. A second one would waste a prekey (4.4).
         if to.invited {
@@ -185,8 +188,8 @@ impl<B: Backend> Mixnet<B> {
         }))
     }
 
-    /// Returns true if a contact can be invited: its card names our network, and we hold its card alone, or it
-    /// sent a bundle before its chains were lost here (MSG-121).
+    /// Returns true if a contact can be invited. Its card must name our network. In addition we
+    /// hold only its card, or it sent a bundle before its chains were lost here (MSG-121).
     fn can_invite(&self, to: &ContactFacts<'_>, now: Time) -> bool {
         let Some(net) = &self.network else { return false };
         let Some(config) = net.config(now) else { return false };
@@ -201,7 +204,7 @@ impl<B: Backend> Mixnet<B> {
             && config.find_policy(Service::Invitation).is_some()
     }
 
-    /// Hands an invitation to the client, for the next round of them.
+    /// Hands an invitation to the client for the next invitation round.
     fn hand_invitation(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
         let body = <[u8; BODY_BYTES]>::try_from(parcel.bytes);
         // All invitations have one size, so a message of another length cannot leave as one.
@@ -212,7 +215,7 @@ impl<B: Backend> Mixnet<B> {
         let ticket =
             self.assign_ticket(ParcelOut { parcel: parcel.id, contact: parcel.to.id, times });
         let invite = Invite { ticket, to: entry.dialling, body: Wiping::new(body) };
-        // The answer comes as an output.
+        // The client reports the result of `Invite` as an output.
         let _ = self.feed_client(client::Input::Invite(invite), at);
         Handover::Out
     }
@@ -224,8 +227,8 @@ impl<B: Backend> Mixnet<B> {
         ticket
     }
 
-    /// Tells the client whether a contact may be served at the level of now. Whom it does not know it
-    /// does not serve.
+    /// Suspends or resumes a contact in the client by comparing its lowest level with the current
+    /// level. The client refuses an unknown contact, which it does not serve anyway.
     fn update_suspension(&mut self, id: ContactId, at: &mut At<'_>) {
         let level = self.network.as_ref().map_or(1, |net| net.level);
         let level_min = self.peers.get(&id).map_or(Some(1), |peer| peer.level_min);
@@ -234,8 +237,8 @@ impl<B: Backend> Mixnet<B> {
         let _ = self.feed_client(client::Input::Suspend(id.0, suspended), at);
     }
 
-    /// The level is another one, or the client has started: what may be served at it is, and nothing
-    /// else; what is under way above it comes back.
+    /// Applies a new level after a change or after a start of the client. Parcels above the new
+    /// level are returned by the client.
     fn level_changed(&mut self, at: &mut At<'_>) {
         for id in self.peers.keys().copied().collect::<Vec<_>>() {
             self.update_suspension(id, at);
@@ -244,7 +247,7 @@ impl<B: Backend> Mixnet<B> {
         self.news.push_back(News::Level(CarrierId::MIXNET, level));
     }
 
-    /// Rounds of now, for chains whose root comes from the session.
+    /// Returns the current rounds, from which chains start whose root comes from the session.
     fn rounds_now(&self, now: Time) -> Option<MixnetStart> {
         let config = self.network.as_ref()?.config(now)?;
         let round = |service| config.find_policy(service)?.1.round_at(now);
@@ -263,7 +266,7 @@ impl<B: Backend> Mixnet<B> {
     fn add_root(&mut self, of: &ContactFacts<'_>, meet: &MixnetStart, role: Role, at: &mut At<'_>) {
         let Some(config) = self.network.as_ref().and_then(|net| net.config(at.now)) else { return };
         let (Some(root), Some(entry)) = (&meet.root, of.card.mixnet()) else { return };
-        // A root for another network is of no use here.
+        // A root for another network is useless here.
         if config.network != meet.network {
             return;
         }
@@ -275,7 +278,7 @@ impl<B: Backend> Mixnet<B> {
             start: (meet.conversation, meet.call),
             bucket: assign_bucket(&entry.dialling, &meet.network, buckets),
         };
-        // Rounds out of reach: the item is ignored.
+        // An error means that the rounds are out of reach, so the item is ignored.
         if self.feed_client(client::Input::Add(root), at).is_ok() {
             let session = of.session.id;
             let dialling = Some(entry.dialling);
@@ -302,7 +305,7 @@ impl<B: Backend> Mixnet<B> {
         }
     }
 
-    /// A contact said something in the mixnet, or calls.
+    /// Counts activity of a contact in the mixnet: a parcel or a call.
     fn record_activity(&mut self, id: ContactId, at: &mut At<'_>) {
         // Inviters have no share: the user has not accepted them, and they are served on request
         // only.
@@ -315,13 +318,14 @@ impl<B: Backend> Mixnet<B> {
         }
     }
 
-    /// How long the mixnet may serve one contact in a year for its talk alone.
+    /// Returns the milliseconds per year for which the mixnet serves one contact that only writes
+    /// to us, without a note of the user.
     fn talk_max_ms(&self, now: Time) -> Option<u64> {
         let policy = self.network.as_ref()?.policy(now)?;
         Some((policy.rounds / TALK_PART).saturating_mul(policy.interval_ms.into()))
     }
 
-    /// Tells the client whether what a contact says has it served.
+    /// Mutes or unmutes a contact in the client by its share of rounds.
     fn update_mute(&mut self, id: ContactId, at: &mut At<'_>) {
         let Some(most_ms) = self.talk_max_ms(at.now) else { return };
         let Some(peer) = self.peers.get_mut(&id) else { return };
@@ -330,7 +334,7 @@ impl<B: Backend> Mixnet<B> {
         let news = core::mem::replace(&mut peer.muted, muted) != muted;
         let year_end = muted.then(|| peer.talk.year_end());
         if news || muted {
-            // Whom the client does not know it does not serve.
+            // The client refuses an unknown contact, which it does not serve anyway.
             let _ = self.feed_client(client::Input::Mute(id.0, muted), at);
         }
         if news {
@@ -343,7 +347,7 @@ impl<B: Backend> Mixnet<B> {
         }
     }
 
-    /// A year is over, and a contact has its part of the next one.
+    /// Starts the new yearly share of a contact.
     fn turn_year(&mut self, id: ContactId, at: &mut At<'_>) {
         let now = at.now;
         self.update_peer(id, at.step, |peer| peer.talk.add(0, now));
@@ -356,18 +360,20 @@ impl<B: Backend> Mixnet<B> {
     }
 }
 
-/// Returns true if such a note invites: it says where chains begin, and no root.
+/// Returns true if a note with these items is an invitation: a `meet` item names rounds and
+/// contains no root.
 pub(super) fn is_invitation(items: &[Item]) -> bool {
     items.iter().any(|item| matches!(item, Item::Meet(meet) if meet.root.is_none()))
 }
 
-/// The root of a pair's chains, where no `meet` brings one.
+/// Derives the root of a pair's chains from the session, for a `meet` item without a root.
 fn derive_root(exporter: Exporter) -> Secret<32> {
     let [root] = exporter.export_secrets([ROOT]);
     root
 }
 
-/// The last root of a note; one without a root gets that of the session that the note began.
+/// Returns the last `meet` item of a note. If the item has no root, the root is derived from the
+/// session that the note began.
 fn last_meet(items: &[Item], exporter: Option<Exporter>) -> Option<MixnetStart> {
     let mut meet = items.iter().rev().find_map(|item| match item {
         Item::Meet(meet) => Some(meet.clone()),

@@ -1,4 +1,5 @@
-//! The relay carrier: own mailboxes, those of contacts, connections, requests in flight.
+//! The relay carrier: our mailboxes, the mailboxes of contacts, connections, and requests in
+//! flight.
 //!
 //! ```text
 //! route -Connect, Open-> .. Up, Done -> hand: envelope -Put-> .. Done -> news: handed
@@ -46,7 +47,7 @@ pub(crate) use mailbox::{OwnMailbox, WatchState};
 pub(crate) use peer::{IntroKey, RelayPeer};
 pub use plan::CardPlan;
 
-/// Abilities of a relay: one envelope for each parcel, kept for 30 days.
+/// Abilities of a relay: one envelope for each parcel, stored for 30 days.
 pub const CAPS: CarrierCaps = CarrierCaps {
     piece_bytes: 16_333,
     pieces_max: 1,
@@ -63,17 +64,17 @@ pub const CAPS: CarrierCaps = CarrierCaps {
     noise: None,
 };
 
-/// How long a relay keeps mail.
+/// Milliseconds for which a relay stores mail.
 const KEEPS_MS: u64 = 30 * Time::DAY_MS;
-/// A first message travels this much longer than the bundle it was made for (messenger 4.2).
+/// Extra lifetime of a first message after the end of its bundle, in milliseconds (messenger 4.2).
 const BEYOND_BUNDLE_MS: u64 = 16 * Time::DAY_MS;
-/// Between two fetches of a bundle that could not be used.
+/// Milliseconds between two fetches of a bundle that could not be used.
 const FETCH_AGAIN_MS: u64 = Time::MINUTE_MS;
-/// Seconds until a refused request about an own mailbox is tried again.
+/// Seconds until a refused request about our own mailbox is repeated.
 const AGAIN_S: u64 = 60;
-/// Fewest seconds until a request about an own mailbox is tried again at a relay that says when.
+/// Fewest seconds until a request about our own mailbox is repeated, if the relay names a time.
 const SLOW_AGAIN_S: u64 = 2;
-/// Seconds until a parcel that was refused without a time is tried again.
+/// Seconds until a parcel is sent again that was refused without a time.
 const REFUSED_AGAIN_S: u16 = 60;
 
 /// DONE codes of the relay (relay 1.3).
@@ -81,7 +82,7 @@ const NO_SUCH_BOX: u8 = 1;
 const BOX_FULL: u8 = 2;
 const SLOW_DOWN: u8 = 4;
 
-/// The subject of a timer; a mailbox or a contact has its number beside it.
+/// Subjects of timers; the number of the mailbox or contact is added to the constant.
 const RETRY: u64 = 0;
 const IDLE: u64 = 1;
 const MAILBOX: u64 = 1 << 32;
@@ -94,10 +95,10 @@ const fn timer(number: u64) -> Due {
     Due::Carrier(CarrierId::RELAY, number)
 }
 
-/// Everything about relays.
+/// State of the relay carrier.
 pub(crate) struct Relay<B: Backend> {
     mailboxes: BTreeMap<MailboxId, OwnMailbox>,
-    /// Those that were given up and that their relay has not closed yet (MSG-125).
+    /// Mailboxes that were given up but not yet closed by their relay (MSG-125).
     closing: BTreeMap<MailboxId, OwnMailbox>,
     next_mailbox: u32,
     peers: BTreeMap<ContactId, RelayPeer>,
@@ -108,7 +109,7 @@ pub(crate) struct Relay<B: Backend> {
     retry_at: Option<Time>,
     /// HPKE contexts computed ahead of the next note, in memory only.
     contexts: BTreeMap<ContactId, SenderContext>,
-    /// Contacts that were sent an envelope since the last check.
+    /// Contacts that were sent an envelope since the last call of `compute_ahead`.
     wanted: BTreeSet<ContactId>,
     unopened: u64,
     news: VecDeque<News>,
@@ -144,7 +145,7 @@ impl<B: Backend> Default for Relay<B> {
 }
 
 impl<B: Backend> Relay<B> {
-    /// Our relay: where strangers write to us.
+    /// Returns our own relay, which has the mailbox for unknown senders.
     fn own_relay(&self) -> Option<&RelayEntry> {
         self.mailboxes.values().find(|mailbox| mailbox.is_intro()).map(|mailbox| &mailbox.relay)
     }
@@ -153,7 +154,7 @@ impl<B: Backend> Relay<B> {
         self.all_mailboxes().any(|mailbox| mailbox.relay.shares_connection(relay))
     }
 
-    /// Our mailboxes and those that were given up.
+    /// Returns our mailboxes, including those that were given up.
     fn all_mailboxes(&self) -> impl Iterator<Item = &OwnMailbox> {
         self.mailboxes.values().chain(self.closing.values())
     }
@@ -166,14 +167,15 @@ impl<B: Backend> Relay<B> {
         self.peer(id)?.theirs.as_ref()
     }
 
-    /// The relay by which a contact is reached: that of the mailbox that it gave us, else its
-    /// card's.
+    /// Returns the relay of a contact: that of the mailbox that the contact gave us, otherwise the
+    /// relay on its card.
     fn relay_of<'a>(&'a self, to: &ContactFacts<'a>) -> Option<&'a RelayEntry> {
         self.remote_mailbox(to.id).map(|theirs| &theirs.relay).or_else(|| to.card.relays().first())
     }
 
-    /// Where a parcel of this route goes: into the mailbox that the contact gave us, or sealed to
-    /// the prekey in the route into the one where strangers write.
+    /// Returns relay and key for a parcel of this route. If the route contains a signed prekey, the
+    /// parcel is sealed to it and goes to the contact's intro mailbox. Otherwise it goes to the
+    /// mailbox that the contact gave us.
     fn find_destination(
         &self,
         to: &ContactFacts<'_>,
@@ -185,7 +187,7 @@ impl<B: Backend> Relay<B> {
         }
     }
 
-    /// Where a contact reaches us.
+    /// Returns our address for a contact, as a hello contains it.
     fn own_place(&self, id: ContactId) -> HelloPlace {
         let ours = self.peer(id).and_then(|peer| self.mailboxes.get(&peer.ours?));
         match ours {
@@ -221,7 +223,7 @@ impl<B: Backend> Relay<B> {
         }
     }
 
-    /// Keeps a connection to `relay` from now on.
+    /// Connects to `relay` and keeps the connection.
     fn connect_relay(&mut self, relay: &RelayEntry, by: Option<ContactId>, at: &mut At<'_>) {
         if self.connections.mark_needed(relay, by, at.now) {
             self.outputs.push_back(RelayOutput::Connect { relay: relay.clone() });
@@ -246,9 +248,9 @@ impl<B: Backend> Relay<B> {
         at.step.touch_all();
     }
 
-    /// The connection is gone, and with it every request on it.
+    /// Handles a lost connection: every request on it is void.
     fn on_down(&mut self, connection: RelayConnectionId, step: &mut Step) {
-        // A connection that was closed from here reports its end as well.
+        // A connection that this device closed reports its end as well.
         if !self.connections.mark_down(connection) {
             return;
         }
@@ -258,7 +260,7 @@ impl<B: Backend> Relay<B> {
         step.show_early(Event::Carrier(CarrierId::RELAY));
     }
 
-    /// Nobody will answer these.
+    /// Returns the parcels of requests that will get no answer.
     fn return_parcels(&mut self, gone: Vec<(RequestId, RelayConnectionId, Request)>) {
         let mut parcels = Vec::new();
         for (ticket, connection, request) in gone {
@@ -285,7 +287,7 @@ impl<B: Backend> Relay<B> {
         }
     }
 
-    /// Leaves a relay if nobody is reached by this connection any more.
+    /// Disconnects from a relay if no contact uses the connection any more.
     fn leave_relay(&mut self, relay: &RelayEntry) {
         // Own mailboxes are read on this connection, so it stays.
         if !self.is_own(relay) && !self.connections.is_used(relay.connection_id()) {
@@ -331,7 +333,8 @@ impl<B: Backend> Relay<B> {
                 let is_intro = self.mailboxes.get(&mailbox).is_some_and(OwnMailbox::is_intro);
                 self.set_watch(mailbox, watch, at.step);
                 if over && is_intro {
-                    // Another life of this vault ran: its prekeys may be those that others are given.
+                    // Another copy of this vault ran, so the relay may give out prekeys of that
+                    // copy.
                     self.news.push_back(News::Foreign);
                 }
             }
@@ -347,8 +350,8 @@ impl<B: Backend> Relay<B> {
         Ok(())
     }
 
-    /// Mail in one of our mailboxes. Whatever it is, the relay may forget it afterwards, except
-    /// the mail of a stranger for whom there is no room.
+    /// Handles mail in one of our mailboxes. The relay may delete the mail afterwards, except the
+    /// mail of an unknown sender for whom there is no room.
     fn on_mail(
         &mut self,
         id: MailboxId,
@@ -363,7 +366,8 @@ impl<B: Backend> Relay<B> {
         let open = |key: &StaticKey| envelope::open::<B>(&address, key, envelope);
         let (from, parcel) = match mailbox.contact {
             Some(contact) => (ArrivalOrigin::Contact(contact), open(&mailbox.seal)),
-            // The intro mailbox is sealed to one of the signed prekeys still held.
+            // Envelopes in the intro mailbox are sealed to one of the signed prekeys that we still
+            // hold.
             None => (ArrivalOrigin::Stranger, seals.iter().find_map(|key| open(key))),
         };
         let carrier = CarrierId::RELAY;
@@ -375,7 +379,7 @@ impl<B: Backend> Relay<B> {
         } else {
             self.unopened += 1;
             if matches!(from, ArrivalOrigin::Stranger) {
-                // It may be sealed to a prekey of another life of this vault (MSG-128).
+                // The envelope may be sealed to a prekey of another copy of this vault (MSG-128).
                 self.news.push_back(News::Foreign);
             }
             self.acknowledge_arrival(ack);
@@ -444,7 +448,7 @@ impl<B: Backend> Relay<B> {
         self.news.push_back(News::Refused { parcel, why, after });
     }
 
-    /// The mailbox does not exist, or its key is of no use.
+    /// Handles a mailbox of a contact that does not exist or whose key is unusable.
     fn on_mailbox_lost(
         &mut self,
         contact: ContactId,

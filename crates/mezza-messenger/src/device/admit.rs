@@ -1,5 +1,5 @@
-//! Checks of a user's command before it runs. Everything is checked before anything changes
-//! (MSG-36): this file has the device to look at alone.
+//! Checks of a user's command before it runs. All checks precede all changes (MSG-36), so the
+//! functions of this file only read the device.
 
 use alloc::string::String;
 
@@ -15,24 +15,24 @@ use crate::name;
 use crate::outbox::OUTBOX_MAX;
 use crate::policy::{Policy, is_timer_step};
 
-/// Bytes of text that a note holds; longer is an attachment.
+/// Most bytes of text in a note; a longer text is an attachment.
 const TEXT_BYTES_MAX: usize = 8_192;
-/// Bytes of a name that the owner gives to a contact.
+/// Most bytes of a name that the user gives a contact.
 const PETNAME_BYTES_MAX: usize = 64;
 
-/// A command that can be done, with what had to be computed for it.
+/// A checked command, with values computed during the check.
 pub(crate) enum Admitted {
-    /// It was done before.
+    /// The command was carried out before, so nothing remains to be done.
     Nothing,
-    /// As it is.
+    /// The unchanged command.
     Command(Command),
-    /// A card of somebody new, of a contact, or of whoever invites under this number.
+    /// A card of a new contact, of a known one, or of the inviter with this number.
     Add { to: Whom, card: Card, petname: Option<String>, in_person: bool },
-    /// Another card of our own.
+    /// A new card of our own, with its plan.
     Publish { card: Card, plan: CardPlan },
 }
 
-/// To whom a card belongs that the person adds.
+/// The owner of a card that the user adds.
 #[derive(Clone, Copy)]
 pub(crate) enum Whom {
     New,
@@ -40,7 +40,7 @@ pub(crate) enum Whom {
     Inviter(ContactId),
 }
 
-/// Judges a command.
+/// Checks a command of the user.
 pub(crate) fn admit_command<P: Port>(
     parts: &Parts<P>,
     command: Command,
@@ -48,7 +48,7 @@ pub(crate) fn admit_command<P: Port>(
     rng: &mut dyn CryptoRng,
 ) -> Result<Admitted, DeviceError> {
     match &command {
-        // A repeated command is the same note, so it must not be sent twice (MSG-15).
+        // A repeated command concerns the same note, so it must not be sent twice (MSG-15).
         Command::Send { client, .. } if parts.threads.find_sent(client).is_some() => {
             return Ok(Admitted::Nothing);
         }
@@ -61,22 +61,26 @@ pub(crate) fn admit_command<P: Port>(
             }
         }
         Command::Forget { note } => drop(find_note(parts, *note)?),
+        Command::SendAgain { client, .. } if parts.threads.find_sent(client).is_some() => {
+            return Ok(Admitted::Nothing);
+        }
+        Command::SendAgain { note, .. } => send_again(parts, *note, now)?,
         Command::Accept { contact } if contact::is_inviter(parts, *contact) => {
             return Err(DeviceError::Person(PersonError::NoCard));
         }
         Command::Refuse { contact } if contact::is_inviter(parts, *contact) => {}
         Command::Accept { contact } | Command::Refuse { contact } => {
-            if parts.contacts.get_named(*contact)?.phase != ContactPhase::Request {
+            if parts.contacts.named_contact(*contact)?.phase != ContactPhase::Request {
                 return Err(DeviceError::Person(PersonError::NotNow));
             }
         }
         Command::Rename { contact, name } => {
             check_petname(Some(name))?;
-            parts.contacts.get_named(*contact)?;
+            parts.contacts.named_contact(*contact)?;
         }
         Command::Policy { contact, policy } => self::check_policy(parts, *contact, policy)?,
         Command::Reset { contact } => {
-            let contact = parts.contacts.get_named(*contact)?;
+            let contact = parts.contacts.named_contact(*contact)?;
             // Nothing is sent to a blocked contact, so a reset would have no effect (MSG-26).
             if contact.blocked {
                 return Err(DeviceError::Person(PersonError::Blocked));
@@ -88,7 +92,7 @@ pub(crate) fn admit_command<P: Port>(
         Command::Seen { contact, .. }
         | Command::Verify { contact, .. }
         | Command::Block { contact, .. }
-        | Command::Delete { contact } => drop(parts.contacts.get_named(*contact)?),
+        | Command::Delete { contact } => drop(parts.contacts.named_contact(*contact)?),
         Command::CorrectDate(_)
         | Command::Restored
         | Command::Rotate
@@ -118,7 +122,7 @@ fn find_note<P: Port>(
     parts.threads.get(note).ok_or(DeviceError::Caller(CallerError::NoSuchNote))
 }
 
-/// Checks that a note would be accepted: from then on it is in the outbox after any crash (MSG-15).
+/// Checks that a note can be accepted. An accepted note is in the outbox after any crash (MSG-15).
 fn check_send<P: Port>(
     parts: &Parts<P>,
     id: ContactId,
@@ -133,7 +137,7 @@ fn check_send<P: Port>(
     if bytes > TEXT_BYTES_MAX {
         return Err(DeviceError::Person(PersonError::TextTooLong { bytes, max: TEXT_BYTES_MAX }));
     }
-    let contact = parts.contacts.get_named(id)?;
+    let contact = parts.contacts.named_contact(id)?;
     // Nothing is sent to a blocked contact (MSG-26).
     if contact.blocked {
         return Err(DeviceError::Person(PersonError::Blocked));
@@ -146,7 +150,8 @@ fn check_send<P: Port>(
     let states = listed.filter_map(|carrier| parts.carriers.state(*carrier, None, now));
     let max = states.map(|state| state.caps.parcel_bytes_max).max();
     let parcel = parts.sessions.message_bytes(id, bytes).map_or(0, |message| message + 1);
-    // Some listed carrier must take it whole, or the note would wait for ever (MSG-25).
+    // At least one listed carrier must be able to carry the whole note, or it would wait for ever
+    // (MSG-25).
     if let Some(max) = max.filter(|max| parcel > *max) {
         return Err(DeviceError::Person(PersonError::TooBig { bytes: parcel, max }));
     }
@@ -157,7 +162,17 @@ fn check_send<P: Port>(
     Ok(())
 }
 
-/// Own notes for a contact that are neither delivered nor given up.
+/// Checks that a restore has left this note open, and that it could be sent.
+fn send_again<P: Port>(parts: &Parts<P>, id: NoteId, now: Time) -> Result<(), DeviceError> {
+    let note = find_note(parts, id)?;
+    let left = parts.outbox.aftermath(note.contact);
+    let is_open = left.is_some_and(|left| left.unsure.contains(&id) || left.lost.contains(&id));
+    let text = note.text().filter(|_| is_open);
+    let text = text.ok_or(DeviceError::Person(PersonError::NotNow))?;
+    check_send(parts, note.contact, text, now)
+}
+
+/// Counts our notes for a contact that are neither delivered nor given up.
 fn own_waiting<P: Port>(parts: &Parts<P>, id: ContactId, now: Time) -> usize {
     let note = |note: &NoteId| parts.threads.get(*note);
     let unsealed = parts.outbox.waiting_notes(id);
@@ -178,8 +193,8 @@ fn check_policy<P: Port>(
     if !policy.is_sound() {
         return Err(DeviceError::Person(PersonError::BadPolicy));
     }
-    let timer_s = parts.contacts.get_named(id)?.policy.timer_s;
-    // A value from an earlier version may stay, but not be chosen anew (MSG-52).
+    let timer_s = parts.contacts.named_contact(id)?.policy.timer_s;
+    // A timer from an earlier version may stay, but it cannot be set again (MSG-52).
     if timer_s != policy.timer_s && !is_timer_step(policy.timer_s) {
         return Err(DeviceError::Person(PersonError::BadPolicy));
     }
@@ -196,7 +211,7 @@ fn check_petname(name: Option<&str>) -> Result<(), DeviceError> {
     if name.is_none_or(fits) { Ok(()) } else { Err(DeviceError::Person(PersonError::BadName)) }
 }
 
-/// To whom a card belongs that the person has scanned or pasted.
+/// Returns the owner of a card that the user scanned or pasted.
 fn match_card<P: Port>(parts: &Parts<P>, card: &Card, now: Time) -> Result<Whom, DeviceError> {
     // A conversation with oneself would use both sides of one session.
     if *card.ik() == parts.profile.identity().public_key() {

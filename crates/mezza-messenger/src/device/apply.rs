@@ -1,6 +1,9 @@
 //! Effects of a note that opened (messenger 5.5).
 
+pub(super) mod inventory;
+
 use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 
 use mezza_ratchet::Exporter;
 
@@ -16,8 +19,8 @@ use crate::receipt::Receipt;
 use crate::threads::{Keeping, Received};
 use crate::view::NoteContent;
 
-/// Applies a note that opened in a session of `id`. Nothing in it can make this fail: what is
-/// no note of this format is counted and left out.
+/// Applies a note that opened in a session of `id`. This never fails: items that are malformed are
+/// counted and skipped.
 pub(super) fn apply_note<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
@@ -42,6 +45,9 @@ pub(super) fn apply_note<P: Port>(
                 learnt |= apply_card(parts, id, card, at);
             }
             Item::Card(card) => learnt |= apply_card(parts, id, card, at),
+            Item::Receipt(receipt) if receipt.era != contact::own_era(parts, id) => {
+                inventory::prove_former(parts, id, receipt, &note.items, by, at);
+            }
             Item::Receipt(receipt) => apply_receipt(parts, id, receipt, &kept, by, at),
             Item::Timer(s) => apply_timer(parts, id, *s, at),
             Item::Reset(cause) => {
@@ -50,16 +56,18 @@ pub(super) fn apply_note<P: Port>(
             }
             Item::Retry => again = true,
             Item::Void { era, from, to } => {
-                parts.threads.void_range(id, *era, (*from, *to), at.step);
+                parts.threads.void_range(id, *era, *from, *to, at.step);
                 if owes_receipts(parts, id) {
                     parts.outbox.owe(id, Owe::Receipt, at.step);
                     parts.outbox.owe(id, Owe::Answer(*era, *from, *to), at.step);
                 }
             }
-            // For the carriers, beside receipts, and behind the others.
-            Item::Meet(_) | Item::Kept(_) | Item::Bundle(_) => {}
+            // These items are handled elsewhere: by the carriers, with the receipts, or after all
+            // other items.
+            Item::Meet(_) | Item::Kept(_) | Item::Bundle(_) | Item::Inventory(_) => {}
         }
     }
+    inventory::take_items(parts, id, &note.items, at);
     shows_timer(parts, id, note, at);
     if learnt {
         contact::on_card_changed(parts, id, false, at);
@@ -84,13 +92,13 @@ pub(super) fn apply_note<P: Port>(
     at.step.touch(id);
 }
 
-/// The contact sets a timer. Where both set one before they knew of the other's, the shorter one counts on
-/// both sides (MSG-106).
+/// Applies a timer that the contact set. If both sides set a timer at the same time, the shorter
+/// one applies on both sides (MSG-106).
 fn apply_timer<P: Port>(parts: &mut Parts<P>, id: ContactId, timer_s: u32, at: &mut At<'_>) {
     let Some(contact) = parts.contacts.get(id) else { return };
     let ours = contact.policy.timer_s;
     let theirs = timer_step(timer_s);
-    // None is the longest.
+    // Without a timer notes last longest.
     let length = |timer_s: u32| if timer_s == 0 { u32::MAX } else { timer_s };
     if parts.outbox.timer_is_open(id) && length(ours) < length(theirs) {
         return parts.outbox.repeat_timer(id, at.now, at.step);
@@ -99,15 +107,15 @@ fn apply_timer<P: Port>(parts: &mut Parts<P>, id: ContactId, timer_s: u32, at: &
     if ours != theirs {
         parts.contacts.agree_timer(id, theirs, at.step);
         if owes_receipts(parts, id) {
-            // The note of it says which timer is here.
+            // The note with the receipt reports our timer.
             parts.outbox.owe(id, Owe::Receipt, at.step);
         }
     }
 }
 
-/// Each note says by which timer its writer goes: whether that is ours.
+/// Compares the timer that each note of a contact reports with our timer.
 fn shows_timer<P: Port>(parts: &mut Parts<P>, id: ContactId, note: &Note, at: &mut At<'_>) {
-    // Older versions write 0 where the device itself speaks.
+    // Older versions write 0 in notes that the device itself generates.
     let says_nothing = note.seq == 0 && note.timer_s == 0;
     let sets = note.items.iter().any(|item| matches!(item, Item::Timer(_)));
     let Some(contact) = parts.contacts.get(id).filter(|_| !says_nothing && !sets) else { return };
@@ -118,7 +126,7 @@ fn shows_timer<P: Port>(parts: &mut Parts<P>, id: ContactId, note: &Note, at: &m
     }
 }
 
-/// A card that came under the ratchet; whether it may be another one than before.
+/// Applies a card that came in a session. Returns true if the contact's card may have changed.
 fn apply_card<P: Port>(parts: &mut Parts<P>, id: ContactId, card: &[u8], at: &mut At<'_>) -> bool {
     let learnt = parts.contacts.learn_card(id, card, at.step);
     if !learnt {
@@ -135,18 +143,19 @@ fn cause_of(number: u8) -> ResetCause {
     }
 }
 
-/// Returns true if a contact is told what has arrived.
+/// Returns true if a contact gets delivery receipts.
 fn owes_receipts<P: Port>(parts: &Parts<P>, id: ContactId) -> bool {
     parts.contacts.get(id).is_some_and(|contact| contact.policy.delivered && contact.is_ours())
 }
 
-/// The digests that a reader keeps under our numbers: the ones that equal ours, or a conflict.
+/// The result of comparing the digests that a reader sent for our note numbers: the equal ones, or
+/// a conflict.
 enum Compared {
     Ours(BTreeSet<u32>),
     Others,
 }
 
-/// Compares what a reader says that it keeps with our own notes (MSG-95).
+/// Compares the digests that a reader sent with the digests of our own notes (MSG-95).
 fn compare_digests<P: Port>(parts: &Parts<P>, id: ContactId, items: &[Item]) -> Compared {
     let era = contact::own_era(parts, id);
     let ours = items.iter().filter_map(|item| match item {
@@ -159,14 +168,14 @@ fn compare_digests<P: Port>(parts: &Parts<P>, id: ContactId, items: &[Item]) -> 
         match number.and_then(|note| parts.threads.get(note)) {
             Some(note) if note.digest() == *digest => drop(same.insert(*seq)),
             Some(_) => return Compared::Others,
-            // It was read, or is gone from here.
+            // The note has a read receipt or was deleted here, so nothing can be compared.
             None => {}
         }
     }
     Compared::Ours(same)
 }
 
-/// Own notes that the other device has, or that the other person has read.
+/// Records receipts for our notes, which the contact's device has or the contact has read.
 fn apply_receipt<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
@@ -176,18 +185,22 @@ fn apply_receipt<P: Port>(
     at: &mut At<'_>,
 ) {
     let read = receipt.what == Receipt::READ;
-    if receipt.era != contact::own_era(parts, id) || !(read || receipt.what == Receipt::DELIVERED) {
+    if !(read || receipt.what == Receipt::DELIVERED) {
         return;
     }
     let ahead = receipt.is_ahead(parts.outbox.next_seq(id));
     let Compared::Ours(kept) = (if ahead { &Compared::Others } else { kept }) else {
-        // It is about notes that this device never wrote, so that it proves nothing of ours.
+        // The receipt is about notes that this device never wrote, so it proves nothing about our
+        // notes.
         if parts.outbox.wants_era(id, at.now, at.step) {
             contact::begin_era(parts, id, at);
         }
         return;
     };
     let what = if read { FactKind::Read } else { FactKind::Delivered };
+    let known =
+        kept.iter().filter_map(|seq| parts.outbox.find_by_seq(id, *seq)).collect::<Vec<_>>();
+    inventory::find_kept(parts, id, &known, at);
     for (seq, note) in parts.outbox.proven_notes(id, receipt, kept, at.step) {
         let fact = Fact { what, carrier: by.carrier, level: by.level, at: at.now };
         parts.threads.add_fact(note, fact, None, at.step);
@@ -199,7 +212,7 @@ fn apply_receipt<P: Port>(
     }
 }
 
-/// The reader lacks notes that a carrier took, and has later ones: they leave once more (MSG-93).
+/// Queues notes again that a carrier took, if the reader lacks them but has later ones (MSG-93).
 fn repeat_left_out<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
@@ -217,7 +230,7 @@ fn repeat_left_out<P: Port>(
     }
 }
 
-/// A note with a number: shown once, and receipted as often as it comes.
+/// Stores a note with a number. It is shown once, and each repetition gets a receipt.
 fn keep_note<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
@@ -239,7 +252,7 @@ fn keep_note<P: Port>(
         at: at.now,
     };
     let request = contact.phase == ContactPhase::Request;
-    let kept = (note.era, note.seq, received.digest());
+    let digest = received.digest();
     let looked = parts.threads.judge_note(&received, request, at.step);
     match looked {
         Keeping::Keep => {
@@ -258,6 +271,6 @@ fn keep_note<P: Port>(
     }
     parts.outbox.owe(id, Owe::Receipt, at.step);
     if looked != Keeping::Gone {
-        parts.outbox.keep_digest(id, kept, at.step);
+        parts.outbox.keep_digest(id, note.era, note.seq, digest, at.step);
     }
 }

@@ -8,7 +8,7 @@ use mezza_ratchet::{IdentityKey, OpenError, Opened, SuiteList, wire};
 use super::{Parts, apply, contact};
 use crate::card::Card;
 use crate::carriers::{Port, Welcome};
-use crate::contacts::ContactPhase;
+use crate::contacts::{Contact, ContactPhase};
 use crate::io::{
     Arrival, ArrivalOrigin, At, By, ContactId, DeliveryProblem, Event, Forget, Incoming,
     RATCHET_MESSAGE, ResetCause,
@@ -18,11 +18,12 @@ use crate::outbox::Owe;
 use crate::policy::Policy;
 use crate::sessions::Unopened;
 
-/// Requests that wait for the person (MSG-35); mail of further strangers stays at the relay.
+/// Most requests that wait for the user (MSG-35). Mail of further unknown senders stays at the
+/// relay.
 const REQUESTS_MAX: usize = 64;
 
-/// A parcel. Whatever it is, the carrier may forget it afterwards, except that of a stranger for
-/// whom there is no room.
+/// Handles a parcel. The carrier may delete it afterwards, except the parcel of an unknown sender
+/// for whom there is no room.
 pub(super) fn receive_parcel<P: Port>(parts: &mut Parts<P>, arrival: &Arrival, at: &mut At<'_>) {
     let by = By { carrier: arrival.carrier, level: arrival.level };
     let taken = if let Some((&RATCHET_MESSAGE, message)) = arrival.parcel.split_first() {
@@ -58,14 +59,16 @@ fn from_contact<P: Port>(
     true
 }
 
-/// Returns true if the writer took this back after a part of it had left: zeros stand in place of the rest
-/// (MIX-66). The last bytes of a message are a tag, which is zero for nobody.
+/// Returns true if the writer withdrew this message after a part of it had left: zeros replace the
+/// rest (MIX-66). A message ends with an AEAD tag of 16 bytes, which is all zeros with probability
+/// 2^-128.
 fn is_taken_back(message: &[u8]) -> bool {
     const TAG_BYTES: usize = 16;
     message.ends_with(&[0; TAG_BYTES])
 }
 
-/// The key under which a first message was written, if it is not our own.
+/// Returns the identity key under which a first message was written, or `None` if it is our own or
+/// malformed.
 fn read_writer<P: Port>(parts: &mut Parts<P>, message: &[u8]) -> Option<IdentityKey> {
     let own = parts.profile.identity().public_key();
     let ik = wire::first_identity(message).filter(|ik| *ik != own);
@@ -81,21 +84,22 @@ fn inviter_by<P: Port>(parts: &Parts<P>, ik: &IdentityKey) -> Option<ContactId> 
     inviters.iter().find(|inviter| inviter.ik == *ik.as_bytes()).map(|inviter| inviter.id)
 }
 
-/// Returns true if another stranger may wait for the person. Whose contact was set aside is no stranger:
+/// Returns true if another stranger may wait for the person. Whose contact was quarantined is no stranger:
 /// the mail waits for a version that reads it.
 fn has_room<P: Port>(parts: &Parts<P>, ik: &IdentityKey, now: Time) -> bool {
     let waiting = parts.contacts.count_requests() + parts.carriers.inviters().len();
     !parts.aside.knows(ik) && waiting < REQUESTS_MAX && parts.sessions.hears_strangers(now)
 }
 
-/// A message of a stranger opened that says nothing of what it should. The prekeys are used up all
-/// the same; the session is nobody's.
+/// Counts a message of an unknown sender that opened but does not contain the sender's card. Its
+/// prekeys are used up, and its session belongs to no contact.
 fn count_nameless<P: Port>(parts: &mut Parts<P>, now: Time) {
     parts.sessions.count_nameless(now);
     parts.threads.count_malformed();
 }
 
-/// A message from where strangers write; `false`: there is no room for another stranger.
+/// Handles a message in the intro mailbox. Returns false if there is no room for another unknown
+/// sender.
 fn receive_stranger<P: Port>(
     parts: &mut Parts<P>,
     message: Incoming<'_>,
@@ -104,8 +108,8 @@ fn receive_stranger<P: Port>(
 ) -> bool {
     let Some(ik) = read_writer(parts, message.bytes) else { return true };
     if let Some(contact) = parts.contacts.by_identity(ik.as_bytes()) {
-        // Anybody can send a message under this identity key. If it does not open, no bundle is
-        // fetched: the fetch would show that we know this contact.
+        // Any device can send a message under this identity key. If the message does not open, no
+        // bundle is fetched, because the fetch would reveal that we know this contact.
         let _ = open_message(parts, contact, message, by, at);
         return true;
     }
@@ -124,11 +128,12 @@ fn receive_stranger<P: Port>(
     let id = parts.profile.contact_number(at.step);
     parts.sessions.adopt_stranger(id, stranger, at.step);
     parts.sessions.remember_first(id, message.bytes, at.step);
-    enter_request(parts, id, (card, Policy::default()), &note, by, at);
+    let contact = Contact::new(card, ContactPhase::Request, Policy::default());
+    enter_request(parts, id, contact, &note, by, at);
     true
 }
 
-/// An invitation. From somebody we know it is a message like any other.
+/// Handles an invitation. From a known contact it is an ordinary message.
 fn receive_invitation<P: Port>(
     parts: &mut Parts<P>,
     place: u32,
@@ -138,7 +143,8 @@ fn receive_invitation<P: Port>(
 ) -> bool {
     let Some(ik) = read_writer(parts, message.bytes) else { return true };
     if let Some(contact) = parts.contacts.by_identity(ik.as_bytes()) {
-        // Anybody can invite under this identity key. If the message does not open, nothing begins.
+        // Any device can invite under this identity key. If the message does not open, no session
+        // begins.
         let _ = open_message(parts, contact, message, by, at);
         return true;
     }
@@ -146,7 +152,7 @@ fn receive_invitation<P: Port>(
     if known.is_none() && !has_room(parts, &ik, at.now) {
         return true;
     }
-    // The same invitation comes again, until it is answered: the first one has used its keys.
+    // The same invitation is repeated until it is answered. Its first copy has used up its keys.
     let Some(mut stranger) = parts.sessions.open_stranger(ik, message, at) else { return true };
     if let Some(known) = known {
         parts.carriers.forget_contact(known, Forget::All, at);
@@ -168,8 +174,8 @@ fn receive_invitation<P: Port>(
     true
 }
 
-/// A message of whoever invites: with the card of this key inside it makes a request like that of
-/// any stranger, to be answered the way it came.
+/// Handles a message of an inviter. With the card of the inviter's key in it, the message becomes a
+/// request, which is answered over the same carrier.
 fn receive_from_inviter<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
@@ -188,25 +194,26 @@ fn receive_from_inviter<P: Port>(
     let session = parts.sessions.session_facts(id).id.filter(|_| !opened.first);
     let way = parts.carriers.unmask_inviter(id, session, at);
     let policy = contact::answered_by(way.filter(|(carrier, _)| *carrier == by.carrier));
-    enter_request(parts, id, (card, policy), &note, by, at);
+    let contact = Contact::new(card, ContactPhase::Request, policy);
+    enter_request(parts, id, contact, &note, by, at);
 }
 
-/// Somebody waits for the person to let them in.
+/// Adds a request, which waits for the user's decision.
 fn enter_request<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
-    (card, policy): (Card, Policy),
+    contact: Contact,
     note: &Note,
     by: By,
     at: &mut At<'_>,
 ) {
-    contact::add_contact(parts, id, card, (ContactPhase::Request, policy), at);
+    contact::add_contact(parts, id, contact, at);
     apply::apply_note(parts, id, note, None, by, at);
     at.step.show(Event::Request(id));
 }
 
-/// Opens a message of a contact and does what it says. With a new session, what could not be opened
-/// before may open now.
+/// Opens a message of a contact and applies its content. If the message began a session, earlier
+/// messages that did not open are tried again.
 fn open_message<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
@@ -237,7 +244,7 @@ fn apply_opened<P: Port>(
     by: By,
     at: &mut At<'_>,
 ) {
-    // A session that the other side began needs our hello.
+    // The initiator of a session needs our hello.
     if message.first {
         parts.outbox.owe(id, Owe::Hello, at.step);
         // The contact may have used up the bundle that we sent it (MSG-100).
@@ -253,18 +260,19 @@ fn apply_opened<P: Port>(
     let Ok(note) = Note::decode(&message.body) else { return parts.threads.count_malformed() };
     let invites = message.exporter.is_some() && parts.carriers.is_invitation(&note.items);
     let open = parts.contacts.get(id).is_some_and(crate::contacts::Contact::is_open);
-    // Where two invitations cross, each side keeps the chains of both (MSG-121).
+    // If two invitations cross, each side keeps the chains of both (MSG-121).
     let again = invites && open && !parts.outbox.has_invitation_to(id);
     if again && parts.outbox.wants_again(id, at.now, at.step) {
-        // Whoever invites again has lost the old chains, and what was under way in them.
+        // A contact that invites again has lost the old chains and the parcels on their way in
+        // them.
         contact::requeue_notes(parts, id, at);
         parts.carriers.forget_contact(id, Forget::Chains, at);
     }
     apply::apply_note(parts, id, &note, message.exporter, by, at);
 }
 
-/// A message that no session opened. What may be a session in trouble is kept for a day and
-/// answered with a new session; what is certainly useless is not (MSG-30).
+/// Handles a message that no session opened. If the session may be broken, the message is stored
+/// for a day and answered with a new session. A useless message is dropped (MSG-30).
 fn handle_unopened<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
@@ -278,7 +286,7 @@ fn handle_unopened<P: Port>(
         | OpenError::UnknownPrekey(_)
         | OpenError::Forged
         | OpenError::TooFar(_) => true,
-        // The contact goes on in a session of another suite of ours.
+        // The contact continues in a session of another suite that we support.
         OpenError::SuiteMismatch { message, .. } => SuiteList::our_suites().has_suite(message),
         OpenError::Malformed
         | OpenError::SuiteUnsupported(_)
@@ -287,7 +295,7 @@ fn handle_unopened<P: Port>(
         | OpenError::Duplicate => false,
     };
     if matches!(error, OpenError::UnknownPrekey(_)) {
-        // The relay gives out the bundle of another life of this vault (MSG-128).
+        // The relay gives out the bundle of another copy of this vault (MSG-128).
         parts.sessions.offer_anew(at.now);
     }
     let foreign = matches!(
@@ -315,7 +323,8 @@ fn handle_unopened<P: Port>(
     at.step.touch(id);
 }
 
-/// A note with the card of its writer inside.
+/// Returns a note with the card of its writer in it, or `None` if the card is missing or has
+/// another key.
 fn read_greeting(body: &[u8], ik: &IdentityKey) -> Option<(Note, Card)> {
     let note = Note::decode(body).ok()?;
     let card = card_in(&note).filter(|card| card.ik() == ik)?;

@@ -1,8 +1,8 @@
-//! Stored parts that do not load. Such a part stays in the store as it is; nothing here reads it again,
-//! nothing is written over it, and none of its numbers is given out anew (MSG-42).
+//! Stored parts that do not load. Their rows stay in the store unchanged: they are not read again
+//! and not overwritten, and none of their numbers is used again (MSG-42).
 //!
-//! The key of a row that the store cannot open is lost with it (MSG-66). Contacts, notes and
-//! mailboxes are numbered by counters of the profile, which are above every number ever given out.
+//! If the store cannot open a row, its key is lost too (MSG-66). Contacts, notes and mailboxes are
+//! numbered by counters of the profile, which are above every number used before.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -14,34 +14,34 @@ use crate::io::{RecordKind, Unloaded, Unread, id64};
 use crate::view::{Part, SetAside};
 use mezza_core::{labelled_hash, snapshot};
 
-/// The names of all records that do not load. Their content is not kept in memory.
+/// The keys of all rows that do not load. Their content is not kept in memory.
 #[derive(Default)]
 pub(crate) struct Aside {
-    /// The part that each record belongs to, and its size in bytes.
+    /// The part of each row, and its size in bytes.
     rows: BTreeMap<(RecordKind, Vec<u8>), (Part, usize)>,
-    /// The name of a part, as far as its records still have it.
+    /// The name of a part, if one of its rows still contains it.
     names: BTreeMap<Part, String>,
-    /// Whose contacts are among them. Their mail stays at the relay.
+    /// Identity keys of quarantined contacts. Their mail stays at the relay.
     identities: BTreeSet<[u8; 32]>,
-    /// Records that the store could not open.
+    /// Rows that the store could not open.
     unread: Vec<Unread>,
 }
 
 snapshot!(struct Aside { rows, names, identities, unread });
 
 impl Aside {
-    /// Adds a record of so many bytes.
+    /// Adds a row of `bytes` bytes.
     pub fn add(&mut self, part: Part, kind: RecordKind, key: Vec<u8>, bytes: usize) {
         self.rows.insert((kind, key), (part, bytes));
     }
 
-    /// Adds a record that its owner gave back.
+    /// Adds a row that its component could not load.
     pub fn add_unloaded(&mut self, row: Unloaded) {
         self.names.extend(row.name.map(|name| (row.part, name)));
         self.add(row.part, row.kind, row.key, row.bytes);
     }
 
-    /// Notes what the store could not open.
+    /// Adds rows that the store could not open.
     pub fn add_unread(&mut self, unread: &[Unread]) {
         self.unread.extend_from_slice(unread);
     }
@@ -51,28 +51,29 @@ impl Aside {
         self.unread.iter().any(|row| row.kind == Some(kind))
     }
 
-    /// Notes what a person calls a part.
+    /// Stores the name that the user knows for a part.
     pub fn name_part(&mut self, part: Part, name: String) {
         self.names.insert(part, name);
     }
 
-    /// Notes whose contact is among the records.
+    /// Adds the identity key of a contact with quarantined rows.
     pub fn belongs_to(&mut self, ik: &IdentityKey) {
         self.identities.insert(*ik.as_bytes());
     }
 
-    /// Returns true if a contact with this identity is among the records.
+    /// Returns true if a contact with this identity key has quarantined rows.
     pub fn knows(&self, ik: &IdentityKey) -> bool {
         self.identities.contains(ik.as_bytes())
     }
 
-    /// Returns true if this record is one of them.
+    /// Returns true if this row is quarantined.
     pub fn holds(&self, kind: RecordKind, key: &[u8]) -> bool {
         !self.rows.is_empty() && self.rows.contains_key(&(kind, key.to_vec()))
     }
 
-    /// A digest of the names of the parcels that were under way to somebody who is here, or to
-    /// nobody knows whom, and of how many the store could not open; zeros if there are none.
+    /// Returns a digest of the quarantined parcels that do not belong to a quarantined contact:
+    /// their keys, and the number of parcels that the store could not open. The digest is zero if
+    /// there are none.
     pub fn digest_parcels(&self) -> [u8; 16] {
         let sealed = self.unread.iter().filter(|row| row.kind == Some(RecordKind::Parcel)).count();
         let rows = self.rows.iter().filter(|((kind, _), (part, _))| {
@@ -86,28 +87,29 @@ impl Aside {
         labelled_hash("mezza/aside", &[&sealed, &keys])
     }
 
-    /// Returns true if there are records of this part.
+    /// Returns true if this part has quarantined rows.
     pub fn has_part(&self, part: Part) -> bool {
         self.rows.values().any(|(other, _)| *other == part)
     }
 
-    /// A record is written anew under this name, which is right for what can be had again alone: a
-    /// bundle out of the relay, the announcement out of the prekeys. The number of a prekey is
-    /// drawn at random, and may be that of an older one.
+    /// Releases a row whose key is written again. This is allowed only for data that can be
+    /// obtained again: a bundle from the relay, a publication from the prekeys. The number of a
+    /// prekey is random and may equal an older one.
     pub fn mark_replaced(&mut self, kind: RecordKind, key: &[u8]) {
         if self.holds(kind, key) {
             let again = matches!(kind, RecordKind::Bundle | RecordKind::Prekey);
-            debug_assert!(again, "{kind:?}: a record that was set aside is written over");
+            debug_assert!(again, "{kind:?}: a record that was quarantined is written over");
             self.rows.remove(&(kind, key.to_vec()));
         }
     }
 
-    /// The rows of a part may go: what they held is kept elsewhere.
+    /// Releases the rows of a part whose content is stored elsewhere.
     pub fn let_go(&mut self, part: Part) {
         self.rows.retain(|_, (other, _)| *other != part);
     }
 
-    /// The first number above those of all records of a kind whose keys are numbers of 8 bytes.
+    /// Returns the first number above those of all quarantined rows of a kind whose keys are
+    /// numbers of 8 bytes.
     pub fn next_number(&self, kind: RecordKind) -> u64 {
         let keys = self.rows.keys().filter(|(other, _)| *other == kind);
         let numbers = keys.filter_map(|(_, key)| id64(key).ok());

@@ -1,4 +1,4 @@
-//! Events of the carriers.
+//! Handles the events of the carriers.
 
 use alloc::vec::Vec;
 
@@ -12,7 +12,7 @@ use crate::io::{
 use crate::outbox::Owe;
 use crate::view::Part;
 
-/// An input of the driver, for one of the carriers; refused it changes nothing.
+/// Handles an input of the driver for one of the carriers. A refused input changes nothing.
 pub(super) fn handle_input<P: Port>(
     parts: &mut Parts<P>,
     input: P::Input,
@@ -21,7 +21,7 @@ pub(super) fn handle_input<P: Port>(
     parts.carriers.handle_input(input, &parts.sessions.signed_prekeys(), at)
 }
 
-/// Hears the carriers until they have nothing more to say; whether they had anything.
+/// Handles events of the carriers until there are none left. Returns true if there was one.
 pub(super) fn drain_carriers<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) -> bool {
     let mut heard = false;
     loop {
@@ -39,7 +39,7 @@ fn handle_news<P: Port>(parts: &mut Parts<P>, news: News, at: &mut At<'_>) {
         News::Arrived(arrival) => arrive::receive_parcel(parts, &arrival, at),
         News::Handed { parcel, again: None } => on_handed(parts, parcel, at),
         News::Handed { parcel, again: Some(after) } => {
-            // Nobody says whether an invitation was read, so that it goes again.
+            // No receipt confirms that an invitation was read, so it is repeated.
             parts.outbox.retry_after(parcel, after, at.now, at.step);
             if let Some(parcel) = parts.outbox.parcel(parcel) {
                 parts.contacts.mark_asked(parcel.contact, at.step);
@@ -47,7 +47,7 @@ fn handle_news<P: Port>(parts: &mut Parts<P>, news: News, at: &mut At<'_>) {
         }
         News::Carried { parcel, others } => on_carried(parts, parcel, others, at),
         News::Expired(parcel) => on_expired(parts, parcel, at),
-        // Sealed once more, it fits, or waits unsealed (MSG-25).
+        // Sealed again, the note fits, or it waits unsealed (MSG-25).
         News::Refused { parcel, why: WaitReason::TooBig, .. } => {
             if let Some(contact) = parts.outbox.parcel(parcel).map(|parcel| parcel.contact) {
                 contact::requeue_notes(parts, contact, at);
@@ -85,7 +85,7 @@ fn handle_news<P: Port>(parts: &mut Parts<P>, news: News, at: &mut At<'_>) {
     }
 }
 
-/// A fact: the carrier took it (MSG-11).
+/// Records that the carrier took a parcel (MSG-11).
 fn on_handed<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) {
     // The parcel was withdrawn while the carrier held it.
     let Some(parcel) = parts.outbox.drop_parcel(id, at.step) else { return };
@@ -94,14 +94,14 @@ fn on_handed<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) {
     if let Some(note) = parcel.note {
         let what = FactKind::Handed;
         let carrier = parcel.route.carrier;
-        // The least that hid it between the two moments that are known.
+        // The recorded level is the lower one of handover and confirmation.
         let level = hand::level_of(parts, &parcel, at.now).min(parcel.left_at);
         let fact = Fact { what, carrier, level, at: at.now };
         parts.threads.add_fact(note, fact, parcel.route.until, at.step);
     }
 }
 
-/// A fact: so many others announce it.
+/// Records the number of other devices that announce a parcel.
 fn on_carried<P: Port>(parts: &mut Parts<P>, id: ParcelId, others: u16, at: &mut At<'_>) {
     let Some(parcel) = parts.outbox.parcel(id) else { return };
     let Some(note) = parcel.note else { return };
@@ -111,11 +111,11 @@ fn on_carried<P: Port>(parts: &mut Parts<P>, id: ParcelId, others: u16, at: &mut
     parts.threads.add_fact(note, Fact { what, carrier, level, at: at.now }, None, at.step);
 }
 
-/// Nobody carries a parcel any more: its note goes by the next carrier of the list, under its number, and
-/// what the parcel said besides is owed again.
+/// Handles a parcel that no carrier transports any more. Its note goes to the next carrier of the
+/// list, under the same number, and the other items of the parcel are owed again.
 fn on_expired<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) {
     let dropped = parts.outbox.lose_parcel(id, at.step);
-    // A note with a receipt has arrived, whatever became of its parcel.
+    // A note with a receipt has arrived, even if its parcel was lost.
     let Some(parcel) = dropped.filter(|parcel| !parcel.confirmed) else { return };
     if let Some(note) = parcel.note {
         parts.outbox.mark_tried(parcel.contact, note, parcel.route.carrier);
@@ -124,8 +124,9 @@ fn on_expired<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) {
     contact::owe_again(parts, parcel.contact, at);
 }
 
-/// A carrier is gone from here: what it had in hand, or took and nobody has confirmed, goes another way that
-/// the conversation allows, or waits (MSG-97). A session that nobody has answered was begun over it.
+/// Handles a carrier that was removed. Its parcels, and notes that it took but nobody confirmed, go
+/// by another carrier that the conversation allows, or wait (MSG-97). A session that was begun over
+/// it and not answered is replaced.
 fn on_carrier_left<P: Port>(
     parts: &mut Parts<P>,
     carrier: CarrierId,
@@ -143,7 +144,7 @@ fn on_carrier_left<P: Port>(
         contact::requeue_notes(parts, id, at);
     }
     for id in met {
-        // Its session was begun over the carrier that is gone and cannot be confirmed any more.
+        // The session was begun over the removed carrier and cannot be confirmed any more.
         let unanswered = parts.contacts.get(*id).is_some_and(|contact| !contact.is_open());
         if unanswered && parts.sessions.session_facts(*id).pending {
             parts.sessions.renew_session(*id, at.step);
@@ -151,8 +152,9 @@ fn on_carrier_left<P: Port>(
     }
 }
 
-/// A contact may have lost what it shares with a carrier: what waits there goes by another one of the list
-/// that is up at its level, under its number (MSG-129). Where there is none it waits as before.
+/// Handles a contact that may have lost the state that it shares with a carrier. Its parcels there
+/// go by another listed carrier that is up at their level, under the same numbers (MSG-129).
+/// Without such a carrier they wait.
 fn on_apart<P: Port>(parts: &mut Parts<P>, carrier: CarrierId, id: ContactId, at: &mut At<'_>) {
     let Some(contact) = parts.contacts.get(id).filter(|contact| contact.is_open()) else { return };
     let to = parts.contact_facts(id);
@@ -180,8 +182,8 @@ fn on_apart<P: Port>(parts: &mut Parts<P>, carrier: CarrierId, id: ContactId, at
     }
 }
 
-/// Another life of this vault has sent to a contact what this one never did: numbers, sessions and chains
-/// begin anew, as after a receipt that says so (MSG-91).
+/// Handles the report that another copy of this vault sent to a contact. Numbers, sessions and
+/// chains start again, as after a receipt that shows this (MSG-91).
 fn on_second_life<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     let is_open = |contact: &crate::contacts::Contact| contact.is_open() && contact.is_ours();
     // At most one new era in 10 minutes. A later one waits for its turn (MSG-91, MSG-132).
@@ -190,14 +192,15 @@ fn on_second_life<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>)
     }
 }
 
-/// Returns true if a carrier took something for a contact that has no receipt.
+/// Returns true if a carrier took a parcel or note for a contact that has no receipt yet.
 fn has_unconfirmed<P: Port>(parts: &Parts<P>, carrier: CarrierId, id: ContactId) -> bool {
     let note = |note| parts.threads.get(note).is_some_and(|note| note.carrier == Some(carrier));
     parts.outbox.parcels_of(id).any(|(_, parcel)| parcel.route.carrier == carrier)
         || parts.outbox.unanswered_notes(id).any(note)
 }
 
-/// A place of a contact is gone: first the intro mailbox is tried, then the person is asked.
+/// Handles a lost mailbox of a contact: first the intro mailbox is tried, then the user is asked
+/// for a newer card.
 fn on_place_lost<P: Port>(parts: &mut Parts<P>, id: ContactId, place: LostPlace, at: &mut At<'_>) {
     match place {
         LostPlace::Intro => parts.contacts.report_trouble(id, DeliveryProblem::BoxGone, at.step),
@@ -207,7 +210,7 @@ fn on_place_lost<P: Port>(parts: &mut Parts<P>, id: ContactId, place: LostPlace,
     contact::requeue_notes(parts, id, at);
 }
 
-/// Requests the card of the inviter who called.
+/// Sends our hello to a contact that called.
 fn on_called<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     let Some(contact) = parts.contacts.get(id) else { return };
     if !contact.is_open() {

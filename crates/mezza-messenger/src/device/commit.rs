@@ -1,4 +1,4 @@
-//! Puts what a step brought about in order (the contract of [`crate::io`]).
+//! Puts the effects of a step in order (the contract of [`crate::io`]).
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -7,8 +7,8 @@ use super::{Parts, rows};
 use crate::carriers::Port;
 use crate::io::{Output, RecordChange, RowFate, Step, WriteBatch};
 
-/// Facts may be shown before they are durable. Everything behind the one [`Output::Store`] may not
-/// leave or be shown before it is.
+/// Appends the outputs of a step. Facts may be shown before they are durable. No other output may
+/// leave or be shown before the one [`Output::Store`] is durable.
 pub(super) fn commit_step<P: Port>(
     parts: &mut Parts<P>,
     step: Step,

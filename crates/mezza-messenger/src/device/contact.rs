@@ -1,28 +1,26 @@
 //! Changes of one contact, caused by the user, a message or a deadline.
 
 use super::Parts;
-use crate::card::Card;
 use crate::carriers::Port;
-use crate::contacts::ContactPhase;
+use crate::contacts::Contact;
 use crate::io::{At, CarrierId, ContactId, DeliveryProblem, Forget, NoteId};
 use crate::note::Era;
 use crate::outbox::Owe;
 use crate::policy::Policy;
 
-/// Returns true if this is the number of somebody who invites.
+/// Returns true if this is the number of an inviter.
 pub(super) fn is_inviter<P: Port>(parts: &Parts<P>, id: ContactId) -> bool {
     parts.carriers.inviters().iter().any(|inviter| inviter.id == id)
 }
 
-/// A contact is there from now on.
+/// Adds a contact.
 pub(super) fn add_contact<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
-    card: Card,
-    how: (ContactPhase, Policy),
+    contact: Contact,
     at: &mut At<'_>,
 ) {
-    parts.contacts.add(id, card, how, at.step);
+    parts.contacts.add(id, contact, at.step);
     parts.threads.open_thread(id);
     parts.outbox.open_lane(id, at.step);
     update_levels(parts, id, at);
@@ -37,8 +35,9 @@ pub(super) fn answered_by(way: Option<(CarrierId, u8)>) -> Policy {
     })
 }
 
-/// How each carrier may serve a contact: not at all where it is blocked (MSG-26), and by a carrier of the
-/// list at the lowest level of the conversation. By another one nothing leaves, but who writes is heard.
+/// Sets the level at which each carrier may serve a contact. A blocked contact is not served
+/// (MSG-26). A listed carrier serves at the conversation's lowest level. Another carrier sends
+/// nothing, but still receives.
 pub(super) fn update_levels<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     let Some(contact) = parts.contacts.get(id) else { return };
     for carrier in parts.carriers.carrier_ids() {
@@ -48,20 +47,20 @@ pub(super) fn update_levels<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &m
     }
 }
 
-/// The era of our notes to a contact.
+/// Returns the era of our notes to a contact.
 pub(super) fn own_era<P: Port>(parts: &Parts<P>, id: ContactId) -> Era {
     parts.outbox.era(id).unwrap_or_else(|| parts.profile.era(id))
 }
 
-/// The numbers of our notes to a contact are of another era from now on, of which nothing was said yet.
+/// Starts a fresh era for our note numbers to a contact, before any note of that era was sent.
 pub(super) fn draw_era<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     let mut era = Era([0; 4]);
     at.rng.fill_bytes(&mut era.0);
     parts.outbox.draw_era(id, era, at.step);
 }
 
-/// Another life of this vault may have written to a contact under our numbers: they begin anew in an era
-/// of their own, in a new session, and what has no receipt is sealed once more (MSG-91).
+/// Starts a new era for a contact, because another copy of this vault may have written to it under
+/// our numbers. A new session begins, and notes without a receipt are sealed again (MSG-91).
 pub(super) fn begin_era<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     let mut era = Era([0; 4]);
     at.rng.fill_bytes(&mut era.0);
@@ -71,16 +70,16 @@ pub(super) fn begin_era<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut A
         parts.threads.renumber_note(note, at.step);
     }
     parts.carriers.retract_parcels(&dropped, at);
-    // Another life may have used the same rounds, so the chains end as well.
+    // Another copy of the vault may have used the same rounds, so the chains end as well.
     parts.carriers.forget_contact(id, Forget::Chains, at);
-    // The old session may have sealed under the same keys in another life (P5).
+    // Another copy may have sealed under the same keys of the old session (P5).
     parts.sessions.renew_session(id, at.step);
     owe_again(parts, id, at);
     parts.contacts.report_trouble(id, DeliveryProblem::Twice, at.step);
 }
 
-/// Every own note without receipt is sealed anew, under the session that is active now, with its
-/// era and number, and what was in parcels that are gone is owed once more.
+/// Queues all our notes without a receipt for sealing again, in the active session and with the
+/// same era and number. Items of dropped parcels are owed again.
 pub(super) fn requeue_notes<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     let requeued = parts.outbox.requeue_notes(id, at.step);
     for note in requeued.notes {
@@ -88,7 +87,7 @@ pub(super) fn requeue_notes<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &m
     }
     parts.carriers.retract_parcels(&requeued.dropped, at);
     if requeued.invitation && parts.sessions.session_facts(id).pending {
-        // An invitation that nobody has read began a session that nobody knows of.
+        // An invitation that was never read began a session that the contact does not know.
         parts.sessions.renew_session(id, at.step);
     }
     owe_again(parts, id, at);
@@ -114,7 +113,7 @@ pub(super) fn owe_receipt<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut
     at.step.touch(id);
 }
 
-/// The card of a contact is another one.
+/// Handles a changed card of a contact.
 pub(super) fn on_card_changed<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
@@ -124,34 +123,38 @@ pub(super) fn on_card_changed<P: Port>(
     let gone = parts
         .facts_for_carriers(id)
         .is_some_and(|(to, carriers)| carriers.on_card_changed(&to, by_hand, at));
-    // The pace bounds what a contact can cause by changing its card (MSG-53).
+    // The rate limit bounds the traffic that a contact can cause by changing its card (MSG-53).
     if gone && parts.outbox.wants_again(id, at.now, at.step) {
-        // The contact has left: what was under way by that carrier does not arrive (MSG-97).
+        // The contact has left, so parcels on their way over that carrier do not arrive (MSG-97).
         parts.carriers.forget_contact(id, Forget::Chains, at);
         requeue_notes(parts, id, at);
     }
 }
 
-/// Nothing of this note leaves any more, and its number is declared void.
+/// Gives a note up: its parcels are withdrawn, and its number is declared void.
 pub(super) fn give_up<P: Port>(parts: &mut Parts<P>, id: NoteId, at: &mut At<'_>) {
-    // A void is declared once. Its repetition is part of `owed`.
+    // A void is declared once. Its repetition is stored in `owed`.
     let Some(note) = parts.threads.get(id).filter(|note| !note.voided) else { return };
     let contact = note.contact;
-    let seq = note.seq;
-    let dropped = parts.outbox.void_note(contact, (id, seq), at.step);
+    // A number of an era before a restore is not ours to declare void: the lost device used it.
+    let is_former = parts.outbox.numbered_former(contact, note.era, note.seq) == Some(id);
+    let seq = if is_former { 0 } else { note.seq };
+    let mut dropped = parts.outbox.void_note(contact, id, seq, at.step);
+    if is_former {
+        dropped.extend(parts.outbox.end_former(contact, id, at.step));
+    }
     parts.carriers.retract_parcels(&dropped, at);
-    // Without a number there is nothing that the reader could wait for.
     if seq > 0 {
         parts.threads.mark_voided(id, at.step);
     }
     at.step.touch(contact);
 }
 
-/// Deletes a note here, whatever its state.
+/// Deletes a note on this device, in any state.
 pub(super) fn remove_note<P: Port>(parts: &mut Parts<P>, id: NoteId, at: &mut At<'_>) {
     let Some(note) = parts.threads.get(id) else { return };
     if !note.incoming {
-        parts.outbox.forget_note(note.contact, id, note.seq);
+        parts.outbox.forget_note(note.contact, id, note.seq, at.step);
     }
     parts.threads.remove_note(id, at.step);
 }

@@ -7,10 +7,10 @@ use crate::carriers::Port;
 use crate::io::{At, ContactId, Dropped, Due, Event, Forget, NoteId, ParcelId, ResetCause};
 use crate::outbox::Owe;
 
-/// Does everything that is due.
+/// Runs everything that is due.
 pub(super) fn fire_all<P: Port>(parts: &mut Parts<P>, timers: &mut Timers<Due>, at: &mut At<'_>) {
-    // A timer was set by the clock of before: a carrier that waits for it would wait for as long as the
-    // clock was put back.
+    // Timers were set by the earlier clock. After the clock went back, a carrier would wait too
+    // long for them.
     if at.now < parts.seen {
         parts.carriers.put_back(at);
     }
@@ -20,10 +20,10 @@ pub(super) fn fire_all<P: Port>(parts: &mut Parts<P>, timers: &mut Timers<Due>, 
     }
 }
 
-/// Does what is due.
+/// Runs one expired deadline.
 fn fire_due<P: Port>(parts: &mut Parts<P>, due: Due, at: &mut At<'_>) {
     match due {
-        // They are looked at whenever the device wakes.
+        // Prekeys are checked at every wake.
         Due::Prekeys => {}
         Due::Session(id) => parts.sessions.wake(id, at),
         Due::Note(id) => end_note(parts, id, at),
@@ -34,7 +34,7 @@ fn fire_due<P: Port>(parts: &mut Parts<P>, due: Due, at: &mut At<'_>) {
             let begins_era = parts.outbox.era_waits(id);
             if parts.outbox.wants_again(id, at.now, at.step) {
                 if begins_era {
-                    // The same numbers once more would be refused once more.
+                    // Notes under the same numbers would be refused again.
                     contact::begin_era(parts, id, at);
                 } else {
                     contact::requeue_notes(parts, id, at);
@@ -61,7 +61,8 @@ fn fire_due<P: Port>(parts: &mut Parts<P>, due: Due, at: &mut At<'_>) {
     }
 }
 
-/// Begins a new session for messages that nothing opened and that came too early for one (MSG-127).
+/// Begins a new session for messages that no session opened and that came too soon after the last
+/// new one (MSG-127).
 fn reset_session<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     let is_ours = parts.contacts.get(id).is_some_and(crate::contacts::Contact::is_ours);
     // A contact that was blocked or deleted meanwhile gets no session (MSG-26).
@@ -71,7 +72,8 @@ fn reset_session<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) 
     }
 }
 
-/// A note whose timer ran out goes; an own note that no carrier can deliver any more is void.
+/// Ends a note: a note whose timer expired is deleted, and a note of ours that no carrier can
+/// deliver any more is declared void.
 fn end_note<P: Port>(parts: &mut Parts<P>, id: NoteId, at: &mut At<'_>) {
     let Some(note) = parts.threads.get(id) else { return };
     let contact = note.contact;
@@ -85,10 +87,10 @@ fn end_note<P: Port>(parts: &mut Parts<P>, id: NoteId, at: &mut At<'_>) {
     }
 }
 
-/// A parcel that the other side could not open any more need not leave.
+/// Drops a parcel that the recipient could not open any more.
 fn wake_parcel<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) {
     let late = |until| until <= at.now;
-    // The timer was for an earlier end of this parcel.
+    // The timer was set for an earlier end of this parcel.
     if !parts.outbox.parcel(id).and_then(|parcel| parcel.route.until).is_some_and(late) {
         return parts.outbox.look_again(id, at.now, at.step);
     }
@@ -96,14 +98,13 @@ fn wake_parcel<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) {
     let dropped = Dropped { id, contact: parcel.contact, bytes: parcel.bytes };
     parts.carriers.retract_parcels(&[dropped], at);
     if parcel.route.invitation {
-        // The prekey of an invitation has ended: the next one needs another bundle, and brings
-        // other chains.
+        // The prekey of an invitation has expired. The next invitation needs another bundle and
+        // starts other chains.
         parts.sessions.drop_held(parcel.contact, at.step);
         parts.carriers.forget_contact(parcel.contact, Forget::Chains, at);
         parts.sessions.renew_session(parcel.contact, at.step);
     }
-    // What a person wrote waits for a new session instead.
-    // A note with a receipt needs no other parcel.
+    // The user's note waits for a new session instead. A note with a receipt needs no other parcel.
     if let Some(note) = parcel.note.filter(|_| !parcel.confirmed) {
         parts.threads.mark_for_resealing(note, at.step);
         parts.outbox.queue_note(parcel.contact, note);

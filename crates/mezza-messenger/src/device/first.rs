@@ -1,4 +1,4 @@
-//! How a session begins: from a contact's bundle, or with an invitation.
+//! The start of a session: from a contact's bundle, or with an invitation.
 
 use alloc::vec::Vec;
 
@@ -16,10 +16,11 @@ use crate::note::Note;
 use crate::outbox::{Owe, Parcel};
 use crate::sessions::{HeldBundle, Sessions};
 
-/// A fresh bundle ends in this time at the latest, by a clock that is a day ahead.
+/// Longest remaining lifetime of a fresh bundle in milliseconds, if the issuer's clock is a day
+/// ahead.
 const BUNDLE_MS_MAX: u64 = (BUNDLE_VALID_D + 1) * Time::DAY_MS;
 
-/// The bundle of a contact came: check it against the card, and begin.
+/// Handles the fetched bundle of a contact: checks it against the card and begins a session.
 pub(super) fn begin_session<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
@@ -28,7 +29,7 @@ pub(super) fn begin_session<P: Port>(
     at: &mut At<'_>,
 ) {
     let Some(contact) = parts.contacts.get(id) else { return };
-    // A bundle comes from the relay and counts only if the identity of the card signed it (MSG-8).
+    // A bundle from the relay is accepted only if the identity key of the card signed it (MSG-8).
     let checked = Sessions::<P::Backend>::check_bundle(
         &contact.card,
         bundle,
@@ -41,7 +42,7 @@ pub(super) fn begin_session<P: Port>(
     at.step.touch(id);
 }
 
-/// Begins a session; its exporter.
+/// Begins a session and returns its exporter.
 fn begin_from<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
@@ -55,14 +56,14 @@ fn begin_from<P: Port>(
     parts.carriers.on_session_begun(id, spk, not_after, at);
     parts.outbox.owe(id, Owe::Hello, at.step);
     parts.contacts.clear_trouble(id, |_| true, at.step);
-    // Notes of the old session may not have arrived in it.
+    // Notes sealed in the old session may not have arrived.
     if begun.again {
         contact::requeue_notes(parts, id, at);
     }
     Ok(begun.exporter)
 }
 
-/// The bundle came that an invitation waits for.
+/// Handles a bundle that an invitation waits for.
 pub(super) fn hold_bundle<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
@@ -83,7 +84,8 @@ pub(super) fn hold_bundle<P: Port>(
     }
 }
 
-/// A contact said its bundle (MSG-100). The better suite of one that was fetched goes first.
+/// Handles a bundle that a contact sent (MSG-100). An upgrade to the better suite of a fetched
+/// bundle is tried first.
 pub(super) fn on_bundle_received<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
@@ -102,18 +104,18 @@ pub(super) fn on_bundle_received<P: Port>(
     // A malformed bundle is counted and dropped (MSG-100).
     let Ok(new) = check(bytes) else { return parts.threads.count_malformed() };
     let old = held.filter(|held| held.told).and_then(|held| check(&held.bytes).ok());
-    // A bundle that ends too late is of a clock that is ahead, or our own clock is behind: it is held, as
-    // it is told once, and counts less than each other one (MSG-110).
+    // A bundle that ends too late is from a clock that is ahead, or our clock is behind. It is
+    // kept, because the contact sends it only once, but every other bundle is preferred (MSG-110).
     let latest = at.now.plus_ms(BUNDLE_MS_MAX);
     let end = |bundle: &CheckedBundle| Some(bundle.not_after()).filter(|end| *end <= latest);
-    // Notes may come out of order.
+    // Notes may arrive out of order, so the bundle that ends later is kept.
     if old.as_ref().and_then(end) <= end(&new) {
         parts.sessions.hold_bundle(id, HeldBundle::from_contact(bytes), at.step);
     }
 }
 
-/// A session is needed, and no carrier of the conversation fetches a bundle at this pin: what the contact
-/// said serves (MSG-100).
+/// Begins a session from the bundle that a contact sent, if no carrier of the conversation can
+/// fetch one at this pin (MSG-100).
 pub(super) fn begin_from_told<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
@@ -132,18 +134,20 @@ pub(super) fn begin_from_told<P: Port>(
     let ours = SuiteList::our_suites();
     let checked = Sessions::<P::Backend>::check_bundle(card, &held.bytes, &ours, at.now);
     if checked.and_then(|checked| begin_from(parts, id, checked, None, at)).is_err() {
-        // It has ended, or the card is another one: the note waits for keys.
+        // The bundle has expired, or the card has changed: the note waits for keys.
         parts.sessions.drop_held(id, at.step);
     }
 }
 
-/// Something came that no session opens, and there is no bundle for another one. What asks for it again goes
-/// in the session that is there: the contact may have that one, and sends its bundle with the answer.
+/// Keeps the present session when a message did not open and no bundle for another session can be
+/// had. The request for lost messages is sent in it: the contact may still have the session, and
+/// sends its bundle with the answer.
 fn stay_in_session<P: Port>(parts: &mut Parts<P>, id: ContactId, pin: u8, at: &mut At<'_>) {
     let facts = parts.sessions.session_facts(id);
     // Only a loss can be repaired inside the session. A restored vault needs new keys.
     let lost = parts.outbox.owed(id).and_then(|owed| owed.anew) == Some(ResetCause::Lost as u8);
-    // Any other cause, as a vault that was put back, needs keys that no other life has: it waits for a bundle.
+    // Any other cause, such as a restored vault, needs keys that no other copy has, so it waits for
+    // a bundle.
     if lost && facts.renew && facts.id.is_some() && !is_bundle_fetched(parts, id, pin) {
         parts.sessions.keep_session(id, at.step);
     }
@@ -157,12 +161,13 @@ fn is_bundle_fetched<P: Port>(parts: &Parts<P>, id: ContactId, pin: u8) -> bool 
     contact.policy.candidates().iter().any(|by| parts.carriers.can_fetch_bundle(*by, &to, pin))
 }
 
-/// Our bundle, if a contact is to be told it on this way: no carrier that takes it fetches one, or the
-/// contact told us its own (MSG-100).
+/// Returns our bundle if it must be sent to a contact over this carrier: the carrier cannot fetch
+/// bundles, or the contact sent its own one (MSG-100).
 pub(super) fn to_tell<P: Port>(
     parts: &Parts<P>,
     id: ContactId,
-    (carrier, pin): (CarrierId, u8),
+    carrier: CarrierId,
+    pin: u8,
 ) -> Option<Vec<u8>> {
     let contact = parts.contacts.get(id).filter(|contact| contact.is_open())?;
     let to = parts.contact_facts(id)?;
@@ -173,9 +178,9 @@ pub(super) fn to_tell<P: Port>(
         .then(|| parts.sessions.to_tell(id))?
 }
 
-/// The person begins anew with a contact that is not met in the mixnet. Where nothing but the mixnet serves
-/// the conversation, another session in the same chains would reach it no more than this one: it is invited
-/// again, from the bundle that it sent (MSG-130).
+/// Handles a session reset by the user for a contact that is not met in the mixnet. If only the
+/// mixnet serves the conversation, another session in the same chains would not reach the contact
+/// either. The contact is invited again, from the bundle that it sent (MSG-130).
 pub(super) fn leave_lost_chains<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     let Some(contact) = parts.contacts.get(id) else { return };
     let is_lost = parts.carriers.trouble(id) == Some(DeliveryProblem::Absent);
@@ -186,8 +191,8 @@ pub(super) fn leave_lost_chains<P: Port>(parts: &mut Parts<P>, id: ContactId, at
     }
 }
 
-/// Begins a session as if the suites that fit were the only ones, and seals what an invitation
-/// says; why the notes behind it wait.
+/// Begins a session with the suites that fit into an invitation, and seals the invitation. Returns
+/// the reason why later notes wait.
 pub(super) fn begin_invitation<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
@@ -217,11 +222,13 @@ pub(super) fn begin_invitation<P: Port>(
     }) {
         Ok((until, exporter)) => {
             let route = Route { carrier, until: Some(until), invitation: true, address: [].into() };
-            // Not sealed at the exact size of an invitation, so the notes wait for other keys.
+            // The message does not have the exact size of an invitation, so the notes wait for
+            // other keys.
             if !send_invitation(parts, id, terms, route, at) {
                 return WaitReason::Keys;
             }
-            // The better suite follows from the same bundle, whether it was fetched or told.
+            // The better suite is negotiated later from the same bundle, fetched or sent by the
+            // contact.
             parts.sessions.hold_for_upgrade(id, at.step);
             if let Some((to, carriers)) = parts.facts_for_carriers(id) {
                 carriers.on_items_sent(&to, &terms.items, Some(exporter), at);
@@ -235,7 +242,7 @@ pub(super) fn begin_invitation<P: Port>(
     }
 }
 
-/// Seals an invitation; whether it fits.
+/// Seals an invitation. Returns true if it has the right size.
 fn send_invitation<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
@@ -245,11 +252,11 @@ fn send_invitation<P: Port>(
 ) -> bool {
     let era = contact::own_era(parts, id);
     let items = terms.items.clone();
-    // No number: nothing confirms that an invitation was read.
+    // The note has no number, because nothing confirms that an invitation was read.
     let note = Note { era, seq: 0, sent: at.now, timer_s: 0, items };
     let body: Wiping<_> = note.encode();
     let padding = [Padding::To(terms.bytes)];
-    match parts.sessions.seal_message(id, &body, (&padding, &[]), at) {
+    match parts.sessions.seal_message(id, &body, &padding, &[], at) {
         // Another length would show that this is no invitation.
         Ok(message) if message.len() == terms.bytes => {
             parts.outbox.add_parcel(Parcel::new(id, None, route, message), at.now, at.step);
@@ -259,9 +266,9 @@ fn send_invitation<P: Port>(
     }
 }
 
-/// The contact has answered: where both have a better suite, the session that fitted into an
-/// invitation gives way to one of it. Whoever began it begins the better one; where both invited, and each
-/// goes on in the session of the other, nobody does.
+/// Replaces the session of an invitation by one of a better suite, after the contact has answered
+/// and if both support it. The initiator of the active session begins the better one. If both sides
+/// invited, and each continues in the session of the other, no side does.
 pub(super) fn upgrade_suite<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     let Some(contact) = parts.contacts.get(id).filter(|contact| contact.is_open()) else { return };
     let Some(held) = parts.sessions.held_bundle(id).filter(|held| !held.told) else { return };
@@ -271,7 +278,7 @@ pub(super) fn upgrade_suite<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &m
         &SuiteList::our_suites(),
         at.now,
     );
-    // Tried once: a bundle that does not serve now will not serve later.
+    // Tried once: a bundle that is unusable now stays unusable.
     parts.sessions.drop_held(id, at.step);
     let (Ok(checked), Some(active)) = (checked, parts.sessions.summary(id)) else { return };
     // Only a better suite is worth another session, and only one side begins it.

@@ -1,4 +1,4 @@
-//! Parcels on their way into the hands of carriers, and back.
+//! Handover of parcels to carriers, and recall of parcels.
 
 use alloc::vec::Vec;
 
@@ -10,10 +10,10 @@ use crate::evidence::WaitReason;
 use crate::io::{At, CarrierId, Dropped, Handover, Leaving, ParcelId};
 use crate::outbox::Parcel;
 
-/// Hands over what is ready, oldest first.
+/// Hands over all parcels that are ready, oldest first.
 pub(super) fn hand_over_parcels<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     for id in parts.outbox.ready_parcels(at.now) {
-        // The level is recorded at handover: it is the least that hid the parcel.
+        // The level is recorded at handover, as the lowest level that protected the parcel.
         if offer_parcel(parts, id, at) == Some(Handover::Out) {
             let level = parts.outbox.parcel(id).map_or(0, |out| level_of(parts, out, at.now));
             parts.outbox.mark_out(id, level, at.now, at.step);
@@ -42,8 +42,8 @@ fn offer_parcel<P: Port>(parts: &mut Parts<P>, id: ParcelId, at: &mut At<'_>) ->
     Some(carriers.hand_over(&leaving, at))
 }
 
-/// A carrier hides less than what it has in hand asks for: that comes back (MSG-20). What nobody is
-/// served for at this level need not.
+/// Recalls parcels from a carrier whose level fell below theirs (MSG-20). Parcels of contacts that
+/// are not served at this level stay with the carrier.
 pub(super) fn recall_parcels<P: Port>(
     parts: &mut Parts<P>,
     carrier: CarrierId,
@@ -53,7 +53,8 @@ pub(super) fn recall_parcels<P: Port>(
     let above = |parcel: &Parcel| {
         let served = parts.contacts.get(parcel.contact).map_or(1, |of| of.policy.level_min);
         let ours = parcel.route.carrier == carrier && !parcel.confirmed;
-        // A carrier that serves nobody below this level holds such parcels back by itself.
+        // A carrier that does not serve the contact below this level holds such parcels back
+        // itself.
         ours && served <= level && level_min(parts, parcel) > level
     };
     let above = parts.outbox.parcels().filter(|(_, parcel)| above(parcel));
@@ -68,14 +69,15 @@ pub(super) fn recall_parcels<P: Port>(
     parts.outbox.mark_returned(&ids, at.now, at.step);
 }
 
-/// The level at which the carrier of a parcel hides it now; 1 where the carrier does not say.
+/// Returns the present level of the carrier of a parcel, or 1 if the carrier reports none.
 pub(super) fn level_of<P: Port>(parts: &Parts<P>, parcel: &Parcel, now: Time) -> u8 {
     let to = parts.contact_facts(parcel.contact);
     let state = parts.carriers.state(parcel.route.carrier, to.as_ref(), now);
     state.map_or(1, |state| state.caps.level)
 }
 
-/// The pin under which a parcel may leave: its note's, else the conversation's.
+/// Returns the lowest level at which a parcel may leave: that of its note, otherwise that of the
+/// conversation.
 pub(super) fn level_min<P: Port>(parts: &Parts<P>, parcel: &Parcel) -> u8 {
     let note = parcel.note.and_then(|note| parts.threads.get(note)).map(|note| note.level_min);
     let policy = parts.contacts.get(parcel.contact).map(|contact| contact.policy.level_min);

@@ -11,10 +11,11 @@ use crate::contacts::ContactPhase;
 use crate::evidence::WaitReason;
 use crate::io::{
     At, ContactId, DeliveryProblem, Due, FetchPurpose, HelloPlace, Missing, NoteId, Reach,
+    RouteTerms,
 };
 use crate::outbox::{Reached, UNANSWERED_MAX};
 
-/// Seals what may leave and hands it over.
+/// Seals all notes and items that may leave, and hands their parcels over.
 pub(super) fn flush_contacts<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     let mut ids: BTreeSet<ContactId> = core::mem::take(&mut at.step.touched);
     if core::mem::take(&mut at.step.touches_all) {
@@ -33,7 +34,7 @@ fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
     a.into_iter().chain(b).min()
 }
 
-/// Seals what may leave for one contact; when there is more to be done for it.
+/// Seals all notes and items that may leave for one contact. Returns the time of the next attempt.
 fn look_at<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) -> Option<Time> {
     // Requests and blocked contacts get nothing (MSG-26).
     let contact = parts.contacts.get(id).filter(|contact| contact.is_ours())?;
@@ -43,7 +44,7 @@ fn look_at<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) -> Opt
     if let (Some(best), Some(to)) = (best, parts.contact_facts(id))
         && parts.carriers.wants_bundle(best, &to, at.now)
     {
-        later = fetch_bundle(parts, id, (FetchPurpose::Hold, pin), at);
+        later = fetch_bundle(parts, id, FetchPurpose::Hold, pin, at);
     }
     first::upgrade_suite(parts, id, at);
     first::begin_from_told(parts, id, pin, at);
@@ -53,7 +54,7 @@ fn look_at<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) -> Opt
     earlier(later, send_owed(parts, id, at))
 }
 
-/// Seals a note of the person, if it may leave now; when it can be tried again.
+/// Seals a note of the user if it may leave now. Returns the time of the next attempt.
 fn flush_note<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
@@ -61,7 +62,7 @@ fn flush_note<P: Port>(
     at: &mut At<'_>,
 ) -> Option<Time> {
     let pin = parts.threads.get(note).map_or(1, |note| note.level_min);
-    let reach = match find_route(parts, id, (pin, Some(note)), at) {
+    let reach = match find_route(parts, id, pin, Some(note), at) {
         Ok(reach) => reach,
         Err((why, later)) => {
             parts.threads.set_wait_reason(note, why, at.step);
@@ -87,7 +88,7 @@ fn flush_note<P: Port>(
     None
 }
 
-/// Seals a note; one that was sealed before waits for its turn.
+/// Seals a note. A note that was sealed before waits for its turn.
 fn seal_in_turn<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
@@ -105,36 +106,38 @@ fn seal_in_turn<P: Port>(
     None
 }
 
-/// The way to a contact that may be taken now: the first carrier of the list that can; if none can,
-/// why the first of them cannot, and when that may be over.
+/// Returns the route of the first listed carrier that has one. If none has, returns why the first
+/// carrier has none, and the time of the next attempt.
 fn find_route<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
-    (pin, note): (u8, Option<NoteId>),
+    pin: u8,
+    note: Option<NoteId>,
     at: &mut At<'_>,
 ) -> Result<Reach, (WaitReason, Option<Time>)> {
     let contact = parts.contacts.get(id).ok_or((WaitReason::Keys, None))?;
     let mut first = None;
     let mut later = None;
     let mut candidates = parts.outbox.untried_carriers(note, contact.policy.candidates());
-    // A contact that lost its chains receives nothing by that carrier: it comes last (MSG-129).
+    // A carrier whose chains the contact may have lost is tried last (MSG-129).
     candidates.sort_by_key(|by| parts.carriers.is_doubtful(*by, id));
     for carrier in candidates {
         let Some((to, carriers)) = parts.facts_for_carriers(id) else { break };
         let is_open = to.is_open;
         let trouble = to.trouble;
-        let why = match carriers.select_route(carrier, &to, (pin, note.is_some()), at) {
+        let terms = RouteTerms { pin, is_user_note: note.is_some() };
+        let why = match carriers.select_route(carrier, &to, terms, at) {
             // At most 8 notes leave before the contact has answered (section 2).
             Ok(_) if !is_open && parts.outbox.unanswered_notes(id).count() >= UNANSWERED_MAX => {
                 WaitReason::Answer
             }
             Ok(reach) => return Ok(reach),
-            // What is spent is not gone around.
+            // The privacy budget is exhausted: do not fall back to another carrier.
             Err(Missing::Wait(WaitReason::Budget)) => return Err((WaitReason::Budget, later)),
             Err(Missing::Wait(why)) => why,
             Err(Missing::Session) => {
                 let why = without_session(trouble);
-                later = earlier(later, fetch_bundle(parts, id, (FetchPurpose::Begin, pin), at));
+                later = earlier(later, fetch_bundle(parts, id, FetchPurpose::Begin, pin, at));
                 why
             }
             Err(Missing::First(terms)) => first::begin_invitation(parts, id, carrier, &terms, at),
@@ -144,13 +147,14 @@ fn find_route<P: Port>(
     Err((first.unwrap_or(WaitReason::NoCarrier), later))
 }
 
-/// Asks for the bundle of a contact; when it can be asked for again. Once both sides have answered, only
-/// a carrier that the conversation may take is asked (MSG-21): whose bundle is fetched, and when, tells a
-/// relay who talks to whom.
+/// Requests the bundle of a contact. Returns the time of the next attempt. Once both sides have
+/// answered, only carriers that the conversation allows are asked (MSG-21), because a fetch tells a
+/// relay who writes to whom.
 fn fetch_bundle<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
-    (purpose, pin): (FetchPurpose, u8),
+    purpose: FetchPurpose,
+    pin: u8,
     at: &mut At<'_>,
 ) -> Option<Time> {
     let allowed = parts.contacts.get(id)?.policy.candidates().to_vec();
@@ -160,7 +164,8 @@ fn fetch_bundle<P: Port>(
         .fold(None, |later, by| earlier(later, carriers.fetch_bundle(*by, &to, purpose, pin, at)))
 }
 
-/// Says without a note of the person what is owed, if it may go now; when it can be tried again.
+/// Sends owed items without a note of the user, if they may leave now. Returns the time of the next
+/// attempt.
 fn send_owed<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) -> Option<Time> {
     let to = parts.contact_facts(id)?;
     let owed = parts.outbox.owed(id)?;
@@ -171,14 +176,14 @@ fn send_owed<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) -> O
         return None;
     }
     let contact = parts.contacts.get(id)?;
-    // Send nothing to a contact in phase `Held` (card only) until the user writes first: what is owed
-    // goes with that note (MSG-107).
+    // Send nothing to a contact in phase `Held` (card only) until the user writes first. Owed items
+    // go with that note (MSG-107).
     if contact.phase == ContactPhase::Held {
         return None;
     }
     // Owed items wait for a carrier at the level of their cause (MSG-20).
     let pin = contact.policy.level_min.max(owed.level);
-    let reach = match find_route(parts, id, (pin, None), at) {
+    let reach = match find_route(parts, id, pin, None, at) {
         Ok(reach) => reach,
         Err((_, later)) => return later,
     };
@@ -190,10 +195,10 @@ fn send_owed<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) -> O
     if !says && !owed.is_urgent() {
         let hello = owed.hello && reach.place != HelloPlace::NotYet;
         // A hello whose mailbox is not open yet is useless, so it waits.
-        if !hello && !owed.receipt && !owed.read && owed.answers.is_empty() {
+        if !hello && !owed.receipt && !owed.inventory && !owed.read && owed.answers.is_empty() {
             return None;
         }
-        // Receipts have a pace: a contact can cause them without limit (MSG-27).
+        // Receipts have a rate limit, because a contact can cause any number of them (MSG-27).
         if let Err(later) = parts.outbox.may_receipt(id, at.now) {
             return Some(later);
         }
@@ -202,7 +207,7 @@ fn send_owed<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) -> O
     None
 }
 
-/// Why a note waits whose contact has no session.
+/// Returns the reason why a note to a contact without a session waits.
 fn without_session(trouble: Option<DeliveryProblem>) -> WaitReason {
     match trouble {
         Some(DeliveryProblem::Bundle(_)) => WaitReason::Bundle,

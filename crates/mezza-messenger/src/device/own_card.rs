@@ -1,4 +1,4 @@
-//! The own card: what it may say, and that it says what the carriers do.
+//! Our card: its limits, and its agreement with the carriers.
 
 use alloc::string::String;
 
@@ -12,13 +12,13 @@ use crate::io::{At, Event};
 use crate::name::looks_like_number;
 use crate::outbox::Owe;
 
-/// Checks that this name may stand on our card.
+/// Checks that this name may be on our card.
 pub(super) fn check_name(name: &str) -> Result<(), DeviceError> {
     // A name like `#2` would look like the number of a contact.
     if looks_like_number(name) { Err(DeviceError::Person(PersonError::BadName)) } else { Ok(()) }
 }
 
-/// A card with another name or other relays, and what it needs.
+/// Issues a card with this name and these relays. Returns it with its plan, without adopting it.
 pub(super) fn draft_card<P: Port>(
     parts: &Parts<P>,
     name: &str,
@@ -32,7 +32,7 @@ pub(super) fn draft_card<P: Port>(
     Ok((card, plan))
 }
 
-/// A card that we tried to issue ourselves.
+/// Converts the error of a card that we tried to issue.
 pub(super) fn map_card_error(error: CardError) -> DeviceError {
     if error == CardError::Name {
         DeviceError::Person(PersonError::BadName)
@@ -41,7 +41,7 @@ pub(super) fn map_card_error(error: CardError) -> DeviceError {
     }
 }
 
-/// The own card with what the carriers say now: the same name and relays as before.
+/// Issues our card again with the present parts of the carriers, and the same name and relays.
 pub(super) fn reissue_card<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     let card = parts.profile.card();
     let name = String::from(card.name());
@@ -51,7 +51,7 @@ pub(super) fn reissue_card<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     }
 }
 
-/// Another card of our own: told to everybody with whom we talk.
+/// Adopts a new card of our own, and owes it to every contact in an open conversation.
 pub(super) fn adopt_card<P: Port>(
     parts: &mut Parts<P>,
     card: Card,
@@ -70,7 +70,8 @@ pub(super) fn adopt_card<P: Port>(
     at.step.show(Event::Card);
 }
 
-/// Puts the part of each carrier onto our card as soon as it is known. Removes it with the carrier.
+/// Adds the part of each carrier to our card as soon as it is known, and removes it with the
+/// carrier.
 pub(super) fn follow_carriers<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     let card = parts.profile.card();
     let Ok(plan) = parts.carriers.plan_own_card(card.relays(), at.now, at.rng) else { return };

@@ -1,4 +1,4 @@
-//! The components of a device, and what carriers may know of a contact.
+//! The components of a device, and the facts that carriers may know of a contact.
 
 use mezza_core::{Backend, Time, snapshot};
 
@@ -20,7 +20,7 @@ pub(crate) struct Parts<P: Port> {
     pub outbox: Outbox,
     pub carriers: P,
     pub aside: Aside,
-    /// The clock at the last wake.
+    /// Time of the last wake.
     pub seen: Time,
 }
 
@@ -50,7 +50,7 @@ pub(super) fn facts_of<'a, B: Backend>(
 }
 
 impl<P: Port> Parts<P> {
-    /// Somebody with these carriers, who knows nobody yet.
+    /// Creates the components of a device without contacts.
     pub fn new(profile: Profile, carriers: P) -> Self {
         Self {
             contacts: Contacts::default(),
@@ -69,7 +69,7 @@ impl<P: Port> Parts<P> {
         facts_of(&self.contacts, &self.profile, &self.sessions, &self.outbox, id)
     }
 
-    /// The same, with the carriers that are asked something about it.
+    /// Returns the facts of a contact that carriers may know, together with the carriers.
     pub fn facts_for_carriers(&mut self, id: ContactId) -> Option<(ContactFacts<'_>, &mut P)> {
         let Self { profile, contacts, sessions, outbox, carriers, .. } = self;
         Some((facts_of(contacts, profile, sessions, outbox, id)?, carriers))

@@ -7,8 +7,9 @@ use super::admit::{Admitted, Whom};
 use super::{Parts, contact, first, own_card};
 use crate::card::{Card, RelayEntry};
 use crate::carriers::Port;
-use crate::contacts::ContactPhase;
+use crate::contacts::{Contact, ContactPhase};
 use crate::error::DeviceError;
+use crate::evidence::WaitReason;
 use crate::io::{At, Command, ContactId, DateStep, Event, Forget, NoteId, ResetCause};
 use crate::outbox::Owe;
 use crate::policy::Policy;
@@ -16,7 +17,7 @@ use crate::profile::Profile;
 use crate::threads::Draft;
 use crate::view::VerificationMethod;
 
-/// A new identity over these carriers.
+/// Creates the components of a device with a new identity.
 pub(super) fn create<P: Port>(
     mut carriers: P,
     name: &str,
@@ -34,7 +35,7 @@ pub(super) fn create<P: Port>(
     Ok(Parts::new(profile, carriers))
 }
 
-/// Does what was admitted.
+/// Carries out a checked command.
 pub(super) fn perform<P: Port>(parts: &mut Parts<P>, admitted: Admitted, at: &mut At<'_>) {
     match admitted {
         Admitted::Nothing => {}
@@ -46,7 +47,7 @@ pub(super) fn perform<P: Port>(parts: &mut Parts<P>, admitted: Admitted, at: &mu
                 let how = Some((VerificationMethod::InPerson, at.now));
                 parts.contacts.set_verified(id, how, at.step);
             }
-            // To add somebody who has asked is to accept.
+            // Adding the card of a contact with an open request accepts the request.
             if parts.contacts.get(id).is_some_and(|c| c.phase == ContactPhase::Request) {
                 let_in(parts, id, at);
             }
@@ -71,7 +72,8 @@ fn run_command<P: Port>(parts: &mut Parts<P>, command: Command, at: &mut At<'_>)
             }
             contact::remove_note(parts, note, at);
         }
-        Command::Seen { contact, note } => mark_seen(parts, contact, note, at),
+        Command::SendAgain { note, client } => send_again(parts, note, client, at),
+        Command::Seen { contact, note } => seen(parts, contact, note, at),
         Command::Accept { contact } => let_in(parts, contact, at),
         Command::Refuse { contact } => refuse_request(parts, contact, at),
         Command::Rename { contact, name } => parts.contacts.rename(contact, Some(name), at.step),
@@ -95,12 +97,12 @@ fn run_command<P: Port>(parts: &mut Parts<P>, command: Command, at: &mut At<'_>)
             let (stock, under_way) = parts.carriers.prekey_stock();
             parts.sessions.refill_stock(u32::from(stock.unwrap_or(0)) + under_way, at);
         }
-        // Both were computed before.
+        // These two were converted to other variants by the check.
         Command::Add { .. } | Command::Publish { .. } => {}
     }
 }
 
-/// A card that the person has scanned or pasted.
+/// Adds a card that the user scanned or pasted. Returns its contact.
 fn add_card<P: Port>(parts: &mut Parts<P>, to: Whom, card: Card, at: &mut At<'_>) -> ContactId {
     match to {
         Whom::Contact(id) => {
@@ -109,29 +111,26 @@ fn add_card<P: Port>(parts: &mut Parts<P>, to: Whom, card: Card, at: &mut At<'_>
             id
         }
         Whom::Inviter(id) => {
-            // The card tells who it is.
+            // The card reveals the identity of an inviter.
             let session = parts.sessions.session_facts(id).id;
             let way = parts.carriers.unmask_inviter(id, session, at);
-            contact::add_contact(
-                parts,
-                id,
-                card,
-                (ContactPhase::Request, contact::answered_by(way)),
-                at,
-            );
+            let policy = contact::answered_by(way);
+            let contact = Contact::new(card, ContactPhase::Request, policy);
+            contact::add_contact(parts, id, contact, at);
             id
         }
         Whom::New => {
             let id = parts.profile.contact_number(at.step);
             parts.sessions.add_contact(id, *card.ik());
-            contact::add_contact(parts, id, card, (ContactPhase::Held, Policy::default()), at);
+            let contact = Contact::new(card, ContactPhase::Held, Policy::default());
+            contact::add_contact(parts, id, contact, at);
             id
         }
     }
 }
 
-/// The date was corrected: what was stamped by the date before moves with it, so that nothing ends by the
-/// correction (MSG-104).
+/// Moves all stored times after a correction of the date, so that nothing expires by the correction
+/// (MSG-104).
 fn correct_date<P: Port>(parts: &mut Parts<P>, date: &DateStep, at: &mut At<'_>) {
     // Notes, outbox, sessions and carriers move in one commit (MSG-104).
     parts.threads.apply_date_step(date, at.now, at.step);
@@ -141,24 +140,25 @@ fn correct_date<P: Port>(parts: &mut Parts<P>, date: &DateStep, at: &mut At<'_>)
     at.step.touch_all();
 }
 
-/// This vault was put back from a copy, or may have been: no number, no session and no prekey of it is used
-/// as if nobody else had (MSG-91).
+/// Handles a vault that was, or may have been, restored from a copy. Its numbers, sessions and
+/// prekeys may be in use elsewhere, so none of them is used again (MSG-91).
 fn handle_restore<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     let all: Vec<ContactId> = parts.contacts.iter().map(|(id, _)| id).collect();
     for id in all {
         let is_held = parts.contacts.get(id).is_some_and(|c| c.phase == ContactPhase::Held);
         if is_held && parts.outbox.next_seq(id) == 1 {
-            // Nothing was sealed for it, so that there is nothing to say: it does not know us (MSG-107).
+            // Nothing was sealed for the contact, which does not know us, so no item is owed
+            // (MSG-107).
             contact::draw_era(parts, id, at);
         } else {
             contact::begin_era(parts, id, at);
         }
     }
-    // Prekeys may have been used by another life, so all are replaced (MSG-91).
+    // Another copy may have used the prekeys, so all are replaced (MSG-91).
     parts.sessions.rotate_prekeys(at);
 }
 
-/// A request becomes a contact: hello and receipt go at once.
+/// Accepts a request: hello and receipt are sent at once.
 fn let_in<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     parts.contacts.let_in(id, at.step);
     parts.outbox.owe(id, Owe::Hello, at.step);
@@ -186,12 +186,41 @@ fn queue_text<P: Port>(
     };
     parts.threads.add_draft(note, draft, at.step);
     parts.outbox.queue_note(id, note);
-    // Time in the mixnet counts for the user from now on (MSG-54).
+    // Mixnet time for this contact is charged to the user from now on (MSG-54).
     parts.carriers.on_user_note(id, at.now);
     at.step.touch(id);
 }
 
-fn mark_seen<P: Port>(parts: &mut Parts<P>, id: ContactId, last: NoteId, at: &mut At<'_>) {
+/// Sends a note that a restore has left open.
+fn send_again<P: Port>(parts: &mut Parts<P>, id: NoteId, client: [u8; 16], at: &mut At<'_>) {
+    let Some(note) = parts.threads.get(id) else { return };
+    let contact = note.contact;
+    if parts.outbox.is_unsure(contact, id) {
+        parts.threads.set_wait_reason(id, WaitReason::Sending, at.step);
+        parts.outbox.queue_note(contact, id);
+    } else if let (Some(text), Some(to)) = (note.text().cloned(), parts.contacts.get(contact)) {
+        let sent = note.sent;
+        let draft = Draft {
+            contact,
+            client,
+            text,
+            era: contact::own_era(parts, contact),
+            timer_s: to.policy.timer_s,
+            pin: to.policy.level_min.max(note.level_min),
+            at: at.now,
+        };
+        let copy = parts.profile.note_number(at.step);
+        parts.threads.write_copy(copy, draft, sent, at.step);
+        parts.outbox.queue_note(contact, copy);
+    }
+    parts.outbox.change_aftermath(contact, at.step, |left| left.settle(id));
+    parts.carriers.on_user_note(contact, at.now);
+    at.step.show(Event::State(contact, id));
+    at.step.show(Event::Contact(contact));
+    at.step.touch(contact);
+}
+
+fn seen<P: Port>(parts: &mut Parts<P>, id: ContactId, last: NoteId, at: &mut At<'_>) {
     let contact = parts.contacts.get(id);
     // Read receipts are sent only if the conversation allows them.
     let says = contact.is_some_and(|contact| contact.policy.read && contact.is_ours());
@@ -210,8 +239,8 @@ fn refuse_request<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>)
     }
 }
 
-/// Blocks a contact: nothing is sent from now on, not even parcels sealed before. Their items are owed again
-/// at the end of it (MSG-26).
+/// Blocks or unblocks a contact. While it is blocked nothing is sent, including parcels sealed
+/// before. Their items are owed again after unblocking (MSG-26).
 fn set_blocked<P: Port>(parts: &mut Parts<P>, id: ContactId, blocked: bool, at: &mut At<'_>) {
     parts.contacts.set_blocked(id, blocked, at.step);
     if blocked {
@@ -222,12 +251,13 @@ fn set_blocked<P: Port>(parts: &mut Parts<P>, id: ContactId, blocked: bool, at: 
     at.step.touch(id);
 }
 
-/// Another policy. A raised lowest level holds for notes that wait, a lower one does not.
+/// Changes the policy of a conversation. A raised lowest level also applies to waiting notes, a
+/// lowered one does not.
 fn set_policy<P: Port>(parts: &mut Parts<P>, id: ContactId, policy: Policy, at: &mut At<'_>) {
     let Some(contact) = parts.contacts.get(id) else { return };
     if contact.policy.timer_s != policy.timer_s {
-        // Before both sides have answered no item leaves alone, so the timer goes with the first
-        // note.
+        // Before both sides have answered, items are sent with notes only, so the timer goes with
+        // the first note.
         if contact.is_open() {
             parts.outbox.owe(id, Owe::Timer, at.step);
         } else {
@@ -241,8 +271,8 @@ fn set_policy<P: Port>(parts: &mut Parts<P>, id: ContactId, policy: Policy, at: 
     parts.threads.raise_level_min(id, level_min, at.step);
     contact::update_levels(parts, id, at);
     at.step.touch(id);
-    // What is on its way to a carrier that the conversation does not allow any more goes another
-    // way: under the same numbers, so that nothing is shown twice.
+    // Parcels of a carrier that the conversation no longer allows are sealed again for another
+    // carrier, under the same numbers, so that no note is shown twice.
     let strays = |invitation: bool| {
         let own = parts.outbox.parcels_of(id).map(|(_, parcel)| &parcel.route);
         let mut strays = own.filter(|route| !allowed.contains(&route.carrier));
@@ -250,8 +280,8 @@ fn set_policy<P: Port>(parts: &mut Parts<P>, id: ContactId, policy: Policy, at: 
     };
     let any = strays(false);
     let invitation = strays(true);
-    // The session of an invitation goes with it, and so do the chains that come from it.
-    // An invitation by a carrier that is not allowed any more is withdrawn (4.4).
+    // An invitation over a carrier that is no longer allowed is withdrawn (4.4). Its session and
+    // the chains from it end as well.
     if invitation {
         parts.carriers.forget_contact(id, Forget::Chains, at);
     }
@@ -260,7 +290,7 @@ fn set_policy<P: Port>(parts: &mut Parts<P>, id: ContactId, policy: Policy, at: 
     }
 }
 
-/// Deletes a contact with everything that hangs on it.
+/// Deletes a contact and all its state.
 fn delete_contact<P: Port>(parts: &mut Parts<P>, id: ContactId, at: &mut At<'_>) {
     // The outbox is emptied before carriers forget the contact, so that they can retract its
     // parcels.

@@ -1,4 +1,4 @@
-//! From stored rows to a device and back.
+//! Loads a device from stored rows, and writes all rows.
 //!
 //! ```text
 //! rows -> profile (without it there is nobody to be)
@@ -25,13 +25,13 @@ use crate::io::{
     At, ContactId, NoteId, ParcelId, Publication, RecordChange, RecordKind, RowFate, RowsByKey,
     Step, StoredRecord, StoredRows, Unread, fits_vault, id32, id64,
 };
-use crate::outbox::{Lane, Parcel};
+use crate::outbox::{Aftermath, Lane, Parcel};
 use crate::profile::Profile;
 use crate::sessions::{HeldBundle, Renewal, ReplayCache, Undecrypted};
 use crate::threads::{Quota, StoredNote, read_windows, write_windows};
 use crate::view::Part;
 
-/// Puts a device together. What does not load is set aside, and everything else is there.
+/// Puts a device together. What does not load is quarantined, and everything else is there.
 pub(super) fn load_device<P: Port>(
     carriers: P,
     records: impl IntoIterator<Item = StoredRecord>,
@@ -41,19 +41,19 @@ pub(super) fn load_device<P: Port>(
     let mut stored = StoredRows::new(records, unread);
     let profile = load_profile::<P>(&mut stored, at)?;
     let mut parts = Parts::new(profile, carriers);
-    // Rows that did not open are known first: they decide which other rows can be trusted.
+    // Rows that did not open are added first, because they decide which other rows can be trusted.
     parts.aside.add_unread(unread);
     prekeys::load_prekeys(&mut parts, &mut stored, at);
     let notes = stored.take_kind(RecordKind::Note);
     people::load_people(&mut parts, &mut stored, &notes, at);
     load_bundles(&mut parts, stored.take_kind(RecordKind::Bundle));
-    // Notes before parcels: a parcel without its note has no lowest level.
+    // Notes are loaded before parcels, because a parcel takes its lowest level from its note.
     load_notes(&mut parts, notes, at);
     load_parcels(&mut parts, stored.take_kind(RecordKind::Parcel), at);
     load_undecrypted(&mut parts, stored.take_kind(RecordKind::Held), at);
     load_carriers(&mut parts, &mut stored, at);
     let known: Vec<ContactId> = parts.contacts.iter().map(|(id, _)| id).collect();
-    // Carriers start with no permission and serve nobody until this.
+    // Carriers serve no contact before this call.
     for id in known {
         super::contact::update_levels(&mut parts, id, at);
     }
@@ -109,8 +109,7 @@ fn load_notes<P: Port>(parts: &mut Parts<P>, rows: RowsByKey, at: &mut At<'_>) {
     for (key, value) in rows {
         let id = id64(&key);
         if let Ok(id) = id {
-            // A number that was given out once is never given out again, even if its row is
-            // damaged.
+            // A number that was used once is never used again, even if its row is damaged.
             parts.profile.skip_note(id);
         }
         let part = match id.and_then(|id| Ok((NoteId(id), StoredNote::read(&value)?))) {
@@ -125,7 +124,7 @@ fn load_notes<P: Port>(parts: &mut Parts<P>, rows: RowsByKey, at: &mut At<'_>) {
     }
 }
 
-/// A parcel whose note is not there is set aside: the note has the pin under which it leaves.
+/// A parcel whose note is not there is quarantined: the note has the pin under which it leaves.
 fn load_parcels<P: Port>(parts: &mut Parts<P>, rows: RowsByKey, at: &mut At<'_>) {
     for (key, value) in rows {
         let read = id64(&key).and_then(|id| Ok((ParcelId(id), Parcel::read(&value)?)));
@@ -137,7 +136,7 @@ fn load_parcels<P: Port>(parts: &mut Parts<P>, rows: RowsByKey, at: &mut At<'_>)
                 if known && parcel.note.is_none_or(|note| parts.threads.get(note).is_some()) {
                     let form = parcel.write();
                     if form[..] != value[..] {
-                        // The form of a version before.
+                        // The row is in the form of an earlier version, so it is written again.
                         at.step.put(RecordKind::Parcel, key, form);
                     }
                     parts.outbox.load_parcel(id, parcel, at.now, at.step);
@@ -168,7 +167,7 @@ fn load_undecrypted<P: Port>(parts: &mut Parts<P>, rows: RowsByKey, at: &mut At<
     parts.sessions.skip_undecrypted(parts.aside.next_number(RecordKind::Held).saturating_sub(1));
 }
 
-/// Every row as it lies in the store, without what was set aside and those of the mixnet's client.
+/// Every row as it lies in the store, without what was quarantined and those of the mixnet's client.
 pub(super) fn collect_records<P: Port>(parts: &Parts<P>) -> Vec<RecordChange> {
     let mut step = Step::default();
     parts.profile.store(&mut step);
@@ -184,8 +183,8 @@ pub(super) fn collect_records<P: Port>(parts: &Parts<P>) -> Vec<RecordChange> {
     step.rows.into_iter().filter_map(put).collect()
 }
 
-/// Returns true if a change is one that a start can undo: a row that its reader takes, and that is the same
-/// when it is written again (MSG-43). Rows of the ratchet have their readers there.
+/// Returns true if a changed row loads at the next start and encodes to the same bytes (MSG-43).
+/// The ratchet checks its own rows.
 pub(super) fn loads_again(carriers: &impl Port, change: &RecordChange) -> bool {
     let RecordChange::Put { kind, key, value, bucket } = change else { return true };
     // A row under a wrong key or bucket would not be found at the next start.
@@ -204,6 +203,7 @@ pub(super) fn loads_again(carriers: &impl Port, change: &RecordChange) -> bool {
         RecordKind::Bundle => HeldBundle::read(value).map(|held| Some(held.write())),
         RecordKind::Owed => Lane::read(value).map(|lane| Some(lane.write())),
         RecordKind::Renewal => Renewal::read(value).map(|renewal| renewal.stored()),
+        RecordKind::Aftermath => Aftermath::read(value).map(|left| left.stored()),
         RecordKind::Quota => Quota::read(value).map(|quota| quota.stored_form()),
         RecordKind::Prekey if *key == Publication::KEY => {
             Publication::read(value).map(|publication| Some(publication.write()))

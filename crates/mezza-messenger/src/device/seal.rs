@@ -1,22 +1,26 @@
-//! Sealing a note: what it says beside the text of the person, and what of that fits.
+//! Sealing of a note: selects the items that go with the user's text, and checks that they fit.
 //!
-//! Notes are sealed as late as possible, so that what waits burns no chain keys (messenger 5.3).
+//! Notes are sealed as late as possible, so that waiting notes use up no chain keys (messenger
+//! 5.3).
+
+mod receipts;
 
 use alloc::vec::Vec;
 
 use mezza_core::Time;
 
-use super::{Parts, contact, first, receipts};
+use super::apply::inventory;
+use super::{Parts, contact, first};
 use crate::carriers::Port;
 use crate::evidence::WaitReason;
 use crate::io::{At, ContactId, HelloPlace, NoteId, RATCHET_MESSAGE, Reach};
 use crate::note::{Item, Note};
 use crate::outbox::{Owed, Sealed, Spoken};
 
-/// Voids in one note, oldest first; they are said until a receipt passes them.
+/// Most voids in one note, oldest first. They are repeated until a receipt covers them.
 const VOIDS_IN_NOTE: usize = 24;
 
-/// Seals a note of the person (or none, for what is owed alone) into a parcel.
+/// Seals a note of the user, or without one the owed items alone, into a parcel.
 pub(super) fn seal_note<P: Port>(
     parts: &mut Parts<P>,
     id: ContactId,
@@ -33,24 +37,25 @@ pub(super) fn seal_note<P: Port>(
     let level = if note.is_none() { owed } else { 0 };
     let written = note.and_then(|note| parts.threads.get(note));
     let pin = written.map_or(contact.policy.level_min.max(level), |note| note.level_min);
-    // A bundle is longer than most texts: it goes beside receipts where there are any.
+    // A bundle is longer than most texts, so it goes with receipts if the conversation has them.
     if note.is_none() || !contact.policy.delivered {
-        let bundle = first::to_tell(parts, id, (reach.route.carrier, pin));
+        let bundle = first::to_tell(parts, id, reach.route.carrier, pin);
         items.extend(bundle.map(Item::Bundle));
     }
-    let Some((wire, spoken)) = compose_fitting(parts, id, note, (&reach, pin), &items, at) else {
-        return;
-    };
-    let how = (reach.paddings, reach.outer.as_slice());
-    let Ok(message) = parts.sessions.seal_message(id, &wire.encode(), how, at) else { return };
+    let draft = NoteDraft { contact: id, note, reach: &reach, pin, items: &items };
+    let Some((wire, spoken)) = compose_fitting(parts, &draft, at) else { return };
+    let body = wire.encode();
+    let sealed = parts.sessions.seal_message(id, &body, reach.paddings, &reach.outer, at);
+    let Ok(message) = sealed else { return };
     let bytes = [&[RATCHET_MESSAGE], message.as_slice()].concat();
     if let Some(note) = note {
-        let number = (wire.era, wire.seq);
         let carrier = reach.route.carrier;
-        parts.threads.record_sealed(note, number, carrier, at.step);
+        parts.threads.record_sealed(note, wire.era, wire.seq, carrier, at.step);
     }
     let route = reach.route;
-    let sealed = Sealed { contact: id, note, wire: &wire, spoken, route, pin, level, bytes };
+    let is_former = wire.seq > 0 && wire.era != contact::own_era(parts, id);
+    let wire = &wire;
+    let sealed = Sealed { contact: id, note, wire, is_former, spoken, route, pin, level, bytes };
     parts.outbox.record_sealed(sealed, at.now, at.step);
     if wire.items.iter().any(|item| matches!(item, Item::Bundle(_))) {
         parts.sessions.mark_bundle_sent(id, at.step);
@@ -61,80 +66,91 @@ pub(super) fn seal_note<P: Port>(
     }
 }
 
+/// The parts of a note that is composed for one route.
+#[derive(Clone, Copy)]
+struct NoteDraft<'a> {
+    contact: ContactId,
+    /// The note of the user; `None` if the device sends owed items alone.
+    note: Option<NoteId>,
+    reach: &'a Reach,
+    /// The lowest level by which the note may leave.
+    pin: u8,
+    /// Items of the carriers.
+    items: &'a [Item],
+}
+
 /// The fullest note that the carrier takes: with what is owed and what it says of that, else with the
 /// text alone (MSG-25).
 /// `None`: in a session that nobody has answered not even that fits beside what begins it, so that the
 /// greeting goes ahead alone.
 fn compose_fitting<P: Port>(
     parts: &mut Parts<P>,
-    id: ContactId,
-    note: Option<NoteId>,
-    (reach, pin): (&Reach, u8),
-    items: &[Item],
+    draft: &NoteDraft<'_>,
     at: &mut At<'_>,
 ) -> Option<(Note, Option<Spoken>)> {
+    let NoteDraft { contact: id, note, reach, .. } = *draft;
     let carrier = parts.carriers.state(reach.route.carrier, None, at.now);
     let bytes_max = carrier.map_or(usize::MAX, |state| state.caps.parcel_bytes_max);
     let fits = |wire: &Note| {
         let message = parts.sessions.message_bytes(id, wire.encode().len());
         message.is_some_and(|bytes| bytes + size_of_val(&RATCHET_MESSAGE) <= bytes_max)
     };
-    let (full, spoken) =
-        compose_note(parts, id, note, (&reach.place, pin), items.to_vec(), at.now)?;
+    let (full, spoken) = compose_note(parts, draft, at.now)?;
     // Owed items that do not fit wait. The text of the user goes first (MSG-25).
     let Some(note) = note.filter(|_| !fits(&full)) else { return Some((full, Some(spoken))) };
     let answered = parts.contacts.get(id).is_some_and(crate::contacts::Contact::is_open);
     let bare = full.with_only(|item| match item {
         Item::Text(_) => true,
-        // Without it nobody knows who writes.
+        // Without the hello the reader does not know who writes.
         Item::Hello { .. } => !answered,
         _ => false,
     });
     if fits(&bare) {
         return Some((bare, None));
     }
-    // After the greeting is answered, messages have no header and the text fits.
+    // Once the hello is answered, messages have no header and the text fits.
     let pending = parts.sessions.session_facts(id).pending;
     let why = if pending { WaitReason::Answer } else { WaitReason::TooBig };
     parts.threads.set_wait_reason(note, why, at.step);
     None
 }
 
-/// The note on the wire: the person's text, if any, and whatever is owed to the contact; what it says
-/// of that.
+/// Returns the note on the wire, with the user's text if there is one and with owed items, and the
+/// record of these items.
 fn compose_note<P: Port>(
     parts: &Parts<P>,
-    id: ContactId,
-    note: Option<NoteId>,
-    (place, pin): (&HelloPlace, u8),
-    further: Vec<Item>,
+    draft: &NoteDraft<'_>,
     now: Time,
 ) -> Option<(Note, Spoken)> {
+    let NoteDraft { contact: id, note, reach, pin, items: further } = *draft;
     let all = parts.outbox.owed(id)?;
-    // What is owed does not ride on a note that may go below the level of its cause (MSG-20).
+    // Owed items are not attached to a note that may leave below the level of their cause (MSG-20).
     let nothing = Owed::default();
     let owed = if all.level <= pin { all } else { &nothing };
     let mut items = Vec::new();
     if parts.sessions.session_facts(id).pending || owed.hello {
-        items.extend(compose_hello(parts, place));
+        items.extend(compose_hello(parts, &reach.place));
     }
     if let Some(cause) = owed.anew {
         items.extend([Item::Reset(cause), Item::Retry]);
     }
+    if owed.inventory {
+        items.extend(inventory::owed_items(parts, id));
+    }
     let (receipts, spoken) = receipts::collect_receipts(&parts.threads, id, owed);
     items.extend(receipts);
-    let era = contact::own_era(parts, id);
+    let mut era = contact::own_era(parts, id);
     let voids = all.voids.iter().take(VOIDS_IN_NOTE);
     items.extend(voids.map(|&(from, to)| Item::Void { era, from, to }));
-    // What has no number is never acknowledged: until the contact is known to have it, each note of the
-    // person says the timer again (MSG-105).
+    // Timers have no number and are never acknowledged. Each note of the user therefore repeats the
+    // timer until the contact is known to have it (MSG-105).
     if owed.timer || note.is_some() && parts.outbox.timer_is_open(id) {
         items.push(Item::Timer(parts.contacts.get(id)?.policy.timer_s));
     }
     if owed.card {
         items.push(Item::Card(parts.profile.card().encode()));
     }
-    // Which timer this side goes by stands in what the device itself says, too.
+    // Device-generated notes also state our timer.
     let own = parts.contacts.get(id).map_or(0, |contact| contact.policy.timer_s);
     let mut seq = 0;
     let mut sent = now;
@@ -142,15 +158,20 @@ fn compose_note<P: Port>(
     if let Some(note) = note {
         let note = parts.threads.get(note)?;
         items.push(Item::Text(note.text()?.clone()));
-        seq = if note.seq == 0 { parts.outbox.next_seq(id) } else { note.seq };
+        if note.seq == 0 {
+            seq = parts.outbox.next_seq(id);
+        } else {
+            // A note that a restore brought back keeps its era: the reader knows it by that (BACKUP-22).
+            (era, seq) = (note.era, note.seq);
+        }
         (sent, timer_s) = (note.sent, note.timer_s);
     }
-    items.extend(further);
+    items.extend_from_slice(further);
     Some((Note { era, seq, sent, timer_s, items }, spoken))
 }
 
-/// Where the contact reaches us, and our card. A mailbox that is not open yet is said once it is;
-/// without a relay of our own the tag alone says whose cells these are.
+/// Returns a hello with our mailbox for the contact and our card. A mailbox that is not open yet is
+/// announced later. Without a relay of ours, the tag identifies the writer of cells.
 fn compose_hello<P: Port>(parts: &Parts<P>, place: &HelloPlace) -> Option<Item> {
     let own = parts.profile.card();
     let (slot, tag) = match place {

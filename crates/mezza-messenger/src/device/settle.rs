@@ -5,10 +5,11 @@ use super::{Parts, carried, leave};
 use crate::carriers::Port;
 use crate::io::At;
 
-/// Outgoing traffic may cause carrier events at once: the most rounds of both in one step.
+/// Most rounds of carrier events and outgoing traffic in one step, because each may cause the
+/// other.
 const ROUNDS_MAX: usize = 8;
 
-/// Does whatever follows from what the step holds until all is quiet.
+/// Handles everything that follows from the step until there is no more work.
 pub(super) fn run_until_idle<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     carried::drain_carriers(parts, at);
     for _ in 0..ROUNDS_MAX {

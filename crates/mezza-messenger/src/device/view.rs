@@ -1,4 +1,4 @@
-//! Views for the user. Nothing here changes anything.
+//! Views for the user. The functions of this file change nothing.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -14,19 +14,20 @@ use crate::name::looks_like;
 use crate::threads::StoredNote;
 use crate::view::{
     CarrierEstimate, ConnectionView, ContactView, IdentityView, LeavingView, NoteView, PrekeysView,
+    RestoreMark, RestoredView,
 };
 
-/// Bytes of a first message around its body: prefix, header, hello and padding at the most.
+/// Most bytes of a first message around its body: prefix, header, hello and padding.
 const AROUND_BYTES: usize = 2_048;
 
-/// Counts of what came in and was of no use; nothing in them names anybody.
+/// Numbers of rejected inputs; they identify no sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RejectCounts {
     /// Envelopes that no key opened.
     pub envelopes: u64,
     /// Ratchet messages that no session opened.
     pub messages: u64,
-    /// Notes inside good messages that were not notes.
+    /// Decrypted messages whose content was not a valid note.
     pub notes: u64,
 }
 
@@ -75,7 +76,7 @@ pub(super) fn contact<P: Port>(parts: &Parts<P>, id: ContactId) -> Option<Contac
 fn of_contact<P: Port>(parts: &Parts<P>, id: ContactId, contact: &Contact) -> ContactView {
     let refused = Some(parts.threads.refused_count(id)).filter(|notes| *notes > 0);
     let talk = parts.carriers.trouble(id);
-    // Names that the user gave and names that contacts claim both count (MSG-7).
+    // Both the names that the user gave and the names that contacts claim are compared (MSG-7).
     let own = [contact.name(), contact.card.name()];
     let same_name = |(other, contact): (ContactId, &Contact)| {
         let mut names = [contact.name(), contact.card.name()].into_iter();
@@ -97,6 +98,12 @@ fn of_contact<P: Port>(parts: &Parts<P>, id: ContactId, contact: &Contact) -> Co
         missing: parts.threads.count_missing(id),
         trouble: contact.trouble.or(refused.map(DeliveryProblem::Share)).or(talk),
         namesake: parts.contacts.iter().any(same_name),
+        restored: parts.outbox.aftermath(id).map(|left| RestoredView {
+            made: Some(left.made).filter(|made| made.as_ms() > 0),
+            ahead: left.ahead,
+            unsure: left.unsure.len(),
+            lost: left.lost.len(),
+        }),
     }
 }
 
@@ -108,7 +115,7 @@ pub(super) fn thread<P: Port>(
     now: Time,
 ) -> Vec<NoteView> {
     let older = parts.threads.notes_before(id, before.unwrap_or(NoteId(u64::MAX)));
-    let view = |id: NoteId| parts.threads.get(id).map(|of| note(id, of, now));
+    let view = |id: NoteId| note(parts, id, now);
     let mut notes: Vec<NoteView> = older.rev().take(limit).filter_map(view).collect();
     notes.reverse();
     notes
@@ -116,10 +123,10 @@ pub(super) fn thread<P: Port>(
 
 pub(super) fn outbox<P: Port>(parts: &Parts<P>, now: Time) -> Vec<NoteView> {
     let waiting = parts.threads.iter().filter(|(_, note)| note.is_waiting(now));
-    waiting.map(|(id, of)| note(id, of, now)).collect()
+    waiting.filter_map(|(id, _)| note(parts, id, now)).collect()
 }
 
-/// The safety number: 60 digits, and the bytes for a code to scan.
+/// Returns the safety number: 60 digits, and the bytes of the code to scan.
 pub(super) fn safety_number<P: Port>(parts: &Parts<P>, id: ContactId) -> Option<(String, Vec<u8>)> {
     let local = parts.profile.identity().public_key();
     let remote = parts.contacts.get(id)?.card.ik();
@@ -189,8 +196,8 @@ pub(super) fn preview_leaving<P: Port>(
     view
 }
 
-/// The highest level of the other carriers that a conversation allows and that reach the contact; 0: there
-/// is none.
+/// Returns the highest level of the other allowed carriers that reach the contact, or 0 if there is
+/// none.
 fn level_without<P: Port>(parts: &Parts<P>, id: ContactId, without: CarrierId, now: Time) -> u8 {
     let to = parts.contact_facts(id);
     let (Some(contact), Some(to)) = (parts.contacts.get(id), to) else { return 0 };
@@ -199,8 +206,15 @@ fn level_without<P: Port>(parts: &Parts<P>, id: ContactId, without: CarrierId, n
     states.filter(|state| state.reached).map(|state| state.caps.level).max().unwrap_or(0)
 }
 
-pub(super) fn note(id: NoteId, note: &StoredNote, now: Time) -> NoteView {
-    NoteView {
+/// One note.
+pub(super) fn note<P: Port>(parts: &Parts<P>, id: NoteId, now: Time) -> Option<NoteView> {
+    let note = parts.threads.get(id)?;
+    let left = parts.outbox.aftermath(note.contact);
+    let mark = left.and_then(|left| {
+        let unsure = left.unsure.contains(&id).then_some(RestoreMark::Unsure(left.made));
+        unsure.or_else(|| left.lost.contains(&id).then_some(RestoreMark::Lost))
+    });
+    Some(NoteView {
         id,
         contact: note.contact,
         incoming: note.incoming,
@@ -213,5 +227,6 @@ pub(super) fn note(id: NoteId, note: &StoredNote, now: Time) -> NoteView {
         carrier: note.carrier,
         level: note.travelled_at(),
         level_min: note.level_min,
-    }
+        mark,
+    })
 }

@@ -1,5 +1,5 @@
-//! The interface between the device and a carrier (house 4a): values, and no word about which
-//! carrier it is.
+//! The interface between the device and a carrier (house 4a): types that are independent of the
+//! carrier.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -14,25 +14,25 @@ use crate::card::{Card, RelayEntry};
 use crate::evidence::WaitReason;
 use crate::note::{Item, RemoteMailbox};
 
-/// A way for parcels, by its number in stored forms.
+/// A carrier, by its number in stored forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CarrierId(NonZeroU8);
 
 snapshot!(struct CarrierId(number => number.get()));
 
 impl CarrierId {
-    /// A mailbox server: level 1.
+    /// The mailbox servers: level 1.
     pub const RELAY: Self = Self::with_number(1);
-    /// A local link or tunnel: level 1.
+    /// Local links and tunnels: level 1.
     pub const LINK: Self = Self::with_number(2);
-    /// Devices that pass cells on without internet: level 3.
+    /// The mesh of devices that forward cells without internet: level 3.
     pub const MESH: Self = Self::with_number(3);
-    /// Onions in rounds: level 4.
+    /// The mixnet, which sends onions in rounds: level 4.
     pub const MIXNET: Self = Self::with_number(4);
-    /// All carriers that the format names, in the order of their numbers.
+    /// All carriers that the format defines, in the order of their numbers.
     pub const ALL: [Self; 4] = [Self::RELAY, Self::LINK, Self::MESH, Self::MIXNET];
 
-    /// The carrier with this number, which is 1 to 255.
+    /// Returns the carrier with this number, which must be 1 to 255.
     pub const fn with_number(number: u8) -> Self {
         match NonZeroU8::new(number) {
             Some(number) => Self(number),
@@ -40,17 +40,18 @@ impl CarrierId {
         }
     }
 
-    /// The carrier of a stored number; 0 is none. A number that no carrier here has is kept.
+    /// Returns the carrier of a stored number, or `None` for 0. The number of an unknown carrier is
+    /// kept.
     pub fn from_number(number: u8) -> Option<Self> {
         NonZeroU8::new(number).map(Self)
     }
 
-    /// Its number in stored forms.
+    /// Returns the number in stored forms.
     pub const fn number(self) -> u8 {
         self.0.get()
     }
 
-    /// Its name on the command line and in texts.
+    /// Returns the name on the command line and in texts.
     pub fn name(self) -> &'static str {
         match self {
             Self::RELAY => "relay",
@@ -62,12 +63,12 @@ impl CarrierId {
     }
 }
 
-/// Present abilities of a carrier: the one source for policy, texts and pages.
+/// Present abilities of a carrier, used by policy, texts and pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CarrierCaps {
     /// Bytes of one piece.
     pub piece_bytes: usize,
-    /// Pieces that one parcel may have.
+    /// Most pieces of one parcel.
     pub pieces_max: usize,
     /// Bytes that the carrier adds to a parcel before it is cut into pieces.
     pub around_bytes: usize,
@@ -81,44 +82,45 @@ pub struct CarrierCaps {
     pub delay_p99_ms: u32,
     /// True if `delivered` receipts travel by default.
     pub receipts: bool,
-    /// Hours that the carrier keeps what waits.
+    /// Hours for which the carrier stores waiting parcels.
     pub store_h: u32,
-    /// True if it needs the internet.
+    /// True if the carrier needs the internet.
     pub needs_internet: bool,
-    /// True if it runs as a demonstration on one machine and so protects nothing.
+    /// True if the carrier runs as a demonstration on one machine and so protects nothing.
     pub demo: bool,
-    /// The facts that it hides besides the content.
+    /// The facts that the carrier hides besides the content.
     pub hides: CarrierHides,
-    /// How much its noise protects; `None` for a carrier without noise or before it is known.
+    /// Protection by the noise of the carrier; `None` for a carrier without noise, or before the
+    /// noise is known.
     pub noise: Option<NoiseGrade>,
 }
 
-/// How much the noise of a carrier protects: the one source for texts about it (MSG-122).
+/// Grade of protection by a carrier's noise, used by all texts about it (MSG-122).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoiseGrade {
-    /// It promises nothing, or more than it keeps.
+    /// The noise promises nothing, or does not keep its promise.
     Nothing,
-    /// It keeps its own promise, which is below the standard level.
+    /// The noise keeps its own promise, which is below the standard level.
     Weak,
-    /// It keeps the promise of the standard level.
+    /// The noise keeps the promise of the standard level.
     Standard,
 }
 
 snapshot!(enum NoiseGrade [Nothing, Weak, Standard]);
 
-/// The facts that a carrier hides, by observer.
+/// The facts that a carrier hides from each kind of observer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CarrierHides {
-    /// From whoever provides the internet: who writes to whom.
+    /// True if the internet provider cannot see who writes to whom.
     pub partners_from_provider: bool,
-    /// From whoever runs it: who writes to whom.
+    /// True if the operator of the carrier cannot see who writes to whom.
     pub partners_from_operator: bool,
-    /// From an observer of all traffic: whether anybody converses at all.
+    /// True if an observer of all traffic cannot see that a conversation takes place at all.
     pub talk_from_observer: bool,
 }
 
 impl CarrierHides {
-    /// Nothing.
+    /// Hides nothing from any observer.
     pub const NOTHING: Self = Self {
         partners_from_provider: false,
         partners_from_operator: false,
@@ -133,185 +135,196 @@ snapshot!(struct CarrierCaps {
     receipts, store_h, needs_internet, demo, hides, noise,
 });
 
-/// A carrier as it is now.
+/// The present state of a carrier.
 #[derive(Clone, Copy, Debug)]
 pub struct CarrierState {
-    /// True if the contact that was asked about can be reached by it at all.
+    /// True if the given contact has an address at this carrier.
     pub reached: bool,
-    /// True if it is up, or why not.
+    /// `Ok` if the carrier is up, otherwise the reason why it is down.
     pub up: Result<(), WaitReason>,
-    /// Its abilities.
+    /// Abilities of the carrier.
     pub caps: CarrierCaps,
 }
 
 /// A connection that a carrier keeps.
 #[derive(Clone, Debug)]
 pub struct CarrierConnection {
-    /// The relay, if it is one.
+    /// The relay of the connection; `None` for other carriers.
     pub relay: Option<RelayEntry>,
-    /// True if our own mailboxes are there.
+    /// True if we have mailboxes at this relay.
     pub own: bool,
-    /// True if it stands.
+    /// True if the connection is up.
     pub up: bool,
-    /// Our own mailboxes there.
+    /// Numbers of our mailboxes there.
     pub places: Places,
-    /// The mailboxes left there, if it is a relay that was replaced.
+    /// The mailboxes left there, if the relay was replaced.
     pub left: Option<LeftRelay>,
-    /// Its abilities.
+    /// Abilities of the connection.
     pub caps: CarrierCaps,
 }
 
-/// A relay that the own card does not name any more and by which no contact is reached: what is left there.
+/// The remaining mailboxes at a replaced relay, which is not on our card and reaches no contact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeftRelay {
-    /// Replaced mailboxes that are still read: contacts that do not know the new ones write there.
+    /// Number of replaced mailboxes that are still read, because contacts may not know the new ones
+    /// yet.
     pub read: u32,
-    /// Mailboxes that nobody reads, whose tokens wait until the relay has closed them.
+    /// Number of mailboxes that are not read any more, and whose tokens wait for CLOSE.
     pub closing: u32,
-    /// When the last mailbox is read no longer; without one, when the last token is given up.
+    /// Time until which the last mailbox is read; without one, time at which the last token is
+    /// dropped.
     pub until: Time,
 }
 
-/// Where others leave mail for us, as its carrier answered.
+/// Numbers of our mailboxes at a relay, as the relay reported them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Places {
-    /// How many there are.
+    /// Number of all mailboxes.
     pub all: u32,
-    /// Those whose mail comes here.
+    /// Number of mailboxes that this device reads.
     pub here: u32,
-    /// Those that another device with the same vault reads.
+    /// Number of mailboxes that another device with the same vault reads.
     pub elsewhere: u32,
 }
 
-/// The session with a contact, as far as a carrier needs to know it.
+/// The facts about a session that a carrier needs.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one fact of a session")]
 pub struct SessionFacts {
-    /// Its id, if there is one.
+    /// The id of the session, or `None` if there is no session.
     pub id: Option<[u8; 16]>,
-    /// True if we began it.
+    /// True if we began the session.
     pub initiator: bool,
-    /// True if it waits for the first reply.
+    /// True if the session waits for the first reply.
     pub pending: bool,
-    /// True if the next note needs a new one.
+    /// True if the next note needs a new session.
     pub renew: bool,
-    /// True if a bundle is held for another one.
+    /// True if a bundle for another session is stored.
     pub bundle: bool,
 }
 
 impl SessionFacts {
-    /// Returns true if a note can be sealed in it.
+    /// Returns true if a note can be sealed in the session.
     pub const fn is_usable(&self) -> bool {
         self.id.is_some() && !self.renew
     }
 }
 
-/// The facts of a contact that the device gives to a carrier with a request.
+/// The facts about a contact that the device passes to a carrier with each request.
 #[derive(Clone, Copy)]
 pub struct ContactFacts<'a> {
-    /// Its number.
+    /// The number of the contact.
     pub id: ContactId,
-    /// Its card.
+    /// The card of the contact.
     pub card: &'a Card,
     /// Our own card.
     pub own: &'a Card,
-    /// True if we send anything to it at all (MSG-26).
+    /// True if we send anything to the contact (MSG-26).
     pub is_ours: bool,
     /// True if both sides have answered.
     pub is_open: bool,
-    /// True if an invitation to it is on its way.
+    /// True if an invitation to the contact is on its way.
     pub invited: bool,
     /// The problem that keeps notes from leaving.
     pub trouble: Option<DeliveryProblem>,
-    /// The session with it.
+    /// The session with the contact.
     pub session: SessionFacts,
 }
 
-/// By which carrier a parcel goes. It is stored with the parcel.
+/// The route of a parcel, which is stored with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Which carrier.
+    /// The carrier of the route.
     pub carrier: CarrierId,
-    /// Until when the other side can open the parcel; `None`: there is no end.
+    /// Time until which the recipient can open the parcel; `None` if there is no limit.
     pub until: Option<Time>,
-    /// True if it is an invitation: taken again and again until it is answered or ends.
+    /// True for an invitation, which is repeated until it is answered or expires.
     pub invitation: bool,
-    /// The carrier's own data, at most 64 bytes.
+    /// Data of the carrier itself, at most 64 bytes.
     pub address: Vec<u8>,
 }
 
 snapshot!(struct Route { carrier, until, invitation, address });
 
-/// The address in the first note of a session, at which we are reached.
+/// Our address in the first note of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HelloPlace {
-    /// This mailbox.
+    /// A mailbox of ours for the contact.
     Mailbox(RemoteMailbox),
-    /// Nothing: the reader knows whose it is by a tag.
+    /// No address; a tag identifies us to the reader.
     Tag,
-    /// Our mailbox does not exist yet; a first note waits for it.
+    /// Our mailbox does not exist yet, and a first note waits for it.
     NotYet,
 }
 
-/// A way that can be taken now.
+/// A route that is usable now.
 pub struct Reach {
     /// The route.
     pub route: Route,
-    /// The content of a hello.
+    /// Our address for a hello.
     pub place: HelloPlace,
-    /// How the message may be filled up, the first that fits.
+    /// The allowed paddings of the message; the first that fits is used.
     pub paddings: &'static [Padding],
-    /// The outer binding of the message, at most 64 bytes; the reader's carrier says the
-    /// same of what it brings.
+    /// The outer binding of the message, at most 64 bytes. The reader's carrier supplies the same
+    /// bytes at arrival.
     pub outer: Vec<u8>,
+}
+
+/// Requirements of a route.
+#[derive(Clone, Copy)]
+pub struct RouteTerms {
+    /// The lowest level that the carrier may have.
+    pub pin: u8,
+    /// True if a note of the user is to leave; false for items that the device owes.
+    pub is_user_note: bool,
 }
 
 /// Why a way cannot be taken now.
 pub enum Missing {
-    /// It has to wait.
+    /// The note must wait.
     Wait(WaitReason),
-    /// A session, from a bundle that is to be fetched.
+    /// A session is missing; a bundle must be fetched first.
     Session,
-    /// A first message of another kind.
+    /// A first message of a special form is needed.
     First(FirstTerms),
 }
 
 /// Requirements of an invitation.
 pub struct FirstTerms {
-    /// The suites that fit into it.
+    /// The suites that fit into an invitation.
     pub suites: SuiteList,
-    /// Bytes of the whole message.
+    /// Size of the whole message in bytes.
     pub bytes: usize,
-    /// Its items.
+    /// Items of the invitation.
     pub items: Vec<Item>,
-    /// How much longer than its bundle it travels, milliseconds.
+    /// Milliseconds that the invitation may travel after the end of its bundle.
     pub beyond_ms: u64,
 }
 
-/// A parcel that may leave.
+/// A parcel that is offered to a carrier.
 pub struct Leaving<'a> {
-    /// Which.
+    /// Number of the parcel.
     pub id: ParcelId,
-    /// For whom.
+    /// Facts about the recipient.
     pub to: ContactFacts<'a>,
-    /// Its route.
+    /// Route of the parcel.
     pub route: &'a Route,
-    /// The lowest level by which it may leave.
+    /// The lowest level at which the parcel may leave.
     pub pin: u8,
-    /// True if a person wrote what is in it.
+    /// True if the parcel contains a note of the user.
     pub own: bool,
-    /// How often the carrier took it.
+    /// Number of earlier handovers of the parcel.
     pub times: u8,
-    /// The parcel.
+    /// Bytes of the parcel.
     pub bytes: &'a [u8],
 }
 
 /// The result of offering a parcel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handover {
-    /// It is out; the answer comes as news.
+    /// The carrier took the parcel and reports the result as news.
     Out,
-    /// The carrier takes none now.
+    /// The carrier accepts no parcel now.
     Waits,
 }
 
@@ -321,43 +334,44 @@ pub struct ParcelId(pub u64);
 
 snapshot!(struct ParcelId(id));
 
-/// A parcel that need not leave any more. It may be under way with a carrier since before a start, so
-/// that its bytes name it there.
+/// A parcel that must not leave any more. A carrier may have had it since before a restart and then
+/// identifies it by its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dropped {
-    /// Its number.
+    /// Number of the parcel.
     pub id: ParcelId,
-    /// For whom it was.
+    /// The recipient of the parcel.
     pub contact: ContactId,
-    /// The parcel.
+    /// Bytes of the parcel.
     pub bytes: Vec<u8>,
 }
 
-/// The state of a contact that a carrier must forget.
+/// The extent of the state that a carrier must forget about a contact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forget {
-    /// The state that it shares with the contact's device.
+    /// Only the state shared with the contact's device.
     Chains,
-    /// Everything.
+    /// All state of the contact.
     All,
 }
 
-/// The own prekeys on their way to where others fetch them.
+/// Our prekeys on their way to the servers from which contacts fetch them.
 #[derive(Clone, Debug)]
 pub struct Publication {
-    /// The bundle.
+    /// The encoded bundle.
     pub bundle: Vec<u8>,
-    /// One-time keys beside it.
+    /// One-time keys to add to the stock.
     pub one_time: Vec<OneTimePrekey>,
-    /// True if the old stock goes first. Said once and not stored: were it repeated after a crash,
-    /// one-time keys that were given out in between would be given out again.
+    /// True if the relay should delete the old stock first. The flag is sent once and not stored:
+    /// repeated after a crash, it would put one-time keys back that were already given out.
     pub replace: bool,
 }
 
 snapshot!(struct Publication { bundle, one_time, replace });
 
 impl Publication {
-    /// Joins a newer one: the newer bundle counts; keys that a replacement drops go.
+    /// Merges a newer publication into this one: the newer bundle replaces the older, and a
+    /// replacement drops the older keys.
     pub fn merge_newer(&mut self, newer: Self) {
         self.bundle = newer.bundle;
         // The keys that a replacement drops were partly given out already (section 8).
@@ -369,27 +383,27 @@ impl Publication {
     }
 }
 
-/// Which network: the link that a person opened.
+/// A mixnet, as named by the link that the user opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkAddress {
-    /// The hash of its first config.
+    /// Hash of the network's first config.
     pub pin: [u8; 32],
-    /// `host:port` of the entry that the link names.
+    /// `host:port` of the entry server in the link.
     pub address: String,
 }
 
 snapshot!(struct NetworkAddress { pin, address });
 
-/// Somebody who invites over a carrier and has shown no card.
+/// An inviter that has not sent a card.
 #[derive(Clone, Copy)]
 pub struct InviterFacts {
-    /// The number of the contact that this becomes.
+    /// The number of the contact that the inviter will become.
     pub id: ContactId,
     /// The identity key, 32 bytes.
     pub ik: [u8; 32],
-    /// When the invitation came.
+    /// Arrival time of the invitation.
     pub at: Time,
-    /// True if the person has asked who it is.
+    /// True if the user has asked for the identity.
     pub asked: bool,
 }
 
@@ -399,10 +413,10 @@ impl fmt::Debug for InviterFacts {
     }
 }
 
-/// The parts of our card about the carriers.
+/// The parts of our card that the carriers provide.
 #[derive(Default)]
 pub struct CardParts {
-    /// The relays, with the address of the intro mailbox.
+    /// The relays, with the addresses of the intro mailboxes.
     pub relays: Vec<RelayEntry>,
     /// Further parts by kind, ascending.
     pub further: Vec<(u8, Vec<u8>)>,

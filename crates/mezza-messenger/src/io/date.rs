@@ -1,36 +1,36 @@
-//! A correction of the date, and how a time that was taken before it follows (MSG-103, MSG-104).
+//! Corrections of the date, and their effect on times stored before (MSG-103, MSG-104).
 
 use mezza_core::Time;
 
-/// A correction of the date against the time that has passed by boot time.
+/// A correction of the date, found by comparison with the time since boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DateStep {
-    /// By how many milliseconds the date has moved; negative: it was set back.
+    /// Milliseconds by which the date moved; negative if it was set back.
     pub by_ms: i64,
-    /// Where the doubt began, if the date was doubted from a start on: it is not known how much time had
-    /// passed before that start, so that older times stay where they are. `None`: every time was taken
-    /// by the date that is corrected now.
+    /// Start of the doubt about the date, if it began at a restart. The time that had passed before
+    /// that restart is unknown, so earlier times are not moved. `None` if all times were taken with
+    /// the date that is corrected now.
     pub since: Option<Time>,
 }
 
 impl DateStep {
-    /// The corrected form of a stored moment of the past; `now` is the corrected date. A moment does
-    /// not lie in the future: what would, begins now.
+    /// Returns the corrected form of a stored past moment; `now` is the corrected date. A result in
+    /// the future is replaced by `now`.
     pub(crate) fn shift_moment(&self, at: Time, now: Time) -> Time {
         self.shift_time(at).min(now)
     }
 
-    /// The corrected form of a stored time that may lie in the future.
+    /// Returns the corrected form of a stored time that may be in the future.
     pub(crate) fn shift_time(&self, at: Time) -> Time {
         let is_known = at != Time::default() && self.since.is_none_or(|since| at >= since);
         if is_known { self.shift_running(at) } else { at }
     }
 
-    /// The corrected form of a time that was taken since the device started and is in memory alone.
+    /// Returns the corrected form of a time that was taken since the start and is only in memory.
     pub(crate) fn shift_running(&self, at: Time) -> Time {
         let by_ms = self.by_ms.unsigned_abs();
         match self.by_ms {
-            // 0 stands for "never".
+            // Time 0 means "never".
             _ if at == Time::default() => at,
             0.. => at.plus_ms(by_ms),
             _ => at.minus_ms(by_ms),

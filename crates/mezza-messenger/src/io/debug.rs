@@ -1,4 +1,4 @@
-//! Inputs and outputs as logs may show them: names, numbers and sizes, no texts and no keys.
+//! `Debug` of inputs and outputs for logs: names, numbers and sizes, no texts and no keys.
 
 use core::fmt;
 
@@ -11,6 +11,7 @@ impl fmt::Debug for Command {
             Self::Send { .. } => "Send",
             Self::Cancel { .. } => "Cancel",
             Self::Forget { .. } => "Forget",
+            Self::SendAgain { .. } => "SendAgain",
             Self::Seen { .. } => "Seen",
             Self::Accept { .. } => "Accept",
             Self::Refuse { .. } => "Refuse",

@@ -1,4 +1,4 @@
-//! Events of a carrier for the device.
+//! Events that carriers report to the device.
 
 use alloc::vec::Vec;
 
@@ -8,76 +8,78 @@ use mezza_ratchet::OneTimePrekey;
 use super::{CarrierId, ContactId, ParcelId};
 use crate::evidence::WaitReason;
 
-/// Events of a carrier for the device.
+/// An event that a carrier reports to the device.
 pub enum News {
-    /// A parcel came.
+    /// A parcel arrived.
     Arrived(Arrival),
-    /// The carrier took a parcel; `again`: it is an invitation, and goes again then.
+    /// The carrier took a parcel. `again` is set for an invitation.
     Handed {
-        /// Which.
+        /// Number of the parcel.
         parcel: ParcelId,
-        /// When it goes again.
+        /// Time of the next repetition.
         again: Option<Time>,
     },
-    /// The medium of the carrier has a parcel, and so many others announce it.
+    /// Other devices announce a parcel (mesh).
     Carried {
-        /// Which.
+        /// Number of the parcel.
         parcel: ParcelId,
-        /// How many.
+        /// Number of announcing devices.
         others: u16,
     },
-    /// Nobody carries it any more: the next carrier of the list takes what is in it.
+    /// The carrier no longer transports a parcel, so its content goes to the next listed carrier.
     Expired(ParcelId),
-    /// The carrier did not take it.
+    /// The carrier refused a parcel.
     Refused {
-        /// Which.
+        /// Number of the parcel.
         parcel: ParcelId,
-        /// Why.
+        /// The reason of the refusal.
         why: WaitReason,
-        /// When to try again.
+        /// Time of the next attempt.
         after: Time,
     },
-    /// A carrier is gone from here, with all that it shared with these contacts.
+    /// A carrier was removed, with all state that it shared with these contacts.
     Left(CarrierId, Vec<ContactId>),
-    /// These are not out any more, and nobody knows what became of them.
+    /// These parcels are no longer with the carrier, and their fate is unknown.
     Returned(Vec<ParcelId>),
-    /// A carrier hides what leaves at this level now.
+    /// The level of a carrier changed.
     Level(CarrierId, u8),
-    /// The contact may have lost what it shares with a carrier: parcels that wait there go by another one.
+    /// The contact may have lost the state that it shares with a carrier, so other carriers are
+    /// used.
     Apart(CarrierId, ContactId),
-    /// A contact has what this device never sent: another life of the vault did.
+    /// A contact has received notes that this device never sent; another copy of the vault sent
+    /// them.
     Twice(ContactId),
-    /// A place of the contact is gone.
+    /// An address of the contact no longer exists.
     Lost {
-        /// Whose.
+        /// The contact with the lost address.
         contact: ContactId,
-        /// Which.
+        /// The kind of the lost address.
         place: LostPlace,
     },
-    /// A contact's bundle.
+    /// The bundle of a contact arrived.
     Bundle {
-        /// Whose.
+        /// The owner of the bundle.
         contact: ContactId,
-        /// The purpose.
+        /// The purpose of the fetch.
         purpose: FetchPurpose,
-        /// The bundle as it came.
+        /// The bundle as received, unchecked.
         bytes: Vec<u8>,
-        /// A one-time key, if one was left.
+        /// A one-time key, or `None` if there was none left.
         one_time: Option<OneTimePrekey>,
     },
-    /// One-time keys that others can still get.
+    /// Number of our one-time keys that contacts can still fetch.
     Stock(u32),
-    /// The own bundle is nowhere any more.
+    /// Our bundle is not published anywhere.
     Unpublished,
-    /// Another life of this vault may have put up a bundle of its own.
+    /// Another copy of this vault may have published a bundle.
     Foreign,
-    /// The contact is to be told where we are reached.
+    /// The contact must learn our address.
     Greet(ContactId),
-    /// A contact that was invited wants to know who it was.
+    /// An invited contact called for our identity.
     Called(ContactId),
-    /// The own card lacks a part.
+    /// Our card lacks a part of a carrier.
     CardPart,
-    /// Nobody waits any more for an answer to this invitation.
+    /// An invitation expired without an answer of ours.
     InviterGone(ContactId),
 }
 
@@ -87,87 +89,88 @@ snapshot!(enum News [
     one_time }, Stock(a), Unpublished, Foreign, Greet(a), Called(a), CardPart, InviterGone(a),
 ]);
 
-/// An arrival over a carrier.
+/// A parcel that arrived over a carrier.
 pub struct Arrival {
-    /// By which.
+    /// The carrier of the parcel.
     pub carrier: CarrierId,
-    /// At which level.
+    /// Level of the carrier at the arrival, 1 to 4.
     pub level: u8,
-    /// From whom, as far as the carrier knows.
+    /// The sender, as the carrier knows it.
     pub from: ArrivalOrigin,
-    /// `kind u8 | content`.
+    /// The parcel: `kind u8 | content`.
     pub parcel: Wiping<Vec<u8>>,
-    /// The outer binding of the message inside, at most 64 bytes.
+    /// The outer binding of the message in the parcel, at most 64 bytes.
     pub outer: Vec<u8>,
-    /// The acknowledgement that the carrier gets once the arrival is handled.
+    /// Data for acknowledging the arrival to the carrier after it was handled.
     pub ack: Option<Receiving>,
 }
 
 snapshot!(struct Arrival { carrier, level, from, parcel, outer, ack });
 
-/// A message of the ratchet as a carrier brought it.
+/// A ratchet message as a carrier delivered it.
 #[derive(Clone, Copy)]
 pub struct Incoming<'a> {
-    /// The message.
+    /// Bytes of the message.
     pub bytes: &'a [u8],
-    /// Its outer binding.
+    /// Outer binding of the message.
     pub outer: &'a [u8],
 }
 
-/// How something came in.
+/// Carrier and level of an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct By {
-    /// By which carrier.
+    /// The carrier that delivered the message.
     pub carrier: CarrierId,
-    /// At which level it was hidden, 1 to 4.
+    /// Level of the carrier at the arrival, 1 to 4.
     pub level: u8,
 }
 
 snapshot!(struct By { carrier, level });
 
-/// From whom a parcel came, as far as the carrier knows.
+/// The sender of a parcel, as the carrier knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArrivalOrigin {
-    /// From this contact, or from whoever invites under this number.
+    /// This contact, or the inviter with this number.
     Contact(ContactId),
-    /// From anybody.
+    /// An unknown sender.
     Stranger,
-    /// An invitation; the number says where its writer waits for an answer.
+    /// An unknown sender of an invitation; the number is the bucket in which the sender waits for a
+    /// call.
     Invitation(u32),
 }
 
 snapshot!(enum ArrivalOrigin [Contact(a), Stranger, Invitation(a)]);
 
-/// Names what came in, for the carrier that brought it.
+/// Identifies an arrival to the carrier that delivered it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receiving {
-    /// Which carrier.
+    /// The carrier to acknowledge to.
     pub carrier: CarrierId,
-    /// Where it lay.
+    /// The mailbox or other place of the arrival.
     pub place: u32,
-    /// Its number there.
+    /// The number of the arrival in that place.
     pub number: u64,
 }
 
 snapshot!(struct Receiving { carrier, place, number });
 
-/// The purpose of a bundle.
+/// The purpose of a fetched bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FetchPurpose {
-    /// To begin a session with it at once.
+    /// Begin a session at once.
     Begin,
-    /// To be held for an invitation.
+    /// Keep the bundle for an invitation.
     Hold,
 }
 
 snapshot!(enum FetchPurpose [Begin, Hold]);
 
-/// Which place of a contact does not exist any more.
+/// The kind of an address of a contact that no longer exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LostPlace {
-    /// Where strangers write.
+    /// The intro mailbox, for unknown senders.
     Intro,
-    /// Where we write.
+    /// The mailbox that the contact gave us.
     Current,
 }
 

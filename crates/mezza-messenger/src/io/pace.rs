@@ -1,10 +1,11 @@
-//! A token bucket: a number at once, then one in every interval (MSG-27, MSG-53).
+//! A token bucket: a burst at once, then one token per interval (MSG-27, MSG-53).
 
 use mezza_core::{Time, snapshot};
 
 use super::DateStep;
 
-/// A token bucket: a number at once, then one in every interval. Not stored: a restart begins anew.
+/// A token bucket: a burst at once, then one token per interval. Not stored: a restart begins with
+/// a full burst.
 #[derive(Clone, Debug)]
 pub(crate) struct Pace {
     burst: u32,
@@ -16,14 +17,17 @@ pub(crate) struct Pace {
 snapshot!(struct Pace { burst, every_ms, left, since });
 
 impl Pace {
-    /// A full burst.
+    /// Creates a full bucket with `burst` tokens and one more per `every_ms` milliseconds.
     pub const fn new(burst: u32, every_ms: u64) -> Self {
         Self { burst, every_ms, left: burst, since: Time::from_ms(0) }
     }
 
-    /// Takes one, or says when the next one may go.
+    /// Takes a token.
+    ///
+    /// # Errors
+    /// The time of the next token, if there is none now.
     pub fn take_turn(&mut self, now: Time) -> Result<(), Time> {
-        // A clock that was put back holds nothing up.
+        // A clock that went back delays nothing.
         self.since = self.since.min(now);
         let grown = now.since_ms(self.since) / self.every_ms;
         if grown > 0 {
@@ -36,7 +40,8 @@ impl Pace {
         Ok(())
     }
 
-    /// The date was corrected: the wait for the next one is as long as before.
+    /// Moves the stored time after a correction of the date, so that the remaining wait stays the
+    /// same.
     pub fn apply_date_step(&mut self, date: &DateStep) {
         self.since = date.shift_running(self.since);
     }
@@ -55,13 +60,13 @@ mod tests {
         assert_eq!(pace.take_turn(NOW), Err(NOW.plus_ms(1_000)));
         assert!(pace.take_turn(NOW.plus_ms(1_000)).is_ok());
         assert!(pace.take_turn(NOW.plus_ms(1_999)).is_err());
-        // Who asks too early does not begin the interval anew.
+        // A request that is too early does not restart the interval.
         assert!(
             pace.take_turn(NOW.plus_ms(2_600)).is_ok()
                 && pace.take_turn(NOW.plus_ms(3_400)).is_err()
         );
         assert!(pace.take_turn(NOW.plus_ms(3_600)).is_ok());
-        // The clock was put back.
+        // The clock goes back.
         let then = NOW.minus_ms(Time::DAY_MS);
         assert_eq!(pace.take_turn(then), Err(then.plus_ms(1_000)));
         let later = NOW.plus_ms(Time::DAY_MS);

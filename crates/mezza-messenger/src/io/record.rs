@@ -1,4 +1,4 @@
-//! Records that a device stores: records by kind and key, each under a bucket of the vault.
+//! Rows that a device stores, by kind and key, each in a bucket of the vault.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -7,30 +7,30 @@ use mezza_core::{Snapshot, Wiping, Writer, snapshot};
 
 use super::CarrierId;
 
-/// The changes of one input in the store; applied as a whole or not at all.
+/// The stored changes of one input, which are applied as a whole or not at all.
 #[derive(Debug, Default)]
 pub struct WriteBatch(pub Vec<RecordChange>);
 
 snapshot!(struct WriteBatch(changes));
 
-/// One change of the store.
+/// One change in the store.
 pub enum RecordChange {
-    /// Write a record, in place of an older one with the same kind and key.
+    /// Write a row. It replaces a row with the same kind and key.
     Put {
-        /// Its kind.
+        /// Kind of the row.
         kind: RecordKind,
-        /// Its key, unique within the kind, at most 96 bytes.
+        /// Key of the row, unique within its kind, at most 96 bytes.
         key: Vec<u8>,
-        /// Under which key the vault seals it.
+        /// The vault key that seals the row.
         bucket: Retention,
-        /// The stored form.
+        /// Content of the row.
         value: Wiping<Vec<u8>>,
     },
-    /// Delete a record; nothing happens if there is none.
+    /// Delete a row. Nothing happens if it does not exist.
     Drop {
-        /// Its kind.
+        /// Kind of the row.
         kind: RecordKind,
-        /// Its key.
+        /// Key of the row.
         key: Vec<u8>,
     },
 }
@@ -46,11 +46,12 @@ impl fmt::Debug for RecordChange {
     }
 }
 
-/// A stored row that the store cannot give out as a record. Its key is sealed with the value, so
-/// that nobody knows which record of its kind it was.
+/// A stored row that the store could not open. Its key is sealed with its value, so its place
+/// within its kind is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unread {
-    /// The kind that stands beside the sealed part; `None`: one that this version does not know.
+    /// The kind, which is stored in clear next to the sealed part; `None` if this version does not
+    /// know it.
     pub kind: Option<RecordKind>,
     /// Bytes of the sealed part.
     pub bytes: usize,
@@ -63,40 +64,40 @@ snapshot!(struct Unread { kind, bytes });
 pub enum RecordOwner {
     /// The device, or one of its components.
     Device,
-    /// This carrier.
+    /// A carrier.
     Carrier(CarrierId),
-    /// The program at floor 3: the device does not read them.
+    /// The program at floor 3; the device does not read these rows.
     Program,
-    /// A part that this version has not: they stay as they are.
+    /// A component that this version lacks; its rows stay unchanged.
     Later,
 }
 
 /// The form of the keys of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum KeyForm {
-    /// Empty: there is one row.
+    /// Empty key; the kind has one row.
     One,
-    /// A contact's number, 4 bytes, and what the owner puts behind it: the rows of one person load
-    /// together or not at all. Empty: something of the owner itself.
+    /// The number of a contact, 4 bytes, followed by bytes of the owner. The rows of one contact
+    /// load together or not at all. An empty key is a row of the owner itself.
     Person,
     /// A number of 4 bytes.
     Number32,
     /// A number of 8 bytes.
     Number64,
-    /// Whatever its owner likes, at most [`KEY_BYTES_MAX`] bytes.
+    /// Any key of at most [`KEY_BYTES_MAX`] bytes.
     Free,
 }
 
-/// Longest key of a record, bytes.
+/// Most bytes of a row's key.
 const KEY_BYTES_MAX: usize = 96;
 
-/// The one table of record kinds: number, owner, under which key of the vault a row is sealed (`None`:
-/// each row says it), form of the key.
+/// The one table of row kinds: number, owner, vault key of its rows (`None`: chosen per row), form
+/// of the key.
 macro_rules! kinds {
     ($(
         $(#[$doc:meta])* $kind:ident = $number:literal: $owner:expr, $keep:expr, $key:ident;
     )+) => {
-        /// The kind of a record; the numbers are the ones of stored forms.
+        /// The kind of a row, with its number in stored forms.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum RecordKind {
             $( $(#[$doc])* $kind = $number, )+
@@ -106,12 +107,12 @@ macro_rules! kinds {
             /// All kinds, in the order of their numbers.
             pub const ALL: &[Self] = &[$(Self::$kind),+];
 
-            /// Whose the rows are.
+            /// Returns the owner of the rows.
             pub const fn owner(self) -> RecordOwner {
                 match self { $(Self::$kind => $owner,)+ }
             }
 
-            /// Under which key of the vault all rows are sealed; `None`: each row says it.
+            /// Returns the vault key of all rows of this kind, or `None` if it is chosen per row.
             pub const fn retention(self) -> Option<Retention> {
                 match self { $(Self::$kind => $keep,)+ }
             }
@@ -134,70 +135,72 @@ const PERMANENT: Option<Retention> = Some(Retention::Permanent);
 const ROLLING: Option<Retention> = Some(Retention::Rolling);
 
 kinds! {
-    /// The profile: who we are, our card, counters.
+    /// The profile: our identity, our card, counters.
     Profile = 1: DEVICE, PERMANENT, One;
     /// A contact with its conversation.
     Contact = 2: DEVICE, PERMANENT, Person;
     /// A note with its facts.
     Note = 3: DEVICE, None, Number64;
-    /// A parcel on its way.
+    /// A parcel that has not arrived yet.
     Parcel = 4: DEVICE, ROLLING, Number64;
-    /// An own mailbox.
+    /// One of our mailboxes.
     Mailbox = 5: RELAY, ROLLING, Number32;
     /// A session of the ratchet.
     Session = 6: DEVICE, ROLLING, Person;
     /// A skipped message key.
     Skipped = 7: DEVICE, ROLLING, Person;
-    /// A prekey: signed, one-time, or the memory of one used.
+    /// A prekey (signed or one-time), or the record of a used one.
     Prekey = 8: DEVICE, ROLLING, Free;
-    /// Which notes of a contact have arrived.
+    /// The window of note numbers received from a contact in one era.
     Seen = 9: DEVICE, PERMANENT, Person;
     /// A parcel that could not be opened yet.
     Held = 10: DEVICE, ROLLING, Number64;
     /// A setting of the program.
     Setting = 11: PROGRAM, PERMANENT, Free;
-    /// The mixnet that was joined: one record.
+    /// The joined mixnet (one row).
     Network = 12: MIXNET, PERMANENT, One;
-    /// A row of the mixnet's client.
+    /// A row of the mixnet client.
     NetworkRow = 13: MIXNET, ROLLING, Number64;
-    /// Somebody who invites over the mixnet and has shown no card.
+    /// An inviter over the mixnet that has not sent a card.
     Inviter = 14: MIXNET, ROLLING, Person;
-    /// The bundle of a contact, for an invitation.
+    /// The bundle of a contact, kept for an invitation.
     Bundle = 15: DEVICE, ROLLING, Number32;
     /// A key of the tree: generation, start, kind.
     Tree = 16: LATER, PERMANENT, Free;
     /// The keyring of the tree: the content of a file, without a key.
     TreeRing = 17: LATER, None, One;
-    /// The tags of a contact in the mesh.
+    /// The mesh tags of a contact.
     MeshPeer = 18: MESH, PERMANENT, Person;
-    /// A fragment of a parcel that came by the mesh.
+    /// A fragment of a parcel that arrived over the mesh.
     MeshFragment = 19: MESH, ROLLING, Free;
     /// The state shared with a contact over a link.
     LinkPeer = 20: LINK, PERMANENT, Person;
-    /// The own name on links: one record.
+    /// Our name on links (one row).
     LinkOwn = 21: LINK, PERMANENT, One;
-    /// A coin that a guard gave.
+    /// A coin from a guard.
     GuardCoin = 22: LATER, ROLLING, Free;
     /// Items that are owed to a contact.
     Owed = 23: DEVICE, ROLLING, Person;
-    /// True if the session with a contact gives way to a new one.
+    /// The flag that the session with a contact must be replaced.
     Renewal = 24: DEVICE, PERMANENT, Person;
-    /// Where a contact is reached by relays, and where it reaches us.
+    /// The addresses of a contact at relays, and our mailbox for the contact.
     RelayPeer = 25: RELAY, PERMANENT, Person;
-    /// A contact as the mixnet sees it.
+    /// State of a contact in the mixnet.
     MixnetPeer = 26: MIXNET, PERMANENT, Person;
-    /// How much of a contact's notes was kept.
+    /// The share of a contact: how many of its notes were stored.
     Quota = 27: DEVICE, PERMANENT, Person;
-    /// A mixnet that was left: what was spent there.
+    /// The spent budget in a mixnet that was left.
     LeftNetwork = 28: MIXNET, PERMANENT, Free;
-    /// The id of a knock that was heard.
+    /// The id of a received knock.
     KnockSeen = 29: MESH, None, Free;
     /// An unfinished note to a contact.
     Draft = 30: PROGRAM, ROLLING, Free;
-    /// A change that stands as a line in a thread.
+    /// A change that is shown as a line in a thread.
     Change = 31: PROGRAM, PERMANENT, Free;
-    /// An envelope of a parcel that leaves by the mesh.
+    /// An envelope of a parcel that is sent over the mesh.
     MeshParcel = 32: MESH, ROLLING, Free;
+    /// Notes of a contact that a restore has left open.
+    Aftermath = 33: DEVICE, PERMANENT, Person;
 }
 
 impl Snapshot for RecordKind {
@@ -207,12 +210,13 @@ impl Snapshot for RecordKind {
 }
 
 impl RecordKind {
-    /// The kind of a stored number.
+    /// Returns the kind with this stored number, or `None`.
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| *kind as u8 == number)
     }
 
-    /// The kinds of rows that belong to one person and that an owner who is here reads.
+    /// Returns the kinds of rows that belong to one contact and are read by the device or a present
+    /// carrier.
     pub(crate) fn of_people(is_here: impl Fn(CarrierId) -> bool) -> impl Iterator<Item = Self> {
         let is_read = move |kind: &Self| match kind.owner() {
             RecordOwner::Device => true,
@@ -223,7 +227,7 @@ impl RecordKind {
         people.filter(is_read)
     }
 
-    /// Returns true if a row of this kind may have this key, and stand under this key of the vault.
+    /// Returns true if a row of this kind may have this key and this vault key.
     pub fn accepts_key(self, key: &[u8], bucket: Retention) -> bool {
         let fits = match self.key() {
             KeyForm::One => key.is_empty(),
@@ -236,12 +240,12 @@ impl RecordKind {
     }
 }
 
-/// How long the key lives that seals a record.
+/// Lifetime of the vault key that seals a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Retention {
-    /// As long as the vault.
+    /// The lifetime of the vault.
     Permanent,
-    /// Until the next day: live state, sealed anew each day.
+    /// Until the next day; live state is sealed again each day.
     Rolling,
     /// Until the end of this hour since 1970.
     Hour(u32),
@@ -261,7 +265,7 @@ mod tests {
         assert!(numbers.is_sorted() && numbers.windows(2).all(|two| two[0] < two[1]));
         let again = |kind: &RecordKind| RecordKind::from_number(*kind as u8) == Some(*kind);
         assert!(RecordKind::ALL.iter().all(again));
-        assert!([0, 33].iter().all(|number| RecordKind::from_number(*number).is_none()));
+        assert!([0, 34].iter().all(|number| RecordKind::from_number(*number).is_none()));
     }
 
     #[test]

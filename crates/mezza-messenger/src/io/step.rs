@@ -1,5 +1,5 @@
-//! Effects of one input, as a value: rows, events, deadlines. Every component that handles the
-//! input adds to it, and the device carries it out at the end.
+//! The effects of one input as a value: rows, events, deadlines. Each component that handles the
+//! input adds its own, and the device carries them out at the end.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -8,43 +8,43 @@ use mezza_core::{Backend, CryptoRng, EphemeralKey, Time, Wiping, snapshot};
 
 use super::{CarrierId, ContactId, Event, NoteId, ParcelId, RecordKind, Retention};
 
-/// The moment of an input, with what it brings about.
+/// Time, effects and random source of one input.
 pub struct At<'a> {
-    /// Now.
+    /// Time of the input.
     pub now: Time,
-    /// Its effects.
+    /// Effects of the input.
     pub step: &'a mut Step,
-    /// Where chance comes from.
+    /// The random source.
     pub rng: &'a mut dyn CryptoRng,
 }
 
 impl At<'_> {
-    /// Draws a pair: the one place where this device makes an ephemeral key.
+    /// Draws an ephemeral key pair. Only this method of the device creates ephemeral keys.
     pub fn draw_ephemeral<B: Backend>(&mut self) -> EphemeralKey {
         EphemeralKey::random::<B>(self.rng)
     }
 }
 
-/// The subject of a deadline: its owner is called once the time has come.
+/// The subject of a deadline; its owner is called at that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Due {
-    /// The own prekeys.
+    /// Checking our prekeys.
     Prekeys,
-    /// A session of a contact.
+    /// Work on the sessions of a contact.
     Session(ContactId),
-    /// The end of a note, or of what the carrier can still do.
+    /// The end of a note, or the end of its carrier's attempts.
     Note(NoteId),
-    /// A parcel that nothing opens.
+    /// Dropping an undecrypted message.
     Undecrypted(u64),
-    /// A parcel that may leave, or may not any more.
+    /// Sending a parcel, or dropping it at its end.
     Parcel(ParcelId),
-    /// A contact whose messages no session opens, for which a new session came too early.
+    /// Replacing the session of a contact, which was too early when a message did not open.
     Reset(ContactId),
-    /// A contact that asked for everything again.
+    /// Sending notes again to a contact that asked for them.
     Again(ContactId),
-    /// A contact for whom something waits.
+    /// Trying to send to a contact for whom items wait.
     Look(ContactId),
-    /// Something of a carrier, by its own number.
+    /// A timer of a carrier, with the carrier's own number.
     Carrier(CarrierId, u64),
 }
 
@@ -52,7 +52,7 @@ snapshot!(enum Due [
     Prekeys, Session(a), Note(a), Undecrypted(a), Parcel(a), Reset(a), Again(a), Look(a), Carrier(a, b),
 ]);
 
-/// The change of one row.
+/// The change of one row in a step.
 pub(crate) enum RowFate {
     Put(Retention, Wiping<Vec<u8>>),
     Drop,
@@ -70,12 +70,12 @@ pub struct Step {
 }
 
 impl Step {
-    /// Writes a row, over what is there.
+    /// Writes a row and replaces an older one.
     pub fn put(&mut self, kind: RecordKind, key: Vec<u8>, row: Wiping<Vec<u8>>) {
         self.put_until(kind, key, kind.retention().unwrap_or(Retention::Permanent), row);
     }
 
-    /// The same, for a kind each of whose rows says how long it is kept.
+    /// Writes a row of a kind whose vault key is chosen per row.
     pub fn put_until(
         &mut self,
         kind: RecordKind,
@@ -83,7 +83,7 @@ impl Step {
         keep: Retention,
         row: Wiping<Vec<u8>>,
     ) {
-        // A row that is written twice in one step has its last value.
+        // If a row is written twice in one step, the last value counts.
         self.rows.insert((kind, key), RowFate::Put(keep, row));
     }
 
@@ -92,43 +92,43 @@ impl Step {
         self.rows.insert((kind, key), RowFate::Drop);
     }
 
-    /// Tells the person, once everything is durable.
+    /// Adds an event that is shown once all rows are durable.
     pub fn show(&mut self, event: Event) {
         self.late.push(event);
     }
 
-    /// Tells the person at once: a fact, which needs no row to be true.
+    /// Adds an event that is shown at once: a fact that is true without a row.
     pub fn show_early(&mut self, event: Event) {
         self.early.push(event);
     }
 
-    /// When something is due; `None`: it waits for nothing any more.
+    /// Sets a deadline; `None` clears it.
     pub fn set_timer(&mut self, due: Due, at: Option<Time>) {
         self.timers.push((due, at));
     }
 
-    /// Marks a contact whose queue is checked before the step ends.
+    /// Marks a contact whose outgoing queue is flushed before the step ends.
     pub fn touch(&mut self, id: ContactId) {
         self.touched.insert(id);
     }
 
-    /// The same for every contact.
+    /// Marks every contact as touched.
     pub fn touch_all(&mut self) {
         self.touches_all = true;
     }
 
-    /// Returns true if nothing was added yet.
+    /// Returns true if the step has no events and no rows.
     pub(crate) fn is_empty(&self) -> bool {
         self.early.is_empty() && self.rows.is_empty() && self.late.is_empty()
     }
 }
 
-/// The key of a row that belongs to a contact, or to a mailbox.
+/// Returns the key of a row that belongs to a contact or a mailbox.
 pub fn key32(id: u32) -> Vec<u8> {
     id.to_be_bytes().into()
 }
 
-/// The key of a row with a number of its own.
+/// Returns the key of a row with an 8-byte number.
 pub fn key64(id: u64) -> Vec<u8> {
     id.to_be_bytes().into()
 }

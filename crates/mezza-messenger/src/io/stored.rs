@@ -1,4 +1,4 @@
-//! Rows as a start finds them, for the device and for its carriers.
+//! Rows as they are loaded at a start, for the device and its carriers.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -15,20 +15,20 @@ pub type StoredRecord = (RecordKind, Vec<u8>, Wiping<Vec<u8>>);
 /// Stored rows of one kind by key.
 pub type RowsByKey = BTreeMap<Vec<u8>, Wiping<Vec<u8>>>;
 
-/// Most bytes of a record: what a row of the vault holds, with room for its key and lengths.
+/// Most bytes of a row's value, which leaves room for its key and lengths in the vault.
 const RECORD_BYTES_MAX: usize = (1 << 20) - 256;
 
-/// Bytes of a contact's number, with which the keys of all its rows begin.
+/// Bytes of a contact's number, which begins the keys of all its rows.
 const PERSON_BYTES: usize = 4;
 
-/// Everything that is stored, until its owners have taken it.
+/// All stored rows that no component has taken yet.
 pub struct StoredRows<'a> {
     rows: BTreeMap<RecordKind, RowsByKey>,
     unread: &'a [Unread],
 }
 
 impl<'a> StoredRows<'a> {
-    /// These records, and what the store could not open.
+    /// Collects the rows by kind; `unread` are those that the store could not open.
     pub(crate) fn new(
         records: impl IntoIterator<Item = StoredRecord>,
         unread: &'a [Unread],
@@ -40,12 +40,13 @@ impl<'a> StoredRows<'a> {
         Self { rows, unread }
     }
 
-    /// Takes all rows of a kind.
+    /// Removes and returns all rows of a kind.
     pub fn take_kind(&mut self, kind: RecordKind) -> RowsByKey {
         self.rows.remove(&kind).unwrap_or_default()
     }
 
-    /// Takes the rows that belong to somebody and that an owner who is here reads, by whose they are.
+    /// Removes and returns the rows that belong to contacts and are read by the device or a present
+    /// carrier, grouped by contact.
     pub(crate) fn take_people(&mut self, is_here: impl Fn(CarrierId) -> bool) -> Vec<PersonRows> {
         let mut people = BTreeMap::<[u8; PERSON_BYTES], Vec<StoredRecord>>::new();
         for kind in RecordKind::of_people(is_here) {
@@ -63,19 +64,18 @@ impl<'a> StoredRows<'a> {
         people.into_iter().map(whose).collect()
     }
 
-    /// Takes one row.
+    /// Removes and returns one row.
     pub fn take_one(&mut self, kind: RecordKind, key: &[u8]) -> Option<Wiping<Vec<u8>>> {
         self.rows.get_mut(&kind)?.remove(key)
     }
 
-    /// Adds a row that a version before stored in another form.
+    /// Adds a row that was converted from the form of an earlier version.
     pub(crate) fn put(&mut self, kind: RecordKind, key: Vec<u8>, value: Wiping<Vec<u8>>) {
         self.rows.entry(kind).or_default().insert(key, value);
     }
 
-    /// Returns what nobody has taken. Of the program's own rows it takes those that it can read before
-    /// the device loads, but for its settings, which it reads afterwards: a draft that is still here does
-    /// not load (MSG-42).
+    /// Returns the rows that no component took. The program reads its own rows before the device
+    /// loads, except its settings. A draft that is still here therefore does not load (MSG-42).
     pub(crate) fn into_rest(self) -> impl Iterator<Item = Unloaded> {
         // Settings are read after the device, so they are not left over.
         let left = self.rows.into_iter().filter(|(kind, _)| *kind != RecordKind::Setting);
@@ -94,27 +94,27 @@ impl<'a> StoredRows<'a> {
 
 /// The rows of one contact or inviter.
 pub struct PersonRows {
-    /// Its number, with which their keys begin.
+    /// Number of the contact, with which the keys of its rows begin.
     pub id: ContactId,
     pub(crate) rows: Vec<StoredRecord>,
 }
 
 impl PersonRows {
-    /// Its rows of a kind, by what follows its number in their keys.
+    /// Returns the contact's rows of a kind: the rest of the key after the number, and the value.
     pub fn rows_of(&self, kind: RecordKind) -> impl Iterator<Item = (&[u8], &[u8])> {
         let own = self.rows.iter().filter(move |(other, _, _)| *other == kind);
         own.map(|(_, key, value)| (&key[PERSON_BYTES..], value.as_slice()))
     }
 
-    /// The one row of this kind, if there is one.
+    /// Returns the contact's only row of this kind, or `None`.
     pub fn single_row(&self, kind: RecordKind) -> Option<&[u8]> {
         self.rows_of(kind).find(|(key, _)| key.is_empty()).map(|(_, value)| value)
     }
 
-    /// A row that is there once something is to be stored.
+    /// Reads an optional row, or returns the default if the row does not exist.
     ///
     /// # Errors
-    /// It is there and its reader refuses it.
+    /// The row exists and `read` refuses it.
     pub fn read_optional<T: Default>(
         &self,
         kind: RecordKind,
@@ -124,28 +124,28 @@ impl PersonRows {
     }
 }
 
-/// A row that does not load. It is set aside.
+/// A row that does not load. It is quarantined.
 pub struct Unloaded {
-    /// The part that it belongs to.
+    /// The part to which the row belongs.
     pub part: Part,
-    /// The name of that part, if the row has it.
+    /// The name of that part, if the row contains it.
     pub name: Option<String>,
-    /// Its kind.
+    /// Kind of the row.
     pub kind: RecordKind,
-    /// Its key.
+    /// Key of the row.
     pub key: Vec<u8>,
-    /// Bytes of its value.
+    /// Bytes of the row's value.
     pub bytes: usize,
 }
 
 impl Unloaded {
-    /// This row of this part.
+    /// Describes a row that does not load, without a name.
     pub fn new(part: Part, kind: RecordKind, key: Vec<u8>, value: &[u8]) -> Self {
         Self { part, name: None, kind, key, bytes: value.len() }
     }
 }
 
-/// Returns true if a row that was read and written again is the same, and small enough for the vault
+/// Returns true if a row that was read encodes to the same bytes and is small enough for the vault
 /// (MSG-43).
 pub fn loads_again(value: &[u8], again: Result<Option<Wiping<Vec<u8>>>, DecodeError>) -> bool {
     let same = again.is_ok_and(|again| again.is_some_and(|again| again[..] == *value));
@@ -157,15 +157,15 @@ pub fn fits_vault(value: &[u8]) -> bool {
     value.len() <= RECORD_BYTES_MAX
 }
 
-/// A number of ours: none comes near the end of its range. The profile takes counters up to half of
-/// the range, so that a counter that begins above any row has as much room again.
+/// Decodes a row number, which is at most a quarter of its range. The profile accepts counters up
+/// to half of the range, so a counter that starts above any row still has as much room.
 pub(crate) fn id32(key: &[u8]) -> Result<u32, DecodeError> {
     let id = Reader::decode_exact(key, Reader::read_u32)?;
     // A number near the end of its range comes from a damaged row.
     if (1..=u32::MAX / 4).contains(&id) { Ok(id) } else { Err(DecodeError::Value) }
 }
 
-/// The same for numbers of 8 bytes.
+/// Decodes a row number of 8 bytes; it is at most a quarter of its range.
 pub(crate) fn id64(key: &[u8]) -> Result<u64, DecodeError> {
     let id = Reader::decode_exact(key, Reader::read_u64)?;
     if id <= u64::MAX / 4 { Ok(id) } else { Err(DecodeError::Value) }

@@ -7,7 +7,7 @@ use core::fmt;
 use crate::note::Era;
 use mezza_core::{DecodeError, PublicKey, Reader, Writer, snapshot};
 
-use super::{BUNDLE_BYTES_MAX, MixnetStart, TEXT_BYTES_MAX};
+use super::{BUNDLE_BYTES_MAX, Inventory, MixnetStart, TEXT_BYTES_MAX};
 use crate::card::{CARD_BYTES_MAX, RelayEntry};
 use crate::receipt::{Kept, Receipt};
 
@@ -22,50 +22,54 @@ const MEET: u8 = 8;
 const VOID: u8 = 9;
 const KEPT: u8 = 10;
 const BUNDLE: u8 = 11;
+const INVENTORY: u8 = 12;
 
-/// Bytes of a tag, where the contact has no relay.
+/// Bytes of the tag that identifies a writer without a relay.
 const TAG_BYTES: usize = 8;
 
 /// One item of a note.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Item {
-    /// 1 to 8,192 bytes of UTF-8.
+    /// A text: 1 to 8,192 bytes of UTF-8.
     Text(String),
-    /// Where the reader may leave parcels from now on, and the writer's card.
+    /// The writer's mailbox for the reader, and the writer's card.
     Hello {
-        /// The mailbox for the reader.
+        /// The mailbox for the reader, or `None`.
         slot: Option<RemoteMailbox>,
-        /// 8 bytes, where there is no slot; not written beside one.
+        /// A tag of 8 bytes if there is no slot; otherwise it is not written.
         tag: Option<[u8; TAG_BYTES]>,
         /// The writer's card, at most 1,024 bytes, not checked here; may be empty.
         card: Vec<u8>,
     },
     /// A receipt.
     Receipt(Receipt),
-    /// The timer for both sides from now on, seconds, 0: none.
+    /// A new timer for both sides, in seconds; 0 switches it off.
     Timer(u32),
     /// A newer card of the writer, 1 to 1,024 bytes, not checked here.
     Card(Vec<u8>),
-    /// The session was started anew: 1 restored a backup, 2 lost the state, 3 the person's wish.
+    /// The session was replaced: 1 a backup was restored, 2 the state was lost, 3 the user
+    /// requested it.
     Reset(u8),
-    /// Please send again what has no receipt.
+    /// A request to send all notes without a receipt again.
     Retry,
-    /// Where the mixnet chains of this pair begin.
+    /// The start of this pair's mixnet chains.
     Meet(MixnetStart),
-    /// The writer gave these up.
+    /// Numbers that the writer gave up.
     Void {
-        /// The writer's era.
+        /// Era of the writer.
         era: Era,
         /// The first seq, at least 1.
         from: u32,
         /// The last seq, at least `from`.
         to: u32,
     },
-    /// Digests of the notes that receipts name.
+    /// Digests of the notes that the receipts confirm.
     Kept(Kept),
     /// The writer's bundle, 1 to 4,096 bytes, not checked here.
     Bundle(Vec<u8>),
-    /// A type that a newer version knows; its body is dropped.
+    /// Which notes of one of the reader's eras the writer has.
+    Inventory(Inventory),
+    /// An item type of a newer version; its body is dropped.
     Unknown(u8),
 }
 
@@ -73,9 +77,9 @@ pub enum Item {
 /// `relay entry | seal key[32]`, 83 B and the host.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RemoteMailbox {
-    /// Relay and mailbox.
+    /// Relay and address of the mailbox.
     pub relay: RelayEntry,
-    /// X25519 public key.
+    /// X25519 public key for sealing.
     pub seal: PublicKey,
 }
 
@@ -88,7 +92,7 @@ impl RemoteMailbox {
         w.put_bytes(&self.seal.0);
     }
 
-    /// Reads the wire form from the front.
+    /// Reads the wire form from the front of the reader.
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self { relay: RelayEntry::read(r)?, seal: PublicKey::read_from(r)? })
     }
@@ -105,7 +109,7 @@ impl fmt::Debug for RemoteMailbox {
 }
 
 impl Item {
-    /// The number of its type.
+    /// Returns the number of the item type.
     pub fn number(&self) -> u8 {
         match self {
             Self::Text(_) => TEXT,
@@ -119,11 +123,12 @@ impl Item {
             Self::Void { .. } => VOID,
             Self::Kept(_) => KEPT,
             Self::Bundle(_) => BUNDLE,
+            Self::Inventory(_) => INVENTORY,
             Self::Unknown(number) => *number,
         }
     }
 
-    /// Bytes of the wire form.
+    /// Returns the number of bytes of the wire form.
     pub fn wire_bytes(&self) -> usize {
         3 + self.body_bytes()
     }
@@ -142,6 +147,7 @@ impl Item {
             Self::Meet(meet) => meet.write(w),
             Self::Void { era, from, to } => drop(w.put_bytes(&era.0).put_u32(*from).put_u32(*to)),
             Self::Kept(kept) => kept.write(w),
+            Self::Inventory(inventory) => inventory.write(w),
             Self::Retry | Self::Unknown(_) => {}
         }
     }
@@ -163,6 +169,7 @@ impl Item {
             VOID => read_void(r),
             KEPT => Kept::read(r).map(Self::Kept),
             BUNDLE => Ok(Self::Bundle(read_bounded(r.read_rest(), BUNDLE_BYTES_MAX)?)),
+            INVENTORY => Inventory::read(r).map(Self::Inventory),
             number => {
                 // The body of an unknown type is dropped. Its number is shown as newer content
                 // (3.4).
@@ -186,12 +193,13 @@ impl Item {
             Self::Meet(meet) => meet.wire_bytes(),
             Self::Void { .. } => 12,
             Self::Kept(kept) => kept.wire_bytes(),
+            Self::Inventory(inventory) => inventory.wire_bytes(),
             Self::Retry | Self::Unknown(_) => 0,
         }
     }
 }
 
-/// The type alone: a note's content stays out of every log (MSG-37).
+/// `Debug` shows the type only, because a note's content must not appear in a log (MSG-37).
 impl fmt::Debug for Item {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -206,6 +214,7 @@ impl fmt::Debug for Item {
             Self::Void { .. } => f.write_str("Void"),
             Self::Kept(_) => f.write_str("Kept"),
             Self::Bundle(_) => f.write_str("Bundle"),
+            Self::Inventory(_) => f.write_str("Inventory"),
             Self::Unknown(number) => write!(f, "Unknown({number})"),
         }
     }
@@ -231,7 +240,7 @@ fn write_hello(
 fn read_hello(r: &mut Reader<'_>) -> Result<Item, DecodeError> {
     let place = r.read_var16()?;
     let card = r.read_var16()?;
-    // The card is checked by its reader, but its length is bounded here.
+    // The reader checks the card later; only its length is checked here.
     if card.len() > CARD_BYTES_MAX {
         return Err(DecodeError::Value);
     }

@@ -1,4 +1,4 @@
-//! The item by which two devices agree where their mixnet chains begin.
+//! The item by which two devices agree on the start of their mixnet chains.
 //!
 //! ```text
 //! meet = network id[16] | r0 u64 | q0 u64 [| root[32]]                              32 or 64 B
@@ -9,7 +9,8 @@ use mezza_mixnet::config::NetworkId;
 
 use mezza_core::{DecodeError, Reader, Wiping, Writer};
 
-/// Rounds from which the chains of a pair start. Inside an open session the root travels too.
+/// The rounds from which the chains of a pair start. In an open session the item also contains the
+/// root.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MixnetStart {
     /// The network.
@@ -18,7 +19,7 @@ pub struct MixnetStart {
     pub conversation: u64,
     /// The first call round.
     pub call: u64,
-    /// The root of the chains, 32 secret bytes; without it the session's exporter is the root.
+    /// The root of the chains, 32 secret bytes; `None` uses the exporter of the session.
     pub root: Option<Wiping<[u8; 32]>>,
 }
 

@@ -1,30 +1,32 @@
-//! The burden of a parcel, besides receipts and the text: where the parcel is lost, it is owed again (MSG-105).
+//! The items of a parcel, besides receipts and the text, that are owed again if the parcel is lost
+//! (MSG-105).
 
 use mezza_core::{DecodeError, snapshot};
 
 use super::{Owed, Spoken};
 use crate::note::{Item, Note};
 
-/// The parts of one parcel that were owed and are said once.
+/// The owed items in one parcel that are sent only once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Burden {
-    /// The timer of the conversation.
+    /// The timer of the conversation is in the parcel.
     pub timer: bool,
-    /// A newer card.
+    /// A newer card is in the parcel.
     pub card: bool,
-    /// Which notes were read.
+    /// Read receipts are in the parcel.
     pub read: bool,
-    /// A new session because of this cause, 1 to 3, and a wish to send again; 0: none.
+    /// Cause of a session reset in the parcel, 1 to 3, with a request to send again; 0 means no
+    /// reset.
     pub anew: u8,
 }
 
 snapshot!(struct Burden { timer, card, read, anew });
 
-/// The causes of `ResetCause` take two bits.
+/// Highest cause of a reset; causes take two bits.
 const CAUSE_MAX: u8 = 3;
 
 impl Burden {
-    /// The burden of this note.
+    /// Returns the burden of this note.
     pub fn from_note(wire: &Note, spoken: Option<Spoken>) -> Self {
         let mut burden = Self { read: spoken.is_some_and(|spoken| spoken.read), ..Self::default() };
         for item in &wire.items {
@@ -38,7 +40,7 @@ impl Burden {
         burden
     }
 
-    /// All of it is owed.
+    /// Marks all items of the burden as owed again.
     pub fn return_to(self, owed: &mut Owed) {
         owed.timer |= self.timer;
         owed.card |= self.card;
@@ -46,7 +48,8 @@ impl Burden {
         owed.anew = owed.anew.or(Some(self.anew).filter(|cause| *cause != 0));
     }
 
-    /// The stored form: a bit each, and the cause in the next two.
+    /// Returns the stored form: one bit per flag in the low three bits, and the cause in the next
+    /// two.
     pub fn to_bits(self) -> u8 {
         let flags = [self.timer, self.card, self.read];
         flags.iter().rev().fold(self.anew, |bits, on| bits << 1 | u8::from(*on))
@@ -55,7 +58,7 @@ impl Burden {
     /// Reads the stored form.
     ///
     /// # Errors
-    /// A bit that has no meaning.
+    /// [`DecodeError::Value`] if an undefined bit is set.
     pub fn from_bits(bits: u8) -> Result<Self, DecodeError> {
         let on = |i: u8| bits >> i & 1 == 1;
         let burden = Self { timer: on(0), card: on(1), read: on(2), anew: bits >> 3 };

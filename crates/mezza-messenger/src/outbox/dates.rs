@@ -1,4 +1,4 @@
-//! A correction of the date moves the times of parcels and notes on their way out (MSG-104).
+//! Correction of the times of parcels and queued notes after a change of the date (MSG-104).
 
 use alloc::vec::Vec;
 
@@ -8,8 +8,8 @@ use super::Outbox;
 use crate::io::{ContactId, DateStep, Due, ParcelId, Step};
 
 impl Outbox {
-    /// Moves waits and paces with the date, so that a correction ends none of them. Until when a parcel
-    /// can be opened is a date that its reader gave, and stays.
+    /// Moves waiting times and rate limits with the date, so that a correction ends none of them.
+    /// The end of a parcel's lifetime was set by its recipient and is not moved.
     pub fn apply_date_step(&mut self, date: &DateStep, now: Time, step: &mut Step) {
         for contact in self.lanes.keys().copied().collect::<Vec<ContactId>>() {
             let Some(lane) = self.lanes.get_mut(&contact) else { continue };
@@ -25,7 +25,7 @@ impl Outbox {
         self.repeats.apply_date_step(date);
         for id in self.parcels.keys().copied().collect::<Vec<ParcelId>>() {
             self.update_parcel(id, now, step, |parcel| {
-                parcel.after = date.shift_running(parcel.after)
+                parcel.after = date.shift_running(parcel.after);
             });
         }
     }

@@ -10,39 +10,39 @@ use crate::note::Era;
 
 /// Version of the stored form.
 const VERSION: u8 = 4;
-/// The form without a timer that is open, and of all lanes before.
+/// Version of the stored form without an open timer, and of all rows before version 4.
 const NO_TIMER: u8 = 3;
-/// The version before had no digests of what is kept, the one before that one era for each contact.
+/// Older versions: 2 had no digests of stored notes, 1 also had one era per contact.
 const OLDER: [u8; 2] = [1, 2];
-/// Receipts that may go at once; then one per [`RECEIPT_EVERY_MS`] (MSG-27).
+/// Receipts that may be sent at once; then one per [`RECEIPT_EVERY_MS`] (MSG-27).
 const RECEIPT_BURST: u32 = 10;
-/// Milliseconds until one more receipt may go.
+/// Milliseconds until one more receipt may be sent.
 const RECEIPT_EVERY_MS: u64 = 2 * Time::SECOND_MS;
-/// Notes that may be sealed once more at once; then one per [`REPEAT_EVERY_MS`] (MSG-53).
+/// Notes that may be sealed again at once; then one per [`REPEAT_EVERY_MS`] (MSG-53).
 const REPEAT_BURST: u32 = 16;
-/// Milliseconds until one more note may be sealed once more.
+/// Milliseconds until one more note may be sealed again.
 const REPEAT_EVERY_MS: u64 = Time::SECOND_MS;
-/// Between two times that everything without a receipt is sent again because a contact asks
-/// (MSG-53).
+/// Milliseconds between two times that all notes without a receipt are sent again at a contact's
+/// request (MSG-53).
 const AGAIN_EVERY_MS: u64 = 10 * Time::MINUTE_MS;
 
-/// A contact's wish to get everything without a receipt again.
+/// A contact's request for all notes without a receipt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AgainWish {
-    /// When it last got everything again.
+    /// Time at which the contact last got all notes again.
     at: Time,
-    /// It has asked once more since then.
+    /// True if the contact has requested them again since then.
     waits: bool,
 }
 
 snapshot!(struct AgainWish { at, waits });
 
 impl AgainWish {
-    /// It wants everything without a receipt again; whether it gets it now. If not, it gets it at
+    /// Handles a request. Returns true if it is granted now; otherwise it is granted at
     /// [`due`](Self::due).
     pub fn request_turn(&mut self, now: Time) -> bool {
-        // A clock that was put back holds nothing up.
-        // Requests during the wait do not extend it (MSG-53).
+        // A clock that went back delays nothing. Requests during the wait do not extend it
+        // (MSG-53).
         self.waits = now >= self.at && now.since_ms(self.at) < AGAIN_EVERY_MS;
         if !self.waits {
             self.at = now;
@@ -50,12 +50,12 @@ impl AgainWish {
         !self.waits
     }
 
-    /// When it gets everything again that it asked for too early.
+    /// Returns the time at which a waiting request is granted, or `None` if none waits.
     pub fn due(&self) -> Option<Time> {
         self.waits.then(|| self.at.plus_ms(AGAIN_EVERY_MS))
     }
 
-    /// The date was corrected; whether that moves it.
+    /// Moves the stored time after a correction of the date. Returns true if it changed.
     pub fn apply_date_step(&mut self, date: &DateStep, now: Time) -> bool {
         let before = self.at;
         self.at = date.shift_moment(before, now);
@@ -78,17 +78,17 @@ pub(crate) struct Lane {
     pub next_seq: u32,
     pub owed: Owed,
     pub again: AgainWish,
-    /// The era of our notes, once it is another one than that of the profile.
+    /// The era of our notes, if it differs from that of the profile.
     pub era: Option<Era>,
-    /// True if the contact is known to have our timer.
+    /// The state of our timer: open until the contact is known to have it.
     pub timer: TimerState,
     // Not stored: a restart begins with full bursts.
     pub receipts: Pace,
-    /// Set while a new era waits for the turn of `again` (MSG-132).
+    /// True while a new era waits for the rate limit of `again` (MSG-132).
     pub era_waits: bool,
-    /// Own notes that are sealed once more.
+    /// Rate limit for sealing our notes again.
     pub repeats: Pace,
-    /// The own note without receipt that holds up newer ones, sent once more.
+    /// Rate limit for repeating the oldest note without a receipt, which blocks newer ones.
     pub oldest: Pace,
 }
 
@@ -101,7 +101,7 @@ impl Default for Lane {
 }
 
 impl Lane {
-    /// A lane with these stored facts.
+    /// Creates a lane from these stored values.
     pub fn from_stored(next_seq: u32, owed: Owed, again: AgainWish, era: Option<Era>) -> Self {
         Self {
             next_seq,
@@ -116,7 +116,8 @@ impl Lane {
         }
     }
 
-    /// The stored form: `next seq u32 | owed | again | flag u8 | era[4]`; version 4 has the timer behind.
+    /// Encodes the stored form: `next seq u32 | owed | again | flag u8 | era[4]`; version 4 appends
+    /// the timer.
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(32);
         w.put_u8(if self.timer.is_open() { VERSION } else { NO_TIMER }).put_u32(self.next_seq);
@@ -146,7 +147,8 @@ impl Lane {
             if version == VERSION {
                 lane.timer = TimerState::read(r)?;
             }
-            // Each state has one form, or a row would change when written again (MSG-43).
+            // Each state has only one form, or a row would change when it is written again
+            // (MSG-43).
             let is_canonical = version != VERSION || lane.timer.is_open();
             if is_canonical { Ok(lane) } else { Err(DecodeError::Value) }
         })

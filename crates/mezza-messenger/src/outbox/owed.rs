@@ -1,4 +1,4 @@
-//! Items that are owed to a contact and not confirmed. Persistent: a crash forgets no promise.
+//! Items that are owed to a contact and not confirmed. They are stored, so a crash loses none.
 
 use alloc::vec::Vec;
 
@@ -7,50 +7,58 @@ use mezza_core::{DecodeError, Reader, Writer, snapshot};
 use crate::io::ResetCause;
 use crate::note::{Era, Item, Note, NoteDigest};
 
-/// Ranges given up and not yet passed by a receipt; adjacent numbers join, so that this is more
-/// than the reader's window can hold apart.
+/// Most ranges of given-up numbers that no receipt has passed yet. Adjacent numbers are joined, so
+/// this is more than the reader's window can distinguish.
 const VOIDS_MAX: usize = 512;
-/// Flags in the first byte of what is owed; the level stands behind them.
+/// Number of flags in the first byte; the level follows them.
 const FLAGS: u8 = 6;
-/// Answers to voids that wait at once.
+/// Most waiting answers to voids.
 const ANSWERS_MAX: usize = 8;
-/// Notes whose digests wait at once; of more the oldest go, and their writer sends them once more.
+/// Beside the cause of a new session: an inventory is owed.
+const INVENTORY: u8 = 0x80;
+/// Most waiting digests. Above this number the oldest are dropped, and their writer sends the notes
+/// again.
 const KEPT_MAX: usize = 256;
 
 /// Items that the next note must carry besides the user's text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one thing to say, and any may be due")]
 pub(crate) struct Owed {
-    /// Our mailbox and card.
+    /// A hello with our mailbox and card.
     pub hello: bool,
-    /// Which notes have arrived.
+    /// Receipts for notes that have arrived.
     pub receipt: bool,
-    /// Which notes were read.
+    /// Which notes of each era are held, after a restore of either side.
+    pub inventory: bool,
+    /// Receipts for notes that were read.
     pub read: bool,
-    /// Another timer.
+    /// A new timer.
     pub timer: bool,
     /// A newer card.
     pub card: bool,
-    /// A new session, because of this cause (the numbers of `ResetCause`), and a wish to send again.
+    /// A new session for this cause (a number of `ResetCause`), with a request to send again.
     pub anew: Option<u8>,
     /// True if there are new voids.
     pub void: bool,
-    /// Own numbers given up, from and to; said in every note until a receipt's floor passes them.
+    /// Our numbers that were given up, as ranges from and to. Every note repeats them until a
+    /// receipt's floor passes them.
     pub voids: Vec<(u32, u32)>,
-    /// Numbers that the contact gave up: if some of them are here, their bits are the answer.
+    /// Ranges that the contact gave up. The answer is the bits of those numbers that have arrived
+    /// here.
     pub answers: Vec<(Era, u32, u32)>,
-    /// Notes that arrived since the last receipt, with what is kept of them.
+    /// Notes that arrived since the last receipt, with their digests.
     pub kept: Vec<(Era, u32, NoteDigest)>,
-    /// The highest level by which a cause of all this came: it goes by none below (MSG-20).
+    /// The highest level of a message that caused an owed item; the items are not sent below it
+    /// (MSG-20).
     pub level: u8,
 }
 
 snapshot!(struct Owed {
-    hello, receipt, read, timer, card, anew, void, voids, answers, kept, level,
+    hello, receipt, inventory, read, timer, card, anew, void, voids, answers, kept, level,
 });
 
-/// The owed items in one note: a number of the answers, oldest first, and each kind
-/// as a whole or not at all.
+/// The owed items in one note: the number of answers, oldest first, and for each kind of receipts
+/// whether it is in the note.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spoken {
     pub answers: usize,
@@ -59,10 +67,11 @@ pub(crate) struct Spoken {
 }
 
 impl Owed {
-    /// Returns true if there is anything to say without a note of the person.
+    /// Returns true if an item is owed that may be sent without a note of the user.
     pub fn has_any(&self) -> bool {
         self.hello
             || self.receipt
+            || self.inventory
             || self.read
             || self.timer
             || self.card
@@ -71,20 +80,26 @@ impl Owed {
             || !self.answers.is_empty()
     }
 
-    /// Adds a void; of too many the oldest go, and the reader shows a gap instead.
+    /// Adds a void. Of too many ranges the oldest are dropped, and the reader shows a gap instead.
     pub fn give_up(&mut self, seq: u32) {
+        self.give_up_range(seq, seq);
+    }
+
+    /// Adds a void of the numbers from one to another.
+    pub fn give_up_range(&mut self, from: u32, to: u32) {
         self.void = true;
         match self.voids.last_mut() {
-            Some((_, to)) if to.checked_add(1) == Some(seq) => *to = seq,
-            _ => self.voids.push((seq, seq)),
+            Some((_, last)) if last.checked_add(1) == Some(from) => *last = to,
+            _ => self.voids.push((from, to)),
         }
-        // The oldest ranges leave: the reader then shows a gap instead of a void.
+        // The oldest range is dropped; the reader then shows a gap instead of a void.
         if self.voids.len() > VOIDS_MAX {
             self.voids.remove(0);
         }
     }
 
-    /// A range that the contact gave up and of which something is here.
+    /// Owes the answer to a range that the contact gave up and of which some numbers have arrived
+    /// here.
     pub fn add_answer(&mut self, era: Era, from: u32, to: u32) {
         // Bounded: a contact can declare voids without limit (MSG-35).
         if self.answers.len() < ANSWERS_MAX && !self.answers.contains(&(era, from, to)) {
@@ -93,11 +108,12 @@ impl Owed {
     }
 
     /// A note arrived, or came again: the next receipt proves its bytes.
-    pub fn keep_digest(&mut self, note: (Era, u32, NoteDigest)) {
+    pub fn keep_digest(&mut self, era: Era, seq: u32, digest: NoteDigest) {
+        let note = (era, seq, digest);
         if !self.kept.contains(&note) {
             self.kept.push(note);
         }
-        // The oldest digests leave. Their notes are sent again and get a digest then (MSG-95).
+        // The oldest digest is dropped. Its note is sent again and gets a digest then (MSG-95).
         if self.kept.len() > KEPT_MAX {
             self.kept.remove(0);
         }
@@ -108,6 +124,7 @@ impl Owed {
         for item in &wire.items {
             match item {
                 Item::Hello { .. } => self.hello = false,
+                Item::Inventory(_) => self.inventory = false,
                 Item::Timer(_) => self.timer = false,
                 Item::Card(_) => self.card = false,
                 Item::Reset(_) => self.anew = None,
@@ -123,9 +140,9 @@ impl Owed {
                 | Item::Unknown(_) => {}
             }
         }
-        // A note without owed items, as one that was too small, clears nothing more.
+        // A note without a record of owed items clears nothing more.
         let Some(Spoken { answers, delivered, read }) = spoken else { return };
-        // Digests that are left make another receipt.
+        // Remaining digests need another receipt.
         self.receipt &= !delivered || !self.kept.is_empty();
         self.read &= !read;
         self.void = false;
@@ -135,13 +152,13 @@ impl Owed {
         }
     }
 
-    /// Returns true if something is to be said that waits for no turn: what a contact may bring about as
-    /// often as it likes, receipts and hellos, does (MSG-27).
+    /// Returns true if an item is owed that has no rate limit. Receipts and hellos have one,
+    /// because a contact can cause any number of them (MSG-27).
     pub fn is_urgent(&self) -> bool {
         self.timer || self.card || self.void || self.anew.is_some()
     }
 
-    /// A new session, because of this.
+    /// Owes a new session, for this cause.
     pub fn owe_reset(&mut self, cause: ResetCause) {
         self.anew = Some(cause as u8);
     }
@@ -150,9 +167,10 @@ impl Owed {
     pub fn write(&self, w: &mut Writer) {
         let flags = [self.hello, self.receipt, self.read, self.timer, self.card, self.void];
         let flags = flags.iter().rev().fold(0, |bits, on| bits << 1 | u8::from(*on));
-        // Levels 1 to 4; below 1 there is none.
+        // Levels 1 to 4 are stored as 0 to 3; 0 is stored as level 1.
         w.put_u8(flags | self.level.saturating_sub(1) << FLAGS);
-        w.put_u8(self.anew.unwrap_or(0)).put_u16(self.voids.len() as u16);
+        let inventory = if self.inventory { INVENTORY } else { 0 };
+        w.put_u8(self.anew.unwrap_or(0) | inventory).put_u16(self.voids.len() as u16);
         for (from, to) in &self.voids {
             w.put_u32(*from).put_u32(*to);
         }
@@ -166,10 +184,12 @@ impl Owed {
         }
     }
 
-    /// Reads what [`write`](Self::write) wrote; versions before had no `kept`.
+    /// Reads the form of [`write`](Self::write); older versions have no `kept`, and `has_kept` is
+    /// false for them.
     pub fn read(r: &mut Reader<'_>, has_kept: bool) -> Result<Self, DecodeError> {
         let bits = r.read_u8()?;
         let on = |i: u8| bits >> i & 1 == 1;
+        let cause = r.read_u8()?;
         let mut owed = Self {
             hello: on(0),
             receipt: on(1),
@@ -177,7 +197,8 @@ impl Owed {
             timer: on(3),
             card: on(4),
             void: on(5),
-            anew: Some(r.read_u8()?).filter(|cause| *cause != 0),
+            inventory: cause & INVENTORY != 0,
+            anew: Some(cause & !INVENTORY).filter(|cause| *cause != 0),
             voids: Vec::new(),
             answers: Vec::new(),
             kept: Vec::new(),

@@ -5,8 +5,8 @@
 //!                                   ^------- Returned, Refused -----'
 //! ```
 //!
-//! A parcel is stored before it leaves, and the same bytes leave again after a crash; what the
-//! carrier wraps around them is made anew each time (MSG-16, MSG-17).
+//! A parcel is stored before it leaves, and the same bytes are sent again after a crash. The
+//! carrier wraps them anew each time (MSG-16, MSG-17).
 
 use alloc::vec::Vec;
 
@@ -18,34 +18,35 @@ use crate::io::{CarrierId, ContactId, NoteId, Route, read_flag};
 
 /// Version of the stored form.
 const VERSION: u8 = 4;
-/// The form of what says nothing that would be owed again, and of all parcels before.
+/// Version of the stored form without a burden, and of all parcels before version 4.
 const PLAIN: u8 = 3;
-/// The version before held what its carriers needed in forms of their own.
+/// An older version, which stored the carrier data in a separate form per carrier.
 const OLDER: u8 = 2;
-/// Most bytes of what a carrier needs to know of a parcel.
+/// Most bytes of the carrier data of a parcel.
 const ADDRESS_BYTES_MAX: usize = 64;
 
-/// A parcel.
+/// A sealed message with its route.
 pub(crate) struct Parcel {
     pub contact: ContactId,
-    /// The note inside, if a person wrote one.
+    /// The note of the user in the parcel, if there is one.
     pub note: Option<NoteId>,
     pub route: Route,
-    /// The level by which the cause came of what no person wrote; it leaves by none below. 0: it
-    /// has no such cause.
+    /// Level of the message that caused the device-generated items in the parcel; it does not leave
+    /// below this level. 0 if there is no such message.
     pub level: u8,
-    /// Its items that are owed again if it is lost.
+    /// Items that are owed again if the parcel is lost.
     pub says: Burden,
-    /// `01 | ratchet message`.
+    /// The bytes `01 | ratchet message`.
     pub bytes: Vec<u8>,
-    // Not stored: a restart begins with nothing out.
+    // Not stored: after a restart no parcel is with a carrier.
     pub out: bool,
-    /// The lowest level at which a carrier had it in hand; 4: none had it yet.
+    /// The lowest level at which a carrier held the parcel; 4 before the first handover.
     pub left_at: u8,
-    /// The note has a receipt: the parcel waits for the carrier's answer alone, and has no row.
+    /// True if the note has a receipt. The parcel then only waits for the carrier's answer and has
+    /// no row.
     pub confirmed: bool,
     pub after: Time,
-    /// How often the carrier took it.
+    /// Number of handovers to the carrier.
     pub times: u8,
 }
 
@@ -54,7 +55,7 @@ snapshot!(struct Parcel {
 });
 
 impl Parcel {
-    /// A parcel that is ready to leave.
+    /// Creates a parcel that is ready for a carrier.
     pub fn new(contact: ContactId, note: Option<NoteId>, route: Route, bytes: Vec<u8>) -> Self {
         let out = false;
         let confirmed = false;
@@ -66,13 +67,13 @@ impl Parcel {
         Self { contact, note, route, level, says, bytes, out, left_at, confirmed, after, times }
     }
 
-    /// When something is to be done about it: it may leave, or may not any more.
+    /// Returns the next time at which the parcel may leave or expires.
     pub fn due(&self, now: Time) -> Option<Time> {
         let waits = Some(self.after).filter(|after| !self.out && *after > now);
         waits.into_iter().chain(self.route.until).min()
     }
 
-    /// The stored form: `contact u32 | note u64 | carrier u8 | level u8 | invitation u8 |
+    /// Encodes the stored form: `contact u32 | note u64 | carrier u8 | level u8 | invitation u8 |
     /// until u64 | len u8 | address | len u16 | bytes`; version 4 has `says u8` before the route.
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let Route { carrier, until, invitation, address } = &self.route;
@@ -88,7 +89,7 @@ impl Parcel {
         Wiping::new(w.finish())
     }
 
-    /// Reads the stored form, or that of the version before.
+    /// Reads the stored form of this or an older version.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
             let version = r.read_u8()?;
@@ -100,7 +101,7 @@ impl Parcel {
                 Burden::default()
             };
             let (route, level) = match version {
-                // An empty burden has a form of its own, so version 4 with it is a second encoding
+                // A parcel without a burden has version 3, so version 4 would be a second encoding
                 // (MSG-43).
                 VERSION if says == Burden::default() => return Err(DecodeError::Value),
                 VERSION | PLAIN => read_route(r)?,
@@ -123,9 +124,9 @@ fn read_route(r: &mut Reader<'_>) -> Result<(Route, u8), DecodeError> {
     if sound { Ok((route, level)) } else { Err(DecodeError::Value) }
 }
 
-/// `way u8 | what it needs`: a mailbox 1, cells 4, an invitation 0x80; the level stands in three
-/// bits of the way. Of a mailbox that is stored which is not the contact's usual one: the key of
-/// the bundle under which a first note is sealed.
+/// Reads the route of version 2: `way u8 | carrier data`. The way is 1 for a mailbox, 4 for cells,
+/// 0x80 for an invitation, with the level in three of its bits. For an intro mailbox the data is
+/// the signed prekey under which the first note is sealed.
 fn read_older_route(r: &mut Reader<'_>) -> Result<(Route, u8), DecodeError> {
     const LEVEL_AT: u8 = 4;
     const LEVEL_MAX: u8 = 7;

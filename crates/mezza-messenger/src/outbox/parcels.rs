@@ -1,4 +1,4 @@
-//! The parcels that wait for a carrier, or are in its hands.
+//! The parcels that wait for a carrier or are with one.
 
 use alloc::vec::Vec;
 
@@ -7,12 +7,11 @@ use mezza_core::Time;
 use super::{Burden, Outbox, Parcel};
 use crate::io::{ContactId, Dropped, Due, ParcelId, RecordKind, Step, key64};
 
-/// Parcels without a note of the person that may wait for one contact; what else is owed stays owed
-/// (MSG-89).
+/// Most waiting parcels per contact without a note of the user; further items stay owed (MSG-89).
 const UNWRITTEN_MAX: usize = 8;
 
 impl Outbox {
-    /// A parcel waits for its carrier.
+    /// Adds a parcel, which waits for its carrier.
     pub fn add_parcel(&mut self, parcel: Parcel, now: Time, step: &mut Step) -> ParcelId {
         self.last_parcel += 1;
         let id = ParcelId(self.last_parcel);
@@ -30,44 +29,44 @@ impl Outbox {
         self.parcels.insert(id, parcel);
     }
 
-    /// One parcel.
+    /// Returns one parcel.
     pub fn parcel(&self, id: ParcelId) -> Option<&Parcel> {
         self.parcels.get(&id)
     }
 
-    /// Parcels that may leave, oldest first.
+    /// Returns the parcels that may be handed over now, oldest first.
     pub fn ready_parcels(&self, now: Time) -> Vec<ParcelId> {
         let idle = self.parcels.iter().filter(|(_, parcel)| !parcel.out && parcel.after <= now);
         idle.map(|(id, _)| *id).collect()
     }
 
-    /// The parcels of a contact.
+    /// Returns the parcels of a contact.
     pub fn parcels_of(&self, contact: ContactId) -> impl Iterator<Item = (ParcelId, &Parcel)> {
         let range = (contact, ParcelId(0))..=(contact, ParcelId(u64::MAX));
         let own = self.by_contact.range(range);
         own.filter_map(|(_, id)| Some((*id, self.parcels.get(id)?)))
     }
 
-    /// Returns true if another parcel without a note of the person may wait for a contact.
+    /// Returns true if another parcel without a note of the user may wait for a contact.
     pub fn has_room(&self, contact: ContactId) -> bool {
         let unwritten = self.parcels_of(contact).filter(|(_, parcel)| parcel.note.is_none());
-        // Without a bound a contact could fill the outbox by its requests (MSG-35).
+        // Without this bound a contact could fill the outbox by its requests (MSG-35).
         unwritten.count() < UNWRITTEN_MAX
     }
 
-    /// All parcels.
+    /// Returns all parcels.
     pub fn parcels(&self) -> impl Iterator<Item = (ParcelId, &Parcel)> {
         self.parcels.iter().map(|(id, parcel)| (*id, parcel))
     }
 
-    /// A carrier has it in hand, and hides it at this level.
+    /// Records that a carrier of this level took a parcel.
     pub fn mark_out(&mut self, id: ParcelId, level: u8, now: Time, step: &mut Step) {
         self.update_parcel(id, now, step, |parcel| {
             (parcel.out, parcel.left_at) = (true, parcel.left_at.min(level));
         });
     }
 
-    /// It goes again then, and again after that.
+    /// Schedules the next repetition of a parcel at `after`, and counts it.
     pub fn retry_after(&mut self, id: ParcelId, after: Time, now: Time, step: &mut Step) {
         self.update_parcel(id, now, step, |parcel| {
             (parcel.out, parcel.after, parcel.times) =
@@ -75,19 +74,19 @@ impl Outbox {
         });
     }
 
-    /// The carrier did not take it.
+    /// Records that the carrier refused a parcel until `after`.
     pub fn mark_refused(&mut self, id: ParcelId, after: Time, now: Time, step: &mut Step) {
         self.update_parcel(id, now, step, |parcel| (parcel.out, parcel.after) = (false, after));
     }
 
-    /// These are not out any more.
+    /// Records that parcels are no longer with their carrier.
     pub fn mark_returned(&mut self, ids: &[ParcelId], now: Time, step: &mut Step) {
         for id in ids {
             self.update_parcel(*id, now, step, |parcel| parcel.out = false);
         }
     }
 
-    /// Something is to be done about it again.
+    /// Sets the timer of a parcel again.
     pub fn look_again(&mut self, id: ParcelId, now: Time, step: &mut Step) {
         self.update_parcel(id, now, step, |_| {});
     }
@@ -101,7 +100,8 @@ impl Outbox {
     ) {
         if let Some(parcel) = self.parcels.get_mut(&id) {
             f(parcel);
-            // The note has a receipt and the carrier has answered, so nothing is left to wait for.
+            // The note has a receipt and the carrier has answered, so the parcel is not needed any
+            // more.
             if parcel.confirmed && !parcel.out {
                 self.drop_parcel(id, step);
                 return;
@@ -110,7 +110,7 @@ impl Outbox {
         }
     }
 
-    /// Forgets a parcel that was taken, or has no one to go to.
+    /// Drops a parcel that the carrier took or that cannot be delivered.
     pub fn drop_parcel(&mut self, id: ParcelId, step: &mut Step) -> Option<Parcel> {
         let parcel = self.parcels.remove(&id)?;
         self.invitations.remove(&(parcel.contact, id));
@@ -122,10 +122,10 @@ impl Outbox {
         Some(parcel)
     }
 
-    /// Forgets a parcel that does not arrive: what it says is owed again (MSG-105).
+    /// Drops a parcel that does not arrive; its items are owed again (MSG-105).
     pub fn lose_parcel(&mut self, id: ParcelId, step: &mut Step) -> Option<Parcel> {
         let parcel = self.drop_parcel(id, step)?;
-        // Items that a parcel sends once are owed again if it is lost (MSG-105).
+        // Items that are sent only once are owed again if their parcel is lost (MSG-105).
         if parcel.says != Burden::default()
             && let Some(lane) = self.lanes.get_mut(&parcel.contact)
         {
@@ -135,7 +135,7 @@ impl Outbox {
         Some(parcel)
     }
 
-    /// Forgets parcels that need not leave any more.
+    /// Drops parcels that must not leave any more. Returns them for the carriers.
     pub fn take_back(&mut self, ids: Vec<ParcelId>, step: &mut Step) -> Vec<Dropped> {
         let dropped = ids.into_iter().filter_map(|id| {
             let Parcel { contact, bytes, .. } = self.lose_parcel(id, step)?;
@@ -155,13 +155,13 @@ impl Outbox {
         self.take_back(ids, step)
     }
 
-    /// A parcel that was stored.
+    /// Loads a stored parcel.
     pub fn load_parcel(&mut self, id: ParcelId, parcel: Parcel, now: Time, step: &mut Step) {
         self.last_parcel = self.last_parcel.max(id.0);
         self.insert(id, parcel, now, step);
     }
 
-    /// No parcel gets this number any more.
+    /// Skips parcel numbers up to and including `id`.
     pub fn skip_parcel(&mut self, id: u64) {
         self.last_parcel = self.last_parcel.max(id);
     }

@@ -1,4 +1,4 @@
-//! A timer that we set, until the contact is known to have it (MSG-105, MSG-106).
+//! The state of a timer that we set, until the contact is known to have it (MSG-105, MSG-106).
 //!
 //! ```text
 //! settled --the person sets it--> open --a receipt, or a note of the contact shows it--> settled
@@ -11,16 +11,17 @@ use super::Outbox;
 use crate::io::{ContactId, DateStep, Pace, Step, read_flag};
 use crate::note::{Item, Note};
 
-/// Between two times that it is said again because a note of the contact shows another one.
+/// Milliseconds between two repetitions of our timer that are caused by notes of the contact with
+/// another timer.
 const AGAIN_EVERY_MS: u64 = 10 * Time::MINUTE_MS;
 
-/// True if the contact is known to have our timer.
+/// State of our timer: open until the contact is known to have it.
 #[derive(Clone, Debug)]
 pub(crate) struct TimerState {
     open: bool,
-    /// The last note with a number that said it; 0: none.
+    /// Number of the last note that contained the timer; 0 if there was none.
     said_in: u32,
-    // Not stored: a restart begins anew.
+    // Not stored: a restart begins with a full burst.
     again: Pace,
 }
 
@@ -33,22 +34,22 @@ impl Default for TimerState {
 }
 
 impl TimerState {
-    /// The person has set it.
+    /// Opens the state after the user set a timer.
     pub fn open(&mut self) {
         (self.open, self.said_in) = (true, 0);
     }
 
-    /// The contact has it, or both go by another one.
+    /// Closes the state: the contact has our timer, or both sides agreed on another one.
     pub fn close(&mut self) {
         (self.open, self.said_in) = (false, 0);
     }
 
-    /// Returns true if it is not known that the contact has it.
+    /// Returns true if the contact is not known to have our timer.
     pub fn is_open(&self) -> bool {
         self.open
     }
 
-    /// A note left that may say it. Only one with a number is ever acknowledged.
+    /// Records a sent note with the timer.
     pub fn record_sent(&mut self, wire: &Note) {
         let says = wire.items.iter().any(|item| matches!(item, Item::Timer(_)));
         // Only a note with a number is acknowledged (MSG-105).
@@ -57,34 +58,35 @@ impl TimerState {
         }
     }
 
-    /// Returns true if the arrival of the note with this number proves it.
+    /// Returns true if the arrival of note `seq` proves that the contact has our timer.
     pub fn is_proven_by(&self, seq: u32) -> bool {
         self.open && self.said_in == seq && seq > 0
     }
 
-    /// The date was corrected.
+    /// Moves the rate limit after a correction of the date.
     pub fn apply_date_step(&mut self, date: &DateStep) {
         self.again.apply_date_step(date);
     }
 
-    /// Writes `said in u32`, if it is open.
+    /// Writes `open u8 | said in u32`.
     pub fn write(&self, w: &mut Writer) {
         w.put_u8(u8::from(self.open)).put_u32(self.said_in);
     }
 
-    /// Reads what [`write`](Self::write) wrote.
+    /// Reads the form of [`write`](Self::write).
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self { open: read_flag(r)?, said_in: r.read_u32()?, ..Self::default() })
     }
 }
 
 impl Outbox {
-    /// Returns true if the contact is not known to have our timer: then each note of the person says it.
+    /// Returns true if the contact is not known to have our timer. Each note of the user then
+    /// repeats the timer.
     pub fn timer_is_open(&self, contact: ContactId) -> bool {
         self.lanes.get(&contact).is_some_and(|lane| lane.timer.is_open())
     }
 
-    /// The person has set a timer; it is said with the next note at the latest.
+    /// Opens the timer of a contact after the user set it. The next note contains it at the latest.
     pub fn open_timer(&mut self, contact: ContactId, step: &mut Step) {
         if let Some(lane) = self.lanes.get_mut(&contact) {
             lane.timer.open();
@@ -92,7 +94,7 @@ impl Outbox {
         self.store_lane(contact, step);
     }
 
-    /// A note of the contact shows which timer it goes by.
+    /// Closes our timer after a note of the contact showed its timer.
     pub fn settle_timer(&mut self, contact: ContactId, step: &mut Step) {
         if let Some(lane) = self.lanes.get_mut(&contact).filter(|lane| lane.timer.is_open()) {
             lane.timer.close();
@@ -101,8 +103,8 @@ impl Outbox {
         }
     }
 
-    /// A note of the contact shows another timer than ours: ours is said again, but not each time that
-    /// the contact writes (MSG-27).
+    /// Owes our timer again after a note of the contact showed another one, at a limited rate
+    /// (MSG-27).
     pub fn repeat_timer(&mut self, contact: ContactId, now: Time, step: &mut Step) {
         if let Some(lane) = self.lanes.get_mut(&contact).filter(|lane| lane.timer.is_open())
             // A contact that always shows another timer causes one repetition in 10 minutes

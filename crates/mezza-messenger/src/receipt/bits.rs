@@ -1,4 +1,4 @@
-//! A row of 1,024 bits.
+//! An array of 1,024 bits.
 
 use mezza_core::{DecodeError, Reader, Writer, snapshot};
 
@@ -6,7 +6,7 @@ use super::REACH;
 
 const WORDS: usize = REACH as usize / 64;
 
-/// Bits 0 to 1,023. Asked for a bit above, the answer is no.
+/// Bits 0 to 1,023. A bit above 1,023 reads as 0.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Bits([u64; WORDS]);
 
@@ -20,18 +20,18 @@ impl Bits {
         self.0.get(i as usize / 64).is_some_and(|word| word >> (i % 64) & 1 == 1)
     }
 
-    /// Sets bit `i`, which is below 1,024.
+    /// Sets bit `i`, which must be below 1,024.
     pub fn set_bit(&mut self, i: u32) {
         self.0[i as usize / 64] |= 1 << (i % 64);
     }
 
-    /// The number of ones from bit 0 up to the first zero.
+    /// Returns the number of ones from bit 0 up to the first zero.
     pub fn leading_run(&self) -> u32 {
         let full = self.0.iter().take_while(|word| **word == u64::MAX).count();
         full as u32 * 64 + self.0.get(full).map_or(0, |word| word.trailing_ones())
     }
 
-    /// The highest bit that is set.
+    /// Returns the number of the highest set bit, or `None`.
     pub fn highest(&self) -> Option<u32> {
         let word = self.0.iter().rposition(|word| *word != 0)?;
         Some(word as u32 * 64 + self.0[word].ilog2())
@@ -49,7 +49,7 @@ impl Bits {
         self.0.iter().zip(&other.0).any(|(a, b)| a & b != 0)
     }
 
-    /// Bit i becomes bit i - n; the lowest n fall out.
+    /// Moves bit i to bit i - n; the lowest n bits are lost.
     pub fn shifted_down(&self, n: u32) -> Self {
         let words = n as usize / 64;
         let bits = n % 64;
@@ -57,7 +57,7 @@ impl Bits {
         Self(core::array::from_fn(|i| (pair(i + words) >> bits) as u64))
     }
 
-    /// Bit i becomes bit i + n; the highest n fall out.
+    /// Moves bit i to bit i + n; the highest n bits are lost.
     pub fn shifted_up(&self, n: u32) -> Self {
         let words = n as usize / 64;
         let bits = n % 64;
@@ -70,7 +70,7 @@ impl Bits {
         self.0.get(i).copied().unwrap_or(0)
     }
 
-    /// Appends `n u8 | n words u64`; words of zeros at the high end are left out.
+    /// Appends `n u8 | n words u64`; zero words at the high end are left out.
     pub fn write(&self, w: &mut Writer) {
         let words = self.highest().map_or(0, |i| i as usize / 64 + 1);
         w.put_u8(words as u8);
@@ -79,14 +79,15 @@ impl Bits {
         }
     }
 
-    /// Reads what [`Bits::write`] wrote, and nothing longer.
+    /// Reads the form of [`Bits::write`] with at most 16 words.
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let words = usize::from(r.read_u8()?);
         let mut out = Self::NONE;
         for word in out.0.get_mut(..words).ok_or(DecodeError::Value)? {
             *word = r.read_u64()?;
         }
-        // Shorter forms only, so that a row is the same when written again (MSG-43).
+        // Only the shortest form is accepted, so that a row is the same when written again
+        // (MSG-43).
         let is_shortest = words == 0 || out.0[words - 1] != 0;
         if is_shortest { Ok(out) } else { Err(DecodeError::Value) }
     }

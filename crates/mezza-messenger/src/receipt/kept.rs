@@ -1,12 +1,12 @@
-//! Which bytes a reader keeps under the numbers that its receipts stand for.
+//! Digests of the notes that a reader stores under the numbers that its receipts confirm.
 
 use alloc::vec::Vec;
 
 use crate::note::{Era, sent_ms};
 use mezza_core::{DecodeError, Reader, Time, Writer, labelled_hash, snapshot};
 
-/// Digest of a note: `H_4("mezza/kept", sent u48 | text)`, 4 B. Two lives of a vault may give one
-/// number to two notes; the digest tells them apart.
+/// Digest of a note: `H_4("mezza/kept", sent u48 | text)`, 4 B. Two copies of a vault may use one
+/// number for two notes; the digest distinguishes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NoteDigest(pub [u8; NoteDigest::BYTES]);
 
@@ -16,18 +16,18 @@ impl NoteDigest {
     /// Bytes of the wire form.
     pub const BYTES: usize = 4;
 
-    /// The digest of a note with this text; a body of a newer version counts as no text.
+    /// Computes the digest of a note. A body of a newer version counts as empty text.
     pub fn from_text(sent: Time, text: &str) -> Self {
         Self(labelled_hash("mezza/kept", &[&sent_ms(sent).to_be_bytes()[2..], text.as_bytes()]))
     }
 
-    /// Reads the next 4 bytes.
+    /// Reads a digest of 4 bytes.
     pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         r.read_array().map(Self)
     }
 }
 
-/// Notes of one era of the writer with the digests of what the reader keeps. Wire form:
+/// Notes of one era of the writer, with the digests that the reader stores. Wire form:
 /// `era[4] | n * (seq u32 | digest[4])`, 1 <= n <= [`Kept::NOTES_MAX`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
@@ -57,7 +57,7 @@ impl Kept {
         let era = Era::read(r)?;
         let mut notes = Vec::new();
         while notes.is_empty() || !r.is_empty() {
-            // The count is bounded before memory grows with it.
+            // The number of entries is bounded before memory grows with it.
             if notes.len() == Self::NOTES_MAX {
                 return Err(DecodeError::Value);
             }

@@ -1,4 +1,6 @@
-//! Notes that have arrived from one writer and era.
+//! The window of notes that have arrived from one writer in one era.
+
+mod ranges;
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -8,56 +10,58 @@ use mezza_core::{DecodeError, Reader, Writer, snapshot};
 
 use super::bits::Bits;
 use super::{REACH, Receipt};
+pub(crate) use ranges::collect_ranges;
+pub use ranges::{SeqRange, WindowRanges};
 
 /// The status of a seq in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeqStatus {
-    /// It had not arrived: store the note, show it, send a receipt.
+    /// The note is new: store it, show it, send a receipt.
     Fresh,
-    /// It had arrived: no second bubble, the receipt again.
+    /// The note arrived before: do not show it again, but repeat the receipt.
     Known,
-    /// The writer gave it up before it arrived: drop the note, no receipt.
+    /// The writer gave the note up before it arrived: drop it, send no receipt.
     Voided,
-    /// It lies more than [`REACH`] above the floor: nothing was recorded.
+    /// The seq is more than [`REACH`] above the floor: nothing was recorded.
     TooFar,
 }
 
-/// Which notes of one writer and era have arrived: a floor and 1,024 bits.
+/// The arrived notes of one writer and era: a floor and 1,024 bits.
 ///
-/// Stored form: `era[4] | floor u32 | arrived | voided | passed`, each row `n u8 | n words u64`;
-/// 11 B while all came in order, 395 B at most.
+/// Stored form: `era[4] | floor u32 | arrived | voided | passed`, each bit array as `n u8 | n words
+/// u64`. It has 11 B while all notes arrive in order, and 395 B at most.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Window {
     era: Era,
-    /// Every seq up to here is settled, the next one is not.
+    /// Every seq up to this one is settled, and the next one is not.
     floor: u32,
-    /// Bit i: seq floor + 1 + i has arrived.
+    /// Bit i is set if seq floor + 1 + i has arrived.
     arrived: Bits,
-    /// Bit i: seq floor + 1 + i was voided and has not arrived.
+    /// Bit i is set if seq floor + 1 + i was voided and has not arrived.
     voided: Bits,
-    /// Bit i: seq floor - i was voided and had not arrived when the floor passed it.
+    /// Bit i is set if seq floor - i was voided and had not arrived when the floor passed it.
     passed: Bits,
 }
 
 snapshot!(struct Window { era, floor, arrived, voided, passed });
 
 impl Window {
-    /// Nothing has arrived yet.
+    /// Creates a window without arrived notes.
     pub fn new(era: Era) -> Self {
         Self { era, floor: 0, arrived: Bits::NONE, voided: Bits::NONE, passed: Bits::NONE }
     }
 
-    /// The writer's era.
+    /// Returns the writer's era.
     pub fn era(&self) -> Era {
         self.era
     }
 
-    /// Every seq up to here is settled.
+    /// Returns the highest seq up to which every seq is settled.
     pub fn floor(&self) -> u32 {
         self.floor
     }
 
-    /// Seqs that are open below the highest settled one: notes known to be on their way.
+    /// Returns the number of open seqs below the highest settled one; these notes are on their way.
     pub fn count_missing(&self) -> usize {
         let settled = self.arrived.union(&self.voided);
         settled.highest().map_or(0, |highest| highest + 1 - settled.count()) as usize
@@ -83,7 +87,7 @@ impl Window {
 
     /// Records that the note `seq` is stored. Only [`SeqStatus::Fresh`] changes the window.
     ///
-    /// A note with seq 0 asks for no receipt; it is always fresh and leaves no trace.
+    /// A note with seq 0 requests no receipt. It is always fresh and is not recorded.
     pub fn insert(&mut self, seq: u32) -> SeqStatus {
         let arrival = self.check_seq(seq);
         if arrival == SeqStatus::Fresh && seq > 0 {
@@ -93,9 +97,9 @@ impl Window {
         arrival
     }
 
-    /// Records that the writer gave up `from..=to`; what has arrived stays arrived.
+    /// Records that the writer gave up `from..=to`. Notes that have arrived stay arrived.
     ///
-    /// `false`: the end of the range lies above the reach and was not recorded; the writer
+    /// Returns false if the end of the range is above the reach and was not recorded; the writer
     /// repeats the void later.
     pub fn void_range(&mut self, from: u32, to: u32) -> bool {
         // Numbers beyond the reach cannot be recorded, and the writer repeats the void (5.4).
@@ -106,7 +110,7 @@ impl Window {
             return true;
         }
         if from <= self.floor.saturating_add(1) {
-            // The range covered the whole window, so nothing above the new floor has arrived.
+            // The range covered the whole window, so no seq above the new floor has arrived.
             let gone = to - self.floor;
             self.passed = if gone >= REACH { Bits::ALL } else { shift_in_ones(gone, &self.passed) };
             self.floor = to;
@@ -115,9 +119,9 @@ impl Window {
         to - self.floor <= REACH
     }
 
-    /// Receipts for all that has arrived: the floor, and the bits above it, at most 16.
+    /// Returns receipts for all arrived notes: the floor and the bits above it, at most 16.
     ///
-    /// Empty if nothing is settled.
+    /// The list is empty if no seq is settled.
     pub fn list_receipts(&self, what: u8) -> Vec<Receipt> {
         let mut receipts = self.bit_receipts(what, self.floor.saturating_add(1), u32::MAX);
         if receipts.is_empty() && self.floor > 0 {
@@ -127,8 +131,8 @@ impl Window {
         receipts
     }
 
-    /// The answer to a void: receipts with a bit for each seq of `from..=to` that has arrived,
-    /// as far as the window remembers; at most 32, empty if none has.
+    /// Returns the answer to a void: receipts with a bit for each recorded seq of `from..=to` that
+    /// has arrived. There are at most 32, and none if no seq has arrived.
     pub fn answer_void(&self, what: u8, from: u32, to: u32) -> Vec<Receipt> {
         self.bit_receipts(what, from, to)
     }
@@ -141,7 +145,7 @@ impl Window {
         self.passed.write(w);
     }
 
-    /// Reads the stored form from the front.
+    /// Reads the stored form from the front of the reader.
     pub fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let era = Era::read(r)?;
         let floor = r.read_u32()?;
@@ -151,7 +155,7 @@ impl Window {
         let settled = arrived.union(&voided);
         let end = settled.highest().map_or(0, |i| u64::from(i) + 1) + u64::from(floor);
         let begin = passed.highest().map_or(0, |i| i + 1);
-        // A seq is either arrived or void, and the one above the floor is open.
+        // A seq is either arrived or voided, and the one above the floor is open.
         let is_sound = !arrived.meets(&voided) && !settled.has_bit(0);
         if !is_sound || end > u64::from(u32::MAX) || begin > floor {
             return Err(DecodeError::Value);
@@ -171,7 +175,7 @@ impl Window {
         self.advance_floor();
     }
 
-    /// Moves the floor over what is settled, and remembers how each seq was.
+    /// Moves the floor over settled seqs, and records which of them were voided.
     fn advance_floor(&mut self) {
         let run = self.arrived.union(&self.voided).leading_run();
         if run == 0 {
@@ -186,7 +190,7 @@ impl Window {
         self.floor += run;
     }
 
-    /// Returns true if `seq`, which is within the memory, has arrived.
+    /// Returns true if `seq` has arrived; it must be within the recorded range.
     fn has_arrived(&self, seq: u32) -> bool {
         match seq.checked_sub(self.floor) {
             None | Some(0) => !self.passed.has_bit(self.floor - seq),
@@ -195,7 +199,7 @@ impl Window {
     }
 
     fn bit_receipts(&self, what: u8, from: u32, to: u32) -> Vec<Receipt> {
-        // Deeper than this nothing is remembered, and seq 0 stands for no note in particular.
+        // Lower seqs are not recorded, and seq 0 identifies no note.
         let lowest = self.floor.saturating_sub(REACH - 1).max(from).max(1);
         let highest = self.floor.saturating_add(REACH).min(to);
         let mut receipts: Vec<Receipt> = Vec::new();
@@ -218,7 +222,7 @@ impl fmt::Debug for Window {
     }
 }
 
-/// `older` moved up by `n`, which is below 1,024, with ones in the place that got free.
+/// Returns `older` moved up by `n`, which must be below 1,024, with ones in the lowest `n` bits.
 fn shift_in_ones(n: u32, older: &Bits) -> Bits {
     let mut out = older.shifted_up(n);
     (0..n).for_each(|i| out.set_bit(i));
@@ -231,7 +235,7 @@ mod tests {
 
     const READ: u8 = 2;
 
-    /// A window all of whose notes up to `floor` have arrived.
+    /// Returns a window in which all notes up to `floor` have arrived.
     fn settled(floor: u32) -> Window {
         let mut window = Window::new(Era([7; 4]));
         for seq in 1..=floor {
@@ -240,7 +244,7 @@ mod tests {
         window
     }
 
-    /// The seqs for which an answer has bits.
+    /// Returns the seqs whose bits are set in an answer.
     fn answered(window: &Window, from: u32, to: u32) -> Vec<u32> {
         let receipts = window.answer_void(READ, from, to);
         let seqs =
@@ -256,7 +260,7 @@ mod tests {
         assert_eq!(answered(&window, 0, 40), (1..=10).collect::<Vec<_>>());
         assert_eq!(window.insert(33), SeqStatus::Fresh);
         assert_eq!(answered(&window, 9, 33), [9, 10, 33]);
-        // A range that ends above the reach.
+        // The range ends above the reach.
         let mut window = Window::new(Era([7; 4]));
         assert_eq!(window.insert(500), SeqStatus::Fresh);
         assert!(window.void_range(1, REACH + 100));
@@ -294,7 +298,7 @@ mod tests {
     fn a_window_ends_where_seqs_end() {
         let stored = |floor: u32| {
             let mut w = Writer::new();
-            // Bit 1 of the arrived ones: the note floor + 2.
+            // Bit 1 of the arrived bits is the note floor + 2.
             w.put_bytes(&[7; 4]).put_u32(floor).put_u8(1).put_u64(2).put_u8(0).put_u8(0);
             Reader::decode_exact(&w.finish(), Window::read).map(|_| ())
         };

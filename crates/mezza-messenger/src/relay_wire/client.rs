@@ -1,4 +1,4 @@
-//! Frames of a client to a relay.
+//! Frames from a client to a relay.
 
 use alloc::vec::Vec;
 
@@ -10,9 +10,9 @@ use super::{MailboxAddress, RawOneTimePrekey, TAKEN_MAX, encode_frame};
 /// The purpose of a mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MailboxKind {
-    /// Mail of one contact.
+    /// For the mail of one contact.
     Conversation,
-    /// First notes of strangers; the only kind with a bundle.
+    /// For first notes of unknown senders. Only this kind has a bundle.
     Intro,
 }
 
@@ -20,74 +20,74 @@ snapshot!(enum MailboxKind [Conversation, Intro]);
 
 /// One frame from client to relay.
 ///
-/// `req` is chosen by the client and comes back in exactly one answer. Tokens are secrets: the
-/// frames that hold one have no `Clone`.
+/// The client chooses `req`, and exactly one answer repeats it. Tokens are secrets, so frames with
+/// a token have no `Clone`.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ClientFrame {
-    /// Make the box of this token; repeatable.
+    /// Create the mailbox of this token; may be repeated.
     Open {
-        /// Comes back in the answer.
+        /// Request number, repeated in the answer.
         req: u16,
-        /// The slot's secret.
+        /// Secret token of the mailbox.
         token: Secret<32>,
         /// The purpose of the mailbox.
         kind: MailboxKind,
     },
-    /// Remove the box of this token with all its mail.
+    /// Remove the mailbox of this token with all its mail.
     Close {
-        /// Comes back in the answer.
+        /// Request number, repeated in the answer.
         req: u16,
-        /// The slot's secret.
+        /// Secret token of the mailbox.
         token: Secret<32>,
     },
-    /// Leave mail in a box.
+    /// Put mail into a mailbox.
     Put {
-        /// Comes back in the answer.
+        /// Request number, repeated in the answer.
         req: u16,
-        /// Whose box.
+        /// Address of the mailbox.
         address: MailboxAddress,
-        /// Hours the relay shall keep it; cut to the relay's limit.
+        /// Hours for which the relay should store the mail; cut to the relay's limit.
         ttl_h: u16,
-        /// One of the six envelope sizes.
+        /// The envelope, in one of the six sizes.
         envelope: Vec<u8>,
     },
-    /// Bring the mail of this token's box, now and as it comes.
+    /// Deliver the mail of this token's mailbox, now and as it arrives.
     Watch {
-        /// Comes back in the answer.
+        /// Request number, repeated in the answer.
         req: u16,
-        /// The client's number for the box on this connection.
+        /// The client's number for the mailbox on this connection.
         number: u16,
-        /// The slot's secret.
+        /// Secret token of the mailbox.
         token: Secret<32>,
     },
-    /// These mails are stored by the client and may be forgotten by the relay.
+    /// Report mail that the client has stored, so that the relay may delete it.
     Taken {
-        /// The box's number on this connection.
+        /// Number of the mailbox on this connection.
         number: u16,
-        /// At most 64 mail numbers of this connection.
+        /// Numbers of at most 64 mails on this connection.
         mails: Vec<u32>,
     },
-    /// Replace the bundle of an intro box and add one-time keys.
+    /// Replace the bundle of an intro mailbox and add one-time keys.
     BundleSet {
-        /// Comes back in the answer.
+        /// Request number, repeated in the answer.
         req: u16,
-        /// The slot's secret.
+        /// Secret token of the mailbox.
         token: Secret<32>,
-        /// Forget the old stock first.
+        /// True to delete the old stock first.
         fresh: bool,
-        /// The bundle, opaque here.
+        /// The bundle, which the relay does not decode.
         bundle: Vec<u8>,
-        /// Keys to add.
+        /// One-time keys to add.
         keys: Vec<RawOneTimePrekey>,
     },
-    /// Ask for the bundle of an intro box and one of its one-time keys.
+    /// Request the bundle of an intro mailbox and one of its one-time keys.
     BundleGet {
-        /// Comes back in the answer.
+        /// Request number, repeated in the answer.
         req: u16,
-        /// Whose box.
+        /// Address of the mailbox.
         address: MailboxAddress,
     },
-    /// Are you there?
+    /// Request a PING frame as a sign of life.
     Ping,
 }
 
@@ -98,14 +98,14 @@ const WATCH: u8 = 0x13;
 const TAKEN: u8 = 0x15;
 const BUNDLE_SET: u8 = 0x16;
 const BUNDLE_GET: u8 = 0x17;
-/// The same kind both ways.
+/// Kind of PING, which is the same in both directions.
 pub(super) const PING: u8 = 0x1d;
 
 /// The flag of `BUNDLE_SET` that drops the old stock.
 const FLAG_FRESH: u8 = 0x01;
 
 impl ClientFrame {
-    /// The frame with its length field.
+    /// Encodes the frame with its length field.
     ///
     /// # Errors
     /// [`FrameTooLong`] above 65,536 bytes or above 64 mail numbers.
@@ -150,7 +150,7 @@ impl ClientFrame {
         }
     }
 
-    /// Decodes `kind | body`, as [`super::RelayDeframer`] hands it out.
+    /// Decodes `kind | body`, as [`super::RelayDeframer`] returns it.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
             let kind = r.read_u8()?;
@@ -220,7 +220,7 @@ fn decode_bundle_set(r: &mut Reader<'_>) -> Result<ClientFrame, DecodeError> {
     }
     let bundle = r.read_var16()?.to_vec();
     let count = usize::from(r.read_u16()?);
-    // The count is believed only as far as bytes are there to back it.
+    // The count is checked against the bytes that are present before memory is allocated.
     if r.len() < count * 36 {
         return Err(DecodeError::Truncated);
     }

@@ -1,4 +1,4 @@
-//! Frames of a relay to a client.
+//! Frames from a relay to a client.
 
 use alloc::vec::Vec;
 
@@ -8,25 +8,25 @@ use mezza_core::wire::{DecodeError, Reader};
 use super::client::PING;
 use super::{RawOneTimePrekey, encode_frame};
 
-/// How a request ended.
+/// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DoneCode {
-    /// Done; for a PUT: durable.
+    /// The request succeeded; for a PUT, the mail is durable.
     Done,
-    /// There is no such box, or no bundle in it.
+    /// There is no such mailbox, or it has no bundle.
     NoBox,
-    /// The box, or the relay, is full.
+    /// The mailbox or the relay is full.
     Full,
-    /// The envelope has none of the six sizes.
+    /// The envelope does not have one of the six sizes.
     Size,
-    /// Too fast or too much for one client.
+    /// The client sends too fast or too much.
     SlowDown,
-    /// Not allowed, or not a frame.
+    /// The request is not allowed, or the frame is malformed.
     Refused,
 }
 
 impl DoneCode {
-    /// The byte on the wire, 0 to 5.
+    /// Returns the byte on the wire, 0 to 5.
     pub const fn to_byte(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -38,7 +38,10 @@ impl DoneCode {
         }
     }
 
-    /// The code of a byte on the wire.
+    /// Returns the code of a byte on the wire.
+    ///
+    /// # Errors
+    /// [`DecodeError::Value`] above 5.
     pub const fn from_byte(byte: u8) -> Result<Self, DecodeError> {
         Ok(match byte {
             0 => Self::Done,
@@ -61,48 +64,48 @@ pub enum RelayFrame {
         version: u8,
         /// The relay's clock, ms since 1970 (48 bits).
         now_ms: u64,
-        /// Largest envelope it takes, bytes.
+        /// Largest envelope that the relay accepts, in bytes.
         envelope_bytes_max: u32,
-        /// Longest it keeps mail, hours.
+        /// Longest time that the relay stores mail, in hours.
         ttl_h_max: u16,
     },
-    /// One mail of a watched box.
+    /// One mail of a watched mailbox.
     Mail {
-        /// The box's number on this connection.
+        /// Number of the mailbox on this connection.
         number: u16,
-        /// The mail's number on this connection.
+        /// Number of the mail on this connection.
         nr: u32,
-        /// The envelope as it was put.
+        /// The envelope, unchanged since its PUT.
         envelope: Vec<u8>,
     },
-    /// The answer to a `BUNDLE_GET`.
+    /// The answer to `BUNDLE_GET`.
     Bundle {
-        /// Of the request.
+        /// Number of the request.
         req: u16,
-        /// As its owner set it.
+        /// The bundle, unchanged since its `BUNDLE_SET`.
         bundle: Vec<u8>,
-        /// A key that nobody else is given.
+        /// A one-time key, which no other client gets; `None` if none is left.
         key: Option<RawOneTimePrekey>,
     },
-    /// How many one-time keys are left in an intro box.
+    /// The number of one-time keys left in an intro mailbox.
     Stock {
-        /// The box's number on this connection.
+        /// Number of the mailbox on this connection.
         number: u16,
-        /// Keys not given out.
+        /// Number of keys that were not given out.
         left: u16,
     },
-    /// Another connection reads a box in place of this one.
+    /// Another connection reads a mailbox instead of this one.
     Displaced {
-        /// The box's number on this connection.
+        /// Number of the mailbox on this connection.
         number: u16,
-        /// True if that is over: a WATCH brings the mail here again.
+        /// True if the other connection has stopped reading, so that a WATCH succeeds here again.
         over: bool,
     },
-    /// The answer to a request; `req` 0 speaks of the connection itself.
+    /// The answer to a request; `req` 0 concerns the connection itself.
     Done {
-        /// Of the request.
+        /// Number of the request.
         req: u16,
-        /// How it ended.
+        /// Result of the request.
         code: DoneCode,
         /// Seconds to wait before the next try, for [`DoneCode::Full`] and [`DoneCode::SlowDown`].
         retry_s: u16,
@@ -119,7 +122,7 @@ const STOCK: u8 = 0x1e;
 const DONE: u8 = 0x1f;
 
 impl RelayFrame {
-    /// The frame with its length field.
+    /// Encodes the frame with its length field.
     ///
     /// # Errors
     /// [`FrameTooLong`] above 65,536 bytes.
@@ -154,7 +157,7 @@ impl RelayFrame {
         }
     }
 
-    /// Decodes `kind | body`, as [`super::RelayDeframer`] hands it out.
+    /// Decodes `kind | body`, as [`super::RelayDeframer`] returns it.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
             let kind = r.read_u8()?;
@@ -191,7 +194,7 @@ impl RelayFrame {
     }
 }
 
-/// A MAIL frame around an envelope that its caller keeps.
+/// Encodes a MAIL frame around a borrowed envelope.
 pub fn encode_mail(number: u16, nr: u32, envelope: &[u8]) -> Result<Vec<u8>, FrameTooLong> {
     encode_frame(MAIL, 6 + envelope.len(), |w| {
         w.put_u16(number).put_u32(nr).put_bytes(envelope);

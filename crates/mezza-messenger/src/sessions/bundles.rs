@@ -1,4 +1,4 @@
-//! Bundles of contacts that are held for later, and who was told our own.
+//! Stored bundles of contacts, and the record of the contacts that got our bundle.
 
 use alloc::vec::Vec;
 
@@ -9,19 +9,20 @@ use super::{HeldBundle, Sessions};
 use crate::io::{ContactId, RecordKind, Step, key32};
 
 impl<B: Backend> Sessions<B> {
-    /// Holds a bundle for later.
+    /// Stores a bundle for later use.
     pub fn hold_bundle(&mut self, id: ContactId, held: HeldBundle, step: &mut Step) {
         step.put(RecordKind::Bundle, key32(id.0), held.write());
         self.bundles.insert(id, held);
         self.look_at(id);
     }
 
-    /// The bundle that is held.
+    /// Returns the stored bundle of a contact, or `None`.
     pub fn held_bundle(&self, id: ContactId) -> Option<&HeldBundle> {
         self.bundles.get(&id)
     }
 
-    /// The bundle that is held has begun a session of a lesser suite; it is not for a later loss any more.
+    /// Keeps a stored bundle only for an upgrade to its better suite, after it began a session of a
+    /// lesser one.
     pub fn hold_for_upgrade(&mut self, id: ContactId, step: &mut Step) {
         let Some(held) = self.bundles.get_mut(&id).filter(|held| held.told) else { return };
         held.told = false;
@@ -29,7 +30,7 @@ impl<B: Backend> Sessions<B> {
         self.look_at(id);
     }
 
-    /// A one-time key serves one session.
+    /// Removes the one-time key of a stored bundle, because it may be used for one session only.
     pub fn take_one_time(&mut self, id: ContactId, step: &mut Step) -> Option<OneTimePrekey> {
         let held = self.bundles.get_mut(&id)?;
         let one_time = held.one_time.take();
@@ -37,7 +38,7 @@ impl<B: Backend> Sessions<B> {
         one_time
     }
 
-    /// A held bundle is not needed any more.
+    /// Drops a stored bundle.
     pub fn drop_held(&mut self, id: ContactId, step: &mut Step) {
         if self.bundles.remove(&id).is_some() {
             step.drop_row(RecordKind::Bundle, key32(id.0));
@@ -45,13 +46,13 @@ impl<B: Backend> Sessions<B> {
         }
     }
 
-    /// A bundle that was stored.
+    /// Loads a stored bundle.
     pub fn load_held(&mut self, id: ContactId, held: HeldBundle) {
         self.bundles.insert(id, held);
         self.look_at(id);
     }
 
-    /// Our bundle, if this contact was not told it yet.
+    /// Returns our bundle if this contact has not got it yet.
     pub fn to_tell(&self, id: ContactId) -> Option<Vec<u8>> {
         let peer = self.peers.get(&id)?;
         // Sent once for each newest signed prekey, and not before the session is confirmed
@@ -62,18 +63,18 @@ impl<B: Backend> Sessions<B> {
         self.prekeys.current_bundle().map(|(bundle, _)| bundle).filter(|bundle| !bundle.is_empty())
     }
 
-    /// A contact was told our bundle.
+    /// Records that a contact got our bundle.
     pub fn mark_bundle_sent(&mut self, id: ContactId, step: &mut Step) {
         let newest = self.newest_prekey();
         self.set_renewal(id, step, |renewal| renewal.told = newest);
     }
 
-    /// Marks a bundle as unsent: the message that carried it may be lost.
+    /// Marks our bundle as unsent, because the message with it may be lost.
     pub fn tell_again(&mut self, id: ContactId, step: &mut Step) {
         self.set_renewal(id, step, |renewal| renewal.told = 0);
     }
 
-    /// The number of the newest signed prekey, 0: there is none.
+    /// Returns the number of the newest signed prekey, or 0 if there is none.
     fn newest_prekey(&self) -> u32 {
         self.prekeys.signed_prekeys().next().map_or(0, |(_, id, _)| id)
     }

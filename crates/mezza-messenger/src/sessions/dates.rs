@@ -1,7 +1,7 @@
 //! Sessions after a correction of the date (MSG-104).
 //!
-//! Prekeys, bundles and the keys of the ratchet keep their dates: they end with what others may still
-//! send, and others go by the dates that they were told.
+//! Prekeys, bundles and the keys of the ratchet keep their dates. Other devices use the dates that
+//! they were given, so these keys must end at the same time.
 
 use alloc::vec::Vec;
 
@@ -11,7 +11,8 @@ use super::Sessions;
 use crate::io::{ContactId, DateStep, Due, RecordKind, Step, key64};
 
 impl<B: Backend> Sessions<B> {
-    /// Moves waits and paces with the date, and with them the end of what no session opened.
+    /// Moves waiting times and rate limits with the date, and the end of messages that no session
+    /// opened.
     pub fn apply_date_step(&mut self, date: &DateStep, now: Time, step: &mut Step) {
         self.nameless.apply_date_step(date);
         self.offers.apply_date_step(date);

@@ -1,27 +1,27 @@
-//! A contact's bundle that is held for later: fetched for an invitation, with the one-time key that came
-//! with it, or told by the contact for the day when a session is lost (MSG-100).
+//! A stored bundle of a contact: fetched for an invitation together with a one-time key, or sent by
+//! the contact in case a session is lost (MSG-100).
 
 use alloc::vec::Vec;
 
 use mezza_core::{DecodeError, Reader, Wiping, Writer, snapshot};
 use mezza_ratchet::{BundleError, OneTimePrekey};
 
-/// A bundle that is held.
+/// A stored bundle.
 pub(crate) struct HeldBundle {
     pub bytes: Vec<u8>,
     pub one_time: Option<OneTimePrekey>,
-    /// The contact itself said it, under the ratchet.
+    /// True if the contact itself sent the bundle in a session.
     pub told: bool,
 }
 
 snapshot!(struct HeldBundle { bytes, one_time, told });
 
-/// Stands in place of a one-time key in front of what a contact told.
+/// Stored instead of a one-time key before a bundle that the contact sent.
 const TOLD: &[u8] = &[1];
 
 impl HeldBundle {
-    /// Decodes a bundle from a relay. The one-time key is not signed: it must meet the rules of its reader
-    /// here (MSG-43).
+    /// Decodes a bundle from a relay. The one-time key is not signed, so it must decode by the same
+    /// rules as at its next load (MSG-43).
     pub fn new(bytes: &[u8], one_time: Option<OneTimePrekey>) -> Result<Self, BundleError> {
         if one_time.is_some_and(|one_time| OneTimePrekey::decode(&one_time.encode()).is_err()) {
             return Err(BundleError::BadKey);
@@ -34,7 +34,8 @@ impl HeldBundle {
         Self { bytes: bytes.to_vec(), one_time: None, told: true }
     }
 
-    /// The stored form: `one-time 36, nothing, or 01 of what was told, u8 length in front | bundle`.
+    /// Encodes the stored form: `len u8 | one-time | bundle`; one-time is a key of 36 bytes, the
+    /// byte 01 for a bundle that the contact sent, or empty.
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(40 + self.bytes.len());
         match &self.one_time {

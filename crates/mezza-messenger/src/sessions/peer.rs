@@ -8,53 +8,54 @@ use mezza_ratchet::{Conversation, IdentityKeyPair, OpenError, Opened, Prekeys};
 use super::ReplayCache;
 use crate::io::{Incoming, Pace, read_flag};
 
-/// Versions of the stored form: where no bundle was told, where one was, and where a message waits
-/// for a new session.
+/// Versions of the stored form: without a bundle sent, with one, and with a message that waits for
+/// a new session.
 const NOTHING_TOLD: u8 = 1;
 const TOLD: u8 = 2;
 const WAITING: u8 = 3;
-/// Sessions that one contact begins at once, and then one in so many milliseconds (MSG-92).
+/// Sessions that one contact may begin at once; then one per interval (MSG-92).
 const BEGINS_BURST: u32 = 8;
 const BEGINS_EVERY_MS: u64 = 10 * Time::MINUTE_MS;
 
-/// The sessions with one contact, and what was opened in them.
+/// The sessions with one contact, and the record of messages opened in them.
 pub(crate) struct SessionPeer<B: Backend> {
     pub conversation: Conversation<B>,
-    /// Which messages were opened last. The ratchet forgets a closed chain, so that a mail that
-    /// comes again would look forged; it must not end a session.
+    /// The messages opened last. The ratchet forgets a closed chain, so a repeated message would
+    /// look forged. It must not end a session.
     pub replays: ReplayCache,
     pub renewal: Renewal,
-    /// How often the contact may begin a session.
+    /// Rate limit for sessions that the contact begins.
     pub begins: Pace,
 }
 
 snapshot!(struct SessionPeer<B> { conversation, replays, renewal, begins });
 
-/// True if and why a session gives way to a new one.
+/// The wish for a new session, and the bundle that the contact got.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Renewal {
-    /// The next note needs a new session, from a new bundle.
+    /// True if the next note needs a new session from a new bundle.
     pub renew: bool,
-    /// When a message last made us want one.
+    /// Time of the last message that caused a new session.
     pub last_reset: Time,
-    /// The signed prekey of our bundle that the contact was told last, 0: none (MSG-100).
+    /// Number of the signed prekey in the bundle that the contact got last; 0 if there is none
+    /// (MSG-100).
     pub told: u32,
-    /// Set while a message waits that came too early for a new session (MSG-127). It cannot be told from
-    /// the messages that are kept: an answer ends the wait and leaves them there, and a clock that jumps
-    /// puts their dates before or behind `last_reset`.
+    /// True while a message waits that came too early for a new session (MSG-127). The stored
+    /// messages do not show this: an answer ends the wait but leaves them stored, and a clock that
+    /// jumps puts their dates before or after `last_reset`.
     pub waits: bool,
 }
 
 snapshot!(struct Renewal { renew, last_reset, told, waits });
 
 impl Renewal {
-    /// Its row; there is none as long as nothing happened.
+    /// Returns the row, or `None` if nothing must be stored.
     pub fn stored(&self) -> Option<Wiping<Vec<u8>>> {
         (*self != Self::default()).then(|| self.write())
     }
 
-    /// The stored form, of 10 or 14 bytes: `version u8 | renew u8 | last reset u64 | told u32`; in version
-    /// 1 without the last.
+    /// Encodes the stored form, 10 or 14 bytes: `version u8 | renew u8 | last reset u64 | told
+    /// u32`. Version 1 has no `told`.
     fn write(&self) -> Wiping<Vec<u8>> {
         let version = match (self.waits, self.told) {
             (true, _) => WAITING,
@@ -86,7 +87,7 @@ impl Renewal {
 }
 
 impl<B: Backend> SessionPeer<B> {
-    /// Nothing was opened yet.
+    /// Creates the state of a contact without opened messages.
     pub fn new(conversation: Conversation<B>) -> Self {
         Self {
             conversation,
@@ -96,8 +97,8 @@ impl<B: Backend> SessionPeer<B> {
         }
     }
 
-    /// Opens a message. A first message beyond the contact's pace is refused before anything is
-    /// multiplied: the memory of base keys is one for all contacts (MSG-92).
+    /// Opens a message. A first message above the contact's rate limit is refused before any
+    /// multiplication, because the record of base keys is shared by all contacts (MSG-92).
     pub fn open(
         &mut self,
         Incoming { bytes, outer }: Incoming<'_>,
@@ -106,12 +107,12 @@ impl<B: Backend> SessionPeer<B> {
         now: Time,
     ) -> Result<Opened, OpenError> {
         let mut begins = self.begins.clone();
-        // A first message beyond the pace is refused before a multiplication (MSG-92).
+        // A first message above the rate limit is refused before a multiplication (MSG-92).
         if self.conversation.begins_session(bytes) && begins.take_turn(now).is_err() {
             return Err(OpenError::NoSession);
         }
         let opened = self.conversation.open(bytes, outer, identity, prekeys, now)?;
-        // Only a session that really began counts against the pace.
+        // Only a session that really began counts against the rate limit.
         if opened.first {
             self.begins = begins;
         }

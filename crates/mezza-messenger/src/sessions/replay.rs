@@ -1,43 +1,43 @@
-//! Which ratchet messages were opened last.
+//! The record of ratchet messages that were opened last.
 //!
-//! The ratchet forgets a chain that is closed, so that one of its messages, when it comes again,
-//! looks forged and would start a new session. Messages do come again: a relay that died brings
-//! back what was not taken, a sender that died sends once more what was not answered. So their
-//! digests are kept for a while, in a ring of chunks of which one is rewritten per message.
+//! The ratchet forgets a closed chain, so a repeated message of it looks forged and would cause a
+//! new session. Messages are repeated after crashes: a relay delivers mail again that was not
+//! acknowledged, and a sender sends parcels again that were not answered. The digests of messages
+//! are therefore kept for a while, in a ring of chunks, one of which is rewritten per message.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use mezza_core::{DecodeError, Reader, Wiping, Writer, labelled_hash, snapshot};
 
-/// Digests in one chunk: with key and lengths 254 bytes, the smallest record of a vault.
+/// Digests in one chunk. With key and lengths they take 254 bytes, the smallest row of a vault.
 const CHUNK: usize = 30;
-/// Chunks kept: 720 messages. A relay has at most 64 out unanswered and 100 removals uncommitted.
+/// Number of chunks, for 720 messages. A relay has at most 64 mails unanswered and 100 removals
+/// uncommitted.
 const CHUNKS: u32 = 24;
-/// No chunk has a number above this one, which nobody reaches: it stands for 60 thousand million
-/// messages.
+/// Highest number of a chunk. It would be reached after 60 thousand million messages.
 const NUMBER_MAX: u32 = u32::MAX / 2;
 
-/// Digests of the messages opened last, by chunk; chunks are numbered without end.
+/// Digests of the messages opened last, by chunk. Chunk numbers only increase.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReplayCache(BTreeMap<u32, Vec<[u8; 8]>>);
 
 snapshot!(struct ReplayCache(chunks));
 
 impl ReplayCache {
-    /// Returns true if this message was opened lately.
+    /// Returns true if this message was opened recently.
     pub fn has_seen(&self, message: &[u8]) -> bool {
         let digest = Self::digest(message);
         self.0.values().any(|chunk| chunk.contains(&digest))
     }
 
-    /// Remembers a message that was opened; the place of the chunk to be stored anew.
+    /// Records an opened message. Returns the place in the ring of the chunk that must be stored.
     pub fn push(&mut self, message: &[u8]) -> u8 {
         let newest = self.0.last_key_value();
         let full = newest.is_some_and(|(_, chunk)| chunk.len() >= CHUNK);
         let newest = newest.map_or(0, |(number, _)| number + u32::from(full));
         self.0.entry(newest).or_default().push(Self::digest(message));
-        // The ring drops the oldest chunk: a relay repeats 164 messages at most.
+        // The ring drops the oldest chunk, because a relay repeats at most 164 messages.
         self.0.retain(|number, _| number + CHUNKS > newest);
         (newest % CHUNKS) as u8
     }
@@ -46,12 +46,12 @@ impl ReplayCache {
         labelled_hash("mezza/recent", &[message])
     }
 
-    /// The places of all chunks.
+    /// Returns the places of all chunks in the ring.
     pub fn places(&self) -> impl Iterator<Item = u8> {
         self.0.keys().map(|number| (number % CHUNKS) as u8)
     }
 
-    /// The stored form of the chunk at a place.
+    /// Encodes the stored form of the chunk at a place.
     pub fn write(&self, place: u8) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(4 + 8 * CHUNK);
         let chunk = self.0.iter().find(|(number, _)| *number % CHUNKS == u32::from(place));

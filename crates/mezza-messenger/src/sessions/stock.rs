@@ -1,4 +1,4 @@
-//! The own prekeys: what they need, what others can fetch of them.
+//! Our prekeys: key generation, storage and publication.
 
 use alloc::vec::Vec;
 
@@ -9,42 +9,42 @@ use super::Sessions;
 use crate::io::{At, ContactId, Due, Event, Publication};
 
 impl<B: Backend> Sessions<B> {
-    /// Others can get so many one-time keys still.
+    /// Reports the number of our one-time keys that other devices can still fetch.
     pub fn report_stock(&mut self, left: u32, at: &mut At<'_>) {
         self.feed_prekeys(Input::Stock(left), at);
     }
 
-    /// The person wants fresh signed prekeys.
+    /// Replaces the signed prekeys at the user's request.
     pub fn rotate_prekeys(&mut self, at: &mut At<'_>) {
         self.feed_prekeys(Input::Rotate, at);
     }
 
-    /// The person wants the stock filled up.
+    /// Fills up the stock of one-time keys at the user's request.
     pub fn refill_stock(&mut self, left: u32, at: &mut At<'_>) {
         self.feed_prekeys(Input::Refill(left), at);
     }
 
     fn feed_prekeys(&mut self, input: Input, at: &mut At<'_>) {
-        // A stock is a claim of others: the worst that a lie brings about is a refill. A wish is
-        // never refused.
+        // The stock is a claim of the relay, and a false one causes a refill at worst. The other
+        // inputs are never refused.
         let _ = self.prekeys.handle(input, at.now, at.rng);
         self.drain_prekeys(at);
     }
 
-    /// The prekeys do what is due.
+    /// Runs all due work of the prekeys.
     pub fn wake_prekeys(&mut self, at: &mut At<'_>) {
         self.prekeys.wake(at.now, at.rng);
         self.drain_prekeys(at);
     }
 
-    /// Carries out what the prekeys want.
+    /// Carries out the outputs of the prekeys.
     pub(super) fn drain_prekeys(&mut self, at: &mut At<'_>) {
         while let Some(output) = self.prekeys.poll() {
             match output {
                 Output::Need { spk, opk } => {
                     let spk = (0..spk).map(|_| StaticKey::random::<B>(at.rng)).collect();
                     let opk = (0..opk).map(|_| StaticKey::random::<B>(at.rng)).collect();
-                    // Exactly what was asked for is never refused.
+                    // The prekeys refuse no keys that they requested.
                     let _ = self.prekeys.handle(Input::Fresh { spk, opk }, at.now, at.rng);
                 }
                 Output::Store(changes) => self.store(ContactId(0), changes, at.step),
@@ -61,16 +61,17 @@ impl<B: Backend> Sessions<B> {
         at.step.set_timer(Due::Prekeys, self.prekeys.deadline());
     }
 
-    /// Returns the publication for others, if it has changed.
+    /// Returns the publication for other devices if it has changed.
     pub fn take_publication(&mut self) -> Option<Publication> {
         self.publication.take()
     }
 
-    /// Others were given a bundle that is not ours: another life of this vault put one up. Ours takes its
-    /// place, and the one-time keys that are there go. Ours are not put up again, as some were given out.
+    /// Replaces a foreign bundle at the relay, which another copy of this vault published, and
+    /// deletes the one-time keys there. Our earlier one-time keys are not published again, because
+    /// some were given out.
     pub fn offer_anew(&mut self, now: Time) {
         let Some((bundle, _)) = self.prekeys.current_bundle() else { return };
-        // Anybody can send mail that opens for nobody: the pace bounds what that costs (MSG-128).
+        // Any device can send mail that does not open, so the rate limit bounds the cost (MSG-128).
         if self.offers.take_turn(now).is_ok() {
             let newer = Publication { bundle, one_time: Vec::new(), replace: true };
             match &mut self.publication {

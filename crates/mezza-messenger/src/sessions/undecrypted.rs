@@ -1,4 +1,4 @@
-//! Messages that could not be opened yet; they are kept for a day.
+//! Messages that did not open yet; they are stored for a day.
 
 use alloc::vec::Vec;
 
@@ -10,40 +10,41 @@ use super::Sessions;
 use crate::evidence;
 use crate::io::{At, By, CarrierId, ContactId, Due, Incoming, RecordKind, Step, key64};
 
-/// How long it is kept.
+/// Milliseconds for which such a message is stored.
 const KEPT_MS: u64 = Time::DAY_MS;
 
-/// Messages kept for a day because nothing opens them yet, and those of one contact among them.
+/// Most stored messages that did not open, in all and per contact.
 const UNDECRYPTED_MAX: usize = 32;
 const UNDECRYPTED_EACH_MAX: usize = 8;
-/// Kept messages that one new session is tried on.
+/// Most stored messages that are tried again after a new session.
 const RETRIED_MAX: usize = 4;
-/// The highest level that there is.
+/// The highest protection level.
 const LEVEL_MAX: u8 = 4;
-/// Between two sessions started on our own for one contact (MSG-31).
+/// Milliseconds between two sessions that we begin for one contact because of messages that do not
+/// open (MSG-31).
 const RESET_EVERY_MS: u64 = 10 * Time::MINUTE_MS;
 
-/// A message that nothing opens.
+/// A message that no session opens.
 pub(crate) struct Undecrypted {
     pub contact: ContactId,
     pub at: Time,
-    /// How it came; `None`: a version before did not note it.
+    /// Carrier and level of the message; `None` in rows of an earlier version.
     pub by: Option<By>,
     pub bytes: Vec<u8>,
-    /// Its outer binding.
+    /// Outer binding of the message.
     pub outer: Vec<u8>,
 }
 
 snapshot!(struct Undecrypted { contact, at, by, bytes, outer });
 
 impl Undecrypted {
-    /// When it is forgotten.
+    /// Returns the time at which the message is dropped.
     pub fn due(&self) -> Time {
         self.at.plus_ms(KEPT_MS)
     }
 
-    /// The stored form: `contact u32 | at u64 | len u16 | bytes | carrier u8 | level u8`, and
-    /// `len u8 | outer` if it is bound to something.
+    /// Encodes the stored form: `contact u32 | at u64 | len u16 | bytes | carrier u8 | level u8`,
+    /// and `len u8 | outer` if there is an outer binding.
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(16 + self.bytes.len());
         w.put_u32(self.contact.0).put_u64(self.at.as_ms()).put_var16(&self.bytes);
@@ -56,8 +57,8 @@ impl Undecrypted {
         Wiping::new(w.finish())
     }
 
-    /// Reads the stored form. A version before did not say how it came: then nothing it causes leaves
-    /// below the highest level.
+    /// Reads the stored form. Rows of an earlier version have no carrier and level; items caused by
+    /// such a message leave at the highest level only.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
             let contact = ContactId(r.read_u32()?);
@@ -75,7 +76,7 @@ impl Undecrypted {
     }
 }
 
-/// Reads the outer binding of a message, 1 to 64 bytes if there is one.
+/// Reads the outer binding of a message, 1 to 64 bytes.
 fn read_outer(r: &mut Reader<'_>) -> Result<Vec<u8>, DecodeError> {
     let outer = r.read_var8()?;
     let fits = (1..=OUTER_BYTES_MAX).contains(&outer.len());
@@ -83,10 +84,9 @@ fn read_outer(r: &mut Reader<'_>) -> Result<Vec<u8>, DecodeError> {
 }
 
 impl<B: Backend> Sessions<B> {
-    /// With a new session, what could not be opened before may open now.
-    /// No more than the newest few of them are tried: each may cost thousands of steps of a chain.
-    /// `by`: how the message came that began the session; one kept by a version before came by that
-    /// carrier too, and what it causes leaves by no level below the highest.
+    /// Tries stored messages again after a new session. Only the newest few are tried, because each
+    /// may cost thousands of chain steps. `by` is carrier and level of the message that began the
+    /// session. A message stored by an earlier version gets the same carrier and the highest level.
     pub fn retry_undecrypted(
         &mut self,
         id: ContactId,
@@ -94,7 +94,8 @@ impl<B: Backend> Sessions<B> {
         at: &mut At<'_>,
     ) -> Vec<(Opened, By)> {
         let kept = self.undecrypted.iter().rev().filter(|(_, kept)| kept.contact == id);
-        // The newest four: older ones are less likely to open, and each try is expensive (MSG-35).
+        // The newest four are tried: older ones are less likely to open, and each attempt is
+        // expensive (MSG-35).
         let mut kept: Vec<u64> = kept.map(|(key, _)| *key).take(RETRIED_MAX).collect();
         kept.reverse();
         let mut all = Vec::new();
@@ -120,25 +121,25 @@ impl<B: Backend> Sessions<B> {
         all
     }
 
-    /// A new session follows once the pace of them allows it.
+    /// Marks that a new session must begin once the rate limit allows it.
     fn wait_for_reset(&mut self, id: ContactId, step: &mut Step) {
         self.set_renewal(id, step, |renewal| renewal.waits = true);
     }
 
-    /// No new session follows by itself.
+    /// Clears the mark that a new session must begin.
     pub(super) fn end_wait_for_reset(&mut self, id: ContactId, step: &mut Step) {
         self.set_renewal(id, step, |renewal| renewal.waits = false);
     }
 
-    /// Sets the timer of the wait, or ends it.
+    /// Sets or clears the timer of a waiting new session.
     pub(super) fn time_reset(&self, id: ContactId, step: &mut Step) {
         let renewal = self.peers.get(&id).map(|peer| peer.renewal).filter(|renewal| renewal.waits);
         let due = renewal.map(|renewal| renewal.last_reset.plus_ms(RESET_EVERY_MS));
         step.set_timer(Due::Reset(id), due);
     }
 
-    /// The pace of new sessions allows one for a contact again. Returns true if it is begun now: a message
-    /// came meanwhile that nothing opens, and its writer does not know it yet (MSG-127).
+    /// Handles the end of the rate limit for a contact. Returns true if a session must begin now,
+    /// because a message that did not open still waits (MSG-127).
     pub fn reset_in_turn(&mut self, id: ContactId, at: &mut At<'_>) -> bool {
         let waits = self.peers.get(&id).is_some_and(|peer| peer.renewal.waits);
         self.end_wait_for_reset(id, at.step);
@@ -155,10 +156,10 @@ impl<B: Backend> Sessions<B> {
         });
     }
 
-    /// Keeps a message that no session opened for a day, if the contact has room for it; whether a new
-    /// session is wanted because of it.
+    /// Stores a message that no session opened for a day, if there is room for it. Returns true if
+    /// a new session must begin because of it.
     pub fn keep(&mut self, id: ContactId, message: Incoming<'_>, by: By, at: &mut At<'_>) -> bool {
-        // A clock that was ahead once holds nothing up.
+        // A time in the future comes from a clock that was ahead, and delays nothing.
         let rests = self.peers.get(&id).is_none_or(|peer| {
             let last = peer.renewal.last_reset;
             at.now >= last && at.now.since_ms(last) < RESET_EVERY_MS
@@ -167,13 +168,14 @@ impl<B: Backend> Sessions<B> {
             self.reset_now(id, at);
         }
         if rests {
-            // Its writer sends it once: a message that comes too early for a new session is not forgotten.
+            // The writer sends the message once, so a message that comes too early for a new
+            // session is remembered.
             self.wait_for_reset(id, at.step);
         } else {
             self.end_wait_for_reset(id, at.step);
         }
         let own = self.undecrypted.values().filter(|kept| kept.contact == id).count();
-        // What a carrier says beyond the limit would not load again, and opens nothing.
+        // A message with an outer binding above 64 bytes opens nothing, and its row would not load.
         let fits = message.outer.len() <= OUTER_BYTES_MAX;
         // At most 8 of one contact and 32 in all are kept (MSG-35).
         if fits && own < UNDECRYPTED_EACH_MAX && self.undecrypted.len() < UNDECRYPTED_MAX {
@@ -189,7 +191,7 @@ impl<B: Backend> Sessions<B> {
         !rests
     }
 
-    /// Forgets a message that nothing opened.
+    /// Drops a message that did not open.
     pub fn drop_undecrypted(&mut self, key: u64, step: &mut Step) {
         if self.undecrypted.remove(&key).is_some() {
             step.drop_row(RecordKind::Held, key64(key));
@@ -197,14 +199,14 @@ impl<B: Backend> Sessions<B> {
         }
     }
 
-    /// A message that was stored.
+    /// Loads a stored message.
     pub fn load_undecrypted(&mut self, key: u64, kept: Undecrypted, step: &mut Step) {
         step.set_timer(Due::Undecrypted(key), Some(kept.due()));
         self.skip_undecrypted(key);
         self.undecrypted.insert(key, kept);
     }
 
-    /// No message gets this number any more.
+    /// Skips message numbers up to and including `key`.
     pub fn skip_undecrypted(&mut self, key: u64) {
         self.last_undecrypted = self.last_undecrypted.max(key);
     }
@@ -227,7 +229,7 @@ mod tests {
             assert!(again.outer == outer && again.by == by && again.write()[..] == row[..]);
             if !outer.is_empty() {
                 let cut = row.len() - 1 - outer.len();
-                // A length that is not that of what follows, none, or more than there may be.
+                // Wrong forms of the outer binding: an empty one, a wrong length, too many bytes.
                 for wrong in [&[][..], &[0], &[2, 7], &[65; 66]] {
                     let row = [&row[..cut], wrong].concat();
                     assert_eq!(Undecrypted::read(&row).is_ok(), wrong.is_empty(), "{wrong:?}");

@@ -10,7 +10,7 @@ use crate::io::{DateStep, Due, Event, NoteId, Step};
 use crate::threads::StoredNote;
 
 impl Threads {
-    /// Moves what the corrected date had stamped: notes and their facts, and with them their ends.
+    /// Moves the stored times of notes and their facts, and with them their ends.
     pub fn apply_date_step(&mut self, date: &DateStep, now: Time, step: &mut Step) {
         for id in self.notes.keys().copied().collect::<Vec<NoteId>>() {
             let Some(note) = self.notes.get_mut(&id) else { continue };
@@ -24,16 +24,16 @@ impl Threads {
     }
 }
 
-/// Corrects one note; whether anything of it has moved.
+/// Moves the times of one note. Returns true if one changed.
 fn correct_note_dates(note: &mut StoredNote, date: &DateStep, now: Time) -> bool {
     let before = (note.at, note.sent, note.due);
     note.at = date.shift_moment(note.at, now);
-    // A note that was never sealed is dated anew for its reader; of another one the reader may hold
-    // the digest, which names the time in it (MSG-95).
+    // A note that was never sealed gets a new date for its reader. For a sealed note the reader may
+    // have the digest, which includes the old date (MSG-95).
     if !note.incoming && note.seq == 0 && !note.again {
         note.sent = date.shift_moment(note.sent, now);
     }
-    // Until when the carrier tries counts from the moment in which it took the note.
+    // The end of the carrier's attempts is counted from its handover.
     let handed = note.facts.iter().rev().find(|fact| fact.what == FactKind::Handed);
     if handed.is_some_and(|fact| date.shift_moment(fact.at, now) != fact.at) {
         note.due = note.due.map(|due| date.shift_running(due));

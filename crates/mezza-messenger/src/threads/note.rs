@@ -1,4 +1,4 @@
-//! The notes of a thread as they are stored: what was written, and the facts about it.
+//! The stored form of the notes of a thread: content and facts.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -12,37 +12,38 @@ use crate::view::NoteContent;
 
 /// Version of the stored form.
 const VERSION: u8 = 2;
-/// The version before knew no levels.
+/// The earlier version, without levels.
 const OLDER: u8 = 1;
 
-/// One note, either direction.
+/// One note, sent or received.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts of one note")]
 pub(crate) struct StoredNote {
     pub contact: ContactId,
     pub incoming: bool,
-    /// Own notes: what makes a repeated command the same note.
+    /// Sent notes: the number by which a repeated command is recognised.
     pub client: [u8; 16],
     pub body: NoteContent,
-    /// Identity of the note together with its writer; seq 0 until first encrypted.
+    /// Era and number, which with the writer identify the note; seq is 0 before the first sealing.
     pub era: Era,
     pub seq: u32,
     pub sent: Time,
     pub at: Time,
     pub timer_s: u32,
-    /// When a carrier stops trying; own notes alone.
+    /// Sent notes: end of the carrier's attempts.
     pub due: Option<Time>,
     pub level_min: u8,
     pub carrier: Option<CarrierId>,
-    /// Incoming: at which level the carrier hid it, 1 to 4; 0: a version before did not note it.
+    /// Received notes: protection level of the carrier, 1 to 4; 0 in rows of earlier versions,
+    /// which did not store it.
     pub level: u8,
-    /// Incoming: whether the person has seen it.
+    /// Received notes: true if the user has seen the note.
     pub seen: bool,
-    /// To be sealed once more: the session that carried it is gone.
+    /// True if the note must be sealed again, because its session is lost.
     pub again: bool,
-    /// Its number was declared void: from then on only a bit proves that it arrived.
+    /// True if its number was declared void; from then on only a bit confirms it.
     pub voided: bool,
     pub facts: Vec<Fact>,
-    // Not stored: why it waits.
+    // Not stored: the reason why the note waits.
     pub why: WaitReason,
 }
 
@@ -52,12 +53,13 @@ snapshot!(struct StoredNote {
 });
 
 impl StoredNote {
-    /// When the note goes from this device, if it has a timer.
+    /// Returns the time at which the note disappears, or `None` if it has no timer.
     pub fn ends_at(&self) -> Option<Time> {
         (self.timer_s > 0).then(|| self.at.plus_ms(u64::from(self.timer_s) * Time::SECOND_MS))
     }
 
-    /// The earlier of the timer's end and the carrier's (messenger 5.2).
+    /// Returns the earlier one of the timer's end and the end of the carrier's attempts (messenger
+    /// 5.2).
     pub fn due(&self) -> Option<Time> {
         match (self.ends_at(), self.due) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -65,25 +67,25 @@ impl StoredNote {
         }
     }
 
-    /// At which level the carrier hid it as it came, or as it left: nothing that changed since is in
-    /// it. `None`: it has not left, or a version before did not note it.
+    /// Returns the level of the carrier when the note arrived or left. Later changes do not affect
+    /// it. `None` if the note has not left, or an earlier version did not store the level.
     pub fn travelled_at(&self) -> Option<u8> {
         let handed = self.facts.iter().rev().find(|fact| fact.what == FactKind::Handed);
         let level = if self.incoming { self.level } else { handed.map_or(0, |fact| fact.level) };
         Some(level).filter(|level| *level > 0)
     }
 
-    /// Returns true if the other device said that it has it.
+    /// Returns true if the note has a delivery or read receipt.
     pub fn is_delivered(&self) -> bool {
         self.facts.iter().any(|fact| matches!(fact.what, FactKind::Delivered | FactKind::Read))
     }
 
-    /// An own note that is neither delivered nor given up.
+    /// Returns true if this is a note of ours that is neither delivered nor given up.
     pub fn is_waiting(&self, now: Time) -> bool {
         !self.incoming && !self.is_delivered() && self.due().is_none_or(|due| now < due)
     }
 
-    /// The state, computed from the facts.
+    /// Computes the state from the facts.
     pub fn state(&self, now: Time) -> evidence::NoteState {
         if self.incoming {
             evidence::NoteState::Received
@@ -92,11 +94,11 @@ impl StoredNote {
         }
     }
 
-    /// Under which key the vault seals it: by its timer (VAULT-3).
+    /// Returns the vault key that seals the note, chosen by its timer (VAULT-3).
     pub fn bucket(&self) -> Retention {
         match self.ends_at() {
             None => Retention::Permanent,
-            // A timer up to a day ends by the hour, a longer one by the day (VAULT-3).
+            // A timer up to a day ends with its hour, a longer one with its day (VAULT-3).
             Some(end) if u64::from(self.timer_s) * Time::SECOND_MS <= Time::DAY_MS => {
                 Retention::Hour(end.as_hours())
             }
@@ -186,17 +188,18 @@ impl StoredNote {
         })
     }
 
-    /// Returns the digest that distinguishes it from another note under its number (MSG-95).
+    /// Returns the digest that distinguishes this note from another one with the same number
+    /// (MSG-95).
     pub fn digest(&self) -> NoteDigest {
         NoteDigest::from_text(self.sent, self.text().map_or("", String::as_str))
     }
 
-    /// Bytes of the text.
+    /// Returns the bytes of the text.
     pub fn body_bytes(&self) -> u32 {
         self.body.bytes()
     }
 
-    /// The text, for the wire; a body of a newer version is never sent on.
+    /// Returns the text, or `None` for a body of a newer version, which is never sent on.
     pub fn text(&self) -> Option<&String> {
         match &self.body {
             NoteContent::Text(text) => Some(text),

@@ -1,7 +1,7 @@
-//! How much of one contact's notes is kept (MSG-51).
+//! The share of one contact: how many of its notes are stored (MSG-51).
 //!
-//! A friend's device may be in the hands of somebody else. What it can use up here is bounded, and
-//! what was not kept is counted and shown.
+//! An attacker may control the device of a contact. The memory that it can use up here is bounded,
+//! and dropped notes are counted and shown.
 
 use alloc::vec::Vec;
 
@@ -9,16 +9,16 @@ use mezza_core::{DecodeError, Reader, Time, Wiping, Writer, snapshot};
 
 /// Version of the stored form.
 const VERSION: u8 = 1;
-/// Notes of one contact that are kept in a day.
+/// Most notes of one contact that are stored per day.
 const DAY_NOTES_MAX: u32 = 5_000;
-/// Bytes of them.
+/// Most bytes of notes of one contact that are stored per day.
 const DAY_BYTES_MAX: u32 = 16 << 20;
-/// Notes of one contact that the person has not seen.
+/// Most notes of one contact that the user has not seen.
 const UNSEEN_NOTES_MAX: u32 = 20_000;
-/// Bytes of them.
+/// Most bytes of notes of one contact that the user has not seen.
 const UNSEEN_BYTES_MAX: u32 = 64 << 20;
 
-/// Notes and the bytes of their texts.
+/// A number of notes, and the bytes of their texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Amount {
     pub notes: u32,
@@ -28,13 +28,13 @@ pub(crate) struct Amount {
 snapshot!(struct Amount { notes, bytes });
 
 impl Amount {
-    /// One more note.
+    /// Adds one note of `bytes` bytes.
     pub const fn add(&mut self, bytes: u32) {
         self.notes = self.notes.saturating_add(1);
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// One note less.
+    /// Removes one note of `bytes` bytes.
     pub const fn subtract(&mut self, bytes: u32) {
         self.notes = self.notes.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(bytes);
@@ -48,7 +48,7 @@ impl Amount {
 /// The used part of a contact's quota.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Quota {
-    /// The day that the next two are about, since 1970.
+    /// The day of `kept`, counted since 1970.
     pub day: u32,
     pub kept: Amount,
     pub refused: u32,
@@ -57,14 +57,14 @@ pub(crate) struct Quota {
 snapshot!(struct Quota { day, kept, refused });
 
 impl Quota {
-    /// Takes one note into the quota; `false`: it is over, and the note is only counted. `unseen`
-    /// is what the person has not looked at yet.
+    /// Counts a note against the quota. Returns false if the quota is exhausted; the note is then
+    /// only counted as refused. `unseen` is the amount that the user has not seen yet.
     pub fn try_take(&mut self, bytes: u32, unseen: Amount, now: Time) -> bool {
         let most = Amount { notes: DAY_NOTES_MAX, bytes: DAY_BYTES_MAX };
         let most_unseen = Amount { notes: UNSEEN_NOTES_MAX, bytes: UNSEEN_BYTES_MAX };
         let new_day = self.day != now.as_days();
         let mut kept = if new_day { Amount::default() } else { self.kept };
-        // The writer is not told, so the note counts as not arrived and is sent again (MSG-51).
+        // The writer gets no receipt, so the note counts as not arrived and is sent again (MSG-51).
         if !kept.has_room(bytes, most) || !unseen.has_room(bytes, most_unseen) {
             self.refused = self.refused.saturating_add(1);
             return false;
@@ -75,12 +75,12 @@ impl Quota {
         true
     }
 
-    /// Notes that were not kept, as long as none is kept on a later day.
+    /// Returns the number of dropped notes, which is reset when a note is stored on a later day.
     pub const fn refused_count(&self) -> u32 {
         self.refused
     }
 
-    /// Its row; there is none as long as nothing came.
+    /// Returns the row, or `None` if no note has arrived.
     pub fn stored_form(&self) -> Option<Wiping<Vec<u8>>> {
         (*self != Self::default()).then(|| self.write())
     }
@@ -103,7 +103,7 @@ impl Quota {
         })
     }
 
-    /// Reads what follows the version.
+    /// Reads the form after its version byte.
     pub fn read_body(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let day = r.read_u32()?;
         let kept = Amount { notes: r.read_u32()?, bytes: r.read_u32()? };

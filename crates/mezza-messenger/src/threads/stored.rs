@@ -1,4 +1,4 @@
-//! The stored form of what arrived of one era of a contact.
+//! The stored form of the windows of one contact and era.
 
 use alloc::vec::Vec;
 
@@ -9,12 +9,12 @@ use crate::io::ContactId;
 use crate::note::Era;
 use crate::receipt::Window;
 
-/// The key of its row.
+/// Returns the key of the windows' row.
 pub(crate) fn key_seen(contact: ContactId, era: Era) -> Vec<u8> {
     [contact.0.to_be_bytes(), era.0].concat()
 }
 
-/// The stored form of what arrived of one era, and what was read of it.
+/// Encodes the windows of one era: notes that arrived, and notes that were read.
 pub(crate) fn write_windows((arrived, read): &Windows) -> Wiping<Vec<u8>> {
     let mut w = Writer::new();
     arrived.write(&mut w);
@@ -22,11 +22,11 @@ pub(crate) fn write_windows((arrived, read): &Windows) -> Wiping<Vec<u8>> {
     Wiping::new(w.finish())
 }
 
-/// Reads that stored form; `era` ends the row's key.
+/// Reads the windows of one era; `era` is the end of the row's key.
 pub(crate) fn read_windows(era: &[u8], bytes: &[u8]) -> Result<(Era, Windows), DecodeError> {
     let windows = |r: &mut Reader<'_>| Ok::<_, DecodeError>((Window::read(r)?, Window::read(r)?));
     let (arrived, read) = Reader::decode_exact(bytes, windows)?;
-    // The era in the key and in both windows must agree, or the row is under a wrong name.
+    // The era in the key and in both windows must agree, or the row is under a wrong key.
     let sound = arrived.era().0 == *era && read.era().0 == *era;
     if sound { Ok((arrived.era(), (arrived, read))) } else { Err(DecodeError::Value) }
 }

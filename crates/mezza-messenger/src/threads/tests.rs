@@ -34,7 +34,7 @@ fn thread(notes: u32) -> (Threads, Vec<(Era, u32, NoteDigest)>) {
 }
 
 /// The numbers that stand beside a receipt when a void asked for `from` to `to` as well.
-fn named(notes: u32, (from, to): (u32, u32)) -> Vec<u32> {
+fn named(notes: u32, from: u32, to: u32) -> Vec<u32> {
     let (threads, owed) = thread(notes);
     let answers = [(ERA, from, to)];
     let owing = Owing { delivered: true, read: false, answers: &answers, kept: &owed };
@@ -46,8 +46,8 @@ fn named(notes: u32, (from, to): (u32, u32)) -> Vec<u32> {
 #[test]
 fn msg_95_a_note_has_48_digests_at_most() {
     // 32 that arrived and 16 that were asked for leave no room for the newest.
-    assert_eq!(named(100, (41, 100)), (1..=32).chain(41..=56).collect::<Vec<_>>());
+    assert_eq!(named(100, 41, 100), (1..=32).chain(41..=56).collect::<Vec<_>>());
     // Where fewer were asked for, the newest are there.
-    assert_eq!(named(100, (41, 48)), (1..=32).chain(41..=48).chain(93..=100).collect::<Vec<_>>());
-    assert_eq!(named(20, (1, 20)), (1..=20).collect::<Vec<_>>());
+    assert_eq!(named(100, 41, 48), (1..=32).chain(41..=48).chain(93..=100).collect::<Vec<_>>());
+    assert_eq!(named(20, 1, 20), (1..=20).collect::<Vec<_>>());
 }

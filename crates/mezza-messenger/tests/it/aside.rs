@@ -1,4 +1,4 @@
-//! Records that do not load: they are set aside, and everything else is there.
+//! Records that do not load: they are quarantined, and everything else is there.
 
 mod sealed;
 mod strangers;

@@ -145,7 +145,7 @@ fn item() -> impl Strategy<Value = Item> {
                 Item::Kept(Kept { era: Era(era), notes: notes.collect() })
             }),
         bytes(1..300).prop_map(Item::Bundle),
-        (12u8..).prop_map(Item::Unknown),
+        (13u8..).prop_map(Item::Unknown),
     ]
 }
 

@@ -133,7 +133,7 @@ impl Peer {
 
     /// An envelope with this message for party 0, which need not be one.
     pub fn wrap(&self, stage: &mut Stage, message: &[u8]) -> Vec<u8> {
-        wrap(self.to, message, &mut stage.rng).expect("it fits")
+        wrap(self.to.0, self.to.1, message, &mut stage.rng).expect("it fits")
     }
 
     /// An envelope with a note for party 0.

@@ -60,12 +60,12 @@ impl Port for Five {
     type Input = FiveInput;
     type Output = FiveOutput;
 
-    fn get_carrier(&self, id: CarrierId) -> Option<&dyn Carrier> {
-        if id == TOY { Some(&self.toy) } else { self.four.get_carrier(id) }
+    fn carrier(&self, id: CarrierId) -> Option<&dyn Carrier> {
+        if id == TOY { Some(&self.toy) } else { self.four.carrier(id) }
     }
 
-    fn get_carrier_mut(&mut self, id: CarrierId) -> Option<&mut dyn Carrier> {
-        if id == TOY { Some(&mut self.toy) } else { self.four.get_carrier_mut(id) }
+    fn carrier_mut(&mut self, id: CarrierId) -> Option<&mut dyn Carrier> {
+        if id == TOY { Some(&mut self.toy) } else { self.four.carrier_mut(id) }
     }
 
     fn all_carriers(&self) -> impl Iterator<Item = (CarrierId, &dyn Carrier)> {

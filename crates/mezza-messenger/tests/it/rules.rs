@@ -17,6 +17,7 @@ mod peers;
 mod policy;
 mod recalled;
 mod refused;
+mod restored;
 mod roots;
 mod said;
 mod share;

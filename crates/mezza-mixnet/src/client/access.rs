@@ -1,4 +1,4 @@
-//! The content of a slot: an access to a dead drop, a call, an invitation, or something that looks like
+//! The content of a slot: an access to a dead drop, a call, an invitation, or an idle imitation of
 //! one.
 
 use alloc::vec::Vec;
@@ -10,12 +10,12 @@ use crate::service::{CELL_BYTES, DROP_BYTES, INVITATION_BYTES, TAG_BYTES, TOKEN_
 use crate::wire::Cell;
 use crate::wire::cell::{MalformedCell, PLAIN_BYTES};
 
-/// The bucket whose content is thrown away.
+/// The bucket whose content is dropped.
 pub const NO_BUCKET: u32 = 0;
 /// Bytes of the plaintext of a conversation round.
 const ACCESS_BYTES: usize = DROP_BYTES + CELL_BYTES;
 
-/// One access to a dead drop, and what is needed to read the answer. Serves one round.
+/// One access to a dead drop, with the keys to read its reply. Used in one round only.
 pub struct Access {
     bytes: Wiping<[u8; ACCESS_BYTES]>,
     open: Secret<32>,
@@ -27,17 +27,17 @@ snapshot!(struct Access { bytes, open });
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "an answer is read at once and kept nowhere")]
 pub enum DropResult {
-    /// Our own cell: nobody else was there.
+    /// Our own cell returned, because the partner was not there.
     Absent,
     /// Neither our cell nor the partner's.
     Garbage,
-    /// The partner's cell. One that opens and says what no cell says counts as a meeting.
+    /// The partner's cell. A cell that opens but is malformed also counts as a meeting.
     Met(Result<Cell, MalformedCell>),
 }
 
 impl Access {
     /// Seals `cell` for one round of a contact. Two cells under one key would reveal their
-    /// difference: a turn is used up, and a chain gives one for each round (MIX-23).
+    /// difference, so `turn` is consumed, and a chain supplies one per round (MIX-23).
     pub fn seal_cell<B: Backend>(turn: RoundKeys, cell: &Cell) -> Self {
         let mut bytes = Wiping::new([0; ACCESS_BYTES]);
         bytes[..DROP_BYTES].copy_from_slice(&turn.drop);
@@ -50,7 +50,7 @@ impl Access {
         Self { bytes, open: turn.open }
     }
 
-    /// The access of a slot that serves nobody: that of a contact with a root of chance.
+    /// Returns the access of an idle slot, with the keys of a random root.
     pub fn for_idle_slot<B: Backend>(round: u64, rng: &mut dyn CryptoRng) -> Self {
         // The idle slot derives its keys from a random root, so that it takes the steps of a busy
         // one (MIX-22).
@@ -59,12 +59,12 @@ impl Access {
         Self::seal_cell::<B>(nobody.take_round_keys(), &cell)
     }
 
-    /// The plaintext of the onion, 272 bytes: drop id and sealed cell.
+    /// Returns the plaintext of the onion, 272 bytes: drop id and sealed cell.
     pub fn bytes(&self) -> &[u8; ACCESS_BYTES] {
         &self.bytes
     }
 
-    /// Reads what the dead drop gave back.
+    /// Reads the reply of the dead drop.
     pub fn read_reply<B: Backend>(self, reply: &[u8]) -> DropResult {
         // A drop with a single access returns its own cell (MIX-9). The bytes are public, so plain
         // equality is enough.
@@ -77,15 +77,15 @@ impl Access {
         let Some((text, tag)) = cell.split_last_chunk_mut::<TAG_BYTES>() else {
             return DropResult::Garbage;
         };
-        // Random bytes of a third access and bytes garbled by a mix both end here, and are not told
-        // apart.
+        // The random bytes of a third access and bytes changed by a mix both end here, and are not
+        // distinguished.
         if !B::Chacha::new(self.open.expose()).open(&[0; 12], &[], text, tag) {
             return DropResult::Garbage;
         }
         let mut plain = Wiping::new([0; PLAIN_BYTES]);
         plain.copy_from_slice(text);
-        // Only the partner has this key, so a cell that opens proves a meeting even if its content
-        // is malformed.
+        // Only the partner has this key, so a cell that opens proves a meeting, even if it is
+        // malformed.
         DropResult::Met(Cell::decode(&plain))
     }
 }
@@ -96,13 +96,13 @@ impl core::fmt::Debug for Access {
     }
 }
 
-/// The plaintext of a call or invitation: the bucket, then a token or a sealed invitation.
+/// Returns the plaintext of a call or invitation: the bucket, then a token or a sealed invitation.
 pub fn to_bucket(bucket: u32, entry: &[u8]) -> Vec<u8> {
     debug_assert!([TOKEN_BYTES, INVITATION_BYTES].contains(&entry.len()));
     [&bucket.to_be_bytes(), entry].concat()
 }
 
-/// The plaintext of a client that calls nobody: 16 random bytes for the bucket 0.
+/// Returns the plaintext of an idle call: 16 random bytes for bucket 0.
 pub fn no_call(rng: &mut dyn CryptoRng) -> Vec<u8> {
     let mut token = [0; TOKEN_BYTES];
     // A real token is the output of a hash, so 16 random bytes look the same in the bucket
@@ -111,8 +111,8 @@ pub fn no_call(rng: &mut dyn CryptoRng) -> Vec<u8> {
     to_bucket(NO_BUCKET, &token)
 }
 
-/// The plaintext of a client that invites nobody: a real public key and 228 random bytes for the
-/// bucket 0.
+/// Returns the plaintext of an idle invitation: a real public key and 228 random bytes for bucket
+/// 0.
 pub fn no_invitation<B: Backend>(rng: &mut dyn CryptoRng) -> Vec<u8> {
     let mut invitation = [0; INVITATION_BYTES];
     rng.fill_bytes(&mut invitation);

@@ -1,4 +1,4 @@
-//! Settings that a client may use.
+//! Checked settings of a round, which a client may use.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -11,41 +11,41 @@ use crate::config::Chain;
 use crate::onion::Layer;
 use crate::wire::{Settings, SignedSettings};
 
-/// How far the network's clock may be from ours, milliseconds.
+/// Largest difference between the network's clock and ours, in milliseconds.
 pub(super) const CLOCK_MS: u64 = 60_000;
 
-/// Why a client does not take part in a round.
+/// The reason why a client does not take part in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
-    /// No config is in force when the round opens, or it has no such service.
+    /// No config is in force when the round opens, or the config lacks the service.
     #[error("no config with this service is in force when the round opens")]
     NoConfig,
-    /// The settings are not those of the config of the round.
+    /// The settings differ from the config of the round.
     #[error("the settings differ from the config")]
     Differ,
     /// A mix did not sign exactly these settings.
     #[error("a mix did not sign these settings")]
     Unsigned,
-    /// A key is of small order, on the twist, or stands there twice.
+    /// A key has small order, is on the twist, or is repeated.
     #[error("a round key is not allowed")]
     BadKey,
-    /// The round is not above the last one taken part in.
+    /// The round is not above the last one that the client took part in.
     #[error("the round is over")]
     Old,
-    /// The round was open already when its settings came.
+    /// The round was already open when its settings arrived.
     #[error("the round is open already")]
     Late,
     /// Four rounds of the service are under way.
     #[error("too many rounds are under way")]
     TooMany,
-    /// The clock here and the network's differ by more than 60 s.
+    /// Our clock and the network's differ by more than 60 s.
     #[error("this clock and the network's differ; set the clock")]
     Clock,
 }
 
 snapshot!(enum SettingsError [NoConfig, Differ, Unsigned, BadKey, Old, Late, TooMany, Clock]);
 
-/// Settings that were checked. Only [`check`](Self::check) makes one.
+/// Checked settings. Only [`check`](Self::check) creates them.
 #[derive(Clone, Debug)]
 pub struct CheckedSettings {
     settings: Settings,
@@ -55,12 +55,13 @@ pub struct CheckedSettings {
 snapshot!(struct CheckedSettings { settings, open });
 
 impl CheckedSettings {
-    /// Checks what the entry announced: all mixes signed it (MIX-5), every key can be used (MIX-6),
-    /// it is of the config in force when it opens, of now (MIX-34), and above `last`, the last round of the
-    /// service that this client took part in.
+    /// Checks the settings that the entry server announced. All mixes must have signed them
+    /// (MIX-5), and every key must be usable (MIX-6). They must match the config in force when the
+    /// round opens, and the round must be near the present time (MIX-34). The round must be above
+    /// `last`, the last round of the service that this client took part in.
     ///
     /// # Errors
-    /// [`SettingsError`]: the first that applies.
+    /// The first [`SettingsError`] that applies.
     pub fn check(
         announced: &SignedSettings,
         chain: &Chain,
@@ -70,12 +71,12 @@ impl CheckedSettings {
     ) -> Result<Self, SettingsError> {
         let settings = &announced.settings;
         let id = settings.id;
-        // The config in force when the round opens, as mixes and entry judge it: settings of the first
-        // round of a successor come before it has begun (MIX-5).
+        // The config in force when the round opens is used, as mixes and entry server do. Settings
+        // of a successor's first round arrive before the successor is in force (MIX-5).
         let config = chain.of_round(id).ok_or_else(|| no_config(chain, id, now))?;
         let (index, policy) = config.find_policy(id.service).ok_or(SettingsError::NoConfig)?;
-        // A mix that signs other values than those of the config would change sizes or times for
-        // this client only (MIX-5).
+        // A mix that signs values other than those of the config could change sizes or times for
+        // this client alone (MIX-5).
         let values = (settings.policy, settings.collect_ms, settings.slots, settings.buckets);
         let due = (index, policy.collect_ms, policy.slots, policy.buckets);
         if Some(settings.config) != chain.hash_of_round(id) || values != due {
@@ -85,8 +86,8 @@ impl CheckedSettings {
         if last.is_some_and(|last| id.round <= last) {
             return Err(SettingsError::Old);
         }
-        // Clock before signatures: a far round is refused for a few comparisons instead of n
-        // verifications.
+        // The clock is checked before the signatures, so a far round costs a few comparisons
+        // instead of n verifications.
         let open = policy.opens_around(id.round, now, CLOCK_MS).ok_or(SettingsError::Clock)?;
         if !announced.signed_by_all(config.mix_keys()) {
             return Err(SettingsError::Unsigned);
@@ -100,7 +101,7 @@ impl CheckedSettings {
         Ok(Self { settings: settings.clone(), open })
     }
 
-    /// The same settings for another round, of a test.
+    /// Changes the round number, for tests.
     #[cfg(test)]
     pub(super) const fn renumber(&mut self, round: u64) {
         self.settings.id.round = round;
@@ -111,12 +112,12 @@ impl CheckedSettings {
         &self.settings
     }
 
-    /// When the round opens, by the config.
+    /// Returns the opening time of the round by the config.
     pub const fn open_time(&self) -> Time {
         self.open
     }
 
-    /// One layer for each mix, outermost first.
+    /// Returns one layer per mix, outermost first.
     pub fn layers(&self) -> Vec<Layer> {
         let keys = self.settings.keys.iter().zip(0_u8..);
         keys.map(|(key, position)| Layer { id: self.settings.id, position, key: PublicKey(*key) })
@@ -124,7 +125,8 @@ impl CheckedSettings {
     }
 }
 
-/// Why a round has no config: it is far from now, or none is in force when it opens.
+/// Returns the reason why a round has no config: the round is far from now, or no config is in
+/// force when it opens.
 fn no_config(chain: &Chain, id: RoundId, now: Time) -> SettingsError {
     let policy = chain.current_config(now).and_then(|config| config.find_policy(id.service));
     let is_far = policy.is_some_and(|(_, of)| of.opens_around(id.round, now, CLOCK_MS).is_none());

@@ -1,4 +1,4 @@
-//! The contacts of a client: their roots, what waits for them, and when they are served.
+//! The contacts of a client: their roots, their queued messages, and when they are served.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -9,40 +9,41 @@ use super::record::SealedSlot;
 use crate::contact::{CallKeywheel, ConversationKeywheel, DeadDrop, Intent, Role};
 use crate::stream::{Receiver, Sender};
 
-/// A contact, as the caller numbers them.
+/// The number of a contact, chosen by the caller.
 pub type PartnerId = u32;
 
-/// Contacts that are served at a time, at most: with more, turns get rare.
+/// Most contacts that are served at a time; with more contacts turns become rare.
 pub const ACTIVE_MAX: usize = 16;
-/// How long a contact is served without a cell that carries data and without a command,
-/// milliseconds.
+/// Milliseconds for which a contact is served without a data cell and without a command.
 const ACTIVE_MS: u64 = 600 * Time::SECOND_MS;
-/// How often the wait of what goes again doubles, at most.
+/// Most times that the pause between repetitions doubles.
 const DOUBLINGS_MAX: u8 = 16;
-/// Roots of one partner beside the one in use, at most.
+/// Most roots of one partner besides the one in use.
 const OTHERS_MAX: usize = 3;
-/// Other roots but the newest are served in each so-manieth round alone: one that the partner never
-/// heard of would keep the pair apart in all others.
+/// Other roots except the newest are served only in every 8th round. A root that the partner never
+/// received would otherwise prevent meetings in all rounds.
 const ELDER_EVERY: u64 = 8;
-/// Cells in a row that acknowledge less than one before them, after which the partner's state is older.
+/// Number of consecutive cells with a lower acknowledgement than before that proves an older state
+/// of the partner.
 const BEHIND_CELLS: u8 = 4;
 /// Flag of a stored partner whose roots have ranks.
 const RANKED: u8 = 4;
-/// How many cells tell the partner that a contact leaves.
+/// Number of cells that tell the partner that a contact leaves.
 const LEAVING_CELLS: u8 = 3;
-/// Rounds in a row after which a partner that was there counts as one that rests: fewer are usual for one
-/// that serves others, too.
+/// Number of consecutive missed rounds after which an active partner counts as resting. Fewer are
+/// usual for a partner that also serves others.
 const ABSENT_ROUNDS: u32 = 4;
-/// The most partners that a client calls after an absence, and the milliseconds in which it met them (MIX-68).
+/// Most partners that a client calls after an absence; `GREETED_MS` is the time in milliseconds in
+/// which it must have met them (MIX-68).
 const GREETED_MAX: usize = 4;
 const GREETED_MS: u64 = 7 * Time::DAY_MS;
-/// No time of a contact is 0, which stands for none in what is stored.
+/// The earliest stored time of a contact; 0 means "none" in stored forms.
 const FIRST: Time = Time::from_ms(1);
-/// When to look again for a partner who was not there, hours.
+/// Hours until the next attempt to reach a partner who was not there.
 const RETRY_HOURS: [u64; 3] = [1, 4, 12];
 
-/// The round in which something goes again that went in a round for nothing, and so many times
-/// before: 2, 4, 8 .. rounds later (MIX-42).
+/// Returns the round of the next repetition after an unsuccessful one in `round` and `times`
+/// earlier ones: 2, 4, 8 ... rounds later (MIX-42).
 pub(super) fn retry_round(round: u64, times: u8) -> u64 {
     // The cap keeps the shift inside 64 bits.
     round.saturating_add(2 << times.min(DOUBLINGS_MAX))
@@ -50,22 +51,23 @@ pub(super) fn retry_round(round: u64, times: u8) -> u64 {
 
 /// One root of one contact.
 pub(super) struct PartnerRoot {
-    /// Numbers of lines are given once.
+    /// Number of the line, which is never used again.
     pub id: u32,
     pub chain: ConversationKeywheel,
     pub calls: CallKeywheel,
     pub sender: Sender,
     pub receiver: Receiver,
-    /// Its place in the order of all roots of the pair, the same on both sides.
+    /// Rank of the root among all roots of the pair, equal on both sides.
     rank: RootRank,
-    /// Cells in a row that acknowledge less than cells before them. Not stored.
+    /// Number of consecutive cells with a lower acknowledgement than before. Not stored.
     behind: u8,
 }
 
 snapshot!(struct PartnerRoot { id, chain, calls, sender, receiver, rank, behind });
 
-/// Which of two roots a pair ends with: that of the later conversation round, where both are of one round
-/// that with the larger tag. Both are 0 for a root that an older version stored.
+/// The rank that decides which of two roots a pair keeps: the root of the later conversation round,
+/// or for equal rounds the one with the larger tag. Both fields are 0 for a root that an older
+/// version stored.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) struct RootRank {
     start: u64,
@@ -75,7 +77,7 @@ pub(super) struct RootRank {
 snapshot!(struct RootRank { start, tag });
 
 impl PartnerRoot {
-    /// A root whose chains begin in these rounds, as nobody has it yet.
+    /// Creates a root whose chains begin in these rounds.
     pub fn begin(id: u32, root: &Secret<32>, role: Role, talks: u64, calls: u64) -> Self {
         let tag = u64::from_be_bytes(labelled_hash("mezza/mix rank", &[root.expose()]));
         Self {
@@ -89,8 +91,9 @@ impl PartnerRoot {
         }
     }
 
-    /// Counts a cell with this `ack`. Returns true if the partner acknowledges less than before for so long
-    /// that no round in between can be late: its state is an older one.
+    /// Counts a cell with this `ack`. Returns true if the acknowledgement was lower than before in
+    /// so many consecutive cells that late rounds cannot be the reason: the partner has an older
+    /// state.
     pub fn is_behind(&mut self, ack: u32) -> bool {
         let is_less = ack < self.sender.first_unacked();
         self.behind = if is_less { self.behind.saturating_add(1) } else { 0 };
@@ -138,45 +141,46 @@ impl PartnerRoot {
     }
 }
 
-/// Calls of a contact that is not there yet.
+/// Repetition of calls to a contact that has not come.
 #[derive(Clone, Copy)]
 struct CallRetry {
     intent: Intent,
-    /// The call round from which on it is called again.
+    /// The call round from which the contact is called again.
     again: u64,
     times: u8,
 }
 
 snapshot!(struct CallRetry { intent, again, times });
 
-/// One contact.
+/// A contact and its roots.
 pub(super) struct Partner {
-    /// Where it looks for calls.
+    /// The bucket in which the contact looks for calls.
     pub bucket: u32,
     /// The root in use.
     pub line: PartnerRoot,
-    /// Others that wait for a meeting, oldest first: a side does not know which ones the other side has
-    /// (MIX-67).
+    /// Further roots that wait for a meeting, oldest first. Neither side knows which roots the
+    /// other one has (MIX-67).
     pub others: Vec<PartnerRoot>,
-    /// True if our messages alone keep it served, and not what it says. Not stored.
+    /// True if only our messages keep the contact served, and its messages do not. Not stored.
     pub muted: bool,
-    /// True if it is not served at all. Not stored.
+    /// True if the contact is not served at all. Not stored.
     pub suspended: bool,
-    /// Until when it is served.
+    /// End of the service.
     active: Option<Time>,
-    /// How long it is served once it is no longer suspended, milliseconds.
+    /// Milliseconds of service that remain after the suspension.
     paused: Option<u64>,
-    /// Cells that still tell the partner that we leave.
+    /// Number of cells that must still tell the partner that we leave.
     leaving: Option<u8>,
-    /// True if it was called, or was there, since it is served.
+    /// True if the contact was called or met since its service began.
     pub called: bool,
     ring: Option<CallRetry>,
-    /// Rounds in a row in which the partner was not there.
+    /// Number of consecutive rounds without a meeting.
     pub absent: u32,
-    /// When to look for the partner again, and how often that was done.
+    /// Time of the next attempt to reach the partner; `tries` counts the attempts.
     retry: Option<Time>,
     tries: u8,
-    /// When it was met last, or served, where that stands in a row. The day is stored (MIX-68).
+    /// Time of the last meeting, or of the last service recorded in a row. Only its day is stored
+    /// (MIX-68).
     met_at: Option<Time>,
 }
 
@@ -221,43 +225,43 @@ impl Partner {
         self.active.is_some() && !self.suspended
     }
 
-    /// Returns true if the partner may not serve this client any more. After a sleep this client goes on, and
-    /// the partner, which counted the time, does not (MIX-80).
+    /// Returns true if the partner may no longer serve this client. After a sleep this client
+    /// continues, but the partner's time has run out (MIX-80).
     fn may_rest(&self, now: Time) -> bool {
         let is_met = self.met_at.is_some_and(|at| now.since_ms(at) < ACTIVE_MS);
-        // A call that is under way is repeated at its own pace.
+        // A call in progress is repeated by its own schedule.
         !self.is_active() || !is_met && self.ring.is_none()
     }
 
-    /// Something was said or asked for: the time begins anew.
+    /// Restarts the service time after a message or a command.
     pub fn renew_activity(&mut self, now: Time) {
         self.active = Some(now.plus_ms(ACTIVE_MS));
         self.retry = None;
     }
 
-    /// The person leaves: three cells tell the partner.
+    /// Starts leaving at the user's request: three cells tell the partner.
     pub const fn start_leaving(&mut self) {
-        // A contact that is not served sends no cells, so there is none that could say it.
+        // A contact that is not served gets no cells, so none could tell it.
         if self.active.is_some() && self.leaving.is_none() {
             self.leaving = Some(LEAVING_CELLS);
         }
     }
 
-    /// The person wants to stay.
+    /// Cancels leaving at the user's request.
     pub const fn cancel_leaving(&mut self) {
         self.leaving = None;
     }
 
-    /// It is called in this call round: who does not come is called again after 2, 4, 8 .. rounds,
-    /// for a call reaches only those who took part in its round.
+    /// Records a call in this call round. If the contact does not come, it is called again after 2,
+    /// 4, 8 ... rounds, because a call only reaches partners that take part in its round.
     pub fn record_call(&mut self, round: u64, intent: Intent) {
         let times = self.ring.map_or(0, |ring| ring.times);
         let again = retry_round(round, times);
         self.ring = Some(CallRetry { intent, again, times: times.saturating_add(1) });
     }
 
-    /// The root under which the next call goes: every second one under the newest, as the partner may have
-    /// but that (it joined again) or but the one in use (MIX-67).
+    /// Returns the root for the next call. Every second call uses the newest root, because the
+    /// partner may have only that one (it joined again) or only the one in use (MIX-67).
     pub fn call_root(&mut self) -> &mut PartnerRoot {
         let newest = self.ring.is_some_and(|ring| ring.times % 2 == 1);
         match self.others.last_mut().filter(|_| newest) {
@@ -272,33 +276,33 @@ impl Partner {
         Some(ring.intent)
     }
 
-    /// The clock was put back by so much: what waits for a time waits as long as before. No time is 0,
-    /// which stands for none in what is stored.
+    /// Moves all waiting times after the clock went back by `ms`, so that each wait keeps its
+    /// length. No time becomes 0, which means "none" in stored forms.
     pub fn put_back(&mut self, ms: u64) {
         for at in [&mut self.active, &mut self.retry, &mut self.met_at].into_iter().flatten() {
             *at = at.minus_ms(ms).max(FIRST);
         }
     }
 
-    /// The clock was put forward by so much, or nothing ran for so long: who was served still is, for no
-    /// longer than one that was activated now.
+    /// Extends the service after the clock jumped forward or the process slept for `ms`. It lasts
+    /// no longer than a service that begins now.
     pub fn put_forward(&mut self, ms: u64, now: Time) {
         self.active = self.active.map(|end| end.plus_ms(ms).min(now.plus_ms(ACTIVE_MS)));
     }
 
-    /// A row says that it was served then.
+    /// Restores the service from a row that was stored at time `at`.
     pub fn was_served(&mut self, at: Time) {
         self.renew_activity(at);
         self.met_at = Some(at);
     }
 
-    /// It was read from a disk: whatever the clock was then, it is served for no longer than one
-    /// that was activated now.
+    /// Limits the service after loading: it lasts no longer than one that begins now, whatever the
+    /// clock was before.
     pub fn finish_restore(&mut self, now: Time) {
         self.active = self.active.map(|end| end.min(now.plus_ms(ACTIVE_MS)));
     }
 
-    /// Returns true if the next cell says that we leave; it counts.
+    /// Returns true if the next cell must tell that we leave, and counts that cell.
     pub fn says_leaving(&mut self, now: Time) -> bool {
         let Some(left) = self.leaving else { return false };
         self.leaving = left.checked_sub(1).filter(|left| *left > 0);
@@ -308,22 +312,23 @@ impl Partner {
         true
     }
 
-    /// It is suspended: nothing of it goes on, and nothing is forgotten, so that a pause does not begin
-    /// its waits again (MIX-42).
+    /// Suspends the contact. Its state stops but is not forgotten, so that a pause does not restart
+    /// its waits (MIX-42).
     pub fn pause(&mut self, now: Time) {
         self.suspended = true;
         self.paused = self.active.map(|end| end.since_ms(now));
         self.leaving = None;
     }
 
-    /// It is no longer suspended. Returns true if it is served again, or will be at a time that is set.
+    /// Ends the suspension. Returns true if the contact is served again now, or at a time that is
+    /// set.
     pub fn resume(&mut self, now: Time) -> bool {
         self.suspended = false;
         self.active = self.active.and(self.paused.take()).map(|ms| now.plus_ms(ms));
         self.active.is_some() || self.retry.is_some()
     }
 
-    /// It is not served any longer; what waits for it makes us look again later.
+    /// Ends the service. If messages wait for the contact, a later attempt is scheduled.
     pub fn deactivate(&mut self, now: Time) {
         (self.active, self.leaving, self.called, self.ring) = (None, None, false, None);
         // Without waiting messages there is no reason to spend budget on another try.
@@ -335,26 +340,26 @@ impl Partner {
         self.tries = self.tries.saturating_add(u8::from(waits));
     }
 
-    /// The partner was there. The last round before a rest comes back when nobody is served any more:
-    /// whoever writes next calls.
+    /// Records a meeting. If the last round before a rest returns after the service ended, the next
+    /// message causes a call.
     pub const fn record_meeting(&mut self, now: Time) {
         (self.tries, self.absent, self.called, self.ring) = (0, 0, self.is_active(), None);
         self.met_at = Some(now);
     }
 
-    /// Returns true if a message waits for a partner that was there, and has not come for some rounds: it
-    /// rests by its own count, and only a call brings it back (MIX-82).
+    /// Returns true if a message waits for a partner that was met but has been missing for some
+    /// rounds. The partner rests by its own count, and only a call brings it back (MIX-82).
     pub fn has_left(&self) -> bool {
         let waits = self.lines().any(|line| !line.sender.is_idle());
         self.is_active() && waits && self.ring.is_none() && self.absent >= ABSENT_ROUNDS
     }
 
-    /// When something is due: the end of its activity, or the next try.
+    /// Returns the end of the service or the time of the next attempt.
     pub fn deadline(&self) -> Option<Time> {
         self.active.or(self.retry).filter(|_| !self.suspended)
     }
 
-    /// Another root waits for its first meeting; of too many the oldest goes.
+    /// Adds a root that waits for its first meeting. Above the limit the oldest one is dropped.
     pub fn add_root(&mut self, root: PartnerRoot) {
         if self.others.len() >= OTHERS_MAX {
             self.others.remove(0);
@@ -362,18 +367,18 @@ impl Partner {
         self.others.push(root);
     }
 
-    /// It was met under this root, which is in use from now on: what was not acknowledged goes under it,
-    /// and roots of a lesser rank are wiped. Those of a higher one wait for their own meeting. Returns true
-    /// if the roots changed.
+    /// Handles a meeting under root `id`, which is in use from now on. Unacknowledged messages move
+    /// to it, and roots of a lower rank are wiped. Roots of a higher rank wait for their own
+    /// meeting. Returns true if the roots changed.
     pub fn on_meeting(&mut self, id: u32) -> bool {
         let before = self.others.len();
         let at = self.others.iter().position(|root| root.id == id);
         if let Some(at) = at {
             let met = self.others.remove(at);
-            // The root that met goes into use, and then adopts what the old one did not deliver
-            // (MIX-67).
+            // The root of the meeting is put into use, and then takes over the undelivered messages
+            // of the old one (MIX-67).
             let mut old = core::mem::replace(&mut self.line, met);
-            // A partner that makes root after root would fill a stream with zeros: the second time it goes.
+            // Roots without end would fill a stream with zeros: the second time the old one goes.
             let is_kept = !old.sender.has_blanks();
             self.line.sender.adopt_unsent(&mut old.sender);
             if is_kept {
@@ -405,7 +410,7 @@ impl Partner {
         let bucket = r.read_u32()?;
         let flags = r.read_u8()?;
         let end = Time::from_ms(r.read_u64()?);
-        // Versions without ranks wrote flags 0 to 3, those without the day of the last meeting 0 and 1.
+        // Versions without ranks wrote flags 0 to 3, those without the day of the last meeting 0, 1.
         let met_day = if flags & 2 == 2 { Some(r.read_u32()?) } else { None };
         let is_active = flags & 1 == 1;
         if flags >= 2 * RANKED || is_active == (end == Time::default()) {
@@ -425,7 +430,7 @@ impl Partner {
     }
 }
 
-/// All contacts of a client.
+/// The contacts of a client by number.
 #[derive(Default)]
 pub(super) struct Partners {
     pub all: BTreeMap<PartnerId, Partner>,
@@ -436,26 +441,27 @@ pub(super) struct Partners {
 snapshot!(struct Partners { all, next_line });
 
 impl Partners {
-    /// A number for a line that nobody had; `None` after the last one.
+    /// Returns a number for a new line, or `None` after the last one.
     pub fn line_number(&mut self) -> Option<u32> {
         let number = self.next_line;
         self.next_line = number.checked_add(1)?;
         Some(number)
     }
 
-    /// The contact and the line with this number.
+    /// Returns the contact with this line, or `None`.
     pub fn by_line(&mut self, id: u32) -> Option<(PartnerId, &mut Partner)> {
         let has = |contact: &Partner| contact.lines().any(|line| line.id == id);
         self.all.iter_mut().find(|(_, contact)| has(contact)).map(|(id, contact)| (*id, contact))
     }
 
-    /// The line with this number.
+    /// Returns the line with this number, or `None`.
     pub fn find_line(&mut self, id: u32) -> Option<&mut PartnerRoot> {
         self.by_line(id)?.1.line_mut(id)
     }
 
-    /// Serves a contact from now on; `false` if it was served before. When too many are, the one
-    /// with nothing to say whose time ends first leaves, else the new one waits for its next try.
+    /// Starts serving a contact. Returns false if the contact was already served. With too many
+    /// active contacts, the one without messages whose time ends first is deactivated. If there is
+    /// none, the new contact waits for its next attempt.
     pub fn activate_contact(&mut self, id: PartnerId, now: Time) -> bool {
         let served = self.all.get(&id).filter(|contact| !contact.suspended);
         let Some(was) = served.map(Partner::is_active) else { return false };
@@ -477,8 +483,8 @@ impl Partners {
         !was
     }
 
-    /// Partners who were met in the last days and may not serve this client now, the last one first: one of
-    /// them may have called while nobody was here (MIX-68).
+    /// Returns partners that were met in the last days and may not serve this client now, most
+    /// recent first. One of them may have called while this client was away (MIX-68).
     pub fn to_greet(&self, now: Time) -> Vec<PartnerId> {
         let is_apart = |contact: &Partner| !contact.suspended && contact.may_rest(now);
         let met = self.all.iter().filter(|(_, contact)| is_apart(contact));
@@ -489,7 +495,8 @@ impl Partners {
         met.into_iter().take(GREETED_MAX).map(|(_, id)| id).collect()
     }
 
-    /// Contacts whose time is over rest; those whose next try has come, in order.
+    /// Ends the service of contacts whose time is over. Returns the contacts whose next attempt is
+    /// due, in order.
     pub fn take_due(&mut self, now: Time) -> Vec<PartnerId> {
         let mut again = Vec::new();
         for (id, contact) in self.all.iter_mut().filter(|(_, contact)| !contact.suspended) {
@@ -503,8 +510,8 @@ impl Partners {
         again
     }
 
-    /// The lines that could be served in a round, with the turn of each. Every chain goes to the
-    /// round, by at most `steps` steps, served or not.
+    /// Returns the lines that could be served in a round, with their turns. Advances every chain to
+    /// the round, by at most `steps` steps each, served or not.
     pub fn compute_turns(&mut self, round: u64, steps: u64) -> Vec<(u32, DeadDrop)> {
         let mut turns = Vec::new();
         for contact in self.all.values_mut() {
@@ -523,7 +530,8 @@ impl Partners {
         turns
     }
 
-    /// Takes chains towards these rounds, by at most `steps` steps in all; whether all are there.
+    /// Advances the chains towards these rounds, by at most `steps` steps in all. Returns true if
+    /// all have arrived.
     pub fn walk_chains(&mut self, talks: u64, calls: u64, mut steps: u64) -> bool {
         let mut there = true;
         for line in self.all.values_mut().flat_map(Partner::lines_mut) {
@@ -542,8 +550,8 @@ impl Partners {
         there
     }
 
-    /// For each contact the tokens by which it would call us in the call round that its chain is
-    /// taken to.
+    /// Returns for each contact the tokens of its calls to us in call round `round`. Advances its
+    /// chain to that round first.
     pub fn expected_tokens(
         &mut self,
         round: u64,
@@ -573,7 +581,7 @@ impl Partners {
         }
     }
 
-    /// Reads what [`write_to`](Self::write_to) wrote.
+    /// Reads the form of [`write_to`](Self::write_to).
     pub fn read_from(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let mut contacts = Self { all: BTreeMap::new(), next_line: r.read_u32()? };
         for _ in 0..r.read_u16()? {

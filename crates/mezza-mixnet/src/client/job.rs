@@ -1,5 +1,5 @@
-//! The heavy work of a client, as values: as in [`crate::job`], a job draws no chance and reads no
-//! clock.
+//! The expensive work of a client as values. As in [`crate::job`], a job uses no random source and
+//! no clock.
 
 use alloc::vec::Vec;
 
@@ -14,12 +14,12 @@ use crate::onion::Layer;
 use crate::wire::bucket::split_invitations;
 use crate::wire::invitation::Invitation;
 
-/// One piece of work of a client.
+/// One unit of expensive work.
 #[derive(Debug)]
 pub enum ClientJob {
     /// Wraps the onions of a round: three scalar multiplications for each layer and slot.
     Wrap(WrapJob),
-    /// Looks for own invitations among all of a bucket: a scalar multiplication for each.
+    /// Tries to open all invitations of a bucket: one scalar multiplication each.
     Open(OpenJob),
 }
 
@@ -28,49 +28,48 @@ snapshot!(enum ClientJob [Wrap(a), Open(a)]);
 /// The result of a job.
 #[derive(Debug)]
 pub enum ClientJobOutput {
-    /// The onions.
+    /// The wrapped onions; `None` if the number of pairs was wrong.
     Wrap(Option<Submission>),
     /// The invitations that opened.
     Open(Vec<Invitation>),
 }
 
-/// See [`ClientJob::Wrap`].
+/// Input of [`ClientJob::Wrap`].
 #[derive(Debug)]
 pub struct WrapJob {
-    /// The round.
+    /// The round of the job.
     pub id: RoundId,
     /// One layer for each mix, outermost first.
     pub layers: Vec<Layer>,
-    /// The pair of the outermost layer of each slot.
+    /// The key pairs of the outermost layer, one per slot.
     pub pairs: Vec<EphemeralKey>,
     /// The plaintexts of all slots.
     pub inner: Wiping<Vec<u8>>,
-    /// Of the pairs of all other layers.
+    /// Seed for the key pairs of all inner layers.
     pub seed: Secret<32>,
 }
 
 snapshot!(struct WrapJob { id, layers, pairs, inner, seed });
 
-/// See [`ClientJob::Open`].
+/// Input of [`ClientJob::Open`].
 #[derive(Debug)]
 pub struct OpenJob {
-    /// The round.
+    /// The round of the job.
     pub id: RoundId,
-    /// The dialling key.
+    /// Our private dialling key.
     pub own: StaticKey,
-    /// The object of the bucket.
+    /// The content of the bucket.
     pub object: Vec<u8>,
 }
 
 snapshot!(struct OpenJob { id, own, object });
 
 impl ClientJob {
-    /// Does the work, which uses up the pairs of the job. What it left on the stack is
-    /// overwritten.
+    /// Runs the job, which consumes its key pairs. Secrets left on the stack are overwritten.
     pub fn run<B: Backend>(&mut self, kernel: &dyn Kernel) -> ClientJobOutput {
         let done = match self {
             Self::Wrap(job) => {
-                // The seed travels in the job, so that running the job twice gives equal bytes.
+                // The seed is part of the job, so running it twice gives equal bytes.
                 let mut rng = ChaCha20Rng::from_seed(*job.seed.expose());
                 let pairs = core::mem::take(&mut job.pairs);
                 ClientJobOutput::Wrap(wrap_slots::<B>(
@@ -82,19 +81,19 @@ impl ClientJob {
                 ))
             }
             Self::Open(job) => {
-                // A malformed object holds no invitation for us. The manifest proves that the last
-                // mix made it so.
+                // A malformed bucket contains no invitation for us. The manifest proves that the
+                // last mix created it.
                 let all = split_invitations(&job.object).unwrap_or_default();
                 let open = |sealed| Invitation::open::<B>(&job.own, sealed, job.id.round);
                 ClientJobOutput::Open(all.iter().filter_map(open).collect())
             }
         };
-        // Scalars and shared secrets of this call may still lie on the stack of the worker thread.
+        // Scalars and shared secrets of this call may still be on the stack of the worker thread.
         mezza_lanes::wipe_stack();
         done
     }
 
-    /// The round that the job belongs to.
+    /// Returns the round of the job.
     pub const fn id(&self) -> RoundId {
         match self {
             Self::Wrap(job) => job.id,

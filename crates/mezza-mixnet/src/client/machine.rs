@@ -7,10 +7,10 @@
 //! the link     Down ---- Dial, Up ----> Greeted ---- WELCOME ----> Joined ---- Down ----> Down
 //! ```
 //!
-//! The frames of a client and their times depend on the rounds alone: an idle one draws the same times,
-//! stores records of the same size, and asks for one bucket of each round (MIX-21). It hands frames
-//! to the line ahead of their time (MIX-74). What it could not make durable until its time has come
-//! is not sent, and what it missed is not made up for.
+//! The frames of a client and their times depend on the rounds only. An idle client draws the same
+//! times, stores records of the same size, and requests one bucket of each round (MIX-21). It
+//! passes frames to the line before their time (MIX-74). If a record is not durable in time, its
+//! frame is not sent. Missed rounds are not made up for.
 
 mod answers;
 mod buckets;
@@ -55,17 +55,17 @@ use links::Link;
 use rounds::Round;
 use standing::ProtectionState;
 
-/// How late a wake, or an input in its place, may be, ms. Beyond, the clock was put forward or the machine
-/// slept: nobody rests because of it.
+/// Longest delay of a wake or input in ms that counts as load. With a longer delay the clock jumped
+/// forward or the machine slept, and no contact loses service time.
 const LATE_MS: u64 = 2 * Time::MINUTE_MS;
 
 /// How a client is set up.
 pub struct ClientOptions {
-    /// The hash of the genesis config, which a person pinned.
+    /// Hash of the genesis config, which the user pinned.
     pub pin: [u8; 32],
-    /// The key under which invitations come.
+    /// Private key for invitations to us.
     pub dialling: StaticKey,
-    /// The least noise that counts as protection.
+    /// Least noise that counts as protection.
     pub floor: NoiseFloor,
     /// Checks round keys and opens replies.
     pub kernel: &'static dyn Kernel,
@@ -75,62 +75,65 @@ mezza_core::snapshot!(struct ClientOptions {
     pin, dialling, floor, kernel => String::from(kernel.name()),
 });
 
-/// Something that waits to be durable.
+/// A write that is not durable yet.
 enum PendingWrite {
-    /// A record: of which round, and the pieces in it.
+    /// A record: its round, and the pieces in it as line and number.
     Record(Option<RoundId>, Vec<(u32, u32)>),
-    /// A message: the last piece of which line.
+    /// A message for the messenger: line and number of its last piece.
     Message(u32, u32),
 }
 
 mezza_core::snapshot!(enum PendingWrite [Record(a, b), Message(a, b)]);
 
-/// One person's side of a mixnet. `Debug` shows rounds and counts.
+/// The client of a mixnet for one user. `Debug` shows rounds and counts only.
 pub struct Client<B: Backend = PortableBackend> {
     setup: ClientOptions,
-    /// The key whose bucket is fetched: that of `setup`, or of the locked device for which this one idles.
+    /// The key that determines our bucket: that of `setup`, or of the locked device for which this
+    /// client idles.
     bucket_key: PublicKey,
-    /// True while the device is locked: nobody is served and no invitation is read (MIX-78).
+    /// True while the device is locked: no contact is served and no invitation is read (MIX-78).
     idles: bool,
     chain: Option<Chain>,
     ledger: Option<Ledger>,
     contacts: Partners,
     link: Link,
-    /// Lines in a row that were given up because nothing came by them.
+    /// Number of consecutive lines that were closed because no round arrived.
     silent_lines: u32,
-    /// Dials that looked for configs at other addresses, since the start.
+    /// Number of dials since the start that searched for configs at other addresses.
     searches: u32,
     rounds: BTreeMap<RoundId, Round>,
-    /// The last round of each service that was sealed.
+    /// The last sealed round of each service.
     last: BTreeMap<Service, u64>,
-    /// The last round of each service in settings that verified, since the start.
+    /// The highest round of each service in verified settings, since the start.
     shown: BTreeMap<Service, u64>,
-    /// Services in which a row that was not read may be of a round that nothing bounds yet.
+    /// Services in which an unreadable row may be of a round that verified settings have not
+    /// bounded yet.
     unread: BTreeSet<Service>,
-    /// Pairs for the outermost layers, and how many were asked for.
+    /// Key pairs for the outermost layers; `wanted` is the number of requested ones.
     pairs: Vec<EphemeralKey>,
     wanted: usize,
     calls: VecDeque<(PartnerId, Intent)>,
     invites: Invites,
     allow_more: bool,
-    /// The number of the last row or message, and of the last snapshot.
+    /// The number of the last row or message; `snapshot` is that of the last snapshot.
     seq: u64,
     snapshot: u64,
     snapshot_at: Time,
     awaited: BTreeMap<u64, PendingWrite>,
-    /// Pieces that came and are in no record: line and number.
+    /// Pieces that arrived and are in no record yet: line and number.
     unrecorded: VecDeque<(u32, u32)>,
-    /// When chains that are far behind take their next steps: once settings have shown how far.
+    /// Time of the next steps of chains that are far behind; set once settings have shown the
+    /// distance.
     walk_at: Option<Time>,
     standing: ProtectionState,
-    /// Rows that were not read at the start.
+    /// Rows that could not be read at the start.
     aside: Vec<RowsSetAside>,
     /// The time of the last wake or accepted input.
     seen: Time,
-    /// Since when no round was taken part in, if calls may have been lost since; 0: since before the
-    /// start.
+    /// Time since which no round was taken part in, if calls may have been lost since; 0 if that
+    /// was before the start.
     left: Option<Time>,
-    /// The last round of calls that was heard, while none before it is known to be missed.
+    /// The last call round that was read, if no earlier one is known to be missed.
     heard: Option<u64>,
     outputs: VecDeque<Output>,
     backend: PhantomData<fn() -> B>,
@@ -142,10 +145,10 @@ mezza_core::snapshot!(struct Client<B> {
     left, heard, outputs, backend,
 });
 
-/// Where the stream of one root of a contact is, for whoever compares two clients.
+/// State of the stream of one root of a contact, for comparing two clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamMark {
-    /// Whose.
+    /// The contact.
     pub contact: PartnerId,
     /// The number of the root.
     pub line: u32,
@@ -153,9 +156,9 @@ pub struct StreamMark {
     pub next: u32,
     /// The first piece that the partner did not acknowledge.
     pub acked_by_partner: u32,
-    /// The first piece that is not acknowledged to the partner.
+    /// Number of the first piece that is not acknowledged to the partner.
     pub ack: u32,
-    /// Bit j: piece `ack + 1 + j` is.
+    /// Bit j is set if piece `ack + 1 + j` is acknowledged to the partner.
     pub sack: u32,
 }
 
@@ -169,50 +172,51 @@ impl StreamMark {
 }
 
 impl<B: Backend> Client<B> {
-    /// The configs known; `None` while the first one is fetched.
+    /// Returns the known configs, or `None` while the first one is being fetched.
     pub const fn chain(&self) -> Option<&Chain> {
         self.chain.as_ref()
     }
 
-    /// Returns the spent budget; `None` while no config is known.
+    /// Returns the ledger of spent budget, or `None` while no config is known.
     pub const fn ledger(&self) -> Option<&Ledger> {
         self.ledger.as_ref()
     }
 
-    /// The last round of a service that was sealed.
+    /// Returns the last sealed round of a service.
     pub fn last_sealed(&self, service: Service) -> Option<u64> {
         self.last.get(&service).copied()
     }
 
-    /// The last round of a service only goes forward.
+    /// Raises the last sealed round of a service.
     fn goes_to(&mut self, id: RoundId) {
         let last = self.last.entry(id.service).or_default();
         // A smaller value would allow a round to be sealed a second time (MIX-40).
         *last = id.round.max(*last);
     }
 
-    /// Rows that were not read at the start, ascending.
+    /// Returns the rows that could not be read at the start, ascending.
     pub fn rows_aside(&self) -> &[RowsSetAside] {
         &self.aside
     }
 
-    /// Where the streams are, one for each root of each contact.
+    /// Returns the stream states, one per root of each contact.
     pub fn stream_marks(&self) -> impl Iterator<Item = StreamMark> {
         let all = self.contacts.all.iter();
         all.flat_map(|(id, contact)| contact.lines().map(|line| StreamMark::from_root(*id, line)))
     }
 
-    /// Rounds under way.
+    /// Returns the rounds in progress.
     pub fn rounds(&self) -> impl Iterator<Item = RoundId> {
         self.rounds.keys().copied()
     }
 
-    /// Clients in the last round that was returned, by the word of the entry.
+    /// Returns the number of clients in the last round that returned, as the entry server reports
+    /// it.
     pub const fn users(&self) -> u32 {
         self.standing.users
     }
 
-    /// Returns true if there is a root for a contact.
+    /// Returns true if the client has a root for a contact.
     pub fn has_contact(&self, contact: PartnerId) -> bool {
         self.contacts.all.contains_key(&contact)
     }
@@ -222,18 +226,18 @@ impl<B: Backend> Client<B> {
         self.contacts.all.get(&contact).is_some_and(Partner::is_active)
     }
 
-    /// Returns true if everything that was sent to a contact is with it.
+    /// Returns true if all messages to a contact were acknowledged.
     pub fn is_idle(&self, contact: PartnerId) -> bool {
         let contact = self.contacts.all.get(&contact);
         contact.is_none_or(|contact| contact.lines().all(|line| line.sender.is_idle()))
     }
 
-    /// Takes the totals of a backup, and goes on under a branch of its own (MIX-24).
+    /// Merges the totals of a backup and continues in a separate branch of the ledger (MIX-24).
     pub fn restore_ledger(&mut self, backup: &Ledger, now: Time, rng: &mut dyn CryptoRng) {
         if let Some(ledger) = &mut self.ledger {
             ledger.merge(backup);
-            // The backup's original may go on, too. Equal branches would hide charges of one of
-            // them (MIX-24).
+            // The original of the backup may continue, too. Equal branches would hide the charges
+            // of one of the two (MIX-24).
             ledger.branch_off(draw_number(rng));
             self.take_snapshot(now);
         }
@@ -245,12 +249,12 @@ impl<B: Backend> Client<B> {
         self.seq
     }
 
-    /// Everything up to a number is durable.
+    /// Handles the report that all writes up to `seq` are durable.
     fn on_stored(&mut self, seq: u64, now: Time) -> Result<(), ClientError> {
         let later = self.awaited.split_off(&seq.saturating_add(1));
-        // Rows are written in order, so the newest durable number vouches for all before it.
+        // Rows are written in order, so the newest durable number covers all before it.
         let durable = core::mem::replace(&mut self.awaited, later);
-        // A number that nothing waits for is a bug of the caller, and moves nothing.
+        // If no write waits for this number, the caller has an error and nothing changes.
         if durable.is_empty() {
             return Err(ClientError::Unasked);
         }
@@ -266,8 +270,8 @@ impl<B: Backend> Client<B> {
                 PendingWrite::Record(round, pieces) => {
                     for (line, seq) in pieces {
                         if let Some(line) = self.contacts.find_line(line) {
-                            // The piece lies in a durable row. Acknowledged earlier, a crash could
-                            // lose it (MIX-33).
+                            // The piece is in a durable row. With an earlier acknowledgement a
+                            // crash could lose it (MIX-33).
                             line.receiver.mark_durable(seq);
                         }
                     }
@@ -281,9 +285,9 @@ impl<B: Backend> Client<B> {
         Ok(())
     }
 
-    /// A clock that was put back: whatever waits for a time waits as long as before. Else a client
-    /// would not dial, or would serve a contact, until the clock is where it was. The time is no part
-    /// of an input: a clock that was put back is followed even if the input is refused, as at a wake.
+    /// Follows a clock that went back: each wait keeps its remaining length. Otherwise a client
+    /// would not dial, or would serve a contact, until the clock reaches the old time. This happens
+    /// even if the input is refused, because the time is not part of the input.
     fn follow_back(&mut self, now: Time) {
         let back = self.seen.since_ms(now);
         if back == 0 {
@@ -301,12 +305,12 @@ impl<B: Backend> Client<B> {
         self.left = self.left.map(|at| at.minus_ms(back));
     }
 
-    /// Follows the clock in an accepted step. A clock that was put forward takes nobody's turn
-    /// away.
+    /// Follows the clock after an accepted step. A forward jump of the clock costs no contact its
+    /// service.
     fn follow_clock(&mut self, now: Time) {
         let late = self.deadline().map_or(0, |due| now.since_ms(due));
-        // A late wake means sleep or a clock that was set forward. A few minutes are the load of
-        // the machine.
+        // A late wake means sleep or a clock that jumped forward. A few minutes are the load of the
+        // machine.
         if late > LATE_MS && self.link.is_up() {
             let ahead = now.since_ms(self.seen);
             self.contacts.all.values_mut().for_each(|contact| contact.put_forward(ahead, now));
@@ -378,7 +382,7 @@ impl<B: Backend> Client<B> {
     }
 }
 
-/// A number of chance.
+/// Returns a random number.
 fn draw_number(rng: &mut dyn CryptoRng) -> u64 {
     let mut bytes = [0; 8];
     rng.fill_bytes(&mut bytes);
@@ -397,7 +401,8 @@ impl<B: Backend> Machine for Client<B> {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), ClientError> {
         self.follow_back(now);
-        // The clock is followed after the input only: a refused input must not move a time forward.
+        // The clock is followed after the input, because a refused input must not move a time
+        // forward.
         self.apply_input(input, now, rng)?;
         self.follow_clock(now);
         self.notify_changes(now);
@@ -416,7 +421,7 @@ impl<B: Backend> Machine for Client<B> {
             self.look_again(contact, now);
         }
         self.walk_chains(now);
-        // Rounds come last, so that calls queued above still enter a round that is sealed now.
+        // Rounds come last, so that calls queued above enter a round that is sealed now.
         while let Some(id) = self.due_round(now) {
             self.move_on(id, now, rng);
         }

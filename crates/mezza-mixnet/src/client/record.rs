@@ -1,5 +1,5 @@
-//! The record that a client makes durable for each service and round, before its onions leave: 2,048 bytes,
-//! whether it was idle or busy.
+//! The record that a client stores for each service and round before its onions are sent: 2,048
+//! bytes, for an idle and a busy round alike.
 //!
 //! ```text
 //! 1 u8 | service u8 | round u64 | time u64 ms | kind 11 | interval u32 ms | base u64 | charged u8
@@ -7,8 +7,8 @@
 //! count u8 | count x (line u32 | seq u32 | var8 piece)                                    then zeros
 //! ```
 //!
-//! The first list has the slots that served somebody, the second one what came since the record
-//! before. A line is one root of one contact.
+//! The first list has the busy slots, the second one the pieces received since the last record. A
+//! line is one root of one contact.
 
 use alloc::vec::Vec;
 
@@ -21,67 +21,68 @@ use crate::wire::cell::Piece;
 
 /// Bytes of a record.
 pub const RECORD_BYTES: usize = 2_048;
-/// Pieces of either list together that surely fit.
+/// Pieces in both lists together that always fit.
 const PIECES_MAX: usize = 7;
-/// Pieces of the second list, at most.
+/// Most pieces in the second list.
 const RECEIVED_MAX: usize = 5;
-/// The first byte.
+/// First byte of a record.
 pub(super) const RECORD: u8 = 1;
 
-/// One record.
+/// The record of one round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoundRecord {
     /// The round.
     pub id: RoundId,
-    /// When it was sealed.
+    /// Time of sealing.
     pub at: Time,
-    /// The privacy cost of such a round.
+    /// The privacy cost of the round.
     pub kind: PrivacyCost,
-    /// From one round to the next.
+    /// Interval of the rounds in milliseconds.
     pub interval_ms: u32,
     /// The base round of the service in the config.
     pub base: u64,
-    /// True if it was charged.
+    /// True if the round was charged.
     pub charged: bool,
-    /// The slots that served somebody.
+    /// The busy slots.
     pub sealed: Vec<SealedSlot>,
-    /// Pieces that came since the record before.
+    /// Pieces received since the last record.
     pub received: Vec<ReceivedPiece>,
 }
 
-/// One slot that served somebody.
+/// A busy slot in a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedSlot {
-    /// Which root.
+    /// The line, which is one root of a contact.
     pub line: u32,
-    /// All pieces before this one belong to messages that the messenger has.
+    /// All pieces before this one belong to messages that the messenger has stored.
     pub start: u32,
     /// The acknowledgement in the cell.
     pub ack: u32,
-    /// The acknowledgement of the partner.
+    /// The acknowledgement by the partner.
     pub acked_by_partner: u32,
-    /// The piece in the cell and the number of the first one of its message.
+    /// Number of the piece in the cell, number of the first piece of its message, and the piece.
     pub piece: Option<(u32, u32, Piece)>,
 }
 
-/// A piece that came.
+/// A received piece in a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedPiece {
-    /// Over which root.
+    /// The line, which is one root of a contact.
     pub line: u32,
-    /// Its number.
+    /// Number of the piece.
     pub seq: u32,
-    /// Its piece.
+    /// The piece itself.
     pub piece: Piece,
 }
 
-/// How many pieces that came one record takes, for a number of slots; the others wait for the next.
+/// Returns the most received pieces in one record, by the number of slots. Others wait for the next
+/// record.
 pub fn received_max(slots: u8) -> usize {
     PIECES_MAX.saturating_sub(slots.into()).min(RECEIVED_MAX)
 }
 
 impl RoundRecord {
-    /// The 2,048 bytes.
+    /// Encodes the record in 2,048 bytes.
     pub fn encode(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(RECORD_BYTES);
         w.put_u8(RECORD);
@@ -104,8 +105,8 @@ impl RoundRecord {
         for ReceivedPiece { line, seq, piece } in &self.received {
             w.put_u32(*line).put_u32(*seq).put_var8(piece.bytes());
         }
-        // Equal sizes, so that neither the disk nor a backup shows whether the round was busy
-        // (MIX-23).
+        // All records have equal size, so that neither the disk nor a backup shows whether the
+        // round was busy (MIX-23).
         w.pad_to(RECORD_BYTES);
         Wiping::new(w.finish())
     }
@@ -113,7 +114,7 @@ impl RoundRecord {
     /// Reads a record.
     ///
     /// # Errors
-    /// [`DecodeError`] unless [`encode`](Self::encode) makes these bytes.
+    /// [`DecodeError`] unless the bytes are the result of [`encode`](Self::encode).
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let r = &mut Reader::new(bytes);
         if bytes.len() != RECORD_BYTES || r.read_u8()? != RECORD {
@@ -138,7 +139,7 @@ impl RoundRecord {
         let received = read_list(r, RECEIVED_MAX, |r| {
             Ok(ReceivedPiece { line: r.read_u32()?, seq: r.read_u32()?, piece: read_piece(r)? })
         })?;
-        // Padding that is not zero means another format or damage, and the row is quarantined
+        // Padding other than zeros means another format or damage, and the row is quarantined
         // (MIX-41).
         let zeros = r.read_rest().iter().all(|byte| *byte == 0);
         if kind.service != id.service || !zeros {
@@ -152,7 +153,7 @@ fn read_piece(r: &mut Reader<'_>) -> Result<Piece, DecodeError> {
     Piece::new(r.read_var8()?).ok_or(DecodeError::Value)
 }
 
-/// One byte, 0 or 1.
+/// Reads a flag of one byte, 0 or 1.
 pub(super) fn read_flag(r: &mut Reader<'_>) -> Result<bool, DecodeError> {
     match r.read_u8()? {
         0 => Ok(false),
@@ -161,7 +162,7 @@ pub(super) fn read_flag(r: &mut Reader<'_>) -> Result<bool, DecodeError> {
     }
 }
 
-/// At most `max` entries behind their number of one byte.
+/// Reads a count of one byte and at most `max` entries.
 fn read_list<'a, T>(
     r: &mut Reader<'a>,
     max: usize,

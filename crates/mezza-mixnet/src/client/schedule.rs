@@ -1,8 +1,9 @@
-//! The frames that wait at the line to the entry until their time has come.
+//! The frames that wait at the line to the entry server until their time.
 //!
-//! The time of a frame tells nothing about its sender only if nothing that the sender does can move it.
-//! So the client draws the time of every frame when a round is armed, hands the frame over ahead of
-//! its time, and the task of the line sends it, whatever else the program is doing (MIX-74).
+//! The time of a frame reveals nothing about its sender only if no action of the sender can move
+//! it. The client therefore draws the times of all frames when a round is armed, and hands the
+//! frames over ahead of their time. The task of the line sends them, whatever else the program does
+//! (MIX-74).
 //!
 //! ```text
 //! client -- ScheduledFrame --> FrameSchedule -- its time has come --> entry
@@ -18,34 +19,34 @@ use mezza_core::{Time, snapshot};
 use crate::RoundId;
 use crate::wire::{Frame, FrameBody};
 
-/// GETs that may wait for a RETURN: four rounds of two services under way, and as many that were missed
-/// without a word.
+/// Most GETs that wait for a RETURN: those of four rounds of two services in progress, and as many
+/// of rounds that were missed without a report.
 const GETS_MAX: usize = 16;
 
-/// When a frame leaves.
+/// The time at which a frame is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendTime {
-    /// At this time. A SUBMIT whose time has passed is dropped, any other frame leaves at once.
+    /// At this time. A SUBMIT whose time has passed is dropped, any other frame is sent at once.
     At(Time),
-    /// A delay in milliseconds after RETURN of the same round was read from the line.
+    /// This number of milliseconds after RETURN of the same round was read from the line.
     AfterReturn(u64),
 }
 
 snapshot!(enum SendTime [At(a), AfterReturn(a)]);
 
-/// A frame for the entry with its time.
+/// A frame for the entry server with its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScheduledFrame {
-    /// When it leaves.
+    /// The time of sending.
     pub when: SendTime,
-    /// The frame.
+    /// The frame to send.
     pub frame: Frame,
 }
 
 snapshot!(struct ScheduledFrame { when, frame });
 
 impl ScheduledFrame {
-    /// The round that the frame belongs to.
+    /// Returns the round of the frame, or `None`.
     const fn round_id(&self) -> Option<RoundId> {
         match &self.frame {
             Frame::Round(id, _) => Some(*id),
@@ -58,32 +59,35 @@ impl ScheduledFrame {
     }
 }
 
-/// The frames of one connection that wait. It belongs to the task of the line, and goes with it.
+/// The waiting frames of one connection. The task of the line owns them and drops them with the
+/// connection.
 #[derive(Debug, Default)]
 pub struct FrameSchedule {
     waiting: VecDeque<ScheduledFrame>,
 }
 
 impl FrameSchedule {
-    /// Takes a frame.
+    /// Adds a frame.
     pub fn push_frame(&mut self, scheduled: ScheduledFrame, now: Time) {
         let late = matches!(scheduled.when, SendTime::At(at) if at <= now);
-        // A SUBMIT that leaves late would show that its sender was busy.
+        // A SUBMIT that is sent late would show that its sender was busy.
         if late && scheduled.is_submit() {
             return;
         }
         let waits = |other: &ScheduledFrame| matches!(other.when, SendTime::AfterReturn(_));
-        // Rounds that were missed without a word have no RETURN: the oldest go.
+        // Rounds that were missed without a report have no RETURN, so their GETs are dropped,
+        // oldest first.
         if self.waiting.iter().filter(|other| waits(other)).count() >= GETS_MAX
             && let Some(oldest) = self.waiting.iter().position(waits)
         {
             self.waiting.remove(oldest);
         }
-        // Any other late frame leaves at once: a late request for configs is no sign of a note.
+        // Any other late frame is sent at once: a late request for configs does not indicate a
+        // note.
         self.waiting.push_back(scheduled);
     }
 
-    /// Notes that a frame of the entry was read.
+    /// Records that a frame of the entry server was read.
     pub fn on_read(&mut self, frame: &Frame, now: Time) {
         let Frame::Round(id, body) = frame else { return };
         match body {
@@ -95,24 +99,26 @@ impl FrameSchedule {
                     }
                 }
             }
-            // The round is over for us: whether the client knows that already must not show.
+            // The round is over for us. Its frames are dropped even if the client has not handled
+            // MISSED yet.
             FrameBody::Missed(_) => self.waiting.retain(|waits| waits.round_id() != Some(*id)),
             _ => {}
         }
     }
 
-    /// Returns the next frame whose time has come.
+    /// Removes and returns the next frame whose time has come.
     pub fn pop_due(&mut self, now: Time) -> Option<Frame> {
         let due = self.waiting.iter().enumerate().filter_map(|(place, waits)| match waits.when {
             SendTime::At(at) if at <= now => Some((at, place)),
             _ => None,
         });
-        // Frames leave in the order of their times, and of their arrival where times are equal.
+        // Frames are sent in the order of their times, and for equal times in the order of their
+        // arrival.
         let (_, place) = due.min()?;
         self.waiting.remove(place).map(|scheduled| scheduled.frame)
     }
 
-    /// Returns the time of the next frame.
+    /// Returns the time of the next frame, or `None`.
     pub fn deadline(&self) -> Option<Time> {
         let times = self.waiting.iter().filter_map(|waits| match waits.when {
             SendTime::At(at) => Some(at),

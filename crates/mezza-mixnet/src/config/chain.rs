@@ -1,4 +1,4 @@
-//! The configs of one network, each signed by the guardians of the one before.
+//! The configs of one network, each signed by the guardians of its predecessor.
 //!
 //! ```text
 //! genesis (pinned by its hash) <- 1 <- 2 <- .. <- head        current: the highest that has begun
@@ -12,65 +12,66 @@ use super::{Config, SignatureSet, SignedConfig};
 use crate::RoundId;
 use crate::limits::CONFIGS_MAX;
 
-/// Why a config is not taken.
+/// The reason why a config is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChainError {
-    /// Genesis is not the config that was pinned.
+    /// The hash of genesis differs from the pinned one.
     #[error("the config's hash differs from the pinned one")]
     NotPinned,
-    /// It is of another network, or names another predecessor.
+    /// The config is of another network, or names another predecessor.
     #[error("the config does not continue this network's chain")]
     Foreign,
-    /// Another config with this number, or a later one, was seen before.
+    /// Another config with this number or a later one is already known.
     #[error("another config with this number was seen before")]
     Rollback,
-    /// A config between the head and this one is missing.
+    /// A config between the newest known one and this one is missing.
     #[error("a config in between is missing")]
     Gap,
     /// Too few guardians signed.
     #[error("{valid} of {needed} needed guardian signatures are valid")]
     Unsigned {
-        /// Valid signatures of distinct guardians.
+        /// Number of valid signatures of distinct guardians.
         valid: usize,
-        /// How many it takes.
+        /// Number of required signatures.
         needed: usize,
     },
-    /// Too many configs that begin later are known already.
+    /// Too many configs that begin later are already known.
     #[error("too many configs that begin later")]
     TooMany,
-    /// The network has all the configs that it may have.
+    /// The network has the largest possible number of configs.
     #[error("a network has at most 1,024 configs")]
     Full,
-    /// The rounds would be counted anew.
+    /// Round numbers of a service would be used again, or the service is missing.
     #[error("a service's rounds do not go on where the config before left them")]
     Rounds,
 }
 
-/// Most configs that are kept.
+/// Most configs that are stored.
 const KEPT_MAX: usize = 64;
-/// Configs before the one in force by the clock that are kept: the clock may be ahead (MIX-50).
+/// Number of configs before the current one that are stored, because the clock may be ahead
+/// (MIX-50).
 const BEHIND_MAX: usize = 4;
 
-/// The configs from the pinned genesis to the newest one known.
+/// The configs from the pinned genesis to the newest known one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chain {
     genesis: [u8; 32],
-    /// Ascending, without gaps; those long before the current one are forgotten.
+    /// Ascending and without gaps. Configs long before the current one are forgotten.
     kept: Vec<(Config, [u8; 32])>,
 }
 
 snapshot!(struct Chain { genesis, kept });
 
 impl Chain {
-    /// Begins with the config whose hash a person pinned.
+    /// Begins a chain with the config whose hash the user pinned.
     ///
     /// # Errors
-    /// [`ChainError`]; nothing is kept.
+    /// [`ChainError`] if the hash differs, or signatures are missing.
     pub fn begin(pinned: &[u8; 32], genesis: &SignedConfig) -> Result<Self, ChainError> {
         let config = genesis.config();
         let hash = config.hash();
-        // The pin stands for all trust in a network. Signatures alone prove nothing about genesis
-        // (MIX-2).
+        // The pin is the root of all trust in a network. Signatures alone prove nothing about
+        // genesis (MIX-2).
         if hash != *pinned || config.seq != 0 {
             return Err(ChainError::NotPinned);
         }
@@ -78,25 +79,24 @@ impl Chain {
         Ok(Self { genesis: hash, kept: Vec::from([(config.clone(), hash)]) })
     }
 
-    /// Takes a successor. A config that is known already is taken again without effect.
+    /// Adds a successor. A config that is already known has no effect.
     ///
     /// # Errors
-    /// [`ChainError`]; the chain is as before.
+    /// [`ChainError`]; the chain is unchanged.
     pub fn accept_config(&mut self, next: &SignedConfig, now: Time) -> Result<(), ChainError> {
         let config = next.config();
         let (head, head_hash) = self.last();
         let hash = config.hash();
-        // A known config is accepted again without effect. A different one with its number is a
-        // fork (MIX-3).
+        // A known config has no effect. A different one with its number is a fork (MIX-3).
         if config.seq <= head.seq {
             let known = self.kept.iter().any(|(_, known)| *known == hash) || hash == self.genesis;
             return if known { Ok(()) } else { Err(ChainError::Rollback) };
         }
-        // Guardians of two networks may be the same, so a valid signature is not enough.
+        // Two networks may have the same guardians, so a valid signature is not enough.
         if config.network != head.network {
             return Err(ChainError::Foreign);
         }
-        // The entry must be able to hand out all configs to a new client (MIX-43).
+        // The entry server must be able to send all configs to a new client (MIX-43).
         if config.seq >= CONFIGS_MAX as u64 {
             return Err(ChainError::Full);
         }
@@ -121,28 +121,29 @@ impl Chain {
             return Err(ChainError::TooMany);
         }
         self.kept.push((config.clone(), hash));
-        // Forgotten only after the new one is accepted: a refused config must change nothing.
+        // Old configs are forgotten only after the new one is accepted, because a refused config
+        // must change nothing.
         self.forget_old(now);
         Ok(())
     }
 
-    /// The config in force: the newest that has begun, unless it has ended.
+    /// Returns the config in force: the newest that has begun, unless it has ended.
     pub fn current_config(&self, now: Time) -> Option<&Config> {
         self.begun(now).map(|(config, _)| config).filter(|config| now < config.valid_until)
     }
 
-    /// The hash of the config in force.
+    /// Returns the hash of the config in force.
     pub fn current_hash(&self, now: Time) -> Option<[u8; 32]> {
         self.begun(now).filter(|(config, _)| now < config.valid_until).map(|(_, hash)| *hash)
     }
 
-    /// The config that a round runs under: the one in force when the round opens, whose numbers it
-    /// has. Rounds are prepared before they open, so this may be one that has not begun.
+    /// Returns the config of a round: the one in force when the round opens, if its numbers include
+    /// the round. Rounds are prepared before they open, so the config may begin later.
     pub fn of_round(&self, id: RoundId) -> Option<&Config> {
         self.entry_of_round(id).map(|(config, _)| config)
     }
 
-    /// The hash of [`of_round`](Self::of_round).
+    /// Returns the hash of [`of_round`](Self::of_round).
     pub fn hash_of_round(&self, id: RoundId) -> Option<[u8; 32]> {
         self.entry_of_round(id).map(|(_, hash)| *hash)
     }
@@ -153,38 +154,39 @@ impl Chain {
             config.find_policy(id.service).is_some_and(|(_, policy)| policy.base_round <= id.round)
         });
         let (config, hash) = numbered?;
-        // Its numbers may fit while another config is in force at that time, which then decides.
+        // The numbers of a config may include the round while another config is in force at that
+        // time; the latter decides.
         let in_force = self.current_hash(opens(config)?) == Some(*hash);
         numbered.filter(|_| in_force)
     }
 
-    /// The config in force and those that begin later, in order.
+    /// Returns the config in force and those that begin later, in order.
     pub fn from_now(&self, now: Time) -> impl Iterator<Item = &Config> {
         let begun = self.kept.iter().rposition(|(config, _)| config.valid_from <= now);
         self.kept[begun.unwrap_or(0)..].iter().map(|(config, _)| config)
     }
 
-    /// All configs that are kept, the newest first.
+    /// Returns all stored configs, newest first.
     pub fn newest_first(&self) -> impl Iterator<Item = &Config> {
         self.kept.iter().rev().map(|(config, _)| config)
     }
 
-    /// The newest config, which may begin later.
+    /// Returns the newest config, which may begin later.
     pub fn head_config(&self) -> &Config {
         &self.last().0
     }
 
-    /// The hash of the newest config.
+    /// Returns the hash of the newest config.
     pub fn head_hash(&self) -> [u8; 32] {
         self.last().1
     }
 
-    /// The hash of the first config: the network's pin.
+    /// Returns the hash of the first config, which is the pin of the network.
     pub fn genesis_hash(&self) -> [u8; 32] {
         self.genesis
     }
 
-    /// Writes `genesis 32 | count u8 | count x var16 config`: the stored form of who checked them.
+    /// Writes `genesis 32 | count u8 | count x var16 config`, the stored form without signatures.
     pub fn write_to(&self, w: &mut Writer) {
         w.put_bytes(&self.genesis).put_u8(self.kept.len() as u8);
         for (config, _) in &self.kept {
@@ -192,10 +194,10 @@ impl Chain {
         }
     }
 
-    /// Reads what [`write_to`](Self::write_to) wrote. Signatures are not part of it.
+    /// Reads the form of [`write_to`](Self::write_to), which has no signatures.
     ///
     /// # Errors
-    /// [`DecodeError`] unless the configs follow one another.
+    /// [`DecodeError`] unless each config follows its predecessor.
     pub fn read_from(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let genesis = r.read_array()?;
         let mut kept: Vec<(Config, [u8; 32])> = Vec::new();
@@ -226,15 +228,16 @@ impl Chain {
         self.kept.last().expect("a chain is never empty")
     }
 
-    /// Drops what came long before the current config.
+    /// Drops configs long before the current one.
     fn forget_old(&mut self, now: Time) {
         let begun = self.kept.iter().rposition(|(config, _)| config.valid_from <= now);
-        // Four earlier ones stay: the clock may be ahead of the config in force (MIX-50).
+        // Four earlier configs stay, because the clock may be ahead of the config in force
+        // (MIX-50).
         self.kept.drain(..begun.unwrap_or(0).saturating_sub(BEHIND_MAX));
     }
 }
 
-/// Checks that enough of the guardians that `by` names signed.
+/// Checks that enough guardians of `by` signed.
 fn check_signatures(
     config: &SignedConfig,
     set: SignatureSet,
@@ -245,8 +248,9 @@ fn check_signatures(
     if valid < needed { Err(ChainError::Unsigned { valid, needed }) } else { Ok(()) }
 }
 
-/// Returns true if each service of the config before goes on, with a first round above its last one. A
-/// service that could be left out would come back with numbers that mixes and clients refuse (MIX-76).
+/// Returns true if `next` has each service of its predecessor, with round numbers above the last
+/// one. A service that could be left out would come back with numbers that mixes and clients refuse
+/// (MIX-76).
 fn counts_on(before: &Config, next: &Config) -> bool {
     before.counted_anew_at(next, next.valid_from).is_empty()
 }

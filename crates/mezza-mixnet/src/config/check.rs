@@ -1,15 +1,16 @@
-//! Requirements of a config by itself, apart from its signatures.
+//! Checks of a single config, apart from its signatures.
 
 use alloc::collections::BTreeSet;
 
 use super::{Config, Server};
 use crate::limits::{MIXES_MAX, OPERATOR_BYTES_MAX, USERS_MAX};
 
-/// Fewest bytes of `host:port`.
+/// Fewest bytes of an address `host:port`.
 const ADDRESS_BYTES_MIN: usize = 3;
 
 impl Config {
-    /// Returns true if all values are inside their limits, all lists in their order, all keys distinct.
+    /// Returns true if all values are inside their limits, all lists in order, and all keys
+    /// distinct.
     pub(super) fn is_sound(&self) -> bool {
         self.times_are_sound()
             && self.keys_are_distinct()
@@ -26,7 +27,7 @@ impl Config {
         let genesis = self.seq == 0;
         self.valid_from < self.valid_until
             && (self.prev == [0; 32]) == genesis
-            // A network begins when it begins; later configs go on counting from their own start.
+            // Genesis may begin at any time. Later configs count rounds from their own start.
             && (genesis || self.services.iter().all(|s| s.base_time == self.valid_from))
     }
 
@@ -34,7 +35,7 @@ impl Config {
         let threshold = usize::from(self.threshold);
         let keys = self.guardians.iter().chain(self.servers().map(|server| &server.key));
         let all = self.guardians.len() + self.servers().count();
-        // A threshold of 0 would accept any successor, and one above the number none.
+        // A threshold of 0 would accept any successor, and one above the number of guardians none.
         (1..=self.guardians.len()).contains(&threshold)
             && self.guardians.is_sorted()
             && keys.collect::<BTreeSet<_>>().len() == all
@@ -47,7 +48,7 @@ impl Config {
     }
 }
 
-/// `host:port` in printable ASCII without blanks.
+/// Returns true if `address` is `host:port` in printable ASCII without blanks.
 fn is_address(address: &str) -> bool {
     let port = address.rsplit_once(':').filter(|(host, _)| !host.is_empty());
     address.len() >= ADDRESS_BYTES_MIN

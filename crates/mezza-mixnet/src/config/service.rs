@@ -1,4 +1,4 @@
-//! The part of a config about one service.
+//! The part of a config for one service.
 
 use mezza_core::{DecodeError, Reader, Time, Writer, snapshot};
 
@@ -6,10 +6,10 @@ use crate::limits::{BUCKETS_MAX, DURATION_MS_MAX, MU_MAX, SCALE_MAX, SLOTS_MAX, 
 use crate::noise::Law;
 use crate::service::Service;
 
-/// The law of the noise.
+/// The distribution of the noise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
-    /// Laplace, as in Vuvuzela: for reproduction.
+    /// Laplace, as in Vuvuzela; for reproducing the paper.
     Paper,
     /// Discrete Gaussian.
     Gauss,
@@ -17,23 +17,23 @@ pub enum Mode {
 
 snapshot!(enum Mode [Paper, Gauss]);
 
-/// Noise messages whose way back a mix checks. Their numbers are constants that come on top of the
-/// noise drawn, so that an ALARM says nothing about what was drawn (MIX-45).
+/// Noise messages whose return a mix checks. Their numbers are constants in addition to the drawn
+/// noise, so an ALARM reveals nothing about the draw (MIX-45).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traps {
-    /// Dead drops with one access.
+    /// Number of dead drops with one access.
     pub singles: u16,
-    /// Dead drops with two accesses, both checked.
+    /// Number of dead drops with two accesses, both checked.
     pub pairs: u16,
 }
 
 snapshot!(struct Traps { singles, pairs });
 
 impl Traps {
-    /// Nothing is checked.
+    /// No traps.
     pub const NONE: Self = Self { singles: 0, pairs: 0 };
 
-    /// Messages that these are.
+    /// Returns the number of trap messages.
     pub const fn message_count(self) -> u32 {
         self.singles as u32 + 2 * self.pairs as u32
     }
@@ -42,39 +42,39 @@ impl Traps {
 /// One service of a config, 71 bytes in version 1, 75 in version 2. Durations are milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServicePolicy {
-    /// Which one.
+    /// The service.
     pub service: Service,
     /// The round that opens at `base_time`.
     pub base_round: u64,
-    /// When that is.
+    /// Opening time of that round.
     pub base_time: Time,
-    /// From one round to the next.
+    /// Milliseconds from one round to the next.
     pub interval_ms: u32,
-    /// From the request for keys to the settings.
+    /// Milliseconds from the request for keys to the settings.
     pub ask_ms: u32,
-    /// From the settings to the opening.
+    /// Milliseconds from the settings to the opening.
     pub lead_ms: u32,
-    /// From the opening to the close.
+    /// Milliseconds from the opening to the close.
     pub collect_ms: u32,
-    /// From the close to the end.
+    /// Milliseconds from the close to the end.
     pub mix_limit_ms: u32,
-    /// Onions of one client; 1 but for conversations.
+    /// Onions of one client; always 1 except for conversations.
     pub slots: u8,
     /// Buckets, a power of two; 1 for conversations.
     pub buckets: u32,
-    /// The law of the noise.
+    /// The distribution of the noise.
     pub mode: Mode,
-    /// Its mean.
+    /// Mean of the noise.
     pub mu: u32,
-    /// Its scale: b or sigma.
+    /// Scale of the noise: b or sigma.
     pub scale: u32,
-    /// The epsilon that the network promises, millionths.
+    /// The epsilon that the network promises, in millionths.
     pub epsilon_micro: u32,
-    /// The delta that it promises, 10^-12.
+    /// The delta that the network promises, in units of 10^-12.
     pub delta_pico: u64,
-    /// For how many rounds.
+    /// Number of rounds to which the promise applies.
     pub rounds: u64,
-    /// Traps that a mix checks in each round; none except in conversations.
+    /// Traps that a mix checks in each round; only conversations have any.
     pub traps: Traps,
 }
 
@@ -107,7 +107,7 @@ impl ServicePolicy {
             delta_pico: r.read_u64()?,
             rounds: r.read_u64()?,
             traps: match version {
-                // Version 1 ends with `rounds`, and its mixes check nothing (MIX-45).
+                // Version 1 ends with `rounds` and has no traps (MIX-45).
                 super::VERSION_WITHOUT_TRAPS => Traps::NONE,
                 _ => Traps { singles: r.read_u16()?, pairs: r.read_u16()? },
             },
@@ -133,7 +133,7 @@ impl ServicePolicy {
         let waits = [self.ask_ms, self.lead_ms, self.collect_ms, self.mix_limit_ms];
         (1..=DURATION_MS_MAX).contains(&self.interval_ms)
             && waits.iter().all(|ms| *ms <= DURATION_MS_MAX)
-            // Below 4 ms the margins of `send` would leave no window to draw from.
+            // With less than 4 ms the margins of `send` would leave no window to draw from.
             && self.collect_ms >= 4
             && self.mix_limit_ms >= 1
             && (1..=if talks { SLOTS_MAX } else { 1 }).contains(&self.slots)
@@ -142,34 +142,37 @@ impl ServicePolicy {
             && self.mu <= MU_MAX
             && self.scale <= SCALE_MAX
             && self.traps.message_count() <= if talks { TRAPS_MAX } else { 0 }
-            // Pairs have half of mean and scale, and Gaussian sampling uses integers only (MIX-19).
+            // Pairs have half the mean and half the scale, and Gaussian sampling uses integers only
+            // (MIX-19).
             && (!talks || self.mode == Mode::Paper || (even(self.mu) && even(self.scale)))
     }
 
-    /// Most noise messages, traps included, that one honest mix adds to a round (MIX-11).
+    /// Returns the most noise messages, traps included, that one honest mix adds to a round
+    /// (MIX-11).
     pub fn noise_max(&self) -> u64 {
         // Traps come on top of every draw, so the bound has to include them (MIX-45).
         let drawn = Law::from_policy(self).messages_max(self.service, self.buckets);
         drawn + u64::from(self.traps.message_count())
     }
 
-    /// The round that opens at or last before `t`; `None` before the base time or beyond the end
-    /// of numbers.
+    /// Returns the round that opens at `t` or last before it. Returns `None` before the base time,
+    /// or if the number exceeds 64 bits.
     pub fn round_at(&self, t: Time) -> Option<u64> {
         // Before its base time a config has no rounds: the predecessor numbers them.
         let since = t.as_ms().checked_sub(self.base_time.as_ms())?;
         self.base_round.checked_add(since / u64::from(self.interval_ms))
     }
 
-    /// When a round opens; `None` before the base round or beyond the end of time.
+    /// Returns the opening time of a round. Returns `None` before the base round, or if the time
+    /// exceeds 64 bits.
     pub fn open_time(&self, round: u64) -> Option<Time> {
         let rounds = round.checked_sub(self.base_round)?;
         let since = rounds.checked_mul(u64::from(self.interval_ms))?;
         self.base_time.as_ms().checked_add(since).map(Time::from_ms)
     }
 
-    /// When a round opens, if `now` is at most `slack_ms` outside [open - lead - ask, close]: else a
-    /// far round would move what only goes forward (MIX-34).
+    /// Returns the opening time of a round if `now` is at most `slack_ms` outside [open - lead -
+    /// ask, close]. A round far away would advance state that cannot go back (MIX-34).
     pub fn opens_around(&self, round: u64, now: Time, slack_ms: u64) -> Option<Time> {
         let open = self.open_time(round)?;
         let before = self.ahead_ms() + slack_ms;
@@ -177,13 +180,13 @@ impl ServicePolicy {
         (open.minus_ms(before)..=open.plus_ms(after)).contains(&now).then_some(open)
     }
 
-    /// From the request for keys to the opening.
+    /// Returns the milliseconds from the request for keys to the opening.
     pub fn ahead_ms(&self) -> u64 {
         u64::from(self.ask_ms) + u64::from(self.lead_ms)
     }
 
-    /// How long a mix keeps the secret of a round at most: from the request for its key to the
-    /// end, and a second.
+    /// Returns the longest time in milliseconds for which a mix keeps the secret of a round: from
+    /// the request for its key to the end, plus a second.
     pub fn secret_ms(&self) -> u64 {
         [self.ask_ms, self.lead_ms, self.collect_ms, self.mix_limit_ms]
             .into_iter()

@@ -1,4 +1,4 @@
-//! A config with signatures: `config | count u8 | count x (set u8 | index u8 | signature 64)`,
+//! A config with its signatures: `config | count u8 | count x (set u8 | index u8 | signature 64)`,
 //! strictly ascending by set and index.
 
 use alloc::collections::BTreeMap;
@@ -10,16 +10,16 @@ use super::Config;
 use crate::limits::GUARDIANS_MAX;
 use crate::sign::{self, Purpose, Signature, Signer, VerifyKey};
 
-/// Whose guardians signed.
+/// The guardians to which a signature belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SignatureSet {
-    /// The predecessor's.
+    /// The guardians of the predecessor.
     Predecessor,
-    /// Those that this config names.
+    /// The guardians in this config.
     Own,
 }
 
-/// A config and who signed it. The signatures are not checked yet.
+/// A config and its signatures, which are not checked yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignedConfig {
     config: Config,
@@ -29,25 +29,25 @@ pub struct SignedConfig {
 snapshot!(encoded SignedConfig);
 
 impl SignedConfig {
-    /// A config that nobody signed yet.
+    /// Creates a config without signatures.
     pub fn new(config: Config) -> Self {
         Self { config, signatures: BTreeMap::new() }
     }
 
-    /// The config.
+    /// Returns the config.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Adds the signature of a guardian: the one with this index of that set. Whether it stands
-    /// there is checked when the config is accepted.
+    /// Adds the signature of the guardian with this index in this set. The index is checked when
+    /// the config is accepted.
     pub fn add_signature(&mut self, set: SignatureSet, index: u8, guardian: &Signer) {
         let signature = guardian.sign(Purpose::Config, &[&self.config.hash()]);
-        // One signature for each place, so that signing again does not count twice.
+        // One signature per index, so that signing again does not count twice.
         self.signatures.insert((set, index), signature);
     }
 
-    /// How many of `guardians` signed as members of `set`.
+    /// Returns the number of `guardians` that signed as members of `set`.
     pub fn count_signatures(&self, set: SignatureSet, guardians: &[VerifyKey]) -> usize {
         let hash = self.config.hash();
         let of_set = self.signatures.iter().filter(|((its, _), _)| *its == set);
@@ -55,14 +55,14 @@ impl SignedConfig {
             let guardian = guardians.get(usize::from(index));
             guardian.is_some_and(|key| sign::verify(key, Purpose::Config, &[&hash], signature))
         };
-        // Places are distinct and keys are distinct, so each guardian counts once.
+        // Indices and keys are distinct, so each guardian counts once.
         of_set.filter(|((_, index), signature)| valid(*index, *signature)).count()
     }
 
     /// Reads a config and its signatures.
     ///
     /// # Errors
-    /// Whatever the bytes lack, or a value outside its limits.
+    /// [`DecodeError`] if bytes are missing or a value is outside its limits.
     pub fn read_from(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let config = Config::read_from(r)?;
         let count = r.read_u8()?;
@@ -76,7 +76,7 @@ impl SignedConfig {
             };
             let place = (set, r.read_u8()?);
             let ascends = signatures.last_key_value().is_none_or(|(last, _)| *last < place);
-            // Strictly ascending, so that one set of signatures has one form.
+            // The order is strictly ascending, so that one set of signatures has one form.
             if !ascends || usize::from(place.1) >= GUARDIANS_MAX {
                 return Err(DecodeError::Value);
             }
@@ -85,7 +85,7 @@ impl SignedConfig {
         Ok(Self { config, signatures })
     }
 
-    /// Decodes a signed config and nothing behind it.
+    /// Decodes a signed config; bytes after it are refused.
     ///
     /// # Errors
     /// As [`read_from`](Self::read_from).
@@ -93,7 +93,7 @@ impl SignedConfig {
         Reader::decode_exact(bytes, Self::read_from)
     }
 
-    /// The bytes of the config, then those of the signatures.
+    /// Encodes the config and then its signatures.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();
         w.put_bytes(&self.config.encode()).put_u8(self.signatures.len() as u8);

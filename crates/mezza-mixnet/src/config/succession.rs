@@ -1,4 +1,4 @@
-//! Round numbers of a successor: they go on above those of the config before it (MIX-76, MIX-86).
+//! Round numbers of a successor, which continue above those of its predecessor (MIX-76, MIX-86).
 
 use alloc::vec::Vec;
 
@@ -7,18 +7,18 @@ use mezza_core::Time;
 use super::Config;
 use crate::service::Service;
 
-/// How long the servers of a network may take to get a successor that begins in the past, milliseconds.
+/// Milliseconds that the servers of a network may take to get a successor that begins in the past.
 const HANDING_OUT_MS: u64 = Time::DAY_MS;
-/// How long a computed base round stays above the rounds of the config before, milliseconds: guardians
-/// need days to sign.
+/// Milliseconds for which a computed base round stays above the predecessor's rounds, because
+/// guardians need days to sign.
 const SIGNING_MS: u64 = 7 * Time::DAY_MS;
 
 impl Config {
-    /// Returns the services whose round numbers `next` would use again, or which it lacks, as far as a
-    /// tool can tell at `now`.
+    /// Returns the services that `next` lacks or whose round numbers it would use again, as a tool
+    /// can compute it at `now`.
     ///
-    /// Rounds of this config run up to the begin of `next`. If that has passed, they run until all
-    /// servers have `next`, for which they get a day.
+    /// Rounds of this config run until `next` begins. If that time has passed, they run until all
+    /// servers have `next`, which may take a day.
     pub fn counted_anew(&self, next: &Self, now: Time) -> Vec<Service> {
         let begins_later = next.valid_from > now;
         let at = if begins_later { next.valid_from } else { now.plus_ms(HANDING_OUT_MS) };
@@ -29,7 +29,7 @@ impl Config {
     pub(super) fn counted_anew_at(&self, next: &Self, at: Time) -> Vec<Service> {
         let goes_on = |service: Service, last: Option<u64>| {
             let Some((_, policy)) = next.find_policy(service) else { return false };
-            // Numbers without an end are above all others.
+            // A number beyond 64 bits is above all others.
             let first = policy.round_at(at.max(policy.base_time)).unwrap_or(u64::MAX);
             last.is_none_or(|last| first > last)
         };
@@ -37,9 +37,10 @@ impl Config {
         services.map(|old| old.service).collect()
     }
 
-    /// Returns a base round for a successor that begins at `valid_from` and is made at `now`: above all
-    /// rounds that this config runs in the seven days after the later of the two. Numbers are free, and
-    /// rounds that a config skips count nowhere. `None` if this config lacks the service, or numbers end.
+    /// Returns a base round for a successor that begins at `valid_from` and is made at `now`. It is
+    /// above all rounds of this config in the seven days after the later of these times. Any number
+    /// may be chosen, and skipped rounds count nowhere. Returns `None` if this config lacks the
+    /// service, or if the number exceeds 64 bits.
     pub fn base_round_after(&self, service: Service, valid_from: Time, now: Time) -> Option<u64> {
         let (_, policy) = self.find_policy(service)?;
         let at = valid_from.max(now).plus_ms(SIGNING_MS).max(policy.base_time);

@@ -1,6 +1,8 @@
-//! The configs of a network as clients get them: frames that are made once and shared by all.
+//! The configs of a network as clients get them: frames that are encoded once and shared by all
+//! clients.
 //!
-//! A link has room for few pieces that wait, and a network for 1,024 configs: 64 frames are one piece.
+//! The queue of a link has room for few pieces, and a network may have 1,024 configs, so one piece
+//! has 64 frames.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -24,14 +26,14 @@ snapshot!(struct Archive { configs, hashes, pieces });
 /// The frames of up to 64 configs.
 struct Piece {
     bytes: Arc<[u8]>,
-    /// Where each frame begins.
+    /// Offset of each frame in `bytes`.
     starts: Vec<usize>,
 }
 
 snapshot!(struct Piece { bytes, starts });
 
 impl Archive {
-    /// The configs, oldest first.
+    /// Creates the archive from the configs, oldest first.
     pub fn new(configs: Vec<SignedConfig>) -> Self {
         let hashes = configs.iter().map(|config| config.config().hash()).collect();
         let mut archive = Self { configs, hashes, pieces: Vec::new() };
@@ -39,14 +41,15 @@ impl Archive {
         archive
     }
 
-    /// Adds the newest one.
+    /// Adds the newest config.
     pub fn push_config(&mut self, config: SignedConfig) {
         self.hashes.push(config.config().hash());
         self.configs.push(config);
         self.cut();
     }
 
-    /// Each frame says how many follow, so that a new config changes all of them.
+    /// Encodes all frames again. Each frame contains the number of later ones, so a new config
+    /// changes all of them.
     fn cut(&mut self) {
         let left: Vec<u16> = (0..self.configs.len() as u16).rev().collect();
         let frame = |(config, left): (&SignedConfig, &u16)| {
@@ -64,12 +67,12 @@ impl Archive {
         self.pieces = self.configs.chunks(PIECE).zip(left.chunks(PIECE)).map(piece).collect();
     }
 
-    /// The frames of all configs behind the one with this hash, zeros for all; none behind one that
-    /// is not known.
+    /// Returns the frames of all configs after the one with this hash; all frames for zeros, and
+    /// none for an unknown hash.
     pub fn frames_after(&self, known: &[u8; 32]) -> Vec<Arc<[u8]>> {
         let at = self.hashes.iter().position(|hash| hash == known).map(|at| at + 1);
-        // An unknown hash gets nothing: the client has another chain, and no config of ours would
-        // follow.
+        // An unknown hash gets no frames, because the client has another chain, which no config of
+        // ours continues.
         let from = if *known == [0; 32] { 0 } else { at.unwrap_or(self.hashes.len()) };
         let mut pieces = self.pieces.iter().skip(from / PIECE);
         let first = pieces.next().and_then(|piece| piece.frames_from(from % PIECE));
@@ -79,7 +82,7 @@ impl Archive {
 }
 
 impl Piece {
-    /// The frames from this one on; `None` if there are none.
+    /// Returns the frames from number `at` on, or `None` if there are none.
     fn frames_from(&self, at: usize) -> Option<Arc<[u8]>> {
         match *self.starts.get(at)? {
             0 => Some(Arc::clone(&self.bytes)),

@@ -1,24 +1,24 @@
-//! The mixes for whose sake a round ended before its time, as far as the entry can tell.
+//! The causes of an aborted round, as the entry server can tell them.
 
 use mezza_core::snapshot;
 
 use super::round::{Round, RoundState};
 use crate::limits::MIXES_MAX;
 
-/// Why the entry ended a round: which mix did not do its part.
+/// The party because of which the entry server ended a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AbortCause {
-    /// The entry itself: its clock was put back, or it ends.
+    /// The entry server itself: its clock went back, or the program ends.
     Entry,
-    /// No key came from these mixes until the settings were due.
+    /// These mixes sent no key before the settings were due.
     NoKey(MixPositions),
-    /// No signature came from these mixes until the settings were due.
+    /// These mixes sent no signature before the settings were due.
     NoSignature(MixPositions),
-    /// The link with this mix was lost.
+    /// The link to this mix broke.
     LinkLost(u8),
-    /// This mix ended the round and signed that it did.
+    /// This mix ended the round and signed the ABORT.
     Reported(u8),
-    /// Replies come over the first mix alone: they were wrong, or did not come in time.
+    /// The replies, which the first mix delivers, were wrong or late.
     Replies,
 }
 
@@ -26,7 +26,7 @@ snapshot!(enum AbortCause [
     Entry, NoKey(a), NoSignature(a), LinkLost(a), Reported(a), Replies,
 ]);
 
-/// Positions of mixes in the chain, a bit each.
+/// A set of mix positions in the chain, one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MixPositions(u8);
 
@@ -35,12 +35,12 @@ snapshot!(struct MixPositions(bits));
 const _: () = assert!(MIXES_MAX <= u8::BITS as usize, "a bit for each mix");
 
 impl MixPositions {
-    /// The positions in ascending order, 0 for the first mix.
+    /// Returns the positions in ascending order, 0 for the first mix.
     pub fn iter(self) -> impl Iterator<Item = u8> {
         (0..MIXES_MAX as u8).filter(move |at| self.0 >> at & 1 == 1)
     }
 
-    /// The positions of those that gave nothing.
+    /// Returns the positions without a value.
     fn find_missing<T>(given: &[Option<T>]) -> Self {
         let missing = given.iter().zip(0_u8..).filter(|(given, _)| given.is_none());
         Self(missing.fold(0, |bits, (_, at)| bits | 1 << at))
@@ -48,7 +48,7 @@ impl MixPositions {
 }
 
 impl AbortCause {
-    /// The cause of a round whose deadline has passed.
+    /// Returns the cause for a round whose deadline has passed.
     pub(super) fn of_deadline(round: &Round) -> Self {
         match &round.stage {
             RoundState::Asking(keys) => Self::NoKey(MixPositions::find_missing(keys)),

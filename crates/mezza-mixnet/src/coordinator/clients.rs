@@ -1,4 +1,4 @@
-//! Frames of clients, and frames to them.
+//! Frames from and to clients.
 
 use alloc::vec::Vec;
 
@@ -10,22 +10,22 @@ use crate::RoundId;
 use crate::wire::frame::VERSION;
 use crate::wire::{Frame, FrameBody, MissedReason};
 
-/// Requests for configs that one connection has, for each newest config.
+/// Requests for configs that one connection may make for each newest config.
 const CONFIG_ASKS: u8 = 2;
-/// Answers that say no and nothing else (MISSED, a bucket that is not there) on one connection, until
-/// it takes part again. A client that is late or full round after round begins anew by then.
+/// Most negative answers (MISSED, or a bucket that does not exist) on one connection before it
+/// takes part in a round again. A client that is late or refused in every round reconnects by then.
 const VAIN_MAX: u8 = 32;
 
-/// Frames of a connection, so that none comes more often than a client needs.
+/// State of one connection, which limits the number of its requests.
 #[derive(Default)]
 pub(super) struct ClientState {
-    /// When it was welcomed.
+    /// Time of its WELCOME.
     pub since: Option<Time>,
-    /// How often it asked for configs while the newest one had this number.
+    /// Number of the newest config, and number of requests for configs since that was the newest.
     asked: (u64, u8),
-    /// Rounds whose buckets it fetched; of those that are still there.
+    /// Rounds whose buckets the client fetched and that are still stored.
     fetched: Vec<RoundId>,
-    /// Requests without success since it took part last.
+    /// Number of negative answers since the client last took part.
     vain: u8,
 }
 
@@ -57,7 +57,8 @@ impl Coordinator {
         self.clients.get(&client).and_then(|c| c.since).ok_or(CoordinatorError::Stranger)
     }
 
-    /// HELLO, once: from now on the client takes part in every round that is not open yet.
+    /// Handles HELLO, once per connection. From now on the client takes part in every round that is
+    /// not open yet.
     fn welcome_client(
         &mut self,
         client: ConnectionId,
@@ -90,7 +91,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// `GET_CONFIG`: what follows the config that the client has; nothing if that is unknown.
+    /// Handles ``GET_CONFI`G`: sends the configs after the client's last one; none if that is unknown.
     fn send_configs(
         &mut self,
         client: ConnectionId,
@@ -98,7 +99,7 @@ impl Coordinator {
     ) -> Result<(), CoordinatorError> {
         let head = self.chain.head_config().seq;
         let asked = &mut self.clients.entry(client).or_default().asked;
-        // Two requests suffice for each new config. The answer to more would fill the queue of the
+        // Two requests suffice for each new config. Answers to more would fill the queue of the
         // link.
         if *asked == (head, CONFIG_ASKS) {
             return Err(CoordinatorError::TooOften);
@@ -109,7 +110,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// GET, once for each round: manifest and object, or that there is none.
+    /// Handles GET, once per round: sends manifest and object, or that there is none.
     fn hand_out(
         &mut self,
         client: ConnectionId,
@@ -121,19 +122,18 @@ impl Coordinator {
             return self.say_no(client, id, FrameBody::Object(None));
         };
         let fetched = &mut self.clients.entry(client).or_default().fetched;
-        // A bucket has megabytes: fetched again and again, it would load the entry for one frame
-        // each.
+        // A bucket has megabytes. Repeated fetches would load the entry server for one frame each.
         if fetched.contains(&id) {
             return Err(CoordinatorError::TooOften);
         }
-        // Forgotten with their buckets, so that the list stays as short as the cache.
+        // Entries are dropped with their buckets, so that the list stays as short as the cache.
         fetched.retain(|id| self.shelves.has_round(*id));
         fetched.push(id);
         self.outputs.push_back(Output::Bytes(client, answer));
         Ok(())
     }
 
-    /// SUBMIT: taken once, whole and in time, or answered with the reason (MIX-28).
+    /// Handles SUBMIT: accepts it once, complete and in time, or answers with the reason (MIX-28).
     fn on_submit(
         &mut self,
         client: ConnectionId,
@@ -150,7 +150,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Answers that there is nothing, a bounded number of times.
+    /// Sends a negative answer, a limited number of times.
     fn say_no(
         &mut self,
         client: ConnectionId,
@@ -158,7 +158,7 @@ impl Coordinator {
         body: FrameBody,
     ) -> Result<(), CoordinatorError> {
         let vain = &mut self.clients.entry(client).or_default().vain;
-        // Answers to useless requests cost the entry more than the client (MIX-64).
+        // Answers to useless requests cost the entry server more than the client (MIX-64).
         if *vain >= VAIN_MAX {
             return Err(CoordinatorError::TooOften);
         }
@@ -199,7 +199,7 @@ impl Coordinator {
             return Err(MissedReason::Full);
         }
         batch.submitted.insert(client);
-        // Owners and onions grow together: replies are assigned by position.
+        // Owners and onions grow together, because replies are assigned by position.
         batch.owners.push(client);
         batch.onions.extend_from_slice(onions);
         Ok(())

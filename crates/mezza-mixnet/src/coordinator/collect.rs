@@ -1,4 +1,4 @@
-//! How a round goes on: keys, signatures, the batch, replies, buckets.
+//! Progress of a round: keys, signatures, the batch, replies, buckets.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -83,7 +83,7 @@ impl Coordinator {
             return Err(CoordinatorError::Unexpected);
         };
         let key = round.mixes.get(usize::from(at)).ok_or(CoordinatorError::Unexpected)?;
-        // Checked here, so that one wrong signature does not fail at every client (MIX-5).
+        // Checked here, so that a wrong signature does not fail later at every client (MIX-5).
         if !settings.signed_by(key, &own) {
             return Err(CoordinatorError::Signature);
         }
@@ -97,7 +97,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// The deadline of a round's stage has come.
+    /// Handles the deadline of a round's stage.
     pub(super) fn move_on(&mut self, id: RoundId, now: Time) {
         let Some(round) = self.rounds.get_mut(&id) else { return };
         match &mut round.stage {
@@ -118,11 +118,11 @@ impl Coordinator {
                     [start].into_iter().chain(items).chain([FrameBody::BatchEnd { count }]);
                 let frames = bodies.map(|body| Output::ToMix(0, Frame::Round(id, body)));
                 self.outputs.extend(frames);
-                // The onions are on their way: only their owners are needed from here on.
+                // The onions were sent, so only their owners are still needed.
                 let batch = Submissions { onions: Vec::new(), ..batch };
                 round.stage = RoundState::Mixing(batch, Vec::new());
             }
-            // The mixes have done their part; that the store is late makes nobody miss the round.
+            // The mixes have done their part, and a late store must not cause a missed round.
             RoundState::Fetching(..) => self.finish_round(id),
             RoundState::Asking(_)
             | RoundState::Signing(..)
@@ -134,8 +134,7 @@ impl Coordinator {
         }
     }
 
-    /// The buckets are fetched before anybody is told that the round is over, so that a client
-    /// finds them then.
+    /// Fetches the buckets before clients get RETURN, so that the buckets are available then.
     fn fetch_buckets(&mut self, id: RoundId) {
         let Some(round) = self.rounds.get_mut(&id) else { return };
         let RoundState::Mixing(batch, _) = &mut round.stage else { return };
@@ -145,8 +144,8 @@ impl Coordinator {
         self.outputs.extend((1..=buckets).map(fetch));
     }
 
-    /// Handles a frame of the store about the buckets of a round that waits for them. If it is not the one that must
-    /// come next, the round ends without buckets: a store holds nobody up.
+    /// Handles a frame of the store about the buckets of a round. If it is not the expected one,
+    /// the round ends without buckets, so a store cannot delay the clients.
     pub(super) fn store_says(
         &mut self,
         id: RoundId,
@@ -160,7 +159,8 @@ impl Coordinator {
             FrameBody::Object(Some(about)) if about.0.id == id => {
                 let config = self.chain.of_round(id).filter(|its| its.hash() == round.config);
                 let last = round.mixes.last();
-                // The clients of this round bound the buckets, not `users_max` (MIX-65).
+                // The number of clients in this round bounds the buckets, instead of `users_max`
+                // (MIX-65).
                 let users = batch.owners.len() as u32;
                 let of = config.zip(last);
                 of.and_then(|(config, last)| shelf.add_manifest(config, users, last, about))
@@ -168,7 +168,7 @@ impl Coordinator {
             FrameBody::Chunk { bucket, offset, bytes } => shelf.add_chunk(bucket, offset, &bytes),
             _ => None,
         };
-        // The first wrong frame ends the download: the store would hold up every client of the
+        // The first wrong frame ends the download, because waiting would delay every client of the
         // round.
         if taken.is_none() || shelf.is_full() {
             self.finish_round(id);
@@ -176,7 +176,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Without its store a round has no buckets; it is over all the same.
+    /// Ends all rounds that wait for the store; they have no buckets.
     pub(super) fn give_up_on_store(&mut self) {
         let waits = |round: &&Round| matches!(round.stage, RoundState::Fetching(..));
         let ids: Vec<RoundId> = self.rounds.values().filter(waits).map(|r| r.id).collect();
@@ -185,7 +185,7 @@ impl Coordinator {
         }
     }
 
-    /// RETURN to everybody who is in the round.
+    /// Sends RETURN to every client in the round.
     fn finish_round(&mut self, id: RoundId) {
         let Some(round) = self.rounds.remove(&id) else { return };
         let (batch, replies, shelf) = match round.stage {
@@ -204,7 +204,7 @@ impl Coordinator {
             let back = Frame::Round(id, FrameBody::Return { users, replies });
             self.outputs.push_back(Output::ToClient(*owner, back));
         }
-        // Incomplete buckets are dropped: a client must not take a part for the whole.
+        // Incomplete buckets are dropped, because a client must not take a part for the whole.
         if let Some(shelf) = shelf.filter(BucketDownload::is_full) {
             self.shelves.put_download(id, shelf);
         }
@@ -212,8 +212,8 @@ impl Coordinator {
         self.past.put_round(id, round.config, round.mixes, round.alarmed);
     }
 
-    /// ALARM of a mix: shown to everybody, once, and no reason to stop (MIX-27). Its round may be
-    /// over.
+    /// Handles ALARM of a mix: it is forwarded to all clients once and does not stop the round
+    /// (MIX-27). The round may be over.
     fn on_alarm(
         &mut self,
         id: RoundId,
@@ -242,7 +242,7 @@ impl Coordinator {
     }
 }
 
-/// REPLIES of the first mix: the next ones.
+/// Handles the next REPLIES of the first mix.
 fn append_replies(round: &mut Round, items: &Items) -> Result<(), AbortReason> {
     let size = reply_bytes(round.mixes.len());
     let slots = u32::from(round.policy.slots);
@@ -259,7 +259,8 @@ fn append_replies(round: &mut Round, items: &Items) -> Result<(), AbortReason> {
     Ok(())
 }
 
-/// `REPLIES_END`: as many as onions went in; none in services without replies.
+/// Handles ``REPLIES_EN`D`: there must be as many replies as onions, and none in services without
+/// replies.
 fn replies_end(round: &Round, count: u32) -> Result<(), AbortReason> {
     let RoundState::Mixing(batch, replies) = &round.stage else {
         return Err(AbortReason::Malformed);

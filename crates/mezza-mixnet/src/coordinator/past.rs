@@ -1,4 +1,4 @@
-//! Rounds that are over: an alarm of a mix comes when its traps are checked, which is later.
+//! Rounds that are over. An alarm of a mix arrives later, when the traps are checked.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -7,7 +7,7 @@ use mezza_core::snapshot;
 use crate::sign::VerifyKey;
 use crate::{RoundId, Service};
 
-/// Rounds of one service that are remembered.
+/// Number of past rounds of one service that are remembered.
 const ROUNDS: usize = 16;
 
 /// The record of a round that is over.

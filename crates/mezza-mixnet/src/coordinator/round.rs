@@ -15,19 +15,20 @@ use crate::sign::{Purpose, Signature, Signer, VerifyKey};
 use crate::wire::frame::{COORDINATOR, abort_bytes};
 use crate::wire::{AbortReason, Frame, FrameBody, MissedReason, Settings, SignedSettings};
 
-/// A round under way.
+/// A round in progress.
 pub(super) struct Round {
     pub id: RoundId,
     pub config: [u8; 32],
     /// Mixes that raised an alarm.
     pub alarmed: BTreeSet<u8>,
-    /// The identities of the mixes.
+    /// Identity keys of the mixes.
     pub mixes: Vec<VerifyKey>,
     pub policy: ServicePolicy,
     /// The index of the policy in the config.
     pub index: u16,
     pub users_max: u32,
-    /// When the settings go out, when onions are no longer taken, when it must be over.
+    /// Time of the settings; `close` is the end of collecting onions, and `end` the deadline of the
+    /// round.
     pub announce: Time,
     pub open: Time,
     pub close: Time,
@@ -41,17 +42,17 @@ snapshot!(struct Round {
 
 /// The state of a round, by the event that it waits for.
 pub(super) enum RoundState {
-    /// For the keys of the mixes.
+    /// Waits for the keys of the mixes.
     Asking(Vec<Option<[u8; 32]>>),
-    /// For their signatures.
+    /// Waits for the signatures of the mixes.
     Signing(Settings, Vec<Option<Signature>>),
-    /// For the time to announce it.
+    /// Waits for the time of the announcement.
     Agreed(SignedSettings),
-    /// For onions, until it closes.
+    /// Collects onions until the round closes.
     Announced(SignedSettings, Submissions),
-    /// For replies.
+    /// Waits for replies.
     Mixing(Submissions, Vec<u8>),
-    /// For the bucket store.
+    /// Waits for the bucket store.
     Fetching(Submissions, BucketDownload),
 }
 
@@ -59,20 +60,21 @@ snapshot!(enum RoundState [
     Asking(a), Signing(a, b), Agreed(a), Announced(a, b), Mixing(a, b), Fetching(a, b),
 ]);
 
-/// The onions of a round and whose they are.
+/// The onions of a round and their owners.
 #[derive(Default)]
 pub(super) struct Submissions {
     pub onions: Vec<u8>,
-    /// In the order of the onions.
+    /// The owners, in the order of the onions.
     pub owners: Vec<ConnectionId>,
-    /// The same, to find a second SUBMIT.
+    /// The owners as a set, for finding a second SUBMIT.
     pub submitted: BTreeSet<ConnectionId>,
 }
 
 snapshot!(struct Submissions { onions, owners, submitted });
 
 impl Round {
-    /// The round of a config's service; `None` if there is no such service or time.
+    /// Creates a round of a config's service, or returns `None` if the service or the opening time
+    /// does not exist.
     pub fn begin(id: RoundId, config: &Config) -> Option<Self> {
         let (index, policy) = config.find_policy(id.service)?;
         let open = policy.open_time(id.round)?;
@@ -93,7 +95,7 @@ impl Round {
         })
     }
 
-    /// When something is due.
+    /// Returns the time of the next step.
     pub const fn deadline(&self) -> Time {
         match self.stage {
             RoundState::Asking(_) | RoundState::Signing(..) | RoundState::Agreed(_) => {
@@ -104,7 +106,7 @@ impl Round {
         }
     }
 
-    /// Bytes of one client's onions.
+    /// Returns the bytes of one client's onions.
     pub fn submit_bytes(&self) -> usize {
         usize::from(self.policy.slots) * self.id.service.onion_bytes(self.mixes.len())
     }
@@ -122,14 +124,14 @@ impl Round {
         }
     }
 
-    /// The signed end of this round.
+    /// Returns the signed ABORT of this round.
     pub fn sign_abort(&self, signer: &Signer, reason: AbortReason) -> Frame {
         let bytes = abort_bytes(&self.config, self.id, COORDINATOR, reason);
         let signature = signer.sign(Purpose::Abort, &[&bytes]);
         Frame::Round(self.id, FrameBody::Abort { position: COORDINATOR, reason, signature })
     }
 
-    /// Returns the frames to its clients when it is aborted.
+    /// Returns the MISSED frames to the clients of an aborted round.
     pub fn missed_frames(&self) -> impl Iterator<Item = Output> {
         let batch = match &self.stage {
             RoundState::Announced(_, batch)

@@ -1,4 +1,4 @@
-//! Buckets at the entry: fetched once from the store, handed out from memory.
+//! Buckets at the entry server: fetched once from the store, then served from memory.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -14,14 +14,14 @@ use crate::wire::{Frame, FrameBody, Manifest};
 
 /// Most bytes of an object in one CHUNK.
 const CHUNK_BYTES: usize = 262_000;
-/// Rounds of one service whose buckets are kept.
+/// Number of rounds of one service whose buckets are stored.
 const SHELVES: usize = 2;
 
-/// The buckets of one round on their way from the store.
+/// The buckets of one round while they are fetched from the store.
 pub(super) struct BucketDownload {
     manifest: Option<(Manifest, Signature)>,
     objects: Vec<Vec<u8>>,
-    /// Which bucket the store is answering about.
+    /// Index of the bucket that the store is sending.
     answering: usize,
 }
 
@@ -32,13 +32,14 @@ impl BucketDownload {
         Self { manifest: None, objects: vec![Vec::new(); buckets as usize], answering: 0 }
     }
 
-    /// Bytes that are there.
+    /// Returns the number of received bytes.
     pub fn byte_count(&self) -> usize {
         self.objects.iter().map(Vec::len).sum()
     }
 
-    /// The manifest, once for each bucket: the last mix signed it, and it promises no more than
-    /// `users` clients and the noise of the config can make. `None` if not so.
+    /// Checks and stores the manifest, which the store sends before each bucket. Returns `None`
+    /// unless the last mix signed it and its lengths are possible for `users` clients and the noise
+    /// of the config.
     pub fn add_manifest(
         &mut self,
         config: &Config,
@@ -47,32 +48,31 @@ impl BucketDownload {
         (manifest, signature): (Manifest, Signature),
     ) -> Option<()> {
         // The store repeats the manifest for each bucket. A different one would change lengths
-        // midway.
+        // during the download.
         if let Some(known) = &self.manifest {
             return (known.0 == manifest && known.1 == signature).then_some(());
         }
         let signed = manifest.signed_by(last, &config.hash(), &signature);
-        // Lengths are checked before a chunk is kept (MIX-12, MIX-65).
+        // Lengths are checked before a chunk is stored (MIX-12, MIX-65).
         (signed && config.allows_manifest(&manifest, users)).then_some(())?;
         self.manifest = Some((manifest, signature));
         Some(())
     }
 
-    /// A piece of the bucket that is due; `None` if it is not the next one.
+    /// Appends a chunk of the present bucket. Returns `None` if the chunk is not the next one.
     pub fn add_chunk(&mut self, bucket: u32, offset: u32, bytes: &[u8]) -> Option<()> {
         let (manifest, _) = self.manifest.as_ref()?;
         let at = (bucket as usize).checked_sub(1).filter(|at| *at == self.answering)?;
         let object = self.objects.get_mut(at)?;
         let entry = manifest.entries.get(at)?;
         let end = object.len() + bytes.len();
-        // Chunks come in order, so that nothing has to be kept for a gap. An empty one would never
-        // end.
+        // Chunks arrive in order, so no gaps must be stored. An empty chunk would never end.
         if offset as usize != object.len() || end > entry.len as usize || bytes.is_empty() {
             return None;
         }
         object.extend_from_slice(bytes);
         if end == entry.len as usize {
-            // The hash is checked here, so that clients do not download what they must throw away.
+            // The hash is checked here, so that clients do not download useless bytes.
             manifest.holds_object(bucket, object).then_some(())?;
             self.answering += 1;
         }
@@ -83,7 +83,7 @@ impl BucketDownload {
         self.answering == self.objects.len()
     }
 
-    /// The answer about each bucket, as bytes that all clients share.
+    /// Encodes the answer for each bucket, as bytes that all clients share.
     fn encode_answers(self, id: RoundId) -> Option<Vec<Arc<[u8]>>> {
         let manifest = self.manifest?;
         let answer = |(object, bucket): (Vec<u8>, u32)| {
@@ -110,7 +110,7 @@ impl BucketCache {
         Self(BTreeMap::new())
     }
 
-    /// Keeps a full shelf.
+    /// Stores the buckets of a complete download.
     pub fn put_download(&mut self, id: RoundId, shelf: BucketDownload) {
         if let Some(answers) = shelf.encode_answers(id) {
             self.0.insert(id, answers);
@@ -118,7 +118,7 @@ impl BucketCache {
         }
     }
 
-    /// The answer about a bucket, from 1.
+    /// Returns the answer for a bucket, counted from 1, or `None`.
     pub fn find_answer(&self, id: RoundId, bucket: u32) -> Option<Arc<[u8]>> {
         self.0.get(&id)?.get((bucket as usize).checked_sub(1)?).cloned()
     }

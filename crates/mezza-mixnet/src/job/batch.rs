@@ -1,4 +1,4 @@
-//! Work on a whole batch.
+//! Jobs on a whole batch.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -14,16 +14,18 @@ use crate::onion::Unwrapped;
 use crate::service::{CELL_BYTES, DROP_BYTES, INVITATION_BYTES, Service, TOKEN_BYTES};
 use crate::wire::{bucket, filter};
 
-/// Which onions of a batch go on: those that opened and whose key nobody used before.
+/// Returns the indices of the onions that are forwarded: those that opened and whose key was not
+/// used before.
 fn select_kept(parts: &[Unwrapped]) -> SecretIndices {
     let keys: Vec<[u8; 32]> = parts.iter().flat_map(|part| part.keys.iter().copied()).collect();
     let opened = parts.iter().flat_map(|part| part.opened.iter());
-    // Doubles count by X, also where the first one is bad: an X must not be tried twice (MIX-8).
+    // Duplicates are found by X even if the first one is bad, because an X must not be tried twice
+    // (MIX-8).
     let places = mark_duplicates(&keys).into_iter().zip(opened).zip(0_u32..);
     places.filter(|((double, opened), _)| !double && **opened == 1).map(|(_, at)| at).collect()
 }
 
-/// The inner onions at these places, then the noise, of `size` bytes each.
+/// Collects the inner onions at these indices, then the noise, of `size` bytes each.
 fn collect_items<'a>(
     parts: &'a [Unwrapped],
     size: usize,
@@ -35,33 +37,32 @@ fn collect_items<'a>(
     kept.chain(noise.iter().flat_map(|part| part.chunks_exact(size))).collect()
 }
 
-/// Drops doubles and bad onions, and draws an order for the others and for own noise.
+/// Drops duplicates and bad onions, and draws an order for the others and our own noise.
 #[derive(Debug)]
 pub struct ShuffleJob {
-    /// The round.
+    /// The round of the job.
     pub id: RoundId,
     /// The batch.
     pub batch: Arc<Batch>,
-    /// Of the permutation.
+    /// Seed of the permutation.
     pub seed: Secret<32>,
 }
 
 snapshot!(struct ShuffleJob { id, batch, seed });
 
-/// In which order the next mix gets a batch.
+/// The order in which the next mix gets a batch.
 #[derive(Debug, Default)]
 pub struct Shuffled {
-    /// Which onions of the input go on.
+    /// Indices of the forwarded onions in the input.
     pub kept: SecretIndices,
-    /// For each place of the output its place in `kept`, or behind it in the noise.
+    /// For each position of the output, its index in `kept`, or an index after `kept` for noise.
     pub order: Permutation,
 }
 
 impl ShuffleJob {
     pub(super) fn run(&self) -> Shuffled {
         let kept = select_kept(self.batch.parts());
-        // Onions and noise are permuted together, so that noise stands nowhere in particular
-        // (MIX-17).
+        // Onions and noise are permuted together, so that noise has no fixed position (MIX-17).
         let order = Permutation::draw(&self.seed, kept.len() + self.batch.noise_count() as usize);
         Shuffled { kept, order }
     }
@@ -70,22 +71,22 @@ impl ShuffleJob {
 /// Swaps the cells of equal dead drops.
 #[derive(Debug)]
 pub struct MatchJob {
-    /// The round.
+    /// The round of the job.
     pub id: RoundId,
-    /// The batch, in its order.
+    /// The unwrapped onions of the batch, in order.
     pub parts: Vec<Unwrapped>,
-    /// Of the replies to third accesses.
+    /// Seed of the replies to third accesses.
     pub seed: Secret<32>,
 }
 
 snapshot!(struct MatchJob { id, parts, seed });
 
-/// A reply for each onion that was kept.
+/// The replies to all forwarded onions.
 #[derive(Debug, Default)]
 pub struct Replies {
-    /// Which onions of the input.
+    /// Indices of these onions in the input.
     pub kept: SecretIndices,
-    /// 256 bytes for each of them.
+    /// 256 bytes for each onion.
     pub cells: Wiping<Vec<u8>>,
 }
 
@@ -103,8 +104,8 @@ impl MatchJob {
             match reply {
                 Reply::Echo => cells.extend_from_slice(cell(at)),
                 Reply::Swap(other) => cells.extend_from_slice(cell(other)),
-                // Two cells cannot be delivered to three, and an empty reply would show the
-                // collision (MIX-9).
+                // Two cells cannot be delivered to three accesses, and an empty reply would show
+                // the collision (MIX-9).
                 Reply::Third => {
                     let mut random = [0; CELL_BYTES];
                     rng.fill_bytes(&mut random);
@@ -116,16 +117,16 @@ impl MatchJob {
     }
 }
 
-/// Makes the objects of all buckets of a call or invitation round.
+/// Builds the objects of all buckets of a call or invitation round.
 #[derive(Debug)]
 pub struct PublishJob {
-    /// The round.
+    /// The round of the job.
     pub id: RoundId,
-    /// The batch, in its order.
+    /// The unwrapped onions of the batch, in order.
     pub parts: Vec<Unwrapped>,
-    /// Own noise: plaintexts.
+    /// Plaintexts of our own noise.
     pub noise: Vec<Wiping<Vec<u8>>>,
-    /// How many buckets.
+    /// Number of buckets.
     pub buckets: u32,
 }
 
@@ -135,7 +136,7 @@ impl PublishJob {
     pub(super) fn run(&self) -> Vec<Vec<u8>> {
         let size = self.id.service.innermost_bytes();
         let mut entries = collect_items(&self.parts, size, &select_kept(&self.parts), &self.noise);
-        // Sorted by bucket, then by bytes: the order says nothing.
+        // Sorted by bucket, then by bytes, so that the order reveals nothing.
         entries.sort_unstable();
         (1..=self.buckets).map(|number| self.build_object(number, &entries)).collect()
     }

@@ -1,5 +1,5 @@
-//! A batch on its way out, a frame at a time: putting it in order is a walk through all of memory, and
-//! the next mix can begin with the first frame.
+//! An outgoing batch, assembled frame by frame. Permuting it accesses all of memory, and the next
+//! mix can begin with the first frame.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -12,13 +12,13 @@ use crate::onion::Unwrapped;
 use crate::service::items_per_frame;
 use crate::wire::Items;
 
-/// Incoming messages, unwrapped, and own noise after them.
+/// The unwrapped onions of a batch, followed by our own noise.
 #[derive(Debug)]
 pub struct Batch {
     parts: Vec<Unwrapped>,
     noise: Vec<Wiping<Vec<u8>>>,
     size: usize,
-    /// Where each part and each piece of noise begins, in onions.
+    /// Index of the first onion of each part and each piece of noise.
     begins: Vec<u32>,
     received: u32,
     noisy: u32,
@@ -27,7 +27,7 @@ pub struct Batch {
 snapshot!(struct Batch { parts, noise, size, begins, received, noisy });
 
 impl Batch {
-    /// Of onions of `size` bytes.
+    /// Creates a batch of onions of `size` bytes.
     pub fn new(parts: Vec<Unwrapped>, noise: Vec<Wiping<Vec<u8>>>, size: usize) -> Self {
         let mut total = 0;
         let mut begin = |count: usize| {
@@ -40,17 +40,18 @@ impl Batch {
         Self { noisy: total - received, parts, noise, size, begins, received }
     }
 
-    /// Returns the incoming messages.
+    /// Returns the unwrapped parts.
     pub fn parts(&self) -> &[Unwrapped] {
         &self.parts
     }
 
-    /// How many onions are noise.
+    /// Returns the number of noise onions.
     pub const fn noise_count(&self) -> u32 {
         self.noisy
     }
 
-    /// A job for each frame of the output: those that are `kept` and the noise, in this order.
+    /// Returns a job for each frame of the output, which consists of the onions in `kept` and the
+    /// noise in this order.
     pub fn frame_jobs(
         self: &Arc<Self>,
         of: JobId,
@@ -58,7 +59,7 @@ impl Batch {
         order: &Permutation,
     ) -> Vec<GatherJob> {
         let place = |source: &u32| match source.checked_sub(kept.len() as u32) {
-            // Sources below the number of kept onions are onions. All others are own noise.
+            // Sources below the number of kept onions are onions. All others are our own noise.
             None => kept[*source as usize],
             Some(own) => self.received + own,
         };
@@ -71,7 +72,7 @@ impl Batch {
         frames.map(job).collect()
     }
 
-    /// Onion number `at`.
+    /// Returns onion number `at`.
     fn onion_at(&self, at: u32) -> &[u8] {
         let piece = self.begins.partition_point(|begin| *begin <= at) - 1;
         let within = (at - self.begins[piece]) as usize;
@@ -82,10 +83,10 @@ impl Batch {
     }
 }
 
-/// Puts one frame of the output together.
+/// Assembles one frame of the output.
 #[derive(Debug)]
 pub struct GatherJob {
-    /// Which frame.
+    /// Number of the frame.
     pub ticket: JobId,
     batch: Arc<Batch>,
     places: SecretIndices,

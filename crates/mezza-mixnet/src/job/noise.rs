@@ -1,4 +1,4 @@
-//! Noise of one mix, and the traps in it.
+//! Noise of one mix, including traps.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -13,21 +13,21 @@ use crate::keys::SecretVec;
 use crate::onion::{Layer, Multiply, Tables, Wrapped, open_reply, wrap_onions};
 use crate::service::{CELL_BYTES, DROP_BYTES, Service};
 
-/// The kind of some noise.
+/// The kind of noise messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoiseKind {
-    /// So many dead drops with one access each.
+    /// This number of dead drops with one access each.
     Singles(u32),
-    /// So many dead drops with two accesses each.
+    /// This number of dead drops with two accesses each.
     Pairs(u32),
-    /// So many messages for one bucket.
+    /// For this bucket, this number of messages.
     Bucket(u32, u32),
 }
 
 snapshot!(enum NoiseKind [Singles(a), Pairs(a), Bucket(a, b)]);
 
 impl NoiseKind {
-    /// Messages that this is.
+    /// Returns the number of messages.
     pub const fn message_count(self) -> u32 {
         match self {
             Self::Singles(n) | Self::Bucket(_, n) => n,
@@ -36,31 +36,31 @@ impl NoiseKind {
     }
 }
 
-/// Makes up to 512 noise messages.
+/// Generates up to 512 noise messages.
 #[derive(Debug)]
 pub struct NoiseJob {
-    /// Which part of the noise.
+    /// Number of the part of the noise.
     pub ticket: JobId,
-    /// The kind.
+    /// Kind and number of the messages.
     pub kind: NoiseKind,
-    /// The layers of the mixes behind this one.
+    /// The layers of the later mixes.
     pub layers: Vec<Layer>,
-    /// Tables of their keys.
+    /// Tables of the keys in these layers.
     pub tables: Arc<Tables>,
-    /// All chance of the job.
+    /// Seed for all random bytes of the job.
     pub seed: Secret<32>,
-    /// How many of the first messages are traps; whole pairs.
+    /// Number of traps, which are the first messages; whole pairs.
     pub traps: u32,
 }
 
 snapshot!(struct NoiseJob { ticket, kind, layers, tables, seed, traps });
 
-/// Noise, ready to be mixed in.
+/// Noise that is ready for mixing.
 #[derive(Debug, Default)]
 pub struct Noise {
     /// Onions for the next mix, or plaintexts at the last one.
     pub onions: Wiping<Vec<u8>>,
-    /// How their replies must come back.
+    /// The expected replies to the traps.
     pub traps: Vec<Trap>,
 }
 
@@ -69,11 +69,11 @@ snapshot!(struct Noise { onions, traps });
 /// A noise message whose reply is checked.
 #[derive(Debug)]
 pub struct Trap {
-    /// Its place in the noise of the job, and in that of the round once joined.
+    /// Index in the noise of the job; after joining, in the noise of the round.
     pub at: u32,
     /// The keys of the reply, outermost layer first.
     reply_keys: SecretVec,
-    /// The expected reply: its own cell, or that of the other one of the pair.
+    /// The expected cell: its own, or that of the other access of a pair.
     cell: Wiping<Vec<u8>>,
 }
 
@@ -91,18 +91,19 @@ impl NoiseJob {
         Noise { onions: Wiping::new(onions), traps }
     }
 
-    /// The plaintexts: what a client could have sent, field by field.
+    /// Generates the plaintexts, in which each field looks like that of a client.
     fn make_plaintexts(&self, kernel: &dyn Kernel, size: usize, rng: &mut ChaCha20Rng) -> Vec<u8> {
         let count = self.kind.message_count() as usize;
         let mut inner = alloc::vec![0; count * size];
-        // Sealed cells, tokens and drop ids are random to a mix, so random bytes equal them.
+        // To a mix, sealed cells, tokens and drop ids are random, so random bytes look the same.
         rng.fill_bytes(&mut inner);
         match self.kind {
             NoiseKind::Singles(_) => {}
             NoiseKind::Pairs(_) => {
                 for pair in inner.chunks_exact_mut(2 * size) {
                     let (first, second) = pair.split_at_mut(size);
-                    // Only the drop is equal: the cells of two talking clients differ as well.
+                    // Only the drop is equal, because the cells of two conversing clients differ as
+                    // well.
                     second[..DROP_BYTES].copy_from_slice(&first[..DROP_BYTES]);
                 }
             }
@@ -111,7 +112,7 @@ impl NoiseJob {
                 for (i, message) in inner.chunks_exact_mut(size).enumerate() {
                     message[..4].copy_from_slice(&bucket.to_be_bytes());
                     if let Some(public) = publics.get(i) {
-                        // A real invitation begins with a real key, which random bytes are only
+                        // A real invitation begins with a real key, and random bytes are one only
                         // half of the time (MIX-22).
                         message[4..36].copy_from_slice(public);
                     }
@@ -121,7 +122,7 @@ impl NoiseJob {
         inner
     }
 
-    /// Real public keys for the front of noise invitations; none for tokens.
+    /// Draws real public keys for the beginning of noise invitations; none for tokens.
     fn draw_publics(
         &self,
         kernel: &dyn Kernel,
@@ -138,8 +139,8 @@ impl NoiseJob {
 
     fn make_trap(&self, at: u32, inner: &[u8], back: &[SecretVec]) -> Trap {
         let from = match self.kind {
-            // The last mix swaps the cells of a pair, so each trap expects the other one's cell
-            // (MIX-27).
+            // The last mix swaps the cells of a pair, so each trap expects the cell of the other
+            // one (MIX-27).
             NoiseKind::Pairs(_) => at ^ 1,
             NoiseKind::Singles(_) | NoiseKind::Bucket(..) => at,
         } as usize;
@@ -157,11 +158,11 @@ impl NoiseJob {
 /// Checks the traps of one round.
 #[derive(Debug)]
 pub struct TrapJob {
-    /// The round.
+    /// The round of the job.
     pub id: crate::RoundId,
-    /// The config that the round ran under.
+    /// Hash of the config of the round.
     pub config: [u8; 32],
-    /// Our place in the chain.
+    /// Our position in the chain.
     pub position: u8,
     /// Each trap and its reply.
     pub traps: Vec<(Trap, Vec<u8>)>,
@@ -170,7 +171,8 @@ pub struct TrapJob {
 snapshot!(struct TrapJob { id, config, position, traps });
 
 impl TrapJob {
-    /// Returns true if a trap failed. All are opened always, so that the time it takes says no more.
+    /// Returns true if a trap failed. All traps are always opened, so that the time does not depend
+    /// on the failure.
     pub(super) fn run(&self, kernel: &dyn Kernel) -> bool {
         let failed = |(trap, reply): &&(Trap, Vec<u8>)| {
             let came = open_reply(kernel, &trap.reply_keys, reply.clone()).map(Wiping::new);

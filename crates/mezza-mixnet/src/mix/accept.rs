@@ -1,4 +1,4 @@
-//! How a round begins and may end early: keys, settings, floors, aborts.
+//! The begin and early end of a round: keys, settings, floors, aborts.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -20,21 +20,22 @@ use crate::sign::{self, Purpose, Signature};
 use crate::wire::frame::{COORDINATOR, abort_bytes};
 use crate::wire::{AbortReason, Frame, FrameBody, Settings};
 
-/// How far the network's clock may be from ours, milliseconds.
+/// Largest difference between the network's clock and ours, in milliseconds.
 const CLOCK_MS: u64 = 30_000;
 
-/// The least noise that an operator signs for.
+/// The least noise for which an operator signs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum NoiseFloor {
-    /// Whatever the config says, the paper's mode too.
+    /// Any noise is accepted, including the paper's mode.
     None,
-    /// The config's noise must keep this promise over all services; the paper's mode does not count as noise.
+    /// The config's noise must keep this promise over all services; the paper's mode is not
+    /// accepted.
     Promise {
-        /// By which factor `e^epsilon` odds may move.
+        /// The epsilon: odds may change by a factor of at most `e^epsilon`.
         epsilon: f64,
-        /// With which probability they may move more.
+        /// The probability with which odds may change more.
         delta: f64,
-        /// Over how many rounds of each service, all of them together.
+        /// The number of rounds of each service, all together.
         rounds: [u64; 3],
     },
 }
@@ -49,7 +50,7 @@ impl NoiseFloor {
         delta: 1e-4,
         rounds: [240_000, 3_500, 1_000],
     };
-    /// The same with eps = ln 10.
+    /// The same rounds and delta with eps = ln 10.
     pub const RELAXED: Self = Self::Promise {
         epsilon: core::f64::consts::LN_10,
         delta: 1e-4,
@@ -57,13 +58,14 @@ impl NoiseFloor {
     };
 
     /// Returns true if the noise of a config keeps the promise of this floor over the rounds of all
-    /// services together, as many as the floor or the config names, whichever are more (MIX-71).
+    /// services together. For each service the larger one of the floor's and the config's number of
+    /// rounds counts (MIX-71).
     pub fn allows_config(&self, config: &Config) -> bool {
         match self {
             Self::None => true,
             Self::Promise { delta: most, .. } => {
-                // The accounting of the paper is another one, so a floor accepts Gaussian noise
-                // only (MIX-4).
+                // The paper uses another accounting, so a floor accepts Gaussian noise only
+                // (MIX-4).
                 let gauss = |policy: &ServicePolicy| policy.mode == Mode::Gauss;
                 config.services.iter().all(gauss) && self.reached_delta(config) <= *most
             }
@@ -76,7 +78,7 @@ impl NoiseFloor {
         let Self::Promise { epsilon, rounds, .. } = self else { return 0.0 };
         let spent = config.services.iter().map(|policy| {
             let least = rounds[usize::from(policy.service.number()) - 1];
-            // A config that names few rounds must not pass with less noise (MIX-71).
+            // A config with few rounds must not pass with less noise (MIX-71).
             RoundsSpent::from_policy(policy, policy.rounds.max(least))
         });
         delta(&spent.collect::<Vec<_>>(), *epsilon)
@@ -84,7 +86,7 @@ impl NoiseFloor {
 }
 
 impl<B: Backend> Mix<B> {
-    /// `NEW_ROUND`: a fresh key, which never touches a disk (MIX-13).
+    /// Handles ``NEW_ROUN`D`: draws a fresh key, which is never stored on disk (MIX-13).
     pub(super) fn begin_round(
         &mut self,
         id: RoundId,
@@ -106,7 +108,7 @@ impl<B: Backend> Mix<B> {
         }
         let noise = policy.noise_max();
         let onions = u64::from(config.users_max) * u64::from(policy.slots);
-        // Drawn for this round and kept in memory alone (MIX-13).
+        // Drawn for this round and held in memory only (MIX-13).
         let secret = Secret::<32>::random(rng);
         let round = Round {
             id,
@@ -127,7 +129,7 @@ impl<B: Backend> Mix<B> {
         Ok(())
     }
 
-    /// The config of a round, what it says about its service, and our place in it.
+    /// Returns the config of a round, the policy of its service, and our position in the chain.
     fn find_place(&self, id: RoundId) -> Result<(&Config, &ServicePolicy, u8), MixError> {
         let config = self.setup.chain.of_round(id).ok_or(MixError::NoConfig)?;
         let (_, policy) = config.find_policy(id.service).ok_or(MixError::NoConfig)?;
@@ -136,8 +138,8 @@ impl<B: Backend> Mix<B> {
         Ok((config, policy, position as u8))
     }
 
-    /// `SIGN`: everything is checked, then the number of the round goes to disk before the signature
-    /// leaves (MIX-4, MIX-5, MIX-15).
+    /// Handles SIGN: checks everything, then stores the number of the round before the signature is
+    /// sent (MIX-4, MIX-5, MIX-15).
     pub(super) fn on_settings(
         &mut self,
         id: RoundId,
@@ -159,7 +161,7 @@ impl<B: Backend> Mix<B> {
         }
         let index = config.find_policy(id.service).map(|(index, _)| index);
         let said = (settings.collect_ms, settings.slots, settings.buckets);
-        // The round draws its noise by the config that it began under.
+        // The round draws its noise by the config under which it began.
         let agreed = settings.config == own
             && own == *began
             && Some(settings.policy) == index
@@ -170,7 +172,7 @@ impl<B: Backend> Mix<B> {
         if !agreed {
             return Err(MixError::Settings);
         }
-        // The operator's floor is the last check: it costs the accounting of all services.
+        // The operator's floor is checked last, because it requires the accounting of all services.
         if !self.setup.floor.allows_config(config) {
             return Err(MixError::Noise);
         }
@@ -178,7 +180,7 @@ impl<B: Backend> Mix<B> {
         if let RoundState::Keyed(secret) = &round.stage {
             round.stage = RoundState::Storing(Arc::clone(secret), settings);
         }
-        // From now on: a second number may be on its way to disk before the first is there.
+        // Set now, because a second number may be on its way to disk before the first is stored.
         let last = self.setup.signed.entry(id.service).or_default();
         *last = id.round.max(*last);
         // The number must be durable before the signature leaves, or a restart could sign twice
@@ -187,7 +189,7 @@ impl<B: Backend> Mix<B> {
         Ok(())
     }
 
-    /// The number is durable: sign, and begin with the noise.
+    /// Handles the durable number: signs the settings and begins with the noise.
     pub(super) fn on_stored(&mut self, id: RoundId) -> Result<(), MixError> {
         let round = self.rounds.get_mut(&id).ok_or(MixError::UnknownRound)?;
         let RoundState::Storing(secret, settings) = &round.stage else {
@@ -212,7 +214,7 @@ impl<B: Backend> Mix<B> {
         Ok(())
     }
 
-    /// `ABORT` of somebody else: the round ends here, too, if its sender signed it.
+    /// Handles ABORT of another server: the round ends here, too, if its sender signed the ABORT.
     pub(super) fn on_abort(
         &mut self,
         id: RoundId,
@@ -231,14 +233,14 @@ impl<B: Backend> Mix<B> {
             return Err(MixError::Signature);
         }
         // Dropping the round wipes it (MIX-14). The coordinator notifies all mixes, so nothing is
-        // passed on here.
+        // forwarded here.
         self.rounds.remove(&id);
         Ok(())
     }
 }
 
-/// Returns true if `now` lies between the request for keys and the close of a round, 30 s aside (MIX-34):
-/// else one signature for a far round would shut a mix for ever.
+/// Returns true if `now` is between the request for keys and the close of a round, with 30 s
+/// tolerance (MIX-34). Otherwise one signature for a far round would disable a mix permanently.
 fn is_now(policy: &ServicePolicy, round: u64, now: Time) -> bool {
     policy.opens_around(round, now, CLOCK_MS).is_some()
 }

@@ -1,4 +1,4 @@
-//! Replies on their way back.
+//! Replies on their way back to the clients.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -18,7 +18,7 @@ use crate::wire::frame::alarm_bytes;
 use crate::wire::{AbortReason, Frame, FrameBody, Items};
 
 impl<B: Backend> Mix<B> {
-    /// A frame of the replies that come back.
+    /// Handles a frame of replies from the next mix.
     pub(super) fn on_reply_frame(
         &mut self,
         id: RoundId,
@@ -39,7 +39,7 @@ impl<B: Backend> Mix<B> {
         Ok(())
     }
 
-    /// The last mix has its replies at once.
+    /// Handles the replies that the last mix computed itself.
     pub(super) fn on_matched(
         &mut self,
         id: RoundId,
@@ -57,13 +57,13 @@ impl<B: Backend> Mix<B> {
             let job = seal_job(id, mixed, part, size);
             self.outputs.extend(job.map(Job::Seal).map(Output::Job));
         }
-        // No REPLIES_END comes here: this mix made all replies itself.
+        // No REPLIES_END arrives here, because this mix computed all replies itself.
         mixed.ended = true;
         self.finish_if_ready(id, rng);
         Ok(())
     }
 
-    /// The store has everything on disk: the round is over.
+    /// Handles STORED: all objects are durable at the store, so the round is over.
     pub(super) fn on_published(&mut self, id: RoundId) -> Result<(), MixError> {
         if !matches!(self.find_round(id)?.stage, RoundState::Publishing) {
             return Err(MixError::Unexpected);
@@ -86,7 +86,7 @@ impl<B: Backend> Mix<B> {
         let size = job.size + TAG_BYTES;
         for (target, reply) in job.targets.iter().zip(sealed.chunks_exact(size)) {
             item_slot(&mut mixed.out, *target as usize, size).copy_from_slice(reply);
-            // Places that stay unfilled belong to bad onions and get random bytes (MIX-7).
+            // Unfilled places belong to bad onions and get random bytes (MIX-7).
             mixed.filled[*target as usize] = true;
         }
         mixed.jobs.1 += 1;
@@ -94,15 +94,15 @@ impl<B: Backend> Mix<B> {
         Ok(())
     }
 
-    /// Once all replies are there, and not before (MIX-10): they leave in the order of the onions,
-    /// random bytes where an onion was bad (MIX-7), and the round is wiped.
+    /// Sends the replies once all of them are there, and not before (MIX-10). They are in the order
+    /// of the onions, with random bytes for bad onions (MIX-7). The round is wiped.
     fn finish_if_ready(&mut self, id: RoundId, rng: &mut dyn CryptoRng) {
         let Some(round) = self.rounds.get_mut(&id) else { return };
         let size = round.reply_bytes() + TAG_BYTES;
         let position = round.position;
         let config = round.config;
         let Some(mixed) = round.as_open().and_then(|open| open.mixed.as_mut()) else { return };
-        // A reply that left early would show its onion's place among the jobs (MIX-10).
+        // A reply that was sent early would show the place of its onion among the jobs (MIX-10).
         if !mixed.is_ready() {
             return;
         }
@@ -110,13 +110,13 @@ impl<B: Backend> Mix<B> {
             let mut out = take(&mut mixed.out);
             let filled = mixed.filled.iter().enumerate();
             for (at, _) in filled.filter(|(_, filled)| !**filled) {
-                // A missing reply would show the entry which onion was bad (MIX-7).
+                // A missing reply would show the previous server which onion was bad (MIX-7).
                 rng.fill_bytes(item_slot(&mut out, at, size));
             }
             self.outputs.extend(send::reply_frames(id, out));
             let traps = take(&mut mixed.caught);
             if !traps.is_empty() {
-                // The check comes after the replies: an alarm must not change their times.
+                // The check follows the replies, because an alarm must not change their times.
                 let job = TrapJob { id, config, position, traps };
                 self.outputs.push_back(Output::Job(Job::Trap(job)));
             }
@@ -127,8 +127,8 @@ impl<B: Backend> Mix<B> {
         self.rounds.remove(&id);
     }
 
-    /// Links lose nothing by accident: one trap that failed is somebody's doing (MIX-27). How many
-    /// failed is not said (MIX-46).
+    /// Sends ALARM after a failed trap. Links lose nothing by accident, so one failed trap proves
+    /// interference (MIX-27). The number of failures is not reported (MIX-46).
     pub(super) fn raise_alarm(&mut self, job: &TrapJob) {
         let bytes = alarm_bytes(&job.config, job.id, job.position);
         let signature = self.setup.signer.sign(Purpose::Alarm, &[&bytes]);
@@ -137,18 +137,18 @@ impl<B: Backend> Mix<B> {
     }
 }
 
-/// Item number `at` of a batch of items of `size` bytes.
+/// Returns item number `at` of a batch of items of `size` bytes.
 fn item_slot(batch: &mut [Wiping<Items>], at: usize, size: usize) -> &mut [u8] {
     let most = items_per_frame(size);
     let from = at % most * size;
     &mut batch[at / most].bytes[from..from + size]
 }
 
-/// `REPLIES`: the next ones; those of noise end here.
+/// Handles the next REPLIES; replies to noise end here.
 fn append_replies(round: &mut Round, items: &Items) -> Result<Option<Job>, AbortReason> {
     let id = round.id;
     let size = round.reply_bytes();
-    // Replies that arrive before our batch was forwarded are forged; the round ends as malformed.
+    // Replies before our batch was forwarded are forged; the round ends as malformed.
     let open = round.as_open().filter(|open| open.leaving.is_none());
     let mixed = open.and_then(|open| open.mixed.as_mut()).ok_or(AbortReason::Malformed)?;
     // More replies than onions, or another order, would reach the wrong clients (MIX-11).
@@ -159,7 +159,8 @@ fn append_replies(round: &mut Round, items: &Items) -> Result<Option<Job>, Abort
     Ok(seal_job(id, mixed, &items.bytes, size).map(Job::Seal))
 }
 
-/// The job for the next replies in the order of the output; `None` if all of them are noise.
+/// Returns the job for the next replies in the order of the output, or `None` if all of them are
+/// for noise.
 fn seal_job(id: RoundId, mixed: &mut MixedBatch, replies: &[u8], size: usize) -> Option<SealJob> {
     let kept = mixed.kept.len() as u32;
     let each = replies.chunks_exact(size);
@@ -174,7 +175,7 @@ fn seal_job(id: RoundId, mixed: &mut MixedBatch, replies: &[u8], size: usize) ->
                 bodies.extend_from_slice(reply);
             }
             Some(own) => {
-                // Replies of noise end here. Only those of traps are kept to be checked.
+                // Replies to noise end here. Only those to traps are stored for checking.
                 let trap = mixed.traps.remove(&own);
                 mixed.caught.extend(trap.map(|trap| (trap, reply.to_vec())));
             }
@@ -193,7 +194,8 @@ fn seal_job(id: RoundId, mixed: &mut MixedBatch, replies: &[u8], size: usize) ->
     Some(SealJob { ticket, reply_keys: back, replies: bodies, size, targets })
 }
 
-/// `REPLIES_END`: exactly what was forwarded came back; nothing in services without replies.
+/// Handles ``REPLIES_EN`D`: exactly the forwarded number must have returned, and none in services
+/// without replies.
 fn replies_end(round: &mut Round, count: u32) -> Result<Option<Job>, AbortReason> {
     let id = round.id;
     let mixed =
@@ -217,7 +219,7 @@ pub(super) fn store_mixed(
     let total: usize = parts.iter().map(|part| part.reply_keys.len()).sum();
     let mut back = SecretVec::zeros(total);
     let keys = parts.iter().flat_map(|part| part.reply_keys.iter());
-    // Copied into one place, so that each job takes its keys without the parts.
+    // Copied into one list, so that jobs get their keys without the parts.
     back.iter_mut().zip(keys).for_each(|(key, own)| *key = *own);
     MixedBatch {
         kept,

@@ -1,4 +1,4 @@
-//! A batch on its way in and out.
+//! Incoming and outgoing batches.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -18,7 +18,7 @@ use crate::service::{LAYER_BYTES, RoundId};
 use crate::wire::{AbortReason, FrameBody, Items};
 
 impl<B: Backend> Mix<B> {
-    /// A frame of the batch that comes in. What breaks the rules ends the round.
+    /// Handles a frame of the incoming batch. A violation of the rules ends the round.
     pub(super) fn on_batch_frame(
         &mut self,
         id: RoundId,
@@ -35,14 +35,15 @@ impl<B: Backend> Mix<B> {
         };
         match outcome {
             Ok(jobs) => self.outputs.extend(jobs.into_iter().map(Output::Job)),
-            // The round ends for all clients: a partial batch must not be processed (MIX-11).
+            // The round ends for all clients, because a partial batch must not be processed
+            // (MIX-11).
             Err(reason) => self.abort_round(id, reason),
         }
         self.mix_if_ready(id, rng);
         Ok(())
     }
 
-    /// A job came back with its result. What it holds of a round that is over is wiped here.
+    /// Handles a job with its result. Data of a round that is over is wiped here.
     pub(super) fn on_done(
         &mut self,
         job: Job,
@@ -54,8 +55,8 @@ impl<B: Backend> Mix<B> {
             (Job::Noise(job), JobOutput::Noise(made)) => self.on_noise(job.ticket, made, rng),
             (Job::Unwrap(job), JobOutput::Unwrap(part)) => {
                 let ticket = job.ticket;
-                // The job holds the frame and the secret: dropped first, so that both are wiped
-                // early (MIX-14).
+                // The job contains the frame and the secret. It is dropped first, so that both are
+                // wiped early (MIX-14).
                 drop(job);
                 self.on_unwrapped(ticket, part, rng)
             }
@@ -91,7 +92,7 @@ impl<B: Backend> Mix<B> {
         Ok(())
     }
 
-    /// Once the whole batch and all noise are there, and not before (MIX-10).
+    /// Mixes the batch once all onions and all noise are there, and not before (MIX-10).
     pub(super) fn mix_if_ready(&mut self, id: RoundId, rng: &mut dyn CryptoRng) {
         let Some(round) = self.rounds.get_mut(&id) else { return };
         let has_noise = round.has_noise();
@@ -103,7 +104,7 @@ impl<B: Backend> Mix<B> {
         if open.incoming.as_ref().is_none_or(|incoming| !incoming.is_ready()) {
             return;
         }
-        // The last onion is unwrapped, so nothing needs the secret any more (MIX-14).
+        // The last onion is unwrapped, so the secret is not needed any more (MIX-14).
         open.secret = None;
         // Forwarding without all noise would break the promise of the round (MIX-10).
         if (has_noise && !open.noise.is_ready()) || open.mixed.is_some() {
@@ -137,8 +138,7 @@ impl<B: Backend> Mix<B> {
         let own = take(&mut open.noise.parts).into_values().zip(begins);
         for (part, begin) in own {
             let placed = |mut trap: Trap| {
-                // Jobs count from 0. Behind the kept onions the places of their noise follow each
-                // other.
+                // Jobs count from 0. After the kept onions the noise of the jobs follows in order.
                 trap.at += begin;
                 (trap.at, trap)
             };
@@ -162,12 +162,12 @@ impl<B: Backend> Mix<B> {
         self.send_ready(ticket.id)
     }
 
-    /// Sends the frames of the batch whose turn it is, and its end behind the last of them.
+    /// Sends the finished frames of the batch in order, and its end after the last one.
     fn send_ready(&mut self, id: RoundId) -> Result<(), MixError> {
         let round = self.rounds.get_mut(&id).ok_or(MixError::UnknownRound)?;
         let open = round.as_open().ok_or(MixError::Unasked)?;
         let leaving = open.leaving.as_mut().ok_or(MixError::Unasked)?;
-        // Gather jobs end in any order, and frames leave in that of their indices (MIX-10).
+        // Gather jobs end in any order, and frames are sent in the order of their indices (MIX-10).
         while let Some(mut items) = leaving.ready.remove(&leaving.next) {
             leaving.next += 1;
             self.outputs.push_back(send::batch_frame(id, FrameBody::Onions(take(&mut *items))));
@@ -190,7 +190,7 @@ impl<B: Backend> Mix<B> {
     }
 }
 
-/// `BATCH_START`: the count is checked before anything is kept for it (MIX-11, MIX-12).
+/// Handles ``BATCH_STAR`T`: checks the count before any memory is allocated for it (MIX-11, MIX-12).
 fn start_batch(round: &mut Round, announced: u32, size: usize) -> Result<Vec<Job>, AbortReason> {
     let fits = size == round.onion_bytes();
     let most = round.batch_max;
@@ -199,7 +199,8 @@ fn start_batch(round: &mut Round, announced: u32, size: usize) -> Result<Vec<Job
     if !fits || open.incoming.is_some() || open.secret.is_none() {
         return Err(AbortReason::Malformed);
     }
-    // Honest mixes stay below this bound but for e^-40, and memory follows it (MIX-11, MIX-12).
+    // Honest mixes exceed this bound with a probability below e^-40, and memory is bounded by it
+    // (MIX-11, MIX-12).
     if u64::from(announced) > most {
         return Err(AbortReason::TooMany);
     }
@@ -208,7 +209,7 @@ fn start_batch(round: &mut Round, announced: u32, size: usize) -> Result<Vec<Job
     Ok(Vec::new())
 }
 
-/// `ONIONS`: the next ones of the batch, as jobs of at most `job_items` of them.
+/// Handles the next ONIONS of the batch. Returns jobs of at most `job_items` onions each.
 fn append_onions(
     round: &mut Round,
     items: Items,
@@ -222,7 +223,7 @@ fn append_onions(
     let (Some(incoming), Some(secret)) = (&mut open.incoming, &open.secret) else {
         return Err(AbortReason::Malformed);
     };
-    // A gap or another size would move onions to other indices than their replies (MIX-11).
+    // A gap or another size would assign onions to the wrong replies (MIX-11).
     if incoming.ended || !items.is_next(incoming.received, incoming.announced, size) {
         return Err(AbortReason::Malformed);
     }
@@ -246,7 +247,7 @@ fn append_onions(
     Ok(jobs)
 }
 
-/// `BATCH_END`: exactly what was announced came.
+/// Handles ``BATCH_EN`D`: exactly the announced number must have arrived.
 fn end_batch(round: &mut Round, count: u32) -> Result<Vec<Job>, AbortReason> {
     let open = round.as_open().ok_or(AbortReason::Malformed)?;
     let incoming = open.incoming.as_mut().ok_or(AbortReason::Malformed)?;

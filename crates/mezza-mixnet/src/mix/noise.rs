@@ -1,4 +1,4 @@
-//! Our own noise of a round: how much, and from which jobs.
+//! Our own noise in a round: its amount, and its jobs.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -18,7 +18,8 @@ use crate::wire::AbortReason;
 const JOB_MESSAGES: u32 = 512;
 
 impl<B: Backend> Mix<B> {
-    /// The tables are there: draw the counts, afresh for each round (MIX-16), and hand out the work.
+    /// Handles the finished tables: draws the counts, freshly for each round (MIX-16), and starts
+    /// the jobs.
     pub(super) fn on_tables(
         &mut self,
         id: RoundId,
@@ -26,7 +27,7 @@ impl<B: Backend> Mix<B> {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), MixError> {
         let round = self.rounds.get_mut(&id).ok_or(MixError::UnknownRound)?;
-        // A later mix signed a key that no client would accept (MIX-6), so nobody takes part.
+        // A later mix signed a key that no client would accept (MIX-6), so no client takes part.
         let Some(tables) = tables.map(Arc::new) else {
             self.abort_round(id, AbortReason::Settings);
             return Ok(());
@@ -53,7 +54,7 @@ impl<B: Backend> Mix<B> {
         Ok(())
     }
 
-    /// Some noise is there.
+    /// Handles the noise of one job.
     pub(super) fn on_noise(
         &mut self,
         ticket: JobId,
@@ -71,8 +72,8 @@ impl<B: Backend> Mix<B> {
     }
 }
 
-/// Plans noise in pieces of at most 512 messages: the noise drawn, and the traps on top of it
-/// (MIX-45). Every bucket has noise, the no-op 0 too (MIX-18).
+/// Plans the noise in pieces of at most 512 messages: the drawn noise, and the traps in addition
+/// (MIX-45). Every bucket has noise, including the idle bucket 0 (MIX-18).
 fn plan_noise(policy: &ServicePolicy, rng: &mut dyn CryptoRng) -> Vec<NoiseKind> {
     let law = Law::from_policy(policy);
     let mut plan = Vec::new();
@@ -80,14 +81,15 @@ fn plan_noise(policy: &ServicePolicy, rng: &mut dyn CryptoRng) -> Vec<NoiseKind>
         Service::Conversation => {
             let drawn = law.draw_conversation(rng);
             let traps = policy.traps;
-            // Added to the draw, never taken from it: one ALARM must not reveal the drawn count
-            // (MIX-45).
+            // Added to the draw and not part of it, because one ALARM must not reveal the drawn
+            // count (MIX-45).
             let singles = drawn.singles + u32::from(traps.singles);
             let pairs = drawn.pairs + u32::from(traps.pairs);
             push_pieces(&mut plan, singles, JOB_MESSAGES, NoiseKind::Singles);
             push_pieces(&mut plan, pairs, JOB_MESSAGES / 2, NoiseKind::Pairs);
         }
-        // Bucket 0 has noise too, or its size would count the clients that call nobody (MIX-18).
+        // Bucket 0 has noise too. Otherwise its size would show the number of clients without a
+        // call (MIX-18).
         Service::Call | Service::Invitation => (0..=policy.buckets).for_each(|bucket| {
             let count = law.draw_bucket(rng);
             push_pieces(&mut plan, count, JOB_MESSAGES, |n| NoiseKind::Bucket(bucket, n));
@@ -109,13 +111,13 @@ fn push_pieces(
     }
 }
 
-/// How many messages of singles and of pairs are traps. Which ones does not matter: messages of one
-/// sort are alike, and the permutation moves them.
+/// Returns the number of trap messages among singles and among pairs. Any messages of a sort will
+/// do, because they look alike and are permuted.
 const fn of_each_sort(traps: Traps) -> [u32; 2] {
     [traps.singles as u32, 2 * traps.pairs as u32]
 }
 
-/// The part of them that a job takes.
+/// Removes the part of the traps that a job takes.
 fn take_traps(left: &mut [u32; 2], kind: NoiseKind) -> u32 {
     let left = &mut left[usize::from(matches!(kind, NoiseKind::Pairs(_)))];
     let taken = kind.message_count().min(*left);
@@ -123,7 +125,7 @@ fn take_traps(left: &mut [u32; 2], kind: NoiseKind) -> u32 {
     taken
 }
 
-/// Where the noise of each piece begins, behind the onions that were kept.
+/// Returns the index of the first message of each piece of noise, which follows the kept onions.
 pub(super) fn noise_offsets(round: &mut Round) -> Vec<u32> {
     let plan = round.as_open().and_then(|open| open.noise.plan.as_deref()).unwrap_or_default();
     let begins = plan.iter().scan(0, |sum, kind| {

@@ -19,16 +19,16 @@ use crate::service::{RoundId, reply_bytes};
 use crate::sign::VerifyKey;
 use crate::wire::{Items, Settings};
 
-/// A round under way.
+/// A round in progress.
 pub(super) struct Round {
     pub id: RoundId,
-    /// The hash of the config it runs under.
+    /// Hash of the config of the round.
     pub config: [u8; 32],
-    /// The identities of that config.
+    /// Identity keys of the servers in that config.
     pub keys: Vec<VerifyKey>,
     pub coordinator: VerifyKey,
     pub policy: ServicePolicy,
-    /// Most messages that an honest neighbour before sends.
+    /// Most messages that an honest previous neighbour sends.
     pub batch_max: u64,
     pub position: u8,
     pub mixes: u8,
@@ -43,13 +43,13 @@ snapshot!(struct Round {
 
 /// The state of a round, by the event that it waits for.
 pub(super) enum RoundState {
-    /// For the settings.
+    /// Waits for the settings.
     Keyed(Arc<Scalar>),
-    /// For the disk.
+    /// Waits for the durable number.
     Storing(Arc<Scalar>, Settings),
-    /// For onions, jobs and replies.
+    /// Waits for onions, jobs and replies.
     Open(Box<OpenRound>),
-    /// For the bucket store.
+    /// Waits for the bucket store.
     Publishing,
 }
 
@@ -61,7 +61,7 @@ snapshot!(enum RoundState [
 /// The state of an open round.
 pub(super) struct OpenRound {
     pub layers: Vec<Layer>,
-    /// Gone as soon as the last onion is unwrapped.
+    /// Removed as soon as the last onion is unwrapped.
     pub secret: Option<Arc<Scalar>>,
     pub noise: OwnNoise,
     pub incoming: Option<IncomingBatch>,
@@ -75,7 +75,7 @@ snapshot!(struct OpenRound {
 
 /// Our own noise.
 pub(super) struct OwnNoise {
-    /// Noise that is still to be made, in order; unknown before the tables are there.
+    /// Noise to be generated, in order; `None` before the tables are computed.
     pub plan: Option<Vec<NoiseKind>>,
     pub parts: BTreeMap<u32, Noise>,
     /// The tables, while jobs use them.
@@ -90,12 +90,12 @@ impl OwnNoise {
     }
 }
 
-/// The batch on its way in.
+/// The incoming batch.
 pub(super) struct IncomingBatch {
     pub announced: u32,
     pub received: u32,
     pub ended: bool,
-    /// Jobs handed out.
+    /// Number of started jobs.
     pub jobs: u32,
     pub parts: BTreeMap<u32, Unwrapped>,
 }
@@ -108,7 +108,7 @@ impl IncomingBatch {
     }
 }
 
-/// The batch on its way out: frames leave in their order, whichever is ready first.
+/// The outgoing batch: frames are sent in their order, whichever is ready first.
 pub(super) struct OutgoingBatch {
     pub next: u32,
     pub frames: u32,
@@ -118,24 +118,24 @@ pub(super) struct OutgoingBatch {
 
 snapshot!(struct OutgoingBatch { next, frames, count, ready });
 
-/// The batch on its way out and back.
+/// The state of a mixed batch, for its replies.
 pub(super) struct MixedBatch {
-    /// Which of the onions that came in went on.
+    /// Indices of the forwarded onions in the input.
     pub kept: SecretIndices,
     pub order: Permutation,
-    /// The reply key of each onion that came in.
+    /// The reply key of each onion of the input.
     pub reply_keys: SecretVec,
-    /// Traps by their place behind the kept onions.
+    /// Traps by their index after the kept onions.
     pub traps: BTreeMap<u32, Trap>,
     pub caught: Vec<(Trap, Vec<u8>)>,
-    /// Replies that came back.
+    /// Number of received replies.
     pub received: u32,
     pub ended: bool,
-    /// Jobs handed out, and those that came back.
+    /// Numbers of started and finished jobs.
     pub jobs: (u32, u32),
-    /// Sealed replies, in the order of the onions that came in, as frames.
+    /// Sealed replies as frames, in the order of the input.
     pub out: Vec<Wiping<Items>>,
-    /// Which of them are there.
+    /// True for each finished reply.
     pub filled: Vec<bool>,
 }
 
@@ -154,12 +154,12 @@ impl MixedBatch {
 }
 
 impl Round {
-    /// Bytes of the onions that come in.
+    /// Returns the bytes of an incoming onion.
     pub const fn onion_bytes(&self) -> usize {
         self.id.service.onion_bytes((self.mixes - self.position) as usize)
     }
 
-    /// Bytes of the replies that come back from behind.
+    /// Returns the bytes of a reply from the next mix.
     pub const fn reply_bytes(&self) -> usize {
         reply_bytes((self.mixes - 1 - self.position) as usize)
     }
@@ -168,22 +168,22 @@ impl Round {
         self.position + 1 == self.mixes
     }
 
-    /// Returns true if this mix adds noise: every one does, but the last in conversations.
+    /// Returns true if this mix adds noise. Every mix does, except the last one in conversations.
     pub const fn has_noise(&self) -> bool {
         !(self.is_last() && self.id.service.has_replies())
     }
 
-    /// Returns the neighbours that must learn that the round is over.
+    /// Returns the neighbours that must learn that the round has ended.
     pub fn neighbours(&self) -> impl Iterator<Item = Neighbour> + use<> {
-        // Links to the store carry no ABORT, so the store is left out.
+        // Links to the store transport no ABORT, so the store is left out.
         let next = (!self.is_last()).then_some(Neighbour::Next);
         [Neighbour::Previous, Neighbour::Coordinator].into_iter().chain(next)
     }
 
-    /// Returns true if the round cannot end well without this peer.
+    /// Returns true if the round cannot succeed without this peer.
     pub fn needs_peer(&self, peer: Neighbour) -> bool {
         match peer {
-            // Before publishing the store has no part in the round, so its link may fail.
+            // Before publishing, the store has no part in the round, so its link may fail.
             Neighbour::Store => matches!(self.stage, RoundState::Publishing),
             Neighbour::Next => !self.is_last(),
             Neighbour::Previous | Neighbour::Coordinator => true,

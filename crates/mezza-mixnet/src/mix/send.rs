@@ -1,4 +1,4 @@
-//! Frames that leave a mix in numbers.
+//! Outgoing frames of a mix that consist of several items.
 
 use alloc::vec::Vec;
 use core::mem::take;
@@ -14,12 +14,12 @@ use crate::wire::{Frame, FrameBody, Items};
 /// Most bytes of an object in one CHUNK.
 const CHUNK_BYTES: usize = 262_000;
 
-/// A frame of the batch for the next mix.
+/// Returns a frame of the batch for the next mix.
 pub(super) const fn batch_frame(id: RoundId, body: FrameBody) -> Output {
     Output::Frame(Neighbour::Next, Frame::Round(id, body))
 }
 
-/// Replies for the mix before, with their number behind.
+/// Returns the frames of replies for the previous mix, followed by their number.
 pub(super) fn reply_frames(id: RoundId, batch: Vec<Wiping<Items>>) -> impl Iterator<Item = Output> {
     let count = batch.iter().map(|items| u32::from(items.count)).sum();
     let items = batch.into_iter().map(|mut items| FrameBody::Replies(take(&mut *items)));
@@ -28,7 +28,8 @@ pub(super) fn reply_frames(id: RoundId, batch: Vec<Wiping<Items>>) -> impl Itera
         .map(move |body| Output::Frame(Neighbour::Previous, Frame::Round(id, body)))
 }
 
-/// The objects of all buckets for the store, behind the manifest that we sign.
+/// Returns the frames with the objects of all buckets for the store, after the manifest, which this
+/// mix signs.
 pub(super) fn object_frames(
     id: RoundId,
     config: &[u8; 32],
@@ -38,7 +39,7 @@ pub(super) fn object_frames(
     let manifest =
         Manifest { id, entries: objects.iter().map(|o| ObjectDigest::from_object(o)).collect() };
     let signature = manifest.sign(signer, config);
-    // The signed manifest goes first: the store checks lengths before it keeps a chunk.
+    // The signed manifest is sent first, because the store checks lengths before it stores a chunk.
     let mut bodies = Vec::from([FrameBody::Put { manifest, signature }]);
     for (object, bucket) in objects.iter().zip(1_u32..) {
         for (i, bytes) in object.chunks(CHUNK_BYTES).enumerate() {

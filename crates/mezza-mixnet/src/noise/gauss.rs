@@ -1,23 +1,24 @@
 //! The discrete Gaussian, sampled exactly: Canonne, Kamath and Steinke, "The Discrete Gaussian for
-//! Differential Privacy" (2020), algorithms 1 to 3. Rationals of u128, no floating point: what is
-//! proved about the law holds for what is drawn.
+//! Differential Privacy" (2020), algorithms 1 to 3. It uses rationals of u128 and no floating
+//! point, so proofs about the distribution hold for the samples.
 
 use mezza_core::CryptoRng;
 
 use super::draw_below;
 use crate::limits::SCALE_MAX;
 
-/// Draws from `N_Z(0, sigma^2)`, whose weight of x is `exp(-x^2 / (2 sigma^2))`. 0 for sigma 0.
+/// Draws from `N_Z(0, sigma^2)`, in which x has the weight `exp(-x^2 / (2 sigma^2))`. Returns 0 for
+/// sigma 0.
 ///
 /// # Panics
-/// Above [`SCALE_MAX`], which configs refuse.
+/// If `sigma` is above [`SCALE_MAX`], which configs refuse.
 pub fn draw(sigma: u32, rng: &mut dyn CryptoRng) -> i64 {
     assert!(sigma <= SCALE_MAX, "the scale is above its limit");
     if sigma == 0 {
         return 0;
     }
-    // Algorithm 3 with t = sigma + 1; the numerator stays below 2^128 for |y| < 2^43, beyond which
-    // the proposal falls with a probability below e^-(2^22).
+    // Algorithm 3 with t = sigma + 1. The numerator stays below 2^128 for |y| < 2^43; larger |y|
+    // are proposed with a probability below e^-(2^22).
     let square = u128::from(sigma).pow(2);
     let t = u128::from(sigma) + 1;
     loop {
@@ -29,10 +30,12 @@ pub fn draw(sigma: u32, rng: &mut dyn CryptoRng) -> i64 {
     }
 }
 
-/// Algorithm 2 for an integer scale: the weight of y is `exp(-|y| / t)`.
+/// Draws from the discrete Laplace distribution of an integer scale (algorithm 2), in which y has
+/// the weight `exp(-|y| / t)`.
 fn draw_laplace(t: u128, rng: &mut dyn CryptoRng) -> i64 {
     loop {
-        // Remainder and quotient are drawn apart, which makes the law exact for an integer scale.
+        // Remainder and quotient are drawn separately, which makes the distribution exact for an
+        // integer scale.
         let u = draw_below(t, rng);
         if !exp_minus(u, t, rng) {
             continue;
@@ -50,12 +53,12 @@ fn draw_laplace(t: u128, rng: &mut dyn CryptoRng) -> i64 {
     }
 }
 
-/// Algorithm 1: true with probability `exp(-n/d)`.
+/// Returns true with probability `exp(-n/d)` (algorithm 1).
 fn exp_minus(n: u128, d: u128, rng: &mut dyn CryptoRng) -> bool {
     (0..n / d).all(|_| exp_minus_fraction(1, 1, rng)) && exp_minus_fraction(n % d, d, rng)
 }
 
-/// The same for `n <= d`: the series of the exponential, term by term.
+/// Returns true with probability `exp(-n/d)` for `n <= d`, by the terms of the exponential series.
 fn exp_minus_fraction(n: u128, d: u128, rng: &mut dyn CryptoRng) -> bool {
     let mut k = 1;
     while draw_below(d * k, rng) < n {

@@ -1,11 +1,11 @@
-//! Uniform integers by rejection: exact for every bound.
+//! Uniform integers by rejection, exact for every bound.
 
 use mezza_core::CryptoRng;
 
-/// A uniform integer in `0..bound`.
+/// Draws a uniform integer in `0..bound`.
 ///
 /// # Panics
-/// For a bound of 0, which is a bug of the caller.
+/// If `bound` is 0, which is an error of the caller.
 pub fn draw_below(bound: u128, rng: &mut dyn CryptoRng) -> u128 {
     assert!(bound > 0, "nothing lies below 0");
     let bits = u128::BITS - (bound - 1).leading_zeros();
@@ -15,7 +15,8 @@ pub fn draw_below(bound: u128, rng: &mut dyn CryptoRng) -> u128 {
             1..=64 => u128::from(rng.next_u64() >> (64 - bits)),
             _ => ((u128::from(rng.next_u64()) << 64) | u128::from(rng.next_u64())) >> (128 - bits),
         };
-        // A modulo would favour small numbers. Each try succeeds with a probability above one half.
+        // A modulo would prefer small numbers. Each attempt succeeds with a probability above one
+        // half.
         if drawn < bound {
             return drawn;
         }
@@ -37,7 +38,7 @@ mod tests {
             for _ in 0..draws {
                 seen[draw_below(bound, &mut rng) as usize] += 1;
             }
-            // Six standard deviations of a count of 13,000.
+            // 690 is six standard deviations of a count of 13,000.
             assert!(seen.iter().all(|n| n.abs_diff(13_000) < 690), "{bound}: {seen:?}");
         }
         let big = (1_u128 << 81) + 7;

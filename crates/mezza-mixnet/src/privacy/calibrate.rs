@@ -1,4 +1,4 @@
-//! The least noise for a promise.
+//! Calibration: the least noise for a promise.
 
 use super::{RoundsSpent, advanced_delta, delta};
 use crate::Service;
@@ -9,26 +9,26 @@ use crate::noise::Law;
 /// A promise to calibrate for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PrivacyTarget {
-    /// Rounds of which service.
+    /// The service of the rounds.
     pub service: Service,
-    /// How many.
+    /// Number of rounds.
     pub rounds: u64,
     /// Onions of a user in one round.
     pub slots: u8,
-    /// The factor `e^epsilon` by which odds may move.
+    /// The epsilon: odds may change by a factor of at most `e^epsilon`.
     pub epsilon: f64,
-    /// With which probability they may move more.
+    /// The probability with which odds may change more.
     pub delta: f64,
 }
 
-/// How the noise is accounted for.
+/// The distribution of the noise and its accounting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accounting {
-    /// Discrete Gaussian, Rényi accounting: the product.
+    /// Discrete Gaussian with Rényi accounting, as the product uses it.
     Gauss,
-    /// Laplace, Rényi accounting.
+    /// Laplace with Rényi accounting.
     Laplace,
-    /// Laplace, the paper's advanced composition.
+    /// Laplace with the paper's advanced composition.
     Paper,
 }
 
@@ -48,8 +48,9 @@ impl Accounting {
     }
 }
 
-/// The law with the least mean, and of those the one with the least scale that was looked at, that
-/// keeps a promise; both are even for conversations. `None` if none inside the limits does.
+/// Returns the distribution with the least mean that keeps a promise, and among those the least
+/// scale that the search tried. Both are even for conversations. Returns `None` if none inside the
+/// limits keeps the promise.
 pub fn noise_for(target: &PrivacyTarget, accounting: Accounting) -> Option<Law> {
     let step = if target.service == Service::Conversation { 2 } else { 1 };
     let fits = |mu: u32, scale: u32| {
@@ -62,13 +63,13 @@ pub fn noise_for(target: &PrivacyTarget, accounting: Accounting) -> Option<Law> 
         };
         accounting.delta(spent, target.epsilon) <= target.delta
     };
-    // The least mean for a scale; above every mean if no mean helps.
+    // The least mean for a scale, or `None` if no mean is sufficient.
     let least_mu =
         |scale: u32| find_least(MU_MAX / step, |n| fits(n * step, scale)).map(|n| n * step);
-    // With a mean without end nothing is clamped: what is left falls with the scale.
+    // With an unlimited mean nothing is clamped, and the loss decreases with the scale.
     let first = find_least(SCALE_MAX / step, |n| fits(u32::MAX, n * step))?;
-    // The mean falls steeply behind the first scale that works, then rises in proportion: one
-    // valley, narrowed to a few scales by thirds.
+    // After the first sufficient scale the mean decreases steeply, then increases in proportion.
+    // This single valley is narrowed to a few scales by thirds.
     let mut low = first;
     let mut high = (4 * first).min(SCALE_MAX / step);
     let cost = |n: u32| least_mu(n * step).unwrap_or(u32::MAX);
@@ -80,9 +81,10 @@ pub fn noise_for(target: &PrivacyTarget, accounting: Accounting) -> Option<Law> 
     Some(Law { mode: accounting.mode(), mu: least_mu(best * step)?, scale: best * step })
 }
 
-/// The least number from 1 to `max` for which `fits` holds, if it then holds for all above.
+/// Returns the least number from 1 to `max` for which `fits` holds; it must then hold for all
+/// larger ones.
 fn find_least(max: u32, fits: impl Fn(u32) -> bool) -> Option<u32> {
-    // The largest value does not suffice, so no smaller one does.
+    // The largest value is not sufficient, so no smaller one is.
     if !fits(max) {
         return None;
     }

@@ -1,12 +1,13 @@
-//! How many rounds a user has spent, per period and noise. It never decreases.
+//! The ledger: the number of rounds that a user has spent, per period and noise. It never
+//! decreases.
 //!
-//! A period is 365 days of conversation rounds, counted from the first one joined and never by a
-//! clock: rounds that a config skips do not count, so that no config begins a new period. Losses of
-//! periods add: [`Ledger::all_spent`] is the whole of it, for the calculator.
+//! A period is 365 days of conversation rounds, counted from the first joined one and never by a
+//! clock. Rounds that a config skips do not count, so no config begins a new period. The losses of
+//! periods add up: [`Ledger::all_spent`] returns all of them, for the calculator.
 //!
-//! A restored backup goes on under a branch of its own. The charges of two branches add up; of one
-//! branch the larger number counts, because a branch only grows. So nothing is counted twice, and
-//! nothing is forgotten, whichever copy was merged into which.
+//! A restored backup continues in a branch of its own. The charges of two branches add up. Within
+//! one branch the larger number counts, because a branch only grows. No charge is therefore counted
+//! twice or forgotten, whichever copy is merged into which.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -26,13 +27,13 @@ const VERSION: u8 = 2;
 const ENTRY_BYTES: usize = 8 + KIND_BYTES + 4 + 8;
 /// Bytes of a [`PrivacyCost`].
 const KIND_BYTES: usize = 11;
-/// A period, in milliseconds of conversation rounds.
+/// Length of a period in milliseconds of conversation rounds.
 const PERIOD_MS: u64 = 365 * Time::DAY_MS;
 
-/// The privacy cost of one round: the divergence follows from it.
+/// The privacy cost of one round, from which the divergence is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PrivacyCost {
-    /// Which service.
+    /// The service of the round.
     pub service: Service,
     /// The noise of each honest mix.
     pub law: Law,
@@ -59,10 +60,10 @@ impl PrivacyCost {
         w.put_u32(self.law.mu).put_u32(self.law.scale).put_u8(self.slots);
     }
 
-    /// Reads what [`write_to`](Self::write_to) wrote.
+    /// Reads the form of [`write_to`](Self::write_to).
     ///
     /// # Errors
-    /// Whatever the bytes lack, or a value outside its limits.
+    /// [`DecodeError`] if bytes are missing or a value is outside its limits.
     pub fn read_from(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let service = Service::from_number(r.read_u8()?)?;
         let mode = match r.read_u8()? {
@@ -80,26 +81,26 @@ impl PrivacyCost {
     }
 }
 
-/// Which part of its budget a service has used.
+/// The used part of a service's budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BudgetState {
     /// Below 80 %.
     Plenty,
     /// 80 % or more.
     Low,
-    /// All of it: contacts are served no longer unless the user allows more.
+    /// All of it; contacts are no longer served unless the user allows more.
     Used,
 }
 
 snapshot!(enum BudgetState [Plenty, Low, Used]);
 
-/// Where in its period a ledger is.
+/// Position of a ledger in its period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Clock {
     period: u32,
-    /// Of conversation rounds, since the period began.
+    /// Milliseconds of conversation rounds since the period began.
     elapsed_ms: u64,
-    /// The base round of the config and the round that was joined last.
+    /// The base round of the config and the last joined round.
     last: Option<(u64, u64)>,
 }
 
@@ -117,38 +118,38 @@ pub struct Ledger {
 snapshot!(struct Ledger { network, branch, clock, rounds });
 
 impl Ledger {
-    /// Nothing spent; `branch` is a number of chance.
+    /// Creates an empty ledger; `branch` is a random number.
     pub const fn new(network: NetworkId, branch: u64) -> Self {
         let clock = Clock { period: 0, elapsed_ms: 0, last: None };
         Self { network, branch, clock, rounds: BTreeMap::new() }
     }
 
-    /// Which network this is about, 16 bytes.
+    /// Returns the network of the ledger, 16 bytes.
     pub const fn network(&self) -> &NetworkId {
         &self.network
     }
 
-    /// The number of the period, from 0.
+    /// Returns the number of the period, from 0.
     pub const fn period(&self) -> u32 {
         self.clock.period
     }
 
-    /// A conversation round that all mixes signed was joined: the one thing that moves time on.
-    /// `base` is the base round of its config: between two configs only the rounds of the later one
+    /// Records a joined conversation round that all mixes signed; only this advances the period.
+    /// `base` is the base round of its config. Between two configs only the rounds of the later one
     /// count.
     pub fn record_join(&mut self, round: u64, base: u64, interval_ms: u32) {
         let from = match self.clock.last {
             Some((its, last)) => match its.cmp(&base) {
-                // A new config numbers anew: rounds between the two are skipped and do not count
-                // (MIX-25).
+                // A new config has its own numbers. Rounds between the two are skipped and do not
+                // count (MIX-25).
                 Ordering::Less => base,
                 Ordering::Equal => last,
-                // A round of an earlier config must not set time back.
+                // A round of an earlier config must not move the period back.
                 Ordering::Greater => return,
             },
             None => round,
         };
-        // An older round changes nothing: time in the ledger only moves on.
+        // An older round changes nothing, because the period only advances.
         let Some(rounds) = round.checked_sub(from) else { return };
         let elapsed =
             rounds.saturating_mul(interval_ms.into()).saturating_add(self.clock.elapsed_ms);
@@ -160,14 +161,14 @@ impl Ledger {
         };
     }
 
-    /// Charges one round in which something real was sent, whatever became of it (MIX-24).
+    /// Charges one round with real content, whatever happens to the round (MIX-24).
     pub fn charge_round(&mut self, kind: PrivacyCost) {
         let rounds = self.rounds.entry((self.branch, kind, self.clock.period)).or_default();
-        // Saturating, because a counter that wraps would hand out a new budget (MIX-24).
+        // Saturating, because an overflow would give a new budget (MIX-24).
         *rounds = rounds.saturating_add(1);
     }
 
-    /// Returns the plain number of rounds of a service charged in this period.
+    /// Returns the number of rounds of a service charged in this period, without conversion.
     pub fn used_rounds(&self, service: Service) -> u64 {
         let now =
             |kind: &PrivacyCost, period: u32| kind.service == service && period == self.period();
@@ -175,12 +176,12 @@ impl Ledger {
         rounds.map(|(_, rounds)| *rounds).fold(0, u64::saturating_add)
     }
 
-    /// Returns the rounds of a service spent in this period, in rounds of the noise of `policy`: a
-    /// round under less noise counts as many times as it loses more (MIX-72).
+    /// Returns the rounds of a service spent in this period, converted to rounds with the noise of
+    /// `policy`. A round with less noise counts as many times as its loss is larger (MIX-72).
     pub fn count_used(&self, policy: &ServicePolicy) -> u64 {
         let unit = RoundsSpent::from_policy(policy, 1);
         let spent = self.rounds.iter().filter(|((_, kind, period), _)| {
-            // Earlier periods have budgets of their own. Their losses still add in the calculator
+            // Earlier periods have their own budgets. Their losses still count in the calculator
             // (MIX-25).
             kind.service == policy.service && *period == self.period()
         });
@@ -188,48 +189,48 @@ impl Ledger {
         used.fold(0, u64::saturating_add)
     }
 
-    /// How much of a config's budget is used.
+    /// Returns the used part of a config's budget.
     pub fn budget_state(&self, policy: &ServicePolicy) -> BudgetState {
         let used = u128::from(self.count_used(policy));
         match u128::from(policy.rounds) {
-            // First, so that a budget of 0 rounds is used up and not low.
+            // This case comes first, so that a budget of 0 rounds is used up and not low.
             all if used >= all => BudgetState::Used,
             all if used * 10 >= all * 8 => BudgetState::Low,
             _ => BudgetState::Plenty,
         }
     }
 
-    /// All that was spent, over all periods, for [`delta`](super::delta).
+    /// Returns all spent rounds of all periods, for [`delta`](super::delta).
     pub fn all_spent(&self) -> Vec<RoundsSpent> {
         self.rounds.iter().map(|((_, kind, _), rounds)| kind.spent_rounds(*rounds)).collect()
     }
 
-    /// Goes on under another branch, a number of chance: after a restore from a backup, whose
-    /// original may go on, too.
+    /// Continues in another branch, a random number, after a restore from a backup whose original
+    /// may also continue.
     pub const fn branch_off(&mut self, branch: u64) {
         self.branch = branch;
     }
 
-    /// Takes the larger of each number of each branch, so that none is counted twice. Of another
-    /// network nothing is taken.
+    /// Merges another ledger by taking the larger number of each entry of each branch, so that no
+    /// round is counted twice. A ledger of another network is ignored.
     pub fn merge(&mut self, other: &Self) {
-        // Rounds of another network say nothing about the noise of this one.
+        // Rounds of another network do not concern the noise of this one.
         if other.network != self.network {
             return;
         }
-        // The later time wins: an older copy must not begin its period again.
+        // The later position is used, because an older copy must not begin its period again.
         self.clock = self.clock.max(other.clock);
         for (key, rounds) in &other.rounds {
             let own = self.rounds.entry(*key).or_default();
-            // Of one branch both numbers count the same rounds, so the larger one includes the
+            // Within one branch both numbers count the same rounds, so the larger one includes the
             // other (MIX-24).
             *own = (*own).max(*rounds);
         }
     }
 
-    /// The stored form: `version u8 | network 16 | branch u64 | period u32 | elapsed u64 ms | joined
-    /// u8 | base u64 | round u64 | count u32 | count x (branch u64 | kind 11 | period u32 | rounds
-    /// u64)`, ascending.
+    /// Encodes the stored form: `version u8 | network 16 | branch u64 | period u32 | elapsed u64 ms
+    /// | joined u8 | base u64 | round u64 | count u32 | count x (branch u64 | kind 11 | period u32
+    /// | rounds u64)`, ascending.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::with_capacity(58 + ENTRY_BYTES * self.rounds.len());
         let (base, round) = self.clock.last.unwrap_or_default();
@@ -248,7 +249,7 @@ impl Ledger {
     /// Reads the stored form.
     ///
     /// # Errors
-    /// [`DecodeError`] unless [`encode`](Self::encode) makes these bytes.
+    /// [`DecodeError`] unless the bytes are the result of [`encode`](Self::encode).
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         Reader::decode_exact(bytes, |r| {
             if r.read_u8()? != VERSION {
@@ -271,7 +272,7 @@ impl Ledger {
             for _ in 0..r.read_u32()? {
                 let key = (r.read_u64()?, PrivacyCost::read_from(r)?, r.read_u32()?);
                 let rounds = r.read_u64()?;
-                // Ascending without repetition, so that one ledger has one form.
+                // The order is ascending without repetition, so that one ledger has one form.
                 if ledger.rounds.last_key_value().is_some_and(|(last, _)| *last >= key) {
                     return Err(DecodeError::Value);
                 }

@@ -1,4 +1,4 @@
-//! Noise with its promise, calibrated over all services together.
+//! Presets of noise with a promise, calibrated over all services together.
 
 use core::f64::consts::{LN_2, LN_10};
 
@@ -8,32 +8,32 @@ use crate::config::{Mode, ServicePolicy, Traps};
 /// A named choice of noise for all services of a network.
 ///
 /// Calls and invitations have three times the noise that they would need alone. They are rare, but
-/// clients fetch them; noise of conversations costs mixes alone. More of the former would save at most
-/// a tenth of the latter.
+/// clients download them, while noise of conversations only loads mixes. More noise of calls and
+/// invitations would save at most a tenth of that of conversations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoisePreset {
     /// eps = ln 2 over 240,000 conversation, 3,500 call and 1,000 invitation rounds.
     Standard,
-    /// The same with eps = ln 10.
+    /// The same rounds with eps = ln 10.
     Relaxed,
     /// eps = ln 2 over 1,000 conversation rounds: for tests of a network.
     Small,
 }
 
-/// The share of one service in a preset.
+/// The part of a preset for one service.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PresetNoise {
     /// Mean of the Gaussian noise of one slot.
     pub mu: u32,
-    /// Its scale.
+    /// Scale of the Gaussian noise of one slot.
     pub scale: u32,
-    /// The rounds of one year.
+    /// Number of rounds in one year.
     pub rounds: u64,
     /// The epsilon of the network.
     pub epsilon: f64,
     /// The delta of the network.
     pub delta: f64,
-    /// Noise messages whose way back a mix checks, far fewer than the noise (MIX-45).
+    /// Traps: noise messages whose return a mix checks, far fewer than the noise (MIX-45).
     pub traps: Traps,
 }
 
@@ -61,7 +61,7 @@ impl NoisePreset {
         PresetNoise { mu, scale, rounds, epsilon, delta: 1e-4, traps }
     }
 
-    /// Writes the noise of this preset, its promise and traps into the entry of a service.
+    /// Writes noise, promise and traps of this preset into a policy.
     pub fn fill_policy(self, policy: &mut ServicePolicy) {
         let noise = self.noise(policy.service);
         let slots = u32::from(policy.slots);

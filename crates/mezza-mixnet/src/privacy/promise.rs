@@ -1,8 +1,8 @@
 //! The promise of a network: one epsilon and one delta over the rounds of all services of a year.
 //!
-//! Losses of services add, and everybody uses all of them: a conversation begins with a call, an
-//! acquaintance with an invitation. A promise that each service keeps by itself is therefore kept by
-//! nobody (MIX-70).
+//! Losses of services add up, and every user uses all of them: a conversation begins with a call,
+//! and a new contact with an invitation. Separate promises per service would therefore not hold for
+//! any user (MIX-70).
 
 use alloc::vec::Vec;
 
@@ -20,11 +20,11 @@ pub struct NetworkPromise {
     pub spent: Vec<RoundsSpent>,
 }
 
-/// A config that names this many rounds of a service promises nothing.
+/// A config with this number of rounds of a service, or more, promises nothing.
 const ROUNDS_WITHOUT_PROMISE: u64 = u32::MAX as u64;
 
 impl NetworkPromise {
-    /// Reads the promise of a config.
+    /// Computes the promise of a config.
     pub fn from_config(config: &Config) -> Self {
         let services = &config.services;
         let largest = |of: fn(&ServicePolicy) -> f64| services.iter().map(of).fold(0.0, f64::max);
@@ -38,9 +38,9 @@ impl NetworkPromise {
         }
     }
 
-    /// Returns true if the network promises nothing: its config allows rounds without end.
+    /// Returns true if the network promises nothing, because its config allows unlimited rounds.
     pub fn is_none(&self) -> bool {
-        // One service without an end is enough: its losses are part of every sum (MIX-70).
+        // One service without a limit is enough, because its losses are part of every sum (MIX-70).
         self.spent.iter().any(|spent| spent.rounds >= ROUNDS_WITHOUT_PROMISE)
     }
 
@@ -50,7 +50,8 @@ impl NetworkPromise {
         reached_delta(&all.collect::<Vec<_>>(), self.epsilon)
     }
 
-    /// Returns the delta against a story in which the user talked as often, at other times (MIX-55).
+    /// Returns the delta against a story in which the user conversed as often, at other times
+    /// (MIX-55).
     pub fn reached_by_other_story(&self) -> f64 {
         self.reached_after(2)
     }
@@ -61,8 +62,8 @@ impl NetworkPromise {
     }
 }
 
-/// A delta that holds for `epsilon` over all of `spent`: by Rényi accounting, or by the composition of
-/// the paper where all noise is the paper's.
+/// Returns a delta that holds for `epsilon` over all of `spent`: by Rényi accounting, or by the
+/// composition of the paper if all noise is the paper's.
 pub fn reached_delta(spent: &[RoundsSpent], epsilon: f64) -> f64 {
     if !spent.is_empty() && spent.iter().all(|part| part.law.mode == Mode::Paper) {
         advanced_delta(spent, epsilon)

@@ -1,17 +1,18 @@
-//! The tight accountant: between which two numbers the least delta of equal rounds lies.
+//! The tight accountant: a lower and an upper bound of the least delta of equal rounds.
 //!
 //! The privacy loss of one outcome is `ln(P(outcome) / Q(outcome))` for two stories P and Q, and
-//! `delta(eps) = E_P max(0, 1 - e^(eps - loss))`. Losses of rounds add. For both laws the loss of a
-//! round lies on a lattice `drift + step x S`, S an integer, so that nothing has to be rounded:
+//! `delta(eps) = E_P max(0, 1 - e^(eps - loss))`. Losses of rounds add up. For both distributions
+//! the loss of a round is on a lattice `drift + step x S` with an integer S, so nothing must be
+//! rounded:
 //!
 //! ```text
 //! gauss    S = X1 + w X2 for the two counts that move, X discrete Gaussians; w = 2 (conversation), 1
 //! laplace  rounded up, a count is geometric on both sides of its mean: S = -2s, .. 2s for each count
 //! ```
 //!
-//! [`smooth`] has the sum of many rounds of `gauss` in closed form, [`lattice`] any other sum by one
-//! Fourier transform; both say how far they may be off. What is missing then are counts that were
-//! clamped at 0: [`add_clamping`] charges them.
+//! [`smooth`] computes the sum of many rounds of `gauss` in closed form, and [`lattice`] any other
+//! sum by one Fourier transform. Both return a bound of their error. Counts clamped at 0 are not
+//! included; [`add_clamping`] charges them.
 
 mod fft;
 mod lattice;
@@ -22,7 +23,7 @@ use core::f64::consts::PI;
 use super::{Mode, RoundsSpent, Service, normal_tail, to_real};
 use lattice::Lattice;
 
-/// Between what and what the least delta lies.
+/// A lower and an upper bound of the least delta.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bracket {
     /// No delta below this one holds.
@@ -32,34 +33,37 @@ pub struct Bracket {
 }
 
 impl Bracket {
-    /// Returns the bounds of a delta that was computed with an absolute error of at most `error`, and
-    /// without what lies beyond 40 standard deviations of a discrete Gaussian, less than e^-800.
+    /// Returns the bounds of a delta that was computed with an absolute error of at most `error`.
+    /// It ignores values beyond 40 standard deviations of a discrete Gaussian, which have a
+    /// probability below e^-800.
     fn with_error(delta: f64, error: f64) -> Self {
         let error = error + f64::MIN_POSITIVE;
         Self { low: (delta - error).clamp(0.0, 1.0), high: (delta + error).clamp(0.0, 1.0) }
     }
 }
 
-/// One of the two counts that a user moves: its noise is `mean + deviation`, and it moves by `shift`.
+/// One of the two counts that a user moves. Its noise is `mean + deviation`, and it moves by
+/// `shift`.
 #[derive(Clone, Copy)]
 struct Count {
     mean: f64,
     scale: f64,
     shift: u32,
-    /// How many steps of the lattice one of its own is.
+    /// Number of lattice steps per unit of this count.
     weight: u32,
 }
 
 impl Count {
-    /// At least, and at most, the probability that the noise is `n` or less.
+    /// Returns a lower and an upper bound of the probability that the noise is `n` or less.
     fn at_most(&self, mode: Mode, n: u32) -> Bracket {
         let below = self.mean - f64::from(n);
-        // The bounds of the tail hold from one step below the mean on. Nothing is claimed above.
+        // The bounds of the tail hold from one step below the mean. Above it the trivial bounds are
+        // returned.
         if below < 1.0 {
             return Bracket { low: 0.0, high: 1.0 };
         }
         match mode {
-            // The sum over a tail lies between two integrals, that over all integers between
+            // The sum over a tail is between two integrals: the one over all integers is between
             // sigma sqrt(2 pi) and 1 + 3 e^(-2 pi^2 sigma^2) times as much.
             Mode::Gauss => Bracket {
                 low: normal_tail(below / self.scale)
@@ -73,7 +77,7 @@ impl Count {
         }
     }
 
-    /// At most the probability that the noise is `n`.
+    /// Returns an upper bound of the probability that the noise is `n`.
     fn point_mass(&self, mode: Mode, n: u32) -> f64 {
         let below = (self.mean - f64::from(n)) / self.scale;
         match mode {
@@ -83,14 +87,15 @@ impl Count {
     }
 }
 
-/// The least delta for `epsilon` over rounds of one kind, as two numbers that it lies between; Rényi's
-/// [`delta`](super::delta) is above both. `None` where there is no figure: the mean or scale of a
-/// conversation is one that no config has, or the sum of the losses has more than 2^19 steps.
+/// Returns a lower and an upper bound of the least delta for `epsilon` over rounds of one kind;
+/// Rényi's [`delta`](super::delta) is above both. Returns `None` if there is no result: the mean or
+/// scale of a conversation is odd, which no config allows, or the sum of the losses has more than
+/// 2^19 steps.
 pub fn tight_delta(spent: &RoundsSpent, epsilon: f64) -> Option<Bracket> {
     if spent.rounds == 0 {
         return Some(Bracket { low: 0.0, high: 0.0 });
     }
-    // Without noise some outcome belongs to one story alone, so delta is 1.
+    // Without noise some outcome is possible in one story only, so delta is 1.
     if spent.law.scale == 0 {
         return Some(Bracket { low: 1.0, high: 1.0 });
     }
@@ -99,7 +104,7 @@ pub fn tight_delta(spent: &RoundsSpent, epsilon: f64) -> Option<Bracket> {
     Some(add_clamping(spent, &counts, free, epsilon))
 }
 
-/// The counts that a user of a round moves.
+/// Returns the counts that a user moves in a round.
 fn moved_counts(spent: &RoundsSpent) -> Option<[Count; 2]> {
     let mu = spent.law.mu;
     let scale = spent.law.scale;
@@ -109,7 +114,7 @@ fn moved_counts(spent: &RoundsSpent) -> Option<[Count; 2]> {
     if spent.service != Service::Conversation {
         return Some([Count { mean, scale: wide, shift: 1, weight: 1 }; 2]);
     }
-    // Odd values would shift the second count off the lattice. No config has them.
+    // Odd values would shift the second count off the lattice. No config has odd values.
     let even = mu.is_multiple_of(2) && (spent.law.mode == Mode::Paper || scale.is_multiple_of(2));
     even.then_some([
         Count { mean, scale: wide, shift: 2 * slots, weight: 1 },
@@ -117,24 +122,25 @@ fn moved_counts(spent: &RoundsSpent) -> Option<[Count; 2]> {
     ])
 }
 
-/// The delta of noise that may be negative.
+/// Returns the delta of noise that may be negative.
 fn unclamped_delta(spent: &RoundsSpent, counts: &[Count; 2], epsilon: f64) -> Option<Bracket> {
     let smooth = match spent.law.mode {
         Mode::Gauss => smooth::delta(counts, spent.rounds, epsilon),
         Mode::Paper => None,
     };
-    // The order at which Rényi's bound is least tilts the law to where the loss is near epsilon.
+    // The order with the least Rényi bound tilts the distribution to the region where the loss is
+    // near epsilon.
     let tilt = || super::divergence_delta(&[*spent], epsilon).1 - 1.0;
     smooth.or_else(|| {
         Lattice::from_counts(spent.law.mode, counts).delta(spent.rounds, epsilon, tilt())
     })
 }
 
-/// Adds what clamping at 0 costs, where one count moves up and the other one down.
+/// Adds the loss by clamping at 0, if one count moves up and the other one down.
 ///
-/// Upper number: an outcome that only one story can have counts as lost, and so does each count that
-/// was clamped. Lower number: the outcomes that speak for P are those that were lost by the first
-/// count, those where the second one was clamped, and of the rest those without clamping.
+/// Upper bound: an outcome that is possible in one story only counts as lost, and so does each
+/// clamped count. Lower bound: the outcomes in favour of P are those lost by the first count, those
+/// with a clamped second count, and of the others those without clamping.
 fn add_clamping(spent: &RoundsSpent, counts: &[Count; 2], free: Bracket, epsilon: f64) -> Bracket {
     let mode = spent.law.mode;
     let k = to_real(spent.rounds);
@@ -148,7 +154,7 @@ fn add_clamping(spent: &RoundsSpent, counts: &[Count; 2], free: Bracket, epsilon
     let surely = (-libm::expm1(one)).max(-libm::expm1(both) - beside);
     Bracket {
         low: (surely + (free.low - k * changed).max(0.0)).min(1.0),
-        // Upper number: what only one story can produce counts as lost.
+        // Upper bound: outcomes of one story only count as lost.
         high: (free.high + k * lost).min(1.0),
     }
 }

@@ -1,4 +1,4 @@
-//! The side that puts pieces together again.
+//! The receiving side of a stream, which joins pieces to messages.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -10,22 +10,21 @@ use super::{LENGTH_BYTES, WINDOW};
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::wire::cell::{PIECE_BYTES, Piece};
 
-/// The partner sent what no sender makes: nothing more comes out of this stream.
+/// Error: the partner sent pieces that no sender creates. The stream delivers nothing more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the partner's stream is broken")]
 pub struct StreamBroken;
 
-/// A message that is whole.
+/// A complete message.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ReceivedMessage {
-    /// The number of its last piece, which names it in [`Receiver::mark_kept`].
+    /// Number of its last piece, which identifies it in [`Receiver::mark_kept`].
     pub last: u32,
     /// The message, 1 to 8,998 bytes.
     pub bytes: Wiping<Vec<u8>>,
 }
 
-/// Pieces that are held, at most. A partner that keeps to the window gets to 40 of a message and 33
-/// behind it.
+/// Most stored pieces. A partner that respects the window reaches 40 of a message and 33 after it.
 const HELD_MAX: usize = 255;
 
 struct Held {
@@ -35,19 +34,18 @@ struct Held {
 
 snapshot!(struct Held { piece, durable });
 
-/// Pieces of one contact on their way to become messages. A piece stays until its message is with
-/// the messenger.
+/// Received pieces of one contact. A piece stays until its message is stored by the messenger.
 #[derive(Default)]
 pub struct Receiver {
-    /// The first piece of the first message that the messenger does not have.
+    /// The first piece of the first message that the messenger has not stored.
     start: u32,
-    /// The first piece of the first message that is not whole.
+    /// The first piece of the first incomplete message.
     open: u32,
-    /// Pieces from `start` on.
+    /// The pieces from `start` on.
     held: BTreeMap<u32, Held>,
     /// The last pieces of messages between `start` and `open`.
     ends: BTreeSet<u32>,
-    /// The acknowledgement.
+    /// The first piece that is not acknowledged.
     ack: u32,
     broken: bool,
 }
@@ -55,26 +53,27 @@ pub struct Receiver {
 snapshot!(struct Receiver { start, open, held, ends, ack, broken });
 
 impl Receiver {
-    /// Returns true if a piece is new, and inside the window.
+    /// Returns true if a piece is new and inside the window.
     pub fn wants_piece(&self, seq: u32) -> bool {
-        // The window bounds what a partner can store here. `sack` could not name more, either.
+        // The window bounds the pieces that a partner can store here. `sack` covers no more,
+        // either.
         let ahead = seq.checked_sub(self.ack).is_some_and(|ahead| ahead <= WINDOW);
         ahead && self.has_room(seq)
     }
 
     fn has_room(&self, seq: u32) -> bool {
         let new = seq >= self.start && !self.held.contains_key(&seq);
-        // A full store refuses new pieces. They are sent again once the messenger has taken
+        // A full store refuses new pieces. They are sent again once the messenger has stored
         // messages.
         new && !self.broken && self.held.len() < HELD_MAX
     }
 
-    /// A piece of a cell that opened; the messages that it completes, in order. A piece that came
-    /// before, or lies beyond the window, changes nothing.
+    /// Adds a piece from a cell that opened. Returns the messages that it completes, in order. A
+    /// repeated piece, or one beyond the window, changes nothing.
     ///
     /// # Errors
-    /// [`StreamBroken`] for a message of no length or above 8,998 bytes, for a piece of another size than
-    /// its place in the message asks for, and ever after.
+    /// [`StreamBroken`] for a message of length 0 or above 8,998 bytes, and for a piece whose size
+    /// does not fit its place in the message. After that, every call returns this error.
     pub fn receive_piece(
         &mut self,
         seq: u32,
@@ -90,10 +89,10 @@ impl Receiver {
         self.take_messages()
     }
 
-    /// The messages that have become whole.
+    /// Returns the messages that have become complete.
     ///
     /// # Errors
-    /// [`StreamBroken`], as [`receive_piece`](Self::receive_piece).
+    /// [`StreamBroken`], as for [`receive_piece`](Self::receive_piece).
     pub fn take_messages(&mut self) -> Result<Vec<ReceivedMessage>, StreamBroken> {
         let mut messages = Vec::new();
         loop {
@@ -106,7 +105,7 @@ impl Receiver {
                 Err(broken) => {
                     self.held.clear();
                     self.ends.clear();
-                    // All that is held is dropped: it cannot become a message any more.
+                    // All stored pieces are dropped, because they cannot become messages any more.
                     (self.start, self.open, self.broken) = (self.ack, self.ack, true);
                     return Err(broken);
                 }
@@ -114,12 +113,12 @@ impl Receiver {
         }
     }
 
-    /// The message that begins at `open`, if all its pieces are there.
+    /// Returns the message that begins at `open` if all its pieces have arrived.
     fn next_message(&mut self) -> Result<Option<ReceivedMessage>, StreamBroken> {
         let Some(first) = self.held.get(&self.open) else { return Ok(None) };
         let length = first.piece.bytes().first_chunk().map_or(0, |n| u16::from_be_bytes(*n));
         let length = usize::from(length);
-        // The length decides how many pieces are awaited, so it is checked before any of them.
+        // The length determines the number of pieces, so it is checked before any of them.
         if !(1..=MESSAGE_BYTES_MAX).contains(&length) {
             return Err(StreamBroken);
         }
@@ -131,8 +130,8 @@ impl Receiver {
             let due = left.min(PIECE_BYTES);
             left -= due;
             match self.held.get(&seq).map(|held| held.piece.bytes()) {
-                // Every piece but the last is full. Another size means that positions differ on
-                // both sides.
+                // Every piece except the last is full. Another size means that the positions of the
+                // two sides differ.
                 Some(bytes) if bytes.len() != due => return Err(StreamBroken),
                 Some(bytes) => whole.extend_from_slice(bytes),
                 None => return Ok(None),
@@ -144,7 +143,7 @@ impl Receiver {
         Ok(Some(ReceivedMessage { last, bytes }))
     }
 
-    /// A piece is durable here.
+    /// Records that a piece is durable here.
     pub fn mark_durable(&mut self, seq: u32) {
         if let Some(held) = self.held.get_mut(&seq) {
             held.durable = true;
@@ -152,9 +151,10 @@ impl Receiver {
         self.move_on();
     }
 
-    /// The message with this last piece, and all before it, are durable at the messenger.
+    /// Records that the message with this last piece, and all earlier ones, are durable at the
+    /// messenger.
     pub fn mark_kept(&mut self, last: u32) {
-        // Unknown or already confirmed: a confirmation that is repeated changes nothing.
+        // The message is unknown or already confirmed; a repeated confirmation changes nothing.
         if !self.ends.contains(&last) {
             return;
         }
@@ -171,50 +171,51 @@ impl Receiver {
         }
     }
 
-    /// Returns true if a piece may be acknowledged: it is durable, and not the end of a message that the
-    /// messenger does not have (MIX-33).
+    /// Returns true if a piece may be acknowledged: it is durable, and not the end of a message
+    /// that the messenger has not stored (MIX-33).
     fn is_ackable(&self, seq: u32) -> bool {
         self.held.get(&seq).is_some_and(|held| held.durable) && !self.ends.contains(&seq)
     }
 
-    /// `ack` and `sack` for the next cell: what is durable. A piece that came before its turn is
-    /// named if it is full; a shorter one is the end of a message.
+    /// Returns `ack` and `sack` for the next cell, which cover durable pieces. A piece ahead of a
+    /// gap is covered only if it is full, because a shorter one is the end of a message.
     pub fn ack_fields(&self) -> (u32, u32) {
         let full =
             |seq: &u32| self.held.get(seq).is_some_and(|h| h.piece.bytes().len() == PIECE_BYTES);
-        // A short piece may be the end of a message that the messenger does not have (MIX-33).
+        // A short piece may be the end of a message that the messenger has not stored (MIX-33).
         let named = |seq: &u32| self.is_ackable(*seq) && (*seq < self.open || full(seq));
         let behind = (0..WINDOW).filter_map(|j| Some((j, self.ack.checked_add(1 + j)?)));
         let sack = behind.filter(|(_, seq)| named(seq)).map(|(j, _)| 1 << j).sum();
         (self.ack, sack)
     }
 
-    /// All pieces before this one belong to messages that the messenger has.
+    /// Returns the first piece of the first message that the messenger has not stored.
     pub const fn start(&self) -> u32 {
         self.start
     }
 
-    /// A piece that is held.
+    /// Returns a stored piece.
     pub fn held_piece(&self, seq: u32) -> Option<&Piece> {
         self.held.get(&seq).map(|held| &held.piece)
     }
 
-    /// The numbers of all pieces that are held.
+    /// Returns the numbers of all stored pieces.
     pub fn held_pieces(&self) -> impl Iterator<Item = u32> {
         self.held.keys().copied()
     }
 
-    /// A piece that a record of before the start holds. Messages come out of
-    /// [`take_messages`](Self::take_messages). It was inside the window when it came; where that was then, only
-    /// later records of the same line tell.
+    /// Restores a piece from a record. [`take_messages`](Self::take_messages) returns the complete
+    /// messages. The piece was inside the window when it arrived, but only later records of the
+    /// same line show the position of that window.
     pub fn restore_piece(&mut self, seq: u32, piece: &Piece) {
-        // No window here: its position at that time is known to later records only.
+        // The window is not checked, because its position at that time is known from later records
+        // only.
         if self.has_room(seq) {
             self.held.insert(seq, Held { piece: piece.clone(), durable: true });
         }
     }
 
-    /// Applies a record of before the start: `start` and `ack` as they were then.
+    /// Applies `start` and `ack` of a record that was written before the start.
     ///
     /// # Errors
     /// [`DecodeError::Value`] if a piece in between is missing.
@@ -223,12 +224,12 @@ impl Receiver {
             (self.start, self.open) = (start, start);
             self.held = self.held.split_off(&start);
         }
-        // Never lower: the partner may have dropped what was acknowledged.
+        // `ack` never decreases, because the partner may have dropped acknowledged pieces.
         self.ack = self.ack.max(ack).max(start);
         if self.is_whole() { Ok(()) } else { Err(DecodeError::Value) }
     }
 
-    /// Returns true if every piece that was acknowledged, and may be needed again, is there.
+    /// Returns true if all acknowledged pieces that may still be needed are there.
     fn is_whole(&self) -> bool {
         let due = self.ack.checked_sub(self.start);
         due.is_some_and(|due| self.held.range(..self.ack).count() as u64 == u64::from(due))
@@ -245,11 +246,11 @@ impl Receiver {
         }
     }
 
-    /// Reads what [`write_to`](Self::write_to) wrote; all of it is durable. Messages that were whole come
-    /// out of [`take_messages`](Self::take_messages) again.
+    /// Reads the form of [`write_to`](Self::write_to); all pieces in it are durable.
+    /// [`take_messages`](Self::take_messages) returns complete messages again.
     ///
     /// # Errors
-    /// [`DecodeError`] unless `write` makes these bytes.
+    /// [`DecodeError`] unless the bytes are the result of `write_to`.
     pub fn read_from(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let start = r.read_u32()?;
         let ack = r.read_u32()?;
@@ -263,7 +264,7 @@ impl Receiver {
             let seq = r.read_u32()?;
             let piece = Piece::new(r.read_var8()?).ok_or(DecodeError::Value)?;
             let ascends = receiver.held.last_key_value().is_none_or(|(last, _)| *last < seq);
-            // A broken stream holds nothing, and pieces before `start` belong to delivered
+            // A broken stream has no pieces, and pieces before `start` belong to delivered
             // messages.
             if !ascends || seq < start || broken {
                 return Err(DecodeError::Value);

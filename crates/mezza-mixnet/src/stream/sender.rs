@@ -1,4 +1,4 @@
-//! The side that cuts messages into pieces.
+//! The sending side of a stream, which cuts messages into pieces.
 
 mod record;
 
@@ -12,16 +12,16 @@ use super::{LENGTH_BYTES, PATIENCE, QUEUE_BYTES_MAX, WINDOW};
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::wire::cell::{PIECE_BYTES, Piece};
 
-/// Why a message is not taken.
+/// The reason why a message is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StreamError {
-    /// More waits for this contact than may.
+    /// Too many bytes already wait for this contact.
     #[error("too much waits for this contact")]
     Full,
-    /// Empty, or above 8,998 bytes.
+    /// The message is empty, or longer than 8,998 bytes.
     #[error("no message has this length")]
     TooBig,
-    /// Zeros alone, which stand for a message that was taken back (MIX-66).
+    /// The message has only zeros, which mean a withdrawn message (MIX-66).
     #[error("a message of zeros stands for none")]
     Blank,
 }
@@ -29,43 +29,43 @@ pub enum StreamError {
 /// The outcome of the round of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellOutcome {
-    /// The partner's cell came back: ours is with the partner's side of the drop.
+    /// The partner's cell returned, so our cell has reached the partner.
     Met,
-    /// Our own cell came back.
+    /// Our own cell returned.
     Absent,
-    /// Something else came back.
+    /// Other bytes returned.
     Garbage,
-    /// The round did not happen for us.
+    /// The round was missed.
     Missed,
 }
 
-/// Where a piece is.
+/// The state of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PieceState {
-    /// In a cell whose round has no result yet.
+    /// In a cell of a round without a result yet.
     InFlight,
-    /// Its round came back without a meeting.
+    /// Its round returned without a meeting.
     Failed,
-    /// It was in a meeting; so many later ones were Met since.
+    /// It was in a meeting; the number counts later Met results.
     Sent(u32),
 }
 
 snapshot!(enum PieceState [InFlight, Failed, Sent(a)]);
 
-/// `u16 length | bytes`, and who waits for news of it.
+/// A message as `u16 length | bytes`, with its ticket.
 struct Message {
-    /// `None`: nobody, until the message is given again.
+    /// The ticket, or `None` until the message is queued again.
     ticket: Option<u64>,
-    /// True if every piece was in a meeting, and that was told.
+    /// True if every piece was in a meeting and this was reported.
     told: bool,
-    /// Shorter than its length says while the rest was not given again after a start.
+    /// Length and bytes; incomplete while the rest was not queued again after a start.
     framed: Wiping<Vec<u8>>,
 }
 
 snapshot!(struct Message { ticket, told, framed });
 
 impl Message {
-    /// Bytes of the whole, length included.
+    /// Returns the bytes of the whole message, length field included.
     fn len(&self) -> usize {
         let length = self.framed.first_chunk().map_or(0, |length| u16::from_be_bytes(*length));
         LENGTH_BYTES + usize::from(length)
@@ -79,30 +79,30 @@ impl Message {
         Piece::new(self.framed.chunks(PIECE_BYTES).nth(index as usize)?)
     }
 
-    /// Returns true if this is `framed`, as far as it is known, and nobody waits for it.
+    /// Returns true if the known part of this message equals `framed` and it has no ticket.
     fn is_unclaimed(&self, framed: &[u8]) -> bool {
-        // A message with a ticket is awaited already, so an equal text is a second message.
+        // A message with a ticket is already awaited, so an equal text is a second message.
         self.ticket.is_none() && self.len() == framed.len() && framed.starts_with(&self.framed)
     }
 
-    /// Returns true if all of it is known.
+    /// Returns true if all bytes are known.
     fn is_whole(&self) -> bool {
         self.framed.len() == self.len()
     }
 
-    /// Returns true if zeros stand in its place. No message that is taken is all zeros.
+    /// Returns true if the message was replaced by zeros. Accepted messages are never all zeros.
     fn is_blank(&self) -> bool {
         self.framed.iter().skip(LENGTH_BYTES).all(|byte| *byte == 0)
     }
 
-    /// Returns the message, for another stream. Zeros stay in its place.
+    /// Returns the message for another stream and leaves zeros in its place.
     fn give_up(&mut self) -> Self {
         let framed = Wiping::new(self.framed.to_vec());
         self.blank_content();
         Self { ticket: self.ticket.take(), told: self.told, framed }
     }
 
-    /// Zeros in place of all of it but its length: the partner throws such a message away.
+    /// Replaces all bytes except the length by zeros; the partner drops such a message.
     fn blank_content(&mut self) {
         let mut whole = Wiping::new(Vec::with_capacity(self.len()));
         whole.extend_from_slice(&self.framed[..LENGTH_BYTES]);
@@ -110,7 +110,7 @@ impl Message {
         self.framed = whole;
     }
 
-    /// Zeros for the part that nobody gave again: the partner throws such a message away.
+    /// Fills the unknown rest with zeros; the partner drops such a message.
     fn fill_missing(&mut self) {
         let mut whole = Vec::with_capacity(self.len());
         whole.extend_from_slice(&self.framed);
@@ -119,12 +119,12 @@ impl Message {
     }
 }
 
-/// A message of which pieces were sealed.
+/// A message with sealed pieces.
 struct MessageInTransit {
     message: Message,
-    /// The number of its first piece.
+    /// Number of its first piece.
     first: u32,
-    /// Bit i: its piece i was in a meeting.
+    /// Bit i is set if its piece i was in a meeting.
     met: u64,
 }
 
@@ -144,20 +144,20 @@ impl MessageInTransit {
     }
 }
 
-/// Messages on their way to one contact. Numbers of pieces begin at 0 with each root.
+/// Messages on their way to one contact. Piece numbers begin at 0 with each root.
 #[derive(Default)]
 pub struct Sender {
-    /// Messages not cut yet.
+    /// Messages without sealed pieces.
     waiting: VecDeque<Message>,
     waiting_bytes: usize,
-    /// Messages of which pieces were sealed, oldest first; pieces of the last one may be left.
+    /// Messages with sealed pieces, oldest first. The last one may have unsealed pieces.
     cuts: VecDeque<MessageInTransit>,
-    /// Messages that were acknowledged while nobody waited for them, oldest first, 32 at most: who gives
-    /// one of them again is told.
+    /// Messages that were acknowledged while they had no ticket, oldest first, 32 at most. If one
+    /// is queued again, its success is reported.
     unclaimed: VecDeque<Message>,
-    /// Pieces that were sealed and are not acknowledged.
+    /// Sealed pieces that are not acknowledged.
     places: BTreeMap<u32, PieceState>,
-    /// The number of the next new piece.
+    /// Number of the next new piece.
     next: u32,
     handed: Vec<u64>,
     acked: Vec<u64>,
@@ -166,25 +166,27 @@ pub struct Sender {
 snapshot!(struct Sender { waiting, waiting_bytes, cuts, unclaimed, places, next, handed, acked });
 
 impl Sender {
-    /// A message of 1 to 8,998 bytes that are not all zero; `ticket` names it in [`handed`](Self::handed) and
-    /// [`acked`](Self::acked). One that is on its way without a ticket, since a start or
-    /// [`detach_tickets`](Self::detach_tickets), is not sent a second time: it goes on under this ticket, also if it was
-    /// acknowledged meanwhile.
+    /// Queues a message of 1 to 8,998 bytes that are not all zero. `ticket` identifies it in
+    /// [`take_handed`](Self::take_handed) and [`take_acked`](Self::take_acked). A message that is
+    /// on its way without a ticket, since a start or [`detach_tickets`](Self::detach_tickets), is
+    /// not sent a second time: it continues under this ticket, even if it was acknowledged
+    /// meanwhile.
     ///
     /// # Errors
-    /// [`StreamError`]; nothing is kept.
+    /// [`StreamError`]; the message is not stored.
     pub fn push_message(&mut self, ticket: u64, message: &[u8]) -> Result<(), StreamError> {
         if message.is_empty() || message.len() > MESSAGE_BYTES_MAX {
             return Err(StreamError::TooBig);
         }
-        // Zeros mark a retracted message, so a real one of zeros would be thrown away (MIX-66).
+        // Zeros mark a withdrawn message, so the partner would drop a real message of zeros
+        // (MIX-66).
         if message.iter().all(|byte| *byte == 0) {
             return Err(StreamError::Blank);
         }
         let mut framed = Wiping::new(Vec::with_capacity(LENGTH_BYTES + message.len()));
         framed.extend_from_slice(&(message.len() as u16).to_be_bytes());
         framed.extend_from_slice(message);
-        // Sent again it would arrive twice, and its pieces have numbers already (MIX-75).
+        // Sent again, the message would arrive twice, and its pieces already have numbers (MIX-75).
         if let Some(cut) = self.cuts.iter_mut().find(|cut| cut.message.is_unclaimed(&framed)) {
             cut.message.ticket = Some(ticket);
             cut.message.framed = framed;
@@ -196,7 +198,7 @@ impl Sender {
         if let Some(place) = self.unclaimed.iter().position(|held| held.is_unclaimed(&framed)) {
             self.unclaimed.remove(place);
             self.handed.push(ticket);
-            // It was acknowledged while nobody waited, so its ticket is settled at once.
+            // It was acknowledged while it had no ticket, so the ticket is settled at once.
             self.acked.push(ticket);
             return Ok(());
         }
@@ -208,10 +210,10 @@ impl Sender {
         Ok(())
     }
 
-    /// Nobody waits for news any longer: what was not cut is dropped, the rest goes on without
+    /// Removes all tickets: messages without sealed pieces are dropped, the others continue without
     /// tickets.
     pub fn detach_tickets(&mut self) {
-        // Nothing of these was sealed. The messenger has them and chooses the way again.
+        // No piece of these was sealed. The messenger has them and selects their carrier again.
         self.waiting.clear();
         self.waiting_bytes = 0;
         self.cuts.iter_mut().for_each(|cut| cut.message.ticket = None);
@@ -220,8 +222,8 @@ impl Sender {
         self.acked.clear();
     }
 
-    /// Takes a message back. What is not cut goes nowhere; what was begun goes on as zeros behind its
-    /// length, except where the partner has all of it. Whether it was begun.
+    /// Withdraws a message. Without sealed pieces it is dropped. Otherwise it continues as zeros
+    /// after its length, unless the partner has all of it. Returns true if it had sealed pieces.
     pub fn retract_message(&mut self, message: &[u8]) -> bool {
         let is_it = |held: &Message| {
             held.len() == LENGTH_BYTES + message.len()
@@ -232,22 +234,23 @@ impl Sender {
         let begun = self.cuts.iter_mut().find(|cut| !cut.message.told && is_it(&cut.message));
         let Some(cut) = begun else { return false };
         cut.message.ticket = None;
-        // The numbers are used, so zeros follow: a gap would stop the partner's stream (MIX-66).
+        // The numbers are in use, so zeros follow: a gap would stop the partner's stream (MIX-66).
         cut.message.blank_content();
         true
     }
 
-    /// Takes over what another root did not get across: it is cut anew. What was begun has its numbers
-    /// at once, as whoever gave it may not have it any more, and what waits without a number outlives
-    /// neither a start nor [`detach_tickets`](Self::detach_tickets). The other root goes on with zeros in place of it,
-    /// so that its stream has no gap if the partner still reads it.
+    /// Takes over the undelivered messages of another root, which are cut again. Messages with
+    /// sealed pieces get their numbers at once, because the messenger may not have them any more,
+    /// and unnumbered ones survive neither a start nor [`detach_tickets`](Self::detach_tickets).
+    /// The other root continues with zeros in their place, so that its stream has no gap for the
+    /// partner.
     pub fn adopt_unsent(&mut self, old: &mut Self) {
         let begun = self.cuts.back().map_or(self.next, MessageInTransit::end);
         self.places.extend((self.next..begun).map(|seq| (seq, PieceState::Failed)));
         self.next = self.next.max(begun);
-        // A message that is not whole is given again by whoever has it.
+        // The messenger queues an incomplete message again.
         let is_real = |message: &Message| message.is_whole() && !message.is_blank();
-        // Under the new root the pieces get new numbers. A message may arrive twice at this moment.
+        // Under the new root the pieces get new numbers. A message may then arrive twice.
         for cut in old.cuts.iter_mut().filter(|cut| is_real(&cut.message)) {
             let message = cut.message.give_up();
             let anew = MessageInTransit::begin(message, self.next);
@@ -271,20 +274,20 @@ impl Sender {
         self.waiting.is_empty() && self.cuts.is_empty()
     }
 
-    /// The number of the next new piece.
+    /// Returns the number of the next new piece.
     pub const fn next_piece(&self) -> u32 {
         self.next
     }
 
-    /// The first piece that the partner did not acknowledge.
+    /// Returns the number of the first unacknowledged piece.
     pub fn first_unacked(&self) -> u32 {
         self.places.first_key_value().map_or(self.next, |(seq, _)| *seq)
     }
 
-    /// The piece for the next cell, now in flight: one whose round failed, one that seems lost, or a
-    /// new one, in this order. `None`: the cell goes without data.
+    /// Returns the piece for the next cell, which is then in flight: one whose round failed, one
+    /// that seems lost, or a new one, in this order. With `None` the cell has no data.
     pub fn take_piece(&mut self) -> Option<(u32, Piece)> {
-        // `ack` and `sack` name 32 pieces, so a piece beyond them could not be acknowledged.
+        // `ack` and `sack` cover 32 pieces, so a piece beyond them could not be acknowledged.
         let window = ..self.first_unacked().saturating_add(WINDOW);
         let first = |wanted: fn(&PieceState) -> bool| {
             self.places.range(window).find(|(_, place)| wanted(place)).map(|(seq, _)| *seq)
@@ -299,7 +302,7 @@ impl Sender {
         Some((seq, piece))
     }
 
-    /// The number of the first piece of the message that a piece belongs to.
+    /// Returns the number of the first piece of the message to which a piece belongs.
     pub fn first_of(&self, seq: u32) -> Option<u32> {
         self.cut_of(seq).map(|cut| cut.first)
     }
@@ -308,10 +311,10 @@ impl Sender {
         self.cuts.iter().find(|cut| (cut.first..cut.end()).contains(&seq))
     }
 
-    /// Cuts a new piece, if the window has room for it.
+    /// Cuts a new piece if the window has room for it.
     fn cut_piece(&mut self) -> Option<u32> {
         let seq = self.next;
-        // Beyond the window nothing could be acknowledged. Numbers end before they wrap.
+        // A piece beyond the window could not be acknowledged. Numbers end before they overflow.
         if seq - self.first_unacked() >= WINDOW || seq >= u32::MAX - WINDOW {
             return None;
         }
@@ -322,7 +325,8 @@ impl Sender {
         }
         let cut = self.cuts.back_mut()?;
         if cut.message.piece_at(seq - cut.first).is_none() {
-            // What waits behind is another message: the rest of this one will not be given again.
+            // The next waiting message is a different one, so the rest of this one will not be
+            // queued again.
             if self.waiting.is_empty() {
                 return None;
             }
@@ -332,7 +336,7 @@ impl Sender {
         Some(seq)
     }
 
-    /// Applies the outcome of the round of a cell that held this piece, or none.
+    /// Applies the outcome of the round of a cell with this piece, or without one.
     pub fn settle_piece(&mut self, seq: Option<u32>, outcome: CellOutcome) {
         if outcome == CellOutcome::Met {
             for place in self.places.values_mut() {
@@ -341,7 +345,7 @@ impl Sender {
                 }
             }
         }
-        // An idle cell has no piece, but its meeting counted for the others above.
+        // An idle cell has no piece, but its meeting was counted for the other pieces above.
         let Some(seq) = seq else { return };
         if outcome == CellOutcome::Met {
             self.in_a_meeting(seq);
@@ -352,13 +356,14 @@ impl Sender {
         }
     }
 
-    /// Applies an acknowledgement: the partner has everything before `ack`, and `ack + 1 + j` for each bit j of `sack`.
-    /// `false`, and nothing changes, if it names what was never sent.
+    /// Applies an acknowledgement: the partner has all pieces before `ack`, and `ack + 1 + j` for
+    /// each bit j of `sack`. Returns false and changes nothing if it covers pieces that were never
+    /// sent.
     pub fn apply_ack(&mut self, ack: u32, sack: u32) -> bool {
         let bits = (0..WINDOW).filter(|j| sack >> j & 1 == 1).map(|j| ack.checked_add(1 + j));
         // A bit beyond the last number was never sent.
         let Some(named) = bits.collect::<Option<BTreeSet<u32>>>() else { return false };
-        // Nothing changes: the partner's numbers belong to another life of this client.
+        // The partner's numbers belong to another copy of this client, so nothing changes.
         if ack > self.next || named.last().is_some_and(|last| *last >= self.next) {
             return false;
         }
@@ -368,8 +373,8 @@ impl Sender {
             self.places.remove(&seq);
             self.in_a_meeting(seq);
         }
-        // What `sack` alone names may wait there for a piece in front of it, and a partner whom another
-        // root serves may wipe it: such a message is kept until nothing in front is missing.
+        // Pieces covered by `sack` alone may wait at the partner for an earlier piece, and a change
+        // of root may wipe them there. Such a message is kept until no earlier piece is missing.
         let missing = self.first_unacked();
         let whole = self.cuts.iter().take_while(|cut| cut.end() <= missing).count();
         for cut in self.cuts.drain(..whole) {
@@ -378,7 +383,7 @@ impl Sender {
                 None => self.unclaimed.push_back(cut.message),
             }
         }
-        // Only the newest ones can be given again, so the list stays short.
+        // Only the newest ones can be queued again, so the list stays short.
         let forgotten = self.unclaimed.len().saturating_sub(WINDOW as usize);
         self.unclaimed.drain(..forgotten);
         true
@@ -388,19 +393,19 @@ impl Sender {
         let of = |cut: &&mut MessageInTransit| (cut.first..cut.end()).contains(&seq);
         let Some(cut) = self.cuts.iter_mut().find(of) else { return };
         cut.met |= 1 << (seq - cut.first);
-        // Reported once: a second report would name a ticket that is settled.
+        // Reported once, because a second report would name a settled ticket.
         if cut.all_met() && !cut.message.told {
             cut.message.told = true;
             self.handed.extend(cut.message.ticket);
         }
     }
 
-    /// Tickets of messages of which every piece was in a meeting, each told once.
+    /// Returns the tickets of messages whose pieces were all in a meeting, each once.
     pub fn take_handed(&mut self) -> Vec<u64> {
         core::mem::take(&mut self.handed)
     }
 
-    /// Tickets of messages of which the partner has every piece on disk, each told once.
+    /// Returns the tickets of messages whose pieces are all on the partner's disk, each once.
     pub fn take_acked(&mut self) -> Vec<u64> {
         core::mem::take(&mut self.acked)
     }

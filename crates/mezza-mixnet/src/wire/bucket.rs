@@ -1,4 +1,4 @@
-//! Contents of the buckets of a round: one object per bucket, and a manifest that the last mix
+//! The content of the buckets of a round: one object per bucket, and a manifest that the last mix
 //! signs.
 //!
 //! Call object: `count u32 | Golomb-Rice set`. Invitation object: `count u32 | count x 260`.
@@ -15,7 +15,7 @@ use crate::sign::{self, Purpose, Signature, Signer, VerifyKey};
 /// Length and hash of one object, in a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObjectDigest {
-    /// Bytes of the object.
+    /// Length of the object in bytes.
     pub len: u32,
     /// `H_32("mezza/mix object", object)`.
     pub hash: [u8; 32],
@@ -24,7 +24,7 @@ pub struct ObjectDigest {
 snapshot!(struct ObjectDigest { len, hash });
 
 impl ObjectDigest {
-    /// The entry of an object.
+    /// Computes length and hash of an object.
     pub fn from_object(object: &[u8]) -> Self {
         Self { len: object.len() as u32, hash: labelled_hash("mezza/mix object", &[object]) }
     }
@@ -35,7 +35,7 @@ impl ObjectDigest {
 pub struct Manifest {
     /// A call or an invitation round.
     pub id: RoundId,
-    /// One entry for each bucket.
+    /// One entry per bucket.
     pub entries: Vec<ObjectDigest>,
 }
 
@@ -45,7 +45,7 @@ impl Manifest {
     /// Reads a manifest; its number of buckets is a power of two up to 1,024.
     ///
     /// # Errors
-    /// Whatever the bytes lack, or a value outside its limits.
+    /// [`DecodeError`] if bytes are missing or a value is outside its limits.
     pub fn read_from(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let id = RoundId::read_from(reader)?;
         let buckets = reader.read_u32()?;
@@ -57,7 +57,7 @@ impl Manifest {
         Ok(Self { id, entries: (0..buckets).map(entry).collect::<Result<_, DecodeError>>()? })
     }
 
-    /// The bytes that are sent, 13 + 36 m.
+    /// Encodes the manifest in 13 + 36 m bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::with_capacity(13 + 36 * self.entries.len());
         self.id.write_to(&mut writer);
@@ -68,7 +68,7 @@ impl Manifest {
         writer.finish()
     }
 
-    /// The last mix's signature under a config.
+    /// Signs the manifest as the last mix, under a config.
     pub fn sign(&self, signer: &Signer, config: &[u8; 32]) -> Signature {
         signer.sign(Purpose::Bucket, &[config, &self.encode()])
     }
@@ -78,14 +78,15 @@ impl Manifest {
         sign::verify(key, Purpose::Bucket, &[config, &self.encode()], signature)
     }
 
-    /// Returns true if `object` is what `bucket`, 1 to m, holds.
+    /// Returns true if `object` is the content of `bucket`, 1 to m.
     pub fn holds_object(&self, bucket: u32, object: &[u8]) -> bool {
         let entry = (bucket as usize).checked_sub(1).and_then(|at| self.entries.get(at));
         entry.is_some_and(|entry| *entry == ObjectDigest::from_object(object))
     }
 }
 
-/// The object of an invitation bucket. `invitations` is a whole number of sealed invitations.
+/// Builds the object of an invitation bucket. `invitations` must be a whole number of sealed
+/// invitations.
 pub fn invitation_object(invitations: &[u8]) -> Vec<u8> {
     debug_assert!(invitations.len().is_multiple_of(INVITATION_BYTES));
     let mut writer = Writer::with_capacity(4 + invitations.len());
@@ -93,10 +94,10 @@ pub fn invitation_object(invitations: &[u8]) -> Vec<u8> {
     writer.finish()
 }
 
-/// The sealed invitations of an object, borrowed.
+/// Returns the sealed invitations of an object as a slice.
 ///
 /// # Errors
-/// [`DecodeError`] unless the object holds exactly as many as its count says.
+/// [`DecodeError`] unless the object contains exactly the counted number.
 pub fn split_invitations(object: &[u8]) -> Result<&[[u8; INVITATION_BYTES]], DecodeError> {
     let mut reader = Reader::new(object);
     let count = reader.read_u32()? as usize;

@@ -1,4 +1,4 @@
-//! A cell: 240 bytes of header and piece of the byte stream between two contacts.
+//! A cell: 240 bytes with header and piece of the byte stream between two contacts.
 //!
 //! `flags 1 | seq 4 | ack 4 | sack 4 | len 2 | bytes 225, zero padded`
 
@@ -6,9 +6,9 @@ use mezza_core::{DecodeError, Reader, Writer, snapshot};
 
 /// Bytes of a cell before it is sealed.
 pub const PLAIN_BYTES: usize = 240;
-/// Bytes of the stream that one cell carries at most.
+/// Most bytes of the stream in one cell.
 pub const PIECE_BYTES: usize = 225;
-/// Bytes in front of the piece.
+/// Bytes before the piece.
 const HEAD_BYTES: usize = PLAIN_BYTES - PIECE_BYTES;
 
 const DATA: u8 = 1;
@@ -17,15 +17,15 @@ const LEAVING: u8 = 4;
 /// The content of a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// The sender serves this contact no longer: in its last three cells.
+    /// True in the last three cells before the sender stops serving this contact.
     pub leaving: bool,
-    /// Number of this fragment, or of the next new one if there is none.
+    /// Number of the piece, or of the next new one if the cell has none.
     pub seq: u32,
-    /// The fragment that the sender waits for.
+    /// Number of the first piece that the sender lacks.
     pub ack: u32,
-    /// Bit j: fragment `ack + 1 + j` is with the sender.
+    /// Bit j is set if the sender has piece `ack + 1 + j`.
     pub sack: u32,
-    /// The fragment, 0 to 225 bytes, if the cell has one.
+    /// The piece, 0 to 225 bytes, if the cell has one.
     pub piece: Option<Piece>,
 }
 
@@ -39,14 +39,14 @@ pub struct Piece {
 snapshot!(struct Piece { len, bytes });
 
 impl Piece {
-    /// The piece of these bytes; `None` above 225.
+    /// Creates a piece of these bytes, or returns `None` above 225 bytes.
     pub fn new(piece: &[u8]) -> Option<Self> {
         let mut bytes = [0; PIECE_BYTES];
         bytes.get_mut(..piece.len())?.copy_from_slice(piece);
         Some(Self { len: piece.len() as u8, bytes })
     }
 
-    /// The bytes of the stream.
+    /// Returns the bytes of the stream.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
@@ -60,18 +60,19 @@ impl core::fmt::Debug for Piece {
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        // A piece is plaintext of the stream until it is sealed.
+        // A piece is unencrypted until it is sealed, so it is wiped.
         mezza_core::wipe_bytes(&mut self.bytes);
     }
 }
 
-/// The bytes opened, but they are no cell: they count as a meeting, their content is ignored.
+/// Error: the decrypted bytes are not a cell. They count as a meeting, and their content is
+/// ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the cell holds what no cell holds")]
 pub struct MalformedCell;
 
 impl Cell {
-    /// The 240 bytes that are sealed.
+    /// Encodes the 240 bytes that are sealed.
     pub fn encode(&self) -> [u8; PLAIN_BYTES] {
         let flags = u8::from(self.piece.is_some()) * DATA + u8::from(self.leaving) * LEAVING;
         let piece = self.piece.as_ref().map_or(&[][..], Piece::bytes);
@@ -87,18 +88,18 @@ impl Cell {
         cell
     }
 
-    /// Reads 240 bytes that opened.
+    /// Reads 240 decrypted bytes.
     ///
     /// # Errors
-    /// [`MalformedCell`] for a flag that is not known, a length above 225 or without data, or padding
-    /// that is not zero.
+    /// [`MalformedCell`] for an unknown flag, a length above 225 or without data, or padding other
+    /// than zeros.
     pub fn decode(plain: &[u8; PLAIN_BYTES]) -> Result<Self, MalformedCell> {
         let (head, tail) = plain.split_at(HEAD_BYTES);
         let (flags, seq, ack, sack, len) = head_of(head).map_err(|_| MalformedCell)?;
         let (piece, padding) = tail.split_at_checked(len).ok_or(MalformedCell)?;
         let data = flags & DATA != 0;
         let known = flags & !(DATA | LEAVING) == 0;
-        // One form for each cell. Unknown flags and padding would carry bytes that nobody checks.
+        // Each cell has one form, because unknown flags and padding would be a hidden channel.
         if !known || (!data && len > 0) || padding.iter().any(|byte| *byte != 0) {
             return Err(MalformedCell);
         }

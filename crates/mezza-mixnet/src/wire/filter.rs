@@ -1,8 +1,8 @@
-//! The tokens of one call bucket as a Golomb-Rice set: about 25.6 bits each, false answers with
+//! The tokens of one call bucket as a Golomb-Rice set: about 25.6 bits each, false positives with
 //! probability 2^-24.
 //!
-//! Of N tokens each becomes `v = floor(first 8 bytes x N 2^24 / 2^64)`; the v are sorted and their
-//! differences d written as `d >> 24` one bits, a zero bit, the low 24 bits. The object is
+//! Each of N tokens becomes `v = floor(first 8 bytes x N 2^24 / 2^64)`. The v are sorted, and their
+//! differences d are written as `d >> 24` one bits, a zero bit, and the low 24 bits. The object is
 //! `count u32 | bits`, the last byte padded with zeros.
 
 use alloc::vec::Vec;
@@ -11,27 +11,28 @@ use mezza_core::{DecodeError, Reader, Writer};
 
 use crate::service::TOKEN_BYTES;
 
-/// Bits that are written as they are: the false answers are 2 to the minus this.
+/// Low bits of a difference, written unchanged; false positives have the probability 2^-24.
 const LOW_BITS: u32 = 24;
 /// Fewest bits of one token: a zero bit and the low bits.
 const TOKEN_BITS_MIN: u64 = LOW_BITS as u64 + 1;
 
-/// Where a token lies in a set of `count`.
+/// Returns the value v of a token in a set of `count`.
 fn token_place(token: &[u8; TOKEN_BYTES], count: u32) -> u64 {
     let (head, _) = token.split_at(8);
     let head = head.iter().fold(0_u128, |sum, byte| (sum << 8) | u128::from(*byte));
     ((head * (u128::from(count) << LOW_BITS)) >> 64) as u64
 }
 
-/// The object of a call bucket. The order of the tokens leaves no trace; equal tokens stay.
+/// Encodes the object of a call bucket. It does not depend on the order of the tokens; equal tokens
+/// are kept.
 ///
 /// # Panics
-/// Above 2^32 - 1 tokens, far beyond what a round can hold.
+/// In debug builds above 2^32 - 1 tokens, far more than a round can have.
 pub fn encode(tokens: &[[u8; TOKEN_BYTES]]) -> Vec<u8> {
     debug_assert!(u32::try_from(tokens.len()).is_ok());
     let count = tokens.len() as u32;
     let mut places: Vec<u64> = tokens.iter().map(|token| token_place(token, count)).collect();
-    // The order of the batch must not survive in the object.
+    // The object must not reveal the order of the batch.
     places.sort_unstable();
     let mut writer = Writer::with_capacity(4 + places.len() * 26 / 8 + 1);
     writer.put_u32(count);
@@ -44,7 +45,7 @@ pub fn encode(tokens: &[[u8; TOKEN_BYTES]]) -> Vec<u8> {
     bits.finish()
 }
 
-/// The set of one call bucket, decoded.
+/// The decoded set of one call bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
     count: u32,
@@ -52,11 +53,11 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Decodes an object. A count that the bytes cannot hold is refused before anything is
-    /// allocated for it.
+    /// Decodes an object. A count that exceeds the bytes is refused before memory is allocated for
+    /// it.
     ///
     /// # Errors
-    /// [`DecodeError`] unless the object is what [`encode`] makes of some tokens.
+    /// [`DecodeError`] unless the object is the result of [`encode`] for some tokens.
     pub fn decode(object: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(object);
         let count = reader.read_u32()?;
@@ -71,7 +72,7 @@ impl Filter {
         let end = u64::from(count) << LOW_BITS;
         for _ in 0..count {
             last += bits.read_difference(end - last)?;
-            // `end` itself is outside: a place is below count x 2^24.
+            // `end` itself is too large, because values are below count x 2^24.
             if last >= end {
                 return Err(DecodeError::Value);
             }
@@ -81,12 +82,12 @@ impl Filter {
         Ok(Self { count, places })
     }
 
-    /// How many tokens the set holds.
+    /// Returns the number of tokens in the set.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// Returns true if the set may hold a token: always if it does, else with probability 2^-24.
+    /// Returns true if the token is in the set, and with probability 2^-24 if it is not.
     pub fn may_hold(&self, token: &[u8; TOKEN_BYTES]) -> bool {
         self.places.binary_search(&token_place(token, self.count)).is_ok()
     }
@@ -135,13 +136,14 @@ impl BitReader<'_> {
         Ok(bit)
     }
 
-    /// The next difference; one that passes `max` is refused while its ones are counted.
+    /// Reads the next difference. A difference above `max` is refused while its one bits are
+    /// counted.
     fn read_difference(&mut self, max: u64) -> Result<u64, DecodeError> {
         let mut difference = 0_u64;
         while self.read_bit()? {
             difference += 1 << LOW_BITS;
-            // Checked while counting: a run of ones must not make the reader work for the whole
-            // object.
+            // Checked while counting, so that a long run of ones cannot make the reader process the
+            // whole object.
             if difference > max {
                 return Err(DecodeError::Value);
             }
@@ -152,9 +154,9 @@ impl BitReader<'_> {
         Ok(difference)
     }
 
-    /// Only zeros, and fewer than eight of them, may be left.
+    /// Checks that only zeros, fewer than eight of them, are left.
     fn expect_end(&mut self) -> Result<(), DecodeError> {
-        // Whole bytes behind the last token would let two objects mean the same set.
+        // Whole bytes after the last token would allow two objects for the same set.
         if self.at.div_ceil(8) < self.bytes.len() {
             return Err(DecodeError::Trailing);
         }
@@ -219,7 +221,7 @@ mod tests {
         let mut bomb = alloc::vec![0xff, 0xff, 0xff, 0xff];
         bomb.resize(1_000, 0);
         assert_eq!(Filter::decode(&bomb), Err(DecodeError::Truncated));
-        // One token whose ones never end.
+        // A token whose one bits never end.
         let mut ones = alloc::vec![0, 0, 0, 1];
         ones.resize(1_000, 0xff);
         assert_eq!(Filter::decode(&ones), Err(DecodeError::Value));

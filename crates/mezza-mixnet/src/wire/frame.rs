@@ -24,37 +24,38 @@ use crate::limits::FRAME_BYTES_MAX;
 use crate::service::{HEAD_BYTES, RoundId, items_per_frame};
 use crate::sign::Signature;
 
-/// The version that a client names in its HELLO.
+/// The version in a client's HELLO.
 pub const VERSION: u16 = 1;
 /// Bytes of the length field.
 pub const LENGTH_BYTES: usize = 4;
-/// Bytes of `type | service | round`: the shortest frame.
+/// Bytes of `type | service | round`, which is the shortest frame.
 pub const FRAME_HEAD_BYTES: usize = HEAD_BYTES;
 /// Cuts a link's bytes into `type | service | round | body`.
 pub type LinkDeframer = mezza_core::Deframer<LENGTH_BYTES, HEAD_BYTES, FRAME_BYTES_MAX>;
-/// Most bytes behind the length field where no batch, object or config comes: on control links, and
-/// from clients. Five slots through eight mixes take 3,290.
+/// Most bytes after the length field where no batch, object or config is sent: on control links,
+/// and from clients. Five slots through eight mixes take 3,290.
 pub const SHORT_FRAME_BYTES_MAX: usize = 4_096;
-/// The position that stands for the coordinator in ABORT.
+/// The position of the coordinator in ABORT.
 pub const COORDINATOR: u8 = 255;
 
-/// One frame. Those in front of a round have service 0 and round 0.
+/// One frame. Frames without a round have service 0 and round 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the table of the specification names the fields")]
 pub enum Frame {
-    /// 01 client to entry: the last config it holds, zeros if none.
+    /// 01 client to entry: hash of the client's last config, zeros if it has none.
     Hello { version: u16, config: [u8; 32] },
-    /// 02 entry to client: the newest config, and the entry's clock.
+    /// 02 entry to client: hash of the newest config, and the entry's clock.
     Welcome { head: [u8; 32], now: Time },
-    /// 03 client to entry: the configs behind this one, from genesis on for zeros.
+    /// 03 client to entry: request for the configs after this one; zeros request all from genesis
+    /// on.
     FetchConfig { from: [u8; 32] },
-    /// 04 entry to client: one signed config, oldest first, and how many follow.
+    /// 04 entry to client: one signed config, oldest first, and the number of later ones.
     Config { left: u16, config: Vec<u8> },
-    /// All others.
+    /// All frames of a round.
     Round(RoundId, FrameBody),
 }
 
-/// A frame that is too long for a link is never queued.
+/// A frame that is too long for a link is never queued, so it has no snapshot.
 impl Snapshot for Frame {
     fn snapshot_into(&self, w: &mut Writer) {
         self.encode().ok().snapshot_into(w);
@@ -65,15 +66,15 @@ impl Snapshot for Frame {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the table of the specification names the fields")]
 pub enum FrameBody {
-    /// 05 entry to client.
+    /// 05 entry to client: the signed settings of a round.
     Settings(SignedSettings),
-    /// 06 client to entry: its onions, one behind the other.
+    /// 06 client to entry: its concatenated onions.
     Submit(Vec<u8>),
-    /// 07 entry to client: its replies, one behind the other; none in services without replies.
+    /// 07 entry to client: its concatenated replies; none in services without replies.
     Return { users: u32, replies: Vec<u8> },
-    /// 08 entry to client: nothing of this client is in the round.
+    /// 08 entry to client: the client is not in the round.
     Missed(MissedReason),
-    /// 10 coordinator to mix: make a round key.
+    /// 10 coordinator to mix: create a round key.
     NewRound,
     /// 11 mix to coordinator: the public round key.
     RoundKey([u8; 32]),
@@ -81,25 +82,25 @@ pub enum FrameBody {
     Sign(Settings),
     /// 13 mix to coordinator: the signature.
     Signature(Signature),
-    /// 20 forward: how many onions of which size were announced.
+    /// 20 forward: the number and size of the announced onions.
     BatchStart { count: u32, size: u16 },
     /// 21 forward: onions, contiguous.
     Onions(Items),
-    /// 22 forward: how many onions were sent.
+    /// 22 forward: the number of sent onions.
     BatchEnd { count: u32 },
     /// 23 backward: replies, contiguous.
     Replies(Items),
-    /// 24 backward: how many replies were sent; 0 in services without replies.
+    /// 24 backward: the number of sent replies; 0 in services without replies.
     RepliesEnd { count: u32 },
-    /// 2f any: the round is over, and who says so.
+    /// 2f any: the round has ended, and the position of the server that ended it.
     Abort { position: u8, reason: AbortReason, signature: Signature },
-    /// 30 mix to coordinator to client: own noise did not come back.
+    /// 30 mix to coordinator to client: noise of the mix did not return.
     Alarm { position: u8, signature: Signature },
-    /// 40 last mix to store: what the objects that follow will be.
+    /// 40 last mix to store: the manifest of the following objects.
     Put { manifest: Manifest, signature: Signature },
-    /// 41 entry to store, client to entry.
+    /// 41 entry to store, client to entry: request for a bucket.
     Fetch { bucket: u32 },
-    /// 42 answer to 41: the manifest, then CHUNKs; `None`: not there.
+    /// 42 answer to 41: the manifest, followed by CHUNKs; `None` if it does not exist.
     Object(Option<(Manifest, Signature)>),
     /// 43 a piece of an object.
     Chunk { bucket: u32, offset: u32, bytes: Vec<u8> },
@@ -110,49 +111,49 @@ pub enum FrameBody {
 /// Onions or replies of one size, contiguous.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Items {
-    /// Index of the first one in the batch.
+    /// Index of the first item in the batch.
     pub offset: u32,
-    /// How many, at least 1.
+    /// Number of items, at least 1.
     pub count: u16,
-    /// `count` items of one size, one behind the other.
+    /// The concatenated items.
     pub bytes: Vec<u8>,
 }
 
 snapshot!(struct Items { offset, count, bytes });
 
 impl Items {
-    /// Bytes of one item.
+    /// Returns the bytes of one item.
     pub fn item_bytes(&self) -> usize {
         self.bytes.len() / usize::from(self.count.max(1))
     }
 
-    /// A batch of items of `size` bytes, as full frames and a rest.
+    /// Splits a batch of items of `size` bytes into full frames and a rest.
     pub fn of_batch(batch: &[u8], size: usize) -> impl Iterator<Item = Self> {
         let whole = move |(i, bytes): (usize, &[u8])| Self::nth_frame(i, size, bytes.to_vec());
         batch.chunks(size * items_per_frame(size)).enumerate().map(whole)
     }
 
-    /// Frames for `count` items that are still to be written.
+    /// Returns frames of zeros for `count` items that are written later.
     pub fn zeros(count: usize, size: usize) -> impl Iterator<Item = Self> {
         let most = items_per_frame(size);
         let bytes = move |i: usize| vec![0; most.min(count - i * most) * size];
         (0..count.div_ceil(most)).map(move |i| Self::nth_frame(i, size, bytes(i)))
     }
 
-    /// Frame number `i` of a batch of items of `size` bytes.
+    /// Creates frame number `i` of a batch of items of `size` bytes.
     pub(crate) fn nth_frame(i: usize, size: usize, bytes: Vec<u8>) -> Self {
         let offset = (i * items_per_frame(size)) as u32;
         Self { offset, count: (bytes.len() / size) as u16, bytes }
     }
 
-    /// Returns true if these are the next ones of a batch: at the next offset, of the right size, as many
-    /// as every frame but the last must have (MIX-11).
+    /// Returns true if these are the next items of a batch: at the next offset, of the right size,
+    /// and in a full frame unless it is the last one (MIX-11).
     pub fn is_next(&self, received: u32, announced: u32, size: usize) -> bool {
         let end = received.checked_add(u32::from(self.count));
         let full = usize::from(self.count) == items_per_frame(size);
         self.offset == received
             && self.item_bytes() == size
-            // Only the last frame may be short, so that sizes of frames carry no information
+            // Only the last frame may be short, so that the sizes of frames reveal nothing
             // (MIX-11).
             && end.is_some_and(|end| end == announced || (full && end < announced))
     }
@@ -170,37 +171,37 @@ impl core::fmt::Debug for Items {
     }
 }
 
-/// Why nothing of a client is in a round.
+/// The reason why a client is not in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissedReason {
-    /// 1: it came after the entry stopped collecting.
+    /// 1: the SUBMIT arrived after the entry had stopped collecting.
     Late,
     /// 2: the network is full.
     Full,
     /// 3: the round was aborted.
     Aborted,
-    /// 4: the client joined after the round was opened, or had not got its settings.
+    /// 4: the client joined after the round opened, or has no settings for it.
     Joined,
-    /// 5: a wrong size, or a second SUBMIT.
+    /// 5: the SUBMIT has a wrong size, or is a second one.
     Malformed,
 }
 
 snapshot!(enum MissedReason [Late, Full, Aborted, Joined, Malformed]);
 
-/// Why a round ended before its time.
+/// The reason why a round ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AbortReason {
-    /// 1: counts do not agree.
+    /// 1: counts differ.
     Count,
     /// 2: a deadline passed.
     Deadline,
-    /// 3: more than the config and the noise allow.
+    /// 3: there were more messages than config and noise allow.
     TooMany,
-    /// 4: a frame that the state does not expect, or of the wrong size.
+    /// 4: a frame was unexpected or had a wrong size.
     Malformed,
     /// 5: a link or a job was lost.
     Lost,
-    /// 6: the settings are refused.
+    /// 6: the settings were refused.
     Settings,
     /// 7: the server shuts down.
     Shutdown,
@@ -211,7 +212,7 @@ snapshot!(enum AbortReason [Count, Deadline, TooMany, Malformed, Lost, Settings,
 impl MissedReason {
     const ALL: [Self; 5] = [Self::Late, Self::Full, Self::Aborted, Self::Joined, Self::Malformed];
 
-    /// The number on the wire.
+    /// Returns the number on the wire.
     pub const fn number(self) -> u8 {
         self as u8 + 1
     }
@@ -232,7 +233,7 @@ impl AbortReason {
         Self::Shutdown,
     ];
 
-    /// The number on the wire.
+    /// Returns the number on the wire.
     pub const fn number(self) -> u8 {
         self as u8 + 1
     }
@@ -261,7 +262,7 @@ pub fn alarm_bytes(config: &[u8; 32], id: RoundId, position: u8) -> Vec<u8> {
 }
 
 impl Frame {
-    /// The type on the wire.
+    /// Returns the type number on the wire.
     pub const fn kind(&self) -> u8 {
         match self {
             Self::Hello { .. } => 0x01,

@@ -1,7 +1,8 @@
 //! An invitation: `X 32 | AEAD(k, bucket of the inviter u32 | body 208)`, 260 bytes.
 //!
-//! `K = H_64("mezza/invite", Z, X, D, round)`, k its first half; D is the recipient's dialling key.
-//! The body is opaque here: the messenger puts the first message of a handshake into it.
+//! `K = H_64("mezza/invite", Z, X, D, round)`, and k is its first half; D is the recipient's
+//! dialling key. The body is opaque here: the messenger puts the first message of a session into
+//! it.
 
 use mezza_core::{
     AeadKey, Backend, EphemeralKey, PublicKey, Secret, StaticKey, Wiping, labelled_hash, snapshot,
@@ -22,15 +23,15 @@ const NONCE: [u8; 12] = [0; 12];
 pub struct Invitation {
     /// The call bucket in which the inviter waits for an answer.
     pub bucket: u32,
-    /// 208 bytes for the messenger.
+    /// 208 bytes for the recipient's messenger.
     pub body: Wiping<[u8; BODY_BYTES]>,
 }
 
 snapshot!(struct Invitation { bucket, body });
 
 impl Invitation {
-    /// Seals for the holder of the dialling key `to`, in one round. `own` serves this call alone.
-    /// `None` if `to` is of small order.
+    /// Seals the invitation for the holder of the dialling key `to`, in one round. `own` must be
+    /// used for this call only. Returns `None` if `to` has small order.
     pub fn seal<B: Backend>(
         &self,
         own: EphemeralKey,
@@ -38,7 +39,7 @@ impl Invitation {
         round: u64,
     ) -> Option<[u8; INVITATION_BYTES]> {
         let x = *own.public_key();
-        // A dialling key of small order would give a key that everybody knows.
+        // A dialling key of small order would give a publicly known key.
         let key = derive_key::<B>(&own.diffie_hellman::<B>(to).ok()?, &x, to, round);
         let mut sealed = [0; INVITATION_BYTES];
         sealed[..32].copy_from_slice(&x.0);
@@ -49,7 +50,8 @@ impl Invitation {
         Some(sealed)
     }
 
-    /// Opens with the dialling key `own`. `None`, the normal answer, if it is for somebody else.
+    /// Opens an invitation with the dialling key `own`. Returns `None` if it is for another
+    /// recipient, which is the usual case.
     pub fn open<B: Backend>(
         own: &StaticKey,
         sealed: &[u8; INVITATION_BYTES],
@@ -61,7 +63,7 @@ impl Invitation {
         let key = derive_key::<B>(&own.diffie_hellman::<B>(&x).ok()?, &x, own.public_key(), round);
         let mut plain = Wiping::new([0; PLAIN_BYTES]);
         plain.copy_from_slice(text);
-        // Nearly all invitations of a bucket end here: they are for others, or noise.
+        // Nearly all invitations of a bucket end here, because they are for others or noise.
         if !key.open(&NONCE, &[], &mut *plain, tag) {
             return None;
         }
@@ -74,7 +76,8 @@ impl Invitation {
 
 fn derive_key<B: Backend>(z: &Secret<32>, x: &PublicKey, d: &PublicKey, round: u64) -> B::Chacha {
     let mut both: [u8; 64] =
-        // Both keys and the round are bound, so an invitation cannot be replayed in a later round.
+        // Both keys and the round are included, so an invitation cannot be replayed in a later
+        // round.
         labelled_hash("mezza/invite", &[z.expose(), &x.0, &d.0, &round.to_be_bytes()]);
     let key = Secret::<32>::init_with(|k| k.copy_from_slice(&both[..32]));
     wipe_bytes(&mut both);

@@ -12,20 +12,20 @@ use crate::sign::{self, Purpose, Signature, Signer, VerifyKey};
 /// Bytes of settings without their keys.
 pub const SETTINGS_HEAD_BYTES: usize = 53;
 
-/// The settings that all parties of one round agree on.
+/// The settings of one round, on which all parties agree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The hash of the config in force, 32 bytes.
     pub config: [u8; 32],
-    /// Which round of which service.
+    /// The service and round.
     pub id: RoundId,
-    /// How long the entry collects onions, milliseconds.
+    /// Milliseconds for which the entry server collects onions.
     pub collect_ms: u32,
-    /// Onions of each client.
+    /// Number of onions of each client.
     pub slots: u8,
-    /// Buckets of a call or invitation round; 1 for conversations.
+    /// Number of buckets of a call or invitation round; 1 for conversations.
     pub buckets: u32,
-    /// Index of the service's entry in the config.
+    /// Index of the service's policy in the config.
     pub policy: u16,
     /// The X25519 round key of each mix, first mix first.
     pub keys: Vec<[u8; 32]>,
@@ -34,10 +34,10 @@ pub struct Settings {
 snapshot!(struct Settings { config, id, collect_ms, slots, buckets, policy, keys });
 
 impl Settings {
-    /// Reads settings; exactly as many keys as the count says, 1 to 8.
+    /// Reads settings with exactly as many keys as the count, 1 to 8.
     ///
     /// # Errors
-    /// Whatever the bytes lack, or a value outside its limits.
+    /// [`DecodeError`] if bytes are missing or a value is outside its limits.
     pub fn read_from(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let config = reader.read_array()?;
         let id = RoundId::read_from(reader)?;
@@ -56,7 +56,7 @@ impl Settings {
         Ok(Self { config, id, collect_ms, slots, buckets, policy, keys })
     }
 
-    /// Decodes settings and nothing behind them.
+    /// Decodes settings; bytes after them are refused.
     ///
     /// # Errors
     /// As [`read_from`](Self::read_from).
@@ -64,7 +64,7 @@ impl Settings {
         Reader::decode_exact(bytes, Self::read_from)
     }
 
-    /// The bytes that are sent and signed, 53 + 32 n.
+    /// Encodes the bytes that are sent and signed, 53 + 32 n.
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::with_capacity(SETTINGS_HEAD_BYTES + 32 * self.keys.len());
         writer.put_bytes(&self.config);
@@ -81,7 +81,7 @@ impl Settings {
         writer.finish()
     }
 
-    /// A mix's signature.
+    /// Signs the settings as a mix.
     pub fn sign(&self, signer: &Signer) -> Signature {
         signer.sign(Purpose::Settings, &[&self.encode()])
     }
@@ -97,9 +97,9 @@ impl Settings {
 pub struct SignedSettings {
     /// The signed settings.
     pub settings: Settings,
-    /// One signature for each key of the settings, in their order.
+    /// One signature per key of the settings, in their order.
     pub signatures: Vec<Signature>,
-    /// Milliseconds until the entry stops collecting: a hint that nobody signed.
+    /// Milliseconds until the entry server stops collecting; this hint is not signed.
     pub closes_in_ms: u32,
 }
 
@@ -126,7 +126,7 @@ impl SignedSettings {
         writer.put_u32(self.closes_in_ms);
     }
 
-    /// Returns true if every mix signed, `mixes` being their identities in order.
+    /// Returns true if every mix signed. `mixes` are their identity keys in order.
     pub fn signed_by_all<'a>(&self, mixes: impl ExactSizeIterator<Item = &'a VerifyKey>) -> bool {
         // Fewer signatures than mixes must never verify (MIX-5).
         mixes.len() == self.settings.keys.len()

@@ -102,7 +102,7 @@ fn a_job_that_runs_twice_gives_the_same() {
         match (done, &again) {
             (JobOutput::Noise(a), JobOutput::Noise(b)) => assert_eq!(a.onions, b.onions),
             (JobOutput::Unwrap(a), JobOutput::Unwrap(b)) => {
-                assert!(a.inner_onions().eq(b.inner_onions()))
+                assert!(a.inner_onions().eq(b.inner_onions()));
             }
             (JobOutput::Shuffle(a), JobOutput::Shuffle(b)) => {
                 assert_eq!((&a.kept, &a.order), (&b.kept, &b.order));

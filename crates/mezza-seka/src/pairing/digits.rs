@@ -31,11 +31,12 @@ impl<S: LinkSuite> Pairing<S> {
     pub(super) fn heard_s1(
         &mut self,
         frame: &[u8],
-        from: (LinkId, PeerAddress),
+        sender: LinkId,
+        from: PeerAddress,
     ) -> Result<(), LinkError> {
         // Decoding first drops a malformed frame before it can count as a second device (SEKA-1).
         S1::decode(S::NUMBER, frame)?;
-        self.heard_ask(frame, from);
+        self.heard_ask(frame, sender, from);
         Ok(())
     }
 
@@ -79,7 +80,7 @@ impl<S: LinkSuite> Pairing<S> {
         if s2.session_id != self.session_id {
             return Err(LinkError::Refused);
         }
-        let Some(ephemeral) = self.heard_answer(frame, (sender, from)) else { return Ok(()) };
+        let Some(ephemeral) = self.heard_answer(frame, sender, from) else { return Ok(()) };
         let m1 = CanonicalPoint::from_own_key(ephemeral.public_key());
         let s3 = self.build_s3(&m1, sender);
         // A zero secret has ended the window already (SEKA-4).

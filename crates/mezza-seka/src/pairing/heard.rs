@@ -18,7 +18,8 @@ impl<S: LinkSuite> Pairing<S> {
     pub(super) fn on_frame(
         &mut self,
         frame: &[u8],
-        (from, on_link): (PeerAddress, bool),
+        from: PeerAddress,
+        on_link: bool,
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), LinkError> {
@@ -57,8 +58,8 @@ impl<S: LinkSuite> Pairing<S> {
         }
         let _ = match kind {
             B1::KIND => self.heard_b1(frame, sender, from),
-            B2::KIND => self.heard_b2(frame, (sender, from), now),
-            S1::KIND => self.heard_s1(frame, (sender, from)),
+            B2::KIND => self.heard_b2(frame, sender, from, now),
+            S1::KIND => self.heard_s1(frame, sender, from),
             S2::KIND => self.heard_s2(frame, sender, from, now),
             _ => self.heard_s3(frame, sender, from),
         };
@@ -151,7 +152,7 @@ impl<S: LinkSuite> Pairing<S> {
 
     /// Handles B1 or S1, the request of a device: we respond, or the device will yield to us, or
     /// there is a conflict.
-    pub(super) fn heard_ask(&mut self, frame: &[u8], (sender, from): (LinkId, PeerAddress)) {
+    pub(super) fn heard_ask(&mut self, frame: &[u8], sender: LinkId, from: PeerAddress) {
         if !self.admit_sender(sender, from) {
             return;
         }
@@ -180,7 +181,8 @@ impl<S: LinkSuite> Pairing<S> {
     pub(super) fn heard_answer(
         &mut self,
         frame: &[u8],
-        (sender, from): (LinkId, PeerAddress),
+        sender: LinkId,
+        from: PeerAddress,
     ) -> Option<EphemeralKey> {
         if !matches!(self.step, Step::Asking(_)) {
             // Another response is a conflict only after a first one. Before, the frame is

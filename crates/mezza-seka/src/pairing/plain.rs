@@ -36,7 +36,7 @@ impl<S: LinkSuite> Pairing<S> {
         if !S::is_session_id(&b1.session_id, &sender, &b1.m1) {
             return Err(LinkError::Refused);
         }
-        self.heard_ask(frame, (sender, from));
+        self.heard_ask(frame, sender, from);
         Ok(())
     }
 
@@ -71,7 +71,8 @@ impl<S: LinkSuite> Pairing<S> {
     pub(super) fn heard_b2(
         &mut self,
         frame: &[u8],
-        from: (LinkId, PeerAddress),
+        sender: LinkId,
+        from: PeerAddress,
         now: Time,
     ) -> Result<(), LinkError> {
         let b2 = B2::decode(S::NUMBER, frame)?;
@@ -79,7 +80,7 @@ impl<S: LinkSuite> Pairing<S> {
         if b2.session_id != self.session_id {
             return Err(LinkError::Refused);
         }
-        if let Some(ephemeral) = self.heard_answer(frame, from) {
+        if let Some(ephemeral) = self.heard_answer(frame, sender, from) {
             self.begin_settling(ephemeral, b2.m2, now);
         }
         Ok(())

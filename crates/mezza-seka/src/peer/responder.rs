@@ -38,7 +38,7 @@ pub(super) struct Answered {
 }
 
 impl Answered {
-    pub(super) fn new((ke1, ke2): (Vec<u8>, Vec<u8>), session: LinkSession, now: Time) -> Self {
+    pub(super) fn new(ke1: Vec<u8>, ke2: Vec<u8>, session: LinkSession, now: Time) -> Self {
         Self { ke1, ke2, session: Some(session), accepted: None, since: now, last: now }
     }
 
@@ -145,7 +145,7 @@ impl<S: LinkSuite> Peer<S> {
         let Ok(shared) = ephemeral.diffie_hellman::<S::Backend>(ke1.m1.public()) else { return };
         let derived = S::derive_exchange_keys(&shared, &record.current, &view);
         let attempt = ke1.attempt;
-        let ke2 = self.build_ke2((&current, &m2), (ke1, frame));
+        let ke2 = self.build_ke2(&current, &m2, ke1, frame);
         record.pending = Some(derived.state);
         record.pending_born = i64::from(attempt);
         record.attempt_seen = i64::from(attempt);
@@ -173,11 +173,7 @@ impl<S: LinkSuite> Peer<S> {
         }));
     }
 
-    fn build_ke2(
-        &self,
-        (key, m2): (&TagKey<S>, &CanonicalPoint),
-        (ke1, heard): (&Ke1, &[u8]),
-    ) -> Vec<u8> {
+    fn build_ke2(&self, key: &TagKey<S>, m2: &CanonicalPoint, ke1: &Ke1, heard: &[u8]) -> Vec<u8> {
         let mut frame = Ke2 {
             suite: S::NUMBER,
             index: self.data_index(ke1.attempt),

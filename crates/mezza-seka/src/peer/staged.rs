@@ -98,7 +98,7 @@ impl<S: LinkSuite> Peer<S> {
                 // KE2 goes only to the source of its KE1: KE1 can be replayed and moves no address
                 // (SEKA-76).
                 self.send_frame(FrameTarget::Source(ke1.from), frame.clone());
-                self.answered = Some(Answered::new((ke1.frame, frame), session, now));
+                self.answered = Some(Answered::new(ke1.frame, frame, session, now));
             }
             None => self.accept_as_initiator(session, frame, now),
         }

@@ -224,7 +224,7 @@ impl World {
 
     fn deliver(&mut self, frame: Frame, flaw: Flaw, bounds: Bounds) {
         match frame {
-            Frame::Ke1 { under, attempt, x } => self.heard_ke1((under, attempt, x), flaw, bounds),
+            Frame::Ke1 { under, attempt, x } => self.heard_ke1(under, attempt, x, flaw, bounds),
             Frame::Ke2 { under, attempt, x, y } => {
                 let expected = self.initiator.sent == Some((attempt, x));
                 let free = self.initiator.staged.is_none() && self.initiator.reserving.is_none();
@@ -251,7 +251,7 @@ impl World {
         }
     }
 
-    fn heard_ke1(&mut self, (under, attempt, x): (State, u8, u8), flaw: Flaw, bounds: Bounds) {
+    fn heard_ke1(&mut self, under: State, attempt: u8, x: u8, flaw: Flaw, bounds: Bounds) {
         let memory = self.responder.memory;
         let fresh = attempt.cast_signed() > memory.seen || flaw == Flaw::AnyAttempt;
         if !fresh || self.responder.staged.is_some() || self.used[1] >= bounds.answers {

@@ -100,7 +100,7 @@ fn keys_are_renewed_after_two_minutes_of_traffic() {
     assert!(exchange(&mut sides, now));
     let before = sides[0].peer.record().rekeys;
     for _ in 0..130 {
-        now = run(&mut sides, (now, 1_000), |_, _| true);
+        now = run(&mut sides, now, 1_000, |_, _| true);
         let attempt = sides[0].using.expect("a session");
         let frame = sides[0].seal(b"\0hello").expect("a session");
         assert_eq!(sides[1].hear(&frame, now), Ok(()));
@@ -117,7 +117,7 @@ fn a_responder_that_needs_a_session_gets_one() {
     let (mut sides, now) = paired::<Default>();
     let before = sides[0].peer.record().rekeys;
     assert_eq!(sides[1].give(PeerInput::Rekey, now), Ok(()));
-    run(&mut sides, (now, 3_000), |_, _| true);
+    run(&mut sides, now, 3_000, |_, _| true);
     assert_eq!(sides[0].peer.record().rekeys, before + 1);
     assert_eq!(sides[0].using, sides[1].using);
 }
@@ -126,9 +126,9 @@ fn a_responder_that_needs_a_session_gets_one() {
 fn an_idle_link_ends_its_session_and_heals_after_a_day() {
     let (mut sides, now) = paired::<Default>();
     assert!(exchange(&mut sides, now));
-    let now = run(&mut sides, (now, 301_000), |_, _| true);
+    let now = run(&mut sides, now, 301_000, |_, _| true);
     assert!(sides.iter().all(|side| side.using.is_none() && side.sessions.is_empty()));
     let before = sides[0].peer.record().rekeys;
-    run(&mut sides, (now, 24 * Time::HOUR_MS), |_, _| true);
+    run(&mut sides, now, 24 * Time::HOUR_MS, |_, _| true);
     assert_eq!(sides[0].peer.record().rekeys, before + 1);
 }

@@ -49,7 +49,7 @@ impl<S: LinkSuite> Device<S> {
         let mut settings = PairingSettings::new(id(own), "cam1", u16::from(own));
         change(&mut settings);
         let now = Time::from_ms(1_000);
-        let pairing = Pairing::open_window(settings, store_key(), (now, 1_000), dice.rng());
+        let pairing = Pairing::open_window(settings, store_key(), now, 1_000, dice.rng());
         let sent = Vec::new();
         let writes = Vec::new();
         let tapes = Vec::new();
@@ -311,7 +311,8 @@ pub fn paired_with<S: LinkSuite>(change: impl Fn(&mut PeerSettings)) -> ([Side<S
 /// Lets time pass; frames that `wire` lets through reach the other side.
 pub fn run<S: LinkSuite>(
     sides: &mut [Side<S>; 2],
-    (from, ms): (Time, u64),
+    from: Time,
+    ms: u64,
     mut wire: impl FnMut(usize, &[u8]) -> bool,
 ) -> Time {
     let end = from.plus_ms(ms);
@@ -343,7 +344,7 @@ pub fn run<S: LinkSuite>(
 pub fn exchange<S: LinkSuite>(sides: &mut [Side<S>; 2], now: Time) -> bool {
     let before = sides[1].peer.record().rekeys;
     let _ = sides[0].give(PeerInput::Rekey, now);
-    run(sides, (now, 3_000), |_, _| true);
+    run(sides, now, 3_000, |_, _| true);
     sides[1].peer.record().rekeys > before && states_agree(sides)
 }
 

@@ -12,7 +12,7 @@ use crate::stage::{Default, Side, exchange, paired, run};
 fn watched(sides: &mut [Side<Default>; 2], now: Time) -> (Vec<u8>, Vec<u8>) {
     let mut frames = Vec::new();
     let _ = sides[0].give(PeerInput::Rekey, now);
-    run(sides, (now, 3_000), |_, frame| {
+    run(sides, now, 3_000, |_, frame| {
         frames.push(frame.to_vec());
         true
     });
@@ -69,7 +69,7 @@ fn a_thief_who_answers_is_believed_and_splits_the_states() {
     sides[0].sent.clear();
     let now = now.plus_ms(100_000);
     assert!(!exchange(&mut sides, now));
-    run(&mut sides, (now, 300_000), |_, _| true);
+    run(&mut sides, now, 300_000, |_, _| true);
     assert!(sides[1].events.contains(&PeerEvent::NotRecognised));
     assert_ne!(state(&sides[0]), state(&sides[1]));
 }

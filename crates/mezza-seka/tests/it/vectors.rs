@@ -42,7 +42,7 @@ impl<S: LinkSuite> Run<S> {
             let byte = if role == LinkRole::Initiator { 1 } else { 2 };
             let mut settings = PairingSettings::new(id(byte), "cam1", byte.into());
             settings.role = Some(role);
-            Pairing::open_window(settings, store_key(), (Time::from_ms(0), 0), &mut dull)
+            Pairing::open_window(settings, store_key(), Time::from_ms(0), 0, &mut dull)
         });
         // Taken from the end: the ephemerals of pairing, of the exchange, and one that lies ready.
         let keys = [vec![0xe1, 0xc1, 0xb1], vec![0xe2, 0xc2, 0xb2]];

@@ -110,7 +110,8 @@ impl<S: LinkSuite> Host for Device<S> {
 
     fn boot((other, disk): &Disk, now: Time, rng: &mut dyn CryptoRng) -> Self {
         let settings = PeerSettings::default();
-        let peer = Peer::restore(disk.newest(), store_key(), settings, now).expect("restored");
+        let stored = disk.newest();
+        let peer = Peer::restore(stored.0, stored.1, store_key(), settings, now).expect("restored");
         let outputs = VecDeque::new();
         let writing = VecDeque::new();
         let mut device = Self { peer, other: *other, outputs, writing, sessions: Vec::new() };
@@ -211,7 +212,8 @@ fn heals<S: LinkSuite>(
         let slots = disk.slots.each_ref().map(|sealed| {
             let stored =
                 PeerRecord::open(&store_key(), sealed).map_err(|error| error.to_string())?;
-            let peer = Peer::<S>::restore(stored, store_key(), settings, Time::from_ms(0));
+            let peer =
+                Peer::<S>::restore(stored.0, stored.1, store_key(), settings, Time::from_ms(0));
             Ok::<_, String>(*peer.map_err(|error| error.to_string())?.stolen_states().0)
         });
         Ok::<_, String>([slots[0].clone()?, slots[1].clone()?])
@@ -300,7 +302,7 @@ fn a_frame_that_is_lost_a_thousand_times_ends_in_an_exchange() {
         for _ in 0..1_000 {
             now = now.plus_ms(70_000);
             let _ = sides[0].give(PeerInput::Rekey, now);
-            crate::stage::run(&mut sides, (now, 4_000), |_, frame| kind_of(frame) != Some(lost));
+            crate::stage::run(&mut sides, now, 4_000, |_, frame| kind_of(frame) != Some(lost));
         }
         let bytes = sides.each_ref().map(|side| side.peer.snapshot().len());
         assert!(bytes.iter().all(|bytes| *bytes < 2_048), "{bytes:?}");

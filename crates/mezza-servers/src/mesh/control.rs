@@ -86,6 +86,7 @@ pub(crate) fn describe_status(status: &NodeStatus, links: &[String], lacks_strea
         "elsewhere_ms": status.elsewhere_ms, "state": status.state.word(),
         "grade": status.grade.word(), "paper_mode": status.mode == ClockMode::Paper,
         "live": status.live, "store_bytes": status.store_bytes,
+        "carried": status.carried_cells, "carried_bytes": status.carried_bytes,
         "bytes_in": status.bytes.0, "bytes_out": status.bytes.1,
         "name_age_s": status.name_age_s, "taken": counts.taken, "given": counts.given,
         "unsolicited": counts.unsolicited, "refused": counts.refused,

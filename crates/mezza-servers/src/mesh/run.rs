@@ -7,6 +7,7 @@ use mezza_mesh::{Grade, MeshNetwork, Node};
 use tokio::sync::{mpsc, watch};
 
 use super::ble::{Ble, HciPlace};
+use super::cell_store::{self, CellStore};
 use super::control::{self, MeshAsk};
 use super::grade::{BentClock, ClockFiles};
 use super::kernel_clock::KernelClock;
@@ -42,6 +43,8 @@ pub struct MeshOptions {
     pub ble: Option<HciPlace>,
     /// The grade of the clock that the user set, if any.
     pub grade: Option<Grade>,
+    /// Bytes of cells that are carried for hours; 0: none has a copy on the disk.
+    pub carried_bytes: usize,
 }
 
 /// A node whose sockets are open and whose loop has not begun.
@@ -59,7 +62,7 @@ impl Started {
     /// 66 for an interface that is not there, 69 if none can multicast, 75 if a node of this home
     /// is already running.
     pub async fn open(options: MeshOptions) -> Result<Self, Fault> {
-        let MeshOptions { home, network, links, ble, grade } = options;
+        let MeshOptions { home, network, links, ble, grade, carried_bytes } = options;
         private::make_folder(home.root())?;
         private::make_folder(&home.run())?;
         let next = "stop that process, or name another home by --home";
@@ -77,8 +80,12 @@ impl Started {
             None => None,
         };
         let links = Links::new(links, link_sender, ble);
-        let node = Node::new(node_settings(links.takes_streams()), network, clock.boot());
-        let mut shell = MeshShell::new(node, own_clock(&home, clock, grade), links);
+        let mut settings = node_settings(links.takes_streams());
+        settings.carried_bytes = carried_bytes;
+        let node = Node::new(settings, network, clock.boot());
+        let path = home.root().join(cell_store::FILE);
+        let store = (carried_bytes > 0).then(|| CellStore::open(&path)).transpose()?;
+        let mut shell = MeshShell::new(node, own_clock(&home, clock, grade), links, store);
         // An interface that has just come up has no address for a second or two.
         for _ in 0..LINK_TRIES {
             shell.look_for_links();

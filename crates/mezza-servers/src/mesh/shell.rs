@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 
 use mezza_core::{Machine as _, Time};
-use mezza_mesh::node::{Input, Output, Refusal, Ticket};
-use mezza_mesh::{Grade, Life, MeshCell, Node};
+use mezza_mesh::node::{Error as NodeError, Input, Output, Refusal, Ticket};
+use mezza_mesh::{CellLife, Grade, MeshCell, Node};
 use serde_json::{Value, json};
 
 use super::ble::BleIdentity;
+use super::cell_store::{CellStore, CopyChange, StoredCell};
 use super::control::{self, MeshAsk};
 use super::grade::{self, BentClock, ClockFiles};
 use super::kernel_clock::KernelClock;
@@ -22,7 +23,9 @@ use mezza_host::process::control::{ControlAnswer, ControlRequest};
 use mezza_host::process::drive::Shell;
 use mezza_host::process::rng::OsRng;
 
-/// How often links are checked for free room, ms.
+/// A clock that may be off by more deletes no copy (MESH-84), ms.
+const WRONG_CLOCK_MS: u64 = 150_000;
+/// How soon links are asked whether they take more, ms.
 const REFILL_MS: u64 = 10;
 /// How often the time of day is read, ms.
 const READ_MS: u64 = 60_000;
@@ -79,7 +82,19 @@ impl NodeClock {
     }
 }
 
-/// All that surrounds the machine of a mesh node.
+impl Copies {
+    /// The copies of a store, which are restored once the time is known.
+    fn read(store: Option<CellStore>) -> Self {
+        let waiting = store.as_ref().map(CellStore::load_cells).transpose();
+        let waiting = waiting.unwrap_or_else(|fault| {
+            tracing::warn!(target: "mezza", "{fault}");
+            None
+        });
+        Self { store, waiting: waiting.unwrap_or_default(), ..Self::default() }
+    }
+}
+
+/// Everything around the machine.
 pub(super) struct MeshShell {
     node: Node,
     clock: Clock,
@@ -93,10 +108,24 @@ pub(super) struct MeshShell {
     read_at: Time,
     look_at: Time,
     refill_at: Option<Time>,
+    copies: Copies,
+}
+
+/// The copies of carried cells, and what is to be done with them.
+#[derive(Default)]
+struct Copies {
+    /// `None`: nothing is carried for hours, or the node has no disk.
+    store: Option<CellStore>,
+    /// Changes that are not on the disk yet.
+    changes: Vec<CopyChange>,
+    /// Cells of an earlier run that were not restored yet: the time is not known, or not well enough.
+    waiting: Vec<StoredCell>,
+    /// True after a disk refused: told once.
+    is_refused: bool,
 }
 
 impl MeshShell {
-    pub(super) fn new(node: Node, own: NodeClock, links: Links) -> Self {
+    pub(super) fn new(node: Node, own: NodeClock, links: Links, store: Option<CellStore>) -> Self {
         let clock = own.clock.clone();
         let now = clock.read();
         Self {
@@ -111,6 +140,7 @@ impl MeshShell {
             read_at: now.boot,
             look_at: now.boot,
             refill_at: None,
+            copies: Copies::read(store),
         }
     }
 
@@ -137,6 +167,46 @@ impl MeshShell {
         let soon = self.own.kernel.is_asking();
         self.read_at = now.boot.plus_ms(if soon { ANSWER_MS } else { READ_MS });
         let _ = self.apply_input(reading);
+        self.restore_cells();
+    }
+
+    /// Gives the node what an earlier run carried, once there is a time to judge it by. A copy that seems over
+    /// stays while the clock may be off: a device that boots in another year carries on (MESH-84).
+    fn restore_cells(&mut self) {
+        if self.copies.waiting.is_empty() {
+            return;
+        }
+        let within_ms = self.node.status(self.clock.boot()).within_ms;
+        for cell in std::mem::take(&mut self.copies.waiting) {
+            let StoredCell { id, bringer, ref bytes } = cell;
+            let restored = self.apply_input(Input::Restore { cell: bytes.clone(), bringer });
+            match restored {
+                // The node has it, from this copy or from a neighbour that was faster.
+                Ok(()) | Err(NodeError::Refused(Refusal::Repeated)) => (),
+                Err(NodeError::NoTime) => self.copies.waiting.push(cell),
+                Err(NodeError::Refused(Refusal::Time)) if within_ms > WRONG_CLOCK_MS => {
+                    self.copies.waiting.push(cell);
+                }
+                Err(_) => self.copies.changes.push(CopyChange::Forget { id }),
+            }
+        }
+        self.store_copies();
+    }
+
+    /// Writes what changed. A disk that refuses is told of once; the node carries on in memory.
+    fn store_copies(&mut self) {
+        let changes = std::mem::take(&mut self.copies.changes);
+        let Some(store) = self.copies.store.as_mut().filter(|_| !changes.is_empty()) else {
+            return;
+        };
+        match store.apply_changes(changes, &mut OsRng) {
+            Ok(()) => self.copies.is_refused = false,
+            Err(fault) if !self.copies.is_refused => {
+                tracing::warn!(target: "mezza", "{fault}");
+                self.copies.is_refused = true;
+            }
+            Err(_) => (),
+        }
     }
 
     /// Opens links on new interfaces, and closes those of interfaces that are gone.
@@ -180,7 +250,13 @@ impl MeshShell {
     fn drain_outputs(&mut self) {
         while let Some(output) = self.node.poll() {
             match output {
+                Output::Keep { id, bringer, bytes } => {
+                    self.copies.changes.push(CopyChange::Keep { id, bringer, bytes });
+                }
+                Output::Forget { id } => self.copies.changes.push(CopyChange::Forget { id }),
                 Output::Send { link, frame } => {
+                    // What a frame names is on the disk before it leaves (MESH-82).
+                    self.store_copies();
                     self.links.send_frame(link, frame);
                     let soon = self.clock.boot().plus_ms(REFILL_MS);
                     self.refill_at.get_or_insert(soon);
@@ -220,6 +296,7 @@ impl MeshShell {
                 Output::Neighbours(_) => (),
             }
         }
+        self.store_copies();
         self.listeners.flush();
     }
 
@@ -308,7 +385,7 @@ impl MeshShell {
             let text = format!("{SENDERS_MAX} messages wait already");
             return Err(Fault::new(Exit::Busy, text, "wait a minute"));
         }
-        let life = Life::from_number(life).ok_or_else(|| Fault::bug("a life above 2"))?;
+        let life = CellLife::from_number(life).ok_or_else(|| Fault::bug("a life above 2"))?;
         let payload = control::decode_base64(envelope)?;
         let ticket = self.next_ticket;
         self.apply_input(Input::Originate { ticket, life, tick, payload }).map_err(not_taken)?;
@@ -388,7 +465,7 @@ impl Shell for MeshShell {
     }
 }
 
-fn cell_line(payload: &[u8], tick: u32, life: Life) -> Value {
+fn cell_line(payload: &[u8], tick: u32, life: CellLife) -> Value {
     json!({
         "event": "cell", "tick": tick, "life": life.number(), "envelope": control::encode_base64(payload),
     })

@@ -226,10 +226,10 @@ impl EntryShell {
                 self.apply_input(Input::FromMix(at, frame));
             }
             (LinkChange::Frame(frame), ServerLink::Data) => {
-                self.apply_input(Input::FromMix(0, frame))
+                self.apply_input(Input::FromMix(0, frame));
             }
             (LinkChange::Frame(frame), ServerLink::Store) => {
-                self.apply_input(Input::FromStore(frame))
+                self.apply_input(Input::FromStore(frame));
             }
             (LinkChange::Lost, line) => self.on_line_lost(line),
         }

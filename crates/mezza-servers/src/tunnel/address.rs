@@ -29,7 +29,7 @@ impl Endpoint {
     }
 
     /// Encodes the address for a record: address 16, port 2, kind 1, zero; 20 bytes.
-    pub(crate) fn to_stored(&self) -> PeerAddress {
+    pub(crate) fn stored_address(&self) -> PeerAddress {
         let mut bytes = [0; 20];
         match self {
             Self::Udp(address) => {
@@ -96,7 +96,7 @@ mod tests {
         let endpoints =
             addresses.map(|text| Endpoint::from_socket(text.parse().expect("an address"), 3));
         for endpoint in endpoints.into_iter().chain([Endpoint::Ether([2, 0, 0, 0, 0, 9])]) {
-            assert_eq!(Endpoint::from_stored(&endpoint.to_stored(), 3), Some(endpoint));
+            assert_eq!(Endpoint::from_stored(&endpoint.stored_address(), 3), Some(endpoint));
         }
         assert_eq!(Endpoint::from_stored(&PeerAddress::default(), 3), None);
         let shown = endpoints.map(|endpoint| endpoint.to_string());

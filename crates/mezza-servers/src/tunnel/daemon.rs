@@ -130,7 +130,7 @@ impl Daemon {
         self.links.values().map(|link| describe_link(link, now)).collect()
     }
 
-    /// Returns the pairings that were set aside.
+    /// Pairings that were quarantined.
     pub fn damaged_peers(&self) -> &[DamagedPeer] {
         &self.damaged
     }
@@ -251,14 +251,14 @@ impl Shell for Daemon {
         let now = self.read_clock().boot;
         match event {
             TunnelEvent::Frame { interface, from, frame } => {
-                self.route_frame(interface, from, frame)
+                self.route_frame(interface, from, frame);
             }
             TunnelEvent::Fresh { link, attempt } => {
-                self.apply_input(link, PeerInput::Fresh(attempt))
+                self.apply_input(link, PeerInput::Fresh(attempt));
             }
             TunnelEvent::Wanted(link) => self.apply_input(link, PeerInput::Wanted),
             TunnelEvent::Moved { link, to } => {
-                self.apply_input(link, PeerInput::Heard(to.to_stored()));
+                self.apply_input(link, PeerInput::Heard(to.stored_address()));
                 // The path to the new address may have another MTU.
                 self.fit_size(link);
             }

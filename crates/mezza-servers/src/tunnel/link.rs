@@ -136,7 +136,7 @@ impl Link {
     /// Handles a frame of the exchange. The machine decides if its source gets a response
     /// (SEKA-76).
     pub(super) fn apply_frame(&mut self, frame: Vec<u8>, from: Endpoint, now: Time) {
-        self.apply_input(PeerInput::Datagram { frame, from: from.to_stored() }, now);
+        self.apply_input(PeerInput::Datagram { frame, from: from.stored_address() }, now);
     }
 
     /// Checks the packet numbers of the present session, by which the machine renews it and `show`

@@ -61,7 +61,7 @@ impl PairingRun {
         (now, wall): (Time, Time),
     ) -> Self {
         let link = settings.link;
-        let machine = Pairing::open_window(settings, key, (now, wall.as_ms()), &mut OsRng);
+        let machine = Pairing::open_window(settings, key, now, wall.as_ms(), &mut OsRng);
         Self {
             machine,
             ask,
@@ -100,7 +100,7 @@ impl PairingRun {
         let Some(index) = index_of(&frame) else {
             let input = PairingInput::Datagram {
                 frame,
-                from: from.to_stored(),
+                from: from.stored_address(),
                 on_link: from.is_on_link(),
             };
             return self.apply_input(input, now);

@@ -44,7 +44,7 @@ pub struct StateFolder {
     _lock: Option<Lock>,
 }
 
-/// A pairing that was read, or a damaged one, which is set aside so that the others run.
+/// A pairing that was read, or why it was not: it is quarantined, and the others go on.
 pub(crate) enum StoredPeer {
     /// The record opened.
     Sound(Box<(u64, PeerRecord)>, PeerFile),

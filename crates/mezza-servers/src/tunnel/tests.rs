@@ -73,7 +73,7 @@ impl Device {
         let mut settings = PairingSettings::new(own, "cam1", byte.into());
         settings.role = Some(role);
         let key = StoreKey::new(Secret::random(&mut OsRng));
-        let pairing = Pairing::open_window(settings, key, (Time::from_ms(0), 0), &mut OsRng);
+        let pairing = Pairing::open_window(settings, key, Time::from_ms(0), 0, &mut OsRng);
         Self { pairing, sent: Vec::new(), session: None }
     }
 
@@ -235,7 +235,7 @@ fn seka_44_data_threads_wipe_the_keys_of_a_session_that_ended() {
         let table = Arc::clone(&road.table);
         let of_receiver = events.clone();
         std::thread::spawn(move || {
-            receive::receive_frames::<CountedKey>(carrier, table, of_receiver)
+            receive::receive_frames::<CountedKey>(carrier, table, of_receiver);
         });
         let of_sender = Arc::clone(&link);
         std::thread::spawn(move || transmit::transmit_frames::<CountedKey>(of_sender, events));

@@ -137,7 +137,7 @@ impl<H: Host> World<H> {
                 let arrived = !broken
                     && !self.links.is_cut(from, to)
                     && self.with_host(to, |host, now, rng| {
-                        host.deliver_packet(from, packet, now, rng)
+                        host.deliver_packet(from, packet, now, rng);
                     });
                 let vanished = WorldStep::PacketLost { from, to };
                 Some(if arrived { WorldStep::Delivered { from, to } } else { vanished })

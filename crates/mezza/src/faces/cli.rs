@@ -4,6 +4,7 @@
 //! `init`, `card show`, `config` and `relay` need no node.
 
 pub(crate) mod args;
+pub(crate) mod backup;
 pub(crate) mod client;
 pub(crate) mod cpu;
 pub(crate) mod follow;
@@ -12,6 +13,7 @@ pub(crate) mod lab;
 pub(crate) mod link;
 pub(crate) mod mesh;
 pub(crate) mod mixnet;
+pub(crate) mod moving;
 pub(crate) mod people;
 pub(crate) mod person;
 pub(crate) mod purge;
@@ -97,73 +99,70 @@ impl CliContext {
 }
 
 fn run_command(cli: Cli, demo: Demo) -> Result<Exit, Fault> {
-    let out = Out { json: cli.json };
     cli.command.kernel().map_or(Ok(()), cpu::apply_kernel_choice)?;
-    match cli.command {
-        CliCommand::Completions { shell } => return Ok(print_completions(shell)),
-        CliCommand::Man { dir } => return write_man_pages(&dir, out),
-        CliCommand::Lab { words } => {
-            if out.json || cli.home.is_some() {
-                return Err(lab::own_options());
-            }
-            return lab::exec_lab(&words);
-        }
-        CliCommand::Link { place, what } => return link::run_link(out, &place, &what),
+    let name = cli.command.contact().map(str::to_owned);
+    let done = dispatch_command(cli, demo);
+    match name {
+        Some(name) => done.map_err(|fault| show::name_contact(fault, &name)),
+        None => done,
+    }
+}
+
+/// Calls the function of a command.
+///
+/// The match has no arm for all others: a command that is added without a function does not compile.
+fn dispatch_command(cli: Cli, demo: Demo) -> Result<Exit, Fault> {
+    let Cli { json, home, command } = cli;
+    let out = Out { json };
+    // A closure, because some commands work without a home and must not need one.
+    let context = || -> Result<CliContext, Fault> {
+        let home_is_named = home.is_some();
+        Ok(CliContext { home: Home::find(home.as_deref())?, home_is_named, out })
+    };
+    let done = |()| Exit::Done;
+    match command {
+        CliCommand::Completions { shell } => Ok(print_completions(shell)),
+        CliCommand::Man { dir } => write_man_pages(&dir, out),
+        // The options of the lab are its own, and stand after the word.
+        CliCommand::Lab { .. } if json || home.is_some() => Err(lab::own_options()),
+        CliCommand::Lab { words } => lab::exec_lab(&words),
+        CliCommand::Link { place, what } => link::run_link(out, &place, &what),
         CliCommand::Openapi => {
             show::print_raw(crate::faces::web::describe_interface()?.trim_end());
-            return Ok(Exit::Done);
+            Ok(Exit::Done)
         }
-        _ => {}
+        CliCommand::Up(up) => demo(&context()?, &up),
+        CliCommand::Node { what } => serve::run_node(&context()?, &what),
+        CliCommand::Relay { what } => relay::run_relay(&context()?, &what),
+        CliCommand::Hibe { what } => hibe::run_hibe(&context()?, &what),
+        CliCommand::Mesh { what } => mesh::run_mesh(&context()?, &what),
+        CliCommand::Mixnet { what } => mixnet::run_mixnet(&context()?, &what),
+        CliCommand::Ratchet { what } => ratchet::run_ratchet(&context()?, &what),
+        CliCommand::Doctor => Ok(person::run_doctor(&context()?)),
+        CliCommand::Cpu(asked) => Ok(cpu::show_cpu(&context()?, &asked)),
+        CliCommand::Send(send) => talk::run_send(&context()?, &send),
+        CliCommand::Init(init) => person::init_identity(&context()?, &init).map(done),
+        CliCommand::Backup { what } => backup::run_backup(&context()?, &what).map(done),
+        CliCommand::Restore(file) => backup::restore_home(&context()?, &file).map(done),
+        CliCommand::Move { what } => moving::move_identity(&context()?, &what).map(done),
+        CliCommand::Export(export) => backup::export_thread(&context()?, &export).map(done),
+        CliCommand::Purge(asked) => purge::purge_home(&context()?, &asked).map(done),
+        CliCommand::Lock => person::lock_vault(&context()?).map(done),
+        CliCommand::Unlock(key) => person::unlock_vault(&context()?, &key).map(done),
+        CliCommand::Url => person::print_url(&context()?).map(done),
+        CliCommand::Card(card) => person::run_card(&context()?, &card).map(done),
+        CliCommand::Config { what } => person::run_config(&context()?, &what).map(done),
+        CliCommand::Add(add) => people::add_contact(&context()?, &add).map(done),
+        CliCommand::Contacts(asked) => people::list_contacts(&context()?, &asked).map(done),
+        CliCommand::Requests { what } => people::run_requests(&context()?, what.as_ref()).map(done),
+        CliCommand::Verify { name, matches } => {
+            people::verify_contact(&context()?, &name, matches).map(done)
+        }
+        CliCommand::Set(set) => people::change_contact(&context()?, &set).map(done),
+        CliCommand::Log(log) => talk::show_log(&context()?, &log).map(done),
+        CliCommand::Outbox { what } => talk::run_outbox(&context()?, what.as_ref()).map(done),
+        CliCommand::Carriers => talk::show_carriers(&context()?).map(done),
     }
-    let home = Home::find(cli.home.as_deref())?;
-    let context = CliContext { home, home_is_named: cli.home.is_some(), out };
-    let name = cli.command.contact().map(str::to_owned);
-    match name {
-        Some(name) => run_contact_command(&context, &cli.command)
-            .map_err(|fault| show::name_contact(fault, &name)),
-        None => run_other_command(&context, cli.command, demo),
-    }
-}
-
-/// Runs the commands about one contact, whose name they contain.
-fn run_contact_command(context: &CliContext, command: &CliCommand) -> Result<Exit, Fault> {
-    let done = match command {
-        CliCommand::Contacts(asked) => people::list_contacts(context, asked),
-        CliCommand::Verify { name, matches } => people::verify_contact(context, name, *matches),
-        CliCommand::Set(set) => people::change_contact(context, set),
-        CliCommand::Send(send) => return talk::run_send(context, send),
-        CliCommand::Log(log) => talk::show_log(context, log),
-        _ => Err(Fault::bug("a command names a contact and is not about one")),
-    };
-    done.map(|()| Exit::Done)
-}
-
-/// Runs all other commands on a home.
-fn run_other_command(context: &CliContext, command: CliCommand, demo: Demo) -> Result<Exit, Fault> {
-    let done = match command {
-        CliCommand::Up(up) => return demo(context, &up),
-        CliCommand::Node { what } => return serve::run_node(context, &what),
-        CliCommand::Relay { what } => return relay::run_relay(context, &what),
-        CliCommand::Hibe { what } => return hibe::run_hibe(context, &what),
-        CliCommand::Mesh { what } => return mesh::run_mesh(context, &what),
-        CliCommand::Mixnet { what } => return mixnet::run_mixnet(context, &what),
-        CliCommand::Ratchet { what } => return ratchet::run_ratchet(context, &what),
-        CliCommand::Doctor => return Ok(person::run_doctor(context)),
-        CliCommand::Cpu(asked) => return Ok(cpu::show_cpu(context, &asked)),
-        CliCommand::Init(init) => person::init_identity(context, &init),
-        CliCommand::Purge(asked) => purge::purge_home(context, &asked),
-        CliCommand::Lock => person::lock_vault(context),
-        CliCommand::Unlock(key) => person::unlock_vault(context, &key),
-        CliCommand::Url => person::print_url(context),
-        CliCommand::Card(card) => person::run_card(context, &card),
-        CliCommand::Config { what } => person::run_config(context, &what),
-        CliCommand::Add(add) => people::add_contact(context, &add),
-        CliCommand::Requests { what } => people::run_requests(context, what.as_ref()),
-        CliCommand::Outbox { what } => talk::run_outbox(context, what.as_ref()),
-        CliCommand::Carriers => talk::show_carriers(context),
-        command => run_contact_command(context, &command).map(drop),
-    };
-    done.map(|()| Exit::Done)
 }
 
 fn print_completions(shell: clap_complete::Shell) -> Exit {

@@ -54,6 +54,19 @@ pub fn ask_new(file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, Fault> {
     Ok(pass)
 }
 
+/// The passphrase of an existing backup. The variable that names the file of the vault's passphrase does
+/// not count.
+pub(crate) fn ask_for_backup(file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, Fault> {
+    file.map_or_else(|| type_in("Passphrase of the backup: "), read)
+}
+
+/// The passphrase of a new backup; on a terminal six words are offered, and it is typed twice.
+pub(crate) fn ask_for_new_backup(file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, Fault> {
+    let pass = file.map_or_else(|| ask_twice(type_in), read)?;
+    check_new(&pass)?;
+    Ok(pass)
+}
+
 /// Asks twice. Returns the passphrase if both inputs are equal.
 fn ask_twice(
     mut typed: impl FnMut(&str) -> Result<Zeroizing<Vec<u8>>, Fault>,

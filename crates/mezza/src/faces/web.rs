@@ -1,5 +1,6 @@
 //! The HTTP interface and the page, on loopback only (WEB-1 to WEB-8).
 
+pub(crate) mod backup;
 pub(crate) mod contacts;
 pub(crate) mod drafts;
 pub(crate) mod events;
@@ -89,6 +90,7 @@ pub(crate) fn build_interface() -> (Router<Web>, utoipa::openapi::OpenApi) {
         .layer(DefaultBodyLimit::max(PICTURE_BYTES_MAX));
     let all = open
         .merge(person::routes())
+        .merge(backup::routes())
         .merge(contacts::routes())
         .merge(notes::routes())
         .merge(world::routes())

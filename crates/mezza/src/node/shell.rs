@@ -8,6 +8,7 @@
 //! ```
 
 pub(crate) mod ask;
+mod backup;
 pub(crate) mod beside;
 mod clock;
 mod commit;
@@ -40,6 +41,7 @@ use mezza_host::api::json::{self, EventKind, NodeStateJson};
 use mezza_host::api::{Exit, Fault, Refused, words};
 use mezza_host::backend::AwsLc;
 use mezza_host::backend::kernel::choose_kernel;
+use mezza_host::backup::{BackupState, is_moving, network_to_rejoin};
 use mezza_host::process::drive::Shell;
 use mezza_host::process::home::Home;
 use mezza_host::process::rng::OsRng;
@@ -99,13 +101,16 @@ struct UnlockedVault {
     put_back: bool,
     /// True if the current commit claims a block of the witness.
     claims: bool,
+    /// The backups of the vault.
+    backups: BackupState,
 }
 
 impl UnlockedVault {
     /// Makes the state of a vault that was just opened or created.
     fn new(vault: Vault, device: Device<AwsLc>, date: VaultDate) -> Self {
         let beside = Beside::default();
-        Self { vault, device, beside, witness: None, date, put_back: false, claims: false }
+        let backups = BackupState::default();
+        Self { vault, device, beside, witness: None, date, put_back: false, claims: false, backups }
     }
 }
 
@@ -185,7 +190,7 @@ impl NodeShell {
     pub fn unlock_vault(&mut self, pass: &[u8]) -> Result<(), Refused> {
         match self.state() {
             NodeStateJson::Open => return Ok(()),
-            NodeStateJson::Empty => return Err(Refused::empty()),
+            NodeStateJson::Empty => return Err(self.no_identity()),
             NodeStateJson::Locked => {}
         }
         let mut date = VaultDate::new(&self.options.clock);
@@ -201,8 +206,14 @@ impl NodeShell {
                 fault.into()
             }
         })?;
+        if is_moving(&records) {
+            // Another device may run from now on: no carrier starts here (BACKUP-30).
+            return Err(Refused::moving());
+        }
         let mut witness = self.open_witness(&vault, &records);
         let restore = restore::find_restore(witness.as_mut(), &records);
+        let rejoin = network_to_rejoin(&records);
+        let backups = BackupState::of_records(&records);
         let beside = Beside::take_rows(&mut records);
         let now = date.current_date(self.options.clock.boot());
         // A restored vault must not continue rounds that it does not know (MSG-63).
@@ -216,12 +227,18 @@ impl NodeShell {
         if restore.begins {
             device.handle(Command::Restored.into(), now, &mut OsRng).map_err(Refused::from)?;
         }
-        let mut turn = plan::drain_device(&mut device);
+        let mut turn = match rejoin {
+            Some((network, forget)) => backup::rejoin_network(&mut device, network, forget, now),
+            None => plan::drain_device(&mut device),
+        };
         turn.batches.extend(restore.batches);
         let put_back = restore.put_back;
         let claims = restore.claims;
         let open = UnlockedVault::new(vault, device, date);
-        self.begin_unlocked(UnlockedVault { beside, witness, put_back, claims, ..open }, turn)
+        self.begin_unlocked(
+            UnlockedVault { beside, witness, put_back, claims, backups, ..open },
+            turn,
+        )
     }
 
     /// Explains a wrong passphrase: a user who tries their own one in a demonstration learns where
@@ -259,7 +276,8 @@ impl NodeShell {
         self.log_refusal(Self::follow_clock);
         let aside = self.open.as_ref().map_or(0, |open| open.device.set_aside().len());
         if aside > 0 {
-            tracing::warn!(parts = aside, "stored records could not be read: see `mezza doctor`");
+            let text = "stored records could not be read and are quarantined: see `mezza doctor`";
+            tracing::warn!(parts = aside, "{text}");
         }
         // Notifies tabs that did not unlock the vault themselves (WEB-20).
         self.events.push_event(event_log::plain_event(EventKind::Unlocked));
@@ -320,6 +338,7 @@ impl NodeShell {
             self.log_refusal(Self::wake_device);
         }
         self.log_refusal(|shell| shell.turn_buckets().map(drop));
+        self.make_due_backup(now);
         if let Some(open) = &mut self.open {
             open.device.precompute(&mut OsRng);
             open.vault.prefetch();

@@ -29,7 +29,7 @@ fn unpack(home: &Path) {
     }
 }
 
-/// The client reads rows that descend, so that nothing is set aside: the network is there.
+/// The client reads rows that descend, so that nothing is quarantined: the network is there.
 #[test]
 fn slow_a_vault_whose_mixnet_rows_are_out_of_order_opens() {
     let folder = tempfile::tempdir().unwrap();

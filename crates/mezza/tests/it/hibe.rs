@@ -128,6 +128,57 @@ fn slow_a_message_opens_in_its_minute_and_never_again() {
     assert!(!shell.path("bob").exists());
 }
 
+/// One card, three lives: a note of half a day opens after nine hours, one of half an hour after 40 minutes,
+/// and one of a minute does not. Each command names the risk of a life.
+#[test]
+fn hibe_88_slow_the_sender_chooses_a_life_and_is_told_its_risk() {
+    let shell = Shell::new();
+    shell.keygen(NOW);
+    let card = shell.run(&["card", "bob/card"]);
+    let risk =
+        "a thief of the receiver's device reads it for up to 24 h, and what its clock is off";
+    card.is(Exit::Done, &format!("lives    half-day: {risk}"));
+    let at = format!("tick:{NOW}");
+    for (life, most) in [("minute", "1 min"), ("half-hour", "1 h"), ("half-day", "24 h")] {
+        let words = ["seal", "--card", "bob/card", "--at", &at, "--life", life, "--out", life];
+        let sealed = shell.feed(&words, life.as_bytes());
+        sealed.is(Exit::Done, &format!("device reads it for up to {most}"));
+        // Nothing of a bare envelope tells which life it is.
+        assert_eq!(fs::read(shell.path(life)).unwrap()[..2], [0x10, NOW as u8]);
+    }
+    let files = ["minute", "half-hour", "half-day"];
+    let opens = |minutes: u32| {
+        let opened = shell.open(NOW + 2 * minutes, &files);
+        files.map(|file| opened.err.contains(&format!("{file}: opened")))
+    };
+    assert_eq!(opens(0), [true; 3]);
+    for (minutes, expected) in [
+        (40, [false, true, true]),
+        (9 * 60, [false, false, true]),
+        (37 * 60, [false, false, false]),
+    ] {
+        let to = format!("tick:{}", NOW + 2 * minutes);
+        shell.run(&["advance", "--dir", "bob", "--to", &to, "--yes"]).is(Exit::Done, "floor");
+        assert_eq!(opens(minutes), expected, "after {minutes} minutes");
+        // A thief with the passphrase who turns the clock back opens no more than that.
+        let back = shell.open(NOW, &files);
+        let read = files.map(|file| back.err.contains(&format!("{file}: opened")));
+        assert_eq!(read, expected, "turned back from {minutes} minutes");
+        let status = shell.run(&["status", "--dir", "bob", "--at", &to]);
+        status.is(
+            Exit::Done,
+            "whoever takes this device and its passphrase reads the last 12 h to 24 h",
+        );
+    }
+    // A card of one life refuses another one, and takes none instead.
+    let one = ["keygen", "--dir", "eve", "--profile", "1m", "--at", &at];
+    shell.run(&one).is(Exit::Done, "erasure  E");
+    let words = ["seal", "--card", "eve/card", "--at", &at, "--life", "half-day", "--out", "no"];
+    let refused = shell.feed(&words, b"x");
+    refused.is(Exit::Usage, "this card has no keys of that life; it has minute");
+    assert!(!shell.path("no").exists());
+}
+
 #[test]
 fn slow_wrong_input_gets_a_text_with_the_next_step() {
     let shell = Shell::new();
@@ -158,7 +209,7 @@ fn slow_wrong_input_gets_a_text_with_the_next_step() {
     let far = shell.run(&["advance", "--dir", "bob", "--to", &format!("tick:{}", NOW + 2_880)]);
     far.is(Exit::Usage, "this would erase 2,880 epochs; repeat with --yes if the clock is right");
     let held = shell.run(&["status", "--dir", "bob", "--at", &format!("tick:{NOW}")]);
-    held.is(Exit::Done, "floor    epoch 2, ");
+    held.is(Exit::Done, "floor    epoch 3, ");
     shell.seal(b"", NOW, "empty").is(Exit::Done, "506 bytes");
     fs::write(shell.path("noise"), [7; 506]).unwrap();
     let many = shell.open(NOW, &["noise", "none", "empty"]);

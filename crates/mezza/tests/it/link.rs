@@ -218,7 +218,7 @@ fn what_cannot_be_gets_its_text_and_its_code() {
     }
 }
 
-/// A record that is damaged in both slots is set aside with the next step; the other links go on.
+/// A record that is damaged in both slots is quarantined with the next step; the other links go on.
 #[test]
 fn slow_a_damaged_record_is_set_aside() {
     let Some(net) = Net::joined("damaged") else { return };
@@ -227,7 +227,7 @@ fn slow_a_damaged_record_is_set_aside() {
     std::fs::write(&file, vec![0x55; 8_192]).unwrap();
     let (code, text) = net.run(0, &["up", "--check"]);
     assert_eq!(code, 0, "{text}");
-    assert!(text.contains("both slots are damaged"), "{text}");
+    assert!(text.contains("both slots are damaged, it is quarantined"), "{text}");
     // It is not paired again by itself, nor reset, until it is forgotten.
     assert_eq!(std::fs::read(&file).unwrap(), vec![0x55; 8_192]);
     let (code, text) = net.run(0, &["forget", "cam1", "--yes"]);

@@ -8,6 +8,7 @@
 )]
 
 mod backend;
+mod backup;
 mod cli;
 mod config;
 mod contacts;

@@ -2,6 +2,7 @@
 //! address set by hand. All of them share one clock, so that errors of a clock come from the environment.
 
 mod ble;
+mod courier;
 mod doors;
 mod listen;
 mod net;

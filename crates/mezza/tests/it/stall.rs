@@ -8,7 +8,7 @@
 //!               +---- stopped and continued on a clock that jumps, between notes of both
 //! ```
 //!
-//! Held afterwards: the node starts from its vault, nothing is set aside, every note that it took is
+//! Held afterwards: the node starts from its vault, nothing is quarantined, every note that it took is
 //! there, and every note of both comes to the other side in cells, once. Twenty stalls take three
 //! minutes, so that a run has four unless `MEZZA_TEST_STALLS=n` says otherwise.
 

@@ -51,6 +51,16 @@ impl World {
         world
     }
 
+    /// Ends the relay.
+    pub fn stop_relay(&mut self) {
+        self.relay = None;
+    }
+
+    /// Starts the relay again, where it was.
+    pub fn start_relay(&mut self) {
+        self.relay = Some(run_relay(&self.home("r"), self.port, &self.store));
+    }
+
     /// Where its relay listens at first.
     pub fn port(&self) -> u16 {
         self.port

@@ -43,6 +43,9 @@ pub struct ContactJson {
     pub trouble: Option<String>,
     /// True if another contact claims the same name with another key.
     pub namesake: bool,
+    /// Notes that a restore has left open.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub restored: Option<super::RestoredJson>,
     /// The newest note.
     pub last: Option<NoteJson>,
 }

@@ -33,7 +33,7 @@ pub struct NoteJson {
     /// Its state now.
     pub state: NoteStateJson,
     /// Why it waits, for state `queued`: sending, `no_carrier`, `below_pin`, `too_big`, keys, answer,
-    /// `box_gone`, `box_full`, budget, slow.
+    /// `box_gone`, `box_full`, budget, slow, restored.
     pub why: Option<String>,
     /// The state in words for people.
     pub words: String,
@@ -48,6 +48,9 @@ pub struct NoteJson {
     pub facts: Vec<FactJson>,
     /// When it goes or is given up.
     pub due_ms: Option<u64>,
+    /// The doubt about it that a restore has left.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub mark: Option<super::RestoreMarkJson>,
 }
 
 /// The content of a note.

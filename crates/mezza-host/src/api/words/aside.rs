@@ -14,7 +14,9 @@ pub fn aside_line(aside: &SetAside) -> HealthLine {
     };
     let records = format_count(aside.records as u64, "record", "records");
     let bytes = format_count(aside.bytes as u64, "byte", "bytes");
-    let text = format!("{what} could not be read and is kept as it is ({records}{notes}, {bytes})");
+    let text = format!(
+        "{what} could not be read and is quarantined, unchanged ({records}{notes}, {bytes})"
+    );
     HealthLine::bad(&name, &text, next)
 }
 
@@ -76,8 +78,8 @@ mod tests {
         assert_eq!((line.name.as_str(), line.ok), ("contact 3", false));
         assert_eq!(
             line.text,
-            "contact 3 (Bob) could not be read and is kept as it is (1,240 records, 17 notes \
-             among them, 98,000 bytes)"
+            "contact 3 (Bob) could not be read and is quarantined, unchanged (1,240 records, 17 \
+             notes among them, 98,000 bytes)"
         );
         assert!(line.next.is_some_and(|next| next.starts_with("install the newest version")));
         let name = Some("mix.example:7000".into());
@@ -90,8 +92,8 @@ mod tests {
         assert_eq!(line.name, "mixnet rows");
         assert_eq!(
             line.text,
-            "a part of what happened in the mixnet mix.example:7000 could not be read and is kept \
-             as it is (1 record, 2,048 bytes)"
+            "a part of what happened in the mixnet mix.example:7000 could not be read and is \
+             quarantined, unchanged (1 record, 2,048 bytes)"
         );
         assert!(line.next.is_some_and(|next| next.starts_with("nothing is to be done")));
     }

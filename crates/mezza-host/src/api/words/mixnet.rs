@@ -152,7 +152,7 @@ pub(super) fn too_many_networks() -> Fault {
 }
 
 pub(super) fn set_aside() -> Fault {
-    let text = "what is stored of a mixnet could not be read, and is not written over";
+    let text = "the stored data of a mixnet could not be read and is quarantined";
     let next = "install the newest version, and look at `mezza doctor`";
     Fault::new(Exit::Malformed, text, next)
 }

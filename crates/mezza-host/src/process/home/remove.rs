@@ -11,7 +11,7 @@ use crate::api::Fault;
 const RELAY_IS_OURS: &str = "relay-of-demonstration";
 
 /// Files whose keys open everything else.
-const KEYS: [&str; 4] = ["vault/head", "vault/keyring", "relay/key", MESH];
+const KEYS: [&str; 5] = ["vault/head", "vault/keyring", "vault/move-in", "relay/key", MESH];
 
 impl Home {
     /// Marks this home as a demonstration, before it holds anything like a user's data. A relay

@@ -1,6 +1,7 @@
 use super::*;
 use crate::process::home::failing::{Failing, WriteStep};
 use crate::process::rng::OsRng;
+use mezza_hibe::Life;
 
 const PASS: &[u8] = b"correct horse battery";
 /// Midnight of a day in 2026.
@@ -14,8 +15,12 @@ impl Place {
     }
 
     fn create(&self) -> Result<TreeFolder, Fault> {
-        let new =
-            NewTree { profile: TreeProfile::Minute, earliest: START, cost: Argon2Params::DEMO };
+        let new = NewTree {
+            shape: Shape::Wide,
+            profile: TreeProfile::Minute,
+            earliest: START,
+            cost: Argon2Params::DEMO,
+        };
         TreeFolder::create(&self.dir(), &self.state(), PASS, new, &mut OsRng)
     }
 
@@ -152,4 +157,31 @@ fn slow_a_creation_that_fails_leaves_no_tree_and_can_be_tried_again() {
     }
     place.create().unwrap();
     assert_eq!(place.open().unwrap().tree().floor(), Epoch(0));
+}
+
+/// A tree of lives has a longer keyring, and a folder of either kind opens by its length.
+#[test]
+fn hibe_87_a_folder_of_lives_stores_a_floor_for_each() {
+    let place = Place::new();
+    let create = |shape| {
+        let profile = TreeProfile::Minute;
+        let new = NewTree { shape, profile, earliest: START, cost: Argon2Params::DEMO };
+        TreeFolder::create(&place.dir(), &place.state(), PASS, new, &mut OsRng)
+    };
+    // What an attempt left that made no tree is no obstacle for a tree of another kind.
+    drop(create(Shape::Wide).unwrap());
+    fs::remove_file(place.dir().join(HEAD)).unwrap();
+    let mut folder = create(Shape::Lives).unwrap();
+    let lives = [Life::Minute, Life::HalfHour, Life::HalfDay];
+    let floors = |tree: &KeyTree| lives.map(|life| tree.find_floor(life).unwrap());
+    let tree = folder.tree_mut();
+    let before = floors(tree);
+    tree.erase_life_below(Life::HalfHour, before[1].plus(3), &mut OsRng).unwrap();
+    folder.store(&mut OsRng).unwrap();
+    drop(folder);
+    let folder = place.open().unwrap();
+    assert_eq!(floors(folder.tree()), [before[0], before[1].plus(3), before[2]]);
+    drop(folder);
+    TreeFolder::wipe(&place.dir()).unwrap();
+    assert!(!TreeFolder::exists(&place.dir()));
 }

@@ -5,7 +5,7 @@ use mezza_core::{Machine as _, Time};
 use mezza_mesh::cell::{CELL_BYTES, HEAD_BYTES};
 use mezza_mesh::engine::EngineSettings;
 use mezza_mesh::node::{Input, LinkKind, NodeSettings, Output};
-use mezza_mesh::{Grade, Life, MeshNetwork, Node};
+use mezza_mesh::{CellLife, Grade, MeshNetwork, Node};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
@@ -137,7 +137,7 @@ impl Pair {
             let mut payload = vec![0; CELL_BYTES[0] - HEAD_BYTES];
             (payload[0], payload[1]) = (0x10, tick as u8);
             payload[2..6].copy_from_slice(&number.to_be_bytes());
-            let life = Life::Minute;
+            let life = CellLife::Minute;
             self.give_input(0, Input::Originate { ticket: number.into(), life, tick, payload })?;
             if number % 50 == 0 {
                 self.pass_time(1)?;

@@ -154,7 +154,7 @@ fn make_rows(fast: &[BenchRound<Costs>], portable: &[BenchRound<Costs>]) -> Vec<
          reading the clock taken off",
     );
     let beside = row("the same with the portable backend", portable);
-    vec![ours, beside.as_context()]
+    vec![ours, beside.into_context()]
 }
 
 #[cfg(test)]

@@ -53,7 +53,7 @@ pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     let [argon, open, load] = [argon_ns, open_ns, load_ns].map(|ns| ns / 1e6);
     let limit = CPU_MS_MAX * f64::from(notes) / NOTES;
     let goal = format!("unlock {notes} notes beside Argon2, CPU");
-    let row = LIMIT.row_at(open + load, limit).with_goal(&goal).as_context();
+    let row = LIMIT.row_at(open + load, limit).with_goal(&goal).into_context();
     Ok(vec![row.with_detail(format!(
         "{count} records: opened {open:.1} ms, loaded {load:.1} ms; Argon2 (64 MiB) {argon:.0} ms; \
          limit 0.3 s per 50,000 notes; a goal of the next stage"

@@ -154,10 +154,10 @@ impl ProcessMixnet {
         match role {
             ServerRole::Bucket => args.extend(["--dir", &buckets]),
             ServerRole::Mix(_) => {
-                args.extend(["--min-noise", "none", "--kernel", choose_kernel().name()])
+                args.extend(["--min-noise", "none", "--kernel", choose_kernel().name()]);
             }
             ServerRole::Entry => {
-                args.extend(["--per-prefix", "0", "--kernel", choose_kernel().name()])
+                args.extend(["--per-prefix", "0", "--kernel", choose_kernel().name()]);
             }
         }
         let name = role.to_string();

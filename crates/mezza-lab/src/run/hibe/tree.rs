@@ -151,7 +151,7 @@ pub fn report_clocks(_: &mut Bench) -> Result<Report> {
     let start = Epoch(1_000);
     let day = 24 * HOUR_MS;
     let epochs = |ms: u64| u32::try_from(ms / profile.epoch_ms());
-    let rule = || FloorRule::new(profile, start, ClockTrust::GOOD, 0);
+    let rule = || FloorRule::new(profile.epoch_ms(), start, ClockTrust::GOOD, 0);
 
     // The weak variant is the paper's algorithm: the key moves to the clock's epoch.
     let follows = |clock: Epoch| clock.minus(1).max(start);

@@ -1,5 +1,5 @@
-//! Contacts that have other chains than we have, as after a vault was put back: what waits in the mixnet for
-//! one of them reaches nobody (MSG-129).
+//! Contacts whose chains differ from ours, for example after an old vault was restored. Parcels in
+//! the mixnet do not reach such a contact (MSG-129).
 //!
 //! ```text
 //! a parcel waits for 10 min and the contact is not met     -+
@@ -14,36 +14,39 @@ use mezza_core::{Backend, Time, snapshot};
 use super::{APART, Mixnet, timer};
 use crate::io::{At, CarrierId, ContactId, DateStep, Event, News};
 
-/// How long a parcel waits for a meeting before its contact counts as one that has other chains.
+/// Milliseconds that a parcel waits for a meeting before its contact counts as one with different
+/// chains.
 const IN_VAIN_MS: u64 = 10 * Time::MINUTE_MS;
-/// The same where the contact is heard by another carrier: it is not away.
+/// The shorter limit in milliseconds for a contact that uses another carrier meanwhile, and so is
+/// not away.
 const HEARD_ELSEWHERE_MS: u64 = 2 * Time::MINUTE_MS;
 
-/// Meetings with a contact. Not stored: a start trusts the chains that it finds.
+/// Meetings with a contact. Not stored: after a start the loaded chains are trusted.
 #[derive(Debug, Default)]
 pub(crate) struct Meetings {
-    /// Since when a parcel waits and nobody was met.
+    /// Start of the wait of a parcel since the last meeting; `None` if no parcel waits.
     pub waits_since: Option<Time>,
-    /// Set while other carriers come first.
+    /// True while other carriers are preferred.
     pub apart: bool,
-    /// Set once a parcel waited for too long.
+    /// True after a parcel waited for too long.
     in_vain: bool,
 }
 
 snapshot!(struct Meetings { waits_since, apart, in_vain });
 
 impl Meetings {
-    /// The date was corrected.
+    /// Moves the stored time after a correction of the date.
     pub fn apply_date_step(&mut self, date: &DateStep) {
         self.waits_since = self.waits_since.map(|since| date.shift_running(since));
     }
 }
 
 impl<B: Backend> Mixnet<B> {
-    /// The client has a parcel for a contact.
+    /// Starts the wait of a parcel that the client accepted.
     pub(super) fn on_handed_over(&mut self, id: ContactId, at: &mut At<'_>) {
         let meetings = &mut self.peers.entry(id).or_default().meetings;
-        // A second parcel does not begin the wait anew, or a person who writes often would wait for ever.
+        // A second parcel does not restart the wait. Otherwise frequent notes would postpone its
+        // end for ever.
         if meetings.waits_since.is_none() {
             self.wait_from_now(id, at);
         }
@@ -58,7 +61,7 @@ impl<B: Backend> Mixnet<B> {
         at.step.set_timer(timer(APART | u64::from(id.0)), due);
     }
 
-    /// A contact was there in a round: its chains are ours.
+    /// Handles a round in which a contact was met, which proves that its chains equal ours.
     pub(super) fn on_meeting(&mut self, id: ContactId, at: &mut At<'_>) {
         if self.peers.contains_key(&id) {
             let was_in_vain = self.waits_in_vain(id);
@@ -74,22 +77,23 @@ impl<B: Backend> Mixnet<B> {
         self.out.values().any(|out| out.contact == id && out.times.is_none())
     }
 
-    /// Returns true if a parcel has waited for a contact for too long, and still does.
+    /// Returns true if a parcel has waited too long for a contact and still waits.
     pub(super) fn waits_in_vain(&self, id: ContactId) -> bool {
         self.peers.get(&id).is_some_and(|peer| peer.meetings.in_vain) && self.has_out(id)
     }
 
-    /// A contact has our chains, or will have them.
+    /// Clears all doubt about the chains of a contact.
     pub(super) fn trust_chains(&mut self, id: ContactId) {
         if let Some(peer) = self.peers.get_mut(&id) {
             (peer.meetings.apart, peer.meetings.in_vain) = (false, false);
         }
     }
 
-    /// A parcel has waited for so long, or waited no longer when its time was set.
+    /// Handles the timer of a waiting parcel: doubts the chains if the whole time has passed, else
+    /// ignores the timer.
     pub(super) fn wait_in_vain(&mut self, id: ContactId, at: &mut At<'_>) {
         let since = self.peers.get(&id).and_then(|peer| peer.meetings.waits_since);
-        // The timer of a parcel that was taken back meanwhile says nothing of the next one.
+        // The timer may be from an earlier parcel that was withdrawn, so the time is checked again.
         let is_over = since.is_some_and(|since| since.plus_ms(IN_VAIN_MS) <= at.now);
         if is_over && self.has_out(id) {
             self.mark_apart(id, at);
@@ -101,18 +105,18 @@ impl<B: Backend> Mixnet<B> {
         self.wait_from_now(id, at);
     }
 
-    /// A contact was heard by another carrier. `is_anew`: in a session that it began there, or that is not
-    /// known here, or where it answers an invitation of ours.
+    /// Handles a message of a contact by another carrier. `is_anew` is true if the message began a
+    /// session, is in an unknown session, or answers our invitation.
     pub(super) fn doubt_chains(&mut self, id: ContactId, is_anew: bool, at: &mut At<'_>) {
         let Some(net) = self.network.as_ref().filter(|net| net.client.has_contact(id.0)) else {
             return;
         };
-        // While no round comes back other carriers are taken anyway, and nobody can be met.
+        // While no round returns, other carriers are selected anyway and no contact can be met.
         let Some(peer) = self.peers.get(&id).filter(|_| net.is_up(at.now)) else { return };
         let since = peer.meetings.waits_since.filter(|_| self.has_out(id));
         let waits = since.is_some_and(|since| since.plus_ms(HEARD_ELSEWHERE_MS) <= at.now);
-        // One message by another carrier proves nothing: a contact may use two. A new session does, and so
-        // does a parcel that waited through many rounds.
+        // One message by another carrier proves nothing, because a contact may use two carriers. A
+        // new session proves lost chains, and so does a parcel that waited through many rounds.
         if !peer.meetings.apart && (is_anew || waits) {
             self.mark_apart(id, at);
         }
@@ -122,7 +126,7 @@ impl<B: Backend> Mixnet<B> {
         let now = at.now;
         self.update_peer(id, at.step, |peer| {
             peer.meetings.apart = true;
-            // Whoever began the session says a fresh root, at the pace of MSG-53.
+            // The initiator of the session sends a fresh root, at the pace of MSG-53.
             peer.on_stream_broken(now);
         });
         self.news.push_back(News::Apart(CarrierId::MIXNET, id));

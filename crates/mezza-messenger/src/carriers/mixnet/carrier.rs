@@ -1,4 +1,4 @@
-//! The mixnet, as the device sees a carrier.
+//! The mixnet as a [`Carrier`].
 
 use alloc::vec::Vec;
 
@@ -18,19 +18,20 @@ use crate::evidence::WaitReason;
 use crate::io::{
     At, CarrierConnection, CarrierId, CarrierState, ContactFacts, ContactId, DateStep,
     DeliveryProblem, Dropped, Forget, Handover, InviterFacts, Leaving, Missing, News, PersonRows,
-    Places, RecordKind, Route, Step, StoredRows, Unloaded, fits_vault, key32, loads_again,
+    Places, RecordKind, Route, RouteTerms, Step, StoredRows, Unloaded, fits_vault, key32,
+    loads_again,
 };
 use crate::note::{Item, MixnetStart};
 
 impl<B: Backend> Carrier for Mixnet<B> {
-    /// Returns the abilities of the carrier, while it takes part in rounds.
+    /// Returns the abilities of the carrier, and whether it takes part in rounds.
     fn state(&self, _: Option<&ContactFacts<'_>>, now: Time) -> Option<CarrierState> {
         let net = self.network.as_ref()?;
         let up = if net.is_up(now) { Ok(()) } else { Err(WaitReason::NoCarrier) };
         Some(CarrierState { reached: true, up, caps: net.caps(now) })
     }
 
-    /// The connection to the entry; it is up while rounds come back by it.
+    /// Returns the connection to the entry server. It counts as up while rounds return over it.
     fn connections(&self, now: Time) -> Vec<CarrierConnection> {
         let places = Places::default();
         let proven = self.network.as_ref().is_some_and(JoinedNetwork::is_proven);
@@ -53,19 +54,18 @@ impl<B: Backend> Carrier for Mixnet<B> {
         Some((MIXNET_PART, MixnetPart { network, dialling }.encode()))
     }
 
-    /// A contact that talks too much is served no more than it must; one that is not met may have other
-    /// chains.
+    /// Returns `Talk` for a muted contact and `Absent` for a contact whose parcels waited too long.
     fn trouble(&self, contact: ContactId) -> Option<DeliveryProblem> {
         let talks = self.is_muted(contact).then_some(DeliveryProblem::Talk);
         talks.or_else(|| self.waits_in_vain(contact).then_some(DeliveryProblem::Absent))
     }
 
-    /// Returns the number of malformed parcels out of cells.
+    /// Returns the number of malformed parcels received in cells.
     fn rejected_count(&self) -> u64 {
         self.unopened
     }
 
-    /// Counts a malformed parcel out of cells.
+    /// Counts a malformed parcel received in cells.
     fn count_rejected(&mut self) {
         self.unopened += 1;
     }
@@ -79,11 +79,11 @@ impl<B: Backend> Carrier for Mixnet<B> {
         false
     }
 
-    /// The way of cells to a contact, if it can be taken at this pin.
+    /// Returns the route through cells to a contact, if one is usable at this pin.
     fn select_route(
         &self,
         to: &ContactFacts<'_>,
-        (pin, own): (u8, bool),
+        terms: RouteTerms,
         now: Time,
     ) -> Result<Route, Missing> {
         let wait = |why| Err(Missing::Wait(why));
@@ -91,11 +91,11 @@ impl<B: Backend> Carrier for Mixnet<B> {
             return wait(WaitReason::NoCarrier);
         };
         // No parcel leaves below the lowest level (MSG-20).
-        if net.level < pin {
+        if net.level < terms.pin {
             return wait(WaitReason::BelowPin);
         }
         let knows = net.client.has_contact(to.id.0);
-        // A contact that left this network is not reached in it (MSG-97).
+        // A contact that left this network cannot be reached in it (MSG-97).
         if knows && net.is_elsewhere(to.card, now) {
             return wait(WaitReason::Keys);
         }
@@ -104,7 +104,8 @@ impl<B: Backend> Carrier for Mixnet<B> {
             return self.find_first_route(to, now);
         }
         if to.is_open && self.can_invite(to, now) {
-            // Its chains are lost here: the contact reads in an invitation where new ones begin (MSG-121).
+            // The chains with this contact are lost here. An invitation tells it where new chains
+            // begin (MSG-121).
             return self.find_first_route(to, now);
         }
         // The chains carry messages of a session, so a session must come first.
@@ -115,7 +116,7 @@ impl<B: Backend> Carrier for Mixnet<B> {
             return wait(WaitReason::Keys);
         }
         // Device-generated items for a contact above its share wait (MSG-54).
-        if !own && self.is_muted(to.id) {
+        if !terms.is_user_note && self.is_muted(to.id) {
             return wait(WaitReason::Budget);
         }
         let carrier = CarrierId::MIXNET;
@@ -144,30 +145,32 @@ impl<B: Backend> Carrier for Mixnet<B> {
         let ticket = self.assign_ticket(ParcelOut { parcel: parcel.id, contact, times: None });
         self.on_handed_over(contact, at);
         let bytes = Wiping::new(parcel.bytes.to_vec());
-        // The answer comes as an output.
+        // The client reports the result of `Send` as an output.
         let _ = self.feed_client(client::Input::Send { ticket, contact: contact.0, bytes }, at);
         Handover::Out
     }
 
-    /// These need not leave any more.
+    /// Withdraws parcels that must not be sent any more.
     fn retract_parcels(&mut self, parcels: &[Dropped], at: &mut At<'_>) {
         for Dropped { id, contact, bytes } in parcels {
             // A withdrawn parcel leaves the queues of the client in the same commit (MSG-89,
             // MIX-66).
             self.out.retain(|_, out| out.parcel != *id);
             let bytes = Wiping::new(bytes.clone());
-            // Without a network nothing of it is under way.
+            // Without a network no parcel is under way, so an error is ignored.
             let _ = self.feed_client(client::Input::Retract { contact: contact.0, bytes }, at);
         }
     }
 
-    /// A contact is served at this level at least, or not at all.
+    /// Sets the lowest level at which a contact is served; `None` serves the contact in neither
+    /// direction.
     fn set_level_min(&mut self, id: ContactId, level_min: Option<u8>, at: &mut At<'_>) {
         self.peers.entry(id).or_default().level_min = level_min;
         self.update_suspension(id, at);
     }
 
-    /// Returns true if a contact is to be told where our chains begin: once a session, by who began it.
+    /// Returns true if we owe a contact the start of our chains. The initiator sends it once per
+    /// session.
     fn has_to_say(&self, to: &ContactFacts<'_>, now: Time) -> bool {
         let Some(net) = &self.network else { return false };
         let network = to.card.mixnet().map(|entry| entry.network);
@@ -180,7 +183,7 @@ impl<B: Backend> Carrier for Mixnet<B> {
             && self.root_for(to.id) != to.session.id
     }
 
-    /// The item for it, with a fresh root.
+    /// Returns a `meet` item with a fresh root.
     fn take_owed_item(&mut self, to: &ContactFacts<'_>, at: &mut At<'_>) -> Option<Item> {
         let rounds = self.rounds_now(at.now).filter(|_| self.has_to_say(to, at.now))?;
         let mut root = Wiping::new([0; 32]);
@@ -188,7 +191,7 @@ impl<B: Backend> Carrier for Mixnet<B> {
         Some(Item::Meet(MixnetStart { root: Some(root), ..rounds }))
     }
 
-    /// It was said: the client holds the root from now on, and nobody else.
+    /// Handles a sent `meet` item: the client stores the root, and no other copy is kept.
     fn on_items_sent(
         &mut self,
         to: &ContactFacts<'_>,
@@ -205,8 +208,9 @@ impl<B: Backend> Carrier for Mixnet<B> {
         is_invitation(items)
     }
 
-    /// A contact says where our chains begin. Only who began the session may, and not too often:
-    /// each root costs a snapshot of the client (MSG-53). Without it the chains there are go on.
+    /// Handles a `meet` item of a contact. Only the initiator of the session may send one, at a
+    /// limited rate, because each root costs a snapshot of the client (MSG-53). If the item is
+    /// ignored, the existing chains continue.
     fn on_items_received(
         &mut self,
         from: &ContactFacts<'_>,
@@ -235,7 +239,7 @@ impl<B: Backend> Carrier for Mixnet<B> {
         self.doubt_chains(id, is_anew, at);
     }
 
-    /// The person wrote to a contact.
+    /// Counts a note of the user to a contact.
     fn on_user_note(&mut self, contact: ContactId, now: Time) {
         self.peers.entry(contact).or_default().on_user_note(now);
     }
@@ -244,13 +248,13 @@ impl<B: Backend> Carrier for Mixnet<B> {
         self.has_left(to, at)
     }
 
-    /// Returns true if the bundle of a contact is to be fetched now, for later: its conversation shall go
-    /// over the mixnet, and what it would tell the relay is not hidden yet.
+    /// Returns true if the bundle of a contact should be fetched in advance: the conversation will
+    /// use the mixnet, and a later fetch would reveal the contact to the relay.
     fn wants_bundle(&self, to: &ContactFacts<'_>, now: Time) -> bool {
         !to.session.bundle && self.can_invite(to, now)
     }
 
-    /// Those who invite.
+    /// Returns the inviters.
     fn inviters(&self) -> Vec<InviterFacts> {
         let facts = |(id, inviter): (&ContactId, &Inviter)| InviterFacts {
             id: *id,
@@ -278,13 +282,13 @@ impl<B: Backend> Carrier for Mixnet<B> {
         self.shows_card(id, session, at)
     }
 
-    /// Forgets the chains of a contact or inviter, or all of it.
+    /// Forgets the chains of a contact or inviter, or its whole state.
     fn forget_contact(&mut self, id: ContactId, what: Forget, at: &mut At<'_>) {
-        // Whom the client does not know it need not forget.
+        // The client refuses an unknown contact, which needs no removal.
         let _ = self.feed_client(client::Input::Remove(id.0), at);
         // The peer stays known here. Only the state that was shared with its device is dropped.
         if what == Forget::Chains {
-            // The next call answers an invitation once more.
+            // The next call must answer an invitation again.
             if self.peers.get(&id).is_some_and(|peer| peer.has_called) {
                 self.update_peer(id, at.step, |peer| peer.has_called = false);
             }
@@ -306,12 +310,12 @@ impl<B: Backend> Carrier for Mixnet<B> {
         self.wake_client(at);
     }
 
-    /// Only the client knows how long it waits, and its line may be down (MIX-40).
+    /// Only the client knows its timers, and its line may be down (MIX-40).
     fn put_back(&mut self, at: &mut At<'_>) {
         self.wake_client(at);
     }
 
-    /// The device starts.
+    /// Continues an open line and wakes the client.
     fn start(&mut self, at: &mut At<'_>) {
         self.attach_line(at);
         self.wake_client(at);
@@ -364,13 +368,13 @@ impl<B: Backend> Carrier for Mixnet<B> {
         self.load_rows(stored, at)
     }
 
-    /// The client waits for the newest of its rows.
+    /// Returns the number of the newest client row that waits for a commit.
     fn take_durable_number(&mut self) -> Option<u64> {
         self.network.as_mut()?.durable.take()
     }
 
     fn on_durable(&mut self, number: u64, at: &mut At<'_>) {
-        // The client answers `Unexpected` if nothing waits for this number any more.
+        // The client returns `Unexpected` if no output waits for this number any more.
         let _ = self.feed_client(client::Input::Stored(number), at);
     }
 

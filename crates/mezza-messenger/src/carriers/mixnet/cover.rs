@@ -1,5 +1,5 @@
-//! A locked device in its mixnet: rounds go on without contacts and without the keys of the vault, so that
-//! locking and unlocking show to nobody who watches the line (MIX-78).
+//! Mixnet rounds of a locked device. Rounds continue without contacts and without the vault's keys,
+//! so that an observer of the line cannot see when the device is locked (MIX-78).
 
 use alloc::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use mezza_mixnet::client::{Client, Input, LiveLine, Output};
 use super::network::{dial_address, search_address};
 use super::{MixnetInput, MixnetOutput, NetworkAddress};
 
-/// The line of a device to its mixnet, between an unlocked and a locked device.
+/// The mixnet line of a device, passed between its locked and unlocked form.
 pub struct MixnetLine {
     pub(super) link: NetworkAddress,
     pub(super) line: LiveLine,
@@ -18,8 +18,8 @@ pub struct MixnetLine {
 
 snapshot!(struct MixnetLine { link, line });
 
-/// The rounds of a locked device. It is driven as the carrier of an unlocked device is: inputs go in, and
-/// `poll` returns what is to be done until it returns `None`.
+/// The rounds of a locked device. Its driver works as for an unlocked device: it passes inputs to
+/// `handle` and carries out the results of `poll` until `None`.
 pub struct MixnetCover<B: Backend> {
     link: NetworkAddress,
     client: Client<B>,
@@ -27,7 +27,7 @@ pub struct MixnetCover<B: Backend> {
 }
 
 impl<B: Backend> MixnetCover<B> {
-    /// Goes on with the line of a device that is locked.
+    /// Continues the line of a device that was locked.
     pub fn new(
         line: MixnetLine,
         kernel: &'static dyn Kernel,
@@ -39,7 +39,7 @@ impl<B: Backend> MixnetCover<B> {
         Self { link, client, outputs: VecDeque::new() }
     }
 
-    /// Takes a report of the line. What is refused changes nothing.
+    /// Handles a report of the line. A refused input changes nothing.
     pub fn handle(&mut self, input: MixnetInput, now: Time, rng: &mut dyn CryptoRng) {
         let input = match input {
             MixnetInput::Up { trusted } => Input::Up { trusted },
@@ -47,31 +47,31 @@ impl<B: Backend> MixnetCover<B> {
             MixnetInput::Frame { frame, age_ms } => Input::Frame { frame, age_ms },
             MixnetInput::Done(job, done) => Input::Done(job, done),
             MixnetInput::Lost(round) => Input::Lost(round),
-            // Commands of a person need an unlocked device.
+            // Commands of the user need an unlocked device.
             MixnetInput::Join(_) | MixnetInput::Leave | MixnetInput::AskWho(_) => return,
         };
-        // A frame that the client refuses is as one that never came, as in an unlocked device.
+        // A refused frame is treated like a lost one, as in an unlocked device.
         let _ = self.client.handle(input, now, rng);
         self.drain_client(now, rng);
     }
 
-    /// Does the work whose time has come.
+    /// Runs all work that is due at `now`.
     pub fn wake(&mut self, now: Time, rng: &mut dyn CryptoRng) {
         self.client.wake(now, rng);
         self.drain_client(now, rng);
     }
 
-    /// Returns the next order for the line.
+    /// Returns the next request to the driver.
     pub fn poll(&mut self) -> Option<MixnetOutput> {
         self.outputs.pop_front()
     }
 
-    /// Returns the time of the next work.
+    /// Returns the time of the next work, or `None` if none is planned.
     pub fn deadline(&self) -> Option<Time> {
         self.client.deadline()
     }
 
-    /// Returns the line, for a device that is unlocked.
+    /// Returns the line for the device that is being unlocked.
     pub fn into_line(self, now: Time) -> MixnetLine {
         MixnetLine { link: self.link, line: self.client.into_live_line(now) }
     }
@@ -102,19 +102,20 @@ impl<B: Backend> MixnetCover<B> {
                 Output::Want(pairs) => {
                     for _ in 0..pairs {
                         let pair = Input::Give(EphemeralKey::random::<B>(rng));
-                        // Exactly the pairs that were asked for are never refused.
+                        // The client refuses no key pair that it requested.
                         let _ = self.client.handle(pair, now, rng);
                     }
                     None
                 }
-                // Idle rounds serve nobody, so that nothing of them must outlive the process. The last rounds
-                // are handed to the device when it is unlocked.
+                // Idle rounds carry no user data, so none of their state must survive the process.
+                // At unlock the last rounds are passed to the device.
                 Output::Store { seq, .. } => Some(Input::Stored(seq)),
-                // The rest is for people and their contacts.
+                // The other outputs concern the user or contacts, which a locked device does not
+                // serve.
                 _ => None,
             };
             if let Some(answer) = answer {
-                // A row that was just asked for is never refused.
+                // The client accepts the result that it just requested.
                 let _ = self.client.handle(answer, now, rng);
             }
         }

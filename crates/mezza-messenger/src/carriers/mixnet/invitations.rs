@@ -1,4 +1,4 @@
-//! Those who invite us: kept until the person wants to know who it is, then called.
+//! Inviters: stored until the user asks for their identity, then called.
 
 use alloc::vec::Vec;
 
@@ -14,14 +14,15 @@ use crate::io::{At, ContactId, DateStep, Event, Forget, News, RecordKind, Step, 
 use crate::note::Item;
 
 impl<B: Backend> Mixnet<B> {
-    /// Somebody invites: they are kept until the person wants to know who it is.
+    /// Stores an inviter until the user asks for the identity. Returns true if the note was a valid
+    /// invitation.
     pub(super) fn invited_by(&mut self, welcome: Welcome<'_>, at: &mut At<'_>) -> bool {
         let network = self.network.as_ref().and_then(|net| Some(net.config(at.now)?.network));
         let bare = welcome.items.iter().find_map(|item| match item {
             Item::Meet(meet) if meet.root.is_none() => Some(meet),
             _ => None,
         });
-        // An invitation of another network, or with a root in it, is none (4.4).
+        // An invitation that names another network or contains a root is invalid (4.4).
         let Some(meet) = bare.filter(|meet| Some(meet.network) == network) else { return false };
         let rounds = (meet.conversation, meet.call);
         let start = Some(PendingStart { root: derive_root(welcome.exporter), rounds });
@@ -31,7 +32,8 @@ impl<B: Backend> Mixnet<B> {
             start,
             at: at.now,
             asked: None,
-            // The card is answered at the level at which the invitation came, whatever it is then.
+            // The card is answered at the level of the invitation, even if the level has changed
+            // since.
             level: self.network.as_ref().map_or(0, |net| net.level),
             times: 0,
         };
@@ -40,7 +42,8 @@ impl<B: Backend> Mixnet<B> {
         true
     }
 
-    /// The person wants to know who it is: the chains start, and they are called.
+    /// Handles the user's request for an inviter's identity: starts the chains and calls the
+    /// inviter.
     pub(super) fn ask_who(&mut self, id: ContactId, at: &mut At<'_>) -> Result<(), DeviceError> {
         if !self.inviters.contains_key(&id) {
             let known = self.peers.contains_key(&id);
@@ -60,7 +63,7 @@ impl<B: Backend> Mixnet<B> {
         Ok(())
     }
 
-    /// The client gets the chains of an inviter, once.
+    /// Gives the chains of an inviter to the client, once.
     pub(super) fn start_chains(
         &mut self,
         id: ContactId,
@@ -92,11 +95,11 @@ impl<B: Backend> Mixnet<B> {
     }
 
     pub(super) fn call_inviter(&mut self, id: ContactId, at: &mut At<'_>) {
-        // Whom the client does not know, it cannot call.
+        // An error means that the client does not know the inviter, so it cannot be called.
         let _ = self.feed_client(client::Input::Call(id.0, Intent::Talk), at);
     }
 
-    /// Inviters who are to be called again, or forgotten.
+    /// Handles the timer of an inviter: calls it again, or forgets it after 30 days.
     pub(super) fn turn_inviter(&mut self, id: ContactId, at: &mut At<'_>) {
         let Some(inviter) = self.inviters.get_mut(&id) else { return };
         // The prekey of an invitation ends after 30 days at the latest, so nothing can answer it
@@ -113,9 +116,9 @@ impl<B: Backend> Mixnet<B> {
         self.store_inviter(id, at.step);
     }
 
-    /// Accepts the card of an inviter, who is a contact from now on. Returns the level at which they are
-    /// answered. If they began another session, they took the invitation back, and its chains with
-    /// it.
+    /// Accepts the card of an inviter, who becomes a contact. Returns the level of the answers.
+    /// `session` is `None` if the inviter began another session; that withdraws the invitation and
+    /// its chains.
     pub(super) fn shows_card(
         &mut self,
         id: ContactId,
@@ -124,7 +127,7 @@ impl<B: Backend> Mixnet<B> {
     ) -> Option<u8> {
         // A session that the inviter began itself withdrew the invitation and its chains (4.4).
         if session.is_some() {
-            // Rounds out of reach: then there are none.
+            // An error means that the rounds are out of reach; the contact then has no chains.
             let _ = self.start_chains(id, at);
         } else {
             self.forget_contact(id, Forget::Chains, at);
@@ -138,7 +141,7 @@ impl<B: Backend> Mixnet<B> {
         Some(if came_at == 0 { now } else { came_at })
     }
 
-    /// The date was corrected: invitations are as old as before.
+    /// Moves stored times after a correction of the date, so that invitations keep their age.
     pub(super) fn correct_dates(&mut self, date: &DateStep, at: &mut At<'_>) {
         self.peers.values_mut().for_each(|peer| peer.apply_date_step(date));
         for id in self.inviters.keys().copied().collect::<Vec<ContactId>>() {

@@ -1,4 +1,4 @@
-//! Somebody who invites over the mixnet: a key, and where they wait; no name, no card.
+//! The stored form of an inviter over the mixnet: identity key and bucket, without name and card.
 
 use alloc::vec::Vec;
 
@@ -7,17 +7,17 @@ use mezza_ratchet::IdentityKey;
 
 use crate::io::DateStep;
 
-/// Hours until somebody is called again who did not come.
+/// Hours between repeated calls to an inviter that did not answer.
 const AGAIN_HOURS: [u64; 3] = [1, 4, 12];
 /// Version of the stored form.
 const VERSION: u8 = 2;
-/// The form without a level.
+/// Version of the stored form without a level.
 const NO_LEVEL: u8 = 1;
-/// An invitation that nobody looks at is forgotten after this time: the prekey that it used ends
-/// then at the latest.
+/// Lifetime in milliseconds of an invitation that the user ignores. Its prekey ends after the same
+/// time at the latest.
 const LIFE_MS: u64 = 30 * Time::DAY_MS;
 
-/// Where the chains of a pair start, until the mixnet's client has them.
+/// Start of the chains of a pair, until the mixnet client has the chains.
 pub(crate) struct PendingStart {
     pub root: Secret<32>,
     /// The conversation round and the call round.
@@ -26,38 +26,39 @@ pub(crate) struct PendingStart {
 
 snapshot!(struct PendingStart { root, rounds });
 
-/// Somebody who invites.
+/// A device that invites us over the mixnet.
 pub(crate) struct Inviter {
     pub ik: IdentityKey,
-    /// Where they look for calls.
+    /// The bucket in which the inviter looks for calls.
     pub bucket: u32,
-    /// `None` once the client has it.
+    /// Start of the chains; `None` once the client has the chains.
     pub start: Option<PendingStart>,
-    /// When the invitation came.
+    /// Arrival time of the invitation.
     pub at: Time,
-    /// When the person asked who it is.
+    /// Time at which the user asked for the identity of the inviter.
     pub asked: Option<Time>,
-    /// At which level the carrier hid the invitation, 1 to 4; 0: a version before did not note it.
+    /// Privacy level of the carrier at the arrival of the invitation, 1 to 4. 0 in rows of earlier
+    /// versions, which did not store it.
     pub level: u8,
-    /// How often they were called again. Not stored: a restart calls them once more.
+    /// Number of repeated calls. Not stored, so a restart repeats the first call.
     pub times: u8,
 }
 
 snapshot!(struct Inviter { ik, bucket, start, at, asked, level, times });
 
 impl Inviter {
-    /// When something is due: they are called again, or forgotten.
+    /// Returns the time at which the inviter must be called again or forgotten.
     pub fn deadline(&self) -> Time {
         let end = self.at.plus_ms(LIFE_MS);
         self.asked.map_or(end, |asked| end.min(next_call_at(asked, self.times)))
     }
 
-    /// Returns true if the invitation is too old to be of any use.
+    /// Returns true if the invitation has reached its lifetime of 30 days.
     pub fn is_over(&self, now: Time) -> bool {
         now.since_ms(self.at) >= LIFE_MS
     }
 
-    /// The date was corrected; whether its row changes.
+    /// Moves the stored times after a correction of the date. Returns true if the row changes.
     pub fn apply_date_step(&mut self, date: &DateStep, now: Time) -> bool {
         let before = (self.at, self.asked);
         self.at = date.shift_moment(self.at, now);
@@ -65,8 +66,8 @@ impl Inviter {
         before != (self.at, self.asked)
     }
 
-    /// The stored form: `identity key[32] | bucket u32 | at u64 | asked u64 | start`; version 2 has the
-    /// level behind.
+    /// Encodes the stored form: `identity key[32] | bucket u32 | at u64 | asked u64 | start`;
+    /// version 2 appends the level.
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(160);
         // A row without a level keeps its version, so that it is the same when written again
@@ -113,14 +114,14 @@ impl Inviter {
     }
 }
 
-/// When to call somebody again who was called at `last`, so many times before.
+/// Returns the time of the next call after a call at `last` and `times` earlier repetitions.
 fn next_call_at(last: Time, times: u8) -> Time {
     // 1 h, 4 h, then every 12 h (4.4).
     let hours = AGAIN_HOURS[usize::from(times).min(AGAIN_HOURS.len() - 1)];
     last.plus_ms(hours * Time::HOUR_MS)
 }
 
-/// Whose invitation a stored form is; read leniently, for a form that is none of ours.
+/// Returns the identity key of a stored invitation, even if the rest of the row does not decode.
 pub(crate) fn read_owner(bytes: &[u8]) -> Option<IdentityKey> {
     let mut r = Reader::new(bytes);
     r.read_u8().ok()?;
@@ -164,7 +165,7 @@ mod tests {
             prop_assert_eq!((again.ik, again.level, again.times), (ik, level, 0));
             prop_assert!(Inviter::read(&bytes[..place % bytes.len()]).is_err());
             prop_assert!(Inviter::read(&[&bytes[..], &[0]].concat()).is_err());
-            // Whatever else is read is written the same.
+            // Every row that decodes must encode to the same bytes.
             let mut other = bytes.to_vec();
             other[place % bytes.len()] = byte;
             if let Ok(inviter) = Inviter::read(&other) {

@@ -14,51 +14,52 @@ use crate::io::{ContactId, NetworkAddress};
 pub enum MixnetInput {
     /// Join this network.
     Join(NetworkAddress),
-    /// Leave the network.
+    /// Leave the joined network.
     Leave,
-    /// Ask who it is that invites: their hello and card come in cells (messenger 4.4).
+    /// Request the identity of an inviter: its hello and card then arrive in cells (messenger 4.4).
     AskWho(ContactId),
-    /// The entry answers, and the hello was sent; `trusted`: its key is the one of the config.
+    /// The entry server answered, and the hello was sent.
     Up {
-        /// True if the key was checked.
+        /// True if the server's key equals the key in the config.
         trusted: bool,
     },
-    /// The connection is gone, or could not be made.
+    /// The connection broke or could not be made.
     Down,
-    /// A frame of the entry.
+    /// A frame from the entry server.
     Frame {
-        /// The frame.
+        /// The received frame.
         frame: Frame,
-        /// How long ago it was read from the line, milliseconds.
+        /// Milliseconds since the frame was read from the line.
         age_ms: u64,
     },
     /// A job ended.
     Done(ClientJob, ClientJobOutput),
-    /// A job of this round will never end.
+    /// A job of this round was lost and will not end.
     Lost(RoundId),
 }
 
 /// Requests of the device to the network.
 #[derive(Debug)]
 pub enum MixnetOutput {
-    /// Connect at this time, send the hello at once, then say `Up` or `Down`.
+    /// Connect at this time and send the hello at once. Report `Up` or `Down`.
     Connect {
-        /// When to connect.
+        /// Time of the connection attempt.
         at: Time,
-        /// The first frame.
+        /// The hello, which is the first frame.
         hello: Frame,
         /// `host:port` of the entry.
         address: String,
-        /// Its key; `None`: any key, and `Up` is not trusted.
+        /// Ed25519 key of the entry server; with `None` any key is accepted, and `Up` is not
+        /// trusted.
         key: Option<[u8; 32]>,
     },
-    /// Hang up, then say `Down`.
+    /// Close the connection, then report `Down`.
     Disconnect,
-    /// The network was left: hang up, and say nothing more of this connection nor of its jobs.
+    /// The network was left: close the connection and report nothing more about it or its jobs.
     Leave,
     /// A frame for the schedule of the line.
     Frame(ScheduledFrame),
-    /// Run a job and hand it back.
+    /// Run a job and return its result by [`MixnetInput::Done`].
     Job(ClientJob),
 }
 

@@ -1,5 +1,5 @@
-//! Networks that were left, and what is remembered of each: what was spent there, and which rounds were
-//! sealed (MSG-97). Nothing of it is forgotten before the network is joined again.
+//! Networks that were left. For each one the spent privacy budget and the sealed rounds are kept
+//! until the network is joined again (MSG-97).
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -7,27 +7,28 @@ use alloc::vec::Vec;
 
 use mezza_core::{DecodeError, Reader, Wiping, Writer, snapshot};
 
+use crate::backup::BackupNetwork;
 use crate::error::{DeviceError, PersonError};
 use crate::io::{NetworkAddress, RecordKind, RowsByKey, Step, Unloaded, read_text};
 use crate::view::Part;
 
 /// Version of the stored form.
 const VERSION: u8 = 1;
-/// Networks that are remembered, at most: a further one is not joined.
+/// Most networks that are remembered. At this limit no further network can be joined.
 pub(super) const LEFT_MAX: usize = 32;
 
 /// A network that was left.
 pub(crate) struct LeftNetwork {
-    /// Where its entry was; a name for people.
+    /// Address of the network's entry server, as a name for the user.
     pub address: String,
-    /// The state that its client must remember.
+    /// The state that the client must keep, as the client encodes it.
     pub remembered: Wiping<Vec<u8>>,
 }
 
 snapshot!(struct LeftNetwork { address, remembered });
 
 impl LeftNetwork {
-    /// The stored form: `version u8 | len u8 | address | what the client remembers`.
+    /// Encodes the stored form: `version u8 | len u8 | address | state of the client`.
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(2 + self.address.len() + self.remembered.len());
         w.put_u8(VERSION).put_var8(self.address.as_bytes()).put_bytes(&self.remembered);
@@ -48,16 +49,16 @@ impl LeftNetwork {
 /// All networks that were left, by the hash of their first config.
 #[derive(Default)]
 pub(super) struct LeftNetworks {
-    /// `None`: what is stored of it does not load.
+    /// Value `None`: the stored row of this network does not load.
     all: BTreeMap<[u8; 32], Option<LeftNetwork>>,
-    /// A row of which nobody knows whose it was does not open.
+    /// True if a row exists whose network cannot be read.
     lost: bool,
 }
 
 snapshot!(struct LeftNetworks { all, lost });
 
 impl LeftNetworks {
-    /// Takes the rows that `loads` finds sound; the others are left over.
+    /// Loads the rows that `loads` accepts. Returns the other rows.
     pub fn load_rows(
         &mut self,
         rows: RowsByKey,
@@ -85,10 +86,11 @@ impl LeftNetworks {
         unloaded
     }
 
-    /// Returns the state of a network that was left before; `None` if it never was.
+    /// Returns the state of a network that was left before, or `None` if it was never joined.
     ///
     /// # Errors
-    /// The stored state of the network does not load or may be a row that does not open; or too many are remembered.
+    /// The stored state of the network does not load, or may be in a row that does not open; or
+    /// [`LEFT_MAX`] networks are remembered.
     pub fn find_left(&self, pin: &[u8; 32]) -> Result<Option<&LeftNetwork>, DeviceError> {
         match self.all.get(pin) {
             Some(Some(left)) => Ok(Some(left)),
@@ -103,7 +105,7 @@ impl LeftNetworks {
         }
     }
 
-    /// A network is left.
+    /// Stores the state of a network that is being left.
     pub fn remember_network(
         &mut self,
         link: NetworkAddress,
@@ -117,14 +119,24 @@ impl LeftNetworks {
         self.all.insert(link.pin, Some(left));
     }
 
-    /// A network is joined again: its client remembers by itself.
+    /// Removes the row of a network that is joined again; its client now stores the same state.
     pub fn taken_up(&mut self, pin: &[u8; 32], step: &mut Step) {
         if self.all.remove(pin).is_some() {
             step.drop_row(RecordKind::LeftNetwork, pin.to_vec());
         }
     }
 
-    /// Those that load, with the hash of their first config.
+    /// Those that load, as a backup has them.
+    pub fn charges(&self) -> impl Iterator<Item = BackupNetwork> {
+        self.all().map(|(pin, left)| BackupNetwork {
+            pin: *pin,
+            address: left.address.clone(),
+            remembered: Wiping::new(left.remembered.to_vec()),
+            joined: false,
+        })
+    }
+
+    /// Returns the networks whose rows load, with the hash of their first config.
     pub fn all(&self) -> impl Iterator<Item = (&[u8; 32], &LeftNetwork)> {
         self.all.iter().filter_map(|(pin, left)| Some((pin, left.as_ref()?)))
     }

@@ -1,4 +1,4 @@
-//! The client's machine: what it is told, and what it wants.
+//! Connects the carrier to its client machine: passes inputs and handles outputs.
 
 use alloc::vec::Vec;
 
@@ -29,7 +29,7 @@ impl<B: Backend> Mixnet<B> {
             MixnetInput::Done(job, done) => client::Input::Done(job, done),
             MixnetInput::Lost(round) => client::Input::Lost(round),
         };
-        // What is refused changes nothing here either (MSG-36).
+        // A refused input changes nothing in the carrier either (MSG-36).
         self.feed_client(input, at).map_err(CarrierError::Network)?;
         // The client has accepted the input, so carrier and client agree that the line is down.
         if gone {
@@ -77,15 +77,9 @@ impl<B: Backend> Mixnet<B> {
             client::Output::Close => self.outputs.push_back(MixnetOutput::Disconnect),
             client::Output::Frame(frame) => self.outputs.push_back(MixnetOutput::Frame(frame)),
             client::Output::Job(job) => self.outputs.push_back(MixnetOutput::Job(job)),
-            client::Output::Want(pairs) => {
-                for _ in 0..pairs {
-                    let pair = client::Input::Give(at.draw_ephemeral::<B>());
-                    // Exactly what was asked for is never refused.
-                    let _ = net.client.handle(pair, at.now, at.rng);
-                }
-            }
+            client::Output::Want(pairs) => self.give_pairs(pairs, at),
             client::Output::Store { seq, first, record } => {
-                net.store_row(seq, first, record, at.step)
+                net.store_row(seq, first, record, at.step);
             }
             client::Output::Received { seq, contact, bytes, .. } => {
                 // The client acknowledges these cells only after this commit (MSG-12).
@@ -128,7 +122,7 @@ impl<B: Backend> Mixnet<B> {
                 at.step.touch_all();
                 at.step.show(Event::Carrier(CarrierId::MIXNET));
             }
-            // What was given before is given again (MIX-75).
+            // A carrier that reconnects offers its earlier parcels again (MIX-75).
             client::Output::Returning(true) if !net.up => self.on_joined(at),
             client::Output::Returning(true) => {
                 // A round that was sealed and came back proves the clock.
@@ -144,8 +138,18 @@ impl<B: Backend> Mixnet<B> {
             }
             client::Output::Met(contact) => self.on_meeting(ContactId(contact), at),
             client::Output::Torn(of) => self.news.push_back(News::Twice(ContactId(of))),
-            // The receipt tells the person.
+            // The receipt informs the user of a delivery.
             client::Output::Acked(_) | client::Output::Absent(..) => {}
+        }
+    }
+
+    /// Draws the key pairs that the client asked for.
+    fn give_pairs(&mut self, pairs: usize, at: &mut At<'_>) {
+        let Some(net) = &mut self.network else { return };
+        for _ in 0..pairs {
+            let pair = client::Input::Give(at.draw_ephemeral::<B>());
+            // Exactly what was asked for is never refused.
+            let _ = net.client.handle(pair, at.now, at.rng);
         }
     }
 
@@ -162,7 +166,7 @@ impl<B: Backend> Mixnet<B> {
         self.news.push_back(News::Arrived(arrival));
     }
 
-    /// A parcel out of cells: what a mailbox of this contact would have held.
+    /// Handles a parcel from cells, in the form that a mailbox of this contact would hold.
     pub(super) fn on_parcel_received(
         &mut self,
         id: ContactId,
@@ -173,7 +177,7 @@ impl<B: Backend> Mixnet<B> {
         self.report_arrival(ArrivalOrigin::Contact(id), parcel);
     }
 
-    /// A contact rings. Whoever was invited wants to know who it was.
+    /// Handles a call of a contact, which answers an invitation and requests our identity.
     pub(super) fn on_call(&mut self, id: ContactId, at: &mut At<'_>) {
         self.record_activity(id, at);
         self.trust_chains(id);
@@ -195,11 +199,11 @@ impl<B: Backend> Mixnet<B> {
         // The client starts without parcels, so all of them are offered again.
         self.return_all();
         self.level_changed(at);
-        // The client has started: it knows of none.
+        // After its start the client does not remember muted contacts.
         for id in self.peers.keys().copied().collect::<Vec<_>>() {
             self.update_mute(id, at);
         }
-        // Whoever was asked and has not come is called.
+        // Calls every inviter that was asked for its identity and has not answered.
         let asked = self.inviters.iter().filter(|(_, inviter)| inviter.asked.is_some());
         for id in asked.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.call_inviter(id, at);
@@ -208,7 +212,8 @@ impl<B: Backend> Mixnet<B> {
         at.step.show(Event::Carrier(CarrierId::MIXNET));
     }
 
-    /// The connection is gone: what was not handed is offered again once it is back.
+    /// Handles a lost connection: parcels that were not delivered are offered again on the next
+    /// connection.
     pub(super) fn on_down(&mut self, step: &mut Step) {
         if let Some(net) = &mut self.network {
             net.up = false;
@@ -219,7 +224,7 @@ impl<B: Backend> Mixnet<B> {
 
     pub(super) fn return_all(&mut self) {
         let parcels: Vec<_> = core::mem::take(&mut self.out).into_values().collect();
-        // They wait anew once they are handed over again.
+        // The wait of a parcel starts again once the parcel is handed over again.
         self.peers.values_mut().for_each(|peer| peer.meetings.waits_since = None);
         if !parcels.is_empty() {
             let parcels = parcels.into_iter().map(|out| out.parcel).collect();
@@ -228,14 +233,15 @@ impl<B: Backend> Mixnet<B> {
     }
 
     pub(super) fn on_handed(&mut self, ticket: u64, now: Time) {
-        // Not known any more: it was dropped here while it was on its way.
+        // The ticket is unknown if the parcel was dropped on its way.
         let Some(ParcelOut { parcel, times, .. }) = self.out.remove(&ticket) else { return };
         let again = times.map(|times| self.invited_again(times, now));
         self.news.push_back(News::Handed { parcel, again });
     }
 
-    /// When an invitation goes again whose round is over now, after so many before: in the next
-    /// round, since it reaches only who takes part in its own; then it lets 1, 3, 7 .. rounds pass.
+    /// Returns the time of the next repetition of an invitation after `times` earlier ones. The
+    /// first repetition uses the next round, because an invitation only reaches contacts that take
+    /// part in its round. Later ones skip 1, 3, 7 ... rounds.
     pub(super) fn invited_again(&self, times: u8, now: Time) -> Time {
         let config = self.network.as_ref().and_then(|net| net.config(now));
         let policy = config.and_then(|config| config.find_policy(Service::Invitation));
@@ -249,7 +255,7 @@ impl<B: Backend> Mixnet<B> {
         let Some(ParcelOut { parcel, .. }) = self.out.remove(&ticket) else { return };
         let why = match why {
             RefusedReason::Full => WaitReason::BoxFull,
-            // No ciphertext is all zeros.
+            // A ciphertext is never all zeros, so `Blank` needs no reason of its own.
             RefusedReason::TooBig | RefusedReason::Blank => WaitReason::TooBig,
             RefusedReason::NoRoot => WaitReason::Keys,
             RefusedReason::Budget => WaitReason::Budget,

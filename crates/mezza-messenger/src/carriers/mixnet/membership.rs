@@ -1,4 +1,4 @@
-//! Joining a network and leaving it, and contacts that do (MSG-97).
+//! Joining and leaving a network, and contacts that join or leave (MSG-97).
 
 use alloc::vec::Vec;
 
@@ -6,12 +6,14 @@ use mezza_core::{Backend, StaticKey};
 
 use super::network::JoinedNetwork;
 use super::{CLIENT, Membership, Mixnet, MixnetOutput, NetworkAddress, YEAR, timer};
+use crate::backup::BackupNetwork;
 use crate::carriers::Carrier;
 use crate::error::{DeviceError, PersonError};
 use crate::io::{At, CarrierId, ContactFacts, ContactId, Event, Forget, News, RecordKind, key64};
 
 impl<B: Backend> Mixnet<B> {
-    /// Joins a network, under a fresh dialling key. One that was left before is taken up where it was.
+    /// Joins a network under a fresh dialling key. A network that was left before continues with
+    /// its stored state.
     pub(super) fn join_network(
         &mut self,
         link: NetworkAddress,
@@ -50,7 +52,8 @@ impl<B: Backend> Mixnet<B> {
         Ok(())
     }
 
-    /// Leaves the network. Chains, invitations and the dialling key go; what was spent is remembered.
+    /// Leaves the network. Deletes chains, invitations and the dialling key, but keeps the spent
+    /// budget.
     pub(super) fn leave_network(&mut self, at: &mut At<'_>) -> Result<(), DeviceError> {
         if self.set_aside {
             return Err(DeviceError::Person(PersonError::SetAside));
@@ -82,7 +85,18 @@ impl<B: Backend> Mixnet<B> {
         Ok(())
     }
 
-    /// There are no chains any more; with whom there were some.
+    /// Returns the charges of the network that was joined and of those that were left, for a backup. Of a
+    /// network without a config nothing was charged.
+    pub(crate) fn charges(&self) -> impl Iterator<Item = BackupNetwork> {
+        let joined = self.network.iter().filter_map(|net| {
+            let NetworkAddress { pin, address } = net.member.link.clone();
+            let remembered = net.client.encode_remembered()?;
+            Some(BackupNetwork { pin, address, remembered, joined: true })
+        });
+        joined.chain(self.left.charges())
+    }
+
+    /// Forgets all chains. Returns the contacts that had some.
     fn forget_chains(&mut self, at: &mut At<'_>) -> Vec<ContactId> {
         let met = self.peers.iter().filter(|(_, peer)| peer.root_for.is_some() || peer.has_called);
         let met: Vec<ContactId> = met.map(|(id, _)| *id).collect();
@@ -101,9 +115,9 @@ impl<B: Backend> Mixnet<B> {
         met
     }
 
-    /// The card of a contact is another one. Under another dialling key the contact has left, and is back:
-    /// its chains are gone, so that the pair needs another root. Whether it has chains here and is not in
-    /// this network any more.
+    /// Handles a new card of a contact. A changed dialling key means that the contact left and came
+    /// back without its chains, so the pair needs another root. Returns true if the contact has
+    /// chains here but has left this network.
     pub(super) fn has_left(&mut self, to: &ContactFacts<'_>, at: &mut At<'_>) -> bool {
         let Some(net) = self.network.as_ref().filter(|net| net.client.has_contact(to.id.0)) else {
             return false;

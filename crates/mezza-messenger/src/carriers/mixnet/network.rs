@@ -1,4 +1,4 @@
-//! The network that was joined, with the client's machine in it.
+//! The joined network, with its client machine.
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;
@@ -22,14 +22,14 @@ use crate::view::{BudgetView, NetworkTrouble, NetworkView};
 
 /// Version of the stored form.
 const VERSION: u8 = 1;
-/// Bytes of one piece: the body of a cell.
+/// Bytes of one piece, which fills the body of a cell.
 pub(super) const PIECE_BYTES: usize = 225;
 /// Most pieces of one parcel.
 pub(super) const PIECES_MAX: usize = 40;
-/// Bytes of the length that the carrier's stream puts in front of a parcel.
+/// Bytes of the length field that the carrier's stream puts before a parcel.
 pub(super) const LENGTH_BYTES: usize = 2;
 
-/// The stored state of a network besides the client's own rows: the link, and the dialling key.
+/// The stored state of a network besides the rows of the client: link and dialling key.
 pub(crate) struct Membership {
     pub link: NetworkAddress,
     pub dialling: StaticKey,
@@ -38,7 +38,7 @@ pub(crate) struct Membership {
 snapshot!(struct Membership { link, dialling });
 
 impl Membership {
-    /// The stored form.
+    /// Encodes the stored form.
     pub fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(128 + self.link.address.len());
         w.put_u8(VERSION).put_bytes(&self.link.pin).put_var8(self.link.address.as_bytes());
@@ -68,24 +68,24 @@ impl Membership {
     }
 }
 
-/// The network that was joined.
+/// A joined network and its state.
 pub(crate) struct JoinedNetwork<B: Backend> {
     pub member: Membership,
     pub client: Client<B>,
-    /// Rows of the client that are stored.
+    /// Numbers of the stored client rows.
     pub rows: BTreeSet<u64>,
-    /// Rounds are taken part in.
+    /// True while the line to the entry server is up.
     pub up: bool,
     pub level: u8,
-    /// The newest number of the client that the next commit makes durable.
+    /// Newest number of the client that the next commit makes durable.
     pub durable: Option<u64>,
-    /// Alarms of mixes since the start.
+    /// Number of alarms from mixes since the start.
     pub alarms: u32,
-    /// This clock and the network's differ.
+    /// True if our clock and the network's clock differ.
     pub clock_off: bool,
-    /// The entry announces rounds under a config that is none of this network's.
+    /// True if the entry server announces rounds under a config of another network.
     pub foreign: bool,
-    /// How much the noise of the config in force protects.
+    /// Grade of the noise of the current config.
     pub noise: Option<NoiseGrade>,
 }
 
@@ -99,7 +99,7 @@ impl<B: Backend> JoinedNetwork<B> {
         Self::with_client(member, client, BTreeSet::new())
     }
 
-    /// Puts the client together from its rows, ascending.
+    /// Restores the client from its rows, ascending by number.
     pub fn restore(
         member: Membership,
         kernel: &'static dyn Kernel,
@@ -107,7 +107,7 @@ impl<B: Backend> JoinedNetwork<B> {
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, RestoreError> {
-        // The client has stored nothing since the network was joined.
+        // No row means that the client has stored nothing since the network was joined.
         if rows.is_empty() {
             return Ok(Self::new(member, kernel, now));
         }
@@ -116,7 +116,7 @@ impl<B: Backend> JoinedNetwork<B> {
         Ok(Self::with_client(member, client, rows.iter().map(|(seq, _)| *seq).collect()))
     }
 
-    /// Takes a network up that was left.
+    /// Joins a network again that was left before, with its stored state.
     pub fn rejoin(
         member: Membership,
         kernel: &'static dyn Kernel,
@@ -128,7 +128,7 @@ impl<B: Backend> JoinedNetwork<B> {
         Ok(Self::with_client(member, client, BTreeSet::new()))
     }
 
-    /// Returns true if a network that was left could be taken up from this.
+    /// Returns true if [`rejoin`](Self::rejoin) would succeed with this state.
     pub fn can_rejoin(
         member: &Membership,
         kernel: &'static dyn Kernel,
@@ -153,7 +153,8 @@ impl<B: Backend> JoinedNetwork<B> {
         }
     }
 
-    /// A row of the client, in one transaction with whatever else the step stores.
+    /// Stores a row of the client, in the same commit as the other rows of the step. Rows before
+    /// `first` are removed.
     pub fn store_row(&mut self, seq: u64, first: u64, record: Wiping<Vec<u8>>, step: &mut Step) {
         self.durable = Some(seq);
         // The client continues from row `first`, so older rows leave in the same commit.
@@ -166,14 +167,15 @@ impl<B: Backend> JoinedNetwork<B> {
         }
     }
 
-    /// Takes in what the client says of the network.
+    /// Applies an output of the client that reports on the network.
     pub fn apply_output(&mut self, output: &Output) {
         match output {
             Output::Level(level) => self.level = *level,
             Output::Alarm { .. } => self.alarms = self.alarms.saturating_add(1),
             Output::Unfit(_, error) => {
                 self.clock_off = *error == SettingsError::Clock;
-                // Settings of a round that is over, or that comes late, are of our config.
+                // Settings of a past round or late settings are of our config, so they are not
+                // foreign.
                 self.foreign = matches!(error, SettingsError::NoConfig | SettingsError::Differ);
             }
             _ => {}
@@ -185,12 +187,13 @@ impl<B: Backend> JoinedNetwork<B> {
         self.up && self.client.is_returning()
     }
 
-    /// Returns true if the line stands and a config is in force.
+    /// Returns true if the line is up and a config is in force.
     pub fn is_up(&self, now: Time) -> bool {
         self.up && self.config(now).is_some()
     }
 
-    /// Returns why no round comes back, or `None` if rounds do or nothing is known (MSG-123).
+    /// Returns the reason why no round returns, or `None` if rounds return or no reason is known
+    /// (MSG-123).
     pub fn find_trouble(&self, now: Time) -> Option<NetworkTrouble> {
         let ended = self.client.chain().map(|chain| chain.head_config().valid_until);
         if let Some(ended) = ended.filter(|ended| *ended <= now) {
@@ -203,7 +206,7 @@ impl<B: Backend> JoinedNetwork<B> {
         }
     }
 
-    /// Forgets what earlier settings showed: the line is another one, or a round came back.
+    /// Forgets what earlier settings showed, because the line is new or a round returned.
     pub fn forget_unfit(&mut self) {
         (self.clock_off, self.foreign) = (false, false);
     }
@@ -245,13 +248,13 @@ impl<B: Backend> JoinedNetwork<B> {
         self.noise = self.config(now).map(grade_config);
     }
 
-    /// The config in force.
+    /// Returns the config in force, or `None` if there is none.
     pub fn config(&self, now: Time) -> Option<&Config> {
         self.client.chain()?.current_config(now)
     }
 
-    /// Returns true if a card says that its owner is not in this network. A part that is listed and left
-    /// out says nothing.
+    /// Returns true if the card shows that its owner is not in this network. A mixnet part that is
+    /// listed but left out proves nothing.
     pub fn is_elsewhere(&self, card: &Card, now: Time) -> bool {
         let Some(config) = self.config(now) else { return false };
         match card.mixnet() {
@@ -260,18 +263,19 @@ impl<B: Backend> JoinedNetwork<B> {
         }
     }
 
-    /// Returns the policy of conversations in the config.
+    /// Returns the policy of the conversation service in the current config.
     pub fn policy(&self, now: Time) -> Option<&ServicePolicy> {
         self.config(now)?.find_policy(Service::Conversation).map(|(_, policy)| policy)
     }
 
-    /// Where to connect, and to whom.
+    /// Returns the address of the entry server and its expected key.
     pub fn entry_address(&self, now: Time) -> (String, Option<[u8; 32]>) {
         dial_address(&self.member.link, &self.client, now)
     }
 
-    /// Returns the address at which configs are asked for in this search: that of the link first, then
-    /// those of all known configs in turn, the newest first (MIX-77).
+    /// Returns the address that is asked for configs in search number `number`. The first search
+    /// uses the address of the link. Later ones use the addresses of all known configs in turn,
+    /// newest first (MIX-77).
     pub fn search_address(&self, number: u32) -> String {
         search_address(&self.member.link, &self.client, number)
     }
@@ -303,8 +307,8 @@ impl<B: Backend> JoinedNetwork<B> {
     }
 }
 
-/// Returns the address of the entry of the config in force, and its key. Without a config it is the
-/// address of the link, and any key.
+/// Returns address and key of the entry server in the config in force. Without a config returns the
+/// address of the link and `None`, which accepts any key.
 pub(super) fn dial_address<B: Backend>(
     link: &NetworkAddress,
     client: &Client<B>,
@@ -316,7 +320,7 @@ pub(super) fn dial_address<B: Backend>(
     }
 }
 
-/// Returns the address of a search, see [`JoinedNetwork::search_address`].
+/// Returns the address for a search, see [`JoinedNetwork::search_address`].
 pub(super) fn search_address<B: Backend>(
     link: &NetworkAddress,
     client: &Client<B>,

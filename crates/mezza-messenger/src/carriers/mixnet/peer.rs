@@ -1,9 +1,10 @@
-//! A contact as the mixnet sees it, and how long it is served for nothing but its own talk
-//! (MSG-54).
+//! State of a contact in the mixnet, and the time for which the mixnet serves the contact only
+//! because the contact writes (MSG-54).
 //!
-//! Each round in which somebody is served costs privacy, and what a contact says has it served for
-//! ten minutes more. So a contact that keeps talking would use up everybody's rounds. The time that
-//! goes to its talk alone is counted; above its part it is served only for what the person writes.
+//! Each round that serves a contact costs privacy budget, and each message of a contact extends its
+//! service by ten minutes. A contact that keeps writing would therefore use up all rounds. The time
+//! caused by its messages alone is counted. Above its yearly share a contact is served only for
+//! notes of the user.
 
 use alloc::vec::Vec;
 
@@ -12,22 +13,22 @@ use mezza_core::{DecodeError, PublicKey, Reader, Time, Wiping, Writer, snapshot}
 use super::apart::Meetings;
 use crate::io::{DateStep, Pace, read_flag};
 
-/// Versions of the stored form: without the dialling key, and with it.
+/// Versions of the stored form: 1 without the dialling key, 2 with it.
 const VERSIONS: [u8; 2] = [1, 2];
-/// How long a contact is served in the mixnet for each time that it says something.
+/// Milliseconds for which one message of a contact extends its service in the mixnet.
 const TALK_MS: u64 = 10 * Time::MINUTE_MS;
-/// Days of a year.
+/// Days of a share's year.
 const YEAR_DAYS: u32 = 365;
-/// Roots of a contact that the mixnet's client takes at once, each for a snapshot; then one per
+/// Roots that the client accepts at once from one contact, each for a snapshot; after them one per
 /// [`ROOT_EVERY_MS`] (MSG-53).
 const ROOT_BURST: u32 = 4;
-/// Milliseconds until one more root may come.
+/// Milliseconds until one more root is accepted.
 const ROOT_EVERY_MS: u64 = 10 * Time::MINUTE_MS;
 
-/// For how long a contact was served while the person did not write to it.
+/// Service time of a contact while the user did not write to the contact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Talk {
-    /// The year that the next one is about, of 365 days since 1970.
+    /// The year of `ms`, in units of 365 days since 1970.
     year: u32,
     ms: u64,
 }
@@ -35,7 +36,7 @@ pub(crate) struct Talk {
 snapshot!(struct Talk { year, ms });
 
 impl Talk {
-    /// The mixnet serves it because it said something: so much longer than it would have else.
+    /// Adds `ms` milliseconds of service that a message of the contact caused.
     pub fn add(&mut self, ms: u64, now: Time) {
         let year = now.as_days() / YEAR_DAYS;
         // Each year of 365 days has a share of its own (MSG-54).
@@ -43,12 +44,12 @@ impl Talk {
         (self.year, self.ms) = (year, before.saturating_add(ms));
     }
 
-    /// How long the mixnet served it in this year for what it said.
+    /// Returns the milliseconds counted in the current year.
     pub fn ms(&self, now: Time) -> u64 {
         if self.year == now.as_days() / YEAR_DAYS { self.ms } else { 0 }
     }
 
-    /// When the year is over in which it was counted last.
+    /// Returns the end of the year of the last count.
     pub const fn year_end(&self) -> Time {
         Time::from_ms((self.year as u64 + 1) * YEAR_DAYS as u64 * Time::DAY_MS)
     }
@@ -59,26 +60,27 @@ impl Talk {
     }
 }
 
-/// A contact as the mixnet sees it.
+/// State of a contact in the mixnet.
 pub(crate) struct MixnetPeer {
     /// The session for which the client has a root.
     pub root_for: Option<[u8; 16]>,
-    /// The dialling key that its card named then.
+    /// The dialling key on the contact's card when the root was set.
     pub dialling: Option<PublicKey>,
-    /// They were invited, and have called to know who it was.
+    /// True if the contact was invited and has called for our identity.
     pub has_called: bool,
     pub talk: Talk,
     // Not stored.
-    /// Roots that it says.
+    /// Rate limit for roots from the contact.
     pub roots: Pace,
-    /// Roots of ours, for chains that it broke.
+    /// Rate limit for our own roots after the contact broke its stream.
     own_roots: Pace,
-    /// When it was heard last, and when the person wrote to it last.
+    /// `heard_at` is the time of the contact's last activity, `wrote_at` that of the user's last
+    /// note to the contact.
     heard_at: Time,
     wrote_at: Time,
-    /// True if it is served for our words alone.
+    /// True while the contact is served for notes of the user only.
     pub muted: bool,
-    /// The lowest level at which it is served; `None`: it is not served at all.
+    /// Lowest level at which the contact is served; `None` if the contact is not served at all.
     pub level_min: Option<u8>,
     pub meetings: Meetings,
 }
@@ -107,13 +109,14 @@ impl Default for MixnetPeer {
 }
 
 impl MixnetPeer {
-    /// A contact of whom this is stored.
+    /// Restores a contact from a row without a dialling key.
     pub fn from_stored(root_for: Option<[u8; 16]>, has_called: bool, talk: Talk) -> Self {
         Self { root_for, has_called, talk, ..Self::default() }
     }
 
-    /// Its stream is broken, so that the pair needs another root. It can break one after the other, and
-    /// says so again with each further cell: beyond the pace the one that is there stays (MSG-53).
+    /// Requests another root after the contact's stream broke. A contact can break one stream after
+    /// another, and each further cell reports the break again, so above the rate limit the existing
+    /// root stays (MSG-53).
     pub fn on_stream_broken(&mut self, now: Time) {
         // A peer can break its stream at will, so our own roots have the same pace (MSG-53).
         if self.root_for.is_some() && self.own_roots.take_turn(now).is_ok() {
@@ -121,18 +124,18 @@ impl MixnetPeer {
         }
     }
 
-    /// The person writes to it.
+    /// Counts a note of the user to the contact.
     pub fn on_user_note(&mut self, now: Time) {
         self.wrote_at = now;
     }
 
-    /// Returns true if the person wrote to it a short time ago.
+    /// Returns true if the user wrote to the contact in the last 10 minutes.
     pub fn is_talked_to(&self, now: Time) -> bool {
         // A time in the future comes from a clock that was ahead, and counts as never.
         now >= self.wrote_at && now.since_ms(self.wrote_at) < TALK_MS
     }
 
-    /// The date was corrected.
+    /// Moves the stored times after a correction of the date.
     pub fn apply_date_step(&mut self, date: &DateStep) {
         self.roots.apply_date_step(date);
         self.own_roots.apply_date_step(date);
@@ -141,7 +144,7 @@ impl MixnetPeer {
         self.meetings.apply_date_step(date);
     }
 
-    /// It says something, or calls; whether that counts.
+    /// Counts a parcel or a call of the contact. Returns true if service time was added.
     pub fn record_activity(&mut self, now: Time) -> bool {
         // Messages within 10 minutes of each other overlap, and overlaps count once (MSG-54).
         let gap_ms = now.since_ms(self.heard_at).min(TALK_MS);
@@ -154,7 +157,7 @@ impl MixnetPeer {
         true
     }
 
-    /// Its row; there is none as long as nothing is known.
+    /// Returns the row of the contact, or `None` if nothing must be stored.
     pub fn stored_form(&self) -> Option<Wiping<Vec<u8>>> {
         let known = self.root_for.is_some()
             || self.dialling.is_some()
@@ -163,8 +166,8 @@ impl MixnetPeer {
         known.then(|| self.write())
     }
 
-    /// The stored form: `version u8 | root for | has called u8 | year u32 | talk u64`; version 2 has the
-    /// dialling key, 32 bytes, before the year.
+    /// Encodes the stored form: `version u8 | root for | has called u8 | year u32 | talk u64`.
+    /// Version 2 has the dialling key, 32 bytes, before the year.
     fn write(&self) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(32);
         w.put_u8(VERSIONS[usize::from(self.dialling.is_some())]);

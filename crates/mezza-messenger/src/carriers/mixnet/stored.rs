@@ -12,14 +12,14 @@ use crate::io::{
 use crate::view::Part;
 
 impl<B: Backend> Mixnet<B> {
-    /// Somebody who invites and was stored.
+    /// Loads a stored inviter.
     pub(super) fn load_inviter(&mut self, id: ContactId, inviter: Inviter, step: &mut Step) {
         step.set_timer(timer(INVITER | u64::from(id.0)), Some(inviter.deadline()));
         self.inviters.insert(id, inviter);
     }
 
-    /// The network with its client, both or neither. The client goes on without a row that it
-    /// cannot read. What does not load is left over.
+    /// Loads the network and its client, or neither. The client continues without a row that it
+    /// cannot read. Returns the rows that do not load.
     pub(super) fn load_rows(
         &mut self,
         stored: &mut StoredRows<'_>,
@@ -55,8 +55,8 @@ impl<B: Backend> Mixnet<B> {
         left
     }
 
-    /// The networks that were left. Whether a client could go on from what is remembered is tried now,
-    /// under a key that is thrown away.
+    /// Loads the networks that were left. Each stored state is tried now with a temporary key,
+    /// which shows whether a client could continue from it.
     fn load_left(&mut self, stored: &mut StoredRows<'_>, at: &mut At<'_>) -> Vec<Unloaded> {
         let kind = RecordKind::LeftNetwork;
         let rows = stored.take_kind(kind);
@@ -76,7 +76,8 @@ impl<B: Backend> Mixnet<B> {
         self.left.load_rows(rows, lost, loads)
     }
 
-    /// The keys of the client's rows that it goes on without; `None`: the network does not load.
+    /// Restores the network. Returns the keys of unreadable client rows, or `None` if the network
+    /// does not load.
     fn restore_network(
         &mut self,
         member: Membership,
@@ -91,7 +92,7 @@ impl<B: Backend> Mixnet<B> {
         Some(unread)
     }
 
-    /// Its rows, without those of the client.
+    /// Writes the rows of the carrier, except those of the client.
     pub(super) fn put_rows(&self, step: &mut Step) {
         if let Some(net) = &self.network {
             step.put(RecordKind::Network, Vec::new(), net.member.write());

@@ -1,4 +1,4 @@
-//! Relays, as the device sees a carrier.
+//! The relays as a [`Carrier`].
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -18,13 +18,13 @@ use crate::evidence::WaitReason;
 use crate::io::{
     At, CarrierConnection, CarrierState, ContactFacts, ContactId, DateStep, Dropped, FetchPurpose,
     Forget, Handover, HelloPlace, Leaving, MailboxId, Missing, News, PersonRows, Publication,
-    Receiving, RecordKind, RelayConnectionId, Route, Step, StoredRows, Unloaded, fits_vault, key32,
-    loads_again,
+    Receiving, RecordKind, RelayConnectionId, Route, RouteTerms, Step, StoredRows, Unloaded,
+    fits_vault, key32, loads_again,
 };
 use crate::note::Item;
 
 impl<B: Backend> Carrier for Relay<B> {
-    /// How the contact's relay, or our own one, is now.
+    /// Returns the state of the contact's relay, or of our own relay if no contact is given.
     fn state(&self, to: Option<&ContactFacts<'_>>, _: Time) -> Option<CarrierState> {
         let relay = to.map_or_else(|| self.own_relay(), |to| self.relay_of(to));
         let connection = relay.and_then(|relay| self.connections.get(relay.connection_id()));
@@ -51,7 +51,7 @@ impl<B: Backend> Carrier for Relay<B> {
         self.connections.iter().map(view).collect()
     }
 
-    /// Envelopes that no key opened.
+    /// Returns the number of envelopes that no key opened.
     fn rejected_count(&self) -> u64 {
         self.unopened
     }
@@ -61,7 +61,8 @@ impl<B: Backend> Carrier for Relay<B> {
         self.unopened += 1;
     }
 
-    /// One-time keys at the relay, and those that it has not taken yet.
+    /// Returns the number of one-time keys at the relay, and the number of those not yet stored
+    /// there.
     fn prekey_stock(&self) -> Option<(Option<u16>, u32)> {
         let under_way = self.publication.as_ref().map_or(0, |news| news.one_time.len());
         Some((self.stock, under_way as u32))
@@ -71,12 +72,12 @@ impl<B: Backend> Carrier for Relay<B> {
         Some(self.own_place(id))
     }
 
-    /// Returns true if a contact has a mailbox of its own here.
+    /// Returns true if we have a mailbox for this contact alone.
     fn has_place_for(&self, id: ContactId) -> bool {
         self.peer(id).is_some_and(|peer| peer.ours.is_some())
     }
 
-    /// The session with a contact began under this prekey.
+    /// Stores the prekey under which the session with a contact began.
     fn on_session_begun(
         &mut self,
         with: ContactId,
@@ -90,14 +91,14 @@ impl<B: Backend> Carrier for Relay<B> {
         });
     }
 
-    /// Returns true if a relay of the contact may know at this pin who asks for a bundle (MSG-20).
+    /// Returns true if the contact's relay may learn at this pin that we fetch a bundle (MSG-20).
     fn can_fetch_bundle(&self, of: &ContactFacts<'_>, pin: u8) -> bool {
         let relay = of.card.relays().first();
         relay.is_some_and(|relay| self.connections.level(relay.connection_id()) >= pin)
     }
 
-    /// Asks the contact's relay for its bundle, one request at a time, and only where the relay may
-    /// know that we do (MSG-20).
+    /// Requests the contact's bundle from its relay, one request at a time. The connection must
+    /// reach the level `pin`, because the relay learns of the request (MSG-20).
     fn fetch_bundle(
         &mut self,
         of: &ContactFacts<'_>,
@@ -116,13 +117,13 @@ impl<B: Backend> Carrier for Relay<B> {
         if !self.connections.is_up(connection) {
             return None;
         }
-        // A clock that was ahead once holds nothing up.
+        // A time far in the future comes from a clock that was ahead, and delays nothing.
         let waits = at.now < peer.fetch_after
             && peer.fetch_after.since_ms(at.now) <= u64::from(u16::MAX) * Time::SECOND_MS;
         if waits {
             return Some(peer.fetch_after);
         }
-        // A relay that answers nothing is asked anew after a while.
+        // An unanswered request is repeated after a while.
         if let Some(swallowed) = peer.fetch.take() {
             self.requests.take(swallowed);
         }
@@ -133,7 +134,7 @@ impl<B: Backend> Carrier for Relay<B> {
         None
     }
 
-    /// Forgets a contact with the mailboxes that it had here.
+    /// Forgets a contact and closes its mailboxes here.
     fn forget_contact(&mut self, id: ContactId, what: Forget, at: &mut At<'_>) {
         if what != Forget::All {
             // Chains belong to the mixnet. Mailboxes stay until the contact is deleted.
@@ -152,7 +153,7 @@ impl<B: Backend> Carrier for Relay<B> {
         self.connections.keep_only(id, &[]);
     }
 
-    /// A connection to each relay with a mailbox of ours.
+    /// Moves stored times after a correction of the date.
     fn apply_date_step(&mut self, date: &DateStep, at: &mut At<'_>) {
         self.correct_dates(date, at);
     }
@@ -194,10 +195,10 @@ impl<B: Backend> Carrier for Relay<B> {
     fn select_route(
         &self,
         to: &ContactFacts<'_>,
-        (pin, _): (u8, bool),
+        terms: RouteTerms,
         now: Time,
     ) -> Result<Route, Missing> {
-        self.find_route(to, pin, now)
+        self.find_route(to, terms.pin, now)
     }
 
     fn hand_over(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
@@ -208,7 +209,7 @@ impl<B: Backend> Carrier for Relay<B> {
         self.take_back(parcels);
     }
 
-    /// Whom nothing may reach, no connection is kept for.
+    /// Closes the connection of a contact that is not served any more.
     fn set_level_min(&mut self, id: ContactId, level_min: Option<u8>, _: &mut At<'_>) {
         // No connection to the relay of a blocked contact remains (MSG-26).
         if level_min.is_none() {
@@ -271,14 +272,15 @@ impl<B: Backend> Carrier for Relay<B> {
         person.read_optional(RecordKind::RelayPeer, RelayPeer::read).map(drop)
     }
 
-    /// A new session must say where we are reached if what says it of this contact is lost.
+    /// Loads the rows of a contact. Returns true if our mailbox for the contact is lost, so that a
+    /// new session must announce another one.
     fn load_person(
         &mut self,
         person: &PersonRows,
         stored: &StoredRows<'_>,
         _: &mut At<'_>,
     ) -> bool {
-        // An inviter has never been reached by a relay.
+        // Inviters use the mixnet only and have no relay.
         if person.single_row(RecordKind::Inviter).is_some() {
             return false;
         }

@@ -1,4 +1,4 @@
-//! Mailboxes that are given up: the token is kept until the relay has confirmed CLOSE (MSG-125).
+//! Mailboxes that are given up: the token is stored until the relay has confirmed CLOSE (MSG-125).
 //!
 //! ```text
 //! contact removed, mailbox replaced -close-> row stays, marked -Up-> CLOSE -0 or 1-> row goes
@@ -13,24 +13,25 @@ use super::requests::Request;
 use super::{MAILBOX, OwnMailbox, Relay, RelayOutput, timer};
 use crate::io::{At, MailboxId, RecordKind, RelayConnectionId, Step, key32};
 
-/// Most mailboxes that wait for their CLOSE. The oldest makes room.
+/// Most mailboxes that wait for CLOSE. Above this number the oldest one is dropped.
 const CLOSING_MAX: usize = 1_024;
 
 impl<B: Backend> Relay<B> {
-    /// Gives a mailbox up: nothing is read from it any more, and its relay closes it.
+    /// Gives a mailbox up: its mail is not read any more, and CLOSE is sent to its relay.
     pub(super) fn close_mailbox(&mut self, id: MailboxId, at: &mut At<'_>) {
         let Some(mut mailbox) = self.mailboxes.remove(&id) else { return };
-        // Who had it and got no other one, since there was no relay then, gets one once there is.
+        // A contact whose mailbox could not be replaced, because there was no relay then, gets
+        // another one later.
         if let Some(owner) = mailbox.contact.take()
             && self.peer(owner).is_some_and(|peer| peer.ours == Some(id))
         {
             self.update_peer(owner, at.step, |peer| peer.ours = None);
         }
-        // OPEN never left, so the relay has nothing to close.
+        // OPEN was never sent, so the relay has nothing to close.
         if !mailbox.opened && !self.requests.is_in_flight(Request::Open(id)) {
             return Self::drop_mailbox(id, at.step);
         }
-        // The oldest token is given up first: its relay drops an unused mailbox by itself.
+        // The oldest token is dropped, because relays delete unused mailboxes themselves.
         if self.closing.len() >= CLOSING_MAX
             && let Some((oldest, _)) = self.closing.pop_first()
         {
@@ -47,7 +48,7 @@ impl<B: Backend> Relay<B> {
     fn ask_close(&mut self, id: MailboxId) {
         let Some(mailbox) = self.closing.get(&id) else { return };
         let connection = mailbox.relay.connection_id();
-        // The request is repeated when the relay is up.
+        // The request is sent once the relay is up.
         if !self.connections.is_up(connection) || self.requests.is_in_flight(Request::Close(id)) {
             return;
         }
@@ -56,7 +57,7 @@ impl<B: Backend> Relay<B> {
         self.outputs.push_back(RelayOutput::Close { ticket, connection, token });
     }
 
-    /// Sends CLOSE for each mailbox that was given up, at one relay or at all.
+    /// Sends CLOSE for each mailbox that was given up, at one relay or at all relays.
     pub(super) fn ask_closes(&mut self, connection: Option<RelayConnectionId>) {
         let there = |own: &OwnMailbox| connection.is_none_or(|at| own.relay.connection_id() == at);
         let all = self.closing.iter().filter(|(_, own)| there(own)).map(|(id, _)| *id);
@@ -65,14 +66,14 @@ impl<B: Backend> Relay<B> {
         }
     }
 
-    /// The relay has closed the mailbox, or has none, or had 90 days to lose it.
+    /// Drops a mailbox that its relay has closed, does not know, or did not answer for 90 days.
     pub(super) fn on_closed(&mut self, id: MailboxId, step: &mut Step) {
         let Some(mailbox) = self.closing.remove(&id) else { return };
         Self::drop_mailbox(id, step);
         self.leave_relay(&mailbox.relay);
     }
 
-    /// Returns true if a mailbox that was given up waits no longer for its relay.
+    /// Returns true if a mailbox that was given up has waited 90 days for its relay.
     pub(super) fn has_waited(&self, id: MailboxId, now: Time) -> bool {
         let closing = self.closing.get(&id);
         closing.and_then(OwnMailbox::due).is_some_and(|due| due <= now)

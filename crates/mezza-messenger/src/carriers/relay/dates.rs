@@ -8,7 +8,7 @@ use super::{FETCH, IDLE, MAILBOX, RETRY, Relay, timer};
 use crate::io::{At, DateStep, MailboxId, RecordKind, key32};
 
 impl<B: Backend> Relay<B> {
-    /// Moves the ages of our mailboxes with the date, and everything that is waited for.
+    /// Moves the ages of our mailboxes and all waiting times with the date.
     pub(super) fn correct_dates(&mut self, date: &DateStep, at: &mut At<'_>) {
         for id in self.mailboxes.keys().copied().collect::<Vec<MailboxId>>() {
             if self

@@ -12,152 +12,153 @@ use crate::relay_wire::{MailboxAddress, MailboxKind};
 
 /// Inputs of the driver about relays.
 pub enum RelayInput {
-    /// Mail lies in one of our mailboxes. `mail` is the driver's own number, given back in
-    /// [`RelayOutput::Acknowledge`].
+    /// A mail arrived in one of our mailboxes. The driver chooses the number `mail`, and
+    /// [`RelayOutput::Acknowledge`] returns it.
     Mail {
-        /// The mailbox.
+        /// The mailbox with the mail.
         mailbox: MailboxId,
         /// The driver's number of this mail.
         mail: u64,
-        /// The envelope.
+        /// The sealed envelope.
         envelope: Vec<u8>,
     },
-    /// A relay connection stands.
+    /// The connection to a relay is up.
     Up {
-        /// Which connection.
+        /// The connection to the relay.
         connection: RelayConnectionId,
         /// Its protection level, 1 to 4.
         level: u8,
         /// True if it runs as a demonstration on one machine and so protects nothing.
         demo: bool,
     },
-    /// A relay connection is gone; tickets in flight on it are void.
+    /// The connection to a relay is lost; requests in flight on it are void.
     Down {
-        /// Which connection.
+        /// The lost connection.
         connection: RelayConnectionId,
     },
-    /// The carrier took it: relay DONE 0.
+    /// A request succeeded: relay DONE with code 0.
     Done {
-        /// Of which request.
+        /// Ticket of the request.
         ticket: RequestId,
     },
-    /// The carrier did not take it: relay DONE with another code.
+    /// A request was refused: relay DONE with another code.
     Refused {
-        /// Of which request.
+        /// Ticket of the request.
         ticket: RequestId,
         /// The relay's code, 1 to 5.
         code: u8,
-        /// When to try again, seconds (codes 2 and 4).
+        /// Seconds until the next attempt (codes 2 and 4).
         retry_s: u16,
     },
-    /// The answer to [`RelayOutput::Fetch`].
+    /// A bundle in reply to [`RelayOutput::Fetch`].
     Bundle {
-        /// Of which request.
+        /// Ticket of the fetch request.
         ticket: RequestId,
-        /// The bundle as the relay gave it.
+        /// The bundle as received, unchecked.
         bytes: Vec<u8>,
-        /// A one-time key, if one was left.
+        /// A one-time key, or `None` if the relay had none left.
         one_time: Option<OneTimePrekey>,
     },
-    /// Another connection reads one of our mailboxes in place of this one.
+    /// Another connection reads one of our mailboxes instead of this one.
     Displaced {
-        /// The mailbox.
+        /// The displaced mailbox.
         mailbox: MailboxId,
-        /// True if that is over.
+        /// True if the other connection has stopped reading.
         over: bool,
     },
-    /// One-time keys left at the relay.
+    /// The number of our one-time keys left at a relay.
     Stock {
-        /// Which connection.
+        /// The connection to the relay.
         connection: RelayConnectionId,
-        /// How many.
+        /// Number of one-time keys.
         left: u16,
     },
 }
 
 /// Requests of the device to a relay.
 pub enum RelayOutput {
-    /// Keep a connection to this relay from now on, at this host and port alone.
+    /// Connect to this relay at this host and port only, and keep the connection.
     Connect {
-        /// Which (its `address` is not used here).
+        /// The relay; its `address` field is not used here.
         relay: RelayEntry,
     },
-    /// This relay is not needed any more.
+    /// Close the connection to a relay that is not needed any more.
     Disconnect {
-        /// Which connection.
+        /// The connection to close.
         connection: RelayConnectionId,
     },
-    /// Put an envelope into somebody's mailbox; answered by `Done` or `Refused`.
+    /// Put an envelope into a mailbox of a contact; answered by `Done` or `Refused`.
     Put {
-        /// Names the request.
+        /// Ticket of this request.
         ticket: RequestId,
-        /// Which connection.
+        /// The connection to the relay.
         connection: RelayConnectionId,
-        /// The mailbox.
+        /// Address of the mailbox.
         address: MailboxAddress,
-        /// How long the relay shall keep it.
+        /// Hours for which the relay should store the envelope.
         ttl_h: u16,
-        /// The envelope, one of the six sizes.
+        /// The envelope, in one of the six sizes.
         envelope: Vec<u8>,
     },
-    /// Open an own mailbox; answered by `Done` or `Refused`.
+    /// Open a mailbox of ours; answered by `Done` or `Refused`.
     Open {
-        /// Names the request.
+        /// Ticket of this request.
         ticket: RequestId,
-        /// Which connection.
+        /// The connection to the relay.
         connection: RelayConnectionId,
-        /// The mailbox's secret.
+        /// Secret token of the mailbox.
         token: Secret<32>,
         /// The purpose of the mailbox.
         kind: MailboxKind,
     },
-    /// Close an own mailbox; answered by `Done` or `Refused`.
+    /// Close a mailbox of ours; answered by `Done` or `Refused`.
     Close {
-        /// Names the request.
+        /// Ticket of this request.
         ticket: RequestId,
-        /// Which connection.
+        /// The connection to the relay.
         connection: RelayConnectionId,
-        /// The mailbox's secret.
+        /// Secret token of the mailbox.
         token: Secret<32>,
     },
-    /// Have mail of an own mailbox delivered as `Mail`; not answered unless refused.
+    /// Subscribe to a mailbox of ours: its mail arrives as `Mail`. There is no answer except a
+    /// refusal.
     Watch {
-        /// Names the request.
+        /// Ticket of this request.
         ticket: RequestId,
-        /// The mailbox's number here.
+        /// Our number of the mailbox.
         mailbox: MailboxId,
-        /// Which connection.
+        /// The connection to the relay.
         connection: RelayConnectionId,
-        /// The mailbox's secret.
+        /// Secret token of the mailbox.
         token: Secret<32>,
     },
-    /// Put the own prekey bundle up; answered by `Done` or `Refused`.
+    /// Publish our prekey bundle; answered by `Done` or `Refused`.
     Publish {
-        /// Names the request.
+        /// Ticket of this request.
         ticket: RequestId,
-        /// Which connection.
+        /// The connection to the relay.
         connection: RelayConnectionId,
-        /// The intro mailbox's secret.
+        /// Secret token of the intro mailbox.
         token: Secret<32>,
-        /// The bundle.
+        /// The encoded bundle.
         bundle: Vec<u8>,
-        /// One-time keys beside it.
+        /// One-time keys to add to the stock.
         one_time: Vec<OneTimePrekey>,
-        /// True if the old stock goes first.
+        /// True if the relay should delete the old stock first.
         replace: bool,
     },
-    /// Get a contact's bundle; answered by `Bundle` or `Refused`.
+    /// Fetch a contact's bundle; answered by `Bundle` or `Refused`.
     Fetch {
-        /// Names the request.
+        /// Ticket of this request.
         ticket: RequestId,
-        /// Which connection.
+        /// The connection to the relay.
         connection: RelayConnectionId,
-        /// The contact's intro mailbox.
+        /// Address of the contact's intro mailbox.
         address: MailboxAddress,
     },
-    /// The mail is dealt with: the relay may forget it.
+    /// Report that a mail is handled: the relay may delete it.
     Acknowledge {
-        /// The mailbox it came from.
+        /// The mailbox of the mail.
         mailbox: MailboxId,
         /// The driver's number of the mail.
         mail: u64,

@@ -16,7 +16,7 @@ use crate::io::{
 };
 
 impl<B: Backend> Relay<B> {
-    /// The relay of a contact, if a note may go there at this pin.
+    /// Returns the relay of a contact if a note may be sent there at this pin.
     fn usable_relay<'a>(
         &'a self,
         to: &'a ContactFacts<'_>,
@@ -24,7 +24,8 @@ impl<B: Backend> Relay<B> {
     ) -> Result<&'a RelayEntry, Missing> {
         let wait = Missing::Wait;
         let relay = self.relay_of(to).ok_or(wait(WaitReason::Keys))?;
-        // The relay learns who is written to, so the lowest level applies to it as well (MSG-20).
+        // The relay learns the recipient, so the lowest level applies to the connection to it as
+        // well (MSG-20).
         if self.connections.level(relay.connection_id()) < pin {
             return Err(wait(WaitReason::BelowPin));
         }
@@ -47,7 +48,7 @@ impl<B: Backend> Relay<B> {
         }
     }
 
-    /// The way into the contact's mailbox.
+    /// Returns the route into the contact's mailbox.
     pub(super) fn find_route(
         &self,
         to: &ContactFacts<'_>,
@@ -59,14 +60,15 @@ impl<B: Backend> Relay<B> {
         if !self.connections.is_up(relay.connection_id()) {
             return Err(wait(WaitReason::NoCarrier));
         }
-        // The intro mailbox takes first messages alone, so without another one a session must be
-        // new.
+        // The intro mailbox accepts first messages only, so without another mailbox a new session
+        // is needed.
         let lost = self.remote_mailbox(to.id).is_none() && !to.session.pending;
         if !to.session.is_usable() || lost {
             return Err(Missing::Session);
         }
-        // The first note of a session holds our mailbox, which must exist by then, and so does the first
-        // answer: without one the contact begins a session anew (messenger 4.2).
+        // The first note of a session contains our mailbox, which must exist by then. The same
+        // holds for our first answer: without a mailbox in it the contact would begin another
+        // session (messenger 4.2).
         let first = to.session.pending || !to.session.initiator && !self.has_given(to.id);
         if first && self.own_place(to.id) == HelloPlace::NotYet {
             return Err(wait(WaitReason::Keys));
@@ -74,11 +76,13 @@ impl<B: Backend> Relay<B> {
         self.where_to(to, now).ok_or(wait(WaitReason::Keys))
     }
 
-    /// Where a message of the active session goes, and until when it can be opened there.
+    /// Returns the route for a message of the active session, with the time until which the
+    /// recipient can open it.
     fn where_to(&self, to: &ContactFacts<'_>, now: Time) -> Option<Route> {
         let peer = self.peer(to.id)?;
         let mut until = now.plus_ms(KEEPS_MS);
-        // The responder keeps its signed prekey no longer, so the mail would not open later (4.2).
+        // The responder deletes its signed prekey after this time, so later mail would not open
+        // (4.2).
         if let Some(intro) = peer.intro.as_ref().filter(|_| to.session.pending) {
             until = until.min(intro.not_after.plus_ms(BEYOND_BUNDLE_MS));
         }
@@ -91,7 +95,7 @@ impl<B: Backend> Relay<B> {
         Some(Route { carrier, until: Some(until), invitation: false, address })
     }
 
-    /// Puts a parcel into an envelope and that into the contact's mailbox.
+    /// Seals a parcel into an envelope and puts it into the contact's mailbox.
     pub(super) fn put_parcel(&mut self, parcel: &Leaving<'_>, at: &mut At<'_>) -> Handover {
         let id = parcel.to.id;
         // The mailbox was lost since the route was selected.
@@ -109,7 +113,7 @@ impl<B: Backend> Relay<B> {
             return Handover::Waits;
         }
         self.wanted.insert(id);
-        // A context is for one mailbox and one envelope, and is dropped if the contact has moved.
+        // A context fits one mailbox and one envelope, and is dropped if the contact has moved.
         let ahead = self.contexts.remove(&id).filter(|ahead| ahead.is_for(&address, &seal));
         let context = match ahead {
             Some(ahead) => Ok(ahead),
@@ -117,7 +121,7 @@ impl<B: Backend> Relay<B> {
         };
         let intro = !parcel.route.address.is_empty();
         let Ok(envelope) = context.and_then(|context| context.seal::<B>(parcel.bytes)) else {
-            // The key has low order, so HPKE refuses it. No honest device sends one.
+            // The key has low order, so HPKE refuses it. Honest devices have no such key.
             self.on_mailbox_lost(id, address, intro, at.step);
             return Handover::Waits;
         };
@@ -125,7 +129,7 @@ impl<B: Backend> Relay<B> {
             connection.in_flight += 1;
         }
         let until = parcel.route.until.unwrap_or_default();
-        // A relay stores whole hours: 1 to 720.
+        // Relays accept a lifetime in whole hours, 1 to 720.
         let ttl_h = (until.since_ms(at.now) / Time::HOUR_MS).clamp(1, 720) as u16;
         let request = Request::Put { parcel: parcel.id, contact: id, to: address, intro };
         let ticket = self.requests.issue_ticket(connection, request);
@@ -133,7 +137,7 @@ impl<B: Backend> Relay<B> {
         Handover::Out
     }
 
-    /// These need not leave any more.
+    /// Withdraws parcels that must not be sent any more.
     pub(super) fn take_back(&mut self, parcels: &[Dropped]) {
         let dropped = |id: &ParcelId| parcels.iter().any(|dropped| dropped.id == *id);
         let ours = |_, request: &Request| matches!(request, Request::Put { parcel, .. } if dropped(parcel));
@@ -142,8 +146,8 @@ impl<B: Backend> Relay<B> {
         }
     }
 
-    /// Gets ready for the next note to whoever was just written to: the two multiplications of its
-    /// envelope.
+    /// Computes the two multiplications of the next envelope in advance for each contact that was
+    /// just written to.
     pub(super) fn compute_ahead(&mut self, rng: &mut dyn CryptoRng) {
         for id in core::mem::take(&mut self.wanted) {
             let Some(theirs) = self.remote_mailbox(id) else { continue };

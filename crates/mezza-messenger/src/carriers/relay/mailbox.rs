@@ -1,4 +1,4 @@
-//! One of our own mailboxes.
+//! The stored state of one of our mailboxes.
 
 use alloc::vec::Vec;
 
@@ -13,16 +13,18 @@ use crate::relay_wire::MailboxAddress;
 
 /// Version of the stored form.
 const VERSION: u8 = 1;
-/// A conversation mailbox is replaced after this time, and closed as much later.
+/// Milliseconds after which a conversation mailbox is replaced. It is closed after the same time
+/// again.
 const LIFE_MS: u64 = 30 * Time::DAY_MS;
-/// A mailbox that was given up waits so long for its relay, which loses unused ones by then itself.
+/// Milliseconds that a mailbox that was given up waits for its relay. By then relays delete unused
+/// mailboxes themselves.
 const CLOSING_MS: u64 = 90 * Time::DAY_MS;
-/// Version of the stored form of one that was given up.
+/// Version of the stored form of a mailbox that was given up.
 const CLOSING: u8 = 2;
-/// A relay that loses a mailbox again and again has it opened anew this often, at most.
+/// Shortest time in milliseconds between two reopenings of a mailbox that its relay keeps losing.
 const REOPEN_EVERY_MS: u64 = Time::MINUTE_MS;
 
-/// One of our own mailboxes.
+/// One of our mailboxes at a relay.
 pub(crate) struct OwnMailbox {
     /// The contact who writes here; `None` for unknown senders (the intro mailbox).
     pub contact: Option<ContactId>,
@@ -32,16 +34,16 @@ pub(crate) struct OwnMailbox {
     /// The key of the envelopes; the intro mailbox uses the signed prekeys instead.
     pub seal: StaticKey,
     pub made: Time,
-    /// True if the relay said that it exists.
+    /// True if the relay confirmed the mailbox.
     pub opened: bool,
-    /// When another mailbox took its place.
+    /// Time of its replacement by another mailbox.
     pub retired: Option<Time>,
-    /// True if it was given up, and its relay has to close it.
+    /// True if the mailbox was given up and waits for CLOSE.
     pub closing: bool,
-    // Not stored: a restart watches anew.
-    /// Whose connection its mail comes to.
+    // Not stored: after a restart the mailbox is watched again.
+    /// The reader of the mailbox.
     pub watch: WatchState,
-    /// When it was opened anew last because its relay had lost it.
+    /// Time of the last reopening after the relay had lost the mailbox.
     pub reopened: Option<Time>,
 }
 
@@ -49,22 +51,22 @@ snapshot!(struct OwnMailbox {
     contact, relay, token, seal, made, opened, retired, closing, watch, reopened,
 });
 
-/// Whose connection the mail of a mailbox comes to, by the word of its relay.
+/// The device that reads a mailbox, as the relay reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum WatchState {
-    /// Nobody's: it was not asked for, or not answered yet.
+    /// No device: WATCH was not sent or not answered.
     #[default]
     Nobody,
-    /// Ours.
+    /// This device.
     Here,
-    /// Watched by another device with the same vault.
+    /// Another device with the same vault.
     Elsewhere,
 }
 
 snapshot!(enum WatchState [Nobody, Here, Elsewhere]);
 
 impl OwnMailbox {
-    /// A fresh mailbox at `relay`, not opened yet.
+    /// Creates a mailbox at `relay` with fresh secrets; it is not opened yet.
     pub fn draw<B: Backend>(
         contact: Option<ContactId>,
         relay: &RelayEntry,
@@ -88,23 +90,25 @@ impl OwnMailbox {
         }
     }
 
-    /// Returns true if strangers write here, and no other one took its place.
+    /// Returns true if unknown senders write to this mailbox, and no other one has replaced it.
     pub fn is_intro(&self) -> bool {
         self.contact.is_none() && self.retired.is_none()
     }
 
-    /// When it is replaced, or closed; the intro mailbox stays as long as it is on the card.
+    /// Returns the time at which the mailbox is replaced or closed, or `None` for the intro mailbox
+    /// on the card.
     pub fn due(&self) -> Option<Time> {
         let since = self.retired.or_else(|| self.contact.map(|_| self.made));
         since.map(|since| since.plus_ms(if self.closing { CLOSING_MS } else { LIFE_MS }))
     }
 
-    /// Nothing is read from it any more.
+    /// Gives the mailbox up: its mail is not read any more.
     pub fn give_up(&mut self, now: Time) {
         (self.closing, self.retired, self.watch) = (true, Some(now), WatchState::Nobody);
     }
 
-    /// Its relay has lost it; whether it is opened anew at once.
+    /// Handles the report that the relay lost the mailbox. Returns true if it is opened again at
+    /// once.
     pub fn is_reopened(&mut self, now: Time) -> bool {
         self.opened = false;
         // A time in the future comes from a clock that was ahead, and delays nothing.
@@ -116,7 +120,7 @@ impl OwnMailbox {
         again
     }
 
-    /// The date was corrected; whether its row changes.
+    /// Moves the stored times after a correction of the date. Returns true if the row changes.
     pub fn apply_date_step(&mut self, date: &DateStep, now: Time) -> bool {
         let before = (self.made, self.retired);
         self.made = date.shift_moment(self.made, now);

@@ -1,4 +1,4 @@
-//! Contacts that are reached elsewhere: by the mailbox that they name, or the relay on a newer card.
+//! Contacts whose address changed: by a mailbox that they name, or by the relay on a newer card.
 
 use alloc::vec::Vec;
 
@@ -12,7 +12,7 @@ use crate::note::Item;
 use crate::relay_wire::MailboxAddress;
 
 impl<B: Backend> Relay<B> {
-    /// A contact says in which mailbox it reads.
+    /// Handles the mailbox that a contact names in a hello.
     pub(super) fn on_mailbox_named(
         &mut self,
         from: &ContactFacts<'_>,
@@ -30,9 +30,9 @@ impl<B: Backend> Relay<B> {
         }
     }
 
-    /// The card of a contact is another one. A relay of the same key at another host or port is the same
-    /// relay with the same mailboxes. Another relay counts at once if the person gave the card: news of a
-    /// place that travel only over the old place would never come.
+    /// Handles a new card of a contact. A relay with the same key at another host or port is the
+    /// same relay with the same mailboxes. A different relay is used at once if the user entered
+    /// the card, because a message about the move might only reach the old relay.
     pub(super) fn follow_card(&mut self, to: &ContactFacts<'_>, by_hand: bool, step: &mut Step) {
         let (Some(relay), Some(theirs)) = (to.card.relays().first(), self.remote_mailbox(to.id))
         else {
@@ -52,10 +52,10 @@ impl<B: Backend> Relay<B> {
         }
     }
 
-    /// A contact is reached elsewhere now: what is under way to the old mailbox goes to the new
-    /// one, as the same bytes in another envelope. A relay by which nobody is reached any more is
-    /// left at once: whoever names another one with every note makes us keep one connection, not
-    /// one a note.
+    /// Handles a new address of a contact. Parcels on their way to the old mailbox go to the new
+    /// one, as the same bytes in another envelope. A relay that no contact uses any more is left at
+    /// once. A contact that names another relay with every note thus keeps only one connection
+    /// open.
     pub(super) fn reached_elsewhere(&mut self, to: &ContactFacts<'_>) {
         let theirs = self.remote_mailbox(to.id).map(|theirs| theirs.relay.clone());
         let intro = to.card.relays().first().cloned();

@@ -1,4 +1,4 @@
-//! Own mailboxes and what is published beside them: open, watch, publish, close.
+//! Our mailboxes and published prekeys: open, watch, publish, close.
 
 use alloc::vec::Vec;
 
@@ -18,7 +18,7 @@ use crate::io::{
 use crate::relay_wire::MailboxKind;
 
 impl<B: Backend> Relay<B> {
-    /// Adds a mailbox; it is opened as soon as its relay is up.
+    /// Adds a mailbox. It is opened as soon as its relay is up.
     pub(super) fn add_mailbox(&mut self, mailbox: OwnMailbox, step: &mut Step) -> MailboxId {
         let id = MailboxId(self.next_mailbox);
         self.next_mailbox += 1;
@@ -29,7 +29,7 @@ impl<B: Backend> Relay<B> {
         id
     }
 
-    /// A mailbox for `contact` at our own relay, if we have one.
+    /// Adds a mailbox for `contact` at our own relay, or returns `None` if we have no relay.
     pub(super) fn mailbox_for(&mut self, contact: ContactId, at: &mut At<'_>) -> Option<MailboxId> {
         let relay = self.own_relay()?.clone();
         self.connect_relay(&relay, None, at);
@@ -37,7 +37,7 @@ impl<B: Backend> Relay<B> {
         Some(self.add_mailbox(mailbox, at.step))
     }
 
-    /// Opens or watches a mailbox if its relay is up.
+    /// Sends OPEN or WATCH for a mailbox if its relay is up.
     pub(super) fn ask_mailbox(&mut self, id: MailboxId) {
         let Some(mailbox) = self.mailboxes.get(&id) else { return };
         let connection = mailbox.relay.connection_id();
@@ -59,7 +59,8 @@ impl<B: Backend> Relay<B> {
         });
     }
 
-    /// OPEN was done: watch, and have a hello said if the contact does not know the mailbox yet.
+    /// Handles a confirmed OPEN: sends WATCH, and schedules a hello if the contact does not know
+    /// the mailbox yet.
     pub(super) fn on_opened(&mut self, id: MailboxId, step: &mut Step) {
         let Some(mailbox) = self.mailboxes.get_mut(&id) else { return };
         mailbox.opened = true;
@@ -72,7 +73,7 @@ impl<B: Backend> Relay<B> {
         }
     }
 
-    /// WATCH was done, or another connection reads it in our place (MSG-90).
+    /// Sets the reader of a mailbox after WATCH, or after another connection took over (MSG-90).
     pub(super) fn set_watch(&mut self, id: MailboxId, watch: WatchState, step: &mut Step) {
         let Some(mailbox) = self.mailboxes.get_mut(&id) else { return };
         if core::mem::replace(&mut mailbox.watch, watch) != watch {
@@ -84,15 +85,15 @@ impl<B: Backend> Relay<B> {
         }
     }
 
-    /// Nobody brings the mail of these mailboxes any more.
+    /// Marks the mailboxes of a lost connection as not watched.
     pub(super) fn mark_unwatched(&mut self, connection: RelayConnectionId) {
         let gone =
             self.mailboxes.values_mut().filter(|own| own.relay.connection_id() == connection);
         gone.for_each(|mailbox| mailbox.watch = WatchState::Nobody);
     }
 
-    /// How many of our mailboxes are at this relay, how many of them are read here, and how many by
-    /// another device.
+    /// Counts our mailboxes at a relay: all of them, those read here, and those read by another
+    /// device.
     pub(super) fn count_places(&self, connection: RelayConnectionId) -> Places {
         let there = self.mailboxes.values().filter(|own| own.relay.connection_id() == connection);
         let mut places = Places::default();
@@ -104,8 +105,8 @@ impl<B: Backend> Relay<B> {
         places
     }
 
-    /// Returns the mailboxes left at a relay that was replaced; `None` at one that the card names, at one with a mailbox
-    /// in use, and at one by which a contact is reached.
+    /// Returns the mailboxes left at a relay that was replaced. Returns `None` if the card names
+    /// the relay, a mailbox there is in use, or a contact is reached by it.
     pub(super) fn left_at(&self, connection: RelayConnectionId) -> Option<LeftRelay> {
         let there = |own: &&OwnMailbox| own.relay.connection_id() == connection;
         let mut read = 0;
@@ -127,7 +128,7 @@ impl<B: Backend> Relay<B> {
         is_left.then_some(LeftRelay { read, closing, until })
     }
 
-    /// The mailbox `id` is the one that `contact` shall use from now on.
+    /// Announces mailbox `id` to `contact` as its current one.
     pub(super) fn announce_mailbox(&mut self, contact: ContactId, id: MailboxId) {
         // Only the newest mailbox of a contact is named to it.
         if self.peer(contact).is_some_and(|peer| peer.ours == Some(id)) {
@@ -135,7 +136,8 @@ impl<B: Backend> Relay<B> {
         }
     }
 
-    /// A request about an own mailbox was refused: 1 means that the relay has forgotten it.
+    /// Handles a refused request about one of our mailboxes. Code 1 means that the relay has lost
+    /// the mailbox.
     pub(super) fn mailbox_refused(
         &mut self,
         id: MailboxId,
@@ -143,7 +145,7 @@ impl<B: Backend> Relay<B> {
         retry_s: u16,
         at: &mut At<'_>,
     ) {
-        // The relay lost a mailbox that existed: it is opened again, but not at full speed.
+        // The relay lost an existing mailbox. It is opened again, at a limited rate.
         if code == NO_SUCH_BOX
             && let Some(mailbox) = self.mailboxes.get_mut(&id)
             && mailbox.opened
@@ -158,14 +160,14 @@ impl<B: Backend> Relay<B> {
                 return self.ask_mailbox(id);
             }
         }
-        // A store that refused for a moment: the relay says when to come again.
+        // The relay is overloaded for a moment and names the time of the next attempt.
         if code == SLOW_DOWN && retry_s > 0 {
             return self.retry_in(u64::from(retry_s).max(SLOW_AGAIN_S), at);
         }
         self.try_later(retry_s, at);
     }
 
-    /// Something about our own mailboxes is tried again later.
+    /// Schedules a repetition of the requests about our own mailboxes.
     pub(super) fn try_later(&mut self, retry_s: u16, at: &mut At<'_>) {
         self.retry_in(AGAIN_S.max(u64::from(retry_s)), at);
     }
@@ -190,7 +192,8 @@ impl<B: Backend> Relay<B> {
         self.send_publication();
     }
 
-    /// Every mailbox of a contact is replaced after 30 days and closed 30 days later.
+    /// Handles the timer of a mailbox: a contact's mailbox is replaced after 30 days and closed 30
+    /// days later.
     pub(super) fn turn_mailbox(&mut self, id: MailboxId, at: &mut At<'_>) {
         if self.has_waited(id, at.now) {
             return self.on_closed(id, at.step);
@@ -207,7 +210,7 @@ impl<B: Backend> Relay<B> {
         self.replace_mailbox(id, at);
     }
 
-    /// Retires a mailbox and draws another one for its contact at our relay of now.
+    /// Retires a mailbox and creates another one for its contact at our current relay.
     pub(super) fn replace_mailbox(&mut self, id: MailboxId, at: &mut At<'_>) {
         let Some(mailbox) = self.mailboxes.get_mut(&id) else { return };
         mailbox.retired = Some(at.now);
@@ -227,14 +230,16 @@ impl<B: Backend> Relay<B> {
         }
     }
 
-    /// Adds to what the relay shall hold; stored until it does.
+    /// Merges a publication into the one that the relay must store. It is kept in the vault until
+    /// the relay confirms it.
     pub(super) fn queue_publication(&mut self, newer: Publication, step: &mut Step) {
         match &mut self.publication {
             // Several changes before an answer become one publication.
             Some(publication) => publication.merge_newer(newer),
             None => self.publication = Some(newer),
         }
-        // A publish that is out speaks of the older content; its answer must not end this one.
+        // A request in flight contains the older content, so its answer must not complete this
+        // publication.
         self.requests.take_where(|_, request| *request == Request::Publish);
         if let Some(publication) = &self.publication {
             let value = publication.write();
@@ -243,7 +248,7 @@ impl<B: Backend> Relay<B> {
         self.send_publication();
     }
 
-    /// Puts the bundle up if there is something new and the intro mailbox exists.
+    /// Publishes the bundle if there is a new one and the intro mailbox exists.
     pub(super) fn send_publication(&mut self) {
         let Some(publication) = &mut self.publication else { return };
         let intro = self.mailboxes.values().find(|own| {
@@ -259,7 +264,7 @@ impl<B: Backend> Relay<B> {
         // Sent once and not stored: repeated later it would offer used keys again (section 8).
         let replace = core::mem::take(&mut publication.replace);
         if replace {
-            // The stock that is there goes.
+            // The relay deletes its old stock first.
             self.stock = Some(0);
         }
         let ticket = self.requests.issue_ticket(connection, Request::Publish);
@@ -267,7 +272,7 @@ impl<B: Backend> Relay<B> {
         self.outputs.push_back(output);
     }
 
-    /// The relay holds what was published.
+    /// Handles a confirmed publication.
     pub(super) fn on_published(&mut self, step: &mut Step) {
         if let Some(publication) = self.publication.take() {
             let left = usize::from(self.stock.unwrap_or(0)) + publication.one_time.len();
@@ -277,7 +282,7 @@ impl<B: Backend> Relay<B> {
         step.drop_row(RecordKind::Prekey, Publication::KEY.into());
     }
 
-    /// The relay has lost our bundle: what still holds is published once more.
+    /// Handles a relay that has lost our bundle: the current prekeys are published again.
     pub(super) fn report_unpublished(&mut self) {
         self.news.push_back(News::Unpublished);
     }

@@ -1,4 +1,4 @@
-//! Where a contact is reached by relays, and where it reaches us.
+//! The addresses of a contact at relays, and our mailbox for the contact.
 
 use alloc::vec::Vec;
 
@@ -10,7 +10,7 @@ use crate::note::RemoteMailbox;
 /// Version of the stored form.
 const VERSION: u8 = 1;
 
-/// The signed prekey under which first notes are sealed, and until when it holds.
+/// The signed prekey under which first notes are sealed, and the end of its validity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct IntroKey {
     pub spk: PublicKey,
@@ -19,16 +19,16 @@ pub(crate) struct IntroKey {
 
 snapshot!(struct IntroKey { spk, not_after });
 
-/// A contact as the relays see it.
+/// State of a contact in the relay carrier.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RelayPeer {
-    /// The mailbox that it gave us.
+    /// The mailbox that the contact gave us.
     pub theirs: Option<RemoteMailbox>,
-    /// How its intro mailbox is written to.
+    /// The prekey for the contact's intro mailbox.
     pub intro: Option<IntroKey>,
-    /// The mailbox that we gave it.
+    /// The mailbox that we gave the contact.
     pub ours: Option<MailboxId>,
-    // Not stored: a restart begins with no request out.
+    // Not stored: a restart begins without a request in flight.
     pub fetch: Option<RequestId>,
     pub fetch_after: Time,
 }
@@ -36,7 +36,7 @@ pub(crate) struct RelayPeer {
 snapshot!(struct RelayPeer { theirs, intro, ours, fetch, fetch_after });
 
 impl RelayPeer {
-    /// Its row; there is none as long as nothing is known.
+    /// Returns the row of the contact, or `None` if nothing must be stored.
     pub fn stored_form(&self) -> Option<Wiping<Vec<u8>>> {
         let known = self.theirs.is_some() || self.intro.is_some() || self.ours.is_some();
         known.then(|| self.write())

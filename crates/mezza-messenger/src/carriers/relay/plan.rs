@@ -1,4 +1,4 @@
-//! How the own card changes: which relays are on it, and with which mailboxes for strangers.
+//! Changes of our card: the relays on it, and their intro mailboxes.
 
 use alloc::vec::Vec;
 
@@ -9,10 +9,10 @@ use crate::card::RelayEntry;
 use crate::error::{DeviceError, PersonError};
 use crate::io::At;
 
-/// Relays on the card of this version.
+/// Most relays on a card that this version issues.
 const RELAYS_MAX: usize = 1;
 
-/// The relays of a card to come, and the mailboxes that it needs.
+/// The relays of a planned card, and the mailboxes that the card needs.
 #[derive(Default)]
 pub struct CardPlan {
     entries: Vec<RelayEntry>,
@@ -20,14 +20,15 @@ pub struct CardPlan {
 }
 
 impl CardPlan {
-    /// The relays, with the address of the intro mailbox.
+    /// Returns the relays, with the addresses of the intro mailboxes.
     pub fn relays(&self) -> &[RelayEntry] {
         &self.entries
     }
 }
 
 impl<B: Backend> Relay<B> {
-    /// Plans the mailboxes that a card with these relays needs; their `address` is not used.
+    /// Plans the intro mailboxes for a card with these relays. The `address` fields of `relays` are
+    /// not used.
     pub(super) fn plan_card(
         &self,
         relays: &[RelayEntry],
@@ -52,7 +53,7 @@ impl<B: Backend> Relay<B> {
         Ok(plan)
     }
 
-    /// The card has these relays now: mailboxes for strangers that are not on it retire, others are
+    /// Adopts a card with these relays: intro mailboxes that are not on it retire, new ones are
     /// opened.
     pub(super) fn adopt_card(&mut self, plan: &mut CardPlan, at: &mut At<'_>) {
         let old = self.mailboxes.iter_mut().filter(|(_, own)| {
@@ -74,10 +75,10 @@ impl<B: Backend> Relay<B> {
         self.leave_relays(&plan.entries, at);
     }
 
-    /// Draws another mailbox at our relay of now for each contact whose mailbox is at a relay that is not
-    /// on the card any more (MSG-124). The one before is read for as long as any that was replaced.
+    /// Replaces each contact's mailbox at a relay that is no longer on the card by one at our
+    /// current relay (MSG-124). The old mailbox is read for 30 more days.
     fn leave_relays(&mut self, card: &[RelayEntry], at: &mut At<'_>) {
-        // Without an own relay there is no place for new mailboxes.
+        // Without a relay of ours no new mailbox can be created.
         if self.own_relay().is_none() {
             return;
         }
@@ -92,8 +93,8 @@ impl<B: Backend> Relay<B> {
         }
     }
 
-    /// Mailboxes at a relay of ours that is reached by another host or port now are opened there,
-    /// and their contacts are told.
+    /// Moves the mailboxes of a relay that changed its host or port: they are opened at the new
+    /// address, and their contacts are notified.
     fn move_mailboxes(&mut self, relay: &RelayEntry, at: &mut At<'_>) {
         let there =
             |own: &OwnMailbox| own.relay.key == relay.key && !own.relay.shares_connection(relay);

@@ -1,4 +1,4 @@
-//! The stored form of what is on its way to the relay for others to fetch.
+//! The stored form of a publication that the relay has not confirmed yet.
 
 use alloc::vec::Vec;
 
@@ -11,7 +11,7 @@ use crate::io::Publication;
 const VERSION: u8 = 1;
 
 impl Publication {
-    /// Key of its row among the prekeys; no table of the ratchet has number 0.
+    /// Key of the publication's row among the prekey rows; no table of the ratchet has number 0.
     pub(crate) const KEY: [u8; 1] = [0];
 
     /// The stored form: `len u16 | bundle | count u16 | one-time keys of 36 bytes`.

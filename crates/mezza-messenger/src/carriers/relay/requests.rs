@@ -1,4 +1,4 @@
-//! Requests to relays that are not answered yet.
+//! Unanswered requests to relays.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -8,10 +8,10 @@ use mezza_core::snapshot;
 use crate::io::{ContactId, FetchPurpose, MailboxId, ParcelId, RelayConnectionId, RequestId};
 use crate::relay_wire::MailboxAddress;
 
-/// The subject of a request.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
-    /// A parcel for a mailbox of a contact; `intro`: for that where strangers write.
+    /// A parcel for a mailbox of a contact; `intro` is true for its intro mailbox.
     Put {
         parcel: ParcelId,
         contact: ContactId,
@@ -29,7 +29,7 @@ snapshot!(enum Request [
     Put { parcel, contact, to, intro }, Open(a), Close(a), Watch(a), Publish, Fetch(a, b),
 ]);
 
-/// The requests in flight, each with the connection that it is on.
+/// The requests in flight, each with its connection.
 pub(crate) struct Requests {
     all: BTreeMap<RequestId, (RelayConnectionId, Request)>,
     next: u64,
@@ -44,7 +44,7 @@ impl Default for Requests {
 }
 
 impl Requests {
-    /// A request goes out.
+    /// Registers a request and returns its ticket.
     pub fn issue_ticket(&mut self, connection: RelayConnectionId, request: Request) -> RequestId {
         let ticket = RequestId(self.next);
         self.next += 1;
@@ -52,22 +52,22 @@ impl Requests {
         ticket
     }
 
-    /// One of them.
+    /// Returns one request, or `None` if the ticket is unknown.
     pub fn get(&self, ticket: RequestId) -> Option<Request> {
         self.all.get(&ticket).map(|(_, request)| *request)
     }
 
-    /// It was answered.
+    /// Removes an answered request.
     pub fn take(&mut self, ticket: RequestId) -> Option<(RelayConnectionId, Request)> {
         self.all.remove(&ticket)
     }
 
-    /// Returns true if the same is out already.
+    /// Returns true if an equal request is in flight.
     pub fn is_in_flight(&self, request: Request) -> bool {
         self.all.values().any(|(_, other)| *other == request)
     }
 
-    /// An answer to these means nothing any more; they come back.
+    /// Removes and returns the requests that match `which`; later answers to them are ignored.
     pub fn take_where(
         &mut self,
         which: impl Fn(RelayConnectionId, &Request) -> bool,

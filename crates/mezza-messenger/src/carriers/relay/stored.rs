@@ -18,7 +18,7 @@ impl<B: Backend> Relay<B> {
         step.put(RecordKind::RelayPeer, key, value);
     }
 
-    /// The stored form of that number.
+    /// Encodes the stored form of that counter.
     pub fn write_next(next: u32) -> Wiping<Vec<u8>> {
         let mut w = Writer::with_capacity(5);
         w.put_u8(VERSION).put_u32(next);
@@ -34,7 +34,7 @@ impl<B: Backend> Relay<B> {
         })
     }
 
-    /// Our mailboxes, and what was on its way to the relay. What does not load is left over.
+    /// Loads our mailboxes and an unconfirmed publication. Returns the rows that do not load.
     pub(super) fn load_rows(
         &mut self,
         stored: &mut StoredRows<'_>,
@@ -60,7 +60,7 @@ impl<B: Backend> Relay<B> {
         left
     }
 
-    /// A mailbox that was stored; if it does not load, what it belongs to.
+    /// Loads a stored mailbox. Returns the part to which the row belongs if it does not load.
     fn load_mailbox(
         &mut self,
         key: &[u8],
@@ -85,8 +85,8 @@ impl<B: Backend> Relay<B> {
         Ok(())
     }
 
-    /// The number of the next mailbox is above every number ever given out. If it is lost, it
-    /// begins anew, far above those that are known.
+    /// Loads the counter of mailboxes, which is above every number given out. If the counter is
+    /// lost, it continues far above all known numbers.
     fn load_next(&mut self, stored: &mut StoredRows<'_>, step: &mut Step) {
         const FAR: u32 = 1 << 20;
         let row = stored.take_one(RecordKind::RelayPeer, &[]);
@@ -100,7 +100,7 @@ impl<B: Backend> Relay<B> {
         }
     }
 
-    /// A contact does not write to a mailbox that did not load.
+    /// Removes references to mailboxes that did not load, so that their contacts get new ones.
     fn forget_lost_mailboxes(&mut self, step: &mut Step) {
         let lost = |peer: &RelayPeer| peer.ours.is_some_and(|id| !self.mailboxes.contains_key(&id));
         let homeless = self.peers.iter().filter(|(_, peer)| lost(peer)).map(|(id, _)| *id);
@@ -109,7 +109,7 @@ impl<B: Backend> Relay<B> {
         }
     }
 
-    /// Its rows.
+    /// Writes the rows of the carrier.
     pub(super) fn put_rows(&self, step: &mut Step) {
         self.mailboxes.keys().for_each(|id| self.store_mailbox(*id, step));
         for (id, own) in &self.closing {

@@ -1,5 +1,5 @@
 //! State that is computed once all rows are loaded: indexes of the notes, and substitutes in the
-//! place of what was set aside.
+//! place of what was quarantined.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -8,17 +8,19 @@ use crate::carriers::Port;
 use crate::device::{Parts, contact, own_card};
 use crate::evidence::FactKind;
 use crate::io::{At, ContactId, NoteId, Publication, RecordKind};
+use crate::outbox::{FormerNote, UnreceiptedNote};
 
-/// Makes what can stand in the place of what was set aside.
+/// Makes what can stand in the place of what was quarantined.
 pub(super) fn replace_lost<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     let lost = parts.aside.digest_parcels();
     index_sent_notes(parts);
-    // The digest changes only if other parcels are quarantined, so a start repeats this once.
+    // The digest changes only if other parcels are quarantined, so each change is handled at one
+    // start.
     if parts.profile.update_mended(lost, at.step) && lost != [0; 16] {
         seal_again(parts, at);
     }
     wait_again(parts);
-    // The card names a mailbox that did not load, so nobody could write to it.
+    // The card names a mailbox that did not load, so unknown senders could not write to us.
     if !parts.carriers.supports_card(parts.profile.card().relays()) {
         // The same name and relays as on the card before, with another mailbox.
         own_card::reissue_card(parts, at);
@@ -30,7 +32,7 @@ pub(super) fn replace_lost<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     }
 }
 
-/// Own notes that were sealed and are not confirmed.
+/// Indexes our notes that were sealed and not confirmed.
 fn index_sent_notes<P: Port>(parts: &mut Parts<P>) {
     for (id, note) in parts.threads.iter() {
         // Notes of an earlier era have no valid number any more (MSG-91).
@@ -38,10 +40,20 @@ fn index_sent_notes<P: Port>(parts: &mut Parts<P>) {
             !note.incoming && note.seq > 0 && note.era == contact::own_era(parts, note.contact);
         // A note with a read receipt needs no further proof.
         let read = note.facts.iter().any(|fact| fact.what == FactKind::Read);
+        let is_former = !note.incoming && note.seq > 0 && !own;
+        if is_former && !note.is_delivered() && !note.voided {
+            // It was numbered before a restore: only that era's receipts stand for it.
+            let former = FormerNote { era: note.era, seq: note.seq, note: id };
+            parts.outbox.expect_former(note.contact, former);
+        }
         if own && !read {
-            let of = (id, note.voided);
-            let delivered = note.is_delivered();
-            parts.outbox.load_unreceipted(note.contact, note.seq, of, delivered);
+            parts.outbox.load_unreceipted(UnreceiptedNote {
+                contact: note.contact,
+                note: id,
+                seq: note.seq,
+                is_voided: note.voided,
+                is_delivered: note.is_delivered(),
+            });
         }
     }
 }
@@ -50,7 +62,7 @@ fn under_way<P: Port>(parts: &Parts<P>) -> BTreeSet<NoteId> {
     parts.outbox.parcels().filter_map(|(_, parcel)| parcel.note).collect()
 }
 
-/// Other parcels are set aside than before, nobody knows whose: what was in them is sealed once
+/// Other parcels are quarantined than before, nobody knows whose: what was in them is sealed once
 /// more, under the same numbers, and what they said of the device itself is owed again.
 fn seal_again<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     let out = under_way(parts);
@@ -68,14 +80,20 @@ fn seal_again<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     }
 }
 
-/// Own notes that are to be sealed.
+/// Queues our notes that must be sealed.
 fn wait_again<P: Port>(parts: &mut Parts<P>) {
     let out = under_way(parts);
     let waiting = parts.threads.iter().filter(|(id, note)| {
         let sealed = note.seq > 0 && !note.again;
         !note.incoming && !note.is_delivered() && !sealed && !out.contains(id)
     });
-    for (id, note) in waiting {
-        parts.outbox.queue_note(note.contact, id);
+    let waiting = waiting.map(|(id, note)| (id, note.contact)).collect::<Vec<_>>();
+    for (id, contact) in waiting {
+        // The lost device may have sent it: it leaves once the user says so (BACKUP-23).
+        if parts.outbox.is_unsure(contact, id) {
+            parts.threads.hold(id);
+        } else {
+            parts.outbox.queue_note(contact, id);
+        }
     }
 }

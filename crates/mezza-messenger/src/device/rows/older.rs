@@ -1,5 +1,5 @@
-//! Rows as versions before wrote them, with what belongs to several owners now. The row of a contact
-//! had what belongs to five:
+//! Rows of earlier versions whose fields now belong to several components. The row of a contact
+//! contained the fields of five:
 //!
 //! ```text
 //! version 2 or 3 | phase | blocked | card | petname | verified | policy | theirs | intro |
@@ -19,12 +19,12 @@ use crate::outbox::{AgainWish, Lane, Owed};
 use crate::sessions::Renewal;
 use crate::threads::Quota;
 
-/// The version that had no share yet.
+/// The version without a share.
 const SHARELESS: u8 = 2;
-/// The last version of this kind.
+/// The last version of this format.
 const LAST: u8 = 3;
 
-/// The kinds that such a row is split into.
+/// The kinds of rows that such a row is split into.
 pub(super) const KINDS: [RecordKind; 6] = [
     RecordKind::Contact,
     RecordKind::Owed,
@@ -34,13 +34,14 @@ pub(super) const KINDS: [RecordKind; 6] = [
     RecordKind::Quota,
 ];
 
-/// The row for the number of the next mailbox, which stood in the profile.
+/// Returns the row with the number of the next mailbox, which earlier versions stored in the
+/// profile.
 pub(super) fn next_mailbox(number: u32) -> [StoredRecord; 1] {
     let row = Relay::<PortableBackend>::write_next(number.max(1));
     [(RecordKind::RelayPeer, Vec::new(), row)]
 }
 
-/// The rows that such a row is now; `None`: it is none.
+/// Splits such a row into the present rows, or returns `None` if it does not decode.
 pub(super) fn split_row(id: ContactId, row: &[u8]) -> Option<Vec<StoredRecord>> {
     Reader::decode_exact(row, |r| read_rows(id, r)).ok()
 }
@@ -64,7 +65,7 @@ fn read_rows(id: ContactId, r: &mut Reader<'_>) -> Result<Vec<StoredRecord>, Dec
     let mut quota = Quota::default();
     let mut again = AgainWish::default();
     let mut talk = Talk::default();
-    // Earlier versions had no shares, so these begin empty.
+    // Version 2 had no shares, so they start empty.
     if version > SHARELESS {
         quota = Quota::read_body(r)?;
         again = AgainWish::read(r)?;

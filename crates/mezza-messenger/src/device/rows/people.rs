@@ -1,5 +1,5 @@
-//! The rows of one contact or inviter: they load together or not at all. A session without the
-//! memory of what came in it, or a card without its session, would be another contact.
+//! The rows of one contact or inviter, which load together or not at all. A session without its
+//! replay protection, or a card without its session, would be a different contact.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -16,35 +16,36 @@ use crate::io::{
     At, ContactId, PersonRows, RecordKind, RowsByKey, StoredRecord, StoredRows, id32, key32,
 };
 use crate::note::Era;
-use crate::outbox::Lane;
+use crate::outbox::{Aftermath, Lane};
 use crate::sessions::{Renewal, SessionPeer};
 use crate::threads::{Quota, StoredNote, Windows, read_windows};
 use crate::view::Part;
 
-/// The eras of which there are notes of a contact, each of which has a window among the rows of
-/// that contact.
+/// The eras of a contact's notes; each era has a window among the contact's rows.
 type Heard = BTreeSet<(ContactId, Era)>;
 
-/// A contact with everything that is stored of it.
+/// A contact with all its loaded state.
 struct Known<P: Port> {
     contact: Contact,
     windows: BTreeMap<Era, Windows>,
     quota: Quota,
     peer: SessionPeer<P::Backend>,
     lane: Lane,
+    left: Option<Aftermath>,
 }
 
-/// Loads everybody.
+/// Loads all contacts and inviters.
 pub(super) fn load_people<P: Port>(
     parts: &mut Parts<P>,
     stored: &mut StoredRows<'_>,
     notes: &RowsByKey,
     at: &mut At<'_>,
 ) {
-    // The windows are needed only if some of them are lost: reading all notes twice is slow.
+    // The windows are checked only if some of them are lost, because reading all notes twice is
+    // slow.
     let lost = parts.aside.has_lost(RecordKind::Seen);
     let heard = if lost { collect_heard(notes) } else { Heard::new() };
-    for person in stored.take_people(|id| parts.carriers.get_carrier(id).is_some()) {
+    for person in stored.take_people(|id| parts.carriers.carrier(id).is_some()) {
         parts.profile.skip_contact(person.id.0);
         let older =
             person.single_row(RecordKind::Contact).and_then(|row| older::split_row(person.id, row));
@@ -61,7 +62,7 @@ pub(super) fn load_people<P: Port>(
     }
 }
 
-/// Loads a contact, or one who invites. What is refused changes nothing.
+/// Loads a contact or an inviter. A refused one changes nothing.
 fn load_person<P: Port>(
     parts: &mut Parts<P>,
     rows: &PersonRows,
@@ -71,7 +72,7 @@ fn load_person<P: Port>(
 ) -> Result<(), DecodeError> {
     let id = ContactId(id32(&rows.id.0.to_be_bytes())?);
     let local = parts.profile.identity().public_key();
-    // A row of each kind would be two persons under one number.
+    // Exactly one row of the two kinds must exist, or two contacts would share one number.
     if rows.rows_of(RecordKind::Contact).chain(rows.rows_of(RecordKind::Inviter)).count() != 1 {
         return Err(DecodeError::Value);
     }
@@ -83,7 +84,8 @@ fn load_person<P: Port>(
             let mut known = Known::<P>::read(row, rows, local, heard)?;
             let form = known.contact.write();
             if form[..] != *row {
-                // The card was united by a version before, without a bound.
+                // An earlier version merged the card without a size limit, so its row is written
+                // again.
                 at.step.put(RecordKind::Contact, key32(id.0), form);
             }
             known.peer.renewal.renew |= parts.carriers.load_person(rows, stored, at);
@@ -91,11 +93,14 @@ fn load_person<P: Port>(
             parts.threads.load_thread(id, known.windows, known.quota);
             parts.sessions.load(id, known.peer, at.step);
             parts.outbox.load_lane(id, known.lane, at.step);
+            if let Some(left) = known.left {
+                parts.outbox.load_aftermath(id, left);
+            }
         }
         (None, Some(row)) => {
             let ik = parts.carriers.inviter_key(row).ok_or(DecodeError::Value)?;
             let peer = load_peer(rows, local, ik)?;
-            // An inviter has no windows: nothing of it was acknowledged.
+            // An inviter has no windows, because none of its notes was acknowledged.
             if rows.rows_of(RecordKind::Seen).any(|(key, _)| key.len() != 1) {
                 return Err(DecodeError::Value);
             }
@@ -120,7 +125,7 @@ fn set_aside<P: Port>(parts: &mut Parts<P>, person: &PersonRows) {
     }
 }
 
-/// The same person with other rows of some kinds.
+/// Returns the rows of a contact, with those of some kinds replaced by `newer`.
 fn with_rows(person: &PersonRows, newer: Vec<StoredRecord>) -> PersonRows {
     let stays = |kind: &RecordKind| newer.iter().all(|(other, _, _)| other != kind);
     let kept = person.rows.iter().filter(|(kind, _, _)| stays(kind));
@@ -167,14 +172,15 @@ impl<P: Port> Known<P> {
         if !eras.all(|era| windows.contains_key(era)) {
             return Err(DecodeError::Value);
         }
-        // Without it a number might be used twice.
+        // Without the row of the lane a note number might be used twice.
         let lane = Lane::read(rows.single_row(RecordKind::Owed).ok_or(DecodeError::Value)?)?;
         let quota = rows.read_optional(RecordKind::Quota, Quota::read)?;
-        Ok(Self { contact, windows, quota, peer, lane })
+        let left = rows.single_row(RecordKind::Aftermath).map(Aftermath::read).transpose()?;
+        Ok(Self { contact, windows, quota, peer, lane, left })
     }
 }
 
-/// Which part of the device it is.
+/// Returns the part of the device to which these rows belong.
 fn part_of(person: &PersonRows) -> Part {
     match person.single_row(RecordKind::Inviter) {
         Some(_) if person.single_row(RecordKind::Contact).is_none() => Part::Inviter(person.id),
@@ -182,14 +188,14 @@ fn part_of(person: &PersonRows) -> Part {
     }
 }
 
-/// Returns the identity and the name of a contact, as far as the rows still have them.
+/// Returns the identity key and the name of a contact, if the rows still contain them.
 fn find_owner(carriers: &impl Port, person: &PersonRows) -> Option<(IdentityKey, Option<String>)> {
     let contact = person.single_row(RecordKind::Contact).and_then(contacts::read_owner);
     let contact = contact.map(|(ik, name)| (ik, Some(name)));
     contact.or_else(|| Some((carriers.inviter_key(person.single_row(RecordKind::Inviter)?)?, None)))
 }
 
-/// Whose notes of which eras have arrived, as far as the notes still say so.
+/// Returns contact and era of every received note that can be read.
 fn collect_heard(notes: &RowsByKey) -> Heard {
     let notes = notes.values().filter_map(|value| StoredNote::read(value).ok());
     notes.filter(|note| note.incoming).map(|note| (note.contact, note.era)).collect()

@@ -1,4 +1,4 @@
-//! The own prekeys out of their rows.
+//! Loads our prekeys from their rows.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -15,7 +15,7 @@ use crate::view::Part;
 /// Bytes of the number of a signed prekey.
 const ID_BYTES: usize = 4;
 
-/// A prekey that does not load is set aside alone. The memory of the sessions that began with a
+/// A prekey that does not load is quarantined alone. The memory of the sessions that began with a
 /// signed prekey belongs to it: without that, what began one could begin it once more.
 pub(super) fn load_prekeys<P: Port>(
     parts: &mut Parts<P>,
@@ -24,7 +24,7 @@ pub(super) fn load_prekeys<P: Port>(
 ) {
     let mut rows = stored.take_kind(RecordKind::Prekey);
     if let Some(publication) = rows.remove(&Publication::KEY[..]) {
-        // It is the carriers' to load.
+        // The carriers load the publication.
         stored.put(RecordKind::Prekey, Publication::KEY.into(), publication);
     }
     let identity = parts.profile.identity();
@@ -60,7 +60,7 @@ fn prekeys_of<'a>(
     Prekeys::load(identity.duplicate(), records)
 }
 
-/// The prekey rows that do not load, and those that cannot do without them.
+/// Returns the keys of the prekey rows that do not load, and of the rows that depend on them.
 fn find_unsound(identity: &IdentityKeyPair, rows: &RowsByKey) -> BTreeSet<Vec<u8>> {
     let (seen, pairs): (Vec<_>, Vec<_>) =
         rows.iter().partition(|(key, _)| key.first() == Some(&Table::Seen.number()));

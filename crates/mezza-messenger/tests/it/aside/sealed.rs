@@ -11,10 +11,10 @@ use crate::stage::{Stage, load_beside};
 use crate::town::{ROUND_MS, Town, cells};
 
 /// A row is lost on the disk of a party, which starts again.
-fn lose(stage: &mut Stage, who: usize, row: &(RecordKind, Vec<u8>)) -> Unread {
+fn lose(stage: &mut Stage, who: usize, kind: RecordKind, key: &[u8]) -> Unread {
     let party = &mut stage.parties[who];
-    let value = party.disk.remove(row).expect("a row");
-    let unread = Unread { kind: Some(row.0), bytes: value.len() };
+    let value = party.disk.remove(&(kind, key.to_vec())).expect("a row");
+    let unread = Unread { kind: Some(kind), bytes: value.len() };
     let device = load_beside(&party.disk, &[unread], stage.now, &mut stage.rng);
     party.device = device.expect("the identity is there");
     stage.drain(who);
@@ -36,7 +36,7 @@ fn msg_66_slow_a_row_that_the_store_cannot_open_takes_nothing_else_with_it() {
     });
     for row in lost {
         let mut stage = talked();
-        let unread = lose(&mut stage, 0, row);
+        let unread = lose(&mut stage, 0, row.0, &row.1);
         let aside = stage.parties[0].device.set_aside();
         let at = format!("{row:02x?}: {aside:?}");
         let sealed = aside.iter().find(|aside| aside.part == Part::Sealed).expect(&at);
@@ -65,7 +65,7 @@ fn msg_66_what_was_in_a_lost_parcel_is_sealed_again() {
     let mut stage = talked();
     let bob = stage.only_contact(0);
     let row = first(&stage, 0, RecordKind::Parcel);
-    lose(&mut stage, 0, &row);
+    lose(&mut stage, 0, row.0, &row.1);
     stage.online(0);
     stage.online(1);
     stage.pass(Time::HOUR_MS);
@@ -84,7 +84,7 @@ fn msg_66_a_note_for_a_lost_mailbox_arrives() {
     stage.parties[0].online = false;
     let note = stage.say(0, bob, "under way");
     stage.offline(0);
-    lose(&mut stage, 0, &(RecordKind::RelayPeer, bob.0.to_be_bytes().to_vec()));
+    lose(&mut stage, 0, RecordKind::RelayPeer, &bob.0.to_be_bytes());
     stage.offline(1);
     stage.online(0);
     stage.pass(Time::MINUTE_MS);
@@ -105,7 +105,7 @@ fn msg_66_an_announcement_that_is_lost_is_made_again() {
     stage.parties[0].online = false;
     stage.command(0, Command::Rotate).expect("possible");
     let before = sets(&stage);
-    lose(&mut stage, 0, &news);
+    lose(&mut stage, 0, news.0, &news.1);
     stage.parties[0].online = true;
     stage.settle();
     stage.online(0);
@@ -119,7 +119,7 @@ fn msg_66_numbers_of_lost_rows_are_not_given_out_again() {
         let mut stage = talked();
         let row = stage.parties[0].disk.keys().rfind(|(other, _)| *other == kind);
         let row = row.expect("a row").clone();
-        lose(&mut stage, 0, &row);
+        lose(&mut stage, 0, row.0, &row.1);
         let carol = stage.new_party("carol");
         let third = stage.add(0, carol);
         stage.online(0);

@@ -85,7 +85,7 @@ impl Stranger {
         let bundle = Bundle::decode(&bundle).expect("a bundle");
         let checked = bundle.check(town.card(whom).ik(), town.card(whom).suites(), town.now());
         let to = (entry.address, *checked.expect("sound").spk());
-        let bytes = wrap(to, message, &mut town.rng).expect("fits");
+        let bytes = wrap(to.0, to.1, message, &mut town.rng).expect("fits");
         town.hears(99, Ask::Put(RequestId(1), entry.address, bytes));
     }
 

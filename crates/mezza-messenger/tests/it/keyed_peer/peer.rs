@@ -59,7 +59,8 @@ pub fn seal(
 
 /// An envelope with this message, which need not be one, for a mailbox with this key.
 pub fn wrap(
-    (address, key): (MailboxAddress, PublicKey),
+    address: MailboxAddress,
+    key: PublicKey,
     message: &[u8],
     rng: &mut ChaCha20Rng,
 ) -> Result<Vec<u8>, EnvelopeError> {
@@ -181,7 +182,7 @@ impl Peer {
         let Ok(message) = seal(&mut self.talk, body, Padding::Blocks, now, &mut self.rng) else {
             return Vec::new();
         };
-        let Ok(bytes) = wrap((address, key), &message, &mut self.rng) else { return Vec::new() };
+        let Ok(bytes) = wrap(address, key, &message, &mut self.rng) else { return Vec::new() };
         let (early, late) = relay_model.ask(WHO, Ask::Put(RequestId(1), address, bytes));
         early.into_iter().chain(late).collect()
     }

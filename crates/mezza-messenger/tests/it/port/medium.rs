@@ -30,7 +30,7 @@ fn a_row_of_a_carrier_is_there_after_a_start_and_goes_with_its_contact() {
     pair.say(0, 3, "one");
     assert_eq!(taken(&pair, 0), Some(1));
     pair.restart(0);
-    assert_eq!(taken(&pair, 0), Some(1), "and nothing is set aside");
+    assert_eq!(taken(&pair, 0), Some(1), "and nothing is quarantined");
     assert!(pair.devices[0].set_aside().is_empty());
     pair.say(0, 4, "two");
     assert_eq!(taken(&pair, 0), Some(2));

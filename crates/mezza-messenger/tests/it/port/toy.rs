@@ -10,7 +10,7 @@ use mezza_messenger::carriers::Carrier;
 use mezza_messenger::evidence::WaitReason;
 use mezza_messenger::io::{
     At, CarrierCaps, CarrierHides, CarrierState, ContactFacts, Due, Forget, Handover, Leaving,
-    Missing, News, ParcelId, PersonRows, Route, Step, StoredRows, key32, loads_again,
+    Missing, News, ParcelId, PersonRows, Route, RouteTerms, Step, StoredRows, key32, loads_again,
 };
 use mezza_messenger::{CarrierId, ContactId, RecordKind};
 
@@ -97,7 +97,7 @@ impl Carrier for Toy {
     fn select_route(
         &self,
         to: &ContactFacts<'_>,
-        _: (u8, bool),
+        _: RouteTerms,
         _: Time,
     ) -> Result<Route, Missing> {
         assert_ne!(to.own.ik(), to.card.ik(), "both cards are known");

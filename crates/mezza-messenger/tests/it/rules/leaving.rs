@@ -17,14 +17,14 @@ use crate::stage::{load_any, load_beside};
 use crate::town::{Doom, ROUND_MS, Town, cells};
 
 /// Cells first, and the relay where there are none.
-fn cells_first(level_min: u8) -> Policy {
+pub fn cells_first(level_min: u8) -> Policy {
     let carriers = vec![CarrierId::MIXNET, CarrierId::RELAY];
     Policy { carriers, level_min, fallback: Fallback::Listed, ..Policy::default() }
 }
 
 /// Ann and Ben met over the relay and go on like this: the town, Ben's number at Ann's and hers at his.
 /// `first`: who began the session.
-fn met(first: usize, policy: &Policy) -> (Town, ContactId, ContactId) {
+pub fn met(first: usize, policy: &Policy) -> (Town, ContactId, ContactId) {
     let mut town = Town::new(&["ann", "ben"]);
     let ben = town.add(0, 1, Policy::default());
     let ann = town.add(1, 0, Policy::default());
@@ -45,7 +45,7 @@ fn met(first: usize, policy: &Policy) -> (Town, ContactId, ContactId) {
 }
 
 /// By which carrier a note came to its reader.
-fn delivered(town: &mut Town, who: usize, note: NoteId) -> Option<CarrierId> {
+pub fn delivered(town: &mut Town, who: usize, note: NoteId) -> Option<CarrierId> {
     for _ in 0..120 {
         if town.state(who, note) == NoteState::Delivered {
             return town.members[who].device.note(note, town.now()).expect("there").carrier;
@@ -66,7 +66,7 @@ fn away(town: &mut Town, who: usize) {
 }
 
 /// Returns the spent budget, and the last sealed round of each service.
-fn spent(town: &Town, who: usize) -> (Vec<u64>, Vec<Option<u64>>) {
+pub fn spent(town: &Town, who: usize) -> (Vec<u64>, Vec<Option<u64>>) {
     let client = town.client(who);
     let ledger = client.ledger().expect("it has a config");
     let used = Service::ALL.iter().map(|service| ledger.used_rounds(*service)).collect();

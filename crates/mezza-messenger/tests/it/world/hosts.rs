@@ -134,11 +134,11 @@ impl Host for Party {
                 let quiet = matches!(ask, Ask::Hello | Ask::Watch(..));
                 // Push before commit; DONE behind it.
                 let (early, late) = model.ask(who, ask);
-                effects.extend(early.into_iter().map(tell));
+                effects.extend(early.into_iter().map(|(who, say)| tell(who, say)));
                 if !quiet {
                     effects.push_back(Effect::Write(Put::Boxes(model.store.clone())));
                 }
-                effects.extend(late.into_iter().map(tell));
+                effects.extend(late.into_iter().map(|(who, say)| tell(who, say)));
             }
             _ => unreachable!("devices ask and relays tell"),
         }
@@ -191,7 +191,7 @@ impl Host for Party {
     }
 }
 
-fn tell((who, tell): (usize, Tell)) -> Effect<Party> {
+fn tell(who: usize, tell: Tell) -> Effect<Party> {
     Effect::Send { to: HostId(who as u32), packet: Packet::Tell(tell) }
 }
 

@@ -1,4 +1,4 @@
-//! Replies of a round.
+//! Replies of a round: reading them, and the effects of missed rounds.
 
 use alloc::vec::Vec;
 
@@ -15,7 +15,7 @@ use crate::wire::Cell;
 use crate::{RoundId, Service};
 
 impl<B: Backend> Client<B> {
-    /// RETURN: replies are read, buckets are asked for.
+    /// Handles RETURN: reads the replies, or requests the bucket.
     pub(super) fn on_return(
         &mut self,
         id: RoundId,
@@ -30,7 +30,7 @@ impl<B: Backend> Client<B> {
         };
         let size = reply_bytes(round.mixes.len());
         let due = if id.service.has_replies() { back.len() * size } else { 0 };
-        // The size is fixed by slots and mixes. Another one leaves no reply assignable to a slot.
+        // Slots and mixes fix the size. With another size replies cannot be assigned to slots.
         if replies.len() != due {
             return Err(ClientError::Malformed);
         }
@@ -40,8 +40,8 @@ impl<B: Backend> Client<B> {
         }
         let interval_ms = round.policy.interval_ms;
         let hash = round.checked.settings().config;
-        // Protection is counted before the replies are read: a garbled reply does not undo the
-        // return.
+        // Protection is counted before the replies are read, because a garbled reply does not undo
+        // the return.
         self.on_round_returned(users, interval_ms, hash, now);
         let stage = self.rounds.remove(&id).map(|round| round.stage);
         let Some(RoundState::Sent { back, content: SlotContents::Drops(slots) }) = stage else {
@@ -50,7 +50,7 @@ impl<B: Backend> Client<B> {
         for ((slot, keys), reply) in slots.into_iter().zip(&back).zip(replies.chunks_exact(size)) {
             let cell = open_reply(self.setup.kernel, keys, reply.to_vec());
             let Slot { access, served } = slot;
-            // A layer that does not open counts as garbage: some mix changed the reply.
+            // A layer that does not open counts as garbage: a mix changed the reply.
             let answer = cell.map_or(DropResult::Garbage, |cell| access.read_reply::<B>(&cell));
             if let Some((line, seq)) = served {
                 self.on_reply(line, seq, answer, now);
@@ -59,7 +59,7 @@ impl<B: Backend> Client<B> {
         Ok(())
     }
 
-    /// A round is over for us: it did not happen, or nothing more comes.
+    /// Handles a round that is over for us: it was missed, or nothing more arrives.
     pub(super) fn miss_round(&mut self, id: RoundId) {
         let stage = self.rounds.remove(&id).map(|round| round.stage);
         let Some(RoundState::Sealed { content, .. } | RoundState::Sent { content, .. }) = stage
@@ -77,7 +77,7 @@ impl<B: Backend> Client<B> {
                 }
             }
             SlotContents::Invite(Some(waiting)) => self.invites.put_off(*waiting, id.round),
-            // Whoever did not come is called again, whether the call was in the round or not (MIX-42).
+            // The call is repeated later, whether it was in the round or not (MIX-42).
             SlotContents::Call(..) | SlotContents::Invite(None) => {}
         }
     }
@@ -91,12 +91,11 @@ impl<B: Backend> Client<B> {
             DropResult::Met(_) => CellOutcome::Met,
         };
         if let Some(own) = contact.line_mut(line) {
-            // A cell without data counts too: later meetings decide when a piece that was sent
-            // seems lost.
+            // Cells without data also count: later meetings decide when a sent piece seems lost.
             own.sender.settle_piece(seq, outcome);
         }
         let DropResult::Met(cell) = answer else {
-            // Garbage says nothing about the partner, so only an own cell that returns counts as
+            // Garbage proves nothing about the partner, so only our own returning cell counts as
             // absence.
             if outcome == CellOutcome::Absent {
                 contact.absent = contact.absent.saturating_add(1);
@@ -120,7 +119,7 @@ impl<B: Backend> Client<B> {
             contact.renew_activity(now);
         }
         if changed {
-            // What was sealed under the old root must not be cut anew after a start.
+            // Pieces sealed under the old root must not be cut again after a start.
             self.take_snapshot(now);
         }
         if let Ok(cell) = cell {
@@ -134,12 +133,12 @@ impl<B: Backend> Client<B> {
         }
     }
 
-    /// The partner's cell. One that acknowledges what was never sent is not read: its numbers are those of
-    /// another life of this client.
+    /// Handles the partner's cell. A cell that acknowledges pieces that were never sent is not
+    /// read, because its numbers are from another copy of this client.
     fn on_cell(&mut self, line: u32, cell: &Cell, now: Time) {
         let Some((id, contact)) = self.contacts.by_line(line) else { return };
         let Some(own) = contact.line_mut(line) else { return };
-        // The numbers belong to a partner with an older state. Reading on would mix two streams.
+        // The numbers belong to another state. Reading on would mix two streams.
         if !own.sender.apply_ack(cell.ack, cell.sack) {
             self.outputs.push_back(Output::Torn(id));
             return;
@@ -167,12 +166,12 @@ impl<B: Backend> Client<B> {
         self.hand_out(id, line, messages);
     }
 
-    /// Messages for the messenger. They are acknowledged once it has them.
+    /// Passes complete messages to the messenger. They are acknowledged once they are durable
+    /// there.
     pub(super) fn hand_out(&mut self, contact: u32, line: u32, messages: Vec<ReceivedMessage>) {
         for ReceivedMessage { last, bytes } in messages {
             let seq = self.await_write(PendingWrite::Message(line, last));
-            // Root and last piece name the message, so that one delivered again has the same
-            // number.
+            // Root and last piece identify the message, so a repeated delivery has the same number.
             let number = (u64::from(line) << 32) + u64::from(last);
             self.outputs.push_back(Output::Received { seq, contact, number, bytes });
         }

@@ -1,4 +1,4 @@
-//! Call and invitation rounds: one bucket of each is fetched and read.
+//! Call and invitation rounds: one bucket per round is fetched and read.
 
 use alloc::vec::Vec;
 
@@ -15,10 +15,10 @@ use crate::wire::filter::Filter;
 use crate::wire::{Frame, FrameBody, Manifest};
 use crate::{RoundId, Service};
 
-/// A bucket on its way.
+/// A bucket that is being fetched.
 pub(super) struct Fetch {
     bucket: u32,
-    /// By whom we would have been called.
+    /// The tokens by which contacts would call us.
     expected: Vec<(PartnerId, Intent, [u8; 16])>,
     manifest: Option<Manifest>,
     object: Vec<u8>,
@@ -27,20 +27,20 @@ pub(super) struct Fetch {
 snapshot!(struct Fetch { bucket, expected, manifest, object });
 
 impl Fetch {
-    /// Forgets by whom we would have been called.
+    /// Forgets the tokens by which contacts would call us.
     pub fn forget_expected(&mut self) {
         self.expected.clear();
     }
 }
 
 impl<B: Backend> Client<B> {
-    /// The line will ask for our bucket once it has read RETURN, whatever we expect in it (MIX-21).
+    /// Schedules the request for our bucket after RETURN, regardless of expected calls (MIX-21).
     pub(super) fn schedule_fetch(&mut self, id: RoundId) {
         let Some(round) = self.rounds.get(&id).filter(|_| !id.service.has_replies()) else {
             return;
         };
-        // The bucket depends on our own key only, so the GET is equal whether a call is expected or
-        // not.
+        // The bucket depends on our own key only, so the GET is equal with or without an expected
+        // call.
         let bucket = self.own_bucket(round.policy.buckets);
         let when = SendTime::AfterReturn(round.fetch_ms());
         let frame = Frame::Round(id, FrameBody::Fetch { bucket });
@@ -51,7 +51,7 @@ impl<B: Backend> Client<B> {
         contact::assign_bucket(&self.bucket_key, &self.network(), buckets)
     }
 
-    /// RETURN of a call or invitation round: the line asks for our bucket.
+    /// Handles RETURN of a call or invitation round: waits for our bucket, which the line requests.
     pub(super) fn await_bucket(&mut self, id: RoundId, now: Time) {
         let Some(buckets) = self.rounds.get(&id).map(|round| round.policy.buckets) else { return };
         let bucket = self.own_bucket(buckets);
@@ -74,7 +74,7 @@ impl<B: Backend> Client<B> {
         round.stage = RoundState::Fetching(fetch);
     }
 
-    /// OBJECT: what the bucket must hold, by the word of the last mix.
+    /// Handles OBJECT: checks the manifest of the buckets, which the last mix signed.
     pub(super) fn on_object(
         &mut self,
         id: RoundId,
@@ -88,7 +88,7 @@ impl<B: Backend> Client<B> {
         if fetch.manifest.is_some() {
             return Err(ClientError::Unexpected);
         }
-        // The store lost the bucket. The callers repeat their calls, so nothing has to be asked
+        // The store lost the bucket. Callers repeat their calls, so nothing must be requested
         // again.
         let Some((manifest, signature)) = found else {
             self.rounds.remove(&id);
@@ -96,12 +96,12 @@ impl<B: Backend> Client<B> {
         };
         let config = &round.checked.settings().config;
         let signed = |key| manifest.signed_by(key, config, &signature);
-        // Only the last mix knows the bucket, so entry and store cannot invent one.
+        // Only the last mix knows the bucket, so entry server and store cannot invent one.
         if !round.mixes.last().is_some_and(signed) {
             return Err(ClientError::Signature);
         }
-        // An entry and a last mix that are in it together must not fill the memory of a client: buckets
-        // are no longer than users and noise can make them (MIX-65).
+        // An entry server and a last mix that cooperate must not fill the memory of a client, so
+        // the size is bounded by users and noise (MIX-65).
         let of = self.chain.as_ref().and_then(|chain| chain.of_round(id));
         let allowed = of.is_some_and(|config| config.allows_manifest(&manifest, config.users_max));
         if manifest.id != id || !allowed {
@@ -111,7 +111,7 @@ impl<B: Backend> Client<B> {
         Ok(())
     }
 
-    /// CHUNK: the next piece of our bucket.
+    /// Handles CHUNK: appends the next bytes of our bucket.
     pub(super) fn on_chunk(
         &mut self,
         id: RoundId,
@@ -144,16 +144,16 @@ impl<B: Backend> Client<B> {
         let honest =
             fetch.manifest.is_some_and(|manifest| manifest.holds_object(bucket, &fetch.object));
         match id.service {
-            // What the entry changed on the way is as if it were not there.
+            // A bucket that the entry server changed is ignored.
             _ if !honest => {}
-            // Conversations have no buckets.
+            // Conversation rounds have no buckets.
             Service::Conversation => {}
             Service::Call => {
                 self.activate_callers(&fetch.expected, &fetch.object, now);
                 // Calls are read first: a caller found here needs no greeting afterwards (MIX-80).
                 self.on_calls_heard(id, now);
             }
-            // The key that opens them is in the locked vault (MIX-78). Inviters repeat them.
+            // The key of invitations is in the locked vault (MIX-78). Inviters repeat them.
             Service::Invitation if self.idles => {}
             Service::Invitation => {
                 let own = self.setup.dialling.duplicate();
@@ -164,14 +164,15 @@ impl<B: Backend> Client<B> {
         Ok(())
     }
 
-    /// Serves each caller from now on.
+    /// Starts serving each caller.
     pub(super) fn activate_callers(
         &mut self,
         expected: &[(PartnerId, Intent, [u8; 16])],
         object: &[u8],
         now: Time,
     ) {
-        // The last mix signed a malformed object. Its tokens are lost, and callers repeat them.
+        // The last mix signed a malformed object. Its tokens are lost, and callers repeat their
+        // calls.
         let Ok(filter) = Filter::decode(object) else { return };
         for (contact, intent, token) in expected {
             let contact_of = self.contacts.all.get(contact);

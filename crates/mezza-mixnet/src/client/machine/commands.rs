@@ -13,13 +13,13 @@ use crate::privacy::ledger::BudgetState;
 use crate::stream::StreamError;
 use crate::{RoundId, Service};
 
-/// How far ahead of our own round a contact's chains may begin.
+/// Most rounds by which a contact's chains may begin ahead of our own round.
 const AHEAD_MAX: u64 = 720;
-/// Contacts of one client, at most.
+/// Most contacts of one client.
 pub(super) const CONTACTS_MAX: usize = 4_096;
-/// Chain steps of one wake: about 10 ms.
+/// Most chain steps of one wake: about 10 ms.
 const WALK_STEPS: u64 = 65_536;
-/// Rounds that may be under way: chains stay behind them until they are sealed.
+/// Most rounds in progress; chains stay this many rounds behind until the rounds are sealed.
 const UNDER_WAY: u64 = 8;
 
 impl<B: Backend> Client<B> {
@@ -28,13 +28,13 @@ impl<B: Backend> Client<B> {
         config.find_policy(service).map(|(_, policy)| policy)
     }
 
-    /// The round of a service that is open, or was last.
+    /// Returns the current round of a service, or its base round before its base time.
     fn round_now(&self, service: Service, now: Time) -> Option<u64> {
         let policy = self.current_policy(service, now)?;
         Some(policy.round_at(now).unwrap_or(policy.base_round))
     }
 
-    /// Returns true if something real may be sent: there is budget left, or the person allowed more.
+    /// Returns true if real content may be sent: budget is left, or the user allowed more.
     pub(super) fn may_spend(&self, service: Service, now: Time) -> bool {
         let (Some(ledger), Some(policy)) = (&self.ledger, self.current_policy(service, now)) else {
             return false;
@@ -42,20 +42,21 @@ impl<B: Backend> Client<B> {
         self.allow_more || ledger.budget_state(policy) != BudgetState::Used
     }
 
-    /// Checks that chains could begin in this conversation round and this call round now.
+    /// Checks that chains could begin now in this conversation round and this call round.
     ///
     /// # Errors
-    /// [`ClientError::OutOfReach`]: too far away; [`ClientError::Full`]: no room for another contact.
+    /// [`ClientError::OutOfReach`] if a round is too far away; [`ClientError::Full`] without room
+    /// for another contact.
     pub fn check_start(&self, start: (u64, u64), now: Time) -> Result<(), ClientError> {
         let near = |service, start: u64| {
             let own = self.round_now(service, now)?;
-            // A chain cannot go back, and each missing step costs a hash: roots outside this range
-            // are refused.
+            // A chain cannot go back, and each missing step costs a hash, so roots outside this
+            // range are refused.
             let reach = own.saturating_sub(CHAIN_SKIP_MAX)..=own.saturating_add(AHEAD_MAX);
             reach.contains(&start).then_some(())
         };
         let calls = near(Service::Call, start.1);
-        // A network without calls has no call chains that could be wrong.
+        // A network without call rounds needs no check of call chains.
         let calls = calls.is_some() || self.current_policy(Service::Call, now).is_none();
         if near(Service::Conversation, start.0).is_none() || !calls {
             return Err(ClientError::OutOfReach);
@@ -68,7 +69,7 @@ impl<B: Backend> Client<B> {
 
     pub(super) fn add_contact(&mut self, new: &NewRoot, now: Time) -> Result<(), ClientError> {
         self.check_start(new.start, now)?;
-        // Numbers of lines are never reused: a record of an old root must not match a new one.
+        // Line numbers are never reused, because a record of an old root must not match a new one.
         let number = self.contacts.line_number().ok_or(ClientError::Full)?;
         let root = PartnerRoot::begin(number, &new.root, new.role, new.start.0, new.start.1);
         match self.contacts.all.get_mut(&new.contact) {
@@ -128,7 +129,8 @@ impl<B: Backend> Client<B> {
         if !spend {
             return Err(RefusedReason::Budget);
         }
-        // Without a call a partner that rests does not come: the note would wait without a word (MIX-73).
+        // A partner that rests comes only after a call, so the note would wait without notice
+        // (MIX-73).
         if !may_call && !of.called {
             return Err(RefusedReason::CallBudget);
         }
@@ -138,7 +140,7 @@ impl<B: Backend> Client<B> {
             StreamError::TooBig => RefusedReason::TooBig,
             StreamError::Blank => RefusedReason::Blank,
         })?;
-        // A message given again after a start may have been in all its meetings already.
+        // A message that is queued again after a start may already have been in all its meetings.
         let handed = of.line.sender.take_handed();
         self.outputs.extend(handed.into_iter().map(Output::Handed));
         self.contacts.activate_contact(contact, now);
@@ -164,7 +166,7 @@ impl<B: Backend> Client<B> {
         Ok(())
     }
 
-    /// A contact is served no longer, without a word to it; or again, if something waits for it.
+    /// Suspends a contact without notifying it, or resumes it; waiting messages then cause a call.
     pub(super) fn suspend_contact(
         &mut self,
         id: PartnerId,
@@ -183,8 +185,8 @@ impl<B: Backend> Client<B> {
             return Ok(());
         }
         let waits = contact.lines().any(|line| !line.sender.is_idle());
-        // The time left before the pause goes on, so that a pause neither adds nor costs service
-        // (MIX-42).
+        // The service continues with the remaining time, so that a pause neither adds nor costs
+        // service (MIX-42).
         let goes_on = contact.resume(now);
         let calls = contact.is_active() && !contact.called;
         if waits && calls {
@@ -195,7 +197,7 @@ impl<B: Backend> Client<B> {
         Ok(())
     }
 
-    /// A message, or an invitation, need not arrive any more (MIX-66).
+    /// Withdraws a message or an invitation (MIX-66).
     pub(super) fn retract_message(&mut self, contact: PartnerId, message: &[u8], now: Time) {
         self.invites.retract(message);
         let Some(contact) = self.contacts.all.get_mut(&contact) else { return };
@@ -203,12 +205,12 @@ impl<B: Backend> Client<B> {
         // one.
         let begun = contact.lines_mut().map(|line| line.sender.retract_message(message));
         if begun.fold(false, |any, begun| any | begun) {
-            // A piece that was sealed lies in a record, and would go again after a start.
+            // A sealed piece is in a record and would be sent again after a start.
             self.take_snapshot(now);
         }
     }
 
-    /// One call of each contact waits at most.
+    /// Queues a call; at most one call per contact waits.
     pub(super) fn queue_call(&mut self, contact: PartnerId, intent: Intent) {
         if let Some(contact) = self.contacts.all.get_mut(&contact) {
             contact.called = true;
@@ -219,17 +221,18 @@ impl<B: Backend> Client<B> {
         }
     }
 
-    /// Something waits for a contact that was not there: it is served again, and called.
+    /// Tries again to reach a contact for whom messages wait: serves it and calls it.
     pub(super) fn look_again(&mut self, contact: PartnerId, now: Time) {
         if self.contacts.activate_contact(contact, now) && self.may_repeat(Service::Call, now) {
             self.queue_call(contact, Intent::Talk);
         }
     }
 
-    /// Rounds can be taken part in again. A call reaches only who takes part in its round, so that
-    /// partners of the last days who rest are called: one of them may have something (MIX-68).
+    /// Handles the return to rounds after an absence. A call only reaches partners that take part
+    /// in its round, so resting partners of the last days are called: one of them may have messages
+    /// (MIX-68).
     pub(super) fn come_back(&mut self, now: Time) {
-        // A locked device calls nobody; what it missed counts when it is unlocked (MIX-78).
+        // A locked device calls no contact. The missed calls count when it is unlocked (MIX-78).
         if self.idles {
             return;
         }
@@ -243,14 +246,14 @@ impl<B: Backend> Client<B> {
         }
     }
 
-    /// The calls of a round were heard. If a round before it was missed, on whatever ground, partners of
-    /// the last days who rest are called: the line may have been there all the time (MIX-80).
+    /// Handles a call round that was read. If an earlier round was missed, resting partners of the
+    /// last days are called, even if the line was up all the time (MIX-80).
     pub(super) fn on_calls_heard(&mut self, id: RoundId, now: Time) {
         if self.idles {
             return;
         }
         let config = self.chain.as_ref().and_then(|chain| chain.of_round(id));
-        // Numbers that a config skips are of no round.
+        // Numbers skipped by a config are no rounds.
         let first =
             config.and_then(|config| config.find_policy(id.service)).map(|(_, of)| of.base_round);
         let due = self.heard.map(|last| last.saturating_add(1).max(first.unwrap_or(0)));
@@ -260,18 +263,18 @@ impl<B: Backend> Client<B> {
         }
     }
 
-    /// Nothing ran for so long, ms. The next round of calls would show that one was missed (MIX-80), and cost
-    /// one more interval until the first call.
+    /// Handles a sleep of the process for `ms` milliseconds. Without this the next call round would
+    /// show the missed one (MIX-80), one interval later.
     pub(super) fn on_pause(&mut self, ms: u64, now: Time) {
         let interval_ms =
             self.current_policy(Service::Call, now).map(|policy| u64::from(policy.interval_ms));
-        // A locked device calls nobody (MIX-78).
+        // A locked device calls no contact (MIX-78).
         if !self.idles && interval_ms.is_some_and(|interval| ms >= interval) {
             self.call_recent(now);
         }
     }
 
-    /// Calls the partners of the last days who may rest, while half of the budgets is left.
+    /// Calls resting partners of the last days, while half of the budgets is left.
     fn call_recent(&mut self, now: Time) {
         // Greeting is not requested by the user, so it uses half of the budget only (MIX-68).
         if !self.may_repeat(Service::Conversation, now) {
@@ -286,7 +289,7 @@ impl<B: Backend> Client<B> {
         }
     }
 
-    /// Those who are to be called again in this call round.
+    /// Queues the calls that must be repeated in this call round.
     pub(super) fn repeat_calls(&mut self, round: u64, now: Time) {
         if !self.may_repeat(Service::Call, now) {
             return;
@@ -298,7 +301,8 @@ impl<B: Backend> Client<B> {
         }
     }
 
-    /// Calls that nobody asked for, and invitations that go again, take at most half of the budget.
+    /// Returns true if repeated calls and invitations may still be charged. They may use at most
+    /// half of the budget.
     pub(super) fn may_repeat(&self, service: Service, now: Time) -> bool {
         let ledger = self.ledger.as_ref().zip(self.current_policy(service, now));
         ledger.is_some_and(|(ledger, policy)| ledger.count_used(policy) < policy.rounds / 2)
@@ -318,8 +322,8 @@ impl<B: Backend> Client<B> {
         self.outputs.push_back(Output::Refused(ticket, refusal));
     }
 
-    /// Takes chains that are far behind some steps further: up to rounds that the mixes signed, since
-    /// a chain that followed a clock that is ahead could not go back (MIX-50).
+    /// Advances chains that are far behind by some steps, up to rounds that the mixes signed. A
+    /// chain that followed a wrong clock ahead could not go back (MIX-50).
     pub(super) fn walk_chains(&mut self, now: Time) {
         if self.walk_at.is_none_or(|at| at > now) {
             return;
@@ -329,8 +333,8 @@ impl<B: Backend> Client<B> {
             let round = self.round_now(service, now).unwrap_or(0).min(shown);
             round.saturating_sub(UNDER_WAY)
         };
-        // The smaller of clock and signed settings: neither alone may move what cannot go back
-        // (MIX-50).
+        // The smaller one of clock and signed settings is used: neither alone may advance chains,
+        // which cannot go back (MIX-50).
         let talks = round(Service::Conversation);
         let calls = round(Service::Call);
         let there = self.contacts.walk_chains(talks, calls, WALK_STEPS);

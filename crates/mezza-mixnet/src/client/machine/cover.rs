@@ -1,5 +1,4 @@
-//! Rounds that go on while the device is locked (MIX-78): a client that idles, without contacts, their keys
-//! or a ledger.
+//! Rounds of a locked device (MIX-78): an idle client without contacts, their keys or a ledger.
 //!
 //! ```text
 //! Client -- into_live_line --> LiveLine -- idle --> Client that idles
@@ -7,8 +6,8 @@
 //!   +---- attach ---- LiveLine <---- into_live_line -------+
 //! ```
 //!
-//! The connection, the times of its frames and the rounds under way are the same before and after both
-//! steps, so that nobody outside learns when a person locks the device or comes back.
+//! The connection, the times of its frames and the rounds in progress stay the same in both steps,
+//! so an observer cannot see when the device is locked or unlocked.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -26,11 +25,11 @@ use crate::mix::NoiseFloor;
 use crate::privacy::Ledger;
 use crate::{RoundId, Service};
 
-/// The part of a client that goes on while the device is locked. It holds no key of a contact, and no
-/// secret but the pairs and reply keys of rounds under way.
+/// The part of a client that continues while the device is locked. It holds no key of a contact,
+/// and no secret except the key pairs and reply keys of rounds in progress.
 pub struct LiveLine {
     pin: [u8; 32],
-    /// The key whose bucket is fetched.
+    /// The key that determines the bucket.
     bucket_key: PublicKey,
     chain: Option<Chain>,
     link: Link,
@@ -53,11 +52,11 @@ snapshot!(struct LiveLine {
 });
 
 impl Round {
-    /// Forgets whom the slots served. Returns false if the round cannot go on: its record is not durable,
-    /// so that its onions must not leave (MIX-23).
+    /// Forgets the contacts served by the slots. Returns false if the round cannot continue: its
+    /// record is not durable, so its onions must not be sent (MIX-23).
     fn forget_content(&mut self) -> bool {
         let idle = |content: &mut SlotContents| match content {
-            // The access stays, so that the onions of the round leave as they would have (MIX-78).
+            // The access stays, so the onions of the round are sent unchanged (MIX-78).
             SlotContents::Drops(slots) => slots.iter_mut().for_each(|slot| slot.served = None),
             SlotContents::Call(real, expected) => {
                 *real = false;
@@ -70,7 +69,7 @@ impl Round {
             RoundState::Sealed { durable, content, .. } => {
                 idle(content);
                 // The confirmation of this record would go to the client that ends here, so the
-                // round could not go on.
+                // round cannot continue.
                 return *durable;
             }
             RoundState::Sent { content, .. } => idle(content),
@@ -81,8 +80,7 @@ impl Round {
 }
 
 impl<B: Backend> Client<B> {
-    /// Takes the line off a client. What the slots of rounds under way held is as if those rounds had been
-    /// missed.
+    /// Takes the line from a client. The content of slots in progress is treated as missed.
     pub fn into_live_line(self, now: Time) -> LiveLine {
         let mut rounds = self.rounds;
         rounds.retain(|_, round| round.forget_content());
@@ -102,25 +100,24 @@ impl<B: Backend> Client<B> {
             wanted: self.wanted,
             standing,
             seen: self.seen,
-            // Calls of the rounds from now on reach nobody.
+            // Calls in rounds from now on do not reach us.
             left: self.left.or(Some(now)),
             heard: self.heard,
         }
     }
 
-    /// Returns a client that takes part in all rounds and has nobody to serve. It reads no invitations, and
-    /// the rows that it stores need not be kept.
+    /// Creates an idle client, which takes part in all rounds and serves no contact. It reads no
+    /// invitations, and its rows need not be stored.
     pub fn idle(
         line: LiveLine,
         kernel: &'static dyn Kernel,
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Self {
-        // The real key is in the locked vault. A random one reads nothing, at the cost of a real
-        // one.
+        // The real key is in the locked vault. A random one opens nothing at the same cost.
         let dialling = StaticKey::from_scalar::<B>(Secret::random(rng));
         let pin = line.pin;
-        // The floor of the user is not known here. The level is computed again after the unlock.
+        // The user's floor is unknown here. The level is computed again after the unlock.
         let floor = NoiseFloor::None;
         let mut client = Self::empty(ClientOptions { pin, dialling, floor, kernel }, now);
         // No ledger: an idle client charges nothing, because its slots serve no contact (MIX-78).
@@ -131,8 +128,8 @@ impl<B: Backend> Client<B> {
         client
     }
 
-    /// Goes on by a line that went on while the device was locked. Returns false if the line is of another
-    /// network or person: then nothing of it is taken.
+    /// Continues a line that was open while the device was locked. Returns false and changes
+    /// nothing if the line is of another network or key.
     pub fn attach_line(&mut self, line: LiveLine, now: Time, rng: &mut dyn CryptoRng) -> bool {
         // A restored vault must not continue the connection of another network or user (MIX-78).
         if line.pin != self.setup.pin || line.bucket_key != self.bucket_key {
@@ -149,7 +146,7 @@ impl<B: Backend> Client<B> {
             self.outputs.push_back(Output::Config);
         }
         self.take_over(line);
-        // Rows that were not read are of rounds before the lock: the last rounds of the line bound them.
+        // Unreadable rows are of rounds before the lock, so the last rounds of the line bound them.
         self.unread.clear();
         self.walk_at.get_or_insert(now);
         if self.link.is_up() {

@@ -1,4 +1,4 @@
-//! Contents of the slots of a round. An idle slot takes the steps of a busy one (MIX-22).
+//! The content of the slots of a round. An idle slot takes the steps of a busy one (MIX-22).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -15,10 +15,10 @@ use crate::contact::{self, DeadDrop, Intent};
 use crate::wire::Cell;
 use crate::wire::invitation::{BODY_BYTES, Invitation};
 
-/// Steps that one chain takes when a round is sealed, at most.
+/// Most steps of one chain when a round is sealed.
 const SEAL_STEPS: u64 = 1_024;
 
-/// The plaintexts of all slots, and what is stored of them.
+/// The plaintexts of all slots, and their entries in the record.
 pub(super) struct Filled {
     pub content: SlotContents,
     pub inner: Wiping<Vec<u8>>,
@@ -33,10 +33,10 @@ impl<B: Backend> Client<B> {
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Filled {
-        // Chains advance also without budget: a chain left behind would have to catch up later.
+        // Chains advance also without budget, because a chain left behind must catch up later.
         let mut turns = self.contacts.compute_turns(round, SEAL_STEPS);
         if !self.may_spend(Service::Conversation, now) {
-            // The budget is used up: contacts are no longer served, but the idle onions go on
+            // The budget is exhausted: contacts are no longer served, but idle onions continue
             // (MIX-25).
             turns.clear();
         }
@@ -62,10 +62,11 @@ impl<B: Backend> Client<B> {
         Filled { content: SlotContents::Drops(all), inner, sealed }
     }
 
-    /// The next cell for one line.
+    /// Returns the next cell of one line, or `None` if the line is gone.
     fn next_cell(&mut self, line: u32, now: Time) -> Option<(Slot, SealedSlot)> {
         let (_, contact) = self.contacts.by_line(line)?;
-        // Flag first: it may end the service, and this cell is one of the three that report it.
+        // The flag comes first, because it may end the service, and this cell is one of the three
+        // that report it.
         let leaving = contact.says_leaving(now);
         let own = contact.line_mut(line)?;
         let taken = own.sender.take_piece();
@@ -81,7 +82,7 @@ impl<B: Backend> Client<B> {
         };
         let piece = taken.map(|(_, piece)| piece);
         let cell = Cell { leaving, seq: seq.unwrap_or(own.sender.next_piece()), ack, sack, piece };
-        // The keys leave the chain with this call, so that no second cell is sealed under them
+        // This call removes the keys from the chain, so that no second cell is sealed under them
         // (MIX-23).
         let access = Access::seal_cell::<B>(own.chain.take_round_keys(), &cell);
         Some((Slot { access, served: Some((line, seq)) }, stored))
@@ -96,17 +97,17 @@ impl<B: Backend> Client<B> {
         let id = round.id();
         let expected = self.contacts.expected_tokens(id.round, SEAL_STEPS);
         let may = self.may_spend(Service::Call, now);
-        // Repeated calls are queued behind those of the user, and only while half of the budget is
+        // Repeated calls are queued after those of the user, and only while half of the budget is
         // left.
         self.repeat_calls(id.round, now);
         let contacts = &mut self.contacts.all;
-        // The idle token is drawn in every round, so that a real call takes no other steps
+        // The idle token is drawn in every round, so that a real call takes the same steps
         // (MIX-22).
         let mut inner = no_call(rng);
         let mut is_there = |(contact, _): &(PartnerId, Intent)| {
             let contact = contacts.get_mut(contact).filter(|contact| !contact.suspended);
-            // A chain beyond this round gave its token already, and one before it cannot catch up
-            // in time.
+            // A chain beyond this round has already supplied its token, and one before it cannot
+            // catch up in time.
             contact.is_some_and(|contact| contact.call_root().calls.round() == id.round)
         };
         let at = self.calls.iter().position(&mut is_there).filter(|_| may);
@@ -114,14 +115,15 @@ impl<B: Backend> Client<B> {
         let called = called.and_then(|(id, intent)| Some((id, contacts.get_mut(&id)?, intent)));
         let real = called.is_some();
         if let Some((partner, contact, intent)) = called {
-            // Where there are fewer buckets than the contact knew of, they are its lower bits.
+            // If there are fewer buckets now than the contact knew, the lower bits of the bucket
+            // are used.
             let bucket = 1 + contact.bucket.wrapping_sub(1) % round.policy.buckets;
             let root = contact.call_root();
             let role = root.chain.role();
             inner = to_bucket(bucket, &root.calls.take_token(role, intent));
             contact.record_call(id.round, intent);
             contact.called = true;
-            // The call may have waited for this round for longer than its partner is served (MIX-81).
+            // The call may have waited for this round longer than its partner is served (MIX-81).
             self.contacts.activate_contact(partner, now);
         }
         let content = SlotContents::Call(real, expected);
@@ -140,11 +142,11 @@ impl<B: Backend> Client<B> {
         let invite = waiting.as_ref().and_then(|waiting| waiting.invite.as_ref());
         let network = self.network();
         let buckets = round.policy.buckets;
-        // Both pairs are drawn in every round, whether somebody is invited or not (MIX-22).
+        // Both key pairs are drawn in every round, with or without an invitation (MIX-22).
         let own = EphemeralKey::random::<B>(rng);
         let nobody = EphemeralKey::random::<B>(rng);
         let bucket = contact::assign_bucket(self.setup.dialling.public_key(), &network, buckets);
-        // Without anybody to invite, nobody is: the same steps end in bucket 0.
+        // Without an invitation the same steps end in bucket 0.
         let (to, body) = match invite {
             Some(invite) => (&invite.to, invite.body.clone()),
             None => (nobody.public_key(), Wiping::new([0; BODY_BYTES])),
@@ -155,7 +157,7 @@ impl<B: Backend> Client<B> {
                 to_bucket(contact::assign_bucket(to, &network, buckets), &sealed)
             }
             Some(sealed) => to_bucket(NO_BUCKET, &sealed),
-            // A dialling key of small order: its owner made it so.
+            // The dialling key has small order, which only its owner can have caused.
             None => no_invitation::<B>(rng),
         };
         Filled {

@@ -18,92 +18,92 @@ use crate::{RoundId, Service};
 /// Events that a client handles.
 #[derive(Debug)]
 pub enum Input {
-    /// The entry answers, and the hello was sent. `trusted`: its key is that of the config. If not,
-    /// configs are fetched and nothing else is said.
+    /// The entry server answered, and the hello was sent. If `trusted` is false, its key is not
+    /// that of the config, and only configs are fetched.
     Up {
         /// True if the key was checked.
         trusted: bool,
     },
-    /// The connection is gone, or could not be made.
+    /// The connection broke or could not be made.
     Down,
-    /// A frame of the entry.
+    /// A frame from the entry server.
     Frame {
-        /// The frame.
+        /// The received frame.
         frame: Frame,
-        /// How long ago it was read from the line, milliseconds: what follows from it keeps its time,
-        /// however busy the program was (MIX-74).
+        /// Milliseconds since the frame was read from the line. Times that follow from the frame
+        /// are counted from that moment, however busy the program was (MIX-74).
         age_ms: u64,
     },
-    /// A fresh pair that was asked for by [`Output::Want`].
+    /// A fresh key pair that [`Output::Want`] requested.
     Give(EphemeralKey),
     /// A job ended.
     Done(ClientJob, ClientJobOutput),
-    /// A job of this round will never end.
+    /// A job of this round was lost and will not end.
     Lost(RoundId),
-    /// Everything up to this number is durable: records and messages, by whoever got them.
+    /// All records and messages up to this number are durable.
     Stored(u64),
-    /// A contact, or a new root of one.
+    /// Add a contact, or a new root of a contact.
     Add(NewRoot),
-    /// A contact is forgotten, with all that waits for it.
+    /// Forget a contact and all messages to it.
     Remove(PartnerId),
-    /// A contact is served for ten minutes, or for as long as there is something to say.
+    /// Serve a contact for ten minutes, or for as long as messages wait for it.
     Activate(PartnerId),
-    /// A contact is served no longer; its next cells tell it.
+    /// End the service of a contact; the next cells tell it.
     Leave(PartnerId),
-    /// True if a contact is served only while we have something to say: what it says, and its calls,
-    /// cost rounds no longer. Not stored.
+    /// True: serve a contact only while we have messages for it; its cells and calls no longer cost
+    /// rounds. Not stored.
     Mute(PartnerId, bool),
-    /// True if a contact is not served at all: no round, no call in either direction. It is told
-    /// nothing. Not stored.
+    /// True: do not serve a contact at all, neither in rounds nor by calls. The contact is not
+    /// notified. Not stored.
     Suspend(PartnerId, bool),
-    /// This message for a contact, or this invitation, is taken back: what is not cut goes nowhere,
-    /// what was begun goes on as zeros, which the partner throws away.
+    /// Withdraw a message to a contact, or an invitation. Pieces not cut yet are not sent. A
+    /// message that was begun continues as zeros, which the partner drops.
     Retract {
-        /// For whom.
+        /// The recipient.
         contact: PartnerId,
-        /// The message as it was given, or the body of the invitation.
+        /// The bytes of the message, or the body of the invitation.
         bytes: Wiping<Vec<u8>>,
     },
-    /// A message of 1 to 8,998 bytes. One that is on its way already, since before a start or
-    /// `Down`, goes on under its new ticket.
+    /// Send a message of 1 to 8,998 bytes. A message that is already on its way, since before a
+    /// start or `Down`, continues under its new ticket.
     Send {
-        /// The name of the message in outputs.
+        /// Identifier of the message in outputs.
         ticket: u64,
-        /// For whom.
+        /// The recipient.
         contact: PartnerId,
-        /// The message.
+        /// Bytes of the message.
         bytes: Wiping<Vec<u8>>,
     },
-    /// Ring a contact in the next call round.
+    /// Call a contact in the next call round.
     Call(PartnerId, Intent),
-    /// Invite somebody in the next invitation round.
+    /// Send an invitation in the next invitation round.
     Invite(Invite),
-    /// True if contacts are served beyond the budget.
+    /// True: serve contacts beyond the budget.
     AllowMore(bool),
 }
 
-/// A contact, or a new root of one.
+/// A new root for a new or known contact.
 #[derive(Debug)]
 pub struct NewRoot {
-    /// Which contact.
+    /// The contact.
     pub contact: PartnerId,
-    /// The root, which is used up.
+    /// The root, which is consumed.
     pub root: Secret<32>,
-    /// The side that began the session.
+    /// Our role in the session.
     pub role: Role,
     /// The conversation round and the call round in which the chains begin.
     pub start: (u64, u64),
-    /// Where the contact looks for calls.
+    /// The bucket in which the contact looks for calls.
     pub bucket: u32,
 }
 
-/// Somebody is invited. `Debug` does not say who.
+/// An invitation to send. `Debug` does not show the recipient.
 pub struct Invite {
-    /// Its name in outputs.
+    /// Identifier of the invitation in outputs.
     pub ticket: u64,
-    /// The dialling key of whoever is invited.
+    /// Dialling key of the recipient.
     pub to: PublicKey,
-    /// For the messenger there.
+    /// Content for the recipient's messenger.
     pub body: Wiping<[u8; BODY_BYTES]>,
 }
 
@@ -118,87 +118,88 @@ impl fmt::Debug for Invite {
 /// Effects that a client requests.
 #[derive(Debug)]
 pub enum Output {
-    /// Connect to the entry at this time, send the hello as soon as the connection is up, then say `Up`
-    /// or `Down`.
+    /// Connect to the entry server at this time, send the hello as soon as the connection is up,
+    /// then report `Up` or `Down`.
     Dial {
-        /// When to connect.
+        /// Time of the connection attempt.
         at: Time,
-        /// The first frame.
+        /// The hello, which is the first frame.
         hello: Frame,
-        /// `None`: to the entry of the config in force, whose key it must have. Else configs alone are
-        /// asked for, of whoever answers: the number counts such tries, and chooses among the addresses
-        /// that are known (MIX-77).
+        /// `None`: connect to the entry server of the config in force, which must prove its key.
+        /// Otherwise only configs are requested, from any server. The number counts these attempts
+        /// and selects one of the known addresses (MIX-77).
         search: Option<u32>,
     },
-    /// Hang up, then say `Down`: on a connection that nobody checked the configs are up to date, or
-    /// the entry says nothing.
+    /// Close the connection, then report `Down`: an untrusted connection has delivered all configs,
+    /// or the entry server is silent.
     Close,
-    /// Rounds are taken part in from now on: all messages and invitations that were not handed are
-    /// sent again, in their order.
+    /// Rounds are taken part in from now on. The messenger must send all messages and invitations
+    /// again that were not handed over, in their order.
     Joined,
     /// A frame for the [`FrameSchedule`](crate::client::FrameSchedule) of the line.
     Frame(ScheduledFrame),
-    /// Give so many fresh pairs.
+    /// Supply this number of fresh key pairs.
     Want(usize),
-    /// Run a job and hand it back with its result.
+    /// Run a job and return it with its result.
     Job(ClientJob),
-    /// Make a row durable and delete all rows below `first`, in one transaction; then say `Stored`.
-    /// No frame behind it may leave before.
+    /// Store a row durably and delete all rows below `first`, in one transaction, then report
+    /// `Stored`. No later frame may be sent before.
     Store {
-        /// The number of the row, above all before.
+        /// Number of the row, above all earlier ones.
         seq: u64,
-        /// The first row that is needed from now on.
+        /// The first row that is still needed.
         first: u64,
-        /// The row to store; secret.
+        /// The row to store; it is secret.
         record: Wiping<Vec<u8>>,
     },
-    /// A message came. Once it is durable, say `Stored`.
+    /// A message arrived. Report `Stored` once it is durable.
     Received {
-        /// For `Stored`.
+        /// Number for `Stored`.
         seq: u64,
-        /// From whom.
+        /// The sender.
         contact: PartnerId,
-        /// Ascends for each contact: a message whose number is not above the last one's came twice.
+        /// Ascending number per contact. A message whose number is not above the last one is a
+        /// repetition.
         number: u64,
-        /// The message.
+        /// Bytes of the message.
         bytes: Wiping<Vec<u8>>,
     },
-    /// Every piece of a message was in a round in which the contact was there, or an invitation was
-    /// in a round.
+    /// A message or invitation was handed over: every piece was in a round in which the contact was
+    /// met, or the invitation was in a round.
     Handed(u64),
     /// The contact's device has the whole message on disk.
     Acked(u64),
-    /// A message, call or invitation is not taken.
+    /// A message, call or invitation was refused.
     Refused(u64, RefusedReason),
-    /// A contact rings; it is served from now on.
+    /// A contact called; it is served from now on.
     Called(PartnerId, Intent),
-    /// Somebody new invites; who it is, its body tells.
+    /// A new inviter; the body of the invitation identifies it.
     Invited(Invitation),
-    /// So many rounds in a row the contact was not where it was waited for.
+    /// The contact was missing in this number of consecutive rounds.
     Absent(PartnerId, u32),
     /// A contact was there in a round.
     Met(PartnerId),
-    /// A contact acknowledges what this client never sent, or no longer what it has acknowledged: another life
-    /// of one of the two, whose state is newer, went on in their stream (MSG-131).
+    /// A contact acknowledges pieces that this client never sent, or no longer acknowledges earlier
+    /// ones. Another copy of one of the two, with a newer state, continued their stream (MSG-131).
     Torn(PartnerId),
-    /// A contact sent what nobody sends. Nothing more comes from it until it has a new root.
+    /// A contact sent an invalid stream. Nothing more is read from it until there is a new root.
     Broken(PartnerId),
-    /// The level of protection as the messenger counts it, 4 or 1.
+    /// The level of protection in the messenger's numbers, 4 or 1.
     Level(u8),
-    /// How much of a service's budget is used.
+    /// The state of a service's budget.
     Budget(Service, BudgetState),
-    /// Noise of a mix did not come back.
+    /// The noise of a mix did not return.
     Alarm {
-        /// In which round.
+        /// The round of the alarm.
         id: RoundId,
-        /// At which mix.
+        /// Position of the mix in the chain.
         position: u8,
     },
-    /// This client does not take part in a round, because of its settings.
+    /// This client does not take part in a round because of its settings.
     Unfit(RoundId, SettingsError),
-    /// Conversation rounds come back or not: true with the first one after WELCOME or after a pause,
-    /// false when none came back for three intervals. Then messages and invitations that were not handed
-    /// are to be sent again after the next `Returning(true)`.
+    /// True with the first conversation round that returns after WELCOME or after a pause; false
+    /// when none returned for three intervals. After false, the messenger must send messages and
+    /// invitations that were not handed over again after the next `Returning(true)`.
     Returning(bool),
     /// A newer config is known: [`Client::chain`](super::Client::chain).
     Config,
@@ -211,47 +212,47 @@ snapshot!(enum Output [
     Unfit(a, b), Returning(a), Config,
 ]);
 
-/// Why a message, call or invitation is not taken.
+/// The reason why a message, call or invitation is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusedReason {
-    /// 1: too much waits already.
+    /// 1: too many messages or calls wait.
     Full,
-    /// 2: longer than 8,998 bytes, or empty.
+    /// 2: the message is empty or longer than 8,998 bytes.
     TooBig,
-    /// 3: no such contact.
+    /// 3: there is no such contact.
     NoRoot,
-    /// 4: the budget is used up.
+    /// 4: the budget is exhausted.
     Budget,
     /// 5: there is no connection.
     Down,
-    /// 6: the contact rests, and the budget of calls is used up.
+    /// 6: the contact rests, and the budget of calls is exhausted.
     CallBudget,
-    /// 7: zeros alone, which stand for a message that was taken back.
+    /// 7: the message has only zeros, which mean a withdrawn message.
     Blank,
 }
 
 snapshot!(enum RefusedReason [Full, TooBig, NoRoot, Budget, Down, CallBudget, Blank]);
 
 impl RefusedReason {
-    /// The number of the specification.
+    /// Returns the number in the specification.
     pub const fn number(self) -> u8 {
         self as u8 + 1
     }
 }
 
-/// Why an input was refused. The client is as before.
+/// The reason why an input is refused. The client is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
-    /// Not for us: no such round is under way, or it is over.
+    /// No such round is in progress.
     #[error("no such round is under way")]
     UnknownRound,
-    /// The caller: nobody asked for this answer.
+    /// The caller answered a request that was not made.
     #[error("nobody asked for this answer")]
     Unasked,
-    /// The entry does not send such frames, or not now.
+    /// The entry server may not send such a frame, or not now.
     #[error("the frame does not belong here")]
     Unexpected,
-    /// The frame does not hold what it must.
+    /// The frame does not have the required content.
     #[error("the frame does not hold what it must")]
     Malformed,
     /// A signature is wrong.
@@ -263,7 +264,7 @@ pub enum ClientError {
     /// The chains of a contact would begin too far away, or no config is in force.
     #[error("the root begins in a round that is too far away")]
     OutOfReach,
-    /// There are as many contacts as one client may have.
+    /// The client already has the largest number of contacts.
     #[error("no more contacts fit")]
     Full,
     /// The config is refused.

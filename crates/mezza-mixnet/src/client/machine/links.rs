@@ -1,4 +1,4 @@
-//! The connection to the entry, and the configs that come over it.
+//! The connection to the entry server, and the configs that arrive over it.
 
 use alloc::vec::Vec;
 
@@ -15,35 +15,38 @@ use crate::wire::frame::{VERSION, alarm_bytes};
 use crate::wire::{Frame, FrameBody};
 use crate::{RoundId, Service};
 
-/// The first wait after a failed try, and the longest one, milliseconds.
+/// The first and the longest pause after failed attempts, in milliseconds.
 const BACKOFF_MS: (u64, u64) = (2_000, 60_000);
-/// How long an entry may take for WELCOME, and for configs on a connection that carries nothing else.
+/// Milliseconds that an entry server may take for WELCOME, and for configs on an untrusted
+/// connection.
 const PATIENCE_MS: u64 = 30_000;
-/// How long a line may be silent: so many intervals of conversations, and so many milliseconds.
+/// Longest silence of a line: this number of conversation intervals, plus `SILENT_MS` milliseconds.
 const SILENT_INTERVALS: u64 = 3;
 const SILENT_MS: u64 = 30_000;
-/// How often configs are asked for at most, milliseconds.
+/// Shortest time between two requests for configs, in milliseconds.
 const ASK_MS: u64 = 60_000;
-/// How long after the frame that shows them missing, at least and at most, milliseconds.
+/// Shortest and longest delay of a request for configs after the frame that shows them missing, in
+/// milliseconds.
 const ASK_DELAY_MS: (u64, u64) = (1_000, 3_000);
-/// Tries in a row without a round, after which every second one looks for configs at another address: about
-/// a minute (MIX-77).
+/// Number of consecutive failed attempts, about a minute, after which every second attempt searches
+/// for configs at another address (MIX-77).
 const SEARCH_AFTER: u32 = 5;
-/// How long before its time a dial is handed over, milliseconds: then nothing that is stored moves it.
+/// Milliseconds by which a dial is handed over before its time; after that no stored row changes
+/// the time.
 const DIAL_AHEAD_MS: u64 = 2_000;
 
-/// Where the connection is.
+/// State of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Link {
-    /// There is none; when to try, and how often it failed.
+    /// No connection: time of the next attempt, and number of failed attempts.
     Down { at: Time, failed: u32 },
-    /// A dial is under way, or waits for the time that was drawn.
+    /// A connection is being made, or waits for the drawn time.
     Dialling { failed: u32 },
-    /// HELLO was said; until when WELCOME is waited for.
+    /// HELLO was sent; `until` is the end of the wait for WELCOME.
     Greeted { trusted: bool, failed: u32, until: Option<Time> },
-    /// WELCOME came; when configs were asked for, and whether they are under way. `until`: without trust
-    /// until when configs are waited for, with trust until when settings of conversations are, if a config
-    /// is in force.
+    /// WELCOME arrived. `asked` is the time of the last request for configs, `fetching` is true
+    /// while they arrive. Without trust, `until` ends the wait for configs. With trust, it ends the
+    /// wait for conversation settings, if a config is in force.
     Joined { trusted: bool, failed: u32, asked: Option<Time>, fetching: bool, until: Option<Time> },
 }
 
@@ -61,7 +64,7 @@ impl Link {
         }
     }
 
-    /// The clock was put back by so much.
+    /// Moves all waiting times after the clock went back by `ms`.
     pub fn put_back(&mut self, ms: u64) {
         let back = |at: &mut Time| *at = at.minus_ms(ms);
         match self {
@@ -74,13 +77,14 @@ impl Link {
         }
     }
 
-    /// Returns true if rounds can be taken part in.
+    /// Returns true if the client can take part in rounds.
     pub const fn is_up(&self) -> bool {
         matches!(self, Self::Joined { trusted: true, .. })
     }
 }
 
-/// When to try: after 2, 4 .. 60 s, give or take a fifth; independent of what waits.
+/// Returns the pause before the next attempt: 2, 4 .. 60 s, give or take a fifth, independent of
+/// waiting messages.
 fn draw_backoff(failed: u32, rng: &mut dyn CryptoRng) -> u64 {
     let (first, longest) = BACKOFF_MS;
     // The bound keeps the shift defined, and 60 s are reached after five failures.
@@ -90,8 +94,8 @@ fn draw_backoff(failed: u32, rng: &mut dyn CryptoRng) -> u64 {
 }
 
 impl<B: Backend> Client<B> {
-    /// The first try: uniform in the interval of conversation rounds, at once while there is no
-    /// config.
+    /// Returns the time of the first attempt: uniform in the interval of conversation rounds, or at
+    /// once without a config.
     pub(super) fn first_try(&self, now: Time, rng: &mut dyn CryptoRng) -> Time {
         let config = self.chain.as_ref().and_then(|chain| chain.current_config(now));
         let policy = config.and_then(|config| config.find_policy(Service::Conversation));
@@ -99,14 +103,14 @@ impl<B: Backend> Client<B> {
         now.plus_ms(draw_below(interval + 1, rng) as u64)
     }
 
-    /// Dials when it is time, and hangs up on who says nothing.
+    /// Dials when the time has come, and closes a silent connection.
     pub(super) fn dial(&mut self, now: Time) {
         match &mut self.link {
             Link::Down { at, failed } if at.minus_ms(DIAL_AHEAD_MS) <= now => {
                 let at = *at;
                 let failed = *failed;
                 self.link = Link::Dialling { failed };
-                // The HELLO goes with the dial: written later, it would show when this process was
+                // The HELLO goes with the dial. Written later, it would show when this process was
                 // busy (MIX-74).
                 let hello = Frame::Hello { version: VERSION, config: self.head_hash() };
                 let search = self.next_search(at, failed);
@@ -117,8 +121,8 @@ impl<B: Backend> Client<B> {
                 self.outputs.push_back(Output::Close);
             }
             Link::Joined { until, .. } if until.is_some_and(|until| until <= now) => {
-                // A line on which nothing comes may be dead: no system tells that of a line on which
-                // nothing is sent (MIX-75).
+                // A line without incoming frames may be dead, and no operating system reports this
+                // for a line without outgoing data (MIX-75).
                 *until = None;
                 self.silent_lines = self.silent_lines.saturating_add(1);
                 self.outputs.push_back(Output::Close);
@@ -127,9 +131,9 @@ impl<B: Backend> Client<B> {
         }
     }
 
-    /// Returns the number of the search if this try is one: it asks for configs alone, at the next of the
-    /// known addresses and with any key. The entry in force may have moved, and the config that says so
-    /// comes by no line to its old place (MIX-77).
+    /// Returns the number of the search if this attempt is one, otherwise `None`. A search only
+    /// requests configs, at the next known address and from any key. The entry server may have
+    /// moved, and the config with its new address is not available at the old one (MIX-77).
     fn next_search(&mut self, at: Time, failed: u32) -> Option<u32> {
         let known = self.chain.as_ref().is_some_and(|chain| chain.current_config(at).is_some());
         // A line without rounds counts as a failed try: the entry may have moved (MIX-77).
@@ -141,7 +145,7 @@ impl<B: Backend> Client<B> {
         searches.then_some(number)
     }
 
-    /// Returns the addresses of the entries of all known configs, the newest first, each once.
+    /// Returns the addresses of the entry servers in all known configs, newest first, each once.
     pub fn entry_addresses(&self) -> Vec<&str> {
         let mut addresses: Vec<&str> = Vec::new();
         for config in self.chain.iter().flat_map(Chain::newest_first) {
@@ -159,7 +163,7 @@ impl<B: Backend> Client<B> {
         Ok(())
     }
 
-    /// The connection is gone, or could not be made.
+    /// Handles a connection that broke or could not be made.
     pub(super) fn on_down(
         &mut self,
         now: Time,
@@ -168,15 +172,16 @@ impl<B: Backend> Client<B> {
         let (at, failed) = match self.link {
             Link::Down { .. } => return Err(ClientError::Unasked),
             Link::Joined { trusted: true, .. } if self.silent_lines == 0 => {
-                // Uniform over an interval: all clients of a lost entry would otherwise return at
-                // once (MIX-26).
+                // The time is uniform over an interval. Otherwise all clients of a lost entry
+                // server would return at once (MIX-26).
                 (self.first_try(now, rng), 0)
             }
-            // Nothing came by the last lines: they are as good as tries that failed.
+            // No round arrived on the last lines, so they count as failed attempts.
             Link::Joined { trusted: true, .. } => {
                 (now.plus_ms(draw_backoff(self.silent_lines, rng)), 0)
             }
-            // Somebody answered a search: the way out is there again, and the entry is tried at once.
+            // A server answered the search, so the internet is reachable again and the entry server
+            // is tried soon.
             Link::Joined { trusted: false, failed, .. } => {
                 (now.plus_ms(draw_backoff(0, rng)), failed.saturating_add(1))
             }
@@ -185,7 +190,7 @@ impl<B: Backend> Client<B> {
             }
         };
         if self.link.is_up() {
-            // A locked device has missed calls for longer than that.
+            // An absence that began earlier, on a locked device, keeps its start.
             self.left.get_or_insert(now);
         }
         self.link = Link::Down { at, failed };
@@ -197,7 +202,7 @@ impl<B: Backend> Client<B> {
         Ok(())
     }
 
-    /// No round comes back by this connection: what is under way is missed.
+    /// Treats all rounds in progress as missed, because no round returns over this connection.
     fn stop_waiting(&mut self) {
         while let Some(id) = self.rounds.keys().next().copied() {
             self.miss_round(id);
@@ -206,7 +211,7 @@ impl<B: Backend> Client<B> {
         self.standing.stop();
     }
 
-    /// Messages and invitations lose their tickets until they are given again.
+    /// Removes the tickets of messages and invitations until they are queued again.
     pub(super) fn detach_tickets(&mut self) {
         for line in self.contacts.all.values_mut().flat_map(Partner::lines_mut) {
             line.sender.detach_tickets();
@@ -214,7 +219,7 @@ impl<B: Backend> Client<B> {
         self.invites.detach_tickets();
     }
 
-    /// The line lives: settings of conversations came, good or not.
+    /// Restarts the limit of silence after settings of conversations, valid or not.
     pub(super) fn on_settings(&mut self, now: Time) {
         // Bad settings also prove that the line works. Only silence is a reason to leave it
         // (MIX-75).
@@ -225,7 +230,8 @@ impl<B: Backend> Client<B> {
         }
     }
 
-    /// How long a line may be silent, milliseconds: three intervals of conversations and half a minute.
+    /// Returns the longest silence of a line in milliseconds: three conversation intervals and half
+    /// a minute.
     fn silence_ms(&self, now: Time) -> Option<u64> {
         let policy = self.current_policy(Service::Conversation, now)?;
         Some(SILENT_INTERVALS * u64::from(policy.interval_ms) + SILENT_MS)
@@ -248,14 +254,15 @@ impl<B: Backend> Client<B> {
                 let wait_ms = if trusted { self.silence_ms(now) } else { Some(PATIENCE_MS) };
                 let until = wait_ms.map(|ms| now.plus_ms(ms));
                 self.link = Link::Joined { trusted, failed, asked: None, fetching: false, until };
-                // A search accepts configs alone: the peer proved no key of the config (MIX-1).
+                // A search accepts configs only, because the server has not proved the config's key
+                // (MIX-1).
                 if trusted {
                     self.outputs.push_back(Output::Joined);
                     self.await_rounds(now);
                     self.come_back(now);
                 }
-                // The entry may be ahead or behind by a config. The signatures of what it sends
-                // decide.
+                // The entry server may be ahead or behind by a config. The signatures of its
+                // configs decide.
                 if head != self.head_hash() {
                     self.request_configs(read_at, now, rng);
                 } else if !trusted {
@@ -263,8 +270,8 @@ impl<B: Backend> Client<B> {
                 }
                 Ok(())
             }
-            // A client asks once, at a time that it draws (MIX-74). A config without a request is
-            // refused.
+            // A client requests configs once, at a time that it draws (MIX-74). A config without a
+            // request is refused.
             (Frame::Config { left, config }, Link::Joined { fetching: true, .. }) => {
                 self.on_config(left, &config, now, rng)
             }
@@ -278,7 +285,7 @@ impl<B: Backend> Client<B> {
                 }
                 FrameBody::Return { users, replies } => self.on_return(id, users, &replies, now),
                 FrameBody::Missed(_) => {
-                    // A MISSED of a round that is not under way is refused, as any frame that no
+                    // MISSED of a round that is not in progress is refused, like any frame that no
                     // round waits for.
                     self.rounds.get(&id).ok_or(ClientError::UnknownRound)?;
                     self.miss_round(id);
@@ -295,7 +302,8 @@ impl<B: Backend> Client<B> {
         }
     }
 
-    /// `ALARM`: told once for each mix and round, however often the entry repeats it (MIX-46).
+    /// Handles ALARM. It is reported once per mix and round, however often the entry server repeats
+    /// it (MIX-46).
     fn on_alarm(
         &mut self,
         id: RoundId,
@@ -303,16 +311,17 @@ impl<B: Backend> Client<B> {
         signature: &Signature,
     ) -> Result<(), ClientError> {
         let chain = self.chain.as_ref().ok_or(ClientError::Unexpected)?;
-        // An alarm of the last round before a change comes after it.
+        // An alarm of the last round before a change of config arrives after the change.
         let config = chain.of_round(id).ok_or(ClientError::Unexpected)?;
         let key = config.mix_keys().nth(position.into()).ok_or(ClientError::Malformed)?;
         let bytes = alarm_bytes(&config.hash(), id, position);
-        // An entry that could forge alarms would accuse honest mixes.
+        // An entry server that could forge alarms would accuse honest mixes.
         if !sign::verify(key, Purpose::Alarm, &[&bytes], signature) {
             return Err(ClientError::Signature);
         }
         let mix = (id.service, position);
-        // Ascending rounds only, so that one alarm repeated by the entry counts once (MIX-46).
+        // Only ascending rounds count, so that an alarm repeated by the entry server counts once
+        // (MIX-46).
         if self.standing.alarmed.get(&mix).is_some_and(|last| id.round <= *last) {
             return Err(ClientError::Unexpected);
         }
@@ -321,11 +330,11 @@ impl<B: Backend> Client<B> {
         Ok(())
     }
 
-    /// Asks for the configs behind the one that is known, once a minute at most, at a time drawn from
-    /// when the frame was read that shows them missing.
+    /// Requests the configs after the known one, at most once a minute. The time is drawn from the
+    /// moment at which the frame was read that shows them missing.
     pub(super) fn request_configs(&mut self, read_at: Time, now: Time, rng: &mut dyn CryptoRng) {
         let Link::Joined { asked, fetching, .. } = &mut self.link else { return };
-        // The entry closes a connection that requests configs a third time (MIX-28).
+        // The entry server closes a connection that requests configs a third time (MIX-28).
         if asked.is_none_or(|asked| now.since_ms(asked) >= ASK_MS) {
             (*asked, *fetching) = (Some(now), true);
             let (least, most) = ASK_DELAY_MS;
@@ -336,7 +345,7 @@ impl<B: Backend> Client<B> {
         }
     }
 
-    /// One config, oldest first. What it says is durable before anything is done by it.
+    /// Handles one config, oldest first. It is durable before it is used.
     fn on_config(
         &mut self,
         left: u16,
@@ -347,7 +356,7 @@ impl<B: Backend> Client<B> {
         let signed = SignedConfig::decode(config).map_err(|_| ClientError::Malformed)?;
         let known = self.head_hash();
         match &mut self.chain {
-            // Guardians' signatures decide, so a config may come over any connection.
+            // The guardians' signatures decide, so a config may arrive over any connection.
             Some(chain) => chain.accept_config(&signed, now)?,
             none => {
                 let chain = Chain::begin(&self.setup.pin, &signed)?;
@@ -357,13 +366,14 @@ impl<B: Backend> Client<B> {
         }
         let is_new = self.head_hash() != known;
         if is_new {
-            // Stored before anything is done by it: a rollback must not be accepted later (MIX-3).
+            // Stored before it is used, because a rollback must not be accepted later (MIX-3).
             self.take_snapshot(now);
             self.outputs.push_back(Output::Config);
         }
         let Link::Joined { trusted, fetching, failed, .. } = &mut self.link else { return Ok(()) };
         if is_new && !*trusted {
-            // The entry may be another one now: that is tried at once, and as if for the first time.
+            // The entry server may be a different one now, so it is tried at once, as in a first
+            // attempt.
             *failed = 0;
             self.silent_lines = 0;
         }

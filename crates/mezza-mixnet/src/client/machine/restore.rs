@@ -1,6 +1,6 @@
-//! State from which a client goes on after a start: the newest snapshot, and the records behind it.
+//! Restores a client after a start from the newest snapshot and the records after it.
 //!
-//! One row that cannot be read costs what it held, not the network (MIX-41): it is set aside and
+//! One row that cannot be read costs what it held, not the network (MIX-41): it is quarantined and
 //! named, and the client is as careful as if it had held the worst.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -18,41 +18,42 @@ use crate::client::contacts::Partners;
 use crate::client::record::{RECORD, RoundRecord};
 use crate::privacy::ledger::PrivacyCost;
 
-/// Why a client cannot go on from what was stored.
+/// The reason why a client cannot continue from its stored rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RestoreError {
-    /// The newest snapshot is not what a client writes.
+    /// The newest snapshot is not in a form that a client writes.
     #[error("a stored row of the mixnet is damaged")]
     Damaged(#[from] DecodeError),
-    /// Rows do not ascend, or there is no snapshot among them.
+    /// The rows do not ascend, or contain no snapshot.
     #[error("rows of the mixnet are missing")]
     Missing,
-    /// The rows are those of another network.
+    /// The rows are from another network.
     #[error("the stored rows belong to another network")]
     Foreign,
 }
 
-/// A stored row that was not read, or not all of it.
+/// A stored row that could not be read, or only in part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowsSetAside {
     /// The number of the row.
     pub seq: u64,
-    /// The fault of the row.
+    /// The reason why it could not be read.
     pub fault: RowFault,
 }
 
 snapshot!(struct RowsSetAside { seq, fault });
 
-/// Faults of a row.
+/// The reason why a row could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RowFault {
-    /// It is neither a record nor a snapshot.
+    /// The row is neither a record nor a snapshot.
     #[error("the row is of a kind that is not known")]
     Unknown,
-    /// It is not what a client writes.
+    /// The row is not in a form that a client writes.
     #[error("the row is damaged")]
     Damaged(#[from] DecodeError),
-    /// It does not go on from what was there of a contact, who needs a new root; the rest was read.
+    /// The row does not continue the stream of a contact, which needs a new root. The rest of the
+    /// row was read.
     #[error("the row does not continue what is stored of a contact")]
     Stream,
 }
@@ -60,19 +61,21 @@ pub enum RowFault {
 snapshot!(enum RowFault [Unknown, Damaged(error), Stream]);
 
 impl<B: Backend> Client<B> {
-    /// A client that knows nothing but the pin. Its first output is a snapshot to store.
+    /// Creates a client that knows only the pin of the network. Its first output is a snapshot to
+    /// store.
     pub fn new(setup: ClientOptions, now: Time) -> Self {
         let mut client = Self::empty(setup, now);
         client.take_snapshot(now);
         client
     }
 
-    /// Goes on from the rows that are stored, in ascending order. Messages that were not handed are
-    /// sent again by whoever has them, after `Up`; messages that were complete and perhaps not
-    /// durable come out again. [`aside`](Self::aside) names rows that could not be read.
+    /// Restores a client from its stored rows, in ascending order. After `Up` the messenger must
+    /// send messages again that were not handed over. Complete messages that may not be durable are
+    /// output again. [`rows_aside`](Self::rows_aside) returns the rows that could not be read.
     ///
     /// # Errors
-    /// [`RestoreError`].
+    /// [`RestoreError`] if the rows do not ascend, contain no snapshot, or are from another
+    /// network, or if the newest snapshot is damaged.
     pub fn restore<'a>(
         setup: ClientOptions,
         rows: impl IntoIterator<Item = (u64, &'a [u8])>,
@@ -89,21 +92,21 @@ impl<B: Backend> Client<B> {
         let Newest { text, first, behind } =
             Newest::find_newest(&rows).ok_or(RestoreError::Missing)?;
         let (snapshot, records) = rows.split_at(behind);
-        // A snapshot of another length was cut or extended on disk.
+        // A snapshot of another length was truncated or extended on disk.
         if !snapshot.last().is_some_and(|(_, row)| is_sized(row)) {
             return Err(DecodeError::Value.into());
         }
         let mut client = Self::read_text(setup, &text, now)?;
-        // New rows continue above the last number, also above rows that were not read.
+        // New rows continue above the last number, including unreadable rows.
         (client.seq, client.snapshot) = (last, first);
         for (seq, row) in records {
             if let Err(fault) = client.replay_row(row) {
-                // One damaged row must not cost the network: it is named, and the others are read
-                // (MIX-41).
+                // One damaged row must not cost the network: it is reported, and the others are
+                // read (MIX-41).
                 client.aside.push(RowsSetAside { seq: *seq, fault });
             }
         }
-        // After all rows: the number of unreadable ones decides what is charged.
+        // This follows all rows, because the number of unreadable ones determines the charge.
         client.expect_the_worst(now);
         client.finish_restore(now, rng);
         Ok(client)
@@ -147,26 +150,26 @@ impl<B: Backend> Client<B> {
 
     fn replay_row(&mut self, row: &[u8]) -> Result<(), RowFault> {
         match row.first() {
-            // Of a snapshot that was being written when the process died.
+            // A part of a snapshot that was being written when the process died.
             Some(&PART) => Ok(()),
             Some(&RECORD) => self.apply_record(&RoundRecord::decode(row)?),
             _ => Err(RowFault::Unknown),
         }
     }
 
-    /// Applies a record. Rounds may descend: versions before MIX-40 sealed them as their
-    /// times came. A line that is gone since is passed over.
+    /// Applies a record. Rounds may descend, because versions before MIX-40 sealed them in the
+    /// order of their times. Lines that no longer exist are skipped.
     fn apply_record(&mut self, record: &RoundRecord) -> Result<(), RowFault> {
         let ledger = self.ledger.as_mut().ok_or(DecodeError::Value)?;
         if record.id.service == Service::Conversation {
-            // The period moves by joined rounds and never by a clock (MIX-25).
+            // The period advances by joined rounds and never by a clock (MIX-25).
             ledger.record_join(record.id.round, record.base, record.interval_ms);
         }
         if record.charged {
             ledger.charge_round(record.kind);
         }
-        // Durable before the SUBMIT, so this round may have been sent and is not sealed again
-        // (MIX-40).
+        // The record was durable before the SUBMIT, so this round may have been sent and is not
+        // sealed again (MIX-40).
         self.goes_to(record.id);
         for fragment in &record.received {
             if let Some(line) = self.contacts.find_line(fragment.line) {
@@ -176,13 +179,13 @@ impl<B: Backend> Client<B> {
         let mut outcome = Ok(());
         for slot in &record.sealed {
             let Some((id, contact)) = self.contacts.by_line(slot.line) else { continue };
-            // The partner may still serve us, so this contact is active again after the start.
+            // The partner may still serve us, so this contact is served again after the start.
             contact.was_served(record.at);
             let goes_on =
                 contact.line_mut(slot.line).is_none_or(|line| line.replay_slot(slot).is_ok());
             if !goes_on {
-                // A stream with a gap would acknowledge pieces that are lost. The pair needs a new
-                // root (MIX-41).
+                // A stream with a gap would acknowledge lost pieces. The pair needs a new root
+                // (MIX-41).
                 self.contacts.all.remove(&id);
                 self.outputs.push_back(Output::Broken(id));
                 outcome = Err(RowFault::Stream);
@@ -191,8 +194,8 @@ impl<B: Backend> Client<B> {
         outcome
     }
 
-    /// A row that was not read may have been real: each service is charged for it. Which round it was of
-    /// the first settings bound, as the clock of a start may be anything (MIX-51).
+    /// Charges each service for unreadable rows, which may have been real. The first verified
+    /// settings will bound their rounds, because the clock at the start may be wrong (MIX-51).
     fn expect_the_worst(&mut self, now: Time) {
         let unread = self.aside.iter().filter(|row| row.fault != RowFault::Stream).count();
         let Some(chain) = self.chain.as_ref().filter(|_| unread > 0) else { return };
@@ -206,15 +209,16 @@ impl<B: Backend> Client<B> {
         }
     }
 
-    /// After the last row: messages that were whole come out again.
+    /// Completes the restore after the last row: complete messages are output again.
     fn finish_restore(&mut self, now: Time, rng: &mut dyn CryptoRng) {
         self.link = Link::Down { at: self.first_try(now, rng), failed: 0 };
         let mut whole = Vec::new();
         for (id, contact) in &mut self.contacts.all {
-            // The clock of the stored row may have been ahead: service ends within 600 s from now.
+            // The clock at the time of the row may have been ahead, so the service ends within 600
+            // s from now.
             contact.finish_restore(now);
             for line in contact.lines_mut() {
-                // A stream that broke does so again, and stays broken.
+                // A stream that was broken breaks again here, and stays broken.
                 whole.push((*id, line.id, line.receiver.take_messages().unwrap_or_default()));
             }
         }

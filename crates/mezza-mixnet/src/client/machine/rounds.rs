@@ -1,4 +1,4 @@
-//! A round at a client: settings, sealing, sending.
+//! The rounds of a client: settings, sealing, sending.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -26,18 +26,19 @@ use crate::sign::VerifyKey;
 use crate::wire::{Frame, FrameBody, SignedSettings};
 use crate::{RoundId, Service};
 
-/// How long after its end a round is waited for, milliseconds.
+/// Milliseconds after its end for which a round is still waited for.
 const GRACE_MS: u64 = 10_000;
-/// How far ahead of its close a round may be announced, beyond what the config says, milliseconds.
+/// Most milliseconds by which a round may be announced ahead of its close, beyond the config's own
+/// times.
 const AHEAD_MS: u64 = 60_000;
-/// Rows and messages that may wait to be durable; then nothing is sealed.
+/// Most rows and messages that may wait to be durable. Above this number no round is sealed.
 const AWAITED_MAX: usize = 1_024;
 
-/// One round under way.
+/// One round in progress.
 pub(super) struct Round {
     pub checked: CheckedSettings,
     pub policy: ServicePolicy,
-    /// The identities of the mixes.
+    /// Identity keys of the mixes.
     pub mixes: Vec<VerifyKey>,
     timing: Timing,
     end: Time,
@@ -48,13 +49,13 @@ snapshot!(struct Round { checked, policy, mixes, timing, end, stage });
 
 /// The state of a round, by the event that it waits for.
 pub(super) enum RoundState {
-    /// For the time to seal.
+    /// Waits for the time to seal.
     Armed,
-    /// For its record, its job and the time to send.
+    /// Waits for its durable record, its job and the time to send.
     Sealed { durable: bool, work: Option<Submission>, content: SlotContents },
-    /// For RETURN.
+    /// Waits for RETURN.
     Sent { back: Vec<SecretVec>, content: SlotContents },
-    /// For its bucket.
+    /// Waits for its bucket.
     Fetching(Fetch),
 }
 
@@ -62,13 +63,13 @@ snapshot!(enum RoundState [
     Armed, Sealed { durable, work, content }, Sent { back, content }, Fetching(a),
 ]);
 
-/// Contents of the slots.
+/// The content of all slots.
 pub(super) enum SlotContents {
     /// Accesses to dead drops.
     Drops(Vec<Slot>),
-    /// True if somebody is called, and the tokens by which contacts would call us.
+    /// True if a contact is called, and the tokens by which contacts would call us.
     Call(bool, Vec<(PartnerId, Intent, [u8; 16])>),
-    /// An invitation.
+    /// An invitation, or `None` in an idle slot.
     Invite(Option<Box<Waiting>>),
 }
 
@@ -77,14 +78,14 @@ snapshot!(enum SlotContents [Drops(a), Call(a, b), Invite(a)]);
 /// One slot of a conversation round.
 pub(super) struct Slot {
     pub access: Access,
-    /// Whom it serves: the line, and the piece in its cell.
+    /// The line that the slot serves, and the number of the piece in its cell.
     pub served: Option<(u32, Option<u32>)>,
 }
 
 snapshot!(struct Slot { access, served });
 
 impl SlotContents {
-    /// Returns true if any of it is real, and so costs privacy (MIX-24).
+    /// Returns true if a slot is busy, so that the round costs privacy budget (MIX-24).
     pub(super) fn is_real(&self) -> bool {
         match self {
             Self::Drops(slots) => slots.iter().any(|slot| slot.served.is_some()),
@@ -107,12 +108,12 @@ impl Round {
         self.timing.fetch_ms
     }
 
-    /// RETURN came: the bucket is asked for and has its time to come.
+    /// Extends the round after RETURN, so that the bucket can be fetched.
     pub fn wait_for_bucket(&mut self, now: Time) {
         self.end = self.end.max(now.plus_ms(self.timing.fetch_ms + GRACE_MS));
     }
 
-    /// The clock was put back by so much.
+    /// Moves all times of the round after the clock went back by `ms`.
     pub fn put_back(&mut self, ms: u64) {
         let Self { timing: Timing { seal, send, .. }, end, .. } = self;
         for at in [seal, send, end] {
@@ -120,7 +121,7 @@ impl Round {
         }
     }
 
-    /// The record is durable.
+    /// Records that the round's record is durable.
     pub const fn is_durable(&mut self) {
         if let RoundState::Sealed { durable, .. } = &mut self.stage {
             *durable = true;
@@ -149,8 +150,8 @@ impl fmt::Debug for Round {
 }
 
 impl<B: Backend> Client<B> {
-    /// SETTINGS that were read at `read_at`: the times are drawn before it is known whether there will
-    /// be anything to say.
+    /// Handles SETTINGS read at `read_at`. The times are drawn before it is known whether any slot
+    /// will be busy.
     pub(super) fn arm_round(
         &mut self,
         announced: &SignedSettings,
@@ -164,22 +165,22 @@ impl<B: Backend> Client<B> {
             .and_then(|round| self.learn_settings(round, now))
         {
             Ok(round) => {
-                // Set here and only here: a level above 1 needs settings that verified (MIX-31).
+                // Set only here, because a level above 1 needs verified settings (MIX-31).
                 self.standing.verified = true;
                 self.standing.draw_needed(rng);
                 self.rounds.insert(id, round);
-                // Handed over now, before it is known whether a call is expected (MIX-74).
+                // Scheduled now, before it is known whether a call is expected (MIX-74).
                 self.schedule_fetch(id);
                 self.request_pairs();
             }
             Err(error) => {
                 use SettingsError::{Late, Old, TooMany};
                 if !matches!(error, Late | Old | TooMany) {
-                    // Late, old or surplus settings are no fault of the mixes. All others end the
+                    // Late, old or surplus settings are not the mixes' fault. All others end the
                     // protection (MIX-31).
                     self.standing.doubt();
                 }
-                // Settings of an unknown config mean that a config is missing here.
+                // Settings of an unknown config show that a config is missing here.
                 let known = self.chain.as_ref().and_then(|chain| chain.hash_of_round(id));
                 if known != Some(announced.settings.config) {
                     self.request_configs(read_at, now, rng);
@@ -202,24 +203,26 @@ impl<B: Backend> Client<B> {
         let config = chain.of_round(id).ok_or(SettingsError::NoConfig)?;
         let (_, policy) = config.find_policy(id.service).ok_or(SettingsError::NoConfig)?;
         let under_way = self.rounds.keys().filter(|other| other.service == id.service);
-        // The entry may repeat settings. Drawing times again would let it choose among them.
+        // The entry server may repeat settings. If times were drawn again, it could choose among
+        // them.
         if self.rounds.contains_key(&id) {
             return Err(SettingsError::Old);
         }
-        // Each round under way holds keys and slots: the bound keeps memory independent of the
-        // entry.
+        // Each round in progress holds keys and slots, so this bound keeps the memory independent
+        // of the entry server.
         if under_way.count() >= ROUNDS_IN_FLIGHT {
             return Err(SettingsError::TooMany);
         }
-        // The hint is not signed. It corrects for our clock and is refused where it is far off.
+        // The hint is not signed. It corrects for our clock and is refused if it is far off.
         let closes = u64::from(announced.closes_in_ms);
         let collect = u64::from(policy.collect_ms);
-        // The round is open already: a client that joined late would be the only one without all
-        // its time.
+        // The round is already open. A client that joined late would be recognisable by its shorter
+        // window.
         if closes < collect {
             return Err(SettingsError::Late);
         }
-        // A far close would keep a round, its pairs and its place among four under way for long.
+        // A far close would keep a round, its key pairs and one of the four places in progress for
+        // long.
         if closes > collect + u64::from(policy.lead_ms) + u64::from(policy.ask_ms) + AHEAD_MS {
             return Err(SettingsError::Clock);
         }
@@ -234,12 +237,13 @@ impl<B: Backend> Client<B> {
         })
     }
 
-    /// Learns from verified settings how far chains may go (MIX-50), and which rounds a row that was
-    /// not read can be of, which are not sealed (MIX-51).
+    /// Learns from verified settings how far chains may advance (MIX-50), and which rounds an
+    /// unreadable row may belong to, which are not sealed (MIX-51).
     fn learn_settings(&mut self, round: Round, now: Time) -> Result<Round, SettingsError> {
         let id = round.id();
         let shown = self.shown.entry(id.service).or_default();
-        // Signed by all mixes, so neither entry nor clock can move chains beyond it (MIX-50).
+        // All mixes signed the settings, so neither entry server nor clock can move chains beyond
+        // them (MIX-50).
         *shown = id.round.max(*shown);
         self.walk_at.get_or_insert(now);
         if !self.unread.remove(&id.service) {
@@ -253,11 +257,11 @@ impl<B: Backend> Client<B> {
         Err(SettingsError::Old)
     }
 
-    /// Asks for the pairs of all rounds that will be sealed.
+    /// Requests key pairs for all rounds that will be sealed.
     fn request_pairs(&mut self) {
         let armed = self.rounds.values().filter(|round| matches!(round.stage, RoundState::Armed));
         let due: usize = armed.map(|round| usize::from(round.policy.slots)).sum();
-        // Pairs that are on their way count, so that a late pair is not requested twice.
+        // Requested pairs count, so that a late pair is not requested twice.
         let missing = due.saturating_sub(self.pairs.len() + self.wanted);
         if missing > 0 {
             self.wanted += missing;
@@ -265,31 +269,33 @@ impl<B: Backend> Client<B> {
         }
     }
 
-    /// A round that has something to do.
+    /// Returns a round whose next step is due.
     pub(super) fn due_round(&self, now: Time) -> Option<RoundId> {
         self.rounds.values().find(|round| round.deadline() <= now).map(Round::id)
     }
 
     pub(super) fn move_on(&mut self, id: RoundId, now: Time, rng: &mut dyn CryptoRng) {
         match self.rounds.get(&id).map(|round| &round.stage) {
-            // The seal time comes first, and a round that cannot be sealed at it is given up.
+            // The seal time comes first. A round that cannot be sealed at that time is given up.
             Some(RoundState::Armed) => self.seal_round(id, now, rng),
-            // Its record or its onions are not there, and its time has come: nothing is sent.
+            // The record or the onions of the round are missing at their time, so nothing is sent.
             Some(RoundState::Sealed { .. } | RoundState::Sent { .. } | RoundState::Fetching(_))
             | None => self.miss_round(id),
         }
     }
 
-    /// Fills the slots, stores what changes, and has the onions wrapped.
+    /// Seals a round: fills the slots, stores the changes, and starts the job that wraps the
+    /// onions.
     fn seal_round(&mut self, id: RoundId, now: Time, rng: &mut dyn CryptoRng) {
         let Some(mut round) = self.rounds.remove(&id) else { return };
         let slots = usize::from(round.policy.slots);
-        // Without pairs or with a disk that lags, the round is missed: nothing late is sent
+        // Without key pairs, or with a slow disk, the round is missed: nothing is sent late
         // (MIX-23).
         let ready = self.pairs.len() >= slots && self.awaited.len() < AWAITED_MAX;
-        // When it closes is nobody's word, so that a later round may have been sealed (MIX-40).
+        // `closes_in_ms` is unsigned, so a later round may already be sealed. Such a round is
+        // skipped (MIX-40).
         let passed = self.last_sealed(id.service).is_some_and(|last| id.round <= last);
-        // Dropping `round` here counts as missed. Rounds are not made up for (MIX-21).
+        // Dropping `round` here counts as missed. Missed rounds are not made up for (MIX-21).
         if !ready || passed || now >= round.timing.send {
             return;
         }
@@ -298,13 +304,13 @@ impl<B: Backend> Client<B> {
             Service::Call => self.fill_call(&round, now, rng),
             Service::Invitation => self.fill_invitation(&round, now, rng),
         };
-        // Drained, so that no other onion gets the same public key.
+        // The pairs are removed, so that no other onion gets the same public key.
         let pairs: Vec<EphemeralKey> = self.pairs.drain(..slots).collect();
-        // The record goes out before the job, because the SUBMIT waits for both (MIX-23).
+        // The record is output before the job, because the SUBMIT waits for both (MIX-23).
         self.record_round(&round, &filled, now);
         let layers = round.checked.layers();
         let inner = filled.inner;
-        // The job draws no chance itself, so that a second run gives the same onions.
+        // The job draws no random bytes itself, so that a second run gives the same onions.
         let seed = Secret::random(rng);
         let job = ClientJob::Wrap(WrapJob { id, layers, pairs, inner, seed });
         self.outputs.push_back(Output::Job(job));
@@ -312,18 +318,17 @@ impl<B: Backend> Client<B> {
         self.rounds.insert(id, round);
     }
 
-    /// The record of a round (MIX-23), and the charge for it (MIX-24).
+    /// Stores the record of a round (MIX-23) and charges the round (MIX-24).
     fn record_round(&mut self, round: &Round, filled: &Filled, now: Time) {
         let id = round.id();
         let policy = &round.policy;
         let kind = PrivacyCost::from_policy(policy);
-        // Charged when sealed, whatever becomes of the round (MIX-24).
+        // The charge is made at sealing, whatever happens to the round (MIX-24).
         let charged = filled.content.is_real();
         self.goes_to(id);
         if let Some(ledger) = &mut self.ledger {
             if id.service == Service::Conversation {
-                // The period counts every conversation round that was joined, idle ones too
-                // (MIX-25).
+                // The period counts every joined conversation round, including idle ones (MIX-25).
                 ledger.record_join(id.round, policy.base_round, policy.interval_ms);
             }
             if charged {
@@ -332,7 +337,7 @@ impl<B: Backend> Client<B> {
         }
         let mut received = Vec::new();
         while received.len() < received_max(policy.slots) {
-            // Further pieces wait for the next record, so that all records have one size.
+            // Further pieces wait for the next record, because all records have one size.
             let Some((line, seq)) = self.unrecorded.pop_front() else { break };
             let held = self
                 .contacts
@@ -361,8 +366,8 @@ impl<B: Backend> Client<B> {
         self.chain.as_ref().map_or(NetworkId([0; 16]), |chain| chain.head_config().network)
     }
 
-    /// The onions go to the line as soon as they are wrapped and their record is durable; the line sends
-    /// them at their time. What is late is not sent.
+    /// Passes the onions to the line as soon as they are wrapped and their record is durable. The
+    /// line sends them at their time. Late onions are not sent.
     pub(super) fn submit_onions(&mut self, id: RoundId, now: Time) {
         // A SUBMIT after its time would show that this client was busy (MIX-74).
         let Some(round) = self.rounds.get_mut(&id).filter(|round| now < round.timing.send) else {
@@ -379,7 +384,7 @@ impl<B: Backend> Client<B> {
         }
     }
 
-    /// A job ended.
+    /// Handles the result of a job.
     pub(super) fn on_done(
         &mut self,
         job: &ClientJob,

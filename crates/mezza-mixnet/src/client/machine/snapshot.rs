@@ -1,4 +1,4 @@
-//! Snapshots: all that a client needs after a start but the records behind it.
+//! Snapshots: the state that a client needs after a start, together with the records after it.
 //!
 //! ```text
 //! text = 2 u8 | pin 32 | chain flag u8 [| chain] | ledger flag u8 [| length u32 | ledger]
@@ -6,12 +6,12 @@
 //! part = 3 u8 | number u16 | count u16 | 262,139 bytes of a text
 //! ```
 //!
-//! `known` is 1 if there is a last round, and 2 more if a row that was not read may be of a later one.
+//! `known` is 1 if there is a last round, plus 2 if an unreadable row may be of a later one.
 //!
-//! A text of up to 262,144 bytes is one row, padded to a power of two of at least 16,384. A longer one
-//! is cut into a power of two of parts, since no row may be longer than the vault of the program
-//! takes (MIX-44). One is made each hour, a minute after a start, and whenever contacts or configs
-//! change; all rows before it go.
+//! A text of up to 262,144 bytes is one row, padded to a power of two of at least 16,384. A longer
+//! text is cut into parts, whose number is a power of two, because the vault of the program limits
+//! the length of a row (MIX-44). A snapshot is made each hour, a minute after a start, and whenever
+//! contacts or configs change. All earlier rows are then deleted.
 
 use alloc::vec::Vec;
 
@@ -26,33 +26,34 @@ use crate::privacy::Ledger;
 
 /// Most bytes of a row.
 pub const ROW_BYTES_MAX: usize = 262_144;
-/// The first byte of a snapshot, and of one that is cut.
+/// The first byte of a snapshot, and of the text of a cut one.
 const SNAPSHOT: u8 = 2;
 /// The first byte of a part.
 pub(super) const PART: u8 = 3;
-/// Bytes in front of those of the text in a part.
+/// Bytes of a part before its text.
 const PART_HEAD_BYTES: usize = 5;
-/// Bytes of the text in a part.
+/// Bytes of text in a part.
 const PART_BYTES: usize = ROW_BYTES_MAX - PART_HEAD_BYTES;
 /// Fewest bytes of a snapshot.
 const SNAPSHOT_BYTES_MIN: usize = 16_384;
-/// Room that is made for a contact, so that the text seldom grows: growing leaves copies behind.
+/// Bytes reserved per contact, so that the text rarely grows, because growing leaves copies in
+/// memory.
 const CONTACT_BYTES: usize = 512;
-/// How often a snapshot is made, and how soon after a start, milliseconds.
+/// Time between two snapshots, and time of the first one after a start, in milliseconds.
 pub(super) const SNAPSHOT_MS: (u64, u64) = (Time::HOUR_MS, Time::MINUTE_MS);
 
-/// The newest snapshot among rows that ascend.
+/// The newest snapshot among ascending rows.
 pub(super) struct Newest {
     pub text: Wiping<Vec<u8>>,
     /// The number of its first row.
     pub first: u64,
-    /// Where the rows behind it begin.
+    /// Index of the first row after the snapshot.
     pub behind: usize,
 }
 
 impl Newest {
-    /// Finds it. Parts without the rest of theirs are passed over: they were being written when the
-    /// process died.
+    /// Finds the newest complete snapshot. Incomplete sets of parts are skipped: they were being
+    /// written when the process died.
     pub fn find_newest(rows: &[(u64, &[u8])]) -> Option<Self> {
         (0..rows.len()).rev().find_map(|at| {
             let (seq, row) = rows[at];
@@ -61,8 +62,8 @@ impl Newest {
                     let text = Wiping::new(row.to_vec());
                     Some(Self { text, first: seq, behind: at + 1 })
                 }
-                // Read from the last part backwards: it is written last, so it proves that the
-                // others are there.
+                // Read from the last part backwards. The last part is written last, so it proves
+                // that the others exist.
                 [PART, _, _, high, low, ..] => {
                     let count = usize::from(u16::from_be_bytes([*high, *low]));
                     let parts = &rows[(at + 1).checked_sub(count)?..=at];
@@ -75,16 +76,16 @@ impl Newest {
     }
 }
 
-/// The rows of a text.
+/// Splits a text into rows.
 fn split_text(mut text: Writer) -> Vec<Wiping<Vec<u8>>> {
     let bytes = text.len();
     if bytes <= ROW_BYTES_MAX {
-        // A power of two, so that the length tells little about the number of contacts.
+        // The length is a power of two, so that it reveals little about the number of contacts.
         text.pad_to(bytes.next_power_of_two().max(SNAPSHOT_BYTES_MIN));
         return Vec::from([Wiping::new(text.finish())]);
     }
     let text = Wiping::new(text.finish());
-    // Filled up with zero parts for the same reason.
+    // Zero parts are added for the same reason.
     let count = bytes.div_ceil(PART_BYTES).next_power_of_two();
     let part = |number: usize| {
         let rest = text.get(number * PART_BYTES..).unwrap_or_default();
@@ -96,7 +97,7 @@ fn split_text(mut text: Writer) -> Vec<Wiping<Vec<u8>>> {
     (0..count).map(part).collect()
 }
 
-/// The text of parts; `None` unless they are all of one snapshot.
+/// Joins the parts of a text. Returns `None` unless all are of one snapshot.
 fn join_parts(parts: &[(u64, &[u8])]) -> Option<Wiping<Vec<u8>>> {
     let first = parts.first()?.0;
     let mut text = Wiping::new(Vec::with_capacity(parts.len() * PART_BYTES));
@@ -105,7 +106,7 @@ fn join_parts(parts: &[(u64, &[u8])]) -> Option<Wiping<Vec<u8>>> {
         let its = (PART, number, parts.len() as u16);
         let mut r = Reader::new(head);
         let is_next = (r.read_u8().ok()?, r.read_u16().ok()?, r.read_u16().ok()?) == its;
-        // Parts of two snapshots must not be joined: their contacts would not fit each other.
+        // Parts of two snapshots must not be joined, because their contacts would not fit together.
         if !is_next || *seq != first + u64::from(number) || bytes.len() != PART_BYTES {
             return None;
         }
@@ -115,10 +116,10 @@ fn join_parts(parts: &[(u64, &[u8])]) -> Option<Wiping<Vec<u8>>> {
 }
 
 impl<B: Backend> Client<B> {
-    /// A snapshot, from which on rows are needed. All pieces that came are in it.
+    /// Takes a snapshot. Earlier rows are not needed any more, and all received pieces are in it.
     pub(super) fn take_snapshot(&mut self, now: Time) {
         self.snapshot_at = now.plus_ms(SNAPSHOT_MS.0);
-        // The snapshot holds all pieces, so no record needs to repeat them.
+        // The snapshot contains all pieces, so no record needs to repeat them.
         self.unrecorded.clear();
         let lines = self.contacts.all.values().flat_map(Partner::lines);
         let pieces = lines.flat_map(|line| line.receiver.held_pieces().map(|seq| (line.id, seq)));
@@ -129,18 +130,19 @@ impl<B: Backend> Client<B> {
         let last = rows.len() - 1;
         for (at, record) in rows.into_iter().enumerate() {
             let whole = at == last;
-            // Pieces become durable with the last part: the earlier ones alone restore nothing.
+            // Pieces become durable with the last part, because the earlier parts alone restore
+            // nothing.
             let inside = if whole { core::mem::take(&mut pieces) } else { Vec::new() };
             let seq = self.await_write(PendingWrite::Record(None, inside));
-            // Until all of it is there, a start needs the one before.
+            // Until the last part is stored, a start needs the earlier snapshot.
             let first = if whole { first } else { before };
             self.outputs.push_back(Output::Store { seq, first, record });
         }
-        // From here on, records are read on top of this snapshot.
+        // From now on, records are applied to this snapshot.
         self.snapshot = first;
     }
 
-    /// The text with these contacts.
+    /// Writes the text of a snapshot with these contacts.
     pub(super) fn write_text(&self, contacts: &Partners) -> Writer {
         let room = SNAPSHOT_BYTES_MIN + CONTACT_BYTES * contacts.all.len();
         let mut w = Writer::with_capacity(room);
@@ -161,7 +163,7 @@ impl<B: Backend> Client<B> {
         w
     }
 
-    /// The client of a text.
+    /// Restores a client from the text of a snapshot.
     pub(super) fn read_text(
         setup: ClientOptions,
         text: &[u8],
@@ -173,7 +175,7 @@ impl<B: Backend> Client<B> {
             return Err(DecodeError::Value.into());
         }
         if r.read_array_ref()? != &client.setup.pin {
-            // Rows of another network would bring its ledger and its last rounds.
+            // Rows of another network would bring in its ledger and its last rounds.
             return Err(RestoreError::Foreign);
         }
         client.chain = if read_flag(r)? { Some(Chain::read_from(r)?) } else { None };
@@ -184,7 +186,7 @@ impl<B: Backend> Client<B> {
         for service in Service::ALL {
             let known = r.read_u8()?;
             let last = r.read_u64()?;
-            // One form for each state, so that a damaged flag cannot pass for a service without
+            // Each state has one form, so that a damaged flag cannot look like a service without
             // rounds.
             if known > 3 || known & 1 == 0 && last != 0 {
                 return Err(DecodeError::Value.into());
@@ -204,7 +206,7 @@ impl<B: Backend> Client<B> {
     }
 }
 
-/// Returns true if a row of a snapshot has a length that one has.
+/// Returns true if the length of a row is possible for a snapshot.
 pub(super) fn is_sized(row: &[u8]) -> bool {
     row.len().is_power_of_two() && row.len() >= SNAPSHOT_BYTES_MIN
 }

@@ -1,4 +1,5 @@
-//! The protection that rounds proved: whether they come back, the level that follows, and the budgets.
+//! The protection that rounds have proved: whether rounds return, the resulting level, and the
+//! budgets.
 //!
 //! ```text
 //! WELCOME --> awaited -- RETURN of a conversation --> returning -- none for three intervals --> overdue
@@ -18,59 +19,70 @@ use crate::mix::NoiseFloor;
 use crate::noise::draw_below;
 use crate::privacy::ledger::BudgetState;
 
-/// Users of a round from which on it hides somebody.
+/// Fewest users of a round that give protection.
 const USERS_MIN: u32 = 128;
-/// Levels as the messenger counts them: whether somebody talks is hidden; nothing is.
+/// Levels in the messenger's numbers: 4 hides whether a user converses, 1 hides nothing.
 const LEVELS: (u8, u8) = (4, 1);
-/// Conversation rounds in a row that must come back before the level rises, at least and at most. The
-/// number is drawn once, so that an entry cannot tell from the traffic of others when it does.
+/// Fewest and most consecutive conversation rounds that must return before the level rises. The
+/// number is drawn once, so an entry server cannot predict when the level rises.
 const RISE_ROUNDS: (u32, u32) = (3, 8);
-/// Intervals without a conversation round that comes back, after which none is.
+/// Number of intervals without a returned conversation round after which rounds count as overdue.
 const OVERDUE_INTERVALS: u64 = 3;
 
-/// The facts that the level follows from, and the level that was told.
+/// A config, and whether its noise counts as protection; `None` before that was computed, and after the line
+/// went to another client, which may have another floor.
+#[derive(Clone, Copy)]
+struct JudgedConfig {
+    hash: [u8; 32],
+    is_noisy: Option<bool>,
+}
+
+snapshot!(struct JudgedConfig { hash, is_noisy });
+
+/// The facts that determine the level, and the reported level.
 #[derive(Default)]
 pub(super) struct ProtectionState {
-    /// True if the last settings were good.
+    /// True if the last settings were valid.
     pub verified: bool,
-    /// The config whose noise was looked at, and whether it is above the floor.
-    noise: Option<([u8; 32], bool)>,
-    /// The config of the last conversation round that came back, and whether its noise is above the floor.
-    proven: Option<([u8; 32], bool)>,
-    /// Clients in the last conversation round that came back, by the word of the entry.
+    /// The config in force when its noise was judged last.
+    in_force: Option<JudgedConfig>,
+    /// The config of the last conversation round that came back.
+    proven: Option<JudgedConfig>,
+    /// Clients in the last conversation round that returned, as the entry server reports it.
     pub users: u32,
-    /// Conversation rounds in a row that came back with enough users and good settings.
+    /// Number of consecutive conversation rounds that returned with enough users and valid
+    /// settings.
     streak: u32,
-    /// How many of them the level needs; 0: not drawn yet.
+    /// Value of `streak` that the level needs; 0 if it was not drawn yet.
     needed: u32,
-    /// Until when the next conversation round must come back; `None`: none is awaited.
+    /// Time by which the next conversation round must return; `None` if none is awaited.
     pub due: Option<Time>,
-    /// True while conversation rounds come back.
+    /// True while conversation rounds return.
     pub returning: bool,
     level: Option<u8>,
     budgets: BTreeMap<Service, BudgetState>,
-    /// The last round of each service in which each mix raised an alarm.
+    /// The last round in which each mix raised an alarm, per service.
     pub alarmed: BTreeMap<(Service, u8), u64>,
 }
 
 snapshot!(struct ProtectionState {
-    verified, noise, proven, users, streak, needed, due, returning, level, budgets, alarmed,
+    verified, in_force, proven, users, streak, needed, due, returning, level, budgets, alarmed,
 });
 
 impl ProtectionState {
-    /// No round comes back any more.
+    /// Resets the state, because no round returns any more.
     pub fn stop(&mut self) {
         // The level falls at once, and rises after several rounds again (MIX-31).
         (self.users, self.streak) = (0, 0);
         (self.due, self.returning) = (None, false);
     }
 
-    /// Settings were not good: what came back before them proves nothing now.
+    /// Resets the streak after invalid settings: earlier rounds prove nothing now.
     pub const fn doubt(&mut self) {
         (self.verified, self.streak) = (false, 0);
     }
 
-    /// Draws how many rounds in a row the level needs, once.
+    /// Draws the number of consecutive rounds that the level needs, once.
     pub fn draw_needed(&mut self, rng: &mut dyn CryptoRng) {
         if self.needed == 0 {
             let (least, most) = RISE_ROUNDS;
@@ -78,10 +90,15 @@ impl ProtectionState {
         }
     }
 
-    /// Forgets what was told, so that the next owner of the line is told all of it.
+    /// Forgets the reported values, so that the next owner of the line gets all of them.
     pub fn forget_told(&mut self) {
         self.level = None;
-        (self.noise, self.proven) = (None, None);
+        self.in_force = None;
+        // The rounds that came back are as before: only the verdict on their config is computed
+        // again (MIX-83).
+        if let Some(proven) = &mut self.proven {
+            proven.is_noisy = None;
+        }
         self.budgets.clear();
     }
 
@@ -91,21 +108,21 @@ impl ProtectionState {
 }
 
 impl ClientOptions {
-    /// Returns true if the noise of a config counts as protection. Whatever the person says, nothing below
-    /// `relaxed` does.
+    /// Returns true if the noise of a config counts as protection. It must be at least `relaxed`,
+    /// whatever the user set.
     fn is_noisy(&self, config: &Config) -> bool {
-        // The fixed floor comes first: a user's own floor may only raise it (MIX-31).
+        // The fixed floor comes first, because the user's floor may only raise it (MIX-31).
         NoiseFloor::RELAXED.allows_config(config) && self.floor.allows_config(config)
     }
 }
 
 impl<B: Backend> Client<B> {
-    /// Returns true while conversation rounds come back: the last one less than three intervals ago.
+    /// Returns true if a conversation round returned less than three intervals ago.
     pub const fn is_returning(&self) -> bool {
         self.standing.returning
     }
 
-    /// WELCOME: a first conversation round must come back.
+    /// Sets the time limit for the first conversation round after WELCOME.
     pub(super) fn await_rounds(&mut self, now: Time) {
         let wait_ms = self.current_policy(Service::Conversation, now).map(|policy| {
             let interval_ms = u64::from(policy.interval_ms);
@@ -114,7 +131,7 @@ impl<B: Backend> Client<B> {
         self.standing.due = wait_ms.map(|ms| now.plus_ms(ms));
     }
 
-    /// RETURN of a conversation round, which ran under the config with this hash.
+    /// Handles RETURN of a conversation round that ran under the config with this hash.
     pub(super) fn on_round_returned(
         &mut self,
         users: u32,
@@ -122,17 +139,13 @@ impl<B: Backend> Client<B> {
         hash: [u8; 32],
         now: Time,
     ) {
-        if self.standing.proven.is_none_or(|(its, _)| its != hash) {
-            let all = self.chain.iter().flat_map(Chain::newest_first);
-            let config = all.into_iter().find(|config| config.hash() == hash);
-            // A config that is no longer kept counts as without noise.
-            let noisy = config.is_some_and(|config| self.setup.is_noisy(config));
-            self.standing.proven = Some((hash, noisy));
+        if self.standing.proven.is_none_or(|proven| proven.hash != hash) {
+            self.standing.proven = Some(JudgedConfig { hash, is_noisy: None });
         }
         let standing = &mut self.standing;
         standing.users = users;
-        // The entry reports the number of users without a signature: it is a hint, and no part of
-        // the promise.
+        // The entry server reports the number of users without a signature, so it is a hint and not
+        // part of the promise.
         standing.streak = if users >= USERS_MIN && standing.verified {
             standing.streak.saturating_add(1)
         } else {
@@ -145,27 +158,28 @@ impl<B: Backend> Client<B> {
         }
     }
 
-    /// Conversation rounds are overdue: nothing is on its way any more, whatever the connection says.
+    /// Handles overdue conversation rounds: nothing is on its way any more, even if the connection
+    /// is up.
     pub(super) fn check_overdue(&mut self, now: Time) {
         if self.standing.due.is_some_and(|due| due <= now) {
             self.standing.stop();
-            // Tickets end here, so that the messenger may send the notes another way.
+            // Tickets end here, so that the messenger may send the notes over another carrier.
             self.detach_tickets();
             self.outputs.push_back(Output::Returning(false));
         }
     }
 
-    /// Tells what changed of level and budgets (MIX-25, MIX-31).
+    /// Reports changes of the level and the budgets (MIX-25, MIX-31).
     pub(super) fn notify_changes(&mut self, now: Time) {
         let protects = self.link.is_up() && self.is_protected(now);
         let level = if protects { LEVELS.0 } else { LEVELS.1 };
-        // Reported on change only: the outputs of a client must not grow with its wakes.
+        // Only changes are reported, because the number of outputs must not grow with the wakes.
         if self.standing.level.replace(level) != Some(level) {
             self.outputs.push_back(Output::Level(level));
         }
     }
 
-    /// Returns true if the last rounds prove protection. Without a config in force nothing does.
+    /// Returns true if the last rounds prove protection. Without a config in force there is none.
     fn is_protected(&mut self, now: Time) -> bool {
         let config = self
             .chain
@@ -176,20 +190,28 @@ impl<B: Backend> Client<B> {
         let mut left = true;
         for policy in &config.services {
             let level = ledger.budget_state(policy);
-            // One used-up service is enough: losses of services add (MIX-70).
+            // One exhausted service is enough, because the losses of services add up (MIX-70).
             left &= level != BudgetState::Used;
             let before = standing.budgets.insert(policy.service, level);
             if before.unwrap_or(BudgetState::Plenty) != level {
                 self.outputs.push_back(Output::Budget(policy.service, level));
             }
         }
-        // The noise of a config is computed once, because the accounting takes many orders.
-        if standing.noise.is_none_or(|(its, _)| its != hash) {
-            standing.noise = Some((hash, self.setup.is_noisy(config)));
+        // The noise of a config is computed once, because the computation is expensive.
+        if standing.in_force.is_none_or(|judged| judged.hash != hash) {
+            let is_noisy = Some(self.setup.is_noisy(config));
+            standing.in_force = Some(JudgedConfig { hash, is_noisy });
         }
-        // By a clock that was put back an earlier config is in force: the rounds tell which one it is.
-        let noise = [standing.noise, standing.proven];
-        let noisy = noise.iter().flatten().all(|(_, noisy)| *noisy);
+        if let Some(proven) = standing.proven.as_mut().filter(|proven| proven.is_noisy.is_none()) {
+            let mut all = self.chain.iter().flat_map(Chain::newest_first);
+            let its = all.find(|config| config.hash() == proven.hash);
+            // A config that is no longer kept counts as without noise.
+            proven.is_noisy = Some(its.is_some_and(|its| self.setup.is_noisy(its)));
+        }
+        // A clock that went back puts an earlier config in force, so the config of returned rounds
+        // counts as well.
+        let judged = [standing.in_force, standing.proven];
+        let noisy = judged.iter().flatten().all(|judged| judged.is_noisy == Some(true));
         let proven = standing.needed > 0 && standing.streak >= standing.needed;
         standing.returning && standing.verified && proven && noisy && left
     }

@@ -24,7 +24,7 @@ impl Complex {
         libm::hypot(self.re, self.im)
     }
 
-    /// By squaring: the relative error is below 8 k 2^-53.
+    /// Raises to the power `k` by squaring; the relative error is below 8 k 2^-53.
     pub fn power(self, mut k: u64) -> Self {
         let mut power = Self::ONE;
         let mut square = self;
@@ -39,14 +39,14 @@ impl Complex {
     }
 }
 
-/// At most how far a value of the transform of n values is off, for values whose sizes add to 1: each
-/// level rounds a product and a sum, and a root of unity is right to its last bits.
+/// Returns a bound of the error of one value after a transform of n values whose sizes add up to 1.
+/// Each level rounds a product and a sum, and a root of unity is exact to its last bits.
 pub fn error_bound(n: usize) -> f64 {
     8.0 * f64::EPSILON / 2.0 * f64::from(n.ilog2())
 }
 
-/// Transforms in place: value j becomes the sum of `values[x] e^(2 pi i j x / n)`. The inverse, but for
-/// the factor 1/n, is the transform in the opposite order: see [`mirror`].
+/// Transforms in place: value j becomes the sum of `values[x] e^(2 pi i j x / n)`. The inverse,
+/// except for the factor 1/n, is the transform in reverse order: see [`mirror`].
 pub fn transform(values: &mut [Complex]) {
     let n = values.len();
     // The butterflies below expect the values in bit-reversed order.
@@ -68,7 +68,7 @@ pub fn transform(values: &mut [Complex]) {
     }
 }
 
-/// Where value x of an inverse transform stands after a second [`transform`].
+/// Returns the index of value x of an inverse transform after a second [`transform`].
 pub const fn mirror(x: usize, n: usize) -> usize {
     (n - x) % n
 }
@@ -79,7 +79,7 @@ fn unity_root(j: usize, n: usize) -> Complex {
     Complex { re: libm::cos(angle), im: libm::sin(angle) }
 }
 
-/// Value x goes where the bits of x, read backwards, say.
+/// Moves each value x to the index with the bits of x reversed.
 fn permute_values(values: &mut [Complex]) {
     let bits = values.len().ilog2();
     for x in 0..values.len() {

@@ -1,9 +1,10 @@
 //! Any number of rounds whose losses lie on a lattice, by one Fourier transform.
 //!
-//! The law of a round is tilted: the probability of a loss L is multiplied by `e^(t L)` and divided by
-//! the sum M(t) of all these. The sum of k tilted losses lies around epsilon, where delta is decided,
-//! and `delta = M(t)^k e^(-t eps) x E max(0, 1 - e^(eps - loss)) e^(-t (loss - eps))` of the tilted law.
-//! So errors are small beside the result however small that is. There are three:
+//! The distribution of a round is tilted: the probability of a loss L is multiplied by `e^(t L)`
+//! and divided by the sum M(t) of these products. The sum of k tilted losses is near epsilon, where
+//! delta is decided, and `delta = M(t)^k e^(-t eps) x E max(0, 1 - e^(eps - loss)) e^(-t (loss -
+//! eps))` of the tilted distribution. Errors are therefore small relative to the result, however
+//! small it is. There are three:
 //!
 //! 1. The transform has n values; what lies n/2 or more from the mean of the sum counts somewhere else.
 //!    Chernoff's bound says how much that is.
@@ -20,14 +21,15 @@ use crate::config::Mode;
 
 /// Most values of a transform.
 const VALUES_MAX: usize = 1 << 19;
-/// Standard deviations of a discrete Gaussian beyond which less than e^-800 lies.
+/// Standard deviations of a discrete Gaussian beyond which the probability is below e^-800.
 const DEVIATIONS: f64 = 40.0;
-/// The largest probability of what lies outside of the transform.
+/// Largest probability of values outside of the transform.
 const OUTSIDE_MAX: f64 = 1e-20;
-/// Bits of 2^-53 by which a probability, and each exponent of 1 in it, may be off.
+/// Error of a probability, and of each exponent of 1 in it, in units of 2^-53.
 const ROUNDINGS: f64 = 32.0;
 
-/// The law of the loss that one count adds in a round: places on the lattice, and probabilities.
+/// The distribution of the loss that one count adds in a round: places on the lattice, and
+/// probabilities.
 type Law = Vec<(i64, f64)>;
 
 /// The loss of one round: `drift + step x (place + place)`.
@@ -38,7 +40,7 @@ pub struct Lattice {
 }
 
 impl Lattice {
-    /// The law of a round in which a user moves these counts.
+    /// Computes the distribution of a round in which a user moves these counts.
     pub fn from_counts(mode: Mode, counts: &[Count; 2]) -> Self {
         let scale = counts[0].scale;
         match mode {
@@ -55,11 +57,12 @@ impl Lattice {
         }
     }
 
-    /// The delta of so many rounds; `None` if the sum does not fit into the largest transform.
+    /// Returns the delta of `rounds` rounds, or `None` if the sum does not fit into the largest
+    /// transform.
     pub fn delta(&self, rounds: u64, epsilon: f64, tilt: f64) -> Option<Bracket> {
         let k = to_real(rounds);
         let mean = k * (self.drift + self.step * Tilted::from_lattice(self, 0.0).mean);
-        // Without a tilt the window lies around the mean, where delta is decided in this case.
+        // Without a tilt the window is centred at the mean, where delta is decided in this case.
         let tilt = if mean < epsilon { tilt } else { 0.0 };
         let tilted = Tilted::from_lattice(self, tilt);
         let n = tilted.transform_size(rounds)?;
@@ -87,10 +90,10 @@ impl Lattice {
     }
 }
 
-/// A tilted law of one round.
+/// The tilted distribution of one round.
 struct Tilted {
     laws: [Law; 2],
-    /// The logarithm of M(t), of the places alone.
+    /// The logarithm of M(t), for the places only.
     log: f64,
     mean: f64,
     variance: f64,
@@ -98,7 +101,7 @@ struct Tilted {
     reach: f64,
 }
 
-/// The transform of the law of a sum, and how far each value of its inverse may be off.
+/// The transform of the distribution of a sum, and the error of each value of its inverse.
 struct Sum {
     values: Vec<Complex>,
     error: f64,
@@ -123,12 +126,12 @@ impl Tilted {
         tilted
     }
 
-    /// How many values the transform needs.
+    /// Returns the number of values of the transform, or `None` above the limit.
     fn transform_size(&self, rounds: u64) -> Option<usize> {
         let mut n = 64;
         while self.outside_mass(rounds, n) > OUTSIDE_MAX {
             n *= 2;
-            // No figure is better than one whose error is not bounded (MIX-53).
+            // A result with an unbounded error is worse than none (MIX-53).
             if n > VALUES_MAX {
                 return None;
             }
@@ -136,12 +139,12 @@ impl Tilted {
         Some(n)
     }
 
-    /// At most the probability that the sum lies n/2 - 1 or more from its mean: Chernoff's bound, at
-    /// the exponent that is best for a normal law.
+    /// Returns an upper bound of the probability that the sum is n/2 - 1 or more from its mean:
+    /// Chernoff's bound, at the exponent that is best for a normal distribution.
     fn outside_mass(&self, rounds: u64, n: usize) -> f64 {
         let k = to_real(rounds);
         let far = far(span(n)) / 2.0 - 1.0;
-        // The sum cannot get as far as the edge of the window.
+        // The sum cannot reach the edge of the window.
         if k * 2.0 * self.reach < far {
             return 0.0;
         }
@@ -154,7 +157,7 @@ impl Tilted {
         side(at) + side(-at)
     }
 
-    /// The law of the sum of so many rounds, transformed twice.
+    /// Returns the distribution of the sum of `rounds` rounds, transformed twice.
     fn sum_law(&self, rounds: u64, n: usize) -> Sum {
         let [mut values, other] = [0, 1].map(|i| {
             let mut values = vec![Complex::default(); n];
@@ -182,15 +185,16 @@ impl Tilted {
     }
 }
 
-/// `ln E e^(t place)`.
+/// Returns `ln E e^(t place)`.
 fn log_moment(law: &Law, t: f64) -> f64 {
-    // The largest exponent is taken out, or the sum would overflow.
+    // The largest exponent is factored out, because the sum would overflow.
     let most = law.iter().map(|(place, _)| t * far(*place)).fold(f64::NEG_INFINITY, f64::max);
     let sum: f64 = law.iter().map(|(place, p)| p * libm::exp(t * far(*place) - most)).sum();
     most + libm::log(sum)
 }
 
-/// The loss of a Gaussian count is `shift / sigma^2 x deviation + shift^2 / (2 sigma^2)`.
+/// Returns the drift of a Gaussian count, whose loss is `shift / sigma^2 x deviation + shift^2 / (2
+/// sigma^2)`.
 fn gauss_drift(count: &Count) -> f64 {
     let shift = f64::from(count.shift) / count.scale;
     shift * shift / 2.0
@@ -203,8 +207,9 @@ fn gauss_law(count: &Count) -> Law {
     (-most..=most).map(|x| (x * i64::from(count.weight), density(x) / all)).collect()
 }
 
-/// The loss of a Laplace count, rounded up, in steps of 1/b: `|x - shift| - |x|` at x = 1/2, 3/2, ..
-/// below the shift, the whole shift on one side of these, minus the shift on the other.
+/// Returns the distribution of the loss of a Laplace count, rounded up, in steps of 1/b: `|x -
+/// shift| - |x|` at x = 1/2, 3/2, .. below the shift, the whole shift on one side of these, minus
+/// the shift on the other.
 fn laplace_law(count: &Count) -> Law {
     let shift = i64::from(count.shift);
     let weight = i64::from(count.weight);
@@ -215,24 +220,24 @@ fn laplace_law(count: &Count) -> Law {
     law
 }
 
-/// Where a place stands among the n values of a transform.
+/// Returns the index of a place among the n values of a transform.
 const fn wrap_index(place: i64, n: usize) -> usize {
     place.rem_euclid(span(n)) as usize
 }
 
-/// How many places n values are.
+/// Converts a number of values to a number of places.
 #[expect(clippy::cast_possible_wrap, reason = "at most 2^19 values")]
 const fn span(n: usize) -> i64 {
     n as i64
 }
 
-/// A place as a number: the largest is below 2^53.
+/// Converts a place to a real number, exactly, because the largest is below 2^53.
 #[expect(clippy::cast_precision_loss, reason = "places lie below 2^53")]
 const fn far(place: i64) -> f64 {
     place as f64
 }
 
-/// A number that is near a place.
+/// Returns the place nearest to a number.
 fn nearest_whole(number: f64) -> i64 {
     libm::round(number) as i64
 }

@@ -1,7 +1,7 @@
 //! Many rounds of discrete Gaussian noise, in closed form.
 //!
-//! S, the sum over all rounds of both counts, has variance V. Three steps lead from its law to the
-//! normal one, each with its error:
+//! S, the sum over all rounds of both counts, has variance V. Three steps lead from its
+//! distribution to the normal one, each with its error:
 //!
 //! 1. The probability of each value of S is that of the normal density, but for a `ripple` that
 //!    Poisson summation gives: up to frequency pi/4 the characteristic functions differ by a factor of
@@ -18,20 +18,21 @@ use core::f64::consts::PI;
 use super::super::{normal_tail, to_real};
 use super::{Bracket, Count};
 
-/// The largest error by step 1 for which this way is taken.
+/// Largest error by step 1 for which this method is used.
 const RIPPLE_MAX: f64 = 1e-30;
-/// Fewer steps than these in a standard deviation are left to the lattice, which is sharper there.
+/// Fewest steps per standard deviation for this method. With fewer the lattice is used, which is
+/// more precise there.
 const STEPS_MIN: f64 = 1_000.0;
-/// Standard deviations beyond which S is as good as never.
+/// Standard deviations beyond which values of S are ignored.
 const DEVIATIONS: f64 = 40.0;
-/// The relative error of floating point in either term of the integral: the arguments of the error
-/// function are below 40, so that their last bit moves it by less than 40^2 bits.
+/// Relative error of floating point in either term of the integral. The arguments of the error
+/// function are below 40, so their last bit changes it by less than 40^2 bits.
 const FLOAT: f64 = 1e-12;
 
-/// The delta without clamping; `None` if there is too little noise for this way.
+/// Returns the delta without clamping, or `None` if there is too little noise for this method.
 pub fn delta(counts: &[Count; 2], rounds: u64, epsilon: f64) -> Option<Bracket> {
     let k = to_real(rounds);
-    // The same for both counts, or the sum would not lie on one lattice.
+    // The step is the same for both counts, because the sum must be on one lattice.
     let step = f64::from(counts[0].shift) / (counts[0].scale * counts[0].scale);
     let variance = k * counts.iter().map(|c| square(f64::from(c.weight) * c.scale)).sum::<f64>();
     let deviation = step * libm::sqrt(variance);
@@ -40,7 +41,8 @@ pub fn delta(counts: &[Count; 2], rounds: u64, epsilon: f64) -> Option<Bracket> 
         + 2.0
             * libm::exp(-k * square(PI * counts[0].scale) / 32.0 + 3.0 * k * ripple(least * least));
     let rippled = each * (2.0 * DEVIATIONS * libm::sqrt(variance) + 1.0);
-    // Outside of these limits the normal law is no proven bound, and the lattice is used.
+    // Outside of these limits the normal distribution is not a proven bound, and the lattice is
+    // used.
     if rippled > RIPPLE_MAX || libm::sqrt(variance) < STEPS_MIN {
         return None;
     }
@@ -51,8 +53,9 @@ pub fn delta(counts: &[Count; 2], rounds: u64, epsilon: f64) -> Option<Bracket> 
     Some(Bracket::with_error(above - beside, error))
 }
 
-/// At least the largest value of `density x (1 - e^(eps - loss))` on the lattice. Behind epsilon the
-/// density falls at least as `e^(-r z)`, r = (eps - mean) / variance, and `1 - e^-z <= min(1, z)`.
+/// Returns an upper bound of the largest value of `density x (1 - e^(eps - loss))` on the lattice.
+/// Above epsilon the density decreases at least as `e^(-r z)` with r = (eps - mean) / variance, and
+/// `1 - e^-z <= min(1, z)`.
 fn peak_bound(step: f64, deviation: f64, epsilon: f64) -> f64 {
     let ahead = (epsilon - deviation * deviation / 2.0) / deviation;
     let highest = step / (deviation * libm::sqrt(2.0 * PI));
@@ -63,7 +66,7 @@ fn peak_bound(step: f64, deviation: f64, epsilon: f64) -> f64 {
     highest * libm::exp(-ahead * ahead / 2.0) * falls.min(1.0)
 }
 
-/// `e^(-pi^2 x)`.
+/// Returns `e^(-pi^2 x)`.
 pub fn ripple(x: f64) -> f64 {
     libm::exp(-PI * PI * x)
 }

@@ -1,4 +1,4 @@
-//! The part of a sender that outlives its process: it is written, and read again with what was sealed since.
+//! The stored form of a sender, and its restore together with pieces sealed after the snapshot.
 
 use mezza_core::{DecodeError, Reader, Wiping, Writer};
 
@@ -8,18 +8,18 @@ use crate::stream::{LENGTH_BYTES, WINDOW};
 use crate::wire::cell::{PIECE_BYTES, Piece};
 
 impl Sender {
-    /// A piece that a record of before the start says was sealed, and the number of the first piece
-    /// of its message. Records come in their order.
+    /// Restores a sealed piece from a record, with the number of the first piece of its message.
+    /// Records are applied in their order.
     ///
     /// # Errors
-    /// [`DecodeError::Value`] if it does not continue what came before.
+    /// [`DecodeError::Value`] if the piece does not continue the earlier ones.
     pub fn restore_sealed(
         &mut self,
         seq: u32,
         first: u32,
         piece: &Piece,
     ) -> Result<(), DecodeError> {
-        // The snapshot or an earlier record has this piece already.
+        // The snapshot or an earlier record already has this piece.
         if seq < self.next {
             return Ok(());
         }
@@ -57,15 +57,17 @@ impl Sender {
         Ok(())
     }
 
-    /// Writes what a start needs: `next u32 | count u16 | count x (first u32 | unacknowledged
-    /// pieces, a bit each, u64 | var16 length and bytes)`. What waits is not part of it. Of a message
-    /// that is acknowledged whole before its turn all pieces go again after a start.
+    /// Writes the state for a start: `next u32 | count u16 | count x (first u32 | unacknowledged
+    /// pieces, a bit each, u64 | var16 length and bytes)`. Messages without sealed pieces are not
+    /// included. All pieces of a message that was fully acknowledged ahead of earlier ones are sent
+    /// again after a start.
     pub fn write_to(&self, w: &mut Writer) {
         w.put_u32(self.next).put_u16(self.cuts.len() as u16);
         for cut in &self.cuts {
             let open = self.places.range(cut.first..cut.end());
             let mut bits = open.fold(0_u64, |bits, (seq, _)| bits | 1 << (seq - cut.first));
-            // All bits zero would mean acknowledged and gone, which this message is not yet.
+            // Only zero bits would mean that the message is acknowledged and removed, which it is
+            // not yet.
             if bits == 0 && cut.end() <= self.next {
                 bits = (1 << cut.message.piece_count()) - 1;
             }
@@ -73,11 +75,11 @@ impl Sender {
         }
     }
 
-    /// Reads what [`write_to`](Self::write_to) wrote. Nobody waits for the messages, and every piece goes
-    /// again: what became of it is not known.
+    /// Reads the form of [`write_to`](Self::write_to). The messages have no tickets, and every
+    /// piece is sent again, because the result of its round is unknown.
     ///
     /// # Errors
-    /// [`DecodeError`] unless `write` makes these bytes.
+    /// [`DecodeError`] unless the bytes are the result of `write_to`.
     pub fn read_from(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let mut sender = Self { next: r.read_u32()?, ..Self::default() };
         let count = r.read_u16()?;
@@ -95,8 +97,8 @@ impl Sender {
             let follows = begins.is_none_or(|begins| begins <= first);
             let known = u64::from(sealed) * PIECE_BYTES as u64;
             let whole = cut.message.framed.len() == cut.message.len();
-            // Each condition is one that `write` keeps: anything else would reuse a number for
-            // other bytes.
+            // `write_to` fulfils each of these conditions. Other bytes could reuse a number for
+            // different content.
             if !follows
                 || !cut.message.is_sound()
                 || sealed == 0
@@ -118,7 +120,7 @@ impl Sender {
 }
 
 impl Message {
-    /// Returns true if this is the beginning, in whole pieces, or the whole of a message.
+    /// Returns true if this is a whole message, or its beginning in whole pieces.
     fn is_sound(&self) -> bool {
         let known = self.framed.len();
         known > LENGTH_BYTES

@@ -1,4 +1,4 @@
-//! Bytes to frames. Whatever is decoded encodes to the same bytes again.
+//! Decoding of frames. Every decoded frame encodes to the same bytes again.
 
 use mezza_core::{DecodeError, Reader, Time};
 
@@ -8,14 +8,15 @@ use crate::service::RoundId;
 use crate::wire::{Manifest, Settings, SignedSettings};
 
 impl Frame {
-    /// Decodes what a [`LinkDeframer`](super::LinkDeframer) gives: `type | service | round | body`.
+    /// Decodes the result of a [`LinkDeframer`](super::LinkDeframer): `type | service | round |
+    /// body`.
     ///
-    /// Sizes and counts that depend on a round's state are its receiver's to check.
+    /// The receiver checks sizes and counts that depend on the state of a round.
     ///
     /// # Errors
     /// [`DecodeError`] unless the bytes are exactly one frame.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        // The deframer enforces this on links. Here the limit holds for any other caller.
+        // On links the deframer enforces this limit; here it applies to all other callers.
         if bytes.len() > FRAME_BYTES_MAX {
             return Err(DecodeError::Value);
         }
@@ -30,7 +31,7 @@ impl Frame {
 }
 
 fn decode_link(kind: u8, r: &mut Reader<'_>) -> Result<Frame, DecodeError> {
-    // Frames without a round have service 0 and round 0, so that each has one form.
+    // Frames without a round have service 0 and round 0, so that each frame has one form.
     if r.read_u8()? != 0 || r.read_u64()? != 0 {
         return Err(DecodeError::Value);
     }
@@ -85,12 +86,12 @@ fn decode_body(kind: u8, id: RoundId, r: &mut Reader<'_>) -> Result<FrameBody, D
     })
 }
 
-/// Checks that a body that names its round again names the same one.
+/// Checks that a body that repeats its round repeats the right one.
 fn of_round<T>(id: RoundId, what: T, its: impl Fn(&T) -> RoundId) -> Result<T, DecodeError> {
     if its(&what) == id { Ok(what) } else { Err(DecodeError::Value) }
 }
 
-/// At least one item, all of one size above zero.
+/// Reads at least one item; all have one size above zero.
 fn read_items(r: &mut Reader<'_>) -> Result<Items, DecodeError> {
     let offset = r.read_u32()?;
     let count = r.read_u16()?;

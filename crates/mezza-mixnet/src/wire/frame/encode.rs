@@ -1,4 +1,4 @@
-//! Frames to bytes.
+//! Encoding of frames.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -9,19 +9,19 @@ use super::{Frame, FrameBody, LENGTH_BYTES};
 use crate::limits::FRAME_BYTES_MAX;
 
 impl Frame {
-    /// The bytes on the link, the length field in front.
+    /// Encodes the frame with its length field.
     ///
     /// # Errors
-    /// [`FrameTooLong`] above 262,144 bytes behind the length field.
+    /// [`FrameTooLong`] above 262,144 bytes after the length field.
     pub fn encode(&self) -> Result<Vec<u8>, FrameTooLong> {
         self.encode_before(0)
     }
 
-    /// The same in two pieces, one behind the other: onions and replies, which are long, are not
-    /// copied but handed on as the second one.
+    /// Encodes the frame as two consecutive pieces. The second piece is the long list of onions or
+    /// replies, which is not copied.
     ///
     /// # Errors
-    /// As [`Self::encode`].
+    /// As for [`Self::encode`].
     pub fn into_pieces(mut self) -> Result<[Vec<u8>; 2], FrameTooLong> {
         let long = match &mut self {
             Self::Round(_, FrameBody::Onions(items) | FrameBody::Replies(items)) => {
@@ -32,7 +32,7 @@ impl Frame {
         Ok([self.encode_before(long.len())?, long])
     }
 
-    /// The bytes in front of `behind` more of the same frame.
+    /// Encodes the first bytes of a frame that has `behind` more bytes.
     fn encode_before(&self, behind: usize) -> Result<Vec<u8>, FrameTooLong> {
         let mut writer = Writer::with_capacity(64 + self.bulk_bytes());
         writer.put_u32(0).put_u8(self.kind());
@@ -56,7 +56,7 @@ impl Frame {
         Ok(bytes)
     }
 
-    /// Bytes of the one field that may be long.
+    /// Returns the bytes of the only long field.
     fn bulk_bytes(&self) -> usize {
         match self {
             Self::Config { config, .. } => config.len(),

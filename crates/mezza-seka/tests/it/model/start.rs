@@ -56,7 +56,7 @@ impl Start {
 pub fn restore<S: LinkSuite>(sealed: &[u8], now: Time) -> Peer<S> {
     let stored = PeerRecord::open(&store_key(), sealed).expect("opens");
     let settings = PeerSettings { exchange_ms: 0, ..PeerSettings::default() };
-    let mut peer = Peer::restore(stored, store_key(), settings, now).expect("restored");
+    let mut peer = Peer::restore(stored.0, stored.1, store_key(), settings, now).expect("restored");
     // It wants a key; the model gives one when a session begins.
     while peer.poll().is_some() {}
     peer

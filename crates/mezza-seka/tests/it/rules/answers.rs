@@ -77,7 +77,7 @@ fn seka_76_a_replayed_frame_is_answered_where_it_came_from_and_moves_nobody() {
     assert_eq!(targets(&mut sides[1], Ke2::KIND), [FrameTarget::Source(ELSEWHERE)]);
     assert!(sides[1].moved.is_empty());
     // A nudge that is replayed brings KE1 to the known address as well.
-    let now = run(&mut sides, (later, 10_000), |_, _| true);
+    let now = run(&mut sides, later, 10_000, |_, _| true);
     let _ = sides[1].give(PeerInput::Rekey, now);
     let nudge = sides[1].sent.remove(0);
     let _ = targets(&mut sides[0], Ke1::KIND);
@@ -177,7 +177,7 @@ fn seka_79_a_peer_that_does_not_answer_is_searched_everywhere() {
     for side in &mut sides {
         side.targets.clear();
     }
-    let now = run(&mut sides, (now, 60_000), |_, _| false);
+    let now = run(&mut sides, now, 60_000, |_, _| false);
     let [ke1, nudges] =
         [(0, Ke1::KIND), (1, Nudge::KIND)].map(|(at, kind)| targets(&mut sides[at], kind));
     let known = |targets: &[FrameTarget]| {
@@ -191,7 +191,7 @@ fn seka_79_a_peer_that_does_not_answer_is_searched_everywhere() {
     assert!(known(&nudges) >= SEARCH_NUDGES as usize - 2, "{nudges:?}");
     assert!(searches > 0 && searches * 3 < nudges.len(), "{nudges:?}");
     // The first answer ends the search.
-    let now = run(&mut sides, (now, 120_000), |_, _| true);
+    let now = run(&mut sides, now, 120_000, |_, _| true);
     assert!(exchange(&mut sides, now));
     for side in &mut sides {
         side.targets.clear();
@@ -205,7 +205,7 @@ fn seka_61_a_nudge_is_heard_in_the_back_off() {
     let (mut sides, now) = paired::<Default>();
     // The responder is away for 200 s: the pauses of the initiator have grown to a minute.
     let _ = sides[0].give(PeerInput::Rekey, now);
-    let mut now = run(&mut sides, (now, 200_000), |_, _| false);
+    let mut now = run(&mut sides, now, 200_000, |_, _| false);
     let _ = sides[1].give(PeerInput::Rekey, now);
     let mut sent = 0;
     let nudge = sides[1].sent.iter().find(|frame| kind_of(frame) == Some(Nudge::KIND)).cloned();
@@ -237,7 +237,7 @@ fn seka_81_keep_alives_go_out_at_their_pause_and_outlive_the_session() {
     let mut at = now.plus_ms(3_000);
     let end = at.plus_ms(1_200_000);
     while at < end {
-        at = run(&mut sides, (at, 1_000), |from, frame| {
+        at = run(&mut sides, at, 1_000, |from, frame| {
             if index_of(frame).is_some() || kind_of(frame).is_some() {
                 longest[from] = longest[from].max(at.since_ms(last[from]));
                 last[from] = at;
@@ -251,7 +251,7 @@ fn seka_81_keep_alives_go_out_at_their_pause_and_outlive_the_session() {
     let (mut sides, now) = paired::<Default>();
     assert!(exchange(&mut sides, now));
     let mut frames = 0;
-    run(&mut sides, (now.plus_ms(5_000), 600_000), |_, _| {
+    run(&mut sides, now.plus_ms(5_000), 600_000, |_, _| {
         frames += 1;
         true
     });
@@ -267,7 +267,7 @@ fn seka_82_sessions_end_with_their_carrier() {
     let _ = sides[0].give(PeerInput::Carrier(false), now);
     assert!(sides[0].sessions.is_empty() && sides[0].using.is_none());
     let _ = sides[0].give(PeerInput::Carrier(true), now);
-    run(&mut sides, (now, 3_000), |_, _| true);
+    run(&mut sides, now, 3_000, |_, _| true);
     assert!(sides[0].using.is_some() && sides[0].using != old);
     assert_eq!(sides[0].using, sides[1].using);
 }

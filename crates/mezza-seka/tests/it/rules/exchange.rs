@@ -14,7 +14,7 @@ type Paper = PaperSuite<PortableBackend>;
 fn frames(sides: &mut [Side<Default>; 2], now: Time) -> Vec<(usize, Vec<u8>)> {
     let mut seen = Vec::new();
     let _ = sides[0].give(PeerInput::Rekey, now);
-    run(sides, (now, 100), |from, frame| {
+    run(sides, now, 100, |from, frame| {
         seen.push((from, frame.to_vec()));
         true
     });
@@ -157,7 +157,8 @@ fn reloaded(side: &Side<Default>) -> mezza_seka::Peer<Default> {
     let (_, last) = side.writes.last().expect("a write");
     let stored = PeerRecord::open(&store_key(), last).expect("a record");
     let settings = mezza_seka::PeerSettings::default();
-    mezza_seka::Peer::restore(stored, store_key(), settings, Time::from_ms(1)).expect("restored")
+    mezza_seka::Peer::restore(stored.0, stored.1, store_key(), settings, Time::from_ms(1))
+        .expect("restored")
 }
 
 #[test]
@@ -174,7 +175,7 @@ fn seka_12_no_attempt_is_used_twice_over_restarts() {
             }
         }
         if round % 3 == 0 {
-            run(&mut sides, (now, 1_000), |_, _| true);
+            run(&mut sides, now, 1_000, |_, _| true);
         }
         if round % 2 == 0 {
             let mut again = Side::new(reloaded(&sides[0]), round);
@@ -208,7 +209,7 @@ fn seka_14_an_answer_to_an_attempt_that_is_over_is_refused() {
     sides[1].hear(&ke1, now).expect("taken");
     let late = sides[1].sent.remove(0);
     // The attempt ends without its answer, and another one begins.
-    run(&mut sides, (now, 20_000), |_, frame| kind_of(frame) != Some(Ke2::KIND));
+    run(&mut sides, now, 20_000, |_, frame| kind_of(frame) != Some(Ke2::KIND));
     assert_eq!(sides[0].hear(&late, now.plus_ms(20_000)), Err(LinkError::Refused));
 }
 
@@ -248,7 +249,7 @@ fn seka_17_and_18_one_pending_state_which_a_tag_under_it_makes_current() {
         now = now.plus_ms(70_000);
         // KE2 is lost again and again: the pending state is replaced, never added to.
         let _ = sides[0].give(PeerInput::Rekey, now);
-        run(&mut sides, (now, 100), |_, frame| kind_of(frame) != Some(Ke2::KIND));
+        run(&mut sides, now, 100, |_, frame| kind_of(frame) != Some(Ke2::KIND));
         assert!(sides[1].peer.stolen_states().1.is_some());
     }
     assert!(exchange(&mut sides, now.plus_ms(70_000)));
@@ -259,7 +260,7 @@ fn seka_18_an_exchange_under_the_pending_state_recovers() {
     let (mut sides, now) = paired::<Default>();
     let _ = sides[0].give(PeerInput::Rekey, now);
     // KE3 is lost for good: the initiator goes on under the new state.
-    run(&mut sides, (now, 100), |_, frame| kind_of(frame) != Some(Ke3::KIND));
+    run(&mut sides, now, 100, |_, frame| kind_of(frame) != Some(Ke3::KIND));
     let [(new, _), (_, pending)] = sides.each_ref().map(|side| side.peer.stolen_states());
     assert_eq!(Some(new), pending);
     assert!(exchange(&mut sides, now.plus_ms(60_000)));
@@ -270,7 +271,7 @@ fn seka_19_repeats_are_byte_identical() {
     let (mut sides, now) = paired::<Default>();
     let _ = sides[0].give(PeerInput::Rekey, now);
     let mut ke1 = Vec::new();
-    run(&mut sides, (now, 2_900), |_, frame| {
+    run(&mut sides, now, 2_900, |_, frame| {
         if kind_of(frame) == Some(Ke1::KIND) {
             ke1.push(frame.to_vec());
         }
@@ -285,9 +286,9 @@ fn seka_20_no_session_stands_at_the_responder_before_ke3() {
     let (mut sides, now) = paired::<Default>();
     let open = sides[1].sessions.len();
     let _ = sides[0].give(PeerInput::Rekey, now);
-    run(&mut sides, (now, 100), |_, frame| kind_of(frame) != Some(Ke3::KIND));
+    run(&mut sides, now, 100, |_, frame| kind_of(frame) != Some(Ke3::KIND));
     assert_eq!(sides[1].sessions.len(), open);
-    run(&mut sides, (now.plus_ms(100), 3_000), |_, _| true);
+    run(&mut sides, now.plus_ms(100), 3_000, |_, _| true);
     assert!(sides[1].using == sides[0].using && states_agree(&sides));
 }
 
@@ -295,7 +296,7 @@ fn seka_20_no_session_stands_at_the_responder_before_ke3() {
 fn seka_21_a_refusal_writes_nothing() {
     let (mut sides, now) = paired::<Default>();
     let seen = frames(&mut sides, now);
-    let now = run(&mut sides, (now, 3_000), |_, _| true);
+    let now = run(&mut sides, now, 3_000, |_, _| true);
     let writes = sides.each_ref().map(|side| side.writes.len());
     for (from, frame) in &seen {
         for side in &mut sides {
@@ -317,7 +318,13 @@ fn seka_22_both_sides_hold_the_new_state_in_both_slots() {
         for record in [open(first), open(second)] {
             let stored = (1, record);
             let now = Time::from_ms(0);
-            let peer = mezza_seka::Peer::<Default>::restore(stored, store_key(), settings, now);
+            let peer = mezza_seka::Peer::<Default>::restore(
+                stored.0,
+                stored.1,
+                store_key(),
+                settings,
+                now,
+            );
             let peer = peer.expect("restored");
             assert_eq!(peer.stolen_states().0, side.peer.stolen_states().0);
             assert!(peer.stolen_states().1.is_none());
@@ -338,7 +345,13 @@ fn seka_23_the_replaced_state_is_nowhere_after_a_second() {
             let (_, record) = PeerRecord::open(&store_key(), sealed).expect("a record");
             let settings = mezza_seka::PeerSettings::default();
             let stored = (1, record);
-            let peer = mezza_seka::Peer::<Default>::restore(stored, store_key(), settings, now);
+            let peer = mezza_seka::Peer::<Default>::restore(
+                stored.0,
+                stored.1,
+                store_key(),
+                settings,
+                now,
+            );
             assert!(!peer.expect("restored").snapshot().windows(32).any(|part| part == old));
         }
     }
@@ -353,7 +366,7 @@ fn seka_25_suite_paper_never_tags_two_messages_under_one_nonce() {
         let state = sides.each_ref().map(|side| *side.peer.stolen_states().0);
         let _ = sides[0].give(PeerInput::Rekey, now);
         let lost = [Ke1::KIND, Ke2::KIND, Ke3::KIND, 0][(round % 4) as usize];
-        run(&mut sides, (now, 5_000), |from, frame| {
+        run(&mut sides, now, 5_000, |from, frame| {
             let kind = kind_of(frame).unwrap_or(0);
             if kind != 0 {
                 let attempt = [frame[36], frame[37], frame[38], frame[39]];
@@ -387,7 +400,7 @@ fn seka_27_a_record_of_another_suite_is_refused() {
     let stored = PeerRecord::open(&store_key(), sealed).expect("a record");
     let settings = mezza_seka::PeerSettings::default();
     let now = Time::from_ms(0);
-    let peer = mezza_seka::Peer::<Default>::restore(stored, store_key(), settings, now);
+    let peer = mezza_seka::Peer::<Default>::restore(stored.0, stored.1, store_key(), settings, now);
     assert!(matches!(peer, Err(LinkError::Refused)));
 }
 

@@ -65,7 +65,7 @@ fn seka_31_a_known_device_is_refused_unless_it_is_to_be_replaced() {
 fn seka_32_nothing_pairs_again_by_itself() {
     // The peer on the other side lost its state and knows nothing: no pairing frame ever leaves.
     let (mut sides, now) = paired::<Default>();
-    run(&mut sides, (now, 24 * Time::HOUR_MS), |_, frame| {
+    run(&mut sides, now, 24 * Time::HOUR_MS, |_, frame| {
         assert!(!kind_of(frame).is_some_and(is_pairing));
         false
     });

@@ -39,7 +39,7 @@ fn seka_41_packet_numbers_grow_and_stop_at_the_limit() {
 fn seka_41_nothing_is_sent_after_300_seconds() {
     let (mut sides, now) = paired::<Default>();
     assert!(exchange(&mut sides, now));
-    run(&mut sides, (now, 300_000), |_, _| false);
+    run(&mut sides, now, 300_000, |_, _| false);
     assert!(sides.iter().all(|side| side.using.is_none()));
     assert!(sides[0].events.contains(&PeerEvent::Ended));
 }
@@ -115,16 +115,16 @@ fn seka_44_the_initiator_switches_when_it_hears_the_new_session() {
     let old = sides[0].using;
     let _ = sides[0].give(PeerInput::Rekey, now.plus_ms(5_000));
     // The keep-alive of the responder is lost: the initiator stays with the old session.
-    let now = run(&mut sides, (now.plus_ms(5_000), 50), |_, frame| index_of(frame).is_none());
+    let now = run(&mut sides, now.plus_ms(5_000), 50, |_, frame| index_of(frame).is_none());
     assert_eq!(sides[0].using, old);
     assert_ne!(sides[1].using, old);
     // What it sends under the old one still opens.
     let frame = sides[0].seal(b"\0text").expect("a session");
     assert_eq!(sides[1].hear(&frame, now), Ok(()));
-    let now = run(&mut sides, (now, 2_000), |_, _| true);
+    let now = run(&mut sides, now, 2_000, |_, _| true);
     assert_ne!(sides[0].using, old);
     // Three seconds later the old one is gone on both sides.
-    run(&mut sides, (now, 3_500), |_, _| true);
+    run(&mut sides, now, 3_500, |_, _| true);
     for side in &sides {
         assert!(side.sessions.iter().all(|(session, _)| Some(session.attempt()) != old));
     }
@@ -171,10 +171,11 @@ fn seka_60_five_misfits_raise_the_alarm_and_an_exchange_ends_it() {
         mezza_seka::PeerRecord::open(&crate::stage::store_key(), sealed).expect("a record");
     let settings = mezza_seka::PeerSettings::default();
     let later = now.plus_ms(400_000);
-    let peer = mezza_seka::Peer::restore(stored, crate::stage::store_key(), settings, later);
+    let peer =
+        mezza_seka::Peer::restore(stored.0, stored.1, crate::stage::store_key(), settings, later);
     sides[0] = crate::stage::Side::new(peer.expect("restored"), 8);
     let _ = sides[0].give(PeerInput::Rekey, later);
-    let now = run(&mut sides, (later, 60_000), |_, _| true);
+    let now = run(&mut sides, later, 60_000, |_, _| true);
     assert!(sides[1].events.contains(&PeerEvent::NotRecognised));
     assert!(sides[1].peer.status().alarm);
     let _ = now;
@@ -197,7 +198,7 @@ fn seka_60_two_sides_in_one_role_do_not_recognise_each_other() {
         for side in &mut sides {
             let _ = side.give(PeerInput::Carrier(true), now);
         }
-        run(&mut sides, (now, 60_000), |_, _| true);
+        run(&mut sides, now, 60_000, |_, _| true);
         assert!(sides.iter().all(|side| side.peer.status().alarm), "{role:?}");
     }
 }
@@ -215,12 +216,13 @@ fn seka_60_an_older_copy_raises_the_alarm_from_the_back_off() {
         mezza_seka::PeerRecord::open(&crate::stage::store_key(), sealed).expect("a record");
     let settings = mezza_seka::PeerSettings::default();
     let later = now.plus_ms(400_000);
-    let peer = mezza_seka::Peer::restore(stored, crate::stage::store_key(), settings, later);
+    let peer =
+        mezza_seka::Peer::restore(stored.0, stored.1, crate::stage::store_key(), settings, later);
     sides[0] = crate::stage::Side::new(peer.expect("restored"), 8);
     let _ = sides[0].give(PeerInput::Rekey, later);
     // Its first attempts are lost, as they are while the responder is away.
-    let now = run(&mut sides, (later, 600_000), |_, _| false);
-    let now = run(&mut sides, (now, 200_000), |_, _| true);
+    let now = run(&mut sides, later, 600_000, |_, _| false);
+    let now = run(&mut sides, now, 200_000, |_, _| true);
     assert!(sides[1].events.contains(&PeerEvent::NotRecognised), "{:?}", sides[1].events);
     assert!(now > later);
 }
@@ -239,7 +241,7 @@ fn seka_60_forged_frames_do_not_alarm_a_live_link() {
         if now.as_ms() % 20_000 == 0 {
             assert!(exchange(&mut sides, now));
         }
-        run(&mut sides, (now, 10), |_, _| true);
+        run(&mut sides, now, 10, |_, _| true);
     }
     assert!(!sides[1].events.contains(&PeerEvent::NotRecognised));
     assert!(sides[1].peer.status().refused > 100);
@@ -321,7 +323,7 @@ fn a_lost_ke3_costs_no_frame() {
     let now = now.plus_ms(10_000);
     let _ = sides[0].give(PeerInput::Rekey, now);
     let mut lost = 0;
-    run(&mut sides, (now, 2_000), |_, frame| {
+    run(&mut sides, now, 2_000, |_, frame| {
         let is_first = kind_of(frame) == Some(Ke3::KIND) && lost == 0;
         lost += u32::from(is_first);
         !is_first

@@ -58,7 +58,8 @@ fn seka_23_a_write_that_is_out_is_no_copy_of_the_new_record() {
     for (_, sealed) in sides[1].writes.iter().rev().take(2) {
         let stored = PeerRecord::open(&store_key(), sealed).expect("a record");
         let settings = mezza_seka::PeerSettings::default();
-        let peer = mezza_seka::Peer::<Default>::restore(stored, store_key(), settings, later);
+        let peer =
+            mezza_seka::Peer::<Default>::restore(stored.0, stored.1, store_key(), settings, later);
         assert_ne!(*peer.expect("restored").stolen_states().0, old);
     }
 }
@@ -89,7 +90,7 @@ fn seka_87_a_pairing_without_its_third_message_is_run_and_the_next_exchange_prov
         let (_, first) = PeerRecord::open(&store_key(), first).expect("a record");
         assert_eq!(first.may_stand(), first.role == LinkRole::Responder);
         let settings = PeerSettings::default();
-        let peer = Peer::<Default>::restore(stored, store_key(), settings, now);
+        let peer = Peer::<Default>::restore(stored.0, stored.1, store_key(), settings, now);
         seed += 1;
         Side::new(peer.expect("restored"), seed)
     });

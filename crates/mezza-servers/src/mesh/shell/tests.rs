@@ -40,7 +40,7 @@ impl Lone {
         let links = Links::new(choice, LinkSender::new(sender), None);
         let network = MeshNetwork::new("open", None);
         let node = Node::new(NodeSettings::default(), network, own.clock.boot());
-        let mut lone = Self { shell: MeshShell::new(node, own, links), now, folder };
+        let mut lone = Self { shell: MeshShell::new(node, own, links, None), now, folder };
         lone.shell.look_around();
         lone
     }

@@ -144,7 +144,7 @@ impl Daemon {
         }
         self.end_replaced(&ask.name, link, id)?;
         self.folder.promote_pairing(id)?;
-        let _ = peer.handle(PeerInput::Heard(endpoint.to_stored()), now, &mut OsRng);
+        let _ = peer.handle(PeerInput::Heard(endpoint.stored_address()), now, &mut OsRng);
         let value = json!({
             "event": "paired", "name": ask.name, "peer": id.to_string(),
             "pairing": if ask.sas { "digits" } else { "unverified" }, "on": ask.on,

@@ -1,4 +1,4 @@
-//! Interfaces and carriers of links come and go: a link that cannot run is set aside with its reason and
+//! Interfaces and carriers of links come and go: a link that cannot run is suspended with its reason and
 //! tried again, and all others go on (SEKA-86).
 //!
 //! ```text
@@ -29,14 +29,14 @@ use mezza_host::api::{Exit, Fault};
 const ETHERNET_BYTES: usize = 14 + 4;
 /// The smallest MTU of an interface that carries IPv6 (RFC 8200, section 5).
 const MTU_MIN: usize = 1_280;
-/// The first pause before a link that was set aside is tried again, ms, and the longest one.
+/// The first pause before a suspended link is tried again, ms, and the longest one.
 const PAUSE_MS: u64 = 1_000;
 const PAUSE_MS_MAX: u64 = 30_000;
 /// How often the MTU of each path is read, ms: the kernel forgets a learned one after ten minutes.
 pub(super) const SIZES_MS: u64 = 60_000;
 
 impl Daemon {
-    /// Makes carrier and interface of a link, or sets the link aside with the reason.
+    /// Makes what a link needs, or suspends the link with the reason.
     pub(super) fn raise_link(&mut self, number: u16, now: Time) {
         let raised = self.try_raise(number);
         let Some(link) = self.links.get_mut(&number) else { return };
@@ -92,7 +92,8 @@ impl Daemon {
         let interface = carrier.interface();
         let known = shared.endpoint.load_full();
         // A link-local address belongs to the interface of its number, which may have changed.
-        let known = known.and_then(|known| Endpoint::from_stored(&known.to_stored(), interface));
+        let known =
+            known.and_then(|known| Endpoint::from_stored(&known.stored_address(), interface));
         let set = plan.endpoints.first().map(|address| Endpoint::from_socket(*address, interface));
         let hint = Endpoint::from_stored(&link.peer.record().address, interface);
         shared.endpoint.store(known.or(set).or(hint).map(Arc::new));
@@ -157,8 +158,7 @@ impl Daemon {
         Ok(entry)
     }
 
-    /// Handles a change of interfaces: links that lost theirs are set aside, waiting links are
-    /// tried.
+    /// Interfaces came, went or changed: links that lost theirs are suspended, links that wait are tried.
     pub(super) fn interfaces_changed(&mut self, now: Time) {
         let lost: Vec<_> = self
             .carriers
@@ -335,7 +335,7 @@ fn check_plan(plan: &LinkPlan) -> Result<(), Fault> {
 pub(super) fn watch_interfaces(events: tokio::sync::mpsc::Sender<TunnelEvent>) {
     let news = match netlink::InterfaceNews::subscribe() {
         Ok(news) => news,
-        // Without notices, links that were set aside are still tried after their pauses.
+        // Suspended links are still tried again after their pauses.
         Err(error) => return tracing::warn!(%error, "interfaces cannot be watched"),
     };
     let run = move || {

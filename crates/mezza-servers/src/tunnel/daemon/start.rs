@@ -128,7 +128,7 @@ impl Daemon {
                 plan.peer.exchange_ms = 0;
             }
             let key = self.folder.key();
-            let peer = Peer::restore(stored, key, plan.peer, now)
+            let peer = Peer::restore(stored.0, stored.1, key, plan.peer, now)
                 .map_err(|_| Fault::bug("a pairing of another suite"))?;
             self.store.open(link, file);
             self.bring_up(peer, plan, now);
@@ -146,7 +146,7 @@ impl Daemon {
         note.unwrap_or_else(|| PairNote::new(name, "", CarrierKind::Udp))
     }
 
-    /// Adds a link: it runs, or is set aside until it can.
+    /// A link from now on: it runs, or is suspended until it can.
     pub(super) fn bring_up(&mut self, peer: Peer<Suite>, plan: LinkPlan, now: Time) {
         let link = Link::new(peer, plan, now);
         let number = link.number;

@@ -1,11 +1,13 @@
 //! The grammar of the command line. Help texts, man pages and completions are made from here (CLI-1).
 
+mod backup;
 mod card;
 mod cpu;
 mod hibe;
 mod link;
 mod mesh;
 mod mixnet;
+mod moving;
 mod ratchet;
 mod relay;
 mod talk;
@@ -15,12 +17,13 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use backup::{AutoBackupArgs, BackupCommand, BackupFileArgs, ExportArgs};
 pub(crate) use card::{AddArgs, CardArgs, CardCommand};
 pub(crate) use cpu::CpuArgs;
 pub use cpu::KernelName;
 pub(crate) use hibe::{
-    AdvanceArgs, AtArgs, BlockArgs, DetectArgs, DetectKeyArgs, HibeCommand, KeygenArgs, OpenArgs,
-    SealArgs, TreeArgs,
+    AdvanceArgs, AtArgs, BlockArgs, DetectArgs, DetectKeyArgs, HibeCommand, KeygenArgs, LifeName,
+    OpenArgs, SealArgs, TreeArgs,
 };
 pub(crate) use link::{LinkCommand, LinkPlace, LinkUpArgs, PairArgs};
 pub(crate) use mesh::{
@@ -31,6 +34,7 @@ pub(crate) use mixnet::{
     AccountingName, BucketArgs, EntryArgs, LoadArgs, MixArgs, MixnetCommand, MixnetConfigCommand,
     NoiseFloorName, PresetName, PrivacyArgs, ServerArgs, ServiceName,
 };
+pub(crate) use moving::{MoveCommand, MoveInArgs, MoveOutArgs};
 pub(crate) use ratchet::{NumberArgs, PeerArgs, RatchetCommand, SuiteName};
 pub(crate) use relay::RelayCommand;
 pub(crate) use talk::{ContactsArgs, ContactsCommand, LogArgs, OutboxCommand, SendArgs, WaitName};
@@ -66,6 +70,22 @@ pub enum CliCommand {
         #[command(subcommand)]
         what: NodeCommand,
     },
+    /// Make a backup, or check one
+    Backup {
+        /// Command
+        #[command(subcommand)]
+        what: BackupCommand,
+    },
+    /// Make this home from a backup; it must hold no identity yet
+    Restore(BackupFileArgs),
+    /// Move this identity to another device, with its sessions; the old one is empty afterwards
+    Move {
+        /// Command
+        #[command(subcommand)]
+        what: MoveCommand,
+    },
+    /// Write one conversation as readable JSON lines, after asking; they are not encrypted
+    Export(ExportArgs),
     /// Remove everything of this home, after asking
     Purge(PurgeArgs),
     /// Lock the vault

@@ -82,6 +82,11 @@ impl ApiClient {
         parse_body(&self.connect()?.send("PATCH", path, body)?)
     }
 
+    /// Puts something in its place, and reads the result.
+    pub fn put<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Fault> {
+        parse_body(&self.connect()?.send("PUT", path, body)?)
+    }
+
     /// Sends DELETE. Returns the decoded response.
     pub fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, Fault> {
         parse_body(&self.connect()?.exchange_http("DELETE", path, None)?)

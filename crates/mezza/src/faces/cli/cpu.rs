@@ -142,7 +142,7 @@ impl Rates {
         });
         let mut bytes = vec![0; words.len() * STRIDE];
         let seal = measure_rate(each, || {
-            kernel.seal_each(&words, Strided::new(&mut bytes, STRIDE, 0, BODY))
+            kernel.seal_each(&words, Strided::new(&mut bytes, STRIDE, 0, BODY));
         });
         Self { shared, fixed, seal }
     }

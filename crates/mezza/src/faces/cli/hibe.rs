@@ -3,6 +3,7 @@
 pub(crate) mod at;
 pub(super) mod card;
 mod detect;
+pub(super) mod lives;
 mod open;
 pub(super) mod seal;
 mod tree;

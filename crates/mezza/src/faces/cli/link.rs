@@ -145,7 +145,7 @@ fn bring_up(out: Out, place: &LinkPlace, asked: &LinkUpArgs) -> Result<Exit, Fau
         let started = Started::open(options, FrameThreads::for_product())?;
         for damaged in started.daemon.damaged_peers() {
             out.print_aside(&format!(
-                "peers/{}: both slots are damaged, it is set aside; restore the file only if it \
+                "peers/{}: both slots are damaged, it is quarantined; restore the file only if it \
                  is the newest copy, else run `mezza link forget NAME` and pair again",
                 damaged.file
             ));

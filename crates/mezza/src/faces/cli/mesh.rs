@@ -64,6 +64,7 @@ fn run_node(context: &CliContext, asked: &MeshRunArgs) -> Result<Exit, Fault> {
         },
         ble: asked.ble.clone(),
         grade: asked.grade.map(Into::into),
+        carried_bytes: usize::from(asked.carry_mib) << 20,
     };
     block_on(two_threads(), async {
         let started = Started::open(options).await?;

@@ -11,7 +11,7 @@ use super::args::{LogArgs, OutboxCommand, SendArgs, WaitName};
 use super::client::ApiClient;
 use super::follow::Follower;
 use super::people::find_contact;
-use super::{CliContext, show};
+use super::{CliContext, backup, show};
 use crate::node::shell::ask::TEXT_BYTES_MAX;
 use mezza_host::api::json::{self, EventKind, NoteStateJson};
 use mezza_host::api::{Exit, Fault, Refused, words};
@@ -259,6 +259,9 @@ pub(crate) fn run_outbox(context: &CliContext, what: Option<&OutboxCommand>) -> 
             "cancelled; if it was sent before, it may still arrive",
         );
         return Ok(());
+    }
+    if let Some(OutboxCommand::Send { id }) = what {
+        return backup::send_again(context, &client, *id);
     }
     let outbox: json::OutboxJson = client.get("/v1/outbox")?;
     let contacts = client.get::<json::Contacts>("/v1/contacts")?.contacts;

@@ -65,7 +65,8 @@ async fn send(
     Ok((StatusCode::CREATED, Json(note)))
 }
 
-fn client_id(text: &str) -> Result<[u8; 16], Refused> {
+/// The number that a client drew for a note.
+pub(super) fn client_id(text: &str) -> Result<[u8; 16], Refused> {
     let bytes = data_encoding::HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok();
     bytes.and_then(|bytes| bytes.try_into().ok()).ok_or_else(|| {
         Refused::malformed(

@@ -75,8 +75,8 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    /// Takes its rows out of the vault's. A row that cannot be decoded stays, so that the device
-    /// quarantines it (MSG-42).
+    /// Takes its rows out of those of the vault. One that cannot be read stays among them, so that the
+    /// device quarantines it (MSG-42).
     pub(super) fn take_rows(records: &mut Vec<Record>) -> Self {
         let mut own = Self::default();
         records.retain(|(kind, key, value)| match kind {
@@ -111,8 +111,8 @@ impl Beside {
     pub(super) fn begin_looks(&mut self, device: &Device<AwsLc>) -> WriteBatch {
         self.looks =
             device.contacts().iter().map(|view| (view.id, Looks::from_view(view))).collect();
-        // While rows are quarantined, a missing contact may be among them and gets its rows back
-        // once it is repaired (MSG-42).
+        // While anything is quarantined, a contact that is not here may be part of it: it has all of this
+        // back once its row is put right (MSG-42).
         if !device.set_aside().is_empty() {
             return WriteBatch::default();
         }

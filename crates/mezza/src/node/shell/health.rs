@@ -30,6 +30,7 @@ impl NodeShell {
             lines.extend(
                 self.own_identity().ok().and_then(|me| Some(words::stock_line(me.one_time_stock?))),
             );
+            lines.extend(self.backup_line());
             lines.push(self.lock_line());
         }
         lines

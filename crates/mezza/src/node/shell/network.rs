@@ -1,14 +1,19 @@
 //! Requests for the mixnet: joining, inviters, going on with a restored vault (MSG-63), and
 //! leaving, with a preview of its effects on notes and contacts (MSG-97).
 
-use mezza_messenger::carriers::mixnet::NetworkAddress;
+use mezza_messenger::io::NetworkAddress;
 use mezza_messenger::view::ContactView;
-use mezza_messenger::{CarrierId, ContactId, MixnetInput};
+use mezza_messenger::{CarrierId, ContactId, Input, MixnetInput};
 
 use super::{NodeShell, restore};
 use mezza_host::api::network_uri::NetworkUri;
 use mezza_host::api::{Refused, json, views, words};
 use mezza_host::store::witness::Witness;
+
+/// The input that joins a network.
+pub(super) fn join_input(network: NetworkAddress) -> Input {
+    MixnetInput::Join(network).into()
+}
 
 impl NodeShell {
     /// Describes the joined mixnet.
@@ -23,7 +28,7 @@ impl NodeShell {
     /// The refusal of the device, or the fault of the disk.
     pub fn join_mixnet(&mut self, uri: NetworkUri) -> Result<json::Mixnet, Refused> {
         let link = NetworkAddress { pin: uri.genesis, address: uri.address };
-        self.run_command(MixnetInput::Join(link))?;
+        self.run_command(join_input(link))?;
         self.describe_mixnet()
     }
 

@@ -13,7 +13,7 @@ use mezza::testing::clock;
 use mezza_mesh::cell::{CELL_BYTES, HEAD_BYTES, short_id};
 use mezza_mesh::frame::{Beacon, Name};
 use mezza_mesh::wire::WireFrame;
-use mezza_mesh::{Life, MeshCell, MeshNetwork, bundle};
+use mezza_mesh::{CellLife, MeshCell, MeshNetwork, bundle};
 use nix::sched::{CloneFlags, setns};
 
 use super::net::{Net, ip};
@@ -38,7 +38,7 @@ fn cell(class: u8, tick: u32, n: u64) -> MeshCell {
     let mut payload = vec![0; CELL_BYTES[usize::from(class)] - HEAD_BYTES];
     (payload[0], payload[1]) = (0x10 | class, tick as u8);
     payload[10..18].copy_from_slice(&n.to_be_bytes());
-    MeshCell::new(Life::Minute, tick, &payload).unwrap()
+    MeshCell::new(CellLife::Minute, tick, &payload).unwrap()
 }
 
 /// The last tick whose cells live now, so that they live longest.

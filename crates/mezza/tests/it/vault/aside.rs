@@ -1,4 +1,4 @@
-//! Rows that do not open: they are set aside, and everything else is there.
+//! Rows that do not open: they are quarantined, and everything else is there.
 
 use mezza::testing::process::rng::OsRng;
 use mezza::testing::store::bucket::RetentionCode;

@@ -2,6 +2,7 @@
 
 use super::partners::rng;
 use super::*;
+use crate::config::ServicePolicy;
 use crate::config::tests::successor;
 
 /// A config with the noise of `standard`.
@@ -70,6 +71,33 @@ fn mix_75_a_config_that_is_over_proves_no_level() {
     let mut client = proven(&config, config.hash());
     assert_eq!(level(&mut client, config.valid_until.minus_ms(1)), Some(4));
     assert_eq!(level(&mut client, config.valid_until), Some(1));
+}
+
+/// Rounds run under a successor with less noise, and by a clock that was put back the noisier config before
+/// it is in force. Locks and unlocks in between forget what was told, and not what the rounds proved.
+#[test]
+fn mix_83_a_lock_does_not_forget_the_noise_of_the_last_round() {
+    let strong = standard();
+    let mut weak = successor(&strong);
+    for (policy, little) in weak.services.iter_mut().zip(config(3).services) {
+        let base_round = policy.base_round;
+        *policy = ServicePolicy { base_round, base_time: policy.base_time, ..little };
+    }
+    let mut client = proven(&strong, strong.hash());
+    let signed = signed(&weak, SignatureSet::Predecessor, &[0, 1]);
+    client.chain.as_mut().expect("it joined").accept_config(&signed, NOW).expect("a successor");
+    client.on_round_returned(128, 5_000, weak.hash(), NOW);
+    assert_eq!(level(&mut client, NOW), Some(1), "after a lock");
+    // The line goes to a client that idles, and back.
+    let dice = &mut rng();
+    let mut unlocked = joined(&strong);
+    unlocked.chain.clone_from(&client.chain);
+    let locked: Client = Client::idle(client.into_live_line(NOW), portable(), NOW, dice);
+    assert!(unlocked.attach_line(locked.into_live_line(NOW), NOW, dice), "the same network");
+    assert_eq!(level(&mut unlocked, NOW), Some(1), "after an unlock");
+    // Rounds of the config in force raise it at once: enough of them came back.
+    unlocked.on_round_returned(128, 5_000, strong.hash(), NOW);
+    assert_eq!(level(&mut unlocked, NOW), Some(4));
 }
 
 /// Rounds of a successor with more noise came back, and by a clock that was put back the config before it

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use mezza_hibe::TreeProfile;
+use mezza_hibe::{Life, TreeProfile};
 
 use super::PassphraseArgs;
 use crate::faces::cli::hibe::at;
@@ -60,6 +60,27 @@ pub struct TreeArgs {
     pub key: PassphraseArgs,
 }
 
+/// How long the keys of a note stay with its receiver.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum LifeName {
+    /// 30 s to a minute
+    Minute,
+    /// Half an hour to an hour
+    HalfHour,
+    /// Half a day to a day
+    HalfDay,
+}
+
+impl From<LifeName> for Life {
+    fn from(name: LifeName) -> Self {
+        match name {
+            LifeName::Minute => Self::Minute,
+            LifeName::HalfHour => Self::HalfHour,
+            LifeName::HalfDay => Self::HalfDay,
+        }
+    }
+}
+
 /// The length of an epoch, twice: what is older is erased.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum ProfileName {
@@ -90,9 +111,9 @@ pub struct KeygenArgs {
     /// Folder, time and passphrase
     #[command(flatten)]
     pub tree: TreeArgs,
-    /// How long keys stay
-    #[arg(long, value_enum, default_value_t = ProfileName::Minute)]
-    pub profile: ProfileName,
+    /// Keys of this one life only; else of all lives, and the sender chooses
+    #[arg(long, value_enum)]
+    pub profile: Option<ProfileName>,
 }
 
 /// `mezza hibe card`.
@@ -117,6 +138,9 @@ pub struct SealArgs {
     /// The time
     #[command(flatten)]
     pub at: AtArgs,
+    /// How long the keys for it stay with the receiver; else the shortest life of the card
+    #[arg(long, value_enum)]
+    pub life: Option<LifeName>,
     /// The least size: 0 to 3 stand for 506, 1018, 2042 and 4090 bytes
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=3))]
     pub bucket: u8,
@@ -131,6 +155,9 @@ pub struct OpenArgs {
     /// Folder, time and passphrase
     #[command(flatten)]
     pub tree: TreeArgs,
+    /// Try keys of this life only
+    #[arg(long, value_enum)]
+    pub life: Option<LifeName>,
     /// Write each payload into a file of this folder, named like its envelope; nothing is written over
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

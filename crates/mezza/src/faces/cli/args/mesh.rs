@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use mezza_mesh::Grade;
 
-use super::PassphraseArgs;
+use super::{LifeName, PassphraseArgs};
 use mezza_servers::mesh::ble::HciPlace;
 
 /// `mezza mesh`.
@@ -42,6 +42,9 @@ pub enum MeshCommand {
 /// `mezza mesh run`.
 #[derive(Args)]
 pub struct MeshRunArgs {
+    /// MiB of cells that are carried for hours, on the disk too; 0: none
+    #[arg(long = "carry", value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u8).range(0..=64))]
+    pub carry_mib: u8,
     /// Only these interfaces
     #[arg(long = "if", value_name = "NAME,..", value_delimiter = ',')]
     pub interfaces: Vec<String>,
@@ -160,6 +163,9 @@ pub struct MeshSendArgs {
     /// The smallest size, 0 to 3, for 512, 1,024, 2,048 or 4,096 bytes on the air
     #[arg(long, value_name = "0..3", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=3))]
     pub bucket: u8,
+    /// How long it is carried, and its keys stay with the receiver; else the shortest life of the card
+    #[arg(long, value_enum)]
+    pub life: Option<LifeName>,
     /// How long to wait
     #[arg(long, value_enum, default_value_t = CarriedWait::Handed)]
     pub wait: CarriedWait,

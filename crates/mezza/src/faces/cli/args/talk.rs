@@ -72,6 +72,11 @@ pub enum OutboxCommand {
         /// The number in the list
         id: u64,
     },
+    /// Send a note that a restore has left open: it may have been sent since the backup, or they lost it
+    Send {
+        /// The number of the note, in this list or as `id` in `mezza log NAME --json`
+        id: u64,
+    },
 }
 
 /// `mezza log`.

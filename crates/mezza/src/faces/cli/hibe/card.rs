@@ -11,6 +11,7 @@ use mezza_messenger::uri;
 use serde_json::json;
 
 use super::format_day;
+use super::lives::{describe_lives, describe_risk, life_name};
 use crate::faces::cli::args::BlockArgs;
 use crate::faces::cli::person::{read_source, write_picture};
 use crate::faces::cli::show::{self, Out};
@@ -19,9 +20,9 @@ use mezza_host::api::uri::read_block;
 use mezza_host::api::{Exit, Fault};
 use mezza_host::process::home::private;
 
-/// The first byte of a card block that this version reads; no text or picture begins with it.
-const FIRST_BYTE: u8 = 0x11;
-/// Maximum bytes of a card block file; a longer file is read as text or picture.
+/// The first bytes of card blocks that this version reads. No text and no picture begins so.
+const FIRST_BYTES: [u8; 2] = [0x11, 0x12];
+/// Bytes of a file that may be a card block: what is longer is read as text or picture.
 const BLOCK_READ_BYTES: u64 = 1_024;
 /// QR code sizes in modules: version 1 minus 4, the step per version, and the border of both sides.
 const QR_MODULES: (usize, usize, usize) = (17, 4, 8);
@@ -43,7 +44,7 @@ pub(crate) fn read_card_block(source: &str) -> Result<CardBlock, Fault> {
 fn file_bytes(path: &Path) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path).ok()?.take(BLOCK_READ_BYTES).read_to_end(&mut bytes).ok()?;
-    (bytes.first() == Some(&FIRST_BYTE)).then_some(bytes)
+    bytes.first().is_some_and(|first| FIRST_BYTES.contains(first)).then_some(bytes)
 }
 
 fn card_fault(error: CardBlockError) -> Fault {
@@ -71,6 +72,7 @@ pub(super) fn show_card(out: Out, asked: &BlockArgs) -> Result<Exit, Fault> {
     let epoch_s = card.profile().epoch_ms() / 1_000;
     out.print_value(&json!({
         "hash": HEXLOWER.encode(&card.hash().0), "suite": 1, "epoch_s": epoch_s,
+        "lives": describe_lives(&card),
         "first": format_day(card.origin()), "last": format_day(last), "bytes": card.as_bytes().len(),
         "public_key_bytes": PUBLIC_KEY_BYTES, "qr_version": version,
         "uri": uri::encode_block(card.as_bytes(), false),
@@ -81,7 +83,13 @@ pub(super) fn show_card(out: Out, asked: &BlockArgs) -> Result<Exit, Fault> {
     }
     out.print_line(format!("card     {}", HEXLOWER.encode(&card.hash().0)));
     out.print_line("suite    1, anonymous HIBE of Blazy, Kiltz and Pan on BLS12-381");
-    out.print_line(format!("erased   what is older than {} s", 2 * epoch_s));
+    if card.shape().has_lives() {
+        for life in card.lives() {
+            out.print_line(format!("lives    {}: {}", life_name(life), describe_risk(life)));
+        }
+    } else {
+        out.print_line(format!("erased   what is older than {} s", 2 * epoch_s));
+    }
     out.print_line(format!("life     {} to {}", format_day(card.origin()), format_day(last)));
     let bytes = card.as_bytes().len();
     out.print_line(format!(

@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 
 use data_encoding::HEXLOWER;
 use mezza_hibe::{
-    Epoch, HeldKeys, KeyTree, OpenedEnvelope, System, Tick, TreeError, Trial, trial_open_batch,
+    CarriedEnvelope, EnvelopeTime, HeldKeys, KeyTree, Life, OpenedEnvelope, System, Tick, Trial,
+    trial_open_batch, trial_open_carried,
 };
 use serde_json::json;
 
+use super::lives::life_name;
 use super::{ahead_text, format_minute, read_envelope};
 use crate::faces::cli::CliContext;
 use crate::faces::cli::args::OpenArgs;
@@ -40,10 +42,12 @@ pub(super) fn open(context: &CliContext, asked: &OpenArgs) -> Result<Exit, Fault
         private::make_folder(dir)?;
     }
     let system = System::new();
-    let held = load_held(&system, tree, now)?;
+    let lives: Vec<Life> = match asked.life {
+        Some(life) => vec![life.into()],
+        None => tree.card().lives().collect(),
+    };
+    let held = load_held(&system, tree, &lives, now)?;
     let read: Vec<_> = asked.files.iter().map(|path| read_envelope(path)).collect();
-    let envelopes: Vec<&[u8]> = read.iter().flatten().map(Vec::as_slice).collect();
-    let mut trials = trial_open_batch(&system, &held, &envelopes).into_iter();
     let mut opened = 0;
     let mut missing = 0;
     for (path, read) in asked.files.iter().zip(&read) {
@@ -52,14 +56,14 @@ pub(super) fn open(context: &CliContext, asked: &OpenArgs) -> Result<Exit, Fault
                 missing += 1;
                 Outcome::new("missing", format!("it cannot be read: {error}"))
             }
-            Ok(bytes) => match trials.next() {
-                Some(Trial::Opened(envelope)) => {
+            Ok(bytes) => match try_lives(&system, &held, &lives, bytes) {
+                Trial::Opened(envelope) => {
                     opened += 1;
                     output_payload(asked, path, &envelope)?
                 }
-                Some(Trial::NotForMe) => Outcome::new("not for me", "or changed on its way"),
-                Some(Trial::NoKey) => no_key(tree, bytes[1], now),
-                _ => Outcome::new("malformed", "it is no envelope"),
+                Trial::NotForMe => Outcome::new("not for me", "or changed on its way"),
+                Trial::NoKey => no_key(tree, bytes[1], now),
+                Trial::Malformed => Outcome::new("malformed", "it is no envelope"),
             },
         };
         report_outcome(out, path, &outcome);
@@ -71,16 +75,37 @@ pub(super) fn open(context: &CliContext, asked: &OpenArgs) -> Result<Exit, Fault
     })
 }
 
-/// Loads the keys of the last, present and next epoch that are not erased.
-fn load_held(system: &System, tree: &KeyTree, now: Tick) -> Result<HeldKeys, Fault> {
-    let current = tree.card().epoch_of(now).map_err(tree_fault)?;
-    let mut held = HeldKeys::new();
-    for epoch in current.minus(1).0..=current.plus(1).0 {
-        match tree.open_key(system, Epoch(epoch), &mut OsRng) {
-            Ok(key) => held.insert(key),
-            Err(TreeError::Erased | TreeError::Over) => {}
-            Err(error) => return Err(tree_fault(error)),
+/// Tries an envelope without a header: for each life with every held tick that its byte 1 can stand for. If
+/// nothing opens it, the outcome is that of the first life: byte 1 alone does not tell of which life it is.
+fn try_lives(system: &System, held: &HeldKeys, lives: &[Life], envelope: &[u8]) -> Trial {
+    let mut first = trial_open_batch(system, &HeldKeys::new(), &[envelope]).pop();
+    let low = envelope.get(1).copied().unwrap_or_default();
+    for (at, life) in lives.iter().enumerate() {
+        for tick in held.find_ticks(*life, low) {
+            let time = Some(EnvelopeTime { life: *life, tick });
+            let carried = CarriedEnvelope { envelope, time };
+            match trial_open_carried(system, held, &[carried]).pop() {
+                Some(opened @ Trial::Opened(_)) => return opened,
+                other if at == 0 => first = other,
+                _ => (),
+            }
         }
+    }
+    first.unwrap_or(Trial::Malformed)
+}
+
+/// The keys of these lives: of the epoch before, of this one and of the next, as far as they are not erased.
+fn load_held(
+    system: &System,
+    tree: &KeyTree,
+    lives: &[Life],
+    now: Tick,
+) -> Result<HeldKeys, Fault> {
+    // A time before the card begins, or after its end, is told of.
+    tree.card().epoch_of(now).map_err(tree_fault)?;
+    let mut held = HeldKeys::new();
+    for life in lives {
+        tree.hold_keys(system, *life, now, &mut held, &mut OsRng).map_err(tree_fault)?;
     }
     Ok(held)
 }
@@ -92,7 +117,11 @@ fn output_payload(
     envelope: &OpenedEnvelope,
 ) -> Result<Outcome, Fault> {
     let payload = envelope.payload.as_slice();
+    let life = life_name(envelope.life);
     let mut text = format!("{} bytes of {}", payload.len(), format_minute(envelope.tick));
+    if envelope.life != Life::Minute {
+        text = format!("{text}, life {life}");
+    }
     if let Some(dir) = &asked.out {
         let place = store_payload(dir, path, envelope)?;
         text = format!("{text}, in {}", place.display());

@@ -5,11 +5,13 @@ use std::io::{self, IsTerminal, Read};
 use data_encoding::{BASE64, HEXLOWER};
 use mezza_hibe::wire::envelope::PAYLOAD_BYTES_MAX;
 use mezza_hibe::{
-    Bucket, CardBlock, EncapsulateError, Envelope, EnvelopeId, EnvelopeKey, System, Tick,
+    Bucket, CardBlock, EncapsulateError, Envelope, EnvelopeId, EnvelopeKey, EnvelopeTime, System,
+    Tick,
 };
 use serde_json::json;
 use zeroize::Zeroizing;
 
+use super::lives::{describe_risk, life_name, list_lives};
 use super::{card, format_minute};
 use crate::faces::cli::args::SealArgs;
 use crate::faces::cli::{CliContext, show};
@@ -31,7 +33,9 @@ pub(super) fn seal(context: &CliContext, asked: &SealArgs) -> Result<Exit, Fault
     // Take the time after the input: typing the text may take minutes.
     let payload = read_payload()?;
     let tick = asked.at.tick(context);
-    let envelope = seal_envelope(&card, tick, &payload, asked.bucket)?;
+    let life = asked.life.map_or(card.shortest_life(), Into::into);
+    let time = EnvelopeTime { life, tick };
+    let envelope = seal_envelope(&card, time, &payload, asked.bucket)?;
     match &asked.out {
         Some(path) => card::write_envelope(path, &asked.card, envelope.as_bytes())?,
         None if !out.json => show::print_bytes(envelope.as_bytes()),
@@ -39,10 +43,11 @@ pub(super) fn seal(context: &CliContext, asked: &SealArgs) -> Result<Exit, Fault
     }
     let bytes = envelope.as_bytes();
     out.print_value(&json!({
-        "tick": tick.0, "bytes": bytes.len(), "id": HEXLOWER.encode(&EnvelopeId::from_envelope(bytes).0),
+        "tick": tick.0, "life": life_name(life), "bytes": bytes.len(), "id": HEXLOWER.encode(&EnvelopeId::from_envelope(bytes).0),
         "envelope": asked.out.is_none().then(|| BASE64.encode(bytes)),
     }));
     out.print_aside(&format!("{} bytes, to be opened at {}", bytes.len(), format_minute(tick)));
+    out.print_aside(&describe_risk(life));
     Ok(Exit::Done)
 }
 
@@ -65,12 +70,13 @@ pub(crate) fn read_payload() -> Result<Zeroizing<Vec<u8>>, Fault> {
 
 pub(crate) fn seal_envelope(
     card: &CardBlock,
-    tick: Tick,
+    time: EnvelopeTime,
     payload: &[u8],
     bucket: u8,
 ) -> Result<Envelope, Fault> {
+    let EnvelopeTime { life, tick } = time;
     let bucket = Bucket::new(bucket).ok_or_else(|| Fault::bug("a bucket above 3"))?;
-    let sealed = card.seal_key(tick).and_then(|key| {
+    let sealed = card.seal_key_for(life, tick).and_then(|key| {
         EnvelopeKey::new(&System::new(), &key, tick, &mut OsRng)?.seal(payload, bucket, tick)
     });
     sealed.map_err(|error| seal_fault(error, card, tick))
@@ -89,6 +95,14 @@ fn seal_fault(error: EncapsulateError, card: &CardBlock, tick: Tick) -> Fault {
             let text =
                 format!("the life of this card ended on {}", super::format_day(card.end_tick()));
             Fault::new(Exit::No, text, "ask for a new card")
+        }
+        EncapsulateError::NoLife => {
+            let text = format!("{error}; it has {}", list_lives(card));
+            Fault::new(
+                Exit::Usage,
+                text,
+                "choose one of these with `--life`, or ask for a new card",
+            )
         }
         EncapsulateError::TooLong => Fault::bug(error.to_string()),
     }

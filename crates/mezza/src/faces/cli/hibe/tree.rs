@@ -4,9 +4,10 @@ use std::path::Path;
 
 use data_encoding::HEXLOWER;
 use mezza_hibe::floor::{JUMP_AT_ONCE_MS, JUMP_MS_MAX};
-use mezza_hibe::{CardBlock, Epoch, KeyTree, Tick, TreeError};
-use serde_json::json;
+use mezza_hibe::{CardBlock, Cost, Epoch, KeyTree, Life, Shape, Tick, TreeError, TreeProfile};
+use serde_json::{Value, json};
 
+use super::lives::{describe_lives, describe_own_risk, life_name};
 use super::{
     ahead_text, earliest_tick, format_day, format_minute, is_vouched_for, open_tree, tick_or_now,
 };
@@ -39,7 +40,9 @@ pub(super) fn make_tree(context: &CliContext, asked: &KeygenArgs) -> Result<Exit
     }
     let pass = passphrase::ask_new(asked.tree.key.passphrase_file.as_deref())?;
     let earliest = earliest_tick(asked.tree.at.at, context)?;
-    let new = NewTree { profile: asked.profile.into(), earliest, cost: Argon2Params::measured()? };
+    let shape = if asked.profile.is_some() { Shape::Wide } else { Shape::Lives };
+    let profile = asked.profile.map_or(TreeProfile::Minute, Into::into);
+    let new = NewTree { shape, profile, earliest, cost: Argon2Params::measured()? };
     let folder = TreeFolder::create(dir, &context.home.state(), &pass, new, &mut OsRng)?;
     let card = folder.tree().card();
     let hash = HEXLOWER.encode(&card.hash().0);
@@ -47,10 +50,13 @@ pub(super) fn make_tree(context: &CliContext, asked: &KeygenArgs) -> Result<Exit
     let (level, meaning) = describe_erasure(dir);
     out.print_value(&json!({
         "dir": show::format_path(dir), "card": hash, "first": format_day(card.origin()), "last": format_day(last),
-        "erasure": level, "floor": folder.tree().floor().0,
+        "erasure": level, "floor": folder.tree().floor().0, "lives": describe_lives(card),
     }));
     out.print_line(format!("card     {hash}"));
     out.print_line(format!("life     {} to {}", format_day(card.origin()), format_day(last)));
+    for life in card.lives() {
+        out.print_line(format!("lives    {}: {}", life_name(life), describe_own_risk(life)));
+    }
     out.print_line(format!("erasure  {level}: {meaning}"));
     if asked.tree.at.at.is_none() && !is_vouched_for(context) {
         out.print_aside(&format!(
@@ -77,19 +83,26 @@ pub(super) fn advance_tree(context: &CliContext, asked: &AdvanceArgs) -> Result<
     let to = tick_or_now(asked.to, context);
     let mut folder = open_tree(context, &asked.dir, asked.key.passphrase_file.as_deref())?;
     let tree = folder.tree();
-    let current = current_epoch(tree, to)?;
-    let floor = current.minus(1).max(tree.floor());
-    let erased = floor.0 - tree.floor().0;
-    let cost = tree.erasure_cost(floor);
+    let targets = target_floors(tree, to)?;
+    let FloorTarget { floor, erased, .. } = targets[0];
+    let cost = targets.iter().map(|target| tree.erasure_cost(target.floor)).fold(
+        Cost::default(),
+        |all, one| Cost {
+            derivations: all.derivations + one.derivations,
+            multiplications: all.multiplications + one.multiplications,
+        },
+    );
     if !asked.yes && !asked.dry_run {
         let jump_ms = u64::from(erased) * tree.card().profile().epoch_ms();
         check_jump(context, asked, jump_ms, erased, to)?;
     }
     if !asked.dry_run {
         let tree = folder.tree_mut();
-        tree.erase_below(floor, &mut OsRng).map_err(tree_fault)?;
-        let ahead = current.plus(AHEAD_EPOCHS);
-        tree.prepare_until(ahead, u32::MAX, &mut OsRng).map_err(tree_fault)?;
+        for FloorTarget { life, floor, current, .. } in &targets {
+            tree.erase_life_below(*life, *floor, &mut OsRng).map_err(tree_fault)?;
+            let ahead = current.plus(AHEAD_EPOCHS);
+            tree.prepare_life(*life, ahead, u32::MAX, &mut OsRng).map_err(tree_fault)?;
+        }
         folder.store(&mut OsRng)?;
     }
     out.print_value(&json!({
@@ -110,8 +123,31 @@ pub(super) fn advance_tree(context: &CliContext, asked: &AdvanceArgs) -> Result<
     Ok(Exit::Done)
 }
 
-/// Refuses a jump that only the user may order. `listen` accepts an hour at once and a day after
-/// ten minutes. A single command accepts a day if the clock was confirmed or the time was given.
+/// Where `advance` goes in one life.
+struct FloorTarget {
+    life: Life,
+    current: Epoch,
+    floor: Epoch,
+    erased: u32,
+}
+
+/// Where each life goes at a tick, the shortest one first.
+fn target_floors(tree: &KeyTree, to: Tick) -> Result<Vec<FloorTarget>, Fault> {
+    // A tick before the card begins is told of.
+    current_epoch(tree, to)?;
+    let mut targets = Vec::new();
+    for branch in tree.card().calendar().branches() {
+        let life = branch.life;
+        let old = tree.find_floor(life).map_err(tree_fault)?;
+        let current = tree.card().find_floor_epoch(life, to).unwrap_or(branch.first);
+        let floor = current.minus(1).max(old).min(branch.end);
+        targets.push(FloorTarget { life, current, floor, erased: floor.0 - old.0 });
+    }
+    Ok(targets)
+}
+
+/// Refuses a jump that only a person may order. `listen` believes an hour at once and a day after ten minutes;
+/// a command that runs once believes a day of a clock that somebody vouches for, or of a time that was named.
 ///
 /// # Errors
 /// 64 with the number of epochs.
@@ -163,10 +199,17 @@ pub(super) fn show_status(context: &CliContext, asked: &TreeArgs) -> Result<Exit
         "bytes": bytes, "next_expansion": next.map(|(epoch, _)| epoch.0),
         "next_expansion_multiplications": next.map(|(_, cost)| cost.multiplications),
         "days_left": days_left, "erasure": level, "card": HEXLOWER.encode(&card.hash().0),
+        "lives": status_of_lives(tree, now),
     }));
     out.print_line(format!("card     {}", HEXLOWER.encode(&card.hash().0)));
     out.print_line(format!("now      epoch {}, {}", current.0, format_minute(now)));
     out.print_line(format!("floor    epoch {}, {}", tree.floor().0, floor_text(tree, late)));
+    for life in card.lives() {
+        let floor = tree.find_floor(life).map_err(tree_fault)?;
+        let since = format_minute(card.first_tick(floor));
+        let risk = describe_own_risk(life);
+        out.print_line(format!("lives    {}: keys from {since} on; {risk}", life_name(life)));
+    }
     let ahead = ahead_text(tree, now);
     if let Some(ahead) = &ahead {
         out.print_line(format!("ahead    {ahead}"));
@@ -183,7 +226,20 @@ pub(super) fn show_status(context: &CliContext, asked: &TreeArgs) -> Result<Exit
     Ok(Exit::Done)
 }
 
-/// Describes how long keys outlived their epoch.
+/// Floor and present epoch of each life, for programs.
+fn status_of_lives(tree: &KeyTree, now: Tick) -> Value {
+    let lives = tree.card().lives().map(|life| {
+        let floor = tree.find_floor(life).unwrap_or(Epoch(0));
+        let current = tree.card().find_floor_epoch(life, now);
+        json!({
+            "life": life_name(life), "floor": floor.0, "epoch": current.map(|epoch| epoch.0),
+            "late_epochs": current.map(|epoch| epoch.minus(1).0.saturating_sub(floor.0)),
+        })
+    });
+    lives.collect()
+}
+
+/// How long keys outlived their epoch.
 fn floor_text(tree: &KeyTree, late: u32) -> String {
     if tree.is_over() {
         return "everything is erased; make a new card with `mezza hibe keygen`".into();

@@ -13,7 +13,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use data_encoding::{BASE64, HEXLOWER};
-use mezza_hibe::{OpenedEnvelope, Trial, trial_open_batch};
+use mezza_hibe::{
+    CarriedEnvelope, EnvelopeTime, Life, OpenedEnvelope, Tick, Trial, trial_open_carried,
+};
 use serde_json::{Value, json};
 
 use super::super::{CliContext, hibe, show};
@@ -99,11 +101,32 @@ fn read_lines(mut answer: ControlLines, socket: &Path, sender: &SyncSender<NodeN
     }
 }
 
+/// A cell that the node names: its envelope, and the life and tick of its header.
+struct HeardCell {
+    envelope: Vec<u8>,
+    time: EnvelopeTime,
+}
+
+impl HeardCell {
+    /// Reads a line whose event is `cell`. Returns `None` for a life or a tick that this version does not
+    /// know.
+    ///
+    /// # Errors
+    /// 65 if the envelope is no base64.
+    fn of_line(line: &Value) -> Result<Option<Self>, Fault> {
+        let number = |key: &str| line[key].as_u64().and_then(|n| u32::try_from(n).ok());
+        let life = number("life").and_then(|n| u8::try_from(n).ok()).and_then(Life::from_number);
+        let (Some(life), Some(tick)) = (life, number("tick").map(Tick)) else { return Ok(None) };
+        let envelope = control::decode_base64(line["envelope"].as_str().unwrap_or_default())?;
+        Ok(Some(Self { envelope, time: EnvelopeTime { life, tick } }))
+    }
+}
+
 /// The keys of now, cells that are not tried yet, and messages that are not kept yet.
 struct Listener {
     keys: Keys,
     clock: Clock,
-    cells: Vec<Vec<u8>>,
+    cells: Vec<HeardCell>,
     seen: BTreeSet<[u8; 16]>,
     /// The same in the order in which they came: what is forgotten first.
     seen_order: VecDeque<[u8; 16]>,
@@ -190,8 +213,8 @@ impl Listener {
                 self.keys.on_clock(NodeClock::of_line(&line), self.spoke_ms, out)?;
             }
             Some("cell") => {
-                let envelope = line["envelope"].as_str().unwrap_or_default();
-                self.cells.push(control::decode_base64(envelope)?);
+                // A cell of a life that is not known here is for a later version.
+                self.cells.extend(HeardCell::of_line(&line)?);
             }
             Some("lost") => {
                 let lost = line["cells"].as_u64().unwrap_or(0);
@@ -207,8 +230,11 @@ impl Listener {
 
     fn open_cells(&mut self) -> Vec<OpenedEnvelope> {
         let cells = std::mem::take(&mut self.cells);
-        let envelopes: Vec<&[u8]> = cells.iter().map(Vec::as_slice).collect();
-        let trials = trial_open_batch(self.keys.system(), self.keys.held(), &envelopes);
+        let carried = cells
+            .iter()
+            .map(|cell| CarriedEnvelope { envelope: &cell.envelope, time: Some(cell.time) });
+        let carried: Vec<_> = carried.collect();
+        let trials = trial_open_carried(self.keys.system(), self.keys.held(), &carried);
         let mut opened = Vec::new();
         for trial in trials {
             if let Trial::Opened(envelope) = trial
@@ -245,6 +271,7 @@ fn show_message(context: &CliContext, asked: &ListenArgs, opened: &OpenedEnvelop
     if out.json {
         out.print_value(&json!({
             "event": "message", "id": id, "tick": opened.tick.0, "minute": minute,
+            "life": hibe::lives::life_name(opened.life),
             "payload": kept.is_none().then(|| BASE64.encode(payload)), "file": kept.as_deref().map(show::format_path),
         }));
         return;

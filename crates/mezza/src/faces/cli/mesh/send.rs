@@ -1,7 +1,7 @@
 //! `mezza mesh send`: sends an envelope to the owner of a card, and reports its progress.
 
 use mezza_core::Time;
-use mezza_hibe::{CardBlock, Tick, TreeProfile};
+use mezza_hibe::{CardBlock, EnvelopeTime, Tick};
 use serde_json::{Value, json};
 
 use super::super::{CliContext, hibe};
@@ -38,12 +38,11 @@ fn send_payload(
             "your clock may be off by more than a minute; the receiver may have no key for it",
         );
     }
-    let life = match card.profile() {
-        TreeProfile::Minute => 0,
-        TreeProfile::FiveMinutes => 1,
-        TreeProfile::Hour => 2,
-    };
-    let envelope = hibe::seal::seal_envelope(card, tick, payload, asked.bucket)?;
+    let life = asked.life.map_or(card.shortest_life(), Into::into);
+    let time = EnvelopeTime { life, tick };
+    let envelope = hibe::seal::seal_envelope(card, time, payload, asked.bucket)?;
+    out.print_aside(&hibe::lives::describe_risk(life));
+    let life = life.number();
     let envelope = control::encode_base64(envelope.as_bytes());
     let mut reached = None;
     for line in ask_lines(context, &MeshAsk::Send { life, tick: tick.0, envelope })? {

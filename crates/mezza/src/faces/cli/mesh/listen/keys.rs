@@ -4,8 +4,8 @@
 //! space. Boot time alone erases keys, and the node's clock may only erase them sooner. Moves of
 //! the node's clock that neighbours caused erase nothing (HIBE-74).
 
-use mezza_hibe::floor::{ClockTrust, FloorHeld, FloorRule};
-use mezza_hibe::{Epoch, HeldKeys, System, Tick, TreeError};
+use mezza_hibe::floor::{ClockTrust, FloorHeld};
+use mezza_hibe::{FloorRules, HeldKeys, Life, LifeFloor, System, Tick};
 use serde_json::Value;
 
 use crate::faces::cli::hibe;
@@ -68,7 +68,7 @@ pub(super) struct Keys {
     folder: TreeFolder,
     system: System,
     held: HeldKeys,
-    rule: FloorRule,
+    rules: FloorRules,
     told: Option<FloorHeld>,
     lives: String,
     /// True if it was told that the keys run ahead of the clock.
@@ -80,13 +80,13 @@ pub(super) struct Keys {
 impl Keys {
     pub(super) fn new(folder: TreeFolder, boot_ms: u64) -> Self {
         let tree = folder.tree();
-        // Until the node reports its accuracy, assume the worst grade.
-        let rule = FloorRule::new(tree.card().profile(), tree.floor(), ClockTrust::POOR, boot_ms);
+        // Until the node says how good the clock is, it is as bad as any.
+        let rules = FloorRules::new(tree, ClockTrust::POOR, boot_ms);
         Self {
             folder,
             system: System::new(),
             held: HeldKeys::new(),
-            rule,
+            rules,
             told: None,
             lives: String::new(),
             is_ahead: false,
@@ -107,8 +107,8 @@ impl Keys {
     /// # Errors
     /// If the tree is damaged.
     pub(super) fn on_time(&mut self, boot_ms: u64, out: Out) -> Result<(), Fault> {
-        let (floor, _) = self.rule.update_floor(None, boot_ms);
-        self.erase_below(floor, out)
+        let floors = self.rules.update_floors(self.folder.tree(), None, boot_ms);
+        self.erase_below(&floors, out)
     }
 
     /// Handles a new time of the node: erases expired keys, then loads the present ones.
@@ -121,18 +121,24 @@ impl Keys {
         boot_ms: u64,
         out: Out,
     ) -> Result<(), Fault> {
-        self.rule.set_trust(clock.trust);
-        let asked = self.folder.tree().card().epoch_at(clock.erasing_tick());
-        let (floor, held) = self.rule.update_floor(asked, boot_ms);
-        self.erase_below(floor, out)?;
-        self.warn_held(clock, held, out);
-        // Before the first day of a card and after its last one there is nothing to prepare.
-        let Ok(current) = self.folder.tree().card().epoch_of(clock.cur) else { return Ok(()) };
-        self.expand_early(current, out);
-        self.hold_keys(current)
+        self.rules.set_trust(clock.trust);
+        let asked = Some(clock.erasing_tick());
+        let floors = self.rules.update_floors(self.folder.tree(), asked, boot_ms);
+        self.erase_below(&floors, out)?;
+        self.warn_held(clock, &floors, out);
+        let lives: Vec<Life> = self.folder.tree().card().lives().collect();
+        for life in lives {
+            self.expand_early(life, clock.cur, out);
+            let tree = self.folder.tree();
+            tree.hold_keys(&self.system, life, clock.cur, &mut self.held, &mut OsRng)
+                .map_err(tree_fault)?;
+        }
+        Ok(())
     }
 
-    fn warn_held(&mut self, clock: NodeClock, held: Option<FloorHeld>, out: Out) {
+    fn warn_held(&mut self, clock: NodeClock, floors: &[LifeFloor], out: Out) {
+        let confirms = floors.iter().find(|of| of.held == Some(FloorHeld::Confirm));
+        let held = confirms.or(floors.first()).and_then(|of| of.held);
         if held != self.told && held == Some(FloorHeld::Confirm) {
             out.print_aside(
                 "the clock is more than a day ahead of the keys: none is erased on its word; if the date \
@@ -152,14 +158,11 @@ impl Keys {
         }
     }
 
-    fn erase_below(&mut self, floor: Epoch, out: Out) -> Result<(), Fault> {
-        self.held.drop_below(floor);
-        let tree = self.folder.tree_mut();
-        // Boot time may pass the end of the card.
-        let floor = floor.min(tree.last_epoch().plus(1));
-        if floor > tree.floor() {
-            tree.erase_below(floor, &mut OsRng).map_err(tree_fault)?;
+    fn erase_below(&mut self, floors: &[LifeFloor], out: Out) -> Result<(), Fault> {
+        for LifeFloor { life, floor, .. } in floors {
+            self.held.drop_below(*life, *floor);
         }
+        self.folder.tree_mut().erase_below_floors(floors, &mut OsRng).map_err(tree_fault)?;
         self.store_folder(out);
         Ok(())
     }
@@ -180,14 +183,15 @@ impl Keys {
         }
     }
 
-    /// Prepares keys of future epochs. This needs disk space, so it runs after erasing, and an
-    /// error undoes nothing.
-    fn expand_early(&mut self, current: Epoch, out: Out) {
+    /// Early expansion. It needs room on the disk, so it comes after erasing, and its faults undo nothing.
+    fn expand_early(&mut self, life: Life, now: Tick, out: Out) {
+        // Before the first day of a card, and after its last one, there is nothing to make ready.
+        let Ok(current) = self.folder.tree().card().find_epoch(life, now) else { return };
         if !self.folder.has_room() {
             return;
         }
         let tree = self.folder.tree_mut();
-        if let Err(error) = tree.prepare_until(current.plus(AHEAD), u32::MAX, &mut OsRng) {
+        if let Err(error) = tree.prepare_life(life, current.plus(AHEAD), u32::MAX, &mut OsRng) {
             let fault = tree_fault(error);
             if self.fault.as_ref() != Some(&fault) {
                 out.print_aside(&format!("keys ahead cannot be made ready: {fault}"));
@@ -196,21 +200,5 @@ impl Keys {
             return;
         }
         self.store_folder(out);
-    }
-
-    /// Loads the keys of the last, present and next epoch.
-    fn hold_keys(&mut self, current: Epoch) -> Result<(), Fault> {
-        self.held.drop_below(current.minus(1));
-        for epoch in current.minus(1).0..=current.plus(1).0 {
-            if self.held.has_epoch(Epoch(epoch)) {
-                continue;
-            }
-            match self.folder.tree().open_key(&self.system, Epoch(epoch), &mut OsRng) {
-                Ok(key) => self.held.insert(key),
-                Err(TreeError::Erased | TreeError::Over) => {}
-                Err(error) => return Err(tree_fault(error)),
-            }
-        }
-        Ok(())
     }
 }

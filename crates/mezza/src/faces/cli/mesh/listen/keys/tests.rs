@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use mezza_hibe::TreeProfile;
+use mezza_hibe::{Epoch, Shape, TreeError, TreeProfile};
 use mezza_host::process::home::failing::{Failing, WriteStep};
 use mezza_host::store::Argon2Params;
 use mezza_host::store::tree_folder::NewTree;
@@ -14,7 +14,12 @@ const MINUTE_MS: u64 = 60_000;
 const OUT: Out = Out { json: true };
 
 fn create(home: &Path) -> TreeFolder {
-    let new = NewTree { profile: TreeProfile::Minute, earliest: START, cost: Argon2Params::DEMO };
+    let new = NewTree {
+        shape: Shape::Wide,
+        profile: TreeProfile::Minute,
+        earliest: START,
+        cost: Argon2Params::DEMO,
+    };
     TreeFolder::create(&home.join("bob"), &home.join("state"), PASS, new, &mut OsRng).unwrap()
 }
 

@@ -1,4 +1,4 @@
-//! Which receipts one note says. What has no room goes with the next one.
+//! Selects the receipts of one note. Receipts that do not fit go with the next note.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -9,15 +9,16 @@ use crate::outbox::{Owed, Spoken};
 use crate::receipt::{Kept, Receipt};
 use crate::threads::{Owing, Threads};
 
-/// Receipt items in one note.
+/// Most receipt items in one note.
 const RECEIPTS_MAX: usize = 16;
 
-/// Receipts for a note, as long as there is room. What is owed goes as a whole, or waits.
+/// Receipts of a note, up to [`RECEIPTS_MAX`]. Each group is added as a whole, or waits.
 #[derive(Default)]
 struct Room(Vec<Receipt>);
 
 impl Room {
-    /// Returns true if these fit. The first ones go whatever they are, as far as they can.
+    /// Adds a group of receipts if it fits, and returns true if so. The first group is always
+    /// added, cut to [`RECEIPTS_MAX`].
     fn add_if_fits(&mut self, receipts: Vec<Receipt>) -> bool {
         // The first group may exceed the room, or an answer of 17 receipts would wait for ever.
         let fit = self.0.is_empty() || self.0.len() + receipts.len() <= RECEIPTS_MAX;
@@ -28,7 +29,8 @@ impl Room {
     }
 }
 
-/// The receipts that a note to a contact says of what is owed, with the digests of what they prove.
+/// Returns the owed receipts that fit into a note to a contact, with the digests of the notes that
+/// they confirm.
 pub(super) fn collect_receipts(
     threads: &Threads,
     id: ContactId,
@@ -36,8 +38,9 @@ pub(super) fn collect_receipts(
 ) -> (Vec<Item>, Spoken) {
     let mut room = Room::default();
     // Answers to voids come first: they stop the floor of the writer (5.4).
-    let answers =
-        owed.answers.iter().take_while(|answer| room.add_if_fits(threads.answer_void(id, answer)));
+    let answers = owed.answers.iter().take_while(|answer| {
+        room.add_if_fits(threads.answer_void(id, answer.0, answer.1, answer.2))
+    });
     let answers = answers.count();
     let all_answers = answers == owed.answers.len();
     let kept = |delivered: bool, read: bool| {
@@ -49,7 +52,7 @@ pub(super) fn collect_receipts(
     };
     let eras: BTreeSet<Era> = kept(owed.receipt, owed.read).iter().map(|kept| kept.era).collect();
     let mut says = |is_owed: bool, what| {
-        // Groups are sent whole, so that the writer never mistakes a part for all.
+        // Groups are sent as a whole, so that the writer never takes a part for the whole.
         is_owed && all_answers && room.add_if_fits(threads.list_receipts(id, what, &eras))
     };
     let delivered = says(owed.receipt, Receipt::DELIVERED);

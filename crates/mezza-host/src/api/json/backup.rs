@@ -1,0 +1,101 @@
+//! Backups, and what a restore has left open.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// A backup to be made.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct BackupRequest {
+    /// The path of the new file on this machine, absolute.
+    pub file: String,
+    /// The passphrase of the backup, at least 8 characters.
+    pub passphrase: String,
+}
+
+/// A backup that was made or checked.
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = Backup)]
+pub struct BackupJson {
+    /// Its file.
+    pub file: String,
+    /// When it was made, milliseconds since 1970.
+    pub made_ms: u64,
+    /// The version of the program that made it.
+    pub program: String,
+    /// Contacts in it.
+    pub contacts: u64,
+    /// Notes in it. Notes with a timer are never in a backup.
+    pub notes: u64,
+}
+
+/// Backups that the node makes by itself.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct AutoBackupRequest {
+    /// The folder on this machine, absolute.
+    pub folder: String,
+    /// Seconds between two backups, at least an hour.
+    pub every_s: u64,
+    /// How many are kept, at least 1.
+    pub keep: usize,
+    /// The passphrase of the backups, at least 8 characters.
+    pub passphrase: String,
+}
+
+/// The state of the backups.
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = Backups)]
+pub struct BackupsJson {
+    /// When the last one was made, milliseconds since 1970.
+    pub made_ms: Option<u64>,
+    /// The folder into which the node makes them.
+    pub folder: Option<String>,
+    /// Seconds between two of them.
+    pub every_s: Option<u64>,
+    /// How many are kept.
+    pub keep: Option<usize>,
+    /// A problem with them, in words.
+    pub warning: Option<String>,
+}
+
+/// Notes of a contact that a restore of either side has left open.
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = Restored)]
+pub struct RestoredJson {
+    /// When the backup was made from which this device comes; none: it comes from no backup.
+    pub made_ms: Option<u64>,
+    /// Own notes that are on the contact's device and not here.
+    pub ahead: u32,
+    /// Own notes that may have been sent since the backup.
+    pub unsure: usize,
+    /// Own notes that the contact had and lost.
+    pub lost: usize,
+    /// The same in words for people.
+    pub words: Vec<String>,
+}
+
+/// The doubt about a note that a restore has left.
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = RestoreMark)]
+pub struct RestoreMarkJson {
+    /// The kind of doubt.
+    pub what: RestoreMarkKind,
+    /// The same in words for people.
+    pub words: String,
+}
+
+/// A kind of mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RestoreMarkKind {
+    /// It may have been sent since the backup: send it again, or cancel it.
+    Unsure,
+    /// The contact had it and lost it: it can be sent again.
+    Lost,
+}
+
+/// The number of the note that is made.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct SendAgainRequest {
+    /// 32 hexadecimal digits, drawn for this request: a repeated request makes one note.
+    pub client_id: String,
+}

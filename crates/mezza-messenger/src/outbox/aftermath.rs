@@ -1,0 +1,140 @@
+//! Notes of a contact that a restore has left open: what the user decides, and what was lost.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use mezza_core::{DecodeError, Reader, Time, Wiping, Writer, snapshot};
+
+use crate::io::{NoteId, read_flag};
+use crate::note::Era;
+
+/// Version of the stored form.
+const VERSION: u8 = 1;
+/// Notes of each list, at most: a row of the vault holds them. Of more the oldest go.
+const NOTES_MAX: usize = 50_000;
+
+/// The era of our notes in the backup, and the number that the next one would have had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FormerEra {
+    pub era: Era,
+    pub next_seq: u32,
+}
+
+snapshot!(struct FormerEra { era, next_seq });
+
+/// The state that a restore leaves with one contact, on either side.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Aftermath {
+    /// When the backup was made from which this device comes; 0: it comes from none.
+    pub made: Time,
+    /// The era in which the lost device went on.
+    pub former: Option<FormerEra>,
+    /// Own notes that had no number in the backup. They may have been sent since.
+    pub unsure: BTreeSet<NoteId>,
+    /// Own notes that the contact had and lost.
+    pub lost: BTreeSet<NoteId>,
+    /// How many notes of the lost device the contact has and this device has not.
+    pub ahead: u32,
+}
+
+snapshot!(struct Aftermath { made, former, unsure, lost, ahead });
+
+impl Aftermath {
+    /// Its row; there is none as long as nothing was restored.
+    pub fn stored(&self) -> Option<Wiping<Vec<u8>>> {
+        (*self != Self::default()).then(|| self.write())
+    }
+
+    /// Adds a note that the contact lost.
+    pub fn lose(&mut self, note: NoteId) {
+        self.lost.insert(note);
+        if self.lost.len() > NOTES_MAX {
+            self.lost.pop_first();
+        }
+    }
+
+    /// Nothing is left open about a note.
+    pub fn settle(&mut self, note: NoteId) {
+        self.unsure.remove(&note);
+        self.lost.remove(&note);
+    }
+
+    /// The stored form: `made u64 | flag u8 | era[4] | next u32 | ahead u32 | two lists n u32 | ids u64`.
+    fn write(&self) -> Wiping<Vec<u8>> {
+        let notes = self.unsure.len() + self.lost.len();
+        let mut w = Writer::with_capacity(32 + 8 * notes);
+        w.put_u8(VERSION).put_u64(self.made.as_ms()).put_u8(u8::from(self.former.is_some()));
+        if let Some(former) = &self.former {
+            w.put_bytes(&former.era.0).put_u32(former.next_seq);
+        }
+        w.put_u32(self.ahead);
+        for list in [&self.unsure, &self.lost] {
+            w.put_u32(list.len() as u32);
+            for note in list {
+                w.put_u64(note.0);
+            }
+        }
+        Wiping::new(w.finish())
+    }
+
+    /// Reads the stored form.
+    pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Reader::decode_exact(bytes, |r| {
+            if r.read_u8()? != VERSION {
+                return Err(DecodeError::Value);
+            }
+            let made = Time::from_ms(r.read_u64()?);
+            let former = if read_flag(r)? {
+                Some(FormerEra { era: Era::read(r)?, next_seq: r.read_u32()? })
+            } else {
+                None
+            };
+            let ahead = r.read_u32()?;
+            let unsure = read_notes(r)?;
+            Ok(Self { made, former, unsure, lost: read_notes(r)?, ahead })
+        })
+    }
+}
+
+/// Reads a list of ascending numbers.
+fn read_notes(r: &mut Reader<'_>) -> Result<BTreeSet<NoteId>, DecodeError> {
+    let count = r.read_u32()? as usize;
+    if count > NOTES_MAX {
+        return Err(DecodeError::Value);
+    }
+    let mut notes = BTreeSet::new();
+    for _ in 0..count {
+        let note = NoteId(r.read_u64()?);
+        // One set has one form.
+        if notes.last().is_some_and(|last| *last >= note) {
+            return Err(DecodeError::Value);
+        }
+        notes.insert(note);
+    }
+    Ok(notes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backup_21_what_a_restore_left_is_read_as_it_was_written() {
+        let mut left = Aftermath {
+            made: Time::from_ms(1_792_000_000_000),
+            former: Some(FormerEra { era: Era([3; 4]), next_seq: 17 }),
+            unsure: [NoteId(4), NoteId(9)].into(),
+            lost: BTreeSet::new(),
+            ahead: 2,
+        };
+        left.lose(NoteId(7));
+        let bytes = left.stored().expect("something is left");
+        assert_eq!(Aftermath::read(&bytes), Ok(left.clone()));
+        assert!((0..bytes.len()).all(|cut| Aftermath::read(&bytes[..cut]).is_err()));
+        for note in [4, 5, 7] {
+            left.settle(NoteId(note));
+        }
+        assert_eq!((left.unsure.len(), left.lost.len()), (1, 0));
+        assert!(Aftermath::default().stored().is_none());
+    }
+}

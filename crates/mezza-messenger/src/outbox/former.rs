@@ -1,0 +1,126 @@
+//! Own notes of an era before a restore, which are sent under their old numbers (BACKUP-22).
+//!
+//! The reader's window of that era makes one note of what the lost device sent and what is sent again.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use super::{Aftermath, Outbox, Parcel};
+use crate::io::{ContactId, Dropped, NoteId, RecordKind, Step, key32, key64};
+use crate::note::{Era, Inventory};
+use crate::receipt::{Receipt, collect_ranges};
+
+/// One own note of an era that is over, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FormerNote {
+    pub era: Era,
+    pub seq: u32,
+    pub note: NoteId,
+}
+
+impl Outbox {
+    /// A receipt is waited for under the number of an era that is over.
+    pub fn expect_former(&mut self, contact: ContactId, former: FormerNote) {
+        self.former.insert((contact, former.era, former.seq), former.note);
+    }
+
+    /// The own notes of an era that is over for which a receipt stands: their digests are in `kept`
+    /// (MSG-95).
+    pub fn proven_former(
+        &self,
+        contact: ContactId,
+        receipt: &Receipt,
+        kept: &BTreeSet<u32>,
+    ) -> Vec<FormerNote> {
+        let era = receipt.era;
+        let own = self.former.range((contact, era, 0)..=(contact, era, u32::MAX));
+        let proven = own.filter(|((_, _, seq), _)| receipt.covers_seq(*seq) && kept.contains(seq));
+        proven
+            .map(|((_, era, seq), note)| FormerNote { era: *era, seq: *seq, note: *note })
+            .collect()
+    }
+
+    /// The own note with this number of an era that is over.
+    pub fn numbered_former(&self, contact: ContactId, era: Era, seq: u32) -> Option<NoteId> {
+        self.former.get(&(contact, era, seq)).copied()
+    }
+
+    /// Own notes of eras that are over and have no receipt.
+    pub fn former_notes(&self, contact: ContactId) -> Vec<NoteId> {
+        let own =
+            self.former.range((contact, Era([0; 4]), 0)..=(contact, Era([0xff; 4]), u32::MAX));
+        own.map(|(_, note)| *note).collect()
+    }
+
+    /// A note of an era that is over has arrived, or is given up: nothing of it leaves any more.
+    pub fn end_former(
+        &mut self,
+        contact: ContactId,
+        note: NoteId,
+        step: &mut Step,
+    ) -> Vec<Dropped> {
+        self.former.retain(|(of, _, _), id| (*of, *id) != (contact, note));
+        self.waiting.remove(&(contact, note));
+        self.forget_attempts(note);
+        // A parcel in the hands of a carrier stays until its answer, which is a fact of its own.
+        let out = |parcel: &Parcel| parcel.note == Some(note) && parcel.out && !parcel.confirmed;
+        let own = self.parcels_of(contact).filter(|(_, parcel)| out(parcel)).map(|(id, _)| id);
+        for id in own.collect::<Vec<_>>() {
+            if let Some(parcel) = self.parcels.get_mut(&id) {
+                parcel.confirmed = true;
+                step.drop_row(RecordKind::Parcel, key64(id.0));
+            }
+        }
+        self.drop_where(contact, |parcel| parcel.note == Some(note) && !parcel.out, step)
+    }
+
+    /// Returns the notes of a contact that a restore has left open.
+    pub fn aftermath(&self, contact: ContactId) -> Option<&Aftermath> {
+        self.aftermaths.get(&contact)
+    }
+
+    /// Changes what a restore has left open with a contact.
+    pub fn change_aftermath(
+        &mut self,
+        contact: ContactId,
+        step: &mut Step,
+        change: impl FnOnce(&mut Aftermath),
+    ) {
+        let left = self.aftermaths.entry(contact).or_default();
+        let before = left.clone();
+        change(left);
+        if *left == before {
+            return;
+        }
+        if let Some(value) = left.stored() {
+            step.put(RecordKind::Aftermath, key32(contact.0), value);
+        } else {
+            self.aftermaths.remove(&contact);
+            step.drop_row(RecordKind::Aftermath, key32(contact.0));
+        }
+    }
+
+    /// Loads what a restore has left open.
+    pub fn load_aftermath(&mut self, contact: ContactId, left: Aftermath) {
+        self.aftermaths.insert(contact, left);
+    }
+
+    /// Returns true if the user has to decide about a note before it may leave (BACKUP-23).
+    pub fn is_unsure(&self, contact: ContactId, note: NoteId) -> bool {
+        self.aftermaths.get(&contact).is_some_and(|left| left.unsure.contains(&note))
+    }
+
+    /// Closes the gaps that a restored contact has in the current era: numbers of notes that it had and
+    /// lost are declared void, so that they hold up no later one. The notes keep their facts.
+    pub fn close_gaps(&mut self, contact: ContactId, held: &Inventory, step: &mut Step) {
+        let next = self.next_seq(contact);
+        let lacks = (held.floor.saturating_add(1)..next)
+            .filter(|seq| !held.holds(*seq) && !self.unreceipted[0].contains_key(&(contact, *seq)));
+        let gaps = collect_ranges(lacks);
+        let Some(lane) = self.lanes.get_mut(&contact).filter(|_| !gaps.is_empty()) else { return };
+        for gap in gaps {
+            lane.owed.give_up_range(gap.from, gap.to);
+        }
+        self.store_lane(contact, step);
+    }
+}

@@ -1,0 +1,74 @@
+//! Receipts, and the digests that accompany them.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use super::{Owing, Threads};
+use crate::io::{ContactId, NoteId};
+use crate::note::{Era, Kept, NoteDigest};
+use crate::receipt::Receipt;
+
+/// Notes beside one receipt that arrived since the last one; the others go with the next.
+const KEPT_SAID_MAX: usize = 32;
+/// Notes of one void that are named beside its answer.
+const KEPT_ASKED_MAX: usize = 16;
+/// Notes named in one note, so that it still fits the seven cells of a message in the mixnet.
+const KEPT_TOTAL_MAX: usize = 48;
+/// The newest notes that are named beside every receipt, and among how many of the thread they are.
+const NEWEST: usize = 8;
+const NEWEST_OF: usize = 32;
+/// Items of one note that name kept notes.
+const KEPT_ITEMS_MAX: usize = 8;
+
+impl Threads {
+    /// Receipts of one kind for all that arrived, or was read. Those of these eras come first: the others
+    /// are of lives of the contact's vault that are over, and may have no room.
+    pub fn list_receipts(
+        &self,
+        contact: ContactId,
+        what: u8,
+        first: &BTreeSet<Era>,
+    ) -> Vec<Receipt> {
+        let Some(thread) = self.all.get(&contact) else { return Vec::new() };
+        let of = |is_first: bool| {
+            let windows = thread.windows.iter();
+            windows.filter(move |(era, _)| first.contains(era) == is_first)
+        };
+        let all = of(true).chain(of(false)).map(|(_, (arrived, read))| {
+            // Eras with digests first: receipts of others prove nothing in this note (5.4).
+            if what == Receipt::READ { read } else { arrived }.list_receipts(what)
+        });
+        all.flatten().collect()
+    }
+
+    /// Returns the digests that accompany receipts: of notes since the last one, of those that were asked
+    /// for, and the newest notes, since a receipt may be lost.
+    pub fn collect_digests(&self, contact: ContactId, owing: &Owing<'_>) -> Vec<Kept> {
+        let mut all: Vec<_> = owing.kept.iter().copied().take(KEPT_SAID_MAX).collect();
+        for (era, from, to) in owing.answers {
+            let asked = self.by_number.range((contact, *era, *from)..=(contact, *era, *to));
+            all.extend(asked.take(KEPT_ASKED_MAX).filter_map(|(_, id)| self.kept_as(*id)));
+        }
+        if owing.delivered || owing.read {
+            let newest = self.thread_notes(contact).rev().take(NEWEST_OF);
+            all.extend(newest.filter_map(|id| self.kept_as(id)).take(NEWEST));
+        }
+        let mut eras: BTreeMap<Era, BTreeMap<u32, NoteDigest>> = BTreeMap::new();
+        // 48 digests at most, so that the note still fits seven cells (MSG-95).
+        for (era, seq, digest) in all.into_iter().take(KEPT_TOTAL_MAX) {
+            eras.entry(era).or_default().insert(seq, digest);
+        }
+        let chunks = eras.into_iter().flat_map(|(era, notes)| {
+            let notes: Vec<_> = notes.into_iter().collect();
+            let notes = notes.chunks(Kept::NOTES_MAX).map(<[_]>::to_vec).collect::<Vec<_>>();
+            notes.into_iter().map(move |notes| Kept { era, notes })
+        });
+        chunks.take(KEPT_ITEMS_MAX).collect()
+    }
+
+    /// An incoming note with a number, as a receipt names it.
+    fn kept_as(&self, id: NoteId) -> Option<(Era, u32, NoteDigest)> {
+        let note = self.notes.get(&id).filter(|note| note.incoming && note.seq > 0)?;
+        Some((note.era, note.seq, note.digest()))
+    }
+}

@@ -1,0 +1,259 @@
+//! The copy of carried cells on the disk: one SQLite file, written before a frame names a cell (MESH-82).
+//!
+//! ```text
+//! cell    id[16] | bringer, a number drawn at random for this run | body, the whole cell
+//! ```
+//!
+//! The cells are what every neighbour holds, too, so the file needs no key. It does not tell which cells
+//! were made here, or from which address one came (MESH-83). A file that cannot be read is put aside, since
+//! a node without old cells is worth more than no node (MESH-84).
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use mezza_core::CryptoRng;
+use mezza_mesh::cell::CellId;
+use mezza_mesh::node::Bringer;
+use rusqlite::{Connection, params};
+
+use mezza_host::api::{Exit, Fault};
+
+/// The name of the file in a home.
+pub(super) const FILE: &str = "mesh-cells.db";
+
+/// One statement list per version. `PRAGMA user_version` counts those applied.
+const TABLES: &str = "
+    CREATE TABLE IF NOT EXISTS cell(
+        id BLOB PRIMARY KEY, bringer INTEGER NOT NULL, body BLOB NOT NULL
+    );";
+
+/// A change of the copies.
+#[derive(Debug)]
+pub(super) enum CopyChange {
+    /// A cell is carried from now on.
+    Keep { id: CellId, bringer: Bringer, bytes: Vec<u8> },
+    /// It is not carried any more.
+    Forget { id: CellId },
+}
+
+/// The copy of one cell.
+#[derive(Debug)]
+pub(super) struct StoredCell {
+    pub id: CellId,
+    pub bringer: u32,
+    pub bytes: Vec<u8>,
+}
+
+/// The file.
+#[derive(Debug)]
+pub(super) struct CellStore {
+    db: Connection,
+    /// The numbers of this run's bringers.
+    numbers: BTreeMap<Bringer, u32>,
+}
+
+impl CellStore {
+    /// Opens or makes the file, with mode 0600. One that cannot be read is put aside as `FILE.damaged`.
+    ///
+    /// # Errors
+    /// 73 if the disk refuses.
+    pub(super) fn open(path: &Path) -> Result<Self, Fault> {
+        let opened = Self::open_as_it_is(path).and_then(|store| store.check().map(|()| store));
+        let Err(error) = opened else { return opened.map_err(|error| refused(path, &error)) };
+        tracing::warn!(target: "mezza", "cells of an earlier run cannot be read: {error}");
+        for end in ["", "-wal", "-shm"] {
+            let from = beside(path, end);
+            // A file that is not there, or cannot be moved, is told of by the next attempt.
+            let _ = fs::rename(&from, beside(&from, ".damaged"));
+        }
+        Self::open_as_it_is(path).map_err(|error| refused(path, &error))
+    }
+
+    fn open_as_it_is(path: &Path) -> rusqlite::Result<Self> {
+        // SQLite makes files that others may read.
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+        if let Err(error) = made
+            && error.kind() != ErrorKind::AlreadyExists
+        {
+            return Err(rusqlite::Error::ToSqlConversionFailure(Box::new(error)));
+        }
+        let db = Connection::open(path)?;
+        db.pragma_update(None, "journal_mode", "WAL")?;
+        // A process that is killed loses nothing. After a loss of power the last moments may be missing,
+        // and neighbours give them again.
+        db.pragma_update(None, "synchronous", "NORMAL")?;
+        // A cell that is over leaves no bytes behind (MESH-83).
+        db.pragma_update(None, "secure_delete", "ON")?;
+        db.execute_batch(TABLES)?;
+        Ok(Self { db, numbers: BTreeMap::new() })
+    }
+
+    fn check(&self) -> rusqlite::Result<()> {
+        let sum =
+            "SELECT count(*) + coalesce(sum(length(id) + bringer + length(body)), 0) FROM cell";
+        self.db.query_row(sum, [], |row| row.get::<_, i64>(0)).map(drop)
+    }
+
+    /// All copies. A row of another form is left out.
+    ///
+    /// # Errors
+    /// 73 if the file cannot be read.
+    pub(super) fn load_cells(&self) -> Result<Vec<StoredCell>, Fault> {
+        let read = || -> rusqlite::Result<Vec<StoredCell>> {
+            let mut rows = self.db.prepare("SELECT id, bringer, body FROM cell")?;
+            let cells = rows.query_map([], |row| {
+                let id: Vec<u8> = row.get(0)?;
+                Ok((id, row.get::<_, i64>(1)?, row.get::<_, Vec<u8>>(2)?))
+            })?;
+            let cells = cells.collect::<rusqlite::Result<Vec<_>>>()?;
+            let stored = cells.into_iter().filter_map(|(id, bringer, bytes)| {
+                let id = CellId::try_from(id).ok()?;
+                Some(StoredCell { id, bringer: u32::try_from(bringer).ok()?, bytes })
+            });
+            Ok(stored.collect())
+        };
+        read().map_err(|error| refused(Path::new(FILE), &error))
+    }
+
+    /// Carries out changes in one transaction.
+    ///
+    /// # Errors
+    /// 73 if the disk refuses. Nothing is changed then.
+    pub(super) fn apply_changes(
+        &mut self,
+        changes: Vec<CopyChange>,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), Fault> {
+        let mut numbered = Vec::with_capacity(changes.len());
+        for change in changes {
+            let number = match change {
+                CopyChange::Keep { bringer, .. } => self.number_of(bringer, rng),
+                CopyChange::Forget { .. } => 0,
+            };
+            numbered.push((change, number));
+        }
+        let write = || -> rusqlite::Result<()> {
+            let step = self.db.unchecked_transaction()?;
+            for (change, number) in numbered {
+                match change {
+                    CopyChange::Keep { id, bytes, .. } => {
+                        let sql = "INSERT OR REPLACE INTO cell VALUES(?1, ?2, ?3)";
+                        step.prepare_cached(sql)?.execute(params![id, number, bytes])?;
+                    }
+                    CopyChange::Forget { id } => {
+                        step.prepare_cached("DELETE FROM cell WHERE id = ?1")?.execute([id])?;
+                    }
+                }
+            }
+            step.commit()
+        };
+        write().map_err(|error| refused(Path::new(FILE), &error))
+    }
+
+    /// The number of a bringer in this run. What was made here or imported gets that of a neighbour by
+    /// chance, so that the file does not tell it apart (MESH-83).
+    fn number_of(&mut self, bringer: Bringer, rng: &mut dyn CryptoRng) -> u32 {
+        match bringer {
+            Bringer::Kept(number) => number,
+            Bringer::Neighbour(_) => *self.numbers.entry(bringer).or_insert_with(|| rng.next_u32()),
+            Bringer::Unnamed => {
+                let count = self.numbers.len();
+                let drawn = rng.next_u32();
+                let at = if count == 0 { 0 } else { drawn as usize % count };
+                self.numbers.values().nth(at).copied().unwrap_or(drawn)
+            }
+        }
+    }
+}
+
+/// The path with an end.
+fn beside(path: &Path, end: &str) -> std::path::PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
+}
+
+fn refused(path: &Path, error: &rusqlite::Error) -> Fault {
+    let text = format!("carried cells cannot be stored in {}: {error}", path.display());
+    Fault::new(Exit::CannotWrite, text, "make room on the disk, or start with `--carry 0`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mezza_host::process::rng::OsRng;
+
+    fn keep(n: u8, bringer: Bringer) -> CopyChange {
+        CopyChange::Keep { id: [n; 16], bringer, bytes: vec![n; 512] }
+    }
+
+    fn ids(store: &CellStore) -> Vec<u8> {
+        let mut ids: Vec<u8> = store.load_cells().unwrap().iter().map(|cell| cell.id[0]).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    #[test]
+    fn mesh_82_copies_outlive_the_process_with_the_shares_of_their_bringers() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FILE);
+        let mut store = CellStore::open(&path).unwrap();
+        let one = Bringer::Neighbour(1);
+        let changes =
+            vec![keep(1, one), keep(2, one), keep(3, Bringer::Neighbour(2)), keep(4, one)];
+        store.apply_changes(changes, &mut OsRng).unwrap();
+        store.apply_changes(vec![CopyChange::Forget { id: [4; 16] }], &mut OsRng).unwrap();
+        // It is killed: nothing is closed.
+        std::mem::forget(store);
+        let store = CellStore::open(&path).unwrap();
+        assert_eq!(ids(&store), [1, 2, 3]);
+        let cells = store.load_cells().unwrap();
+        let of = |n: u8| cells.iter().find(|cell| cell.id[0] == n).unwrap().bringer;
+        assert!(of(1) == of(2) && of(1) != of(3));
+        assert!(cells.iter().all(|cell| cell.bytes == vec![cell.id[0]; 512]));
+    }
+
+    #[test]
+    fn mesh_83_the_file_does_not_tell_what_was_made_here_and_forgets_what_is_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FILE);
+        let mut store = CellStore::open(&path).unwrap();
+        let neighbours = [1, 2, 3].map(|n| keep(n, Bringer::Neighbour(u64::from(n))));
+        store.apply_changes(neighbours.into(), &mut OsRng).unwrap();
+        store
+            .apply_changes((10..40).map(|n| keep(n, Bringer::Unnamed)).collect(), &mut OsRng)
+            .unwrap();
+        let cells = store.load_cells().unwrap();
+        let known: Vec<u32> = cells.iter().filter(|c| c.id[0] < 10).map(|c| c.bringer).collect();
+        assert!(cells.iter().all(|cell| known.contains(&cell.bringer)));
+        let forgets = (1..40).map(|n| CopyChange::Forget { id: [n; 16] }).collect();
+        store.apply_changes(forgets, &mut OsRng).unwrap();
+        store.db.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+        let bytes = fs::read(&path).unwrap();
+        assert!(!bytes.windows(64).any(|part| part == [20; 64]), "the bytes are gone, too");
+    }
+
+    #[test]
+    fn mesh_84_a_damaged_file_is_put_aside() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FILE);
+        let mut store = CellStore::open(&path).unwrap();
+        store.apply_changes(vec![keep(1, Bringer::Unnamed)], &mut OsRng).unwrap();
+        drop(store);
+        for damage in [&b"no database at all, whatever it is"[..], &[]] {
+            fs::write(&path, damage).unwrap();
+            let mut store = CellStore::open(&path).unwrap();
+            assert!(ids(&store).is_empty());
+            store.apply_changes(vec![keep(2, Bringer::Unnamed)], &mut OsRng).unwrap();
+            assert_eq!(ids(&store), [2]);
+        }
+        assert!(beside(&path, ".damaged").exists());
+        // A row of another form is no cell, and the others load.
+        let store = CellStore::open(&path).unwrap();
+        store.db.execute("INSERT INTO cell VALUES(x'0102', 7, x'03')", []).unwrap();
+        assert_eq!(ids(&store), [2]);
+    }
+}

@@ -1,0 +1,56 @@
+//! Lives in words: their names, and what each one risks.
+
+use mezza_core::Time;
+use mezza_hibe::{CardBlock, Life};
+use serde_json::{Value, json};
+
+/// The name of a life, as options and JSON have it.
+pub(crate) const fn life_name(life: Life) -> &'static str {
+    match life {
+        Life::Minute => "minute",
+        Life::FiveMinutes => "five-minutes",
+        Life::HalfHour => "half-hour",
+        Life::HalfDay => "half-day",
+    }
+}
+
+/// For how long after sealing a thief of the receiver's device reads a note of this life, at most
+/// (HIBE-88): the present epoch and the one before, as the receiver's clock tells them.
+pub(crate) fn describe_risk(life: Life) -> String {
+    let most = format_span(2 * life.epoch_ms());
+    format!("a thief of the receiver's device reads it for up to {most}, and what its clock is off")
+}
+
+/// The same of the own device, for the one that holds the keys.
+pub(super) fn describe_own_risk(life: Life) -> String {
+    let least = format_span(life.epoch_ms());
+    let most = format_span(2 * life.epoch_ms());
+    format!("whoever takes this device and its passphrase reads the last {least} to {most}")
+}
+
+/// `30 s`, `1 min`, `12 h`.
+fn format_span(ms: u64) -> String {
+    match ms {
+        0..Time::MINUTE_MS => format!("{} s", ms / Time::SECOND_MS),
+        Time::MINUTE_MS..Time::HOUR_MS if ms.is_multiple_of(Time::MINUTE_MS) => {
+            format!("{} min", ms / Time::MINUTE_MS)
+        }
+        Time::MINUTE_MS..Time::HOUR_MS => format!("{} s", ms / Time::SECOND_MS),
+        _ => format!("{} h", ms / Time::HOUR_MS),
+    }
+}
+
+/// The names of the lives of a card.
+pub(super) fn list_lives(card: &CardBlock) -> String {
+    card.lives().map(life_name).collect::<Vec<_>>().join(", ")
+}
+
+/// The lives of a card for programs.
+pub(super) fn describe_lives(card: &CardBlock) -> Value {
+    let branches = card.calendar().branches();
+    let lives = branches.map(|branch| {
+        let name = life_name(branch.life);
+        json!({ "life": name, "epoch_s": branch.epoch_ms() / Time::SECOND_MS })
+    });
+    lives.collect()
+}
