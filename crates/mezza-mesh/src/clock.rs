@@ -349,7 +349,7 @@ impl MeshClock {
     pub fn stamp_among(&self, now: u64) -> u64 {
         let heard = self.heard.filter(|heard| heard.at + HEARD >= now);
         let offset = heard.map_or(self.offset, |heard| heard.offset);
-        // Under a new name the device's own offset would link it to the old name.
+        // Under a new name the device's own offset would link it to the old name (MESH-30).
         let shown = now.saturating_add_signed(offset).saturating_add_signed(self.veil);
         (shown / STAMP.unsigned_abs()) & 0xffff_ffff_ffff
     }
