@@ -1,4 +1,4 @@
-//! All targets for libFuzzer: `MEZZA_FUZZ_TARGET` names the one that this process runs.
+//! All targets for libFuzzer: `MEZZA_FUZZ_TARGET` names the target that this process runs.
 #![no_main]
 
 use std::sync::LazyLock;

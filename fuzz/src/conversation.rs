@@ -1,5 +1,5 @@
-//! The ratchet: what comes from the network, what comes from the disk, and two parties driven by
-//! a list of operations.
+//! The ratchet: input from the network, input from the disk, and two parties driven by a list of
+//! operations.
 
 use crate::operations::Operations;
 use mezza_core::{EphemeralKey, Machine, PortableBackend, Secret, StaticKey, Time};
@@ -13,19 +13,19 @@ use rand_core::SeedableRng;
 
 const START: Time = Time::from_ms(1_800_000_000_000);
 
-/// One side: its prekeys and its conversation with the other.
+/// One side: its prekeys and its conversation with the other side.
 struct Party {
     identity: IdentityKeyPair,
     prekeys: Prekeys,
     conversation: Conversation<PortableBackend>,
-    /// The newest bundle with the one-time keys not yet given out.
+    /// The newest bundle, with the one-time keys that are not issued yet.
     published: (Vec<u8>, Vec<OneTimePrekey>),
 }
 
-/// Two parties and what travels between them.
+/// Two parties and the messages between them.
 struct Pair {
     parties: [Party; 2],
-    /// To each party: message and what it holds.
+    /// For each party: messages with their expected bodies.
     wires: [Vec<(Vec<u8>, Vec<u8>)>; 2],
     now: Time,
     rng: ChaCha8Rng,
@@ -50,7 +50,7 @@ impl Party {
         [self.conversation.encode().as_slice(), self.prekeys.encode().as_slice()].concat()
     }
 
-    /// Wakes the prekeys and answers whatever they need.
+    /// Wakes the prekeys and supplies the keys that they request.
     fn wake(&mut self, now: Time, rng: &mut ChaCha8Rng) {
         self.prekeys.wake(now, rng);
         while let Some(output) = self.prekeys.poll() {
@@ -109,7 +109,7 @@ impl Pair {
         Self { parties, wires: [Vec::new(), Vec::new()], now: START, rng }
     }
 
-    /// Begins a session from the other's newest bundle.
+    /// Begins a session from the newest bundle of the other side.
     fn begin_session(&mut self, from: usize) {
         let (bundle, one_time) = &mut self.parties[1 - from].published;
         let bundle = bundle.clone();
@@ -138,7 +138,7 @@ impl Pair {
         }
     }
 
-    /// Hands `message` to a party; if it opens it has to be `body`.
+    /// Passes `message` to a party; if it opens, the result must be `body`.
     fn open(&mut self, to: usize, message: &[u8], body: Option<&[u8]>) {
         let party = &mut self.parties[to];
         let before = party.encode_state();
@@ -152,7 +152,7 @@ impl Pair {
     }
 }
 
-/// Two parties: begin, seal, deliver in any order, repeat, damage, wait, restart.
+/// Drives two parties: begin, seal, deliver in any order, repeat, damage, wait, restart.
 pub fn run_operations(data: &[u8]) {
     let mut ops = Operations::new(data);
     let mut pair = Pair::new();
@@ -197,7 +197,7 @@ pub fn run_operations(data: &[u8]) {
     }
 }
 
-/// A pair after a few turns, with a gap, so that every table has rows.
+/// Makes a pair after a few turns, with a gap, so that every table has rows.
 fn make_talked() -> Pair {
     let mut pair = Pair::new();
     pair.begin_session(0);
@@ -205,7 +205,7 @@ fn make_talked() -> Pair {
         for n in 0..3 {
             pair.seal(turn % 2, vec![n; 20]);
         }
-        // The second of three is left out: a skipped key stays.
+        // The second of three messages is left out, so that a skipped key is stored.
         for at in [2, 0] {
             let (message, body) = pair.wires[1 - turn % 2].swap_remove(at);
             pair.open(1 - turn % 2, &message, Some(&body));
@@ -215,7 +215,7 @@ fn make_talked() -> Pair {
     pair
 }
 
-/// Bytes as a bundle; what decodes is checked and, if it were accepted, begins a session.
+/// Decodes a bundle; one that is accepted begins a session.
 pub fn check_bundle(data: &[u8]) {
     let Ok(bundle) = Bundle::decode(data) else { return };
     let Ok(checked) = bundle.check(&make_identity(2).public_key(), &SuiteList::our_suites(), START)
@@ -232,13 +232,12 @@ pub fn check_bundle(data: &[u8]) {
     );
 }
 
-/// An honest bundle.
+/// Returns an honest bundle.
 pub fn bundle_seeds() -> Vec<Vec<u8>> {
     vec![Pair::new().parties[1].published.0.clone()]
 }
 
-/// Bytes as a message, to somebody without a session and to somebody with one. The first byte
-/// chooses.
+/// Opens a message at a party without a session or with one, as the first byte chooses.
 pub fn check_message(data: &[u8]) {
     let Some((choice, message)) = data.split_first() else { return };
     let mut pair = if choice % 2 == 0 { Pair::new() } else { make_talked() };
@@ -256,7 +255,7 @@ pub fn check_message(data: &[u8]) {
 /// Texts of the seeds.
 const HONEST: [&[u8]; 2] = [b"first", b"later"];
 
-/// A first message to each of the two, and a later one.
+/// Returns a first message to each of the two parties, and a later one.
 pub fn message_seeds() -> Vec<Vec<u8>> {
     let mut pair = Pair::new();
     pair.begin_session(0);
@@ -271,7 +270,7 @@ pub fn message_seeds() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// One stored row of each table, read back: `table u8 | key length u8 | key | value`.
+/// Loads one stored row of each table: `table u8 | key length u8 | key | value`.
 pub fn check_stored(data: &[u8]) {
     let [table, key_len, rest @ ..] = data else { return };
     let Some((key, value)) = rest.split_at_checked(usize::from(*key_len)) else { return };
@@ -292,7 +291,7 @@ pub fn check_stored(data: &[u8]) {
     }
 }
 
-/// Every row that a pair has after a few turns.
+/// Returns every row that a pair has after a few turns.
 pub fn stored_seeds() -> Vec<Vec<u8>> {
     let pair = make_talked();
     let row = |record: StoredRow<'_>| {

@@ -39,7 +39,7 @@ fn issue_card(further: Vec<(u8, Vec<u8>)>) -> Card {
     card.expect("a card of legal parts")
 }
 
-/// A card that decodes encodes to the same bytes, in every form that it has.
+/// Checks that a decoded card encodes to the same bytes, in all its forms.
 pub fn check_card(data: &[u8]) {
     let Ok(card) = Card::decode(data) else { return };
     assert_eq!(card.encode(), data);
@@ -50,13 +50,13 @@ pub fn check_card(data: &[u8]) {
     }
 }
 
-/// A card with its relay part, and one with every part there is.
+/// Returns a card with its relay part, and one with every part.
 pub fn card_seeds() -> Vec<Vec<u8>> {
     let full = issue_card(vec![(2, vec![2; 64]), (3, vec![3; 630]), (9, vec![9; 3])]);
     vec![issue_card(Vec::new()).encode(), full.encode()]
 }
 
-/// An address that decodes means the same after it is written again.
+/// Checks that a decoded address keeps its meaning when it is encoded again.
 pub fn check_uri(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let Ok(found) = address::decode(&text) else { return };
@@ -70,7 +70,7 @@ pub fn check_uri(data: &[u8]) {
     assert_eq!(address::decode(&again), Ok(found));
 }
 
-/// A card and a relay, in both cases.
+/// Returns the addresses of a card and a relay, in both cases.
 pub fn uri_seeds() -> Vec<Vec<u8>> {
     let card = issue_card(Vec::new());
     let relay = |upper| address::encode_relay(&RelayKey([9; 32]), 7101, "relay.example.org", upper);
@@ -84,7 +84,7 @@ pub fn uri_seeds() -> Vec<Vec<u8>> {
     texts.into_iter().flatten().map(String::into_bytes).collect()
 }
 
-/// A note that decodes keeps its meaning. (Not its bytes: the padding of later versions and the
+/// Checks that a decoded note keeps its meaning. (Not its bytes: padding of later versions and
 /// bodies of unknown items are dropped.)
 pub fn check_note(data: &[u8]) {
     let Ok(note) = Note::decode(data) else { return };
@@ -93,7 +93,7 @@ pub fn check_note(data: &[u8]) {
     assert!(Note::decode(&bytes).is_ok_and(|again| again == note));
 }
 
-/// One note with an item of each kind.
+/// Returns one note with an item of each kind.
 pub fn note_seeds() -> Vec<Vec<u8>> {
     let sent = Time::from_ms(1_800_000_000_000);
     let receipt = Receipt { what: 1, era: Era([1; 4]), floor: 3, base: 4, bits: 0b101 };
@@ -121,7 +121,7 @@ pub fn note_seeds() -> Vec<Vec<u8>> {
     vec![Note { era: Era([1; 4]), seq: 7, sent, timer_s: 60, items }.encode().to_vec()]
 }
 
-/// No envelope but the one that was sealed opens.
+/// Checks that only the sealed envelope opens.
 pub fn check_envelope(data: &[u8]) {
     let own = make_pair(5);
     if let Some(parcel) = wrap::open::<PortableBackend>(&ADDRESS, &own, data) {
@@ -131,7 +131,7 @@ pub fn check_envelope(data: &[u8]) {
 
 const PARCEL: &[u8] = b"\x01parcel";
 
-/// One good envelope.
+/// Returns one valid envelope.
 pub fn envelope_seeds() -> Vec<Vec<u8>> {
     let sealed = wrap::seal::<PortableBackend>(
         &ADDRESS,
@@ -142,7 +142,7 @@ pub fn envelope_seeds() -> Vec<Vec<u8>> {
     vec![sealed.expect("a short parcel fits")]
 }
 
-/// A stored window reads back as it was written, and whatever it holds can be asked and changed.
+/// Checks that a stored window encodes to the same bytes, and can be queried and changed.
 pub fn check_window(data: &[u8]) {
     let mut reader = Reader::new(data);
     let Ok(mut window) = Window::read(&mut reader) else { return };
@@ -160,7 +160,7 @@ pub fn check_window(data: &[u8]) {
     }
 }
 
-/// A window with gaps, and numbers to put into it.
+/// Returns a window with gaps, and numbers to insert.
 pub fn window_seeds() -> Vec<Vec<u8>> {
     let mut window = Window::new(Era([1; 4]));
     for seq in [1, 2, 5, 900] {
@@ -174,14 +174,14 @@ pub fn window_seeds() -> Vec<Vec<u8>> {
     vec![writer.finish()]
 }
 
-/// A list of suites that decodes encodes to the same bytes.
+/// Checks that a decoded suite list encodes to the same bytes.
 pub fn check_list(data: &[u8]) {
     if let Ok(list) = SuiteList::decode(data) {
         assert_eq!(list.encode(), data);
     }
 }
 
-/// Our list, and one with suites of others.
+/// Returns our list, and one with unknown suites.
 pub fn list_seeds() -> Vec<Vec<u8>> {
     vec![SuiteList::our_suites().encode(), vec![3, 1, 9, 1, 2, 1, 1]]
 }

@@ -16,7 +16,8 @@ use crate::stage::{START, card, connection, load_any};
 
 const PHONES: usize = 3;
 
-/// Three phones, strangers or not: whatever people, networks and crashes may do to them.
+/// Drives three phones, known to each other or not, through actions of users, network faults and
+/// crashes.
 pub fn run_operations(data: &[u8]) {
     let mut ops = Operations::new(data);
     let mut town = if ops.draw_below(2) == 0 { Town::new() } else { make_talked() };
@@ -64,7 +65,7 @@ pub fn run_operations(data: &[u8]) {
     }
 }
 
-/// MSG-35, as far as it can be seen from outside.
+/// Checks MSG-35 as visible from outside.
 fn check_bounds(phone: &Phone) {
     let requests = phone.disk.keys().filter(|(kind, _)| *kind == RecordKind::Contact).count();
     assert!(requests <= PHONES + 64, "more contacts and requests than can be");
@@ -122,7 +123,7 @@ fn some_command(ops: &mut Operations<'_>, town: &Town, who: usize) -> Input {
     command.into()
 }
 
-/// One answer out of order, twice, damaged, or never.
+/// Delivers one response out of order, twice, damaged, or never.
 fn shuffled_answer(ops: &mut Operations<'_>, town: &mut Town, who: usize) {
     let waiting = town.phones[who].answers.len();
     let Some(mut answer) = town.phones[who].answers.remove(ops.draw_below(waiting)) else { return };
@@ -145,7 +146,7 @@ fn shuffled_answer(ops: &mut Operations<'_>, town: &mut Town, who: usize) {
     }
 }
 
-/// An input that no honest driver would give.
+/// Returns an input that no honest driver would give.
 fn some_lie(ops: &mut Operations<'_>) -> Input {
     let ticket = RequestId(ops.draw_below(256) as u64);
     let length = ops.draw_below(256);
@@ -170,7 +171,7 @@ fn some_lie(ops: &mut Operations<'_>) -> Input {
     input.into()
 }
 
-/// A town after a first contact, an answer and some notes.
+/// Makes a town after a first contact, a response and some notes.
 fn make_talked() -> Town {
     let mut town = Town::new();
     let everyone =
@@ -192,7 +193,7 @@ fn make_talked() -> Town {
     town
 }
 
-/// A good disk with one row put over it: `kind u8 | key length u8 | key | value`.
+/// Loads a valid disk with one row replaced: `kind u8 | key length u8 | key | value`.
 pub fn check_records(data: &[u8]) {
     let [kind, key_len, rest @ ..] = data else { return };
     let Some((key, value)) = rest.split_at_checked(usize::from(*key_len)) else { return };
@@ -205,7 +206,7 @@ pub fn check_records(data: &[u8]) {
     town.deliver_answers(1, 64);
 }
 
-/// Every row of a phone that has talked.
+/// Returns every row of a phone that has exchanged notes.
 pub fn record_seeds() -> Vec<Vec<u8>> {
     let town = make_talked();
     let rows = town.phones[1].disk.iter().filter(|((_, key), _)| key.len() < 256);

@@ -5,11 +5,11 @@ use mezza_messenger::relay_wire::{
     ClientFrame, DoneCode, MailboxAddress, MailboxKind, RawOneTimePrekey, RelayDeframer, RelayFrame,
 };
 
-/// Bytes of the length field, which a frame that was split off no longer has.
+/// Bytes of the length field, which a deframed frame no longer has.
 const LENGTH_BYTES: usize = 3;
 
-/// A stream, cut into pieces as the first byte says. Frames come out whole, nothing is held back
-/// beyond what came in, and what decodes encodes to the same bytes.
+/// Feeds a stream, cut into pieces as the first byte specifies. Frames must come out whole, no more
+/// is buffered than was fed, and a decoded frame encodes to the same bytes.
 pub fn check_frames(data: &[u8]) {
     let Some((piece, stream)) = data.split_first() else { return };
     let mut splitter = RelayDeframer::default();
@@ -38,7 +38,7 @@ fn check_frame(frame: &[u8]) {
     }
 }
 
-/// Every kind of frame, both ways, at two speeds.
+/// Returns every kind of frame, in both directions, at two piece sizes.
 pub fn frame_seeds() -> Vec<Vec<u8>> {
     let token = || Secret::init_with(|token| token.fill(3));
     let address = MailboxAddress([4; 16]);

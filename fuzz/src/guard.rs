@@ -1,4 +1,4 @@
-//! Decoders of a guard, and its machine and that of its client, driven by a list of operations.
+//! Decoders of a guard, and the machines of guard and client, driven by a list of operations.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ fn make_settings(mode: GuardMode) -> GuardSettings {
     }
 }
 
-/// Messages, control frames, frames of GKX, ledgers, stored coins.
+/// Decodes messages, control frames, frames of GKX, ledgers and stored coins.
 pub fn check_decoders(data: &[u8]) {
     let group = Ristretto::new();
     if let Ok(message) = Message::decode(&group, data) {
@@ -67,7 +67,7 @@ pub fn check_decoders(data: &[u8]) {
     let _ = GuardClient::new(make_pairing(), CoinEncoding::X25519).load_coin(data);
 }
 
-/// One of each.
+/// Returns one input of each kind.
 pub fn decoder_seeds() -> Vec<Vec<u8>> {
     let group = Ristretto::new();
     let element = |kind: u8, count: usize| {
@@ -103,7 +103,7 @@ pub fn decoder_seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// A guard beside its client: frames arrive whole, damaged, twice or on the wrong side.
+/// Drives a guard with its client: frames arrive whole, damaged, twice or on the wrong side.
 pub fn run_machine(data: &[u8]) {
     let mut operations = Operations::new(data);
     let mode = if operations.next_byte() & 1 == 0 { GuardMode::Coins } else { GuardMode::Blind };

@@ -1,4 +1,4 @@
-//! Card blocks, envelopes, detect keys, stored trees, and a tree that is driven by operations with crashes
+//! Card blocks, envelopes, detect keys, stored trees, and a tree driven by operations with crashes
 //! between them.
 
 use mezza_hibe::{
@@ -26,7 +26,7 @@ fn make_tree(shape: Shape) -> KeyTree {
     tree.expect("a tree")
 }
 
-/// A receiver with held keys, and what was sealed for it.
+/// A receiver with held keys, and an envelope sealed for it.
 struct World {
     system: System,
     held: HeldKeys,
@@ -52,7 +52,7 @@ fn shared_world() -> &'static World {
     })
 }
 
-/// A card block that decodes has the bytes it came from.
+/// Checks that a decoded card block has the bytes it came from.
 pub fn check_card(data: &[u8]) {
     for policy in [BlockPolicy::Product, BlockPolicy::TestTree] {
         if let Ok(card) = CardBlock::decode(data, policy) {
@@ -62,14 +62,14 @@ pub fn check_card(data: &[u8]) {
     }
 }
 
-/// Trees of one life and of three.
+/// Returns the cards of trees of one life and of three lives.
 pub fn card_seeds() -> Vec<Vec<u8>> {
     [Shape::Wide, Shape::Lives, Shape::Test]
         .map(|shape| make_tree(shape).card().as_bytes().to_vec())
         .into()
 }
 
-/// Nothing opens but what was sealed.
+/// Checks that only the sealed envelope opens.
 pub fn check_envelope(data: &[u8]) {
     let world = shared_world();
     if let Trial::Opened(opened) = trial_open(&world.system, &world.held, data) {
@@ -77,19 +77,19 @@ pub fn check_envelope(data: &[u8]) {
     }
 }
 
-/// One of ours.
+/// Returns the sealed envelope.
 pub fn envelope_seeds() -> Vec<Vec<u8>> {
     vec![shared_world().sealed.clone()]
 }
 
-/// A detect key that decodes encodes to the same bytes.
+/// Checks that a decoded detect key encodes to the same bytes.
 pub fn check_detect(data: &[u8]) {
     if let Ok(key) = DetectKey::decode(data) {
         assert_eq!(key.encode().as_slice(), data);
     }
 }
 
-/// One of ours.
+/// Returns a detect key of our tree.
 pub fn detect_seeds() -> Vec<Vec<u8>> {
     vec![shared_world().lent.clone()]
 }
@@ -102,7 +102,7 @@ struct Disk {
 }
 
 impl Disk {
-    /// The first `steps` file operations of a delta.
+    /// Carries out the first `steps` file operations of a delta.
     fn carry_out(&mut self, delta: &Delta, steps: usize) {
         self.records.extend(delta.put.iter().take(steps).cloned());
         if steps > delta.put.len() {
@@ -118,7 +118,7 @@ impl Disk {
     }
 }
 
-/// A small tree with its disk, stored once.
+/// Makes a small tree with its disk, stored once.
 fn store_tree() -> (CardBlock, Disk) {
     let mut tree = make_tree(Shape::Test);
     let delta = tree.pending_delta().expect("a new tree");
@@ -128,7 +128,8 @@ fn store_tree() -> (CardBlock, Disk) {
     (card.expect("a card"), disk)
 }
 
-/// A keyring, then the bytes of its one record: what loads stores the same floor again.
+/// Loads a keyring followed by the bytes of its one record: a loaded tree stores the same floor
+/// again.
 pub fn check_store(data: &[u8]) {
     static STORED: OnceLock<(CardBlock, Disk)> = OnceLock::new();
     let (card, disk) = STORED.get_or_init(store_tree);
@@ -144,15 +145,16 @@ pub fn check_store(data: &[u8]) {
     }
 }
 
-/// A keyring alone, and one with its record.
+/// Returns a keyring alone, and one with its record.
 pub fn store_seeds() -> Vec<Vec<u8>> {
     let (_, disk) = store_tree();
     let record = disk.records.values().next().cloned().unwrap_or_default();
     vec![disk.keyring.clone(), [disk.keyring, record].concat()]
 }
 
-/// Erase, expand, store with a crash or a failure anywhere, load again: the floor never goes back, what
-/// loads covers all that is not erased, and what is refused changes nothing.
+/// Erases, expands, stores with a crash or failure at any step, and loads again. The floor must
+/// never go back, a loaded tree must cover all that is not erased, and a refusal must change
+/// nothing.
 pub fn run_operations(data: &[u8]) {
     let (card, mut disk) = store_tree();
     let mut rng = seeded_rng(3);
@@ -176,7 +178,7 @@ pub fn run_operations(data: &[u8]) {
                 }
             }
             3 => {
-                // A write that fails half way; nobody confirms.
+                // A write that fails half way and is never confirmed.
                 if let Some(delta) = tree.pending_delta() {
                     disk.carry_out(&delta, ops.draw_below(40));
                 }

@@ -1,11 +1,11 @@
 //! Fuzz targets: one per decoder, one per machine.
 //!
-//! A target takes bytes and may do anything but panic. Decoders are held to `encode(decode(x)) = x`
-//! where a form is canonical; machines are driven by a list of operations that the bytes spell,
-//! and every refusal is held to leave the encoded state as it was.
+//! A target takes bytes and must not panic. Decoders must satisfy `encode(decode(x)) = x` where a
+//! form is canonical; machines are driven by a list of operations encoded in the bytes, and every
+//! refusal must leave the encoded state unchanged.
 //!
-//! The targets know nothing of a fuzzer: `fuzz_targets/` hands them to libFuzzer, `main.rs` runs
-//! them on the stable compiler with random bytes and with damaged copies of [`Target::seeds`].
+//! The targets are independent of a fuzzer: `fuzz_targets/` passes them to libFuzzer, `main.rs`
+//! runs them on the stable compiler with random bytes and with damaged copies of [`Target::seeds`].
 
 mod conversation;
 mod decoders;
@@ -32,14 +32,14 @@ mod vault;
 use mezza_sim::operations;
 pub use mutate::Mutator;
 
-/// One target.
+/// One fuzz target.
 #[derive(Clone, Copy)]
 pub struct Target {
-    /// Its name on the command line.
+    /// The name of the target on the command line.
     pub name: &'static str,
     /// Takes any bytes; a panic is a finding.
     pub run: fn(&[u8]),
-    /// Inputs that get far, for mutation and for a corpus.
+    /// Valid inputs, for mutation and for a corpus.
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 
@@ -109,7 +109,7 @@ pub const TARGETS: &[Target] = &[
 /// Runs the target of this name on `data`.
 ///
 /// # Panics
-/// If there is no such target, or the target has found something.
+/// If there is no such target, or the target has a finding.
 pub fn run_target(name: &str, data: &[u8]) {
     let target = TARGETS.iter().find(|target| target.name == name);
     (target.expect("a target of this name").run)(data);

@@ -1,6 +1,7 @@
 //! The targets on the stable compiler: `cargo run -p mezza-fuzz -- TARGET SECONDS`.
 //!
-//! No coverage guides it; it is a smoke test, and a way to replay a finding (`-- TARGET FILE`).
+//! The runs are not guided by coverage: they are a smoke test, and replay a finding (`-- TARGET
+//! FILE`).
 
 use mezza_fuzz::{Mutator, TARGETS, Target};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,10 +11,10 @@ use std::{env, fs};
 
 const USAGE: &str = "usage: mezza-fuzz all|TARGET [SECONDS | FILE]   (MEZZA_SEED=n: other inputs)";
 
-/// Seconds of a target that is not in [`SECONDS`]: one that is new, or drives a whole machine.
+/// Seconds of a target that is not in [`SECONDS`]: a new one, or one that drives a whole machine.
 const SECONDS_DEFAULT: f64 = 20.0;
 
-/// Seconds of targets that many runs have found nothing with, as `cargo xtask test` runs them.
+/// Seconds of targets without findings in many runs, as `cargo xtask test` runs them.
 const SECONDS: [(&str, f64); 28] = [
     ("card", 2.0),
     ("uri", 2.0),
@@ -69,13 +70,13 @@ fn main() -> ExitCode {
     if found == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// How long a target runs when nobody says.
+/// Returns how long a target runs by default, s.
 fn seconds_of(name: &str) -> f64 {
     let listed = SECONDS.iter().find(|(listed, _)| *listed == name);
     listed.map_or(SECONDS_DEFAULT, |(_, seconds)| *seconds)
 }
 
-/// Runs one target for a while; false if it found something.
+/// Runs one target for a while. Returns false after a finding.
 fn smoke_target(target: &Target, seconds: f64, seed: u64) -> bool {
     let mut mutator = Mutator::new(seed, (target.seeds)());
     let end = Instant::now() + Duration::from_secs_f64(seconds);

@@ -11,10 +11,10 @@ use mezza_sim::{Operations, SimRng, handle_checked};
 /// 2027-01-15 08:00 UTC.
 const START_MS: u64 = 1_800_000_000_000;
 
-/// Frames, cells, filters and bundles: what decodes encodes to the same bytes.
+/// Checks that decoded frames, cells, filters and bundles encode to the same bytes.
 pub fn check_frames(data: &[u8]) {
     if let Ok(frame) = WireFrame::decode(data) {
-        // Flags of a beacon that are not known are written as zero.
+        // Unknown flags of a beacon are encoded as zero.
         if !matches!(frame, WireFrame::Beacon { .. }) {
             assert_eq!(frame.encode(), data);
         }
@@ -33,7 +33,7 @@ pub fn check_frames(data: &[u8]) {
     }
 }
 
-/// A frame of each kind, a cell and a bundle.
+/// Returns a frame of each kind, a cell and a bundle.
 pub fn frame_seeds() -> Vec<Vec<u8>> {
     let cell = make_cell(7, 3);
     let name = [1; 6];
@@ -58,7 +58,7 @@ fn make_cell(tick: u32, content: u8) -> MeshCell {
     MeshCell::new(CellLife::Minute, tick, &payload).expect("a cell of class 0")
 }
 
-/// Traces of other people's tools: read or refused with the number of a line.
+/// Parses traces of other tools: they are accepted, or refused with a line number.
 pub fn check_traces(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let lines = text.lines().count();
@@ -74,7 +74,7 @@ pub fn check_traces(data: &[u8]) {
     }
 }
 
-/// A few lines of each kind.
+/// Returns a few lines of each kind.
 pub fn trace_seeds() -> Vec<Vec<u8>> {
     [
         "10 CONN 1 2 up\n12 CONN 1 2 down\n",
@@ -86,7 +86,8 @@ pub fn trace_seeds() -> Vec<Vec<u8>> {
     .into()
 }
 
-/// A node beside two peers that say what the bytes spell: no panic, and a refusal changes nothing.
+/// Drives a node with two peers, whose frames are encoded in the bytes: no panic, and a refusal
+/// changes nothing.
 pub fn run_node(data: &[u8]) {
     let settings = NodeSettings { store_bytes: 16 * 512, ..NodeSettings::default() };
     let mut node = Node::new(settings, MeshNetwork::new("open", None), Time::from_ms(1));
@@ -121,7 +122,7 @@ pub fn run_node(data: &[u8]) {
             4 => Input::Import { cell: make_cell(tick, operations.next_byte()).bytes().to_vec() },
             5 => Input::Room { link, frames: operations.draw_below(50) },
             6 => [Input::TrustNeighbours, Input::Leave][operations.draw_below(40) / 39].clone(),
-            // A frame of its own, of a peer's name, or bytes.
+            // A frame of the node itself, one under a peer's name, or random bytes.
             _ => Input::Frame {
                 link,
                 source: operations.draw_below(3) as u64,
@@ -141,7 +142,7 @@ pub fn run_node(data: &[u8]) {
     }
 }
 
-/// A frame that the node sent, under another name or damaged, or bytes.
+/// Returns a frame that the node sent, under another name or damaged, or random bytes.
 fn make_frame(operations: &mut Operations<'_>, seen: &[Vec<u8>]) -> Vec<u8> {
     let count = seen.len();
     let Some(known) =

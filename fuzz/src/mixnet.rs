@@ -1,4 +1,4 @@
-//! The mixnet's client: what its disk brings, and two clients around one mix driven by a list of
+//! The mixnet's client: its stored rows, and two clients with one mix driven by a list of
 //! operations.
 
 mod pair;
@@ -13,8 +13,9 @@ use pair::{OPEN, Pair, Person, SNAPSHOT_BYTES, make_setup};
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 
-/// Two clients: rounds that end well or badly or in another order, messages, cuts, restarts, slow
-/// disks, damaged frames, clocks that are put back. After each step the rows of both are read.
+/// Drives two clients: rounds that succeed, fail or come in another order, messages, cuts,
+/// restarts, slow disks, damaged frames, clocks that are set back. After each step the rows of both
+/// are loaded.
 pub fn run_client(data: &[u8]) {
     let mut ops = Operations::new(data);
     let mut pair = Pair::new();
@@ -80,7 +81,7 @@ pub fn run_client(data: &[u8]) {
     }
 }
 
-/// Bytes as a record: what decodes encodes to the same bytes.
+/// Checks that a decoded record encodes to the same bytes.
 pub fn check_record(data: &[u8]) {
     let mut row = data.to_vec();
     row.resize(RECORD_BYTES, 0);
@@ -103,7 +104,7 @@ fn make_talked() -> Pair {
     pair
 }
 
-/// Records of two people who talked, without their zeros.
+/// Returns the records of two users who exchanged messages, without their zeros.
 pub fn record_seeds() -> Vec<Vec<u8>> {
     let rows = make_talked().people.map(|person| person.rows).into_iter().flatten();
     rows.map(|(_, row)| row).filter(|row| row.len() == RECORD_BYTES).map(trim_row).collect()
@@ -115,8 +116,8 @@ fn trim_row(mut row: Vec<u8>) -> Vec<u8> {
     row
 }
 
-/// Bytes as rows, `length u16 | row` each, padded as a client pads them. What loads stores the same
-/// again.
+/// Loads rows, `length u16 | row` each, padded as by a client. Loaded rows must be stored
+/// unchanged.
 pub fn check_rows(data: &[u8]) {
     let mut rest = data;
     let mut rows = Vec::new();
@@ -147,7 +148,7 @@ pub fn check_rows(data: &[u8]) {
     }
 }
 
-/// All rows of two people who talked.
+/// Returns all rows of two users who exchanged messages.
 pub fn row_seeds() -> Vec<Vec<u8>> {
     let of = |person: Person| {
         let rows = person.rows.into_values().map(trim_row);

@@ -14,7 +14,8 @@ use mezza_mixnet::wire::{
 };
 use mezza_mixnet::{RoundId, Service};
 
-/// A stream, cut into pieces as the first byte says: what decodes encodes to the same bytes.
+/// Feeds a stream, cut into pieces as the first byte specifies: a decoded frame encodes to the same
+/// bytes.
 pub fn check_frames(data: &[u8]) {
     let Some((piece, stream)) = data.split_first() else { return };
     let mut splitter = LinkDeframer::default();
@@ -37,7 +38,7 @@ pub fn check_frames(data: &[u8]) {
     }
 }
 
-/// A config that decodes encodes to the same bytes, with its signatures and without.
+/// Checks that a decoded config encodes to the same bytes, with its signatures and without.
 pub fn check_config(data: &[u8]) {
     let Ok(signed) = SignedConfig::decode(data) else { return };
     assert_eq!(signed.encode(), data);
@@ -46,7 +47,7 @@ pub fn check_config(data: &[u8]) {
     assert!(data.starts_with(&bytes));
 }
 
-/// Objects of buckets: a set answers, and invitations are as many as they say.
+/// Decodes objects of buckets: a filter can be queried, and the number of invitations is as stated.
 pub fn check_objects(data: &[u8]) {
     if let Ok(filter) = Filter::decode(data) {
         assert!(u64::from(filter.count()) * 25 <= data.len() as u64 * 8);
@@ -105,18 +106,18 @@ fn sign_config() -> SignedConfig {
     signed
 }
 
-/// A signed config.
+/// Returns a signed config.
 pub fn config_seeds() -> Vec<Vec<u8>> {
     vec![sign_config().encode()]
 }
 
-/// A set of three tokens, an empty one, and two invitations.
+/// Returns a filter of three tokens, an empty one, and two invitations.
 pub fn object_seeds() -> Vec<Vec<u8>> {
     let tokens = [[1; 16], [0x80; 16], [0xf0; 16]];
     vec![filter::encode(&tokens), filter::encode(&[]), invitation_object(&[7; 520])]
 }
 
-/// Every kind of frame, at two speeds.
+/// Returns every kind of frame, at two piece sizes.
 pub fn frame_seeds() -> Vec<Vec<u8>> {
     let id = RoundId { service: Service::Call, round: 7 };
     let settings = Settings {

@@ -1,24 +1,24 @@
-//! Inputs without a fuzzer: random bytes, and damaged copies of inputs that get far.
+//! Inputs without a fuzzer: random bytes, and damaged copies of valid inputs.
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 
-/// Longest input it makes, bytes.
+/// Maximum size of an input, bytes.
 const BYTES_MAX: usize = 20_000;
 
-/// Makes inputs from a seed; the same seed makes the same ones.
+/// Makes inputs from a seed; equal seeds make equal inputs.
 pub struct Mutator {
     rng: ChaCha8Rng,
     seeds: Vec<Vec<u8>>,
 }
 
 impl Mutator {
-    /// Damages copies of `seeds`, or makes random bytes where there are none.
+    /// Damages copies of `seeds`, or makes random bytes if there are none.
     pub fn new(seed: u64, seeds: Vec<Vec<u8>>) -> Self {
         Self { rng: ChaCha8Rng::seed_from_u64(seed), seeds }
     }
 
-    /// The next input.
+    /// Returns the next input.
     pub fn next_input(&mut self) -> Vec<u8> {
         if self.seeds.is_empty() || self.below(8) == 0 {
             let length = [16, 200, 2_000][self.below(3)];
@@ -28,7 +28,7 @@ impl Mutator {
         }
         let at = self.below(self.seeds.len());
         let mut bytes = self.seeds[at].clone();
-        // The undamaged copy is an input as well.
+        // The undamaged copy is an input too.
         for _ in 0..self.below(5) {
             self.damage_bytes(&mut bytes);
         }

@@ -12,7 +12,7 @@ use crate::link_stage::{Device, Frames, exchange, paired, store_key};
 
 type Suite = DefaultSuite<PortableBackend>;
 
-/// A frame that decodes encodes to the same bytes.
+/// Checks that a decoded frame encodes to the same bytes.
 pub fn check_frames(data: &[u8]) {
     fn same<F: HandshakeFrame>(data: &[u8]) {
         if let Ok(frame) = F::decode(2, data) {
@@ -30,7 +30,7 @@ pub fn check_frames(data: &[u8]) {
     same::<Nudge>(data);
 }
 
-/// The frames of a pairing and of an exchange.
+/// Returns the frames of a pairing and of an exchange.
 pub fn frame_seeds() -> Vec<Vec<u8>> {
     let lengths =
         [(0x10, 68), (0x11, 68), (0x12, 68), (0x13, 84), (0x14, 84), (0x15, 88), (0x17, 56)];
@@ -44,7 +44,7 @@ pub fn frame_seeds() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Sealed records: what opens loads.
+/// Opens sealed records.
 pub fn check_record(data: &[u8]) {
     let _ = PeerRecord::open(&store_key(), data);
     let half = data.len() / 2;
@@ -52,13 +52,13 @@ pub fn check_record(data: &[u8]) {
     let _ = body_bytes(data);
 }
 
-/// A record of a pairing.
+/// Returns the sealed records of a pairing.
 pub fn record_seeds() -> Vec<Vec<u8>> {
     let (sides, _) = paired::<Suite>();
     sides[0].writes.iter().map(|(_, sealed)| sealed.clone()).collect()
 }
 
-/// Frames from an interface and from a peer with keys.
+/// Handles frames from an interface, and from a peer with keys.
 pub fn check_offload(data: &[u8]) {
     let mut operations = Operations::new(data);
     let room = 64 + operations.draw_below(200) * 8;
@@ -89,7 +89,7 @@ pub fn check_offload(data: &[u8]) {
     joiner.finish_run(&mut emit);
 }
 
-/// Two peers: frames that are late, repeated, damaged or lost, and everything a driver may say.
+/// Drives two peers: frames that are late, repeated, damaged or lost, and all inputs of a driver.
 pub fn run_peers(data: &[u8]) {
     let (mut sides, mut now) = paired::<Suite>();
     let mut operations = Operations::new(data);
@@ -136,7 +136,7 @@ pub fn run_peers(data: &[u8]) {
     }
 }
 
-/// A pairing with everything that may be on the link.
+/// Drives a pairing with all possible frames on the link.
 pub fn run_pairing(data: &[u8]) {
     let mut operations = Operations::new(data);
     let sas = operations.draw_below(2) == 1;
@@ -175,7 +175,7 @@ pub fn run_pairing(data: &[u8]) {
     }
 }
 
-/// Records of a stream, sealed and opened.
+/// Seals and opens the records of a stream.
 pub fn check_stream(data: &[u8]) {
     let (mut sides, now) = paired::<Suite>();
     assert!(exchange(&mut sides, now));

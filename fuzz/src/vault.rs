@@ -11,15 +11,15 @@ use std::path::PathBuf;
 
 const TEXT: &[u8] = b"value";
 
-/// A head that decodes encodes to the same bytes. (Its passphrase is not tried: that takes as long
-/// as it should.)
+/// Checks that a decoded head encodes to the same bytes. (Its passphrase is not tried, because that
+/// is slow by design.)
 pub fn check_head(data: &[u8]) {
     if let Ok(head) = VaultHeader::decode(data) {
         assert_eq!(head.encode(), data);
     }
 }
 
-/// A head of the least cost, with random slots.
+/// Returns a head of the minimum cost, with random slots.
 pub fn head_seeds() -> Vec<Vec<u8>> {
     let cost = mezza_host::store::Argon2Params::DEMO;
     let mut bytes = b"MZVAULT1".to_vec();
@@ -37,8 +37,8 @@ fn make_keyring() -> Keyring {
     Keyring::new(PathBuf::new(), &master)
 }
 
-/// A keyring that opens encodes to the same bytes under the same nonce; one that does not leaves
-/// what is held as it was.
+/// Checks that a decoded keyring encodes to the same bytes under the same nonce; a refused one
+/// leaves the keys unchanged.
 pub fn check_ring(data: &[u8]) {
     let mut ring = make_keyring();
     if ring.decode(data).is_err() {
@@ -49,7 +49,7 @@ pub fn check_ring(data: &[u8]) {
     assert_eq!(ring.encode(&nonce).ok().as_deref(), Some(data));
 }
 
-/// An empty keyring.
+/// Returns an empty keyring.
 pub fn ring_seeds() -> Vec<Vec<u8>> {
     make_keyring().encode(&[1; 24]).into_iter().collect()
 }
@@ -59,7 +59,7 @@ fn make_place() -> (Secret<32>, RecordHeader) {
     (key, RecordHeader { kind: 3, id: 77, bucket: RetentionCode::rolling(20_000) })
 }
 
-/// No body opens but the one that was sealed for this row.
+/// Checks that only the body sealed for this row opens.
 pub fn check_body(data: &[u8]) {
     let (key, place) = make_place();
     if let Some(content) = record::open(&key, place, data) {
@@ -67,7 +67,7 @@ pub fn check_body(data: &[u8]) {
     }
 }
 
-/// The one good body, and one of another row.
+/// Returns the valid body, and one of another row.
 pub fn body_seeds() -> Vec<Vec<u8>> {
     let (key, here) = make_place();
     let there = RecordHeader { id: 78, ..here };

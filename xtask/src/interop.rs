@@ -1,7 +1,7 @@
-//! `cargo xtask interop`: our ratchet against implementations of other people.
+//! `cargo xtask interop`: tests our ratchet against other implementations.
 //!
 //! The libraries are fetched by Maven's and pip's own clients into `target/peers`, compared with
-//! pinned hashes, and run as programs of their own behind the programs in
+//! pinned hashes, and run as programs of their own by the programs in
 //! `crates/mezza-ratchet/tests/peers`. They are never linked and never part of a release.
 
 mod fetch;
@@ -22,7 +22,7 @@ usage: cargo xtask interop [signal-v3|pqxdh] [--require] [--no-install] [--from 
   --no-install   leaves the machine alone; without it, root installs what is missing with apt
   --from DIR     takes jars and Python packages from a folder instead of the network";
 
-/// Debian packages without which a peer is skipped.
+/// Debian packages without which peers are skipped.
 pub const PACKAGES: [Package; 5] = [
     Package { name: "default-jdk-headless", present: fetch::has_jdk, purpose: "peers in Java" },
     Package {
@@ -42,7 +42,7 @@ pub const PACKAGES: [Package; 5] = [
 /// The arguments.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Options {
-    /// Only peers of this suite.
+    /// Use only peers of this suite.
     suite: Option<String>,
     require: bool,
     no_install: bool,
@@ -79,8 +79,8 @@ pub fn run_interop(root: &Path, args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// The step of `cargo xtask test`: every peer. `run` runs the tests whose names are given, with the
-/// folder of the peers.
+/// Runs the step of `cargo xtask test`: every peer. `run` runs the tests with the given names, with
+/// the folder of the peers.
 pub fn run_step(
     root: &Path,
     logs: &Logs,
@@ -89,7 +89,7 @@ pub fn run_step(
     run_peers(&Folder::new(root, logs, None)?, PEERS.iter(), run)
 }
 
-/// The names by which the tests against peers are left out of the step `test`.
+/// Returns the arguments that exclude the tests against peers from the step `test`.
 pub fn skip_args() -> impl Iterator<Item = String> {
     PEERS.iter().flat_map(|peer| ["--skip".to_owned(), peer.filter()])
 }

@@ -1,17 +1,17 @@
-//! The output of a program of tests, read line by line. The output of tests that failed is kept and
-//! printed at the end of a run. The command-line transcripts print their differences themselves, and
-//! libtest does not capture them.
+//! Reads the output of a test program line by line. The output of failed tests is stored and
+//! printed at the end of a run. The command-line transcripts print their differences themselves,
+//! and libtest does not capture them.
 
-/// Lines kept of one failed test: its message stands first, a trace of calls after it.
+/// Lines stored of one failed test: its message comes first, then a backtrace.
 const LINES_OF_A_TEST: usize = 25;
-/// Lines kept in all.
+/// Lines stored in all.
 const LINES: usize = 400;
 
-/// A reader of the lines, in their order.
+/// Reads the lines in order.
 #[derive(Default)]
 pub struct TestOutput {
     part: Part,
-    /// True if the lines that come are the differences of a transcript.
+    /// True while the lines are the differences of a transcript.
     differs: bool,
     of_this_test: usize,
     failures: Vec<String>,
@@ -22,9 +22,9 @@ enum Part {
     /// Names, verdicts and the messages of cargo.
     #[default]
     Tests,
-    /// Behind `successes:`.
+    /// After `successes:`.
     Successes,
-    /// Behind `failures:`.
+    /// After `failures:`.
     Failures,
 }
 
@@ -42,14 +42,14 @@ impl TestOutput {
         if transcript || line.starts_with("test ") || self.part != Part::Tests {
             self.differs = transcript && line.contains(" ... failed");
         }
-        // Errors of the compiler, and of cargo about a test program that was killed.
+        // Errors of the compiler, and of cargo about a killed test program.
         let fatal = line.starts_with("error");
         if self.part == Part::Failures || self.differs || fatal {
             self.keep_line(line);
         }
     }
 
-    /// The output of the tests that failed and the errors, shortened.
+    /// Returns the output of the failed tests and the errors, shortened.
     pub fn failures(self) -> Vec<String> {
         self.failures
     }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The build directory: `CARGO_TARGET_DIR`, else `target` in the repository.
+/// Returns the build directory: `CARGO_TARGET_DIR`, else `target` in the repository.
 pub fn target_folder(root: &Path) -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {
         Some(folder) => root.join(folder),
@@ -13,7 +13,7 @@ pub fn target_folder(root: &Path) -> PathBuf {
     }
 }
 
-/// The `cargo` that runs this program.
+/// Returns a command of the `cargo` that runs this program.
 pub fn cargo_command(root: &Path) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = calling_cargo(Path::new(&program));
@@ -21,30 +21,30 @@ pub fn cargo_command(root: &Path) -> Command {
     command
 }
 
-/// A program that is cargo, or calls it.
+/// Returns a command of a program that is cargo, or calls it.
 pub fn calling_cargo(program: &Path) -> Command {
     let mut command = Command::new(program);
-    // `cargo run` sets the first two for this program. The last is read by this program only, and `mezza`
-    // refuses unknown variables that begin with MEZZA_.
+    // `cargo run` sets the first two for this program. Only this program reads the last, and
+    // `mezza` refuses unknown variables that begin with MEZZA_.
     for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "MEZZA_REQUIRE_ALL"] {
         command.env_remove(name);
     }
     command
 }
 
-/// Major and minor version of the compiler: `rustc 1.95.0 (..)`.
+/// Returns major and minor version of the compiler: `rustc 1.95.0 (..)`.
 pub fn rustc_version() -> Option<(u32, u32)> {
     let line = first_line(Command::new("rustc").arg("--version"))?;
     parse_version(line.strip_prefix("rustc ")?)
 }
 
-/// Returns true if a C compiler answers.
+/// Returns true if a C compiler is installed.
 pub fn has_cc() -> bool {
     let name = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     first_line(Command::new(name).arg("--version")).is_some()
 }
 
-/// Major and minor version of Node, if it is there: `v20.19.2`.
+/// Returns major and minor version of Node, if installed: `v20.19.2`.
 pub fn node_version() -> Option<(u32, u32)> {
     let line = first_line(Command::new("node").arg("--version"))?;
     parse_version(line.strip_prefix('v')?)
@@ -64,12 +64,12 @@ fn parse_version(text: &str) -> Option<(u32, u32)> {
     Some((parts.next()?.ok()?, parts.next()?.ok()?))
 }
 
-/// Processors this process may use.
+/// Returns the number of processors that this process may use.
 pub fn count_cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Memory of the machine in GiB, rounded; `None` where the kernel does not say.
+/// Returns the memory of the machine in GiB, rounded, or `None` if the kernel does not report it.
 pub fn memory_gib() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let kib = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;

@@ -1,15 +1,17 @@
-//! The project's own tool: `cargo xtask up | test | interop | mutants | tidy | prose | weigh`. It has few and
-//! small dependencies: it compiles in seconds, and the first command runs little code of other people.
+//! The project's own tool: `cargo xtask up | test | interop | mutants | tidy | prose | weigh`. It
+//! has few and small dependencies: it compiles in seconds, and the first command runs little
+//! third-party code.
 //!
 //! | module | command |
 //! |---|---|
 //! | [`up`] | `cargo xtask up`: checks the tools, builds the page and the program, starts the demo world |
-//! | [`mod@test`] | `cargo xtask test`: every check there is, one line each |
-//! | [`interop`] | `cargo xtask interop`: our ratchet against implementations of other people |
-//! | [`mutants`] | `cargo xtask mutants`: whether the tests notice small faults in the most important files |
+//! | [`mod@test`] | `cargo xtask test`: all checks, one line each |
+//! | [`interop`] | `cargo xtask interop`: our ratchet against other implementations |
+//! | [`mutants`] | `cargo xtask mutants`: test if the tests detect small faults in the most
+//! important files |
 //! | [`tidy`] | `cargo xtask tidy`: the rules of this repository that no compiler checks |
 //! | [`tidy`] | `cargo xtask prose`: comments, names and signatures that are above their limits |
-//! | [`weigh`] | `cargo xtask weigh`: what each dependency costs to build |
+//! | [`weigh`] | `cargo xtask weigh`: the build cost of each dependency |
 #![allow(clippy::print_stdout, reason = "the terminal is this program's only output")]
 
 mod interop;
@@ -78,7 +80,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The repository, which is the parent of this crate's folder.
+/// Returns the repository, which is the parent of this crate's folder.
 fn find_root() -> PathBuf {
     let own = std::env::var("CARGO_MANIFEST_DIR");
     let own = own.unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").to_owned());

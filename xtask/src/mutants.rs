@@ -1,6 +1,6 @@
-//! `cargo xtask mutants`: small faults are put into the most important files, one at a time, and the
-//! tests of the crate have to notice. cargo-mutants does the work (`.cargo/mutants.toml`); this module
-//! installs the pinned version and holds the share of noticed faults against the limit.
+//! `cargo xtask mutants`: puts small faults into the most important files, one at a time, which the
+//! tests of the crate must detect. cargo-mutants does the work (`.cargo/mutants.toml`); this module
+//! installs the pinned version and compares the share of detected faults with the limit.
 
 use crate::machine;
 use crate::run::{find_program, first_line};
@@ -9,9 +9,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The one version, so that everybody has the same mutants.
+/// The pinned version, so that all developers get the same mutants.
 const VERSION: &str = "27.1.0";
-/// The least share of noticed mutants, per cent.
+/// Minimum share of detected mutants, percent.
 const NOTICED_MIN: u64 = 90;
 
 /// Runs cargo-mutants with `args`, for example `--shard 3/60` or `--package mezza-seka`.
@@ -35,7 +35,7 @@ pub fn run_mutants(root: &Path, args: &[String]) -> Result<(), String> {
     score.check_score()
 }
 
-/// The numbers of a run. Mutants that do not compile are in neither.
+/// The numbers of a run. Mutants that do not compile are not counted.
 #[derive(Debug, PartialEq, Eq)]
 struct Score {
     noticed: u64,
@@ -47,7 +47,7 @@ impl Score {
     fn read(text: &str) -> Option<Self> {
         let outcomes = serde_json::from_str::<Value>(text).ok()?;
         let number = |name: &str| outcomes.get(name)?.as_u64();
-        // Tests that never end have noticed, too.
+        // Tests that never end have detected the mutant too.
         let noticed = number("caught")? + number("timeout")?;
         Some(Self { noticed, missed: number("missed")? })
     }
@@ -61,7 +61,7 @@ impl Score {
     }
 }
 
-/// The path of cargo-mutants, which is installed below `folder` if it is missing.
+/// Returns the path of cargo-mutants, which is installed below `folder` if missing.
 fn install_missing(folder: &Path) -> Result<PathBuf, String> {
     let own = folder.join("tools/bin/cargo-mutants");
     let is_right = |program: &Path| {
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(Score::read("{}"), None);
     }
 
-    /// A file that moved would be left out without a word.
+    /// A moved file would be left out silently.
     #[test]
     fn every_examined_file_is_there() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

@@ -1,4 +1,4 @@
-//! The tools that tests use. As root they are installed with apt; otherwise the step that needs one is
+//! Tools that tests use. As root they are installed with apt; otherwise the step that needs one is
 //! skipped and names the command that installs it.
 
 use crate::run::{Logs, find_program, first_line, run_logged};
@@ -9,11 +9,11 @@ use std::process::Command;
 
 /// The tools that were found.
 pub struct TestTools {
-    /// A Chromium.
+    /// The path of a Chromium.
     pub chromium: Option<PathBuf>,
-    /// A Python that can import `cryptography` and `py_ecc`, and Bumble if there is one.
+    /// A Python that can import `cryptography` and `py_ecc`, and Bumble if installed.
     pub python: Option<PathBuf>,
-    /// The standard library for wasm32-unknown-unknown.
+    /// True if the standard library for wasm32-unknown-unknown is installed.
     pub wasm: bool,
     /// True if tools may be installed.
     pub may_install: bool,
@@ -26,7 +26,7 @@ const CARGO_DENY: &str = "0.19.5";
 pub struct Package {
     pub name: &'static str,
     pub present: fn() -> bool,
-    /// The part of the tests that needs it.
+    /// The part of the tests that needs the package.
     pub purpose: &'static str,
 }
 
@@ -66,7 +66,7 @@ fn has_faketime() -> bool {
     folders.into_iter().any(|folder| folder.path().join("faketime/libfaketimeMT.so.1").is_file())
 }
 
-/// Finds the tools. With `install`, and as root, it installs missing ones first and says so.
+/// Finds the tools. With `install`, and as root, missing ones are installed first, with a message.
 pub fn find_tools(
     root: &Path,
     target: &Path,
@@ -89,8 +89,8 @@ pub fn find_tools(
     Ok(TestTools { chromium: find_chromium(), python, wasm: has_wasm(), may_install })
 }
 
-/// Returns the path of cargo-deny. It compiles for minutes, so the step that needs it installs it, beside
-/// other steps.
+/// Returns the path of cargo-deny. Compiling it takes minutes, so the step that needs it installs
+/// it in parallel to other steps.
 pub fn cargo_deny(logs: &Logs, may_install: bool) -> Result<Option<PathBuf>, String> {
     if may_install && !has_program("cargo-deny") {
         let args = ["install", "--locked", "cargo-deny", "--version", CARGO_DENY];
@@ -99,7 +99,7 @@ pub fn cargo_deny(logs: &Logs, may_install: bool) -> Result<Option<PathBuf>, Str
     Ok(find_program(&["cargo-deny"]))
 }
 
-/// Returns the oldest compiler that `Cargo.toml` names, if rustup has it, or may get it.
+/// Returns the oldest compiler that `Cargo.toml` names, if rustup has it or may fetch it.
 pub fn oldest_compiler(
     root: &Path,
     logs: &Logs,
@@ -124,8 +124,8 @@ pub fn oldest_compiler(
     Ok(is_there().then(|| version.to_owned()))
 }
 
-/// Runs a program that installs something and prints its command. A failure is not an error here: the
-/// step that misses the tool reports itself as skipped.
+/// Runs a program that installs something, and prints its command. A failure is no error here: the
+/// step that lacks the tool reports itself as skipped.
 fn install_quietly(program: &str, args: &[&str], logs: &Logs) -> Result<(), String> {
     println!("install  {program} {}", args.join(" "));
     let _ = run_logged(Command::new(program).args(args), &mut logs.open("install tools")?);
@@ -167,8 +167,8 @@ fn install_packages(missing: &[&Package], logs: &Logs) -> Result<(), String> {
     Ok(())
 }
 
-/// Installs what the references and the tests over Bluetooth import into a virtual environment, without
-/// system packages. Pip accepts only the files whose hashes are in the repository.
+/// Installs the imports of references and Bluetooth tests into a virtual environment, without
+/// system packages. Pip accepts only files whose hashes are in the repository.
 fn python_packages(root: &Path, target: &Path, logs: &Logs) -> Result<(), String> {
     let Some(python) = find_program(&["python3"]) else { return Ok(()) };
     let folder = target.join("python");
@@ -188,14 +188,15 @@ fn python_packages(root: &Path, target: &Path, logs: &Logs) -> Result<(), String
     Ok(())
 }
 
-/// Makes a fresh environment of Python.
+/// Returns the command that makes a fresh Python environment.
 pub fn make_venv(python: &Path, folder: &Path) -> Command {
     let mut venv = Command::new(python);
     venv.args(["-m", "venv", "--clear"]).arg(folder);
     venv
 }
 
-/// Installs packages into an environment; the caller adds their names as arguments.
+/// Returns the command that installs packages into an environment; the caller adds their names as
+/// arguments.
 pub fn pip_install(folder: &Path) -> Command {
     let mut pip = Command::new(folder.join("bin/pip"));
     pip.args(["install", "--quiet"]);
@@ -211,18 +212,19 @@ fn find_chromium() -> Option<PathBuf> {
     named.or_else(|| find_program(&["chromium", "chromium-browser", "google-chrome"]))
 }
 
-/// Debian keeps the server out of the search path.
+/// Debian installs the server outside of the search path.
 fn has_postgres() -> bool {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     has_program("postgres") || versions.into_iter().any(|v| v.path().join("bin/postgres").is_file())
 }
 
-/// Returns true if Python can make an environment of its own.
+/// Returns true if Python can make a virtual environment.
 pub fn has_venv() -> bool {
     first_line(Command::new("python3").args(["-c", "import ensurepip; print(1)"])).is_some()
 }
 
-/// The system's Python if it can run all of `scripts`, else that of the virtual environment.
+/// Returns the system's Python if it can run all of `scripts`, else that of the virtual
+/// environment.
 fn find_python(target: &Path, scripts: &[&str]) -> Option<PathBuf> {
     let named = std::env::var_os("MEZZA_TEST_PYTHON").map(PathBuf::from);
     let all = [named, find_program(&["python3"]), Some(target.join("python/bin/python"))];
@@ -232,7 +234,7 @@ fn find_python(target: &Path, scripts: &[&str]) -> Option<PathBuf> {
     all.into_iter().flatten().find(works)
 }
 
-/// The packages of the references, and the controllers of the tests over Bluetooth.
+/// The imports of the references, and of the Bluetooth test controllers.
 const IMPORTS: &str = "import cryptography, py_ecc; print(1)";
 const CONTROLLERS: &str = "import bumble.controller; print(1)";
 

@@ -12,7 +12,7 @@ use std::process::Command;
 pub enum Built {
     /// Built now.
     Now,
-    /// It was built before from the same sources.
+    /// Built earlier from the same sources.
     Before,
     /// Not built.
     Not(Missing),
@@ -20,7 +20,7 @@ pub enum Built {
 
 /// A requirement of the page that this machine does not meet.
 pub struct Missing {
-    /// The missing thing.
+    /// The missing tool or file.
     pub what: String,
     /// The next step.
     pub step: &'static str,
@@ -32,12 +32,12 @@ impl fmt::Display for Missing {
     }
 }
 
-/// The page's sources.
+/// Returns the folder of the page's sources.
 pub fn page_folder(root: &Path) -> PathBuf {
     root.join("ui")
 }
 
-/// The first requirement of the page that this machine does not meet.
+/// Returns the first requirement of the page that this machine does not meet.
 pub fn missing_requirement(root: &Path) -> Option<Missing> {
     if !page_folder(root).join("package.json").is_file() {
         let what = "no ui/ in this tree".to_owned();
@@ -51,14 +51,14 @@ pub fn missing_requirement(root: &Path) -> Option<Missing> {
     Some(Missing { what, step: "install Node 20.19 or newer (not 21, not 22.0-22.11)" })
 }
 
-/// `npm` in `ui/`.
+/// Returns a command of `npm` in `ui/`.
 pub fn npm_command(root: &Path, args: &[&str]) -> Command {
     let mut command = Command::new("npm");
     command.current_dir(page_folder(root)).args(args).env_remove("MEZZA_REQUIRE_ALL");
     command
 }
 
-/// Builds the page unless the last build saw the same sources.
+/// Builds the page unless the last build had the same sources.
 pub fn build_page(root: &Path, logs: &Logs) -> Result<Built, String> {
     if let Some(reason) = missing_requirement(root) {
         return Ok(Built::Not(reason));
@@ -86,7 +86,7 @@ pub fn build_page(root: &Path, logs: &Logs) -> Result<Built, String> {
     Ok(Built::Now)
 }
 
-/// A hash of all source files below `folder`. It is valid on this machine only.
+/// Returns a hash of all source files below `folder`. It is valid on this machine only.
 fn content_hash(folder: &Path) -> Result<String, String> {
     let mut hasher = DefaultHasher::new();
     hash_folder(folder, &mut hasher).map_err(|e| format!("{}: {e}", folder.display()))?;

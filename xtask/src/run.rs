@@ -1,4 +1,4 @@
-//! Running other programs: their output goes into a log, and its end is kept for the report.
+//! Runs other programs: their output goes into a log, and the last lines are kept for the report.
 
 use crate::libtest;
 use std::fs::{self, File};
@@ -8,17 +8,17 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 
-/// The end of a program and its output.
+/// The result of a program and its output.
 pub struct Ended {
-    /// True if its status says success.
+    /// True if the exit status is success.
     pub ok: bool,
-    /// The texts after `SKIPPED ` in its output.
+    /// The texts after `SKIPPED ` in the output.
     pub skipped: Vec<String>,
-    /// The last lines it printed.
+    /// The last printed lines.
     pub tail: Vec<String>,
 }
 
-/// Lines of a failed step that are shown again.
+/// Lines of a failed step that are repeated in the report.
 const TAIL_LINES: usize = 40;
 
 /// The folder of the logs of a run.
@@ -27,19 +27,19 @@ pub struct Logs {
 }
 
 impl Logs {
-    /// The folder `xtask` in the build directory.
+    /// Makes the folder `xtask` in the build directory.
     pub fn new(target: &Path) -> Result<Self, String> {
         let folder = target.join("xtask");
         fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
         Ok(Self { folder })
     }
 
-    /// The log of one step.
+    /// Returns the path of a step's log.
     pub fn path(&self, step: &str) -> PathBuf {
         self.folder.join(format!("{}.log", step.replace(' ', "-")))
     }
 
-    /// Removes the logs of earlier runs, so that no old result counts as one of today.
+    /// Removes the logs of earlier runs, so that no old result counts for this run.
     pub fn remove_logs(&self) -> Result<(), String> {
         for path in self.paths() {
             fs::remove_file(&path).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -47,7 +47,7 @@ impl Logs {
         Ok(())
     }
 
-    /// The contents of all logs whose names begin with `start`.
+    /// Returns the contents of all logs whose names begin with `start`.
     pub fn read_logs(&self, start: &str) -> String {
         let paths = self.paths().into_iter();
         let named = |path: &PathBuf| {
@@ -64,19 +64,19 @@ impl Logs {
         paths
     }
 
-    /// A new, empty log.
+    /// Makes an empty log.
     pub fn open(&self, step: &str) -> Result<File, String> {
         let path = self.path(step);
         File::create(&path).map_err(|e| format!("{}: {e}", path.display()))
     }
 }
 
-/// Runs `command` to its end; every line goes to `log`.
+/// Runs `command`; every line goes to `log`.
 pub fn run_logged(command: &mut Command, log: &mut File) -> Result<Ended, String> {
     run_lines(command, log, |_| true)
 }
 
-/// Runs a program of tests. The tail of its end is the output of the tests that failed.
+/// Runs a test program. The tail of the result is the output of the failed tests.
 pub fn run_tests(command: &mut Command, log: &mut File) -> Result<Ended, String> {
     let mut output = libtest::TestOutput::default();
     let mut ended = run_lines(command, log, |line| {
@@ -87,8 +87,8 @@ pub fn run_tests(command: &mut Command, log: &mut File) -> Result<Ended, String>
     Ok(ended)
 }
 
-/// Runs `command` to its end and hands each line to `keep`, which returns true if the line belongs in
-/// `log` and in the tail.
+/// Runs `command` and passes each line to `keep`, which returns true if the line belongs in `log`
+/// and in the tail.
 pub fn run_lines(
     command: &mut Command,
     log: &mut File,
@@ -123,14 +123,14 @@ pub fn run_lines(
     Ok(ended)
 }
 
-/// The first line of the output of `command`; `None` if it cannot be run or fails.
+/// Returns the first line of the output of `command`, or `None` if it cannot be run or fails.
 pub fn first_line(command: &mut Command) -> Option<String> {
     let output = command.stdin(Stdio::null()).output().ok().filter(|out| out.status.success())?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     Some(text.lines().next().unwrap_or_default().trim().to_owned())
 }
 
-/// The first of `names` that is an executable file in the search path.
+/// Returns the first of `names` that is an executable file in the search path.
 pub fn find_program(names: &[&str]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let folders = std::env::split_paths(&path).collect::<Vec<_>>();
@@ -138,7 +138,7 @@ pub fn find_program(names: &[&str]) -> Option<PathBuf> {
     found.into_iter().find(|file| file.is_file())
 }
 
-/// A test that cannot run here prints `SKIPPED name: reason; how to enable it`.
+/// Parses the line of a test that cannot run here: `SKIPPED name: reason; how to enable it`.
 fn skip_reason(line: &str) -> Option<String> {
     let (_, text) = line.split_once("SKIPPED ")?;
     let (_, reason) = text.split_once(": ")?;

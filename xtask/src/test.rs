@@ -23,17 +23,17 @@ pub struct Context<'a> {
     target: PathBuf,
     /// A log per step.
     logs: Logs,
-    /// The tools that were found.
+    /// The tools found on this machine.
     tools: needs::TestTools,
     tier: Tier,
-    /// The programs that the step `build` built.
+    /// The test programs built by the step `build`.
     binaries: OnceLock<Vec<binaries::TestBinary>>,
 }
 
 /// The extent of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tier {
-    /// Leaves out tests that are named `slow_`.
+    /// Without tests named `slow_`.
     Quick,
     Full,
 }
@@ -43,13 +43,13 @@ const QUICK: &str = "quick";
 
 /// The result of a step.
 enum Verdict {
-    /// Everything ran; the reasons of skipped tests.
+    /// The step passed; with the reasons of skipped tests.
     Passed(Vec<String>),
     /// The output of the failure.
     Failed(Vec<String>),
-    /// It cannot run here: `name: reason; how to enable it`.
+    /// The step cannot run here: `name: reason; how to enable it`.
     Skipped(String),
-    /// A step that it needs has failed.
+    /// A required step has failed.
     NotRun,
 }
 
@@ -68,7 +68,7 @@ struct Tally {
     failed: Vec<(&'static str, Vec<String>)>,
 }
 
-/// Runs all steps, the quick ones, or those named in `args` with the steps that they need.
+/// Runs all steps, the quick ones, or those named in `args` with the steps they require.
 pub fn test_all(root: &Path, args: &[String]) -> Result<(), String> {
     let begun = Instant::now();
     let install = !args.iter().any(|arg| arg == "--no-install");
@@ -93,7 +93,7 @@ pub fn test_all(root: &Path, args: &[String]) -> Result<(), String> {
     let target = machine::target_folder(root);
     let logs = Logs::new(&target)?;
     logs.remove_logs()?;
-    // The quick tier runs before each commit: it uses the tools that are there.
+    // The quick tier runs before each commit, so it uses the installed tools.
     let tools = needs::find_tools(root, &target, &logs, install && tier == Tier::Full)?;
     let context = Context { root, target, logs, tools, tier, binaries: OnceLock::new() };
     let mut tally = Tally::default();
@@ -107,7 +107,7 @@ pub fn test_all(root: &Path, args: &[String]) -> Result<(), String> {
     ended
 }
 
-/// In CI a skipped check is a failed check.
+/// Returns true in CI, where a skipped check is a failed check.
 pub fn skips_are_errors() -> bool {
     let set = |name| std::env::var(name).is_ok_and(|value| value == "true" || value == "1");
     set("CI") || set("MEZZA_REQUIRE_ALL")
@@ -131,7 +131,7 @@ impl Tally {
                 println!("    log: {}", context.logs.path(name).display());
                 self.failed.push((name, lines));
             }
-            // The step that it needs is reported as failed.
+            // The required step is reported as failed.
             Verdict::NotRun => {}
         }
     }
@@ -163,7 +163,7 @@ impl Tally {
     }
 }
 
-/// `84 s` below two minutes, `3 min 20 s` above; tenths below ten seconds.
+/// Formats a duration: `84 s` below two minutes, `3 min 20 s` above; tenths below ten seconds.
 pub fn format_time(time: Duration) -> String {
     match time.as_secs() {
         0..10 => format!("{:.1} s", time.as_secs_f64()),

@@ -2,22 +2,24 @@
 //!
 //! | module | refuses |
 //! |---|---|
-//! | [`carriers`] | a carrier that is named outside of its folder, its adapter and its words |
+//! | [`carriers`] | a carrier named outside of its folder, its adapter and its texts |
 //! | [`floors`] | an edge that points up or sideways, an unknown crate, more than fifteen |
-//! | [`device`] | functions of the messenger's device outside of its one short file |
-//! | [`order`] | files of the device that need each other |
+//! | [`device`] | functions of the messenger's device outside of its short file |
+//! | [`order`] | cyclic imports among files of the device |
 //! | [`layers`] | an import against the order of the modules of a crate |
 //! | [`mod@prose`] | comments, names and signatures above the limits of their crate |
-//! | [`subjects`] | a commit whose subject is long or names no area |
-//! | [`json`] | a path that is handed to `json!` as it is |
-//! | [`names`] | a public type name that stands in several crates |
-//! | [`words`] | the world below floor 3, `unsafe`, leftovers, forbidden names, a machine's own paths |
+//! | [`subjects`] | a commit whose subject is too long or names no area |
+//! | [`json`] | a path passed to `json!` without conversion |
+//! | [`names`] | a public type name used in several crates |
+//! | [`words`] | access to the system below floor 3, `unsafe`, leftovers, forbidden names, a
+//! machine's own paths |
 //! | [`shape`] | files above 600 lines, `mod.rs`, crates without the common lints |
 //! | [`classes`] | arithmetic on lanes without a proof of its bounds |
 //! | [`rules`] | a rule of a specification in force without a test of its name |
 //! | [`citations`] | a rule or a numbered section that is cited and does not exist |
 //! | [`walk`] | a function that ARCHITECTURE names and that does not exist |
-//! | [`tree`], [`source`], [`shipped`] | the input of the others: the files, and Rust without comments, strings or tests |
+//! | [`tree`], [`source`], [`shipped`] | the input of the other modules: the files, and Rust
+//! without comments, strings or tests |
 
 mod carriers;
 mod citations;
@@ -44,12 +46,12 @@ use std::fmt;
 use std::path::Path;
 use tree::Tree;
 
-/// A violation of a rule, and its place.
+/// A violation of a rule, with its location.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Diagnostic {
-    /// Relative to the repository.
+    /// The path relative to the repository.
     path: String,
-    /// From 1; 0 stands for the whole file.
+    /// The line from 1; 0: the whole file.
     line: usize,
     /// The violation and the next step.
     text: String,
@@ -70,7 +72,7 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// All diagnostics of the repository at `root`, in order of path and line.
+/// Collects all diagnostics of the repository at `root`, in order of path and line.
 pub fn collect_refusals(root: &Path) -> Result<Vec<Diagnostic>, String> {
     let tree = Tree::read(root)?;
     let mut all = floors::check(&tree);
@@ -93,7 +95,7 @@ pub fn collect_refusals(root: &Path) -> Result<Vec<Diagnostic>, String> {
     Ok(all)
 }
 
-/// `cargo xtask tidy`.
+/// Runs `cargo xtask tidy`.
 pub fn run_tidy(root: &Path) -> Result<(), String> {
     let all = collect_refusals(root)?;
     if all.is_empty() {
@@ -104,12 +106,12 @@ pub fn run_tidy(root: &Path) -> Result<(), String> {
     Err(format!("{}\ntidy: {} refused", lines.join("\n"), all.len()))
 }
 
-/// `cargo xtask prose`.
+/// Runs `cargo xtask prose`.
 pub fn run_prose(root: &Path, args: &[String]) -> Result<(), String> {
     prose::run_prose(root, args)
 }
 
-/// The crates of floors 0 to 2 in the repository at `root`.
+/// Returns the crates of floors 0 to 2 in the repository at `root`.
 pub fn pure_crates(root: &Path) -> Result<Vec<String>, String> {
     let tree = Tree::read(root)?;
     Ok(floors::pure_crates(&tree).map(str::to_owned).collect())

@@ -10,12 +10,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-/// The arguments.
+/// The parsed arguments.
 #[derive(Debug, PartialEq, Eq)]
 struct Wishes {
     json: bool,
     no_web: bool,
-    /// Only take the demonstration away.
+    /// Only remove the demonstration.
     remove: bool,
     /// Arguments for the program.
     passed_on: Vec<String>,
@@ -67,7 +67,7 @@ impl Wishes {
         Ok(wishes)
     }
 
-    /// One line for a person, or one event for a program.
+    /// Prints one line for the user, or one event for a program.
     fn print_line(&self, topic: &str, text: &str) {
         if self.json {
             println!("{}", json!({ "event": topic, "text": text }));
@@ -116,7 +116,7 @@ fn build_web(root: &Path, logs: &Logs, wishes: &Wishes) -> Result<(), String> {
     Ok(())
 }
 
-/// Cargo reports its progress on stderr itself.
+/// Builds the program. Cargo reports its progress on stderr itself.
 fn build_program(root: &Path, wishes: &Wishes) -> Result<(), String> {
     let begun = Instant::now();
     let mut build = machine::cargo_command(root);

@@ -1,9 +1,9 @@
 //! `cargo xtask weigh`: CPU seconds per crate of a cold release build of the program.
 //!
-//! Cargo runs this program in the place of rustc (`RUSTC_WRAPPER`), and the build scripts run it
-//! in the place of the C compiler (`CC`). It runs the real one, and the kernel then reports
-//! the CPU time of children that have ended. The other work of build scripts is little and does not
-//! count. One compiler runs at a time: two on one core would raise each other's CPU time.
+//! Cargo runs this program instead of rustc (`RUSTC_WRAPPER`), and the build scripts run it instead
+//! of the C compiler (`CC`). This program runs the real compiler, and the kernel then reports the
+//! CPU time of ended children. Other work of build scripts is small and not counted. One compiler
+//! runs at a time, because two on one core would raise each other's CPU time.
 
 use crate::machine;
 use std::collections::BTreeMap;
@@ -13,24 +13,24 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-/// The sum of all crates divided by libsqlite3-sys, at most: the dependency diet.
+/// Maximum sum of all crates divided by libsqlite3-sys: the dependency budget.
 const RATIO_MAX: f64 = 10.0;
-/// CPU seconds of the whole build, at most; they depend on the machine as well.
+/// Maximum CPU seconds of the whole build; they also depend on the machine.
 const SECONDS_MAX: f64 = 600.0;
-/// The unit of the ratio: C code that many people have built, compiled in the same build.
+/// The unit of the ratio: widely used C code, compiled in the same build.
 const MEASURE: &str = "libsqlite3-sys";
-/// The kernel counts in hundredths of a second on every Linux that cargo runs on.
+/// The kernel counts hundredths of a second on every Linux that cargo supports.
 const TICKS_PER_S: f64 = 100.0;
 
 /// The file that compilers write to while a build is weighed.
 const LEDGER: &str = "MEZZA_WEIGH_LEDGER";
-/// Where the real C compiler is named.
+/// The variable with the real C compiler.
 const REAL_CC: &str = "MEZZA_WEIGH_CC";
 /// The name under which this program is a C compiler.
 const CC_NAME: &str = "mezza-weigh-cc";
 
-/// If cargo or a build script called this program as a compiler, runs the compiler and gives its exit
-/// code.
+/// If cargo or a build script called this program as a compiler, runs the compiler and returns its
+/// exit code.
 pub fn run_as_compiler(own_name: &str, args: &[String]) -> Option<ExitCode> {
     let ledger = std::env::var_os(LEDGER)?;
     let called_as_cc = Path::new(own_name).file_name().is_some_and(|name| name == CC_NAME);
@@ -44,7 +44,7 @@ pub fn run_as_compiler(own_name: &str, args: &[String]) -> Option<ExitCode> {
     let name = std::env::var("CARGO_PKG_NAME").unwrap_or_else(|_| "(cargo)".to_owned());
     let line = format!("{name} {}\n", children_ticks());
     let file = OpenOptions::new().append(true).create(true).open(ledger);
-    // One short write to a file opened for appending is not torn.
+    // One short write to a file opened for appending is atomic.
     let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
     match (status, written) {
         (Ok(status), Ok(())) => Some(match status.code() {
@@ -62,13 +62,13 @@ pub fn run_as_compiler(own_name: &str, args: &[String]) -> Option<ExitCode> {
     }
 }
 
-/// Builds the program from nothing and prints the CPU time of each crate.
+/// Builds the program from scratch and prints the CPU time of each crate.
 pub fn weigh_crates(root: &Path) -> Result<(), String> {
     let folder = machine::target_folder(root).join("weigh");
     let _ = fs::remove_dir_all(&folder);
     let told = |e: std::io::Error| format!("{}: {e}", folder.display());
     fs::create_dir_all(&folder).map_err(told)?;
-    // The build runs a copy of this program, because a build of xtask in that time would replace it.
+    // The build runs a copy of this program, because a concurrent build of xtask would replace it.
     let own = folder.join("xtask");
     let ledger = folder.join("ledger");
     let cc = folder.join(CC_NAME);
@@ -88,7 +88,7 @@ pub fn weigh_crates(root: &Path) -> Result<(), String> {
     print_report(&text)
 }
 
-/// Prints the table and holds the sum against the limit.
+/// Prints the table and compares the sum with the limit.
 fn print_report(ledger: &str) -> Result<(), String> {
     let crates = read_costs(ledger);
     let sum = crates.iter().map(|(_, seconds)| seconds).sum::<f64>();
@@ -113,7 +113,7 @@ fn print_report(ledger: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Seconds per crate, the dearest first.
+/// Returns the seconds per crate, largest first.
 fn read_costs(ledger: &str) -> Vec<(String, f64)> {
     let mut ticks = BTreeMap::<&str, u64>::new();
     for line in ledger.lines() {
@@ -130,12 +130,13 @@ fn read_costs(ledger: &str) -> Vec<(String, f64)> {
     costs
 }
 
-/// User and system time of all children that have ended, in ticks.
+/// Returns user and system time of all ended children, in ticks.
 fn children_ticks() -> u64 {
     fs::read_to_string("/proc/self/stat").map_or(0, |stat| ticks_of(&stat))
 }
 
-/// Fields 16 and 17 of proc(5) stat; field 2, the name, may hold blanks and ends with `)`.
+/// Parses fields 16 and 17 of proc(5) stat; field 2, the name, may contain blanks and ends with
+/// `)`.
 fn ticks_of(stat: &str) -> u64 {
     let fields = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
     let ticks = fields.split(' ').skip(13).take(2);

@@ -1,5 +1,5 @@
-//! Algorithm substitution attacks (thesis, section 3.2): what a tampered device does, and what the
-//! attacker who watches the wire makes of it. For the lab alone.
+//! Algorithm substitution attacks (thesis, section 3.2): the tampered device, and the attacker who
+//! observes the wire. For the lab alone.
 
 pub mod cell;
 pub mod element;

@@ -1,5 +1,5 @@
-//! A measurement: its raw lines, its watch on the load of the machine, and comparisons of operations
-//! of several programs that run interleaved.
+//! A measurement: raw lines, detection of a busy machine, and comparisons of operations of several
+//! programs that run interleaved.
 
 use std::path::{Path, PathBuf};
 
@@ -16,37 +16,37 @@ use crate::place::MeasurementLock;
 use crate::profile::Profile;
 use crate::raw::{self, Raw, RawFigure, RunSpec};
 
-/// A smoke run makes fewer calls by this factor.
+/// The factor by which a smoke run makes fewer calls.
 const SMOKE: usize = 20;
-/// Most bytes of a text in a smoke run.
+/// Maximum bytes of a text in a smoke run.
 const SMOKE_BYTES: usize = 28_000;
 
 /// The tools of one measurement.
 pub struct Bench {
-    /// How long to measure.
+    /// The profile, which determines the length of the measurement.
     pub profile: Profile,
-    /// The seed.
+    /// The seed of all random draws.
     pub seed: u64,
     /// Options of the command line beyond the profile.
     pub params: serde_json::Value,
-    /// The raw lines.
+    /// The raw lines collected so far.
     pub raw: Raw,
-    /// Notices whether the machine is busy.
+    /// Detects if other programs use the machine.
     pub watch: LoadWatch,
-    /// A folder on the disk that is measured, gone afterwards.
+    /// A temporary folder on the measured disk.
     pub folder: tempfile::TempDir,
-    /// The raw file, which is written at the end.
+    /// The path of the raw file, which is written at the end.
     path: PathBuf,
-    /// Keeps other runs of the lab from measuring meanwhile.
+    /// The lock that keeps other runs of the lab from measuring at the same time.
     _lock: Option<MeasurementLock>,
 }
 
 impl Bench {
-    /// Takes the measurement lock of this machine, but not for a smoke run, whose figures decide
-    /// nothing. Runs that measure no time share it.
+    /// Takes the measurement lock of this machine. A smoke run takes no lock, since its figures
+    /// decide nothing. Runs that measure no time share the lock.
     ///
     /// # Errors
-    /// Another run of the lab measures, or the disk refuses.
+    /// If another run of the lab measures, or the disk fails.
     pub fn new(run: &RunSpec, out: &Path) -> Result<Self> {
         let RunSpec { profile, seed, exclusive, .. } = *run;
         let params = run.params.clone();
@@ -85,28 +85,28 @@ impl Bench {
         self.note_figure(&RawFigure::single(who, op, "count", unit, value))
     }
 
-    /// Writes the raw file and gives its path.
+    /// Writes the raw file and returns its path.
     ///
     /// # Errors
-    /// If the disk refuses.
+    /// If the disk fails.
     pub fn write_raw(self) -> Result<PathBuf> {
         self.raw.write_file(&self.path)?;
         Ok(self.path)
     }
 
-    /// A case with the calls and sizes of this profile.
+    /// Returns a case with the calls and sizes of this profile.
     fn fit_case(&self, case: BenchCase) -> BenchCase {
         let calls = self.profile.pick(case.calls.div_ceil(SMOKE), case.calls, case.calls);
         BenchCase { size: self.fit_bytes(case.size), calls, ..case }
     }
 
-    /// A size as this profile has it: the files of a smoke run are small.
+    /// Returns a size reduced for this profile: a smoke run uses small texts.
     pub fn fit_bytes(&self, size: usize) -> usize {
         self.profile.pick(size.min(SMOKE_BYTES), size, size)
     }
 
-    /// Measures all cases on `peers` in each of several rounds, in seeded random order. The figures
-    /// of a case are found again by its key.
+    /// Measures all cases on `peers` in each of several rounds, in seeded random order. The key of
+    /// a case finds its figures in the result.
     ///
     /// # Errors
     /// A value that JSON cannot hold.
@@ -162,13 +162,13 @@ impl Bench {
 /// One operation of one program.
 #[derive(Clone, Debug)]
 pub struct BenchCase {
-    /// The name in raw lines.
+    /// The name of the implementation in raw lines.
     pub who: String,
-    /// The index of the program.
+    /// The index of the program in `peers`.
     pub peer: usize,
     /// The operation as the program names it.
     pub op: String,
-    /// Bytes of a text.
+    /// Bytes of the text that the operation processes.
     pub size: usize,
     /// Calls in a batch.
     pub calls: usize,
@@ -176,25 +176,25 @@ pub struct BenchCase {
 
 /// The results of all rounds, by the key of each case.
 pub struct Comparison<K> {
-    /// The figures of each case, or why there are none.
+    /// The figures of each case, or the reason why it has none.
     series: Vec<(K, Result<Series, String>)>,
     rounds: usize,
-    /// Rounds that were disturbed.
+    /// The number of disturbed rounds.
     busy: usize,
 }
 
 impl<K: PartialEq> Comparison<K> {
-    /// The figures of a case.
+    /// Returns the figures of a case.
     ///
     /// # Errors
-    /// Why there are none.
+    /// The reason why the case has no figures.
     pub fn find_series(&self, key: &K) -> Result<&Series> {
         let found = self.series.iter().find(|(other, _)| other == key);
         let (_, series) = found.context("nobody measured that")?;
         series.as_ref().map_err(|reason| anyhow!(reason.clone()))
     }
 
-    /// The number of disturbed rounds, for people.
+    /// Describes the number of disturbed rounds for the user.
     pub fn describe_disturbed(&self) -> String {
         let Self { rounds, busy, .. } = self;
         match busy {
@@ -215,8 +215,8 @@ pub struct Series {
 }
 
 impl Series {
-    /// The cost that decides, ns: the median over the rounds of their medians; on a busy machine the
-    /// least of all, which other programs disturb least.
+    /// Returns the deciding cost in ns: the median over the rounds of their medians; on a busy
+    /// machine the minimum of all, which other programs disturb least.
     pub fn deciding_cost(&self) -> f64 {
         if self.busy {
             return self.least_cost();
@@ -224,12 +224,12 @@ impl Series {
         median(&self.rates.iter().map(|rate| rate.median).collect::<Vec<_>>())
     }
 
-    /// The least of all, ns.
+    /// Returns the minimum of all costs, ns.
     pub fn least_cost(&self) -> f64 {
         self.rates.iter().map(|rate| rate.min).fold(f64::INFINITY, f64::min)
     }
 
-    /// This divided by `other`, round by round.
+    /// Returns the ratio of this series to `other`, computed round by round.
     pub fn ratio_to(&self, other: &Self) -> Ratio {
         let pairs = self.rates.iter().zip(&other.rates);
         let sorted = sort_samples(pairs.map(|(a, b)| a.median / b.median).collect());
@@ -243,13 +243,13 @@ impl Series {
 /// A ratio from one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Ratio {
-    /// The ratio that decides: the median over the rounds; on a busy machine the ratio of the minima.
+    /// The deciding ratio: the median over the rounds; on a busy machine the ratio of the minima.
     pub value: f64,
-    /// The least of a round.
+    /// The smallest ratio of a round.
     pub low: f64,
-    /// The greatest of a round.
+    /// The largest ratio of a round.
     pub high: f64,
-    /// The least cost of one side by that of the other. Other programs disturb it least.
+    /// The ratio of the minimum costs of both sides. Other programs disturb it least.
     pub of_minima: f64,
 }
 
@@ -260,7 +260,7 @@ impl std::fmt::Display for Ratio {
     }
 }
 
-/// One cost of each case. A case that was refused once is asked for no more.
+/// Measures each case once. A refused case is not tried again.
 fn one_round(
     peers: &mut [PeerProcess],
     cases: &[BenchCase],
@@ -281,7 +281,7 @@ fn one_round(
     rates
 }
 
-/// The numbers below `n` in random order.
+/// Returns the numbers below `n` in random order.
 fn shuffle_numbers(n: usize, rng: &mut ChaCha20Rng) -> Vec<usize> {
     let mut order: Vec<(u64, usize)> = (0..n).map(|at| (rng.next_u64(), at)).collect();
     order.sort_unstable();
@@ -303,7 +303,7 @@ mod tests {
         let theirs = [10.0, 10.0, 10.0];
         let ratio = series(&ours, false).ratio_to(&series(&theirs, false));
         assert_eq!(ratio.to_string(), "3.00 [1.00, 4.00], of minima 1.00");
-        // On a busy machine the least costs decide.
+        // On a busy machine the minimum costs decide.
         let ratio = series(&ours, true).ratio_to(&series(&theirs, true));
         assert_eq!(ratio.to_string(), "1.00 [1.00, 4.00], of minima 1.00");
         let costs = [false, true].map(|busy| series(&ours, busy).deciding_cost().to_bits());

@@ -1,4 +1,4 @@
-//! The command line: its commands and how the program ends.
+//! The command line: its commands and exit codes.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

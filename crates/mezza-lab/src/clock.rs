@@ -1,4 +1,4 @@
-//! Time: the CPU time of this thread, the spread of samples, and whether the machine was busy.
+//! Time: the CPU time of this thread, the spread of samples, and detection of a busy machine.
 
 use std::time::{Duration, Instant};
 
@@ -10,16 +10,16 @@ use crate::machine;
 
 /// Length of the fixed loop, ms.
 pub const LOOP_MS: u64 = 20;
-/// A round whose fixed loop is off by more than this from the run's median was disturbed.
+/// A round is disturbed if its fixed loop deviates by more than this share from the run's median.
 const OFF_MAX: f64 = 0.08;
-/// How often a disturbed round is repeated.
+/// Maximum repetitions of a disturbed round.
 const REPEATS: usize = 3;
-/// Loops that the first median comes from.
+/// Loops for the first median.
 const FIRST_LOOPS: usize = 5;
-/// Steps of the loop that its pace is found with.
+/// Steps of the loop that calibrates the pace.
 const PACE_STEPS: u64 = 2_000_000;
 
-/// The CPU time that this thread has used.
+/// Returns the CPU time of this thread.
 ///
 /// # Errors
 /// If the system has no such clock.
@@ -27,7 +27,7 @@ pub fn thread_cpu() -> Result<Duration> {
     Ok(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?.into())
 }
 
-/// Runs `work`, and gives its value and its CPU time in nanoseconds, reading the clock included.
+/// Runs `work`. Returns its value and its CPU time in nanoseconds, including the clock reads.
 ///
 /// # Errors
 /// If the system has no such clock.
@@ -38,7 +38,7 @@ pub fn cost_ns<T>(work: impl FnOnce() -> T) -> Result<(T, f64)> {
     Ok((value, to_ns(ended.saturating_sub(began))))
 }
 
-/// The cost that [`cost_ns`] gives for no work, in nanoseconds.
+/// Returns the cost that [`cost_ns`] reports for empty work, in nanoseconds.
 ///
 /// # Errors
 /// If the system has no such clock.
@@ -50,7 +50,7 @@ pub fn clock_cost_ns() -> Result<f64> {
     Ok(Spread::from_samples(samples).median)
 }
 
-/// Nanoseconds of a duration.
+/// Converts a duration to nanoseconds.
 pub fn to_ns(time: Duration) -> f64 {
     time.as_secs_f64() * 1e9
 }
@@ -60,18 +60,18 @@ pub fn to_ns(time: Duration) -> f64 {
 pub struct Spread {
     /// The number of samples.
     pub n: usize,
-    /// The least.
+    /// The minimum.
     pub min: f64,
-    /// A tenth is below.
+    /// The 10th percentile.
     pub p10: f64,
-    /// Half is below.
+    /// The median.
     pub median: f64,
-    /// The median of the distances from the median.
+    /// The median absolute deviation from the median.
     pub mad: f64,
 }
 
 impl Spread {
-    /// The spread of samples in any order; of no samples it is NaN.
+    /// Computes the spread of samples in any order; NaN if there are none.
     pub fn from_samples(samples: Vec<f64>) -> Self {
         let sorted = sort_samples(samples);
         let median = quantile(&sorted, 0.5);
@@ -85,19 +85,19 @@ impl Spread {
         }
     }
 
-    /// The spread of a single value.
+    /// Returns the spread of a single value.
     pub fn single(value: f64) -> Self {
         Self::from_samples(vec![value])
     }
 }
 
-/// Samples from the least to the greatest.
+/// Sorts samples in ascending order.
 pub fn sort_samples(mut samples: Vec<f64>) -> Vec<f64> {
     samples.sort_by(f64::total_cmp);
     samples
 }
 
-/// The sample below which a share `q` of them lies, of sorted samples (nearest rank).
+/// Returns the quantile `q` of sorted samples (nearest rank).
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_sign_loss,
@@ -108,12 +108,12 @@ pub fn quantile(sorted: &[f64], q: f64) -> f64 {
     sorted.get(rank.max(1) - 1).copied().unwrap_or(f64::NAN)
 }
 
-/// The median of a few figures.
+/// Returns the median of figures in any order.
 pub fn median(figures: &[f64]) -> f64 {
     quantile(&sort_samples(figures.to_vec()), 0.5)
 }
 
-/// Notices whether other programs use the processors.
+/// Detects if other programs use the processors.
 pub struct LoadWatch {
     steps: u64,
     repeats: usize,
@@ -124,12 +124,12 @@ pub struct LoadWatch {
 pub struct BenchRound<T> {
     /// The value of the work.
     pub value: T,
-    /// True if the machine was busy meanwhile.
+    /// True if the machine was busy during the round.
     pub busy: bool,
 }
 
 impl LoadWatch {
-    /// A watch whose fixed loop takes about `loop_ms`; `patient` repeats busy rounds.
+    /// Makes a watch whose fixed loop takes about `loop_ms`; with `patient` it repeats busy rounds.
     pub fn new(loop_ms: u64, patient: bool) -> Self {
         let pace = spin_loop(PACE_STEPS).as_secs_f64().max(1e-9);
         let steps = Duration::from_millis(loop_ms).as_secs_f64() / pace;
@@ -138,7 +138,7 @@ impl LoadWatch {
         Self { steps, repeats: if patient { REPEATS } else { 0 }, seen_ns }
     }
 
-    /// Runs `work` between two fixed loops, again if the round was busy, and gives all rounds.
+    /// Runs `work` between two fixed loops, and repeats busy rounds. Returns all rounds.
     ///
     /// # Errors
     /// The error of `work`.
@@ -161,7 +161,7 @@ impl LoadWatch {
         Ok(all)
     }
 
-    /// Returns true if the fixed loop is off now.
+    /// Returns true if the fixed loop is too slow or too fast now.
     fn is_loop_off(&mut self) -> bool {
         let took = to_ns(spin_loop(self.steps));
         let off = is_off(took, median(&self.seen_ns));
@@ -169,8 +169,8 @@ impl LoadWatch {
         off
     }
 
-    /// As [`Self::run_rounds`], but if every repetition was busy too, later rounds are not repeated:
-    /// the machine is busy all the time.
+    /// Works as [`Self::run_rounds`]; but if all repetitions were busy, the machine is permanently
+    /// busy, and later rounds are not repeated.
     ///
     /// # Errors
     /// The error of `work`.
@@ -185,20 +185,20 @@ impl LoadWatch {
         Ok(all)
     }
 
-    /// How far the fixed loops of this run lie apart: the greatest by the median.
+    /// Returns the spread of this run's fixed loops: the greatest divided by the median.
     pub fn loop_spread(&self) -> f64 {
         let greatest = self.seen_ns.iter().copied().fold(0.0, f64::max);
         greatest / median(&self.seen_ns)
     }
 }
 
-/// The values of the quiet rounds, or of all rounds if every one was busy.
+/// Returns the values of the quiet rounds, or of all rounds if every round was busy.
 pub fn quiet_values<T: Copy>(rounds: &[BenchRound<T>]) -> Vec<T> {
     let quiet: Vec<T> = rounds.iter().filter(|round| !round.busy).map(|r| r.value).collect();
     if quiet.is_empty() { rounds.iter().map(|round| round.value).collect() } else { quiet }
 }
 
-/// The figure at one index of each round.
+/// Extracts the figure at one index from each round.
 pub fn figure_of<const N: usize>(
     rounds: &[BenchRound<[f64; N]>],
     at: usize,
@@ -206,7 +206,7 @@ pub fn figure_of<const N: usize>(
     rounds.iter().map(|r| BenchRound { value: r.value[at], busy: r.busy }).collect()
 }
 
-/// The number of busy rounds.
+/// Returns the number of busy rounds.
 pub fn busy_count<T>(rounds: &[BenchRound<T>]) -> usize {
     rounds.iter().filter(|round| round.busy).count()
 }
@@ -216,8 +216,8 @@ pub fn is_busy(busy: usize, rounds: usize) -> bool {
     3 * busy > rounds
 }
 
-/// The value that decides: the median of the quiet rounds; if more than a third were busy, the least
-/// of all, which other programs disturb least.
+/// Returns the deciding value: the median of the quiet rounds; if more than a third were busy, the
+/// minimum of all, which other programs disturb least.
 pub fn deciding_value(rounds: &[BenchRound<f64>]) -> f64 {
     if is_busy(busy_count(rounds), rounds.len()) {
         return rounds.iter().map(|round| round.value).fold(f64::INFINITY, f64::min);
@@ -225,7 +225,7 @@ pub fn deciding_value(rounds: &[BenchRound<f64>]) -> f64 {
     median(&quiet_values(rounds))
 }
 
-/// The number of busy rounds of a row, for people; `None` if none was.
+/// Describes the busy rounds of a row for the user; `None` if there are none.
 pub fn busy_words<T>(rounds: &[BenchRound<T>]) -> Option<String> {
     let busy = busy_count(rounds);
     (busy > 0).then(|| format!("busy machine: {busy} of {} rounds disturbed", rounds.len()))
@@ -245,9 +245,9 @@ fn scale_count(count: u64, by: f64) -> u64 {
     (count as f64 * by) as u64
 }
 
-/// Arithmetic of a fixed length, in wall time, because other programs take wall time away. Four
-/// chains keep the units of a core busy; a single chain would not slow down when another program uses
-/// the second thread of the core.
+/// Computes a fixed number of steps and returns the wall time, because other programs take wall
+/// time away. Four chains keep the units of a core busy; a single chain would not slow down when
+/// another program uses the second thread of the core.
 fn spin_loop(steps: u64) -> Duration {
     let began = Instant::now();
     let mut chains = std::hint::black_box([1_u64, 2, 3, 4]);
@@ -297,11 +297,11 @@ mod tests {
         let costs = [[false; 3], [false, true, false], [true, true, false]].map(costs);
         assert_eq!(costs.map(|cost| cost.to_string()), ["2", "2", "1"]);
         assert_eq!(busy_words(&[round(1, false)]), None);
-        // A watch that finds every loop off repeats three times.
+        // A watch to which every loop seems off repeats three times.
         let mut watch = LoadWatch { steps: 50_000, repeats: REPEATS, seen_ns: vec![1.0; 99] };
         let all = watch.run_rounds(|| Ok(7)).unwrap();
         assert!(all.len() == 4 && all.iter().all(|round| round.busy && round.value == 7));
-        // A watch that has given up repeats no more.
+        // After all repetitions were busy, the watch does not repeat.
         let counts = [(); 2].map(|()| watch.rounds_or_give_up(|| Ok(7)).unwrap().len());
         assert_eq!(counts, [4, 1]);
         let second = figure_of(&[BenchRound { value: [0.5, 1.5], busy: true }], 1);

@@ -1,4 +1,4 @@
-//! Checks whether this machine is fit to measure on.
+//! Checks if this machine is suitable for measurements.
 
 use anyhow::Result;
 use nix::sys::resource::{Resource, getrlimit};
@@ -7,7 +7,7 @@ use crate::clock::{LOOP_MS, LoadWatch, clock_cost_ns};
 use crate::machine::{self, Hardware};
 use crate::terminal::print_line;
 
-/// Prints the properties of this machine that decide figures.
+/// Prints the properties of this machine that affect figures.
 ///
 /// # Errors
 /// If the system has no clock for threads.

@@ -1,6 +1,6 @@
-//! Lines through points: least squares with intercept, and the share of the variance they explain.
+//! Linear regression: least squares with intercept, and the share of explained variance.
 
-/// The fitted line: `y = sum of coefficient x variable`, the first variable being 1.
+/// A fitted line: `y = sum of coefficient x variable`, where the first variable is 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fit {
     /// The intercept, then a coefficient for each variable.
@@ -13,7 +13,7 @@ pub struct Fit {
 pub fn fit_line(points: &[(Vec<f64>, f64)]) -> Fit {
     let wide = points.first().map_or(0, |(x, _)| x.len()) + 1;
     let row = |x: &[f64]| std::iter::once(1.0).chain(x.iter().copied()).collect::<Vec<f64>>();
-    // The normal equations, the right side last.
+    // The normal equations; the right-hand side is the last column.
     let mut equations = vec![vec![0.0; wide + 1]; wide];
     for (x, y) in points {
         let row = row(x);
@@ -32,7 +32,7 @@ pub fn fit_line(points: &[(Vec<f64>, f64)]) -> Fit {
     Fit { coefficients, r2: 1.0 - left / all }
 }
 
-/// Solves linear equations by elimination, the largest pivot first.
+/// Solves linear equations by Gaussian elimination, with the largest pivot first.
 fn solve_equations(mut rows: Vec<Vec<f64>>) -> Vec<f64> {
     let n = rows.len();
     for column in 0..n {

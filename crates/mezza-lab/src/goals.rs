@@ -1,4 +1,4 @@
-//! `goals PART`: the target rows of a design document, each beside its limit in one run.
+//! `goals PART`: the target rows of a design document, each with its limit, from one run.
 
 pub mod guard;
 pub mod hibe;
@@ -26,7 +26,7 @@ use crate::terminal::{print_error, print_line};
 use crate::{peer, place};
 use measurement::Measurement;
 
-/// Raised when the meaning of a figure changes.
+/// The revision: it is raised when the meaning of a figure changes.
 const REV: u32 = 1;
 
 /// The arguments of `goals`.
@@ -66,7 +66,7 @@ pub enum PartName {
 }
 
 impl PartName {
-    /// Its name.
+    /// Returns the name of the part.
     pub fn name(self) -> &'static str {
         match self {
             Self::Node => "node",
@@ -92,7 +92,7 @@ impl PartName {
         Self::Seka,
     ];
 
-    /// The measurements, the raw file, and the peers of the rows.
+    /// Returns the measurements, the name of the raw file, and the peers of the rows.
     fn goals(self) -> (&'static [Measurement], &'static str, &'static [&'static str]) {
         match self {
             Self::Node => (node::ALL, "node-goals", &[]),
@@ -107,10 +107,10 @@ impl PartName {
     }
 }
 
-/// Measures and prints; how the program ends.
+/// Measures and prints the rows. Returns the exit code.
 ///
 /// # Errors
-/// An unknown row, a busy machine, a peer that cannot be fetched, or a disk that refuses.
+/// An unknown row, a busy machine, a peer that cannot be fetched, or a failed disk.
 pub fn measure_goals(order: Order) -> Result<Exit> {
     let Order { part, profile, only, args: MeasureArgs { fetch, json, seed, shard, out } } = order;
     let (all, experiment, peers) = part.goals();
@@ -153,7 +153,8 @@ fn choose_measurements(
     Ok(all.iter().filter(wanted).collect())
 }
 
-/// Rows in the order of their ids; a measurement that breaks gives broken rows, not an end.
+/// Returns the rows in the order of their ids. A failed measurement gives broken rows, and the run
+/// continues.
 fn measure_rows(bench: &mut Bench, chosen: &[&Measurement]) -> Vec<Row> {
     let mut rows = Vec::new();
     for measurement in chosen {
@@ -200,7 +201,7 @@ fn print_rows(rows: &[Row], json: bool, part: PartName, profile: Profile) -> Res
     ))
 }
 
-/// The lines of `mezza-lab list` on a part.
+/// Returns the lines of `mezza-lab list` for a part.
 pub fn list_part(part: PartName, out: &std::path::Path) -> Vec<String> {
     let ((all, experiment, _), mut lines) = (part.goals(), Vec::new());
     for measurement in all {
@@ -239,7 +240,7 @@ mod tests {
         assert_eq!(ids(PartName::Seka), ["S1", "S10", "S11", "S2", "S5", "S6", "S7", "S8", "S9"]);
     }
 
-    /// Row, goal, direction and bound of all parts, as the designs have them.
+    /// Row, goal, direction and bound of all parts, as in the designs.
     const LIMITS: &str = "\
         M6 JavaScript of the page, gzip <= 60 kB
         M6 first screen on loopback <= 1 s

@@ -1,13 +1,13 @@
 //! A limit of a design: its row, its direction and its bound.
 //!
-//! A row that has a limit is made from one of these and from nothing else, so the table in
-//! the tests of `goals.rs` lists all limits.
+//! A row with a limit is made only from a [`Limit`], so the table in the tests of `goals.rs` lists
+//! all limits.
 
 use std::fmt;
 
 use crate::row::{Figure, Outcome, Row, Sense, format_number, format_sense};
 
-/// The texts of a limit are constants.
+/// The texts of a limit, which are constants.
 type Text = &'static str;
 
 /// The bound of a limit.
@@ -15,36 +15,36 @@ type Text = &'static str;
 pub enum Bound {
     /// A number.
     Fixed(f64),
-    /// A figure of the same run; the formula stands in the goal.
+    /// A figure of the same run; the goal's text has the formula.
     OfTheRun,
-    /// The figure is printed beside the others and decides nothing.
+    /// No bound: the figure is printed for comparison and decides nothing.
     None,
 }
 
 /// A limit of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
-    /// The row.
+    /// The id of the row.
     pub id: Text,
-    /// The goal of the design.
+    /// The text of the goal in the design.
     pub goal: Text,
-    /// Which side is good.
+    /// The direction: at most or at least.
     pub sense: Sense,
-    /// The bound.
+    /// The bound that decides.
     pub bound: Bound,
-    /// A further bound, which is printed and decides nothing.
+    /// A stricter bound, which is printed and decides nothing.
     pub stretch: Option<f64>,
-    /// The unit of both.
+    /// The unit of value and bounds.
     pub unit: Text,
 }
 
 impl Limit {
-    /// A value that may not be above the bound.
+    /// Makes a limit for a value that must not exceed the bound.
     pub const fn at_most(id: Text, goal: Text, most: f64, unit: Text) -> Self {
         Self { sense: Sense::AtMost, ..Self::at_least(id, goal, most, unit) }
     }
 
-    /// A value that may not be below the bound.
+    /// Makes a limit for a value that must not fall below the bound.
     pub const fn at_least(id: Text, goal: Text, least: f64, unit: Text) -> Self {
         let sense = Sense::AtLeast;
         let bound = Bound::Fixed(least);
@@ -52,23 +52,24 @@ impl Limit {
         Self { id, goal, sense, bound, stretch, unit }
     }
 
-    /// A value that may not be above a figure of the same run.
+    /// Makes a limit for a value that must not exceed a figure of the same run.
     pub const fn at_most_of_the_run(id: Text, goal: Text, unit: Text) -> Self {
         Self { bound: Bound::OfTheRun, ..Self::at_most(id, goal, 0.0, unit) }
     }
 
-    /// A value that decides nothing.
+    /// Makes a limit for a value that decides nothing.
     pub const fn none(id: Text, goal: Text, unit: Text) -> Self {
         Self { bound: Bound::None, ..Self::at_most(id, goal, 0.0, unit) }
     }
 
-    /// With a further bound.
+    /// Adds a stricter bound that decides nothing.
     #[must_use]
     pub const fn stretching(self, bound: f64) -> Self {
         Self { stretch: Some(bound), ..self }
     }
 
-    /// The row of a value. A limit that is a figure of the run falls short without that figure.
+    /// Makes the row of a value. If the bound is a figure of the run and that figure is missing,
+    /// the row falls short.
     pub fn make_row(&self, measured: f64) -> Row {
         match self.bound {
             Bound::Fixed(bound) => self.row_at(measured, bound),
@@ -77,7 +78,7 @@ impl Limit {
         }
     }
 
-    /// The row of a value beside a bound of the same run.
+    /// Makes the row of a value with a bound of the same run.
     pub fn row_at(&self, measured: f64, bound: f64) -> Row {
         let row = self.row_of(Outcome::Measured(self.make_figure(measured, Some(bound))));
         let Some(stretch) = self.stretch else { return row };
@@ -88,18 +89,17 @@ impl Limit {
         row.with_detail(format!("stretch {sign} {stretch} {}: {reached}", self.unit))
     }
 
-    /// The row of a value that this machine cannot measure.
+    /// Makes the row of a value that this machine cannot measure.
     pub fn not_here(&self, reason: impl Into<String>) -> Row {
         self.row_of(Outcome::NotHere(reason.into()))
     }
 
-    /// The row of a value whose peer is not here.
+    /// Makes the row of a value whose peer is missing.
     pub fn no_peer(&self, reason: impl Into<String>) -> Row {
         self.row_of(Outcome::NoPeer(reason.into()))
     }
 
-    /// The row of a value whose measurement broke. It is an error even where the value decides
-    /// nothing.
+    /// Makes the row of a failed measurement. It is an error even if the value decides nothing.
     pub fn broken_row(&self, error: &anyhow::Error) -> Row {
         Row::must(self.id, self.goal, Outcome::Broken(format!("{error:#}")))
     }

@@ -1,30 +1,30 @@
-//! The properties of this machine that decide a figure. None of them names a person or a host.
+//! The properties of this machine that affect figures. None of them names a user or a host.
 
 use std::fs;
 
 use mezza_core::labelled_hash;
 use serde_json::{Value, json};
 
-/// Processor flags that decide the speed of what is measured here.
+/// Processor flags that affect the speed of the measured operations.
 const FLAGS: [&str; 9] =
     ["aes", "adx", "avx2", "avx512f", "avx512ifma", "bmi2", "neon", "sha_ni", "vaes"];
 
 /// The properties in the fingerprint of a machine.
 pub struct Hardware {
-    /// The processor as it calls itself.
+    /// The model name of the processor.
     pub cpu: String,
-    /// Its flags that matter.
+    /// The processor flags that affect the measured speed.
     pub flags: Vec<&'static str>,
     /// Processors that this program may use.
     pub cores: usize,
-    /// Memory, GiB.
+    /// Memory size in GiB.
     pub gib: u64,
-    /// Release of the kernel.
+    /// The kernel release.
     pub kernel: String,
 }
 
 impl Hardware {
-    /// This machine. Properties that the system does not tell stay empty.
+    /// Reads the properties of this machine. Unknown properties stay empty.
     pub fn of_this_machine() -> Self {
         let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let known: Vec<&str> = find_field(&info, "flags").split(' ').collect();
@@ -41,14 +41,14 @@ impl Hardware {
         }
     }
 
-    /// First eight hexadecimal digits of BLAKE2b over all of it.
+    /// Returns the first eight hexadecimal digits of BLAKE2b over all properties.
     pub fn id(&self) -> String {
         let Self { cpu, flags, cores, gib, kernel } = self;
         let text = format!("{cpu}|{}|{cores}|{gib}|{kernel}", flags.join(" "));
         data_encoding::HEXLOWER.encode(&labelled_hash::<4>("mezza/lab/machine", &[text.as_bytes()]))
     }
 
-    /// The value in the head of a raw file.
+    /// Returns the JSON value for the head of a raw file.
     pub fn to_json(&self) -> Value {
         let virt = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         json!({
@@ -59,30 +59,30 @@ impl Hardware {
     }
 }
 
-/// The value of the first line `name : value`.
+/// Returns the value of the first line `name : value`.
 fn find_field<'a>(text: &'a str, name: &str) -> &'a str {
     let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
     pairs.find(|(key, _)| key.trim() == name).map_or("", |(_, value)| value.trim())
 }
 
-/// Processors that this program may use.
+/// Returns the number of processors that this program may use.
 pub fn count_cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Programs that wanted to run during the last minute, on average.
+/// Returns the load average of the last minute.
 pub fn read_load() -> Option<f64> {
     let text = fs::read_to_string("/proc/loadavg").ok()?;
     text.split(' ').next()?.parse().ok()
 }
 
-/// The governor of the CPU frequency, if there is one.
+/// Returns the governor of the CPU frequency, or `None`.
 pub fn read_governor() -> Option<String> {
     let path = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
-/// Memory that a process holds, in bytes.
+/// Returns the resident memory of a process in bytes.
 pub fn resident_bytes(pid: u32) -> Option<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let kib: u32 = find_field(&status, "VmRSS").trim_end_matches(" kB").parse().ok()?;

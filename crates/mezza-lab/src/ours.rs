@@ -1,5 +1,5 @@
-//! Our side of every comparison, as a program that measures itself (`mezza-lab peer`). It speaks the
-//! same line protocol as the peers, so that all sides run in equal processes and environments.
+//! Our side of every comparison, as a program (`mezza-lab peer`) with the same line protocol as the
+//! peers, so that all sides run in equal processes and environments.
 //!
 //! ```text
 //! OP = WHO:OPERATION      WHO = rustcrypto aws-lc own                    the tables' primitives
@@ -39,10 +39,10 @@ use mezza_lab_measuring::rustcrypto;
 use talk::MeasuredConversation;
 use variants::{OnlyAead, OnlyKdf, OnlySig};
 
-/// Answers lines until the input ends.
+/// Responds to lines until the input ends.
 ///
 /// # Errors
-/// If standard input or output breaks.
+/// If standard input or output fails.
 pub fn serve_lines() -> Result<()> {
     let version = concat!("mezzavoce ", env!("CARGO_PKG_VERSION"));
     let prepare =
@@ -50,10 +50,10 @@ pub fn serve_lines() -> Result<()> {
     Ok(rate::serve(version, &[], &prepare)?)
 }
 
-/// A batch of `calls` calls of `WHO:OPERATION` on `size` bytes.
+/// Prepares a batch of `calls` calls of `WHO:OPERATION` on `size` bytes.
 ///
 /// # Errors
-/// A name that is not there, or what the library refuses.
+/// An unknown name, or a refusal of the library.
 pub fn prepare_call(op: &str, size: usize, calls: usize) -> Result<Call> {
     let (who, op) = op
         .split_once(':')

@@ -1,4 +1,4 @@
-//! The published values of the papers as data, and the contradictions within a paper.
+//! The published values of the papers as data, and contradictions within a paper.
 
 pub mod thesis;
 
@@ -17,20 +17,20 @@ const FOSAM: &str = include_str!("../papers/fosam.toml");
 /// The largest difference that rounding to a nanosecond explains.
 const ROUNDING: f64 = 0.51;
 
-/// One column of a table: ten runs, their printed average, and the value in the text.
+/// A column of a table: ten runs, their printed average, and the value in the text.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Column {
-    /// The experiment that shows the column: `signal-t1`.
+    /// The experiment that shows the column, for example `signal-t1`.
     pub table: String,
-    /// Where it is printed.
+    /// The place of the column in the paper.
     pub place: String,
-    /// `key`, `text` or `file`.
+    /// The kind of input: `key`, `text` or `file`.
     pub input: String,
-    /// The operation, as the lab calls it.
+    /// The operation, by its name in the lab.
     pub op: String,
     /// The ten runs, ns.
     pub tests: [f64; 10],
-    /// The average printed below them, ns.
+    /// The average printed below the runs, ns.
     pub average: f64,
     /// The value in the text, ns.
     pub text: Option<f64>,
@@ -42,12 +42,12 @@ struct Paper {
 }
 
 impl Column {
-    /// The mean of the ten runs, ns.
+    /// Returns the mean of the ten runs, ns.
     pub fn mean(&self) -> f64 {
         self.tests.iter().sum::<f64>() / 10.0
     }
 
-    /// The printed values that contradict the ten runs, as sentences.
+    /// Describes each printed value that contradicts the ten runs.
     pub fn list_errors(&self) -> Vec<String> {
         let claims = [("average", Some(self.average)), ("text", self.text)];
         let wrong = |(_, value): &(_, Option<f64>)| {
@@ -67,7 +67,7 @@ impl Column {
     }
 }
 
-/// All columns of the paper on Signal.
+/// Loads all columns of the paper on Signal.
 ///
 /// # Errors
 /// If the file is damaged.
@@ -80,9 +80,9 @@ pub fn load_signal() -> Result<Vec<Column>> {
 pub struct MicroRow {
     /// The operation.
     pub name: String,
-    /// The column of the laptop.
+    /// The laptop's value.
     pub thinkpad: f64,
-    /// The column of the telephone.
+    /// The telephone's value.
     pub pixel6: f64,
 }
 
@@ -91,7 +91,7 @@ struct MicroTable {
     row: Vec<MicroRow>,
 }
 
-/// All rows of FoSAM's table 1.
+/// Loads all rows of FoSAM's table 1.
 ///
 /// # Errors
 /// If the file is damaged.
@@ -99,28 +99,28 @@ pub fn fosam_microbenchmark() -> Result<Vec<MicroRow>> {
     Ok(toml::from_str::<MicroTable>(FOSAM)?.row)
 }
 
-/// One value that the reproduction of Vuvuzela prints.
+/// A value that the reproduction of Vuvuzela prints.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Value {
-    /// The experiment that shows it: `vuvuzela-breakdown`.
+    /// The experiment that shows the value, for example `vuvuzela-breakdown`.
     pub exp: String,
-    /// Its name.
+    /// The name of the value.
     pub name: String,
-    /// Its value.
+    /// The number.
     #[serde(rename = "value")]
     pub number: f64,
-    /// Its unit.
+    /// The unit.
     pub unit: String,
-    /// `printed`, or `context`: of another paper, never in a ratio.
+    /// `printed`, or `context` for a value of another paper, which is never used in a ratio.
     pub status: String,
-    /// Where it is printed.
+    /// The place of the value in the paper.
     pub place: String,
 }
 
 /// A noise level of the SOSP paper: mean and scale of the singles.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct NoiseLevel {
-    /// The mean.
+    /// The mean of the singles.
     pub mu: u32,
     /// The scale of the Laplace law.
     pub scale: u32,
@@ -129,17 +129,17 @@ pub struct NoiseLevel {
 /// The values that a paper prints.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Printed {
-    /// All of them.
+    /// All values, in the order of the file.
     pub value: Vec<Value>,
 }
 
 /// The values of both papers on Vuvuzela.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Vuvuzela {
-    /// All values.
+    /// All printed values.
     #[serde(flatten)]
     printed: Printed,
-    /// The noise levels.
+    /// The noise levels of the SOSP paper.
     pub level: Vec<NoiseLevel>,
 }
 
@@ -152,13 +152,13 @@ impl std::ops::Deref for Vuvuzela {
 }
 
 impl Printed {
-    /// The values of that name that an experiment shows, in their order.
+    /// Returns the values of this name in an experiment, in order.
     pub fn find_values(&self, exp: &str, name: &str) -> Vec<f64> {
         let these = self.value.iter().filter(|v| v.exp == exp && v.name == name);
         these.map(|value| value.number).collect()
     }
 
-    /// The printed values of an experiment, as lines.
+    /// Formats the printed values of an experiment as lines.
     pub fn list_values(&self, exp: &str) -> Vec<String> {
         let line = |value: &Value| {
             let Value { name, number, unit, status, place, .. } = value;
@@ -167,13 +167,13 @@ impl Printed {
         self.value.iter().filter(|value| value.exp == exp).map(line).collect()
     }
 
-    /// The first of them, or NaN if there is none.
+    /// Returns the first value of this name in an experiment, or NaN.
     pub fn find_first(&self, exp: &str, name: &str) -> f64 {
         self.find_values(exp, name).first().copied().unwrap_or(f64::NAN)
     }
 }
 
-/// All values of the reproduction of Vuvuzela.
+/// Loads all values of the reproduction of Vuvuzela.
 ///
 /// # Errors
 /// If the file is damaged.
@@ -181,7 +181,7 @@ pub fn load_vuvuzela() -> Result<Vuvuzela> {
     Ok(toml::from_str(VUVUZELA)?)
 }
 
-/// All values of FoSAM.
+/// Loads all values of FoSAM.
 ///
 /// # Errors
 /// If the file is damaged.
@@ -189,8 +189,8 @@ pub fn load_fosam() -> Result<Printed> {
     Ok(toml::from_str(FOSAM)?)
 }
 
-/// In how many of ten pairs the first is less, and how probable that many or more would be if both
-/// were alike (the sign test, one side).
+/// Returns in how many of ten pairs the first value is smaller, and the probability of at least so
+/// many by chance (one-sided sign test).
 pub fn sign_test(first: &[f64; 10], second: &[f64; 10]) -> (u32, f64) {
     let wins = first.iter().zip(second).filter(|(a, b)| a < b).count();
     let mut choose = 1.0;
@@ -215,7 +215,7 @@ mod tests {
         let expected =
             "Table 3, cbc-hmac-seal file: the text says 18651238, its ten runs give 21146063";
         assert_eq!(errors, [expected]);
-        // E-G1: what the text gives is the mean of the decryptions.
+        // E-G1: the value in the text is the mean of the decryptions.
         let open = columns.iter().find(|c| c.op == "cbc-hmac-open" && c.input == "file").unwrap();
         assert_eq!(open.average.to_bits(), 18_651_238_f64.to_bits());
     }
@@ -230,7 +230,8 @@ mod tests {
             paper.find_values("vuvuzela-scaling", "mu").into_iter().map(|mu| format!("{mu:.0}"));
         assert_eq!(levels.collect::<Vec<_>>(), ["100", "200", "300"]);
         assert!(share("nothing of that name").is_nan());
-        // SOSP 2015 speaks of messages of users and noise: 1,000,000 in 37 s alone are fewer.
+        // SOSP 2015 counts messages of users and noise together: 1,000,000 users alone in 37 s make
+        // fewer.
         let of = |name| paper.find_first("sosp15-f9", name);
         assert!(of("users") / of("latency") < of("throughput"));
         let is_context = |value: &Value| (value.exp == "sosp15-f9") == (value.status == "context");
@@ -245,7 +246,7 @@ mod tests {
             columns.iter().find(|c| c.op == op && c.input == input).unwrap().tests
         };
         let test = |a: &str, b: &str, input: &str| sign_test(&find(a, input), &find(b, input));
-        // E-G3: eight of ten are not significant, nine are, ten anyway.
+        // E-G3: eight of ten are not significant; nine and ten are.
         assert_eq!(test("chacha-seal", "cbc-hmac-seal", "text").0, 8);
         assert!((test("chacha-seal", "cbc-hmac-seal", "text").1 - 0.0547).abs() < 1e-4);
         assert_eq!(test("chacha-open", "cbc-hmac-open", "text").0, 9);

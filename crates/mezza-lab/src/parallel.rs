@@ -1,4 +1,4 @@
-//! Calculations on all cores. Nothing that reads a clock may run here.
+//! Calculations on all cores. Code that reads a clock must not run here.
 
 use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
@@ -6,12 +6,13 @@ use std::thread;
 
 use crate::machine;
 
-/// `work` on each of `jobs`, on all cores; the results in the order of the jobs.
+/// Runs `work` on each of `jobs`, on all cores. Returns the results in the order of the jobs.
 pub fn map_parallel<T: Send, R: Send>(jobs: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     map_on(machine::count_cores(), jobs, work)
 }
 
-/// The same on so many threads.
+/// Runs `work` on each of `jobs` with `threads` threads. Returns the results in the order of the
+/// jobs.
 pub fn map_with<T: Send, R: Send>(
     threads: usize,
     jobs: Vec<T>,
@@ -38,7 +39,7 @@ fn map_on<T: Send, R: Send>(cores: usize, jobs: Vec<T>, work: impl Fn(T) -> R + 
 mod tests {
     use super::*;
 
-    /// Every job once, in their order, whatever the number of threads.
+    /// Every job runs once and the results are in order, for any number of threads.
     #[test]
     fn lab_8_any_number_of_threads_gives_the_same() {
         let expected: Vec<u64> = (0..100).map(|job| job * job).collect();

@@ -1,4 +1,5 @@
-//! Programs that measure their own operations: this one, and those behind `lab/peers/*.sh`.
+//! Peers: programs that measure their own operations. They are this program, and those behind
+//! `lab/peers/*.sh`.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -11,12 +12,12 @@ use mezza::testing::api::{Exit, Fault};
 use crate::place;
 use crate::profile::Profile;
 
-/// Longest wait for one answer.
+/// Time limit for one response.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// The exit code of a script whose peer is not here.
+/// The exit code of a script whose peer is absent.
 const ABSENT: i32 = 69;
 
-/// A running program.
+/// A running peer.
 pub struct PeerProcess {
     child: Child,
     input: Option<ChildStdin>,
@@ -26,9 +27,9 @@ pub struct PeerProcess {
 /// The cost of an operation, in ns of thread CPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OpCost {
-    /// The least of 25 batches.
+    /// The minimum of 25 batches.
     pub min: f64,
-    /// Their median.
+    /// The median of 25 batches.
     pub median: f64,
 }
 
@@ -37,23 +38,23 @@ pub struct OpCost {
 pub struct Cold {
     /// The first call.
     pub first: f64,
-    /// The mean of ten, as the paper measured.
+    /// The mean of the first ten calls, as in the paper.
     pub ten: f64,
     /// The mean of the second to the tenth.
     pub rest: f64,
 }
 
 impl PeerProcess {
-    /// Starts a program.
+    /// Starts a peer.
     ///
     /// # Errors
-    /// If it does not start.
+    /// If the program does not start.
     pub fn start(command: &mut Command) -> Result<Self> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let (sender, answers) = channel();
         let output = BufReader::new(child.stdout.take().context("no output")?);
         std::thread::spawn(move || {
-            // The thread ends with the output, or when the peer is dropped.
+            // The thread ends with the peer's output, or when the peer is dropped.
             let _ = output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line));
         });
         let input = child.stdin.take();
@@ -63,33 +64,33 @@ impl PeerProcess {
     /// Starts this program as a peer.
     ///
     /// # Errors
-    /// If it does not start.
+    /// If the program does not start.
     pub fn start_ours() -> Result<Self> {
         Self::start(&mut own_command()?)
     }
 
-    /// Starts this program as a peer with `mask` as the CPU flags of aws-lc. An empty mask would switch
-    /// every instruction off.
+    /// Starts this program as a peer with `mask` as the CPU flags of aws-lc. An empty mask would
+    /// switch all instructions off.
     ///
     /// # Errors
-    /// If it does not start.
+    /// If the program does not start.
     pub fn with_cpu_mask(mask: &str) -> Result<Self> {
         Self::start(own_command()?.env("OPENSSL_ia32cap", mask))
     }
 
-    /// Minimum and median of the cost of a call.
+    /// Measures minimum and median of the cost of a call.
     ///
     /// # Errors
-    /// If the peer does not answer with numbers.
+    /// If the peer does not respond with numbers.
     pub fn measure_cost(&mut self, op: &str, size: usize, calls: usize) -> Result<OpCost> {
         let [min, median] = self.ask_numbers(&format!("rate {op} {size} {calls}"))?;
         Ok(OpCost { min, median })
     }
 
-    /// The first ten calls of this process; nothing else may have been asked before.
+    /// Measures the first ten calls of the process, which must not have received another request.
     ///
     /// # Errors
-    /// If the peer does not answer with numbers.
+    /// If the peer does not respond with numbers.
     pub fn measure_cold(&mut self, op: &str, size: usize) -> Result<Cold> {
         let [first, ten, rest] = self.ask_numbers(&format!("cold {op} {size}"))?;
         Ok(Cold { first, ten, rest })
@@ -102,10 +103,10 @@ impl PeerProcess {
         numbers.with_context(|| format!("`{line}` gave `{answer}`"))
     }
 
-    /// Sends a line. The answer is the text that follows `ok`, or the reason that follows `err`.
+    /// Sends a line. Returns the text after `ok`, or the reason after `err`.
     ///
     /// # Errors
-    /// A peer that has ended, is silent, or answers anything else.
+    /// A peer that has ended, is silent, or responds otherwise.
     pub fn exchange_line(&mut self, line: &str) -> Result<Result<String, String>> {
         let input = self.input.as_mut().context("the peer has ended")?;
         writeln!(input, "{line}").and_then(|()| input.flush()).context("the peer has ended")?;
@@ -132,7 +133,7 @@ fn own_command() -> Result<Command> {
     Ok(command)
 }
 
-/// A peer behind a script of `lab/peers`, or the reason why it is absent and the next step.
+/// A peer behind a script of `lab/peers`, or the reason of its absence with the next step.
 pub type Found = Result<PeerProcess, String>;
 
 /// Looks for the peer `name` and starts it with `args`.
@@ -153,7 +154,7 @@ pub fn find_peer(name: &str, args: &[&str]) -> Result<Found> {
         .map_err(|e| format!("{name}: {e}; fetch it")))
 }
 
-/// [`find_peer`], but a smoke run starts no virtual machine.
+/// Works as [`find_peer`], but a smoke run starts no virtual machine.
 ///
 /// # Errors
 /// If neither the current folder nor this program is inside the repository.
@@ -164,7 +165,7 @@ pub fn find_for(profile: Profile, name: &str) -> Result<Found> {
     find_peer(name, &[])
 }
 
-/// Gets a peer from its registry. Only `--fetch` does this.
+/// Fetches a peer from its registry. Only `--fetch` calls this.
 ///
 /// # Errors
 /// If the script fails.

@@ -1,4 +1,4 @@
-//! The repository, the folder of figures, and the lock that keeps runs of the lab apart.
+//! The repository, the output folder, and the lock that keeps runs of the lab apart.
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use mezza::testing::api::{Exit, Fault};
 
-/// The repository around the current folder, or around this program.
+/// Finds the repository that contains the current folder or this program.
 pub fn find_repository() -> Option<PathBuf> {
     let starts = [std::env::current_dir().ok(), std::env::current_exe().ok()];
     let is_root = |folder: &&Path| folder.join("crates/mezza-lab/Cargo.toml").exists();
     starts.iter().flatten().find_map(|start| start.ancestors().find(is_root)).map(Path::to_owned)
 }
 
-/// The build folder of the repository.
+/// Returns the build folder of the repository.
 pub fn target_folder() -> PathBuf {
     let root = find_repository().unwrap_or_default();
     match std::env::var_os("CARGO_TARGET_DIR") {
@@ -22,24 +22,25 @@ pub fn target_folder() -> PathBuf {
     }
 }
 
-/// The folder of figures: the given one, else `lab` in the build folder.
+/// Returns the folder of figures: the given folder, else `lab` in the build folder.
 pub fn out_folder(named: Option<PathBuf>) -> PathBuf {
     named.unwrap_or_else(|| target_folder().join("lab"))
 }
 
-/// The user's runtime folder if it is there and absolute, as the XDG base directories have it.
+/// Returns the user's runtime folder if it exists and is absolute, as the XDG base directories
+/// require; else `lab` in the build folder.
 fn lock_folder(runtime: Option<PathBuf>) -> PathBuf {
     let usable = runtime.filter(|folder| folder.is_absolute() && folder.is_dir());
     usable.unwrap_or_else(|| target_folder().join("lab"))
 }
 
-/// Held while an experiment runs. An experiment that measures time holds it alone. Experiments that only
-/// calculate share it: on all cores they would disturb a measurement.
+/// The lock of a running experiment. An experiment that measures time holds it exclusively.
+/// Experiments that only calculate share it: they use all cores and would disturb a measurement.
 pub struct MeasurementLock(#[expect(dead_code, reason = "held, not used")] File);
 
 impl MeasurementLock {
-    /// Takes the lock of this user. The file is in the user's runtime folder, else in the build folder.
-    /// In a folder for temporary files any user could create it first.
+    /// Takes the lock of this user. The lock file is in the user's runtime folder, else in the
+    /// build folder. In a folder for temporary files any user could create it first.
     ///
     /// # Errors
     /// Busy if another run of the lab measures, or if the file cannot be opened.
@@ -63,7 +64,8 @@ impl MeasurementLock {
     }
 }
 
-/// The exit code of an error: that of the outermost [`Fault`] in its chain, else [`Exit::Bug`].
+/// Returns the exit code of an error: that of the outermost [`Fault`] in its chain, else
+/// [`Exit::Bug`].
 pub fn exit_of(error: &anyhow::Error) -> Exit {
     let fault = error.chain().find_map(|cause| cause.downcast_ref::<Fault>());
     fault.map_or(Exit::Bug, |fault| fault.code)
@@ -73,7 +75,7 @@ pub fn exit_of(error: &anyhow::Error) -> Exit {
 mod tests {
     use super::*;
 
-    /// A measurement excludes every other run; calculations exclude measurements only.
+    /// A measurement excludes every other run; a calculation excludes only measurements.
     #[test]
     fn lab_10_nothing_runs_beside_a_measurement() {
         let folder = tempfile::tempdir().unwrap();

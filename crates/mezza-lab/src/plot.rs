@@ -1,11 +1,11 @@
 //! Plots as SVG. No other module of the lab writes SVG.
 
-/// The picture, and its margins left, right, above and below, in pixels.
+/// Size of the picture, and its margins left, right, above and below, in pixels.
 const SIZE: [f64; 2] = [720.0, 440.0];
 const MARGINS: [f64; 4] = [80.0, 20.0, 40.0, 60.0];
 /// Colours that colour-blind people can distinguish (Okabe and Ito).
 const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#000000"];
-/// Pixels for the name of a curve.
+/// Pixels reserved for the name of a curve.
 const NAME_WIDTH: f64 = 140.0;
 /// The approximate number of grid lines on an axis.
 const TICKS: f64 = 5.0;
@@ -21,18 +21,18 @@ pub struct Plot {
 }
 
 impl Plot {
-    /// A plot without curves; the axes are named with their units, x first.
+    /// Makes a plot without curves; `axes` are the axis labels with units, x first.
     pub fn new(title: &'static str, axes: [&'static str; 2]) -> Self {
         Self { title, axes, curves: Vec::new() }
     }
 
-    /// Adds a curve. Points with NaN or infinite values are left out.
+    /// Adds a curve. Points with NaN or infinite values are omitted.
     pub fn add_curve(&mut self, name: impl Into<String>, points: impl Iterator<Item = [f64; 2]>) {
         let points = points.filter(|point| point.iter().all(|value| value.is_finite()));
         self.curves.push((name.into(), points.collect()));
     }
 
-    /// The whole file.
+    /// Renders the whole file.
     pub fn to_svg(&self) -> String {
         let [left, right, above, below] = MARGINS;
         let values =
@@ -68,7 +68,7 @@ impl Plot {
     }
 }
 
-/// An axis from 0, or from the least value if that is below, to a multiple of its step.
+/// An axis from 0, or from the minimum if that is negative, to a multiple of its step.
 struct Axis {
     low: f64,
     high: f64,
@@ -99,14 +99,14 @@ impl Axis {
         ticks.take_while(move |tick| *tick < high + step / 2.0)
     }
 
-    /// The label of a value, with as many decimals as the step has.
+    /// Formats a value with as many decimals as the step has.
     fn label(&self, value: f64) -> String {
         let decimals = (0..9).find(|n| self.step * 10_f64.powi(*n) > 0.99).unwrap_or_default();
         format!("{value:.*}", usize::try_from(decimals).unwrap_or_default())
     }
 }
 
-/// A curve with its points, and its name below the plot.
+/// Draws a curve with its points, and its name below the plot.
 fn draw_group((name, points): &Curve, colour: &str, [x, y]: [&Axis; 2], at: f64) -> String {
     let places: Vec<_> = points
         .iter()
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn curves_lie_where_their_points_are() {
         let svg = plot().to_svg();
-        // 0 is in the corner of the axes, 400 users and 10 ms in the opposite one.
+        // 0 is at the origin; 400 users and 10 ms are in the opposite corner.
         assert!(svg.contains("points=\"80.0,380.0 700.0,125.0\""), "{svg}");
         assert!(svg.contains("<circle cx=\"700.0\" cy=\"40.0\" r=\"3\"/>"), "{svg}");
         assert_eq!(svg.matches("<circle").count(), 3, "what is no number is left out");

@@ -1,5 +1,5 @@
-//! Safe primes p = 2 q + 1 by a search that its seed decides: the same seed and size give the same prime,
-//! whatever the number of threads (GUARD-43).
+//! Safe primes p = 2 q + 1 by a deterministic search: the same seed and size give the same prime,
+//! for any number of threads (GUARD-43).
 //!
 //! ```text
 //! q0 = Expand("guard1 safe-prime" | seed, bits/8), two top bits set, shifted right by 1, next 11 mod 12
@@ -21,15 +21,15 @@ use mezza_guard::keys::expand_label;
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
-/// The label of the start.
+/// The label from which the start is derived.
 const LABEL: &[u8] = b"guard1 safe-prime";
-/// Sizes that are searched for, bits.
+/// Sizes in bits that a search accepts.
 pub const BITS: std::ops::RangeInclusive<u32> = 64..=8_192;
-/// Candidates of a window.
+/// Candidates per window.
 pub const WINDOW: u64 = 1 << 22;
 /// Rounds of Miller-Rabin.
 const ROUNDS: u32 = 64;
-/// The twin prime constant, which the density of safe primes has.
+/// The twin prime constant, a factor of the density of safe primes.
 const TWIN_PRIME_CONSTANT: f64 = 0.660_161_815_846_869_6;
 
 /// A search: its size and seed.
@@ -39,12 +39,12 @@ pub struct SafePrimeSearch {
     pub bits: u32,
     /// The seed, any bytes.
     pub seed: Vec<u8>,
-    /// q of candidate 0.
+    /// The number q of candidate 0.
     q0: BoxedUint,
 }
 
 impl SafePrimeSearch {
-    /// A search.
+    /// Makes a search.
     ///
     /// # Errors
     /// A size outside [`BITS`], or that is no multiple of 8.
@@ -66,18 +66,18 @@ impl SafePrimeSearch {
         Ok(Self { bits, seed: seed.to_vec(), q0 })
     }
 
-    /// q of a candidate.
+    /// Returns the number q of a candidate.
     pub fn candidate(&self, i: u64) -> BoxedUint {
         self.q0.wrapping_add(small_number(self.bits, 12 * i))
     }
 
-    /// p of a candidate.
+    /// Returns the number p of a candidate.
     pub fn modulus(&self, i: u64) -> BoxedUint {
         let q = self.candidate(i);
         q.wrapping_add(&q).wrapping_add(small_number(self.bits, 1))
     }
 
-    /// The sieve of a window.
+    /// Sieves a window.
     pub fn sieve(&self, primes: &[u32], window: u64) -> Sieve {
         let remainder = |r: u32| small_remainder(&self.q0, r);
         Sieve::new(primes, window * WINDOW, WINDOW, remainder)
@@ -88,14 +88,14 @@ impl SafePrimeSearch {
         is_safe(&self.candidate(i), &self.modulus(i))
     }
 
-    /// The probability that a candidate is a safe prime (Bateman and Horn).
+    /// Returns the probability that a candidate is a safe prime (Bateman and Horn).
     pub fn density(&self) -> f64 {
         let ln_p = f64::from(self.bits) * std::f64::consts::LN_2;
         12.0 * TWIN_PRIME_CONSTANT / ((ln_p - std::f64::consts::LN_2) * ln_p)
     }
 }
 
-/// A small number of the width of a search.
+/// Converts a small number to the width of a search.
 fn small_number(bits: u32, small: u64) -> BoxedUint {
     BoxedUint::from(small).resize(bits)
 }
@@ -104,7 +104,7 @@ fn from_bytes(bytes: &[u8], bits: u32) -> BoxedUint {
     BoxedUint::from_be_slice(bytes, bits).unwrap_or_else(|_| BoxedUint::zero_with_precision(bits))
 }
 
-/// A number modulo a small one, by halves of its words.
+/// Computes a number modulo a small one, by 32-bit halves of its words.
 pub fn small_remainder(number: &BoxedUint, modulus: u32) -> u64 {
     let modulus = u64::from(modulus);
     number.as_words().iter().rev().fold(0, |rest, word| {
@@ -113,7 +113,7 @@ pub fn small_remainder(number: &BoxedUint, modulus: u32) -> u64 {
     })
 }
 
-/// base^exponent = 1 modulo an odd number.
+/// Returns true if base^exponent = 1 modulo an odd number.
 fn is_one(base: u64, exponent: &BoxedUint, modulus: &BoxedUint) -> bool {
     let Some(odd) = Odd::new(modulus.clone()).into_option() else { return false };
     let params = BoxedMontyParams::new_vartime(odd);
@@ -122,7 +122,7 @@ fn is_one(base: u64, exponent: &BoxedUint, modulus: &BoxedUint) -> bool {
     power.retrieve() == small_number(modulus.bits_precision(), 1)
 }
 
-/// The whole test of q and p = 2 q + 1, the cheap parts first.
+/// Tests q and p = 2 q + 1 completely, with the cheap tests first.
 pub fn is_safe(q: &BoxedUint, p: &BoxedUint) -> bool {
     let before = q.wrapping_sub(small_number(q.bits_precision(), 1));
     if !is_one(2, &before, q) || !is_one(2, q, p) {
@@ -130,7 +130,7 @@ pub fn is_safe(q: &BoxedUint, p: &BoxedUint) -> bool {
     }
     let Some(odd) = Odd::new(q.clone()).into_option() else { return false };
     let strong = MillerRabin::new(odd.clone());
-    // The bases are drawn from a fixed seed: the result belongs to (bits, seed) alone.
+    // The bases are drawn from a fixed seed, so that the result depends only on (bits, seed).
     let mut rng = ChaCha20Rng::seed_from_u64(64);
     let passes = |primality: Primality| primality.is_probably_prime();
     (0..ROUNDS).all(|_| passes(strong.test_random_base(&mut rng)))
@@ -141,7 +141,7 @@ pub fn is_safe(q: &BoxedUint, p: &BoxedUint) -> bool {
 mod tests {
     use super::*;
 
-    /// The first of a small size, found one after the other without a sieve.
+    /// Finds the first safe prime of a small size without a sieve.
     fn naive(search: &SafePrimeSearch) -> u64 {
         (0..1 << 20).find(|i| search.is_safe_prime(*i)).unwrap()
     }
@@ -164,7 +164,7 @@ mod tests {
         );
     }
 
-    /// The second implementation finds the same primes under the same numbers.
+    /// The second implementation finds the same primes with the same candidate numbers.
     #[test]
     fn safe_primes_are_those_of_the_vectors() {
         let mut seen = 0;
@@ -189,7 +189,8 @@ mod tests {
             let [q, p] = of(q);
             is_safe(&q, &p)
         };
-        // 11 and 23; 1019 and 2039. 13 is prime and 27 is not; 35 is not and 71 is.
+        // 11 and 23, 1019 and 2039 are pairs of primes. 13 is prime and 27 is not; 35 is not and 71
+        // is.
         assert!(is(11) && is(1_019));
         assert!(!is(13) && !is(35) && !is(341) && !is(561));
     }

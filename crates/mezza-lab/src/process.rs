@@ -1,4 +1,4 @@
-//! This program under the name of `mezza`, as a process of its own.
+//! This program under the name `mezza`, as a separate process.
 
 use std::fs::File;
 use std::os::unix::process::CommandExt as _;
@@ -12,17 +12,17 @@ use nix::unistd::Pid;
 
 use crate::machine;
 
-/// The name under which this program is `mezza`: rows about processes start this program itself, so
-/// that what is measured is always what this lab was built with.
+/// The name under which this program behaves as `mezza`. Measurements of processes start this
+/// program itself, so that they always measure the code that this lab was built with.
 pub const PROGRAM: &str = "mezza";
-/// How long [`Program::wait_until`] waits.
+/// Time limit of [`Program::wait_until`].
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How long a program has for an orderly end.
+/// Time limit for an orderly end of a program.
 const ORDERLY: Duration = Duration::from_secs(3);
-/// Pause between two looks.
+/// Pause between two checks.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// A running program. It is killed when it is dropped.
+/// A running program, killed on drop.
 pub struct Program {
     child: Child,
     out: PathBuf,
@@ -30,11 +30,11 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts `mezza --home HOME ARGS` with no other environment than `env`. Its output goes to
+    /// Starts `mezza --home HOME ARGS` with only `env` as environment. Its output goes to
     /// `files.out`, its log to `files.log`.
     ///
     /// # Errors
-    /// If it does not start.
+    /// If the program does not start.
     pub fn start(home: &Path, files: &Path, args: &[&str], env: &[(&str, &str)]) -> Result<Self> {
         let out = files.with_extension("out");
         let log = files.with_extension("log");
@@ -46,29 +46,29 @@ impl Program {
         Ok(Self { child, out, log })
     }
 
-    /// The whole lines of its output so far.
+    /// Returns the complete lines of the output so far.
     pub fn read_output(&self) -> String {
         let text = std::fs::read_to_string(&self.out).unwrap_or_default();
         text.rsplit_once('\n').map_or_else(String::new, |(whole, _)| whole.to_owned())
     }
 
-    /// Its number.
+    /// Returns the process number.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Memory that it holds, bytes.
+    /// Returns the resident memory in bytes.
     ///
     /// # Errors
-    /// If the system does not tell.
+    /// If the system does not report the memory.
     pub fn resident_bytes(&self) -> Result<f64> {
         machine::resident_bytes(self.child.id()).context("the system does not tell memory")
     }
 
-    /// Waits until `find` gives something.
+    /// Waits until `find` returns a value.
     ///
     /// # Errors
-    /// If the program ends before that, or after two minutes.
+    /// If the program ends first, or after two minutes.
     pub fn wait_until<T>(
         &mut self,
         what: &str,
@@ -88,7 +88,7 @@ impl Program {
         }
     }
 
-    /// Asks it to end and waits for that a few seconds.
+    /// Asks the program to end, and waits a few seconds for its end.
     pub fn terminate(&mut self) {
         if let Ok(pid) = i32::try_from(self.child.id()) {
             let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
@@ -100,7 +100,7 @@ impl Program {
     }
 }
 
-/// Kills the program at once, like `kill -9`.
+/// Kills the program immediately, like `kill -9`.
 impl Drop for Program {
     fn drop(&mut self) {
         let _ = self.child.kill();

@@ -1,4 +1,4 @@
-//! How long a run measures.
+//! Profiles: how long a run measures.
 
 use clap::ValueEnum;
 
@@ -14,7 +14,7 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// Its name.
+    /// Returns the name of the profile.
     pub fn name(self) -> &'static str {
         match self {
             Self::Smoke => "smoke",
@@ -23,12 +23,12 @@ impl Profile {
         }
     }
 
-    /// The cost of a job, from its seconds by profile.
+    /// Returns the seconds of a job in this profile.
     pub fn cost_s(self, [smoke, quick, full]: [u32; 3]) -> u32 {
         self.pick(smoke, quick, full)
     }
 
-    /// One of three values.
+    /// Returns the value for this profile.
     pub fn pick<T>(self, smoke: T, quick: T, full: T) -> T {
         match self {
             Self::Smoke => smoke,

@@ -1,5 +1,5 @@
-//! Raw lines: every figure with its program, operation and round. A file is written under another name
-//! and renamed; a file without its last line is unfinished.
+//! Raw lines: every figure with its program, operation and round. A file is written under a
+//! temporary name and renamed; a file without its end line is unfinished.
 //!
 //! ```text
 //! {"head":1,..}  {"who":"ours","op":"send",..} ..  {"end":1,"lines":n}
@@ -22,31 +22,31 @@ use crate::place;
 use crate::profile::Profile;
 use crate::shard::Shard;
 
-/// Version of the format.
+/// Version of the raw format.
 const VERSION: u32 = 1;
 
 /// The parameters of one run.
 pub struct RunSpec {
-    /// `node-goals`.
+    /// The id of the experiment, for example `node-goals`.
     pub experiment: &'static str,
-    /// Raised when the meaning of its figures changes.
+    /// The revision, raised when the meaning of the experiment's figures changes.
     pub rev: u32,
-    /// How long to measure.
+    /// The profile, which determines the length of the run.
     pub profile: Profile,
-    /// The seed.
+    /// The seed of all random draws.
     pub seed: u64,
     /// The arguments that select jobs.
     pub params: Value,
-    /// True if it measures time. Then no other run of the lab may use this machine.
+    /// True if the run measures time. Then no other run of the lab may use this machine.
     pub exclusive: bool,
-    /// The part of its jobs, if not all.
+    /// The part of the jobs that this run covers; `None` for all jobs.
     pub shard: Option<Shard>,
 }
 
 impl RunSpec {
-    /// First 16 hexadecimal digits of BLAKE2b over the job as JSON with sorted keys.
+    /// Returns the first 16 hexadecimal digits of BLAKE2b over the job as JSON with sorted keys.
     pub fn id(&self) -> String {
-        // The keys of a JSON object are sorted.
+        // The JSON object sorts its keys.
         let text = json!({
             "exp": self.experiment, "params": self.params, "profile": self.profile.name(),
             "rev": self.rev, "seed": self.seed,
@@ -67,7 +67,7 @@ impl RunSpec {
     }
 }
 
-/// The build of this program.
+/// Describes the build of this program.
 pub fn describe_build() -> Value {
     json!({
         "rustc": env!("LAB_RUSTC"), "profile": env!("LAB_PROFILE"),
@@ -75,43 +75,43 @@ pub fn describe_build() -> Value {
     })
 }
 
-/// The commit that is checked out, and whether files differ from it.
+/// Returns the commit that is checked out, and true if files differ from it.
 pub fn find_commit() -> (Option<String>, Option<bool>) {
     let Some(root) = place::find_repository() else { return (None, None) };
     let git = |args: &[&str]| {
         let output = Command::new("git").arg("-C").arg(&root).args(args).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
-    // Pages that another experiment has just written are no change of the program.
+    // Pages that another experiment has just written do not change the program.
     let status = git(&["status", "--porcelain", "--", ".", ":!docs/lab"]);
     (git(&["rev-parse", "HEAD"]), status.map(|text| !text.is_empty()))
 }
 
-/// Names of clocks and units are constants.
+/// The names of clocks and units, which are constants.
 type Text = &'static str;
 
 /// One figure.
 #[derive(Serialize)]
 pub struct RawFigure<'a> {
-    /// `ours`, `variant:NAME`, `peer:NAME` or `limit:NAME`.
+    /// The measured program: `ours`, `variant:NAME`, `peer:NAME` or `limit:NAME`.
     pub who: &'a str,
     /// The operation.
     pub op: &'a str,
-    /// `thread_cpu`, `wall` or `count`.
+    /// The clock: `thread_cpu`, `wall` or `count`.
     pub clock: Text,
     /// The unit of the values.
     pub unit: Text,
-    /// From 1.
+    /// The number of the round, from 1.
     pub round: usize,
     /// The spread of the samples.
     #[serde(flatten)]
     pub spread: Spread,
-    /// True if the machine was busy.
+    /// True if the machine was busy during the round.
     pub busy: bool,
 }
 
 impl<'a> RawFigure<'a> {
-    /// Samples of the first round, the machine not busy.
+    /// Makes a figure from samples of the first round, on a quiet machine.
     pub fn from_samples(
         who: &'a str,
         op: &'a str,
@@ -122,20 +122,20 @@ impl<'a> RawFigure<'a> {
         Self { who, op, clock, unit, round: 1, spread: Spread::from_samples(samples), busy: false }
     }
 
-    /// A value that was measured once, in the first round, the machine not busy.
+    /// Makes a figure from a single value, in the first round, on a quiet machine.
     pub fn single(who: &'a str, op: &'a str, clock: Text, unit: Text, value: f64) -> Self {
         Self::from_samples(who, op, clock, unit, vec![value])
     }
 }
 
-/// The lines of one run.
+/// The raw lines of one run.
 pub struct Raw {
     text: String,
     lines: usize,
 }
 
 impl Raw {
-    /// A file with its head.
+    /// Makes a file that has only its head.
     pub fn new(job: &RunSpec) -> Self {
         Self { text: format!("{}\n", job.to_head()), lines: 0 }
     }
@@ -154,7 +154,7 @@ impl Raw {
     /// Writes the whole file. After an error the old file is unchanged.
     ///
     /// # Errors
-    /// If the disk refuses.
+    /// If the disk fails.
     pub fn write_file(mut self, path: &Path) -> Result<()> {
         let end = json!({ "end": 1, "lines": self.lines }).to_string();
         self.text.push_str(&(end + "\n"));
@@ -171,13 +171,13 @@ impl Raw {
     }
 }
 
-/// The file of an experiment, or of a part of it.
+/// Returns the path of an experiment's raw file, or of a part of it.
 pub fn raw_path(out: &Path, experiment: &str, shard: Option<Shard>) -> PathBuf {
     let part = shard.map_or_else(String::new, |shard| format!(".{shard}"));
     out.join("raw").join(format!("{experiment}{part}.jsonl"))
 }
 
-/// Describes for people whether an experiment was measured, with the path of its figures.
+/// Describes for the user if an experiment was measured, with the path of its figures.
 pub fn describe_state(out: &Path, experiment: &str) -> String {
     let path = raw_path(out, experiment, None);
     let state = match fs::read_to_string(&path) {
@@ -260,7 +260,7 @@ mod tests {
         let user = std::env::var("USER").unwrap_or_default();
         let home = std::env::var("HOME").unwrap_or_default();
         for secret in [host.trim(), &user, &home] {
-            // A name of one or two letters is in every text.
+            // A name of one or two letters may be part of any text.
             assert!(secret.len() < 3 || !text.contains(&format!("\"{secret}\"")), "{secret}");
         }
         let head: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();

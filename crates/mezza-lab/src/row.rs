@@ -1,4 +1,4 @@
-//! A row: a goal, the measured value, the limit, and whether it holds.
+//! A row: a goal, the measured value, the limit, and the verdict.
 
 use std::fmt;
 
@@ -8,36 +8,36 @@ use serde_json::{Value, json};
 /// The direction of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sense {
-    /// Less is better.
+    /// The value must not exceed the limit.
     AtMost,
-    /// More is better.
+    /// The value must not fall below the limit.
     AtLeast,
 }
 
-/// True if a row decides the exit code.
+/// The weight of a row for the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
-    /// It must hold.
+    /// The row must hold.
     Must,
-    /// It is printed and decides nothing.
+    /// The row is printed and decides nothing.
     Context,
 }
 
-/// A measured value beside its limit.
+/// A measured value with its limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure {
     /// The measured value.
     pub measured: f64,
-    /// The limit, from the same run where the goal is relative.
+    /// The limit, from the same run if the goal is relative.
     pub limit: Option<f64>,
-    /// The unit of both.
+    /// The unit of value and limit.
     pub unit: &'static str,
     /// The direction.
     pub sense: Sense,
 }
 
 impl Figure {
-    /// Measured divided by the limit.
+    /// Returns the measured value divided by the limit.
     pub fn ratio(&self) -> Option<f64> {
         self.limit.map(|limit| self.measured / limit)
     }
@@ -57,11 +57,11 @@ impl Figure {
 pub enum Outcome {
     /// The value was measured.
     Measured(Figure),
-    /// This machine cannot measure it: the reason and the next step.
+    /// This machine cannot measure the value: the reason and the next step.
     NotHere(String),
     /// The peer is absent: the reason and the next step.
     NoPeer(String),
-    /// The measurement itself broke.
+    /// The measurement itself failed: the error.
     Broken(String),
 }
 
@@ -72,13 +72,13 @@ pub enum Verdict {
     Holds,
     /// The goal is not met.
     FallsShort,
-    /// Printed without a limit.
+    /// The value is printed without a limit.
     Shown,
-    /// Not measurable on this machine.
+    /// This machine cannot measure the value.
     NotHere,
     /// The peer is absent.
     NoPeer,
-    /// The measurement broke.
+    /// The measurement failed.
     Error,
 }
 
@@ -98,46 +98,46 @@ impl fmt::Display for Verdict {
 /// One row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// `M1` to `M9`.
+    /// The id, for example `M1`.
     pub id: &'static str,
-    /// The goal of the design.
+    /// The text of the goal in the design.
     pub goal: String,
-    /// True if it decides.
+    /// The weight of the row for the exit code.
     pub weight: Weight,
     /// The outcome.
     pub outcome: Outcome,
-    /// Lines below the row: the parts of the figure and values beside it.
+    /// Lines below the row: parts of the figure, and values for comparison.
     pub details: Vec<String>,
 }
 
 impl Row {
-    /// A row that must hold.
+    /// Makes a row that must hold.
     pub fn must(id: &'static str, goal: &str, outcome: Outcome) -> Self {
         Self { id, goal: goal.into(), weight: Weight::Must, outcome, details: Vec::new() }
     }
 
-    /// The row with another text for its goal.
+    /// Replaces the text of the goal.
     #[must_use]
     pub fn with_goal(mut self, goal: &str) -> Self {
         self.goal = goal.into();
         self
     }
 
-    /// The row as context, which decides nothing.
+    /// Makes the row context, which decides nothing.
     #[must_use]
     pub fn into_context(mut self) -> Self {
         self.weight = Weight::Context;
         self
     }
 
-    /// The row with one more line below it.
+    /// Adds a line below the row.
     #[must_use]
     pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
         self.details.push(detail.into());
         self
     }
 
-    /// The verdict, which is the last column of a row.
+    /// Returns the verdict, which is the last column of a row.
     pub fn verdict(&self) -> Verdict {
         match &self.outcome {
             Outcome::Measured(figure) if !figure.holds() => Verdict::FallsShort,
@@ -149,7 +149,7 @@ impl Row {
         }
     }
 
-    /// The row as people read it: one line, then its details.
+    /// Formats the row for the user: one line, then its details.
     pub fn to_lines(&self) -> Vec<String> {
         let head = format!("{:<3} {:<44}", self.id, self.goal);
         let first = match &self.outcome {
@@ -166,7 +166,7 @@ impl Row {
         std::iter::once(first).chain(details).collect()
     }
 
-    /// The row as programs read it.
+    /// Formats the row for programs.
     pub fn to_json(&self) -> Value {
         let mut value = json!({
             "id": self.id, "goal": self.goal, "must": self.weight == Weight::Must,
@@ -188,7 +188,7 @@ impl Row {
     }
 }
 
-/// The direction as a row prints it.
+/// Formats the direction of a limit.
 pub fn format_sense(sense: Sense) -> &'static str {
     match sense {
         Sense::AtMost => "<=",
@@ -205,7 +205,7 @@ fn format_columns(figure: &Figure) -> String {
     format!("{measured:>14} {limit:>16} {ratio:>6} ")
 }
 
-/// Three or more digits.
+/// Formats a number with three or more digits.
 pub fn format_number(value: f64) -> String {
     match value.abs() {
         100.0.. => format!("{value:.0}"),
@@ -214,8 +214,8 @@ pub fn format_number(value: f64) -> String {
     }
 }
 
-/// The exit code: [`Exit::Bug`] if a row broke; where figures decide, [`Exit::No`] if a must-row falls
-/// short, and [`Exit::Unreachable`] if the peer of one is absent.
+/// Returns the exit code: [`Exit::Bug`] if a row is broken; if figures decide, [`Exit::No`] if a
+/// must-row falls short, and [`Exit::Unreachable`] if the peer of a must-row is absent.
 pub fn exit_code(rows: &[Row], figures_decide: bool) -> Exit {
     let is = |verdict| move |row: &Row| row.weight == Weight::Must && row.verdict() == verdict;
     if rows.iter().any(|row| row.verdict() == Verdict::Error) {

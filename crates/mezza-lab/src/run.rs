@@ -67,15 +67,15 @@ const PAPERS: [(&str, &[Experiment]); 10] = [
     ("attacks", asa::ALL),
 ];
 
-/// All experiments.
+/// Returns all experiments.
 fn all_experiments() -> impl Iterator<Item = &'static Experiment> {
     PAPERS.into_iter().flat_map(|(_, experiments)| experiments)
 }
 
-/// Runs and prints; how the program ends.
+/// Runs experiments and prints their results. Returns the exit code.
 ///
 /// # Errors
-/// An unknown id, a busy machine, a peer that cannot be fetched, or a disk that refuses.
+/// An unknown id, a busy machine, a peer that cannot be fetched, or a failed disk.
 pub fn run_experiments(order: Order) -> Result<Exit> {
     let Order { what, profile, pages, options, args } = order;
     let MeasureArgs { fetch, json, seed, shard, out } = args;
@@ -123,9 +123,9 @@ pub fn run_experiments(order: Order) -> Result<Exit> {
 struct Done {
     experiment: &'static Experiment,
     report: Report,
-    /// The file of its raw lines.
+    /// The path of its raw lines.
     raw: PathBuf,
-    /// Wall time.
+    /// The wall time of the experiment.
     took: Duration,
 }
 
@@ -153,7 +153,7 @@ fn report_json(experiment: &Experiment, report: &Report, profile: Profile) -> Va
     })
 }
 
-/// Writes table and plot beside the raw lines.
+/// Writes table and plot next to the raw lines.
 fn store_report(out: &Path, experiment: &Experiment, report: &Report, value: &Value) -> Result<()> {
     let write = |folder: &str, ending: &str, text: String| {
         let folder = out.join(folder);
@@ -205,7 +205,7 @@ fn choose_experiments(what: &[String]) -> Result<Vec<&'static Experiment>> {
     Ok(chosen.collect())
 }
 
-/// The lines of `mezza-lab list` on experiments.
+/// Returns the lines of `mezza-lab list` for experiments.
 pub fn list_experiments(out: &Path) -> Vec<String> {
     let line = |e: &Experiment| {
         let [smoke, quick, full] = e.seconds;
@@ -240,7 +240,7 @@ mod tests {
         }
     }
 
-    /// Every other experiment measures time and runs alone.
+    /// All other experiments measure time and run alone.
     #[test]
     fn what_only_calculates_is_declared() {
         let calculated = all_experiments().filter(|experiment| !experiment.exclusive);

@@ -14,7 +14,7 @@ use crate::prime::{BITS, SIEVE_MAX, SafePrimeSearch, WINDOW, is_safe, primes_bel
 use crate::terminal::{print_error, print_line};
 use crate::{machine, parallel};
 
-/// Survivors between two lines of progress, for each job.
+/// Candidates per job between two lines of progress.
 const BATCH: usize = 8;
 
 /// The arguments of `safe-prime`.
@@ -37,10 +37,10 @@ pub struct SearchOrder {
     resume: Option<PathBuf>,
 }
 
-/// Searches.
+/// Searches for a safe prime, and prints or writes it.
 ///
 /// # Errors
-/// A seed that is no hex, or a file that cannot be read or written.
+/// A seed that is not hex, or a file that cannot be read or written.
 pub fn search_prime(order: SearchOrder) -> Result<Exit> {
     let SearchOrder { bits, seed, jobs, out, resume } = order;
     let stored = resume.as_deref().filter(|path| path.exists()).map(read_progress).transpose()?;
@@ -79,7 +79,7 @@ fn given_or_fresh(seed: Option<String>) -> Result<Vec<u8>> {
     Ok(seed)
 }
 
-/// The lowest candidate from `first` on that is a safe prime.
+/// Returns the lowest candidate from `first` on that is a safe prime.
 fn find_prime(
     search: &SafePrimeSearch,
     first: u64,
@@ -102,7 +102,7 @@ fn find_prime(
             }
             let rate = tests as f64 / began.elapsed().as_secs_f64();
             let left = mean / rate;
-            // The number of tests is memoryless: what is left on average never gets less.
+            // The number of tests has no memory: the expected remaining number stays constant.
             let mut out = std::io::stderr().lock();
             let line = format!(
                 "{tests} tests, {rate:.1}/s, {mean:.0} expected on average: mean {left:.0} s"
@@ -115,7 +115,7 @@ fn find_prime(
     bail!("no candidate is left")
 }
 
-/// `bits`, `seed`, `i`, `p`: what a search gives, one a line.
+/// Formats the result of a search as lines `bits`, `seed`, `i`, `p`.
 fn file_of(search: &SafePrimeSearch, i: u64) -> String {
     let hex = |bytes: &[u8]| data_encoding::HEXLOWER.encode(bytes);
     let p = search.modulus(i).to_be_bytes_trimmed_vartime();
@@ -147,11 +147,11 @@ pub struct CheckOrder {
     file: PathBuf,
 }
 
-/// Checks that the number of a file is a safe prime; with `bits`, `seed` and `i`, also that it is the one that
-/// these give.
+/// Checks that the number in a file is a safe prime. If the file has `bits`, `seed` and `i`, it
+/// also checks that they give this number.
 ///
 /// # Errors
-/// A file that cannot be read or is none.
+/// A file that cannot be read or has another format.
 pub fn check_prime(order: &CheckOrder) -> Result<Exit> {
     let path = &order.file;
     let fields = read_fields(path)?;

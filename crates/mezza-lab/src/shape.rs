@@ -2,46 +2,46 @@
 
 use serde_json::{Value, json};
 
-/// A claim and whether it holds.
+/// A claim and its result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
-    /// The claim.
+    /// The text of the claim.
     pub text: String,
-    /// The result.
+    /// The measured result as text.
     pub found: String,
-    /// True if it holds.
+    /// True if the claim holds.
     pub holds: bool,
 }
 
 impl Claim {
-    /// `value` is below `limit`. NaN is not.
+    /// Claims that `value` is below `limit`. NaN fails.
     pub fn below(text: impl Into<String>, value: f64, limit: f64) -> Self {
         Self { text: text.into(), found: format_both(value, limit), holds: value < limit }
     }
 
-    /// `value` is above `limit`. NaN is not.
+    /// Claims that `value` is above `limit`. NaN fails.
     pub fn above(text: impl Into<String>, value: f64, limit: f64) -> Self {
         Self { text: text.into(), found: format_both(value, limit), holds: value > limit }
     }
 
-    /// A claim that is true or false.
+    /// Makes a claim that is true or false.
     pub fn is(text: impl Into<String>, found: impl Into<String>, holds: bool) -> Self {
         Self { text: text.into(), found: found.into(), holds }
     }
 
-    /// For people.
+    /// Formats the claim for the user.
     pub fn format_line(&self) -> String {
         let Self { text, found, .. } = self;
         format!("shape  {:<6} {text}: {found}", if self.holds { "holds" } else { "FAILS" })
     }
 
-    /// For programs.
+    /// Formats the claim for programs.
     pub fn to_json(&self) -> Value {
         json!({ "claim": self.text, "found": self.found, "holds": self.holds })
     }
 }
 
-/// A value and its limit, with enough digits to tell them apart.
+/// Formats a value and its limit with enough digits to distinguish them.
 fn format_both(value: f64, limit: f64) -> String {
     let texts = |digits: usize| [value, limit].map(|number| format!("{number:.digits$}"));
     let [value, limit] = match texts(2) {

@@ -15,8 +15,8 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// The jobs of this part, in the order of `jobs`. They are dealt in the order of falling cost, so
-    /// that all parts take about as long; each job belongs to exactly one part.
+    /// Returns the jobs of this part, in the order of `jobs`. Jobs are dealt in descending order of
+    /// cost, so that all parts take about the same time; each job belongs to exactly one part.
     pub fn pick_jobs<T>(self, jobs: Vec<T>, cost: impl Fn(&T) -> u32) -> Vec<T> {
         let mut dealt: Vec<usize> = (0..jobs.len()).collect();
         dealt.sort_by_key(|at| Reverse(cost(&jobs[*at])));
@@ -38,7 +38,7 @@ impl FromStr for Shard {
     }
 }
 
-/// As names of files have it.
+/// Formats the part for file names.
 impl fmt::Display for Shard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-of-{}", self.index, self.count)

@@ -1,5 +1,5 @@
-//! The thesis as it stands: its groups, its listings, its firewalls that leave a channel open, and what is
-//! wrong with them. For the lab alone.
+//! The thesis as published: its groups, its listings, its firewalls that leave a channel open, and
+//! the errors in them. For the lab alone.
 
 pub mod curve;
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The variants of the thesis, their firewalls and groups by name: what the command line says, and
-//! what every part of the lab that measures reverse firewalls goes by.
+//! The variants of the thesis, their firewalls and groups by name, for the command line and all
+//! parts of the lab that measure reverse firewalls.
 
 use anyhow::{Result, bail};
 use mezza::testing::api::{Exit, Fault};
@@ -17,26 +17,26 @@ use crate::thesis::weak::{BasicFirewall, MaulFirewall};
 pub enum Variant {
     /// Diffie-Hellman.
     Dh,
-    /// Diffie-Hellman with a commitment of the end that begins.
+    /// Diffie-Hellman with a commitment of the initiator.
     DhComm,
     /// One El-Gamal ciphertext.
     Eg,
 }
 
-/// Which way a message goes, seen from the end that dials.
+/// The direction of a message, from the initiator's view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// To the wire.
+    /// From the initiator to the wire.
     Out,
-    /// From the wire.
+    /// From the wire to the initiator.
     In,
 }
 
 impl Variant {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 3] = [Self::Dh, Self::DhComm, Self::Eg];
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Dh => "dh",
@@ -45,7 +45,7 @@ impl Variant {
         }
     }
 
-    /// The messages of one handshake, in their order.
+    /// Returns the messages of one handshake, in order.
     pub const fn script(self) -> &'static [Way] {
         match self {
             Self::Dh => &[Way::Out, Way::In],
@@ -54,7 +54,7 @@ impl Variant {
         }
     }
 
-    /// The firewalls of the end that dials, `none` first.
+    /// Returns the firewalls of the initiator, `none` first.
     pub const fn firewalls(self) -> &'static [&'static str] {
         match self {
             Self::Dh => &["none", "fw"],
@@ -63,7 +63,7 @@ impl Variant {
         }
     }
 
-    /// The firewall that closes every element.
+    /// Returns the firewall that closes every element.
     pub const fn right_firewall(self) -> &'static str {
         match self {
             Self::Dh => "fw",
@@ -72,20 +72,20 @@ impl Variant {
         }
     }
 
-    /// The variant of a name.
+    /// Returns the variant of this name.
     ///
     /// # Errors
-    /// There is none; the text says which there are.
+    /// If there is none; the text lists the names.
     pub fn find_named(name: &str) -> Result<Self> {
         let found = Self::ALL.into_iter().find(|variant| variant.name() == name);
         found.ok_or_else(|| unknown_name("variant", name, &Self::ALL.map(Self::name)))
     }
 }
 
-/// A firewall of a variant by its name; `None` is no firewall.
+/// Makes a firewall of a variant by name; `None` for the name `none`.
 ///
 /// # Errors
-/// There is none of that name; the text says which there are.
+/// If there is none of this name; the text lists the names.
 pub fn make_firewall<G: Group + 'static>(
     variant: Variant,
     name: &str,
@@ -108,24 +108,24 @@ pub fn make_firewall<G: Group + 'static>(
     Ok(Some(firewall))
 }
 
-/// Work over a group that is known by its name when the program runs.
+/// A task over a group that is chosen by name at run time.
 pub trait GroupTask {
-    /// The value that it gives.
+    /// The result of the task.
     type Given;
-    /// Does it.
+    /// Runs the task.
     ///
     /// # Errors
-    /// The error of the work.
+    /// The error of the task.
     fn run_with<G: Group + 'static>(self, group: G) -> Result<Self::Given>;
 }
 
-/// The groups by name.
+/// The names of the groups.
 pub const GROUPS: [&str; 4] = ["ristretto255", "modp3072", "modp3072-thesis", "curve25519-full"];
 
-/// Does a task over the group of a name.
+/// Runs a task over the group of this name.
 ///
 /// # Errors
-/// There is none of that name, or what the work meets.
+/// If there is no group of this name, or the error of the task.
 pub fn with_group<T: GroupTask>(name: &str, task: T) -> Result<T::Given> {
     match name {
         "ristretto255" => task.run_with(Ristretto::new()),
@@ -136,7 +136,7 @@ pub fn with_group<T: GroupTask>(name: &str, task: T) -> Result<T::Given> {
     }
 }
 
-/// The error of a name that does not exist: it says which do.
+/// Makes the error of an unknown name, which lists the known names.
 pub fn unknown_name(what: &str, name: &str, there_are: &[&str]) -> anyhow::Error {
     let text = format!("there is no {what} {name}");
     Fault::new(Exit::Usage, text, format!("there are: {}", there_are.join(", "))).into()
@@ -145,7 +145,7 @@ pub fn unknown_name(what: &str, name: &str, there_are: &[&str]) -> anyhow::Error
 /// Refuses a firewall that the variant does not have.
 ///
 /// # Errors
-/// As said, with those that exist.
+/// If the variant does not have it; the text lists the names.
 pub fn check_firewall(variant: Variant, name: &str) -> Result<()> {
     if variant.firewalls().contains(&name) {
         return Ok(());

@@ -4,8 +4,8 @@
 //! initiator ---> firewall ---> observer ---> responder
 //!             inside        the wire
 //! ```
-//! The observer relays bytes and looks at them. Each process is this program with the hidden command
-//! `wire` and a [`WireJob`], and says on its standard output, one JSON value a line, what came of it.
+//! The observer relays bytes and reads them. Each process is this program with the hidden command
+//! `wire` and a [`WireJob`]. It prints its results on standard output, one JSON value per line.
 
 pub mod child;
 mod end;
@@ -26,17 +26,17 @@ use crate::asa::symbol::{AttackKey, Planted};
 use crate::terminal::print_line;
 use crate::variant::{GroupTask, Variant, with_group};
 
-/// The most bytes of a message: two elements of 3072 bits and the kind.
+/// Maximum bytes of a message: two elements of 3072 bits and the kind.
 const MESSAGE_BYTES_MAX: usize = 1_024;
-/// How long a process waits for the next byte.
+/// Time limit for the next byte.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The work of one process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WireJob {
-    /// `initiator`, `firewall`, `observer` or `responder`.
+    /// The role: `initiator`, `firewall`, `observer` or `responder`.
     pub role: String,
-    /// Whom to dial; a responder dials nobody.
+    /// The address to dial; `None` for a responder.
     pub dials: Option<SocketAddr>,
     /// The variant by name.
     pub variant: String,
@@ -44,20 +44,20 @@ pub struct WireJob {
     pub group: String,
     /// The firewall by name.
     pub firewall: String,
-    /// Handshakes.
+    /// The number of handshakes.
     pub count: usize,
     /// The seed of this process' coins.
     pub seed: u64,
     /// The secret that a tampered initiator leaks and an observer reads.
     pub attack: Option<Attack>,
-    /// True if to say every message.
+    /// True if the process prints every message.
     pub shows: bool,
 }
 
 /// An attack by rejection sampling.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Attack {
-    /// The element by name.
+    /// The name of the element.
     pub element: String,
     /// Bits of a block.
     pub lambda: u32,
@@ -65,22 +65,22 @@ pub struct Attack {
     pub is_stateful: bool,
     /// The attacker's key.
     pub key: [u8; 16],
-    /// The planted secret; only the device has it.
+    /// The planted secret, which only the device has.
     pub secret: Option<[u8; 16]>,
 }
 
 impl Attack {
-    /// The attacker's key.
+    /// Returns the attacker's key.
     pub fn key(&self) -> AttackKey {
         AttackKey::new(self.key)
     }
 
-    /// The secret in blocks.
+    /// Returns the secret in blocks.
     pub fn planted_secret(&self) -> Option<Planted> {
         self.secret.map(|secret| Planted::new(secret, self.lambda))
     }
 
-    /// Which block a message carries.
+    /// Returns the rule that determines which block a message carries.
     pub const fn sequence(&self) -> Sequence {
         if self.is_stateful { Sequence::Stateful } else { Sequence::Stateless }
     }
@@ -89,7 +89,7 @@ impl Attack {
 /// Runs the process of a job, given as JSON.
 ///
 /// # Errors
-/// A job that is none, or what its wires meet.
+/// An invalid job, or an error of its connections.
 pub fn serve_job(job: &str) -> Result<()> {
     let job: WireJob = serde_json::from_str(job).context("not a job of this program")?;
     let group = job.group.clone();
@@ -111,11 +111,11 @@ impl GroupTask for WireJob {
     }
 }
 
-/// A connection that carries messages, each behind its length of 2 bytes.
+/// A connection that carries messages, each with its length in 2 bytes before it.
 struct Connection {
     stream: TcpStream,
     deframer: Deframer<2, 1, MESSAGE_BYTES_MAX>,
-    /// Bytes that arrived and are not a whole message yet.
+    /// Received bytes that are no whole message yet.
     waiting: Vec<u8>,
 }
 
@@ -131,7 +131,7 @@ impl Connection {
         Self::new(TcpStream::connect(address).context("the next process does not answer")?)
     }
 
-    /// Listens on a free port of loopback, says which, and takes the one connection that comes.
+    /// Listens on a free port of loopback, prints the port, and accepts one connection.
     fn accept_one() -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         print_value(&json!({ "listens": listener.local_addr()?.port() }))?;
@@ -170,7 +170,7 @@ impl Connection {
     }
 }
 
-/// Says a line to the process that started this one.
+/// Prints a line for the parent process.
 fn print_value(value: &Value) -> Result<()> {
     print_line(&value.to_string())
 }

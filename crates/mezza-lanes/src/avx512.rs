@@ -1,8 +1,9 @@
-//! AVX-512 with IFMA: the one file with `unsafe` code.
+//! AVX-512 with IFMA: the only file with `unsafe` code.
 //!
-//! Holding an [`Ifma`] proves that the CPU and the operating system can do what its methods do, so
-//! each block has the same reason. The methods are inlined into functions that [`Lanes::outline`]
-//! compiles for these features; where an inline were lost, the code would be slow, not unsound.
+//! An [`Ifma`] proves that the CPU and the operating system support all instructions that its
+//! methods use; this is the reason of every `unsafe` block. The methods are inlined into functions
+//! that [`Lanes::outline`] compiles for these features. A method that is not inlined would be slow,
+//! but sound.
 #![expect(unsafe_code, reason = "intrinsics; each block says which token allows it")]
 #![expect(clippy::inline_always, reason = "an intrinsic behind a call loses all its speed")]
 
@@ -21,25 +22,25 @@ use crate::lanes::{BLOCK, LANES, Lanes, Lanes32, WORDS};
 
 cpufeatures::new!(cpu, "avx512f", "avx512ifma", "avx512vl", "avx512dq", "avx512bw");
 
-/// The CPU has the five features, and the operating system keeps the registers.
+/// A proof that the CPU has the five features and that the operating system saves the registers.
 #[derive(Clone, Copy)]
 pub struct Ifma(());
 
 impl Ifma {
-    /// The token, if it may be held. The answer is kept after the first call.
+    /// Returns the token if CPU and operating system support the features; the result is cached.
     pub fn detect() -> Option<Self> {
         cpu::get().then_some(Self(()))
     }
 }
 
-/// The kernel on these vectors, if they are there.
+/// Returns the IFMA kernel if CPU and operating system support it.
 pub fn ifma() -> Option<&'static dyn Kernel> {
-    // Handed out together with a token alone.
+    // The kernel is returned only together with a token.
     static KERNEL: VectorKernel<Ifma> = VectorKernel::new(Ifma(()), "ifma");
     Ifma::detect().map(|_| &KERNEL as &dyn Kernel)
 }
 
-/// A function of its own for `f` and all that is inlined into it.
+/// Runs `f` in a function compiled for the features, with all calls inlined.
 #[target_feature(enable = "avx512f,avx512ifma,avx512vl,avx512dq,avx512bw")]
 #[inline(never)]
 fn compiled_for_ifma<R>(f: impl FnOnce() -> R) -> R {
@@ -57,14 +58,14 @@ impl Lanes for Ifma {
 
     #[inline(always)]
     fn load(self, x: &[u64; LANES]) -> __m512i {
-        // SAFETY: self proves avx512f; `x` is 64 readable bytes, and no alignment is asked for.
+        // SAFETY: self proves avx512f; `x` is 64 readable bytes, unaligned is allowed.
         unsafe { _mm512_loadu_si512(x.as_ptr().cast()) }
     }
 
     #[inline(always)]
     fn store(self, v: __m512i) -> [u64; LANES] {
         let mut out = [0; LANES];
-        // SAFETY: self proves avx512f; `out` is 64 writable bytes, and no alignment is asked for.
+        // SAFETY: self proves avx512f; `out` is 64 writable bytes, unaligned is allowed.
         unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), v) };
         out
     }
@@ -125,7 +126,7 @@ impl Lanes for Ifma {
 
     #[inline(always)]
     fn permute(self, index: __m512i, a: __m512i) -> __m512i {
-        // SAFETY: self proves avx512f; the three lowest bits of an index count.
+        // SAFETY: self proves avx512f; the instruction uses only the three lowest bits of an index.
         unsafe { _mm512_permutexvar_epi64(index, a) }
     }
 
@@ -163,14 +164,14 @@ impl Lanes32 for Ifma {
 
     #[inline(always)]
     fn load_words(self, bytes: &[u8; BLOCK]) -> __m512i {
-        // SAFETY: self proves avx512f; `bytes` are 64 readable ones, of any alignment.
+        // SAFETY: self proves avx512f; `bytes` is 64 readable bytes, unaligned is allowed.
         unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
     }
 
     #[inline(always)]
     fn store_words(self, w: __m512i) -> [u8; BLOCK] {
         let mut out = [0; BLOCK];
-        // SAFETY: self proves avx512f; `out` is 64 writable bytes, and no alignment is asked for.
+        // SAFETY: self proves avx512f; `out` is 64 writable bytes, unaligned is allowed.
         unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), w) };
         out
     }
@@ -200,8 +201,8 @@ impl Lanes32 for Ifma {
     }
 }
 
-/// Place j of row i becomes place i of row j, in two steps: 4 x 4 words within quarters of vectors,
-/// then the quarters.
+/// Transposes 16 rows of 16 words in two steps: 4 x 4 words within quarters of vectors, then the
+/// quarters.
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn transpose_words(rows: &[__m512i; WORDS]) -> [__m512i; WORDS] {
@@ -225,7 +226,8 @@ fn transpose_words(rows: &[__m512i; WORDS]) -> [__m512i; WORDS] {
     out
 }
 
-/// Word w of row j becomes lane j of row w: pairs of rows first, then quarters of vectors.
+/// Transposes words of 64 bits: word w of row j becomes lane j of row w. Pairs of rows come first,
+/// then quarters of vectors.
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn transpose_lanes(rows: &[__m512i; LANES]) -> [__m512i; LANES] {
@@ -243,7 +245,7 @@ fn transpose_lanes(rows: &[__m512i; LANES]) -> [__m512i; LANES] {
     out
 }
 
-/// Quarter j of vector i becomes quarter i of vector j.
+/// Transposes quarters: quarter j of vector i becomes quarter i of vector j.
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn transpose_quarters([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {

@@ -1,4 +1,4 @@
-//! The kernel on vectors, for whichever backend: eight products in step, sixteen messages.
+//! The vector kernel, generic over the backend: eight products or sixteen messages at a time.
 //!
 //! | module | noun |
 //! |---|---|
@@ -26,24 +26,24 @@ use field::load_block;
 use inversion::{Fractions, pack_points, unpack_points, wipe_group};
 use ladder::{SwapMasks, run_ladder};
 
-/// Groups of eight that share an inversion, which is then below 2 % of the cost.
+/// Groups of eight points that share an inversion, whose cost is then below 2 %.
 const INVERSION_GROUPS: usize = 32;
 /// Points that share an inversion.
 const BATCH: usize = INVERSION_GROUPS * LANES;
 
-/// A kernel on the vectors of a backend.
+/// A kernel on the vectors of the backend `L`.
 pub struct VectorKernel<L> {
     lanes: L,
     name: &'static str,
 }
 
 impl<L: Lanes + Lanes32> VectorKernel<L> {
-    /// Holding `lanes` proves that the CPU can do it.
+    /// Makes a kernel of this name; `lanes` proves that the CPU supports it.
     pub const fn new(lanes: L, name: &'static str) -> Self {
         Self { lanes, name }
     }
 
-    /// Divides what was collected, and writes as many results as `out` takes.
+    /// Divides the collected fractions, and writes as many results as `out` holds.
     fn write_quotients(&self, fractions: Fractions, out: &mut [[u8; 32]]) {
         let l = self.lanes;
         let mut quotients = l.outline(
@@ -160,7 +160,7 @@ impl<L: Lanes + Lanes32 + Sync> Kernel for VectorKernel<L> {
 }
 
 impl<L: Lanes + Lanes32 + Sync> VectorKernel<L> {
-    /// For a fixed point of another kernel.
+    /// Multiplies a fixed point without a usable table, such as one made by another kernel.
     fn without_table(&self, u: &[u8; 32], k: &[[u8; 32]], out: &mut [[u8; 32]]) {
         for (k, out) in k.chunks(BATCH).zip(out.chunks_mut(BATCH)) {
             self.x25519_pairwise(k, &[*u; BATCH][..k.len()], out);

@@ -1,4 +1,4 @@
-//! A point that many scalars will be multiplied with.
+//! A fixed point: a point to be multiplied by many scalars.
 
 #[cfg(any(test, target_arch = "x86_64"))]
 use crate::eight::comb::Comb;
@@ -7,21 +7,21 @@ use core::fmt;
 use curve25519_dalek::edwards::EdwardsBasepointTable;
 
 /// A point of the curve, not of its twist and not of small order, with a table of its multiples.
-/// Made by [`Kernel::fixed_point`](crate::Kernel::fixed_point) and useful to every kernel: one that
-/// cannot read the table works from the u-coordinate.
+/// [`Kernel::fixed_point`](crate::Kernel::fixed_point) makes it. Every kernel accepts it: a kernel
+/// that cannot read the table uses the u-coordinate.
 pub struct FixedPoint {
     u: [u8; 32],
     pub(crate) table: MultiplesTable,
 }
 
-/// Multiples of the point, in the form of the kernel that made them.
+/// Multiples of the point, in the format of the kernel that made them.
 pub enum MultiplesTable {
-    /// 30 KiB.
+    /// The table of the portable kernel, 30 KiB.
     Portable(Box<EdwardsBasepointTable>),
-    /// 60 KiB.
+    /// The table of the vector kernel, 60 KiB.
     #[cfg(any(test, target_arch = "x86_64"))]
     Comb(Comb),
-    /// Nothing.
+    /// No table.
     None,
 }
 
@@ -30,13 +30,13 @@ impl FixedPoint {
         Self { u: *u, table }
     }
 
-    /// A point without a table, for kernels of other crates, which have checked it: see
-    /// [`Kernel::is_fixed_point`](crate::Kernel::is_fixed_point).
+    /// Makes a fixed point without a table, for kernels of other crates. The caller has checked the
+    /// point: see [`Kernel::is_fixed_point`](crate::Kernel::is_fixed_point).
     pub const fn without_table(u: &[u8; 32]) -> Self {
         Self { u: *u, table: MultiplesTable::None }
     }
 
-    /// The u-coordinate, as it was given.
+    /// Returns the u-coordinate as it was given.
     pub fn u(&self) -> &[u8; 32] {
         &self.u
     }

@@ -1,54 +1,57 @@
-//! Vectors: eight lanes of 64 bits, sixteen words of 32 bits. Arithmetic is written once over these
-//! traits. A CPU computes with it, an emulation checks every contract on the way, and intervals in
-//! place of numbers prove the bounds for all inputs.
+//! Vectors: eight lanes of 64 bits, or sixteen words of 32 bits. The arithmetic is written once
+//! over these traits. A CPU backend computes, an emulation checks every contract, and a backend of
+//! intervals proves the bounds for all inputs.
 
 /// Lanes in a vector.
 pub const LANES: usize = 8;
 
-/// Eight independent 64-bit lanes; holding the value proves that the CPU can do it.
+/// Operations on eight independent 64-bit lanes; a value of this type proves that the CPU supports
+/// them.
 ///
-/// Each method is safe for all values. Its contract (no carry out of a lane, operands below 2^52)
-/// is what makes a result mean the same as integers do, and the tests hold all callers to it.
+/// Each method is safe for all values. If its contract holds (no carry out of a lane, operands
+/// below 2^52), a result equals that of integer arithmetic. The tests check the contracts at all
+/// callers.
 pub trait Lanes: Copy {
-    /// A vector.
+    /// A vector of eight lanes.
     type V: Copy;
 
-    /// `x` in every lane.
+    /// Puts `x` into every lane.
     fn splat(self, x: u64) -> Self::V;
-    /// Lane j from `x[j]`.
+    /// Loads lane j from `x[j]`.
     fn load(self, x: &[u64; LANES]) -> Self::V;
-    /// Lane j into place j.
+    /// Stores lane j at index j.
     fn store(self, v: Self::V) -> [u64; LANES];
-    /// a + b; below 2^64.
+    /// Computes a + b; the sum must be below 2^64.
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
-    /// a - b; not below zero.
+    /// Computes a - b; the difference must not be negative.
     fn sub(self, a: Self::V, b: Self::V) -> Self::V;
-    /// The bits of `a` that are set in `mask`.
+    /// Computes a & mask.
     fn and(self, a: Self::V, mask: Self::V) -> Self::V;
-    /// a 2^N; below 2^64.
+    /// Computes a 2^N; the result must be below 2^64.
     fn shl<const N: u32>(self, a: Self::V) -> Self::V;
-    /// a / 2^N, rounded down.
+    /// Computes a / 2^N, rounded down.
     fn shr<const N: u32>(self, a: Self::V) -> Self::V;
-    /// a b; below 2^64. Slower than the next two on some CPUs, and for larger operands.
+    /// Computes a b; the product must be below 2^64. It takes larger operands than `lo` and `hi`,
+    /// and is slower on some CPUs.
     fn mul(self, a: Self::V, b: Self::V) -> Self::V;
-    /// acc + bits 0..52 of a b; operands below 2^52.
+    /// Computes acc + bits 0..52 of a b; the operands must be below 2^52.
     fn lo(self, acc: Self::V, a: Self::V, b: Self::V) -> Self::V;
-    /// acc + bits 52..104 of a b; operands below 2^52.
+    /// Computes acc + bits 52..104 of a b; the operands must be below 2^52.
     fn hi(self, acc: Self::V, a: Self::V, b: Self::V) -> Self::V;
-    /// Lane j of `b` where bit j of `mask` is set, else of `a`.
+    /// Selects lane j of `b` where bit j of `mask` is set, else of `a`.
     fn blend(self, mask: u8, a: Self::V, b: Self::V) -> Self::V;
-    /// Lane j is lane `index[j]` of `a`; indices below 8.
+    /// Returns lane `index[j]` of `a` in lane j; the indices must be below 8.
     fn permute(self, index: Self::V, a: Self::V) -> Self::V;
-    /// Bit j is set where lane j is zero.
+    /// Returns a mask whose bit j is set if lane j is zero.
     fn is_zero(self, a: Self::V) -> u8;
-    /// The 64 bytes at `at[j]`, little-endian: word w of them in lane j of vector w. Loads and a
-    /// transposition cost less than to gather each vector, and far less where gathering is slow.
+    /// Loads the 64 bytes at `at[j]`, little-endian: word w is in lane j of vector w. Loads and a
+    /// transposition cost less than a gather of each vector, and far less where gathers are slow.
     ///
     /// # Panics
-    /// If a lane would reach beyond `bytes`.
+    /// If an offset is less than 64 bytes from the end of `bytes`.
     fn load_columns(self, bytes: &[u8], at: &[usize; LANES]) -> [Self::V; LANES];
-    /// Calls `f` from a function of its own, compiled for this backend. What is called from there is
-    /// inlined into it, and it is inlined nowhere.
+    /// Runs `f` in a separate function compiled for this backend. Calls within `f` are inlined into
+    /// it; the function itself is never inlined.
     fn outline<R>(self, f: impl FnOnce() -> R) -> R;
 }
 
@@ -59,21 +62,21 @@ pub const BLOCK: usize = 64;
 
 /// Sixteen independent 32-bit words, for ChaCha20; sums wrap.
 pub trait Lanes32: Copy {
-    /// A vector.
+    /// A vector of sixteen words.
     type W: Copy;
 
-    /// `x` in every place.
+    /// Puts `x` into every word.
     fn splat_words(self, x: u32) -> Self::W;
-    /// Word j of 64 bytes, little-endian, in place j.
+    /// Loads word j from bytes 4 j to 4 j + 3, little-endian.
     fn load_words(self, bytes: &[u8; BLOCK]) -> Self::W;
-    /// Place j into word j.
+    /// Stores word j at bytes 4 j to 4 j + 3, little-endian.
     fn store_words(self, w: Self::W) -> [u8; BLOCK];
-    /// a + b modulo 2^32.
+    /// Computes a + b modulo 2^32.
     fn add_words(self, a: Self::W, b: Self::W) -> Self::W;
-    /// a xor b.
+    /// Computes a xor b.
     fn xor_words(self, a: Self::W, b: Self::W) -> Self::W;
-    /// Every word turned left by N bits.
+    /// Rotates every word left by N bits.
     fn rotl<const N: i32>(self, a: Self::W) -> Self::W;
-    /// Place j of row i becomes place i of row j.
+    /// Transposes: word j of row i becomes word i of row j.
     fn transpose(self, rows: [Self::W; WORDS]) -> [Self::W; WORDS];
 }

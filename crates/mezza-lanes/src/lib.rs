@@ -1,9 +1,9 @@
 //! The same public-key or AEAD operation on many independent inputs at once. Floor 0: knows no
 //! protocol and no other crate of ours.
 //!
-//! A [`Kernel`] does the work; [`fastest_kernel()`] gives the fastest one that this CPU can run. Each of
-//! them gives the bytes of RFC 7748 and RFC 8439 for every input, in time that depends on counts
-//! and sizes alone. The rules are in `docs/protocols/lanes.md`.
+//! A [`Kernel`] does the work; [`fastest_kernel()`] returns the fastest kernel that this CPU
+//! supports. Every kernel produces the bytes of RFC 7748 and RFC 8439 for every input, in time that
+//! depends on counts and sizes alone. The rules are in `docs/protocols/lanes.md`.
 //!
 //! ```
 //! use mezza_lanes::{BASE, Scalar, Strided, fastest_kernel};

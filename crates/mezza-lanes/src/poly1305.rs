@@ -1,21 +1,22 @@
 //! Poly1305 as ChaCha20-Poly1305 uses it (RFC 8439, sections 2.5 and 2.8): radix 2^44, limbs of 44,
 //! 44 and 42 bits, so that a product of limbs takes one 64-bit multiplication.
 
-/// Bits 0..44.
+/// A mask of bits 0..44.
 pub const MASK_44: u64 = (1 << 44) - 1;
-/// Bits 0..42.
+/// A mask of bits 0..42.
 pub const MASK_42: u64 = (1 << 42) - 1;
-/// Every block of the AEAD is a whole one: bit 128 is set, bit 40 of the top limb.
+/// Bit 128, as bit 40 of the top limb. It is set in every block, since the AEAD has only whole
+/// blocks.
 pub const WHOLE: u64 = 1 << 40;
-/// The bits of r that may be set, by words of 64.
+/// A mask of the bits of r that may be set, as words of 64 bits.
 pub const CLAMP: [u64; 2] = [0x0fff_fffc_0fff_ffff, 0x0fff_fffc_0fff_fffc];
-/// Bytes of a block.
+/// Bytes of a Poly1305 block.
 pub const BLOCK_BYTES: usize = 16;
 
-/// The two halves of a one-time key: the point r of the polynomial in limbs, clamped, and the
-/// number that is added in the end.
+/// A one-time key in two halves: the clamped point r of the polynomial, as limbs, and the number s
+/// that is added in the end.
 pub struct Poly1305Key {
-    /// Below 2^44 each.
+    /// The limbs of r, each below 2^44.
     pub r: [u64; 3],
     s: u128,
 }
@@ -28,13 +29,13 @@ impl Drop for Poly1305Key {
 }
 
 impl Poly1305Key {
-    /// From the first two quarters of key block 0, little-endian.
+    /// Makes a key from the first 32 bytes of key block 0, read as two little-endian numbers.
     pub fn new(r: u128, s: u128) -> Self {
         let clamp = u128::from(CLAMP[0]) | u128::from(CLAMP[1]) << 64;
         Self { r: split_limbs(r & clamp), s }
     }
 
-    /// The tag for the value `h` of the polynomial, limbs below 2^45: reduces, adds.
+    /// Computes the tag from the final state `h`, whose limbs are below 2^45: reduces, and adds s.
     pub fn finish_tag(&self, h: [u64; 3]) -> [u8; BLOCK_BYTES] {
         let [h0, h1, h2] = carry_limbs(carry_limbs(h));
         // h is below 2^130 now, so p = 2^130 - 5 fits at most once: it does if h + 5 reaches 2^130.
@@ -49,7 +50,7 @@ impl Poly1305Key {
         (h0 | h1 << 44 | h2 << 88).wrapping_add(self.s).to_le_bytes()
     }
 
-    /// The tag of a ciphertext without additional data.
+    /// Computes the tag of a ciphertext without additional data.
     pub fn compute_tag(&self, text: &[u8]) -> [u8; BLOCK_BYTES] {
         let mut h = [0; 3];
         let (blocks, rest) = text.as_chunks();
@@ -62,12 +63,12 @@ impl Poly1305Key {
         self.finish_tag(self.absorb_block(h, &length_block(text.len())))
     }
 
-    /// `(h + block) r`, limbs below 2^44 + 2^8.
+    /// Computes `(h + block) r`; the limbs of the result are below 2^44 + 2^8.
     #[inline]
     pub fn absorb_block(&self, h: [u64; 3], block: &[u8; BLOCK_BYTES]) -> [u64; 3] {
         let m = split_limbs(u128::from_le_bytes(*block));
         let [r0, r1, r2] = self.r;
-        // 2^132 = 20 modulo p, so what leaves the top comes back 20 times.
+        // 2^132 = 20 modulo p, so a carry out of the top limb counts 20 times.
         let s1 = 20 * r1;
         let s2 = 20 * r2;
         let h = [h[0] + m[0], h[1] + m[1], h[2] + m[2] + WHOLE];
@@ -80,20 +81,20 @@ impl Poly1305Key {
     }
 }
 
-/// A sum of three products, below 2^97: there is nothing to check.
+/// Computes the sum of three products. The sum is below 2^97, so it cannot overflow.
 fn dot_product(a: [u64; 3], b: [u64; 3]) -> u128 {
     let times = |i: usize| u128::from(a[i]) * u128::from(b[i]);
     times(0).wrapping_add(times(1)).wrapping_add(times(2))
 }
 
-/// The last bytes of a text, filled up with zeros.
+/// Pads the last bytes of a text with zeros.
 pub fn pad_block(rest: &[u8]) -> [u8; BLOCK_BYTES] {
     let mut block = [0; BLOCK_BYTES];
     block[..rest.len()].copy_from_slice(rest);
     block
 }
 
-/// The last block: no additional data, and the length of the text in bytes.
+/// Returns the last block: no additional data, and the length of the text in bytes.
 pub fn length_block(text_bytes: usize) -> [u8; BLOCK_BYTES] {
     ((text_bytes as u128) << 64).to_le_bytes()
 }

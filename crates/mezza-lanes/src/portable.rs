@@ -15,15 +15,15 @@ use crate::poly1305::Poly1305Key;
 use crate::wipe::wipe_bytes;
 use crate::{FixedPoint, Kernel, Scalar, Strided};
 
-/// Points that share an inversion: it costs as much as a quarter of a product from the table.
+/// Points that share an inversion, which costs as much as a quarter of a product from the table.
 const INVERSION_GROUP: usize = 64;
 
-/// Bytes of a block of ChaCha20.
+/// Bytes of a ChaCha20 block.
 const BLOCK_BYTES: usize = 64;
-/// Bytes of the key stream that are made at once.
+/// Bytes of key stream computed at a time.
 const CHUNK_BYTES: usize = 4 * BLOCK_BYTES;
 
-/// The zero-size kernel.
+/// The portable kernel; it has no state.
 pub struct PortableKernel;
 
 impl Kernel for PortableKernel {
@@ -87,7 +87,7 @@ impl Kernel for PortableKernel {
     }
 }
 
-/// Leaves `body` as it is if `ok` is 1, and zeros if it is 0, in the same time.
+/// Zeroes `body` if `ok` is 0, and keeps it if `ok` is 1, in the same time.
 pub fn zero_unless(ok: u8, body: &mut [u8]) {
     let mask = ok.wrapping_neg();
     for byte in body {
@@ -101,7 +101,7 @@ fn multiply_point(k: &[u8; 32], u: &[u8; 32], out: &mut [u8; 32]) {
     product.zeroize();
 }
 
-/// The point in Edwards form, if it may be a fixed one. Both signs of x give the same u.
+/// Returns the point in Edwards form if it may be a fixed point. Both signs of x give the same u.
 fn to_edwards(u: &[u8; 32]) -> Option<EdwardsPoint> {
     MontgomeryPoint(*u).to_edwards(0).filter(|point| !point.is_small_order())
 }
@@ -120,14 +120,14 @@ fn multiply_fixed(table: &EdwardsBasepointTable, k: &[[u8; 32]], out: &mut [[u8;
     points.iter_mut().for_each(Zeroize::zeroize);
 }
 
-/// The key stream of a message, four blocks at a time: that is what the cipher has a fast path for.
+/// The key stream of a message, four blocks at a time: the cipher has a fast path for four.
 struct Stream {
     cipher: ChaCha20,
     chunk: [u8; CHUNK_BYTES],
 }
 
 impl Stream {
-    /// The first chunk, and what its block 0 is for.
+    /// Starts the key stream. Returns it with the Poly1305 key from block 0.
     fn new(key: &[u8; 32]) -> (Self, Poly1305Key) {
         let cipher = ChaCha20::new(key.into(), &Nonce::default());
         let mut stream = Self { cipher, chunk: [0; CHUNK_BYTES] };
@@ -136,7 +136,7 @@ impl Stream {
         (stream, Poly1305Key::new(r, s))
     }
 
-    /// Encrypts or decrypts the body.
+    /// Encrypts or decrypts `body`.
     fn apply_stream(mut self, body: &mut [u8]) {
         let (first, rest) = body.split_at_mut(body.len().min(CHUNK_BYTES - BLOCK_BYTES));
         xor_stream(first, &self.chunk[BLOCK_BYTES..]);

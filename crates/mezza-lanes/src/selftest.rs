@@ -1,47 +1,47 @@
-//! Known answers in every lane, about as long as thirty ladders.
+//! Known answers in every lane. A run takes about as long as thirty ladders.
 
 use crate::{BASE, Kernel, Scalar, Strided};
 
-/// One group of eight lanes and a short one.
+/// Scalars in a test: a group of eight lanes and a short group.
 const SCALARS: usize = 9;
-/// One group of sixteen messages and a short one.
+/// Messages in a test: a group of sixteen and a short group.
 const MESSAGES: usize = 17;
 const BODY_BYTES: usize = 100;
 const STRIDE_BYTES: usize = BODY_BYTES + 16;
 
-/// Checksums of the right answers, as `vectors/lanes/reference.py` finds them in another way.
+/// Checksums of the correct outputs, as computed by `vectors/lanes/reference.py` in another way.
 const EACH: u128 = 0x43d8_ef0f_827a_98c9_cff3_d856_ee77_edad;
 const SHARED: u128 = 0xc78d_f72a_4e58_aaba_7549_4289_b9cb_21f3;
 const TAGS: u128 = 0xd834_acc6_1763_a3ad_f025_dce1_5a59_3e53;
 
-/// The operation in which a kernel computed something wrong.
+/// The operation in which a kernel returned a wrong result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelftestError {
-    /// One scalar, many points.
+    /// [`Kernel::x25519_shared`]: one scalar, many points.
     #[error("x25519_shared")]
     Shared,
-    /// A scalar for each point.
+    /// [`Kernel::x25519_pairwise`]: a scalar for each point.
     #[error("x25519_pairwise")]
     Each,
-    /// Which points get a table.
+    /// [`Kernel::fixed_point`]: the choice of points that get a table.
     #[error("fixed_point")]
     FixedPoint,
-    /// One point, many scalars.
+    /// [`Kernel::x25519_fixed`]: one point, many scalars.
     #[error("x25519_fixed")]
     Fixed,
-    /// Sealing.
+    /// [`Kernel::seal_each`].
     #[error("seal_each")]
     Seal,
-    /// Opening, of right and of forged messages.
+    /// [`Kernel::open_each`], with valid and with forged messages.
     #[error("open_each")]
     Open,
 }
 
-/// Runs each operation of a kernel against known answers. A program does so at its start, and takes
-/// the next kernel if this one fails. Deterministic; about a millisecond.
+/// Tests each operation of a kernel against known answers. A program calls this at its start, and
+/// uses the next kernel if the test fails. Deterministic; takes about a millisecond.
 ///
 /// # Errors
-/// The first operation that was wrong.
+/// The first operation with a wrong result.
 pub fn run_selftest(kernel: &dyn Kernel) -> Result<(), SelftestError> {
     let scalars = bytes_of::<SCALARS>();
     let mut points = [[0; 32]; SCALARS];
@@ -90,19 +90,19 @@ fn check_answer(right: bool, fault: SelftestError) -> Result<(), SelftestError> 
     if right { Ok(()) } else { Err(fault) }
 }
 
-/// 32 bytes of 1, 32 bytes of 2, ..
+/// Returns N arrays: 32 bytes of 1, 32 bytes of 2, and so on.
 fn bytes_of<const N: usize>() -> [[u8; 32]; N] {
     core::array::from_fn(|i| [i as u8 + 1; 32])
 }
 
-/// p - 1 = 2^255 - 20, which is no u-coordinate of the curve.
+/// Returns p - 1 = 2^255 - 20, which is no u-coordinate of the curve.
 fn minus_one() -> [u8; 32] {
     let mut u = [0xff; 32];
     (u[0], u[31]) = (0xec, 0x7f);
     u
 }
 
-/// Every bit of every output counts, and so does its place.
+/// Computes a checksum over all bits of all outputs, dependent on their order.
 fn sum_outputs<T: AsRef<[u8]>>(outputs: impl IntoIterator<Item = T>) -> u128 {
     let mut sum = 0_u128;
     for output in outputs {

@@ -1,4 +1,4 @@
-//! Where many messages of one size lie.
+//! The layout of many equal-sized messages in one buffer.
 
 use core::fmt;
 
@@ -21,11 +21,12 @@ pub struct Strided<'a> {
 }
 
 impl<'a> Strided<'a> {
-    /// One message every `stride` bytes: a body of `len` bytes from `offset` on, the 16 bytes of
-    /// its tag behind it. What lies between messages is never touched.
+    /// Describes one message every `stride` bytes: a body of `len` bytes from `offset` on, then its
+    /// tag of 16 bytes. The bytes between messages are not touched.
     ///
     /// # Panics
-    /// If body and tag do not fit into a stride, or `bytes` is no whole number of strides.
+    /// If body and tag do not fit into a stride, or the length of `bytes` is no multiple of
+    /// `stride`.
     pub fn new(bytes: &'a mut [u8], stride: usize, offset: usize, len: usize) -> Self {
         let end = offset.checked_add(len).and_then(|end| end.checked_add(TAG_BYTES));
         assert!(end.is_some_and(|end| end <= stride), "body and tag lie within the stride");
@@ -34,22 +35,22 @@ impl<'a> Strided<'a> {
         Self { bytes, stride, offset, len, count }
     }
 
-    /// How many messages there are.
+    /// Returns the number of messages.
     pub fn message_count(&self) -> usize {
         self.count
     }
 
-    /// Bytes of one body.
+    /// Returns the length of a body in bytes.
     pub fn body_bytes(&self) -> usize {
         self.len
     }
 
-    /// Body and tag of each message, in order.
+    /// Returns body and tag of each message, in order.
     pub fn messages(&mut self) -> impl Iterator<Item = (&mut [u8], &mut [u8; TAG_BYTES])> {
         self.messages_from(0)
     }
 
-    /// The same from message `first` on, which is there.
+    /// Returns body and tag of each message from message `first` on, which must exist.
     pub(crate) fn messages_from(
         &mut self,
         first: usize,
@@ -65,12 +66,13 @@ impl<'a> Strided<'a> {
 
 #[cfg(any(test, target_arch = "x86_64"))]
 impl Strided<'_> {
-    /// All bytes, gaps included.
+    /// Returns all bytes, gaps included.
     pub(crate) fn all_bytes(&self) -> &[u8] {
         self.bytes
     }
 
-    /// Where the body of message `i` begins; beyond the last one, where that of the last begins.
+    /// Returns the offset of the body of message `i`; beyond the last message, the offset of the
+    /// last.
     pub(crate) fn body_start(&self, i: usize) -> usize {
         i.min(self.count - 1) * self.stride + self.offset
     }

@@ -1,5 +1,5 @@
-//! The suite runs through every kernel that this machine can run; built with `MEZZA_TEST_KERNEL=ifma`,
-//! through that one alone.
+//! The test suite runs with every kernel that this machine supports, or with
+//! `MEZZA_TEST_KERNEL=ifma` at build time with that kernel alone.
 
 mod backends;
 mod bounds;
@@ -18,7 +18,7 @@ use emulated::Emulated;
 use mezza_testing::{unhex, unhex_array};
 use std::vec::Vec;
 
-/// Every kernel that runs here.
+/// Returns every kernel that this machine supports.
 fn kernels() -> Vec<&'static dyn Kernel> {
     static EMULATED: VectorKernel<Emulated> = VectorKernel::new(Emulated, "emulated");
     let all = [Some(portable()), Some(&EMULATED as &dyn Kernel), ifma()].into_iter().flatten();
@@ -32,7 +32,7 @@ fn array(text: &str) -> [u8; 32] {
     unhex_array(text)
 }
 
-/// Bodies laid out with a gap of 3 bytes in front of each, room for a tag and 2 bytes behind it.
+/// Messages with a gap of 3 bytes before each body, and a tag and 2 bytes behind it.
 struct Frame {
     bytes: Vec<u8>,
     body_bytes: usize,
@@ -60,7 +60,7 @@ impl Frame {
         Strided::new(&mut self.bytes, stride, Self::BEFORE, self.body_bytes)
     }
 
-    /// Body and tag of each message; the gaps must be as they were.
+    /// Returns body and tag of each message, and checks that the gaps are unchanged.
     fn messages(&self) -> Vec<&[u8]> {
         let end = self.stride() - 2;
         let chunks = self.bytes.chunks_exact(self.stride());

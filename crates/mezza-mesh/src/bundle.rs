@@ -7,10 +7,10 @@ use crate::cell::MeshCell;
 
 const MAGIC: &[u8; 4] = b"MZB1";
 
-/// Most cells of a bundle.
+/// Maximum number of cells in a bundle.
 pub const CELLS_MAX: u32 = 16_384;
 
-/// The bytes of a bundle of these cells.
+/// Encodes these cells as a bundle.
 pub fn encode<'a>(cells: impl IntoIterator<Item = &'a MeshCell>) -> Vec<u8> {
     let mut cells: Vec<_> = cells.into_iter().map(|cell| (cell.id(), cell)).collect();
     // Sorted by id, so that a file does not show the order in which cells arrived.
@@ -24,10 +24,10 @@ pub fn encode<'a>(cells: impl IntoIterator<Item = &'a MeshCell>) -> Vec<u8> {
     w.finish()
 }
 
-/// The cells of a bundle, judged one by one: of a file that was cut the whole ones count.
+/// Decodes the cells of a bundle one by one; of a truncated file the complete cells are returned.
 ///
 /// # Errors
-/// If it is no bundle, or its number of cells is beyond [`CELLS_MAX`].
+/// If the bytes are no bundle, or the number of cells exceeds [`CELLS_MAX`].
 pub fn decode(bytes: &[u8]) -> Result<Vec<MeshCell>, DecodeError> {
     let mut r = Reader::new(bytes);
     if r.read_bytes(4)? != MAGIC {
@@ -40,8 +40,8 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<MeshCell>, DecodeError> {
     }
     let mut cells = Vec::new();
     for _ in 0..n {
-        // A stick that was pulled early cuts the file. The whole cells before the cut are still
-        // good.
+        // A stick that was pulled early truncates the file. The complete cells before the cut are
+        // valid.
         let Ok(cell) = r.read_var16() else { break };
         // A cell that is malformed or of a later version must not lose the others.
         cells.extend(MeshCell::decode(cell).ok());

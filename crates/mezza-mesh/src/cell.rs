@@ -22,19 +22,19 @@ const VERSION: u8 = 1;
 /// The sizes of cells, bytes, by class.
 pub const CELL_BYTES: [usize; 4] = [512, 1_024, 2_048, 4_096];
 
-/// The name of a cell, which is never sent: 16 bytes of BLAKE2b over all of it.
+/// The id of a cell, which is never sent: 16 bytes of BLAKE2b over the whole cell.
 pub type CellId = [u8; 16];
 
 /// Why bytes are no cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CellError {
-    /// Not one of the four sizes, or not the one that its class says.
+    /// Not one of the four sizes, or not the size of the cell's class.
     #[error("a cell has 512, 1,024, 2,048 or 4,096 bytes, as its class says")]
     Size,
-    /// A version or life that is not known.
+    /// An unknown version or life.
     #[error("a version or a life that is not known")]
     Head,
-    /// The payload's first two bytes do not agree with the head.
+    /// The payload's first two bytes contradict the header.
     #[error("the payload does not agree with the head of its cell")]
     Payload,
 }
@@ -44,7 +44,7 @@ pub enum CellError {
 pub struct MeshCell(Vec<u8>);
 
 impl MeshCell {
-    /// The cell of a payload that was sealed at `tick`.
+    /// Makes the cell of a payload that was sealed at `tick`.
     ///
     /// # Errors
     /// If the payload has none of the four sizes, or does not name its class and tick.
@@ -60,7 +60,7 @@ impl MeshCell {
         Self::decode(&cell)
     }
 
-    /// Checks bytes, the cheap things first; nothing is hashed.
+    /// Checks the bytes of a cell, cheap checks first; nothing is hashed.
     ///
     /// # Errors
     /// The fault of the bytes.
@@ -69,7 +69,7 @@ impl MeshCell {
         Ok(Self(bytes.to_vec()))
     }
 
-    /// All of it.
+    /// Returns the bytes of the whole cell.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -79,12 +79,12 @@ impl MeshCell {
         &self.0[HEAD_BYTES..]
     }
 
-    /// Its name.
+    /// Returns the id of the cell.
     pub fn id(&self) -> CellId {
         labelled_hash("mezza/mesh cell", &[&self.0])
     }
 
-    /// Its head.
+    /// Returns the facts in the header.
     pub fn facts(&self) -> CellFacts {
         read_facts(&self.0, 0)
     }
@@ -101,7 +101,7 @@ fn check_form(bytes: &[u8]) -> Result<(), CellError> {
     if head >> 4 != VERSION || CellLife::from_number(life).is_none() {
         return Err(CellError::Head);
     }
-    // The tick appears twice, in the head and in the envelope. A relabelled head disagrees
+    // The tick appears twice, in the header and in the envelope. A relabelled header disagrees
     // (MESH-1).
     if kind & 0x0f != class || tick != u32::from_be_bytes([a, b, c, d]) as u8 {
         return Err(CellError::Payload);
@@ -109,7 +109,7 @@ fn check_form(bytes: &[u8]) -> Result<(), CellError> {
     Ok(())
 }
 
-/// The head of checked bytes.
+/// Reads the header of checked bytes.
 fn read_facts(bytes: &[u8], sum: u32) -> CellFacts {
     let tick = u32::from_be_bytes([bytes[2], bytes[3], bytes[4], bytes[5]]);
     // The bytes were checked before, so the fallback is never used.
@@ -117,13 +117,13 @@ fn read_facts(bytes: &[u8], sum: u32) -> CellFacts {
     CellFacts { tick, life, class: bytes[0] & 0x0f, sum }
 }
 
-/// The first eight bytes of an id, as frames name a cell.
+/// Returns the first eight bytes of an id, which name a cell in frames.
 pub fn short_id(id: &CellId) -> u64 {
     let [a, b, c, d, e, f, g, h, ..] = *id;
     u64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 
-/// The four bytes of an id that the sum of a beacon is made of.
+/// Returns the four bytes of an id that the sum of a beacon is made of.
 pub fn sum_part(id: &CellId) -> u32 {
     u32::from_be_bytes([id[8], id[9], id[10], id[11]])
 }

@@ -1,8 +1,8 @@
-//! The source of chance of engines and clocks.
+//! Random numbers for engines and clocks.
 
 use rand_core::Rng;
 
-/// A number below `count`, or 0; the bias is below `count` times 2^-32.
+/// Returns a random number below `count`, or 0; the bias is below `count` times 2^-32.
 #[inline]
 pub(crate) fn draw_below(rng: &mut (impl Rng + ?Sized), count: usize) -> usize {
     // Multiplication instead of a remainder: no division and a smaller bias.

@@ -1,4 +1,4 @@
-//! Network time: what a device's own clock says, and how far its neighbours may move it.
+//! Network time: the time of a device's own clock, and how far its neighbours may move it.
 //!
 //! ```text
 //! alone ──3 neighbours──> seeking ──10 holds in a row──> agreed
@@ -16,7 +16,7 @@ use rand_core::Rng;
 use crate::frame::Name;
 use crate::limits::{MS, SECOND, SILENT, TICK_MS};
 
-/// How good the clock of the device itself is. It never leaves the device.
+/// The accuracy of the device's own clock. It never leaves the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Grade {
     /// No plausible time: the device neither votes nor receives.
@@ -24,14 +24,14 @@ pub enum Grade {
     /// Some plausible time.
     #[default]
     Poor,
-    /// Right to 150 s: confirmed by a person, or set by a network some weeks ago.
+    /// Accurate to 150 s: confirmed by the user, or set by a network some weeks ago.
     Fair,
-    /// Right to 15 s: set by a network within a day.
+    /// Accurate to 15 s: set by a network within a day.
     Good,
 }
 
 impl Grade {
-    /// How far neighbours may move the clock from the device's own, µs.
+    /// Returns how far neighbours may move the clock from the device's own, µs.
     pub fn bound_us(self) -> i64 {
         let ms = match self {
             Self::Good => 2_500,
@@ -41,7 +41,7 @@ impl Grade {
         ms * MS.cast_signed()
     }
 
-    /// The word for a clock that may be off by so much, µs: half a tick is good.
+    /// Returns the grade of a clock with this maximum error in µs: up to half a tick is good.
     pub fn of_bound(bound: i64) -> Self {
         match bound {
             ..=15_000_000 => Self::Good,
@@ -50,7 +50,7 @@ impl Grade {
         }
     }
 
-    /// How long keys may outlive their epoch, seconds.
+    /// Returns how long keys may outlive their epoch, seconds.
     pub fn slack_s(self) -> u32 {
         match self {
             Self::Good => 60,
@@ -59,7 +59,7 @@ impl Grade {
         }
     }
 
-    /// How many ticks the clock may be ahead when a device starts.
+    /// Returns how many ticks the clock may be ahead when a device starts.
     pub fn uncertainty_ticks(self) -> u32 {
         match self {
             Self::Good => 1,
@@ -68,7 +68,7 @@ impl Grade {
         }
     }
 
-    /// Its word.
+    /// Returns the word of the grade.
     pub fn word(self) -> &'static str {
         ["none", "poor", "fair", "good"][self as usize]
     }
@@ -77,7 +77,7 @@ impl Grade {
 /// How a device votes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClockMode {
-    /// Toward the middle of what is received, and never far from the device's own clock.
+    /// Toward the middle of the received times, within the bound of the device's own clock.
     #[default]
     Level,
     /// Three-majority without a bound, as FoSAM has it: for reproduction only.
@@ -90,12 +90,12 @@ pub enum ClockMode {
     PeerQuorum,
 }
 
-/// The knowledge of a device about its clock.
+/// The state of a device's clock relative to its neighbours'.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockState {
     /// Fewer than three neighbours.
     Alone,
-    /// Neighbours are heard and do not agree yet.
+    /// Neighbours are received and do not agree yet.
     Seeking,
     /// Ten votes in a row found the clock where most neighbours have theirs.
     Agreed,
@@ -104,7 +104,7 @@ pub enum ClockState {
 }
 
 impl ClockState {
-    /// Its word.
+    /// Returns the word of the state.
     pub fn word(self) -> &'static str {
         ["alone", "seeking", "agreed", "doubtful"][self as usize]
     }
@@ -114,13 +114,13 @@ impl ClockState {
 const AGREED_AFTER: u32 = 10;
 /// The quantum of a stamp: 1/8 s.
 const STAMP: i64 = 125 * MS.cast_signed();
-/// The greatest stamp that is looked at: the year 6500.
+/// The highest accepted stamp: the year 6500.
 const STAMP_MAX: u64 = 1 << 40;
-/// How far stamps are off at most, µs.
+/// Maximum offset of stamps under a name, µs.
 const VEIL_MAX: i64 = 250 * MS.cast_signed();
-/// How long the neighbours' time is remembered, for the first beacons of a new name.
+/// How long the neighbours' time is remembered, for the first beacons of a new name, µs.
 const HEARD: u64 = 120 * SECOND;
-/// Most samples that one vote looks at.
+/// Maximum number of samples in one vote.
 const SAMPLES_MAX: usize = 512;
 
 /// One neighbour's clock: its stamp, as an offset from the monotonic clock of this device.
@@ -128,16 +128,16 @@ const SAMPLES_MAX: usize = 512;
 pub(crate) struct ClockSample {
     name: Name,
     offset: i64,
-    /// When it was received.
+    /// Monotonic time of arrival, µs.
     at: u64,
 }
 
-/// A time on which most neighbours agree, and which is out of reach.
+/// A time outside of the bound on which most neighbours agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Doubt {
-    /// How far it is from the device's own clock, µs.
+    /// The distance of that time from the device's own clock, µs.
     differs: i64,
-    /// When a neighbour said so last.
+    /// Time of the newest sample that supports it.
     at: u64,
 }
 
@@ -155,21 +155,22 @@ pub struct MeshClock {
     grade: Grade,
     /// How far neighbours may move the clock from the device's own, µs.
     within: i64,
-    /// The device's own real-time clock minus its monotonic one, as it was read last.
+    /// The device's own real-time clock minus its monotonic one, at the last reading.
     rtc: i64,
     /// The correction of our clock by a user who decided that the neighbours are right.
     trusted: Option<i64>,
-    /// Network time minus the monotonic clock.
+    /// Network time minus the monotonic clock, µs.
     offset: i64,
     /// The offset of the stamps under this name, so that stamps do not link two names.
     veil: i64,
     /// Votes in a row that found the clock in place, and votes since it began to seek.
     holds: u32,
     sought: u32,
-    /// True if ten holds in a row ended once.
+    /// True if an earlier run of at least ten holds has ended.
     was_agreed: bool,
     state: ClockState,
-    /// Since when fewer than three neighbours are around, and since when a vote waits for samples.
+    /// Times since when fewer than three neighbours are around, and since when a vote waits for
+    /// samples.
     few_since: Option<u64>,
     waits_since: Option<u64>,
     /// Samples since the last vote, one for each name.
@@ -181,7 +182,7 @@ pub struct MeshClock {
 }
 
 impl MeshClock {
-    /// A clock that shows what the device's own clock says: `rtc` µs more than the monotonic one.
+    /// Makes a clock that shows the device's own time: `rtc` µs more than the monotonic clock.
     pub fn new(mode: ClockMode, grade: Grade, rtc: i64) -> Self {
         Self {
             mode,
@@ -204,15 +205,15 @@ impl MeshClock {
         }
     }
 
-    /// The device's own clock minus the monotonic one, µs, with what a person decided.
+    /// Returns the device's own clock minus the monotonic one, µs, with the user's correction.
     fn anchor(&self) -> i64 {
         // A decision of the user shifts the anchor, so the bound is measured from there (MESH-56).
         self.rtc + self.trusted.unwrap_or(0)
     }
 
-    /// How far neighbours may move the clock from the device's own, µs.
+    /// Returns how far neighbours may move the clock from the device's own, µs.
     pub fn bound_us(&self) -> i64 {
-        // The neighbours' time is not vouched for by any source, so it gets the widest bound.
+        // No source covers the neighbours' time, so it gets the widest bound.
         if self.trusted.is_some() { Grade::Poor.bound_us() } else { self.within }
     }
 
@@ -221,82 +222,82 @@ impl MeshClock {
         self.trusted
     }
 
-    /// Network time, µs since 1970.
+    /// Returns network time, µs since 1970.
     pub fn mesh_time(&self, now: u64) -> u64 {
         // Saturating: a neighbour's time before 1970 must not wrap to a far future.
         now.saturating_add_signed(self.offset)
     }
 
-    /// The tick of network time.
+    /// Returns the tick of network time.
     #[inline]
     pub fn tick_at(&self, now: u64) -> u32 {
         u32::try_from(self.mesh_time(now) / (TICK_MS * MS)).unwrap_or(u32::MAX)
     }
 
-    /// When the next tick begins, by the monotonic clock.
+    /// Returns the monotonic time at which the next tick begins.
     pub fn next_tick(&self, now: u64) -> u64 {
         let length = TICK_MS * MS;
         now + (length - self.mesh_time(now) % length)
     }
 
-    /// The tick of the device's own clock.
+    /// Returns the tick of the device's own clock.
     pub fn anchor_tick(&self, now: u64) -> u32 {
         let own = now.saturating_add_signed(self.anchor());
         u32::try_from(own / (TICK_MS * MS)).unwrap_or(u32::MAX)
     }
 
-    /// Network time minus the device's own, µs.
+    /// Returns network time minus the device's own, µs.
     pub fn moved_by(&self) -> i64 {
         self.offset - self.anchor()
     }
 
-    /// Network time minus the monotonic clock, µs.
+    /// Returns network time minus the monotonic clock, µs.
     pub fn offset(&self) -> i64 {
         self.offset
     }
 
-    /// How good the device's own clock is.
+    /// Returns the grade of the device's own clock.
     pub fn grade(&self) -> Grade {
         // A clock that follows its neighbours is no better than a poor one.
         if self.trusted.is_some() { Grade::Poor } else { self.grade }
     }
 
-    /// How it votes.
+    /// Returns how the clock votes.
     pub fn mode(&self) -> ClockMode {
         self.mode
     }
 
-    /// Returns the knowledge about the clock.
+    /// Returns the state of the clock.
     pub fn state(&self) -> ClockState {
         self.state
     }
 
-    /// How far the neighbours' clocks are from the device's own, µs, while they agree with each other
-    /// and not with it.
+    /// Returns the distance of the neighbours' clocks from the device's own, µs, while they agree
+    /// with each other and contradict the device's.
     pub fn neighbour_difference(&self) -> Option<i64> {
         self.elsewhere.map(|doubt| doubt.differs)
     }
 
-    /// The device's own clock was read: it says `rtc` µs more than the monotonic one.
+    /// Handles a reading of the device's own clock: `rtc` µs more than the monotonic one.
     pub fn read_own(&mut self, rtc: i64, grade: Grade) {
         self.read_within(rtc, grade, grade.bound_us());
     }
 
-    /// The same, where it is known how far the own clock may be off, µs.
+    /// Handles a reading of the device's own clock with a known maximum error, µs.
     pub fn read_bounded(&mut self, rtc: i64, bound: i64) {
-        // The record of a source may claim less than the least bound. No clock is better than 2.5
-        // s.
+        // The record of a source may claim less than the smallest bound. No clock is better than
+        // 2.5 s.
         let bound = bound.clamp(Grade::Good.bound_us(), Grade::Poor.bound_us());
         self.read_within(rtc, Grade::of_bound(bound), bound);
     }
 
     fn read_within(&mut self, rtc: i64, grade: Grade, within: i64) {
         if self.grade == Grade::None {
-            // The first reading that can be true.
+            // The first plausible reading.
             self.offset = rtc;
         } else if (rtc - self.rtc).unsigned_abs() > SECOND {
-            // The system's clock was stepped. What a person decided was about the clock before, and what
-            // was agreed holds no longer: network time moves with the bound alone (MESH-24).
+            // The system's clock was stepped. The user's decision was about the old clock, and an
+            // agreement no longer holds: network time moves only with the bound (MESH-24).
             (self.trusted, self.holds) = (None, 0);
             if self.state == ClockState::Agreed {
                 self.state = ClockState::Seeking;
@@ -307,10 +308,11 @@ impl MeshClock {
         self.clamp_offset();
     }
 
-    /// A person decided that the neighbours are right. Good until the next step of the own clock, however
-    /// often that is read. False if no neighbour said so in the last ten seconds.
+    /// Adopts the neighbours' time as the user decided, until the next step of the device's own
+    /// clock. Returns false if no neighbour contradicted it in the last ten seconds.
     pub fn trust_neighbours(&mut self, now: u64) -> bool {
-        // A doubt is acted on for 10 s only, so the user confirms what was shown (MESH-57).
+        // A doubt can be confirmed for 10 s only, so that the user confirms the time that was shown
+        // (MESH-57).
         let Some(doubt) = self.elsewhere.filter(|doubt| doubt.at + SILENT >= now) else {
             return false;
         };
@@ -319,7 +321,8 @@ impl MeshClock {
         true
     }
 
-    /// A person decided so before, while this system ran: the own clock counts with this correction, µs.
+    /// Restores a decision of the user from this system start: the device's own clock gets this
+    /// correction, µs.
     pub fn trust_correction(&mut self, correction: i64) {
         self.trusted = Some(correction);
         self.offset = self.anchor();
@@ -327,39 +330,40 @@ impl MeshClock {
         (self.holds, self.state) = (0, ClockState::Seeking);
     }
 
-    /// The clock was agreed somewhere else before: it shows `offset` µs more than the monotonic one,
-    /// within the bound. For devices of a crowd that come from elsewhere.
+    /// Sets the offset of a clock that was agreed elsewhere, within the bound, µs. For devices of a
+    /// crowd that come from elsewhere.
     pub(crate) fn set_offset(&mut self, offset: i64) {
         self.offset = offset;
         self.clamp_offset();
     }
 
-    /// The stamp of a beacon sent now, in eighths of a second.
+    /// Returns the stamp of a beacon sent now, in eighths of a second.
     pub fn make_stamp(&self, now: u64) -> u64 {
         (self.mesh_time(now).saturating_add_signed(self.veil) / STAMP.unsigned_abs())
             & 0xffff_ffff_ffff
     }
 
-    /// The stamp of a beacon under a new name: the time of the neighbours around, since a clock that is
-    /// off by some seconds would say which name was the one before. It is an ordinary stamp where nobody was
-    /// heard.
+    /// Returns the stamp of a beacon under a new name: the time of the neighbours around, because
+    /// an own error of some seconds would link the new name to the old one. Without received
+    /// neighbours it is an ordinary stamp.
     pub fn stamp_among(&self, now: u64) -> u64 {
         let heard = self.heard.filter(|heard| heard.at + HEARD >= now);
         let offset = heard.map_or(self.offset, |heard| heard.offset);
-        // Under a new name the own offset would link it to the name before (MESH-30).
+        // Under a new name the device's own offset would link it to the old name (MESH-30).
         let shown = now.saturating_add_signed(offset).saturating_add_signed(self.veil);
         (shown / STAMP.unsigned_abs()) & 0xffff_ffff_ffff
     }
 
-    /// A new name was drawn; `veil` is its offset of stamps, at most a quarter of a second either way.
+    /// Sets the offset of stamps for a new name, at most a quarter of a second in either direction.
     pub fn set_veil(&mut self, veil: i64) {
         self.veil = veil.clamp(-VEIL_MAX, VEIL_MAX);
     }
 
-    /// A beacon of `name` with this stamp came now over a link that usually takes `delay` µs.
+    /// Adds a beacon's stamp from `name`, received now over a link with a usual delay of `delay`
+    /// µs.
     #[inline]
     pub fn add_sample(&mut self, name: Name, stamp: u64, delay: u64, now: u64) {
-        // A stamp beyond this is no time, and differences of two samples must not overflow.
+        // A higher stamp is no valid time, and differences of two samples must not overflow.
         let stamp = stamp.min(STAMP_MAX);
         // A driver may report a long delay. More than a second would be an error, not an age.
         let age = delay.min(SECOND).cast_signed();
@@ -370,7 +374,7 @@ impl MeshClock {
             // One sample per name: a liar that sends more often must not weigh more (MESH-23).
             Some(at) => self.samples[at] = sample,
             None if self.samples.len() < SAMPLES_MAX => self.samples.push(sample),
-            // More neighbours than a node has places for: the vote is no worse without them.
+            // More neighbours than a node has slots for: the vote is no worse without them.
             None => (),
         }
     }
@@ -380,19 +384,20 @@ impl MeshClock {
         self.samples.retain(|known| known.name != name);
     }
 
-    /// Brings the state in line with who is around, `around` of them, without a vote.
+    /// Updates the state for `around` present neighbours, without a vote.
     pub fn update_state(&mut self, around: usize, now: u64) {
         if self.mode == ClockMode::Level {
             self.observe_level(around, now);
         }
     }
 
-    /// Votes on what was heard since the last vote, with `around` neighbours. Whether the offset changed.
+    /// Votes on the samples since the last vote, with `around` neighbours. Returns true if the
+    /// offset changed.
     pub fn vote(&mut self, around: usize, now: u64, rng: &mut (impl Rng + ?Sized)) -> bool {
         let before = self.offset;
         self.update_state(around, now);
         match self.mode {
-            // A device without a plausible time does not vote, since it could confirm any liar
+            // A device without a plausible time does not vote, because it could confirm any liar
             // (Clock, grades).
             _ if self.grade == Grade::None => (),
             ClockMode::Level => self.vote_level(around, now),
@@ -402,18 +407,20 @@ impl MeshClock {
         before != self.offset
     }
 
-    /// Never farther from the own clock than its bound.
+    /// Keeps the offset within the bound of the device's own clock.
     fn clamp_offset(&mut self) {
         if self.mode == ClockMode::Level {
             let anchor = self.anchor();
             let bound = self.bound_us();
-            // W is the bound of the own error. Beyond it neighbours must be wrong (MESH-20).
+            // W is the bound of the device's own error. Neighbours beyond it must be wrong
+            // (MESH-20).
             self.offset = self.offset.clamp(anchor - bound, anchor + bound);
         }
     }
 }
 
-/// The median of sorted offsets; of an even number the mean of the two in the middle. There is at least one.
+/// Returns the median of sorted offsets; for an even number the mean of the middle two. There must
+/// be at least one.
 fn median(sorted: &[i64]) -> i64 {
     let half = sorted.len() / 2;
     if sorted.len() % 2 == 1 { sorted[half] } else { sorted[half - 1].midpoint(sorted[half]) }

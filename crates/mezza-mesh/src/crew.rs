@@ -1,5 +1,5 @@
 //! The devices of a simulated crowd: one engine each over one table, and users who write to each
-//! other. What carries their frames, and when, a simulator knows.
+//! other. A simulator carries their frames.
 
 use alloc::vec::Vec;
 use rand_core::Rng;
@@ -14,25 +14,25 @@ use crate::set::Slot;
 use crate::table::bits::Bits;
 use crate::table::{CellFacts, CellTable};
 
-/// A device of the crowd, by its place in it.
+/// A device of the crowd, by its index.
 pub type MemberId = u32;
 
 /// The behaviour of every user of a crowd.
 #[derive(Clone, Debug)]
 pub struct CrewSettings {
-    /// The rules of each engine.
+    /// The settings of each engine.
     pub engine: EngineSettings,
     /// How clocks vote.
     pub mode: ClockMode,
     /// Time between two messages of a user, µs; the first one comes at a random point of it.
     pub every: u64,
-    /// Size of a cell, bytes. The format ends at 4,096; a crowd may ask what happened beyond.
+    /// Size of a cell, bytes. The format ends at 4,096; a crowd may simulate larger ones.
     pub cell_bytes: usize,
     /// The life of every cell.
     pub life: CellLife,
     /// Usual delay of a frame, µs.
     pub delay: u64,
-    /// Cells that the crowd keeps in mind: more than it makes while any of them lives.
+    /// Cells that the crowd stores: more than it makes while any of them lives.
     pub ring: usize,
 }
 
@@ -51,12 +51,12 @@ impl Default for CrewSettings {
     }
 }
 
-/// A message on its way: a tag in the place of its encryption.
+/// A message under way: a tag in the place of its encryption.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Parcel {
-    /// For whom.
+    /// The receiver.
     pub to: MemberId,
-    /// When it was made.
+    /// Time of making, µs.
     pub made: u64,
     /// True if its receiver has it.
     pub arrived: bool,
@@ -65,13 +65,13 @@ pub struct Parcel {
 /// Deliveries of messages.
 #[derive(Clone, Debug, Default)]
 pub struct Deliveries {
-    /// Messages made while they were counted.
+    /// Messages made since the counting began.
     pub made: u64,
-    /// Of these, those that arrived in the epoch of their receiver's clock.
+    /// Of these, those that arrived within the epoch of their receiver's clock.
     pub reached: u64,
-    /// Of these, those whose receiver had the key: it was not erased while the clock was later once.
+    /// Of these, those whose receiver still had the key: a clock that was ahead may have erased it.
     pub arrived: u64,
-    /// How long each of these took, ms.
+    /// The delivery times of the arrived messages, ms.
     pub took_ms: Vec<u32>,
 }
 
@@ -82,7 +82,7 @@ struct Member<R> {
     rng: R,
     link: MeshLinkId,
     writes_at: u64,
-    /// The greatest tick whose keys are gone because the clock was later once.
+    /// The highest tick whose keys are erased because the clock was ahead once.
     floor: u32,
 }
 
@@ -99,20 +99,20 @@ pub struct Crew<R> {
     table: Bits,
     parcels: Vec<Parcel>,
     members: Vec<Member<R>>,
-    /// When each device has something to do.
+    /// Time at which each device must act.
     due: Vec<u64>,
-    /// New cells of one frame.
+    /// New cells of one frame, a buffer.
     arrivals: Vec<Slot>,
     deliveries: Deliveries,
     counted_from: u64,
     bytes: u64,
     last_bytes: [u64; 5],
-    /// Device, number of the cell and time of everything taken since somebody watches.
+    /// Device, cell number and time of everything taken since recording began.
     taken: Option<Vec<(MemberId, u64, u64)>>,
 }
 
 impl<R: Rng> Crew<R> {
-    /// A crowd without devices, and with room for so many.
+    /// Makes a crowd without devices, with room for `devices`.
     pub fn new(settings: CrewSettings, devices: usize) -> Self {
         let mut table = Bits::new(settings.ring);
         table.reserve(devices);
@@ -145,7 +145,7 @@ impl<R: Rng> Crew<R> {
             NEVER => NEVER,
             every => now + draw_below(&mut rng, every as usize) as u64,
         };
-        // The key of the epoch before is still held (hibe), so one tick earlier is readable.
+        // The key of the previous epoch is still held (hibe), so one tick earlier is readable.
         let floor = engine.current_tick().saturating_sub(1);
         let member = Member { engine, rng, link, writes_at, floor };
         self.due.push(member.due());
@@ -153,17 +153,17 @@ impl<R: Rng> Crew<R> {
         device
     }
 
-    /// The stamps of a device are off by this from now on, as those of a node are under each name.
+    /// Sets the offset of a device's stamps, as a node does under each name.
     pub fn set_veil(&mut self, device: MemberId, veil: i64) {
         self.members[device as usize].engine.clock_mut().set_veil(veil);
     }
 
-    /// A device comes from elsewhere, where its clock was moved to `offset`.
+    /// Sets the clock of a device that comes from elsewhere to `offset`.
     pub fn set_offset(&mut self, device: MemberId, offset: i64) {
         self.members[device as usize].engine.clock_mut().set_offset(offset);
     }
 
-    /// Number of devices.
+    /// Returns the number of devices.
     pub fn len(&self) -> usize {
         self.members.len()
     }
@@ -173,22 +173,22 @@ impl<R: Rng> Crew<R> {
         self.members.is_empty()
     }
 
-    /// The engine of a device.
+    /// Returns the engine of a device.
     pub fn engine(&self, device: MemberId) -> &Engine {
         &self.members[device as usize].engine
     }
 
-    /// All engines, in the order of their devices.
+    /// Returns all engines, in the order of their devices.
     pub fn engines(&self) -> impl Iterator<Item = &Engine> {
         self.members.iter().map(|member| &member.engine)
     }
 
-    /// The table of all cells.
+    /// Returns the table of all cells.
     pub fn table(&self) -> &Bits {
         &self.table
     }
 
-    /// The chance of a device.
+    /// Returns the generator of a device.
     pub fn rng(&mut self, device: MemberId) -> &mut R {
         &mut self.members[device as usize].rng
     }
@@ -205,35 +205,34 @@ impl<R: Rng> Crew<R> {
         &self.deliveries
     }
 
-    /// Bytes that were sent since the counting began: all, and those of beacons, announcements,
+    /// Returns the bytes sent since the counting began: all, and those of beacons, announcements,
     /// requests, cells and comparisons.
     pub fn sent_bytes(&self) -> (u64, [u64; 5]) {
         (self.bytes, self.last_bytes)
     }
 
-    /// Remembers from now on who takes which cell when.
+    /// Records from now on which device takes which cell at which time.
     pub fn record_taken(&mut self) {
         self.taken = Some(Vec::new());
     }
 
-    /// Device, number of the cell and time, of each cell that a device took from another one.
+    /// Returns device, cell number and time of each cell that a device took from another device.
     pub fn taken_cells(&self) -> &[(MemberId, u64, u64)] {
         self.taken.as_deref().unwrap_or_default()
     }
 
-    /// The device stops writing.
+    /// Stops the messages of a device.
     pub fn stop_writing(&mut self, device: MemberId) {
         self.members[device as usize].writes_at = NEVER;
     }
 
-    /// When the device has something to do at the latest.
+    /// Returns the latest time at which the device must act.
     #[inline]
     pub fn due(&self, device: MemberId) -> u64 {
         self.due[device as usize]
     }
 
-    /// Two devices come into range of each other: the number of each at the other one, of `b` at `a`
-    /// first.
+    /// Brings two devices into range. Returns the number of each at the other: of `b` at `a` first.
     pub fn add_contact(&mut self, a: MemberId, b: MemberId, now: u64) -> [NeighbourId; 2] {
         [(a, b), (b, a)].map(|(here, there)| {
             let Self { members, table, due, .. } = self;
@@ -244,13 +243,13 @@ impl<R: Rng> Crew<R> {
         })
     }
 
-    /// A neighbour of `device` is out of range.
+    /// Takes a neighbour of `device` out of range.
     pub fn remove_neighbour(&mut self, device: MemberId, neighbour: NeighbourId) {
         self.members[device as usize].engine.remove_neighbour(neighbour, &mut self.table);
     }
 
-    /// A frame arrives at `device` from one of its neighbours. Whether it has something to do earlier
-    /// than before.
+    /// Delivers a frame to `device` from one of its neighbours. Returns true if the device must act
+    /// earlier than before.
     #[inline]
     pub fn handle_frame(
         &mut self,
@@ -271,7 +270,7 @@ impl<R: Rng> Crew<R> {
             due[device as usize] = due[device as usize].min(engine.due());
         }
         for slot in cells.drain(..) {
-            // Watching costs memory for each cell, so it is off unless a test asks for it.
+            // Recording costs memory for each cell, so it is off unless a test asks for it.
             if let Some(taken) = &mut self.taken {
                 taken.push((device, table.number(slot), now));
             }
@@ -292,7 +291,7 @@ impl<R: Rng> Crew<R> {
         sooner
     }
 
-    /// The next frame that `device` sends, with its size in bytes; what it writes is written first.
+    /// Returns the next frame of `device` with its size in bytes; its due message is written first.
     #[inline]
     pub fn next_frame(&mut self, device: MemberId, now: u64) -> Option<(MeshFrame, usize)> {
         if self.members[device as usize].writes_at <= now {
@@ -302,7 +301,7 @@ impl<R: Rng> Crew<R> {
         let frame = member.engine.next_frame(member.link, now, &mut self.table, &mut member.rng);
         self.due[device as usize] = member.due();
         let frame = frame?;
-        // Keys are erased as the clock goes on; they do not come back when it is set back.
+        // Keys are erased as the clock advances, and do not return when it is set back.
         member.floor = member.floor.max(member.engine.current_tick().saturating_sub(1));
         let (kind, bytes) = self.frame_size(&frame);
         self.bytes += bytes as u64;
@@ -310,18 +309,18 @@ impl<R: Rng> Crew<R> {
         Some((frame, bytes))
     }
 
-    /// The user writes to somebody else.
+    /// Writes a message to a random other device.
     fn write_message(&mut self, device: MemberId, now: u64) {
         let count = self.members.len();
         let member = &mut self.members[device as usize];
         member.writes_at += self.settings.every;
         let other = draw_below(&mut member.rng, count.saturating_sub(1).max(1)) as MemberId;
-        // The own number is skipped, so nobody writes to itself.
+        // Skip the device's own number, so that no device writes to itself.
         let to = if other >= device { other + 1 } else { other };
         self.send_message(device, to, now);
     }
 
-    /// `device` sends a message to `to` now. Its slot.
+    /// Sends a message from `device` to `to` now. Returns its slot.
     pub fn send_message(&mut self, device: MemberId, to: MemberId, now: u64) -> Slot {
         let member = &mut self.members[device as usize];
         let facts = CellFacts {
@@ -341,7 +340,7 @@ impl<R: Rng> Crew<R> {
         slot
     }
 
-    /// The kind of a frame and its size on the wire, bytes.
+    /// Returns the kind of a frame and its size on the wire, bytes.
     fn frame_size(&self, frame: &MeshFrame) -> (usize, usize) {
         match frame {
             MeshFrame::Beacon(_) => (0, 24),

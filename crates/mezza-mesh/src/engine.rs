@@ -1,4 +1,4 @@
-//! All rules of one device: what it announces, asks for, gives, compares and forgets.
+//! All rules of one device: what it announces, requests, sends, compares and forgets.
 //!
 //! ```text
 //! a cell:       announced by others ──> asked ──> held ──> dead         one's own: held ──> dead
@@ -6,9 +6,10 @@
 //! ```
 //!
 //! An engine knows cells as slots of a [`CellTable`] and never sees their bytes. It has no queue of
-//! frames: what is owed is state, and [`Engine::next_frame`] makes the next frame when the link can take one,
-//! so that nothing grows while a link is slow. The driver's contract: after each [`Engine::handle_frame`], and at
-//! [`Engine::due`], call `next` for each link that can take a frame, until there is none.
+//! frames: owed cells are state, and [`Engine::next_frame`] makes the next frame when the link can
+//! take one, so that no queue grows on a slow link. The driver's contract: after each
+//! [`Engine::handle_frame`], and at [`Engine::due`], call `next` for each link that can take a
+//! frame, until there is none.
 
 mod announce;
 mod ask;
@@ -35,30 +36,30 @@ use give::Given;
 pub use neighbours::{MeshNeighbour, NeighbourId};
 pub use settings::{EngineCounts, EngineSettings};
 
-/// The columns of a word.
+/// The indices of the columns of a word.
 pub(crate) mod column {
-    /// Held, past its time, or refused because its tick is ahead: not asked for.
+    /// Held, past its time, or refused because its tick is ahead: not requested.
     pub const KNOWN: usize = 0;
-    /// Asked for, and still within the patience.
+    /// Requested, within the patience.
     pub const ASKED: usize = 1;
-    /// Not asked for now, because somebody else asked on this link.
+    /// Not requested now, because another device requested it on this link.
     pub const WAITING: usize = 2;
     /// Live and in the store.
     pub const HELD: usize = 3;
 
-    /// Rarely touched: known because its tick is ahead; may be taken when the clock moves.
+    /// Cold: known because its tick is ahead; may be accepted when the clock moves.
     pub const AHEAD: usize = 0;
-    /// Rarely touched: has waited once.
+    /// Cold: has waited once.
     pub const WAITED: usize = 1;
-    /// Rarely touched: an asking failed.
+    /// Cold: a request failed.
     pub const FAILED: usize = 2;
 }
 use column::{AHEAD, ASKED, FAILED, HELD, KNOWN, WAITING};
 
-/// Rarely touched columns of an engine.
+/// Number of rarely used (cold) columns of an engine.
 pub(crate) const COLD_COLUMNS: usize = 3;
 
-/// How long a time to send is put off that brought no frame.
+/// How long a send time that produced no frame is postponed, µs.
 const PUT_OFF: u64 = 100 * MS;
 
 /// The number of a link of an engine.
@@ -68,43 +69,43 @@ pub type MeshLinkId = u8;
 #[derive(Clone, Debug)]
 struct Link {
     up: bool,
-    /// Classes of cells that travel here, one bit each.
+    /// Size classes of cells that travel on this link, one bit each.
     classes: u8,
     /// Usual delay of a frame, µs.
     delay: u64,
     beacon_at: u64,
-    /// Nothing goes out before the first beacon of a name.
+    /// True if nothing is sent before the first beacon of a name.
     mute: bool,
-    /// When the last beacon went out.
+    /// Time of the last beacon.
     beaconed_at: Option<u64>,
     have_at: u64,
-    /// When something may have been announced last.
+    /// Time of the last possible announcement.
     had_at: u64,
     want_at: u64,
     give_at: u64,
     sync_at: u64,
-    /// Not announced yet.
+    /// Cells that were not announced yet.
     fresh: Column,
-    /// Asked for by somebody.
+    /// Cells that neighbours requested.
     owed: Column,
     /// Sent within the last 200 ms.
     given: Column,
-    /// When that time is over for each of them.
+    /// The end of that time for the cells in `given`.
     given_until: VecDeque<Given>,
-    /// Neighbours that are to be told that they shall wait.
+    /// Neighbours that must be sent a BUSY.
     busy: VecDeque<NeighbourId>,
-    /// Cells that went out in this second, in the one before, and when this one began.
+    /// Cells sent in this second, in the one before, and the start of this second.
     pace: [u32; 2],
     pace_at: u64,
-    /// Something was new since the last beacon.
+    /// True if there was news since the last beacon.
     news: bool,
 }
 
 impl Link {
-    /// Slots that are used for other cells from now on: nothing is owed or announced of them.
+    /// Clears slots that are reused for other cells: nothing is owed or announced of them.
     ///
-    /// The only place where a slot leaves the columns of a link because its cell is gone, so that no time
-    /// to send stays behind without a cell to send (MESH-54).
+    /// Only this function removes slots from the columns of a link because their cell is gone, so
+    /// that no send time remains without a cell to send (MESH-54).
     fn forget_slots(&mut self, word: u32, gone: u64) {
         self.fresh.remove(word, gone);
         self.owed.remove(word, gone);
@@ -116,8 +117,8 @@ impl Link {
         }
     }
 
-    /// Moves every time to send that has come and brought no frame. A driver that is told "now" again and
-    /// again would hear nothing else (MESH-54).
+    /// Postpones every send time that has passed without a frame. Otherwise a driver would be told
+    /// "now" endlessly (MESH-54).
     fn put_off(&mut self, now: u64) {
         let times = [&mut self.have_at, &mut self.want_at, &mut self.sync_at, &mut self.give_at];
         // Only times that have come: later ones belong to work that is still valid.
@@ -126,7 +127,7 @@ impl Link {
         }
     }
 
-    /// When it has something to send at the latest.
+    /// Returns the latest time at which the link must send.
     fn due(&self) -> u64 {
         // Under a new name nothing precedes the beacon, which binds the name to its address.
         if self.mute {
@@ -145,29 +146,30 @@ pub struct Engine {
     clock: MeshClock,
     seat: Seat,
     links_max: usize,
-    /// Words of the table.
+    /// Number of words of the table.
     words: u32,
     links: Vec<Link>,
     /// Links whose stamps do not count, one bit each.
     silent_links: u32,
     neighbours: Vec<Option<MeshNeighbour>>,
-    /// Their names, once more and close together.
+    /// The names of the neighbours, in a compact list.
     names: Vec<Name>,
-    /// How many were ever met.
+    /// Number of neighbours ever met.
     met: u64,
-    /// Announced and not known.
+    /// Cells that were announced and are not known.
     missing: Column,
     requests: VecDeque<Request>,
     holds: VecDeque<Hold>,
     opened: u64,
     expire_at: u64,
     cur: u32,
-    /// Live cells and their sums: of the two classes that travel by datagram, and of the others.
+    /// Numbers and sums of live cells: of the two classes that travel by datagram, and of the other
+    /// two.
     live: [u32; 2],
     sum: [u32; 2],
-    /// Beacons show no sum before this: a set that nobody else has would link two names.
+    /// Beacons show no sum before this time: a set that no other device has would link two names.
     shy_until: u64,
-    /// The least of all deadlines.
+    /// The earliest of all deadlines.
     due: u64,
     counts: EngineCounts,
 }
@@ -193,7 +195,7 @@ struct NewCells {
 }
 
 impl Engine {
-    /// An engine without links. `links` is how many it may have.
+    /// Makes an engine without links; `links` is the maximum number of links.
     pub fn new(
         name: Name,
         settings: EngineSettings,
@@ -230,8 +232,8 @@ impl Engine {
         }
     }
 
-    /// Brings a link up: `classes` has a bit for each size class that travels there, `delay` is how
-    /// old a frame usually is when it arrives, µs.
+    /// Brings a link up. `classes` has a bit for each size class that travels on the link; `delay`
+    /// is the usual age of an arriving frame, µs.
     ///
     /// # Panics
     /// If the engine was made for fewer links.
@@ -271,32 +273,32 @@ impl Engine {
         id as MeshLinkId
     }
 
-    /// Its name.
+    /// Returns the name of the device.
     pub fn name(&self) -> Name {
         self.name
     }
 
-    /// Its clock.
+    /// Returns the clock.
     pub fn clock(&self) -> &MeshClock {
         &self.clock
     }
 
-    /// The tick it lives in.
+    /// Returns the current tick.
     pub fn current_tick(&self) -> u32 {
         self.cur
     }
 
-    /// Number of live cells.
+    /// Returns the number of live cells.
     pub fn live_count(&self) -> u32 {
         self.live[0] + self.live[1]
     }
 
-    /// Returns true if it holds cells of the two larger classes.
+    /// Returns true if the store holds cells of the two larger classes.
     pub fn has_large(&self) -> bool {
         self.live[1] > 0
     }
 
-    /// Number and sum of the live cells that travel on a link.
+    /// Returns number and sum of the live cells that travel on a link.
     fn live_on(&self, link: &Link) -> (u32, u32) {
         let mut live = 0;
         let mut sum = 0;
@@ -310,17 +312,17 @@ impl Engine {
         (live.min(u32::from(u16::MAX)), sum)
     }
 
-    /// Returns its counters.
+    /// Returns the counters.
     pub fn counts(&self) -> EngineCounts {
         self.counts
     }
 
-    /// Returns true if it holds the cell in `slot`.
+    /// Returns true if the store holds the cell in `slot`.
     pub fn holds_slot(&self, slot: Slot, table: &impl CellTable) -> bool {
         table.rows().hot(self.seat, slot / 64)[HELD] >> (slot % 64) & 1 == 1
     }
 
-    /// Returns the set of cells that it holds.
+    /// Returns the set of cells in the store.
     pub fn held_set(&self, table: &impl CellTable) -> Set {
         let mut held = Set::default();
         for word in 0..table.rows().words() {
@@ -329,18 +331,19 @@ impl Engine {
         held
     }
 
-    /// When [`Self::next_frame`] has something to do at the latest.
+    /// Returns the latest time at which [`Self::next_frame`] has work.
     #[inline]
     pub fn due(&self) -> u64 {
         self.due
     }
 
-    /// A cell of this device itself. Whether it was taken: its tick has to be live.
+    /// Takes a cell of this device itself. Returns true if it was taken: its tick must be live.
     pub fn originate(&mut self, slot: Slot, now: u64, table: &mut impl CellTable) -> bool {
         self.catch_up(table);
         self.expire_cells(now, table);
         let facts = table.facts(slot);
-        // The own clock decides as for any other cell: own cells get no privilege (MESH-5).
+        // The device's own clock decides as for any other cell: own cells get no privilege
+        // (MESH-5).
         if facts.life.judge_tick(facts.tick, self.cur) != Age::Live || self.holds_slot(slot, table)
         {
             return false;
@@ -352,8 +355,8 @@ impl Engine {
         true
     }
 
-    /// One frame of the neighbour `from`. `taken` hears of each new cell. Whether there is something to
-    /// do earlier than before.
+    /// Handles one frame of the neighbour `from`. `taken` is called for each new cell. Returns true
+    /// if the engine must act earlier than before.
     #[inline]
     pub fn handle_frame<T: CellTable>(
         &mut self,
@@ -381,14 +384,14 @@ impl Engine {
             MeshFrame::Busy { to, wait_ms } if *to == self.name => {
                 self.hear_busy(from, *wait_ms, now, table);
             }
-            // A SYNC or BUSY for another device says nothing about this one.
+            // A SYNC or BUSY for another device is irrelevant here.
             MeshFrame::Sync(_) | MeshFrame::Busy { .. } => (),
             MeshFrame::Bye => self.hear_bye(from, now),
         }
         self.due < due
     }
 
-    /// The next frame for `link`, if there is one now. Also does what time brings.
+    /// Returns the next frame for `link`, if there is one now. Also does due work.
     pub fn next_frame<T: CellTable>(
         &mut self,
         link: MeshLinkId,
@@ -400,8 +403,7 @@ impl Engine {
         self.expire_cells(now, table);
         let frame = self.make_frame(link, now, table, rng);
         if frame.is_none()
-            // Without a frame every deadline that has come moves on, or the driver would spin
-            // (MESH-54).
+            // Without a frame every passed send time moves on, or the driver would spin (MESH-54).
             && let Some(link) = self.links.get_mut(usize::from(link))
         {
             link.put_off(now);
@@ -422,7 +424,7 @@ impl Engine {
         if link.beacon_at <= now {
             return Some(self.make_beacon(id, now, table, rng));
         }
-        // A receiver refuses other frames until a beacon bound the name to its address.
+        // Other frames would be refused until a beacon has bound the name to its address.
         if link.mute {
             return None;
         }
@@ -447,7 +449,7 @@ impl Engine {
         None
     }
 
-    /// Presence; and once a beacon, a vote and a look at who was heard.
+    /// Makes a beacon; once per beacon, votes and removes silent neighbours.
     fn make_beacon(
         &mut self,
         id: MeshLinkId,
@@ -475,7 +477,8 @@ impl Engine {
         let shown = now >= self.shy_until;
         let (live, sum) = self.live_on(&self.links[usize::from(id)]);
         MeshFrame::Beacon(Beacon {
-            // What a name begins with must not be what the name before it ended with (MESH-30).
+            // The first beacons of a name must not resemble the last ones of the old name
+            // (MESH-30).
             stamp: if shown { self.clock.make_stamp(now) } else { self.clock.stamp_among(now) },
             agreed: quiet && shown,
             streams: self.settings.streams,
@@ -507,7 +510,8 @@ impl Engine {
         }
     }
 
-    /// Follows the clock: what is past its time goes, and what was ahead may come again.
+    /// Follows the clock: expired cells are removed, and cells that were ahead may be requested
+    /// again.
     fn expire_cells(&mut self, now: u64, table: &mut impl CellTable) {
         if now < self.expire_at {
             return;
@@ -541,15 +545,14 @@ impl Engine {
         }
     }
 
-    /// A cell is not live any more.
+    /// Removes a cell from the counts of live cells.
     fn subtract_live(&mut self, facts: CellFacts) {
         let small = usize::from(facts.class >= 2);
         self.live[small] -= 1;
         self.sum[small] ^= facts.sum;
     }
 
-    /// Cells leave the store: no column but that of the known ones and those of the neighbours names
-    /// them any more.
+    /// Removes cells from the store: only the columns of known cells and of neighbours keep them.
     fn clear_slots(&mut self, table: &mut impl CellTable, word: u32, gone: u64) {
         let hot = table.rows_mut().hot_mut(self.seat, word);
         for column in [ASKED, WAITING, HELD] {
@@ -559,7 +562,7 @@ impl Engine {
         self.links.iter_mut().for_each(|link| link.forget_slots(word, gone));
     }
 
-    /// Empties the words that the table has opened since the last look.
+    /// Empties the words that the table has opened since the last call.
     #[inline]
     fn catch_up(&mut self, table: &mut impl CellTable) {
         while self.opened < table.opened_words() {
@@ -571,7 +574,7 @@ impl Engine {
     fn open_word(&mut self, table: &mut impl CellTable) {
         let word = (self.opened % u64::from(table.rows().words())) as u32;
         self.opened += 1;
-        // The ring is longer than cells live; what is left here is past its time.
+        // The ring is longer than the life of cells, so cells left in this word are expired.
         let held = table.rows().hot(self.seat, word)[HELD].count_ones();
         self.live[0] = self.live[0].saturating_sub(held);
         self.missing.remove(word, u64::MAX);
@@ -582,7 +585,7 @@ impl Engine {
         }
     }
 
-    /// The least of all deadlines.
+    /// Computes the earliest of all deadlines.
     fn update_due(&mut self) {
         let links = self.links.iter().filter(|link| link.up).map(Link::due);
         self.due = links.min().unwrap_or(NEVER).min(self.expire_at);

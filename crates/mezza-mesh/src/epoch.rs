@@ -1,6 +1,6 @@
-//! Ticks, lives and epochs: which cells are live (docs/protocols/mesh.md, "Cell").
+//! Ticks, lives and epochs, which determine the live cells (docs/protocols/mesh.md, "Cell").
 
-/// How long the keys for a cell are kept, which is how long the cell is carried.
+/// How long the keys for a cell exist, which is how long the cell is carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CellLife {
     /// Epochs of 1 tick; at most 1 minute.
@@ -15,7 +15,7 @@ pub enum CellLife {
 }
 
 impl CellLife {
-    /// All of them, by their number on the wire.
+    /// All lives, by their number on the wire.
     pub const ALL: [Self; 4] = [Self::Minute, Self::FiveMinutes, Self::HalfHour, Self::HalfDay];
 
     /// Returns true if cells of this life are carried for hours: they are stored over a restart (MESH-82).
@@ -23,31 +23,31 @@ impl CellLife {
         matches!(self, Self::HalfHour | Self::HalfDay)
     }
 
-    /// The number on the wire.
+    /// Returns the number on the wire.
     pub fn number(self) -> u8 {
         self as u8
     }
 
-    /// The life of a number on the wire.
+    /// Returns the life of a number on the wire.
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
     }
 
-    /// Ticks of an epoch.
+    /// Returns the ticks of an epoch.
     pub fn ticks(self) -> u32 {
         [1, 5, 60, 1_440][self as usize]
     }
 
-    /// The epoch of a tick.
+    /// Returns the epoch of a tick.
     pub fn epoch_of(self, tick: u32) -> u32 {
         tick / self.ticks()
     }
 
-    /// Judges a cell that was sealed at `tick`, at a device whose clock shows `cur`.
+    /// Returns the age of a cell sealed at `tick`, at a device whose clock shows `cur`.
     pub fn judge_tick(self, tick: u32, cur: u32) -> Age {
         let sealed = self.epoch_of(tick);
         let now = self.epoch_of(cur);
-        // One epoch of grace, since the keys of the epoch before are still held (MESH-2).
+        // One epoch of grace, since the keys of the previous epoch are still held (MESH-2).
         if now > sealed.saturating_add(1) {
             Age::Stale
         } else if sealed > now.saturating_add(1) {
@@ -58,7 +58,7 @@ impl CellLife {
         }
     }
 
-    /// The last tick at which a cell of `tick` is live.
+    /// Returns the last tick at which a cell of `tick` is live.
     pub fn last_tick(self, tick: u32) -> u32 {
         (self.epoch_of(tick).saturating_add(2)).saturating_mul(self.ticks()) - 1
     }
@@ -67,9 +67,9 @@ impl CellLife {
 /// The age of a tick at a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Age {
-    /// Its receiver may still have the key.
+    /// The receiver may still have the key.
     Live,
-    /// Past its last useful tick.
+    /// The last useful tick of the cell has passed.
     Stale,
     /// Sealed by a clock that is ahead of this one.
     Ahead,

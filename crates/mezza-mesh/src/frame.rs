@@ -1,4 +1,4 @@
-//! Frames between devices, as values. Their bytes are defined in `wire` alone.
+//! Frames between devices, as values. Only `wire` defines their bytes.
 
 use alloc::boxed::Box;
 
@@ -7,38 +7,38 @@ use crate::set::Set;
 /// The short-lived name of a device: 48 bits on the wire, the device's number in a crowd.
 pub type Name = u64;
 
-/// One frame, without its sender's name. Cells are slots of the receiver's table.
+/// One frame without its sender's name. Cells are slots of the receiver's table.
 #[derive(Clone, Debug)]
 pub enum MeshFrame {
-    /// Presence, time, and how much is held.
+    /// Presence, time, and number of held cells.
     Beacon(Beacon),
-    /// The sender holds these since its last frame of this kind.
+    /// New cells that the sender holds since its last frame of this kind.
     Have(Set),
-    /// The sender asks `to` for these.
+    /// A request for cells to `to`.
     Want {
         /// The receiver of the request.
         to: Name,
-        /// An earlier asking failed: answer even if it was sent just now.
+        /// True if an earlier request failed: send even if the cell was sent just now.
         again: bool,
         /// The requested cells.
         set: Set,
     },
-    /// The cells themselves.
+    /// The cells.
     Data(Set),
-    /// The set of the sender: rare and large, and so apart.
+    /// The set of the sender: rare and large, hence boxed.
     Sync(Box<SyncFrame>),
     /// The sender's queue for `to` is long.
     Busy {
         /// The neighbour that must wait.
         to: Name,
-        /// For how long, ms.
+        /// The waiting time, ms.
         wait_ms: u16,
     },
     /// The sender's name is about to change, or it leaves.
     Bye,
 }
 
-/// The set of a device, for one other to compare.
+/// The set of a device, for comparison by one neighbour.
 #[derive(Clone, Debug)]
 pub struct SyncFrame {
     /// The neighbour that compares.
@@ -47,20 +47,20 @@ pub struct SyncFrame {
     pub held: Set,
     /// The cells of the receiver that were compared; `None`: all.
     pub within: Option<Set>,
-    /// True if the sender holds more than the receiver knows of. In a crowd `held` says so.
+    /// True if the sender holds more than the receiver knows. In a crowd `held` shows this.
     pub more: bool,
 }
 
-/// Presence, time, and how much is held.
+/// Presence, time, and number of held cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Beacon {
     /// Network time in eighths of a second.
     pub stamp: u64,
     /// True if the sender's clock is agreed.
     pub agreed: bool,
-    /// True if the sender takes streams, on which the two larger classes of cells travel.
+    /// True if the sender accepts streams, on which the two larger classes of cells travel.
     pub streams: bool,
-    /// True if the sender holds any of these.
+    /// True if the sender holds cells of the two larger classes.
     pub large: bool,
     /// Number of live cells.
     pub live: u16,
@@ -69,7 +69,7 @@ pub struct Beacon {
 }
 
 impl Beacon {
-    /// Returns the day of its stamp, counted from 1970; `None` for one that no clock shows.
+    /// Returns the day of the stamp, counted from 1970, or `None` if the stamp is out of range.
     pub fn day(&self) -> Option<u32> {
         u32::try_from(self.stamp / STAMPS_PER_DAY).ok()
     }

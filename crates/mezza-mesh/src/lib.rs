@@ -1,9 +1,9 @@
-//! The network of FoSAM: cells that are flooded by asking, and clocks that agree without trust.
+//! The network of FoSAM: cells are flooded on request, and clocks agree without trust.
 //!
-//! Promise: a cell made now reaches every honest device that a path of honest devices connects to its
-//! maker within the life of the cell; no frame says who wrote it or for whom; no neighbour moves a
-//! clock farther than the grade of that clock allows; after its last useful tick a cell is nowhere.
-//! Not hidden: that the system is used, and who is heard first with a cell.
+//! Promise: a cell made now reaches every honest device that a path of honest devices connects to
+//! its maker within the life of the cell; no frame reveals its author or receiver; no neighbour
+//! moves a clock farther than the grade of that clock allows; after its last useful tick no honest
+//! device has a cell. Not hidden: the use of the system, and the first device observed with a cell.
 //!
 //! | module | noun |
 //! |---|---|
@@ -12,7 +12,7 @@
 //! | [`clock`] | [`MeshClock`]: agreement on the time, [`Grade`]: how far it may move |
 //! | [`set`] | [`Set`]: slots of cells, 64 to a word |
 //! | [`table`] | [`CellTable`]: cells by slot; [`Bits`]: one table for a crowd |
-//! | [`frame`] | [`MeshFrame`]: what devices say to each other, as values |
+//! | [`frame`] | [`MeshFrame`]: the messages between devices, as values |
 //! | [`engine`] | [`Engine`]: all rules of one device |
 //! | [`cell`], [`wire`] | a cell and its four sizes; every frame as bytes |
 //! | [`network`] | [`MeshNetwork`]: a public name, or a key that members share |

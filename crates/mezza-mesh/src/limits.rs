@@ -4,7 +4,7 @@
 pub const MS: u64 = 1_000;
 /// One second in the microseconds of the engine.
 pub const SECOND: u64 = 1_000 * MS;
-/// A point in time that never comes.
+/// A time that is never reached.
 pub const NEVER: u64 = u64::MAX;
 
 /// Length of a tick of network time, ms.
@@ -19,27 +19,27 @@ pub const CAST_BYTES_MAX: usize = 1_200;
 pub const STREAM_BYTES_MAX: usize = 4_160;
 /// Most ids in one frame.
 pub const SHORTS_PER_FRAME: usize = 144;
-/// Cast links of a node.
+/// Maximum number of cast links of a node.
 pub const CASTS_MAX: usize = 16;
-/// Streams of a node.
+/// Maximum number of streams of a node.
 pub const STREAMS_MAX: usize = 8;
-/// Streams of a node to devices without a cast link: those of Bluetooth LE.
+/// Maximum number of streams to devices without a cast link: Bluetooth LE.
 pub const RADIOS_MAX: usize = 4;
-/// Links of a node. Each kind has places of its own (MESH-70).
+/// Maximum number of links of a node. Each kind has its own slots (MESH-70).
 pub const LINKS_MAX: usize = CASTS_MAX + STREAMS_MAX + RADIOS_MAX;
-/// Neighbours of one link.
+/// Maximum number of neighbours of one link.
 pub const NEIGHBOURS_MAX: usize = 64;
-/// Cells that were announced and are not here.
+/// Maximum number of announced cells that are missing.
 pub const MISSING_MAX: usize = 4_096;
 /// Bytes of cells in the store of a node.
 pub const STORE_BYTES_MAX: usize = 8 << 20;
 /// Bytes of cells that are carried for hours, unless the settings name another size.
 pub const CARRIED_BYTES: usize = 64 << 20;
-/// Cells of one part of what is carried: 64 slices of a SYNC describe all of them in datagrams.
+/// Maximum cells in a part of the carried store: 64 slices of a SYNC describe all of them in datagrams.
 pub const CARRIED_CELLS_MAX: usize = 20_480;
-/// Cells that one SYNC is answered with; the rest is announced.
+/// Cells sent in response to one SYNC; the rest is announced.
 pub const SYNC_CELLS_MAX: u32 = 64;
-/// Cells a second that comparisons give to a neighbour that was met less than [`NEWCOMER`] ago.
+/// Cells per second that comparisons send to a neighbour that was met less than [`NEWCOMER`] ago.
 pub const NEWCOMER_PER_SECOND: u64 = 8;
 /// How long a neighbour is a newcomer.
 pub const NEWCOMER: u64 = 60 * SECOND;
@@ -50,53 +50,53 @@ pub const BEACON: u64 = SECOND;
 pub const BEACON_QUIET: u64 = 5 * SECOND;
 /// Least time between two announcements.
 pub const HAVE: u64 = 200 * MS;
-/// Longest wait before asking, drawn at random.
+/// Maximum random wait before a request.
 pub const ASK: u64 = 80 * MS;
-/// How long somebody else's request delays one's own.
+/// How long another device's request delays our own.
 pub const HOLD: u64 = 300 * MS;
-/// How long an announcer has to give what was asked for.
+/// Time limit of an announcer for a requested cell.
 pub const PATIENCE: u64 = 1_500 * MS;
-/// How long requests are gathered before cells go out.
+/// How long requests are gathered before cells are sent.
 pub const GATHER: u64 = 5 * MS;
-/// A cell goes out on a link at most once in this time.
+/// A cell is sent on a link at most once in this time.
 pub const REPEAT: u64 = 200 * MS;
-/// How long a comparison of sets allows its answers.
+/// How long cells in response to a comparison are accepted.
 pub const SYNC_OPEN: u64 = 10 * SECOND;
 /// Least time between two comparisons with a neighbour whose sum differs.
 pub const SYNC_DIFFERS: u64 = 30 * SECOND;
 /// Time between two comparisons with any neighbour.
 pub const SYNC_ALWAYS: u64 = 120 * SECOND;
-/// Least time between two comparisons with a neighbour that holds, or announced, what is not known here.
+/// Minimum time between two comparisons with a neighbour that holds or announced unknown cells.
 pub const SYNC_NEWS: u64 = 5 * SECOND;
-/// A neighbour that was not heard for so long is asked for nothing.
+/// A neighbour without frames for this time gets no requests.
 pub const SILENT: u64 = 10 * SECOND;
-/// A neighbour that was not heard for so long is forgotten.
+/// A neighbour without frames for this time is removed.
 pub const GONE: u64 = 60 * SECOND;
-/// An announcer that failed eight times of eight is not believed for so long.
+/// How long announcements of a neighbour are ignored after eight of eight failed requests.
 pub const IGNORED: u64 = 60 * SECOND;
 
-/// A neighbour that does not give what it announced longer before the asking has broken no promise.
+/// Failing to deliver a cell announced longer than this before the request breaks no promise.
 pub const PROMISE: u64 = 10 * SECOND;
-/// An announcement is forgotten if nobody could be asked for its cell in this time.
+/// An announcement is dropped if its cell could not be requested in this time.
 pub const STALE: u64 = 30 * SECOND;
 
-/// New cells a second that one neighbour is asked for.
+/// New cells per second that are requested from one neighbour.
 pub const NEW_PER_SECOND: u64 = 40;
-/// New cells that one neighbour is asked for at once.
+/// New cells that are requested from one neighbour at once.
 pub const NEW_AT_ONCE: u64 = 200;
 /// Open announcements of a neighbour that has given fewer than [`TRUSTED_AFTER`] cells.
 pub const OPEN_FIRST: u32 = 64;
-/// Open announcements of a neighbour that has given that many.
+/// Open announcements of a neighbour that has given at least [`TRUSTED_AFTER`] cells.
 pub const OPEN_LATER: u32 = 1_024;
-/// Cells that a neighbour may draw a minute beside twice the live ones.
+/// Cells that a neighbour may draw per minute in addition to twice the live ones.
 pub const DRAWN_FIRST: u32 = 256;
-/// Cells that are owed on a link before neighbours who asked for more than their share are told to wait.
+/// Owed cells on a link above which neighbours beyond their share must wait.
 pub const OWED_BUSY: u32 = 256;
-/// A BUSY is believed if it comes so soon after the asking.
+/// A BUSY is accepted within this time after the request.
 pub const BUSY_SOON: u64 = 600 * MS;
-/// Times in a row that a neighbour may be busy and give nothing, before each further one is a failure.
+/// Consecutive BUSY frames without a cell after which each further one counts as a failure.
 pub const BUSY_ROW: u32 = 3;
-/// The shortest and the longest time that a busy device names, ms.
+/// Minimum and maximum time in a BUSY, ms.
 pub const BUSY_MS: (u16, u16) = (100, 5_000);
-/// Cells that make a neighbour's announcements worth more room.
+/// Cells that a neighbour must give before it may have more open announcements.
 pub const TRUSTED_AFTER: u32 = 8;

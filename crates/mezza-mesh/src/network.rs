@@ -1,4 +1,4 @@
-//! Which network: a public name, or a key that its members share.
+//! The network: a public name, or a key that its members share.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -12,10 +12,10 @@ pub const MAC_BYTES: usize = 8;
 pub const NAME_BYTES_MAX: usize = 32;
 /// Seconds of a day.
 const DAY_S: u64 = 86_400;
-/// How long before and after midnight the other day's frames are taken, seconds.
+/// How long before and after midnight the other day's frames are accepted, seconds.
 const MIDNIGHT_S: u64 = 3_600;
 
-/// A network. All members have the same name and key, so it links no device.
+/// A network. All members have the same name and key, so they identify no device.
 #[derive(Debug)]
 pub struct MeshNetwork {
     name: String,
@@ -23,7 +23,7 @@ pub struct MeshNetwork {
     days: [DayKeys; 3],
 }
 
-/// Keys of the frames of one day.
+/// The keys of one day's frames.
 #[derive(Debug)]
 struct DayKeys {
     day: u32,
@@ -32,7 +32,7 @@ struct DayKeys {
 }
 
 impl MeshNetwork {
-    /// The network of this name; closed if there is a key. Its name is cut to 32 bytes.
+    /// Makes the network of this name; closed if there is a key. The name is cut to 32 bytes.
     pub fn new(name: &str, key: Option<Secret<32>>) -> Self {
         // The cut is at a character, so the name stays valid UTF-8.
         let end = (0..=name.len().min(NAME_BYTES_MAX)).rfind(|at| name.is_char_boundary(*at));
@@ -41,22 +41,22 @@ impl MeshNetwork {
         Self { name, key, days }
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns true if its frames are checked with a key.
+    /// Returns true if frames of the network are checked with a key.
     pub fn is_closed(&self) -> bool {
         self.key.is_some()
     }
 
-    /// Bytes that each frame has for its check.
+    /// Returns the bytes of each frame's check.
     pub fn mac_bytes(&self) -> usize {
         if self.is_closed() { MAC_BYTES } else { 0 }
     }
 
-    /// Follows the clock: `mesh` is network time, µs since 1970.
+    /// Follows the clock; `mesh` is network time, µs since 1970.
     pub fn follow_clock(&mut self, mesh: u64) {
         let day = (mesh / SECOND / DAY_S) as u32;
         if self.days[1].day != day {
@@ -66,12 +66,12 @@ impl MeshNetwork {
         }
     }
 
-    /// The network as beacons of today name it.
+    /// Returns the network id of today's beacons.
     pub fn net(&self) -> [u8; 4] {
         self.days[1].net
     }
 
-    /// Returns true if a beacon's network is this one: today's, and within an hour of midnight the other
+    /// Returns true if a beacon's network id is today's, or within an hour of midnight the other
     /// day's.
     pub fn is_ours(&self, net: [u8; 4], mesh: u64) -> bool {
         // Clocks may differ around midnight, so the other day's frames are accepted for an hour.
@@ -86,9 +86,9 @@ impl MeshNetwork {
         }
     }
 
-    /// The frame without its check; `None` if that is wrong.
+    /// Returns the frame without its check, or `None` if the check is wrong.
     pub fn check_mac<'a>(&self, frame: &'a [u8], mesh: u64) -> Option<&'a [u8]> {
-        // Frames of an open network have no check. Anybody may be a member.
+        // Frames of an open network have no check: any device may be a member.
         if !self.is_closed() {
             return Some(frame);
         }
@@ -104,7 +104,7 @@ impl MeshNetwork {
         keys.net == net && keys.verify_mac(frame)
     }
 
-    /// The days whose frames are taken now.
+    /// Returns the days whose frames are accepted now.
     fn nearby_days(&self, mesh: u64) -> impl Iterator<Item = &DayKeys> {
         let second = mesh / SECOND % DAY_S;
         let [yesterday, today, tomorrow] = &self.days;
@@ -143,7 +143,7 @@ impl DayKeys {
     }
 }
 
-/// The first eight bytes of keyed BLAKE2b-256 over the frame.
+/// Computes the first eight bytes of keyed BLAKE2b-256 over the frame.
 fn compute_mac(key: &Secret<32>, frame: &[u8]) -> Secret<MAC_BYTES> {
     let mut whole = [0; 32];
     blake2b(&mut whole, key.expose(), "", &[frame]);

@@ -1,11 +1,11 @@
-//! The machine of one device: the engine, its store, its links, and what a person is told.
+//! The machine of one device: the engine, its store, its links, and its reports to the user.
 //!
 //! ```text
 //! Starting (no clock was read: nothing is sent) ──Rtc──> Running ──Leave──> Leaving (farewell on every link)
 //! ```
 //!
-//! A node holds no secret and stores nothing: after a start it is empty and asks. `now` is the time since
-//! the device booted; the time of day comes in as [`Input::Rtc`].
+//! A node holds no secret and stores nothing: after a start it is empty and requests cells. `now`
+//! is the time since the device booted; the time of day is given by [`Input::Rtc`].
 
 mod dates;
 mod evidence;
@@ -37,29 +37,29 @@ use evidence::OwnCells;
 
 /// How long a device is silent after a change of its name, µs.
 const SILENCE: (u64, u64) = (5 * SECOND, 15 * SECOND);
-/// Beacons of a new name show no sum for so long.
+/// How long beacons of a new name show no sum.
 const SHY: u64 = 30 * SECOND;
-/// How often the store is looked through.
+/// How often the store is swept.
 const SWEEP: u64 = SECOND;
 
-/// Work that time brings to a node.
+/// Work that becomes due with time.
 ///
-/// [`Machine::deadline`] and [`Node::do_due_work`] both go through [`Duty::ALL`] and ask
-/// [`Node::due_at`], so that no deadline names work that is not done (MESH-54).
+/// [`Machine::deadline`] and [`Node::do_due_work`] both iterate over [`Duty::ALL`] and use
+/// [`Node::due_at`], so that each deadline has its work (MESH-54).
 #[derive(Clone, Copy, Debug)]
 enum Duty {
     /// A tick begins.
     Tick,
-    /// The name has lived long enough.
+    /// The name is at the end of its life.
     Rename,
-    /// Dead cells leave the store.
+    /// Dead cells must leave the store.
     Sweep,
-    /// A link has something to send and takes it.
+    /// A link with room has a frame to send.
     Speak,
 }
 
 impl Duty {
-    /// In the order in which they are done.
+    /// The duties in order of execution.
     const ALL: [Self; 4] = [Self::Tick, Self::Rename, Self::Sweep, Self::Speak];
 }
 
@@ -72,9 +72,9 @@ struct NodeLink {
     /// Frames that the transport takes now.
     room: usize,
     names: BTreeMap<Name, (NeighbourId, Source)>,
-    /// When a newcomer may take a place while all are taken.
+    /// Time when a newcomer may take a slot while all are taken.
     replace_at: u64,
-    /// Of a stream: since when nothing is left to travel on it.
+    /// For a stream: the time since when no cell needs it.
     idle_since: u64,
 }
 
@@ -87,35 +87,36 @@ pub struct Node {
     ids: Ids,
     links: BTreeMap<LinkNumber, NodeLink>,
     own: OwnCells,
-    /// Neighbours to whom a stream was to be opened, and when.
+    /// Neighbours to which a stream was requested, with the time.
     dialled: BTreeMap<Name, u64>,
     outputs: VecDeque<Output>,
-    /// True if a clock was read and its grade is one to live with.
+    /// True if the clock was read and its grade is above [`Grade::None`].
     running: bool,
     leaving: bool,
     silent_until: u64,
     rename_at: u64,
     named_at: u64,
-    /// The name before. A frame of it may come back from a link that loops.
+    /// The old name. A frame under it may return over a link that loops.
     former: Option<Name>,
     sweep_at: u64,
-    /// The tick in which the store was looked through last.
+    /// The tick of the last sweep of the store.
     swept: u32,
     shown: Option<(u32, ClockState, Grade)>,
     shown_neighbours: usize,
-    /// Bytes that came and went.
+    /// Bytes received and sent.
     bytes: (u64, u64),
     /// Devices of this network with another date.
     dates: OtherDates,
 }
 
 impl Node {
-    /// A node that waits for its clock to be read. `name` is drawn anew before anything is sent.
+    /// Makes a node that waits for its clock to be read. A new `name` is drawn before anything is
+    /// sent.
     pub fn new(settings: NodeSettings, network: MeshNetwork, now: Time) -> Self {
         let now = to_micros(now);
         // The store is bounded by the settings and by 8 MiB, whichever is less (MESH-40).
         let mut ids = Ids::new(settings.store_bytes, settings.carried_bytes);
-        // No clock was read yet, so the node neither sends nor receives.
+        // The clock was not read yet, so the node neither sends nor receives.
         let clock = MeshClock::new(settings.mode, Grade::None, 0);
         let rules = EngineSettings { introduces: true, ..settings.engine.clone() };
         let engine = Engine::new(0, rules, clock, &mut ids, LINKS_MAX, now);
@@ -156,18 +157,19 @@ impl Node {
         self.start_or_stop(true, now, rng);
     }
 
-    /// A node runs while its own clock shows a time that can be true.
+    /// Starts or stops the node: it runs while its own clock shows a plausible time.
     fn start_or_stop(&mut self, running: bool, now: u64, rng: &mut dyn CryptoRng) {
         let starts = running && !self.running;
         self.running = running;
-        // The name before the stop may be known to listeners, so a start takes a new one.
+        // The name before the stop may be known to observers, so a start takes a new one.
         if starts {
             self.change_name(now, 0, rng);
         }
         self.report_changes(now);
     }
 
-    /// Takes a new name. What is known of links and neighbours goes; for a while nothing is sent.
+    /// Takes a new name. Knowledge about links and neighbours is dropped, and nothing is sent for a
+    /// while.
     fn change_name(&mut self, now: u64, silence: u64, rng: &mut dyn CryptoRng) {
         // 48 bits, the size of a name on the wire.
         let name = rng.next_u64() >> 16;
@@ -179,32 +181,32 @@ impl Node {
         let (shortest, longest) = self.settings.name_life_s;
         self.rename_at = self.silent_until + draw_between(shortest * SECOND, longest * SECOND, rng);
         self.named_at = now;
-        // A frame of the former name may come back over a link that loops.
+        // A frame under the old name may return over a link that loops.
         self.former = Some(self.engine.name());
         // A set that nobody else holds would link two names, so its sum is hidden for 30 s
         // (MESH-30).
         let shy_until = if silence == 0 { 0 } else { self.silent_until + SHY };
         self.engine.change_name(name, veil, self.silent_until, shy_until, &mut self.ids);
         self.links.values_mut().for_each(|link| link.names.clear());
-        // Streams end with the name (section Links), so pending dials are void.
+        // Streams end with the name (section Links), so pending dials are dropped.
         self.dialled.clear();
         self.outputs.push_back(Output::NewName { name, silence_ms: silence / MS });
     }
 
-    /// When a duty is due at the latest. After [`Node::perform_duty`] it is later than now.
+    /// Returns the latest time of a duty. After [`Node::perform_duty`] it is later than now.
     fn due_at(&self, duty: Duty) -> u64 {
         match duty {
             Duty::Tick => self.engine.tick_due(),
             // A new tick makes cells expire, so the store is checked at once (MESH-4).
             Duty::Sweep if self.swept != self.engine.current_tick() => 0,
             Duty::Sweep => self.sweep_at,
-            // A node without a time, or one that leaves, has no name to change and nothing to say.
+            // A node without a time, or one that leaves, changes no name and sends nothing.
             Duty::Rename | Duty::Speak if !self.may_speak() => NEVER,
             Duty::Rename => self.rename_at,
             Duty::Speak => {
                 let ready = self.links.values().filter(|link| link.room > 0);
                 let first = ready.map(|link| self.engine.link_due(link.engine)).min();
-                // Never before the end of the silence, whatever the links owe.
+                // Never before the end of the silence, even if cells are owed.
                 first.unwrap_or(NEVER).max(self.silent_until)
             }
         }
@@ -230,11 +232,11 @@ impl Node {
         }
     }
 
-    /// Does everything that is due.
+    /// Does all due work.
     fn do_due_work(&mut self, now: u64, rng: &mut dyn CryptoRng) {
         self.network.follow_clock(self.engine.clock().mesh_time(now));
         for duty in Duty::ALL {
-            // Each duty is checked again: one of them may have made another one due.
+            // Each duty is checked again: an earlier one may have made it due.
             if self.due_at(duty) <= now {
                 self.perform_duty(duty, now, rng);
             }
@@ -243,7 +245,7 @@ impl Node {
         self.report_changes(now);
     }
 
-    /// Cells past their time leave the store, and slots that are waited for in vain become free.
+    /// Removes expired cells from the store, and frees slots whose cells are given up.
     fn sweep_store(&mut self, now: u64) {
         let engine = &self.engine;
         // The engine decides which cells live. The table only follows.
@@ -262,28 +264,28 @@ impl Node {
             self.ids.expected_slots().filter(|slot| self.engine.is_missing(*slot)).collect();
         // An id that nobody delivered for 30 s makes room for others (MESH-78).
         free.extend(open.into_iter().filter(|slot| self.engine.give_up(*slot, now, &self.ids)));
-        // Names of what is past stay as long as there is room for a quarter of the table.
+        // Ids of past cells stay in up to a quarter of the table.
         let past: Vec<_> = self.ids.past_slots().collect();
-        // The oldest names leave first when more than a quarter of the table is past.
+        // The oldest ids are removed first when more than a quarter of the table is past.
         free.extend(past.iter().rev().skip(self.settings.store_bytes / 512 / 4));
         for slot in free {
             self.release_slot(slot);
         }
     }
 
-    /// A slot becomes free.
+    /// Frees a slot.
     fn release_slot(&mut self, slot: u32) {
         self.engine.release_slot(slot, &mut self.ids);
         self.ids.free_slot(slot);
     }
 
-    /// Requests that the copies of carried cells which left are deleted.
+    /// Requests the deletion of the copies of carried cells that left the store.
     fn forget_left(&mut self) {
         let left = self.ids.take_left();
         self.outputs.extend(left.into_iter().map(|id| Output::Forget { id }));
     }
 
-    /// Says what changed about clock and neighbours.
+    /// Reports changes of clock and neighbours.
     fn report_changes(&mut self, now: u64) {
         let clock = self.engine.clock();
         let state = clock.state();
@@ -326,7 +328,7 @@ impl Machine for Node {
             }
             Input::Room { link, frames } => {
                 let link = self.links.get_mut(&link).ok_or(Error::NoLink)?;
-                // The room is a claim of the driver. Saturating avoids a wrap.
+                // The room is a claim of the driver, so saturate instead of wrapping.
                 link.room = link.room.saturating_add(frames);
             }
             Input::Rtc { time, grade } => self.read_clock(time, grade, now, rng),
@@ -338,8 +340,7 @@ impl Machine for Node {
                 self.engine.trust_correction(correction, now, &mut self.ids);
             }
             Input::TrustNeighbours => {
-                // Nothing to decide is an error, so the user does not believe that something
-                // happened.
+                // Without a doubt this is an error, so that the user does not believe in an effect.
                 if !self.engine.trust_neighbours(now, &mut self.ids) {
                     return Err(Error::NothingToDecide);
                 }
@@ -369,7 +370,7 @@ impl Machine for Node {
 
     fn deadline(&self) -> Option<Time> {
         let first = Duty::ALL.into_iter().map(|duty| self.due_at(duty)).min();
-        // Whole milliseconds, and never before the time that is waited for.
+        // Round up to whole milliseconds, never before the deadline.
         first.map(|at| Time::from_ms(at.div_ceil(MS)))
     }
 
@@ -379,12 +380,12 @@ impl Machine for Node {
     }
 }
 
-/// The engine's microseconds.
+/// Converts a time to the engine's microseconds.
 fn to_micros(time: Time) -> u64 {
     time.as_ms().saturating_mul(MS)
 }
 
-/// A time between two others.
+/// Draws a time between two others.
 fn draw_between(low: u64, high: u64, rng: &mut dyn CryptoRng) -> u64 {
     low + rng.next_u64() % (high - low + 1)
 }

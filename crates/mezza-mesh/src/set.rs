@@ -2,24 +2,24 @@
 
 use alloc::vec::Vec;
 
-/// The number under which a table knows a cell.
+/// The number of a cell in a table.
 pub type Slot = u32;
 
-/// Parts that a set holds in place.
+/// Parts that a set stores inline.
 const NEAR: usize = 2;
-/// Words that the columns may have: 131,072 slots.
+/// Maximum number of words of a column: 131,072 slots.
 pub(crate) const WORDS_MAX: usize = 2_048;
 
-/// One word of a set: which of its 64 slots.
+/// One word of a set: a mask of its 64 slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WordMask {
     /// The slots `64 * word` to `64 * word + 63`.
     pub word: u32,
-    /// One bit for each of them.
+    /// One bit for each of these slots.
     pub mask: u64,
 }
 
-/// A few slots, by words. Up to two words lie in place, and nothing is allocated for them.
+/// A set of a few slots, by words. Up to two words are stored inline, without an allocation.
 #[derive(Clone, Debug, Default)]
 pub struct Set {
     len: u32,
@@ -28,14 +28,14 @@ pub struct Set {
 }
 
 impl Set {
-    /// The set of one slot.
+    /// Makes the set of one slot.
     pub fn from_slot(slot: Slot) -> Self {
         let mut set = Self::default();
         set.insert(slot);
         set
     }
 
-    /// Adds the slots of one word; a word that is there already gains them.
+    /// Adds the slots of one word, which is merged with the last part if that has the same word.
     #[inline]
     pub fn push_word(&mut self, word: u32, mask: u64) {
         if mask == 0 {
@@ -53,28 +53,28 @@ impl Set {
         self.push_word(slot / 64, 1 << (slot % 64));
     }
 
-    /// The words of the set.
+    /// Returns the words of the set.
     #[inline]
     pub fn parts(&self) -> impl Iterator<Item = WordMask> + '_ {
         self.near[..(self.len as usize).min(NEAR)].iter().chain(&self.far).copied()
     }
 
-    /// The slots of the set.
+    /// Returns the slots of the set.
     pub fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
         self.parts().flat_map(|part| iter_bits(part.mask).map(move |bit| 64 * part.word + bit))
     }
 
-    /// Number of slots.
+    /// Returns the number of slots.
     pub fn count(&self) -> u32 {
         self.parts().map(|part| part.mask.count_ones()).sum()
     }
 
-    /// Returns true if there is none.
+    /// Returns true if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Returns true if `slot` is in it.
+    /// Returns true if `slot` is in the set.
     pub fn contains(&self, slot: Slot) -> bool {
         self.parts().any(|part| part.word == slot / 64 && part.mask >> (slot % 64) & 1 == 1)
     }
@@ -105,7 +105,7 @@ impl FromIterator<Slot> for Set {
     }
 }
 
-/// The numbers of the bits of `mask`, from the lowest.
+/// Returns the numbers of the set bits of `mask`, lowest first.
 pub(crate) fn iter_bits(mut mask: u64) -> impl Iterator<Item = u32> {
     core::iter::from_fn(move || {
         let bit = mask.trailing_zeros();
@@ -114,7 +114,7 @@ pub(crate) fn iter_bits(mut mask: u64) -> impl Iterator<Item = u32> {
     })
 }
 
-/// The highest `count` bits of `mask`.
+/// Returns the highest `count` set bits of `mask`.
 pub(crate) fn highest_bits(mask: u64, count: u32) -> u64 {
     if count >= 64 {
         return mask;
@@ -122,7 +122,7 @@ pub(crate) fn highest_bits(mask: u64, count: u32) -> u64 {
     let mut low = mask;
     for _ in 0..count {
         if low == 0 {
-            // Fewer bits than asked for: all of them.
+            // Fewer set bits than requested: return all.
             return mask;
         }
         low &= !(1 << (low.ilog2()));
@@ -130,15 +130,15 @@ pub(crate) fn highest_bits(mask: u64, count: u32) -> u64 {
     mask & !low
 }
 
-/// One bit for each slot of a table. An engine keeps the sets that only it reads in columns of its
-/// own: they lie close together, so that a search looks at eight words in one line of a cache.
+/// One bit for each slot of a table. An engine keeps the sets that only it reads in its own
+/// columns: they are compact, so that a search reads eight words per cache line.
 #[derive(Clone, Debug)]
 pub(crate) struct Column {
     words: Vec<u64>,
 }
 
 impl Column {
-    /// An empty column for a table of so many words.
+    /// Makes an empty column for a table of `words` words.
     pub fn new(words: u32) -> Self {
         Self { words: alloc::vec![0; words as usize] }
     }
@@ -149,7 +149,7 @@ impl Column {
         self.words[word as usize]
     }
 
-    /// Returns true if the slot is in it.
+    /// Returns true if the slot is in the column.
     pub fn contains(&self, slot: Slot) -> bool {
         self.word(slot / 64) >> (slot % 64) & 1 == 1
     }
@@ -171,7 +171,7 @@ impl Column {
         self.words.fill(0);
     }
 
-    /// Returns true if it holds no slot.
+    /// Returns true if the column holds no slot.
     pub fn is_empty(&self) -> bool {
         self.words.iter().all(|word| *word == 0)
     }

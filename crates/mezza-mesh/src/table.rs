@@ -1,4 +1,4 @@
-//! The view of an engine on cells, wherever they are kept.
+//! The cells as an engine sees them, independent of their storage.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -16,33 +16,33 @@ use rows::{Rows, Seat};
 pub struct CellFacts {
     /// Tick of sealing.
     pub tick: u32,
-    /// How long it lives.
+    /// The life of the cell.
     pub life: CellLife,
-    /// Its size class: 512 bytes times two to the power of this.
+    /// The size class: 512 bytes times two to the power of this.
     pub class: u8,
-    /// Four bytes of its id, for the sum in a beacon.
+    /// Four bytes of the id, for the sum in a beacon.
     pub sum: u32,
 }
 
-/// When a cell was announced first.
+/// The first announcement of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Announced {
     /// The time, µs.
     pub at: u64,
-    /// Its place in the frame, counted back, so that the first one is the greatest.
+    /// Its position in the frame, counted down, so that the first one is the highest.
     pub place: u8,
 }
 
 impl Announced {
-    /// The `nth` of a frame that arrives now.
+    /// Makes the `nth` announcement of a frame that arrives now.
     pub fn new(now: u64, nth: usize) -> Self {
         Self { at: now, place: u8::MAX - u8::try_from(nth).unwrap_or(u8::MAX) }
     }
 }
 
-/// The order in which cells are announced and given: bringers take turns, so that many cells of one hold back no
-/// others (MESH-77). Of one bringer those come first that stood first in its own announcements, since these were
-/// in turn too, and then the newest.
+/// Sorts cells into the order of announcing and sending: bringers take turns, so that many cells of
+/// one do not delay others (MESH-77). Within one bringer, cells that were first in its own
+/// announcements come first, since those were in turn too, and then the newest.
 pub(crate) fn in_turn(mut slots: Vec<Slot>, table: &impl CellTable) -> Vec<Slot> {
     // The order of sending must not show which cells are our own (MESH-5).
     slots.sort_unstable_by_key(|slot| {
@@ -52,30 +52,31 @@ pub(crate) fn in_turn(mut slots: Vec<Slot>, table: &impl CellTable) -> Vec<Slot>
     for same in slots.chunk_by(|one, other| table.bringer(*one) == table.bringer(*other)) {
         turns.extend(same.iter().enumerate().map(|(turn, slot)| (turn, *slot)));
     }
-    // The first of each bringer, then the second of each: a flood only delays itself (MESH-77).
+    // First one cell of each bringer, then the second of each: a flood only delays itself
+    // (MESH-77).
     turns.sort_unstable_by_key(|(turn, slot)| (*turn, Reverse(table.rank(*slot))));
     turns.into_iter().map(|(_, slot)| slot).collect()
 }
 
-/// Cells by slot. A crowd has one table for all devices, a node has its own.
+/// Cells by slot. A crowd shares one table, a node has its own.
 pub trait CellTable {
-    /// True if it knows who brought a cell, and when a missing one was announced. A crowd's table does not:
-    /// there the order of the slots counts.
+    /// True if the table knows who brought a cell, and when a missing one was announced. A crowd's
+    /// table does not; the order of its slots counts.
     const KNOWS_BRINGERS: bool = false;
 
-    /// A place for one more engine.
+    /// Adds one more engine. Returns its seat.
     fn add_seat(&mut self) -> Seat {
         self.rows_mut().add_seat()
     }
 
-    /// The bit columns.
+    /// Returns the bit columns.
     fn rows(&self) -> &Rows;
 
-    /// The bit columns.
+    /// Returns the bit columns for changes.
     fn rows_mut(&mut self) -> &mut Rows;
 
-    /// How many words were ever opened, where slots are used again in a ring. Whoever lags behind
-    /// empties the columns of the words that were opened since.
+    /// Returns how many words were ever opened, if slots are reused in a ring. An engine that lags
+    /// behind empties the columns of the words opened since.
     fn opened_words(&self) -> u64 {
         0
     }
@@ -83,7 +84,8 @@ pub trait CellTable {
     /// Returns the facts of the cell in `slot`.
     fn facts(&self, slot: Slot) -> CellFacts;
 
-    /// Its place in the order of sending: the greatest goes first. `None`: the order of the ring.
+    /// Returns the position in the order of sending: the highest goes first. `None`: the order of
+    /// the ring.
     fn rank(&self, _: Slot) -> Option<u64> {
         None
     }
@@ -93,12 +95,13 @@ pub trait CellTable {
         0
     }
 
-    /// The place at which its bringer announced the cell in `slot`, counted back; the greatest if it did not.
+    /// Returns the position at which its bringer announced the cell in `slot`, counted down; the
+    /// highest value if it was not announced.
     fn announced_place(&self, _: Slot) -> u8 {
         u8::MAX
     }
 
-    /// When a missing cell was announced: the newest announcement is asked for first (MESH-78).
+    /// Returns the announcement of a missing cell: the newest one is requested first (MESH-78).
     fn announced_at(&self, _: Slot) -> Option<Announced> {
         None
     }

@@ -1,4 +1,4 @@
-//! Every frame as bytes; nothing else knows them (docs/protocols/mesh.md, section Messages).
+//! The byte encoding of every frame, defined only here (docs/protocols/mesh.md, section Messages).
 //!
 //! ```text
 //! 01 BEACON  net[4] | name[6] | stamp u48 | flags u8 | live u16 | sum u32
@@ -19,18 +19,18 @@ use crate::frame::{Beacon, Name};
 use crate::limits::SHORTS_PER_FRAME;
 use filter::SyncFilter;
 
-/// The sender takes streams.
+/// Flag: the sender accepts streams.
 const STREAMS: u8 = 1;
-/// Clock agreed.
+/// Flag: the sender's clock is agreed.
 const AGREED: u8 = 2;
-/// The sender holds cells that travel on streams.
+/// Flag: the sender holds cells that travel on streams.
 const LARGE: u8 = 4;
 /// Bytes of a BEACON.
 pub const BEACON_BYTES: usize = 24;
 /// Bytes of a SYNC before its bits.
 pub const SYNC_HEAD_BYTES: usize = 26;
 
-/// One frame as it travels, without the check of a closed network.
+/// One frame as sent, without the check of a closed network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WireFrame<'a> {
     /// Presence.
@@ -39,7 +39,7 @@ pub enum WireFrame<'a> {
         net: [u8; 4],
         /// The sender.
         name: Name,
-        /// The rest.
+        /// The other fields.
         beacon: Beacon,
     },
     /// New cells of the sender.
@@ -55,7 +55,7 @@ pub enum WireFrame<'a> {
         name: Name,
         /// The receiver of the request.
         to: Name,
-        /// An earlier asking failed.
+        /// True if an earlier request failed.
         again: bool,
         /// First eight bytes of ids.
         shorts: Vec<u64>,
@@ -64,7 +64,7 @@ pub enum WireFrame<'a> {
     Data {
         /// The sender.
         name: Name,
-        /// Not checked yet.
+        /// The bytes of the cell, not checked yet.
         cell: &'a [u8],
     },
     /// The set of the sender, as a filter.
@@ -82,7 +82,7 @@ pub enum WireFrame<'a> {
         name: Name,
         /// The neighbour that must wait.
         to: Name,
-        /// For how long.
+        /// The waiting time, ms.
         wait_ms: u16,
     },
     /// Farewell.
@@ -93,7 +93,7 @@ pub enum WireFrame<'a> {
 }
 
 impl<'a> WireFrame<'a> {
-    /// The bytes of a frame.
+    /// Encodes a frame.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();
         match self {
@@ -136,7 +136,7 @@ impl<'a> WireFrame<'a> {
         w.finish()
     }
 
-    /// Reads a frame. Every number is compared with its bound before anything is allocated.
+    /// Decodes a frame. Every number is compared with its bound before anything is allocated.
     ///
     /// # Errors
     /// The fault of the bytes.
@@ -158,7 +158,7 @@ impl<'a> WireFrame<'a> {
                     let to = r.read_u48()?;
                     let n = r.read_u8()?;
                     let again = r.read_u8()?;
-                    // Other values are reserved. A second encoding of one request is refused.
+                    // Other values are reserved, so that a request has a single encoding.
                     if again > 1 {
                         return Err(DecodeError::Value);
                     }
@@ -177,7 +177,7 @@ impl<'a> WireFrame<'a> {
         })
     }
 
-    /// The sender.
+    /// Returns the name of the sender.
     pub fn name(&self) -> Name {
         match self {
             Self::Beacon { name, .. }
@@ -211,7 +211,7 @@ fn read_shorts(r: &mut Reader<'_>, n: u8) -> Result<Vec<u64>, DecodeError> {
     if n == 0 || n > SHORTS_PER_FRAME {
         return Err(DecodeError::Value);
     }
-    // The count is compared with the bytes that are there (MESH-41).
+    // The count is compared with the remaining bytes (MESH-41).
     if r.len() < 8 * n {
         return Err(DecodeError::Truncated);
     }
@@ -273,7 +273,7 @@ mod tests {
                 *first = kind;
             }
             if let Ok(frame) = WireFrame::decode(&bytes) {
-                // Flags that are not known are ignored, and written as zero.
+                // Unknown flags are ignored, and encoded as zero.
                 if kind != 1 {
                     prop_assert_eq!(frame.encode(), bytes);
                 }

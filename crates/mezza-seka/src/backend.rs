@@ -1,10 +1,10 @@
-//! Requirements of the link on a backend besides X25519: AES-GCM with keys of both sizes.
+//! Requirements of links on a backend in addition to X25519: AES-GCM with keys of both sizes.
 
 use aes_gcm::aead::{AeadInOut, KeyInit, inout::InOutBuf};
 use aes_gcm::{Aes128Gcm, Aes256Gcm, Key, Nonce, Tag};
 use mezza_core::{AeadKey, Backend, PortableBackend};
 
-/// A backend that computes AES-GCM (SP 800-38D) as well.
+/// A backend that also computes AES-GCM (SP 800-38D).
 pub trait LinkBackend: Backend {
     /// AES-128-GCM; with an empty text, GMAC.
     type Gcm128: AeadKey<16> + Send;
@@ -17,7 +17,7 @@ impl LinkBackend for PortableBackend {
     type Gcm256 = PortableGcm256;
 }
 
-/// The two key sizes differ in a type and a number.
+/// The two key sizes differ only in a type and a number.
 macro_rules! portable {
     ($(#[$doc:meta])* $name:ident, $cipher:ty, $bytes:literal) => {
         $(#[$doc])*

@@ -25,12 +25,12 @@ pub(crate) const NUDGE_BYTES: usize = 24;
 
 /// The key of the tags under one state.
 pub(crate) struct TagKey<S: LinkSuite> {
-    /// The attempt whose exchange made the state; -1 for the one of the pairing.
+    /// The attempt whose exchange made the state; -1 for the first state of the pairing.
     born: i64,
     mac: S::Mac,
 }
 
-/// Which tag.
+/// The kind of a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TagOf {
     Ke1,
@@ -58,19 +58,19 @@ impl TagOf {
 }
 
 impl<S: LinkSuite> TagKey<S> {
-    /// The key under the present state of a pairing.
+    /// Returns the key under the present state of a pairing.
     pub(crate) fn from_current(record: &PeerRecord, prefixes: &NoncePrefixes) -> Self {
         // The attempt that made the state is the origin of the counter (key schedule, ctr).
         Self { born: record.current_born, mac: S::Mac::new(&record.current, prefixes) }
     }
 
-    /// The key under the state that waits for its third message.
+    /// Returns the key under the pending state, which waits for its third message.
     pub(crate) fn from_pending(record: &PeerRecord, prefixes: &NoncePrefixes) -> Option<Self> {
         let state = record.pending.as_ref()?;
         Some(Self { born: record.pending_born, mac: S::Mac::new(state, prefixes) })
     }
 
-    /// How many attempts came before `attempt` under this state.
+    /// Returns how many attempts came before `attempt` under this state.
     pub(crate) fn attempts_before(&self, attempt: u32) -> i64 {
         i64::from(attempt) - self.born - 1
     }
@@ -82,11 +82,11 @@ impl<S: LinkSuite> TagKey<S> {
         before >= 0 && S::ATTEMPTS_MAX.is_none_or(|most| before < most)
     }
 
-    /// The tag over `parts` in `attempt`.
+    /// Computes the tag over `parts` in `attempt`.
     pub(crate) fn compute_tag(&self, of: TagOf, attempt: u32, parts: &[&[u8]]) -> [u8; TAG_BYTES] {
-        // Two tags of an attempt go from the initiator to the responder, one goes back.
+        // Of the tags of an attempt two go from the initiator to the responder, and one goes back.
         let counter = 2 * self.attempts_before(attempt) + i64::from(of == TagOf::Ke3);
-        // An attempt beyond the bound is refused before, so this value is never sealed under
+        // An attempt above the limit was refused before, so this value is never used for a tag
         // (SEKA-26).
         let counter = u16::try_from(counter).unwrap_or(u16::MAX);
         let place = TagPlace { sender: of.sender(), counter };
@@ -95,7 +95,7 @@ impl<S: LinkSuite> TagKey<S> {
         self.mac.compute_tag(&place, &all[..=parts.len()])
     }
 
-    /// Returns true if a tag is the right one, in constant time (SEKA-5).
+    /// Verifies a tag in constant time (SEKA-5). Returns true if the tag is right.
     pub(crate) fn verify_tag(
         &self,
         of: TagOf,
@@ -109,7 +109,7 @@ impl<S: LinkSuite> TagKey<S> {
     }
 }
 
-/// The key follows from the state, which is part of the record.
+/// The key is derived from the state, which is part of the record.
 impl<S: LinkSuite> Snapshot for TagKey<S> {
     fn snapshot_into(&self, w: &mut Writer) {
         w.put_bytes(&self.born.to_be_bytes());

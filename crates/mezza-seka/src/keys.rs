@@ -1,4 +1,4 @@
-//! Names, points and keys by role, and the two functions that make keys out of keys.
+//! Names, points and keys by role, and the two functions that derive keys from keys.
 
 use core::fmt;
 
@@ -10,12 +10,12 @@ use sha2::{Digest as _, Sha256, Sha512};
 /// Bytes of a [`LinkId`].
 pub const ID_BYTES: usize = 6;
 
-/// The name of a device on links, 6 bytes: a unicast Ethernet address, drawn once by chance.
+/// The name of a device on links, 6 bytes: a unicast Ethernet address, drawn once at random.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId([u8; ID_BYTES]);
 
 impl LinkId {
-    /// A fresh, locally administered name.
+    /// Draws a locally administered name.
     pub fn random(rng: &mut dyn CryptoRng) -> Self {
         let mut bytes = [0; ID_BYTES];
         rng.fill_bytes(&mut bytes);
@@ -24,14 +24,14 @@ impl LinkId {
         Self(bytes)
     }
 
-    /// The name of these bytes; `None` for a group address and for zeros.
+    /// Returns the name of these bytes, or `None` for a group address and for zeros.
     pub fn from_bytes(bytes: [u8; ID_BYTES]) -> Option<Self> {
         // A group address would be delivered to every station, and zeros stand for "any" in B1 and
         // S1.
         (bytes[0] & 1 == 0 && bytes != [0; ID_BYTES]).then_some(Self(bytes))
     }
 
-    /// The bytes, 6 of them.
+    /// Returns the 6 bytes.
     pub const fn as_bytes(&self) -> &[u8; ID_BYTES] {
         &self.0
     }
@@ -55,17 +55,17 @@ impl fmt::Debug for LinkId {
     }
 }
 
-/// Which side began the pairing: that side begins every exchange.
+/// The side of a pairing: the initiator began it, and begins every exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LinkRole {
     /// Sends B1 and every KE1.
     Initiator,
-    /// Answers.
+    /// Responds.
     Responder,
 }
 
 impl LinkRole {
-    /// The role of the other side.
+    /// Returns the role of the other side.
     #[must_use]
     pub const fn other(self) -> Self {
         match self {
@@ -78,14 +78,14 @@ impl LinkRole {
 /// Both names of a pairing, by role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkPair {
-    /// The side that begins.
+    /// The initiator's name.
     pub initiator: LinkId,
-    /// The side that answers.
+    /// The responder's name.
     pub responder: LinkId,
 }
 
 impl LinkPair {
-    /// The pair of `own` in its role with `peer`.
+    /// Returns the pair of `own` in this role with `peer`.
     pub const fn from_role(role: LinkRole, own: LinkId, peer: LinkId) -> Self {
         match role {
             LinkRole::Initiator => Self { initiator: own, responder: peer },
@@ -93,7 +93,7 @@ impl LinkPair {
         }
     }
 
-    /// The name of the side in `role`.
+    /// Returns the name of the side in `role`.
     pub const fn side_name(&self, role: LinkRole) -> LinkId {
         match role {
             LinkRole::Initiator => self.initiator,
@@ -101,7 +101,7 @@ impl LinkPair {
         }
     }
 
-    /// Both names, the initiator's first, 12 bytes.
+    /// Returns both names, the initiator's first, 12 bytes.
     pub fn to_bytes(&self) -> [u8; 2 * ID_BYTES] {
         let mut bytes = [0; 2 * ID_BYTES];
         bytes[..ID_BYTES].copy_from_slice(&self.initiator.0);
@@ -110,12 +110,12 @@ impl LinkPair {
     }
 }
 
-/// An X25519 public key in its one canonical form, 32 bytes: below 2^255 - 19, top bit zero.
+/// An X25519 public key in its only canonical form, 32 bytes: below 2^255 - 19, top bit zero.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct CanonicalPoint(PublicKey);
 
 impl CanonicalPoint {
-    /// The point of these bytes, if they are its canonical form.
+    /// Returns the point of these bytes if they are its canonical form.
     pub fn from_canonical(bytes: [u8; 32]) -> Option<Self> {
         // Only 2^255 - 19 to 2^255 - 1 start with these 31 bytes. A second form of a point would
         // make a second tag input.
@@ -123,18 +123,18 @@ impl CanonicalPoint {
         (bytes[31] & 0x80 == 0 && !(full && bytes[0] >= 0xed)).then_some(Self(PublicKey(bytes)))
     }
 
-    /// The own public key, which X25519 makes canonical.
+    /// Wraps our own public key, which X25519 makes canonical.
     pub(crate) const fn from_own_key(key: &PublicKey) -> Self {
         // X25519 outputs are reduced modulo p (RFC 7748), so no check is needed.
         Self(*key)
     }
 
-    /// As X25519 takes it.
+    /// Returns the point as an X25519 public key.
     pub const fn public(&self) -> &PublicKey {
         &self.0
     }
 
-    /// The bytes, 32 of them.
+    /// Returns the 32 bytes.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         self.0.as_bytes()
     }
@@ -156,17 +156,17 @@ impl fmt::Debug for CanonicalPoint {
 pub struct LinkState(Secret<32>);
 
 impl LinkState {
-    /// Takes the bytes over.
+    /// Takes ownership of the bytes.
     pub(crate) fn new(bytes: Secret<32>) -> Self {
         Self(bytes)
     }
 
-    /// The bytes, for the functions of a suite, for the record, and for tests that steal them.
+    /// Returns the bytes, for the functions of a suite, for the record, and for tests of a theft.
     pub fn expose(&self) -> &[u8; 32] {
         self.0.expose()
     }
 
-    /// A second copy, named so that each one is seen in a review.
+    /// Makes a second copy; the explicit name makes each copy visible in a review.
     #[must_use]
     pub fn duplicate(&self) -> Self {
         Self(self.0.duplicate())
@@ -187,16 +187,17 @@ impl fmt::Debug for LinkState {
     }
 }
 
-/// The key `k` of one session; turned into keys by direction, and wiped, when the session is made.
+/// The key `k` of one session; it is turned into keys by direction and wiped when the session is
+/// made.
 pub struct SessionKey(Secret<32>);
 
 impl SessionKey {
-    /// Takes the bytes over.
+    /// Takes ownership of the bytes.
     pub(crate) fn new(bytes: Secret<32>) -> Self {
         Self(bytes)
     }
 
-    /// The bytes, for tests that steal them.
+    /// Returns the bytes, for tests of a theft.
     pub fn expose(&self) -> &[u8; 32] {
         self.0.expose()
     }
@@ -208,19 +209,19 @@ impl fmt::Debug for SessionKey {
     }
 }
 
-/// `H(key, parts)`: HMAC-SHA-512 (RFC 2104), its first `N` bytes, at most 64.
+/// Computes `H(key, parts)`: the first `N` bytes, at most 64, of HMAC-SHA-512 (RFC 2104).
 pub(crate) fn keyed_hash<const N: usize>(key: &[u8], parts: &[&[u8]]) -> Secret<N> {
     let mac = keyed_hmac(key);
     finish_hash(mac, parts)
 }
 
-/// HMAC-SHA-512 with the key set up.
+/// Prepares HMAC-SHA-512 with a key.
 #[expect(clippy::expect_used, reason = "HMAC takes keys of every length")]
 pub(crate) fn keyed_hmac(key: &[u8]) -> Hmac<Sha512> {
     Hmac::<Sha512>::new_from_slice(key).expect("any length")
 }
 
-/// The first `N` bytes of the hash of `parts` under a key that is set up.
+/// Returns the first `N` bytes of the hash of `parts` under a prepared key.
 pub(crate) fn finish_hash<const N: usize>(mut mac: Hmac<Sha512>, parts: &[&[u8]]) -> Secret<N> {
     for part in parts {
         mac.update(part);
@@ -230,7 +231,7 @@ pub(crate) fn finish_hash<const N: usize>(mut mac: Hmac<Sha512>, parts: &[&[u8]]
     Secret::init_with(|out| out.copy_from_slice(&whole[..N]))
 }
 
-/// `KDF(ikm, out.len(), salt, info)`: HKDF-SHA-512 (RFC 5869).
+/// Computes `KDF(ikm, out.len(), salt, info)`: HKDF-SHA-512 (RFC 5869).
 #[expect(clippy::expect_used, reason = "64 bytes at most, HKDF gives 16,320")]
 pub(crate) fn derive_key(ikm: &Secret<32>, salt: &[&[u8]], info: &[&[u8]], out: &mut [u8]) {
     let mut joined = Wiping::new([0; 64]);
@@ -258,8 +259,9 @@ impl LinkId {
     }
 }
 
-/// The Ethernet address of the interface of a pairing (SEKA-85), the same after each start: the other side's
-/// tables stay right. Each pairing of a device has another one, so that several may join one bridge.
+/// Returns the Ethernet address for the interface of a pairing (SEKA-85). It is the same after each
+/// start, so that address tables of the other side stay valid. Each pairing of a device has a
+/// different one, so that several may join one bridge.
 pub fn interface_address(own: LinkId, peer: LinkId) -> [u8; 6] {
     let digest = Sha256::new()
         .chain_update(b"seka1 tap")

@@ -1,17 +1,19 @@
-//! Links that pair without a secret, keep their traffic from everybody in between, and heal after a
-//! theft: SEKA (Ackermann, Bober, Jungnickel, Lehmann).
+//! Links that pair without a secret, protect their traffic from observers and attackers, and
+//! recover after a theft: SEKA (Ackermann, Bober, Jungnickel, Lehmann).
 //!
-//! Promise: two devices that once exchanged two frames which nobody changed recognise each other from
-//! then on. A thief of both states is locked out by one exchange that he only watches. Not promised:
-//! who the device is, and anything if somebody sat in the middle of a pairing without digits.
+//! Promise: two devices that once exchanged two unmodified frames authenticate each other from then
+//! on. A thief of both states is locked out by one exchange that the thief only observes. Not
+//! promised: the identity of the device, and any security if an attacker was in the middle of a
+//! pairing without digits.
 //!
 //! | module | noun |
 //! |---|---|
 //! | [`wire`], [`limits`] | every frame; sizes, times and bounds |
-//! | [`keys`], [`suite`], [`backend`] | keys by role; which functions, whose code |
+//! | [`keys`], [`suite`], [`backend`] | keys by role; cryptographic functions, and their
+//! implementation |
 //! | [`pairing`], [`sas`] | the machine from a button to a peer; six digits |
-//! | [`peer`], [`record`] | the machine of a pairing; what is stored of it |
-//! | [`session`], [`window`] | keys of traffic, sealing, opening; which packet numbers were seen |
+//! | [`peer`], [`record`] | the machine of a pairing; its stored record |
+//! | [`session`], [`window`] | keys of traffic, sealing, opening; the packet numbers seen |
 //! | [`report`] | receive counters that both sides exchange |
 //! | [`offload`], [`stream`] | super-frames, cut and joined; records on a stream |
 //!

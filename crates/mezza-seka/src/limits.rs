@@ -4,16 +4,16 @@
 pub const TAG_BYTES: usize = 16;
 /// Frames that one subkey protects (paper, section 5.3).
 pub const FRAMES_PER_SUBKEY: u32 = 1 << 16;
-/// Subkeys of a session unless the settings say less: 2^28 frames.
+/// Subkeys of a session unless the settings are lower: 2^28 frames.
 pub const SUBKEYS_MAX: u32 = 4_096;
-/// The packet number that no opener accepts, whatever the sender's settings are.
+/// The first packet number that no opener accepts, independently of the sender's settings.
 pub const PACKETS_MAX: u32 = SUBKEYS_MAX * FRAMES_PER_SUBKEY;
-/// Packet numbers below the greatest one that are still told apart (RFC 6479).
+/// Packet numbers below the highest one whose repetition is still detected (RFC 6479).
 pub const WINDOW_FRAMES: u32 = 8_192;
 /// Attempts under one state with suite `paper`: its counter has 16 bits, two for each attempt.
 pub const PAPER_ATTEMPTS_MAX: i64 = 1 << 15;
 
-/// Sessions of a peer that are open at once: old, current, next.
+/// Simultaneously open sessions of a peer: old, current, next.
 pub const SESSIONS_MAX: usize = 3;
 /// Age at which a session is renewed if frames flowed, ms.
 pub const REKEY_MS: u64 = 120_000;
@@ -23,14 +23,14 @@ pub const OVERDUE_MS: u64 = 180_000;
 pub const SESSION_MS: u64 = 300_000;
 /// How long the old session stays open after the switch, ms.
 pub const RETIRE_MS: u64 = 3_000;
-/// An idle link renews its keys this often, ms.
+/// How often an idle link renews its keys, ms.
 pub const HEAL_MS: u64 = 24 * 3_600_000;
 
 /// First pause before KE1 is sent again, ms; it doubles.
 pub const KE1_REPEAT_MS: u64 = 200;
 /// Repeats of KE1.
 pub const KE1_REPEATS: u32 = 3;
-/// After the last repeat the attempt ends, ms.
+/// End of the attempt after the last repeat, ms.
 pub const KE1_END_MS: u64 = 1_600;
 /// First pause before KE3 is sent again, ms; it doubles up to [`KE3_REPEAT_MAX_MS`].
 pub const KE3_REPEAT_MS: u64 = 200;
@@ -38,47 +38,48 @@ pub const KE3_REPEAT_MS: u64 = 200;
 pub const KE3_REPEAT_MAX_MS: u64 = 1_600;
 /// Repeats of KE3 before a new exchange is begun.
 pub const KE3_REPEATS: u32 = 8;
-/// Shortest time between two answers to the same frame, ms.
+/// Minimum time between two responses to the same frame, ms.
 pub const ANSWER_MS: u64 = 100;
 /// First pause after an attempt that failed, ms; it doubles up to [`BACKOFF_MAX_MS`].
 pub const BACKOFF_MS: u64 = 1_000;
 /// Longest pause between two attempts, ms.
 pub const BACKOFF_MAX_MS: u64 = 60_000;
-/// Attempts in a row without an answer after which KE1 goes to every address at which the peer may be.
+/// Consecutive attempts without a response after which KE1 goes to every possible address of the
+/// peer.
 pub const SEARCH_ATTEMPTS: u32 = 3;
-/// Of so many nudges without an answer one goes to every address at which the peer may be.
+/// One of this number of unanswered nudges goes to every possible address of the peer.
 pub const SEARCH_NUDGES: u32 = 5;
-/// A responder that needs a session says so this often, ms.
+/// How often a responder without a session sends a nudge, ms.
 pub const NUDGE_MS: u64 = 1_000;
-/// A nudge begins an attempt at most this often, ms.
+/// Minimum time between two attempts caused by nudges, ms.
 pub const NUDGED_MS: u64 = 5_000;
-/// Within this time of a write the other slot gets the same record, ms.
+/// Time limit after a write for writing the same record to the other slot, ms.
 pub const FLUSH_MS: u64 = 400;
-/// Pause before a flush that failed is tried again, ms.
+/// Pause before a failed flush is repeated, ms.
 pub const FLUSH_RETRY_MS: u64 = 1_000;
-/// Exchanges that a responder begins at once.
+/// Number of exchanges in a burst that a responder accepts.
 pub const EXCHANGES_BURST: u32 = 8;
-/// Time after which a responder begins one more, ms.
+/// Time after which a responder accepts one more exchange, ms.
 pub const EXCHANGE_MS: u64 = 1_000;
-/// Frames without a fitting tag, one second apart, that raise *not recognised*.
+/// Frames with a wrong tag, at least one second apart, that raise *not recognised*.
 pub const MISFITS_MAX: u32 = 5;
 /// The window of these frames, ms: three attempts at the longest pause of a back-off, two frames of each
 /// count.
 pub const MISFIT_WINDOW_MS: u64 = 180_000;
-/// A link of which something verified within this time is not alarmed, ms.
+/// A link that verified a frame within this time raises no alarm, ms.
 pub const VERIFIED_MS: u64 = 60_000;
-/// Two such frames that count are this far apart, ms.
+/// Minimum time between two such frames that count, ms.
 pub const MISFIT_APART_MS: u64 = 1_000;
 
 /// How long a pairing window is open, ms.
 pub const PAIRING_MS: u64 = 60_000;
-/// Before it speaks, a device listens this long, ms.
+/// Random time that a device listens before it sends, ms: minimum and maximum.
 pub const LISTEN_MS: (u64, u64) = (300, 1_000);
 /// Pause between two B1 or S1, ms.
 pub const ASK_MS: u64 = 250;
-/// After the first answer the initiator asks this often once more.
+/// How often the initiator repeats its request after the first response.
 pub const SETTLE_ASKS: u32 = 3;
-/// After the first answer the initiator waits this long for a second one, ms.
+/// How long the initiator waits for a second response after the first, ms.
 pub const SETTLE_MS: u64 = 1_000;
-/// Pairing frames that are looked at in one second.
+/// Pairing frames that are processed per second.
 pub const PAIRING_FRAMES_PER_SECOND: u32 = 10;

@@ -7,7 +7,7 @@
 //!            Listening -> Answering -> Comparing --own user: yes--> ..                responder
 //! ```
 //!
-//! Every failure ends it for good: one run for each press of the button (SEKA-34).
+//! Every failure ends the pairing: one run for each press of the button (SEKA-34).
 
 mod digits;
 mod first;
@@ -34,54 +34,54 @@ use crate::suite::LinkSuite;
 /// The purpose of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum PairingTimer {
-    /// The first B1 or S1.
+    /// Send the first B1 or S1.
     Speak,
-    /// B1, S1 or S3 once more.
+    /// Repeat B1, S1 or S3.
     Ask,
-    /// Nobody else has answered.
+    /// The time for a second response is over.
     Settled,
     /// The window closes.
     Window,
 }
 
-/// How far the pairing is.
+/// The state of the pairing.
 enum Step<S: LinkSuite> {
-    /// Hears what is there.
+    /// Listening before the first own frame.
     Listening,
-    /// Initiator: B1 or S1 is out.
+    /// Initiator: B1 or S1 was sent.
     Asking(EphemeralKey),
-    /// Initiator: B2 came; no other may come for a second.
+    /// Initiator: B2 arrived; a second response within a second would be a conflict.
     Settling { ephemeral: EphemeralKey, m2: CanonicalPoint },
-    /// Responder: has heard B1 or S1 and waits for a key of its own to answer with.
+    /// Responder: B1 or S1 arrived; waits for an ephemeral key to respond with.
     Choosing(Vec<u8>),
-    /// Responder with digits: S2 is out.
+    /// Responder with digits: S2 was sent.
     Answering(EphemeralKey),
-    /// Both with digits: the users compare. A KE1 that comes early is kept, the latest one.
+    /// Both with digits: the users compare. The latest early KE1 is stored.
     Comparing { state: LinkState, early: Option<(Vec<u8>, PeerAddress)> },
     /// The first exchange.
     Exchanging(Box<Peer<S>>),
-    /// Over: done or failed.
+    /// The pairing has succeeded or failed.
     Over(Option<Box<Peer<S>>>),
 }
 
-/// A pairing under way. `S` is its suite.
+/// A pairing in progress. `S` is its suite.
 pub struct Pairing<S: LinkSuite> {
     settings: PairingSettings,
     store_key: StoreKey,
     role: LinkRole,
     step: Step<S>,
     session_id: [u8; TAG_BYTES],
-    /// The initiator's chance, with digits.
+    /// The initiator's random bytes, with digits.
     coins: [u8; 16],
-    /// The frames of the run: what began it, and its answer.
+    /// The frames of the run: the request and its response.
     first: Vec<u8>,
     second: Vec<u8>,
     /// The frame that the initiator repeats.
     asks: Vec<u8>,
     asks_left: Option<u32>,
-    /// The other device, once it was heard, and where.
+    /// The other device and its address, once received.
     peer: Option<(LinkId, PeerAddress)>,
-    /// Frames that were looked at in this second.
+    /// Pairing frames processed in this second.
     looked: (Time, u32),
     wall_ms: u64,
     timers: Timers<PairingTimer>,
@@ -89,7 +89,7 @@ pub struct Pairing<S: LinkSuite> {
 }
 
 impl<S: LinkSuite> Pairing<S> {
-    /// A window that opens at `now`; `wall_ms` is the time of day, ms since 1970.
+    /// Opens a window at `now`; `wall_ms` is the time of day, ms since 1970.
     pub fn open_window(
         settings: PairingSettings,
         store_key: StoreKey,
@@ -100,13 +100,13 @@ impl<S: LinkSuite> Pairing<S> {
         let (least, most) = LISTEN_MS;
         let mut draw = [0; 2];
         rng.fill_bytes(&mut draw);
-        // A random delay makes it unlikely that both sides speak at the same moment.
+        // A random delay makes it unlikely that both sides send at the same moment.
         let listens = least + u64::from(u16::from_be_bytes(draw)) % (most - least + 1);
         let mut coins = [0; 16];
         rng.fill_bytes(&mut coins);
         let mut timers = Timers::default();
         timers.set_deadline(PairingTimer::Window, Some(now.plus_ms(settings.window_ms)));
-        // A side that may only answer never speaks first.
+        // A side that may only respond never sends first.
         if settings.role != Some(LinkRole::Responder) {
             timers.set_deadline(PairingTimer::Speak, Some(now.plus_ms(listens)));
         }
@@ -129,7 +129,7 @@ impl<S: LinkSuite> Pairing<S> {
         }
     }
 
-    /// The peer, once the pairing is done.
+    /// Returns the peer after a successful pairing.
     pub fn into_peer(self) -> Option<(Peer<S>, PeerAddress)> {
         let (_, address) = self.peer?;
         match self.step {
@@ -138,32 +138,33 @@ impl<S: LinkSuite> Pairing<S> {
         }
     }
 
-    /// Where the other device was heard, once it was.
+    /// Returns the address of the other device, once received.
     pub fn peer_address(&self) -> Option<PeerAddress> {
         self.peer.map(|(_, address)| address)
     }
 
-    /// Returns true if the pairing is done, and both slots of its record hold what is true.
+    /// Returns true if the pairing has succeeded and both slots of its record hold the present
+    /// state.
     pub fn is_flushed(&self) -> bool {
         matches!(&self.step, Step::Over(Some(peer)) if peer.is_flushed())
     }
 
-    /// Returns true if this side began.
+    /// Returns true if this side is the initiator.
     pub fn is_initiator(&self) -> bool {
         self.role == LinkRole::Initiator
     }
 
     fn send_ask(&mut self, now: Time) {
         match &mut self.asks_left {
-            // After the first answer three repeats suffice: an attacker must cancel each one
+            // After the first response three repeats suffice: an attacker must suppress each one
             // (Pairing, step 3).
             Some(0) => return,
             Some(left) => *left -= 1,
             None => {}
         }
-        // Before anybody answered, everybody is asked.
+        // Before the first response, all devices are addressed.
         let to = self.peer.map(|(_, address)| address).filter(|_| self.asks_left.is_none());
-        // While asking, other devices may answer too, and a second one must end the window
+        // While asking, other devices may respond too, and a second one must end the window
         // (SEKA-33).
         let to = to.filter(|_| !matches!(self.step, Step::Asking(_)));
         self.outputs.push_back(PairingOutput::Send { to, frame: self.asks.clone() });
@@ -179,7 +180,7 @@ impl<S: LinkSuite> Pairing<S> {
         }
     }
 
-    /// A key of our own: to ask with, to answer with, or for the first exchange.
+    /// Uses an ephemeral key of ours: for a request, a response, or the first exchange.
     fn use_ephemeral(
         &mut self,
         ephemeral: EphemeralKey,
@@ -249,8 +250,7 @@ impl<S: LinkSuite> Machine for Pairing<S> {
                 _ => Err(LinkError::Unknown),
             },
             PairingInput::Confirm(equal) => self.confirm_digits(equal, now, rng),
-            // A cancel of the user ends the window like any failure, and what was not sent is
-            // cleared.
+            // A cancel by the user ends the window like a failure, and unsent frames are dropped.
             PairingInput::Cancel => {
                 self.fail_with(PairingFailure::Cancelled);
                 Ok(())

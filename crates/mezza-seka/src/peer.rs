@@ -1,12 +1,12 @@
-//! The machine of a pairing: exchanges, the record, the sessions, the alarm.
+//! The machine of a pairing: exchanges, its record, sessions and alarm.
 //!
 //! ```text
 //! initiator   Idle -> Reserving (write a) -> Sent -> Staged (write st_new) -> Idle, KE3 repeated until Fresh
 //! responder   Idle -> Staged (write st_p) -> Idle, KE1 answered; KE3 in: session accepted, lazy write
 //! ```
 //!
-//! State that waits for the disk is *staged*: neither memory nor the network changes before `Stored`, and
-//! `StoreFailed` drops it (SEKA-24). While a write is out nothing begins or ends an attempt.
+//! State that waits for the disk is *staged*: neither memory nor the network changes before
+//! `Stored`, and `StoreFailed` drops it (SEKA-24). During a write no attempt begins or ends.
 
 mod alarm;
 mod flush;
@@ -42,71 +42,71 @@ use staged::Stage;
 /// The purpose of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum PeerTimer {
-    /// KE1 once more, or the end of the attempt.
+    /// Repeat KE1, or end the attempt.
     Ke1,
-    /// KE3 once more.
+    /// Repeat KE3.
     Ke3,
-    /// The next attempt after one that failed.
+    /// Begin the next attempt after a failed one.
     Retry,
-    /// The session is old enough to be renewed.
+    /// The session must be renewed.
     Rekey,
-    /// It should have been.
+    /// The renewal is overdue.
     Overdue,
-    /// An idle link heals.
+    /// Renew the keys of an idle link.
     Heal,
-    /// The responder asks for an exchange.
+    /// The responder requests an exchange.
     Nudge,
-    /// The other slot gets the record.
+    /// Write the record to the other slot.
     Flush,
     /// A session ends.
     Session,
-    /// An empty frame is due.
+    /// Send an empty frame.
     KeepAlive,
 }
 
-/// A frame of the exchange, and what is known of its arrival.
+/// A frame of the exchange, with its source and time.
 #[derive(Clone, Copy)]
 struct Arrival<'a> {
     frame: &'a [u8],
-    /// Its source, which proves nothing (SEKA-76).
+    /// The source, which proves nothing (SEKA-76).
     from: PeerAddress,
     now: Time,
 }
 
-/// A pairing that lives. `S` is its suite.
+/// A completed pairing. `S` is its suite.
 pub struct Peer<S: LinkSuite> {
     settings: PeerSettings,
     store_key: StoreKey,
-    /// The durable record, or one that is durable within a second and may be lost without harm.
+    /// The record: durable, or durable within a second and harmless if lost.
     record: PeerRecord,
     prefixes: NoncePrefixes,
     /// The number of the last write.
     seq: u64,
-    /// Writes until both slots hold the record.
+    /// Writes left until both slots hold the record.
     flushes: u8,
-    /// The flush that is out.
+    /// The number of the flush in progress.
     flush_out: Option<u64>,
     current: TagKey<S>,
     pending: Option<TagKey<S>>,
     ephemeral: Option<EphemeralKey>,
     stage: Stage<S>,
-    /// An attempt that is reserved on the disk and not begun.
+    /// An attempt that is reserved on the disk and has not begun.
     reserved: Option<u32>,
-    /// An exchange is owed as soon as it can begin.
+    /// True if an exchange must begin as soon as possible.
     owed: bool,
     /// The session id of the present attempt.
     session_id: [u8; TAG_BYTES],
-    /// When the present attempt began.
+    /// Time when the present attempt began.
     begun: Time,
     backoff_ms: u64,
     unanswered: u32,
-    /// At an initiator: when a nudge began an attempt last.
+    /// At an initiator: time of the last attempt caused by a nudge.
     nudged: Option<Time>,
-    /// At an initiator: the source of the nudge that began the present attempt.
+    /// At an initiator: the source of the nudge that caused the present attempt.
     nudged_from: Option<PeerAddress>,
-    /// At a responder: nudges go out until an exchange is accepted.
+    /// At a responder: true if nudges are sent until an exchange is accepted.
     nudging: bool,
-    /// At a responder: nudges since the peer was verified last.
+    /// At a responder: nudges since the peer was last verified.
     nudges: u32,
     confirming: Option<Confirming>,
     answered: Option<Answered>,
@@ -115,15 +115,15 @@ pub struct Peer<S: LinkSuite> {
     budget: ExchangeBudget,
     /// Frames of the present session, ours and the peer's.
     used: (u32, u32),
-    /// The time of day minus the time of the clock that drives this machine, ms.
+    /// The time of day minus the machine's time, ms.
     wall_ms: u64,
     timers: Timers<PeerTimer>,
     outputs: VecDeque<PeerOutput>,
 }
 
 impl<S: LinkSuite> Peer<S> {
-    /// A peer of a stored record, under the number of its last write. A suite that is not `S` is
-    /// refused (SEKA-27).
+    /// Restores a peer from a stored record with the number of its last write. A record of another
+    /// suite is refused (SEKA-27).
     ///
     /// # Errors
     /// [`LinkError::Refused`] for a record of another suite.
@@ -140,12 +140,12 @@ impl<S: LinkSuite> Peer<S> {
         }
         let mut peer = Self::new(record, store_key, settings, now);
         peer.seq = seq;
-        // A crash may have come between the two writes, and left an older state in the other slot.
+        // A crash between the two writes may have left an older state in the other slot.
         peer.flush_soon(1, now);
         Ok(peer)
     }
 
-    /// A peer of a pairing that was just made; its first write is that of its first exchange.
+    /// Makes a peer for a new pairing; its first write is that of its first exchange.
     pub(crate) fn new(
         record: PeerRecord,
         store_key: StoreKey,
@@ -198,12 +198,12 @@ impl<S: LinkSuite> Peer<S> {
         &self.record
     }
 
-    /// Returns true if both slots hold the present record: no older state is on the disk.
+    /// Returns true if both slots hold the present record, so that no older state is on the disk.
     pub fn is_flushed(&self) -> bool {
         self.flushes == 0 && self.flush_out.is_none() && !self.stage.is_writing()
     }
 
-    /// Its status at `now`.
+    /// Returns the status at `now`.
     pub fn status(&self) -> PeerStatus {
         let session = self.sessions.sending();
         PeerStatus {
@@ -215,7 +215,7 @@ impl<S: LinkSuite> Peer<S> {
         }
     }
 
-    /// The states as a thief of the disk finds them now: for tests that steal them.
+    /// Returns the states that a thief of the disk would find now, for tests of a theft.
     #[doc(hidden)]
     pub fn stolen_states(&self) -> (&[u8; 32], Option<&[u8; 32]>) {
         (self.record.current.expose(), self.record.pending.as_ref().map(LinkState::expose))
@@ -225,7 +225,7 @@ impl<S: LinkSuite> Peer<S> {
         self.record.pair()
     }
 
-    /// The index that the other side puts into DATA of this attempt.
+    /// Returns the index that the other side puts into DATA of this attempt.
     fn data_index(&self, attempt: u32) -> u32 {
         (u32::from(self.record.link) << 8) | (attempt & 0xff)
     }
@@ -238,8 +238,7 @@ impl<S: LinkSuite> Peer<S> {
             (LinkRole::Initiator, Some(Nudge::KIND)) if S::COMPLETE => {
                 self.heard_nudge(arrival, rng)
             }
-            // The peer uses our own role: a replayed frame of ours, or a pairing that was
-            // intercepted.
+            // The frame is from our own role: a replay of ours, or an intercepted pairing.
             (LinkRole::Initiator, Some(Ke1::KIND)) | (LinkRole::Responder, Some(Nudge::KIND)) => {
                 self.heard_own_role(arrival.frame, arrival.now)
             }
@@ -256,26 +255,26 @@ impl<S: LinkSuite> Peer<S> {
         self.outputs.push_back(PeerOutput::Send { to, frame });
     }
 
-    /// A frame that only the peer can have made, and made just now, came from this address: KE2 answers
-    /// the present attempt, and KE3 the KE2 of this side. All other frames can be replayed from
-    /// elsewhere and never come here (SEKA-77).
+    /// Handles the address of a frame that only the peer can have made just now: KE2 responds to
+    /// the present attempt, and KE3 to our KE2. All other frames can be replayed from elsewhere and
+    /// never move the address (SEKA-77).
     fn move_to(&mut self, address: PeerAddress) {
         self.nudges = 0;
-        // Announce a move only if there is one: data threads react to it.
+        // Report a move only if the address changed: data threads react to it.
         if self.record.address != address {
             self.record.address = address;
             self.outputs.push_back(PeerOutput::Moved(address));
         }
     }
 
-    /// Takes the ephemeral key that lies ready and asks for the next one.
+    /// Takes the prepared ephemeral key and requests the next one.
     fn take_ephemeral(&mut self) -> Option<EphemeralKey> {
         let ephemeral = self.ephemeral.take()?;
         self.outputs.push_back(PeerOutput::Want);
         Some(ephemeral)
     }
 
-    /// An exchange is needed: the initiator begins one, the responder asks for one.
+    /// Requests an exchange: the initiator begins one, the responder sends nudges.
     fn request_exchange(&mut self, now: Time, rng: &mut dyn CryptoRng) {
         match self.record.role {
             LinkRole::Initiator => {
@@ -294,7 +293,8 @@ impl<S: LinkSuite> Peer<S> {
             PeerTimer::Retry => self.request_exchange(now, rng),
             PeerTimer::Rekey => self.rekey_due(now, rng),
             PeerTimer::Overdue => self.report_event(PeerEvent::Overdue),
-            // Only the initiator begins exchanges (SEKA-10). A responder heals with it.
+            // Only the initiator begins exchanges (SEKA-10). The responder's keys are renewed with
+            // it.
             PeerTimer::Heal => {
                 self.timers.set_deadline(PeerTimer::Heal, Some(now.plus_ms(self.settings.heal_ms)));
                 if self.record.role == LinkRole::Initiator {
@@ -348,7 +348,7 @@ impl<S: LinkSuite> Machine for Peer<S> {
                 self.request_exchange(now, rng);
             }
             PeerInput::Wanted => {
-                // A request during an exchange would end the attempt whose answer is on its way.
+                // A request during an exchange would end an attempt whose response is under way.
                 if self.sessions.sending().is_none() && !self.is_renewing() {
                     self.request_exchange(now, rng);
                 }

@@ -1,11 +1,12 @@
-//! The record that a side keeps of a pairing, 208 bytes, and its sealed form, 256 bytes, which alone leaves the
-//! crate (SEKA-52).
+//! The stored record of a pairing, 208 bytes, and its sealed form, 256 bytes; only the sealed form
+//! leaves the crate (SEKA-52).
 //!
 //! ```text
 //! sealed = seq u64 | nonce[24] | XChaCha20-Poly1305(record, AAD = seq)
 //! ```
 //!
-//! A file has two slots. A write goes to the older one; the greatest `seq` that opens wins.
+//! A file has two slots. A write goes to the older one; the record with the highest `seq` that
+//! opens is used.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -19,7 +20,7 @@ use crate::keys::{LinkId, LinkPair, LinkRole, LinkState};
 pub const RECORD_BYTES: usize = 208;
 /// Bytes of a sealed record.
 pub const SEALED_BYTES: usize = 8 + xchacha::NONCE_BYTES + RECORD_BYTES + xchacha::TAG_BYTES;
-/// Bytes of a name, at most.
+/// Maximum bytes of a name.
 pub const NAME_BYTES: usize = 32;
 
 const MAGIC: &[u8; 4] = b"SKR1";
@@ -29,21 +30,21 @@ const ACCEPTED: u8 = 1;
 /// Status: both users compared six digits.
 const COMPARED: u8 = 2;
 
-/// Where a peer was heard last, as its carrier writes it, 20 bytes. The protocol hands it on and never
-/// looks inside.
+/// The last address of a peer, as its carrier encodes it, 20 bytes. The protocol treats it as
+/// opaque.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PeerAddress(pub [u8; 20]);
 
-/// The key under which records lie on a disk.
+/// The key that seals records on a disk.
 pub struct StoreKey(Secret<32>);
 
 impl StoreKey {
-    /// Takes the bytes over, 32 of them.
+    /// Takes ownership of the 32 bytes.
     pub fn new(bytes: Secret<32>) -> Self {
         Self(bytes)
     }
 
-    /// A second copy, named so that each one is seen in a review.
+    /// Makes a second copy; the explicit name makes each copy visible in a review.
     #[must_use]
     pub fn duplicate(&self) -> Self {
         Self(self.0.duplicate())
@@ -56,58 +57,58 @@ impl core::fmt::Debug for StoreKey {
     }
 }
 
-/// A pairing as it is stored.
+/// The stored state of a pairing.
 pub struct PeerRecord {
-    /// Our role, for good.
+    /// Our role; it never changes.
     pub role: LinkRole,
-    /// The suite, for good.
+    /// The suite; it never changes.
     pub suite: u8,
-    /// An exchange was accepted: the pairing stands.
+    /// True if an exchange was accepted, which completes the pairing.
     pub accepted: bool,
-    /// Both users compared six digits.
+    /// True if both users compared six digits.
     pub compared: bool,
     /// Our name on links.
     pub own: LinkId,
-    /// The peer's.
+    /// The peer's name on links.
     pub peer: LinkId,
-    /// The state of the last exchange that was accepted.
+    /// The state of the last accepted exchange.
     pub(crate) current: LinkState,
-    /// At a responder: the state of an exchange that was answered and not yet confirmed.
+    /// At a responder: the state of an exchange that was answered and is not confirmed yet.
     pub(crate) pending: Option<LinkState>,
-    /// The attempts that made these two; -1 for the pairing.
+    /// The attempts that made the current and the pending state; -1 for the pairing.
     pub(crate) current_born: i64,
     pub(crate) pending_born: i64,
-    /// At an initiator: the first attempt that is not reserved.
+    /// At an initiator: the first unreserved attempt.
     pub(crate) attempt_next: i64,
-    /// At a responder: the last attempt that was answered; -1 for none.
+    /// At a responder: the last answered attempt; -1 for none.
     pub(crate) attempt_seen: i64,
-    /// Exchanges accepted.
+    /// Number of accepted exchanges.
     pub rekeys: u64,
-    /// When the pairing was made, ms since 1970 by the clock of then.
+    /// Time of the pairing, ms since 1970 by the clock at that time.
     pub created_ms: u64,
-    /// When the last exchange was accepted, ms since 1970 by the clock of then.
+    /// Time of the last accepted exchange, ms since 1970 by the clock at that time.
     pub accepted_ms: u64,
-    /// Where the peer was heard last.
+    /// The last address of the peer.
     pub address: PeerAddress,
-    /// Its name for people: 1 to 32 bytes.
+    /// The name of the link for the user: 1 to 32 bytes.
     pub name: String,
     /// The number of this link on this machine.
     pub link: u16,
 }
 
 impl PeerRecord {
-    /// Returns true if the pairing stands, or may: an initiator that has accepted the answer to the
-    /// pending state proves that with its next KE1 (SEKA-87).
+    /// Returns true if the pairing is complete, or may be: an initiator that accepted the response
+    /// with the pending state proves this with its next KE1 (SEKA-87).
     pub fn may_stand(&self) -> bool {
         self.accepted || (self.role == LinkRole::Responder && self.pending.is_some())
     }
 
-    /// Both names by role.
+    /// Returns both names by role.
     pub fn pair(&self) -> LinkPair {
         LinkPair::from_role(self.role, self.own, self.peer)
     }
 
-    /// A second copy, for a change that is not durable yet.
+    /// Makes a second copy, for a change that is not durable yet.
     pub(crate) fn duplicate(&self) -> Self {
         Self {
             current: self.current.duplicate(),
@@ -147,7 +148,7 @@ impl PeerRecord {
             let role = role_of(reader.read_u8()?)?;
             let suite = reader.read_u8()?;
             let status = reader.read_u8()?;
-            // Unknown status bits are from a newer version, whose record this one would misread.
+            // Unknown status bits come from a newer version, whose record would be misread here.
             if status > (ACCEPTED | COMPARED) {
                 return Err(DecodeError::Value);
             }
@@ -159,7 +160,7 @@ impl PeerRecord {
             let mut number = || reader.read_array().map(i64::from_be_bytes);
             let numbers = [number()?, number()?, number()?, number()?];
             let [current_born, pending_born, attempt_next, attempt_seen] = numbers;
-            // -1 to 2^32 are the attempts that a u32 and "none" can name.
+            // -1 to 2^32 covers every u32 attempt, and "none".
             let sound = |number: &i64| (-1..=1 << 32).contains(number);
             // Equal names would give both directions the same nonce prefix.
             if !numbers.iter().all(sound) || own == peer {
@@ -190,7 +191,7 @@ impl PeerRecord {
         })
     }
 
-    /// The sealed form under a number that grows with every write.
+    /// Seals the record under a number that grows with every write.
     #[expect(clippy::expect_used, reason = "208 bytes")]
     pub(crate) fn seal(
         &self,
@@ -198,8 +199,7 @@ impl PeerRecord {
         seq: u64,
         rng: &mut dyn CryptoRng,
     ) -> [u8; SEALED_BYTES] {
-        // A random 24-byte nonce does not repeat, also when a slot is written twice with one
-        // number.
+        // A random 24-byte nonce does not repeat, even if a slot is written twice with one number.
         let mut nonce = [0; xchacha::NONCE_BYTES];
         rng.fill_bytes(&mut nonce);
         let mut text = self.encode();
@@ -212,10 +212,10 @@ impl PeerRecord {
         sealed
     }
 
-    /// Opens a sealed record: its number and what it holds.
+    /// Opens a sealed record. Returns its number and the record.
     ///
     /// # Errors
-    /// A seal that does not open, or a record that nobody writes.
+    /// A seal that does not open, or a record that no version writes.
     pub fn open(key: &StoreKey, sealed: &[u8]) -> Result<(u64, Self), RecordError> {
         let mut reader = Reader::new(sealed);
         let seq = reader.read_u64()?;
@@ -230,8 +230,8 @@ impl PeerRecord {
         Ok((seq, Self::decode(&text)?))
     }
 
-    /// The newer of two slots that opens, with its number and its place; a slot that does not open is
-    /// skipped (SEKA-50).
+    /// Returns the newer of two slots that opens: number, slot index, record. A slot that does not
+    /// open is skipped (SEKA-50).
     ///
     /// # Errors
     /// The fault of the first slot, if neither opens.
@@ -241,7 +241,7 @@ impl PeerRecord {
     ) -> Result<(u64, usize, Self), RecordError> {
         let [first, second] = slots.map(|sealed| Self::open(key, sealed));
         match (first, second) {
-            // The greater number is the newer write (section Records on the disk).
+            // The higher number is the newer write (section Records on the disk).
             (Ok((a, _)), Ok((b, second))) if b > a => Ok((b, 1, second)),
             (Ok((a, first)), _) => Ok((a, 0, first)),
             (Err(_), Ok((b, second))) => Ok((b, 1, second)),
@@ -286,11 +286,11 @@ fn name_of(bytes: &[u8; NAME_BYTES]) -> Result<String, DecodeError> {
     is_name(name).then(|| name.into()).ok_or(DecodeError::Value)
 }
 
-/// Returns true if a link may have this name: 1 to 15 bytes, so that a network interface may have it too, of
-/// letters, digits, `-`, `_` and `.`, the first one a letter.
+/// Returns true if a link may have this name: 1 to 15 bytes, as for network interfaces, of letters,
+/// digits, `-`, `_` and `.`, beginning with a letter.
 pub fn is_name(name: &str) -> bool {
     let sound = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    // 15 bytes: the longest name of a network interface in Linux (IFNAMSIZ less the zero).
+    // 15 bytes: the longest name of a network interface in Linux (IFNAMSIZ minus the zero).
     name.len() <= 15
         && name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.chars().all(sound)

@@ -1,7 +1,8 @@
-//! Receive counters that both sides of a session exchange, so that each one knows what share of its
-//! frames arrives: the text of a DATA frame with flag C, `10 | opened u32 | next u32 | forged u32`.
+//! Receive counters that both sides of a session exchange, so that each side knows the share of its
+//! frames that arrived: the text of a DATA frame with flag C, `10 | opened u32 | next u32 | forged
+//! u32`.
 
-/// Flag C: the text is a report, and no frame.
+/// Flag C: the text is a report and not a frame.
 pub const REPORT: u8 = 0x10;
 /// Bytes of the text of a report.
 pub const REPORT_BYTES: usize = 13;
@@ -11,14 +12,14 @@ pub const REPORT_BYTES: usize = 13;
 pub struct DeliveryReport {
     /// Frames that opened.
     pub opened: u32,
-    /// One more than the greatest packet number that opened.
+    /// One more than the highest packet number that opened.
     pub next: u32,
     /// Frames that did not open.
     pub forged: u32,
 }
 
 impl DeliveryReport {
-    /// The text of its frame, 13 bytes.
+    /// Encodes the text of the report's frame, 13 bytes.
     pub fn encode(&self) -> [u8; REPORT_BYTES] {
         let mut text = [0; REPORT_BYTES];
         text[0] = REPORT;
@@ -29,7 +30,7 @@ impl DeliveryReport {
         text
     }
 
-    /// Reads the text of a frame that opened; `None` for anything else.
+    /// Decodes the text of an opened frame. Returns `None` if the text is no report.
     pub fn decode(text: &[u8]) -> Option<Self> {
         let text: &[u8; REPORT_BYTES] = text.try_into().ok()?;
         let number =
@@ -37,7 +38,7 @@ impl DeliveryReport {
         (text[0] == REPORT).then(|| Self { opened: number(1), next: number(5), forged: number(9) })
     }
 
-    /// The counters since an earlier report of the same session.
+    /// Returns the counters since an earlier report of the same session.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -47,7 +48,8 @@ impl DeliveryReport {
         }
     }
 
-    /// Frames of a hundred that arrived, of those up to the greatest number; `None` without frames.
+    /// Returns the percentage of frames up to the highest number that arrived, or `None` without
+    /// frames.
     pub fn arrived_percent(&self) -> Option<u8> {
         // At least 1 avoids a division by zero. The caller gets `None` in that case.
         let share = u64::from(self.opened) * 100 / u64::from(self.next.max(1));

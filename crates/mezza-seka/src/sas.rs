@@ -1,5 +1,5 @@
-//! Pairing with six digits that two people compare: commit, answer, open (Vaudenay, CRYPTO 2005;
-//! Pasini and Vaudenay, PKC 2006), with hashes in the place of commitments.
+//! Pairing with six digits that two users compare: commit, respond, open (Vaudenay, CRYPTO 2005;
+//! Pasini and Vaudenay, PKC 2006), with hashes as commitments.
 //!
 //! ```text
 //! c      = SHA-512("seka1 commit" | S1[0..36] | m1 | r_I)[..32]
@@ -14,15 +14,15 @@ use crate::keys::CanonicalPoint;
 
 /// Bytes of S1 that the commitment covers.
 const COMMITTED_BYTES: usize = 36;
-/// How many different numbers there are.
+/// The number of different digit strings.
 const DIGITS_MAX: u64 = 1_000_000;
 
-/// Six digits that both users read; shown as `123 456`.
+/// Six digits that both users compare; shown as `123 456`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SasDigits(u32);
 
 impl SasDigits {
-    /// The digits of three frames.
+    /// Computes the digits of three frames.
     pub fn from_frames(s1: &[u8], s2: &[u8], s3: &[u8]) -> Self {
         let digest = Sha512::new()
             .chain_update(b"seka1 sas")
@@ -35,7 +35,7 @@ impl SasDigits {
         Self((head % DIGITS_MAX) as u32)
     }
 
-    /// The number, below 1,000,000.
+    /// Returns the number, below 1,000,000.
     pub fn number(self) -> u32 {
         self.0
     }
@@ -47,8 +47,8 @@ impl fmt::Display for SasDigits {
     }
 }
 
-/// The commitment of an initiator to its key and its chance, 32 bytes. Only the first 36 bytes of S1
-/// are looked at, so they may be given before the commitment is in place.
+/// Computes the initiator's commitment to its key and random bytes, 32 bytes. Only the first 36
+/// bytes of S1 are used, so S1 may still lack the commitment.
 pub fn compute_commitment(s1: &[u8], m1: &CanonicalPoint, coins: &[u8; 16]) -> [u8; 32] {
     let digest = Sha512::new()
         .chain_update(b"seka1 commit")

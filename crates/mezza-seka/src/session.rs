@@ -22,10 +22,10 @@ use crate::suite::FrameKey;
 use crate::window::ReplayWindow;
 use crate::wire::{DATA, DATA_HEADER_BYTES};
 
-/// Bytes of the part of a nonce that tells directions apart.
+/// Bytes of the part of a nonce that distinguishes directions.
 const PREFIX_BYTES: usize = 10;
 
-/// How the nonces of a pair begin: `P(sender, receiver) = SHA-512(sender | receiver)[..10]`.
+/// The nonce prefixes of a pair: `P(sender, receiver) = SHA-512(sender | receiver)[..10]`.
 #[derive(Clone, Copy, Debug)]
 pub struct NoncePrefixes {
     initiator: [u8; PREFIX_BYTES],
@@ -33,7 +33,7 @@ pub struct NoncePrefixes {
 }
 
 impl NoncePrefixes {
-    /// Those of both directions.
+    /// Computes the prefixes of both directions.
     pub fn from_pair(pair: &LinkPair) -> Self {
         let LinkPair { initiator, responder } = *pair;
         Self {
@@ -58,7 +58,7 @@ fn compute_prefix(sender: LinkId, receiver: LinkId) -> [u8; PREFIX_BYTES] {
     prefix
 }
 
-/// A nonce: the prefix of its direction and a number.
+/// Builds a nonce from the prefix of its direction and a number.
 pub(crate) fn build_nonce(prefix: &[u8; PREFIX_BYTES], number: u16) -> [u8; 12] {
     let mut iv = [0; 12];
     iv[..PREFIX_BYTES].copy_from_slice(prefix);
@@ -84,7 +84,7 @@ impl Way {
         }
     }
 
-    /// The key of the frames `subkey * 2^16` and after.
+    /// Derives the key of the frames from `subkey * 2^16` on.
     pub(crate) fn derive_subkey<F: FrameKey>(&self, subkey: u32) -> F {
         // The suite decides how many bytes of the subkey it uses.
         let key: Secret<32> =
@@ -97,7 +97,7 @@ impl Way {
     }
 }
 
-/// The keys of one exchange. All threads share it; it has one packet number for each direction.
+/// The keys of one exchange, shared by all threads, with one packet counter per direction.
 pub struct LinkSession {
     attempt: u32,
     own_index: u32,
@@ -105,28 +105,28 @@ pub struct LinkSession {
     pub(crate) out: Way,
     pub(crate) back: Way,
     exporter: Secret<32>,
-    /// The next packet number of the own direction.
+    /// The next packet number of our direction.
     next: AtomicU32,
     limit: u32,
-    /// One more than the greatest number of the peer that opened.
+    /// One more than the highest number of the peer that opened.
     received: AtomicU32,
-    /// Frames of the peer that opened, and those that did not.
+    /// Number of the peer's frames that opened, and of those that did not.
     opened: AtomicU32,
     forged: AtomicU32,
 }
 
-/// How much of a session is used up.
+/// The use of a session so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionUsage {
     /// The attempt that made the session.
     pub attempt: u32,
     /// Packet numbers that this side reserved.
     pub sent: u32,
-    /// Frames of the peer that opened.
+    /// Number of the peer's frames that opened.
     pub received: u32,
 }
 
-/// The place of a session: its role, nonce prefixes, attempt and indexes.
+/// The parameters of a session: role, nonce prefixes, attempt and indexes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SessionPlace {
     pub role: LinkRole,
@@ -149,7 +149,7 @@ impl LinkSession {
             back: Way::new(&key, &place.prefixes, place.role.other()),
             exporter: finish_hash(key, &[b"seka1 export"]),
             next: AtomicU32::new(0),
-            // The bound of the receiver applies whatever the settings of the sender are (SEKA-41).
+            // The receiver's limit applies independently of the sender's settings (SEKA-41).
             limit: place.subkeys.saturating_mul(FRAMES_PER_SUBKEY).min(PACKETS_MAX),
             received: AtomicU32::new(0),
             opened: AtomicU32::new(0),
@@ -157,18 +157,18 @@ impl LinkSession {
         }
     }
 
-    /// The attempt that made it: its name between machine and driver.
+    /// Returns the attempt that made the session, which identifies it between machine and driver.
     pub fn attempt(&self) -> u32 {
         self.attempt
     }
 
-    /// The index that the peer puts into DATA.
+    /// Returns the index that the peer puts into DATA.
     pub fn own_index(&self) -> u32 {
         self.own_index
     }
 
-    /// Reserves `count` packet numbers in one step, and gives the first; `None` at the limit, where
-    /// nothing is reserved (SEKA-41).
+    /// Reserves `count` packet numbers in one step. Returns the first, or `None` at the limit,
+    /// where nothing is reserved (SEKA-41).
     pub fn reserve_packets(&self, count: u32) -> Option<u32> {
         // One step reserves all numbers of a super-frame, so that threads cannot interleave them
         // (SEKA-44).
@@ -176,23 +176,23 @@ impl LinkSession {
         self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step).ok()
     }
 
-    /// Frames sent, of at most [`LinkSession::limit`].
+    /// Returns the number of frames sent, at most [`LinkSession::limit`].
     pub fn sent(&self) -> u32 {
         self.next.load(Ordering::Relaxed)
     }
 
-    /// Returns how much of the session is used up.
+    /// Returns the use of the session so far.
     pub fn usage(&self) -> SessionUsage {
         let opened = self.opened.load(Ordering::Relaxed);
         SessionUsage { attempt: self.attempt, sent: self.sent(), received: opened }
     }
 
-    /// Packet numbers of the peer so far.
+    /// Returns one more than the highest packet number of the peer that opened.
     pub fn received(&self) -> u32 {
         self.received.load(Ordering::Relaxed)
     }
 
-    /// Receive counters, for a report to the peer.
+    /// Returns the receive counters, for a report to the peer.
     pub fn delivery_report(&self) -> DeliveryReport {
         DeliveryReport {
             opened: self.opened.load(Ordering::Relaxed),
@@ -201,12 +201,13 @@ impl LinkSession {
         }
     }
 
-    /// Frames that this side may send.
+    /// Returns how many frames this side may send.
     pub fn limit(&self) -> u32 {
         self.limit
     }
 
-    /// A key for something else, 32 bytes. Labels are constants, and none is the beginning of another.
+    /// Derives a key for another purpose, 32 bytes. Labels are constants, and none is a prefix of
+    /// another.
     pub fn export_key(&self, label: &str) -> Secret<32> {
         keyed_hash(self.exporter.expose(), &[label.as_bytes()])
     }
@@ -218,9 +219,9 @@ impl fmt::Debug for LinkSession {
     }
 }
 
-/// Seals DATA frames: one for each thread that sends, with the key of the present subkey.
+/// Seals DATA frames: one per sending thread, with the key of the present subkey.
 pub struct Sealer<F> {
-    /// The attempt of the session and the subkey that the key belongs to.
+    /// The attempt of the session, and the subkey of the key.
     of: Option<(u32, u32)>,
     key: Option<F>,
 }
@@ -232,11 +233,11 @@ impl<F> Default for Sealer<F> {
 }
 
 impl<F: FrameKey> Sealer<F> {
-    /// Makes a frame of `header 8 | text | tag 16`, in place, with a packet number that was reserved:
-    /// the caller has put the text where it belongs, and left the other 24 bytes free.
+    /// Seals a frame of `header 8 | text | tag 16` in place under a reserved packet number. The
+    /// caller has put the text in its position, and left the other 24 bytes free.
     ///
     /// # Panics
-    /// If the frame has less than 24 bytes.
+    /// If the frame has fewer than 24 bytes.
     pub fn seal(&mut self, session: &LinkSession, packet: u32, frame: &mut [u8]) {
         // A subkey protects 2^16 frames, because its nonce has 16 bits of the packet number.
         let key = self.select_key(session, packet / FRAMES_PER_SUBKEY);
@@ -251,7 +252,7 @@ impl<F: FrameKey> Sealer<F> {
     /// Wipes the key unless it belongs to this session (SEKA-44).
     pub fn keep_only(&mut self, session: Option<&LinkSession>) {
         let kept = session.map(LinkSession::attempt);
-        // Keys of an ended session must not stay in memory of an idle thread (SEKA-44).
+        // Keys of an ended session must not stay in the memory of an idle thread (SEKA-44).
         if self.of.map(|(attempt, _)| attempt) != kept {
             (self.of, self.key) = (None, None);
         }
@@ -263,7 +264,7 @@ impl<F: FrameKey> Sealer<F> {
     }
 
     fn select_key(&mut self, session: &LinkSession, subkey: u32) -> &F {
-        // The key is derived once per subkey and not once per frame.
+        // The key is derived once per subkey and not per frame.
         if self.of != Some((session.attempt, subkey)) {
             self.of = Some((session.attempt, subkey));
             self.key = None;
@@ -272,12 +273,13 @@ impl<F: FrameKey> Sealer<F> {
     }
 }
 
-/// Opens the DATA frames of one session: window, and the keys of the subkeys around the present one.
+/// Opens the DATA frames of one session: a window, and the keys of the subkeys around the present
+/// one.
 pub struct Opener<F> {
     window: ReplayWindow,
-    /// By subkey; a key enters after a frame opened under it.
+    /// Keys with their subkeys; a key is stored after a frame opened under it.
     keys: [Option<(u32, F)>; 3],
-    /// Where the next key goes.
+    /// The index for the next key.
     place: usize,
 }
 
@@ -288,10 +290,10 @@ impl<F> Default for Opener<F> {
 }
 
 impl<F: FrameKey> Opener<F> {
-    /// Opens a frame in place: its packet number, and its text, which lies behind the header.
+    /// Opens a frame in place. Returns its packet number and its text, which follows the header.
     ///
     /// # Errors
-    /// The frame does not open or was seen before. Nothing has changed then (SEKA-43).
+    /// The frame does not open or was seen before; the state is unchanged then (SEKA-43).
     pub fn open<'a>(
         &mut self,
         session: &LinkSession,
@@ -301,10 +303,10 @@ impl<F: FrameKey> Opener<F> {
         let counter = match &opened {
             Ok(_) => &session.opened,
             Err(FrameError::Forged) => &session.forged,
-            // A repeat of the network is no loss.
+            // A repetition by the network is no loss.
             Err(FrameError::Replayed) => return opened,
         };
-        // One thread opens the frames of a session: no update is lost.
+        // One thread opens the frames of a session, so no update is lost.
         counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         opened
     }
@@ -336,7 +338,7 @@ impl<F: FrameKey> Opener<F> {
             }
         } else {
             // A key is stored only after a frame opened under it, or forged numbers would evict
-            // good keys (SEKA-43).
+            // valid keys (SEKA-43).
             let key: F = session.back.derive_subkey(subkey);
             if !key.open(&iv, header, text, &tag) {
                 return Err(FrameError::Forged);
@@ -344,20 +346,20 @@ impl<F: FrameKey> Opener<F> {
             self.keys[self.place] = Some((subkey, key));
             self.place = (self.place + 1) % self.keys.len();
         }
-        // Marked after the tag was checked: a forged number must not close the window (SEKA-43).
+        // Marked after the tag was checked: a forged number must not advance the window (SEKA-43).
         self.window.mark_seen(packet);
         session.received.store(self.window.next(), Ordering::Relaxed);
         Ok((packet, text))
     }
 }
 
-/// Packet number and tag of a frame.
+/// Returns packet number and tag of a frame.
 fn read_numbers(header: &[u8], tag: &[u8]) -> Option<(u32, [u8; TAG_BYTES])> {
     let packet = header.last_chunk::<4>()?;
     Some((u32::from_be_bytes(*packet), *tag.first_chunk()?))
 }
 
-/// The index in a DATA frame; `None` for anything else.
+/// Returns the index in a DATA frame, or `None` for other frames.
 pub fn index_of(frame: &[u8]) -> Option<u32> {
     let head = frame.first_chunk::<4>()?;
     (head[0] == DATA).then(|| u32::from_be_bytes(*head) & 0x00ff_ffff)

@@ -1,12 +1,12 @@
-//! Records on a stream: what a link carries where frames arrive once and in order.
+//! Records on a stream: the form of a session where frames arrive once and in order.
 //!
 //! ```text
 //! RECORD = 01 20 | length u16 | body       body = AEAD(type u8 | length u16 | payload | zeros)
 //! CLOSE  = 01 21
 //! ```
 //!
-//! Bodies have six sizes, so that little is seen of the payload's (SEKA-48). The packet number is
-//! counted on both sides and never sent. A session serves records or DATA, never both: they have the
+//! Bodies have six sizes, which hide most of the payload's size (SEKA-48). The packet number is
+//! counted on both sides and never sent. A session serves records or DATA, never both: both use the
 //! same keys and nonces.
 
 use alloc::vec::Vec;
@@ -25,23 +25,23 @@ pub const RECORD: u8 = 0x20;
 pub const CLOSE: u8 = 0x21;
 /// Bytes of a body, tag included.
 pub const BODY_BYTES: [usize; 6] = [256, 512, 1_024, 2_048, 4_096, 16_384];
-/// Bytes of a payload, at most.
+/// Maximum bytes of a payload.
 pub const PAYLOAD_BYTES_MAX: usize = BODY_BYTES[5] - TAG_BYTES - HEAD_BYTES;
 /// Bytes of a record before its body.
 pub const RECORD_HEADER_BYTES: usize = 4;
-/// Type and length inside the body.
+/// Bytes of type and length inside the body.
 const HEAD_BYTES: usize = 3;
 
 /// The type of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordType {
-    /// Something for the other side.
+    /// Data for the other side.
     Data,
-    /// Nothing more will come.
+    /// The last record of the stream.
     End,
-    /// Something has arrived and is kept.
+    /// Data has arrived and is stored.
     Acknowledgement,
-    /// Of a later version: it is skipped.
+    /// A type of a later version; it is skipped.
     Other(u8),
 }
 
@@ -65,40 +65,40 @@ impl RecordType {
     }
 }
 
-/// A payload that no record has room for, or a session without packet numbers.
+/// A payload above the limit, or a session without packet numbers left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no record has room for this")]
 pub struct RecordTooLong;
 
-/// One session on one stream. After an error the stream is over.
+/// One session on one stream. After an error the stream must not be used.
 pub struct Records<F> {
     session: LinkSession,
-    /// The keys of the present subkeys, out and back.
+    /// The keys of the present subkeys: outgoing and incoming.
     keys: [Option<(u32, F)>; 2],
     received: u32,
     ended: bool,
 }
 
 impl<F: FrameKey> Records<F> {
-    /// The records of a session that no DATA is sent under.
+    /// Makes the records of a session that seals no DATA.
     pub fn new(session: LinkSession) -> Self {
         Self { session, keys: [None, None], received: 0, ended: false }
     }
 
-    /// The session, for its exporter.
+    /// Returns the session, for its exporter.
     pub fn session(&self) -> &LinkSession {
         &self.session
     }
 
-    /// A whole record with this payload, of at most 16,365 bytes.
+    /// Seals a record with this payload of at most 16,365 bytes.
     ///
     /// # Errors
-    /// A payload that is longer, or a session that has no packet numbers left.
+    /// A longer payload, or a session that has no packet numbers left.
     pub fn seal(&mut self, kind: RecordType, payload: &[u8]) -> Result<Vec<u8>, RecordTooLong> {
         let needed = payload.len() + HEAD_BYTES + TAG_BYTES;
         let body = BODY_BYTES.into_iter().find(|body| *body >= needed).ok_or(RecordTooLong)?;
-        // Each record uses one number, so a repeated nonce is impossible even if the caller drops
-        // the record.
+        // Each record uses a new number, so a nonce cannot repeat even if the caller drops the
+        // record.
         let packet = self.session.reserve_packets(1).ok_or(RecordTooLong)?;
         let mut w = Writer::with_capacity(RECORD_HEADER_BYTES + body);
         w.put_u8(VERSION)
@@ -117,13 +117,13 @@ impl<F: FrameKey> Records<F> {
         Ok(record)
     }
 
-    /// Opens the next record of the stream: what it is, and its payload.
+    /// Opens the next record of the stream. Returns its type and payload.
     ///
     /// # Errors
-    /// Anything that is not the next record; the stream is over then.
+    /// If the bytes are not the next record; the stream must not be used then.
     pub fn open(&mut self, record: &[u8]) -> Result<(RecordType, Wiping<Vec<u8>>), FrameError> {
         let body = body_bytes(record).map_err(|_| FrameError::Forged)?;
-        // Nothing may follow the end record, or an attacker could extend a stream that is complete.
+        // Nothing may follow the end record, or an attacker could extend a completed stream.
         if self.ended || self.received >= PACKETS_MAX || record.len() != RECORD_HEADER_BYTES + body
         {
             return Err(FrameError::Forged);
@@ -141,27 +141,28 @@ impl<F: FrameKey> Records<F> {
         }
         let (kind, payload) = payload_of(&text).map_err(|_| FrameError::Forged)?;
         let payload = Wiping::new(payload.to_vec());
-        // Counted after the tag was checked. The number is never sent, so both sides stay in step.
+        // Counted after the tag was checked. The number is never sent, so both sides stay
+        // synchronised.
         self.received += 1;
         self.ended = kind == RecordType::End;
         Ok((kind, payload))
     }
 
-    /// The frame behind the last record.
+    /// Returns the frame after the last record.
     pub fn close() -> [u8; 2] {
         [VERSION, CLOSE]
     }
 
-    /// Returns true if the stream, which is over now, was cut before its `end` (SEKA-47).
+    /// Returns true if the closed stream was cut before its `end` record (SEKA-47).
     pub fn was_cut(&self) -> bool {
         !self.ended
     }
 }
 
-/// Bytes of the body of a record, as its header says.
+/// Returns the size of a record's body, as its header states.
 ///
 /// # Errors
-/// A header that is none, or a size that no body has.
+/// A malformed header, or an invalid size.
 pub fn body_bytes(record: &[u8]) -> Result<usize, DecodeError> {
     let mut reader = Reader::new(record);
     if reader.read_u8()? != VERSION || reader.read_u8()? != RECORD {
@@ -171,20 +172,20 @@ pub fn body_bytes(record: &[u8]) -> Result<usize, DecodeError> {
     BODY_BYTES.contains(&bytes).then_some(bytes).ok_or(DecodeError::Value)
 }
 
-/// Type and payload of a text; what fills it up is zeros.
+/// Returns type and payload of a text; its padding must be zeros.
 fn payload_of(text: &[u8]) -> Result<(RecordType, &[u8]), DecodeError> {
     let mut reader = Reader::new(text);
     let kind = RecordType::from_number(reader.read_u8()?);
     let payload = reader.read_var16()?;
-    // Other filling would be a hidden channel, and a second encoding of the same payload.
+    // Other padding would be a hidden channel, and a second encoding of the same payload.
     let is_filled = reader.read_rest().iter().all(|byte| *byte == 0);
     is_filled.then_some((kind, payload)).ok_or(DecodeError::Value)
 }
 
-/// The key of a packet number, from the place where the last one lies.
+/// Returns the key of a packet number, from the cache `place`.
 fn key_of<F>(place: &mut Option<(u32, F)>, packet: u32, derive: impl FnOnce(u32) -> F) -> &F {
     let subkey = packet / FRAMES_PER_SUBKEY;
-    // The key of the last subkey is dropped as soon as the next one is needed.
+    // The key of the last subkey is dropped when the next one is needed.
     if place.as_ref().is_some_and(|(of, _)| *of != subkey) {
         *place = None;
     }

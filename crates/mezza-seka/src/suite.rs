@@ -1,4 +1,4 @@
-//! Suites: which functions make tags, states and frames. A suite belongs to a pairing for good.
+//! Suites: the functions for tags, states and frames. The suite of a pairing never changes.
 
 pub mod default;
 pub mod paper;
@@ -22,43 +22,43 @@ pub struct ExchangeKeys {
 /// The view of an exchange that both sides share when they derive keys.
 #[derive(Clone, Copy, Debug)]
 pub struct ExchangeView<'a> {
-    /// Both names.
+    /// The names of both sides.
     pub pair: &'a LinkPair,
     /// The session id, 16 bytes.
     pub session_id: &'a [u8; TAG_BYTES],
     /// The initiator's ephemeral key.
     pub m1: &'a CanonicalPoint,
-    /// The responder's.
+    /// The responder's ephemeral key.
     pub m2: &'a CanonicalPoint,
 }
 
-/// Where a tag stands, for a MAC that needs a number used once.
+/// The position of a tag, for a MAC that needs a unique number.
 #[derive(Clone, Copy, Debug)]
 pub struct TagPlace {
     /// The side that makes the tag. The other side checks it.
     pub sender: LinkRole,
-    /// Number of the tag in this direction under this state (suite `paper` alone looks at it).
+    /// Number of the tag in this direction under this state (used only by suite `paper`).
     pub counter: u16,
 }
 
 /// The key of tags under one state.
 pub trait LinkMac: Send {
-    /// The key that belongs to a state of a pair with these nonces.
+    /// Makes the key of a state, for a pair with these nonce prefixes.
     fn new(state: &LinkState, prefixes: &NoncePrefixes) -> Self;
 
-    /// The tag of `parts`, one behind the other, at most 512 bytes in all.
+    /// Computes the tag of the concatenated `parts`, at most 512 bytes in all.
     fn compute_tag(&self, place: &TagPlace, parts: &[&[u8]]) -> [u8; TAG_BYTES];
 }
 
 /// The key of the frames of one subkey.
 pub trait FrameKey: Send {
-    /// Sets the key up from a subkey, of which a suite may use the first 16 bytes alone.
+    /// Makes the key from a subkey, of which a suite may use only the first 16 bytes.
     fn from_subkey(subkey: &Secret<32>) -> Self;
 
     /// Encrypts `text` in place and returns the tag.
     fn seal(&self, iv: &[u8; 12], aad: &[u8], text: &mut [u8]) -> [u8; TAG_BYTES];
 
-    /// Decrypts `text` in place if the tag is right; else `text` is not to be used.
+    /// Decrypts `text` in place if the tag is right; else `text` must not be used.
     fn open(&self, iv: &[u8; 12], aad: &[u8], text: &mut [u8], tag: &[u8; TAG_BYTES]) -> bool;
 }
 
@@ -81,38 +81,38 @@ impl<const K: usize, A: AeadKey<K> + Send> FrameKey for GcmFrames<K, A> {
     }
 }
 
-/// A suite over a backend.
+/// A suite of functions on a backend.
 pub trait LinkSuite: Send + 'static {
-    /// Whose code computes.
+    /// The implementation of the primitives.
     type Backend: LinkBackend;
-    /// Its tags.
+    /// The MAC of tags.
     type Mac: LinkMac;
-    /// Its frames.
+    /// The cipher of frames.
     type Frames: FrameKey;
 
-    /// Its number on the wire.
+    /// The suite's number on the wire.
     const NUMBER: u8;
-    /// Its name in settings and texts.
+    /// The suite's name in settings and texts.
     const NAME: &'static str;
-    /// True if it has SAS pairing, nudges and streams.
+    /// True if the suite has SAS pairing, nudges and streams.
     const COMPLETE: bool;
-    /// Attempts that one state allows; `None`: any number.
+    /// Attempts allowed under one state; `None`: any number.
     const ATTEMPTS_MAX: Option<i64>;
 
-    /// The session id of an initiator's ephemeral key.
+    /// Returns the session id of an initiator's ephemeral key.
     fn session_id(
         initiator: &LinkId,
         m1: &CanonicalPoint,
         rng: &mut dyn CryptoRng,
     ) -> [u8; TAG_BYTES];
 
-    /// Returns true if a session id is one that an honest initiator sends with this key.
+    /// Returns true if an honest initiator may send this session id with this key.
     fn is_session_id(id: &[u8; TAG_BYTES], initiator: &LinkId, m1: &CanonicalPoint) -> bool;
 
-    /// The first state, from the secret of the ephemerals of a pairing.
+    /// Derives the first state from the shared secret of a pairing's ephemeral keys.
     fn derive_first_state(shared: &Secret<32>, view: &ExchangeView<'_>) -> LinkState;
 
-    /// Next state and session key, from the secret of the ephemerals of an exchange.
+    /// Derives next state and session key from the shared secret of an exchange's ephemeral keys.
     fn derive_exchange_keys(
         shared: &Secret<32>,
         state: &LinkState,

@@ -1,20 +1,20 @@
-//! Which packet numbers were seen (RFC 6479).
+//! The window of seen packet numbers (RFC 6479).
 
 use crate::limits::WINDOW_FRAMES;
 
 /// Bits of a word.
 const WORD_BITS: u32 = 64;
-/// Words of the ring: the window, and as much again so that words are cleared ahead of it.
+/// Words of the ring: twice the window, so that words are cleared ahead of it.
 const WORDS: usize = 2 * (WINDOW_FRAMES / WORD_BITS) as usize;
 
-/// The packet numbers of one direction that were seen: all below `next - WINDOW_FRAMES` count as seen.
+/// The seen packet numbers of one direction; all below `next - WINDOW_FRAMES` count as seen.
 ///
-/// [`ReplayWindow::is_new`] looks and [`ReplayWindow::mark_seen`] changes: a frame is marked only after it
-/// opened (SEKA-43).
+/// [`ReplayWindow::is_new`] only checks and [`ReplayWindow::mark_seen`] changes: a frame is marked
+/// only after it opened (SEKA-43).
 #[derive(Clone, Debug)]
 pub struct ReplayWindow {
     words: [u64; WORDS],
-    /// One more than the greatest number that was seen.
+    /// One more than the highest seen number.
     next: u32,
 }
 
@@ -25,7 +25,7 @@ impl Default for ReplayWindow {
 }
 
 impl ReplayWindow {
-    /// Returns true if this number was not seen and is not too old to tell.
+    /// Returns true if this number was not seen and is not too old.
     pub fn is_new(&self, number: u32) -> bool {
         if number >= self.next {
             return true;
@@ -35,7 +35,7 @@ impl ReplayWindow {
             && self.words[word_index(number)] & bit_mask(number) == 0
     }
 
-    /// Remembers a number that is allowed.
+    /// Marks a new number as seen.
     pub fn mark_seen(&mut self, number: u32) {
         if number >= self.next {
             self.advance_to(number);
@@ -43,15 +43,14 @@ impl ReplayWindow {
         self.words[word_index(number)] |= bit_mask(number);
     }
 
-    /// One more than the greatest number that was seen.
+    /// Returns one more than the highest seen number.
     pub fn next(&self) -> u32 {
         self.next
     }
 
-    /// Clears the words between the greatest number so far and `number`.
+    /// Clears the words between the highest number so far and `number`.
     fn advance_to(&mut self, number: u32) {
-        // A word that the last number had opened already keeps its bits, so clearing starts behind
-        // it.
+        // The word of the last number keeps its bits, so clearing starts after it.
         let from = self.next.div_ceil(WORD_BITS);
         let to = number / WORD_BITS;
         let count = (to + 1).saturating_sub(from).min(WORDS as u32);
@@ -76,7 +75,7 @@ mod tests {
     use alloc::collections::BTreeSet;
     use proptest::prelude::*;
 
-    /// The same by a set of all numbers.
+    /// A reference window that stores a set of all numbers.
     #[derive(Default)]
     struct Naive {
         seen: BTreeSet<u32>,

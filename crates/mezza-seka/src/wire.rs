@@ -1,8 +1,9 @@
-//! Every frame of pairing and exchange: its fields, its bytes, and what a firewall may know of them.
+//! Every frame of pairing and exchange: its fields, its bytes, and the field classes for a
+//! firewall.
 //!
-//! A frame begins `version 01 | kind | suite | flags 00 | index u32`. Integers are big-endian. A frame
-//! of another length, version or suite, with flags, or with a point that is not canonical is none
-//! (SEKA-1).
+//! A frame begins `version 01 | kind | suite | flags 00 | index u32`. Integers are big-endian. A
+//! frame of another length, version or suite, with flags, or with a point that is not canonical is
+//! malformed (SEKA-1).
 
 use alloc::vec::Vec;
 
@@ -28,39 +29,39 @@ pub const UDP_PORT: u16 = 4_795;
 /// The Ethernet type of a tunnel without IP (IEEE 802, local experiments).
 pub const ETHER_TYPE: u16 = 0x88b5;
 
-/// The class of a field, for a firewall that checks frames of others.
+/// The class of a field, for a firewall that checks foreign frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldClass {
-    /// The same in every frame of the pairing.
+    /// Equal in every frame of the pairing.
     Pinned,
     /// Grows by 1 to 16 from attempt to attempt.
     Counter,
-    /// Follows from other fields.
+    /// Computed from other fields.
     Derived,
     /// A point of the curve.
     Element,
-    /// Repeats what the other side sent.
+    /// Repeats a field of the other side.
     Echo,
     /// A tag.
     Mac,
-    /// Chance, a commitment to it, or its opening.
+    /// Random bytes, a commitment to them, or its opening.
     Coins,
 }
 
 /// One field of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WireField {
-    /// Its name in the specification.
+    /// The field's name in the specification.
     pub name: &'static str,
-    /// Where it begins.
+    /// The field's offset in bytes.
     pub offset: usize,
-    /// How long it is.
+    /// The field's length in bytes.
     pub bytes: usize,
-    /// The class.
+    /// The field's class.
     pub class: FieldClass,
 }
 
-/// A value that has one form on the wire.
+/// A value with a single encoding on the wire.
 trait FieldBytes: Sized {
     const BYTES: usize;
     fn write(&self, w: &mut Writer);
@@ -79,7 +80,7 @@ impl FieldBytes for LinkId {
     }
 }
 
-/// Zeros stand for whoever hears it.
+/// Zeros mean any receiver.
 impl FieldBytes for Option<LinkId> {
     const BYTES: usize = 6;
 
@@ -133,21 +134,21 @@ impl FieldBytes for CanonicalPoint {
 
 /// A frame of pairing or exchange.
 pub trait HandshakeFrame: Sized {
-    /// Its second byte.
+    /// The second byte of the frame.
     const KIND: u8;
-    /// Its length.
+    /// The length of the frame in bytes.
     const BYTES: usize;
-    /// Its fields, which tile it.
+    /// The fields, which cover the frame without gaps.
     const FIELDS: &'static [WireField];
 
-    /// The bytes, [`HandshakeFrame::BYTES`] of them.
+    /// Encodes the frame as [`HandshakeFrame::BYTES`] bytes.
     fn encode(&self) -> Vec<u8>;
 
-    /// Reads a whole frame of suite `suite`.
+    /// Decodes a whole frame of suite `suite`.
     fn decode(suite: u8, bytes: &[u8]) -> Result<Self, DecodeError>;
 }
 
-/// One frame: its kind, its length, and its fields in order.
+/// Defines one frame: its kind, its length, and its fields in order.
 macro_rules! frame {
     ($(#[$doc:meta])* $name:ident $kind:literal $bytes:literal {
         $($(#[$field_doc:meta])* $field:ident $named:literal: $type:ty, $class:ident;)+
@@ -204,8 +205,8 @@ macro_rules! frame {
             fn decode(suite: u8, bytes: &[u8]) -> Result<Self, DecodeError> {
                 Reader::decode_exact(bytes, |reader| {
                     let [version, kind, own, flags] = reader.read_array()?;
-                    // Flags other than 0 are reserved. A frame of a later version must not be half
-                    // understood (SEKA-1).
+                    // Flags other than 0 are reserved. A frame of a later version must not be
+                    // accepted in part (SEKA-1).
                     if version != VERSION || kind != $kind || own != suite || flags != 0 {
                         return Err(DecodeError::Value);
                     }
@@ -231,11 +232,11 @@ macro_rules! frame {
 }
 
 frame!(
-    /// Pairing: the initiator's key, for whoever hears it.
+    /// Pairing: the initiator's key, for any device or a named one.
     B1 0x10 68 {
         /// The initiator.
         from "ID_I": LinkId, Pinned;
-        /// The one who is meant.
+        /// The intended responder; `None`: any device.
         to "ID_R": Option<LinkId>, Pinned;
         /// The session id.
         session_id "s": [u8; TAG_BYTES], Derived;
@@ -244,24 +245,24 @@ frame!(
     }
 );
 frame!(
-    /// Pairing: the responder's answer.
+    /// Pairing: the responder's key.
     B2 0x11 68 {
         /// The responder.
         from "ID_R": LinkId, Pinned;
         /// The initiator.
         to "ID_I": LinkId, Pinned;
-        /// The session id of the B1 that is answered.
+        /// The session id of the answered B1.
         session_id "s": [u8; TAG_BYTES], Echo;
         /// The responder's ephemeral key.
         m2 "m2": CanonicalPoint, Element;
     }
 );
 frame!(
-    /// Pairing with six digits: a commitment to what S3 opens.
+    /// Pairing with six digits: a commitment, which S3 opens.
     S1 0x12 68 {
         /// The initiator.
         from "ID_I": LinkId, Pinned;
-        /// The one who is meant.
+        /// The intended responder; `None`: any device.
         to "ID_R": Option<LinkId>, Pinned;
         /// The session id.
         session_id "s": [u8; TAG_BYTES], Derived;
@@ -270,17 +271,17 @@ frame!(
     }
 );
 frame!(
-    /// Pairing with six digits: the responder's answer, before it knows what it answers.
+    /// Pairing with six digits: the responder's key, sent before it knows the initiator's.
     S2 0x13 84 {
         /// The responder.
         from "ID_R": LinkId, Pinned;
         /// The initiator.
         to "ID_I": LinkId, Pinned;
-        /// The session id of the S1 that is answered.
+        /// The session id of the answered S1.
         session_id "s": [u8; TAG_BYTES], Echo;
         /// The responder's ephemeral key.
         m2 "m2": CanonicalPoint, Element;
-        /// The responder's chance.
+        /// The responder's random bytes.
         coins "r_R": [u8; 16], Coins;
     }
 );
@@ -295,12 +296,12 @@ frame!(
         session_id "s": [u8; TAG_BYTES], Derived;
         /// The initiator's ephemeral key.
         m1 "m1": CanonicalPoint, Element;
-        /// The initiator's chance.
+        /// The initiator's random bytes.
         coins "r_I": [u8; 16], Coins;
     }
 );
 frame!(
-    /// Exchange: the initiator's key under the state of both.
+    /// Exchange: the initiator's key, authenticated under the shared state.
     Ke1 0x15 88 {
         /// The initiator.
         from "ID_I": LinkId, Pinned;
@@ -308,33 +309,33 @@ frame!(
         to "ID_R": LinkId, Pinned;
         /// The session id.
         session_id "s": [u8; TAG_BYTES], Derived;
-        /// The number of the attempt, never used twice.
+        /// The number of the attempt, never reused.
         attempt "a": u32, Counter;
         /// The initiator's ephemeral key.
         m1 "m1": CanonicalPoint, Element;
-        /// The tag of all before it.
+        /// The tag over all fields before it.
         tag "t1": [u8; TAG_BYTES], Mac;
     }
 );
 frame!(
-    /// Exchange: the responder's answer.
+    /// Exchange: the responder's key.
     Ke2 0x16 88 {
         /// The responder.
         from "ID_R": LinkId, Pinned;
         /// The initiator.
         to "ID_I": LinkId, Pinned;
-        /// The session id of the KE1 that is answered.
+        /// The session id of the answered KE1.
         session_id "s": [u8; TAG_BYTES], Echo;
-        /// Its attempt.
+        /// The attempt of the answered KE1.
         attempt "a": u32, Echo;
         /// The responder's ephemeral key.
         m2 "m2": CanonicalPoint, Element;
-        /// The tag of all before it and of KE1.
+        /// The tag over all fields before it and over KE1.
         tag "t2": [u8; TAG_BYTES], Mac;
     }
 );
 frame!(
-    /// Exchange: the initiator has the answer.
+    /// Exchange: the initiator confirms KE2.
     Ke3 0x17 56 {
         /// The initiator.
         from "ID_I": LinkId, Pinned;
@@ -344,12 +345,12 @@ frame!(
         session_id "s": [u8; TAG_BYTES], Derived;
         /// The attempt.
         attempt "a": u32, Counter;
-        /// The tag of all before it, of KE1 and KE2.
+        /// The tag over all fields before it, over KE1 and KE2.
         tag "t3": [u8; TAG_BYTES], Mac;
     }
 );
 frame!(
-    /// A responder that needs a session asks for an exchange.
+    /// A responder that needs a session requests an exchange.
     Nudge 0x18 40 {
         /// The responder.
         from "ID_R": LinkId, Pinned;
@@ -357,18 +358,18 @@ frame!(
         to "ID_I": LinkId, Pinned;
         /// The last attempt that the responder answered.
         attempt "a": u32, Counter;
-        /// The tag of all before it.
+        /// The tag over all fields before it.
         tag "tn": [u8; TAG_BYTES], Mac;
     }
 );
 
-/// The kind of a handshake frame that has at least its header; `None` for anything else.
+/// Returns the kind of a handshake frame with at least its header, or `None` for other frames.
 pub fn kind_of(frame: &[u8]) -> Option<u8> {
     (frame.len() >= HEADER_BYTES && frame[0] == VERSION).then(|| frame[1])
 }
 
-/// Sender and receiver of a handshake frame, which stand at the same place in all of them; `None` for
-/// a receiver of zeros.
+/// Returns sender and receiver of a handshake frame, which all kinds have at the same offsets. The
+/// receiver is `None` for zeros.
 pub fn names_of(frame: &[u8]) -> Option<(LinkId, Option<LinkId>)> {
     let mut reader = Reader::new(frame.get(HEADER_BYTES..)?);
     let from = LinkId::read(&mut reader).ok()?;
@@ -377,7 +378,7 @@ pub fn names_of(frame: &[u8]) -> Option<(LinkId, Option<LinkId>)> {
 
 /// Returns true if a handshake frame belongs to pairing.
 pub fn is_pairing(kind: u8) -> bool {
-    // Kinds 10 to 14 are contiguous, so a range is enough.
+    // Kinds 0x10 to 0x14 are contiguous, so a range check is enough.
     (B1::KIND..=S3::KIND).contains(&kind)
 }
 
@@ -391,7 +392,7 @@ mod tests {
     fn holds<F: HandshakeFrame + PartialEq + core::fmt::Debug>(body: &[u8]) {
         let mut bytes = Vec::from([VERSION, F::KIND, SUITE, 0, 0, 1, 2, 3]);
         bytes.extend_from_slice(&body[..F::BYTES - HEADER_BYTES]);
-        // Names are unicast and points canonical in what the strategy draws.
+        // The strategy must draw unicast names and canonical points.
         for at in [8, 14] {
             bytes[at] = 2;
         }

@@ -3,8 +3,8 @@
 use crate::SimRng;
 use std::collections::VecDeque;
 
-/// Writes between their call and their sync. A disk that loses power keeps the first few of them, as
-/// one that writes in order does; which ones, chance says.
+/// Writes between their call and their sync. A disk that loses power keeps the first few of them,
+/// as one that writes in order does; their number is random.
 #[derive(Debug)]
 pub struct WriteCache<W>(VecDeque<W>);
 
@@ -15,7 +15,7 @@ impl<W> Default for WriteCache<W> {
 }
 
 impl<W> WriteCache<W> {
-    /// Takes a write.
+    /// Adds a write.
     pub fn push_write(&mut self, write: W) {
         self.0.push_back(write);
     }
@@ -25,12 +25,13 @@ impl<W> WriteCache<W> {
         self.0.is_empty()
     }
 
-    /// Syncs the oldest write: whoever calls carries it out on the disk.
+    /// Syncs the oldest write. Returns it; the caller must carry it out on the disk.
     pub fn sync_next(&mut self) -> Option<W> {
         self.0.pop_front()
     }
 
-    /// The power fails: those writes that had reached the disk, in their order. The others are gone.
+    /// Simulates a loss of power. Returns the writes that had reached the disk, in order; the
+    /// others are lost.
     pub fn lose_power(&mut self, dice: &mut SimRng) -> impl Iterator<Item = W> {
         let reached = dice.between(0, self.0.len() as u64) as usize;
         core::mem::take(&mut self.0).into_iter().take(reached)

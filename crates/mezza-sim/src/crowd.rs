@@ -1,9 +1,9 @@
-//! Thousands of devices with radios: who hears whom, when, and at which rate.
+//! Thousands of devices with radios: their ranges, times and rates.
 //!
-//! A crowd knows no protocol. It asks its [`Swarm`] for the next frame of a device whenever that
-//! device's radio is free and the swarm says that it has something to send; the frame takes as long as
-//! its bytes take at the rate of the radio, and then arrives at every device in range. One seed
-//! decides everything, and time moves by events alone.
+//! A crowd knows no protocol. It requests the next frame of a device from its [`Swarm`] when the
+//! device's radio is free and the swarm has something to send. The frame takes as long as its bytes
+//! take at the rate of the radio, and then arrives at every device in range. One seed decides
+//! everything, and time moves only by events.
 
 pub mod movement;
 mod queue;
@@ -13,24 +13,24 @@ use crate::SimRng;
 pub use queue::Queue;
 pub use space::{Place, Space};
 
-/// A device of a crowd, by its place in it.
+/// A device of a crowd, by its index.
 pub type DeviceId = u32;
 
-/// The devices of a crowd: what they say and do.
+/// The behaviour of the devices of a crowd.
 pub trait Swarm {
     /// The frames that radios send.
     type Frame;
 
-    /// When the device has something to do at the latest, µs.
+    /// Returns the latest time at which the device must act, µs.
     fn due_time(&self, device: DeviceId) -> u64;
 
-    /// The next frame of the device and its bytes; `None` if it has none now. Then
-    /// [`due_time`](Self::due_time) must be later than `now`, or the device is not asked again before something
-    /// else happens to it.
+    /// Returns the next frame of the device and its size in bytes, or `None` if it has none now.
+    /// Then [`due_time`](Self::due_time) must be later than `now`, or the device is not queried
+    /// before its next event.
     fn next_frame(&mut self, device: DeviceId, now: u64) -> Option<(Self::Frame, usize)>;
 
-    /// A frame arrives from the contact that the device calls `contact`. Whether the device has
-    /// something to do earlier than before.
+    /// Delivers a frame from the contact that the device calls `contact`. Returns true if the
+    /// device must act earlier than before.
     fn receive_frame(
         &mut self,
         device: DeviceId,
@@ -39,32 +39,34 @@ pub trait Swarm {
         now: u64,
     ) -> bool;
 
-    /// Two devices come into range: what `a` calls `b`, and what `b` calls `a`.
+    /// Brings two devices into range. Returns the number that `a` uses for `b`, and the one that
+    /// `b` uses for `a`.
     fn begin_contact(&mut self, a: DeviceId, b: DeviceId, now: u64) -> [u16; 2];
 
-    /// The contact that the device calls `contact` is out of range.
+    /// Takes the contact that the device calls `contact` out of range.
     fn end_contact(&mut self, device: DeviceId, contact: u16, now: u64);
 }
 
-/// How radios behave.
+/// The behaviour of radios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RadioModel {
     /// Bits a second of one device.
     pub rate: u64,
-    /// Receptions lost, of a million.
+    /// Receptions lost, per million.
     pub loss_ppm: u32,
-    /// True if a device waits while another one in range sends. FoSAM assumes that it need not.
+    /// True if a device waits while another one in range sends. FoSAM assumes that devices do not
+    /// wait.
     pub shared: bool,
 }
 
 impl Default for RadioModel {
-    /// FoSAM's: 1.4 Mbit/s a device, no loss, no interference.
+    /// The model of FoSAM: 1.4 Mbit/s per device, no loss, no interference.
     fn default() -> Self {
         Self { rate: 1_400_000, loss_ppm: 0, shared: false }
     }
 }
 
-/// Somebody in range.
+/// A device in range.
 #[derive(Clone, Copy, Debug)]
 struct Contact {
     peer: DeviceId,
@@ -74,26 +76,26 @@ struct Contact {
     theirs: u16,
 }
 
-/// When a device is looked at.
+/// The next wake-up of a device.
 #[derive(Clone, Copy, Debug)]
 struct Alarm {
-    /// When next; at the greatest time while it sends.
+    /// The time of the wake-up; the highest time while the device sends.
     at: u64,
-    /// Events that are in the queue for this device, so that none is pushed twice. Others are ignored.
+    /// Queued events for this device, so that none is pushed twice. Others are ignored.
     queued: [u64; 3],
 }
 
 impl Alarm {
     const NONE: Self = Self { at: u64::MAX, queued: [u64::MAX; 3] };
 
-    /// Sets the alarm; whether an event has to be pushed.
+    /// Sets the alarm. Returns true if an event must be pushed.
     #[inline]
     fn set_alarm(&mut self, at: u64) -> bool {
         self.at = at;
         if self.queued.contains(&at) {
             return false;
         }
-        // The latest one is forgotten; if it is needed again it is pushed again.
+        // The latest event is dropped; if it is needed again it is pushed again.
         let [a, b, c] = self.queued;
         let latest = if a >= b && a >= c {
             0
@@ -106,7 +108,7 @@ impl Alarm {
         true
     }
 
-    /// An event comes up. Whether it is the one that is waited for.
+    /// Handles an event. Returns true if it is the awaited one.
     #[inline]
     fn take_event(&mut self, at: u64) -> bool {
         for queued in &mut self.queued {
@@ -134,7 +136,7 @@ enum Event {
 pub struct CrowdCounts {
     /// Frames that were sent.
     pub frames: u64,
-    /// Frames that arrived somewhere.
+    /// Frames that were received.
     pub receptions: u64,
     /// Events of the queue.
     pub events: u64,
@@ -149,9 +151,9 @@ pub struct Crowd<S: Swarm> {
     /// The frame that each device is sending now.
     sending: Vec<Option<S::Frame>>,
     contacts: Vec<Vec<Contact>>,
-    /// Devices that have something to do since a frame arrived.
+    /// Devices that may have to act after a received frame.
     stirred: Vec<DeviceId>,
-    /// Until then somebody in range of a device sends.
+    /// Time until which a device in range sends.
     heard_until: Vec<u64>,
     dice: SimRng,
     now: u64,
@@ -159,7 +161,7 @@ pub struct Crowd<S: Swarm> {
 }
 
 impl<S: Swarm> Crowd<S> {
-    /// A crowd of `devices` devices out of range of each other, at time `now` µs.
+    /// Makes a crowd of `devices` devices out of range of each other, at time `now` µs.
     pub fn new(swarm: S, devices: usize, model: RadioModel, seed: u64, now: u64) -> Self {
         let mut crowd = Self {
             swarm,
@@ -180,17 +182,18 @@ impl<S: Swarm> Crowd<S> {
         crowd
     }
 
-    /// The time, µs.
+    /// Returns the time, µs.
     pub fn now(&self) -> u64 {
         self.now
     }
 
-    /// The devices.
+    /// Returns the devices.
     pub fn swarm(&self) -> &S {
         &self.swarm
     }
 
-    /// The devices, to change them. Call [`check_device`](Self::check_device) for those that have something to send now.
+    /// Returns the devices for changes. Call [`check_device`](Self::check_device) for those that
+    /// have something to send now.
     pub fn swarm_mut(&mut self) -> &mut S {
         &mut self.swarm
     }
@@ -205,7 +208,7 @@ impl<S: Swarm> Crowd<S> {
         self.contacts[device as usize].iter().map(|contact| contact.peer)
     }
 
-    /// All pairs in range of each other, the lower number first, in order.
+    /// Returns all pairs in range of each other, the lower number first, in order.
     pub fn pairs(&self) -> impl Iterator<Item = (DeviceId, DeviceId)> + '_ {
         (0..).zip(&self.contacts).flat_map(|(device, contacts)| {
             let mut above: Vec<_> =
@@ -215,7 +218,7 @@ impl<S: Swarm> Crowd<S> {
         })
     }
 
-    /// Two devices come into range of each other; nothing happens if they are.
+    /// Brings two devices into range of each other, unless they are already.
     pub fn begin_contact(&mut self, a: DeviceId, b: DeviceId) {
         if a == b || self.contacts(a).any(|peer| peer == b) {
             return;
@@ -227,7 +230,7 @@ impl<S: Swarm> Crowd<S> {
         self.check_device(b);
     }
 
-    /// Two devices are out of range of each other from now on.
+    /// Takes two devices out of range of each other.
     pub fn end_contact(&mut self, a: DeviceId, b: DeviceId) {
         for (device, other) in [(a, b), (b, a)] {
             let contacts = &mut self.contacts[device as usize];
@@ -238,7 +241,7 @@ impl<S: Swarm> Crowd<S> {
         }
     }
 
-    /// Lets everything happen until `end`, µs, that included.
+    /// Runs all events up to and including `end`, µs.
     pub fn run_until(&mut self, end: u64) {
         while let Some((at, event, device)) = self.queue.pop_until(end) {
             self.now = at;
@@ -255,7 +258,7 @@ impl<S: Swarm> Crowd<S> {
         self.now = self.now.max(end);
     }
 
-    /// Looks whether a device has something to send, and otherwise when it will.
+    /// Starts the next frame of a device, or sets the time of the next check.
     #[inline]
     pub fn check_device(&mut self, device: DeviceId) {
         let at = device as usize;
@@ -295,7 +298,7 @@ impl<S: Swarm> Crowd<S> {
         self.queue.push_event(ends, Event::Sent, device);
     }
 
-    /// The frame of `device` arrives at everybody in range.
+    /// Delivers the frame of `device` to all devices in range.
     fn deliver_frame(&mut self, device: DeviceId) {
         let Self { swarm, sending, contacts, stirred, dice, counts, .. } = self;
         let Some(frame) = &sending[device as usize] else { return };

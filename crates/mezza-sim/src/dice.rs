@@ -1,4 +1,4 @@
-//! Seeded chance with the three questions tests ask.
+//! Seeded random numbers with three methods for tests.
 
 use core::ops::RangeInclusive;
 
@@ -6,19 +6,19 @@ use mezza_core::CryptoRng;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 
-/// A seeded source: the same seed and stream give the same answers on every machine.
+/// A seeded generator: the same seed and stream give the same numbers on every machine.
 #[derive(Clone, Debug)]
 pub struct SimRng(ChaCha20Rng);
 
 impl SimRng {
-    /// The dice of `seed`; different streams of one seed are independent of each other.
+    /// Makes the generator of `seed`; different streams of one seed are independent of each other.
     pub fn new(seed: u64, stream: u64) -> Self {
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
         rng.set_stream(stream);
         Self(rng)
     }
 
-    /// A number from `low` to `high`, both included (`low` if the range is empty).
+    /// Draws a number from `low` to `high`, both included (`low` if the range is empty).
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         match high.checked_sub(low) {
             None | Some(0) => low,
@@ -28,33 +28,33 @@ impl SimRng {
         }
     }
 
-    /// True `permille` times in a thousand.
+    /// Returns true with a probability of `permille` in a thousand.
     pub fn chance(&mut self, permille: u32) -> bool {
         self.between(0, 999) < u64::from(permille)
     }
 
-    /// One of `choices`; `None` if there are none.
+    /// Picks one of `choices`; `None` if there are none.
     pub fn pick<'a, T>(&mut self, choices: &'a [T]) -> Option<&'a T> {
         let last = choices.len().checked_sub(1)?;
         choices.get(usize::try_from(self.between(0, last as u64)).ok()?)
     }
 
-    /// A pause as people make them, ms: log-normal around `median_ms`, kept within `bounds`. `sigma` is the
-    /// standard deviation of its logarithm.
+    /// Draws a pause of human length, ms: log-normal around `median_ms`, limited to `bounds`.
+    /// `sigma` is the standard deviation of its logarithm.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_sign_loss,
         reason = "milliseconds of days, and what is negative or too large is cut to the bounds"
     )]
     pub fn pause_ms(&mut self, median_ms: u32, sigma: f64, bounds: RangeInclusive<u64>) -> u64 {
-        // The sum of twelve even numbers is nearly normal.
+        // The sum of twelve uniform numbers is nearly normal.
         let sum: u64 = (0..12).map(|_| self.between(0, 1_000)).sum();
         let normal = sum as f64 / 1_000.0 - 6.0;
         let ms = f64::from(median_ms) * (sigma * normal).exp();
         (ms as u64).clamp(*bounds.start(), *bounds.end())
     }
 
-    /// The source itself, as machines take it.
+    /// Returns the generator as machines take it.
     pub fn rng(&mut self) -> &mut dyn CryptoRng {
         &mut self.0
     }

@@ -13,13 +13,13 @@ impl fmt::Display for HostId {
     }
 }
 
-/// A machine and what it would keep on a disk.
+/// A machine and its disk.
 ///
 /// The world calls one of `order`, `deliver`, `lost`, `stored` or `wake`, and then
-/// [`next_effect`](Host::next_effect) until it answers `None`; each effect is executed before the next one
-/// is asked for. `now` is the host's own clock, which a test may set wrong; `rng` is the host's own
-/// seeded source. Worlds of unlike parties (a device, a server) use an enum for `Self`, `Disk`,
-/// `Write`, `Packet` and so on.
+/// [`next_effect`](Host::next_effect) until that returns `None`; each effect is executed before the
+/// next one is requested. `now` is the host's own clock, which a test may set wrong; `rng` is the
+/// host's own seeded source. Worlds with different parties (a device, a server) use an enum for
+/// `Self`, `Disk`, `Write`, `Packet` and so on.
 pub trait Host: Sized {
     /// The state that survives a crash.
     type Disk;
@@ -27,19 +27,18 @@ pub trait Host: Sized {
     type Write;
     /// The packets of links. A link may repeat one.
     type Packet: Clone;
-    /// A request of the user of this host.
+    /// A request by the user of this host.
     type Order;
-    /// An event that the host shows, for the judge of the test.
+    /// An event of the host for the judge of the test.
     type News;
 
-    /// Starts from what the disk holds: an empty disk at the first start, later whatever was
-    /// written before the crash.
+    /// Starts from the disk: empty at the first start, later with all writes before the crash.
     fn boot(disk: &Self::Disk, now: Time, rng: &mut dyn CryptoRng) -> Self;
 
-    /// The person at this host asks for something.
+    /// Handles a request by the user of this host.
     fn apply_order(&mut self, order: Self::Order, now: Time, rng: &mut dyn CryptoRng);
 
-    /// A packet arrives.
+    /// Handles a packet.
     fn deliver_packet(
         &mut self,
         from: HostId,
@@ -48,25 +47,25 @@ pub trait Host: Sized {
         rng: &mut dyn CryptoRng,
     );
 
-    /// The stream to `peer` broke: the peer crashed or hung up, the link was cut, or nobody
-    /// answered. Packets on their way in either direction are gone; the next send opens a new
-    /// stream. Datagram links never say this.
+    /// Handles the loss of the stream to `peer`: the peer crashed or hung up, the link was cut, or
+    /// there was no response. Packets under way in either direction are lost; the next send opens a
+    /// new stream. Datagram links never report this.
     fn stream_lost(&mut self, peer: HostId, now: Time, rng: &mut dyn CryptoRng) {
         let _ = (peer, now, rng);
     }
 
-    /// The oldest [`Effect::Write`] not yet reported is now on the disk.
+    /// Reports that the oldest pending [`Effect::Write`] is on the disk.
     fn write_durable(&mut self, now: Time, rng: &mut dyn CryptoRng) {
         let _ = (now, rng);
     }
 
-    /// The deadline has come.
+    /// Handles the deadline.
     fn wake(&mut self, now: Time, rng: &mut dyn CryptoRng);
 
-    /// When [`wake`](Host::wake) is wanted next, by the host's own clock.
+    /// Returns the time of the next [`wake`](Host::wake), by the host's own clock.
     fn deadline(&self) -> Option<Time>;
 
-    /// The next thing to do, in order, until `None`.
+    /// Returns the next effect in order, or `None`.
     fn next_effect(&mut self) -> Option<Effect<Self>>;
 
     /// Carries out one change of the disk.
@@ -85,18 +84,18 @@ pub enum Effect<H: Host> {
         /// The packet to deliver.
         packet: H::Packet,
     },
-    /// Break the stream to this peer; the peer is told by [`Host::stream_lost`], this host is not.
+    /// Break the stream to this peer; [`Host::stream_lost`] notifies the peer, but not this host.
     HangUp(HostId),
-    /// Show something to the judge.
+    /// Show an event to the judge.
     Tell(H::News),
 }
 
-/// The newest step, one at a time; the whole state of the world can be looked at in between.
+/// The newest step; the judge can inspect the whole world between two steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorldStep<N> {
     /// An order reached its host.
     Ordered(HostId),
-    /// An order found its host down and is forgotten.
+    /// An order found its host down and was dropped.
     CommandDropped(HostId),
     /// A packet reached its host.
     Delivered {
@@ -109,12 +108,12 @@ pub enum WorldStep<N> {
     PacketLost {
         /// The sender.
         from: HostId,
-        /// The receiver it was meant for.
+        /// The intended receiver.
         to: HostId,
     },
-    /// A host learnt that its stream to `peer` broke.
+    /// A host was notified that its stream to `peer` broke.
     Lost {
-        /// The host that was told.
+        /// The notified host.
         at: HostId,
         /// The other end.
         peer: HostId,
@@ -123,7 +122,7 @@ pub enum WorldStep<N> {
     Woke(HostId),
     /// A host started from its disk.
     Booted(HostId),
-    /// A host crashed; the effects it had not executed are gone.
+    /// A host crashed; its pending effects are lost.
     Crashed(HostId),
     /// A write waits in the cache of its disk ([`World::cache_writes`](crate::World::cache_writes)).
     Cached(HostId),
@@ -143,7 +142,7 @@ pub enum WorldStep<N> {
         /// The other end.
         peer: HostId,
     },
-    /// A host showed something.
+    /// A host showed an event.
     Told {
         /// The host that showed it.
         at: HostId,

@@ -1,10 +1,10 @@
-//! A seeded world for machines: one virtual clock, hosts with disks, links that misbehave.
+//! A seeded world for machines: one virtual clock, hosts with disks, faulty links.
 //!
-//! The world knows no protocol. A test says what a [`Host`] is: a machine together with what it
-//! would keep on a disk. The world feeds it packets, orders and the time, executes its
-//! [`Effect`]s one by one, and may let it crash between any two of them; what was written until
-//! then is all the next [`Host::boot`] finds. One seed decides everything, so a run that failed
-//! can be watched again: [`for_each_seed`] prints the seed, `MEZZA_SEED=n` replays it.
+//! The world knows no protocol. A test defines a [`Host`]: a machine together with its disk. The
+//! world feeds it packets, orders and the time, executes its [`Effect`]s one by one, and may let it
+//! crash between any two of them; the next [`Host::boot`] finds only the writes made until then.
+//! One seed decides everything, so a failed run can be repeated: [`for_each_seed`] prints the seed,
+//! `MEZZA_SEED=n` replays it.
 //!
 //! ```
 //! use mezza_sim::{CryptoRng, Effect, Host, LinkModel, HostId, WorldStep, Time, World};
@@ -42,16 +42,17 @@
 //!
 //! | module | noun |
 //! |---|---|
-//! | [`host`] | [`Host`], [`Effect`], [`HostId`], [`WorldStep`]: what a test supplies and what it sees |
+//! | [`host`] | [`Host`], [`Effect`], [`HostId`], [`WorldStep`]: the parts supplied by a test, and
+//! the steps shown to it |
 //! | [`link`] | [`LinkModel`]: delay, loss, repeats, order; datagrams and streams |
 //! | [`world`] | [`World`]: the clock, the queue of events, crashes, clock jumps |
-//! | [`operations`] | [`Operations`]: what bytes spell, for fuzzers and property tests |
-//! | [`refusal`] | [`handle_checked`]: what a machine refuses changes nothing |
+//! | [`operations`] | [`Operations`]: operations encoded as bytes, for fuzzers and property tests |
+//! | [`refusal`] | [`handle_checked`]: a refused input changes nothing |
 //! | [`cache`] | [`WriteCache`]: writes that are not synced, and a loss of power |
-//! | [`dice`] | [`SimRng`]: seeded chance with the three questions tests ask |
+//! | [`dice`] | [`SimRng`]: seeded random numbers for tests |
 //! | [`seeds`] | [`for_each_seed`]: many seeds, and the replay of one |
 //! | [`crowd`] | [`Crowd`](crowd::Crowd): thousands of devices with radios, by events of microseconds |
-//! | [`timing`] | [`timing::welch_t`]: whether time depends on a secret |
+//! | [`timing`] | [`timing::welch_t`]: test if time depends on a secret |
 
 pub mod cache;
 pub mod crowd;

@@ -3,18 +3,18 @@
 use crate::{HostId, SimRng, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How one direction between two hosts behaves.
+/// The behaviour of one direction between two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkModel {
-    /// Least and greatest delay, ms.
+    /// Minimum and maximum delay, ms.
     pub delay_ms: (u64, u64),
-    /// Packets lost, of a thousand. Datagrams only.
+    /// Packets lost, per thousand. Datagrams only.
     pub loss_permille: u32,
-    /// Packets that arrive twice, of a thousand. Datagrams only.
+    /// Packets that arrive twice, per thousand. Datagrams only.
     pub duplicate_permille: u32,
-    /// Packets held back by up to `late_ms`, of a thousand, so that others overtake them.
+    /// Packets delayed by up to `late_ms`, per thousand, so that others overtake them.
     pub late_permille: u32,
-    /// The longest time a packet is held back, ms.
+    /// Maximum additional delay of a packet, ms.
     pub late_ms: u64,
     /// True: like TCP, packets arrive once and in order until the stream breaks, and a break is
     /// reported ([`Host::stream_lost`](crate::Host::stream_lost)).
@@ -22,7 +22,7 @@ pub struct LinkModel {
 }
 
 impl LinkModel {
-    /// 5 to 50 ms, nothing lost, order by chance of the delay.
+    /// Makes a datagram link: 5 to 50 ms, no loss, random order.
     pub const fn datagram() -> Self {
         Self {
             delay_ms: (5, 50),
@@ -34,7 +34,7 @@ impl LinkModel {
         }
     }
 
-    /// 5 to 50 ms; 10 % lost, 5 % twice, 10 % up to ten seconds late.
+    /// Makes a faulty datagram link: 5 to 50 ms; 10 % lost, 5 % twice, 10 % up to ten seconds late.
     pub const fn lossy() -> Self {
         Self {
             loss_permille: 100,
@@ -45,7 +45,7 @@ impl LinkModel {
         }
     }
 
-    /// Like TCP: 5 to 50 ms, once and in order until the stream breaks.
+    /// Makes a stream link like TCP: 5 to 50 ms, once and in order until the stream breaks.
     pub const fn stream() -> Self {
         Self { stream: true, ..Self::datagram() }
     }
@@ -62,15 +62,15 @@ pub(crate) struct Links {
     default: LinkModel,
     own: BTreeMap<(HostId, HostId), LinkModel>,
     cut: BTreeSet<(HostId, HostId)>,
-    /// Nothing of a stream arrives before what was sent earlier.
+    /// The earliest next arrival of a stream, so that packets arrive in order.
     floor: BTreeMap<(HostId, HostId), Time>,
     /// Streams in use.
     open: BTreeSet<(HostId, HostId)>,
-    /// How often the streams of a pair broke: packets of an earlier count are gone.
+    /// How often the streams of a pair broke: packets of an earlier count are lost.
     breaks: BTreeMap<(HostId, HostId), u64>,
 }
 
-/// Both directions of a pair share one entry.
+/// Orders a pair, so that both directions share one entry.
 fn order_pair(a: HostId, b: HostId) -> (HostId, HostId) {
     (a.min(b), a.max(b))
 }
@@ -95,7 +95,7 @@ impl Links {
         self.own.insert((from, to), link);
     }
 
-    /// Every link becomes its kind's well-behaved form, and no link is cut.
+    /// Resets every link to the fault-free form of its kind, and restores cut links.
     pub(crate) fn stop_faults(&mut self) {
         let calm = |link: &LinkModel| {
             if link.stream { LinkModel::stream() } else { LinkModel::datagram() }
@@ -117,7 +117,7 @@ impl Links {
         self.cut.remove(&order_pair(a, b));
     }
 
-    /// The arrivals of one packet put on a link at `now`: none, one or two.
+    /// Draws the arrivals of a packet sent at `now`: none, one or two.
     pub(crate) fn draw_arrivals(
         &mut self,
         from: HostId,
@@ -137,7 +137,7 @@ impl Links {
         (0..copies).map(|_| now.plus_ms(link.draw_delay(dice))).collect()
     }
 
-    /// When something sent on a stream now arrives: after all that was sent before.
+    /// Draws the arrival of a packet on a stream: after all packets sent before.
     pub(crate) fn in_order(
         &mut self,
         from: HostId,
@@ -151,18 +151,18 @@ impl Links {
         *floor
     }
 
-    /// How often the stream between the two broke so far.
+    /// Returns how often the stream between two hosts broke so far.
     pub(crate) fn break_count(&self, a: HostId, b: HostId) -> u64 {
         self.breaks.get(&order_pair(a, b)).copied().unwrap_or(0)
     }
 
-    /// Breaks the stream between the two; false if none was in use.
+    /// Breaks the stream between two hosts. Returns false if none was in use.
     pub(crate) fn break_stream(&mut self, a: HostId, b: HostId) -> bool {
         *self.breaks.entry(order_pair(a, b)).or_default() += 1;
         self.open.remove(&order_pair(a, b))
     }
 
-    /// The peers `place` has a stream in use with.
+    /// Returns the peers to which `place` has a stream in use.
     pub(crate) fn stream_peers(&self, place: HostId) -> Vec<HostId> {
         let other = |&(a, b): &(HostId, HostId)| match place {
             p if p == a => Some(b),

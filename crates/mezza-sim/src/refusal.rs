@@ -1,18 +1,18 @@
-//! A refused input changes nothing, and every refusal is one that a test has seen.
+//! Checks that a refused input changes nothing, and that tests have produced every refusal.
 
 use core::fmt::Debug;
 use std::collections::BTreeSet;
 
 use mezza_core::{CryptoRng, Machine, Time};
 
-/// Gives `machine` one input, as [`Machine::handle`] does, and holds it to the contract: what it
-/// refuses leaves its snapshot as it was.
+/// Passes one input to `machine`, as [`Machine::handle`] does, and checks the contract: a refused
+/// input leaves the snapshot unchanged.
 ///
 /// # Errors
-/// Whatever the machine answers.
+/// The error of the machine.
 ///
 /// # Panics
-/// If a refusal changed something.
+/// If a refusal changed the snapshot.
 pub fn handle_checked<M: Machine<Error: Debug>>(
     machine: &mut M,
     input: M::Input,
@@ -39,10 +39,10 @@ impl<E: Debug> Variants<E> {
         Self { name, all }
     }
 
-    /// Holds a table of refusals to name each variant.
+    /// Checks that a table of refusals contains each variant.
     ///
     /// # Panics
-    /// If a variant is missing, or one stands there that was said to be impossible.
+    /// If a variant is missing, or the table contains one declared impossible.
     pub fn are_all_in<'a>(&self, produced: impl IntoIterator<Item = &'a E>) {
         let name = |error: &E| {
             let name = (self.name)(error);
@@ -55,9 +55,9 @@ impl<E: Debug> Variants<E> {
     }
 }
 
-/// The variants that a machine can refuse with, as patterns of one `match`, and behind `never` those
-/// of its error that it cannot. A variant that is added to the error and stands in neither list does
-/// not compile, in the crate of the error.
+/// Lists the variants with which a machine can refuse, as patterns of one `match`, and after
+/// `never` the variants of its error that it cannot return. A new variant in neither list is a
+/// compile error in the crate of the error.
 ///
 /// ```
 /// enum Refusal { Late, Full(u8), Lost }
@@ -85,7 +85,7 @@ mod tests {
     use crate::SimRng;
     use mezza_core::{Wiping, snapshot::snapshot_of};
 
-    /// Takes even numbers; if it is sloppy, counts those that it refuses.
+    /// Accepts even numbers; a sloppy one counts its refusals.
     struct Even {
         taken: Vec<u64>,
         refused: u64,

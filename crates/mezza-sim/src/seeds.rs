@@ -1,12 +1,12 @@
-//! Many seeds, and the replay of one.
+//! Runs with many seeds, and the replay of one seed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// Runs `world` with the seeds 0, 1, .. `count` - 1. The seed of a run that panics is printed.
 ///
-/// `MEZZA_SEED=n cargo test ..` runs the seed n alone, `MEZZA_TEST_SEEDS=n cargo test ..` runs n seeds
-/// instead of `count`. Both are read when this crate is compiled (cargo compiles it again when
-/// they change): below floor 3 nothing looks at its environment while it runs.
+/// `MEZZA_SEED=n cargo test ..` runs only the seed n, `MEZZA_TEST_SEEDS=n cargo test ..` runs n
+/// seeds instead of `count`. Both are read when this crate is compiled (cargo compiles it again
+/// when they change): code below floor 3 reads no environment at run time.
 pub fn for_each_seed(count: u64, mut world: impl FnMut(u64)) {
     let number = |text: Option<&str>| text.and_then(|t| t.trim().parse().ok());
     let one = number(option_env!("MEZZA_SEED"));

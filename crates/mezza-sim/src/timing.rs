@@ -1,15 +1,15 @@
-//! Tests whether time depends on a secret: Welch's t-test on two classes of inputs (Reparaz, Balasch,
+//! Tests if time depends on a secret: Welch's t-test on two classes of inputs (Reparaz, Balasch,
 //! Verbauwhede, "Dude, is my code constant time?", 2017).
 //!
-//! The clock is the caller's. A single value a little above [`LIMIT`] is chance as often as not: a
-//! leak grows with the number of measurements.
+//! The caller supplies the clock. A single value slightly above [`LIMIT`] is often chance: a leak
+//! grows with the number of measurements.
 
 use crate::SimRng;
 
-/// Beyond this, up or down, the classes differ.
+/// If the absolute value exceeds this, the classes differ.
 pub const LIMIT: f64 = 4.5;
 
-/// Mean and variance, one value after another (Welford 1962).
+/// Mean and variance, updated value by value (Welford 1962).
 #[derive(Default)]
 struct Class {
     n: f64,
@@ -30,9 +30,9 @@ impl Class {
     }
 }
 
-/// Welch's t of `count` times, of two classes in random order. `time` is told the class, draws what
-/// it needs from the dice (as much for one class as for the other) and answers how long the
-/// operation took, in any unit.
+/// Returns Welch's t of `count` times, of two classes in random order. `time` gets the class, draws
+/// its inputs from the generator (equally many for both classes), and returns the duration of the
+/// operation in any unit.
 pub fn welch_t(count: usize, mut time: impl FnMut(bool, &mut SimRng) -> f64) -> f64 {
     let mut dice = SimRng::new(7, 0);
     let times: Vec<(bool, f64)> = (0..count)
@@ -43,7 +43,7 @@ pub fn welch_t(count: usize, mut time: impl FnMut(bool, &mut SimRng) -> f64) -> 
         .collect();
     let mut sorted: Vec<f64> = times.iter().map(|(_, time)| *time).collect();
     sorted.sort_by(f64::total_cmp);
-    // The slowest tenth is the machine's.
+    // Drop the slowest tenth, which the machine causes.
     let limit = sorted.get(count * 9 / 10).copied().unwrap_or(f64::INFINITY);
     let mut classes = [Class::default(), Class::default()];
     for (class, time) in times.iter().filter(|(_, time)| *time <= limit) {
@@ -57,7 +57,7 @@ pub fn welch_t(count: usize, mut time: impl FnMut(bool, &mut SimRng) -> f64) -> 
 mod tests {
     use super::*;
 
-    /// From 0 to 999.
+    /// Draws from 0 to 999.
     fn noise(dice: &mut SimRng) -> f64 {
         f64::from(dice.between(0, 999) as u32)
     }

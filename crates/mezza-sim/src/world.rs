@@ -8,12 +8,12 @@ use events::Event;
 use mezza_core::Timers;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How often a host crashes and how long it stays down.
+/// How often a host crashes, and how long it stays down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CrashRate {
-    /// Crashes before an effect, of a thousand effects.
+    /// Crashes before an effect, per thousand effects.
     pub permille: u32,
-    /// Least and greatest time until it boots again, ms.
+    /// Minimum and maximum time until the host boots again, ms.
     pub down_ms: (u64, u64),
 }
 
@@ -26,11 +26,11 @@ pub struct World<H: Host> {
     links: Links,
     queue: BTreeMap<(Time, u64), Event<H>>,
     pushed: u64,
-    /// Hosts that may have effects to execute, or another deadline.
+    /// Hosts that may have effects to execute, or a new deadline.
     busy: BTreeSet<HostId>,
-    /// (host, peer): the stream broke, and the host will know when the event of this number comes.
+    /// By host and peer: the number of the event that will notify the host of the broken stream.
     deaf: BTreeMap<(HostId, HostId), u64>,
-    /// When each host that is up and not busy wants to wake, by the world's clock.
+    /// Wake-up times of the hosts that are up and not busy, by the world's clock.
     deadlines: Timers<HostId>,
     wakes_in_a_row: u32,
 }
@@ -45,18 +45,18 @@ struct Site<H: Host> {
     /// The effect to carry out once the writes of the host are synced.
     held: Option<Effect<H>>,
     dice: SimRng,
-    /// Its clock minus the world's, ms.
+    /// The host's clock minus the world's, ms.
     skew_ms: i64,
     crashes: CrashRate,
-    /// Crashes when this many more effects were executed.
+    /// Number of further effects until a planned crash.
     crash_after: Option<u64>,
 }
 
 impl<H: Host> World<H> {
-    /// Where every clock begins: 2027-01-15 08:00 UTC.
+    /// The time at which every clock begins: 2027-01-15 08:00 UTC.
     pub const START: Time = Time::from_ms(1_800_000_000_000);
 
-    /// An empty world; all links are [`LinkModel::datagram`] until told otherwise.
+    /// Makes an empty world; links are [`LinkModel::datagram`] unless set otherwise.
     pub fn new(seed: u64) -> Self {
         Self {
             seed,
@@ -94,37 +94,37 @@ impl<H: Host> World<H> {
         place
     }
 
-    /// All places, in order.
+    /// Returns all hosts, in order.
     pub fn places(&self) -> impl Iterator<Item = HostId> + use<H> {
         (0..self.places.len() as u32).map(HostId)
     }
 
-    /// The seed of this world.
+    /// Returns the seed of this world.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// The world's time; hosts see it through their own clocks.
+    /// Returns the world's time; hosts see it through their own clocks.
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// The time by the clock of `place`.
+    /// Returns the time by the clock of `place`.
     pub fn now_at(&self, place: HostId) -> Time {
         self.site(place).local_time(self.now)
     }
 
-    /// The test's own dice, for schedules drawn from the same seed.
+    /// Returns the test's own generator, for schedules drawn from the same seed.
     pub fn dice(&mut self) -> &mut SimRng {
         &mut self.dice
     }
 
-    /// The host at `place`; `None` while it is down.
+    /// Returns the host at `place`; `None` while it is down.
     pub fn host(&self, place: HostId) -> Option<&H> {
         self.site(place).host.as_ref()
     }
 
-    /// The same, to change it from outside; its effects are executed by the next steps.
+    /// Returns the host at `place` for changes from outside; the next steps execute its effects.
     pub fn host_mut(&mut self, place: HostId) -> Option<&mut H> {
         self.busy.insert(place);
         self.site_mut(place).host.as_mut()
@@ -135,23 +135,24 @@ impl<H: Host> World<H> {
         &self.site(place).disk
     }
 
-    /// The same, to change it: a rollback, a thief, a repair. The running host does not notice.
+    /// Returns the disk of `place` for changes: a rollback, a theft, a repair. The running host
+    /// does not notice.
     pub fn disk_mut(&mut self, place: HostId) -> &mut H::Disk {
         &mut self.site_mut(place).disk
     }
 
-    /// Sets both directions between two hosts.
+    /// Sets the link of both directions between two hosts.
     pub fn set_link(&mut self, a: HostId, b: HostId, link: LinkModel) {
         self.links.set_link(a, b, link);
         self.links.set_link(b, a, link);
     }
 
-    /// Sets one direction. Streams need the same kind of link both ways.
+    /// Sets the link of one direction. Streams need the same kind of link in both directions.
     pub fn link_one_way(&mut self, from: HostId, to: HostId, link: LinkModel) {
         self.links.set_link(from, to, link);
     }
 
-    /// Cuts the link between two hosts; streams break at once, datagrams vanish.
+    /// Cuts the link between two hosts; streams break at once, datagrams are lost.
     pub fn cut_link(&mut self, a: HostId, b: HostId) {
         self.links.cut_link(a, b);
         if self.links.break_stream(a, b) {
@@ -160,12 +161,12 @@ impl<H: Host> World<H> {
         }
     }
 
-    /// Mends the link between two hosts.
+    /// Restores the link between two hosts.
     pub fn heal_link(&mut self, a: HostId, b: HostId) {
         self.links.heal_link(a, b);
     }
 
-    /// Partition: cuts every link between `group` and the rest.
+    /// Makes a partition: cuts every link between `group` and the rest.
     pub fn partition(&mut self, group: &[HostId]) {
         let rest = self.places().filter(|place| !group.contains(place)).collect::<Vec<_>>();
         for &inside in group {
@@ -175,14 +176,14 @@ impl<H: Host> World<H> {
         }
     }
 
-    /// From now on the disk of `place` has a cache: writes are synced together, before the host does
-    /// something else or waits, as a driver does it. A crash in between is a loss of power, and takes
-    /// those back that are not synced, all but the first few.
+    /// Gives the disk of `place` a cache: writes are synced together, before the host does
+    /// something else or waits, as a driver does. A crash in between is a loss of power, which
+    /// undoes all unsynced writes but the first few.
     pub fn cache_writes(&mut self, place: HostId) {
         self.site_mut(place).caches = true;
     }
 
-    /// Lets `place` crash by chance from now on.
+    /// Lets `place` crash at random from now on.
     pub fn set_crash_rate(&mut self, place: HostId, crashes: CrashRate) {
         self.site_mut(place).crashes = crashes;
     }
@@ -224,8 +225,8 @@ impl<H: Host> World<H> {
         self.push_event(self.now.plus_ms(delay_ms), Event::Order(place, order));
     }
 
-    /// Ends all misfortune: links behave, nothing is cut, nobody crashes, clocks are right.
-    /// Hosts that are down boot when they would have. What was promised must now come true.
+    /// Ends all faults: links behave, none is cut, no host crashes, clocks are right. Hosts that
+    /// are down boot at their planned time. All promises must now come true.
     pub fn stop_faults(&mut self) {
         self.links.stop_faults();
         for site in &mut self.places {
@@ -259,7 +260,7 @@ impl<H: Host> Site<H> {
         Time::from_ms(now.as_ms().saturating_add_signed(self.skew_ms))
     }
 
-    /// When it wants to wake, by the world's clock.
+    /// Returns the time at which the host must wake, by the world's clock.
     fn deadline(&self) -> Option<Time> {
         let own = self.host.as_ref()?.deadline()?;
         Some(Time::from_ms(own.as_ms().saturating_add_signed(self.skew_ms.saturating_neg())))

@@ -1,4 +1,4 @@
-//! Three phones, a relay, and what it still has to say to them.
+//! Three phones, a relay, and its pending responses.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,8 @@ use super::PHONES;
 use crate::model::{Ask, Model, Store, Tell};
 use crate::stage::{Disk, START, connection, drain, hand, load_any, newborn};
 
-/// A device, its disk, and what it may be told later, in any order, once, twice or never.
+/// A device, its disk, and pending responses, which may be delivered in any order, once, twice or
+/// never.
 pub(super) struct Phone {
     pub(super) device: Device<PortableBackend>,
     pub(super) disk: Disk,
@@ -42,18 +43,18 @@ impl Town {
         town
     }
 
-    /// Hands one input over; a refusal leaves everything as it was.
+    /// Passes one input to a phone; a refusal must leave the state unchanged.
     pub(super) fn handle(&mut self, who: usize, input: Input) {
         let _ = hand(&mut self.phones[who].device, input, self.now, &mut self.rng);
         self.perform_outputs(who);
     }
 
-    /// The relay says this to a phone.
+    /// Delivers a message of the relay to a phone.
     pub(super) fn handle_tell(&mut self, who: usize, tell: Tell) {
         self.handle(who, tell.into_input(connection()));
     }
 
-    /// Carries out what a phone wants, in order.
+    /// Carries out the outputs of a phone, in order.
     pub(super) fn perform_outputs(&mut self, who: usize) {
         let Phone { device, disk, .. } = &mut self.phones[who];
         for ask in drain(device, disk).into_iter().filter_map(Ask::from_output) {
@@ -64,7 +65,7 @@ impl Town {
         }
     }
 
-    /// Hands over up to `count` answers in their order.
+    /// Delivers up to `count` responses in order.
     pub(super) fn deliver_answers(&mut self, who: usize, count: usize) {
         for _ in 0..count {
             let Some(answer) = self.phones[who].answers.pop_front() else { return };
@@ -72,13 +73,13 @@ impl Town {
         }
     }
 
-    /// Dies and starts again from the disk.
+    /// Crashes a phone and starts it again from its disk.
     pub(super) fn crash_phone(&mut self, who: usize) {
         let device = load_any(&self.phones[who].disk, self.now, &mut self.rng);
         self.start_phone(who, device.expect("what a device stored loads"));
     }
 
-    /// A phone is this device from now on, and was told nothing yet.
+    /// Replaces the device of a phone; it has received nothing yet.
     pub(super) fn start_phone(&mut self, who: usize, device: Device<PortableBackend>) {
         self.relay.leave(who);
         self.phones[who].device = device;

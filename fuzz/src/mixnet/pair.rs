@@ -1,4 +1,4 @@
-//! Two clients around one mix.
+//! Two clients with one mix.
 
 use mezza_core::{EphemeralKey, Machine, PortableBackend, Secret, StaticKey, Time, Wiping};
 use mezza_lanes::{Scalar, portable};
@@ -21,11 +21,11 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 use std::collections::BTreeMap;
 
-/// When conversation round 100 opens.
+/// Time at which conversation round 100 opens.
 pub const OPEN: Time = Time::from_ms(1_000_000_000);
 /// Bytes of the smallest snapshot.
 pub const SNAPSHOT_BYTES: usize = 16_384;
-/// The secret of the mix, in every round.
+/// The secret of the mix in every round.
 const SECRET: u8 = 7;
 
 fn make_signer(n: u8) -> Signer {
@@ -83,17 +83,17 @@ pub fn make_setup(n: u8) -> ClientOptions {
 pub struct Person {
     client: Client,
     pub rows: BTreeMap<u64, Vec<u8>>,
-    /// Messages for the other, and which ticket each has; `None`: handed.
+    /// Messages for the other side with their tickets; `None`: handed over.
     pub sent: Vec<(Vec<u8>, Option<u64>)>,
     tickets: u64,
     inbox: Vec<Vec<u8>>,
     newest: Option<u64>,
-    /// Durable rows that were not reported.
+    /// Durable rows that were not reported yet.
     unsaid: Vec<u64>,
-    /// Rounds come back: only then are messages given, as the messenger does (MIX-75).
+    /// True if rounds return: only then messages are passed in, as the messenger does (MIX-75).
     up: bool,
     pub slow: bool,
-    /// Every cell that left, by its drop.
+    /// Every sent cell, by its drop.
     cells: BTreeMap<Vec<u8>, Vec<u8>>,
     wrapped: BTreeMap<RoundId, Vec<u8>>,
     submitted: Option<(RoundId, Vec<u8>)>,
@@ -159,12 +159,12 @@ impl Pair {
         self.give_input(who, Input::Frame { frame: welcome, age_ms: 0 });
     }
 
-    /// One input; a refusal changes nothing.
+    /// Passes one input; a refusal must change nothing.
     pub fn give_input(&mut self, who: usize, input: Input) {
         let person = &mut self.people[who];
         person.up &= !matches!(input, Input::Down);
         let client = &mut person.client;
-        // Rounds end and connections break, so that some answers come too late.
+        // Rounds end and connections break, so some responses come too late.
         let _ = handle_checked(client, input, self.now, &mut self.rng);
         self.drain_outputs(who);
     }
@@ -222,7 +222,7 @@ impl Pair {
                     }
                 }
             }
-            // The line here is never busy: a frame leaves when it is handed over.
+            // The line is never busy here: a frame is sent when it is passed on.
             Output::Frame(ScheduledFrame {
                 frame: Frame::Round(id, FrameBody::Submit(onions)),
                 ..
@@ -247,7 +247,7 @@ impl Pair {
         }
     }
 
-    /// Gives a message to the client, if that is up; else it is given once it is.
+    /// Passes a message to the client if that is up, else once it is up.
     pub fn send_message(&mut self, who: usize, at: usize) {
         let person = &mut self.people[who];
         if !person.up {
@@ -283,7 +283,7 @@ impl Pair {
         self.run_until(opens.plus_ms(1_000));
     }
 
-    /// Two rounds, of which the later one closes first by the word of the entry.
+    /// Runs two rounds; by the entry's announcement the later one closes first.
     pub fn run_rounds_crosswise(&mut self) {
         self.run_round();
         let opens = OPEN.plus_ms(2_000 * (self.round + 1 - 100));
@@ -294,7 +294,7 @@ impl Pair {
         self.run_until(opens.plus_ms(4_000));
     }
 
-    /// Both clocks are put back.
+    /// Sets both clocks back.
     pub fn put_back(&mut self, ms: u64) {
         self.now = self.now.minus_ms(ms);
         for who in 0..2 {
@@ -303,7 +303,7 @@ impl Pair {
         }
     }
 
-    /// Announces a round, which closes so much after it opens.
+    /// Announces a round that closes `closes_ms` after it opens.
     fn announce_round(&mut self, round: u64, closes_ms: u32) {
         let id = RoundId { service: Service::Conversation, round };
         let opens = OPEN.plus_ms(2_000 * (round - 100));
@@ -325,7 +325,7 @@ impl Pair {
         }
     }
 
-    /// The mix does its part; `fate` says who hears of it, and what.
+    /// Runs the mix; `fate` selects which clients get a result, and which result.
     pub fn end_round(&mut self, fate: u8) {
         let id = RoundId { service: Service::Conversation, round: self.round };
         let layer = Layer { id, position: 0, key: *make_pair(SECRET).public_key() };
@@ -355,7 +355,7 @@ impl Pair {
         }
     }
 
-    /// Returns the client that a restart makes of the rows of one side.
+    /// Returns the client that a restart makes from the rows of one side.
     fn restore_client(&self, who: usize) -> Client {
         let rows = self.people[who].rows.iter().map(|(seq, row)| (*seq, row.as_slice()));
         let mut rng = self.rng.clone();
@@ -365,7 +365,7 @@ impl Pair {
         client
     }
 
-    /// The process dies and is started again from its rows.
+    /// Restarts a client from its rows.
     pub fn restart_client(&mut self, who: usize) {
         let client = self.restore_client(who);
         let person = &mut self.people[who];
@@ -377,8 +377,8 @@ impl Pair {
         self.drain_outputs(who);
     }
 
-    /// Checks that messages came as they were sent and in order. A client made of the rows must have the same
-    /// ledger, seal no round again, and number pieces as the client that wrote them.
+    /// Checks that messages arrived as sent and in order. A client loaded from the rows must have
+    /// the same ledger, seal no round again, and number pieces like the client that wrote them.
     pub fn check_messages(&self) {
         for (who, person) in self.people.iter().enumerate() {
             let again = self.restore_client(who);

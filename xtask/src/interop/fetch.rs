@@ -9,7 +9,7 @@ use std::process::Command;
 
 /// The oldest Java that runs the programs of the peers.
 const JAVA_OLDEST: u32 = 17;
-/// Lists of Python packages: built ones, then those pinned by the hash of their source.
+/// Lists of Python packages: wheels, then those pinned by the hash of their source.
 const LISTS: [(&str, &[&str]); 2] =
     [("python.txt", &[]), ("axolotl.txt", &["--no-deps", "--require-hashes"])];
 
@@ -23,25 +23,25 @@ pub struct Folder<'a> {
 }
 
 impl<'a> Folder<'a> {
-    /// The folder `peers` in the build directory.
+    /// Makes the folder `peers` in the build directory.
     pub fn new(root: &'a Path, logs: &'a Logs, from: Option<&'a Path>) -> Result<Self, String> {
         let path = machine::target_folder(root).join("peers");
         fs::create_dir_all(&path).map_err(|e| format!("{}: {e}", path.display()))?;
         Ok(Self { root, logs, from, path })
     }
 
-    /// The logs of this run.
+    /// Returns the logs of this run.
     pub fn logs(&self) -> &Logs {
         self.logs
     }
 
-    /// The path.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Fetches the files of `peer`. `Some` is the reason why it cannot run here and the next step. A file
-    /// with another hash than the pinned one is an error.
+    /// Fetches the files of `peer`. Returns the reason why it cannot run here with the next step,
+    /// if any. A file with another hash than the pinned one is an error.
     pub fn prepare_peer(&self, peer: &InteropPeer) -> Result<Option<String>, String> {
         let reason = match peer.files {
             _ if !peer.runs_here => {
@@ -120,7 +120,7 @@ impl<'a> Folder<'a> {
         Ok(None)
     }
 
-    /// The commands that make a fresh environment with everything in it.
+    /// Returns the commands that make a fresh environment with all packages.
     fn pip_commands(&self, python: &Path) -> Vec<Command> {
         let folder = self.path.join("py");
         let installs = LISTS.map(|(list, args)| {
@@ -151,7 +151,7 @@ pub fn has_jdk() -> bool {
     line.as_deref().and_then(java_version).is_some_and(|version| version >= JAVA_OLDEST)
 }
 
-/// `javac 17.0.15` -> 17.
+/// Parses the version: `javac 17.0.15` -> 17.
 fn java_version(line: &str) -> Option<u32> {
     let version = line.strip_prefix("javac ")?;
     version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
@@ -172,7 +172,7 @@ fn wrong_hash(what: &str) -> String {
     )
 }
 
-/// The hash by a tool of the system: GNU's, or Perl's on a Mac.
+/// Computes the hash with a tool of the system: GNU's, or Perl's on a Mac.
 fn hash_file(file: &Path) -> Result<String, String> {
     let tools: [(&str, &[&str]); 2] = [("sha256sum", &["-b"]), ("shasum", &["-a", "256"])];
     let lines =

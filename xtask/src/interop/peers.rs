@@ -1,14 +1,14 @@
 //! The implementations that the ratchet is tested against, with versions and hashes.
 
-/// An implementation of other people.
+/// An implementation by another project.
 pub struct InteropPeer {
-    /// Its name, and the module `interop::NAME` of the tests against it.
+    /// The name of the peer, and of the module `interop::NAME` with its tests.
     pub name: &'static str,
-    /// The suite.
+    /// The suite of the peer.
     pub suite: &'static str,
-    /// Its files.
+    /// The files of the peer.
     pub files: PeerFiles,
-    /// True if its machine code, if any, runs on this machine.
+    /// True if its native code, if any, runs on this machine.
     pub runs_here: bool,
 }
 
@@ -16,7 +16,7 @@ pub struct InteropPeer {
 pub enum PeerFiles {
     /// Archives from Maven's repository, run by a JDK.
     Jars(&'static [Jar]),
-    /// Packages of Python, one environment for all.
+    /// Python packages, in one environment for all.
     Python,
 }
 
@@ -28,7 +28,7 @@ pub struct Jar {
     pub sha256: &'static str,
 }
 
-/// All of them.
+/// All peers.
 pub const PEERS: [InteropPeer; 4] = [
     InteropPeer {
         name: "java",
@@ -46,7 +46,7 @@ pub const PEERS: [InteropPeer; 4] = [
     },
 ];
 
-/// The platforms that libsignal-client carries code for.
+/// The platforms for which libsignal-client contains native code.
 const HAS_NATIVE: bool = cfg!(target_os = "macos")
     || cfg!(all(target_arch = "x86_64", any(target_os = "linux", target_os = "windows")));
 
@@ -87,19 +87,19 @@ const NATIVE: [Jar; 2] = [
 ];
 
 impl InteropPeer {
-    /// The beginning of the names of its tests.
+    /// Returns the common prefix of the names of the peer's tests.
     pub fn filter(&self) -> String {
         format!("interop::{}::", self.name)
     }
 }
 
 impl Jar {
-    /// The name of its file.
+    /// Returns the file name of the jar.
     pub fn file(&self) -> String {
         format!("{}-{}.jar", self.name, self.version)
     }
 
-    /// Its name for Maven.
+    /// Returns the jar's coordinates for Maven.
     pub fn artifact(&self) -> String {
         format!("{}:{}:{}", self.group, self.name, self.version)
     }

@@ -1,5 +1,6 @@
-//! The test programs: cargo builds all of them at once and reports where they are. Running them
-//! directly, instead of by `cargo test`, lets the programs that wait run beside those that compute.
+//! The test programs: cargo builds all of them at once and reports their paths. Running them
+//! directly, instead of by `cargo test`, lets programs that wait run in parallel to those that
+//! compute.
 
 use super::Context;
 use crate::machine;
@@ -8,7 +9,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// One program of tests.
+/// One test program.
 pub struct TestBinary {
     /// The package, such as `mezza-mesh`.
     pub package: String,
@@ -28,22 +29,22 @@ pub fn build_binaries(context: &Context) -> Result<(Ended, Vec<TestBinary>), Str
         let binary = parse_message(line);
         let is_message = line.starts_with("{\"reason\"");
         binaries.extend(binary);
-        // Cargo's messages are for this program; the compiler's texts are for people.
+        // Cargo's messages are for this program; the compiler's texts are for the user.
         !is_message
     })?;
-    // A fixed order, whatever finished compiling first.
+    // A fixed order, independent of the order of compilation.
     binaries.sort_by(|a, b| (&a.package, &a.target).cmp(&(&b.package, &b.target)));
     Ok((ended, binaries))
 }
 
-/// Reads one of cargo's messages; `None` if it does not report a test program.
+/// Parses one of cargo's messages. Returns `None` if it reports no test program.
 fn parse_message(line: &str) -> Option<TestBinary> {
     let message = serde_json::from_str::<Value>(line).ok()?;
     let is_test = message["profile"]["test"].as_bool()?;
     let program = PathBuf::from(message["executable"].as_str()?);
     let folder = Path::new(message["manifest_path"].as_str()?).parent()?.to_owned();
     let target = message["target"]["name"].as_str()?.to_owned();
-    // `path+file:///folder/crates/mezza-mesh#0.1.0`, or `..#name@0.1.0` where the two names differ.
+    // `path+file:///folder/crates/mezza-mesh#0.1.0`, or `..#name@0.1.0` if the two names differ.
     let id = message["package_id"].as_str()?;
     let end = id.rsplit(['/', '#']).find(|part| !part.starts_with(|c: char| c.is_ascii_digit()))?;
     let package = end.split('@').next()?.to_owned();
@@ -51,18 +52,18 @@ fn parse_message(line: &str) -> Option<TestBinary> {
 }
 
 impl TestBinary {
-    /// The name of its log: `test-mezza-mesh-it`.
+    /// Returns the name of the program's log: `test-mezza-mesh-it`.
     pub fn log_name(&self) -> String {
         format!("test-{}-{}", self.package, self.target)
     }
 
-    /// Runs its tests with further arguments of the test harness. The output of tests that passed is
-    /// in the log too, because a skipped test reports itself there.
+    /// Runs the tests with further arguments of the test harness. The log includes the output of
+    /// passed tests, because a skipped test reports itself there.
     pub fn run(&self, context: &Context, args: &[String]) -> Result<Ended, String> {
         self.run_into(context, &self.log_name(), args, |_| ())
     }
 
-    /// Like [`Self::run`], with a log of another name and changes to the command.
+    /// Runs the tests as [`Self::run`] does, with another log name and changes to the command.
     pub fn run_into(
         &self,
         context: &Context,

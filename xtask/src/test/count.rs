@@ -23,7 +23,7 @@ impl Count {
         count
     }
 
-    /// One line of the usual form for all binaries together.
+    /// Formats one line of the usual form for all binaries together.
     pub fn result_line(self, ok: bool, time: Duration) -> String {
         let word = if ok { "ok" } else { "FAILED" };
         let seconds = time.as_secs_f64();
@@ -39,7 +39,7 @@ impl fmt::Display for Count {
     }
 }
 
-/// The number that stands right before `word`.
+/// Returns the number directly before `word`.
 fn number_before(line: &str, word: &str) -> u64 {
     let before = line.split(word).next().unwrap_or_default();
     let digits = before.rsplit(|c: char| !c.is_ascii_digit()).next();

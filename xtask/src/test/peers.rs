@@ -1,5 +1,5 @@
-//! The peer programs that are workspaces of their own: nothing else compiles them, so that they would be
-//! found broken when somebody wants a figure.
+//! The peer programs of the lab, which are separate workspaces. No other step compiles them, so
+//! that faults would be found only when a figure is needed.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -11,10 +11,10 @@ use crate::run::run_logged;
 
 /// Bytes of a text, or bits of a number, for each operation.
 const SIZE: u32 = 256;
-/// Without this file a peer that needs OpenSSL cannot be built.
+/// A peer that needs OpenSSL cannot be built without this file.
 const OPENSSL: &str = "/usr/include/openssl/evp.h";
 
-/// Builds each peer program and has it do each of its operations once; why some of them were left out.
+/// Builds each peer program and runs each of its operations once. Returns why some were skipped.
 pub fn check_peers(root: &Path, target: &Path, log: &mut File) -> Result<Vec<String>, String> {
     let has_openssl = Path::new(OPENSSL).is_file();
     let mut skipped = Vec::new();
@@ -56,7 +56,7 @@ fn package_name(manifest: &str) -> Result<&str, String> {
     name.ok_or_else(|| "a manifest without a name".to_owned())
 }
 
-/// Asks a peer what it measures, and for one call of each.
+/// Requests the list of operations from a peer, and one call of each.
 fn each_once(program: &Path, log: &mut File) -> Result<(), String> {
     let answers = ask_program(program, &["ops".to_owned()], log)?;
     let ops = answers.first().and_then(|answer| answer.strip_prefix("ok ")).unwrap_or_default();
@@ -75,7 +75,7 @@ fn each_once(program: &Path, log: &mut File) -> Result<(), String> {
     })
 }
 
-/// The answers to these lines.
+/// Returns a program's responses to these lines.
 fn ask_program(program: &Path, lines: &[String], log: &mut File) -> Result<Vec<String>, String> {
     let wrong = |error: std::io::Error| format!("{}: {error}", program.display());
     let mut child = Command::new(program)

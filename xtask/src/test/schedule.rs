@@ -1,5 +1,5 @@
-//! The order of the steps. A step starts as soon as the steps that it needs have passed and its lane
-//! is free, so that steps that wait for timers or disks run beside steps that compute.
+//! The order of the steps. A step starts when its required steps have passed and its lane is free,
+//! so that steps that wait for timers or disks run in parallel to steps that compute.
 
 use super::{Context, Verdict};
 use std::sync::mpsc;
@@ -11,15 +11,15 @@ pub type Work = fn(&Context) -> Result<Verdict, String>;
 
 /// One step.
 pub struct Step {
-    /// Its name on the command line and in the table.
+    /// The name of the step on the command line and in the table.
     pub name: &'static str,
-    /// Steps that must have passed before it starts.
+    /// Steps that must have passed before this one starts.
     pub needs: &'static [&'static str],
     pub lane: Lane,
     pub work: Work,
 }
 
-/// The scarce thing that a step uses.
+/// The scarce resource that a step uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
     /// The lock of the build folder. Two compilations would only wait for each other.
@@ -28,9 +28,9 @@ pub enum Lane {
     Compute,
     /// Real programs that mostly wait for timers, sockets and each other.
     Processes,
-    /// Little of anything: runs beside everything else.
+    /// Few resources: runs in parallel to everything else.
     Light,
-    /// The whole machine: figures are measured. Runs last, beside nothing else.
+    /// The whole machine, for measurements. Runs last and alone.
     Alone,
 }
 
@@ -41,7 +41,7 @@ pub struct Outcome {
     pub time: Duration,
 }
 
-/// Returns the steps that are named, and all steps that these need, in the order of the list.
+/// Returns the named steps and all steps that they require, in the order of the list.
 pub fn select_steps<'a>(all: &'a [Step], names: &[&str]) -> Vec<&'a Step> {
     let mut chosen = names.to_vec();
     let mut next = 0;
@@ -56,14 +56,15 @@ pub fn select_steps<'a>(all: &'a [Step], names: &[&str]) -> Vec<&'a Step> {
     all.iter().filter(|step| chosen.contains(&step.name)).collect()
 }
 
-/// Runs `steps` and reports the outcome of each in the order in which they end.
+/// Runs `steps` and reports the outcome of each in the order of completion.
 pub fn run_steps(steps: &[&Step], context: &Context, mut report: impl FnMut(Outcome)) {
     let mut course = Course { waiting: steps.to_vec(), running: Vec::new(), failed: Vec::new() };
     let (sender, outcomes) = mpsc::channel();
     thread::scope(|scope| {
         loop {
             while let Some(name) = course.next_blocked() {
-                // A compilation that failed has printed its errors; its dependents have none of their own.
+                // A failed compilation has printed its errors; its dependents have none of their
+                // own.
                 report(Outcome { name, verdict: Verdict::NotRun, time: Duration::ZERO });
             }
             while let Some(step) = course.next_ready() {
@@ -94,7 +95,7 @@ struct Course<'a> {
 }
 
 impl<'a> Course<'a> {
-    /// Moves the first step that may start to the running ones and returns it.
+    /// Moves the first step that may start to the running ones. Returns it.
     fn next_ready(&mut self) -> Option<&'a Step> {
         let ready = self.waiting.iter().position(|step| self.may_start(step))?;
         let step = self.waiting.remove(ready);
@@ -114,7 +115,7 @@ impl<'a> Course<'a> {
         is_free && unfinished.into_iter().all(|other| !step.needs.contains(&other.name))
     }
 
-    /// Removes a step whose needs cannot be met any more and returns its name.
+    /// Removes a step whose requirements cannot be met any more. Returns its name.
     fn next_blocked(&mut self) -> Option<&'static str> {
         let is_blocked = |step: &&Step| step.needs.iter().any(|need| self.failed.contains(need));
         let blocked = self.waiting.iter().position(is_blocked)?;

@@ -1,4 +1,4 @@
-//! The steps, in the order they run.
+//! The steps, in order of execution.
 
 use super::binaries::{self, TestBinary};
 use super::schedule::{Lane, Step};
@@ -13,7 +13,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// All steps. The page is built before the test programs, so that the program is compiled once and
-/// contains it. Of two steps that could start, the first one does: long ones stand before short ones.
+/// contains it. Of two steps that could start, the first one is chosen, so long ones precede short
+/// ones.
 pub const STEPS: [Step; 20] = [
     Step { name: "tidy", needs: &[], lane: Lane::Light, work: run_tidy },
     Step { name: "fmt", needs: &[], lane: Lane::Light, work: fmt },
@@ -38,22 +39,22 @@ pub const STEPS: [Step; 20] = [
     Step { name: "msrv", needs: &[], lane: Lane::Cargo, work: check_msrv },
 ];
 
-/// Steps that run where they are named alone: they want a second toolchain and compile everything again.
+/// Steps that run only if named: they need a second toolchain and compile everything again.
 pub const NAMED_STEPS: [&str; 1] = ["msrv"];
 
-/// The step before a commit.
+/// The steps before a commit.
 pub const QUICK_STEPS: [&str; 6] = ["tidy", "fmt", "clippy", "test", "processes", "doctest"];
 
-/// Tests with this in their names are left to the full run.
+/// Tests with this in their names run only in the full tier.
 const SLOW: &str = "slow_";
-/// Tests of real programs that run at once, for each core.
+/// Simultaneous tests of real programs, per core.
 const PROCESS_TESTS_PER_CORE: usize = 3;
-/// Programs of tests that run at once.
+/// Simultaneous test programs.
 const PROGRAMS_AT_ONCE: usize = 2;
-/// A program of tests that takes as long as this has a line of its own in the table.
+/// A test program that takes this long gets its own line in the table.
 const LONG: Duration = Duration::from_secs(60);
 
-/// The lab's experiments that are quick enough to run each time.
+/// The lab's experiments that are quick enough for each run.
 const LAB_SMOKE: [&[&str]; 4] =
     [&["goals", "node"], &["goals", "ratchet"], &["goals", "lanes"], &["run", "signal"]];
 
@@ -73,7 +74,8 @@ fn run_clippy(context: &Context) -> Result<Verdict, String> {
     run_quietly(context, "clippy", &mut [cargo_command(context, &args)])
 }
 
-/// Everything compiles with the oldest compiler that `Cargo.toml` names (`rust-version`).
+/// Checks that everything compiles with the oldest compiler that `Cargo.toml` names
+/// (`rust-version`).
 fn check_msrv(context: &Context) -> Result<Verdict, String> {
     let Some(version) =
         needs::oldest_compiler(context.root, &context.logs, context.tools.may_install)?
@@ -87,7 +89,7 @@ fn check_msrv(context: &Context) -> Result<Verdict, String> {
     run_quietly(context, "msrv", &mut [command])
 }
 
-/// Floors 0-2 know no operating system: they compile for a target that has none.
+/// Checks that floors 0-2 need no operating system: they compile for a target that has none.
 fn check_wasm(context: &Context) -> Result<Verdict, String> {
     const TARGET: &str = "wasm32-unknown-unknown";
     if !context.tools.wasm {
@@ -103,7 +105,7 @@ fn check_wasm(context: &Context) -> Result<Verdict, String> {
     run_quietly(context, "wasm", &mut [cargo_command(context, &args)])
 }
 
-/// The page, from locked packages. A program without it can be built, too.
+/// Builds the page from locked packages. A program without the page can be built too.
 fn build_web(context: &Context) -> Result<Verdict, String> {
     if let Some(reason) = page::missing_requirement(context.root) {
         return Ok(Verdict::Skipped(format!("web: {reason}")));
@@ -112,7 +114,7 @@ fn build_web(context: &Context) -> Result<Verdict, String> {
     Ok(Verdict::Passed(Vec::new()))
 }
 
-/// The page's types and unit tests.
+/// Checks the page's types and runs its unit tests.
 fn check_page(context: &Context) -> Result<Verdict, String> {
     if let Some(reason) = page::missing_requirement(context.root) {
         return Ok(Verdict::Skipped(format!("page: {reason}")));
@@ -121,20 +123,21 @@ fn check_page(context: &Context) -> Result<Verdict, String> {
     run_quietly(context, "page", &mut scripts.map(|args| page::npm_command(context.root, args)))
 }
 
-/// Every program of tests, and the programs that the tests start.
+/// Builds every test program, and the programs that tests start.
 fn build_tests(context: &Context) -> Result<Verdict, String> {
     let (ended, built) = binaries::build_binaries(context)?;
     let _ = context.binaries.set(built);
     Ok(to_verdict(ended))
 }
 
-/// Tests that start real programs, which mostly wait: more of them run at once than there are cores.
+/// Runs the tests that start real programs, which mostly wait: more of them run at once than there
+/// are cores.
 fn test_processes(context: &Context) -> Result<Verdict, String> {
     let threads = format!("--test-threads={}", PROCESS_TESTS_PER_CORE * machine::count_cores());
     run_binaries(context, is_processes, &[threads])
 }
 
-/// All other tests.
+/// Runs all other tests.
 fn test_others(context: &Context) -> Result<Verdict, String> {
     run_binaries(context, |binary| !is_processes(binary), &[])
 }
@@ -143,8 +146,8 @@ fn is_processes(binary: &TestBinary) -> bool {
     binary.package == "mezza" && binary.target == "it"
 }
 
-/// Runs the chosen programs of tests, without the tests of the step `interop`. Two run at once: where
-/// one has only a long test left, the other keeps the second core at work.
+/// Runs the chosen test programs, without the tests of the step `interop`. Two run at once: while
+/// one has only a long test left, the other uses the second core.
 fn run_binaries(
     context: &Context,
     is_chosen: impl Fn(&TestBinary) -> bool,
@@ -188,14 +191,14 @@ fn run_binaries(
     Ok(if failures.is_empty() { Verdict::Passed(skipped) } else { Verdict::Failed(failures) })
 }
 
-/// The examples in the documentation.
+/// Runs the examples in the documentation.
 fn test_docs(context: &Context) -> Result<Verdict, String> {
     let mut log = context.logs.open("test-doc")?;
     run_tests(&mut cargo_command(context, &["test", "--workspace", "--doc"]), &mut log)
         .map(to_verdict)
 }
 
-/// The second implementation of every vector, in Python.
+/// Runs the second implementation of every vector, in Python.
 fn check_vectors(context: &Context) -> Result<Verdict, String> {
     let mut references = Vec::new();
     let folders = fs::read_dir(context.root.join("vectors"));
@@ -219,7 +222,7 @@ fn check_vectors(context: &Context) -> Result<Verdict, String> {
     run_quietly(context, "vectors", &mut references.into_iter().map(check).collect::<Vec<_>>())
 }
 
-/// The ratchet against implementations of other people.
+/// Tests the ratchet against other implementations.
 fn test_interop(context: &Context) -> Result<Verdict, String> {
     let built = context.binaries.get().ok_or("the step `build` did not run")?;
     interop::run_step(context.root, &context.logs, |filters, peers| {
@@ -238,7 +241,7 @@ fn test_interop(context: &Context) -> Result<Verdict, String> {
     .map(to_verdict)
 }
 
-/// Two real nodes and a real browser.
+/// Tests two real nodes with a real browser.
 fn test_browser(context: &Context) -> Result<Verdict, String> {
     if let Some(reason) = page::missing_requirement(context.root) {
         return Ok(Verdict::Skipped(format!("browser: {reason}")));
@@ -252,7 +255,8 @@ fn test_browser(context: &Context) -> Result<Verdict, String> {
     run_quietly(context, "browser", &mut [npm])
 }
 
-/// The lab's quick experiments: every row is measured, and the rows that must hold do.
+/// Runs the lab's quick experiments: every row is measured, and the rows with a requirement meet
+/// it.
 fn smoke_lab(context: &Context) -> Result<Verdict, String> {
     let smoke = |words: &&[&str]| {
         let mut command = machine::calling_cargo(&context.target.join("debug/mezza-lab"));
@@ -262,14 +266,14 @@ fn smoke_lab(context: &Context) -> Result<Verdict, String> {
     run_quietly(context, "lab", &mut LAB_SMOKE.iter().map(smoke).collect::<Vec<_>>())
 }
 
-/// The lab's peer programs build, and do each of their operations.
+/// Checks that the lab's peer programs build and run each of their operations.
 fn build_peers(context: &Context) -> Result<Verdict, String> {
     let mut log = context.logs.open("peers")?;
     peers::check_peers(context.root, &context.target, &mut log).map(Verdict::Passed)
 }
 
-/// Every fuzz target for a moment, on the stable compiler: they run and find nothing. Each runs for as
-/// long as the table in `fuzz/src/main.rs` says.
+/// Runs every fuzz target briefly, on the stable compiler. The table in `fuzz/src/main.rs` has the
+/// time of each.
 fn smoke_fuzz(context: &Context) -> Result<Verdict, String> {
     let mut targets = machine::calling_cargo(&context.target.join("debug/mezza-fuzz"));
     targets.current_dir(context.root).arg("all");
@@ -282,13 +286,13 @@ fn check_docs(context: &Context) -> Result<Verdict, String> {
     run_quietly(context, "doc", &mut [command])
 }
 
-/// The crates that are meant for the registry can be packaged as they are.
+/// Checks that the crates for the registry can be packaged.
 fn check_packages(context: &Context) -> Result<Verdict, String> {
     let args = ["publish", "--workspace", "--dry-run", "--no-verify", "--allow-dirty", "--locked"];
     run_quietly(context, "publish", &mut [cargo_command(context, &args)])
 }
 
-/// Licences, banned crates and sources of the dependencies (`deny.toml`).
+/// Checks licences, banned crates and sources of the dependencies (`deny.toml`).
 fn check_licences(context: &Context) -> Result<Verdict, String> {
     let found = needs::cargo_deny(&context.logs, context.tools.may_install)?;
     let Some(program) = found else {
@@ -296,7 +300,7 @@ fn check_licences(context: &Context) -> Result<Verdict, String> {
         return Ok(Verdict::Skipped(text.to_owned()));
     };
     let mut command = machine::calling_cargo(&program);
-    // The list of advisories is fetched from a server that a closed network does not reach.
+    // The list of advisories is fetched from a server that a closed network cannot reach.
     command.current_dir(context.root).args(["check", "bans", "licenses", "sources"]);
     run_quietly(context, "deny", &mut [command])
 }
@@ -311,7 +315,7 @@ fn cargo_command(context: &Context, args: &[&str]) -> Command {
     command
 }
 
-/// Runs the commands of one step one after the other into its log; the first that fails ends it.
+/// Runs the commands of one step in sequence with one log; the first failure ends the step.
 fn run_quietly(context: &Context, step: &str, commands: &mut [Command]) -> Result<Verdict, String> {
     let mut log = context.logs.open(step)?;
     let mut skipped = Vec::new();

@@ -1,20 +1,21 @@
-//! The places that may name a carrier: its folder in the device, its adapter and its words. All other code
-//! calls the carrier of an ID, or each carrier in turn, so that a new carrier changes none of it.
+//! The files that may name a carrier: its folder in the device, its adapter and its texts. All
+//! other code uses the carrier of an ID, or all carriers in turn, so that a new carrier changes
+//! none of it.
 
 use super::shipped::shipped;
 use super::source::{find_imports, has_word};
 use super::{Diagnostic, Tree};
 
-/// A carrier as a module, and in the names of its types.
+/// Each carrier as a module, and as part of type names.
 const CARRIERS: [(&str, &str); 4] =
     [("relay", "Relay"), ("link", "Link"), ("mesh", "Mesh"), ("mixnet", "Mixnet")];
-/// Files with their folders that may name a carrier, by crate. `lib` hands names on to other crates.
+/// Files and folders that may name a carrier, by crate. `lib` re-exports names to other crates.
 const PLACES: [(&str, &[&str]); 3] = [
     ("mezza", &["carriers"]),
     ("mezza-host", &["api/words"]),
     ("mezza-messenger", &["carriers", "lib"]),
 ];
-/// Further files that name one, and on how many lines. The list may only shrink.
+/// Further files that name one, with the number of lines. The list may only shrink.
 const LISTED: [(&str, usize); 6] = [
     ("crates/mezza-messenger/src/device/rows/older.rs", 2),
     ("crates/mezza-messenger/src/io/record.rs", 4),
@@ -45,12 +46,13 @@ fn check_listed(tree: &Tree, listed: &[(&str, usize)]) -> Vec<Diagnostic> {
     refused
 }
 
-/// Returns true if a module is this one, or inside of it.
+/// Returns true if `module` is `place`, or inside of it.
 fn is_of(module: &str, place: &str) -> bool {
     module.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// The diagnostics of a file that names carriers on these lines and may do so on so many.
+/// Returns the diagnostics of a file that names carriers on these lines and may do so on `allowed`
+/// lines.
 fn report_lines(path: &str, lines: &[usize], allowed: usize) -> Vec<Diagnostic> {
     let found = lines.len();
     if found < allowed {
@@ -68,7 +70,7 @@ fn report_lines(path: &str, lines: &[usize], allowed: usize) -> Vec<Diagnostic> 
     lines.map(|line| Diagnostic::new(path, *line, text.as_str())).collect()
 }
 
-/// The lines that name a carrier, each once.
+/// Returns the lines that name a carrier, each once.
 fn find_naming(code: &str) -> Vec<usize> {
     let mut lines = find_imports(code, "carriers::")
         .into_iter()
@@ -84,7 +86,7 @@ fn find_naming(code: &str) -> Vec<usize> {
     lines
 }
 
-/// How code names a carrier without its module.
+/// Returns the names that code uses for a carrier without its module.
 fn carrier_names(module: &str, name: &str) -> [String; 6] {
     [
         format!("CarrierId::{}", module.to_uppercase()),
@@ -104,7 +106,7 @@ mod tests {
 
     const PATH: &str = "crates/mezza/src/node/shell.rs";
 
-    /// The diagnostics of a tree, planted under `name`, with this file.
+    /// Returns the diagnostics of a tree, planted under `name`, with this file.
     fn refuses(name: &str, path: &str, text: &str, listed: &[(&str, usize)]) -> Vec<String> {
         let root = plant(name, &[(path, text)]);
         let refused = check_listed(&Tree::read(&root).expect("the tree is readable"), listed);

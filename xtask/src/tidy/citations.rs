@@ -1,24 +1,24 @@
-//! Rules and sections that a comment or a document cites exist.
+//! Checks that rules and sections cited in comments and documents exist.
 //!
 //! A rule is cited by its number alone (MSG-16), a section as `messenger 5.2`, by the name of the
 //! document in `docs/protocols/` and a number with one dot. Sections without a number, and those of
-//! other people's documents, are not checked.
+//! third-party documents, are not checked.
 
 use super::floors::FLOORS;
 use super::rules::Rule;
 use super::{Diagnostic, Tree};
 use std::collections::BTreeSet;
 
-/// Files that people write, code and documents alike.
+/// Extensions of files written by hand, code and documents.
 const CITING: [&str; 8] = ["md", "mjs", "py", "rs", "sh", "svelte", "toml", "ts"];
 
 /// The rules and sections that can be cited.
 struct Citable<'a> {
     names: BTreeSet<&'a str>,
     rules: BTreeSet<Rule<'a>>,
-    /// Each as it is cited.
+    /// The sections in their cited form.
     sections: BTreeSet<String>,
-    /// The families of rules: those of all documents, and those of crates that may get one.
+    /// The families of rules: those of all documents, and those reserved for crates.
     families: BTreeSet<String>,
 }
 
@@ -26,7 +26,7 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let citable = Citable::from_tree(tree);
     let mut refused = Vec::new();
     for (path, text) in tree.files_ending(&CITING) {
-        // The rules in force are looked up by `rules`.
+        // The rules in force are checked by `rules`.
         let lines = text.lines().enumerate().filter(|(_, line)| !line.contains("In force:"));
         let lines = lines.filter(|(_, line)| citable.may_cite(line));
         for (index, line) in lines {
@@ -60,7 +60,7 @@ impl<'a> Citable<'a> {
         line.contains('-') || self.names.iter().any(|name| line.contains(name))
     }
 
-    /// The errors of the citations in a line.
+    /// Returns the errors of the citations in a line.
     fn find_missing(&self, line: &str) -> Vec<String> {
         let rules = rules_in(line).filter(|rule| !self.rules.contains(rule));
         let rules = rules.filter(|rule| self.families.contains(rule.family));
@@ -73,7 +73,7 @@ impl<'a> Citable<'a> {
     }
 }
 
-/// The rules that a document defines: in bold type, or at the head of an entry of a list.
+/// Returns the rules that a document defines: in bold type, or at the start of a list item.
 fn rules_of(text: &str) -> impl Iterator<Item = Rule<'_>> {
     text.lines().flat_map(|line| {
         let bold = line.split("**").skip(1).step_by(2);
@@ -82,19 +82,20 @@ fn rules_of(text: &str) -> impl Iterator<Item = Rule<'_>> {
     })
 }
 
-/// The numbered sections of a document, each as it is cited.
+/// Returns the numbered sections of a document in their cited form.
 fn sections_of(name: &str, text: &str) -> impl Iterator<Item = String> {
     let headings = text.lines().filter_map(|line| line.trim_start_matches('#').strip_prefix(' '));
     headings.filter_map(move |heading| Some(format!("{name} {}", heading.split(' ').next()?)))
 }
 
-/// The words of a line that look like rules.
+/// Returns the words of a line that look like rules.
 fn rules_in(line: &str) -> impl Iterator<Item = Rule<'_>> {
     let words = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_');
     words.filter_map(Rule::parse)
 }
 
-/// The sections that a line cites; a list of them, `messenger 5.2, 5.4`, names the document once.
+/// Returns the sections that a line cites; a list such as `messenger 5.2, 5.4` names the document
+/// once.
 fn sections_in(line: &str, names: &BTreeSet<&str>) -> Vec<String> {
     let mut cited = Vec::new();
     let mut name = None;

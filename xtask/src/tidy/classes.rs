@@ -1,13 +1,14 @@
-//! LANES-4: arithmetic on lanes names the classes of its limbs, and the interval test knows it.
+//! LANES-4: arithmetic on lanes must name the classes of its limbs, and the interval test must
+//! cover it.
 
 use super::source::has_word;
 use super::{Diagnostic, Tree};
 
 /// The folder of arithmetic over `L: Lanes`.
 const ARITHMETIC: &str = "crates/mezza-lanes/src/eight/";
-/// The test that proves its bounds.
+/// The test that proves the bounds.
 const PROOF: &str = "crates/mezza-lanes/src/tests/bounds.rs";
-/// Operations of a vector that can overflow, or take operands below a limit only.
+/// Vector operations that can overflow, or take only operands below a limit.
 const BOUNDED: [&str; 7] = ["l.add(", "l.sub(", "l.and(", "l.shl::", "l.shr::", "l.lo(", "l.hi("];
 
 /// A function that is generic over the backend.

@@ -1,11 +1,11 @@
-//! The device owns components and nothing else: its own functions stand in one short file.
+//! The device owns components and nothing else: its own functions must be in one short file.
 
 use super::shipped::shipped;
 use super::{Diagnostic, Tree};
 
 const FOLDER: &str = "crates/mezza-messenger/src/";
 const FILE: &str = "crates/mezza-messenger/src/device.rs";
-/// The most lines of that file.
+/// Maximum number of lines of that file.
 const LINES_MAX: usize = 320;
 
 pub fn check(tree: &Tree) -> Vec<Diagnostic> {
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
     use crate::tidy::tests::plant;
 
-    /// The refusals of a tree that is planted under `name`: tests run beside each other.
+    /// Returns the number of refusals of a tree planted under `name`, since tests run in parallel.
     fn refuses(name: &str, path: &str, text: &str) -> usize {
         let path = format!("{FOLDER}{path}");
         let lib = format!("{FOLDER}lib.rs");

@@ -1,10 +1,10 @@
-//! Dependencies point down: not up, and sideways only along the order of one program. Fifteen crates
-//! are the budget.
+//! Dependencies point down: never up, and sideways only in the order of the program's crates. At
+//! most fifteen crates are allowed.
 
 use super::{Diagnostic, Tree};
 use toml::{Table, Value};
 
-/// Every crate there may be, and its floor.
+/// All allowed crates, with their floors.
 pub const FLOORS: [(&str, u8); 15] = [
     ("mezza-core", 0),
     ("mezza-lanes", 0),
@@ -23,26 +23,26 @@ pub const FLOORS: [(&str, u8); 15] = [
     ("mezza-lab", 4),
 ];
 
-/// The crates of one program, on one floor: each may use those that stand before it.
+/// The crates of the program, on one floor: each may use those before it.
 const PROGRAM: [&str; 3] = ["mezza-host", "mezza-servers", "mezza"];
 
-/// The crates that all others may use in their tests.
+/// The crates that all others may use in tests.
 const TEST_KITS: [&str; 2] = ["mezza-sim", "mezza-testing"];
 
-/// The end of the name of the package in a crate's folder that its peer programs use, too: these have
-/// workspaces of their own, and no file is shared by its path.
+/// The suffix of a package in a crate's folder that its peer programs also use. Peer programs are
+/// separate workspaces, and no file is shared by its path.
 const PEERS_PART: &str = "-measuring";
 
-/// Crates that floors 0-2 may neither depend on nor name outside their tests: they use sockets, files
-/// or the random source of the system.
+/// Crates that floors 0-2 may neither depend on nor name outside their tests: they use sockets,
+/// files or the system's random generator.
 pub const WORLDLY_CRATES: [&str; 3] = ["tokio", "rusqlite", "getrandom"];
 
-/// The floor of a crate of ours.
+/// Returns the floor of one of our crates.
 pub fn floor(name: &str) -> Option<u8> {
     FLOORS.iter().find(|(known, _)| *known == name).map(|(_, floor)| *floor)
 }
 
-/// The crates of floors 0 to 2 that the repository holds.
+/// Returns the crates of floors 0 to 2 in the repository.
 pub fn pure_crates(tree: &Tree) -> impl Iterator<Item = &str> + use<'_> {
     let names = tree.crates().map(|(name, _)| name);
     names.filter(|name| floor(name).is_some_and(|floor| floor <= 2))
@@ -83,8 +83,8 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     refused
 }
 
-/// The error of an edge from the crate `name` of floor `own`. What tests of a crate share with
-/// others lies in its folder, in a package named after it that only tests may use.
+/// Returns the error of an edge from the crate `name` of floor `own`. Test code shared with other
+/// crates is in the crate's folder, in a package named after it that only tests may use.
 fn edge_error(name: &str, own: u8, Edge { to, kind }: &Edge<'_>) -> Option<String> {
     let dev = *kind == "dev-dependencies";
     if WORLDLY_CRATES.contains(to) && own <= 2 && !dev {
@@ -110,13 +110,13 @@ fn edge_error(name: &str, own: u8, Edge { to, kind }: &Edge<'_>) -> Option<Strin
     Some(format!("{edge} points {way} (floor {own} to {floor}); move what is needed down"))
 }
 
-/// Returns true if both crates belong to the program and `to` is the lower one of them.
+/// Returns true if both crates belong to the program and `to` precedes `name`.
 fn stands_before(to: &str, name: &str) -> bool {
     let place = |name: &str| PROGRAM.iter().position(|known| *known == name);
     matches!((place(to), place(name)), (Some(to), Some(own)) if to < own)
 }
 
-/// The dependencies of a manifest, also those of `[target.'..'.dependencies]`.
+/// Returns the dependencies of a manifest, including those of `[target.'..'.dependencies]`.
 fn list_edges<'a>(root: Option<&'a Table>, manifest: &'a Table) -> impl Iterator<Item = Edge<'a>> {
     let targets = manifest.get("target").and_then(Value::as_table);
     let targets = targets.into_iter().flat_map(Table::values).filter_map(Value::as_table);
@@ -130,7 +130,7 @@ fn list_edges<'a>(root: Option<&'a Table>, manifest: &'a Table) -> impl Iterator
     })
 }
 
-/// The crate behind an entry: its `package`, here or in the workspace, else its key.
+/// Returns the crate of an entry: its `package`, here or in the workspace, else its key.
 fn package_name<'a>(root: Option<&'a Table>, key: &'a str, entry: &'a Value) -> &'a str {
     let inherited = || root?.get("workspace")?.get("dependencies")?.get(key)?.get("package");
     let package = if entry.get("workspace").is_some() { inherited() } else { entry.get("package") };

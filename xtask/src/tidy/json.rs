@@ -1,9 +1,9 @@
-//! Paths in JSON. `json!` panics at a path that is not UTF-8, so that a path is made a text first
-//! (CLI-7).
+//! Paths in JSON. `json!` panics on a path that is not UTF-8, so a path must be converted to text
+//! first (CLI-7).
 
 use super::{Diagnostic, Tree};
 
-/// The start of a value of JSON.
+/// The start of a JSON value.
 const JSON: &str = "json!(";
 /// Keys whose values are paths.
 const KEYS: [&str; 9] =
@@ -31,8 +31,8 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     refused
 }
 
-/// The lines of `text` on which a path is handed to `json!`. Strings are blank in `code`, which has
-/// every other character in the same place.
+/// Returns the lines of `text` on which a path is passed to `json!`. `code` is the text with
+/// blanked strings at unchanged positions.
 fn find_paths(code: &str, text: &str) -> Vec<usize> {
     let mut lines = Vec::new();
     for (at, _) in code.match_indices(JSON) {
@@ -54,7 +54,7 @@ fn find_paths(code: &str, text: &str) -> Vec<usize> {
     lines
 }
 
-/// Where the bracket ends that was opened before `code`.
+/// Returns the position of the bracket that closes the one before `code`.
 fn find_closing(code: &str) -> usize {
     let mut depth = 1;
     for (at, c) in code.char_indices() {
@@ -66,7 +66,7 @@ fn find_closing(code: &str) -> usize {
     code.len()
 }
 
-/// Where a value ends: at a comma or a brace that is not inside of it.
+/// Returns the end of a value: the first comma or brace outside of it.
 fn value_end(code: &str) -> usize {
     let mut depth = 0;
     for (at, c) in code.char_indices() {

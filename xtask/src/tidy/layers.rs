@@ -1,13 +1,13 @@
-//! The layers inside a crate: a module knows the layers below its own, and no module beside it.
+//! The layers inside a crate: a module may use only lower layers, and no module of its own layer.
 
 use super::shipped::shipped;
 use super::source::{find_imports, has_word};
 use super::{Diagnostic, Tree};
 
-/// The layers of a crate, the lowest first, and the modules of each.
+/// The layers of a crate, lowest first, with the modules of each.
 type Layers = [&'static [&'static str]];
 
-/// Crates that have layers, each with all of its modules.
+/// Crates with layers, each with all of its modules.
 const LAYERS: [(&str, &Layers); 5] = [
     ("mezza-messenger", &MESSENGER),
     ("mezza-host", &HOST),
@@ -16,7 +16,7 @@ const LAYERS: [(&str, &Layers); 5] = [
     ("mezza-lab", &LAB),
 ];
 
-/// The lowest layer holds values and their codecs, which may know each other; components do not.
+/// The lowest layer holds values and their codecs, which may use each other; components may not.
 const MESSENGER: [&[&str]; 3] =
     [&VALUES, &["profile", "contacts", "threads", "outbox", "sessions", "carriers"], &["device"]];
 const VALUES: [&str; 13] = [
@@ -49,24 +49,25 @@ const LAB: [&[&str]; 8] = [
     &["cli"],
 ];
 
-/// The order between the three crates of the program is in `floors`.
+/// The order of the three crates of the program is in `floors`.
 const HOST: [&[&str]; 4] =
     [&["api", "backend", "clock"], &["process"], &["store", "tls"], &["backup", "connection"]];
 
-/// No server knows another one.
+/// No server may use another one.
 const SERVERS: [&[&str]; 1] = [&["mesh", "mixnet", "relay", "tunnel"]];
 
 const MEZZA: [&[&str]; 5] = [&["carriers"], &["node"], &["faces"], &["demo"], &["testing"]];
 
-/// Modules of a crate that may not import a lower crate: what carriers and servers both speak is in
-/// the module `connection` of `mezza-host`.
+/// Modules that may not import a lower crate: code shared by carriers and servers is in the module
+/// `connection` of `mezza-host`.
 const APART: [(&str, &str, &str); 1] = [("mezza", "carriers", "mezza_servers")];
 
 pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     LAYERS.iter().flat_map(|(name, layers)| check_crate(tree, name, layers)).collect()
 }
 
-/// The imports of one crate against the order of its layers; its tests may import everything.
+/// Checks the imports of one crate against the order of its layers; its tests may import
+/// everything.
 fn check_crate(tree: &Tree, name: &str, layers: &Layers) -> Vec<Diagnostic> {
     let folder = format!("crates/{name}/src/");
     let mut refused = Vec::new();
@@ -86,7 +87,7 @@ fn check_crate(tree: &Tree, name: &str, layers: &Layers) -> Vec<Diagnostic> {
             let wrong = lines.map(|(index, _)| Diagnostic::new(path, index + 1, text.as_str()));
             refused.extend(wrong);
         }
-        // From a module as deep as this, so many times `super` is the crate.
+        // In a module of depth n, n times `super` is the crate.
         for root in ["crate::".to_owned(), "super::".repeat(modules.len())] {
             let imports = find_imports(&code, &root).into_iter();
             let wrong =
@@ -105,7 +106,7 @@ fn unknown_module(module: &str) -> String {
     format!("no layer is known for `{module}`; enter the module in xtask, or import from one")
 }
 
-/// The error of an import of `to` in the module `own`.
+/// Returns the error of an import of `to` in the module `own`.
 fn import_error(layers: &Layers, own: &str, to: &str) -> Option<String> {
     let both_values = VALUES.contains(&own) && VALUES.contains(&to) && layers[0] == VALUES;
     if own == to || both_values {
@@ -122,8 +123,8 @@ mod tests {
     use super::*;
     use crate::tidy::tests::plant;
 
-    /// The refusals for a file of the sim under the layers `low`, then `left` and `right`, then
-    /// `top`.
+    /// Returns the refusals for a file of the sim with the layers `low`, then `left` and `right`,
+    /// then `top`.
     fn refuses(name: &str, path: &str, text: &str) -> Vec<String> {
         let path = format!("crates/mezza-sim/src/{path}");
         let lib = "mod low;\nmod left;\nmod right;\nmod top;\npub use top::Top;\n";

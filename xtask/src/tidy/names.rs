@@ -5,10 +5,10 @@ use super::source::is_part;
 use super::{Diagnostic, Tree};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Names that every machine and every crate may use for the same thing.
+/// Names that every machine and crate may use for the same purpose.
 const SHARED: [&str; 4] = ["Error", "Input", "Output", "Settings"];
 
-/// All places of names that several crates use.
+/// Returns the diagnostics of names that several crates use.
 pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let mut named = BTreeMap::<String, Vec<(&str, usize)>>::new();
     for (path, code) in shipped(tree, "crates/") {
@@ -21,7 +21,7 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     named.iter().flat_map(|(name, places)| report_several(name, places)).collect()
 }
 
-/// The diagnostics at the places of one name.
+/// Returns the diagnostics at the places of one name.
 fn report_several(name: &str, places: &[(&str, usize)]) -> Vec<Diagnostic> {
     let crates = places.iter().filter_map(|(path, _)| path.split('/').nth(1));
     let crates = crates.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>();
@@ -30,7 +30,7 @@ fn report_several(name: &str, places: &[(&str, usize)]) -> Vec<Diagnostic> {
     places.map(|(path, line)| Diagnostic::new(path, *line, text.as_str())).collect()
 }
 
-/// The name of the public type that a line begins.
+/// Returns the name of the public type that a line begins.
 fn public_type(line: &str) -> Option<&str> {
     let item = line.trim_start().strip_prefix("pub ")?;
     let (kind, name) = item.strip_prefix("unsafe ").unwrap_or(item).split_once(' ')?;
@@ -46,7 +46,8 @@ mod tests {
 
     const SIM: &str = "crates/mezza-sim/src/a.rs";
 
-    /// The diagnostics of two crates: one has this text and the other `pub struct Peer`.
+    /// Returns the diagnostics of two crates: one with this text and the other with `pub struct
+    /// Peer`.
     fn refuses(name: &str, path: &str, text: &str) -> Vec<String> {
         let peer = "#![no_std]\n\npub struct Peer<'a>(&'a u8);\n";
         let root = plant(name, &[("crates/mezza-ratchet/src/lib.rs", peer), (path, text)]);

@@ -1,4 +1,4 @@
-//! The files of the device stand in one order: none of them needs one that needs it.
+//! The imports among the files of the device must be free of cycles.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use super::{Diagnostic, Tree};
 
 const FOLDER: &str = "crates/mezza-messenger/src/device/";
 
-/// Which file needs which, with the place of the first import.
+/// The imports of each file, with the place of the first one.
 type Needs<'a> = BTreeMap<String, BTreeMap<String, (&'a str, usize)>>;
 
 pub fn check(tree: &Tree) -> Vec<Diagnostic> {
@@ -24,7 +24,7 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
         .collect()
 }
 
-/// The imports among the files of the folder; what lies below a file belongs to it.
+/// Returns the imports among the files of the folder; files below a file belong to it.
 fn find_needs<'a>(files: &'a [(&str, String)]) -> Needs<'a> {
     let own = |path: &str| -> Vec<String> {
         path[FOLDER.len()..].trim_end_matches(".rs").split('/').map(str::to_owned).collect()
@@ -43,7 +43,7 @@ fn find_needs<'a>(files: &'a [(&str, String)]) -> Needs<'a> {
     needs
 }
 
-/// Returns true if `from` needs `to`, itself or by what it needs.
+/// Returns true if `from` imports `to`, directly or through other files.
 fn needs_indirectly(needs: &Needs<'_>, from: &str, to: &str, seen: &mut BTreeSet<String>) -> bool {
     if from == to {
         return true;
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(two.len(), 2, "{two:#?}");
         assert!(two[0].starts_with("a.rs:2: `a` and `b` need each other"), "{two:#?}");
         assert!(two[1].starts_with("b.rs:2: `b` and `a` need each other"), "{two:#?}");
-        // By way of a third one, and from a file below one of them.
+        // Through a third file, and from a file below one of them.
         let three = [
             ("a.rs", "mod deep;\n"),
             ("a/deep.rs", "use super::super::b;\n"),

@@ -21,9 +21,9 @@ use toml::Table;
 
 /// The list of numbers that are above their limits.
 const LIST: &str = "xtask/leftovers.toml";
-/// Openings that make a sentence start with a riddle.
+/// Openings that make a sentence hard to understand.
 const OPENINGS: [&str; 5] = ["What", "Who", "Whoever", "Whether", "That"];
-/// The crates whose code needs reasons most.
+/// The crates whose code needs `//` comments most.
 const REASONED: [&str; 5] =
     ["mezza-guard", "mezza-mesh", "mezza-messenger", "mezza-mixnet", "mezza-seka"];
 /// Keys of the list, and their limits.
@@ -37,7 +37,7 @@ struct Counts<'a> {
     product_lines: usize,
     comments: usize,
     functions: usize,
-    /// The places of each key that has places: path, line, and the text there.
+    /// The places of each key that has places: path, line, and the text.
     places: BTreeMap<&'static str, Vec<(&'a str, usize, String)>>,
 }
 
@@ -46,7 +46,7 @@ impl<'a> Counts<'a> {
         self.places.entry(key).or_default().push((path, line, text.trim().to_owned()));
     }
 
-    /// The number that stands beside the limit of a key.
+    /// Returns the number to compare with the limit of a key.
     fn number(&self, key: &str) -> usize {
         let found = self.places.get(key).map_or(0, Vec::len);
         match key {
@@ -58,7 +58,7 @@ impl<'a> Counts<'a> {
     }
 }
 
-/// Crates whose numbers differ from their limits and from the list.
+/// Returns diagnostics for crates whose numbers differ from their limits and from the list.
 pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     let Some(list) = read_list(tree) else { return Vec::new() };
     let mut refused = Vec::new();
@@ -83,8 +83,8 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     refused
 }
 
-/// `cargo xtask prose [CRATE | --shrink]`: prints the numbers, or the places of one crate; or lowers the
-/// list to the numbers of today.
+/// `cargo xtask prose [CRATE | --shrink]`: prints the numbers, or the places of one crate; or
+/// lowers the list to the present numbers.
 pub fn run_prose(root: &Path, args: &[String]) -> Result<(), String> {
     let tree = Tree::read(root)?;
     let all = count_all(&tree);
@@ -113,7 +113,7 @@ pub fn run_prose(root: &Path, args: &[String]) -> Result<(), String> {
     }
 }
 
-/// The list with no number above those of today. A number at its limit is left out.
+/// Returns the list with no number above the present ones. A number within its limit is left out.
 fn shrink_list(list: &Table, all: &BTreeMap<&str, Counts<'_>>) -> String {
     let mut text = String::from(
         "# Numbers of `cargo xtask prose` that are above their limits. They may only shrink.\n",
@@ -125,7 +125,7 @@ fn shrink_list(list: &Table, all: &BTreeMap<&str, Counts<'_>>) -> String {
         });
         let left = left.collect::<String>();
         if !left.is_empty() {
-            // A String takes everything.
+            // Writing to a String cannot fail.
             let _ = write!(text, "\n[{name}]\n{left}");
         }
     }
@@ -137,10 +137,10 @@ fn limits_of(name: &str) -> impl Iterator<Item = (&'static str, usize)> {
     LIMITS.into_iter().filter(move |(key, _)| *key != "bare" || is_reasoned)
 }
 
-/// Reads the list. A tree without one, as tests plant them, is not counted.
+/// Reads the list. A tree without a list, as planted by tests, is not counted.
 fn read_list(tree: &Tree) -> Option<Table> {
     let (_, text) = tree.iter().find(|(path, _)| *path == LIST)?;
-    // A list that cannot be read allows nothing.
+    // An unreadable list allows nothing.
     Some(text.parse().unwrap_or_default())
 }
 
@@ -148,7 +148,7 @@ fn listed_number(list: &Table, name: &str, key: &str) -> Option<usize> {
     list.get(name)?.get(key)?.as_integer()?.try_into().ok()
 }
 
-/// The counts of all crates, by name.
+/// Returns the counts of all crates, by name.
 fn count_all(tree: &Tree) -> BTreeMap<&str, Counts<'_>> {
     let mut all = BTreeMap::<&str, Counts<'_>>::new();
     let texts = tree.iter().collect::<BTreeMap<_, _>>();
@@ -187,13 +187,13 @@ fn count_all(tree: &Tree) -> BTreeMap<&str, Counts<'_>> {
     all
 }
 
-/// The crate that a file of Rust belongs to; the folder, outside of `crates/`.
+/// Returns the crate of a Rust file, or its folder outside of `crates/`.
 fn crate_of(path: &str) -> Option<&str> {
     let path = path.strip_prefix("crates/").unwrap_or(path);
     path.split_once('/').map(|(name, _)| name)
 }
 
-/// Returns true for a comment that is no documentation.
+/// Returns true for a comment that is not documentation.
 fn is_reason(line: &str) -> bool {
     line.strip_prefix("//").is_some_and(|rest| !rest.starts_with(['/', '!']))
 }

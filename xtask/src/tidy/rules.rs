@@ -1,9 +1,9 @@
-//! Every rule of a specification that is in force has a test of its name.
+//! Checks that every rule in force has a test with its name.
 //!
-//! A document in `docs/protocols/` says near its top `In force: MSG-1 MSG-2 ..`. The test of
+//! A document in `docs/protocols/` has a line `In force: MSG-1 MSG-2 ..` near its top. The test of
 //! MSG-1 is a function `msg_1_..` with a test attribute in some crate (or in xtask); rules about
 //! the page may instead have one in `ui/tests/`: a title that begins with `web_3`, or a function
-//! `web_3_..` that the browser suite is given by `export const`.
+//! `web_3_..` exported to the browser suite by `export const`.
 
 use super::{Diagnostic, Tree};
 use std::collections::BTreeSet;
@@ -50,7 +50,7 @@ pub struct Rule<'a> {
 }
 
 impl<'a> Rule<'a> {
-    /// Reads a name; `None` if it is not the name of a rule.
+    /// Parses a name. Returns `None` if it is not the name of a rule.
     pub fn parse(name: &'a str) -> Option<Self> {
         let (family, number) = name.split_once('-')?;
         let is_rule = family.len() >= 2
@@ -60,13 +60,14 @@ impl<'a> Rule<'a> {
         is_rule.then_some(Self { name, family })
     }
 
-    /// The beginning of the name of its test: `msg_1`.
+    /// Returns the prefix of the rule's test: `msg_1`.
     fn prefix(self) -> String {
         self.name.to_lowercase().replace('-', "_")
     }
 }
 
-/// The prefixes (`msg_1`) of all test functions, and of all titles and exports in `ui/tests/`.
+/// Returns the prefixes (`msg_1`) of all test functions, and of all titles and exports in
+/// `ui/tests/`.
 fn find_tested(tree: &Tree) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for (_, code) in tree.code() {
@@ -82,7 +83,7 @@ fn find_tested(tree: &Tree) -> BTreeSet<String> {
     found
 }
 
-/// `msg_1_refuses(` -> `msg_1`.
+/// Returns the prefix: `msg_1_refuses(` -> `msg_1`.
 fn two_words(name: &str) -> Option<String> {
     let mut parts = name.split(|c: char| !c.is_ascii_alphanumeric());
     let family = parts.next()?;

@@ -6,7 +6,7 @@ use toml::{Table, Value};
 
 /// Crates with one file of `unsafe` code (`words`).
 const HOLDS_UNSAFE: [&str; 2] = ["mezza-hibe", "mezza-lanes"];
-/// The most lines of a file.
+/// Maximum number of lines of a file.
 const LINES_MAX: usize = 600;
 
 pub fn check(tree: &Tree) -> Vec<Diagnostic> {
@@ -56,8 +56,9 @@ fn names_host(lock: &Json) -> bool {
     })
 }
 
-/// Cargo takes all lints of the workspace or none. A crate with `unsafe` code repeats them, `forbid`
-/// being `deny`, so that one file can say why it is different.
+/// Returns true if the crate denies `unsafe`. Cargo inherits all lints of the workspace or none, so
+/// a crate with `unsafe` code repeats them, with `deny` instead of `forbid`, so that one file can
+/// state its exception.
 fn denies_unsafe(root: Option<&Table>, lints: Option<&Value>) -> bool {
     let common = root.and_then(|root| root.get("workspace")?.get("lints"));
     let Some(mut wanted) = common.cloned() else { return false };

@@ -5,8 +5,8 @@ use super::Tree;
 /// The attribute of items that only tests have.
 const MARK: &str = "#[cfg(test)]";
 
-/// The code of the files below `folder`, without files and items that only tests have; each line in
-/// its place.
+/// Returns the code of the files below `folder`, without files and items for tests; each line keeps
+/// its number.
 pub fn shipped<'a>(tree: &'a Tree, folder: &str) -> Vec<(&'a str, String)> {
     let files = || tree.code().filter(|(path, _)| path.starts_with(folder));
     let tests = files().flat_map(|(path, code)| test_modules(path, code)).collect::<Vec<_>>();
@@ -15,7 +15,7 @@ pub fn shipped<'a>(tree: &'a Tree, folder: &str) -> Vec<(&'a str, String)> {
     shipped.map(|(path, code)| (path, without_tests(code))).collect()
 }
 
-/// The modules, as paths without `.rs`, that the file at `path` has for its tests.
+/// Returns the test modules, as paths without `.rs`, of the file at `path`.
 fn test_modules(path: &str, code: &str) -> Vec<String> {
     let folder = path.trim_end_matches(".rs");
     let folder = match folder.rsplit_once('/') {
@@ -32,8 +32,8 @@ fn is_of(path: &str, module: &str) -> bool {
     path.strip_prefix(module).is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
 }
 
-/// `code` with empty lines in place of items behind `#[cfg(test)]`. As rustfmt sets it, an item ends with
-/// the next line that is not indented more and ends with `;`, `,` or `}`.
+/// Returns `code` with empty lines in place of items after `#[cfg(test)]`. In rustfmt's layout, an
+/// item ends with the next line that is not indented more and ends with `;`, `,` or `}`.
 fn without_tests(code: &str) -> String {
     let mut left = String::with_capacity(code.len());
     let mut item = None;
@@ -42,7 +42,7 @@ fn without_tests(code: &str) -> String {
         if line.ends_with(MARK) {
             item = Some(indent);
         }
-        // A block that contains the item may end before a line ends the item.
+        // The block that contains the item may end before a line ends the item.
         item = item.filter(|own| indent >= *own || line.is_empty());
         left.push_str(if item.is_none() { line } else { "" });
         left.push('\n');

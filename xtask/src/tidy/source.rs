@@ -1,9 +1,9 @@
-//! Rust without its comments and strings, so that words are found only where they are code.
+//! Rust without comments and strings, so that words are found only in code.
 
 use proc_macro2::{LexError, TokenStream, TokenTree};
 
-/// `text` with the contents of comments, strings and characters replaced by blanks; line breaks
-/// stay, so line numbers stay. Text that is not Rust is an error.
+/// Returns `text` with the contents of comments, strings and characters replaced by blanks; line
+/// numbers stay. Text that is not Rust is an error.
 pub fn code_only(text: &str) -> Result<String, LexError> {
     let blank = |byte: u8| if byte == b'\n' { byte } else { b' ' };
     let mut code = text.bytes().map(blank).collect::<Vec<_>>();
@@ -11,13 +11,14 @@ pub fn code_only(text: &str) -> Result<String, LexError> {
     Ok(String::from_utf8_lossy(&code).into_owned())
 }
 
-/// Copies the tokens that are code from `text` to their places in `code`.
+/// Copies the code tokens from `text` to their positions in `code`.
 fn copy_code(tokens: TokenStream, text: &[u8], code: &mut [u8]) {
     for token in tokens {
         let place = token.span().byte_range();
         let source = &text[place.clone()];
         match token {
-            // The tokens of a documentation comment, `#[doc = ".."]`, lie where the comment does.
+            // The tokens of a documentation comment, `#[doc = ".."]`, have the position of the
+            // comment.
             _ if source.starts_with(b"//") || source.starts_with(b"/*") => {}
             TokenTree::Group(group) => {
                 for end in [group.span_open(), group.span_close()] {
@@ -31,7 +32,7 @@ fn copy_code(tokens: TokenStream, text: &[u8], code: &mut [u8]) {
     }
 }
 
-/// Returns true if `word` stands in `line` with no letter, digit or underscore around it.
+/// Returns true if `line` contains `word` without a letter, digit or underscore around it.
 pub fn has_word(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let before = line[..at].chars().next_back();
@@ -40,7 +41,7 @@ pub fn has_word(line: &str, word: &str) -> bool {
     })
 }
 
-/// The names behind `root` in `code`, each with its line. A group gives all of its names.
+/// Returns the names after `root` in `code`, each with its line. A group returns all of its names.
 pub fn find_imports(code: &str, root: &str) -> Vec<(usize, String)> {
     let starts = code.match_indices(root).map(|(at, _)| at);
     let starts = starts.filter(|at| !code[..*at].ends_with(is_part));
@@ -51,7 +52,7 @@ pub fn find_imports(code: &str, root: &str) -> Vec<(usize, String)> {
     imports.collect()
 }
 
-/// The first names of a path: `a` and `c` for `{a::b, c::{d, e}}`.
+/// Returns the first names of a path: `a` and `c` for `{a::b, c::{d, e}}`.
 fn first_names(path: &str) -> Vec<String> {
     let name =
         |path: &str| path.trim().split(|c| !is_part(c)).next().unwrap_or_default().to_owned();

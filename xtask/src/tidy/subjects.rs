@@ -4,12 +4,13 @@ use super::Diagnostic;
 use std::path::Path;
 use std::process::Command;
 
-/// Commits that are looked at: older ones cannot be changed any more.
+/// Number of checked commits: older ones cannot be changed any more.
 const COMMITS: &str = "-20";
-/// The most characters of a subject.
+/// Maximum number of characters of a subject.
 const CHARACTERS_MAX: usize = 60;
 
-/// Subjects of the newest commits that are too long or name no area. A folder without history has none.
+/// Returns diagnostics for recent subjects that are too long or name no area. A folder without
+/// history has none.
 pub fn check(root: &Path) -> Vec<Diagnostic> {
     let mut git = Command::new("git");
     let log = git.args(["log", "--no-merges", "--format=%s", COMMITS]).current_dir(root).output();
@@ -17,7 +18,7 @@ pub fn check(root: &Path) -> Vec<Diagnostic> {
     text.lines().filter_map(find_refusal).map(|text| Diagnostic::new("git log", 0, text)).collect()
 }
 
-/// The reason why a subject is refused.
+/// Returns the reason why a subject is refused.
 fn find_refusal(subject: &str) -> Option<String> {
     let length = subject.chars().count();
     if length > CHARACTERS_MAX {

@@ -1,4 +1,4 @@
-//! One planted tree per refusal: a good one, and the same with one thing wrong.
+//! One planted tree per refusal: a valid one with one fault.
 
 use super::source::{has_word, is_part};
 use super::{Tree, collect_refusals};
@@ -12,7 +12,7 @@ fn manifest(name: &str, rest: &str) -> String {
     format!("[package]\nname = \"{name}\"\n\n[lints]\nworkspace = true\n\n{rest}")
 }
 
-/// Writes a small good repository and `extra` over it; returns where.
+/// Writes a small valid repository with `extra` over it. Returns its path.
 pub fn plant(name: &str, extra: &[(&str, &str)]) -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let target = target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"));
@@ -41,13 +41,13 @@ pub fn plant(name: &str, extra: &[(&str, &str)]) -> PathBuf {
     root
 }
 
-/// The diagnostics of the planted tree as strings.
+/// Returns the diagnostics of the planted tree as strings.
 fn said(name: &str, extra: &[(&str, &str)]) -> Vec<String> {
     let root = plant(name, extra);
     collect_refusals(&root).expect("the tree is readable").iter().map(ToString::to_string).collect()
 }
 
-/// Exactly one refusal, at this place, with these words in it.
+/// Checks that there is exactly one refusal, at this place, with these words.
 fn refuses_once(name: &str, extra: &[(&str, &str)], place: &str, words: &str) {
     let said = said(name, extra);
     assert_eq!(said.len(), 1, "{said:#?}");
@@ -74,7 +74,7 @@ fn an_edge_up() {
     refuses_once("up", &[("crates/mezza-core/Cargo.toml", &core)], place, "points up");
 }
 
-/// The lab is above the program, and nobody else speaks of the attacks and weak variants that it has.
+/// The lab is above the program, and only the lab may name its attacks and weak variants.
 #[test]
 fn guard_10_the_attacks_are_the_labs_alone() {
     let program = manifest("mezza", "[dependencies]\nmezza-lab.workspace = true\n");
@@ -96,7 +96,7 @@ fn guard_10_the_attacks_are_the_labs_alone() {
             .collect()
     };
     let weak = tree.code().filter(|(path, _)| of_lab(path)).flat_map(|(_, code)| declared(code));
-    // An element is a word of every group.
+    // `Element` is a word of every group.
     let weak: Vec<String> = weak.filter(|name| name != "Element").collect();
     assert!(weak.iter().any(|name| name == "BasicFirewall") && weak.len() > 10, "{weak:?}");
     for (path, code) in tree.code().filter(|(path, _)| path.starts_with("crates/mezza-guard/src/"))
@@ -106,7 +106,7 @@ fn guard_10_the_attacks_are_the_labs_alone() {
     }
 }
 
-/// The crates of the program stand on one floor, in an order.
+/// The crates of the program are on one floor, in an order.
 #[test]
 fn an_edge_against_the_order_of_the_program() {
     let edge = |from, to| manifest(from, &format!("[dependencies]\n{to}.workspace = true\n"));
@@ -280,7 +280,7 @@ fn mod_rs_and_lints() {
 fn rules_in_force_without_a_test() {
     let path = "docs/protocols/ratchet.md";
     let text = "In force: RATCHET-1 RATCHET-10\n\n**RATCHET-1** x. **RATCHET-10** y.\n";
-    // The test of RATCHET-1 is no test of RATCHET-10, nor the other way round.
+    // The test of RATCHET-1 does not count for RATCHET-10, nor the reverse.
     refuses_once("rule", &[(path, text)], "docs/protocols/ratchet.md:1", "RATCHET-10 is in force");
     let rules = "crates/mezza-ratchet/tests/it/rules.rs";
     let only = "#[test]\nfn ratchet_10_y() {}\n";
@@ -346,7 +346,7 @@ fn lanes_1_unsafe_code_in_one_file() {
         ("crates/mezza-lanes/src/lib.rs", text),
     ];
     refuses_once("unsafe-lanes-lib", &files, "crates/mezza-lanes/src/lib.rs:2", "avx512.rs");
-    // Its lints are the workspace's, with `deny` for `forbid`.
+    // The crate's lints are the workspace's, with `deny` for `forbid`.
     let root = "[workspace.lints.rust]\nunsafe_code = \"forbid\"\nmissing_docs = \"warn\"\n";
     let own = "[package]\nname = \"mezza-lanes\"\n\n[lints.rust]\nunsafe_code = \"deny\"\n";
     let whole = format!("{own}missing_docs = \"warn\"\n");

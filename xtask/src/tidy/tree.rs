@@ -1,4 +1,4 @@
-//! The files of the repository, as the checks see them.
+//! The files of the repository as the checks read them.
 
 use super::source::code_only;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ const MADE: [&str; 8] =
 /// Text files by their path relative to the repository (`/` as separator).
 pub struct Tree {
     files: BTreeMap<String, String>,
-    /// The manifests of cargo among them.
+    /// The Cargo manifests among them.
     manifests: BTreeMap<String, Table>,
     /// The Rust files among them, without comments and strings.
     code: BTreeMap<String, String>,
@@ -30,12 +30,12 @@ impl Tree {
         Ok(Self { files, manifests, code })
     }
 
-    /// All files, in order of path.
+    /// Returns all files, in order of path.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.files.iter().map(|(path, text)| (path.as_str(), text.as_str()))
     }
 
-    /// The files whose name ends with `.` and one of `endings`.
+    /// Returns the files whose name ends with `.` and one of `endings`.
     pub fn files_ending<'a>(
         &'a self,
         endings: &'a [&str],
@@ -45,17 +45,17 @@ impl Tree {
         })
     }
 
-    /// All files of Rust without their comments and strings, each line in its place.
+    /// Returns all Rust files without comments and strings; each line keeps its number.
     pub fn code(&self) -> impl Iterator<Item = (&str, &str)> {
         self.code.iter().map(|(path, code)| (path.as_str(), code.as_str()))
     }
 
-    /// One manifest.
+    /// Returns one manifest.
     pub fn manifest(&self, path: &str) -> Option<&Table> {
         self.manifests.get(path)
     }
 
-    /// The folders in `crates/` that hold a manifest, and that manifest.
+    /// Returns the folders in `crates/` that hold a manifest, with that manifest.
     pub fn crates(&self) -> impl Iterator<Item = (&str, &Table)> {
         self.manifests.iter().filter_map(|(path, manifest)| {
             let name = path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?;
@@ -64,7 +64,7 @@ impl Tree {
     }
 }
 
-/// The result of `read` for each file whose path ends with `ending`.
+/// Returns the result of `read` for each file whose path ends with `ending`.
 fn parse_files<T, E: Display>(
     files: &BTreeMap<String, String>,
     ending: &str,
@@ -89,7 +89,7 @@ fn walk_folder(
         let name = entry.file_name().to_string_lossy().into_owned();
         let path = if inside.is_empty() { name.clone() } else { format!("{inside}/{name}") };
         let Ok(kind) = entry.file_type() else { continue };
-        // The built page lies inside the crate that embeds it; `.git` is a file in a second checkout.
+        // The built page is inside the crate that embeds it; `.git` is a file in a second checkout.
         if MADE.contains(&name.as_str()) || path == "crates/mezza/page" {
             continue;
         }

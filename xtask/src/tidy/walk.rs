@@ -1,5 +1,5 @@
-//! Functions and fields that ARCHITECTURE names exist: `Sessions::seal` in a file that implements
-//! `Sessions`, `leave::settle` in the module `leave`.
+//! Checks that functions and fields named by ARCHITECTURE exist: `Sessions::seal` in a file that
+//! implements `Sessions`, `leave::settle` in the module `leave`.
 
 use super::{Diagnostic, Tree};
 
@@ -20,7 +20,7 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
     refused
 }
 
-/// The owner and the name of each `path::to::owner::name` between backticks. Paths of the standard
+/// Returns owner and name of each `path::to::owner::name` between backticks. Paths of the standard
 /// library, and those that end with a type, are left out.
 fn named_paths(line: &str) -> Vec<(&str, &str)> {
     let spans = line.split('`').skip(1).step_by(2);
@@ -60,7 +60,7 @@ fn has_field(code: &str, name: &str) -> bool {
     code.contains(&format!(" {name}: "))
 }
 
-/// Returns true if `text` contains `word` and no longer word that begins or ends with it.
+/// Returns true if `text` contains `word` as a whole word.
 fn has_word(text: &str, word: &str) -> bool {
     let inside = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word).any(|(start, _)| {

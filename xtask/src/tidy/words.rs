@@ -6,8 +6,8 @@ use super::{Diagnostic, Tree};
 
 /// The parts of std for files, sockets, threads, clocks, processes and the environment.
 const WORLDLY_STD: [&str; 6] = ["fs", "net", "thread", "time", "process", "env"];
-/// Files and folders with `unsafe` code, each with a lint that asks for a reason (LANES-1, HIBE-5).
-/// The last one is a heap for tests, which tells what was not wiped.
+/// Files and folders with `unsafe` code, each with a lint that requires a reason (LANES-1, HIBE-5).
+/// The last one is a heap for tests, which reports unwiped memory.
 const UNSAFE_ALLOWED: [&str; 4] = [
     "crates/mezza-lanes/src/avx512.rs",
     "crates/mezza-ffi/",
@@ -72,7 +72,7 @@ fn worldly_words(tree: &Tree, name: &str) -> Vec<Diagnostic> {
     refused
 }
 
-/// The worldly words of code, each with its line.
+/// Returns the words in code that access the system, each with its line.
 fn find_worldly(code: &str) -> Vec<(usize, String)> {
     let std = find_imports(code, "std::").into_iter();
     let std = std.filter(|(_, part)| WORLDLY_STD.contains(&part.as_str()));
@@ -104,7 +104,7 @@ fn empty_names_in(path: &str, code: &str) -> Vec<Diagnostic> {
             let end = after.find(|c: char| !c.is_alphanumeric() && c != '_');
             Some(after[..end.unwrap_or(after.len())].to_owned())
         };
-        // Wrappers of peers implement traits with names that other people chose.
+        // Wrappers of peers implement traits with foreign names.
         let ours = !path.starts_with("lab/peers/");
         if ours && item("fn ").is_some_and(|name| name.starts_with("get_")) {
             return Some("a getter is named like what it gives, without `get_`".to_owned());
@@ -146,7 +146,7 @@ fn find_leftovers(path: &str, text: &str) -> Vec<Diagnostic> {
     on_lines(path, text, wrong).collect()
 }
 
-/// RATCHET-46, SEKA-28: a paper's literal suite exists to be measured, not to be used.
+/// RATCHET-46, SEKA-28: the literal suite of a paper is for measurements and must not be used.
 fn paper_suite(path: &str, code: &str) -> Vec<Diagnostic> {
     let owner = path.strip_prefix("crates/").and_then(|rest| rest.split('/').next());
     if owner.is_none_or(|name| ["mezza-ratchet", "mezza-seka", "mezza-lab"].contains(&name)) {

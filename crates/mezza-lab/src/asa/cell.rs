@@ -1,4 +1,5 @@
-//! A cell of the attack matrix: one attack on one element behind one firewall, N runs, one verdict.
+//! A cell of the attack matrix: one attack on one element behind one firewall, with N runs and one
+//! verdict.
 #![expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
 
 use std::fmt;
@@ -10,55 +11,56 @@ use super::statistics::{binomial_p, clopper_pearson, uniform_p};
 pub enum Expected {
     /// The attacker reads every symbol.
     Open,
-    /// The attacker reads no more than chance gives.
+    /// The attacker's hits do not exceed chance.
     Closed,
 }
 
 /// The result of a cell.
 #[derive(Clone, Debug)]
 pub struct AttackCell {
-    /// The attack and where it is tried.
+    /// The name of the attack and of its place.
     pub name: String,
     /// The expected result.
     pub expected: Expected,
-    /// Runs.
+    /// The number of runs.
     pub runs: u64,
-    /// Runs in which the symbol was the planted one.
+    /// Runs in which the attacker's symbol equalled the planted symbol.
     pub hits: u64,
     /// The probability of a hit by chance.
     pub chance: f64,
-    /// How often the second byte of the observed field had each value. In both encodings of
-    /// ristretto255 it is free, while first and last bytes have fixed bits.
+    /// Counts of the values of the second byte of the observed field. In both encodings of
+    /// ristretto255 that byte is free, while first and last bytes have fixed bits.
     pub bytes: [u64; 256],
 }
 
 /// The family-wise error of all closed cells of a run.
 pub const FAMILY_ERROR: f64 = 0.01;
-/// Runs of a cell: an advantage of 0.01 is seen with 99 %.
+/// Runs of a cell: enough to detect an advantage of 0.01 with probability 99 %.
 pub const RUNS: u64 = 16_590;
 
 impl AttackCell {
-    /// Hits by runs.
+    /// Returns hits divided by runs.
     pub fn rate(&self) -> f64 {
         self.hits as f64 / self.runs as f64
     }
 
-    /// The exact binomial p of a closed cell; 1 for an open one, which takes no part in the family.
+    /// Returns the exact binomial p of a closed cell; 1 for an open cell, which is outside the
+    /// family.
     pub fn p(&self) -> f64 {
         match self.expected {
             Expected::Open => 1.0,
-            // Where nothing can be hit by chance, one hit is too many.
+            // If a hit by chance is impossible, a single hit refutes the cell.
             Expected::Closed if self.chance == 0.0 => f64::from(u8::from(self.hits == 0)),
             Expected::Closed => binomial_p(self.hits, self.runs, self.chance),
         }
     }
 
-    /// The p of chi-square for the bytes of the observed field being uniform.
+    /// Returns the chi-square p of the hypothesis that the bytes of the observed field are uniform.
     pub fn bytes_p(&self) -> f64 {
         uniform_p(&self.bytes)
     }
 
-    /// Returns true if it is as expected, given its p adjusted by Holm.
+    /// Returns true if the result is as expected, given the cell's p adjusted by Holm.
     pub fn holds(&self, adjusted: f64) -> bool {
         match self.expected {
             Expected::Open => self.hits + 1 >= self.runs && self.runs > 0,

@@ -11,17 +11,17 @@ use crate::variant::Variant;
 pub struct Element {
     /// The name on the command line.
     pub name: &'static str,
-    /// The variant that has it.
+    /// The variant of the handshake that has the field.
     pub variant: Variant,
-    /// The coin that decides it, and the field of that coin's view.
+    /// The coin that determines the field, and the field's index in the view of that coin.
     pub target: Target,
     place: Place,
 }
 
-/// Where an observer finds it.
+/// Where an observer finds the field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// A field of the message of this kind that went out.
+    /// A field of the outgoing message of this kind: kind, index.
     Field(u8, usize),
     /// The element that the opening reveals: C2 h^-s.
     Opened,
@@ -42,7 +42,7 @@ const fn field(
     Element { name, variant, target: Target { role, field }, place }
 }
 
-/// All of them, of each variant the one first that most firewalls leave open.
+/// All elements. The first element of each variant is the one that most firewalls leave open.
 pub const ELEMENTS: [Element; 8] = [
     field("A", Variant::Dh, (CoinRole::Exponent, 0), Place::Field(KEY, 0)),
     field("X", Variant::DhComm, (CoinRole::Exponent, 0), Place::Opened),
@@ -78,7 +78,7 @@ impl Element {
         }
     }
 
-    /// Returns true if a firewall of the variant leaves it to the device.
+    /// Returns true if a firewall of the variant leaves the element under the device's control.
     pub fn is_open_behind(&self, firewall: &str) -> bool {
         matches!((firewall, self.name), ("none", _) | ("basic", "X") | ("maul", "c1"))
     }

@@ -1,5 +1,5 @@
-//! The attacks beside rejection sampling: A1, A2, A4 and A6 to A11, each without a firewall and behind one,
-//! and the watchdogs W1 and W2. A5 is in the errata, A3 in the matrix.
+//! The attacks beside rejection sampling: A1, A2, A4 and A6 to A11, each with and without a
+//! firewall, and the watchdogs W1 and W2. A5 is in the errata, A3 in the matrix.
 #![expect(clippy::unnecessary_wraps, reason = "all attempts have one shape")]
 
 use aes::Aes128;
@@ -27,7 +27,7 @@ use super::symbol::AttackKey;
 /// The scalars of the product's group.
 type Scalar = <Ristretto as Group>::Scalar;
 
-/// One run of an attack: whether the attacker read what was planted.
+/// One run of an attack. Returns true if the attacker read the planted symbol.
 type Attempt = fn(&Stage, &mut ChaCha20Rng) -> Result<bool>;
 
 /// State that all runs share.
@@ -36,7 +36,7 @@ struct Stage {
     key: AttackKey,
 }
 
-/// An attack at a place: what it is called, what is expected, chance, the attempt.
+/// An attack at a place: its name, the expected result, the chance of a hit, the attempt.
 struct Line(&'static str, Expected, f64, Attempt);
 
 use Expected::{Closed, Open};
@@ -67,10 +67,10 @@ const LINES: [Line; 21] = [
     Line("W2 finds nothing in an honest device", Closed, 0.0, |s, r| find_repeats(s, r, false)),
 ];
 
-/// Runs all of them `runs` times.
+/// Runs each attack `runs` times.
 ///
 /// # Errors
-/// A protocol that fails where it should not.
+/// A protocol run that fails unexpectedly.
 pub fn run_attacks(runs: u64, seed: u64) -> Result<Vec<AttackCell>> {
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
     let stage = Stage { group: Ristretto::new(), key: AttackKey::random(&mut rng) };
@@ -99,7 +99,7 @@ impl Stage {
         Aes128::new(&(*self.key.bytes()).into())
     }
 
-    /// `AES_ak`, one block.
+    /// Encrypts a secret of one block with AES under the attacker's key (`AES_ak`).
     fn embed_secret(&self, secret: [u8; 16]) -> [u8; 16] {
         let mut block: Block<Aes128> = secret.into();
         self.cipher().encrypt_block(&mut block);
@@ -112,7 +112,8 @@ impl Stage {
         block.into()
     }
 
-    /// 8 random bytes, and a secret of 8 bytes under what they give (ASAP's form).
+    /// Returns 8 random bytes, and a secret of 8 bytes encrypted under a key derived from them
+    /// (ASAP's form).
     fn embed_in_coin(&self, secret: [u8; 8], rng: &mut dyn CryptoRng) -> [u8; 16] {
         let random: [u8; 8] = random_bytes(rng);
         let mask = self.key.digest(&random);
@@ -125,7 +126,7 @@ impl Stage {
     }
 }
 
-/// A1 (thesis 3.1): the record begins with its IV, which is the secret under the attacker's key.
+/// Runs A1 (thesis 3.1): the IV of a record is the secret under the attacker's key.
 fn iv_replacement(stage: &Stage, rng: &mut ChaCha20Rng) -> Result<bool> {
     let secret: [u8; 16] = random_bytes(rng);
     let mut record = stage.embed_secret(secret).to_vec();
@@ -139,7 +140,8 @@ fn coin_replacement(stage: &Stage, rng: &mut ChaCha20Rng) -> Result<bool> {
     Ok(stage.extract_from_coin(stage.embed_in_coin(secret, rng)) == secret)
 }
 
-/// A session id that the guard computes again: what carries a secret does not leave.
+/// Runs A2 against a guard, which computes the session id again: an id with a secret in it is not
+/// sent.
 fn coin_replacement_guarded(stage: &Stage, rng: &mut ChaCha20Rng) -> Result<bool> {
     const FIELDS: &[Field] = &[
         Field::new(0, 2, Check::Constant(&[1, 0x15])),
@@ -163,7 +165,8 @@ fn coin_replacement_guarded(stage: &Stage, rng: &mut ChaCha20Rng) -> Result<bool
     Ok(judge(&coin) && stage.extract_from_coin(coin) == secret)
 }
 
-/// The key of a message through a fresh firewall, or as it is.
+/// Returns the key in a message that an observer sees: through a fresh firewall if guarded, else
+/// unchanged.
 fn key_seen(
     group: &Ristretto,
     key: Message<Ristretto>,
@@ -175,8 +178,8 @@ fn key_seen(
     Ok(*key.seen())
 }
 
-/// A4 (Young and Yung): each exponent is derived from the one before and the attacker's public key, so who
-/// sees a key computes the next exponent.
+/// Runs A4 (Young and Yung): each exponent is derived from the previous one and the attacker's
+/// public key, so an attacker who sees a key can compute the next exponent.
 fn try_setup(stage: &Stage, rng: &mut ChaCha20Rng, guarded: bool) -> Result<bool> {
     let group = &stage.group;
     let attacker = group.draw_nonzero(rng);
@@ -200,7 +203,7 @@ enum Coin {
     Fresh,
 }
 
-/// A6: the second key is the first one to the power of the block.
+/// Runs A6: the second key is the first key raised to the power of the block.
 fn try_ratio(stage: &Stage, rng: &mut ChaCha20Rng, coin: Coin) -> Result<bool> {
     let group = &stage.group;
     let block = u64::from(random_bytes::<1>(rng)[0]) + 2;
@@ -224,7 +227,7 @@ fn try_ratio(stage: &Stage, rng: &mut ChaCha20Rng, coin: Coin) -> Result<bool> {
     Ok(found == Some(block))
 }
 
-/// A7: r + q says the same as r to whoever reduces, and is a bit to whoever looks.
+/// Runs A7: r + q equals r after reduction, so the choice between them is a visible bit.
 fn try_flags(stage: &Stage, rng: &mut ChaCha20Rng) -> Result<bool> {
     const Q: [u8; 32] = [
         0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58, 0xd6, 0x9c, 0xf7, 0xa2, 0xde, 0xf9, 0xde,
@@ -261,13 +264,14 @@ fn second_mover_dh(stage: &Stage, rng: &mut ChaCha20Rng) -> Result<bool> {
     Ok(false)
 }
 
-/// The same against a commitment: the answerer does not know X when it moves, so it can but guess.
+/// Draws as in `second_mover_dh`, but against a commitment: the responder does not know X yet, and
+/// can only guess.
 fn second_mover_comm(stage: &Stage, rng: &mut ChaCha20Rng) -> Result<bool> {
     let group = &stage.group;
     let (committer, commitment) = Committer::begin(group, &mut Uniform, rng);
     let Message::Commitment(both) = commitment else { bail!("no commitment") };
     let commitment = both.map(|c| *c.seen());
-    // The best that it sees is C2: it draws until that would give the bit.
+    // The best visible value is C2: the device draws until C2 would give the bit.
     let mut a = group.draw_nonzero(rng);
     for _ in 0..64 {
         let guess = group.encode(&group.power(&commitment[1], &a));
@@ -282,15 +286,16 @@ fn second_mover_comm(stage: &Stage, rng: &mut ChaCha20Rng) -> Result<bool> {
     Ok(Sha256::digest(key.expose())[0] & 1 == 1)
 }
 
-/// A9 without a guard: as many keys as one likes, until one carries the block of 4 bits.
+/// Runs A9 without a guard: the device draws keys without limit until one carries the block of 4
+/// bits.
 fn redraw_freely(stage: &Stage, rng: &mut ChaCha20Rng) -> Result<bool> {
     let block = u32::from(random_bytes::<1>(rng)[0] & 15);
     let key = |rng: &mut ChaCha20Rng| CoinSecret::random(rng).point(CoinEncoding::X25519);
     Ok((0..512).any(|_| stage.key.find_symbol(&key(rng), 4).block == block))
 }
 
-/// A9 with coins: abandoned connections give the same slot, and the same key. A ledger that draws again
-/// would give another one each time.
+/// Runs A9 with coins: an abandoned connection gives the same slot and the same key again. A broken
+/// ledger would give a new key each time.
 fn try_redraw(stage: &Stage, rng: &mut ChaCha20Rng, is_broken: bool) -> Result<bool> {
     let block = u32::from(random_bytes::<1>(rng)[0] & 15);
     let key = CoinKey::from_secret(Secret::random(rng));
@@ -333,7 +338,8 @@ fn refused_handshake(stage: &Stage, rng: &mut ChaCha20Rng) -> Result<([u8; 16], 
     Ok((secret, seen, accepted))
 }
 
-/// A11: the guard cannot check a tag, so 128 bits leave in one handshake, which is refused and counted.
+/// Runs A11: the guard cannot check a tag, so 128 bits leave in one handshake, which is refused and
+/// counted.
 fn garbage_tag(stage: &Stage, rng: &mut ChaCha20Rng) -> Result<bool> {
     let (secret, seen, accepted) = refused_handshake(stage, rng)?;
     Ok(stage.extract_secret(seen) == secret && !accepted)
@@ -350,7 +356,7 @@ enum Tampering {
     A2,
 }
 
-/// W1: a second implementation with the same seed must give the same bytes.
+/// Runs W1: a second implementation with the same seed must produce the same bytes.
 fn run_watchdog(stage: &Stage, rng: &mut ChaCha20Rng, tampering: Tampering) -> Result<bool> {
     let seed = rng.next_u64();
     let mut own = ChaCha20Rng::seed_from_u64(seed);
@@ -363,7 +369,7 @@ fn run_watchdog(stage: &Stage, rng: &mut ChaCha20Rng, tampering: Tampering) -> R
     Ok(made != expected)
 }
 
-/// W2: two IVs that are the same.
+/// Runs W2: looks for two equal IVs.
 fn find_repeats(stage: &Stage, rng: &mut ChaCha20Rng, is_tampered: bool) -> Result<bool> {
     let secret: [u8; 16] = random_bytes(rng);
     let mut iv = || if is_tampered { stage.embed_secret(secret) } else { random_bytes(rng) };

@@ -1,5 +1,5 @@
-//! A3: rejection sampling (thesis, section 3.2.2). The device draws a coin again until the field that
-//! an observer will see carries the next block of the secret.
+//! A3: rejection sampling (thesis, section 3.2.2). The device draws a coin again until the observed
+//! field carries the next block of the secret.
 
 use mezza_guard::Group;
 use mezza_guard::coins::{CoinRole, Coins, Uniform, View};
@@ -7,15 +7,16 @@ use rand_core::CryptoRng;
 
 use super::symbol::{AttackKey, Planted, Sequence};
 
-/// Draws per block that are worth trying: 2^lambda are expected, and e^-64 is the chance of more.
+/// Maximum draws per block, as a multiple of the expected 2^lambda; the chance of needing more is
+/// e^-64.
 const PATIENCE: u32 = 64;
 
-/// Where a device embeds: the coin that it draws again, and the field of the view that decides.
+/// The place where a device embeds: the coin that it redraws, and the observed field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// The coin.
+    /// The coin that is redrawn.
     pub role: CoinRole,
-    /// The field of its view.
+    /// The index of the observed field in the coin's view.
     pub field: usize,
 }
 

@@ -43,10 +43,10 @@ impl<G: Group> Wall<G> {
     }
 }
 
-/// Runs one handshake; gives what went out.
+/// Runs one handshake. Returns the outgoing messages as an observer sees them.
 ///
 /// # Errors
-/// A firewall or a peer that refuses, or ends that do not agree.
+/// If a firewall or the peer refuses, or both ends derive different keys.
 pub fn run_handshake<G: Group>(
     group: &G,
     variant: Variant,
@@ -92,7 +92,7 @@ pub fn run_handshake<G: Group>(
     Ok(wall.went_out)
 }
 
-/// The element of a key.
+/// Returns the element in a key message.
 fn key_of<G: Group>(message: Message<G>) -> Result<ViewDependent<G::Element>> {
     match message {
         Message::Key(key) => Ok(key),

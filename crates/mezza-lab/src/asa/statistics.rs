@@ -16,7 +16,8 @@ pub fn binomial_p(hits: u64, runs: u64, chance: f64) -> f64 {
     let mode = ((runs as f64 + 1.0) * chance).floor() as u64;
     let seen = law.pmf(hits) * (1.0 + 1e-9);
     let upper = |from: u64| if from == 0 { 1.0 } else { law.sf(from - 1) };
-    // On each side of the mode the probabilities fall, so the tail begins where they are small enough.
+    // On each side of the mode the probabilities fall, so the tail begins at the first one that is
+    // small enough.
     let p = if hits >= mode {
         let below = find_first(0, mode, |k| law.pmf(k) > seen);
         upper(hits) + if below == 0 { 0.0 } else { law.cdf(below - 1) }
@@ -27,7 +28,8 @@ pub fn binomial_p(hits: u64, runs: u64, chance: f64) -> f64 {
     p.min(1.0)
 }
 
-/// The first number from `low` to `high` that `is` true of, where it changes once; `high` if none is.
+/// Returns the first number from `low` to `high` for which `is` returns true, by bisection; `high`
+/// if there is none.
 fn find_first(mut low: u64, mut high: u64, is: impl Fn(u64) -> bool) -> u64 {
     while low < high {
         let middle = u64::midpoint(low, high);
@@ -47,7 +49,7 @@ pub fn clopper_pearson(hits: u64, runs: u64) -> [f64; 2] {
     [low, high]
 }
 
-/// Holm's adjusted p-values, in the order of the given ones.
+/// Returns Holm's adjusted p-values, in the order of `p`.
 pub fn adjust_holm(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));
@@ -60,7 +62,7 @@ pub fn adjust_holm(p: &[f64]) -> Vec<f64> {
     adjusted
 }
 
-/// The p-value of chi-square for counts that should be equal.
+/// Returns the chi-square p-value for counts with equal expectation.
 pub fn uniform_p(counts: &[u64]) -> f64 {
     let total: u64 = counts.iter().sum();
     let each = total as f64 / counts.len() as f64;
@@ -76,7 +78,7 @@ mod tests {
         (a - b).abs() < 1e-3 * b.abs().max(1e-6)
     }
 
-    /// Computed with `scipy`: `binomtest(k, n, p).pvalue`.
+    /// Expected values from `scipy`: `binomtest(k, n, p).pvalue`.
     #[test]
     fn exact_binomial_tests_are_those_of_a_table() {
         for (hits, runs, chance, p) in [

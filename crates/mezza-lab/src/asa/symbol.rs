@@ -21,31 +21,32 @@ pub struct Symbol {
 }
 
 impl AttackKey {
-    /// A key.
+    /// Wraps the bytes of a key.
     pub const fn new(key: [u8; 16]) -> Self {
         Self(key)
     }
 
-    /// A fresh key.
+    /// Draws a random key.
     pub fn random(rng: &mut dyn CryptoRng) -> Self {
         let mut key = [0; 16];
         rng.fill_bytes(&mut key);
         Self(key)
     }
 
-    /// The key itself, for attacks that encrypt with it.
+    /// Returns the bytes of the key, for attacks that encrypt with it.
     pub const fn bytes(&self) -> &[u8; 16] {
         &self.0
     }
 
-    /// HMAC-SHA256(ak, field), 32 bytes.
+    /// Computes HMAC-SHA256(ak, field), 32 bytes.
     pub fn digest(&self, field: &[u8]) -> [u8; 32] {
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.0) else { return [0; 32] };
         mac.update(field);
         mac.finalize().into_bytes().into()
     }
 
-    /// The symbol of a field: bytes 0 to 3 of the digest modulo 2^lambda, bytes 4 to 7 modulo L.
+    /// Returns the symbol of a field: bytes 0 to 3 of the digest modulo 2^lambda, bytes 4 to 7
+    /// modulo L.
     pub fn find_symbol(&self, field: &[u8], lambda: u32) -> Symbol {
         let digest = self.digest(field);
         let word = |at: usize| u32::from_be_bytes(std::array::from_fn(|n| digest[at + n]));
@@ -54,7 +55,7 @@ impl AttackKey {
     }
 }
 
-/// Blocks of the secret: L = ceil(128 / lambda).
+/// Returns the number of blocks of the secret: L = ceil(128 / lambda).
 pub const fn count_blocks(lambda: u32) -> u32 {
     SECRET_BITS.div_ceil(lambda)
 }
@@ -67,22 +68,22 @@ pub struct Planted {
 }
 
 impl Planted {
-    /// A secret in blocks of `lambda` bits, the last one filled up with zeros.
+    /// Splits a secret into blocks of `lambda` bits; the last block is padded with zeros.
     pub const fn new(secret: [u8; 16], lambda: u32) -> Self {
         Self { secret, lambda }
     }
 
-    /// Bits of a block.
+    /// Returns the bits of a block.
     pub const fn lambda(&self) -> u32 {
         self.lambda
     }
 
-    /// Number of blocks.
+    /// Returns the number of blocks.
     pub const fn len(&self) -> usize {
         count_blocks(self.lambda) as usize
     }
 
-    /// The block of a number.
+    /// Returns the block with this number.
     pub fn block(&self, index: usize) -> u32 {
         let first = index as u32 * self.lambda;
         (first..first + self.lambda).fold(0, |block, at| {
@@ -92,17 +93,17 @@ impl Planted {
     }
 }
 
-/// Which block a message carries.
+/// The rule that determines which block a message carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sequence {
     /// Message n carries block n modulo L: the device counts its messages.
     Stateful,
-    /// The field itself says which, so the device need not remember anything.
+    /// The observed field determines the block number, so the device needs no state.
     Stateless,
 }
 
 impl Sequence {
-    /// The number of the block in message number `message` whose symbol is `symbol`.
+    /// Returns the number of the block in message number `message`, whose symbol is `symbol`.
     pub const fn block_index(self, symbol: Symbol, message: usize, blocks: usize) -> usize {
         match self {
             Self::Stateful => message % blocks,
@@ -110,7 +111,8 @@ impl Sequence {
         }
     }
 
-    /// Messages that the whole secret takes on average: L, or `L H_L` for all coupons.
+    /// Returns the expected number of messages that carry the whole secret: L, or `L H_L` for a
+    /// coupon collector.
     pub fn expected_messages(self, lambda: u32) -> f64 {
         let all = f64::from(count_blocks(lambda));
         match self {
@@ -138,13 +140,13 @@ mod tests {
         let planted = Planted::new([0b1010_0001; 16], 3);
         assert_eq!(planted.len(), 43);
         assert_eq!([0, 1, 2].map(|n| planted.block(n)), [0b101, 0b000, 0b011]);
-        // 128 = 42 times 3 and 2 bits more: the last block is filled up with a zero.
+        // 128 is 42 times 3 plus 2: the last block is padded with one zero.
         assert_eq!(planted.block(42), 0b010);
         assert_eq!(Planted::new([7; 16], 8).block(15), 7);
     }
 
-    /// Erratum 12: the thesis searches (b, i) for a given i, which takes 2^lambda L trials. With the
-    /// index that the field itself has, 2^lambda trials and L `H_L` messages do.
+    /// Erratum 12: the thesis searches (b, i) for a given i, which takes 2^lambda L trials. If the
+    /// field itself determines the index, 2^lambda trials and L `H_L` messages are enough.
     #[test]
     fn all_blocks_take_so_many_messages() {
         let rounded = |lambda| format!("{:.0}", Sequence::Stateless.expected_messages(lambda));

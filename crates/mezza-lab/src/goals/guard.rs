@@ -14,10 +14,10 @@ use crate::prime::{SIEVE_MAX, SafePrimeSearch, WINDOW, primes_below};
 use crate::row::Row;
 use crate::thesis::listing::Listing;
 
-/// The peers.
+/// The peer programs of these rows.
 pub const PEERS: &[&str] = &["modp"];
 
-/// All of them.
+/// All measurements of this part.
 pub const ALL: &[Measurement] = &[
     Measurement::new(
         &[&UNITS, &X25519],
@@ -36,19 +36,20 @@ pub const ALL: &[Measurement] = &[
     Measurement::new(&[&PRIMES], "nothing", [5, 5, 5], measure_primes),
 ];
 
-/// T1: the greatest of all elliptic listings.
+/// T1: the maximum over all elliptic listings.
 const UNITS: [Limit; 1] =
     [Limit::at_most("T1", "elliptic variants / their unit operations", 1.10, "x")];
-/// T1, OpenSSL.
+/// T1, compared with OpenSSL.
 const X25519: [Limit; 1] =
     [Limit::at_least("T1", "EC_DH / four X25519 of OpenSSL, speed", 1.0, "x")];
-/// T2: the crate's variants over group 15 with tables, OpenSSL's powers as the thesis counts them.
+/// T2: the crate's variants over group 15 with tables, compared with OpenSSL's powers as the thesis
+/// counts them.
 const MODP: [Limit; 3] = [
     Limit::at_least("T2", "DH_Comm, portable / OpenSSL, speed", 1.4, "x"),
     Limit::at_least("T2", "DH_Comm_FW full, portable / OpenSSL, speed", 1.1, "x"),
     Limit::at_least("T2", "ElGamal, portable / OpenSSL, speed", 0.65, "x"),
 ];
-/// T4: measured overhead less the counted one.
+/// T4: measured overhead less the counted overhead.
 const OVERHEADS: [Limit; 7] = [
     points_limit("DH_FW is 50 %, off by"),
     points_limit("DH_Comm_FW basic is 30 %, off by"),
@@ -58,12 +59,12 @@ const OVERHEADS: [Limit; 7] = [
     points_limit("EG_Maul is 75 %, off by"),
     points_limit("EG_ReMaul is 125 %, off by"),
 ];
-/// T5.
+/// T5: the cost of the guard.
 const GUARD: [Limit; 2] = [
     Limit::at_most("T5", "GKX guard / its 3 + 4 powers, 7 codings", 1.15, "x"),
     Limit::at_most("T5", "coin check / 1 power, 1 decode, 1 encode", 1.15, "x"),
 ];
-/// T8.
+/// T8: the search for safe primes.
 const PRIMES: [Limit; 1] =
     [Limit::at_most("T8", "safe prime of 3072 bit, expected tests", 5_400.0, "tests")];
 
@@ -81,24 +82,24 @@ const ELLIPTIC: [(&str, &str); 6] = [
     ("EC_EG_Rerand", "ec-uniform:eg-rerand"),
 ];
 
-/// The listing of an operation, by the end of its name.
+/// Returns the listing of an operation, found by the end of its name.
 fn find_listing(op: &str) -> Option<Listing> {
     let name = op.rsplit(':').next()?;
     LISTINGS.iter().find(|(known, _)| *known == name).map(|(_, listing)| *listing)
 }
 
-/// Its powers.
+/// Returns the powers that the listing of an operation counts.
 fn count_powers(op: &str) -> f64 {
     find_listing(op).map_or(f64::NAN, |listing| f64::from(listing.count_powers()))
 }
 
-/// The cost of an operation of the peer, ms.
+/// Measures an operation of the peer, in ms.
 fn peer_ms(peer: &mut PeerProcess, op: &str, bits: usize, calls: usize) -> Result<f64> {
     let OpCost { median, .. } = peer.measure_cost(op, bits, calls)?;
     Ok(median / 1e6)
 }
 
-/// T1.
+/// Measures T1.
 fn measure_curves(bench: &mut Bench) -> Result<Vec<Row>> {
     let mut ops: Vec<&str> = ELLIPTIC.iter().map(|(_, op)| *op).collect();
     ops.extend(["units-variable", "ec-fast:dh"]);
@@ -133,7 +134,7 @@ fn measure_curves(bench: &mut Bench) -> Result<Vec<Row>> {
     Ok(vec![units, x25519])
 }
 
-/// T2: operation, powers as the thesis counts them.
+/// T2: operation of ours, operation of the peer, and the powers as the thesis counts them.
 const AGAINST: [(&str, &str); 3] = [
     ("modp-fast:comm", "modp-uniform:comm"),
     ("modp-fast:comm-full", "modp-uniform:comm-full"),
@@ -203,7 +204,7 @@ fn measure_guard(bench: &mut Bench) -> Result<Vec<Row>> {
     let us = |op| 1e3 * costs.cost_ms(op);
     let [variable, fixed, decode, encode] =
         ["units-variable", "units-fixed", "units-decode", "units-encode"].map(us);
-    // The exchange with its guard less the exchange without it.
+    // The exchange with its guard less the exchange without a guard.
     let work = us("gkx-guard") - us("units-gkx-ends");
     let counted = 3.0 * variable + 4.0 * fixed + 3.0 * encode + 4.0 * decode;
     let coin = fixed + decode + encode;
@@ -220,7 +221,7 @@ fn measure_guard(bench: &mut Bench) -> Result<Vec<Row>> {
     ])
 }
 
-/// T8: survivors of one window, by the density of safe primes.
+/// Measures T8: the survivors of one window, by the density of safe primes.
 fn measure_primes(bench: &mut Bench) -> Result<Vec<Row>> {
     let search = SafePrimeSearch::new(3_072, &bench.seed.to_be_bytes())?;
     let sieve = search.sieve(&primes_below(SIEVE_MAX), 0);

@@ -1,5 +1,6 @@
-//! The goals of envelopes and their key tree: rows H1 to H7. Every ratio is of thread CPU time from one
-//! run, all programs interleaved. Ours includes a tag and encapsulates again; both peers do neither.
+//! The goals of envelopes and their key tree: rows H1 to H7. Every ratio is of thread CPU time from
+//! one run, all programs interleaved. Our figures include a tag and a second encapsulation; both
+//! peers do neither.
 
 use anyhow::Result;
 use mezza_hibe::curve::TRIAL_FP_MULTIPLICATIONS;
@@ -16,10 +17,10 @@ use crate::ours::hibe::{self, FP_CALL, prepare_forward};
 use crate::peer::{self, PeerProcess};
 use crate::row::Row;
 
-/// The peers.
+/// The peer programs of these rows.
 pub const PEERS: &[&str] = &["hohibe"];
 
-/// All of them.
+/// All measurements of this part.
 pub const ALL: &[Measurement] = &[
     Measurement::new(
         &[&make_limits(SPEEDS), &[MULTIPLICATIONS, BOUNDARY, PUBLIC_KEY, IMPORT], &BESIDE],
@@ -32,14 +33,14 @@ pub const ALL: &[Measurement] = &[
 
 /// Bytes of a payload.
 const TEXT: usize = 1_024;
-/// Epochs of the ways forward: a day, a month, and as far as the paper's profile is measured.
+/// Steps in epochs: a day, a month, and the longest that the paper's profile is measured for.
 const WAYS: [u32; 3] = [2_880, 86_400, 5_900_000];
-/// The epoch whose way from the beginning takes most derivations.
+/// The epoch whose path from the beginning takes most derivations.
 const DEAREST_WAY: u32 = 5;
 
-/// The implementation, and its operation there.
+/// An implementation, and its name for the operation.
 type Side = (&'static str, &'static str);
-/// A goal: how many times faster ours is than somebody else.
+/// A goal: the limit on the speedup, our side, and the other implementation.
 type Goal = (Limit, Side, Side);
 
 const SPEEDS: [Goal; 6] = [
@@ -100,7 +101,7 @@ const fn make_limits<const N: usize>(goals: [Goal; N]) -> [Limit; N] {
     limits
 }
 
-/// Operations of this program, and calls in a batch.
+/// The operations of this program, and the calls in a batch.
 const OURS: [(Side, usize); 14] = [
     (("hibe", "system"), 1),
     (("hibe", "keygen"), 1),
@@ -144,7 +145,7 @@ impl Figures {
     }
 }
 
-/// H1 to H4, H6 and H7.
+/// Measures H1 to H4, H6 and H7.
 fn measure_operations(bench: &mut Bench) -> Result<Vec<Row>> {
     let mut peers = vec![PeerProcess::start_ours()?];
     let case = |(who, op): Side, peer: usize, calls: usize| {
@@ -171,7 +172,7 @@ fn measure_operations(bench: &mut Bench) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The rows without somebody else beside them.
+/// Makes the rows that compare with no other implementation.
 fn make_own_rows(figures: &Figures) -> Result<Vec<Row>> {
     let ns = |op| figures.find_cost(("hibe", op));
     let fp_ns = ns("fp")? / f64::from(FP_CALL);
@@ -203,7 +204,7 @@ fn make_own_rows(figures: &Figures) -> Result<Vec<Row>> {
     ])
 }
 
-/// H5: both go the same ways from a fresh key, in turns.
+/// Measures H5: ours and the peer derive the same epochs from a fresh key, in turns.
 fn measure_ways(bench: &mut Bench) -> Result<Vec<Row>> {
     let rounds = bench.profile.pick(1, 3, 5);
     let mut least = f64::INFINITY;

@@ -1,4 +1,5 @@
-//! An idle client in the units of the field: traffic of a month, wake-ups a second, CPU time of a day.
+//! The cost of an idle client in common units: traffic per month, wake-ups per second, CPU time per
+//! day.
 //!
 //! ```text
 //!  namespace A                                        namespace B
@@ -6,7 +7,8 @@
 //!                  | counters: Ethernet frames with all headers, without preamble and checksum
 //! ```
 //!
-//! A figure is extrapolated from the time of the measurement, so work that comes once a day is not in it.
+//! Figures are extrapolated from the time of the measurement, so they lack work that happens once a
+//! day.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,24 +23,25 @@ use crate::bench::Bench;
 use crate::limit::Limit;
 use crate::row::Row;
 
-/// The namespace of the client, and the one of its servers or its peer.
+/// The namespace of the client, and that of its servers or its peer.
 pub const SIDES: [usize; 2] = [0, 1];
 /// The address of the servers.
 pub const SERVER: &str = "10.9.0.2";
 /// The interface of the client.
 pub const CARD: &str = "va";
-/// Requirements of these rows, for people.
+/// The requirements of these rows, for the user.
 pub const NEEDS: &str = "root, network namespaces, `ip`";
 
-/// Pause between two looks at the threads. A thread that begins and ends within one is not counted.
+/// Pause between two reads of the threads' counters. A thread that begins and ends within a pause
+/// is not counted.
 const LOOK: Duration = Duration::from_millis(250);
 const DAY_S: f64 = 86_400.0;
 const MONTH_S: f64 = 30.0 * DAY_S;
-/// The published figure beside ours.
+/// Published figures for comparison.
 const CONTEXT: &str =
     "context: Groove prints 100 MB a month and 50 mW (their figure, not in this run)";
 
-/// The limits of a client: MB a month, wake-ups a second, CPU seconds a day.
+/// Returns the limits of a client: MB per month, wake-ups per second, CPU seconds per day.
 pub const fn make_limits(id: &'static str, goals: [&'static str; 3], most: [f64; 3]) -> [Limit; 3] {
     [
         Limit::at_most(id, goals[0], most[0], "MB/month"),
@@ -47,14 +50,15 @@ pub const fn make_limits(id: &'static str, goals: [&'static str; 3], most: [f64;
     ]
 }
 
-/// Returns the rows that say what these limits need, or `None` if this process has it.
+/// Returns rows that name the missing requirement, or `None` if this process can measure.
 pub fn not_here(limits: &[Limit; 3]) -> Option<Vec<Row>> {
     let text = "network namespaces need root; run the lab with sudo";
     let is_root = nix::unistd::geteuid().is_root();
     (!is_root).then(|| limits.iter().map(|limit| limit.not_here(text)).collect())
 }
 
-/// Lays the cable. Each frame on it is one segment, so that the counters see all headers.
+/// Makes two namespaces and a cable between them. Each frame is one segment, so that the counters
+/// include all headers.
 ///
 /// # Errors
 /// Without root, or without `ip`.
@@ -66,11 +70,11 @@ pub fn lay_cable(folder: &Path) -> Result<Namespaces> {
     Ok(net)
 }
 
-/// Switches IPv6 off on both machines: the kernel's own messages to neighbours are no traffic of a client
-/// that uses IPv4 alone.
+/// Switches IPv6 off in both namespaces: the kernel's own neighbour messages are no traffic of a
+/// client that uses only IPv4.
 ///
 /// # Errors
-/// If the kernel refuses it.
+/// If the kernel refuses the setting.
 pub fn switch_off_ip6(net: &Namespaces) -> Result<()> {
     let path = Path::new("/proc/sys/net/ipv6/conf/all/disable_ipv6");
     // A kernel without IPv6 sends nothing over it.
@@ -83,23 +87,23 @@ pub fn switch_off_ip6(net: &Namespaces) -> Result<()> {
 /// The counters of a process and of the interface in its namespace.
 #[derive(Clone, Copy, Debug)]
 pub struct IdleCost {
-    /// Length of the measurement.
+    /// Length of the measurement, s.
     pub seconds: f64,
-    /// Bytes that came and that left.
+    /// Bytes received and sent.
     pub bytes: [f64; 2],
-    /// Frames that came and that left.
+    /// Frames received and sent.
     pub frames: [f64; 2],
-    /// How often a thread slept, and so woke up.
+    /// How often a thread slept, and therefore woke up.
     pub wakes: f64,
     /// CPU time of all threads, seconds.
     pub cpu_s: f64,
 }
 
 impl IdleCost {
-    /// Watches a process for a while.
+    /// Watches a process for `length`.
     ///
     /// # Errors
-    /// If it ends, or has no interface of this name.
+    /// If the process ends, or has no interface `card`.
     pub fn watch_process(pid: u32, card: &str, length: Duration) -> Result<Self> {
         let mut wakes = Wakes::from_process(pid)?;
         let before = read_counters(pid, card)?;
@@ -121,12 +125,12 @@ impl IdleCost {
         })
     }
 
-    /// Bytes both ways.
+    /// Returns the sum of received and sent bytes.
     pub fn all_bytes(&self) -> f64 {
         self.bytes.iter().sum()
     }
 
-    /// Extrapolated to a month and a day.
+    /// Extrapolates the counts to a month and a day.
     pub fn extrapolate(&self) -> ClientCost {
         ClientCost {
             mb_month: self.all_bytes() / self.seconds * MONTH_S / 1e6,
@@ -135,7 +139,7 @@ impl IdleCost {
         }
     }
 
-    /// Describes the counts for people.
+    /// Describes the counts for the user.
     pub fn describe_counts(&self) -> String {
         let Self { seconds, bytes: [came, left], frames, wakes, cpu_s } = self;
         format!(
@@ -148,19 +152,19 @@ impl IdleCost {
     }
 }
 
-/// The cost of an idle client in the units of the field.
+/// The cost of an idle client in common units.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientCost {
     /// Traffic both ways with all headers, MB in 30 days.
     pub mb_month: f64,
-    /// Wake-ups a second.
+    /// Wake-ups per second.
     pub wakes_s: f64,
-    /// CPU seconds a day.
+    /// CPU seconds per day.
     pub cpu_s_day: f64,
 }
 
 impl ClientCost {
-    /// The rows of these limits; `words` stand below the first one.
+    /// Makes the rows of these limits, with `words` below the first row.
     ///
     /// # Errors
     /// A value that JSON cannot hold.
@@ -187,10 +191,10 @@ impl ClientCost {
     }
 }
 
-/// How often the threads of a process have slept. A thread that ended keeps its last count.
+/// How often the threads of a process have slept. An ended thread keeps its last count.
 struct Wakes {
     pid: u32,
-    /// Switches by thread: at the begin, and now.
+    /// Context switches by thread: at the start, and at the last look.
     threads: BTreeMap<String, [f64; 2]>,
 }
 
@@ -212,12 +216,12 @@ impl Wakes {
     }
 }
 
-/// Voluntary context switches of each thread.
+/// Returns the voluntary context switches of each thread.
 fn read_switches(pid: u32) -> Result<Vec<(String, f64)>> {
     let mut found = Vec::new();
     for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
         let thread = thread?;
-        // A thread may end between the two looks at it.
+        // A thread may have ended since the folder was read.
         let Ok(status) = std::fs::read_to_string(thread.path().join("status")) else { continue };
         let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
         let count = line.context("no count of switches")?.trim().parse()?;
@@ -226,13 +230,14 @@ fn read_switches(pid: u32) -> Result<Vec<(String, f64)>> {
     Ok(found)
 }
 
-/// CPU time of all threads of a process, those that ended included.
+/// Returns the CPU time of all threads of a process, including ended threads.
 fn cpu_time(pid: u32) -> Result<Duration> {
     let clock = clock_getcpuclockid(Pid::from_raw(pid.try_into()?))?;
     Ok(clock_gettime(clock)?.into())
 }
 
-/// Bytes and frames received, bytes and frames sent, by an interface in the namespace of a process.
+/// Returns received bytes, received frames, sent bytes and sent frames of an interface in the
+/// namespace of a process.
 fn read_counters(pid: u32, card: &str) -> Result<[f64; 4]> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/net/dev"))?;
     let fields = of_card(&text, card).with_context(|| format!("no interface {card}"))?;
@@ -241,7 +246,7 @@ fn read_counters(pid: u32, card: &str) -> Result<[f64; 4]> {
     Ok([at(0)?, at(1)?, at(8)?, at(9)?])
 }
 
-/// The fields of an interface in `/proc/net/dev`.
+/// Returns the fields of an interface in `/proc/net/dev`.
 fn of_card<'a>(text: &'a str, card: &str) -> Option<&'a str> {
     let mut lines = text.lines().filter_map(|line| line.split_once(':'));
     lines.find_map(|(name, fields)| (name.trim() == card).then_some(fields))

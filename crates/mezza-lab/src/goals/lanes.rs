@@ -1,5 +1,6 @@
-//! The goals of many inputs at once: rows L1, L2, L3 and L6 of their design. L4 and L5 belong to parts
-//! that do not exist yet. Every ratio is of thread CPU time from one run, all programs interleaved.
+//! The goals of batch cryptography: rows L1, L2, L3 and L6 of their design. L4 and L5 belong to
+//! parts that do not exist yet. Every ratio is of thread CPU time from one run, all programs
+//! interleaved.
 
 use std::process::{Command, Stdio};
 
@@ -15,10 +16,10 @@ use crate::place;
 use crate::profile::Profile;
 use crate::row::Row;
 
-/// The peers.
+/// The peer programs of these rows.
 pub const PEERS: &[&str] = &["crypto_mb", "providers"];
 
-/// All of them.
+/// All measurements of this part.
 pub const ALL: &[Measurement] = &[
     Measurement::new(
         &[&make_limits(VECTORS), &make_limits(PORTABLE), &make_limits([AWS_LC])],
@@ -29,7 +30,7 @@ pub const ALL: &[Measurement] = &[
     Measurement::new(&[&[BUILD]], "cargo", [1, 60, 60], measure_build),
 ];
 
-/// The reason of rows on a processor without a kernel on vectors.
+/// The reason of rows on a processor without the vector kernel.
 const LACKING: &str = "avx512ifma missing";
 
 /// Implementation and operation of each case.
@@ -49,18 +50,18 @@ const OURS: [(&str, &str); 14] = [
     ("ifma", "seal"),
     ("aws-lc", "each"),
 ];
-/// Implementation, operation, the name of the operation in the peer.
+/// Implementation, operation, and the operation's name in the peer.
 type Theirs = &'static [(&'static str, &'static str, &'static str)];
-/// The peers and the implementations in them.
+/// The peers and their implementations.
 const THEIRS: [(&str, Theirs); 2] = [
     ("crypto_mb", &[("crypto_mb", "shared", "shared"), ("crypto_mb", "fixed", "fixed")]),
     ("providers", &[("ring", "seal", "ring:messages")]),
 ];
 
-/// A goal: the limit on how many times faster, the operation, and both implementations.
+/// A goal: the limit on the speedup, the operation, and both implementations.
 type Goal = (Limit, &'static str, &'static str, &'static str);
 
-/// The kernel on vectors.
+/// The goals of the vector kernel.
 const VECTORS: [Goal; 6] = [
     (faster_limit("L1", "X25519, one scalar: ifma / dalek, speed", 8.0), "shared", "ifma", "dalek"),
     (
@@ -74,8 +75,8 @@ const VECTORS: [Goal; 6] = [
     (faster_limit("L3", "seal 368 B, fresh key: ifma / ring, speed", 2.5), "seal", "ifma", "ring"),
     (shown_limit("L3", "seal 368 B, fresh key: ifma / aws-lc, speed"), "seal", "ifma", "library"),
 ];
-/// The portable kernel: 5 % slower than dalek at most, which is the error of a measurement; sealing
-/// in 0.40 of the time of `RustCrypto`.
+/// The goals of the portable kernel: at most 5 % slower than dalek, which is the measurement error;
+/// sealing in 0.40 of the time of `RustCrypto`.
 const PORTABLE: [Goal; 3] = [
     (
         faster_limit("L1", "X25519, one scalar: portable / dalek, speed", 0.95),
@@ -96,10 +97,10 @@ const PORTABLE: [Goal; 3] = [
         "rustcrypto",
     ),
 ];
-/// The ladder of aws-lc, which a mix uses on a processor without vectors.
+/// The goal against the ladder of aws-lc, which a mix uses on a processor without vectors.
 const AWS_LC: Goal =
     (shown_limit("L1", "X25519, one scalar: aws-lc / dalek, speed"), "shared", "aws-lc", "dalek");
-/// L6.
+/// L6: the build time.
 const BUILD: Limit = Limit::at_most("L6", "release build of the crate, CPU", 30.0, "s");
 
 const fn faster_limit(id: &'static str, goal: &'static str, times: f64) -> Limit {
@@ -110,7 +111,7 @@ const fn shown_limit(id: &'static str, goal: &'static str) -> Limit {
     Limit::none(id, goal, "x")
 }
 
-/// The limits of goals.
+/// Returns the limits of goals.
 const fn make_limits<const N: usize>(goals: [Goal; N]) -> [Limit; N] {
     let mut limits = [BUILD; N];
     let mut at = 0;
@@ -123,14 +124,14 @@ const fn make_limits<const N: usize>(goals: [Goal; N]) -> [Limit; N] {
 
 /// The results of the comparison.
 struct Figures {
-    /// By implementation and operation.
+    /// The figures by implementation and operation.
     contest: Comparison<(&'static str, &'static str)>,
-    /// Inputs of one call.
+    /// The number of inputs per call.
     count: f64,
 }
 
 impl Figures {
-    /// Thousands a second and nanoseconds each, for the line below a ratio.
+    /// Describes the rate (thousands per second) and the cost (ns each) for the line below a ratio.
     fn describe_rate(&self, who: &'static str, op: &'static str) -> Result<String> {
         let ns = self.contest.find_series(&(who, op))?.deciding_cost() / self.count;
         Ok(format!("{who} {:.1} k/s ({ns:.0} ns)", 1e6 / ns))
@@ -149,7 +150,7 @@ impl Figures {
     }
 }
 
-/// L1, L2 and L3.
+/// Measures L1, L2 and L3.
 fn measure_rates(bench: &mut Bench) -> Result<Vec<Row>> {
     let has_ifma = mezza_lanes::ifma().is_some();
     let mut peers = vec![PeerProcess::start_ours()?];
@@ -165,7 +166,7 @@ fn measure_rates(bench: &mut Bench) -> Result<Vec<Row>> {
         let calls = calls(op);
         cases.push(((who, op), BenchCase { who: shown, peer, op: asked, size, calls }));
     }
-    // Peers are compared with the kernel on vectors only.
+    // Peers are compared only with the vector kernel.
     for (name, theirs) in THEIRS.into_iter().filter(|_| has_ifma) {
         match peer::find_for(bench.profile, name)? {
             Ok(found) => peers.push(found),
@@ -197,7 +198,7 @@ fn measure_rates(bench: &mut Bench) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The ladders of aws-lc, without a limit.
+/// Makes the row of the aws-lc ladders, which has no limit.
 fn ladders_beside(figures: &Figures, has_ifma: bool) -> Result<Row> {
     let row = figures.make_row(AWS_LC)?;
     let mut each =
@@ -208,7 +209,7 @@ fn ladders_beside(figures: &Figures, has_ifma: bool) -> Result<Row> {
     Ok(row.with_detail(format!("a scalar for each point: {}", each.join(", "))))
 }
 
-/// L6: the compiler's CPU time for the crate alone, its dependencies built before.
+/// Measures L6: the compiler's CPU time for the crate alone, after its dependencies are built.
 fn measure_build(bench: &mut Bench) -> Result<Vec<Row>> {
     if bench.profile == Profile::Smoke {
         return Ok(vec![BUILD.not_here("too slow for a smoke run; `--profile quick`")]);
@@ -232,7 +233,7 @@ fn measure_build(bench: &mut Bench) -> Result<Vec<Row>> {
     )])
 }
 
-/// CPU seconds of all children that have ended.
+/// Returns the CPU seconds of all ended child processes.
 fn children_s() -> Result<f64> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let ms = (usage.user_time() + usage.system_time()).num_milliseconds();

@@ -10,33 +10,33 @@ use crate::row::Row;
 
 /// Limits in groups.
 type Limits = &'static [&'static [Limit]];
-/// Measures the rows.
+/// The function that measures the rows.
 type Run = fn(&mut Bench) -> Result<Vec<Row>>;
 
-/// One measurement and the rows that it gives.
+/// One measurement and the limits of its rows.
 pub struct Measurement {
-    /// The limits of its rows.
+    /// The limits of the rows.
     limits: Limits,
-    /// The requirements, for people.
+    /// The requirements, for the user.
     pub needs: &'static str,
-    /// About how long it takes: smoke, quick, full, in seconds.
+    /// The approximate duration in seconds: smoke, quick, full.
     pub seconds: [u32; 3],
-    /// Measures.
+    /// The function that measures the rows.
     pub run: Run,
 }
 
 impl Measurement {
-    /// A measurement.
+    /// Makes a measurement.
     pub const fn new(limits: Limits, needs: &'static str, seconds: [u32; 3], run: Run) -> Self {
         Self { limits, needs, seconds, run }
     }
 
-    /// The limits of its rows, in their order.
+    /// Returns the limits of the rows, in order.
     pub fn limits(&self) -> impl Iterator<Item = &'static Limit> {
         self.limits.iter().copied().flatten()
     }
 
-    /// The ids of its rows, each once.
+    /// Returns the ids of the rows, without duplicates.
     pub fn ids(&self) -> BTreeSet<&'static str> {
         self.limits().map(|limit| limit.id).collect()
     }

@@ -1,5 +1,5 @@
-//! The goals of the mesh: how fast crowds run beside the bit tests that they cannot do without, what a cell
-//! costs on the air, and what a node costs.
+//! The goals of the mesh: the speed of crowds compared with the bit tests that they need, the cost
+//! of a cell on the air, and the cost of a node.
 
 mod idle;
 mod node;
@@ -14,13 +14,14 @@ use crate::limit::Limit;
 use crate::ours::crowd::{Moves, Scene};
 use crate::row::Row;
 
-/// T1: simulated seconds per CPU second, as a share of the bit tests that one core does in that time.
+/// T1: simulated seconds per CPU second, as a share of the bit tests that one core computes in that
+/// time.
 pub const SPEEDS: [Limit; 3] = [
     Limit::at_least("T1", "600 users who sit / counted bit tests", 0.08, "x"),
     Limit::at_least("T1", "600 users who walk / counted bit tests", 0.045, "x"),
     Limit::at_least("T1", "1,000 users who sit / counted bit tests", 0.12, "x"),
 ];
-/// T4 and T5, of the same runs.
+/// T4 and T5, from the same runs.
 pub const AIR: [Limit; 4] = [
     Limit::at_least("T4", "arrived, 600 users who sit", 99.9, "%"),
     Limit::at_most("T4", "mean latency, 600 users who sit", 1.2, "s"),
@@ -34,9 +35,9 @@ pub const ALL: &[Measurement] = &[
     Measurement::new(&[&idle::LIMITS], NEEDS, [10, 140, 680], idle::measure_rows),
 ];
 
-/// Seconds before messages are counted.
+/// Seconds of simulation before messages are counted.
 const SETTLE_S: u64 = 30;
-/// Neighbours of a grid away from its edge.
+/// Neighbours of a grid position away from the edge.
 const NEIGHBOURS: f64 = 8.0;
 
 /// Measures the crowds.
@@ -49,7 +50,7 @@ fn measure_crowds(bench: &mut Bench) -> Result<Vec<Row>> {
     ];
     let mut rows = Vec::new();
     for ((limit, (name, scene)), at) in SPEEDS.into_iter().zip(scenes).zip(0..) {
-        // The clocks are right: the load is the question here.
+        // All clocks are right, since the load is measured here.
         let scene = Scene { good_percent: 100, ..scene };
         let users = u32::try_from(scene.users).map_or(0.0, f64::from);
         let mut stage = scene.begin_stage();
@@ -58,7 +59,7 @@ fn measure_crowds(bench: &mut Bench) -> Result<Vec<Row>> {
         let rate = bit_tests()?;
         let ((), ns) = cost_ns(|| stage.run_for(seconds))?;
         let simulated = f64::from(u32::try_from(seconds).unwrap_or(0)) / (ns / 1e9);
-        // Each cell is received once by each user, and announced by each neighbour.
+        // Each user receives each cell once, and each neighbour announces it.
         let tests = users * users / 30.0 * (1.0 + NEIGHBOURS);
         let share = simulated * tests / rate;
         for (op, unit, value) in
@@ -74,18 +75,18 @@ fn measure_crowds(bench: &mut Bench) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Published figures of others; not measured here.
+/// Published figures of other simulators, not measured here.
 const CONTEXT: &str = "context: 25.8 (OMNeT++ 7, an idealised model) and 4.2 (ns-3, another model), both at 600 users \
                        on another machine, are not in this run";
 
-/// Rows about the air, from the same run.
+/// Makes the rows about the air, from the same run.
 fn make_air_rows(
     bench: &mut Bench,
     at: usize,
     stage: &crate::ours::crowd::Stage,
 ) -> Result<Vec<Row>> {
     let (mean, high) = stage.latency();
-    // What is on its way at the end is not lost.
+    // Messages that are under way at the end are not lost.
     let on_the_way =
         100.0 * mean / f64::from(u32::try_from(bench.profile.pick(20, 120, 600)).unwrap_or(1));
     let arrived = (100.0 * stage.share_delivered() + on_the_way).min(100.0);
@@ -105,8 +106,8 @@ fn make_air_rows(
     })
 }
 
-/// Bit tests a second of one thread: each asks one bit of a column as large as those of a crowd, where the
-/// answer before decides which.
+/// Returns the bit tests per second of one thread. Each tests a bit of a column as large as in a
+/// crowd; the previous result selects the bit.
 fn bit_tests() -> Result<f64> {
     const TESTS: u32 = 20_000_000;
     let columns: Vec<u64> = (0..4_096_u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();

@@ -12,10 +12,10 @@ pub use parts::measure_shares;
 use super::idle::NEEDS;
 use super::measurement::Measurement;
 
-/// The peers.
+/// The peer programs of these rows.
 pub const PEERS: &[&str] = &["gofloor"];
 
-/// All of them.
+/// All measurements of this part.
 pub const ALL: &[Measurement] = &[
     Measurement::new(
         &[&flow::ALONE, &flow::BESIDE_GO, &flow::WITHOUT],

@@ -17,7 +17,7 @@ pub mod world;
 use super::idle::NEEDS;
 use super::measurement::Measurement;
 
-/// All measurements; the ones that put little load on the machine come first.
+/// All measurements; those that load the machine least come first.
 pub const ALL: &[Measurement] = &[
     Measurement::new(&[&page::LIMITS], "the page: `cargo xtask up`", [1, 1, 1], page::measure_rows),
     Measurement::new(

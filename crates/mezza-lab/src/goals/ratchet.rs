@@ -1,5 +1,5 @@
 //! The goals of the ratchet: rows T1 to T5 of its design. Every ratio is of thread CPU time from
-//! one run, all programs interleaved.
+//! one run, with all programs interleaved.
 
 use anyhow::Result;
 
@@ -9,10 +9,10 @@ use crate::limit::Limit;
 use crate::peer::{self, PeerProcess};
 use crate::row::Row;
 
-/// The peers.
+/// The peer programs of these rows.
 pub const PEERS: &[&str] = &["vodozemac", "wacore", "java"];
 
-/// All of them.
+/// All measurements of this part.
 pub const ALL: &[Measurement] = &[
     Measurement::new(
         &[&make_limits(VODOZEMAC), &make_limits(JAVA), &make_limits(WACORE), &make_limits(BESIDE)],
@@ -32,7 +32,7 @@ pub const ALL: &[Measurement] = &[
 /// The sizes of texts: a line, a page, a file.
 const SIZES: [usize; 3] = [32, 1_024, FILE];
 
-/// One thing to be measured: `peer` is asked for `who:op`, or for `op` alone.
+/// One case: the operation `who:op` of the peer, or `op` alone.
 #[derive(Clone, Copy)]
 struct Wanted {
     peer: usize,
@@ -51,7 +51,7 @@ impl Wanted {
     }
 }
 
-/// Calls in a batch, so that the clock's own cost is small beside it.
+/// Returns the calls in a batch: enough that the cost of the clock is small in comparison.
 fn count_calls(op: &str, size: usize) -> usize {
     match op {
         "init" | "resp" | "bundle" => 8,
@@ -80,12 +80,12 @@ impl Figures {
         self.0.find_series(&(who, op, size))
     }
 
-    /// `ours` by `theirs`.
+    /// Returns the ratio of `ours` to `theirs`.
     fn find_ratio(&self, ours: Side, theirs: Side, size: usize) -> Result<Ratio> {
         Ok(self.find_series(ours, size)?.ratio_to(self.find_series(theirs, size)?))
     }
 
-    /// A row on a ratio that has a limit.
+    /// Makes a row of a ratio with a limit.
     fn make_row(&self, limit: Limit, [ours, theirs]: [Side; 2], size: usize) -> Result<Row> {
         let ratio = self.find_ratio(ours, theirs, size)?;
         let a = self.find_series(ours, size)?;
@@ -102,7 +102,7 @@ impl Figures {
     }
 }
 
-/// Nanoseconds for people.
+/// Formats nanoseconds for the user.
 fn format_time(ns: f64) -> String {
     match ns {
         1e6.. => format!("{:.2} ms", ns / 1e6),
@@ -111,35 +111,36 @@ fn format_time(ns: f64) -> String {
     }
 }
 
-/// A goal against a peer: its limit, operation, bytes of a body.
+/// A goal against a peer: limit, operation, bytes of a body.
 type Goal = (Limit, &'static str, usize);
 
 const FILE: usize = 1_400_000;
-/// T1.
+/// T1, against vodozemac.
 const VODOZEMAC: [Goal; 4] = [
     (ratio_limit("T1", "v3 seal 32 B / vodozemac", 0.20), "seal", 32),
     (ratio_limit("T1", "v3 open 32 B / vodozemac", 1.0), "open", 32),
     (ratio_limit("T1", "v3 turn / vodozemac", 0.80), "turn", 32),
     (ratio_limit("T1", "v3 seal 1.4 MB / vodozemac", 0.85), "seal", FILE),
 ];
-/// T2, Java.
+/// T2, against Java.
 const JAVA: [Goal; 4] = [
     (ratio_limit("T2", "v3 turn / Java", 0.33), "turn", 32),
     (ratio_limit("T2", "v3 session, initiator / Java", 0.40), "init", 32),
     (ratio_limit("T2", "v3 session, responder / Java", 0.40), "resp", 32),
     (ratio_limit("T2", "v3 seal 32 B / Java", 0.25), "seal", 32),
 ];
-/// T2, wacore-libsignal.
+/// T2, against wacore-libsignal.
 const WACORE: [Goal; 2] = [
     (ratio_limit("T2", "v3 session, initiator / wacore-libsignal", 0.85), "init", 32),
     (ratio_limit("T2", "v3 session, responder / wacore-libsignal", 0.85), "resp", 32),
 ];
-/// Shown without a limit.
+/// Goals that are shown without a limit.
 const BESIDE: [Goal; 2] = [
     (Limit::none("T2", "v3 session, initiator / vodozemac", "x"), "init", 32),
     (Limit::none("T2", "v3 session, responder / vodozemac", "x"), "resp", 32),
 ];
-/// T3, our suites beside each other: CPUs differ in AES, so there is room where a text is short.
+/// T3: our suites compared with each other. CPUs differ in AES, so the limits leave room for short
+/// texts.
 const SUITES: [Goal; 6] = [
     (ratio_limit("T3", "b2c20 seal 32 B / v3", 0.75), "seal", 32),
     (ratio_limit("T3", "b2c20 seal 1 KiB / v3", 0.88), "seal", 1_024),
@@ -148,30 +149,30 @@ const SUITES: [Goal; 6] = [
     (ratio_limit("T3", "b2c20 open 1 KiB / v3", 0.60), "open", 1_024),
     (ratio_limit("T3", "b2c20 open 1.4 MB / v3", 0.92), "open", FILE),
 ];
-/// T3, the paper's suite, ratchets alone.
+/// T3: the paper's suite, ratchets alone.
 const PAPER: [Goal; 3] = [
     (ratio_limit("T3", "paper seal 32 B / v3, ratchets alone", 0.80), "seal", 32),
     (ratio_limit("T3", "paper seal 1 KiB / v3, ratchets alone", 0.60), "seal", 1_024),
     (ratio_limit("T3", "paper seal 1.4 MB / v3, ratchets alone", 0.45), "seal", FILE),
 ];
-/// T4.
+/// T4: messages out of order.
 const AHEAD: [Limit; 3] = [
     Limit::at_most("T4", "v3: a message 1,999 ahead", 2.0, "ms"),
     Limit::at_most("T4", "b2c20: a message 4,900 ahead", 2.0, "ms"),
     ratio_limit("T4", "the message after it / a usual one", 1.2),
 ];
-/// T5.
+/// T5: duplicates and forgeries.
 const SKIPPED: [Limit; 2] = [
     Limit::at_most("T5", "look-up among 2,000 skipped keys", 1.0, "us"),
     ratio_limit("T5", "10,000 forgeries / 10,000 opens", 2.0),
 ];
 
-/// A limit on a ratio.
+/// Makes a limit on a ratio.
 const fn ratio_limit(id: &'static str, goal: &'static str, most: f64) -> Limit {
     Limit::at_most(id, goal, most, "x")
 }
 
-/// The limits of goals.
+/// Returns the limits of goals.
 const fn make_limits<const N: usize>(goals: [Goal; N]) -> [Limit; N] {
     let mut limits = [AHEAD[0]; N];
     let mut at = 0;
@@ -182,7 +183,7 @@ const fn make_limits<const N: usize>(goals: [Goal; N]) -> [Limit; N] {
     limits
 }
 
-/// T1 and T2.
+/// Measures T1 and T2.
 fn beside_peers(bench: &mut Bench) -> Result<Vec<Row>> {
     let mut peers = vec![PeerProcess::start_ours()?];
     let mut absent = Vec::new();
@@ -221,8 +222,8 @@ fn beside_peers(bench: &mut Bench) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// One row against a peer. The lines below it are our portable backend, and our ratchet without the
-/// rows for the disk, which some peers do not make.
+/// Makes one row against a peer. The lines below show our portable backend, and our ratchet without
+/// the database rows, which some peers do not make.
 fn make_peer_row(figures: &Figures, name: &'static str, (limit, op, size): Goal) -> Result<Row> {
     let row = figures.make_row(limit, [["v3", op], [name, op]], size)?;
     let portable = figures.find_ratio(["v3-portable", op], [name, op], size)?;
@@ -232,7 +233,7 @@ fn make_peer_row(figures: &Figures, name: &'static str, (limit, op, size): Goal)
         .with_detail(format!("Portable instead of AwsLc: {portable}")))
 }
 
-/// T3: our suites beside each other.
+/// Measures T3: our suites compared with each other.
 fn measure_suites(bench: &mut Bench) -> Result<Vec<Row>> {
     let mut wanted = Vec::new();
     for size in SIZES {
@@ -259,7 +260,7 @@ fn measure_suites(bench: &mut Bench) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// T4 and T5: messages out of order, duplicates and forgeries.
+/// Measures T4 and T5: messages out of order, duplicates and forgeries.
 fn measure_ahead(bench: &mut Bench) -> Result<Vec<Row>> {
     let ours = |(who, op)| Wanted { peer: 0, who, op, size: 32 };
     let wanted = [

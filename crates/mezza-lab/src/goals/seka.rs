@@ -1,5 +1,5 @@
-//! The goals of links: exchanges beside their limit and other handshakes (S1, S2, S5), tunnels beside
-//! others in network namespaces (S6 to S10).
+//! The goals of links: exchanges compared with limits and other handshakes (S1, S2, S5), and
+//! tunnels compared with others in network namespaces (S6 to S10).
 
 pub mod net;
 mod rekeys;
@@ -13,10 +13,10 @@ use crate::limit::Limit;
 use crate::peer::{self, PeerProcess};
 use crate::row::Row;
 
-/// The peers.
+/// The peer programs of these rows.
 pub const PEERS: &[&str] = &["handshakes", "tunnels"];
 
-/// All of them.
+/// All measurements of this part.
 pub const ALL: &[Measurement] = &[
     Measurement::new(&[&LIMITS], "peers: `--fetch` (cargo)", [2, 40, 90], measure_exchanges),
     Measurement::new(
@@ -27,7 +27,7 @@ pub const ALL: &[Measurement] = &[
     ),
 ];
 
-/// Name of the figure, and where it comes from: this program, or the peer.
+/// The name of a figure, and its source: this program, or the peer.
 type Cost = (&'static str, bool);
 /// A goal, its figure, and the figure that it is divided by.
 type Goal = (Limit, Cost, Cost);
@@ -62,7 +62,7 @@ const GOALS: [Goal; 7] = [
     ),
 ];
 
-/// The limits of these goals.
+/// The limits of [`GOALS`].
 const LIMITS: [Limit; 7] = {
     let mut limits = [GOALS[0].0; 7];
     let mut at = 0;
@@ -81,7 +81,7 @@ const fn shown_limit(id: &'static str, goal: &'static str) -> Limit {
     Limit::none(id, goal, "x")
 }
 
-/// The cases, each once.
+/// Returns the cases without duplicates.
 fn list_cases() -> Vec<Cost> {
     let mut cases: Vec<Cost> = GOALS.iter().flat_map(|(_, one, two)| [*one, *two]).collect();
     cases.sort_unstable();

@@ -1,29 +1,29 @@
-//! Powers of a fixed base by a comb (Lim and Lee, CRYPTO 1994) with 6 rows and 8 tables: an exponent of
-//! 3072 bits takes 63 squarings and 512 products. Each look-up reads its whole table, so that it does
-//! not show in the cache which entry was wanted.
+//! Powers of a fixed base by a comb (Lim and Lee, CRYPTO 1994) with 6 rows and 8 tables: an
+//! exponent of 3072 bits takes 63 squarings and 512 products. Each look-up reads its whole table,
+//! so that the cache does not show the index.
 
 use crypto_bigint::U3072;
 
 use super::montgomery::{Montgomery, Residue, look_up};
 
-/// Rows: bits that one look-up takes.
+/// Number of rows, which is the number of bits per look-up.
 const ROWS: u32 = 6;
-/// Tables.
+/// Number of tables.
 const TABLES: u32 = 8;
 /// Bits of a row, and of a block of a row.
 const ROW_BITS: u32 = 512;
 const BLOCK_BITS: u32 = ROW_BITS / TABLES;
 
-/// The tables of one base: entry i of table j is the product of base^(2^(512 row + 64 j)) over the rows
-/// whose bit is set in i.
+/// The tables of a base: entry i of table j is the product of base^(2^(512 row + 64 j)) over the
+/// rows whose bit is set in i.
 pub struct PowerComb {
     tables: Vec<Vec<Residue>>,
 }
 
 impl PowerComb {
-    /// Computes the tables, about as long as two powers take.
+    /// Computes the tables in about the time of two powers.
     pub fn new(field: &Montgomery, base: &U3072) -> Self {
-        // Powers base^(2^(64 k)) for all k.
+        // The powers base^(2^(64 k)) for all k.
         let mut power = field.enter_form(base);
         let mut of_block = Vec::new();
         for _ in 0..ROWS * TABLES {
@@ -39,7 +39,7 @@ impl PowerComb {
         Self { tables: (0..TABLES).map(table).collect() }
     }
 
-    /// The base to the power of an exponent.
+    /// Computes the base to the power of an exponent.
     pub fn power(&self, field: &Montgomery, exponent: &U3072) -> Residue {
         let mut result = field.one();
         for bit in (0..BLOCK_BITS).rev() {

@@ -1,4 +1,4 @@
-//! The groups themselves.
+//! The groups of integers modulo a safe prime.
 #![expect(
     clippy::large_types_passed_by_value,
     clippy::unused_self,
@@ -18,20 +18,21 @@ use super::comb::PowerComb;
 use super::montgomery::{Montgomery, Residue};
 use super::{BYTES, group_15, number, order_of};
 
-/// A value in the library's form, for inverses and symbols.
+/// A value in crypto-bigint's form, for inverses and Jacobi symbols.
 type Form = FixedMontyForm<{ U3072::LIMBS }>;
-/// The label that the second generator is expanded from.
+/// The label from which the second generator is expanded.
 const H_LABEL: &[u8] = b"GUARD1-PEDERSEN-H-MODP";
-/// Bytes of its expansion: 128 bits more than the modulus, so that the remainder is uniform.
+/// Bytes of the expansion: 128 bits more than the modulus, so that the remainder is uniform.
 const H_BYTES: usize = 400;
 
-/// Which group of a safe prime p = 2 q + 1.
+/// The choice of group for a safe prime p = 2 q + 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
-    /// The integers modulo p by plus and minus 1, of prime order q: each element is the lesser of x and
-    /// p - x, so that membership is a comparison. g = 2.
+    /// The integers modulo p, with x and -x identified, of prime order q. An element is the smaller
+    /// of x and p - x, so a comparison tests membership. g = 2.
     Safe,
-    /// All integers modulo p, of order 2 q, g = 5: the squares show through every firewall.
+    /// All integers modulo p, of order 2 q, g = 5. Every firewall leaves visible if an element is a
+    /// square.
     Thesis,
 }
 
@@ -47,11 +48,11 @@ struct Inner {
     order: NonZero<U3072>,
     g: U3072,
     h: U3072,
-    /// Tables of g and h; without them every power takes the same time (the mode `uniform`).
+    /// Tables of g and h. Without tables every power takes the same time (the mode `uniform`).
     combs: Option<[PowerComb; 2]>,
 }
 
-/// An exponent, and how many of its bits may be set: short keys take less time.
+/// An exponent and its maximum number of bits: short keys take less time.
 #[derive(Clone, PartialEq)]
 pub struct ModpScalar {
     value: U3072,
@@ -65,7 +66,7 @@ impl Zeroize for ModpScalar {
 }
 
 impl Modp {
-    /// Group 15 in a profile; `fast` has tables of g and h.
+    /// Makes group 15 in a profile; `fast` adds tables of g and h.
     pub fn new(profile: Profile, fast: bool) -> Self {
         let p = group_15();
         let params = FixedMontyParams::new_vartime(p);
@@ -82,12 +83,12 @@ impl Modp {
         Self(Arc::new(Inner { profile, params, field, q, order, g, h, combs }))
     }
 
-    /// The modulus.
+    /// Returns the modulus.
     pub fn p(&self) -> &Odd<U3072> {
         self.0.params.modulus()
     }
 
-    /// A key of 256 bits, as the thesis has for plain Diffie-Hellman.
+    /// Draws a key of 256 bits, as the thesis uses for plain Diffie-Hellman.
     pub fn draw_short(&self, rng: &mut dyn CryptoRng) -> ModpScalar {
         let mut bytes = [0; 32];
         rng.fill_bytes(&mut bytes);
@@ -116,7 +117,7 @@ impl Modp {
         ModpScalar { value, bits: U3072::BITS }
     }
 
-    /// A power of g or h: by its table if there is one and the exponent has full length.
+    /// Computes a power of g or h, by table if there is one and the exponent has full length.
     fn power_fixed(&self, at: usize, exponent: &ModpScalar) -> U3072 {
         let Inner { field, combs, g, h, .. } = &*self.0;
         match combs {
@@ -128,13 +129,13 @@ impl Modp {
     }
 }
 
-/// The lesser of x and p - x.
+/// Returns the smaller of x and p - x.
 fn fold_number(x: U3072, p: &U3072) -> U3072 {
     let other = p.wrapping_sub(&x);
     if x > other { other } else { x }
 }
 
-/// Big-endian bytes, more than the modulus has, modulo p.
+/// Reduces big-endian bytes, more than the modulus has, modulo p.
 fn fold_wide(bytes: &[u8], p: &Odd<U3072>) -> U3072 {
     let p = p.as_nz_ref();
     bytes.chunks(16).fold(U3072::ZERO, |x, chunk| {
@@ -143,7 +144,7 @@ fn fold_wide(bytes: &[u8], p: &Odd<U3072>) -> U3072 {
     })
 }
 
-/// A number of 384 bytes below `limit`, uniform: others are drawn again.
+/// Draws a uniform number of 384 bytes below `limit`; larger numbers are drawn again.
 fn draw_below(limit: &NonZero<U3072>, rng: &mut dyn CryptoRng) -> U3072 {
     loop {
         let mut bytes = [0; BYTES];
@@ -336,7 +337,7 @@ mod tests {
         }
         assert!(group.decode(&[1; 383]).is_err() && group.decode(&[0; 385]).is_err());
         assert!(group.decode_scalar(group.0.q.as_ref().to_be_bytes().as_ref()).is_err());
-        // Of x and p - x exactly one is a square: the quotient is the squares.
+        // Exactly one of x and p - x is a square, so the quotient is isomorphic to the squares.
         let minus = p.wrapping_sub(&group.h());
         assert!(group.is_square(&group.h()) != group.is_square(&minus));
     }

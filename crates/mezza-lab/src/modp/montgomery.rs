@@ -1,8 +1,10 @@
-//! Products modulo an odd number of 3072 bits in Montgomery's form (Mathematics of Computation 44, 1985):
-//! x stands as x 2^3072 mod p. Columns are summed one after the other in three limbs (Comba, IBM Systems
-//! Journal 29, 1990), those of a product and of the multiples of p that reduce it.
+//! Products modulo an odd number of 3072 bits in Montgomery's form (Mathematics of Computation 44,
+//! 1985): x is stored as x 2^3072 mod p. Columns are summed one after another in three limbs
+//! (Comba, IBM Systems Journal 29, 1990): those of the product together with the multiples of p
+//! that reduce it.
 //!
-//! No branch and no address depends on a value: what is public is the modulus and the bits of an exponent.
+//! No branch and no address depends on a secret value; only the modulus and the bit length of an
+//! exponent are public.
 
 use crypto_bigint::U3072;
 use crypto_bigint::modular::FixedMontyParams;
@@ -11,14 +13,14 @@ use crypto_bigint::modular::FixedMontyParams;
 const LIMBS: usize = 48;
 /// A number as limbs.
 type Limbs = [u64; LIMBS];
-/// Bits of an exponent that one product takes.
+/// Bits of an exponent per window.
 const WINDOW: usize = 5;
 
 /// A value in Montgomery's form, below the modulus.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Residue(Limbs);
 
-/// A modulus and what is computed once for it.
+/// A modulus and its precomputed values.
 pub struct Montgomery {
     p: Limbs,
     /// -1 / p modulo 2^64.
@@ -48,7 +50,7 @@ impl Column {
         Self { low, high: self.high.wrapping_add(u64::from(is_over)) }
     }
 
-    /// The products of pairs of limbs are added: at most 96 of them, so that three limbs are enough.
+    /// Adds the products of pairs of limbs: at most 96 products, which fit into three limbs.
     #[inline]
     fn dot<'a>(self, pairs: impl Iterator<Item = (&'a u64, &'a u64)>) -> Self {
         pairs.fold(self, |sum, (a, b)| sum.plus(u128::from(*a).wrapping_mul(u128::from(*b))))
@@ -72,17 +74,17 @@ impl Column {
     }
 }
 
-/// The places of a column of 96 whose limbs are multiplied, crosswise.
+/// Returns the indices of the limbs that contribute to one of the 96 columns of a product.
 #[inline]
 fn limb_places(column: usize) -> std::ops::RangeInclusive<usize> {
     (column + 1).saturating_sub(LIMBS)..=column.min(LIMBS - 1)
 }
 
 impl Montgomery {
-    /// The form of a modulus.
+    /// Precomputes the values of a modulus.
     pub fn new(params: &FixedMontyParams<{ U3072::LIMBS }>) -> Self {
         let p = to_limbs(params.modulus().as_ref());
-        // Newton's iteration for 1 / p modulo 2^64: each turn doubles the bits that are right.
+        // Newton's iteration for 1 / p modulo 2^64: each step doubles the number of correct bits.
         let inverse =
             (0..6).fold(1_u64, |x, _| x.wrapping_mul(2_u64.wrapping_sub(p[0].wrapping_mul(x))));
         Self {
@@ -93,29 +95,29 @@ impl Montgomery {
         }
     }
 
-    /// 1.
+    /// Returns 1 in Montgomery's form.
     pub const fn one(&self) -> Residue {
         self.one
     }
 
-    /// A number below the modulus, into the form.
+    /// Converts a number below the modulus into Montgomery's form.
     pub fn enter_form(&self, number: &U3072) -> Residue {
         self.multiply(&Residue(to_limbs(number)), &self.square)
     }
 
-    /// Out of the form.
+    /// Converts a value from Montgomery's form.
     pub fn leave_form(&self, residue: &Residue) -> U3072 {
         let column =
             |at: usize| Column::default().plus(residue.0.get(at).copied().unwrap_or(0).into());
         to_number(&self.reduce_columns(column))
     }
 
-    /// The product of two numbers below the modulus that are not in the form.
+    /// Computes the product of two numbers below the modulus, neither in Montgomery's form.
     pub fn product(&self, a: &U3072, b: &U3072) -> U3072 {
         to_number(&self.multiply(&Residue(to_limbs(a)), &self.enter_form(b)))
     }
 
-    /// The product.
+    /// Computes a product.
     pub fn multiply(&self, a: &Residue, b: &Residue) -> Residue {
         self.reduce_columns(|at| {
             let a = &a.0[limb_places(at)];
@@ -124,7 +126,7 @@ impl Montgomery {
         })
     }
 
-    /// The square: products of different limbs are computed once and count twice.
+    /// Computes a square: products of different limbs are computed once and doubled.
     pub fn square(&self, a: &Residue) -> Residue {
         self.reduce_columns(|at| {
             let limbs = &a.0[limb_places(at)];
@@ -135,7 +137,7 @@ impl Montgomery {
         })
     }
 
-    /// A number below p 2^3072, given by its columns, divided by 2^3072 modulo p.
+    /// Divides a number below p 2^3072, given by its columns, by 2^3072 modulo p.
     #[inline]
     fn reduce_columns(&self, column: impl Fn(usize) -> Column) -> Residue {
         let p = &self.p;
@@ -158,7 +160,7 @@ impl Montgomery {
         self.subtract_once(&upper, carry.limb())
     }
 
-    /// A number below 2 p, of one bit more than the limbs, less p if it is not below p.
+    /// Subtracts p once if needed, from a number below 2 p whose top bit is `top`.
     fn subtract_once(&self, sum: &Limbs, top: u64) -> Residue {
         let mut less = [0; LIMBS];
         let mut borrow = 0;
@@ -171,8 +173,8 @@ impl Montgomery {
         Residue(choose_limbs(&less, sum, keeps))
     }
 
-    /// `base` to the power of an exponent of at most so many bits, in windows; every window costs the
-    /// same.
+    /// Computes `base` to the power of an exponent of at most `bits` bits, by windows of equal
+    /// cost.
     pub fn power(&self, base: &Residue, exponent: &U3072, bits: u32) -> Residue {
         let exponent = to_limbs(exponent);
         let mut powers = [self.one; 1 << WINDOW];
@@ -193,7 +195,7 @@ fn to_number(residue: &Residue) -> U3072 {
     U3072::from_le_slice(residue.0.map(u64::to_le_bytes).as_flattened())
 }
 
-/// The window of an exponent that begins at a bit.
+/// Returns the window of an exponent that begins at `bit`.
 fn find_digit(exponent: &Limbs, bit: usize) -> u64 {
     let at = bit / 64;
     let shift = bit % 64;
@@ -202,18 +204,18 @@ fn find_digit(exponent: &Limbs, bit: usize) -> u64 {
     (pair >> shift) as u64 & ((1 << WINDOW) - 1)
 }
 
-/// `one` where `flag` is 1, `zero` where it is 0.
+/// Returns `one` if `flag` is 1, `zero` if `flag` is 0, without a branch.
 fn choose_limbs(zero: &Limbs, one: &Limbs, flag: u64) -> Limbs {
     let mask = std::hint::black_box(flag).wrapping_neg();
     std::array::from_fn(|at| zero[at] ^ (mask & (zero[at] ^ one[at])))
 }
 
-/// An entry of a table; all of it is read, so that it does not show in the cache which one was wanted.
+/// Returns an entry of a table. All entries are read, so that the cache does not show the index.
 pub fn look_up(table: &[Residue], wanted: u64) -> Residue {
     let mut found = [0; LIMBS];
     for (at, entry) in (0_u64..).zip(table) {
         let other = at ^ wanted;
-        // All ones where nothing differs: then alone subtracting one borrows.
+        // All ones if the indices are equal: only then does the subtraction of one borrow.
         let mask = std::hint::black_box(other.wrapping_sub(1) >> 63).wrapping_neg();
         for (place, limb) in found.iter_mut().zip(&entry.0) {
             *place |= mask & limb;
@@ -231,7 +233,7 @@ mod tests {
     use rand_chacha::ChaCha20Rng;
     use rand_core::SeedableRng as _;
 
-    /// 0, 1, 2, p - 1, and what carries through every limb; then what is drawn.
+    /// Returns 0, 1, 2, p - 1, numbers whose carries run through every limb, and random numbers.
     fn numbers(count: usize) -> Vec<U3072> {
         let p = group_15();
         let mut rng = ChaCha20Rng::seed_from_u64(3);
@@ -242,7 +244,7 @@ mod tests {
         edges.into_iter().chain(drawn).collect()
     }
 
-    /// Another implementation says the same: crypto-bigint's.
+    /// The results equal those of crypto-bigint.
     #[test]
     fn slow_products_squares_and_powers_are_those_of_the_library() {
         let params = FixedMontyParams::new_vartime(group_15());

@@ -1,5 +1,5 @@
-//! Walks `vectors/guard/modp-*.txt`: the variants and their firewalls over group 15, as the second
-//! implementation has them.
+//! Runs the cases of `vectors/guard/modp-*.txt`: the variants and their firewalls over group 15, as
+//! computed by the second implementation.
 
 use std::collections::BTreeMap;
 
@@ -19,11 +19,11 @@ use rand_core::SeedableRng as _;
 use super::group::ModpScalar;
 use super::{BYTES, Modp, Profile};
 
-/// One case, the group that reads it, and its firewalls at both ends.
+/// A case, its group, and the firewalls at both ends.
 struct ModpCase<'a> {
     fields: &'a Case,
     group: &'a Modp,
-    /// Never asked where all coins are given.
+    /// Not used where a case gives all coins.
     rng: ChaCha20Rng,
     own: Stack<Modp>,
     their: Stack<Modp>,
@@ -54,13 +54,14 @@ impl<'a> ModpCase<'a> {
         assert_eq!(is_ok, self.fields.text("expect") == "ok", "{}", self.fields.name());
     }
 
-    /// A message of the end that the case names first, to the other one.
+    /// Passes a message from the end that the case names first to the other end, through both
+    /// firewalls.
     fn there(&mut self, message: Message<Modp>) -> Message<Modp> {
         let message = self.own.change_outgoing(message, &mut self.rng).unwrap();
         self.their.change_incoming(message, &mut self.rng).unwrap()
     }
 
-    /// A message of the other end.
+    /// Passes a message in the opposite direction.
     fn back(&mut self, message: Message<Modp>) -> Message<Modp> {
         let message = self.their.change_outgoing(message, &mut self.rng).unwrap();
         self.own.change_incoming(message, &mut self.rng).unwrap()

@@ -12,7 +12,7 @@ use mezza::testing::backend::AwsLc;
 use mezza_lab_measuring::primitive::{CipherKeys, Implementation};
 use mezza_lab_measuring::rustcrypto::{MAC_BYTES, chacha};
 
-/// The implementation of an operation, if aws-lc-rs has one.
+/// Returns the implementation of an operation, if aws-lc-rs has one.
 pub fn find_implementation(op: &str) -> Option<Implementation> {
     Some(match op {
         "sha512" => Implementation::Hash(sha512),

@@ -1,4 +1,4 @@
-//! The Double Ratchet of a suite without [`mezza_ratchet::Conversation`], so that suites which have no
+//! The Double Ratchet of a suite without [`mezza_ratchet::Conversation`], so that suites without a
 //! number on the wire can be measured and attacked.
 
 use anyhow::{Context as _, Result};
@@ -15,7 +15,7 @@ use mezza_ratchet::{
 use super::device::MeasuredDevice;
 use super::talk::{PublishedBundle, REGISTRATION, device_pair, publish_prekeys};
 
-/// The time at which every ratchet here began.
+/// The start time of every ratchet in this module.
 const BEGAN: Time = Time::from_ms(1);
 
 /// A device with one ratchet.
@@ -31,12 +31,12 @@ impl<S: RatchetSuite, B: Backend> Bare<S, B> {
         Self { identity, remote, offered: None, ratchet: None }
     }
 
-    /// The identity of this device.
+    /// Returns the identity of this device.
     pub fn identity(&self) -> &IdentityKeyPair {
         &self.identity
     }
 
-    /// This device twice, in the same state of the same session, as after a restored backup.
+    /// Makes two copies of this device with the same session state, as after a restored backup.
     ///
     /// # Errors
     /// If the library refuses.
@@ -45,7 +45,8 @@ impl<S: RatchetSuite, B: Backend> Bare<S, B> {
         let twin = || -> Result<Self> {
             let mut twin = Self::new(self.identity.duplicate(), self.remote);
             twin.begin_from(bundle, EphemeralKey::from_scalar::<B>(base.duplicate()))?;
-            // The first message makes a DH step. It is dropped, so that the next one makes none.
+            // The first message makes a DH step. It is dropped, so that the next message makes
+            // none.
             let fresh = EphemeralKey::from_scalar::<B>(turn.duplicate());
             twin.begun_ratchet()?.seal(b"", &[], Padding::Blocks, Some(fresh), BEGAN)?;
             Ok(twin)
@@ -62,7 +63,7 @@ impl<S: RatchetSuite, B: Backend> Bare<S, B> {
         Ok(())
     }
 
-    /// The ratchet, once there is one.
+    /// Returns the ratchet.
     ///
     /// # Errors
     /// If there is no session.
@@ -70,7 +71,7 @@ impl<S: RatchetSuite, B: Backend> Bare<S, B> {
         self.ratchet.as_mut().context("no session")
     }
 
-    /// The body of a message, `None` if it is refused.
+    /// Opens a message. Returns its body, or `None` if the message is refused.
     pub fn open_body(&mut self, message: &[u8]) -> Option<Wiping<Vec<u8>>> {
         let envelope = S::Wire::decode(message).ok()?;
         if let (Some(first), None) = (&envelope.first, &self.ratchet) {

@@ -1,5 +1,5 @@
-//! A crowd of devices that run the engine of `mezza-mesh`: who they are, how they move, who lies, and what
-//! came of it.
+//! A crowd of devices that run the engine of `mezza-mesh`: their clocks, movement, liars and
+//! results.
 
 pub mod liars;
 
@@ -13,48 +13,49 @@ use mezza_sim::crowd::{Crowd, RadioModel};
 
 use liars::{Liar, Liars};
 
-/// Clocks within this distance share the time, µs.
+/// Maximum distance of clocks that share a time, µs.
 const STEP: i64 = 1_000_000;
-/// Where repeaters of `MeshCore` begin without a clock: 2024-05-15 10:52:31 UTC, µs since 1970.
+/// The start time of `MeshCore` repeaters without a clock: 2024-05-15 10:52:31 UTC, µs since 1970.
 const PLACEHOLDER: u64 = 1_715_770_351_000_000;
 
-/// Floods come in bouts of so many seconds, one in so many seconds, with so many cells a second.
+/// Floods: bouts of `FLOOD_S` seconds, one every `FLOOD_EVERY_S` seconds, with `FLOOD_PER_S` cells
+/// per second.
 const FLOOD_S: u64 = 20;
 const FLOOD_EVERY_S: u64 = 600;
 const FLOOD_PER_S: u64 = 40;
-/// Cells that a crowd with floods keeps in mind.
+/// Cells that devices remember in a crowd with floods.
 const FLOOD_RING: usize = 8_192;
 
-/// A crowd before it begins. Times in seconds.
+/// The parameters of a crowd. Times in seconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene {
-    /// How many.
+    /// The number of devices.
     pub users: usize,
-    /// How they move.
+    /// The movement of the devices.
     pub moves: Moves,
-    /// How clocks vote.
+    /// The rule by which clocks vote.
     pub mode: ClockMode,
-    /// Devices whose clock is good, of a hundred.
+    /// Percentage of devices with a good clock.
     pub good_percent: u64,
-    /// The others' clocks are off by at most this.
+    /// Maximum error of the other clocks.
     pub spread_s: u64,
-    /// Devices that lost their clock, of a hundred: they begin in May 2024.
+    /// Percentage of devices that lost their clock and begin in May 2024.
     pub lost_percent: u64,
-    /// The behaviour of liars, and how many of a thousand lie.
+    /// The behaviour of liars, and their share in thousandths.
     pub liars: Option<(Liar, u64)>,
-    /// Time between two messages of a user; none are written if there is none.
+    /// Time between two messages of a user; `None` for no messages.
     pub every_s: Option<u64>,
     /// Bytes of a cell.
     pub cell_bytes: usize,
-    /// True if a device waits while somebody in range sends.
+    /// True if a device waits while another device in range sends.
     pub shared: bool,
-    /// Everything else follows from it.
+    /// The seed of all random draws.
     pub seed: u64,
 }
 
 impl Scene {
-    /// The paper's: a static grid with eight neighbours, clocks off by up to five minutes and none good,
-    /// a message of 512 bytes every 30 s.
+    /// Returns the paper's scene: a static grid with eight neighbours, clock errors up to five
+    /// minutes and no good clock, a message of 512 bytes every 30 s.
     pub fn paper(users: usize, seed: u64) -> Self {
         Self {
             users,
@@ -71,18 +72,18 @@ impl Scene {
         }
     }
 
-    /// The same crowd with our vote, and three of ten clocks good.
+    /// Returns the paper's scene with our vote, and three of ten clocks good.
     pub fn ours(users: usize, seed: u64) -> Self {
         Self { mode: ClockMode::Level, good_percent: 30, ..Self::paper(users, seed) }
     }
 
-    /// Without messages: for questions about clocks.
+    /// Returns the scene without messages, for measurements of clocks.
     #[must_use]
     pub fn without_messages(self) -> Self {
         Self { every_s: None, ..self }
     }
 
-    /// Sets everybody in place.
+    /// Places all devices, and starts the crowd.
     pub fn begin_stage(&self) -> Stage {
         let mut dice = SimRng::new(self.seed, 0x0063_6c6f_636b);
         let settings = CrewSettings {
@@ -91,7 +92,7 @@ impl Scene {
             ..crew_settings(self.users, self.every_s)
         };
         let settings = match self.liars {
-            // Room for the cells of floods as long as they live.
+            // Room for the flooded cells during their lifetime.
             Some((Liar::Every(_), _)) => CrewSettings { ring: FLOOD_RING, ..settings },
             _ => settings,
         };
@@ -112,15 +113,15 @@ impl Scene {
 }
 
 impl Scene {
-    /// The grade and the error of a clock that begins at a placeholder date, µs. Our node knows such a date
-    /// for what it is, and takes part in no vote.
+    /// Returns the grade and the error in µs of a clock that begins at a placeholder date. Our node
+    /// recognises such a date, and takes no part in votes.
     fn lost_clock(&self) -> (Grade, i64) {
         let grade = if self.mode == ClockMode::Level { Grade::None } else { Grade::Poor };
         (grade, PLACEHOLDER.cast_signed() - START.cast_signed())
     }
 }
 
-/// A crowd on its way.
+/// A running crowd.
 pub struct Stage {
     /// The devices and their radios.
     pub crowd: Crowd<Liars>,
@@ -128,13 +129,13 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Lets time pass.
+    /// Advances the simulation by some seconds.
     pub fn run_for(&mut self, seconds: u64) {
         self.crowd.move_for(&mut *self.movement, START, seconds);
     }
 
-    /// Lets seconds pass in which devices flood: in bouts of 20 s, one in ten minutes, each writes 40 cells a
-    /// second for nobody. Returns the number of their cells.
+    /// Advances the simulation with floods: in bouts of 20 s, one every ten minutes, each flooding
+    /// device writes 40 cells per second without a receiver. Returns the number of these cells.
     pub fn run_day(&mut self, seconds: u64) -> u64 {
         let mut flooded = 0;
         for _ in 0..seconds {
@@ -153,19 +154,19 @@ impl Stage {
         flooded
     }
 
-    /// Counted messages and those of them that arrived.
+    /// Returns the number of counted messages, and of those that arrived.
     pub fn deliveries(&self) -> (u64, u64) {
         let deliveries = self.crowd.swarm().hosted.0.deliveries();
         (deliveries.made, deliveries.arrived)
     }
 
-    /// Counts messages from now on.
+    /// Starts counting messages.
     pub fn start_counting(&mut self) {
         let now = self.crowd.now();
         self.crowd.swarm_mut().hosted.0.count_from(now);
     }
 
-    /// Offsets of the clocks of all honest devices from the truth, µs, sorted.
+    /// Returns the offsets of all honest clocks from the true time, µs, sorted.
     pub fn offsets(&self) -> Vec<i64> {
         let swarm = self.crowd.swarm();
         let honest = swarm.hosted.0.engines().zip(&swarm.roles).filter(|(_, role)| role.is_none());
@@ -174,7 +175,7 @@ impl Stage {
         offsets
     }
 
-    /// The largest share of honest clocks that share a time: all within one second.
+    /// Returns the largest share of honest clocks that lie within one second.
     pub fn share_in_step(&self) -> f64 {
         let offsets = self.offsets();
         let mut most = 0;
@@ -184,12 +185,13 @@ impl Stage {
         share_of_count(most, offsets.len())
     }
 
-    /// The share of honest clocks within a second of `offset_s` seconds from the truth.
+    /// Returns the share of honest clocks within a second of `offset_s` seconds from the true time.
     pub fn share_near(&self, offset_s: i64) -> f64 {
         self.share_within(offset_s, 1)
     }
 
-    /// The share of honest clocks within so many seconds of `offset_s` seconds from the truth.
+    /// Returns the share of honest clocks within `within_s` seconds of `offset_s` seconds from the
+    /// true time.
     pub fn share_within(&self, offset_s: i64, within_s: u64) -> f64 {
         let offsets = self.offsets();
         let within = within_s.cast_signed() * STEP;
@@ -197,8 +199,8 @@ impl Stage {
         share_of_count(near.count(), offsets.len())
     }
 
-    /// Seconds until the share of clocks that `measure` gives is at least nine tenths, looked at each
-    /// `step_s`; `None` if it is not by `most_s`.
+    /// Runs until `measure` returns at least nine tenths, checked every `step_s`. Returns the
+    /// seconds, or `None` after `most_s`.
     pub fn run_until(
         &mut self,
         most_s: u64,
@@ -216,19 +218,19 @@ impl Stage {
         None
     }
 
-    /// The share of the counted messages that arrived.
+    /// Returns the share of counted messages that arrived.
     pub fn share_delivered(&self) -> f64 {
         let deliveries = self.crowd.swarm().hosted.0.deliveries();
         quotient_of_counts(deliveries.arrived, deliveries.made)
     }
 
-    /// The share of the counted messages that arrived at all: by their receiver's clock in its epoch.
+    /// Returns the share of counted messages that arrived in their epoch by the receiver's clock.
     pub fn share_reached(&self) -> f64 {
         let deliveries = self.crowd.swarm().hosted.0.deliveries();
         quotient_of_counts(deliveries.reached, deliveries.made)
     }
 
-    /// Mean and 95th percentile of how long messages took, s.
+    /// Returns mean and 95th percentile of the delivery times, s.
     pub fn latency(&self) -> (f64, f64) {
         let mut took = self.crowd.swarm().hosted.0.deliveries().took_ms.clone();
         took.sort_unstable();
@@ -237,20 +239,20 @@ impl Stage {
         (quotient_of_counts(sum, took.len() as u64) / 1_000.0, f64::from(high) / 1_000.0)
     }
 
-    /// Bytes sent for each message and device.
+    /// Returns the bytes sent per message and device.
     pub fn bytes_per_cell(&self) -> f64 {
         let crew = &self.crowd.swarm().hosted.0;
         quotient_of_counts(crew.sent_bytes().0, crew.deliveries().made * crew.len() as u64)
     }
 }
 
-/// A share of a count.
+/// Returns a share of a count; 0 of none.
 #[expect(clippy::cast_precision_loss, reason = "counts of devices and messages")]
 fn share_of_count(some: usize, all: usize) -> f64 {
     some as f64 / all.max(1) as f64
 }
 
-/// A quotient of counts.
+/// Returns a quotient of counts; the divisor is at least 1.
 #[expect(clippy::cast_precision_loss, reason = "counts of devices, messages and bytes")]
 fn quotient_of_counts(some: u64, all: u64) -> f64 {
     some as f64 / all.max(1) as f64

@@ -1,4 +1,4 @@
-//! The operations of the line protocol on a conversation, or on a ratchet alone.
+//! The operations of the line protocol for a conversation, or for a ratchet alone.
 //!
 //! ```text
 //! init   check a bundle, X3DH, seal a first message      resp   X3DH, open a first message
@@ -16,16 +16,16 @@ use mezza_lab_measuring::rate::Call;
 
 /// A device with one contact.
 pub trait MeasuredDevice: Sized + 'static {
-    /// The prekeys that it publishes.
+    /// The prekeys that the device publishes.
     type Bundle: 'static;
 
-    /// Two devices that know each other's identity.
+    /// Makes two devices that know each other's identity.
     ///
     /// # Errors
-    /// Keys that the library refuses.
+    /// If the library refuses the keys.
     fn make_pair() -> Result<(Self, Self)>;
 
-    /// Fresh prekeys.
+    /// Publishes fresh prekeys.
     ///
     /// # Errors
     /// If the library refuses.
@@ -37,21 +37,21 @@ pub trait MeasuredDevice: Sized + 'static {
     /// If the library refuses.
     fn begin_session(&mut self, bundle: &Self::Bundle) -> Result<()>;
 
-    /// The next message.
+    /// Seals the next message.
     ///
     /// # Errors
     /// If the library refuses.
     fn seal(&mut self, body: &[u8]) -> Result<Vec<u8>>;
 
-    /// Opens a message; bytes of its body, `None` if it is refused. Describing the error would cost
-    /// more than the refusal that is measured.
+    /// Opens a message. Returns the bytes of its body, or `None` if it is refused. An error
+    /// description would cost more than the measured refusal.
     fn open(&mut self, message: &[u8]) -> Option<usize>;
 }
 
-/// A batch of `calls` calls of an operation on bodies of `size` bytes.
+/// Prepares a batch of `calls` calls of an operation on bodies of `size` bytes.
 ///
 /// # Errors
-/// An operation that does not exist, or a refusal of the library.
+/// An unknown operation, or a refusal of the library.
 pub fn prepare_call<D: MeasuredDevice>(op: &str, size: usize, calls: usize) -> Result<Call> {
     let body = vec![7; size];
     if let Some((name, count)) = op.split_once('-') {
@@ -110,7 +110,7 @@ pub fn prepare_call<D: MeasuredDevice>(op: &str, size: usize, calls: usize) -> R
     }
 }
 
-/// Operations on messages that lie ahead.
+/// Prepares operations on messages that skip numbers.
 fn prepare_ahead<D: MeasuredDevice>(
     name: &str,
     count: usize,
@@ -151,7 +151,7 @@ fn make_strangers<D: MeasuredDevice>(calls: usize) -> Result<Vec<(D, D, D::Bundl
     (0..calls).map(stranger).collect()
 }
 
-/// Both sides after a message each way and one more from the first.
+/// Makes two sides that have exchanged a message each way and one more from the first side.
 ///
 /// # Errors
 /// If the library refuses.

@@ -1,4 +1,4 @@
-//! The variants of the thesis as operations that are timed.
+//! The variants of the thesis as timed operations.
 //!
 //! ```text
 //! fw:GROUP-MODE:LISTING     GROUP = modp ec    MODE = uniform (listings, every base variable)
@@ -31,7 +31,7 @@ use crate::thesis::uniform::UniformGroup;
 use crate::variant::{self, Variant};
 use mezza_lab_measuring::rate::Call;
 
-/// The names of listings.
+/// The listings by name.
 pub const LISTINGS: [(&str, Listing); 11] = [
     ("dh", Listing::Dh),
     ("dh-fw", Listing::DhFirewall(1)),
@@ -50,7 +50,7 @@ fn seeded_rng() -> ChaCha20Rng {
     ChaCha20Rng::seed_from_u64(9)
 }
 
-/// Groups are made once: their tables take longer than a call.
+/// Returns a shared group, which is made once: its tables take longer than a call.
 fn shared_modp(fast: bool) -> Modp {
     static GROUPS: OnceLock<[Modp; 2]> = OnceLock::new();
     let groups = GROUPS.get_or_init(|| [false, true].map(|fast| Modp::new(Profile::Safe, fast)));
@@ -62,10 +62,10 @@ fn shared_ristretto() -> Ristretto {
     GROUP.get_or_init(Ristretto::new).clone()
 }
 
-/// A batch of calls of an operation.
+/// Prepares a batch of calls of an operation.
 ///
 /// # Errors
-/// A name that is not there.
+/// An unknown name.
 pub fn prepare_call(op: &str) -> Result<Call> {
     if let Some(unit) = op.strip_prefix("units-") {
         return prepare_units(unit);
@@ -103,7 +103,8 @@ fn prepare_listing<G: Group + 'static>(name: &str, group: G, key: DrawKey<G>) ->
     Ok(Box::new(move |_| assert!(listing.run_once(&group, key, &mut rng), "the ends agree")))
 }
 
-/// The crate's own variants: h^s once, the opening by an inversion, every element checked, GUARD-7.
+/// Prepares the crate's own variants: h^s once, the opening by an inversion, every element checked,
+/// GUARD-7.
 fn prepare_fast<G: Group + 'static>(name: &str, group: G) -> Result<Call> {
     let (variant, wall) = match name {
         "dh" => (Variant::Dh, "none"),
@@ -124,15 +125,15 @@ fn prepare_fast<G: Group + 'static>(name: &str, group: G) -> Result<Call> {
     }))
 }
 
-/// G1, G2 and G3 through the guard of the end that dials, decoded and encoded.
+/// Prepares G1, G2 and G3 through the guard of the dialling end, with decoding and encoding.
 fn gkx_guard() -> Call {
     let group = shared_ristretto();
     let mut rng = seeded_rng();
     let key = |byte| StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(byte)));
     let alice = key(1);
     let bob = key(2);
-    // A guard draws coins of its own, so frames of the ends can be made before only up to G1; what it
-    // does to G2 and G3 costs the same whatever they say, as long as they fit.
+    // A guard draws its own coins, so frames can be prepared only up to G1. The cost of G2 and G3
+    // does not depend on their contents if their sizes are right.
     Box::new(move |_| {
         let coins = &mut Uniform;
         let mut guard = GkxGuard::for_dialling();
@@ -152,7 +153,7 @@ fn gkx_guard() -> Call {
     })
 }
 
-/// One coin: rho, and the key that must stand in the frame.
+/// Prepares the check of a coin: rho, and the key that must be in the frame.
 fn coin_check() -> Call {
     let key = CoinKey::from_secret(Secret::init_with(|key| key.fill(3)));
     let z = CoinSecret::random(&mut seeded_rng()).point(CoinEncoding::Ristretto);
@@ -164,7 +165,7 @@ fn coin_check() -> Call {
     })
 }
 
-/// The operations that the others are made of.
+/// Prepares the basic operations that the variants consist of.
 fn prepare_units(unit: &str) -> Result<Call> {
     let group = shared_ristretto();
     let mut rng = seeded_rng();
@@ -184,7 +185,7 @@ fn prepare_units(unit: &str) -> Result<Call> {
         "encode" => Box::new(move |_| {
             black_box(group.encode(black_box(&point)));
         }),
-        // The ends of GKX without their guard: what the row of the guard has beside it.
+        // The ends of GKX without a guard, for comparison with the guard's row.
         "gkx-ends" => {
             let key = |byte| {
                 StaticKey::from_scalar::<PortableBackend>(Secret::init_with(|s| s.fill(byte)))
@@ -207,15 +208,15 @@ fn prepare_units(unit: &str) -> Result<Call> {
     })
 }
 
-/// The cost of operations, by name.
+/// The costs of operations by name, ns.
 pub struct Costs(BTreeMap<&'static str, f64>);
 
 impl Costs {
-    /// Measures all operations in turn, in each of several rounds: thread CPU time, medians over the rounds
-    /// that nothing disturbed.
+    /// Measures all operations in turn, in several rounds: thread CPU time, medians over the
+    /// undisturbed rounds.
     ///
     /// # Errors
-    /// An operation that is not there, or a clock that does not answer.
+    /// An unknown operation, or a failed clock.
     pub fn measure(bench: &mut Bench, ops: &[&'static str]) -> Result<Self> {
         let mut calls = ops.iter().map(|op| prepare_call(op)).collect::<Result<Vec<Call>>>()?;
         let mut rounds = Vec::new();
@@ -243,7 +244,7 @@ impl Costs {
         Ok(Self(costs))
     }
 
-    /// The cost of an operation, ms.
+    /// Returns the cost of an operation, ms.
     pub fn cost_ms(&self, op: &str) -> f64 {
         self.0.get(op).map_or(f64::NAN, |ns| ns / 1e6)
     }
@@ -254,7 +255,7 @@ impl Costs {
     }
 }
 
-/// Calls of a sample: powers modulo p take milliseconds, the rest microseconds.
+/// Returns the calls per sample: powers modulo p take milliseconds, other operations microseconds.
 fn count_repeats(op: &str) -> usize {
     if op.starts_with("modp") { 1 } else { 40 }
 }

@@ -1,5 +1,5 @@
-//! The paper's profile of FoSAM, in our own writing from the paper and BKP14: what its numbers describe,
-//! so that ours stand beside the same mathematics in one run. It is measured and used for nothing.
+//! The paper's profile of FoSAM, our own implementation from the paper and BKP14, so that our
+//! figures are compared with the same mathematics in one run. It is only measured.
 //!
 //! | here | in ours |
 //! |---|---|
@@ -31,19 +31,20 @@ use mezza_lab_measuring::rate::Call;
 
 /// Levels of the tree.
 const DEPTH: u32 = 32;
-/// The epoch at which real operations are measured, as in ours.
+/// The epoch at which real operations are measured, as in [`hibe`](super::hibe).
 pub const REAL: u64 = 5_900_000;
-/// Epochs of one call of `ratchet`: half of all steps derive nothing, so several count together.
+/// Epochs per call of `ratchet`: half of all steps derive nothing, so several steps are measured
+/// together.
 pub const RATCHET_CALL: u32 = 8;
 
 type Pair<T> = [T; 2];
 
-/// A path of bits.
+/// The path of a node as bits, from the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Path(Vec<bool>);
 
 impl Path {
-    /// The path of an epoch: pre-order, as in the paper's algorithm 3.
+    /// Computes the path of an epoch in pre-order, as in the paper's algorithm 3.
     fn from_epoch(mut epoch: u64) -> Self {
         let mut bits = Vec::new();
         while epoch > 0 {
@@ -57,7 +58,7 @@ impl Path {
         Self(bits)
     }
 
-    /// Epochs below a node of this depth, itself included.
+    /// Returns the number of epochs in the subtree of the node.
     fn count_covered(&self) -> u64 {
         (1 << (DEPTH as usize + 1 - self.0.len())) - 1
     }
@@ -67,7 +68,7 @@ impl Path {
     }
 }
 
-/// A component of an identity as a scalar of full length.
+/// Returns a component of an identity as a scalar of full length.
 fn identity_component(bit: bool) -> Scalar {
     Scalar::from_bytes_wide(&labelled_hash("fosam/identity", &[&[u8::from(bit)]]))
 }
@@ -89,7 +90,7 @@ struct Public {
     z_prime: G1Affine,
 }
 
-/// A key with its delegation part: t, u, v, T, U, V, and d, D, e, E of the levels below.
+/// A node's key with its delegation part: t, u, v, T, U, V, and d, D, e, E of the lower levels.
 struct NodeKey {
     path: Path,
     user: User,
@@ -106,7 +107,7 @@ struct User {
     v: G2Affine,
 }
 
-/// Gen and `USKGen` of the root.
+/// Runs Gen, and `USKGen` for the root.
 fn generate_keys(rng: &mut ChaCha20Rng) -> (Public, NodeKey) {
     let mut pair = || [draw_scalar(rng), draw_scalar(rng)];
     let a = pair();
@@ -145,7 +146,7 @@ fn generate_keys(rng: &mut ChaCha20Rng) -> (Public, NodeKey) {
 }
 
 impl NodeKey {
-    /// `USKDel` to one child; every point is normalised alone.
+    /// Derives one child by `USKDel`; every point is normalised separately.
     fn derive_child(&self, bit: bool, rng: &mut ChaCha20Rng) -> Self {
         let m = identity_component(bit);
         let s = draw_scalar(rng);
@@ -180,12 +181,12 @@ impl NodeKey {
 pub struct KeyStack(Vec<NodeKey>);
 
 impl KeyStack {
-    /// The stack of a fresh key.
+    /// Makes the stack of a fresh key.
     pub fn from_seed(seed: u64) -> Self {
         Self(vec![generate_keys(&mut ChaCha20Rng::seed_from_u64(seed)).1])
     }
 
-    /// One step: the top goes, its children come if it has any.
+    /// Makes one step: removes the top, and pushes its children if there are any.
     fn step_once(&mut self, rng: &mut ChaCha20Rng) {
         let Some(top) = self.0.pop() else { return };
         if !top.levels.is_empty() {
@@ -194,7 +195,7 @@ impl KeyStack {
         }
     }
 
-    /// To an epoch far ahead: subtrees that lie before it are dropped, the others opened.
+    /// Moves to an epoch far ahead: drops the subtrees before it, and opens the others.
     pub fn move_forward(&mut self, epochs: u64, rng: &mut ChaCha20Rng) {
         let mut left = epochs;
         while left > 0 {
@@ -212,7 +213,7 @@ impl KeyStack {
     }
 }
 
-/// A ciphertext: c0, c1, and the text under AES-128-CTR.
+/// A ciphertext: c0, c1, and the text encrypted by AES-128-CTR.
 struct Ciphertext {
     c: [G1Affine; 4],
     text: Vec<u8>,
@@ -239,8 +240,8 @@ fn decrypt(key: &User, ciphertext: &Ciphertext) -> Vec<u8> {
     apply_ctr(&k, &ciphertext.text)
 }
 
-/// AES-128-CTR with a zero nonce. zkcrypto gives no bytes of an element of Gt, so the key is the hash of
-/// how it prints.
+/// Applies AES-128-CTR with a zero nonce. zkcrypto has no byte encoding of an element of Gt, so the
+/// key is the hash of its printed form.
 fn apply_ctr(k: &Gt, text: &[u8]) -> Vec<u8> {
     let key: [u8; 16] = labelled_hash("fosam/key", &[format!("{k:?}").as_bytes()]);
     let cipher = Aes128::new(&key.into());
@@ -253,15 +254,15 @@ fn apply_ctr(k: &Gt, text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The key of an epoch, by deriving the nodes of its path.
+/// Derives the key of an epoch through the nodes of its path.
 fn key_at(root: NodeKey, path: &Path, rng: &mut ChaCha20Rng) -> User {
     path.0.iter().fold(root, |node, bit| node.derive_child(*bit, rng)).user
 }
 
-/// Returns the text that a receiver reads when the byte `at` of the ciphertext was changed by `mask`.
+/// Changes byte `at` of a ciphertext by `mask`. Returns the text that the receiver then decrypts.
 ///
 /// # Errors
-/// A place behind the text.
+/// An index beyond the text.
 pub fn alter_text(text: &[u8], at: usize, mask: u8) -> Result<Vec<u8>> {
     let mut rng = ChaCha20Rng::seed_from_u64(13);
     let (public, root) = generate_keys(&mut rng);
@@ -271,7 +272,7 @@ pub fn alter_text(text: &[u8], at: usize, mask: u8) -> Result<Vec<u8>> {
 }
 
 thread_local! {
-    /// The stack at a real epoch, which takes seconds to reach: each batch goes on where the last ended.
+    /// The stack at a real epoch, which takes seconds to reach: each batch continues from the last.
     static AGED: RefCell<Option<Rc<RefCell<KeyStack>>>> = const { RefCell::new(None) };
 }
 
@@ -286,7 +287,7 @@ fn make_aged() -> Rc<RefCell<KeyStack>> {
     })
 }
 
-/// One call of `op` on a text of `size` bytes.
+/// Prepares one call of `op` on a text of `size` bytes.
 ///
 /// # Errors
 /// An unknown name.
@@ -307,7 +308,7 @@ pub fn prepare_call(op: &str, size: usize) -> Result<Call> {
             Box::new(move |_| drop(black_box(encrypt(&public, &path, &text, &mut rng))))
         }
         "decrypt" => {
-            // At the root, as the paper has it: the cost is the same at every depth.
+            // At the root, as in the paper: the cost is the same at every depth.
             let (public, root) = generate_keys(&mut rng);
             let path = Path::from_epoch(0);
             let ciphertext = encrypt(&public, &path, &text, &mut rng);

@@ -29,16 +29,17 @@ use rand_core::SeedableRng as _;
 
 use mezza_lab_measuring::rate::Call;
 
-/// The epoch at which real operations are measured: a leaf.
+/// The epoch at which real operations are measured; it is a leaf.
 pub const REAL: Epoch = Epoch(5_900_000);
-/// The origin of every tree here.
+/// The origin of every tree in this module.
 pub const ORIGIN: Tick = Tick(59_500_800);
-/// Epochs of one call of `ratchet`: one derives 64 keys and the others none, so only all of them count.
+/// Epochs per call of `ratchet`: one of them derives 64 keys and the others none, so only all
+/// together give the mean.
 pub const RATCHET_CALL: u32 = 65;
-/// Multiplications of one call of `fp`.
+/// Multiplications per call of `fp`.
 pub const FP_CALL: u32 = 1_000;
 
-/// A receiver and what a sender needs.
+/// A receiver, and the data that a sender needs.
 struct Receiver {
     system: System,
     tree: KeyTree,
@@ -76,7 +77,7 @@ impl Receiver {
     }
 }
 
-/// One call of `op` on a payload of `size` bytes.
+/// Prepares one call of `op` on a payload of `size` bytes.
 ///
 /// # Errors
 /// An unknown name.
@@ -122,13 +123,13 @@ fn prepare_keygen(system: System) -> Call {
     })
 }
 
-/// Nothing is cached: Z(id) is computed for each envelope.
+/// Prepares sealing without a cache: Z(id) is computed for each envelope.
 fn seal(epoch: Epoch, body: Vec<u8>) -> Result<Call> {
     let mut receiver = Receiver::new(6)?;
     Ok(Box::new(move |_| drop(black_box(receiver.seal(epoch, &body)))))
 }
 
-/// An envelope for `from` is tried with the keys of `by`.
+/// Prepares a trial opening: an envelope for `from` is tried with the keys of `by`.
 fn prepare_trial(by: u64, from: u64, body: &[u8]) -> Result<Call> {
     let mut receiver = Receiver::new(by)?;
     let envelope = Receiver::new(from)?.seal(REAL, body)?;
@@ -136,7 +137,7 @@ fn prepare_trial(by: u64, from: u64, body: &[u8]) -> Result<Call> {
     Ok(Box::new(move |_| drop(black_box(trial_open(&receiver.system, &held, &envelope)))))
 }
 
-/// Epoch by epoch: whatever is derived on the way is in the mean.
+/// Prepares single steps through the epochs; the mean includes all derivations.
 fn prepare_ratchet() -> Result<Call> {
     let receiver = make_aged("ratchet")?;
     Ok(Box::new(move |_| {
@@ -149,7 +150,7 @@ fn prepare_ratchet() -> Result<Call> {
     }))
 }
 
-/// One step to an epoch that was prepared: a drop. The preparing is not in it.
+/// Prepares one step to a prepared epoch, which drops a key. The preparation is not measured.
 fn prepare_boundary() -> Result<Call> {
     let receiver = make_aged("boundary")?;
     {
@@ -163,7 +164,7 @@ fn prepare_boundary() -> Result<Call> {
     }))
 }
 
-/// A stack that is as full as a tree gets while it ages.
+/// Prepares the import of a stack that is as full as a tree gets.
 fn prepare_import() -> Result<Call> {
     let receiver = keep_receiver("import", || {
         let mut receiver = Receiver::new(9)?;
@@ -179,11 +180,11 @@ fn prepare_import() -> Result<Call> {
 }
 
 thread_local! {
-    /// Receivers that are dear to make, by their operation: each batch goes on where the last one ended.
+    /// Receivers that are slow to make, by operation: each batch continues from the last.
     static KEPT: RefCell<BTreeMap<&'static str, Rc<RefCell<Receiver>>>> = RefCell::default();
 }
 
-/// The receiver of an operation, made at its first batch.
+/// Returns the receiver of an operation, made at the first batch.
 fn keep_receiver(
     op: &'static str,
     make: impl FnOnce() -> Result<Receiver>,
@@ -196,15 +197,15 @@ fn keep_receiver(
     Ok(made)
 }
 
-/// One at a real epoch.
+/// Returns the kept receiver at a real epoch.
 fn make_aged(op: &'static str) -> Result<Rc<RefCell<Receiver>>> {
     keep_receiver(op, || Receiver::new(7)?.move_to(REAL))
 }
 
-/// The way of a fresh tree so many epochs forward, in one step.
+/// Prepares moving a fresh tree `epochs` epochs forward in one step.
 ///
 /// # Errors
-/// None that a fresh tree could give.
+/// None for a fresh tree.
 pub fn prepare_forward(seed: u64, epochs: u32) -> Result<impl FnMut() -> Result<()>> {
     let Receiver { mut tree, mut rng, .. } = Receiver::new(seed)?;
     Ok(move || Ok(tree.erase_below(Epoch(epochs), &mut rng)?))

@@ -1,4 +1,4 @@
-//! Many inputs at once: our kernels, and the same work one after another by other libraries.
+//! Batch cryptography: our kernels, and the same work one input after another by other libraries.
 //!
 //! ```text
 //! KERNEL-shared  KERNEL-each  KERNEL-fixed  KERNEL-seal     KERNEL = ifma portable aws-lc
@@ -19,10 +19,10 @@ use mezza_lanes::{BASE, Kernel, Scalar, Strided};
 use mezza_lab_measuring::messages::{BODY, STRIDE, seal, words};
 use mezza_lab_measuring::rate::Call;
 
-/// One call of `op` on `count` inputs.
+/// Prepares one call of `op` on `count` inputs.
 ///
 /// # Errors
-/// An unknown name, or a kernel that this CPU cannot run.
+/// An unknown name, or a kernel that this CPU does not support.
 pub fn prepare_call(op: &str, count: usize) -> Result<Call> {
     let (who, op) = op.rsplit_once('-').context("which operation?")?;
     let words = words(count);

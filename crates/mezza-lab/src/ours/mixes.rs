@@ -1,5 +1,5 @@
-//! Real mixes on loopback, in this process, and a coordinator that sends them onions made beforehand. So
-//! a round has the costs of mixes and links, and none of the waiting times that clients need.
+//! Real mixes on loopback, in this process, and a coordinator that sends them onions made
+//! beforehand. A round has the costs of mixes and links, without the waiting times for clients.
 //!
 //! ```text
 //! coordinator ==control==> m0 m1 .. (TLS, raw keys)      NEW_ROUND, SIGN

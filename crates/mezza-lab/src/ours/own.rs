@@ -1,10 +1,10 @@
-//! Our own code among the tables' primitives: BLAKE2b of `mezza_core`.
+//! Our own implementation among the primitives of the tables: BLAKE2b of `mezza_core`.
 
 use mezza_core::{Blake2b512, Hash512 as _};
 
 use mezza_lab_measuring::primitive::Implementation;
 
-/// The implementation of an operation, if it is our own.
+/// Returns the implementation of an operation, if it is our own.
 pub fn find_implementation(op: &str) -> Option<Implementation> {
     (op == "blake2b").then_some(Implementation::Hash(|text| Blake2b512::hash(&[text])))
 }
@@ -19,7 +19,7 @@ mod tests {
         hash
     }
 
-    /// The two columns compute the same by different code.
+    /// Both columns compute the same results by different code.
     #[test]
     fn ours_and_the_crates_are_two_that_agree() {
         let [ours, theirs] =

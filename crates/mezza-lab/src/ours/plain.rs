@@ -1,5 +1,5 @@
-//! Frames that nothing protects, and a tunnel of them: what protection costs is measured against it. The
-//! program itself has no such switch (SEKA-73).
+//! Frames without protection, and a tunnel of them for comparison: it shows the cost of protection.
+//! The program itself has no such switch (SEKA-73).
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use mezza::testing::servers::tunnel;
 use mezza_core::Secret;
 use mezza_seka::suite::FrameKey;
 
-/// Leaves the text as it is and accepts every tag.
+/// A cipher that leaves the text unchanged and accepts every tag.
 struct Nothing;
 
 impl FrameKey for Nothing {
@@ -29,7 +29,7 @@ impl FrameKey for Nothing {
 /// Runs the links of a state folder until the process ends.
 ///
 /// # Errors
-/// The refusals of `mezza link up`.
+/// The errors of `mezza link up`.
 pub fn run_links(state: &Path, config: &Path, frames: &str) -> Result<Exit> {
     let frames = match frames {
         "none" => tunnel::FrameThreads::with_key::<Nothing>(),

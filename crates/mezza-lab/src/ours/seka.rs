@@ -1,4 +1,4 @@
-//! Exchanges of a link, both sides in one process, and what they are compared with.
+//! Exchanges of a link with both sides in one process, and operations for comparison.
 //!
 //! ```text
 //! bootstrap-default bootstrap-paper   both keys, both products, both first states
@@ -30,13 +30,13 @@ use sha2::Sha512;
 
 use mezza_lab_measuring::rate::Call;
 
-/// Bytes under a tag.
+/// Bytes that a tag covers.
 const TAGGED_BYTES: usize = 80;
 
-/// One call of `op`.
+/// Prepares one call of `op`.
 ///
 /// # Errors
-/// An unknown name, or a pairing that does not come about.
+/// An unknown name, or a failed pairing.
 pub fn prepare_call(op: &str) -> Result<Call> {
     match op {
         "exchange-default" => prepare_exchange::<DefaultSuite<AwsLc>>(),
@@ -55,11 +55,11 @@ pub fn prepare_call(op: &str) -> Result<Call> {
     }
 }
 
-/// Both ends of a pairing, with disks that answer at once.
+/// Both ends of a pairing, with disks that respond at once.
 struct Pair<S: LinkSuite> {
     peers: [Peer<S>; 2],
     rng: ChaCha20Rng,
-    /// Frames on their way, with the number of the receiver.
+    /// Frames under way, with the number of the receiver.
     wire: Vec<(usize, Vec<u8>)>,
     now: Time,
 }
@@ -117,7 +117,7 @@ impl<S: LinkSuite> Pair<S> {
                 }
                 PeerOutput::Send { frame, .. } => self.wire.push((1 - at, frame)),
                 PeerOutput::Use(attempt) if at == 1 => {
-                    // The keep-alive of the responder, without its frame.
+                    // Stands for the responder's keep-alive, which has no frame here.
                     let _ =
                         self.peers[0].handle(PeerInput::Fresh(attempt), self.now, &mut self.rng);
                 }
@@ -126,7 +126,7 @@ impl<S: LinkSuite> Pair<S> {
         }
     }
 
-    /// One exchange; frames that `passes` refuses are lost.
+    /// Runs one exchange; frames for which `passes` returns false are lost.
     fn run_exchange(&mut self, passes: impl Fn(&[u8]) -> bool) {
         self.now = self.now.plus_ms(5);
         self.give_input(0, PeerInput::Rekey);
@@ -170,7 +170,7 @@ fn prepare_exchange<S: LinkSuite>() -> Result<Call> {
     Ok(Box::new(move |_| pair.run_exchange(|_| true)))
 }
 
-/// Sealing and opening of a frame of so many bytes, CPU time, us.
+/// Measures sealing and opening of a frame of `bytes` bytes: CPU time, us.
 ///
 /// # Errors
 /// If the clock cannot be read.
@@ -182,8 +182,8 @@ pub fn frame_cost_us(bytes: usize) -> Result<f64> {
     })
 }
 
-/// Making and checking the tag of a frame that stays in plain text: GMAC of the same key. The product's link
-/// has no such mode. CPU time, us.
+/// Measures making and checking the tag of a plaintext frame: GMAC with the same key, CPU time, us.
+/// The product's link has no such mode.
 ///
 /// # Errors
 /// If the clock cannot be read.
@@ -198,7 +198,7 @@ pub fn tag_cost_us(bytes: usize) -> Result<f64> {
 /// The frame keys of the default suite.
 type Frames = <DefaultSuite<AwsLc> as LinkSuite>::Frames;
 
-/// CPU time of one call, us. A call returns true if the frame opened.
+/// Measures the CPU time of one call, us. A call returns true if the frame was opened.
 fn frames_cost_us(mut call: impl FnMut(&Frames) -> bool) -> Result<f64> {
     const FRAMES: u32 = 2_000;
     let key = Frames::from_subkey(&Secret::init_with(|key| key.fill(7)));
@@ -221,7 +221,7 @@ fn prepare_limit() -> Call {
     })
 }
 
-/// Runs the computations of both sides of a Bootstrap.
+/// Prepares the computations of both sides of a Bootstrap.
 fn prepare_bootstrap<S: LinkSuite>() -> Result<Call> {
     let mut rng = ChaCha20Rng::seed_from_u64(7);
     let id = |byte| LinkId::from_bytes([2, 0, 0, 0, 0, byte]).context("a name");
@@ -242,7 +242,7 @@ fn prepare_bootstrap<S: LinkSuite>() -> Result<Call> {
     }))
 }
 
-/// The responder has a pending state, so that both tags are computed.
+/// Prepares a junk frame for a responder with a pending state, so that both tags are computed.
 fn prepare_junk<S: LinkSuite>() -> Result<Call> {
     let mut pair = Pair::<S>::new()?;
     pair.run_exchange(|frame| kind_of(frame) != Some(Ke3::KIND));
@@ -252,7 +252,7 @@ fn prepare_junk<S: LinkSuite>() -> Result<Call> {
     frame[..8].copy_from_slice(&[1, Ke1::KIND, S::NUMBER, 0, 0, 0, 1, 9]);
     frame[8..14].copy_from_slice(own.as_bytes());
     frame[14..20].copy_from_slice(peer.as_bytes());
-    // A number that is fresh, and that suite `paper` still counts.
+    // A fresh number that suite `paper` still accepts.
     frame[36..40].copy_from_slice(&9_u32.to_be_bytes());
     if Ke1::decode(S::NUMBER, &frame).is_err() {
         bail!("the frame does not reach the tags");

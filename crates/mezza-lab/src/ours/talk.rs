@@ -1,5 +1,5 @@
-//! The library as its callers use it: [`Conversation`] and [`Prekeys`]. The rows for the disk are made and
-//! dropped.
+//! The library as its callers use it: [`Conversation`] and [`Prekeys`]. The database rows are made
+//! and dropped.
 
 use std::marker::PhantomData;
 
@@ -17,7 +17,7 @@ use super::device::MeasuredDevice;
 
 /// The time of every operation.
 pub const NOW: Time = Time::from_ms(1_800_000_000_000);
-/// The number of every install.
+/// The registration number of every install.
 pub const REGISTRATION: u32 = 4660;
 
 /// A device that speaks one suite.
@@ -28,7 +28,7 @@ pub struct MeasuredConversation<S, B: Backend> {
     suite: PhantomData<fn() -> S>,
 }
 
-/// The bundle of such a device, as a server returns it.
+/// The bundle of a device, as a server returns it.
 pub enum PublishedBundle {
     /// Bytes of our own format.
     Container(Vec<u8>, OneTimePrekey),
@@ -37,7 +37,7 @@ pub enum PublishedBundle {
 }
 
 impl PublishedBundle {
-    /// Decodes it and checks it against the identity of its device.
+    /// Decodes the bundle and checks it against the identity of its device.
     ///
     /// # Errors
     /// If the library refuses.
@@ -63,18 +63,19 @@ impl<S: RatchetSuite + 'static, B: Backend> MeasuredConversation<S, B> {
         Self { identity, prekeys, talk, suite: PhantomData }
     }
 
-    /// Its conversation.
+    /// Returns the conversation.
     pub fn talk(&self) -> &Conversation<B> {
         &self.talk
     }
 
-    /// Its conversation.
+    /// Returns the conversation, mutable.
     pub fn talk_mut(&mut self) -> &mut Conversation<B> {
         &mut self.talk
     }
 }
 
-/// Two devices of fresh identities. Each is made from its own key pair and the other's public key.
+/// Makes two devices with fresh identities. Each is made from its own key pair and the other's
+/// public key.
 pub fn device_pair<B: Backend, D>(device: impl Fn(IdentityKeyPair, IdentityKey) -> D) -> (D, D) {
     let [near, far] = [0; 2].map(|_| IdentityKeyPair::new(StaticKey::random::<B>(&mut OsRng)));
     let a = near.public_key();
@@ -82,8 +83,8 @@ pub fn device_pair<B: Backend, D>(device: impl Fn(IdentityKeyPair, IdentityKey) 
     (device(near, b), device(far, a))
 }
 
-/// Makes one signed and one one-time prekey. Gives the bundle, the public one-time prekey, and its key
-/// pair.
+/// Makes one signed and one one-time prekey. Returns the bundle, the public one-time prekey, and
+/// its key pair.
 ///
 /// # Errors
 /// If the library refuses.

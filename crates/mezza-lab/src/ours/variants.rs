@@ -1,4 +1,4 @@
-//! `signal-v3` with one part exchanged for the paper's or ours, to measure the effect of each part.
+//! `signal-v3` with one part replaced by the paper's or ours, to measure the effect of each part.
 
 use mezza_core::{Blake2b512, Suite, SuiteId};
 use mezza_ratchet::suite::b2c20::KeyedBlake2b;
@@ -8,7 +8,7 @@ use mezza_ratchet::suite::v3::CbcHmac;
 use mezza_ratchet::suite::{RatchetSuite, V3};
 use mezza_ratchet::wire::SignalFormat;
 
-/// A suite that differs from `signal-v3` in one of the last three arguments.
+/// Defines a suite that differs from `signal-v3` in one of the last three arguments.
 macro_rules! variant {
     ($name:ident, $text:literal, $id:literal, $mac:expr, $sig:ty, $kdf:ty, $aead:ty) => {
         #[doc = concat!("`signal-v3` with only ", $text, " exchanged.")]

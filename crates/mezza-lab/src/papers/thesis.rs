@@ -1,9 +1,9 @@
-//! The values of the thesis on reverse firewalls, and what arithmetic finds wrong in them.
+//! The values of the thesis on reverse firewalls, and the errors found in them by arithmetic.
 
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
 
-/// Its tables 5.2 to 5.6.
+/// Tables 5.2 to 5.6 of the thesis.
 const THESIS: &str = include_str!("../../papers/thesis.toml");
 
 /// The systems of a column, in the order of the tables.
@@ -12,18 +12,18 @@ pub const SYSTEMS: [&str; 6] = ["PC", "Laptop", "Server 1", "Server 2", "IOT", "
 /// One column of a table.
 #[derive(Clone, Debug, Deserialize)]
 pub struct ThesisColumn {
-    /// `5.2` to `5.6`.
+    /// The number of the table: `5.2` to `5.6`.
     pub table: String,
     /// The protocol.
     pub name: String,
     /// The printed values, ms, by system.
     pub ms: Vec<f64>,
-    /// The values of the text, ms, where they differ.
+    /// The values in the text by system, ms, if they differ.
     pub text: Option<Vec<f64>>,
 }
 
 impl ThesisColumn {
-    /// The values that the text and the rest of the thesis agree with, ms.
+    /// Returns the values that agree with the text and the rest of the thesis, ms.
     pub fn agreed_values(&self) -> &[f64] {
         self.text.as_deref().unwrap_or(&self.ms)
     }
@@ -34,7 +34,7 @@ struct Thesis {
     column: Vec<ThesisColumn>,
 }
 
-/// The columns of a table.
+/// Loads the columns of a table.
 ///
 /// # Errors
 /// If the file is damaged.
@@ -48,7 +48,7 @@ pub fn overhead_percent(base: &ThesisColumn, with: &ThesisColumn, system: usize)
     100.0 * (with.agreed_values()[system] / base.agreed_values()[system] - 1.0)
 }
 
-/// The errors of a table, as sentences beside its rows.
+/// Returns the errors of a table, as sentences to print with its rows.
 pub fn list_errors(number: &str) -> &'static [&'static str] {
     match number {
         "5.2" => &[
@@ -102,7 +102,8 @@ mod tests {
             assert!(near(100.0 * (column.ms[0] / eg.ms[0] - 1.0), printed));
             assert!(near(overhead_percent(&eg, &column, 0), text));
         }
-        // Only so do they add up, as the thesis says: 53 + 76 = 129 of EG_ReMaul.
+        // Only with these values does the sum hold that the thesis states: 53 + 76 = 129 of
+        // EG_ReMaul.
         assert!(near(overhead_percent(&eg, &column("5.4", "EG_ReMaul"), 0), 128.8));
     }
 
@@ -117,8 +118,8 @@ mod tests {
         }
     }
 
-    /// Four powers of 256 bit and four of 3072 bit against four of 256 bit: 1200 %. With one firewall
-    /// 600 %, and with equal sizes 50 %.
+    /// Four powers of 256 bits and four of 3072 bits compared with four of 256 bits: 1200 %. With
+    /// one firewall 600 %, and with equal sizes 50 %.
     #[test]
     fn erratum_18_the_outlier_is_short_keys_against_long_coins() {
         let printed = overhead_percent(&column("5.2", "DH"), &column("5.2", "DH_FW"), 0);

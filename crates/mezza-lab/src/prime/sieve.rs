@@ -1,9 +1,9 @@
-//! The sieve over q and p = 2 q + 1 at once.
+//! A sieve that tests q and p = 2 q + 1 together.
 
-/// Primes up to here sieve.
+/// Maximum of the primes in the sieve.
 pub const SIEVE_MAX: u32 = 1 << 24;
 
-/// All primes from 5 to below a limit.
+/// Returns all primes from 5 to below a limit.
 pub fn primes_below(limit: u32) -> Vec<u32> {
     let mut composite = vec![false; limit as usize];
     let mut primes = Vec::new();
@@ -28,8 +28,8 @@ pub struct Sieve {
 }
 
 impl Sieve {
-    /// Strikes out every i of `count` from `first` on with q = 0 or q = (r - 1) / 2 modulo some prime r:
-    /// there r divides q, or p. `remainder` gives q0 modulo r.
+    /// Strikes out every i of `count` from `first` on with q = 0 or q = (r - 1) / 2 modulo some
+    /// prime r, since r then divides q or p. `remainder` returns q0 modulo r.
     pub fn new(primes: &[u32], first: u64, count: u64, remainder: impl Fn(u32) -> u64) -> Self {
         let mut struck = vec![false; usize::try_from(count).unwrap_or_default()];
         for &r in primes {
@@ -37,7 +37,7 @@ impl Sieve {
             let q0 = remainder(r);
             let twelfth = find_inverse(12 % modulus, modulus);
             for bad in [0, (modulus - 1) / 2] {
-                // q0 + 12 i = bad modulo r.
+                // Solve q0 + 12 i = bad modulo r.
                 let i = (bad + modulus - q0 % modulus) % modulus * twelfth % modulus;
                 let offset = (i + modulus - first % modulus) % modulus;
                 for at in (offset..count).step_by(r as usize) {
@@ -48,13 +48,13 @@ impl Sieve {
         Self { first, struck }
     }
 
-    /// Those that are left, in their order.
+    /// Returns the remaining candidates in order.
     pub fn survivors(&self) -> impl Iterator<Item = u64> + '_ {
         (self.first..).zip(&self.struck).filter(|(_, struck)| !**struck).map(|(i, _)| i)
     }
 }
 
-/// The inverse modulo a prime, by Fermat.
+/// Computes the inverse modulo a prime by Fermat's theorem.
 fn find_inverse(x: u64, prime: u64) -> u64 {
     let mut power = 1;
     let mut base = x;

@@ -1,5 +1,6 @@
-//! `run asa`: the attack matrix. Every element of every variant, without a firewall and behind each:
-//! open where the variant leaves it open, and closed to chance where it is closed.
+//! `run asa`: the attack matrix. It tries every element of every variant without a firewall and
+//! behind each firewall. An element must be open where the variant leaves it open, and otherwise
+//! closed to chance.
 #![expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_wrap,
@@ -22,7 +23,7 @@ use crate::parallel;
 use crate::shape::Claim;
 use crate::variant::{self, Variant};
 
-/// The matrix.
+/// The experiment of the attack matrix.
 pub const ALL: &[Experiment] = &[Experiment::calculated(
     "asa",
     "the attack matrix, each cell with its p",
@@ -30,7 +31,7 @@ pub const ALL: &[Experiment] = &[Experiment::calculated(
     report_asa,
 )];
 
-/// One cell to be run.
+/// One cell to run.
 #[derive(Clone, Copy)]
 struct Try {
     element: &'static Element,
@@ -77,7 +78,7 @@ impl Try {
     }
 }
 
-/// The cells of the options: all elements behind all firewalls of their variants.
+/// Returns the cells that the options select: all elements behind all firewalls of their variants.
 fn list_tries(bench: &Bench) -> Result<Vec<Try>> {
     let given = |key: &str| bench.params[key].as_str();
     let only = given("variant").map(Variant::find_named).transpose()?;
@@ -104,7 +105,7 @@ fn list_tries(bench: &Bench) -> Result<Vec<Try>> {
     Ok(tries)
 }
 
-/// Open cells succeed each time, so a twentieth of the runs shows it.
+/// Returns the runs of a cell. An open cell needs only a twentieth, since it succeeds each time.
 fn count_runs(bench: &Bench, expected: Expected) -> u64 {
     let all = bench.profile.pick(600, RUNS, 4 * RUNS);
     if expected == Expected::Open { all / 20 } else { all }
@@ -170,7 +171,8 @@ fn report_asa(bench: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// The other attacks and the watchdogs. Where chance is not 0, Holm over those cells.
+/// Runs the other attacks and the watchdogs. Holm's correction covers the cells whose chance is not
+/// 0.
 fn report_portfolio(bench: &mut Bench, report: &mut Report) -> Result<()> {
     let cells = portfolio::run_attacks(bench.profile.pick(60, 400, 2_000), bench.seed)?;
     let adjusted = adjust_holm(&cells.iter().map(AttackCell::p).collect::<Vec<_>>());

@@ -1,8 +1,8 @@
-//! How many claims each experiment makes at the profile `quick` with all of its peers: what its page has.
+//! The number of claims of each experiment in the profile `quick` with all peers, as on its page.
 
 use super::experiment::{Experiment, Report};
 
-/// The experiments that have a page in `docs/lab`, in the order of their names.
+/// The experiments with a page in `docs/lab`, ordered by name.
 pub const CLAIMS: &[(&str, usize)] = &[
     ("fosam-f3-attackers", 1),
     ("fosam-f3-density", 1),
@@ -51,12 +51,12 @@ pub const CLAIMS: &[(&str, usize)] = &[
     ("vuvuzela-x", 24),
 ];
 
-/// The declared number.
+/// Returns the declared number of claims.
 pub fn declared_count(id: &str) -> Option<usize> {
     CLAIMS.iter().find(|(name, _)| *name == id).map(|(_, count)| *count)
 }
 
-/// Returns the fault in the number of claims of a run, or `None`. A run without a peer has fewer.
+/// Describes a wrong number of claims of a run, or returns `None`. A run without a peer has fewer.
 pub fn find_mismatch(experiment: &Experiment, report: &Report) -> Option<String> {
     let declared = declared_count(experiment.id)?;
     let made = report.shapes.len();

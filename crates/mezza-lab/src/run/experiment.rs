@@ -1,4 +1,4 @@
-//! A table or figure of a paper, and the report of measuring it again.
+//! An experiment: a table or figure of a paper, and the report of its new measurement.
 
 use anyhow::Result;
 
@@ -7,42 +7,42 @@ use crate::plot::Plot;
 use crate::profile::Profile;
 use crate::shape::Claim;
 
-/// The texts of an experiment are constants.
+/// The texts of an experiment, which are constants.
 type Text = &'static str;
-/// Runs an experiment.
+/// The function that runs an experiment.
 type Run = fn(&mut Bench) -> Result<Report>;
 
 /// One table or figure.
 pub struct Experiment {
-    /// `signal-t1`.
+    /// The id, for example `signal-t1`.
     pub id: Text,
     /// The contents of the table or figure.
     pub about: Text,
-    /// Raised when the meaning of a figure changes.
+    /// The revision, raised when the meaning of a figure changes.
     pub rev: u32,
-    /// Its peers. An absent one is reported.
+    /// The peers of the experiment. An absent peer is reported.
     pub peers: &'static [Text],
-    /// About how long it takes: smoke, quick, full, in seconds.
+    /// The approximate duration in seconds: smoke, quick, full.
     pub seconds: [u32; 3],
-    /// True if it measures time. If not, it calculates, simulates or compares, and may run beside
-    /// others of that kind on all cores.
+    /// True if the experiment measures time. Otherwise it calculates, simulates or compares, and
+    /// may run with others of that kind on all cores.
     pub exclusive: bool,
-    /// Runs it.
+    /// The function that runs the experiment.
     pub run: Run,
 }
 
 impl Experiment {
-    /// An experiment that measures time.
+    /// Makes an experiment that measures time.
     pub const fn timed(id: Text, about: Text, seconds: [u32; 3], run: Run) -> Self {
         Self { id, about, rev: 1, peers: &[], seconds, exclusive: true, run }
     }
 
-    /// An experiment that measures no time.
+    /// Makes an experiment that measures no time.
     pub const fn calculated(id: Text, about: Text, seconds: [u32; 3], run: Run) -> Self {
         Self { exclusive: false, ..Self::timed(id, about, seconds, run) }
     }
 
-    /// The experiment with its peers.
+    /// Sets the peers of the experiment.
     pub const fn with_peers(self, peers: &'static [Text]) -> Self {
         Self { peers, ..self }
     }
@@ -51,21 +51,21 @@ impl Experiment {
 /// The results of an experiment.
 #[derive(Default)]
 pub struct Report {
-    /// The table, for people.
+    /// The lines of the table, for the user.
     pub lines: Vec<String>,
-    /// The claims and whether they hold.
+    /// The claims and their results.
     pub shapes: Vec<Claim>,
-    /// The figure, where the paper has one.
+    /// The plot, if the paper has a figure.
     pub plot: Option<Plot>,
-    /// Columns and rows in which ours does worse than what stands beside it, with their figures.
+    /// Columns and rows in which ours is worse than a compared one, with their figures.
     pub losing: Vec<String>,
-    /// Absent peers: the reason and the next step.
+    /// Absent peers: the reason and the next step for each.
     pub absent: Vec<String>,
-    /// The lines are Markdown already.
+    /// True if the lines are already Markdown.
     pub is_markdown: bool,
-    /// True if the claims are about speeds, which decide nothing in a smoke run.
+    /// True if the claims are about speed; these decide nothing in a smoke run.
     pub about_speed: bool,
-    /// The number of claims at the start that are not about speeds and decide in every run.
+    /// The number of leading claims that are not about speed and decide in every run.
     pub attacks: usize,
 }
 
@@ -75,12 +75,12 @@ impl Report {
         self.lines.push(line.into());
     }
 
-    /// Says in which column or row ours does worse. The page shows it in bold.
+    /// Notes a column or row in which ours is worse. The page shows it in bold.
     pub fn add_loss(&mut self, text: impl Into<String>) {
         self.losing.push(text.into());
     }
 
-    /// Returns true if all claims that decide hold.
+    /// Returns true if all deciding claims hold.
     pub fn holds(&self, profile: Profile) -> bool {
         let all_decide = !self.about_speed || profile != Profile::Smoke;
         let decide = if all_decide { self.shapes.len() } else { self.attacks };

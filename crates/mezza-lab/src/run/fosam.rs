@@ -1,9 +1,9 @@
-//! "FoSAM": its table 1 beside another HIBE, its figures 3 to 8 and its table 2 with the engine that the program runs, and what colluders do
-//! to its clock.
+//! "FoSAM": table 1 compared with another HIBE, figures 3 to 8 and table 2 with the engine of the
+//! program, and the effect of colluders on the clock.
 //!
-//! Each experiment prints its parameters, since the paper does not give the interval of its vote, its
-//! margin, the size of messages, the distance of devices or their first clocks. It ran 16 seeds of five
-//! hours in each point; the seeds and times of each profile here stand in [`Size`].
+//! Each experiment prints its parameters, since the paper does not give the interval of its vote,
+//! its margin, the size of messages, the distance of devices or their first clocks. The paper ran
+//! 16 seeds of five hours per point; [`Size`] has the seeds and times of each profile.
 
 mod clocks;
 mod colluders;
@@ -20,7 +20,7 @@ use super::experiment::{Experiment, Report};
 use crate::bench::Bench;
 use crate::{papers, parallel};
 
-/// All of them.
+/// All experiments of this paper.
 pub const ALL: &[Experiment] = &[
     Experiment::calculated(
         "fosam-f3-users",
@@ -115,12 +115,12 @@ pub const ALL: &[Experiment] = &[
     ),
 ];
 
-/// How much of the paper a profile runs.
+/// The share of the paper's runs that a profile covers.
 #[derive(Clone, Copy)]
 struct Size {
-    /// Users of a usual point.
+    /// The number of users of a usual point.
     users: usize,
-    /// Seeds of each point.
+    /// The number of seeds per point.
     seeds: u64,
     /// Simulated seconds in which messages are counted.
     seconds: u64,
@@ -142,7 +142,7 @@ impl Size {
     }
 }
 
-/// A report that begins with what the paper prints and how large this run is.
+/// Makes a report that begins with the paper's values and the size of this run.
 fn begin_report(exp: &str, size: Size) -> Result<Report> {
     let mut report = Report::default();
     papers::load_fosam()?.list_values(exp).into_iter().for_each(|line| report.add_line(line));
@@ -154,7 +154,8 @@ fn begin_report(exp: &str, size: Size) -> Result<Report> {
     Ok(report)
 }
 
-/// Computes the value of each seed of each point, on all cores; the points in their order.
+/// Computes the value of each seed of each point on all cores. Returns them in the order of the
+/// points.
 fn map_seeds<P: Copy + Send + Sync, V: Clone + Send>(
     points: &[P],
     seeds: u64,

@@ -1,5 +1,5 @@
-//! Exhibits of FoSAM's cryptography: attacks that succeed on a weak variant, each beside the same attack
-//! on ours. `run hibe` is all of them.
+//! Exhibits of FoSAM's cryptography: attacks that succeed against a weak variant, each compared
+//! with the same attack against ours. `run hibe` runs all of them.
 
 mod envelopes;
 mod receivers;
@@ -20,7 +20,7 @@ use rand_core::SeedableRng as _;
 use super::experiment::{Experiment, Report};
 use crate::shape::Claim;
 
-/// All of them.
+/// All exhibits.
 pub const ALL: &[Experiment] = &[
     Experiment::calculated(
         "hibe-who-is-it",
@@ -97,10 +97,10 @@ pub const ALL: &[Experiment] = &[
     ),
 ];
 
-/// The tick at which everything here happens.
+/// The tick at which all exhibits happen.
 const NOW: Tick = Tick(59_500_803);
 
-/// Somebody with a tree.
+/// A user with a key tree.
 struct Person {
     tree: KeyTree,
     rng: ChaCha20Rng,
@@ -128,7 +128,7 @@ impl Person {
     }
 }
 
-/// An envelope for a card.
+/// Makes an envelope for a card.
 fn seal(
     system: &System,
     card: &CardBlock,
@@ -140,7 +140,7 @@ fn seal(
     Ok(key.seal(text, Bucket::SMALLEST, tick)?.into_bytes())
 }
 
-/// C of an identity with its coins, and K.
+/// Computes the header C of an identity with given coins, and the key K.
 fn encapsulate_with(
     system: &System,
     master: &MasterSecret,
@@ -154,13 +154,13 @@ fn encapsulate_with(
     (core::array::from_fn(|i| bytes[i]), k.to_vec())
 }
 
-/// Points of a stored key: pieces of 96 bytes.
+/// Decodes the points of a stored key, 96 bytes each.
 fn decode_points(stored: &[u8]) -> Result<Vec<G2>> {
     let (points, _) = stored.as_chunks::<96>();
     points.iter().map(|bytes| Ok(G2Affine::uncompress(bytes)?.to_point())).collect()
 }
 
-/// e(c0\[0\], v) e(c0\[1\], u) e(c1\[0\], -t0) e(c1\[1\], -t1) of a key t0 t1 u v.
+/// Computes e(c0\[0\], v) e(c0\[1\], u) e(c1\[0\], -t0) e(c1\[1\], -t1) for a key t0 t1 u v.
 fn multiply_pairings(key: [&G2; 4], c: &[u8; HEADER_BYTES]) -> Result<Vec<u8>> {
     let [t0, t1, u, v] = key;
     let q = [v.to_affine(), u.to_affine(), t0.neg().to_affine(), t1.neg().to_affine()];
@@ -169,8 +169,8 @@ fn multiply_pairings(key: [&G2; 4], c: &[u8; HEADER_BYTES]) -> Result<Vec<u8>> {
     Ok(products.into_iter().next().context("one product")??.to_vec())
 }
 
-/// A point of G1 plus (0, 2), which has order 3 and lies on the curve, outside of the subgroup. It is
-/// added by zkcrypto, since blst refuses a point with x = 0.
+/// Adds (0, 2) to a point of G1. That point has order 3 and lies on the curve outside the subgroup.
+/// zkcrypto adds it, since blst refuses a point with x = 0.
 fn plus_order_3(bytes: &[u8; 48]) -> Result<[u8; 48]> {
     let mut order_3 = [0; 48];
     order_3[0] = 0x80;
@@ -180,7 +180,8 @@ fn plus_order_3(bytes: &[u8; 48]) -> Result<[u8; 48]> {
     Ok(Zk::from(bls12_381::G1Projective::from(a) + b).to_compressed())
 }
 
-/// Both columns of an exhibit: on the weak variant the attack has to succeed, on ours to fail.
+/// Adds both columns of an exhibit: the attack must succeed against the weak variant and fail
+/// against ours.
 fn add_both(report: &mut Report, weak: (&str, String, bool), ours: (&str, String, bool)) {
     let (weak_text, weak_found, succeeds) = weak;
     let (ours_text, ours_found, fails) = ours;

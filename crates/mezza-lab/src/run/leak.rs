@@ -1,7 +1,7 @@
-//! `run wire` and `run leak`: an initiator, a firewall and an untouched peer as processes.
+//! `run wire` and `run leak`: an initiator, a firewall and an untampered peer as processes.
 //!
-//! `wire` shows one honest handshake with and without the firewall: what was seen inside and on the
-//! wire. `leak` gives the initiator a secret to leak and lets an observer read it from the wire.
+//! `wire` shows one honest handshake with and without the firewall, as seen inside and on the wire.
+//! `leak` gives the initiator a secret to leak, and an observer reads it from the wire.
 #![expect(
     clippy::cast_precision_loss,
     clippy::cast_sign_loss,
@@ -24,7 +24,7 @@ use crate::wires::child::WireProcess;
 use crate::wires::{Attack, WireJob};
 use reader::Reading;
 
-/// Both.
+/// The experiments `wire` and `leak`.
 pub const ALL: &[Experiment] = &[
     Experiment::calculated(
         "wire",
@@ -40,7 +40,7 @@ pub const ALL: &[Experiment] = &[
     ),
 ];
 
-/// Options of the command line for both.
+/// The options of the command line for both experiments.
 #[derive(Clone, Debug)]
 struct Chosen {
     variant: Variant,
@@ -109,7 +109,7 @@ struct Line {
 }
 
 impl Line {
-    /// Starts them from the far end on.
+    /// Starts the processes, from the far end on.
     fn start(chosen: &Chosen, count: usize, attack: Option<&Attack>, shows: bool) -> Result<Self> {
         let job = |role, seed| WireJob { shows, ..chosen.make_job(role, seed, count) };
         let seen = attack.map(|attack| Attack { secret: None, ..attack.clone() });
@@ -129,7 +129,7 @@ impl Line {
         Ok(Self { initiator, firewall, observer, responder })
     }
 
-    /// Returns the reports of both ends: the hash of all keys, and the draws of the initiator.
+    /// Returns the hash of all keys from both ends, and the draws of the initiator.
     fn read_ends(&mut self) -> Result<([String; 2], u64)> {
         let said = |process: &mut WireProcess| process.next_value()?.context("an end said nothing");
         let initiator = said(&mut self.initiator)?;
@@ -139,7 +139,7 @@ impl Line {
     }
 }
 
-/// One honest handshake, without the firewall and with it.
+/// Runs one honest handshake without the firewall and one with it.
 fn report_wire(bench: &mut Bench) -> Result<Report> {
     let mut report = Report::default();
     let chosen = Chosen::new(bench)?;
@@ -178,7 +178,8 @@ fn report_wire(bench: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// A planted secret of 128 bits, an observer who reads, and both ends that agree all the same.
+/// Runs handshakes with a planted secret of 128 bits and an observer that reads it; both ends still
+/// agree on keys.
 fn report_leak(bench: &mut Bench) -> Result<Report> {
     let mut report = Report::default();
     let chosen = Chosen::new(bench)?;
@@ -225,8 +226,8 @@ fn report_leak(bench: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// Handshakes that all but certainly are enough: L, or three times L `H_L`, with a floor of 200 that
-/// also a firewall is measured with.
+/// Returns a number of handshakes that is almost certainly enough: L, or three times L `H_L`, and
+/// at least 200, which is also used with a firewall.
 fn count_enough(expected: f64, sequence: Sequence) -> usize {
     let factor = if sequence == Sequence::Stateful { 1.0 } else { 3.0 };
     ((expected * factor).ceil() as usize).max(200)

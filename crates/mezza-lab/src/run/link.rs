@@ -1,4 +1,4 @@
-//! The link on the networks that people have.
+//! The link in real network conditions.
 
 mod cable;
 mod idle;
@@ -11,7 +11,7 @@ mod world;
 
 use super::experiment::Experiment;
 
-/// All of them.
+/// All experiments on the link.
 pub const ALL: &[Experiment] = &[
     Experiment::timed(
         "link-roads",

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::experiment::Experiment;
 
-/// The experiments that take them.
+/// The experiments that accept these options.
 const TAKE_OPTIONS: [&str; 3] = ["wire", "leak", "asa"];
 
 /// The options.
@@ -37,7 +37,7 @@ pub struct WireOptions {
 }
 
 impl WireOptions {
-    /// The options as parameters of a run.
+    /// Returns the options as parameters of a run.
     ///
     /// # Errors
     /// Options for an experiment that takes none.

@@ -1,4 +1,5 @@
-//! An experiment as a page of `docs/lab`: how it was made, its table, where ours loses, its claims, its figure.
+//! An experiment as a page of `docs/lab`: its origin, its table, the rows in which ours loses, its
+//! claims, its figure.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,7 +12,7 @@ use crate::profile::Profile;
 use crate::raw;
 use crate::shape::Claim;
 
-/// The origin of a page.
+/// The origin of a page: program, machine and run.
 pub struct PageHead {
     id: &'static str,
     about: &'static str,
@@ -23,7 +24,7 @@ pub struct PageHead {
 }
 
 impl PageHead {
-    /// The head of a run that has just ended on this machine, in this repository.
+    /// Makes the head of a run that has just ended on this machine, in this repository.
     pub fn for_run(experiment: &Experiment, profile: Profile, took: Duration) -> Self {
         let (commit, dirty) = raw::find_commit();
         let commit = commit.map_or_else(|| "unknown".into(), |commit| commit[..12].to_owned());
@@ -55,7 +56,7 @@ impl PageHead {
     }
 }
 
-/// Writes the page and its figure into a folder. Gives the path of the page.
+/// Writes the page and its figure into a folder. Returns the path of the page.
 ///
 /// # Errors
 /// A folder or file that cannot be written.

@@ -1,5 +1,5 @@
-//! The tables and figures of the paper on links: costs of the protocol (5, 6), the tunnel over a wire (7, 11,
-//! table 3), and a simulated `LiFi` link (8, 9, 10, table 4).
+//! The tables and figures of the paper on links: costs of the protocol (5, 6), the tunnel over a
+//! wire (7, 11, table 3), and a simulated `LiFi` link (8, 9, 10, table 4).
 
 mod costs;
 mod lifi;
@@ -7,7 +7,7 @@ mod wire;
 
 use super::experiment::Experiment;
 
-/// All of them.
+/// All experiments of this paper.
 pub const ALL: &[Experiment] = &[
     Experiment::timed(
         "seka-f5",

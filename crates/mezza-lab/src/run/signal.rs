@@ -16,7 +16,7 @@ use figures::{figure_5, figure_6};
 pub use poly::common_block;
 use tables::{report_file, report_hashes, short_text};
 
-/// All of them.
+/// All experiments of this paper.
 pub const ALL: &[Experiment] = &[
     Experiment::timed(
         "signal-t1",
@@ -46,7 +46,7 @@ pub const ALL: &[Experiment] = &[
     .with_peers(rates::PEERS),
 ];
 
-/// Questions that the paper leaves open. The attacks decide in every profile, the speeds in none but
+/// Reports on questions that the paper leaves open. Attacks decide in every profile, speeds only in
 /// quick and full.
 fn report_open_questions(bench: &mut Bench) -> Result<Report> {
     let mut report = Report::default();

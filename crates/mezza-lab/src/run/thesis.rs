@@ -1,6 +1,6 @@
-//! "Implementation and evaluation of cryptographic reverse firewalls": its tables 5.2 to 5.6 and figures
-//! 5.1 to 5.5, thesis | Sage (where the user has it) | ours uniform | ours fast, with what is wrong in the
-//! printed values beside them.
+//! "Implementation and evaluation of cryptographic reverse firewalls": tables 5.2 to 5.6 and
+//! figures 5.1 to 5.5, with the columns thesis, Sage (if installed), ours uniform and ours fast,
+//! and the errors of the printed values.
 
 mod sage;
 
@@ -13,7 +13,7 @@ use crate::papers::thesis::{SYSTEMS, ThesisColumn, list_errors, load_table, over
 use crate::plot::Plot;
 use crate::shape::Claim;
 
-/// All of them.
+/// All experiments of the thesis.
 pub const ALL: &[Experiment] = &[
     Experiment::timed("thesis-t52", "Table 5.2: Diffie-Hellman modulo p", [5, 20, 60], report_t52),
     Experiment::timed("thesis-t53", "Table 5.3: the same with short keys", [2, 10, 30], report_t53),
@@ -27,15 +27,16 @@ pub const ALL: &[Experiment] = &[
     Experiment::timed("thesis-f55", "Figure 5.5: table 5.6", [1, 3, 8], report_f55),
 ];
 
-/// A column of a table: its name, ours in both modes; `""` where the crate has no such variant.
+/// A column of a table: its name, and the names of ours in both modes; `""` if the crate has no
+/// such variant.
 type Ours = (&'static str, &'static str, &'static str);
 
-/// One table and what is measured for it.
+/// A table, and the measurements for it.
 struct ThesisTable {
     number: &'static str,
-    /// The base of each column's overhead, by its place.
+    /// The index of each column's base.
     base: &'static [usize],
-    /// The overhead by count, percent, for the claim; NaN where sizes differ.
+    /// The counted overhead in percent, for the claim; NaN if sizes differ.
     counted: &'static [f64],
     ours: &'static [Ours],
     title: &'static str,
@@ -138,7 +139,7 @@ fn report_f55(bench: &mut Bench) -> Result<Report> {
     T56.make_report(bench, true)
 }
 
-/// Names a variant whose time, ours before that of the thesis, is longer than there.
+/// Notes a variant that takes longer in ours than in the thesis; the times are ours, theirs.
 fn add_loss(report: &mut Report, name: &str, [ours, theirs]: [f64; 2]) {
     if ours > theirs {
         report.add_loss(format!(
@@ -217,7 +218,7 @@ impl ThesisTable {
         Ok(report)
     }
 
-    /// The printed table, with what the text says instead where it does.
+    /// Adds the printed table, and the values of the text if they differ.
     fn add_printed(columns: &[ThesisColumn], report: &mut Report) {
         for column in columns {
             let values = column.ms.iter().zip(SYSTEMS).map(|(ms, system)| format!("{system} {ms}"));
@@ -228,7 +229,8 @@ impl ThesisTable {
             ));
             if let Some(text) = &column.text {
                 let values = text.iter().zip(SYSTEMS).map(|(ms, system)| format!("{system} {ms}"));
-                // The percentages of the text say that two columns of table 5.4 are exchanged; it has no other ms of them.
+                // The percentages in the text imply that two columns of table 5.4 are exchanged;
+                // the text has no other ms of them.
                 let label = if column.table == "5.4" { "deduced" } else { "   text" };
                 report.add_line(format!(
                     "{label}: {:<16} {}",
@@ -239,7 +241,8 @@ impl ThesisTable {
         }
     }
 
-    /// Times relative to the first column, so that machines of 2022 and today stand in one figure.
+    /// Draws times relative to the first column, so that machines of 2022 and of today fit into one
+    /// figure.
     fn draw_plot(&self, columns: &[ThesisColumn], costs: &Costs) -> Plot {
         let mut plot = Plot::new(
             self.title,

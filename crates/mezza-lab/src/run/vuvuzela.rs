@@ -1,5 +1,5 @@
-//! "Vuvuzela Reproduction": its figures on our mixes, and the effect of noise on the attack that it
-//! counters.
+//! "Vuvuzela Reproduction": its figures measured with our mixes, and the effect of noise on the
+//! attack that noise counters.
 
 mod breakdown;
 mod intersection;
@@ -46,8 +46,8 @@ pub const SOSP15: &[Experiment] = &[Experiment::timed(
     sosp::make_report,
 )];
 
-/// Questions that the reproduction leaves open. Privacy and attack decide in every profile, the speeds in
-/// none but quick and full.
+/// Reports on questions that the reproduction leaves open. Privacy and attack decide in every
+/// profile, speeds only in quick and full.
 fn report_open_questions(bench: &mut Bench) -> Result<Report> {
     let mut report = Report::default();
     privacy::add_results(bench, &mut report)?;

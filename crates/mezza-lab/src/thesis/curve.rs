@@ -1,5 +1,5 @@
-//! CURVE25519 as the thesis has it: all 8 l points, scalars up to 8 l. Their coset of the cofactor shows
-//! through every firewall; the lab has it to show that.
+//! CURVE25519 as in the thesis: all 8 l points, scalars up to 8 l. The coset of the cofactor is
+//! visible through every firewall, which the lab demonstrates.
 
 use crypto_bigint::{NonZero, U256};
 use curve25519_dalek::edwards::{CompressedEdwardsY, EdwardsPoint};
@@ -21,7 +21,7 @@ pub struct FullCurve {
 }
 
 impl FullCurve {
-    /// The curve with generators from a label.
+    /// Makes the curve with generators from a label.
     pub fn new() -> Self {
         let order = U256::from_be_hex(ORDER);
         Self {
@@ -31,14 +31,15 @@ impl FullCurve {
         }
     }
 
-    /// The coset of a point: l P, which is one of 8 points.
+    /// Returns the coset of a point: l P, which is one of 8 points.
     pub fn coset(point: &EdwardsPoint) -> [u8; 32] {
         // l - 1 is a scalar, and l P = (l - 1) P + P.
         (point * (Scalar::ZERO - Scalar::ONE) + point).compress().to_bytes()
     }
 }
 
-/// The first point of full order among the hashes of a label: its coset generates all eight.
+/// Returns the first point of full order among the hashes of a label; its coset generates all
+/// eight.
 fn point_of_full_order(label: &str) -> EdwardsPoint {
     let bytes = expand_label(label.as_bytes(), 32 * 64);
     let points = bytes.chunks_exact(32).filter_map(|chunk| {
@@ -49,7 +50,7 @@ fn point_of_full_order(label: &str) -> EdwardsPoint {
         let coset = CompressedEdwardsY(FullCurve::coset(point)).decompress();
         coset.is_some_and(|coset| !(coset + coset + coset + coset).is_identity())
     };
-    // One point in two has full order, so 64 hashes hold one.
+    // One point in two has full order, so 64 hashes contain one.
     points.into_iter().find(is_full).unwrap_or_else(EdwardsPoint::identity)
 }
 
@@ -99,7 +100,8 @@ impl Group for FullCurve {
         -element
     }
 
-    /// k P = 8 (k1 P) + k0 P with k = 8 k1 + k0: k1 is below l, where the library multiplies by the integer.
+    /// Computes k P = 8 (k1 P) + k0 P with k = 8 k1 + k0. As k1 is below l, the library multiplies
+    /// by that integer.
     fn power(&self, base: &EdwardsPoint, exponent: &U256) -> EdwardsPoint {
         let k1 = exponent.shr_vartime(3);
         let k0 = exponent.as_words()[0] & 7;
@@ -165,13 +167,13 @@ mod tests {
         let curve = FullCurve::new();
         let last = curve.order.as_ref().wrapping_sub(&U256::ONE);
         for base in [curve.g, curve.h] {
-            // 8 l P = 0: (8 l - 1) P = -P, torsion included.
+            // 8 l P = 0, so (8 l - 1) P = -P, torsion included.
             assert!(curve.power(&base, &last) == -base);
             assert!(
                 curve.power(&base, &U256::from_u64(13)) == (0..12).fold(base, |sum, _| sum + base)
             );
         }
-        // The cosets of small multiples are all eight.
+        // Small multiples have all eight cosets.
         let multiples = (0..8).map(|k| curve.power(&curve.g, &U256::from_u64(k)));
         let cosets: BTreeSet<[u8; 32]> = multiples.map(|point| FullCurve::coset(&point)).collect();
         assert_eq!(cosets.len(), 8);

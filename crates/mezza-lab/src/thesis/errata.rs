@@ -1,6 +1,7 @@
-//! The errata of the thesis that no other test shows: each by an experiment. The numbers are those of
-//! `docs/protocols/guard.md`, "Where we leave the paper"; 4 and 5 are in the attack matrix, 12 beside the
-//! symbol, 13 and 14 in the tests of the machine, 15 to 19 beside the printed values.
+//! The errata of the thesis that no other test shows, each demonstrated by an experiment. The
+//! numbers are those of `docs/protocols/guard.md`, "Where we leave the paper"; 4 and 5 are in the
+//! attack matrix, 12 is next to the symbol, 13 and 14 are in the tests of the state machine, 15 to
+//! 19 next to the printed values.
 #![expect(clippy::cast_precision_loss, reason = "counts are small")]
 
 use crypto_bigint::{NonZero, U256, U512, U3072};
@@ -16,8 +17,8 @@ fn rng() -> ChaCha20Rng {
     ChaCha20Rng::seed_from_u64(1)
 }
 
-/// Openings over the integers: their greatest common divisor is alpha but for a small factor, and
-/// dividing by it undoes the maul.
+/// The greatest common divisor of openings over the integers is alpha times a small factor, and
+/// division by alpha undoes the maul.
 #[test]
 fn erratum_1_the_gcd_of_unreduced_openings_is_the_coin() {
     let group = Ristretto::new();
@@ -62,7 +63,7 @@ fn erratum_1_slow_openings_reduced_modulo_p_do_not_verify() {
     assert!(commit::open_commitment(&group, [&c1, &c2], [&wrong, &s]).is_err());
 }
 
-/// Bits of mutual information between two symbols, from how often each pair came.
+/// Computes the mutual information of two symbols in bits, from the counts of each pair.
 fn information(counts: &std::collections::BTreeMap<(u32, u32), u32>) -> f64 {
     let total: u32 = counts.values().sum();
     let share = |count: u32| f64::from(count) / f64::from(total);
@@ -76,8 +77,9 @@ fn information(counts: &std::collections::BTreeMap<(u32, u32), u32>) -> f64 {
     counts.iter().map(term).sum()
 }
 
-/// A5 in `Z_p^*`: whether g^a is a square shows through g^(aw) in one case of two; by arithmetic on the
-/// exponents, which decide it. 0.311 bit by this count; 1 bit if coins are odd. The quotient has none.
+/// A5 in `Z_p^*`: g^(aw) reveals in one case of two if g^a is a square, computed with the
+/// exponents, which determine it. The count gives 0.311 bit; 1 bit if coins are odd. The quotient
+/// leaks nothing.
 #[test]
 fn erratum_2_slow_the_legendre_symbol_leaks_through_the_firewall() {
     let mut rng = rng();
@@ -94,23 +96,25 @@ fn erratum_2_slow_the_legendre_symbol_leaks_through_the_firewall() {
     }
     let leaked = information(&counts);
     assert!((leaked - 0.311).abs() < 0.02, "{leaked}");
-    // A device that chooses the better of both symbols more often gets the capacity: 0.322 bit.
+    // A device that chooses the better symbol more often reaches the capacity: 0.322 bit.
     let capacity = (0..1_000).map(|k| capacity_of(f64::from(k) / 1_000.0)).fold(0.0, f64::max);
     assert!((capacity - 0.322).abs() < 0.001, "{capacity}");
     assert!((information(&odd_coins) - 1.0).abs() < 1e-6);
-    // The exponents do decide: g is no square, so g^a is one if and only if a is even.
+    // The exponents determine it: g is no square, so g^a is a square if and only if a is even.
     for _ in 0..4 {
         let a = group.draw_nonzero(&mut rng);
         assert_eq!(group.is_square(&group.power_g(&a)), is_odd(&a) == 0);
     }
-    // In the quotient x and p - x are one element, of which one is a square: there is nothing to see.
+    // In the quotient x and p - x are one element, and exactly one of them is a square: nothing is
+    // revealed.
     let safe = Modp::new(Profile::Safe, false);
     let x = safe.power_g(&safe.draw_nonzero(&mut rng));
     let minus = safe.p().as_ref().wrapping_sub(&x);
     assert!(safe.is_square(&x) != safe.is_square(&minus));
 }
 
-/// Information about a bit that is odd with probability `p` and multiplied by a fair bit.
+/// Computes the information about a bit that is odd with probability `p` and multiplied by a fair
+/// bit.
 fn capacity_of(p: f64) -> f64 {
     let h = |x: f64| {
         if x <= 0.0 || x >= 1.0 { 0.0 } else { -x * x.log2() - (1.0 - x) * (1.0 - x).log2() }
@@ -118,8 +122,8 @@ fn capacity_of(p: f64) -> f64 {
     h(p / 2.0) - p
 }
 
-/// The capacity of a channel that multiplies a symbol modulo 8 by one of `coins`, bits (Blahut and
-/// Arimoto).
+/// Computes the capacity in bits of a channel that multiplies a symbol modulo 8 by one of `coins`
+/// (Blahut and Arimoto).
 fn capacity_modulo_8(coins: &[u32]) -> f64 {
     let chance = |x: u32, y: u32| {
         let hits = coins.iter().filter(|w| *w * x % 8 == y).count();
@@ -143,8 +147,8 @@ fn capacity_modulo_8(coins: &[u32]) -> f64 {
     capacity
 }
 
-/// A5 on all 8 l points: the coset of w P is w times that of P, so part of it shows. A device that
-/// chooses its coset well gets 0.807 bit a message through, and 2 bits if coins are odd.
+/// A5 on all 8 l points: the coset of w P is w times that of P, so part of it is revealed. A device
+/// that chooses its coset well leaks 0.807 bit per message, and 2 bits if coins are odd.
 #[test]
 fn erratum_3_the_coset_leaks_through_the_firewall() {
     let curve = FullCurve::new();
@@ -171,8 +175,8 @@ fn erratum_3_the_coset_leaks_through_the_firewall() {
     assert!((even - 0.807).abs() < 0.001 && (odd - 2.0).abs() < 0.001, "{even} {odd}");
 }
 
-/// Listing 4.8 literally: encrypts under the key that was not mauled, drops the re-randomised pair, and
-/// mauls: it does not decrypt.
+/// Listing 4.8 literally encrypts under the unmauled key, drops the re-randomised pair, and mauls;
+/// the result does not decrypt.
 #[test]
 fn erratum_6_the_listing_does_not_decrypt() {
     let group = Ristretto::new();
@@ -189,8 +193,8 @@ fn erratum_6_the_listing_does_not_decrypt() {
     assert!(read != text);
 }
 
-/// Listings 4.6 and 4.7 draw one coin for an object: quotients of messages are the device's own, and it
-/// can choose them (A6). A fresh coin each time leaves nothing.
+/// Listings 4.6 and 4.7 draw one coin per object, so the device still chooses the quotients of
+/// messages (A6). A fresh coin for each message prevents this.
 #[test]
 fn erratum_7_a_coin_for_an_object_leaves_the_quotients_of_messages() {
     let group = Ristretto::new();
@@ -198,7 +202,7 @@ fn erratum_7_a_coin_for_an_object_leaves_the_quotients_of_messages() {
     let secret = [1, 200, 33, 7, 255];
     let coin = group.draw_scalar(&mut rng);
     let small = |n: u8| <Ristretto as Group>::Scalar::from(u64::from(n));
-    // What an observer makes of two messages b and c behind the coins of a firewall.
+    // The observer's computation from two messages b and c behind the coins of a firewall.
     let read = |[b, c]: [&<Ristretto as Group>::Scalar; 2], coins: [&_; 2]| {
         let [before, after] =
             [(b, coins[0]), (c, coins[1])].map(|(b, w)| group.power_g(&group.add_scalars(b, w)));
@@ -215,7 +219,7 @@ fn erratum_7_a_coin_for_an_object_leaves_the_quotients_of_messages() {
     }
 }
 
-/// beta / alpha is no exponent where alpha has no inverse: half of all coins modulo p - 1 have none.
+/// beta / alpha is no exponent if alpha has no inverse, as half of all coins modulo p - 1.
 #[test]
 fn erratum_8_a_fraction_is_no_exponent() {
     let group = Modp::new(Profile::Thesis, false);
@@ -227,17 +231,17 @@ fn erratum_8_a_fraction_is_no_exponent() {
     assert!((0..10).all(|_| safe.invert_scalar(&safe.draw_nonzero(&mut rng)).is_some()));
 }
 
-/// Knowledge of `log_g h` opens a commitment to another key.
+/// With knowledge of `log_g h`, a commitment opens to another key.
 #[test]
 fn erratum_9_binding_needs_an_unknown_logarithm() {
-    // ristretto255 whose h is a power of g that somebody knows.
+    // A copy of ristretto255 in which h is a known power of g.
     let group = Ristretto::new();
     let mut rng = rng();
     let [t, r, s, x] = [(); 4].map(|()| group.draw_nonzero(&mut rng));
     let h = group.power_g(&t);
     let c1 = group.multiply(&group.power_g(&r), &group.power(&h, &s));
     let c2 = group.multiply(&group.power(&h, &s), &group.power_g(&x));
-    // Another s, with r that makes C1 the same: r + t s = r' + t s'.
+    // Another s, with an r that keeps C1: r + t s = r' + t s'.
     let other_s = group.add_scalars(&s, &group.g_scalar());
     let other_r = r - t;
     let again = group.multiply(&group.power_g(&other_r), &group.power(&h, &other_s));
@@ -245,7 +249,7 @@ fn erratum_9_binding_needs_an_unknown_logarithm() {
     assert!(again == c1 && opened != group.power_g(&x));
 }
 
-/// The one of a scalar field, for the test above.
+/// The number one of a scalar field, for the test above.
 trait One: Group {
     fn g_scalar(&self) -> Self::Scalar;
 }
@@ -256,7 +260,8 @@ impl One for Ristretto {
     }
 }
 
-/// 1^w = 1: the identity passes a firewall of the thesis as a flag; ours refuses it.
+/// 1^w = 1: the identity passes a firewall of the thesis, and can serve as a signal; ours refuses
+/// it.
 #[test]
 fn erratum_10_slow_the_identity_passes_any_power() {
     let group = Ristretto::new();
@@ -266,7 +271,7 @@ fn erratum_10_slow_the_identity_passes_any_power() {
     assert!(group.power(&one, &w) == one);
     let mut wall = mezza_guard::firewall::DhFirewall::new(group.clone());
     assert!(wall.change_outgoing(Message::key(one), &mut rng).is_err());
-    // p - 1 is of order 2: half of all coins leave it as it is.
+    // p - 1 has order 2, so half of all coins leave it unchanged.
     let thesis = Modp::new(Profile::Thesis, false);
     let minus = thesis.p().as_ref().wrapping_sub(&U3072::ONE);
     let kept =
@@ -275,7 +280,8 @@ fn erratum_10_slow_the_identity_passes_any_power() {
     assert!(Modp::new(Profile::Safe, false).decode(minus.to_be_bytes().as_ref()).is_err());
 }
 
-/// m in 1 to p: the Legendre symbol of m is that of c1 and of c0 together.
+/// For m in 1 to p, the Legendre symbol of m is the product of those of c1 and of the mask, which h
+/// and c0 reveal.
 #[test]
 fn erratum_11_slow_the_symbol_of_a_plaintext_shows() {
     let group = Modp::new(Profile::Thesis, false);
@@ -285,7 +291,7 @@ fn erratum_11_slow_the_symbol_of_a_plaintext_shows() {
         let h = group.power_g(&a);
         let c0 = group.power_g(&b);
         let c1 = group.multiply(&group.power(&h, &b), &text);
-        // h^b is a square unless a and b are odd, which h and c0 show.
+        // h^b is a square unless a and b are both odd, which h and c0 reveal.
         let mask = group.is_square(&h) || group.is_square(&c0);
         assert_eq!(group.is_square(&c1) == mask, group.is_square(&text));
     }

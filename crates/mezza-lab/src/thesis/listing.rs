@@ -1,41 +1,41 @@
-//! The listings of the thesis as straight lines, for counting and timing: every exponentiation that it
-//! has and no other. h^s is computed twice and h^-s as a power, as in listing 4.3.
+//! The listings of the thesis as straight-line code, for counting and timing: every exponentiation
+//! of the listing and no other. h^s is computed twice and h^-s as a power, as in listing 4.3.
 
 use std::hint::black_box;
 
 use mezza_core::CryptoRng;
 use mezza_guard::Group;
 
-/// Draws a key of a party.
+/// A function that draws a party's key.
 pub type DrawKey<G> = fn(&G, &mut dyn CryptoRng) -> <G as Group>::Scalar;
 
 /// One run of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listing {
-    /// 4.1.
+    /// Listing 4.1.
     Dh,
-    /// 4.2, with so many firewalls.
+    /// Listing 4.2, with this number of firewalls.
     DhFirewall(u32),
-    /// 4.3.
+    /// Listing 4.3.
     DhComm,
     /// Equations 4.1 to 4.5.
     CommBasic,
     /// Equations 4.6 to 4.9.
     CommFull,
-    /// The same with the check that GUARD-7 asks for.
+    /// Equations 4.6 to 4.9, with the check of GUARD-7.
     CommChecked,
-    /// 4.5.
+    /// Listing 4.5.
     Eg,
-    /// 4.6.
+    /// Listing 4.6.
     EgRerand,
-    /// 4.7.
+    /// Listing 4.7.
     EgMaul,
-    /// 4.8, in the order that decrypts.
+    /// Listing 4.8, in the order that decrypts.
     EgReMaul,
 }
 
 impl Listing {
-    /// The exponentiations of a run, as the thesis counts them.
+    /// Returns the exponentiations of a run, as the thesis counts them.
     pub const fn count_powers(self) -> u32 {
         match self {
             Self::Dh | Self::Eg => 4,
@@ -50,7 +50,7 @@ impl Listing {
         }
     }
 
-    /// The listing that it adds a firewall to.
+    /// Returns the same listing without a firewall.
     pub const fn base(self) -> Self {
         match self {
             Self::Dh | Self::DhFirewall(_) => Self::Dh,
@@ -59,12 +59,12 @@ impl Listing {
         }
     }
 
-    /// Returns the overhead of the firewall, in percent of the base, by counting.
+    /// Returns the counted overhead of the firewall, in percent of the base.
     pub fn overhead_percent(self) -> f64 {
         100.0 * (f64::from(self.count_powers()) / f64::from(self.base().count_powers()) - 1.0)
     }
 
-    /// Runs it once; whether both ends agree, or the owner reads what was encrypted.
+    /// Runs the listing once. Returns true if both ends agree, or the owner decrypts the text.
     pub fn run_once<G: Group>(self, group: &G, key: DrawKey<G>, rng: &mut dyn CryptoRng) -> bool {
         match self {
             Self::Dh => run_dh(group, key, 0, rng),
@@ -134,7 +134,7 @@ fn run_eg<G: Group>(group: &G, [rerandomises, mauls]: [bool; 2], rng: &mut dyn C
     let b = draw();
     let mut g = group.g();
     let mut h = group.power_g(&a);
-    // The text costs nothing: g times h is as good as any.
+    // Any text will do: g times h needs no power.
     let text = group.multiply(&g, &h);
     let mut back = None;
     if mauls {

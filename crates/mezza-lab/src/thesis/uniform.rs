@@ -1,5 +1,5 @@
-//! A group in which every power takes a variable base, so that times are comparable to counts; and one
-//! that counts them.
+//! A group in which every power has a variable base, so that times are comparable to counts; it
+//! also counts the powers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,40 +7,40 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use mezza_core::CryptoRng;
 use mezza_guard::{Group, GroupError};
 
-/// Powers of each kind, counted.
+/// The number of powers of each kind.
 #[derive(Default, Debug)]
 pub struct PowerCounts {
-    /// Powers of g.
+    /// The number of powers of g.
     pub of_g: AtomicU32,
-    /// Powers of h.
+    /// The number of powers of h.
     pub of_h: AtomicU32,
-    /// Other powers.
+    /// The number of other powers.
     pub other: AtomicU32,
 }
 
 impl PowerCounts {
-    /// g, h, others.
+    /// Returns the counts: g, h, others.
     #[cfg(test)]
     pub fn all(&self) -> [u32; 3] {
         [&self.of_g, &self.of_h, &self.other].map(|count| count.load(Ordering::Relaxed))
     }
 }
 
-/// A group without tables, which counts.
+/// A group without tables that counts powers.
 #[derive(Clone)]
 pub struct UniformGroup<G: Group> {
     inner: G,
-    /// The counts so far.
+    /// The counts of powers so far.
     pub counts: Arc<PowerCounts>,
 }
 
 impl<G: Group> UniformGroup<G> {
-    /// The group in the mode `uniform`.
+    /// Wraps a group in the mode `uniform`.
     pub fn new(inner: G) -> Self {
         Self { inner, counts: Arc::default() }
     }
 
-    /// The group itself.
+    /// Returns the wrapped group.
     pub const fn inner(&self) -> &G {
         &self.inner
     }
@@ -147,7 +147,7 @@ mod tests {
     use rand_chacha::ChaCha20Rng;
     use rand_core::SeedableRng as _;
 
-    /// Every listing agrees, in the number of powers that the thesis counts.
+    /// Both ends of every listing agree, with the number of powers that the thesis counts.
     #[test]
     fn listings_agree_and_have_the_powers_that_they_say() {
         let mut rng = ChaCha20Rng::seed_from_u64(4);

@@ -1,12 +1,12 @@
-//! Firewalls of the thesis that leave a channel open. They live in the lab alone: the crate that is
-//! published has none of them (GUARD-10).
+//! Firewalls of the thesis that leave a channel open. Only the lab has them: the published crate
+//! has none (GUARD-10).
 
 use mezza_core::CryptoRng;
 use mezza_guard::coins::{Coin, CoinRole, Uniform};
 use mezza_guard::{Firewall, FirewallError, Group, Message};
 
-/// `DH_Comm_FW` in its basic form (equations 4.1 to 4.5): hides r and s, but g^b leaves the opened
-/// commitment as the device has chosen it.
+/// `DH_Comm_FW` in its basic form (equations 4.1 to 4.5). It hides r and s, but g^b leaves the
+/// opened commitment as the device chose it.
 pub struct BasicFirewall<G: Group> {
     group: G,
     coins: Option<[Coin<G>; 2]>,
@@ -14,7 +14,7 @@ pub struct BasicFirewall<G: Group> {
 }
 
 impl<G: Group> BasicFirewall<G> {
-    /// A firewall for one session.
+    /// Makes a firewall for one session.
     pub const fn new(group: G) -> Self {
         Self { group, coins: None, is_answered: false }
     }
@@ -61,14 +61,14 @@ impl<G: Group> Firewall<G> for BasicFirewall<G> {
     }
 }
 
-/// `EG_Maul` at the encryptor (listing 4.7): changes c0, and lets c1 pass as the device has chosen it.
+/// `EG_Maul` at the encryptor (listing 4.7). It changes c0, and passes c1 as the device chose it.
 pub struct MaulFirewall<G: Group> {
     group: G,
     back: Option<G::Scalar>,
 }
 
 impl<G: Group> MaulFirewall<G> {
-    /// A firewall for one public key.
+    /// Makes a firewall for one public key.
     pub const fn new(group: G) -> Self {
         Self { group, back: None }
     }
@@ -95,7 +95,8 @@ impl<G: Group> Firewall<G> for MaulFirewall<G> {
             return Err(FirewallError::Order);
         };
         let group = &self.group;
-        // A coin without an inverse is drawn again: the thesis divides, and a fraction is no exponent.
+        // A coin without an inverse is drawn again: the thesis divides by it, and a fraction is no
+        // exponent.
         let (alpha, inverse) = loop {
             let alpha = group.draw_nonzero(rng);
             if let Some(inverse) = group.invert_scalar(&alpha) {

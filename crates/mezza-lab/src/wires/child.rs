@@ -1,4 +1,4 @@
-//! The processes of one run: started, listened to, and gone when the run ends.
+//! The processes of one run: started, read, and killed at the end of the run.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::WireJob;
 
-/// One process. It is killed when it is dropped.
+/// A child process, killed on drop.
 pub struct WireProcess {
     role: String,
     child: Child,
@@ -20,7 +20,7 @@ impl WireProcess {
     /// Starts the process of a job.
     ///
     /// # Errors
-    /// If it does not start.
+    /// If the process does not start.
     pub fn start(job: &WireJob) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("wire").arg(serde_json::to_string(job)?);
@@ -31,10 +31,10 @@ impl WireProcess {
         Ok(Self { role: job.role.clone(), child, lines })
     }
 
-    /// The next value that it says; `None` when it has ended well.
+    /// Returns the next value that the process prints; `None` after its successful end.
     ///
     /// # Errors
-    /// If it ends badly or says something else.
+    /// If the process fails or prints something else.
     pub fn next_value(&mut self) -> Result<Option<Value>> {
         let mut line = String::new();
         if self.lines.read_line(&mut line)? > 0 {
@@ -46,10 +46,10 @@ impl WireProcess {
         Ok(None)
     }
 
-    /// Where it listens.
+    /// Reads the address at which the process listens.
     ///
     /// # Errors
-    /// If it says something else first.
+    /// If the process prints something else first.
     pub fn read_address(&mut self) -> Result<SocketAddr> {
         let said = self.next_value()?.context("it does not listen")?;
         let port = said["listens"].as_u64().and_then(|port| u16::try_from(port).ok());

@@ -1,4 +1,4 @@
-//! The two ends. The initiator may be tampered with: then its coins carry a secret.
+//! The two ends. The coins of a tampered initiator carry a secret.
 
 use anyhow::{Result, anyhow, bail};
 use mezza_core::CryptoRng;
@@ -16,7 +16,7 @@ use super::{Connection, WireJob, hex, print_value};
 use crate::asa::{RejectionSampling, element};
 use crate::variant::Variant;
 
-/// All keys of a run in one hash: both ends say it at the end.
+/// The hash of all keys of a run, which both ends print at the end.
 #[derive(Default)]
 struct Agreed(Sha256);
 
@@ -48,7 +48,7 @@ pub fn run_initiator<G: Group>(group: &G, variant: Variant, job: &WireJob) -> Re
     agreed.print_agreed(tampered.map_or(0, |attack| attack.draws))
 }
 
-/// The source of coins of a tampered initiator.
+/// Makes the source of coins of a tampered initiator; `None` without an attack.
 fn make_tampered(variant: Variant, job: &WireJob) -> Result<Option<RejectionSampling>> {
     let Some(attack) = &job.attack else { return Ok(None) };
     let Some(planted) = attack.planted_secret() else { return Ok(None) };
@@ -58,7 +58,7 @@ fn make_tampered(variant: Variant, job: &WireJob) -> Result<Option<RejectionSamp
     Ok(Some(RejectionSampling::new(attack.key(), planted, target, attack.sequence())))
 }
 
-/// One handshake of the end that dials; gives its key.
+/// Runs one handshake as the initiator. Returns its key.
 fn begin_handshake<G: Group>(
     group: &G,
     variant: Variant,
@@ -90,7 +90,7 @@ fn begin_handshake<G: Group>(
     }
 }
 
-/// Waits and answers `count` handshakes.
+/// Waits for `count` handshakes and responds to them.
 pub fn run_responder<G: Group>(group: &G, variant: Variant, job: &WireJob) -> Result<()> {
     let mut wire = Connection::accept_one()?;
     let mut rng = ChaCha20Rng::seed_from_u64(job.seed);
@@ -101,7 +101,7 @@ pub fn run_responder<G: Group>(group: &G, variant: Variant, job: &WireJob) -> Re
     agreed.print_agreed(0)
 }
 
-/// One handshake of the end that answers; gives its key.
+/// Runs one handshake as the responder. Returns its key.
 fn answer_handshake<G: Group>(
     group: &G,
     variant: Variant,

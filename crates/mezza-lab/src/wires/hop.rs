@@ -11,7 +11,7 @@ use super::{Connection, WireJob, hex, print_value};
 use crate::asa::element;
 use crate::variant::{self, Variant, Way};
 
-/// Carries `count` handshakes, each through a firewall of its own.
+/// Relays `count` handshakes, each through a fresh firewall.
 pub fn run_firewall<G: Group + 'static>(group: &G, variant: Variant, job: &WireJob) -> Result<()> {
     let mut inside = Connection::accept_one()?;
     let mut wire = Connection::dial_next(job)?;
@@ -43,7 +43,8 @@ pub fn run_firewall<G: Group + 'static>(group: &G, variant: Variant, job: &WireJ
     Ok(())
 }
 
-/// Relays `count` handshakes and says what it sees, or what it reads with the attacker's key.
+/// Relays `count` handshakes. Prints the observed fields, or the blocks read with the attacker's
+/// key.
 pub fn run_observer<G: Group>(group: &G, variant: Variant, job: &WireJob) -> Result<()> {
     let mut towards = Connection::accept_one()?;
     let mut beyond = Connection::dial_next(job)?;

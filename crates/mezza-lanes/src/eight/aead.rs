@@ -1,4 +1,4 @@
-//! ChaCha20-Poly1305, sixteen messages in step.
+//! ChaCha20-Poly1305 for sixteen messages at a time.
 
 use super::chacha20::{Blocks, ChaCha20Keys, ChaCha20State, load_keys, xor_block};
 use super::poly1305::{
@@ -11,14 +11,15 @@ use crate::portable::zero_unless;
 use crate::wipe::wipe_bytes;
 use subtle::ConstantTimeEq;
 
-/// Encrypts every body and writes its tag. Lengths were compared before.
+/// Encrypts every body and writes its tag. The caller has checked the lengths.
 #[inline(always)]
 pub fn seal_all<L: Lanes + Lanes32>(l: L, all: &[[u8; 32]], mut m: Strided<'_>) {
     let mut rows = Rows([[0; BLOCK]; WORDS]);
     for (group, all) in all.chunks(WORDS).enumerate() {
         let (keys, mut sums) = derive_keys(l, all, &mut rows);
         let places = Places::new(&m, group * WORDS);
-        // Text is summed up once it is encrypted: while the next blocks are made.
+        // Ciphertext goes into the tag one step after it was made, while the next blocks are
+        // computed.
         let mut ready = None;
         for (i, counter) in (0..step_count(&m)).zip(1..) {
             fill_rows(l, ChaCha20State::new(l, &keys, counter), &mut rows, &mut sums, ready);
@@ -35,7 +36,7 @@ pub fn seal_all<L: Lanes + Lanes32>(l: L, all: &[[u8; 32]], mut m: Strided<'_>) 
     }
 }
 
-/// Decrypts every body with a right tag, leaves zeros in place of the others.
+/// Decrypts every body with a correct tag, and zeroes the others.
 #[inline(always)]
 pub fn open_all<L: Lanes + Lanes32>(l: L, all: &[[u8; 32]], mut m: Strided<'_>, ok: &mut [u8]) {
     let mut rows = Rows([[0; BLOCK]; WORDS]);
@@ -56,7 +57,7 @@ pub fn open_all<L: Lanes + Lanes32>(l: L, all: &[[u8; 32]], mut m: Strided<'_>, 
     }
 }
 
-/// Key stream, wiped when all messages are done.
+/// The key stream, wiped when all messages are done.
 struct Rows(Blocks);
 
 impl Drop for Rows {
@@ -65,7 +66,7 @@ impl Drop for Rows {
     }
 }
 
-/// Up to sixteen keys side by side, and what block 0 of each is for.
+/// Loads up to sixteen keys, and derives the Poly1305 keys from block 0 of each.
 #[inline(always)]
 fn derive_keys<L: Lanes + Lanes32>(
     l: L,
@@ -84,8 +85,9 @@ fn derive_keys<L: Lanes + Lanes32>(
     (keys, Sums { h: [[l.splat(0); 3]; 2], keys: [low, load_key(l, [r0, r1, s0, s1])] })
 }
 
-/// Blocks of key stream. Their rounds wait for each other, and in between there is room for the text
-/// that is to be summed up: together they take little longer than the rounds alone.
+/// Computes blocks of key stream and absorbs text into the tags. The rounds depend on each other;
+/// the work on tags fills their gaps, so that both together take little longer than the rounds
+/// alone.
 #[inline(always)]
 fn fill_rows<L: Lanes + Lanes32>(
     l: L,
@@ -110,20 +112,20 @@ fn fill_rows<L: Lanes + Lanes32>(
     state.write_blocks(l, &mut rows.0);
 }
 
-/// Up to four blocks of each of sixteen bodies.
+/// Up to four blocks of each of sixteen bodies, as limbs.
 struct Text<V> {
     halves: [[[V; 3]; 4]; 2],
     count: usize,
 }
 
-/// Polynomials of sixteen bodies, in two halves.
+/// The Poly1305 states of sixteen bodies, in two halves.
 struct Sums<L: Lanes> {
     h: [[L::V; 3]; 2],
     keys: [Poly1305Keys<L::V>; 2],
 }
 
 impl<L: Lanes> Sums<L> {
-    /// Takes block `i` of a text in: two sums that do not wait for each other.
+    /// Absorbs block `i` of a text; the two halves are independent of each other.
     #[inline(always)]
     fn absorb_text(&mut self, l: L, text: &Text<L::V>, i: usize) {
         for half in 0..2 {
@@ -131,7 +133,7 @@ impl<L: Lanes> Sums<L> {
         }
     }
 
-    /// The right tags of bodies of so many bytes.
+    /// Returns the correct tags of bodies of `body_bytes` bytes.
     #[inline(always)]
     fn compute_tags(&self, l: L, body_bytes: usize) -> [u128; WORDS] {
         let lengths = split_block(l, l.splat(0), l.splat(body_bytes as u64));
@@ -150,7 +152,7 @@ impl<L: Lanes> Sums<L> {
 
 /// Bytes of four blocks.
 const STEP: usize = 4 * BLOCK_BYTES;
-/// Where sixteen such steps in a row begin.
+/// Offsets of sixteen consecutive steps.
 const SIDE_BY_SIDE: [[usize; LANES]; 2] = {
     let mut starts = [[0; LANES]; 2];
     let mut i = 0;
@@ -161,12 +163,12 @@ const SIDE_BY_SIDE: [[usize; LANES]; 2] = {
     starts
 };
 
-/// How many steps of 64 bytes there are, the last of which may be shorter.
+/// Returns the number of steps of 64 bytes; the last may be shorter.
 fn step_count(m: &Strided<'_>) -> usize {
     m.body_bytes().div_ceil(STEP)
 }
 
-/// Where up to sixteen bodies begin, the first of them being number `first`.
+/// Offsets of up to sixteen bodies, from body number `first` on.
 struct Places {
     first: usize,
     starts: [[usize; LANES]; 2],
@@ -181,7 +183,7 @@ impl Places {
         Self { first, starts }
     }
 
-    /// Step `i` of the bodies as they are now.
+    /// Reads step `i` of the bodies, padded with zeros at the end.
     #[inline(always)]
     fn read_step<L: Lanes>(&self, l: L, m: &Strided<'_>, i: usize) -> Text<L::V> {
         let from = STEP * i;
@@ -197,7 +199,7 @@ impl Places {
         Text { halves, count: left.min(STEP).div_ceil(BLOCK_BYTES) }
     }
 
-    /// The last bytes of the bodies, filled up with zeros.
+    /// Returns the last bytes of the bodies, padded with zeros.
     fn last_bytes(&self, m: &Strided<'_>, from: usize) -> [[u8; STEP]; WORDS] {
         let mut last = [[0; STEP]; WORDS];
         for (last, start) in last.iter_mut().zip(self.starts.as_flattened()) {

@@ -1,21 +1,21 @@
-//! ChaCha20 (RFC 8439, section 2.3) for sixteen keys in step, nonce zero: word w of all blocks in one
-//! vector.
+//! ChaCha20 (RFC 8439, section 2.3) for sixteen keys at a time, nonce zero: word w of all blocks is
+//! in one vector.
 
 use crate::lanes::{BLOCK, Lanes32, WORDS};
 use crate::wipe::wipe_bytes;
 
-/// "expand 32-byte k".
+/// The constant "expand 32-byte k".
 const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
 
-/// Sixteen keys: word w of all of them in one vector.
+/// Sixteen keys: word w of all keys is in one vector.
 pub type ChaCha20Keys<L> = [<L as Lanes32>::W; 8];
-/// Block j of the key stream in row j.
+/// Blocks of key stream: the block of key j is in row j.
 pub type Blocks = [[u8; BLOCK]; WORDS];
 
-/// Up to sixteen keys side by side.
+/// Loads up to sixteen keys, transposed.
 #[inline(always)]
 pub fn load_keys<L: Lanes32>(l: L, keys: &[[u8; 32]]) -> ChaCha20Keys<L> {
-    // A row is a key and, since it must have one, whatever lies behind it.
+    // A row of 64 bytes is a key and the bytes behind it, which are not used.
     let mut bytes = [[0; 32]; WORDS + 1];
     bytes[..keys.len()].copy_from_slice(keys);
     let mut rows = [l.splat_words(0); WORDS];
@@ -27,17 +27,17 @@ pub fn load_keys<L: Lanes32>(l: L, keys: &[[u8; 32]]) -> ChaCha20Keys<L> {
     [a, b, c, d, e, f, g, h]
 }
 
-/// Sixteen blocks on their way: what they begin with, and what rounds make of it.
+/// The state of sixteen blocks: the initial words, and the words after the rounds so far.
 pub struct ChaCha20State<L: Lanes32> {
     begin: [L::W; WORDS],
     now: [L::W; WORDS],
 }
 
 impl<L: Lanes32> ChaCha20State<L> {
-    /// Double rounds of a block.
+    /// Double rounds per block.
     pub const ROUNDS: usize = 10;
 
-    /// Block number `counter` of every key, before its first round.
+    /// Makes the initial state of block `counter` for every key.
     #[inline(always)]
     pub fn new(l: L, keys: &ChaCha20Keys<L>, counter: u32) -> Self {
         let mut begin = [l.splat_words(0); WORDS];
@@ -49,7 +49,7 @@ impl<L: Lanes32> ChaCha20State<L> {
         Self { begin, now: begin }
     }
 
-    /// Two rounds: columns, diagonals.
+    /// Computes a double round: columns, then diagonals.
     #[inline(always)]
     pub fn double_round(&mut self, l: L) {
         for i in 0..4 {
@@ -61,7 +61,7 @@ impl<L: Lanes32> ChaCha20State<L> {
         }
     }
 
-    /// The blocks, after the last round.
+    /// Adds the initial state, and writes the blocks.
     #[inline(always)]
     pub fn write_blocks(self, l: L, out: &mut Blocks) {
         let mut state = self.now;
@@ -74,7 +74,7 @@ impl<L: Lanes32> ChaCha20State<L> {
     }
 }
 
-/// The quarter round (section 2.1) on four words of the state.
+/// Computes the quarter round (section 2.1) on four words of the state.
 #[inline(always)]
 fn quarter_round<L: Lanes32>(l: L, state: &mut [L::W; WORDS], [a, b, c, d]: [usize; 4]) {
     state[a] = l.add_words(state[a], state[b]);

@@ -1,5 +1,5 @@
-//! Fixed points: 64 windows of 4 bits, each with its eight multiples side by side in a vector, so
-//! that eight scalars look up eight different ones by one permutation a limb.
+//! Fixed points: 64 windows of 4 bits. Each window has its eight multiples in the lanes of a
+//! vector, so that eight scalars look up eight different multiples by one permutation per limb.
 
 use super::edwards::{
     AffineNiels, Point, add_outlined, add_points, double_point, from_montgomery, identity,
@@ -12,14 +12,16 @@ use crate::lanes::{LANES, Lanes};
 use crate::wipe::wipe_bytes;
 use alloc::vec::Vec;
 
-/// Digits of a scalar.
+/// Radix-16 digits of a scalar.
 const WINDOWS: usize = 64;
 
-/// Window w has (j + 1) 16^w P in lane j: y + x, y - x, 2 d x y. 61,440 bytes.
+/// The multiples of a point P, 61,440 bytes: window w has (j + 1) 16^w P in lane j, as y + x, y -
+/// x, 2 d x y.
 pub struct Comb(Vec<[ElementBlock; 3]>);
 
 impl Comb {
-    /// Of the point with this u-coordinate; `None` as [`from_montgomery`] says.
+    /// Makes the table of the point with u-coordinate `u`. `None` for the same points as in
+    /// [`from_montgomery`].
     #[inline(always)]
     pub fn new<L: Lanes>(l: L, u: &[u8; 32]) -> Option<Self> {
         let point = from_montgomery(l, load_block(l, &unpack_points(&[*u])))?;
@@ -49,8 +51,8 @@ impl Comb {
         Some(Self(windows.collect()))
     }
 
-    /// The products with eight scalars, as a fraction u = (Z + Y) / (Z - Y). Classes: canonical
-    /// windows -> wide.
+    /// Multiplies the point by eight scalars. Returns fractions u = (Z + Y) / (Z - Y). Classes:
+    /// canonical windows -> wide.
     #[inline(always)]
     pub fn multiply_base<L: Lanes>(&self, l: L, digits: &Digits) -> (Fe<L>, Fe<L>) {
         let mut sum = identity(l);
@@ -69,7 +71,7 @@ impl Comb {
     }
 }
 
-/// (j + 1) P in lane j. Classes: R -> R.
+/// Computes (j + 1) P in lane j. Classes: R -> R.
 #[inline(always)]
 fn first_multiples<L: Lanes>(l: L, point: Point<Fe<L>>) -> Point<Fe<L>> {
     let mut fractions = [Fractions::new(1), Fractions::new(1)];
@@ -83,7 +85,7 @@ fn first_multiples<L: Lanes>(l: L, point: Point<Fe<L>>) -> Point<Fe<L>> {
     let [x, y] = fractions.map(|fraction| load_block(l, &fraction.divide_all(l)[0]));
     let point = to_affine_niels(l, x, y);
     let mut multiples = identity(l);
-    // The lanes j where j + 1 has bit 3, 2, 1, 0.
+    // The lanes j where j + 1 has bit 3, 2, 1, 0 set.
     for lanes in [0b1000_0000, 0b0111_1000, 0b0110_0110, 0b0101_0101] {
         let twice = double_point(l, multiples);
         let more = add_outlined(l, twice, point);
@@ -100,19 +102,21 @@ fn first_multiples<L: Lanes>(l: L, point: Point<Fe<L>>) -> Point<Fe<L>> {
 
 /// Digits of up to eight scalars in radix 16, from -8 to 8.
 pub struct Digits {
-    /// Digit without sign, less 1, by window and lane; 7 for a zero, which is blended away.
+    /// The absolute value of each digit, less 1, by window and lane; 7 for a zero digit, whose lane
+    /// is blended away.
     index: [[u64; LANES]; WINDOWS],
-    /// Bit j: digit j is negative.
+    /// Bit j is set if digit j is negative.
     minus: [u8; WINDOWS],
-    /// Bit j: digit j is zero.
+    /// Bit j is set if digit j is zero.
     zero: [u8; WINDOWS],
 }
 
 impl Digits {
-    /// Of up to eight scalars, clamped here.
+    /// Splits up to eight scalars, and clamps them.
     ///
-    /// 8 is added to every digit but the last; after the carries of that sum each nibble less 8 is a
-    /// digit from -8 to 7. The last takes its carry and stays: a clamped scalar leaves it room.
+    /// 8 is added to every digit but the last; after the carries of that sum each nibble less 8 is
+    /// a digit from -8 to 7. The last digit takes its carry and is not reduced: it stays at most 8,
+    /// since a clamped scalar has bit 255 clear.
     pub fn new(scalars: &[[u8; 32]]) -> Self {
         let mut digits =
             Self { index: [[0; LANES]; WINDOWS], minus: [0; WINDOWS], zero: [0; WINDOWS] };

@@ -1,6 +1,6 @@
-//! The twisted Edwards curve -x^2 + y^2 = 1 + d x^2 y^2 behind Curve25519, in extended coordinates
-//! (Hisil, Wong, Carter, Dawson 2008): x = X / Z, y = Y / Z, T = XY / Z. Its formulas have no special
-//! cases.
+//! The twisted Edwards curve -x^2 + y^2 = 1 + d x^2 y^2 that is equivalent to Curve25519, in
+//! extended coordinates (Hisil, Wong, Carter, Dawson 2008): x = X / Z, y = Y / Z, T = XY / Z. Its
+//! formulas have no special cases.
 
 use super::field::{
     Fe, add_raw, add_red, blend_elements, carry_limbs, is_zero, load_constant, mul, mul_outlined,
@@ -9,7 +9,7 @@ use super::field::{
 };
 use crate::lanes::Lanes;
 
-/// -121665 / 121666.
+/// The curve constant d = -121665 / 121666.
 const D: [u64; 5] = [
     0x0003_4dca_1359_78a3,
     0x0001_a828_3b15_6ebd,
@@ -39,7 +39,7 @@ pub struct Point<F> {
     pub t: F,
 }
 
-/// A point that is ready to be added: Z = 1.
+/// A point prepared for addition: Z = 1.
 #[derive(Clone, Copy)]
 pub struct AffineNiels<F> {
     /// y + x.
@@ -50,7 +50,7 @@ pub struct AffineNiels<F> {
     pub txy: F,
 }
 
-/// The neutral element. Classes: canonical.
+/// Returns the neutral element. Classes: canonical.
 #[inline(always)]
 pub fn identity<L: Lanes>(l: L) -> Point<Fe<L>> {
     let zero = small_element(l, 0);
@@ -58,8 +58,8 @@ pub fn identity<L: Lanes>(l: L) -> Point<Fe<L>> {
     Point { x: zero, y: one, z: one, t: zero }
 }
 
-/// The table's entry `digits.index` of every lane, with the sign and the zeros of the digits.
-/// Classes: canonical -> canonical.
+/// Looks up entry `digits.index` of the table in every lane, and applies the signs and zeros of the
+/// digits. Classes: canonical -> canonical.
 #[inline(always)]
 pub fn select_entry<L: Lanes>(
     l: L,
@@ -77,7 +77,7 @@ pub fn select_entry<L: Lanes>(
     }
 }
 
-/// One element of the entry; `neutral` for a zero digit.
+/// Looks up one element of the entry; a zero digit gives `neutral`.
 #[inline(always)]
 fn select_element<L: Lanes>(l: L, lanes: Fe<L>, index: L::V, zero: u8, neutral: u64) -> Fe<L> {
     let mut out = lanes;
@@ -87,8 +87,8 @@ fn select_element<L: Lanes>(l: L, lanes: Fe<L>, index: L::V, zero: u8, neutral: 
     blend_elements(l, zero, out, small_element(l, neutral))
 }
 
-/// p + q, or p - q in the lanes of `minus`, where `q` has y + x and y - x changed already: the
-/// other half of the sign is in F and G. Classes: raw, R -> raw.
+/// Computes p + q, or p - q in the lanes of `minus`. In those lanes the caller has exchanged y + x
+/// and y - x of `q`; the function changes the sign in F and G. Classes: raw, R -> raw.
 #[inline(always)]
 pub fn add_points<L: Lanes>(
     l: L,
@@ -112,7 +112,7 @@ pub fn add_points<L: Lanes>(
     Point { x: mul_raw(l, e, f), y: mul_raw(l, g, h), z: mul_raw(l, f, g), t }
 }
 
-/// 2 p. Classes: R -> R.
+/// Computes 2 p. Classes: R -> R.
 pub fn double_point<L: Lanes>(l: L, p: Point<Fe<L>>) -> Point<Fe<L>> {
     l.outline(
         #[inline(always)]
@@ -130,7 +130,7 @@ pub fn double_point<L: Lanes>(l: L, p: Point<Fe<L>>) -> Point<Fe<L>> {
     )
 }
 
-/// [`add_points`] where speed does not matter. Classes: R, R -> R.
+/// [`add_points`] compiled out of line, where speed does not matter. Classes: R, R -> R.
 pub fn add_outlined<L: Lanes>(l: L, p: Point<Fe<L>>, q: AffineNiels<Fe<L>>) -> Point<Fe<L>> {
     l.outline(
         #[inline(always)]
@@ -146,7 +146,7 @@ pub fn add_outlined<L: Lanes>(l: L, p: Point<Fe<L>>, q: AffineNiels<Fe<L>>) -> P
     )
 }
 
-/// x and y, made ready. Classes: R, R -> canonical.
+/// Converts the affine x and y for addition. Classes: R, R -> canonical.
 #[inline(always)]
 pub fn to_affine_niels<L: Lanes>(l: L, x: Fe<L>, y: Fe<L>) -> AffineNiels<Fe<L>> {
     let d2 = add_red(l, load_constant(l, D), load_constant(l, D));
@@ -157,11 +157,11 @@ pub fn to_affine_niels<L: Lanes>(l: L, x: Fe<L>, y: Fe<L>) -> AffineNiels<Fe<L>>
     }
 }
 
-/// The point with u-coordinate `u`, the same in all lanes; `None` if there is none on the curve, or if
-/// its order divides 8. The time depends on u, which is public. Classes: R -> R.
+/// Returns the point with u-coordinate `u`, the same in all lanes. `None` if no such point is on
+/// the curve, or if its order divides 8. The time depends on u, which is public. Classes: R -> R.
 ///
-/// y = (u - 1) / (u + 1) and x^2 = (y^2 - 1) / (d y^2 + 1) = -4u / (d n^2 + m^2) with n = u - 1,
-/// m = u + 1. For m = 0 that is 1 / d, which has no root.
+/// y = (u - 1) / (u + 1) and x^2 = (y^2 - 1) / (d y^2 + 1) = -4u / (d n^2 + m^2) with n = u - 1, m
+/// = u + 1. For m = 0 that is 1 / d, which has no root.
 #[inline(always)]
 pub fn from_montgomery<L: Lanes>(l: L, u: Fe<L>) -> Option<Point<Fe<L>>> {
     let one = small_element(l, 1);
@@ -178,7 +178,7 @@ pub fn from_montgomery<L: Lanes>(l: L, u: Fe<L>) -> Option<Point<Fe<L>>> {
     (is_zero(l, reduce_canonical(l, eight.x)) == 0).then_some(point)
 }
 
-/// The square root of a / b, if it has one. Classes: R, R -> R.
+/// Returns the square root of a / b, or `None`. Classes: R, R -> R.
 #[inline(always)]
 fn root_of_quotient<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>) -> Option<Fe<L>> {
     let b3 = mul_outlined(l, sqr_n_outlined(l, b, 1), b);

@@ -1,6 +1,6 @@
-//! GF(p), p = 2^255 - 19, in radix 2^51: five limbs to an element, eight elements at once.
+//! GF(p), p = 2^255 - 19, in radix 2^51: five limbs per element, eight elements at a time.
 //!
-//! Limbs are not kept below 2^51; how far they are above it is their class:
+//! Limbs may exceed 2^51; the class of an element says by how much:
 //!
 //! | class | every limb in | what is in it |
 //! |---|---|---|
@@ -9,21 +9,21 @@
 //! | raw | [0, 124.5 2^52 + 2^23] | products before their carries |
 //! | wide | [0, 2^61 + 2^60) | sums and differences of raw elements |
 //!
-//! `tests/bounds.rs` proves that each function keeps to the classes that it names.
+//! `tests/bounds.rs` proves the classes in the comment of each function.
 
 use crate::lanes::{LANES, Lanes};
 
 /// An element of the field in each lane.
 pub type Fe<L> = [<L as Lanes>::V; 5];
-/// The same in memory: limb, lane.
+/// [`Fe`] in memory: by limb, then by lane.
 pub type ElementBlock = [[u64; LANES]; 5];
 
-/// Bits 0..51.
+/// A mask of bits 0..51.
 pub const MASK_51: u64 = (1 << 51) - 1;
 /// The limbs of p.
 pub const P: [u64; 5] = [MASK_51 - 18, MASK_51, MASK_51, MASK_51, MASK_51];
 
-/// Classes: any of the constant.
+/// Puts a constant into every lane. Classes: the class of the constant.
 #[inline(always)]
 pub fn load_constant<L: Lanes>(l: L, limbs: [u64; 5]) -> Fe<L> {
     let mut out = [l.splat(limbs[0]); 5];
@@ -33,25 +33,25 @@ pub fn load_constant<L: Lanes>(l: L, limbs: [u64; 5]) -> Fe<L> {
     out
 }
 
-/// A small number. Classes: canonical for one below 2^51.
+/// Puts a small number into every lane. Classes: canonical for a number below 2^51.
 #[inline(always)]
 pub fn small_element<L: Lanes>(l: L, x: u64) -> Fe<L> {
     load_constant(l, [x, 0, 0, 0, 0])
 }
 
-/// Classes: any of what was stored.
+/// Loads eight elements from memory. Classes: the class of the stored elements.
 #[inline(always)]
 pub fn load_block<L: Lanes>(l: L, group: &ElementBlock) -> Fe<L> {
     [l.load(&group[0]), l.load(&group[1]), l.load(&group[2]), l.load(&group[3]), l.load(&group[4])]
 }
 
-/// Back to memory.
+/// Stores eight elements in memory.
 #[inline(always)]
 pub fn store_block<L: Lanes>(l: L, a: Fe<L>) -> ElementBlock {
     [l.store(a[0]), l.store(a[1]), l.store(a[2]), l.store(a[3]), l.store(a[4])]
 }
 
-/// `b` where `mask` is set. Classes: the larger of both.
+/// Selects `b` in the lanes of `mask`, else `a`. Classes: the larger of both.
 #[inline(always)]
 pub fn blend_elements<L: Lanes>(l: L, mask: u8, a: Fe<L>, b: Fe<L>) -> Fe<L> {
     let mut out = a;
@@ -61,7 +61,7 @@ pub fn blend_elements<L: Lanes>(l: L, mask: u8, a: Fe<L>, b: Fe<L>) -> Fe<L> {
     out
 }
 
-/// a + b. Classes: raw, raw -> wide; R, R -> wide.
+/// Computes a + b. Classes: raw, raw -> wide; R, R -> wide.
 #[inline(always)]
 pub fn add_raw<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>) -> Fe<L> {
     let mut out = a;
@@ -71,19 +71,19 @@ pub fn add_raw<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>) -> Fe<L> {
     out
 }
 
-/// a - b + 2^9 p. Classes: wide below 2^60, raw -> wide.
+/// Computes a - b + 2^9 p. Classes: wide below 2^60, raw -> wide.
 #[inline(always)]
 pub fn sub_raw<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>) -> Fe<L> {
     sub_biased(l, a, b, 512)
 }
 
-/// a - b + 4 p, carried. Classes: R, R -> R.
+/// Computes a - b + 4 p, carried. Classes: R, R -> R.
 #[inline(always)]
 pub fn sub_red<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>) -> Fe<L> {
     carry_limbs(l, sub_biased(l, a, b, 4))
 }
 
-/// a - b + times p. Classes: as [`sub_raw`] and [`sub_red`] say.
+/// Computes a - b + times p. Classes: as in [`sub_raw`] and [`sub_red`].
 #[inline(always)]
 pub fn sub_biased<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>, times: u64) -> Fe<L> {
     let mut out = a;
@@ -93,13 +93,13 @@ pub fn sub_biased<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>, times: u64) -> Fe<L> {
     out
 }
 
-/// a + b, carried. Classes: R, R -> R.
+/// Computes a + b, carried. Classes: R, R -> R.
 #[inline(always)]
 pub fn add_red<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>) -> Fe<L> {
     carry_limbs(l, add_raw(l, a, b))
 }
 
-/// One pass of carries, all limbs at once. Classes: wide -> R.
+/// Carries once, in all limbs in parallel. Classes: wide -> R.
 #[inline(always)]
 pub fn carry_limbs<L: Lanes>(l: L, a: Fe<L>) -> Fe<L> {
     let mut over = a;
@@ -116,7 +116,7 @@ pub fn carry_limbs<L: Lanes>(l: L, a: Fe<L>) -> Fe<L> {
     out
 }
 
-/// a b. Classes: R, R -> raw.
+/// Computes a b. Classes: R, R -> raw.
 ///
 /// A product of limbs i and j has its bits 0..52 at limb i + j, and its bits 52..104 at twice limb
 /// i + j + 1, since 2^52 = 2 2^51.
@@ -139,9 +139,9 @@ pub fn mul_raw<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>) -> Fe<L> {
     fold_product(l, r, [19, 19, 19, 19, 38])
 }
 
-/// a a. Classes: R -> raw.
+/// Computes a a. Classes: R -> raw.
 ///
-/// Products of different limbs are added once and doubled, those of equal ones go in between.
+/// Products of different limbs are computed once and doubled; then those of equal limbs are added.
 #[inline(always)]
 pub fn sqr_raw<L: Lanes>(l: L, a: Fe<L>) -> Fe<L> {
     let mut r = [l.splat(0); 10];
@@ -168,8 +168,8 @@ pub fn sqr_raw<L: Lanes>(l: L, a: Fe<L>) -> Fe<L> {
     fold_product(l, r, [38, 19, 38, 19, 38])
 }
 
-/// Ten limbs to five: 2^255 = 19 modulo p, and twice that for a limb that is not doubled yet.
-/// Classes: ten limbs of a product -> raw.
+/// Folds ten limbs of a product into five by 2^255 = 19 modulo p. `times` is 19, or 38 for a limb
+/// that is not doubled yet. Classes: ten limbs of a product -> raw.
 #[inline(always)]
 fn fold_product<L: Lanes>(l: L, r: [L::V; 10], times: [u64; 5]) -> Fe<L> {
     let mut out = [r[0], r[1], r[2], r[3], r[4]];
@@ -179,7 +179,7 @@ fn fold_product<L: Lanes>(l: L, r: [L::V; 10], times: [u64; 5]) -> Fe<L> {
     out
 }
 
-/// c + 121665 e, where 121665 = (486662 - 2) / 4. Classes: R, R -> wide.
+/// Computes c + 121665 e, where 121665 = (486662 - 2) / 4. Classes: R, R -> wide.
 #[inline(always)]
 pub fn add_121665<L: Lanes>(l: L, c: Fe<L>, e: Fe<L>) -> Fe<L> {
     let factor = l.splat(121_665);
@@ -192,24 +192,24 @@ pub fn add_121665<L: Lanes>(l: L, c: Fe<L>, e: Fe<L>) -> Fe<L> {
         let high = l.hi(zero, e[i - 1], factor);
         out[i] = l.add(out[i], l.add(high, high));
     }
-    // Twice, and 19 times at the wrap.
+    // High parts count twice, and 19 times that at the wrap.
     out[0] = l.lo(out[0], l.hi(zero, e[4], factor), l.splat(38));
     out
 }
 
-/// a b, carried. Classes: R, R -> R.
+/// Computes a b, carried. Classes: R, R -> R.
 #[inline(always)]
 pub fn mul<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>) -> Fe<L> {
     carry_limbs(l, mul_raw(l, a, b))
 }
 
-/// a a, carried. Classes: R -> R.
+/// Computes a a, carried. Classes: R -> R.
 #[inline(always)]
 pub fn sqr<L: Lanes>(l: L, a: Fe<L>) -> Fe<L> {
     carry_limbs(l, sqr_raw(l, a))
 }
 
-/// [`mul`] where speed does not matter and the size of the code does. Classes: R, R -> R.
+/// [`mul`] compiled out of line, where code size matters more than speed. Classes: R, R -> R.
 pub fn mul_outlined<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>) -> Fe<L> {
     l.outline(
         #[inline(always)]
@@ -217,7 +217,7 @@ pub fn mul_outlined<L: Lanes>(l: L, a: Fe<L>, b: Fe<L>) -> Fe<L> {
     )
 }
 
-/// a to the power 2^n, likewise. Classes: R -> R.
+/// Computes a to the power 2^n, out of line. Classes: R -> R.
 pub fn sqr_n_outlined<L: Lanes>(l: L, a: Fe<L>, n: u32) -> Fe<L> {
     l.outline(
         #[inline(always)]
@@ -231,7 +231,7 @@ pub fn sqr_n_outlined<L: Lanes>(l: L, a: Fe<L>, n: u32) -> Fe<L> {
     )
 }
 
-/// The number below p. Classes: R -> canonical.
+/// Reduces an element to its value below p. Classes: R -> canonical.
 #[inline(always)]
 pub fn reduce_canonical<L: Lanes>(l: L, a: Fe<L>) -> Fe<L> {
     // Two passes leave a value below 2p; it is p or more if adding 19 reaches 2^255.
@@ -247,22 +247,22 @@ pub fn reduce_canonical<L: Lanes>(l: L, a: Fe<L>) -> Fe<L> {
         out[i] = l.and(sum, l.splat(MASK_51));
         over = l.shr::<51>(sum);
     }
-    // What is left in `over` is bit 255: the p that was too much.
+    // Bit 255, now in `over`, is dropped: this subtracts p.
     out
 }
 
-/// Where the element is zero. Classes: canonical -> a bit per lane.
+/// Returns a mask of the lanes whose element is zero. Classes: canonical -> a bit per lane.
 #[inline(always)]
 pub fn is_zero<L: Lanes>(l: L, a: Fe<L>) -> u8 {
     l.is_zero(l.add(l.add(l.add(a[0], a[1]), l.add(a[2], a[3])), a[4]))
 }
 
-/// The powers 2^250 - 1 and 11 of z, from which exponents close to p are made. Classes: R -> R, R.
+/// Computes z^(2^250 - 1) and z^11, from which exponents close to p are made. Classes: R -> R, R.
 fn near_p<L: Lanes>(l: L, z: Fe<L>) -> (Fe<L>, Fe<L>) {
     let z2 = sqr_n_outlined(l, z, 1);
     let z9 = mul_outlined(l, sqr_n_outlined(l, z2, 2), z);
     let z11 = mul_outlined(l, z9, z2);
-    // `more(a, n, b)`: of a = z^(2^i - 1) and b = z^(2^n - 1), z^(2^(i + n) - 1).
+    // `more(a, n, b)` with a = z^(2^i - 1) and b = z^(2^n - 1) is z^(2^(i + n) - 1).
     let more = |a, n, b| mul_outlined(l, sqr_n_outlined(l, a, n), b);
     let z_5 = more(z11, 1, z9);
     let z_10 = more(z_5, 5, z_5);
@@ -274,13 +274,14 @@ fn near_p<L: Lanes>(l: L, z: Fe<L>) -> (Fe<L>, Fe<L>) {
     (more(z_200, 50, z_50), z11)
 }
 
-/// 1 / z as z^(p - 2): 254 squarings, 11 products; 0 for 0. Classes: R -> R.
+/// Computes 1 / z as z^(p - 2), by 254 squarings and 11 products. The result is 0 for z = 0.
+/// Classes: R -> R.
 pub fn invert<L: Lanes>(l: L, z: Fe<L>) -> Fe<L> {
     let (z_250, z11) = near_p(l, z);
     mul_outlined(l, sqr_n_outlined(l, z_250, 5), z11)
 }
 
-/// z^((p - 5) / 8), the core of a square root. Classes: R -> R.
+/// Computes z^((p - 5) / 8), the core of a square root. Classes: R -> R.
 pub fn pow_p58<L: Lanes>(l: L, z: Fe<L>) -> Fe<L> {
     let (z_250, _) = near_p(l, z);
     mul_outlined(l, sqr_n_outlined(l, z_250, 2), z)

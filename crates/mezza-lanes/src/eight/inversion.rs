@@ -1,4 +1,4 @@
-//! Quotients by Montgomery's trick: one inversion for many denominators, in each lane.
+//! Division by Montgomery's trick: one inversion per lane for many denominators.
 
 use super::field::{
     ElementBlock, Fe, MASK_51, blend_elements, carry_limbs, invert, is_zero, load_block,
@@ -7,16 +7,16 @@ use super::field::{
 use crate::lanes::{LANES, Lanes};
 use alloc::vec::Vec;
 
-/// Fractions X / Z that wait for their quotients.
+/// Fractions X / Z to be divided together.
 pub struct Fractions(Vec<[ElementBlock; 2]>);
 
 impl Fractions {
-    /// Room for `groups`.
+    /// Makes an empty list with room for `groups` groups of eight fractions.
     pub fn new(groups: usize) -> Self {
         Self(Vec::with_capacity(groups))
     }
 
-    /// Adds eight fractions. Both are wide; one with Z = 0 becomes 0.
+    /// Adds eight fractions with wide X and Z. A fraction with Z = 0 has the quotient 0.
     #[inline(always)]
     pub fn push_fraction<L: Lanes>(&mut self, l: L, x: Fe<L>, z: Fe<L>) {
         let x = carry_limbs(l, x);
@@ -27,7 +27,7 @@ impl Fractions {
         self.0.push([store_block(l, x), store_block(l, z)]);
     }
 
-    /// Every X / Z, canonical.
+    /// Computes all quotients X / Z, canonical.
     #[inline(always)]
     pub fn divide_all<L: Lanes>(self, l: L) -> Vec<ElementBlock> {
         let mut product = small_element(l, 1);
@@ -53,13 +53,14 @@ impl Drop for Fractions {
     }
 }
 
-/// Zeros in place of field elements.
+/// Overwrites field elements with zeros.
 pub fn wipe_group(group: &mut ElementBlock) {
     *group = [[0; LANES]; 5];
     zeroize::optimization_barrier(group);
 }
 
-/// Eight u-coordinates in limbs, bit 255 ignored. The last of fewer than eight fills the rest.
+/// Unpacks up to eight u-coordinates into limbs, and ignores bit 255. Missing ones are filled with
+/// the last.
 #[inline(always)]
 pub fn unpack_points(u: &[[u8; 32]]) -> ElementBlock {
     let mut group = [[0; LANES]; 5];
@@ -80,7 +81,7 @@ pub fn unpack_points(u: &[[u8; 32]]) -> ElementBlock {
     group
 }
 
-/// Canonical elements as bytes, as many as `out` takes.
+/// Packs canonical elements into bytes, as many as `out` holds.
 pub fn pack_points(group: &ElementBlock, out: &mut [[u8; 32]]) {
     for (lane, out) in out.iter_mut().enumerate() {
         let [a, b, c, d, e] = [0, 1, 2, 3, 4].map(|limb| group[limb][lane]);

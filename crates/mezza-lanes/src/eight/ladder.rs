@@ -1,7 +1,7 @@
-//! The Montgomery ladder (RFC 7748, section 5), eight at once.
+//! The Montgomery ladder (RFC 7748, section 5), eight at a time.
 //!
-//! Carries are lazy: what leaves a step are raw products, and their sums and differences are carried
-//! once, at the beginning of the next one. 11 passes a bit instead of 18.
+//! Carries are lazy: a step returns raw products, and the next step carries their sums and
+//! differences once. This takes 11 passes per bit instead of 18.
 
 use super::field::{
     Fe, add_121665, add_raw, blend_elements, carry_limbs, mul_raw, small_element, sqr_raw, sub_raw,
@@ -9,13 +9,15 @@ use super::field::{
 use crate::lanes::{LANES, Lanes};
 use crate::wipe::wipe_bytes;
 
-/// Where to swap before step t, for bits 254 down to 0: bit j for scalar j.
+/// The lanes to swap before step t, for bits 254 down to 0: bit j belongs to scalar j.
 ///
-/// Bit t of the scalar against bit t + 1; the last swap is none, because clamping clears bit 0.
+/// A lane swaps if bits t and t + 1 of its scalar differ. No swap follows the last step, because
+/// clamping clears bit 0.
 pub struct SwapMasks([u8; 256]);
 
 impl SwapMasks {
-    /// Of up to eight scalars, clamped here. A single one serves all lanes.
+    /// Makes the masks of up to eight scalars, and clamps them. A single scalar is used in all
+    /// lanes.
     pub fn new(scalars: &[[u8; 32]]) -> Self {
         let mut masks = [0; 256];
         for byte in 0..32 {
@@ -39,7 +41,7 @@ impl Drop for SwapMasks {
     }
 }
 
-/// Byte number `at` of a scalar after clamping.
+/// Clamps byte number `at` of a scalar.
 pub fn clamped_byte(at: usize, byte: u8) -> u8 {
     match at {
         0 => byte & 0xf8,
@@ -48,7 +50,7 @@ pub fn clamped_byte(at: usize, byte: u8) -> u8 {
     }
 }
 
-/// Bit j of byte i becomes bit i of byte j.
+/// Transposes 8 x 8 bits: bit j of byte i becomes bit i of byte j.
 fn transpose_bits(rows: u64) -> u64 {
     let swap = |x: u64, by: u32, mask: u64| {
         let differ = (x ^ (x >> by)) & mask;
@@ -59,24 +61,25 @@ fn transpose_bits(rows: u64) -> u64 {
     swap(x, 28, 0x0000_0000_f0f0_f0f0)
 }
 
-/// Two neighbouring multiples of the point, X and Z of each.
+/// Two consecutive multiples of the point, as X and Z.
 #[derive(Clone, Copy)]
 pub struct LadderState<F> {
-    /// The lower one.
+    /// X of the lower multiple.
     pub x2: F,
-    /// Its denominator.
+    /// Z of the lower multiple.
     pub z2: F,
-    /// The one above.
+    /// X of the higher multiple.
     pub x3: F,
-    /// Its denominator.
+    /// Z of the higher multiple.
     pub z3: F,
 }
 
-/// One bit: doubles the one that `swap` names, adds both. Classes: raw and `u` in R -> raw.
+/// Processes one bit: doubles the multiple chosen by `swap`, and adds both multiples. Classes: raw
+/// and `u` in R -> raw.
 ///
-/// Their sum is the same whichever is called the lower one: what would be swapped are the two products
-/// in it, and then the sign of their difference, which is squared. Products are in an order in which
-/// neighbours do not wait for each other: a CPU looks ahead no further than two of them.
+/// The sum of both multiples does not depend on their order: a swap would exchange the two products
+/// in it and flip the sign of their difference, which is squared. The order of the products keeps
+/// neighbours independent, since a CPU looks ahead by only two of them.
 #[inline(always)]
 pub fn ladder_step<L: Lanes>(
     l: L,
@@ -104,7 +107,7 @@ pub fn ladder_step<L: Lanes>(
     LadderState { x2, z2, x3, z3 }
 }
 
-/// The product of the point with the scalars behind `masks`, X and Z, both raw. Classes: R -> raw.
+/// Multiplies the point by the scalars of `masks`. Returns X and Z, both raw. Classes: R -> raw.
 #[inline(always)]
 pub fn run_ladder<L: Lanes>(l: L, masks: &SwapMasks, u: Fe<L>) -> (Fe<L>, Fe<L>) {
     let zero = small_element(l, 0);

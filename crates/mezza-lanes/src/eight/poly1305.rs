@@ -1,4 +1,5 @@
-//! Poly1305 for eight messages in step, limbs of 44, 44 and 42 bits as in the portable one.
+//! Poly1305 for eight messages at a time, with limbs of 44, 44 and 42 bits as in the portable
+//! version.
 //!
 //! | class | limbs in |
 //! |---|---|
@@ -12,16 +13,16 @@ use crate::poly1305::{CLAMP, MASK_42, MASK_44, WHOLE};
 /// Eight one-time keys.
 #[derive(Clone, Copy)]
 pub struct Poly1305Keys<V> {
-    /// r.
+    /// The point r of the polynomial, clamped.
     pub r: [V; 3],
-    /// 20 times its upper two limbs: 2^132 = 20 modulo 2^130 - 5.
+    /// The upper two limbs of r times 20: 2^132 = 20 modulo 2^130 - 5.
     pub r20: [V; 2],
     /// The second half of the key, added after the last block (RFC 8439, section 2.5).
     pub s: [V; 3],
 }
 
-/// From the first two quarters of eight key blocks 0, word by word. Classes: any -> key; s as a block
-/// without its bit 128.
+/// Makes the keys from the first 32 bytes of eight key blocks, given by words. Classes: any -> key;
+/// s as a block without its bit 128.
 #[inline(always)]
 pub fn load_key<L: Lanes>(l: L, [r0, r1, s0, s1]: [L::V; 4]) -> Poly1305Keys<L::V> {
     let r = split_limbs(l, l.and(r0, l.splat(CLAMP[0])), l.and(r1, l.splat(CLAMP[1])));
@@ -29,31 +30,31 @@ pub fn load_key<L: Lanes>(l: L, [r0, r1, s0, s1]: [L::V; 4]) -> Poly1305Keys<L::
     Poly1305Keys { r, r20: [l.mul(r[1], twenty), l.mul(r[2], twenty)], s: split_limbs(l, s0, s1) }
 }
 
-/// Four blocks from 64 bytes at each of eight places. Classes: any bytes -> block.
+/// Loads four blocks from 64 bytes at each of eight offsets. Classes: any bytes -> block.
 ///
 /// # Panics
-/// If a place is less than 64 bytes from the end.
+/// If an offset is less than 64 bytes from the end of `bytes`.
 #[inline(always)]
 pub fn load_blocks<L: Lanes>(l: L, bytes: &[u8], at: &[usize; LANES]) -> [[L::V; 3]; 4] {
     let [a0, a1, b0, b1, c0, c1, d0, d1] = l.load_columns(bytes, at);
     [split_block(l, a0, a1), split_block(l, b0, b1), split_block(l, c0, c1), split_block(l, d0, d1)]
 }
 
-/// Two words of 64 bits, with bit 128 set. Classes: any, any -> block.
+/// Splits two words of 64 bits into limbs, and sets bit 128. Classes: any, any -> block.
 #[inline(always)]
 pub fn split_block<L: Lanes>(l: L, low: L::V, high: L::V) -> [L::V; 3] {
     let [m0, m1, m2] = split_limbs(l, low, high);
     [m0, m1, l.add(m2, l.splat(WHOLE))]
 }
 
-/// Two words of 64 bits into limbs. Classes: any, any -> as a block without its bit 128.
+/// Splits two words of 64 bits into limbs. Classes: any, any -> as a block without its bit 128.
 #[inline(always)]
 pub fn split_limbs<L: Lanes>(l: L, low: L::V, high: L::V) -> [L::V; 3] {
     let middle = l.shl::<20>(l.and(high, l.splat((1 << 24) - 1)));
     [l.and(low, l.splat(MASK_44)), l.add(l.shr::<44>(low), middle), l.shr::<24>(high)]
 }
 
-/// (h + m) r. Classes: sum, block, key -> sum.
+/// Computes (h + m) r. Classes: sum, block, key -> sum.
 #[inline(always)]
 pub fn absorb_block<L: Lanes>(
     l: L,
@@ -65,7 +66,8 @@ pub fn absorb_block<L: Lanes>(
     let [r0, r1, r2] = key.r;
     let [s1, s2] = key.r20;
     let mask = l.splat(MASK_44);
-    // Bits 52.. of a limb weigh 2^8 in the one above, 2^10 above the top one of 42 bits.
+    // Bits from 52 on of a limb count 2^8-fold in the next limb, and 2^10-fold after the top limb
+    // of 42 bits.
     let (d0, high) = dot_product(l, h, [r0, s2, s1]);
     let over = l.add(l.shr::<44>(d0), l.shl::<8>(high));
     let (d1, high) = dot_product(l, h, [r1, r0, s2]);
@@ -79,8 +81,8 @@ pub fn absorb_block<L: Lanes>(
     [l.and(h0, mask), h1, l.and(d2, l.splat(MASK_42))]
 }
 
-/// The sum of three products: bits 0..52 of each, bits 52..104 of each. Classes: below 2^52 ->
-/// below 3 2^52.
+/// Computes the sum of three products, as the sum of bits 0..52 and the sum of bits 52..104.
+/// Classes: below 2^52 -> below 3 2^52.
 #[inline(always)]
 fn dot_product<L: Lanes>(l: L, a: [L::V; 3], b: [L::V; 3]) -> (L::V, L::V) {
     let mut low = l.splat(0);
@@ -92,7 +94,7 @@ fn dot_product<L: Lanes>(l: L, a: [L::V; 3], b: [L::V; 3]) -> (L::V, L::V) {
     (low, high)
 }
 
-/// The tags, two words each, for the values `h` of the polynomials. Classes: sum, key -> any.
+/// Computes the tags, two words each, from the final states `h`. Classes: sum, key -> any.
 #[inline(always)]
 pub fn finish_tags<L: Lanes>(l: L, h: [L::V; 3], key: &Poly1305Keys<L::V>) -> [L::V; 2] {
     let mask = l.splat(MASK_44);
@@ -114,7 +116,7 @@ pub fn finish_tags<L: Lanes>(l: L, h: [L::V; 3], key: &Poly1305Keys<L::V>) -> [L
     ]
 }
 
-/// A round of carries. Classes: sum -> limbs of 44, 45 and 42 bits, after two of 44, 44 and 42.
+/// Carries once. Classes: sum -> limbs of 44, 45 and 42 bits; a second pass gives 44, 44 and 42.
 #[inline(always)]
 fn carry_limbs<L: Lanes>(l: L, [h0, h1, h2]: [L::V; 3]) -> [L::V; 3] {
     let mask = l.splat(MASK_44);

@@ -1,4 +1,4 @@
-//! Every operation of a vector, on the backend of this CPU against the emulated one.
+//! Compares every vector operation of this CPU's backend with the emulated backend.
 
 use super::emulated::Emulated;
 use crate::lanes::{BLOCK, LANES, Lanes, Lanes32, WORDS};
@@ -6,7 +6,7 @@ use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 use std::vec::Vec;
 
-/// Numbers that look like nothing, the same at every run; some of them all zeros or all ones.
+/// Deterministic pseudorandom numbers; some are all zeros or all ones.
 struct Numbers(u64);
 
 impl Numbers {
@@ -29,7 +29,7 @@ impl Numbers {
     }
 }
 
-/// Results of the operations of eight lanes, for inputs that keep their contracts.
+/// Returns the results of the 64-bit operations, for inputs that meet the contracts.
 fn lanes<L: Lanes>(l: L, n: &mut Numbers) -> Vec<[u64; LANES]> {
     let [a, b, c, wide] = [n.lanes(52), n.lanes(52), n.lanes(63), n.lanes(64)];
     let mask = n.next(8) as u8;
@@ -61,7 +61,7 @@ fn lanes<L: Lanes>(l: L, n: &mut Numbers) -> Vec<[u64; LANES]> {
     out
 }
 
-/// Results of the operations of sixteen words.
+/// Returns the results of the 32-bit operations.
 fn words<L: Lanes32>(l: L, n: &mut Numbers) -> Vec<[u8; BLOCK]> {
     let rows: [[u8; BLOCK]; WORDS] = core::array::from_fn(|_| n.block());
     let [a, b] = [l.load_words(&rows[0]), l.load_words(&rows[1])];
@@ -112,7 +112,7 @@ fn lanes_6_every_operation_is_the_emulated_one() {
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn lanes_2_a_token_is_there_if_cpu_and_system_have_all_features() {
-    // std asks the CPU, and the system for its registers, in a way of its own.
+    // The standard library detects the features of CPU and system by its own code.
     let all = std::is_x86_feature_detected!("avx512f")
         && std::is_x86_feature_detected!("avx512ifma")
         && std::is_x86_feature_detected!("avx512vl")

@@ -1,4 +1,5 @@
-//! The proof that no lane overflows, for any input, and that it would notice if one did.
+//! The proof that no lane overflows for any input, and tests that the proof would notice an
+//! overflow.
 
 use super::emulated::Emulated;
 use super::interval::{Interval, Mutant, Proof};
@@ -11,15 +12,16 @@ use crate::eight::poly1305;
 use std::string::String;
 use std::vec::Vec;
 
-/// An element of intervals.
+/// A field element whose limbs are intervals.
 type Element = [Interval; 5];
 
-/// 2^51 + 2^15.
+/// The bound of class R: 2^51 + 2^15.
 const REDUCED: u128 = (1 << 51) + (1 << 15);
-/// Limb i of a product, in halves of 2^52: t low parts of 2^52, t - 1 high ones of 2^51, and 19 times
-/// what limb i + 5 has. The high parts are somewhat larger, since operands are: that is `RAW_MORE`.
+/// The bound of limb i of a product, in multiples of 2^51: for t terms, t low parts below 2^52 and
+/// t - 1 high parts below 2^51, plus 19 times the bound of limb i + 5. The high parts are slightly
+/// larger, since operands may exceed 2^51: `RAW_MORE` covers this.
 const RAW_HALVES: [u128; 5] = [249, 195, 141, 87, 33];
-/// 2^23 is more than 19 * 5 * 2 * 2^15.
+/// The excess of the high parts: 2^23 is more than 19 * 5 * 2 * 2^15.
 const RAW_MORE: u128 = 1 << 23;
 
 fn all(max: u128) -> Element {
@@ -34,12 +36,12 @@ fn raw() -> Element {
     RAW_HALVES.map(|halves| (0, (halves << 51) + RAW_MORE))
 }
 
-/// [0, 2^51) and a value below p.
+/// The class canonical: [0, 2^51), value below p.
 fn canonical() -> Element {
     all((1 << 51) - 1)
 }
 
-/// [0, 2^61 + 2^60).
+/// The class wide: [0, 2^61 + 2^60).
 fn wide() -> Element {
     all((1 << 61) + (1 << 60) - 1)
 }
@@ -48,7 +50,7 @@ fn within(a: Element, class: Element) -> bool {
     a.iter().zip(class).all(|(a, class)| a.0 >= class.0 && a.1 <= class.1)
 }
 
-/// The contracts that broke, and whether the outputs left their class.
+/// Returns the broken contracts, and a fault if an output exceeds its class.
 fn run(mutant: Mutant, f: impl FnOnce(&Proof) -> Vec<(Element, Element)>) -> Vec<String> {
     let proof = Proof::new(mutant);
     let left = f(&proof).into_iter().any(|(out, class)| !within(out, class));
@@ -61,7 +63,7 @@ fn proven(f: impl FnOnce(&Proof) -> Vec<(Element, Element)>) {
     assert_eq!(run(Mutant::Sound, f), [""; 0]);
 }
 
-/// A function on one element of the field, or on two.
+/// A function of one field element, or of two.
 type Unary = fn(&Proof, Element) -> Element;
 type Binary = fn(&Proof, Element, Element) -> Element;
 
@@ -107,13 +109,13 @@ fn lanes_4_elements_of_the_field() {
     });
 }
 
-/// One step of the ladder from the classes at its beginning into the same.
+/// Runs one ladder step from its input classes. Returns the outputs with their classes.
 fn ladder_step(l: &Proof, raw: Element, u: Element) -> Vec<(Element, Element)> {
     let pair = ladder::ladder_step(l, LadderState { x2: raw, z2: raw, x3: raw, z3: raw }, u, 0x5a);
     [pair.x2, pair.z2, pair.x3, pair.z3].map(|out| (out, raw)).into()
 }
 
-/// One window of a fixed point, likewise.
+/// Runs one window of a fixed point. Returns the outputs with their classes.
 fn comb_step(l: &Proof, raw: Element, table: Element) -> Vec<(Element, Element)> {
     let window = AffineNiels { plus: table, minus: table, txy: table };
     let entry = edwards::select_entry(l, window, (0, 7), 0x5a, 0x21);
@@ -126,7 +128,7 @@ fn lanes_4_steps_lead_from_a_class_into_the_same() {
     proven(|l| ladder_step(l, raw(), reduced()));
     proven(|l| comb_step(l, raw(), reduced()));
     proven(|l| {
-        // Both begin with small numbers.
+        // Ladder and windows begin with small numbers.
         let Point { x, y, z, t } = edwards::identity(l);
         [x, y, z, t].map(|out| (out, canonical())).into()
     });
@@ -160,8 +162,8 @@ fn lanes_4_points() {
         [ready.plus, ready.minus, ready.txy].map(|out| (out, canonical())).into()
     });
     proven(|l| {
-        // The backend says of some lanes that they are zero, so there is a root; and so the
-        // point seems to be of small order.
+        // The interval backend reports some lanes as zero. So a root exists, and the point appears
+        // to have small order.
         assert!(edwards::from_montgomery(l, canonical()).is_none());
         Vec::new()
     });

@@ -1,4 +1,4 @@
-//! A backend that any CPU can run: one lane after another, every contract asserted.
+//! A backend for any CPU: one lane after another, with every contract asserted.
 
 use crate::lanes::{BLOCK, LANES, Lanes, Lanes32, WORDS};
 
@@ -6,7 +6,7 @@ use crate::lanes::{BLOCK, LANES, Lanes, Lanes32, WORDS};
 #[derive(Clone, Copy)]
 pub struct Emulated;
 
-/// Bound of the operands of a product.
+/// The bound of the operands of `lo` and `hi`.
 const OPERAND: u64 = 1 << 52;
 
 fn product(a: u64, b: u64) -> u128 {

@@ -1,8 +1,8 @@
-//! A backend that computes with intervals in place of numbers: what holds for the ends of an
-//! interval holds for every number in it, so one run is a proof for all inputs.
+//! A backend that computes with intervals instead of numbers. A property of the ends of an interval
+//! holds for every number in it, so one run is a proof for all inputs.
 //!
-//! The code has no branch that depends on values, and induction does the rest: a step that leads from
-//! a class into the same class may be taken any number of times.
+//! The code has no branch that depends on values. By induction, a step from a class into the same
+//! class may be repeated any number of times.
 
 use crate::lanes::{LANES, Lanes};
 use core::cell::{Cell, RefCell};
@@ -12,18 +12,18 @@ use std::vec::Vec;
 /// The smallest and the largest value of a lane.
 pub type Interval = (u128, u128);
 
-/// A defect that is built in on purpose: the proof must not survive it.
+/// A deliberate defect: the proof must fail with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
-    /// None.
+    /// No defect.
     Sound,
-    /// Pass number n of the carries does nothing.
+    /// Carry pass number n does nothing.
     Carry(usize),
-    /// A constant that is `times` p in limbs counts as `instead` p.
+    /// The constant `times` p, in limbs, counts as `instead` p.
     Bias { times: u64, instead: u64 },
 }
 
-/// The record of a run.
+/// The state of a proof run.
 pub struct Proof {
     mutant: Mutant,
     shifts: Cell<usize>,
@@ -37,12 +37,12 @@ impl Proof {
         Self { mutant, shifts: Cell::new(0), masks: Cell::new(0), faults }
     }
 
-    /// The broken contracts.
+    /// Returns the broken contracts.
     pub fn faults(&self) -> Vec<String> {
         self.faults.borrow().clone()
     }
 
-    /// Passes of carries so far: each shifts five limbs by 51 bits.
+    /// Returns the number of carry passes so far: each shifts five limbs by 51 bits.
     pub fn carries(&self) -> usize {
         self.shifts.get() / 5
     }
@@ -53,7 +53,7 @@ impl Proof {
         }
     }
 
-    /// Returns true if the carry pass to which call number `counter` belongs is the one left out.
+    /// Returns true if call number `counter` belongs to the carry pass that the mutant skips.
     fn left_out(&self, counter: &Cell<usize>) -> bool {
         let call = counter.replace(counter.get() + 1);
         self.mutant == Mutant::Carry(call / 5)
@@ -64,7 +64,6 @@ const LANE: u128 = 1 << 64;
 const OPERAND: u128 = 1 << 52;
 const MASK_51: u128 = (1 << 51) - 1;
 
-/// The backend.
 impl Lanes for &Proof {
     type V = Interval;
 

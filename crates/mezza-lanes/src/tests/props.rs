@@ -1,4 +1,4 @@
-//! Properties, and comparison with code that nobody here wrote.
+//! Property tests, and comparison with independent implementations.
 
 use super::{Frame, kernels};
 use crate::{BASE, FixedPoint, Kernel, Scalar};
@@ -11,7 +11,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use std::vec::Vec;
 
-/// Scalars, or u-coordinates: random, or all bits of every byte alike.
+/// Generates scalars or u-coordinates: random, or with equal bits in each byte of a run.
 fn words(
     count: impl Into<proptest::collection::SizeRange>,
 ) -> impl Strategy<Value = Vec<[u8; 32]>> {
@@ -147,8 +147,8 @@ fn groups_of_every_size() {
     }
 }
 
-/// Random scalars and points, 256 at a time through every kernel, one at a time through dalek.
-/// `MEZZA_TEST_LANES=1000000 cargo test -p mezza-lanes a_million` takes that many.
+/// Compares random scalars and points, 256 at a time in every kernel, with dalek.
+/// `MEZZA_TEST_LANES=1000000 cargo test -p mezza-lanes a_million` runs that many.
 #[test]
 fn a_million_products_if_asked_for() {
     let count = option_env!("MEZZA_TEST_LANES").and_then(|n| n.parse().ok()).unwrap_or(512);
@@ -162,7 +162,8 @@ fn a_million_products_if_asked_for() {
     for _ in 0..usize::div_ceil(count, k.len()) {
         random(&mut k);
         random(&mut u);
-        // One in eight is a multiple of the base point: half of the others are of the twist.
+        // One u in eight is a multiple of the base point: half of the random ones belong to the
+        // twist.
         u.iter_mut().step_by(8).zip(&k).for_each(|(u, k)| *u = dalek(k, &BASE));
         let right = k.iter().zip(&u).map(|(k, u)| dalek(k, u)).collect::<Vec<_>>();
         let one = u.iter().map(|u| dalek(&k[0], u)).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! The rules of `docs/protocols/lanes.md` that no other file of tests is about.
+//! Tests of the rules in `docs/protocols/lanes.md` that no other test file covers.
 
 use super::{Frame, array, kernels};
 use crate::{BASE, FixedPoint, Scalar, SelftestError, Strided};
@@ -61,7 +61,7 @@ fn lanes_8_a_failed_body_is_zeros_and_the_others_are_whole() {
     }
 }
 
-/// An operation on one output.
+/// An operation with one output.
 type Call<'a> = &'a mut dyn FnMut(&mut [[u8; 32]; 1]);
 
 #[test]
@@ -117,12 +117,12 @@ fn lanes_11_which_points_are_fixed_ones() {
             refused
         };
         assert!(SMALL_ORDER.map(array).iter().all(refused));
-        // -1, which the map to Edwards form does not know.
+        // -1 has no image in Edwards form.
         assert!(refused(&array(
             "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f"
         )));
-        // The field has about as many u on the curve as on the twist; a u of the curve times any
-        // scalar stays on the curve, and so does one of the twist.
+        // About half of all u are on the curve, the others on the twist. A multiple of a u stays on
+        // the curve or on the twist, as the u.
         let all = (2..130_u8).map(|i| core::array::from_fn(|j| if j == 0 { i } else { 0 }));
         let (twist, curve) = all.partition::<Vec<[u8; 32]>, _>(refused);
         assert!(twist.len() > 40 && curve.len() > 40 && curve.contains(&BASE));
@@ -136,10 +136,10 @@ fn lanes_11_which_points_are_fixed_ones() {
 
 #[test]
 fn lanes_11_u_may_be_p_or_more() {
-    // 9 + p does not fit into 255 bits, but 2^255 + 9 is 9, too.
+    // 9 + p does not fit into 255 bits, but 2^255 + 9 also stands for 9.
     let mut high = BASE;
     high[31] |= 0x80;
-    // p + 16 = 2^255 - 3 is 16.
+    // p + 16 = 2^255 - 3 stands for 16.
     let mut above = [0xff; 32];
     let mut below = [0; 32];
     (above[0], above[31], below[0]) = (0xfd, 0x7f, 16);

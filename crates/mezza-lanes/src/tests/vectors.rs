@@ -1,10 +1,10 @@
-//! The cases of `vectors/lanes/`, made by `reference.py`.
+//! The test cases of `vectors/lanes/`, made by `reference.py`.
 
 use super::{Frame, array, kernels, unhex};
 use crate::{Kernel, Scalar};
 use std::vec::Vec;
 
-/// The case files, by name.
+/// Includes a case file by name.
 macro_rules! case {
     ($name:literal) => {
         ($name, include_str!(concat!("../../../../vectors/lanes/", $name, ".txt")))
@@ -34,7 +34,7 @@ const AEAD: [(&str, &str); 11] = [
     case!("aead-4096"),
 ];
 
-/// The values of every line `key: value` of a case.
+/// Returns the values of all lines `key: value` of a case.
 fn column<'a>(case: &'a str, key: &'a str) -> impl Iterator<Item = &'a str> {
     let lines = case.lines().filter_map(|line| line.split_once(": "));
     lines.filter(move |(name, _)| *name == key).map(|(_, value)| value)
@@ -61,7 +61,7 @@ fn x25519() {
     }
 }
 
-/// A table of every kernel serves every kernel.
+/// Multiplies by tables of every kernel: a table of any kernel works in every kernel.
 fn fixed(kernel: &dyn Kernel, k: &[[u8; 32]], u: &[u8; 32], out: &mut [[u8; 32]]) {
     let mut first = None;
     for maker in kernels() {

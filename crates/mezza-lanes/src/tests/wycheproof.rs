@@ -1,4 +1,4 @@
-//! Project Wycheproof: every X25519 case through every kernel, in one batch.
+//! Project Wycheproof: every X25519 case in every kernel, as one batch.
 
 use super::kernels;
 use std::vec::Vec;

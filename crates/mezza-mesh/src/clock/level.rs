@@ -1,10 +1,10 @@
 //! The vote of mode `level` (docs/protocols/mesh.md, "Clock").
 //!
-//! A trimmed mean (resilient consensus, W-MSR): each clock moves toward the middle of what it receives,
-//! without the quarter that is farthest above and the quarter that is farthest below. Between two crowds
-//! with different times there is a slope and no wall, so that they meet. One sample moves a clock by no
-//! more than a reach, and the reach shrinks with each vote, so that a liar who stays far away loses weight
-//! as honest clocks come together.
+//! A trimmed mean (resilient consensus, W-MSR): each clock moves toward the middle of what it
+//! receives, without the quarter that is farthest above and the quarter that is farthest below.
+//! Between two crowds with different times the clocks form a slope, so that the crowds converge.
+//! One sample moves a clock by at most a reach, and the reach shrinks with each vote, so that a
+//! liar far away loses weight while honest clocks converge.
 
 use super::{AGREED_AFTER, ClockSample, ClockState, MeshClock, median};
 use crate::limits::{MS, SECOND as SECOND_US, SILENT};
@@ -15,48 +15,52 @@ const MARGIN: i64 = 2 * SECOND;
 /// The bound of a move in the h-th hold in a row is this, divided by h + 3: all holds together move a clock by
 /// less than this times a logarithm.
 const HELD: i64 = 3 * SECOND;
-/// The least bound of a move in a hold, µs.
+/// The smallest bound of a move in a hold, µs.
 const DRIFT: i64 = 100;
-/// Samples that are farther from the clock than this may be left out.
+/// Samples farther from the clock than this may be trimmed.
 const FAR: i64 = SECOND;
-/// A mean that is no farther away moves no clock in a hold: stamps are off by 1/4 s under each name and cut
-/// to 1/8 s. Without this every crowd would drift by the mean of its neighbours' errors.
+/// In a hold, a mean within this distance moves no clock: stamps are off by 1/4 s under each name
+/// and rounded to 1/8 s. Without this, every crowd would drift by the mean of its neighbours'
+/// errors.
 const STILL: i64 = 312_500;
 /// How far one sample moves a clock that begins to seek, at most.
 const REACH: i64 = 30 * SECOND;
-/// The least reach.
+/// The smallest reach.
 const REACH_MIN: i64 = SECOND;
-/// The reach is half of [`REACH`] after so many votes, a third after twice as many, and so on.
+/// The reach is half of [`REACH`] after this number of votes, a third after twice as many, and so
+/// on.
 const PATIENCE: i64 = 10;
-/// Where the count of votes begins when a run of holds ended.
+/// The count of votes with which a search begins after a run of holds.
 const AGAIN: u32 = 30;
-/// A clock that was agreed once and found no place in so many votes stands between two crowds.
+/// A clock that was agreed once and has sought for this number of votes is between two crowds.
 const STUCK: u32 = 60;
-/// The reach of such a clock: it has to grow again, or an island with good clocks and one without never meet.
+/// The reach of a clock between two crowds: it must grow again, or an island with good clocks and
+/// one without would never converge.
 const REACH_BETWEEN: i64 = 20 * SECOND;
-/// The own clock weighs half of all samples if its bound is this.
+/// The device's own clock weighs half of all samples if its bound is this.
 const OWN: i64 = 2_500 * MS.cast_signed();
-/// A step is 7/5 of the mean: clocks come together sooner, and do not swing yet.
+/// A step is 7/5 of the mean: clocks converge sooner, without oscillating yet.
 const STEP: [i64; 2] = [7, 5];
-/// A difference that one or two neighbours are shown at.
+/// The difference from which one or two neighbours are reported.
 const ALONE_BOUND: i64 = 15 * SECOND;
 /// How long a vote waits for samples of nearly all neighbours.
 const WAIT: u64 = 10 * SECOND_US;
 /// How long a clock stays agreed with fewer than three neighbours.
 const FEW: u64 = 30 * SECOND_US;
-/// How long a doubt lasts that nobody repeats.
+/// How long a doubt lasts that no neighbour repeats.
 const DOUBT: u64 = 60 * SECOND_US;
 
 impl MeshClock {
-    /// Brings the state in line with who is around now, however long ago the last vote was.
+    /// Updates the state for the neighbours present now, independently of the time of the last
+    /// vote.
     pub(super) fn observe_level(&mut self, around: usize, now: u64) {
         // A sample is at most 10 s old: older ones come from a neighbour that left or drifted.
         self.samples.retain(|sample| sample.at + SILENT >= now);
         if around >= 3 {
             self.few_since = None;
         } else if *self.few_since.get_or_insert(now) + FEW <= now {
-            // A short loss of neighbours does not end an agreement. 30 s do (MESH-57).
-            // Nobody is left who could contradict: that is no agreement (MESH-57).
+            // A short loss of neighbours does not end an agreement, but 30 s do: without neighbours
+            // nothing can contradict the clock (MESH-57).
             self.holds = 0;
             if self.state != ClockState::Doubtful {
                 self.state = ClockState::Alone;
@@ -79,7 +83,7 @@ impl MeshClock {
         }
     }
 
-    /// One vote, among the samples within the bound.
+    /// Votes once, with the samples within the bound.
     pub(super) fn vote_level(&mut self, around: usize, now: u64) {
         let mut all = core::mem::take(&mut self.samples);
         all.sort_unstable_by_key(|sample| sample.offset);
@@ -90,8 +94,8 @@ impl MeshClock {
             return;
         }
         let bound = self.bound_us();
-        // Samples outside of W are left out: they are wrong if the own clock is within its bound
-        // (MESH-20).
+        // Samples outside of W are left out: they are wrong if the device's own clock is within its
+        // bound (MESH-20).
         let near: alloc::vec::Vec<i64> = all
             .iter()
             .map(|sample| sample.offset)
@@ -103,10 +107,9 @@ impl MeshClock {
         self.samples = all;
     }
 
-    /// Returns true if a vote waits. Agreed devices send few beacons: one that seeks among them waits
-    /// until it has a
-    /// sample of nearly all, or a liar who sends many would weigh more. It waits for a while only, or one
-    /// neighbour that never says its time would stop all votes (MESH-58).
+    /// Returns true if the vote must wait. Agreed devices send few beacons, so a seeking device
+    /// among them waits until it has a sample of nearly all; else a liar who sends many would weigh
+    /// more. The wait is limited, or one neighbour without stamps would stop all votes (MESH-58).
     fn has_to_wait(&mut self, all: &[ClockSample], around: usize, now: u64) -> bool {
         let is_near =
             |sample: &&ClockSample| (sample.offset - self.anchor()).abs() <= self.bound_us();
@@ -123,9 +126,9 @@ impl MeshClock {
         waits
     }
 
-    /// Most neighbours agree with each other on a time that is out of reach.
+    /// Checks if most neighbours agree with each other on a time outside of the bound.
     fn look_elsewhere(&mut self, sorted: &[ClockSample], around: usize, now: u64) {
-        // One neighbour says nothing about the others, unless only one or two are around.
+        // A single neighbour proves nothing about the others, unless only one or two are around.
         if sorted.is_empty() || sorted.len() < around.min(3) {
             return;
         }
@@ -136,10 +139,10 @@ impl MeshClock {
         // Two laptops never vote: a difference of 15 s is shown to them too.
         let bound = if around < 3 { ALONE_BOUND } else { self.bound_us() };
         let differs = middle - self.anchor();
-        // A majority that agrees and is out of reach: either they are wrong or this device is. The
-        // user decides (MESH-26).
+        // A majority agrees on a time out of reach: either it is wrong or this device is. The user
+        // decides (MESH-26).
         if 2 * agree > offsets.len() && differs.abs() > bound {
-            // The doubt is as old as what it rests on.
+            // The doubt gets the age of its newest sample.
             let at = sorted.iter().map(|sample| sample.at).max().unwrap_or(now);
             self.elsewhere = Some(super::Doubt { differs, at });
             self.state = ClockState::Doubtful;
@@ -167,36 +170,36 @@ impl MeshClock {
             // only (MESH-55).
             self.offset += lengthen_step(beyond).clamp(-most, most);
         } else if are_most(here(middle)) {
-            // All around are in place already: a clock that joins them need not walk there.
+            // All neighbours are in place already: a clock that joins them jumps there.
             self.count_search();
             // A median of 70 % that agree cannot be moved by a tenth of liars.
             self.offset = middle;
         } else {
             self.count_search();
             let stands_between = self.was_agreed && self.sought > STUCK;
-            // Between two crowds a small reach would keep a clock in the middle for ever.
+            // Between two crowds a small reach would keep a clock in the middle permanently.
             let least = if stands_between { REACH_BETWEEN } else { REACH_MIN };
             let reach = REACH * PATIENCE / (PATIENCE + i64::from(self.sought));
-            // The weight of the own clock follows from its grade, so it is left out of holds: a crowd in
-            // place sends the same stamps whatever its grades are (MESH-21).
+            // The weight of the device's own clock depends on its grade, so it is left out of
+            // holds: an agreed crowd sends the same stamps whatever its grades are (MESH-21).
             let weight = 1_000 * OWN / (OWN + self.bound_us());
             self.offset +=
                 lengthen_step(self.mean_step(trim_quarters(near, own), reach.max(least), weight));
         }
     }
 
-    /// How far samples, each cut to `reach`, move the clock. The own clock counts for `weight` thousandths
-    /// of their number.
+    /// Returns how far samples, each limited to `reach`, move the clock. The device's own clock
+    /// counts for `weight` thousandths of their number.
     fn mean_step(&self, samples: &[i64], reach: i64, weight: i64) -> i64 {
         let toward = |offset: i64| (offset - self.offset).clamp(-reach, reach);
         let thousandths = 1_000 * i64::try_from(samples.len()).unwrap_or(0);
         let weight = thousandths / 1_000 * weight;
         let sum: i64 = samples.iter().map(|offset| toward(*offset)).sum();
-        // The own clock counts as n * 2.5 / (2.5 + W) samples (section Clock, Seek).
+        // The device's own clock counts as n * 2.5 / (2.5 + W) samples (section Clock, Seek).
         (1_000 * sum + weight * toward(self.anchor())) / (thousandths + weight).max(1)
     }
 
-    /// One more vote that found the clock in place.
+    /// Counts a vote that found the clock in place.
     fn count_hold(&mut self) {
         self.holds = self.holds.saturating_add(1);
         if self.state != ClockState::Doubtful {
@@ -205,7 +208,7 @@ impl MeshClock {
         }
     }
 
-    /// A vote that found it elsewhere.
+    /// Counts a vote that found the clock out of place.
     fn count_search(&mut self) {
         self.sought = self.sought.saturating_add(1);
         if self.holds >= AGREED_AFTER {
@@ -225,7 +228,8 @@ fn lengthen_step(step: i64) -> i64 {
     step * above / below
 }
 
-/// Sorted offsets without the quarter that is farthest above `own` and the one that is farthest below.
+/// Returns sorted offsets without the quarter that is farthest above `own` and the quarter farthest
+/// below.
 fn trim_quarters(near: &[i64], own: i64) -> &[i64] {
     // A quarter on each side: up to that share of liars is without effect (resilient consensus).
     let quarter = (near.len() + 2) / 4;

@@ -10,7 +10,7 @@ use crate::limits::MS;
 const MARGIN: i64 = 500 * MS.cast_signed();
 
 impl MeshClock {
-    /// A random one of two that agree, else a random one of the three.
+    /// Adopts a random one of two samples that agree, else a random one of the three.
     pub(super) fn vote_paper(&mut self, rng: &mut (impl Rng + ?Sized)) {
         let mut all = core::mem::take(&mut self.samples);
         // The paper needs three samples for a majority.
@@ -35,7 +35,7 @@ impl MeshClock {
     }
 }
 
-/// Three different samples at random, in order. There are at least three.
+/// Returns three different random samples, in order. There must be at least three.
 fn draw_three(samples: &mut [ClockSample], rng: &mut (impl Rng + ?Sized)) -> [i64; 3] {
     for at in 0..3 {
         samples.swap(at, at + draw_below(rng, samples.len() - at));

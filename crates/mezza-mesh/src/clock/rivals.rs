@@ -1,7 +1,9 @@
-//! Votes of other people's meshes, written from their public descriptions, for comparison in a crowd only.
+//! Votes of other mesh projects, written from their public descriptions, only for comparison in a
+//! crowd.
 //!
-//! All three come from discussions of `MeshCore`, whose repeaters without a clock begin each life in May 2024.
-//! There a sample is an advert that was flooded over many hops; here it is the beacon of a neighbour.
+//! All three come from discussions of `MeshCore`, whose repeaters without a clock start in May 2024.
+//! There a sample is an advert that was flooded over many hops; here it is the beacon of a
+//! neighbour.
 
 use alloc::vec::Vec;
 
@@ -11,15 +13,15 @@ use crate::limits::{MS, SECOND as SECOND_US};
 const SECOND: i64 = 1_000 * MS.cast_signed();
 /// Samples that the median needs (pull request 1443).
 const WANTED: usize = 21;
-/// Samples that must be left once outliers are out.
+/// Samples that must remain after outliers are removed.
 const LEFT: usize = 15;
-/// A sample is an outlier beyond so many median deviations.
+/// A sample is an outlier beyond this number of median deviations.
 const DEVIATIONS: i64 = 3;
-/// A clock that is no farther off is left as it is.
+/// A clock within this distance is left as it is.
 const RIGHT_ENOUGH: i64 = 120 * SECOND;
-/// A sample that is farther off is refused once the clock was set.
+/// Once the clock was set, a sample farther away is refused.
 const STRICT: i64 = 86_400 * SECOND;
-/// How long a clock that was right enough looks at nothing, µs.
+/// How long a clock that was accurate enough ignores all beacons, µs.
 const PAUSE: u64 = 86_400 * SECOND_US;
 /// 2025-01-01 and 2036-01-01, UTC, µs since 1970: a time between them is plausible (pull request 2423).
 const PLAUSIBLE: core::ops::Range<u64> = 1_735_689_600_000_000..2_082_758_400_000_000;
@@ -28,19 +30,19 @@ const CLUSTER: i64 = 60 * SECOND;
 /// Peers that must agree.
 const QUORUM: usize = 3;
 
-/// The memory of such a vote.
+/// The state of such a vote.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RivalState {
-    /// The newest beacons, several of one neighbour among them.
+    /// The newest beacons, possibly several of one neighbour.
     recent: Vec<i64>,
-    /// A vote has set the clock once.
+    /// True if a vote has set the clock.
     is_set: bool,
-    /// No vote before this time.
+    /// Time before which no vote takes place, µs.
     paused_until: u64,
 }
 
 impl MeshClock {
-    /// Keeps a beacon for the mode that counts beacons and not neighbours.
+    /// Stores a beacon, for the mode that counts beacons and not neighbours.
     pub(super) fn hear_beacon(&mut self, offset: i64) {
         // Other modes count names and not beacons, so nothing is stored for them.
         if self.mode != ClockMode::OutlierMedian {
@@ -53,7 +55,7 @@ impl MeshClock {
         }
     }
 
-    /// One vote of a mode of this file.
+    /// Runs one vote of a mode of this file.
     pub(super) fn vote_rival(&mut self, now: u64) {
         let found = match self.mode {
             ClockMode::OutlierMedian => self.median_without_outliers(now),
@@ -70,7 +72,8 @@ impl MeshClock {
         self.state = if is_settled { ClockState::Agreed } else { ClockState::Seeking };
     }
 
-    /// The median of 21 beacons without those beyond three median deviations, if it is two minutes off.
+    /// Returns the median of 21 beacons without those beyond three median deviations, if the clock
+    /// differs by two minutes.
     fn median_without_outliers(&mut self, now: u64) -> Option<i64> {
         if self.rival.recent.len() < WANTED || now < self.rival.paused_until {
             return None;
@@ -94,7 +97,7 @@ impl MeshClock {
         None
     }
 
-    /// The first plausible time that is received while the own clock is not plausible.
+    /// Returns the first plausible received time while the device's own clock is not plausible.
     fn first_plausible(&mut self, now: u64) -> Option<i64> {
         let is_plausible = |offset: i64| PLAUSIBLE.contains(&now.saturating_add_signed(offset));
         if is_plausible(self.offset) {
@@ -105,7 +108,7 @@ impl MeshClock {
         candidates.min_by_key(|sample| sample.at).map(|sample| sample.offset)
     }
 
-    /// The middle of the largest group of peers that agree to a minute, once.
+    /// Returns the middle of the largest group of peers that agree within a minute, once.
     fn find_quorum(&self) -> Option<i64> {
         // The vote of these meshes sets a clock once and never again.
         if self.rival.is_set {

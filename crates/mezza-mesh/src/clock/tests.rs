@@ -7,14 +7,14 @@ fn seconds(s: f64) -> i64 {
     (s * 1e6) as i64
 }
 
-/// A clock that has heard these offsets, in seconds.
+/// Returns a clock with samples of these offsets, in seconds.
 fn heard(grade: Grade, samples: &[f64]) -> MeshClock {
     let mut clock = MeshClock::new(ClockMode::Level, grade, 0);
     say(&mut clock, samples, 0);
     clock
 }
 
-/// Neighbours say these offsets at `now`.
+/// Adds samples of neighbours with these offsets at `now`.
 fn say(clock: &mut MeshClock, samples: &[f64], now: u64) {
     for (offset, name) in samples.iter().zip(0..) {
         clock.forget_name(name);
@@ -26,7 +26,7 @@ fn rng(seed: u64) -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(seed)
 }
 
-/// The clock after one vote.
+/// Returns the clock after one vote.
 fn voted(samples: &[f64]) -> MeshClock {
     let mut clock = heard(Grade::Poor, samples);
     clock.vote(samples.len(), 0, &mut rng(0));
@@ -66,7 +66,8 @@ fn the_farthest_quarter_of_each_side_is_left_out() {
     let quiet = voted(&[10.0, 14.0, 6.0, 10.0, 18.0, 22.0]).offset();
     let with_liars = voted(&[10.0, 14.0, 6.0, 10.0, 18.0, 22.0, 500.0, 590.0]).offset();
     assert!((quiet - with_liars).abs() < seconds(6.0), "{quiet} {with_liars}");
-    // A third of colluders is more than a quarter: it moves the clock, by no more than the reach.
+    // A third of colluders is more than a quarter: it moves the clock, but by no more than the
+    // reach.
     let third = voted(&[0.0, 0.0, 0.0, 0.0, 0.0, 500.0, 500.0, 500.0]).offset();
     assert!(third > 0 && third < seconds(30.0), "{third}");
 }
@@ -83,7 +84,8 @@ fn a_clock_that_joins_devices_that_agree_is_there_at_once() {
     assert_eq!(clock.offset(), seconds(200.0), "the median of all");
 }
 
-/// All neighbours say 1.9 s more than the clock, half a day long: the least that is still a hold.
+/// All neighbours show 1.9 s more than the clock, for half a day: the largest difference that is
+/// still a hold.
 #[test]
 fn mesh_55_holds_move_a_clock_less_and_less() {
     let mut clock = heard(Grade::Poor, &[0.0; 4]);
@@ -139,7 +141,8 @@ fn mesh_26_a_doubtful_clock_stays_until_the_person_decides() {
     assert!(!clock.trust_neighbours(100 * SECOND));
 }
 
-/// The own clock is read each minute; a person's decision is about what it reads, until it is stepped.
+/// The device's own clock is read each minute; the user's decision holds for its readings until it
+/// is stepped.
 #[test]
 fn mesh_56_a_decision_lasts_until_the_own_clock_is_stepped() {
     let mut clock = heard(Grade::Fair, &[400.0, 400.1, 400.2]);
@@ -231,7 +234,7 @@ fn a_device_without_a_time_does_not_vote() {
 struct Turn {
     samples: Vec<(Name, i64)>,
     step_s: i64,
-    /// `None`: a grade by its number; else a bound in µs.
+    /// The bound in µs; `None`: a grade by its number.
     bound: Option<i64>,
     grade: usize,
     trusts: bool,
@@ -247,7 +250,7 @@ fn turns() -> impl Strategy<Value = Vec<Turn>> {
 }
 
 proptest! {
-    /// W3: whatever is heard, and however the own clock steps.
+    /// Invariant W3, for any samples and any steps of the device's own clock.
     #[test]
     fn mesh_20_no_clock_leaves_its_bound(seed: u64, turns in turns()) {
         let mut rng = rng(seed);
@@ -268,7 +271,7 @@ proptest! {
             clock.vote(4, now, &mut rng);
             prop_assert!(clock.moved_by().abs() <= clock.bound_us());
             if turn.trusts {
-                // A decision moves what counts as the own clock, by what neighbours said just now.
+                // A decision moves the anchor by the neighbours' latest difference.
                 clock.trust_neighbours(now);
             }
             prop_assert!(clock.moved_by().abs() <= clock.bound_us());
@@ -276,12 +279,12 @@ proptest! {
     }
 }
 
-/// A clock with a vote of other people, off by so many seconds.
+/// Returns a clock with a vote of another project, off by `own` seconds.
 fn rival(mode: ClockMode, own: f64) -> MeshClock {
     MeshClock::new(mode, Grade::Poor, seconds(own))
 }
 
-/// Neighbours of these names send beacons with these offsets, in seconds, at `now`.
+/// Sends beacons with these names and offsets, in seconds, at `now`.
 fn beacons(clock: &mut MeshClock, beacons: &[(Name, f64)], now: u64) {
     for (name, offset) in beacons {
         let stamp = (now.cast_signed() + seconds(*offset)).unsigned_abs() / 125_000;
@@ -301,7 +304,7 @@ fn a_median_needs_21_beacons_and_leaves_outliers_out() {
     beacons(&mut clock, &[(90, 5_000.0), (91, 5_000.0), (92, 5_000.0)], NOON);
     assert!(clock.vote(21, NOON, &mut rng(1)));
     assert!((clock.offset() - seconds(0.9)).abs() < seconds(0.5), "{}", clock.offset());
-    // Less than two minutes off: it stays, and pauses for a day.
+    // Less than two minutes off: the clock stays, and pauses for a day.
     let near: Vec<(Name, f64)> = (0..21).map(|name| (name, 100.0)).collect();
     beacons(&mut clock, &near, NOON);
     assert!(!clock.vote(21, NOON, &mut rng(1)));

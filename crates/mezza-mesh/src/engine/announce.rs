@@ -10,7 +10,7 @@ use crate::set::{Set, WordMask, highest_bits, iter_bits};
 use crate::table::{CellTable, in_turn};
 
 impl Engine {
-    /// Announces new cells since the last announcement, as many as one frame names.
+    /// Announces new cells since the last announcement, as many as one frame holds.
     pub(super) fn make_have<T: CellTable>(
         &mut self,
         id: MeshLinkId,

@@ -1,4 +1,4 @@
-//! Announcements of others, and asking for what is missing.
+//! Announcements of neighbours, and requests for missing cells.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -16,20 +16,20 @@ use crate::set::{Set, Slot, WordMask, highest_bits, iter_bits};
 use crate::table::CellTable;
 use crate::table::rows::Seat;
 
-/// How long it waits when everybody who could be asked is busy.
+/// How long the engine waits while every announcer is busy, µs.
 const STUCK: u64 = 100 * MS;
 
-/// Cells of one word that a neighbour was asked for.
+/// Cells of one word that were requested from a neighbour.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
-    /// When.
+    /// Time of the request.
     pub at: u64,
     pub of: NeighbourId,
     pub word: u32,
     pub mask: u64,
 }
 
-/// Cells of one word that are not asked for until then.
+/// Cells of one word that are not requested before a certain time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hold {
     pub until: u64,
@@ -40,11 +40,11 @@ pub(super) struct Hold {
 /// The order in which announcers of the same cell are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AskRank {
-    /// It gave cells before.
+    /// The neighbour gave cells before.
     Giver,
-    /// Nothing is known of it. A name costs nothing, so there may be many of one device.
+    /// Nothing is known about the neighbour. A name costs nothing, so one device may have many.
     Unknown,
-    /// Its askings often failed.
+    /// Requests to the neighbour often failed.
     Unreliable,
 }
 
@@ -82,7 +82,7 @@ impl Engine {
         }
     }
 
-    /// Some cells of one word are announced by `from` and not known here.
+    /// Records cells of one word that `from` announces and that are not known here.
     fn add_missing(
         &mut self,
         from: NeighbourId,
@@ -93,13 +93,13 @@ impl Engine {
     ) {
         // A number without a neighbour is stale: nothing is recorded for it.
         let Some(Some(neighbour)) = self.neighbours.get(usize::from(from)) else { return };
-        // Eight failures of eight: its announcements are ignored for 60 s (Learning what a
+        // Eight of eight requests failed: its announcements are ignored for 60 s (Learning what a
         // neighbour has).
         if neighbour.ignored_until > now {
             return;
         }
-        // The room is checked before an id gets a slot, so that a flood of ids cannot fill the
-        // table (MESH-62).
+        // The room is checked before an id gets a slot, so that many ids cannot fill the table
+        // (MESH-62).
         let room = self.room_for(from, neighbour.gave, table).min(self.missing_room());
         let new = highest_bits(new, room);
         if new == 0 {
@@ -108,15 +108,16 @@ impl Engine {
         self.missing.insert(word, new);
         let link = &mut self.links[usize::from(neighbour.link)];
         let longest = self.settings.ask;
-        // A random wait: one device of a crowd asks first, and its answer serves all others.
+        // A random wait: one device of a crowd requests first, and the response serves all others.
         if link.want_at > now + longest {
             link.want_at = now + draw_below(rng, longest as usize + 1) as u64;
             self.due = self.due.min(link.want_at);
         }
     }
 
-    /// How many more cells that `from` announces may be missing here. Asked before an announced id gets a
-    /// slot, so that nobody fills the table with ids that are then not asked for (MESH-62).
+    /// Returns how many more cells announced by `from` may be missing here. Call this before an
+    /// announced id gets a slot, so that the table is not filled with ids that are never requested
+    /// (MESH-62).
     pub fn room_for_announced(&self, from: NeighbourId, now: u64, table: &impl CellTable) -> u32 {
         // No room for an unknown or ignored neighbour.
         let Some(neighbour) = self.neighbour(from).filter(|n| n.ignored_until <= now) else {
@@ -129,9 +130,10 @@ impl Engine {
         self.open_limit(neighbour.gave).saturating_sub(open).min(self.missing_room())
     }
 
-    /// Missing cells that `from` alone announced and is not asked for, up to `count`, the oldest announcement
-    /// first. They make room for what it announces now: under a flood what is old is not asked for in time
-    /// (MESH-78). Once in half the time between two announcements.
+    /// Returns up to `count` missing cells that only `from` announced and that are not requested,
+    /// oldest announcement first. They make room for new announcements of `from`: under a flood,
+    /// old ones would not be requested in time (MESH-78). At most once in half the time between two
+    /// announcements.
     pub fn take_outdated(
         &mut self,
         from: NeighbourId,
@@ -142,7 +144,7 @@ impl Engine {
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else {
             return Vec::new();
         };
-        // Not more often than every 100 ms: the search reads the whole table of missing cells.
+        // At most every 100 ms: the search reads the whole table of missing cells.
         if neighbour.ignored_until > now || neighbour.outdated_at + HAVE / 2 > now {
             return Vec::new();
         }
@@ -154,7 +156,7 @@ impl Engine {
         let mut slots = Vec::new();
         for WordMask { word, mask } in self.missing.parts() {
             let own = mask & rows.neighbour_bits(seat, word, from) & !rows.hot(seat, word)[ASKED];
-            // An id that others announced too can still be requested from them.
+            // An id that other neighbours announced too can be requested from them.
             let shared =
                 others.iter().fold(0, |all, id| all | rows.neighbour_bits(seat, word, *id));
             slots.extend(iter_bits(own & !shared).map(|bit| 64 * word + bit));
@@ -164,13 +166,13 @@ impl Engine {
         slots
     }
 
-    /// Returns true if this missing cell was announced too long ago, and nobody is asked for it now. Whoever
-    /// announced it is compared with soon, in case the cell still lives.
+    /// Returns true if this missing cell was announced too long ago and is not requested now. Its
+    /// announcers are compared with soon, in case the cell still lives.
     pub fn give_up(&mut self, slot: Slot, now: u64, table: &impl CellTable) -> bool {
         let word = slot / 64;
         let bit = 1 << (slot % 64);
         let is_old = table.announced_at(slot).is_some_and(|announced| announced.at + STALE < now);
-        // A request in progress must end first, or its answer would arrive unasked.
+        // A request in progress must end first, or its response would arrive unasked.
         if !is_old || table.rows().hot(self.seat, word)[ASKED] & bit != 0 {
             return false;
         }
@@ -184,16 +186,17 @@ impl Engine {
         true
     }
 
-    /// How many cells that a neighbour announced may be missing, by what it gave until now. While the table
-    /// is half full everybody has the first few alone, so that those of nobody are kept out by others'.
+    /// Returns how many cells announced by a neighbour may be missing, depending on how many it
+    /// gave. Once the table is half full all neighbours get the small number, so that known ones
+    /// cannot exclude newcomers.
     fn open_limit(&self, gave: u32) -> u32 {
-        // Above half of the table everybody gets the small share, so a known giver cannot exclude
-        // newcomers.
+        // Above half of the table everybody gets the small share, so that a known giver cannot
+        // exclude newcomers.
         let roomy = self.missing.count() < MISSING_MAX as u32 / 2;
         if gave >= TRUSTED_AFTER && roomy { OPEN_LATER } else { OPEN_FIRST }
     }
 
-    /// How many cells are missing that `from` announced.
+    /// Returns how many cells announced by `from` are missing.
     fn open_of(&self, from: NeighbourId, table: &impl CellTable) -> u32 {
         let seat = self.seat;
         let rows = table.rows();
@@ -202,27 +205,28 @@ impl Engine {
         self.missing.parts().map(open).sum()
     }
 
-    /// How many more cells may be missing that `from` announced, who gave so many until now.
+    /// Returns how many more cells announced by `from` may be missing; `from` gave `gave` cells
+    /// before.
     fn room_for(&self, from: NeighbourId, gave: u32, table: &impl CellTable) -> u32 {
         if !self.settings.budgets {
             return u32::MAX;
         }
         let limit = self.open_limit(gave);
-        // While little is missing at all, nobody needs to be counted.
-        // A count over all columns is expensive, and below this limit nobody is at its bound.
+        // While few cells are missing in all, no neighbour can be at its limit, and the expensive
+        // count over all columns is skipped.
         if self.missing.count() + 64 <= limit {
             return 64;
         }
         limit.saturating_sub(self.open_of(from, table))
     }
 
-    /// How many more cells may be missing at all.
+    /// Returns how many more cells may be missing in all.
     fn missing_room(&self) -> u32 {
         (MISSING_MAX as u32).saturating_sub(self.missing.count())
     }
 
-    /// Somebody else asks `to` on this link. If `to` announced it here too, its answer will be heard, so
-    /// one's own asking waits once.
+    /// Handles an overheard request to `to` on this link. If `to` announced the cell here too, its
+    /// response will arrive here, so our own request waits once.
     #[inline]
     pub(super) fn overhear_want(
         &mut self,
@@ -235,7 +239,7 @@ impl Engine {
             let hot = table.rows().hot(self.seat, part.word);
             let mask = part.mask & self.missing.word(part.word) & !hot[ASKED];
             if mask != 0
-                // The named device must have announced the cell here too: else its answer may be
+                // The named device must have announced the cell here too: else its response may be
                 // out of range.
                 && let Some(id) = self.names.iter().position(|name| *name == to)
             {
@@ -256,7 +260,8 @@ impl Engine {
         }
     }
 
-    /// Asks one neighbour of `link` for what it announced and nobody else is asked for.
+    /// Requests cells from one neighbour of `link`: those that it announced and that are not
+    /// requested elsewhere.
     pub(super) fn make_want(
         &mut self,
         link: MeshLinkId,
@@ -278,8 +283,8 @@ impl Engine {
         frame
     }
 
-    /// The neighbours in turn from a random one: those first that gave cells before, those that often fail
-    /// after all others.
+    /// Tries the neighbours from a random start: first those that gave cells before, last those
+    /// that often fail.
     fn ask_one(
         &mut self,
         link: MeshLinkId,
@@ -312,8 +317,7 @@ impl Engine {
         self.neighbour(id).is_some_and(|n| {
             n.link == link
                 && AskRank::from_neighbour(n) == rank
-                // Busy, ignored and silent neighbours are skipped, so that a request is not wasted
-                // for 1.5 s.
+                // Skip busy, ignored and silent neighbours, so that no request is wasted for 1.5 s.
                 && n.busy_until.max(n.ignored_until) <= now
                 && n.heard_at + SILENT >= now
         })
@@ -337,7 +341,7 @@ impl Engine {
         let mut again = false;
         for WordMask { word, mask } in set.parts() {
             table.rows_mut().hot_mut(self.seat, word)[ASKED] |= mask;
-            // `again` lifts the 200 ms rule of the giver, since an earlier answer was lost
+            // `again` lifts the 200 ms rule of the giver, since an earlier response was lost
             // (MESH-12).
             again |= table.rows().cold(self.seat, word)[FAILED] & mask != 0;
             self.requests.push_back(Request { at: now, of, word, mask });
@@ -346,11 +350,11 @@ impl Engine {
         Some(MeshFrame::Want { to: neighbour.name, again, set })
     }
 
-    /// Holds end, and those whose cells have come since with them.
+    /// Ends holds that are over, and those whose cells have arrived.
     fn end_holds(&mut self, now: u64, table: &mut impl CellTable) {
         while let Some(hold) = self.holds.front().copied() {
             let hot = table.rows_mut().hot_mut(self.seat, hold.word);
-            // The queue is in order of time, so the first hold that still counts ends the loop.
+            // The queue is ordered by time, so the first valid hold ends the loop.
             if hold.until > now && hold.mask & self.missing.word(hold.word) != 0 {
                 break;
             }
@@ -359,7 +363,7 @@ impl Engine {
         }
     }
 
-    /// Requests end that were answered, or whose time is over: then the next announcer is asked.
+    /// Ends requests that were answered or have timed out; the next announcer is asked then.
     fn end_requests(&mut self, now: u64, table: &mut impl CellTable) {
         while let Some(request) = self.requests.front().copied() {
             let missing = request.mask & self.missing.word(request.word);
@@ -368,7 +372,7 @@ impl Engine {
                 break;
             }
             self.requests.pop_front();
-            // A late failure is no broken promise: the cell may have died meanwhile (MESH-78).
+            // A late failure is no broken promise: the cell may have expired meanwhile (MESH-78).
             if !is_late(&request, missing, table)
                 && let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(request.of))
             {
@@ -380,8 +384,8 @@ impl Engine {
         }
     }
 
-    /// A request was not answered. Who announced it and did not give it does not have it; when nobody
-    /// else announced it, it is not missing any more.
+    /// Handles a request that was not answered. The announcer is taken as not having the cell;
+    /// without another announcer the cell is not missing any more.
     fn fail_request(&mut self, request: Request, missing: u64, table: &mut impl CellTable) {
         self.counts.failed += u64::from(missing.count_ones());
         let (hot, has) = table.rows_mut().hot_with_neighbour(self.seat, request.word, request.of);
@@ -389,12 +393,12 @@ impl Engine {
         // An announcer that failed is taken as not having the cell, so the next one is asked.
         *has &= !missing;
         table.rows_mut().cold_mut(self.seat, request.word)[FAILED] |= missing;
-        // Without another announcer the cell is not missing any more. SYNC finds it again.
+        // Without another announcer the cell is not missing any more. A SYNC finds it again.
         let lost = missing & !table.rows().announced_bits(self.seat, request.word);
         self.clear_missing(request.word, lost, table);
     }
 
-    /// When there may be something to ask for again: `open` is missing and could not be asked for.
+    /// Returns the time of the next request: `open` is missing and could not be requested.
     fn ask_again_at(&mut self, open: &Set, now: u64, table: &mut impl CellTable) -> u64 {
         let hold = self.holds.front().map_or(NEVER, |hold| hold.until);
         let request = self.requests.front().map_or(NEVER, |request| request.at + PATIENCE);
@@ -402,8 +406,8 @@ impl Engine {
         hold.min(request).min(stuck)
     }
 
-    /// Returns true if some of `open` is announced by somebody who is busy, or who gave all that may be
-    /// asked of it for now. What nobody announces any more is no longer missing.
+    /// Returns true if a cell of `open` is announced by a neighbour that is busy or has used its
+    /// tokens. Cells without announcers are removed from the missing ones.
     fn is_stuck(&mut self, open: &Set, table: &mut impl CellTable) -> bool {
         let mut stuck = false;
         for WordMask { word, mask } in open.parts() {
@@ -415,15 +419,15 @@ impl Engine {
         stuck
     }
 
-    /// Some cells are not missing any more.
+    /// Removes cells from the missing ones.
     pub(super) fn clear_missing(&mut self, word: u32, found: u64, table: &mut impl CellTable) {
         self.missing.remove(word, found);
         table.rows_mut().hot_mut(self.seat, word)[ASKED] &= !found;
     }
 }
 
-/// Up to `room` of the open cells that `of` announced: those of its newest announcement first, in the order in
-/// which it named them (MESH-78).
+/// Returns up to `room` of the open cells that `of` announced: newest announcement first, in the
+/// order of the announcement (MESH-78).
 fn first_of<T: CellTable>(
     seat: Seat,
     of: NeighbourId,
@@ -450,12 +454,12 @@ fn first_of<T: CellTable>(
     set
 }
 
-/// Returns true if all cells that a request did not get were announced so long before it that they may have
-/// died meanwhile: that breaks no promise.
+/// Returns true if all cells that a request did not get were announced so long before it that they
+/// may have expired: this breaks no promise.
 fn is_late(request: &Request, missing: u64, table: &impl CellTable) -> bool {
     let is_old = |bit| {
         let announced = table.announced_at(64 * request.word + bit);
-        // Announced 10 s or more before the request: the neighbour need not have it any more.
+        // Announced 10 s or more before the request: the neighbour may not have the cell any more.
         announced.is_some_and(|announced| announced.at + PROMISE < request.at)
     };
     missing != 0 && iter_bits(missing).all(is_old)

@@ -1,4 +1,4 @@
-//! Comparing whole sets, so that what was lost on the way is found.
+//! Comparing whole sets, to find cells that were lost in transit.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -27,7 +27,7 @@ impl Engine {
         let neighbour = neighbour?;
         neighbour.sync_due = false;
         neighbour.synced_at = now.max(1);
-        // Answers are accepted unasked for 10 s only (MESH-10).
+        // Responses are accepted unasked for 10 s only (MESH-10).
         neighbour.sync_until = now + SYNC_OPEN;
         neighbour.unasked = SYNC_CELLS_MAX;
         let to = neighbour.name;
@@ -35,35 +35,37 @@ impl Engine {
         Some(MeshFrame::Sync(Box::new(SyncFrame { to, held, within: None, more: false })))
     }
 
-    /// A comparison left in so many frames, each of which is answered with some cells. As many are taken
-    /// unasked; whoever sends more is cut off (MESH-10).
+    /// Records that a comparison was sent in `frames` frames, each of which may be answered with
+    /// some cells. That many are accepted unasked; further ones are refused (MESH-10).
     pub fn grant_answers(&mut self, link: MeshLinkId, to: Name, frames: u32) {
         let compared = |n: &&mut super::MeshNeighbour| n.link == link && n.name == to;
         if let Some(neighbour) = self.neighbours.iter_mut().flatten().find(compared) {
-            // As many cells as answers are allowed, so nobody can push more under a comparison.
+            // As many cells as responses are allowed, so that a neighbour cannot push more under a
+            // comparison.
             neighbour.unasked = frames.saturating_mul(SYNC_CELLS_MAX);
         }
     }
 
-    /// Returns true if a comparison of this slice is answered now: one for each neighbour, slice and ten
-    /// seconds. Asked before the filter is read, and counted.
+    /// Returns true if a comparison of this slice is answered now, and counts it: one per
+    /// neighbour, slice and ten seconds. Call this before the filter is read.
     pub fn may_compare(&mut self, from: NeighbourId, slice: u8, now: u64) -> bool {
         let budgets = self.settings.budgets;
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else {
             return false;
         };
-        // 0 means "never answered". A time of 0 would be read like that, so it is at least 1.
+        // 0 means "never answered", so a time of 0 is stored as 1.
         if neighbour.answered_at == 0 || neighbour.answered_at + SYNC_OPEN <= now {
             (neighbour.answered_at, neighbour.answered) = (now.max(1), 0);
         }
-        // The same slice again within 10 s would only draw the same answer twice (MESH-16).
+        // The same slice again within 10 s would only cause the same response twice (MESH-16).
         let fresh = (neighbour.answered >> (slice % 64)) & 1 == 0;
         neighbour.answered |= 1 << (slice % 64);
         // Without budgets (in a crowd) every comparison is answered.
         fresh || !budgets
     }
 
-    /// Handles the set of a neighbour. Sends some of the cells that it lacks, and announces the rest.
+    /// Handles the set of a neighbour. Sends some of the cells that it lacks, and announces the
+    /// rest.
     pub(super) fn hear_sync(
         &mut self,
         from: NeighbourId,
@@ -73,19 +75,19 @@ impl Engine {
     ) {
         let live = self.live_count();
         let SyncFrame { held, within, .. } = sync;
-        // The peer holds more than we know, so our own set is sent soon as well (MESH-65).
+        // The neighbour holds unknown cells, so our own set is sent soon as well (MESH-65).
         if sync.more || (within.is_none() && self.lacks_any(held, table)) {
-            // One meeting goes both ways, although only one side has just met the other.
+            // Both sides compare, even if only one has just met the other.
             self.compare_soon(from, now);
         }
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return };
         neighbour.heard_at = now;
         let id = neighbour.link;
         neighbour.refill_answers(live, now);
-        // Each answer counts against the budget of this neighbour (MESH-16).
+        // Each response counts against the budget of this neighbour (MESH-16).
         let allowed = if self.settings.budgets { neighbour.answers } else { u32::MAX };
         let most = allowed.min(SYNC_CELLS_MAX);
-        // Cells that may be sent again by now are free for this answer.
+        // Cells that may be sent again by now are free for this response.
         self.end_given(id, now);
         let compared = within.as_ref().map(|set| set.parts().collect::<Vec<_>>());
         let theirs = held.parts().collect::<Vec<_>>();
@@ -129,8 +131,8 @@ impl Engine {
         }
     }
 
-    /// Which of the lacked cells are given, `room` at most: a mask for each of these words. The others are
-    /// announced.
+    /// Selects the lacking cells to send, at most `room`: a mask for each of these words. The
+    /// others are announced.
     fn select_answers<T: CellTable>(
         &self,
         id: MeshLinkId,
@@ -138,12 +140,12 @@ impl Engine {
         mut room: u32,
         table: &T,
     ) -> Vec<u64> {
-        // What went out just now was heard by whoever is on the link: it is named once more, and not sent
-        // (MESH-12).
+        // A cell that was just sent reached all devices on the link: announce it again, but do not
+        // send it (MESH-12).
         let given = &self.links[usize::from(id)].given;
         let free = |part: &WordMask| part.mask & !given.word(part.word);
         if T::KNOWS_BRINGERS {
-            // Turns of bringers, so that one flood does not fill the answer (MESH-77).
+            // Bringers take turns, so that one flood does not fill the response (MESH-77).
             let slots = lacked
                 .iter()
                 .flat_map(|part| iter_bits(free(part)).map(|bit| 64 * part.word + bit));
@@ -172,17 +174,19 @@ impl Engine {
 }
 
 impl super::MeshNeighbour {
-    /// Cells that comparisons may still give to it: a newcomer draws a few and then slowly more, so that a
-    /// name costs time; later it is no more than what is live in a minute (MESH-16).
+    /// Refills the cells that comparisons may still send to a neighbour. A newcomer gets a few and
+    /// then slowly more, so that a name costs time. Later the budget per minute is the number of
+    /// live cells (MESH-16).
     fn refill_answers(&mut self, live: u32, now: u64) {
         let most = live.max(SYNC_CELLS_MAX);
         if self.answers_at == 0 {
             (self.answers, self.answers_at) = (SYNC_CELLS_MAX, now.max(1));
         } else if now < self.met_at + NEWCOMER {
-            // A new name draws slowly: otherwise new names would multiply the answers (MESH-16).
+            // A new name gets its budget slowly: otherwise new names would multiply the responses
+            // (MESH-16).
             let gained = (now - self.answers_at) * NEWCOMER_PER_SECOND / SECOND;
             self.answers = self.answers.saturating_add(gained as u32).min(most);
-            // Whole cells only move the mark, so no part of the budget is lost.
+            // The mark moves by whole cells only, so that no part of the budget is lost.
             self.answers_at += gained * SECOND / NEWCOMER_PER_SECOND;
         } else if now >= self.answers_at + 60 * SECOND {
             // After the first minute the budget is refilled once a minute.

@@ -1,4 +1,4 @@
-//! Requests of others, and cells that come and go.
+//! Requests of neighbours, and cells sent and received.
 
 use super::column::{AHEAD, HELD, KNOWN};
 use super::{Engine, MeshLinkId, MeshNeighbour, NeighbourId, NewCells};
@@ -8,7 +8,7 @@ use crate::limits::{BUSY_MS, CLASSES, DRAWN_FIRST, NEIGHBOURS_MAX, NEVER, OWED_B
 use crate::set::{Set, Slot, WordMask, highest_bits, iter_bits};
 use crate::table::CellTable;
 
-/// Cells of one word that went out on a link.
+/// Cells of one word that were sent on a link.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Given {
     until: u64,
@@ -35,7 +35,8 @@ impl Engine {
             return;
         }
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return };
-        // Cells drawn are counted by minute, so an asker cannot draw the store again and again.
+        // Sent cells are counted per minute, so that an asker cannot draw the store again and
+        // again.
         if now >= neighbour.drawn_at + 60 * SECOND {
             (neighbour.drawn, neighbour.drawn_at) = (0, now);
         }
@@ -49,11 +50,11 @@ impl Engine {
         let mut some = false;
         for part in set.parts() {
             let (hot, has) = table.rows_mut().hot_with_neighbour(self.seat, part.word, from);
-            // It asks for the cell, so it does not have it, whatever it announced before.
+            // It requests the cell, so it does not have it, in spite of an earlier announcement.
             *has &= !part.mask;
             let held = part.mask & hot[HELD];
             let link = &mut self.links[usize::from(id)];
-            // What went out just now was heard by whoever is on the link (MESH-12).
+            // A cell that was just sent reached all devices on the link (MESH-12).
             let given = if again { 0 } else { link.given.word(part.word) };
             link.owed.insert(part.word, held & !given);
             some |= held & !given != 0;
@@ -63,13 +64,13 @@ impl Engine {
         }
     }
 
-    /// Returns true if a neighbour that asks for `count` cells is told to wait, because much is owed on
-    /// its link and it has had its share: what is owed, divided by those who asked in this second.
+    /// Returns true if a neighbour that requests `count` cells must wait: much is owed on its link,
+    /// and it has had its share. The share is what is owed, divided by the askers of this second.
     fn has_to_wait(&mut self, from: NeighbourId, count: u32, now: u64) -> bool {
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return true };
         let id = neighbour.link;
         if now >= neighbour.asked_at + SECOND {
-            // The share is measured by second, so a burst of the past does not count.
+            // The share is measured per second, so that an old burst does not count.
             (neighbour.asked, neighbour.asked_at) = (0, now);
         }
         neighbour.asked = neighbour.asked.saturating_add(count);
@@ -79,7 +80,7 @@ impl Engine {
             return false;
         }
         let owed = self.links[usize::from(id)].owed.count();
-        // With little owed on the link everybody is served.
+        // With few cells owed on the link all requests are served.
         if owed < OWED_BUSY {
             return false;
         }
@@ -99,7 +100,8 @@ impl Engine {
         true
     }
 
-    /// Tells one neighbour to wait: as long as half of what is owed takes at the pace of the last second.
+    /// Makes a BUSY for one neighbour: the time that half of the owed cells take at the pace of the
+    /// last second.
     pub(super) fn say_busy(&mut self, id: MeshLinkId) -> Option<MeshFrame> {
         let from = self.links[usize::from(id)].busy.pop_front()?;
         let to = self.neighbour(from)?.name;
@@ -112,7 +114,7 @@ impl Engine {
         Some(MeshFrame::Busy { to, wait_ms })
     }
 
-    /// Something is owed on a link: it goes out after the time of gathering.
+    /// Schedules owed cells of a link after the gathering time.
     pub(super) fn schedule_give(&mut self, id: MeshLinkId, now: u64) {
         let link = &mut self.links[usize::from(id)];
         // Requests gather for 5 ms, so that one DATA serves several askers.
@@ -120,8 +122,8 @@ impl Engine {
         self.due = self.due.min(link.give_at);
     }
 
-    /// Cells of `from`. Those are taken that were announced and are missing, or that a comparison with
-    /// this neighbour may have drawn.
+    /// Handles cells of `from`. Accepts those that were announced and are missing, or that a
+    /// comparison with this neighbour may have caused.
     #[inline]
     pub(super) fn hear_data<T: CellTable>(
         &mut self,
@@ -138,7 +140,7 @@ impl Engine {
             let mut wanted = new & self.missing.word(part.word);
             let unasked = new & !wanted;
             if unasked != 0 {
-                // Unasked cells are accepted only after a comparison, and only so many (MESH-10).
+                // Unasked cells are accepted only after a comparison, up to its limit (MESH-10).
                 let drawn =
                     highest_bits(unasked, self.take_unasked(from, unasked.count_ones(), now));
                 self.counts.unsolicited += u64::from((unasked & !drawn).count_ones());
@@ -151,8 +153,8 @@ impl Engine {
         }
     }
 
-    /// Counts cells of `from` that nobody asked for against what a comparison may have drawn. How many of
-    /// them are taken.
+    /// Counts unasked cells of `from` against those that a comparison may have caused. Returns how
+    /// many are accepted.
     fn take_unasked(&mut self, from: NeighbourId, count: u32, now: u64) -> u32 {
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return 0 };
         let room = neighbour.unasked_left(now);
@@ -172,7 +174,7 @@ impl Engine {
         table: &mut T,
         taken: &mut impl FnMut(Slot),
     ) {
-        // The new cells by class, since each class travels on its own links.
+        // Count new cells by class, since each class travels on its own links.
         let mut live = [0_u64; CLASSES];
         let mut sum = [0; CLASSES];
         for bit in iter_bits(wanted) {
@@ -185,9 +187,10 @@ impl Engine {
                     sum[class] ^= facts.sum;
                     taken(64 * word + bit);
                 }
-                // A stale cell is remembered as known, so that nobody is asked for it again.
+                // A stale cell is marked as known, so that it is not requested again.
                 Age::Stale => hot[KNOWN] |= 1 << bit,
-                // Ahead of our clock: known for now, and requested again when the clock has moved.
+                // Ahead of our clock: marked as known, and requested again when the clock has
+                // moved.
                 Age::Ahead => {
                     hot[KNOWN] |= 1 << bit;
                     table.rows_mut().cold_mut(self.seat, word)[AHEAD] |= 1 << bit;
@@ -212,7 +215,7 @@ impl Engine {
         }
     }
 
-    /// The next cells that are owed on a link, the newest first, as many as one burst holds.
+    /// Returns the next owed cells of a link, newest first, up to one burst.
     pub(super) fn make_data<T: CellTable>(
         &mut self,
         id: MeshLinkId,
@@ -224,7 +227,7 @@ impl Engine {
         while room > 0
             && let Some((word, mask)) = self.select_newest(id, room, table)
         {
-            // Cells may have died since they were owed. They are not sent any more (MESH-4).
+            // Cells may have expired since they were requested, and are not sent any more (MESH-4).
             let held = mask & table.rows().hot(self.seat, word)[HELD];
             let link = &mut self.links[usize::from(id)];
             link.owed.remove(word, mask);
@@ -248,7 +251,7 @@ impl Engine {
         (!set.is_empty()).then_some(MeshFrame::Data(set))
     }
 
-    /// Up to `room` owed cells of one word: those that are to go first.
+    /// Returns up to `room` owed cells of one word, in order of sending.
     fn select_newest<T: CellTable>(
         &self,
         id: MeshLinkId,

@@ -11,63 +11,64 @@ use crate::limits::{
 };
 use crate::table::CellTable;
 
-/// The number of a neighbour of an engine: its place among the columns.
+/// The number of a neighbour of an engine: the index of its column.
 pub type NeighbourId = u16;
 
-/// Clocks of one name that differ by more belong to two devices, µs.
+/// Clocks of one name that differ by more than this belong to two devices, µs.
 const APART: u64 = 2 * SECOND;
 
-/// One device that was heard on a link.
+/// A device received on a link.
 #[derive(Clone, Debug)]
 pub struct MeshNeighbour {
-    /// Its short-lived name.
+    /// The short-lived name of the neighbour.
     pub name: Name,
-    /// The link on which it was heard.
+    /// The link on which the neighbour is received.
     pub link: MeshLinkId,
-    /// When it was heard last.
+    /// Time of its last frame.
     pub heard_at: u64,
-    /// When its last beacon came, or when it was met; 0 after a farewell.
+    /// Time of its last beacon, or of the first contact; 0 after a farewell.
     pub beacon_at: u64,
-    /// The order in which neighbours were met, and when it was.
+    /// Its number in the order of first contacts, and the time of that contact.
     met: u64,
     pub(super) met_at: u64,
-    /// Its last beacon.
+    /// The last beacon of the neighbour.
     pub beacon: Beacon,
-    /// Its clock minus ours at its last beacon, µs.
+    /// The neighbour's clock minus ours at its last beacon, µs.
     pub differs: i64,
-    /// Its clock minus time since boot, which no vote moves, at its last beacon, µs.
+    /// The neighbour's clock minus our time since boot, which no vote moves, at its last beacon,
+    /// µs.
     shows: i64,
-    /// Cells that it gave and that were new here.
+    /// New cells that the neighbour gave.
     pub gave: u32,
-    /// Cells that it was given.
+    /// Cells that were sent to the neighbour.
     pub got: u32,
-    /// The last eight askings, the newest lowest: 1 = failed.
+    /// The results of the last eight requests, the newest in the lowest bit: 1 = failed.
     pub(super) failures: u8,
     pub(super) ignored_until: u64,
     pub(super) busy_until: u64,
-    /// Times in a row that it was busy and gave nothing.
+    /// Consecutive BUSY frames without a cell between.
     pub(super) busies: u32,
-    /// When it was last sent what is held here.
+    /// Time when our set was last sent to the neighbour.
     pub(super) synced_at: u64,
-    /// Its cells are taken unasked until then, and so many of them.
+    /// End of the time in which its unasked cells are accepted, and how many.
     pub(super) sync_until: u64,
     pub(super) unasked: u32,
     pub(super) sync_due: bool,
-    /// When its comparisons were last answered, and of which slices since.
+    /// Time of the last response to its comparisons, and the slices answered since.
     pub(super) answered_at: u64,
     pub(super) answered: u64,
-    /// New cells that may be asked of it now, and since when that number counts.
+    /// New cells that may be requested from it now, and the time of that count.
     pub(super) tokens: u64,
     pub(super) tokens_at: u64,
-    /// Cells that it asked for and was owed in this minute, and since when.
+    /// Cells requested by it and owed to it in this minute, and the start of the minute.
     pub(super) drawn: u32,
     pub(super) drawn_at: u64,
-    /// Cells that it asked for in this second, and since when.
+    /// Cells requested by it in this second, and the start of the second.
     pub(super) asked: u32,
     pub(super) asked_at: u64,
-    /// When old announcements of it last made room for new ones.
+    /// Time when its old announcements last made room for new ones.
     pub(super) outdated_at: u64,
-    /// Cells that comparisons may still draw this minute, and since when.
+    /// Cells that comparisons may still send to it in this minute, and the start of the minute.
     pub(super) answers: u32,
     pub(super) answers_at: u64,
 }
@@ -108,9 +109,9 @@ impl MeshNeighbour {
         }
     }
 
-    /// New cells that it may be asked for now.
+    /// Returns how many new cells may be requested from it now.
     pub(super) fn refill_tokens(&mut self, now: u64) -> u64 {
-        // Whole tokens alone move the mark, so that no part of one is lost.
+        // The mark moves by whole tokens only, so that no part of one is lost.
         let new = now.saturating_sub(self.tokens_at) * NEW_PER_SECOND / SECOND;
         if new > 0 {
             self.tokens = (self.tokens + new).min(NEW_AT_ONCE);
@@ -119,35 +120,35 @@ impl MeshNeighbour {
         self.tokens
     }
 
-    /// Cells that may still be taken of it unasked, because a comparison may have drawn them.
+    /// Returns how many unasked cells of it may still be accepted after a comparison.
     pub(super) fn unasked_left(&self, now: u64) -> u32 {
         // After 10 s unasked cells are dropped again (MESH-10).
         if self.sync_until > now { self.unasked } else { 0 }
     }
 
-    /// Returns true if it said its time not long ago and no farewell since.
+    /// Returns true if a recent beacon of the neighbour arrived, and no farewell since.
     fn is_around(&self, now: u64) -> bool {
         self.beacon_at > 0 && self.beacon_at + SILENT >= now
     }
 
-    /// An asking ended.
+    /// Records the result of a request.
     pub(super) fn count_answer(&mut self, failed: bool, now: u64) {
         self.failures = self.failures << 1 | u8::from(failed);
-        // Eight of eight failed. The history starts again, so that it has a new chance after 60 s.
+        // Eight of eight failed. The history is reset, so that it gets a new chance after 60 s.
         if self.failures == u8::MAX {
             self.ignored_until = now + IGNORED;
             self.failures = 0;
         }
     }
 
-    /// Returns true if it is asked last: three of its last eight askings failed.
+    /// Returns true if the neighbour is asked last: three of its last eight requests failed.
     pub(super) fn is_unreliable(&self) -> bool {
         self.failures.count_ones() >= 3
     }
 }
 
 impl Engine {
-    /// A device under a new name is heard on `link`.
+    /// Adds a device with a new name on `link`.
     pub fn add_neighbour(
         &mut self,
         link: MeshLinkId,
@@ -155,7 +156,8 @@ impl Engine {
         now: u64,
         table: &mut impl CellTable,
     ) -> NeighbourId {
-        // Columns are reused, so the table grows with neighbours at once and not with all ever met.
+        // Columns are reused, so that the table grows with the present neighbours and not with all
+        // ever met.
         let free = self.neighbours.iter().position(Option::is_none);
         let id = free.unwrap_or(self.neighbours.len());
         self.met += 1;
@@ -164,7 +166,7 @@ impl Engine {
             Some(place) => *place = neighbour,
             None => self.neighbours.push(neighbour),
         }
-        // A contact begins with a comparison; where names are bound by beacons, with a beacon before it.
+        // A contact begins with a comparison; if names are bound by beacons, a beacon precedes it.
         let link = &mut self.links[usize::from(link)];
         if self.settings.introduces {
             let soon = link.beaconed_at.map_or(now, |at| now.max(at + BEACON));
@@ -182,7 +184,7 @@ impl Engine {
         id as NeighbourId
     }
 
-    /// The neighbour is forgotten, with all that is known of what it holds.
+    /// Removes a neighbour, with all knowledge of what it holds.
     pub fn remove_neighbour(&mut self, id: NeighbourId, table: &mut impl CellTable) {
         let Some(place) = self.neighbours.get_mut(usize::from(id)) else { return };
         let Some(gone) = place.take() else { return };
@@ -192,7 +194,7 @@ impl Engine {
             self.clock.forget_name(gone.name);
         }
         table.rows_mut().clear_neighbour(self.seat, id);
-        // Its requests are over at once, so that the next announcer is asked.
+        // End its requests at once, so that the next announcer is asked.
         for request in &mut self.requests {
             if request.of == id {
                 request.at = 0;
@@ -200,18 +202,18 @@ impl Engine {
         }
     }
 
-    /// A neighbour by its number.
+    /// Returns a neighbour by its number.
     pub fn neighbour(&self, id: NeighbourId) -> Option<&MeshNeighbour> {
         self.neighbours.get(usize::from(id))?.as_ref()
     }
 
-    /// All neighbours.
+    /// Returns all neighbours.
     pub fn neighbours(&self) -> impl Iterator<Item = (NeighbourId, &MeshNeighbour)> {
         self.neighbours.iter().zip(0..).filter_map(|(place, id)| Some((id, place.as_ref()?)))
     }
 
-    /// Names whose beacon came in the last 10 s, each once however many links it came on. Other frames do
-    /// not count: a quorum is made of those who say their time (MESH-58).
+    /// Returns the number of names with a beacon in the last 10 s, each counted once over all
+    /// links. Other frames do not count: a quorum needs devices that send their time (MESH-58).
     pub fn count_around(&self, now: u64) -> usize {
         let heard = self.neighbours().filter(|(_, n)| n.is_around(now));
         // With one link each name occurs once, which is the case of a crowd.
@@ -224,8 +226,9 @@ impl Engine {
         names.len()
     }
 
-    /// Names that are heard on several links with clocks that are farther apart than clocks of one device can
-    /// be. That changes no state: otherwise a device on two links could put every clock in doubt (MESH-76).
+    /// Returns names received on several links with clocks that differ more than those of one
+    /// device can. This changes no state: otherwise a device on two links could put every clock in
+    /// doubt (MESH-76).
     pub fn with_two_clocks(&self, now: u64) -> Vec<Name> {
         let around = self.neighbours().filter(|(_, n)| n.is_around(now));
         let mut heard: Vec<(Name, i64)> = around.map(|(_, n)| (n.name, n.shows)).collect();
@@ -237,10 +240,9 @@ impl Engine {
         names
     }
 
-    /// Returns true if stamps of this neighbour count: of a name that is heard on several links, those of
-    /// the link
-    /// on which it was met first and is still heard. Whoever takes up a name elsewhere has no vote under it
-    /// (MESH-59).
+    /// Returns true if stamps of this neighbour count. For a name on several links, only those of
+    /// the link where it was met first and is still received count: a device that copies a name
+    /// elsewhere gets no vote (MESH-59).
     fn is_voter(&self, id: NeighbourId, now: u64) -> bool {
         let Some(this) = self.neighbour(id) else { return false };
         let votes = |link: MeshLinkId| self.silent_links >> link & 1 == 0;
@@ -259,7 +261,7 @@ impl Engine {
         let link = &mut self.links[usize::from(neighbour.link)];
         (neighbour.heard_at, neighbour.beacon_at) = (now, now.max(1));
         neighbour.beacon = *beacon;
-        // A stamp beyond 2^40 is no time, and the product must not overflow.
+        // A stamp beyond 2^40 is no valid time, and the product must not overflow.
         let sample = (beacon.stamp.min(1 << 40) * 125_000 + 62_500 + link.delay).cast_signed();
         neighbour.shows = sample - now.cast_signed();
         neighbour.differs = sample - self.clock.mesh_time(now).cast_signed();
@@ -273,15 +275,15 @@ impl Engine {
             neighbour.sync_due = true;
         }
         if neighbour.sync_due {
-            // Not before the neighbour has heard this device, too.
+            // Not before the neighbour has received our beacon.
             let first = self.settings.introduces && neighbour.synced_at == 0;
             link.sync_at = link.sync_at.min(if first { link.beacon_at } else { now });
             self.due = self.due.min(link.sync_at);
         }
     }
 
-    /// A neighbour is busy: what it was asked for last is asked of others, or of it again later. That is
-    /// no failure if it says so soon, and not again and again without a cell between (MESH-43).
+    /// Handles a BUSY: the last request goes to other neighbours, or to this one later. This is no
+    /// failure if the BUSY comes soon, and not repeatedly without a cell between (MESH-43).
     pub(super) fn hear_busy(
         &mut self,
         from: NeighbourId,
@@ -292,15 +294,14 @@ impl Engine {
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return };
         neighbour.heard_at = now;
         let asked = self.requests.iter().filter(|r| r.of == from).map(|r| r.at).max();
-        // Whoever lets us wait first and is busy then has not kept its promise: the request goes on, and
-        // fails when its time is over.
+        // A BUSY that comes late breaks the promise: the request stays, and fails at its timeout.
         let Some(last) = asked.filter(|at| at + BUSY_SOON >= now) else { return };
         neighbour.busies = neighbour.busies.saturating_add(1);
         // BUSY cannot replace failures for ever: the fourth in a row counts as one (MESH-43).
         if neighbour.busies > BUSY_ROW {
             neighbour.count_answer(true, now);
         }
-        // The time is a claim of the neighbour, so it is clamped.
+        // The time is a claim of the neighbour, so clamp it.
         neighbour.busy_until = now + u64::from(wait_ms.clamp(BUSY_MS.0, BUSY_MS.1)) * MS;
         let seat = self.seat;
         // Only the last request is refused by it. Earlier ones may still be answered.
@@ -316,7 +317,8 @@ impl Engine {
         self.due = self.due.min(now);
     }
 
-    /// A farewell: nothing is asked of it any more, and its columns stay for ten seconds.
+    /// Handles a farewell: nothing is requested from the neighbour any more, and its columns stay
+    /// for ten seconds.
     pub(super) fn hear_bye(&mut self, from: NeighbourId, now: u64) {
         let votes = self.is_voter(from, now);
         if let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) {
@@ -329,14 +331,14 @@ impl Engine {
         }
     }
 
-    /// A neighbour holds something that is not known here and was not asked for: sets are compared soon,
-    /// instead of in half a minute, in which a cell loses half of its life.
+    /// Schedules a comparison soon, because a neighbour holds a cell that is unknown here and was
+    /// not requested. After the usual half minute a cell would have lost half of its life.
     pub fn compare_soon(&mut self, from: NeighbourId, now: u64) {
         let Some(Some(neighbour)) = self.neighbours.get_mut(usize::from(from)) else { return };
         // Before the first comparison one is due anyway.
         if neighbour.synced_at > 0 {
             neighbour.sync_due = true;
-            // At most every 5 s, so news of many cells cause one comparison.
+            // At most every 5 s, so that news of many cells causes one comparison.
             let at = now.max(neighbour.synced_at + SYNC_NEWS);
             let link = &mut self.links[usize::from(neighbour.link)];
             link.sync_at = link.sync_at.min(at);
@@ -344,7 +346,7 @@ impl Engine {
         }
     }
 
-    /// Forgets who was not heard for a minute. In a crowd contacts end by themselves.
+    /// Removes neighbours without frames for a minute. In a crowd contacts end by themselves.
     pub(super) fn forget_silent(&mut self, now: u64, table: &mut impl CellTable) {
         for at in 0..self.neighbours.len() {
             let gone = |n: &MeshNeighbour| n.heard_at + GONE < now && n.name != NEVER;

@@ -8,33 +8,34 @@ use crate::limits::{ASK, BEACON, GATHER, HAVE, HOLD, REPEAT, SYNC_DIFFERS};
 pub struct EngineSettings {
     /// Time between beacons, µs.
     pub beacon: u64,
-    /// Least time between announcements, µs.
+    /// Minimum time between announcements, µs.
     pub have: u64,
-    /// Longest wait before asking, µs.
+    /// Maximum wait before a request, µs.
     pub ask: u64,
     /// How long requests are gathered, µs.
     pub gather: u64,
-    /// How long somebody else's request delays one's own, µs.
+    /// How long another device's request delays our own, µs.
     pub hold: u64,
-    /// A cell goes out on a link at most once in this time, µs.
+    /// A cell is sent on a link at most once in this time, µs.
     pub repeat: u64,
-    /// Least time between comparisons with a neighbour whose sum differs, µs.
+    /// Minimum time between comparisons with a neighbour whose sum differs, µs.
     pub sync: u64,
-    /// True if each neighbour has a budget of new cells, and SYNC one of answers.
+    /// True if each neighbour has a budget of new cells, and one of cells sent for its SYNCs.
     pub budgets: bool,
-    /// Most cells in one frame of cells: a burst that a receiver hears as a whole.
+    /// Maximum number of cells in one burst, which a receiver can take as a whole.
     pub burst: u32,
-    /// True if it votes on the time.
+    /// True if the device votes on the time.
     pub votes: bool,
-    /// True if its beacons say that it takes streams.
+    /// True if its beacons announce that streams are accepted.
     pub streams: bool,
-    /// True if a neighbour has to hear a beacon before it takes anything else, as it does where names
-    /// are bound to addresses.
+    /// True if a neighbour must receive a beacon before other frames, as required if names are
+    /// bound to addresses.
     pub introduces: bool,
 }
 
 impl EngineSettings {
-    /// Without any wait or budget: what can be reached at all, and how soon.
+    /// Returns settings without any wait or budget, to find what can be reached at all, and how
+    /// soon.
     pub fn without_waits() -> Self {
         Self {
             have: 0,
@@ -73,12 +74,12 @@ impl Default for EngineSettings {
 pub struct EngineCounts {
     /// New cells taken from neighbours.
     pub taken: u64,
-    /// Cells that nobody asked for.
+    /// Cells that were not requested.
     pub unsolicited: u64,
     /// Cells refused because they were stale or ahead.
     pub refused: u64,
     /// Cells sent.
     pub given: u64,
-    /// Requests that were not answered in time.
+    /// Requests without a response in time.
     pub failed: u64,
 }

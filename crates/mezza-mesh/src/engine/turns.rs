@@ -1,5 +1,5 @@
-//! Calls of a node into its engine besides frames: clocks that are read, links that go, names that change,
-//! slots that are used again.
+//! Calls of a node into its engine in addition to frames: clock readings, ended links, new names,
+//! reused slots.
 
 use super::column::KNOWN;
 use super::{Engine, Link, MeshLinkId, NeighbourId};
@@ -10,18 +10,18 @@ use crate::set::Slot;
 use crate::table::CellTable;
 
 impl Engine {
-    /// When a link has something to send at the latest.
+    /// Returns the latest time at which a link must send.
     pub fn link_due(&self, link: MeshLinkId) -> u64 {
         self.links.get(usize::from(link)).filter(|link| link.up).map_or(NEVER, Link::due)
     }
 
-    /// When a tick begins, or the clock wants to be looked at again.
+    /// Returns the time of the next tick or check of the clock.
     pub fn tick_due(&self) -> u64 {
         self.expire_at
     }
 
-    /// Stamps that arrive on this link do not count: a stream is opened between devices that hear each other
-    /// on another link already, and whoever opened it could speak there under every name (MESH-59).
+    /// Ignores stamps on this link: a stream is opened between devices that already receive each
+    /// other on another link, and its opener could send under any name there (MESH-59).
     pub fn ignore_stamps(&mut self, link: MeshLinkId) {
         // Bits of a u32: an engine has at most 28 links.
         self.silent_links |= 1 << link;
@@ -32,25 +32,25 @@ impl Engine {
         self.settings.streams = takes;
     }
 
-    /// Brings what is said of the clock in line with who is around.
+    /// Updates the state of the clock for the neighbours present now.
     pub fn observe_clock(&mut self, now: u64) {
         let around = self.count_around(now);
         self.clock.update_state(around, now);
     }
 
-    /// The clock, to be changed by a crowd.
+    /// Returns the clock for changes by a crowd.
     pub(crate) fn clock_mut(&mut self) -> &mut MeshClock {
         &mut self.clock
     }
 
-    /// Does what time brings without sending anything.
+    /// Does due work without sending.
     pub fn advance_time(&mut self, now: u64, table: &mut impl CellTable) {
         self.catch_up(table);
         self.expire_cells(now, table);
         self.update_due();
     }
 
-    /// The device's own clock was read: it says `anchor` µs more than the monotonic one.
+    /// Handles a reading of the device's own clock: `anchor` µs more than the monotonic one.
     pub fn read_clock(&mut self, anchor: i64, grade: Grade, now: u64, table: &mut impl CellTable) {
         self.clock.read_own(anchor, grade);
         // The tick may have changed by any amount, so expiry is checked at once (MESH-4).
@@ -58,7 +58,7 @@ impl Engine {
         self.advance_time(now, table);
     }
 
-    /// The same, where it is known how far the own clock may be off, µs.
+    /// Handles a reading of the device's own clock with a known maximum error, µs.
     pub fn read_clock_bounded(
         &mut self,
         anchor: i64,
@@ -71,14 +71,16 @@ impl Engine {
         self.advance_time(now, table);
     }
 
-    /// A person decided before, while this system ran, that the own clock needs this correction, µs.
+    /// Restores a decision of the user from this system start: a correction of the device's own
+    /// clock, µs.
     pub fn trust_correction(&mut self, correction: i64, now: u64, table: &mut impl CellTable) {
         self.clock.trust_correction(correction);
         self.expire_at = now;
         self.advance_time(now, table);
     }
 
-    /// A person decided that the neighbours' clocks are right. Whether there was something to decide.
+    /// Adopts the neighbours' clocks as the user decided. Returns true if there was a decision to
+    /// make.
     pub fn trust_neighbours(&mut self, now: u64, table: &mut impl CellTable) -> bool {
         let moved = self.clock.trust_neighbours(now);
         if !moved {
@@ -89,7 +91,7 @@ impl Engine {
         moved
     }
 
-    /// A link is gone, and everybody who was heard on it.
+    /// Removes a link and all neighbours on it.
     pub fn link_down(&mut self, id: MeshLinkId, table: &mut impl CellTable) {
         for at in 0..self.neighbours.len() {
             if self.neighbours[at].as_ref().is_some_and(|n| n.link == id) {
@@ -98,14 +100,14 @@ impl Engine {
         }
         if let Some(link) = self.links.get_mut(usize::from(id)) {
             link.up = false;
-            // What was owed on the link has no receiver any more.
+            // The cells owed on the link have no receiver any more.
             (0..self.words).for_each(|word| link.forget_slots(word, u64::MAX));
             link.given_until.clear();
         }
         self.update_due();
     }
 
-    /// Takes a new name: whatever is known of links and neighbours is dropped, nothing is sent before
+    /// Takes a new name: knowledge about links and neighbours is dropped, nothing is sent before
     /// `silent_until`, and no sum is shown before `shy_until`.
     pub fn change_name(
         &mut self,
@@ -121,11 +123,12 @@ impl Engine {
         self.clock.set_veil(veil);
         (self.name, self.shy_until) = (name, shy_until);
         for link in &mut self.links {
-            // New cells are announced after the silence. Without any the link has nothing to say.
+            // New cells are announced after the silence. Without new cells the link announces
+            // nothing.
             let fresh = if link.fresh.is_empty() { NEVER } else { silent_until };
             (link.beacon_at, link.have_at) = (silent_until, fresh);
             (link.mute, link.beaconed_at) = (self.settings.introduces, None);
-            // Requests and comparisons belong to the names before and are dropped (MESH-30).
+            // Requests and comparisons belong to the old names and are dropped (MESH-30).
             (link.want_at, link.give_at, link.sync_at) = (NEVER, NEVER, NEVER);
             link.owed.clear();
             link.busy.clear();
@@ -133,7 +136,7 @@ impl Engine {
         self.update_due();
     }
 
-    /// Returns true if a cell of this slot that comes from `from` now would be taken.
+    /// Returns true if the cell of this slot would be accepted from `from` now.
     pub fn expects_cell(
         &self,
         from: NeighbourId,
@@ -148,12 +151,12 @@ impl Engine {
         !is(KNOWN) && (self.missing.contains(slot) || compared)
     }
 
-    /// Returns true if this slot was announced and is still waited for.
+    /// Returns true if this slot was announced and its cell is still missing.
     pub fn is_missing(&self, slot: Slot) -> bool {
         self.missing.contains(slot)
     }
 
-    /// The slot will be used for another cell: nothing is known of it any more.
+    /// Clears all knowledge about a slot before it is reused for another cell.
     pub fn release_slot(&mut self, slot: Slot, table: &mut impl CellTable) {
         let word = slot / 64;
         let bit = 1 << (slot % 64);

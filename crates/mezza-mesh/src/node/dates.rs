@@ -1,6 +1,6 @@
-//! Devices of this network that live on another date. They are no neighbours, because their frames carry
-//! another day's keys, but a person is told of them: otherwise a device whose clock is days off is alone
-//! without a reason (MESH-69).
+//! Devices of this network with another date. They are no neighbours, because their frames use
+//! another day's keys, but they are reported to the user: otherwise a device whose clock is off by
+//! days would be alone without an explanation (MESH-69).
 
 use alloc::collections::BTreeMap;
 
@@ -10,29 +10,29 @@ use crate::limits::SECOND;
 use crate::network::MeshNetwork;
 use crate::wire::WireFrame;
 
-/// Names that are remembered.
+/// Maximum number of remembered names.
 const NAMES_MAX: usize = 16;
 /// How long a beacon counts, µs.
 const FRESH: u64 = 60 * SECOND;
 
-/// The other date that most devices of this network show.
+/// The other date shown by most devices of this network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OtherDate {
     /// Days since 1970.
     pub day: u32,
-    /// Names that showed it within the last minute, at most 16.
+    /// Number of names that showed this day within the last minute, at most 16.
     pub devices: usize,
 }
 
-/// The names that were heard with another date.
+/// The names received with another date.
 #[derive(Debug, Default)]
 pub(super) struct OtherDates {
-    /// The day of each name, and when it was heard last, µs.
+    /// The day of each name, and the time of its last beacon, µs.
     heard: BTreeMap<Name, (u32, u64)>,
 }
 
 impl OtherDates {
-    /// Notes a frame that is not of this network today, if it is a beacon of another day.
+    /// Records a frame that is not of this network today, if it is a beacon of another day.
     ///
     /// # Errors
     /// The frame is of another network.
@@ -43,7 +43,7 @@ impl OtherDates {
         now: u64,
     ) -> Result<(), Error> {
         let body = frame.len().checked_sub(network.mac_bytes()).map(|end| &frame[..end]);
-        // Without the check bytes, whose key depends on the date that is unknown here.
+        // Decode without the check bytes, whose key depends on the unknown date.
         let Some(Ok(WireFrame::Beacon { net, name, beacon })) = body.map(WireFrame::decode) else {
             return Err(Error::OtherNetwork);
         };
@@ -52,7 +52,7 @@ impl OtherDates {
         let day = day.ok_or(Error::OtherNetwork)?;
         // Beacons older than a minute do not count.
         self.heard.retain(|_, (_, at)| now < at.saturating_add(FRESH));
-        // More names than these change nothing in what a person is told.
+        // More names would not change the report to the user.
         if self.heard.len() < NAMES_MAX || self.heard.contains_key(&name) {
             self.heard.insert(name, (day, now));
         }
@@ -67,7 +67,7 @@ impl OtherDates {
                 *days.entry(*day).or_default() += 1;
             }
         }
-        // The day of most names is shown, so a single liar cannot replace it.
+        // The day of most names is reported, so that a single liar cannot replace it.
         let most = days.into_iter().max_by_key(|(_, devices)| *devices);
         most.map(|(day, devices)| OtherDate { day, devices })
     }

@@ -1,4 +1,4 @@
-//! Own cells, and what shows that somebody carries them on.
+//! Own cells, and the evidence that neighbours carry them on.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -14,32 +14,32 @@ use crate::table::ids::Origin;
 /// The caller's number of an own cell.
 pub type Ticket = u64;
 
-/// Why an own cell is not taken.
+/// Why an own cell is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// Two a second, and eight at once.
+    /// The rate limit is reached: two per second, and eight at once.
     #[error("too many at once; wait a second")]
     Slow,
     /// The tick is not live by this node's clock.
     #[error("its tick is not now")]
     Time,
-    /// The network carries another life.
+    /// The network carries only another life.
     #[error("this network carries another life")]
     Life,
-    /// It is here already.
+    /// The store has the cell already.
     #[error("it is here already")]
     Repeated,
 }
 
-/// One of them.
+/// A cell of this device.
 #[derive(Debug)]
 struct OwnCell {
     ticket: Ticket,
-    /// Neighbours that requested it.
+    /// Neighbours that requested the cell.
     asked: BTreeSet<Name>,
-    /// True if it went out since.
+    /// True if the cell was sent since.
     given: bool,
-    /// Neighbours that announced it after that.
+    /// Neighbours that announced the cell after that.
     carried: BTreeSet<Name>,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct OwnCells {
     tokens_at: u64,
 }
 
-/// Names that are remembered for one cell.
+/// Maximum number of names remembered for one cell.
 const NAMES_MAX: usize = 64;
 
 impl OwnCells {
@@ -61,12 +61,12 @@ impl OwnCells {
         self.cells.insert(slot, OwnCell { ticket, asked, given: false, carried });
     }
 
-    /// The cell is past its time.
+    /// Removes an expired cell. Returns its ticket if it is our own.
     pub fn expire(&mut self, slot: Slot) -> Option<Ticket> {
         self.cells.remove(&slot).map(|cell| cell.ticket)
     }
 
-    /// Somebody asks for cells.
+    /// Records a request for cells.
     pub fn record_asked(&mut self, name: Name, set: &Set) {
         if self.cells.is_empty() {
             return;
@@ -81,14 +81,15 @@ impl OwnCells {
         }
     }
 
-    /// A cell went out.
+    /// Records that a cell was sent.
     pub fn record_given(&mut self, slot: Slot) {
         if let Some(cell) = self.cells.get_mut(&slot) {
             cell.given = true;
         }
     }
 
-    /// Somebody has these cells: what that says of own ones that were given to them.
+    /// Records that a neighbour has these cells. Returns the evidence for own cells that were sent
+    /// to it.
     pub fn record_holder(&mut self, name: Name, set: &Set) -> alloc::vec::Vec<Output> {
         let mut news = alloc::vec::Vec::new();
         if self.cells.is_empty() {
@@ -108,7 +109,7 @@ impl OwnCells {
         news
     }
 
-    /// One of the tokens that own cells cost; there are `rate` a second, and `burst` at once.
+    /// Takes one of the tokens that own cells cost: `rate` per second, and `burst` at once.
     fn take_token(&mut self, rate: u32, burst: u32, now: u64) -> bool {
         let rate = u64::from(rate);
         let burst = u64::from(burst) * SECOND;
@@ -125,7 +126,7 @@ impl OwnCells {
 }
 
 impl Node {
-    /// An own cell: it is announced with the next regular announcement, as every other one.
+    /// Takes an own cell: it is announced with the next regular announcement, like any other cell.
     pub(super) fn originate(
         &mut self,
         ticket: Ticket,
@@ -148,13 +149,13 @@ impl Node {
         if let Some(slot) = self.store_cell(cell, Origin::Own, now) {
             self.own.add(slot, ticket);
             self.outputs.extend(stored);
-            // Listeners of this node are given every cell once, wherever it comes from (MESH-63).
+            // Listeners of this node get every cell once, including own ones (MESH-63).
             self.outputs.push_back(out);
         }
         Ok(())
     }
 
-    /// A cell out of a file.
+    /// Takes a cell from a file.
     pub(super) fn import_cell(&mut self, cell: &[u8], now: u64) -> Result<(), Error> {
         let cell = MeshCell::decode(cell)?;
         self.check_admissible(&cell)?;
@@ -192,9 +193,9 @@ impl Node {
         Ok(())
     }
 
-    /// Checks that a cell that came over no link may be stored. Changes nothing.
+    /// Checks that a cell from outside of the links may be stored. Changes nothing.
     fn check_admissible(&self, cell: &MeshCell) -> Result<(), Error> {
-        // Without a time nothing can be judged live.
+        // Without a time no cell can be judged.
         if !self.running {
             return Err(Error::NoTime);
         }
@@ -215,7 +216,7 @@ impl Node {
         Ok(())
     }
 
-    /// Stores a cell, with room made for it; its slot, if there is any left.
+    /// Stores a cell after making room for it. Returns its slot, if one is left.
     fn store_cell(&mut self, cell: MeshCell, from: Origin, now: u64) -> Option<Slot> {
         self.make_room(&self.claim_room(from, &cell));
         let id = cell.id();
@@ -226,7 +227,7 @@ impl Node {
         Some(slot)
     }
 
-    /// Somebody announced or compared: own cells that it was given are carried on.
+    /// Reports own cells that a neighbour announced or compared after getting them.
     pub(super) fn note_holder(&mut self, name: Name, set: &Set) {
         let news = self.own.record_holder(name, set);
         self.outputs.extend(news);

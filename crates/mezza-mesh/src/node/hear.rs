@@ -1,4 +1,4 @@
-//! Frames that arrive: checked, translated into slots, and given to the engine.
+//! Received frames: checked, translated into slots, and passed to the engine.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -51,9 +51,9 @@ impl Node {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), Error> {
         let LinkShape { frame_bytes_max, delay_us, room } = *shape;
-        // A machine with many interfaces still has places for streams (MESH-70).
+        // Even a machine with many interfaces has slots for streams (MESH-70).
         let of_kind = self.links.values().filter(|other| other.kind == kind).count();
-        // Each kind of link has places of its own (MESH-70).
+        // Each kind of link has its own slots (MESH-70).
         if self.links.contains_key(&link) || of_kind >= kind.places_max() {
             return Err(Error::NoLink);
         }
@@ -79,7 +79,7 @@ impl Node {
         now: u64,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), Error> {
-        // Without a plausible time no frame can be judged.
+        // Without a plausible time no frame can be checked.
         if !self.running {
             return Err(Error::NoTime);
         }
@@ -131,13 +131,13 @@ impl Node {
     ) {
         let frame = match frame {
             WireFrame::Have { name, shorts } => {
-                // Ids become slots only as far as this neighbour has room (MESH-62).
+                // Ids get slots only if this neighbour has room (MESH-62).
                 let set = self.assign_slots(from, shorts, now);
                 self.note_holder(name, &set);
                 MeshFrame::Have(set)
             }
             WireFrame::Want { name, to, again, shorts } => {
-                // Unknown ids of a request are dropped: this node cannot give them.
+                // Unknown ids of a request are ignored: this node cannot send them.
                 let named = shorts.into_iter().flat_map(|short| self.ids.slots_named(short));
                 let set: Set = named.collect();
                 // Only requests to this node count as evidence that the asker lacked the cell
@@ -154,9 +154,9 @@ impl Node {
         self.engine.handle_frame(from, &frame, ctx, |_| ());
     }
 
-    /// The slots of announced ids: of those that are not known as many as the neighbour may still have open.
-    /// Its oldest announcements that nobody is asked for make room. If that leaves some out, sets are compared
-    /// soon, so that they are not forgotten.
+    /// Returns the slots of announced ids. Unknown ids get slots up to the neighbour's limit; its
+    /// oldest unrequested announcements make room. If ids are left out, the sets are compared soon,
+    /// so that the ids are not lost.
     fn assign_slots(&mut self, from: NeighbourId, shorts: Vec<u64>, now: u64) -> Set {
         let mut room = self.engine.room_for_announced(from, now, &self.ids);
         let unknown =
@@ -189,7 +189,7 @@ impl Node {
         slots.into_iter().collect()
     }
 
-    /// A beacon binds a name to the address it comes from.
+    /// Handles a beacon, which binds a name to its address.
     fn hear_beacon(
         &mut self,
         input: &BeaconIn,
@@ -199,13 +199,13 @@ impl Node {
         let BeaconIn { link, name, source, beacon } = *input;
         let kind = self.links.get(&link).ok_or(Error::NoLink)?.kind;
         if kind == LinkKind::Stream && !self.is_cast_name(name, source) {
-            // Whoever has a stream speaks there under its own name alone: the one that its address has on a
-            // cast link (MESH-59).
+            // On a stream a device may only use the name that its address has on a cast link
+            // (MESH-59).
             return Err(Error::Stranger);
         }
         let Self { links, engine, ids, .. } = self;
         let link = links.get_mut(&link).ok_or(Error::NoLink)?;
-        // Who is gone in the engine is gone here.
+        // Drop names whose neighbour is gone from the engine.
         let is_there = |name: &Name, id: NeighbourId| {
             engine.neighbour(id).is_some_and(|neighbour| neighbour.name == *name)
         };
@@ -222,7 +222,7 @@ impl Node {
                 if let Some(leaver) = leaves {
                     link.replace_at = leaver.replace_at.unwrap_or(link.replace_at);
                     if let Some((id, _)) = link.names.remove(&leaver.name) {
-                        // Its columns are emptied before the newcomer gets them.
+                        // The old columns are emptied before the newcomer gets them.
                         engine.remove_neighbour(id, ids);
                     }
                 }
@@ -240,7 +240,7 @@ impl Node {
         Ok(())
     }
 
-    /// Returns true if a name is heard on a cast link from this address.
+    /// Returns true if a name is received on a cast link from this address.
     fn is_cast_name(&self, name: Name, source: Source) -> bool {
         let mut casts = self.links.values().filter(|link| link.kind == LinkKind::Cast);
         casts.any(|link| {
@@ -250,7 +250,7 @@ impl Node {
         })
     }
 
-    /// A cell: form, time, name, whether it was asked for, share, store; in this order.
+    /// Handles a cell: checks form, time, id, request, share and store, in this order.
     fn hear_cell(
         &mut self,
         from: NeighbourId,
@@ -271,7 +271,7 @@ impl Node {
         let slot = self.ids.find_slot(&id).ok_or(Error::Share)?;
         let frame = MeshFrame::Data(Set::from_slot(slot));
         if self.ids.id(slot) == Some(&id) {
-            // It is here already: the sender has it, too.
+            // The cell is here already, so only the engine learns that the sender has it.
             let ctx = EngineCtx { now, table: &mut self.ids, rng };
             self.engine.handle_frame(from, &frame, ctx, |_| ());
             return Ok(());
@@ -285,16 +285,16 @@ impl Node {
         if live && self.ids.is_over(&claim) {
             return Err(Error::Share);
         }
-        // A cell that is not live takes no room: its name alone is remembered.
+        // A cell that is not live takes no room: only its id is remembered.
         if live {
             self.make_room(&claim);
         }
-        // Room may have been made by freeing the very slot that was free before.
+        // Making room may have freed another slot for this id.
         let slot = self.ids.find_slot(&id).unwrap_or(slot);
         let frame = MeshFrame::Data(Set::from_slot(slot));
         let out = cell_out(&cell);
         let stored = self.kept_out(&id, &cell, claim.from);
-        // The engine judges by what the table says of the slot.
+        // The engine judges by the facts that the table has for the slot.
         self.ids.put_cell(slot, id, cell, Origin::Neighbour(source));
         let mut taken = false;
         let ctx = EngineCtx { now, table: &mut self.ids, rng };
@@ -303,7 +303,7 @@ impl Node {
             self.outputs.extend(stored);
             self.outputs.push_back(out);
         } else {
-            // The engine refused it: stale, ahead or unasked. Its name stays known.
+            // The engine refused the cell: stale, ahead or unasked. Its id stays known.
             self.ids.bury_cell(slot);
         }
         Ok(())
@@ -317,14 +317,14 @@ impl Node {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), Error> {
         let SyncIn { link, from, name, to } = *sync;
-        // A comparison for another neighbour on this link.
+        // The comparison is for another neighbour on this link.
         if to != self.engine.name() {
             return Ok(());
         }
-        // Decoded before it is counted, so that junk does not use up the answer of this slice
-        // (MESH-42).
+        // Decode before counting, so that malformed filters do not use up the response of this
+        // slice (MESH-42).
         let values = filter.read_values()?;
-        // One answer for each slice in 10 s (MESH-16).
+        // One response for each slice in 10 s (MESH-16).
         if !self.engine.may_compare(from, filter.slice, now) {
             return Err(Error::Compared);
         }
@@ -349,7 +349,7 @@ impl Node {
             }
         }
         self.note_holder(name, &held);
-        // A comparison asks for what is lacking.
+        // A comparison acts as a request for the lacking cells.
         self.own.record_asked(name, &lacking);
         let within = Some(within);
         let more = matched.contains(&false);
@@ -361,7 +361,7 @@ impl Node {
 
     /// Makes room in the store.
     pub(super) fn make_room(&mut self, claim: &StoreClaim) {
-        // Names of past cells are the first to give room.
+        // Ids of past cells are the first to make room.
         let past = if self.ids.has_room() { None } else { self.ids.past_slots().next() };
         if let Some(slot) = past {
             self.release_slot(slot);
@@ -375,14 +375,14 @@ impl Node {
         }
     }
 
-    /// The room that a cell of this bringer asks for.
+    /// Returns the claim for the room of a cell from this bringer.
     pub(super) fn claim_room(&self, from: Origin, cell: &MeshCell) -> StoreClaim {
         let facts = cell.facts();
         StoreClaim { from, facts, bytes: cell.bytes().len(), cur: self.engine.current_tick() }
     }
 
-    /// The order to store a cell on the disk, if it is one that is carried for hours (MESH-82). It comes
-    /// before every frame that names the cell.
+    /// Returns the order to store a cell on the disk if the cell is carried for hours (MESH-82). The order
+    /// comes before every frame that names the cell.
     pub(super) fn kept_out(&self, id: &CellId, cell: &MeshCell, from: Origin) -> Option<Output> {
         let bringer = match from {
             Origin::Neighbour(source) => Bringer::Neighbour(source),
@@ -394,14 +394,14 @@ impl Node {
         self.ids.is_carried(cell.facts()).then(keep)
     }
 
-    /// All live cells: for a file, or for whoever begins to listen.
+    /// Returns all live cells, for a file or for a new listener.
     pub fn live_cells(&self) -> Vec<&MeshCell> {
         let live =
             |(slot, cell): (Slot, _)| self.engine.holds_slot(slot, &self.ids).then_some(cell);
         self.ids.held_cells().filter_map(live).collect()
     }
 
-    /// The first eight bytes of the ids of all live cells.
+    /// Returns the first eight bytes of the ids of all live cells.
     pub fn live_shorts(&self) -> Vec<u64> {
         let mut all: Vec<u64> = self.live_cells().iter().map(|cell| short_id(&cell.id())).collect();
         all.sort_unstable();

@@ -13,22 +13,22 @@ use crate::limits::{CASTS_MAX, RADIOS_MAX, STORE_BYTES_MAX, STREAMS_MAX};
 
 /// The driver's number of a link.
 pub type LinkNumber = u32;
-/// Where a frame came from, as the driver tells addresses apart: a number for each.
+/// A frame's source: a number that the driver gives to each address.
 pub type Source = u64;
 
 /// How a link carries frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkKind {
-    /// One frame reaches everybody in range: the two smaller classes of cells travel here.
+    /// One frame reaches all devices in range; carries the two smaller classes of cells.
     Cast,
-    /// One peer, in order: the two larger classes travel here.
+    /// One peer, in order; carries the two larger classes.
     Stream,
-    /// One peer, and no cast link beside it: all classes travel here.
+    /// One peer without a cast link; carries all classes.
     StreamAlone,
 }
 
 impl LinkKind {
-    /// How many links of this kind a node has at most.
+    /// Returns the maximum number of links of this kind.
     pub(super) fn places_max(self) -> usize {
         match self {
             Self::Cast => CASTS_MAX,
@@ -37,7 +37,7 @@ impl LinkKind {
         }
     }
 
-    /// One bit for each class that travels there.
+    /// Returns one bit for each class that travels on this kind.
     pub(super) fn classes(self) -> u8 {
         match self {
             Self::Cast => 0b0011,
@@ -52,18 +52,18 @@ impl LinkKind {
 pub struct NodeSettings {
     /// How the clock votes.
     pub mode: ClockMode,
-    /// The one life of cells that this network carries; `None`: all of them.
+    /// The only life of cells that this network carries; `None`: all lives.
     pub life: Option<CellLife>,
     /// Size of the store, bytes.
     pub store_bytes: usize,
     /// Size of the store of cells that are carried for hours, bytes. With 0 these are stored as all others,
     /// and the disk has no copy of them.
     pub carried_bytes: usize,
-    /// The rules' numbers.
+    /// The settings of the engine.
     pub engine: EngineSettings,
-    /// Own cells a second, and at once; `None`: as many as the store takes.
+    /// Own cells per second, and at once; `None`: only the store limits them.
     pub own_rate: Option<(u32, u32)>,
-    /// The shortest and the longest life of a name, s.
+    /// Minimum and maximum life of a name, s.
     pub name_life_s: (u64, u64),
 }
 
@@ -86,71 +86,72 @@ impl Default for NodeSettings {
 pub enum Input {
     /// A link is up.
     LinkUp {
-        /// The driver's number for it.
+        /// The driver's number of the link.
         link: LinkNumber,
-        /// How it carries frames.
+        /// The kind of the link.
         kind: LinkKind,
-        /// The largest frame that it carries, bytes.
+        /// Maximum size of a frame on the link, bytes.
         frame_bytes_max: usize,
         /// How old a frame usually is when it arrives, µs.
         delay_us: u64,
-        /// Frames that it takes at once.
+        /// Frames that the link accepts at once.
         room: usize,
     },
     /// A link is gone.
     LinkDown {
-        /// Which.
+        /// The link.
         link: LinkNumber,
     },
     /// A frame arrived.
     Frame {
-        /// On which link.
+        /// The link.
         link: LinkNumber,
-        /// From where.
+        /// The source address.
         source: Source,
-        /// All of it.
+        /// The whole frame.
         bytes: Vec<u8>,
     },
-    /// A link takes more frames.
+    /// A link accepts more frames.
     Room {
-        /// Which.
+        /// The link.
         link: LinkNumber,
-        /// How many more.
+        /// The number of further frames.
         frames: usize,
     },
-    /// The device's own clock was read: at the start, after sleep, every minute, and when it was set.
+    /// A reading of the device's own clock: at the start, after sleep, every minute, and when it
+    /// was set.
     Rtc {
         /// The time of day.
         time: Time,
-        /// How good it is.
+        /// The grade of the clock.
         grade: Grade,
     },
-    /// The same, where it is known how far the clock may be off.
+    /// A reading of the device's own clock with a known maximum error.
     RtcWithin {
         /// The time of day.
         time: Time,
-        /// How far it may be off, ms.
+        /// Maximum error of the clock, ms.
         within_ms: u32,
     },
-    /// A person decided that the clocks around are right.
+    /// The user decided that the neighbours' clocks are right.
     TrustNeighbours,
-    /// A person decided so before, while this system ran.
+    /// A decision of the user from earlier in this system start.
     Trusted {
         /// The correction of our clock by that decision, ms.
         correction_ms: i64,
     },
-    /// Somebody here has something to say.
+    /// A local program sends a cell.
     Originate {
-        /// Their number for it.
+        /// The caller's number for the cell.
         ticket: Ticket,
         /// The life of the receiver's card.
         life: CellLife,
         /// The tick for which the payload is sealed.
         tick: u32,
-        /// An envelope.
+        /// The envelope.
         payload: Vec<u8>,
     },
-    /// A cell out of a file.
+    /// A cell from a file.
     Import {
         /// The whole cell.
         cell: Vec<u8>,
@@ -180,131 +181,131 @@ pub enum Bringer {
 /// Effects that a node requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Send this.
+    /// Send a frame.
     Send {
-        /// On which link.
+        /// The link.
         link: LinkNumber,
         /// The whole frame.
         frame: Vec<u8>,
     },
-    /// A cell that was not here before, for whoever tries to open it.
+    /// A new cell, for programs that try to open it.
     Cell {
         /// The envelope.
         payload: Vec<u8>,
-        /// When it was sealed.
+        /// The tick of sealing.
         tick: u32,
-        /// How long its keys live.
+        /// The lifetime of the cell's keys.
         life: CellLife,
     },
     /// Store a cell that is carried for hours. It comes before every frame that names the cell.
     Keep {
-        /// Its id.
+        /// The id of the cell.
         id: CellId,
-        /// Its bringer, for the shares of the store.
+        /// The bringer of the cell, for the shares of the store.
         bringer: Bringer,
         /// The whole cell.
         bytes: Vec<u8>,
     },
-    /// Delete the copy of a cell: it is over, or others took its room.
+    /// Delete the copy of a cell that is past, or whose room was taken by others.
     Forget {
-        /// Its id.
+        /// The id of the cell.
         id: CellId,
     },
-    /// A neighbour announced an own cell after it was given to it.
+    /// A neighbour announced an own cell after getting it.
     Handed {
-        /// Which.
+        /// The ticket of the cell.
         ticket: Ticket,
     },
-    /// So many neighbours did.
+    /// More neighbours announced an own cell after getting it.
     Carried {
-        /// Which.
+        /// The ticket of the cell.
         ticket: Ticket,
-        /// Names, not people.
+        /// The number of names; one device may have several.
         names: u32,
     },
     /// An own cell is past its last useful tick.
     Expired {
-        /// Which.
+        /// The ticket of the cell.
         ticket: Ticket,
     },
-    /// The clock moved on, or what can be said of it changed.
+    /// The clock advanced to a new tick, or its state changed.
     Clock {
         /// The tick of network time.
         cur: u32,
         /// The tick of the device's own clock.
         anchor_tick: u32,
-        /// The knowledge about the clock.
+        /// The state of the clock.
         state: ClockState,
-        /// How good the own clock is.
+        /// The grade of the device's own clock.
         grade: Grade,
-        /// By how much the own clock may be off, ms.
+        /// Maximum error of the device's own clock, ms.
         within_ms: u64,
     },
-    /// The name changed: close all streams and change every address below it now. Nothing is to be
+    /// The name changed: close all streams and change all lower-layer addresses now. Nothing may be
     /// sent before the silence is over.
     NewName {
-        /// The new one.
+        /// The new name.
         name: Name,
-        /// How long nothing is sent, ms.
+        /// The length of the silence, ms.
         silence_ms: u64,
     },
-    /// Open a stream to where this frame came from.
+    /// Open a stream to the source of a beacon.
     Dial {
-        /// The address of a beacon.
+        /// The address of the beacon.
         source: Source,
     },
-    /// Close this stream: nothing is left to travel there.
+    /// Close this stream: no cell needs it.
     Close {
-        /// Which.
+        /// The link.
         link: LinkNumber,
     },
-    /// So many neighbours were heard in the last ten seconds.
+    /// The number of neighbours received in the last ten seconds.
     Neighbours(usize),
 }
 
-/// Why an input was refused. Nothing changed.
+/// Why an input was refused. The node is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The bytes are no frame.
+    /// The bytes are a malformed frame.
     #[error("the bytes are no frame: {0}")]
     Malformed(#[from] DecodeError),
-    /// The bytes are no cell.
+    /// The bytes are a malformed cell.
     #[error("the bytes are no cell: {0}")]
     Cell(#[from] CellError),
-    /// A frame of another network, or one whose check is wrong.
+    /// A frame of another network, or with a wrong check.
     #[error("a frame of another network")]
     OtherNetwork,
-    /// A frame of a name that no beacon was heard of, or from another address than its beacon.
+    /// A frame of a name without a beacon, or from another address than its beacon.
     #[error("a frame of somebody who was not heard before")]
     Stranger,
-    /// A frame of this node itself.
+    /// A frame under this node's own name.
     #[error("a frame of this node itself")]
     Own,
-    /// All places for neighbours are taken.
+    /// All slots for neighbours are taken.
     #[error("all places for neighbours are taken")]
     Full,
-    /// A cell that nobody asked for.
+    /// A cell that was not requested.
     #[error("a cell that nobody asked for")]
     Unasked,
-    /// A cell past its time, ahead of it, or of a life that this network does not carry.
+    /// A cell that is stale, ahead, or of a life that this network does not carry.
     #[error("a cell whose time is not now, or whose life this network does not carry")]
     Time,
-    /// The neighbour that brought it has used its share of the store.
+    /// The neighbour that sent the cell has used its share of the store.
     #[error("its share of the store is full")]
     Share,
     /// Too many comparisons.
     #[error("compared just now")]
     Compared,
-    /// The caller names a link that is not there, or has too many.
+    /// The caller names an unknown link, or has too many links.
     #[error("no such link")]
     NoLink,
-    /// No time was read yet, or none that can be true.
+    /// The clock was not read yet, or showed no plausible time.
     #[error("this device does not know the time")]
     NoTime,
-    /// The neighbours' clocks do not contradict the own one.
+    /// The neighbours' clocks do not contradict the device's own.
     #[error("the clocks around agree with this one")]
     NothingToDecide,
-    /// An own cell cannot be taken.
+    /// An own cell was refused.
     #[error("the cell cannot be taken: {0}")]
     Refused(#[from] Refusal),
 }

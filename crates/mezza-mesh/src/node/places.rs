@@ -1,7 +1,9 @@
-//! The places of a link: which names have one, and which name gives its place to a newcomer.
+//! The slots of a link: assigns them to names, and selects the name that loses its slot to a
+//! newcomer.
 //!
-//! A name costs nothing, so places are counted by address: an address that has more names than others
-//! loses one first, whoever comes. An address of IPv6 costs little too; MAC addresses are not looked at.
+//! A name costs nothing, so slots are counted by address: an address with more names than others
+//! loses one first, for any newcomer. An IPv6 address costs little too; MAC addresses are not
+//! considered.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -12,17 +14,17 @@ use crate::engine::Engine;
 use crate::frame::Name;
 use crate::limits::{NEIGHBOURS_MAX, SECOND};
 
-/// Names that one address may have at a time.
+/// Maximum number of names of one address.
 const NAMES_PER_SOURCE: usize = 4;
-/// While all places are taken by addresses with one name each, one is given away in this time: eight a
-/// minute.
+/// While addresses with one name each have all slots, one slot is reassigned per this time: eight
+/// per minute.
 const REPLACE: u64 = 7_500_000;
-/// A name that was not heard for so long is nobody's: a living one sends a beacon within 5.5 s.
+/// A name without frames for this time counts as dead: a living one sends a beacon within 5.5 s.
 const DEAD: u64 = 6 * SECOND;
-/// Places that are not given away by lot, if names have them that gave cells.
+/// Number of slots exempt from the lottery if their names gave cells.
 const GIVERS: usize = NEIGHBOURS_MAX / 4;
 
-/// A name with its place.
+/// A name and its slot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seat {
     name: Name,
@@ -31,15 +33,15 @@ pub(super) struct Seat {
     gave: u32,
 }
 
-/// A name that gives its place away.
+/// The name that loses its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Leaver {
     pub name: Name,
-    /// When the next place is given away by lot; `None` if this one was not.
+    /// Time of the next lottery; `None` if this slot was not lost by lottery.
     pub replace_at: Option<u64>,
 }
 
-/// The names that have a place on a link.
+/// Returns the names that have a slot on a link.
 pub(super) fn list_seats(link: &NodeLink, engine: &Engine) -> Vec<Seat> {
     let seats = link.names.iter().filter_map(|(name, (id, source))| {
         let neighbour = engine.neighbour(*id).filter(|neighbour| neighbour.name == *name)?;
@@ -50,10 +52,11 @@ pub(super) fn list_seats(link: &NodeLink, engine: &Engine) -> Vec<Seat> {
     seats.collect()
 }
 
-/// Which name leaves so that one more name of `source` has a place; `None` while there is room.
+/// Returns the name that must leave so that one more name of `source` gets a slot; `None` while
+/// there is room.
 ///
 /// # Errors
-/// If the newcomer gets no place.
+/// If the newcomer gets no slot.
 pub(super) fn select_leaver(
     seats: &[Seat],
     source: Source,
@@ -61,16 +64,16 @@ pub(super) fn select_leaver(
     now: u64,
     rng: &mut dyn CryptoRng,
 ) -> Result<Option<Leaver>, Error> {
-    // Names are bounded by address, so one device cannot take all places of a link (MESH-60).
+    // Names are bounded by address, so that one device cannot take all slots of a link (MESH-60).
     let at_once = |seat: &Seat| Some(Leaver { name: seat.name, replace_at: None });
     let own = seats.iter().filter(|seat| seat.source == source);
     let own_count = own.clone().count();
     if own_count < NAMES_PER_SOURCE && seats.len() < NEIGHBOURS_MAX {
         return Ok(None);
     }
-    // A device that was restarted left names under which nobody speaks (MESH-61).
+    // A device that was restarted left unused names (MESH-61).
     let oldest = own.min_by_key(|seat| seat.heard_at).filter(|seat| seat.heard_at + DEAD < now);
-    // At the bound of an address, only its own silent name gives a place away.
+    // At the limit of an address, only its own silent name loses its slot.
     if oldest.is_some() || own_count >= NAMES_PER_SOURCE {
         return oldest.map(at_once).ok_or(Error::Full);
     }
@@ -79,14 +82,14 @@ pub(super) fn select_leaver(
         *counts.entry(seat.source).or_default() += 1;
     }
     let most = counts.iter().max_by_key(|(_, count)| **count);
-    // More than one name above the newcomer: the greedy address loses one first (MESH-60).
+    // An address with at least two names more than the newcomer's loses one first (MESH-60).
     if let Some((greedy, _)) = most.filter(|(_, count)| **count > own_count + 1) {
-        // What gave least goes first, and among equals what was silent longest.
+        // The name that gave least goes first, and among equals the one silent longest.
         let theirs = seats.iter().filter(|seat| seat.source == *greedy);
         return Ok(theirs.min_by_key(|seat| (seat.gave, seat.heard_at)).and_then(at_once));
     }
     // By a lot, an address could replace the only name of another one with a further name of its own
-    // (MESH-60). A lottery without a pace would let new addresses flush out all neighbours.
+    // (MESH-60). A lottery without a rate limit would let new addresses flush out all neighbours.
     if own_count > 0 || now < replace_at {
         return Err(Error::Full);
     }
@@ -119,7 +122,8 @@ mod tests {
         assert_eq!(asked(&seats, 100, 0), Ok(None), "there is room");
         seats.extend((61..64).map(|n| seat(n, 100 + n)));
         seats[0].gave = 9;
-        // Whoever comes from a new address has a place at once, and nobody with one name pays for it.
+        // A newcomer from a new address gets a slot at once, and no address with one name loses its
+        // own.
         let left = asked(&seats, 500, u64::MAX).unwrap().unwrap();
         assert!(left < 60 && left != 0, "{left}");
         assert_eq!(asked(&seats, 3, u64::MAX), Err(Error::Full), "four names have to do");

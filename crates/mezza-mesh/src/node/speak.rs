@@ -1,4 +1,4 @@
-//! Frames that leave: slots translated into ids, and bytes.
+//! Sent frames: slots translated into ids, and bytes.
 
 use alloc::vec::Vec;
 use mezza_core::CryptoRng;
@@ -12,19 +12,19 @@ use crate::table::in_turn;
 use crate::wire::filter::{self, SyncFilter};
 use crate::wire::{SYNC_HEAD_BYTES, WireFrame};
 
-/// The cells of one slice, coded.
+/// One slice of a set, encoded.
 struct SyncPart {
     slice: u8,
     n: u16,
     bits: Vec<u8>,
 }
 
-/// Codes cells in so many slices.
+/// Encodes cells in this number of slices.
 fn cut_slices(nonce: u64, ids: &[CellId], slices: u8) -> Vec<SyncPart> {
     let part = |slice| {
         let of_slice = ids.iter().filter(|id| filter::slice_of(nonce, id, slices) == slice);
         let ids: Vec<CellId> = of_slice.copied().collect();
-        // A count above 16 bits fails the bound check of the caller, so the slice is left out.
+        // A count above 16 bits fails the caller's bound check, so the slice is left out.
         let n = u16::try_from(ids.len()).unwrap_or(u16::MAX);
         SyncPart { slice, n, bits: filter::encode(nonce, filter::P, &ids) }
     };
@@ -32,12 +32,12 @@ fn cut_slices(nonce: u64, ids: &[CellId], slices: u8) -> Vec<SyncPart> {
 }
 
 impl Node {
-    /// Returns true if anything may be sent now.
+    /// Returns true if the node may send now.
     pub(super) fn may_speak(&self) -> bool {
         self.running && !self.leaving
     }
 
-    /// Sends what is due while the links take it.
+    /// Sends due frames while the links have room.
     pub(super) fn send_due(&mut self, now: u64, rng: &mut dyn CryptoRng) {
         let numbers: Vec<LinkNumber> = self.links.keys().copied().collect();
         for number in numbers {
@@ -61,7 +61,7 @@ impl Node {
                 self.put_out(link, &WireFrame::Beacon { net, name, beacon: *beacon });
             }
             MeshFrame::Have(set) => {
-                // Whoever hears it asks in this order (MESH-78).
+                // The receiver requests in this order (MESH-78).
                 let slots = in_turn(set.slots().collect(), &self.ids);
                 let shorts: Vec<_> =
                     slots.into_iter().filter_map(|slot| self.ids.short(slot)).collect();
@@ -78,7 +78,7 @@ impl Node {
             }
             MeshFrame::Data(set) => {
                 for slot in set.slots() {
-                    // The cell may have been dropped after the engine chose it.
+                    // The cell may have left the store after the engine chose it.
                     if let Some(cell) = self.ids.cell(slot).map(|cell| cell.bytes().to_vec()) {
                         self.own.record_given(slot);
                         self.put_out(link, &WireFrame::Data { name, cell: &cell });
@@ -93,7 +93,7 @@ impl Node {
         }
     }
 
-    /// Sends our set in as many slices as frames of this link need.
+    /// Sends our set in as many slices as the frame size of this link requires.
     fn send_sync(&mut self, link: LinkNumber, to: Name, held: &Set, rng: &mut dyn CryptoRng) {
         let Some(up) = self.links.get(&link) else { return };
         // A SYNC has at most 1,200 bytes on every link (section Frames).
@@ -104,7 +104,8 @@ impl Node {
         };
         let ids: Vec<_> =
             held.slots().filter(here).filter_map(|slot| self.ids.id(slot)).copied().collect();
-        // The nonce is new each time: nobody can prepare cells that fall into one slice (MESH-64).
+        // The nonce is new each time, so that cells that fall into one slice cannot be prepared
+        // (MESH-64).
         let nonce = rng.next_u64();
         let name = self.engine.name();
         let engine_link = up.engine;
@@ -118,18 +119,18 @@ impl Node {
             slices *= 2;
             parts = cut_slices(nonce, &ids, slices);
         }
-        // A slice that does not fit into the largest number of slices is left out, and not the comparison:
-        // the next nonce cuts it elsewhere.
+        // A slice that does not fit even then is left out, and not the comparison: the next nonce
+        // cuts it differently.
         parts.retain(is_frame);
         for SyncPart { slice, n, bits } in &parts {
             let filter = SyncFilter { nonce, slice: *slice, slices, p: filter::P, n: *n, bits };
             self.put_out(link, &WireFrame::Sync { name, to, filter });
         }
-        // The answers that are accepted unasked follow the number of frames that left.
+        // The number of cells accepted unasked follows the number of frames sent.
         self.engine.grant_answers(engine_link, to, parts.len() as u32);
     }
 
-    /// Says farewell on every link.
+    /// Sends a farewell on every link.
     pub(super) fn say_bye(&mut self) {
         if !self.running {
             return;

@@ -1,4 +1,4 @@
-//! The status for the user.
+//! The status of a node for the user.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -10,12 +10,12 @@ use crate::engine::EngineCounts;
 use crate::frame::Name;
 use crate::limits::{MS, SECOND};
 
-/// A node at one moment.
+/// The state of a node at one moment.
 #[derive(Clone, Debug)]
 pub struct NodeStatus {
-    /// The network's name.
+    /// The name of the network.
     pub network: String,
-    /// True if its frames are checked with a key.
+    /// True if frames of the network are checked with a key.
     pub closed: bool,
     /// True if a time was read.
     pub running: bool,
@@ -23,63 +23,64 @@ pub struct NodeStatus {
     pub cur: u32,
     /// The tick of the device's own clock.
     pub anchor_tick: u32,
-    /// Network time minus the device's own, ms.
+    /// Network time minus the device's own clock, ms.
     pub moved_ms: i64,
-    /// How far the neighbours' clocks are from the own one, ms, while they agree and it does not.
+    /// Distance of the neighbours' clocks from the device's own, ms, while they agree and
+    /// contradict it.
     pub elsewhere_ms: Option<i64>,
-    /// Devices of this network that live on another date (MESH-69).
+    /// Devices of this network with another date (MESH-69).
     pub other_date: Option<OtherDate>,
-    /// Names that are heard on several links with clocks that contradict each other (MESH-76).
+    /// Names received on several links with contradicting clocks (MESH-76).
     pub two_clocks: Vec<Name>,
-    /// How far the own clock may be off, ms: neighbours move network time by no more.
+    /// Maximum error of the device's own clock, ms: neighbours move network time by no more.
     pub within_ms: u64,
     /// The correction of our clock by a user who decided that the neighbours are right, ms.
     pub trusted_ms: Option<i64>,
-    /// The knowledge about the clock.
+    /// The state of the clock.
     pub state: ClockState,
-    /// How good the own clock is.
+    /// The grade of the device's own clock.
     pub grade: Grade,
-    /// How it votes.
+    /// How the clock votes.
     pub mode: ClockMode,
-    /// Live cells, and bytes of the store.
+    /// Number of live cells.
     pub live: u32,
     /// Bytes of the store.
     pub store_bytes: usize,
-    /// Cells of these that are carried for hours.
+    /// The number of stored cells that are carried for hours.
     pub carried_cells: usize,
-    /// Their bytes.
+    /// Bytes of the stored cells that are carried for hours.
     pub carried_bytes: usize,
-    /// Bytes that came and went since the start.
+    /// Bytes received and sent since the start.
     pub bytes: (u64, u64),
     /// Age of the name, s.
     pub name_age_s: u64,
     /// The counters.
     pub counts: EngineCounts,
-    /// Names heard in the last ten seconds, each once.
+    /// Number of names received in the last ten seconds, each counted once.
     pub around: usize,
-    /// Everybody who was heard in the last minute, on each link.
+    /// Neighbours received in the last minute, on each link.
     pub neighbours: Vec<NeighbourStatus>,
 }
 
-/// A neighbour at one moment.
+/// The state of a neighbour at one moment.
 #[derive(Clone, Debug)]
 pub struct NeighbourStatus {
-    /// Its short-lived name.
+    /// The short-lived name of the neighbour.
     pub name: Name,
     /// The link.
     pub link: LinkNumber,
-    /// Since when nothing was heard, ms.
+    /// Time since its last frame, ms.
     pub silent_ms: u64,
-    /// New cells that it gave.
+    /// New cells that the neighbour gave.
     pub gave: u32,
-    /// Live cells that it says it has.
+    /// Live cells that the neighbour's beacon reports.
     pub live: u16,
-    /// Its clock minus ours at its last beacon, ms.
+    /// The neighbour's clock minus ours at its last beacon, ms.
     pub differs_ms: i64,
 }
 
 impl Node {
-    /// The node as it is now.
+    /// Returns the present state of the node.
     pub fn status(&self, now: Time) -> NodeStatus {
         let now = to_micros(now);
         let clock = self.engine.clock();
@@ -111,17 +112,18 @@ impl Node {
         }
     }
 
-    /// The network as beacons of today name it.
+    /// Returns the network id of today's beacons.
     pub fn net(&self) -> [u8; 4] {
         self.network.net()
     }
 
-    /// Names heard in the last ten seconds.
+    /// Returns the number of names received in the last ten seconds.
     pub fn count_around(&self, now: Time) -> usize {
         self.engine.count_around(to_micros(now))
     }
 
-    /// Bytes of the tables, whatever is in them: columns of bits, and a place for each slot.
+    /// Returns the bytes of the tables, independent of their content: bit columns, and an entry for
+    /// each slot.
     pub fn table_bytes(&self) -> usize {
         self.ids.table_bytes()
     }

@@ -1,20 +1,20 @@
-//! Streams, on which the two larger classes of cells travel: opened when a neighbour has some, closed
-//! when nobody does.
+//! Streams, on which the two larger classes of cells travel: opened when a neighbour has such
+//! cells, closed when neither side has any.
 
 use super::{LinkKind, LinkNumber, Name, Node, Output, Source};
 use crate::frame::Beacon;
 use crate::limits::{SECOND, STREAMS_MAX};
 
-/// How long a stream without a use stays, and how long it is waited before one is opened again.
+/// How long an unused stream stays open, and the pause before a stream is opened again.
 const IDLE: u64 = 30 * SECOND;
 const AGAIN: u64 = 10 * SECOND;
-/// Neighbours whose last stream is remembered.
+/// Maximum number of neighbours whose last dial is remembered.
 const DIALLED_MAX: usize = 64;
 
 impl Node {
-    /// A beacon came on a cast link. If one of both sides has something for a stream, the one with the
-    /// lower name opens it, or the one that cannot take it: two programs of one machine share its port, which
-    /// only one of them has (MESH-79).
+    /// Handles a beacon on a cast link. If either side has large cells, the side with the lower
+    /// name opens a stream, or the side that cannot accept one: two programs of one machine share
+    /// the port, which only one of them holds (MESH-79).
     pub(super) fn dial_neighbour(&mut self, name: Name, source: Source, beacon: Beacon, now: u64) {
         let opens = !self.settings.engine.streams || self.engine.name() < name;
         let has = beacon.large || self.engine.has_large();
@@ -38,7 +38,7 @@ impl Node {
         self.engine.set_takes_streams(takes);
     }
 
-    /// Streams that are open.
+    /// Returns the number of open streams.
     pub fn count_streams(&self) -> usize {
         self.links.values().filter(|link| link.kind == LinkKind::Stream).count()
     }
@@ -49,7 +49,7 @@ impl Node {
         streams.any(|link| link.names.get(&name).is_some_and(|(id, _)| known(*id)))
     }
 
-    /// Streams of which neither side has had a use for a while are closed.
+    /// Closes streams that neither side has used for a while.
     pub(super) fn close_idle_streams(&mut self, now: u64) {
         let Self { links, engine, outputs, .. } = self;
         for (number, link) in links.iter_mut().filter(|(_, link)| link.kind == LinkKind::Stream) {

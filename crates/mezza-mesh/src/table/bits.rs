@@ -1,4 +1,4 @@
-//! One table for a whole crowd: a slot means the same cell to every device.
+//! One table for a whole crowd: a slot is the same cell for every device.
 
 use alloc::vec::Vec;
 
@@ -7,8 +7,8 @@ use super::{CellFacts, CellTable};
 use crate::engine::COLD_COLUMNS;
 use crate::set::{Slot, WORDS_MAX};
 
-/// Cells of a crowd in a ring of words. A slot is used again when the ring has come round; no
-/// device may hold its cell by then, so the ring is made longer than cells live.
+/// Cells of a crowd in a ring of words. A slot is reused after one turn of the ring; no device may
+/// hold its cell by then, so the ring must be longer than the life of cells.
 #[derive(Clone, Debug)]
 pub struct Bits {
     cells: Vec<CellFacts>,
@@ -17,9 +17,9 @@ pub struct Bits {
 }
 
 impl Bits {
-    /// A ring for at least `cells` cells, at most 32,768.
+    /// Makes a ring for at least `cells` cells, at most 32,768.
     pub fn new(cells: usize) -> Self {
-        // At least two words: the newest one is emptied as a whole while the other is in use.
+        // At least two words: the newest one is emptied as a whole while the other one is in use.
         let words = cells.div_ceil(64).clamp(2, WORDS_MAX);
         Self {
             cells: alloc::vec![CellFacts::default(); 64 * words],
@@ -28,12 +28,12 @@ impl Bits {
         }
     }
 
-    /// Makes room for so many engines at once.
+    /// Makes room for this number of engines.
     pub fn reserve(&mut self, engines: usize) {
         self.rows.reserve(engines);
     }
 
-    /// Adds a cell; its slot and its number, which is never used again.
+    /// Adds a cell. Returns its slot and its number, which is never reused.
     pub fn add(&mut self, facts: CellFacts) -> (Slot, u64) {
         let number = self.made;
         let slot = number % self.cells.len() as u64;
@@ -42,7 +42,7 @@ impl Bits {
         (slot as Slot, number)
     }
 
-    /// The slot of the cell with this number; `None` if the ring has come round since.
+    /// Returns the slot of the cell with this number, or `None` if the slot was reused.
     pub fn slot(&self, number: u64) -> Option<Slot> {
         let len = self.cells.len() as u64;
         // The newest word is emptied as a whole.
@@ -50,7 +50,7 @@ impl Bits {
         (kept..self.made).contains(&number).then_some((number % len) as Slot)
     }
 
-    /// The number of the newest cell in `slot`.
+    /// Returns the number of the newest cell in `slot`.
     pub fn number(&self, slot: Slot) -> u64 {
         let len = self.cells.len() as u64;
         let last = self.made.saturating_sub(1);
@@ -58,12 +58,12 @@ impl Bits {
         last.saturating_sub(behind)
     }
 
-    /// Slots of the ring.
+    /// Returns the number of slots.
     pub fn slots(&self) -> usize {
         self.cells.len()
     }
 
-    /// Cells that were ever added.
+    /// Returns the number of cells ever added.
     pub fn made(&self) -> u64 {
         self.made
     }

@@ -1,4 +1,4 @@
-//! A node's own table: cells with their bytes, and ids that were announced and are not here.
+//! The table of a node: cells with their bytes, and ids that were announced and are missing.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -12,12 +12,12 @@ use crate::limits::{CARRIED_BYTES, CARRIED_CELLS_MAX, MISSING_MAX, STORE_BYTES_M
 use crate::node::Source;
 use crate::set::Slot;
 
-/// The bringer of a cell: a neighbour, or this device itself.
+/// The bringer of a cell: a neighbour, a file, or this device itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
-    /// A neighbour at this address, under whatever name: names cost nothing (MESH-40).
+    /// A neighbour at this address, under any name: names cost nothing (MESH-40).
     Neighbour(Source),
-    /// A file that a person imported.
+    /// A file that the user imported.
     Bundle,
     /// A bringer of an earlier run of this node, by the number that was stored for it.
     Kept(u32),
@@ -66,12 +66,12 @@ const KEPT_BRINGER: u64 = 1 << 62;
 #[derive(Clone, Debug)]
 enum Entry {
     Free,
-    /// Announced under these eight bytes.
+    /// A missing cell announced under these eight bytes.
     Expected {
         short: u64,
         announced: Announced,
     },
-    /// In the store.
+    /// A cell in the store.
     Held {
         id: CellId,
         cell: MeshCell,
@@ -80,15 +80,16 @@ enum Entry {
         /// See [`CellTable::announced_place`].
         place: u8,
     },
-    /// Was in the store, or was refused; kept for a while so that it is not asked for again.
+    /// A cell that was removed or refused; remembered for a while so that it is not requested
+    /// again.
     Past {
         short: u64,
-        /// The order in which cells went.
+        /// The order in which cells were removed.
         order: u64,
     },
 }
 
-/// Cells of one node.
+/// The cells of one node.
 #[derive(Clone, Debug)]
 pub struct Ids {
     entries: Vec<Entry>,
@@ -96,10 +97,10 @@ pub struct Ids {
     /// Slots by the first eight bytes of their ids.
     shorts: BTreeSet<(u64, Slot)>,
     expected: BTreeSet<Slot>,
-    /// Slots of cells that are past, in the order in which they went.
+    /// Slots of past cells, in the order of removal.
     past: BTreeMap<u64, Slot>,
     went: u64,
-    /// Bytes of each part of the store, by who brought them.
+    /// Bytes in each part of the store, by bringer.
     shares: BTreeMap<(Part, Origin), usize>,
     used: BTreeMap<Part, Used>,
     /// Bytes of lives above a minute in the short part.
@@ -113,14 +114,14 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// An empty store of at most `bytes_max` bytes, and never more than 8 MiB, beside `carried_bytes_max`
-    /// bytes of cells that are carried for hours. With 0 these are stored as all others.
+    /// Makes an empty store of at most `bytes_max` bytes, and never more than 8 MiB, with up to
+    /// `carried_bytes_max` more bytes for cells that are carried for hours. With 0 these are stored as all others.
     pub fn new(bytes_max: usize, carried_bytes_max: usize) -> Self {
         let bytes_max = bytes_max.min(STORE_BYTES_MAX);
         let carried_bytes_max = carried_bytes_max.min(CARRIED_BYTES);
         let part_bytes = carried_bytes_max / CARRIED_PARTS;
         let carried = 2 * ((part_bytes / 512).min(CARRIED_CELLS_MAX) + part_bytes / 2_048);
-        // A quarter more than what is held and expected: what is past.
+        // A quarter more than what is held and expected, for past cells.
         let slots = (bytes_max / 512 + carried + MISSING_MAX) * 5 / 4;
         let words = slots.div_ceil(64);
         let slots = 64 * words as Slot;
@@ -142,7 +143,7 @@ impl Ids {
         }
     }
 
-    /// Bytes in the store.
+    /// Returns the bytes in the store.
     pub fn bytes(&self) -> usize {
         self.used.values().map(|used| used.bytes).sum()
     }
@@ -195,14 +196,14 @@ impl Ids {
         }
     }
 
-    /// Bytes of columns and places.
+    /// Returns the bytes of columns and entries.
     pub fn table_bytes(&self) -> usize {
         self.rows.bytes()
             + self.entries.len() * size_of::<Entry>()
             + self.free.len() * size_of::<Slot>()
     }
 
-    /// The cell in a slot.
+    /// Returns the cell in a slot.
     pub fn cell(&self, slot: Slot) -> Option<&MeshCell> {
         match self.entries.get(slot as usize)? {
             Entry::Held { cell, .. } => Some(cell),
@@ -210,7 +211,7 @@ impl Ids {
         }
     }
 
-    /// The id of the cell in a slot.
+    /// Returns the id of the cell in a slot.
     pub fn id(&self, slot: Slot) -> Option<&CellId> {
         match self.entries.get(slot as usize)? {
             Entry::Held { id, .. } => Some(id),
@@ -218,7 +219,7 @@ impl Ids {
         }
     }
 
-    /// The first eight bytes of what a slot is used for.
+    /// Returns the first eight bytes of the id in a slot.
     pub fn short(&self, slot: Slot) -> Option<u64> {
         match self.entries.get(slot as usize)? {
             Entry::Held { id, .. } => Some(short_id(id)),
@@ -227,12 +228,12 @@ impl Ids {
         }
     }
 
-    /// Slots that are used for these eight bytes.
+    /// Returns the slots with these eight bytes.
     pub fn slots_named(&self, short: u64) -> impl Iterator<Item = Slot> + '_ {
         self.shorts.range((short, 0)..=(short, Slot::MAX)).map(|(_, slot)| *slot)
     }
 
-    /// The slot of an announced id: one in use, or a new one while there is room.
+    /// Returns the slot of an announced id: an existing one, or a new one if there is room.
     pub fn expect_id(&mut self, short: u64, announced: Announced) -> Option<Slot> {
         if let Some(slot) = self.slots_named(short).next() {
             return Some(slot);
@@ -248,13 +249,13 @@ impl Ids {
         Some(slot)
     }
 
-    /// The slot in which this cell may be put: its own, the one it is expected in, or a new one. Of two
-    /// cells with the same first eight bytes each has its own.
+    /// Returns the slot for this cell: its own, the one where it is expected, or a new one. Two
+    /// cells with the same first eight bytes get separate slots.
     pub fn find_slot(&self, id: &CellId) -> Option<Slot> {
         let mut expected = None;
         for slot in self.slots_named(short_id(id)) {
             match &self.entries[slot as usize] {
-                // The same id is here already, and its slot is given back.
+                // The same id is here already, so return its slot.
                 Entry::Held { id: held, .. } if held == id => return Some(slot),
                 Entry::Expected { .. } | Entry::Past { .. } => expected = Some(slot),
                 _ => (),
@@ -263,7 +264,7 @@ impl Ids {
         expected.or_else(|| self.free.last().copied())
     }
 
-    /// Puts a cell into the slot that [`find_slot`](Self::find_slot) gave.
+    /// Puts a cell into the slot from [`find_slot`](Self::find_slot).
     pub fn put_cell(&mut self, slot: Slot, id: CellId, cell: MeshCell, from: Origin) {
         let place =
             CellTable::announced_at(self, slot).map_or(u8::MAX, |announced| announced.place);
@@ -271,7 +272,7 @@ impl Ids {
         let facts = cell.facts();
         let bytes = cell.bytes().len();
         self.arrivals += 1;
-        // The newest tick goes first; among equals, what came last.
+        // The newest tick goes first; among equal ticks, the latest arrival.
         let rank = u64::from(facts.tick) << 32 | (self.arrivals & 0xffff_ffff);
         let part = self.part_of(facts);
         let used = self.used.entry(part).or_default();
@@ -283,9 +284,9 @@ impl Ids {
         self.entries[slot as usize] = Entry::Held { id, cell, from, rank, place };
     }
 
-    /// The bytes of a cell go; its name is remembered so that it is not asked for again.
+    /// Drops the bytes of a cell; its id is remembered so that it is not requested again.
     pub fn bury_cell(&mut self, slot: Slot) {
-        // A free slot has no name, and nothing is to be remembered.
+        // A free slot has no id to remember.
         if let Some(short) = self.short(slot) {
             self.occupy_slot(slot);
             self.went += 1;
@@ -295,7 +296,8 @@ impl Ids {
         }
     }
 
-    /// Whatever a slot was used for ends, and it is not free. A free slot that is taken is the last one.
+    /// Ends the present use of a slot and takes it out of the free ones. A free slot must be the
+    /// last of the list.
     fn occupy_slot(&mut self, slot: Slot) {
         self.free_slot(slot);
         if self.free.last() == Some(&slot) {
@@ -303,7 +305,7 @@ impl Ids {
         }
     }
 
-    /// A slot becomes free. The caller empties its bits.
+    /// Frees a slot. The caller clears its bits.
     pub fn free_slot(&mut self, slot: Slot) {
         if let Some(short) = self.short(slot) {
             self.shorts.remove(&(short, slot));
@@ -318,7 +320,7 @@ impl Ids {
             self.long_bytes -= if is_long(part, cell.facts()) { bytes } else { 0 };
             if let Some(share) = self.shares.get_mut(&(part, *from)) {
                 *share -= bytes;
-                // Empty shares leave, so the map is bounded by the bringers of live cells.
+                // Remove empty shares, so that the map is bounded by the bringers of live cells.
                 if *share == 0 {
                     self.shares.remove(&(part, *from));
                 }
@@ -336,17 +338,17 @@ impl Ids {
         }
     }
 
-    /// Slots that were announced and whose cells are not here.
+    /// Returns the slots of announced cells that are missing.
     pub fn expected_slots(&self) -> impl Iterator<Item = Slot> + '_ {
         self.expected.iter().copied()
     }
 
-    /// Slots of cells that are past, what went first first.
+    /// Returns the slots of past cells, earliest removal first.
     pub fn past_slots(&self) -> impl DoubleEndedIterator<Item = Slot> + '_ {
         self.past.values().copied()
     }
 
-    /// Slots of cells in the store.
+    /// Returns the cells in the store, with their slots.
     pub fn held_cells(&self) -> impl Iterator<Item = (Slot, &MeshCell)> {
         (0..).zip(&self.entries).filter_map(|(slot, entry)| match entry {
             Entry::Held { cell, .. } => Some((slot, cell)),
@@ -354,16 +356,16 @@ impl Ids {
         })
     }
 
-    /// Returns true if one more cell would take more than its share, so that it is refused.
+    /// Returns true if one more cell would exceed its share and must be refused.
     ///
-    /// In the short part that is a quarter of the store for each bringer, and a quarter for all lives above
-    /// a minute. Of what is carried for hours a bringer has a quarter of each part, and its newest cells
+    /// In the short part the share is a quarter of the store for each bringer, and a quarter for all lives above
+    /// a minute. Among cells carried for hours a bringer has a quarter of each part, and its newest cells
     /// stay: only a cell that is older than all of these is refused.
     pub fn is_over(&self, claim: &StoreClaim) -> bool {
         let StoreClaim { from, facts, bytes, cur } = *claim;
         let part = self.part_of(facts);
         let quarter = self.part_bytes_max(part) / 4;
-        // Own cells are never over their share: the pace of own cells bounds them.
+        // Own cells never exceed their share: their rate limit bounds them.
         if from == Origin::Own {
             return false;
         }
@@ -380,8 +382,8 @@ impl Ids {
         !self.free.is_empty()
     }
 
-    /// Returns the cell to drop so that a new one fits: of a bringer that is over its share of what is carried
-    /// its own oldest one, else the oldest of the bringer of most, our own last.
+    /// Returns the cell to drop so that a new one fits. If the bringer exceeds its share of carried cells, that
+    /// is its own oldest cell; else the oldest cell of the bringer with the most bytes, own cells last.
     pub fn select_victim(&self, claim: &StoreClaim) -> Option<Slot> {
         let StoreClaim { from, facts, bytes, cur } = *claim;
         let part = self.part_of(facts);
@@ -398,7 +400,7 @@ impl Ids {
         if fits && !self.free.is_empty() {
             return None;
         }
-        // Own cells go last, only when nobody else has any (MESH-40).
+        // Own cells go last, only when no other cells are left (MESH-40).
         let shares = self.shares.iter().filter(|((of, _), _)| *of == part);
         let others = shares.filter(|((_, from), _)| *from != Origin::Own);
         let most = others.max_by_key(|(_, bytes)| **bytes);
@@ -406,7 +408,7 @@ impl Ids {
         self.oldest_of(part, most, cur).map(|(.., slot)| slot)
     }
 
-    /// The cell of a bringer in a part that leaves first: its tick, its rank, its slot.
+    /// Returns the cell of a bringer in a part that leaves first: its tick, its rank, its slot.
     fn oldest_of(&self, part: Part, of: Origin, cur: u32) -> Option<(u32, u64, Slot)> {
         let cells = (0..).zip(&self.entries).filter_map(|(slot, entry)| match entry {
             Entry::Held { cell, from, rank, .. }

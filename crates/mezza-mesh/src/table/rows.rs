@@ -4,27 +4,27 @@ use alloc::vec::Vec;
 
 use crate::set::WORDS_MAX;
 
-/// Eight columns of one word: one line of a processor's cache.
+/// Eight columns of one word: one cache line.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
 struct Line([u64; 8]);
 
-/// The place of an engine in a table.
+/// The index of an engine in a table.
 pub type Seat = u32;
 
-/// Bit columns. What a frame usually touches lies side by side: the first eight columns of a word in
-/// one line, the columns of the first eight neighbours in the next one, and beside them those of the
-/// other engines for the same word, since a crowd is busy with its newest cells.
+/// Bit columns. Columns that a frame usually uses are adjacent: the first eight columns of a word
+/// in one line, those of the first eight neighbours in the next line, and then those of the other
+/// engines for the same word, since a crowd works mostly on its newest cells.
 #[derive(Clone, Debug)]
 pub struct Rows {
     words: usize,
-    /// Engines that there is room for, and those that have a place.
+    /// Number of engines with room, and number of seats taken.
     seats: usize,
     taken: usize,
-    /// Lines of a word and seat: one, and one for every eight neighbours.
+    /// Lines of a word and seat: one, plus one for every eight neighbours.
     stride: usize,
     lines: Vec<Line>,
-    /// Columns that are rarely touched.
+    /// Number of rarely used columns.
     cold_stride: usize,
     cold: Vec<u64>,
 }
@@ -38,17 +38,17 @@ impl Rows {
         Self { words, seats: 0, taken: 0, stride: 2, lines, cold_stride: cold_columns, cold }
     }
 
-    /// A place for one more engine.
+    /// Adds one more engine. Returns its seat.
     pub(crate) fn add_seat(&mut self) -> Seat {
         if self.taken == self.seats {
-            // Doubling: the columns are copied a logarithm of times.
+            // Doubling: the columns are copied a logarithmic number of times.
             self.reshape((2 * self.seats).max(1), self.stride);
         }
         self.taken += 1;
         self.taken as Seat - 1
     }
 
-    /// Makes room for so many engines at once.
+    /// Makes room for this number of engines.
     pub(crate) fn reserve(&mut self, seats: usize) {
         if seats > self.seats {
             self.reshape(seats, self.stride);
@@ -78,42 +78,42 @@ impl Rows {
 
     #[inline]
     fn line_index(&self, seat: Seat, word: u32) -> usize {
-        // The slice is asked afterwards, so that nothing is to be checked here.
+        // The later slice access checks the bounds, so wrapping is safe here.
         (word as usize)
             .wrapping_mul(self.seats)
             .wrapping_add(seat as usize)
             .wrapping_mul(self.stride)
     }
 
-    /// Bytes of all columns.
+    /// Returns the bytes of all columns.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.lines) + size_of_val(&*self.cold)
     }
 
-    /// Words of a column.
+    /// Returns the words of a column.
     pub(crate) fn words(&self) -> u32 {
         self.words as u32
     }
 
-    /// Neighbours that have a column.
+    /// Returns the number of neighbours that have a column.
     pub(crate) fn neighbours(&self) -> usize {
         8 * (self.stride - 1)
     }
 
-    /// The first eight columns of a word.
+    /// Returns the first eight columns of a word.
     #[inline]
     pub(crate) fn hot(&self, seat: Seat, word: u32) -> &[u64; 8] {
         &self.lines[self.line_index(seat, word)].0
     }
 
-    /// The first eight columns of a word.
+    /// Returns the first eight columns of a word for changes.
     #[inline]
     pub(crate) fn hot_mut(&mut self, seat: Seat, word: u32) -> &mut [u64; 8] {
         let at = self.line_index(seat, word);
         &mut self.lines[at].0
     }
 
-    /// The first eight columns of a word, and the column of a neighbour.
+    /// Returns the first eight columns of a word, and the column of a neighbour, for changes.
     #[inline]
     pub(crate) fn hot_with_neighbour(
         &mut self,
@@ -140,13 +140,13 @@ impl Rows {
         lines.flat_map(|line| line.0).fold(0, |all, has| all | has)
     }
 
-    /// The rarely touched columns of a word.
+    /// Returns the rarely used columns of a word.
     pub(crate) fn cold(&self, seat: Seat, word: u32) -> &[u64] {
         let at = (word as usize * self.seats + seat as usize) * self.cold_stride;
         &self.cold[at..at + self.cold_stride]
     }
 
-    /// The rarely touched columns of a word.
+    /// Returns the rarely used columns of a word for changes.
     pub(crate) fn cold_mut(&mut self, seat: Seat, word: u32) -> &mut [u64] {
         let at = (word as usize * self.seats + seat as usize) * self.cold_stride;
         &mut self.cold[at..at + self.cold_stride]

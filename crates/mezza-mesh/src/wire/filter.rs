@@ -1,9 +1,9 @@
-//! The set of a device, in nine bits a cell: hashed, sorted, differences Golomb-Rice coded.
+//! The set of a device in nine bits per cell: hashed, sorted, differences Golomb-Rice coded.
 //!
 //! A value is `H_8("mezza/mesh sync", nonce, id) mod (n * 2^p)` of each live cell of one slice, in
-//! order; each difference is its upper part in unary (ones, then a zero) and `p` bits, high bit first;
-//! zeros fill the last byte. With p = 7 one cell of 128 seems to be there that is not; the next nonce
-//! finds it.
+//! order; each difference is its upper part in unary (ones, then a zero) and `p` bits, high bit
+//! first; zeros fill the last byte. With p = 7, one of 128 missing cells seems to be present; the
+//! next nonce finds it.
 
 use alloc::vec::Vec;
 use mezza_core::{DecodeError, Reader, Writer, labelled_hash};
@@ -12,27 +12,27 @@ use crate::cell::{CellId, short_id};
 
 /// Bits of a remainder.
 pub const P: u8 = 7;
-/// Smallest and greatest number of bits that is read.
+/// Minimum and maximum accepted number of remainder bits.
 const P_RANGE: core::ops::RangeInclusive<u8> = 6..=20;
 /// Most cells of one slice.
 pub const N_MAX: usize = 8_192;
 /// Most slices.
 pub const SLICES_MAX: u8 = 64;
 
-/// A filter as it travels.
+/// A filter as sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncFilter<'a> {
-    /// Makes the values new each time.
+    /// Random number that makes the values differ each time.
     pub nonce: u64,
-    /// Which slice.
+    /// The number of the slice.
     pub slice: u8,
-    /// Of how many: a power of two.
+    /// The number of slices: a power of two.
     pub slices: u8,
     /// Bits of a remainder.
     pub p: u8,
-    /// Number of cells.
+    /// Number of cells in the slice.
     pub n: u16,
-    /// The differences.
+    /// The encoded differences.
     pub bits: &'a [u8],
 }
 
@@ -46,7 +46,7 @@ impl<'a> SyncFilter<'a> {
             .put_bytes(self.bits);
     }
 
-    /// Reads the head; the differences are read by [`read_values`](Self::read_values).
+    /// Decodes the header; [`read_values`](Self::read_values) decodes the differences.
     pub(super) fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let nonce = r.read_u64()?;
         let slice = r.read_u8()?;
@@ -70,10 +70,10 @@ impl<'a> SyncFilter<'a> {
         Ok(Self { nonce, slice, slices, p, n, bits })
     }
 
-    /// The values, sorted.
+    /// Returns the values, sorted.
     ///
     /// # Errors
-    /// If there are more values than bits, or a value beyond `n * 2^p`.
+    /// If the bits end before `n` values, or a value is not below `n * 2^p`.
     pub fn read_values(&self) -> Result<Vec<u64>, DecodeError> {
         let range = u64::from(self.n) << self.p;
         let mut bits = Bits { bytes: self.bits, at: 0 };
@@ -88,14 +88,14 @@ impl<'a> SyncFilter<'a> {
             }
             values.push(last);
         }
-        // A whole unused byte would allow several encodings of one filter.
+        // A whole unused byte would allow several encodings of a filter.
         if bits.bytes.len() * 8 - bits.at >= 8 {
             return Err(DecodeError::Trailing);
         }
         Ok(values)
     }
 
-    /// The value of a cell under this filter.
+    /// Returns the value of a cell under this filter.
     pub fn value_of(&self, id: &CellId) -> u64 {
         hash_value(self.nonce, id, u64::from(self.n) << self.p)
     }
@@ -106,9 +106,9 @@ impl<'a> SyncFilter<'a> {
     }
 }
 
-/// The slice that a cell belongs to. The nonce is drawn after the cells are there, so that nobody can make
-/// cells which all fall into one slice (MESH-64). A mixer and no hash: a receiver asks it of every cell it
-/// holds, for each slice.
+/// Returns the slice of a cell. The nonce is drawn after the cells exist, so that cells that all
+/// fall into one slice cannot be made (MESH-64). A mixer and no hash: a receiver computes this for
+/// every cell it holds, for each slice.
 pub fn slice_of(nonce: u64, id: &CellId, slices: u8) -> u8 {
     let mut mixed = short_id(id) ^ nonce;
     for factor in [0x9e37_79b9_7f4a_7c15_u64, 0xbf58_476d_1ce4_e5b9] {
@@ -117,14 +117,14 @@ pub fn slice_of(nonce: u64, id: &CellId, slices: u8) -> u8 {
     (mixed >> 58) as u8 & (slices - 1)
 }
 
-/// The value of a cell.
+/// Returns the value of a cell.
 fn hash_value(nonce: u64, id: &CellId, range: u64) -> u64 {
     let hash = labelled_hash::<8>("mezza/mesh sync", &[&nonce.to_be_bytes(), id]);
     // An empty slice has range 0, and its value is never compared.
     u64::from_be_bytes(hash).checked_rem(range).unwrap_or(0)
 }
 
-/// The differences of the cells of one slice.
+/// Encodes the differences of the cells of one slice.
 pub fn encode(nonce: u64, p: u8, ids: &[CellId]) -> Vec<u8> {
     let range = (ids.len() as u64) << p;
     let mut values: Vec<u64> = ids.iter().map(|id| hash_value(nonce, id, range)).collect();
@@ -152,7 +152,7 @@ pub fn encode(nonce: u64, p: u8, ids: &[CellId]) -> Vec<u8> {
     bytes
 }
 
-/// Reads bits, the high ones first.
+/// A reader of bits, highest first.
 struct Bits<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -160,14 +160,14 @@ struct Bits<'a> {
 
 impl Bits<'_> {
     fn next_bit(&mut self) -> Result<u64, DecodeError> {
-        // The end of the bits ends the reading: work is bounded by their length (MESH-15).
+        // The end of the bits ends the reading: the work is bounded by their length (MESH-15).
         let byte = self.bytes.get(self.at / 8).ok_or(DecodeError::Truncated)?;
         let bit = byte >> (7 - self.at % 8) & 1;
         self.at += 1;
         Ok(u64::from(bit))
     }
 
-    /// Ones up to a zero: at most as many as there are bits.
+    /// Reads ones up to a zero, at most as many as there are bits.
     fn read_unary(&mut self) -> Result<u64, DecodeError> {
         let mut ones = 0;
         while self.next_bit()? == 1 {

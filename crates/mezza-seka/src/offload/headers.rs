@@ -1,27 +1,27 @@
-//! The virtio header of an interface with offloads, and the headers of Ethernet, IP, TCP and UDP as far
-//! as cutting and joining needs them.
+//! The virtio header of an interface with offloads, and the headers of Ethernet, IP, TCP and UDP
+//! that cutting and joining need.
 
 /// Bytes of [`VirtioHeader`].
 pub const VIRTIO_BYTES: usize = 10;
 
-/// The checksum of the frame is unfinished.
+/// Flag: the checksum of the frame is unfinished.
 const NEEDS_CHECKSUM: u8 = 1;
-/// No super-frame.
+/// Type: no super-frame.
 const GSO_NONE: u8 = 0;
 const GSO_TCP4: u8 = 1;
 const GSO_TCP6: u8 = 4;
 const GSO_UDP: u8 = 5;
-/// Beside the type: the super-frame has CWR set in its first segment alone.
+/// Flag in the type: only the first segment of the super-frame has CWR set.
 const GSO_ECN: u8 = 0x80;
 
 const ETHERNET_BYTES: usize = 14;
 const VLAN_BYTES: usize = 4;
 const IP6_BYTES: usize = 40;
 const UDP_BYTES: usize = 8;
-/// Tags that are skipped before the type of a frame.
+/// VLAN tags that are skipped before the type of a frame.
 const VLANS_MAX: usize = 2;
 
-/// TCP: where its flags stand, and the three that change from segment to segment.
+/// TCP: the offset of its flags, and the three flags that differ between segments.
 pub(super) const TCP_FLAGS: usize = 13;
 pub(super) const TCP_FIN: u8 = 0x01;
 pub(super) const TCP_PUSH: u8 = 0x08;
@@ -36,20 +36,20 @@ pub struct VirtioHeader {
     pub needs_checksum: bool,
     /// The kind of super-frame.
     pub segments: SegmentKind,
-    /// Bytes of all headers, a hint.
+    /// Bytes of all headers; a hint.
     pub header_bytes: u16,
     /// Bytes of payload of each segment.
     pub segment_bytes: u16,
-    /// Where the header of TCP or UDP begins.
+    /// Offset of the TCP or UDP header.
     pub checksum_start: u16,
-    /// Where in it the checksum stands.
+    /// Offset of the checksum in that header.
     pub checksum_offset: u16,
 }
 
 /// The kind of super-frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SegmentKind {
-    /// None: one frame.
+    /// No super-frame.
     #[default]
     None,
     /// TCP over IPv4.
@@ -58,12 +58,12 @@ pub enum SegmentKind {
     Tcp6,
     /// UDP datagrams of equal length.
     Udp,
-    /// One that nobody asked the interface for.
+    /// A kind that was not requested from the interface.
     Other(u8),
 }
 
 impl VirtioHeader {
-    /// Reads the 10 bytes.
+    /// Decodes the 10 bytes.
     pub fn decode(bytes: &[u8; VIRTIO_BYTES]) -> Self {
         let number = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
         Self {
@@ -82,7 +82,7 @@ impl VirtioHeader {
         }
     }
 
-    /// The 10 bytes.
+    /// Encodes the 10 bytes.
     pub fn encode(&self) -> [u8; VIRTIO_BYTES] {
         let mut bytes = [0; VIRTIO_BYTES];
         bytes[0] = if self.needs_checksum { NEEDS_CHECKSUM } else { 0 };
@@ -102,26 +102,25 @@ impl VirtioHeader {
     }
 }
 
-/// TCP or UDP over IPv4 or IPv6, as the headers of a frame say.
+/// The layers of a frame with TCP or UDP over IPv4 or IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layers {
-    /// Where the IP header begins.
+    /// Offset of the IP header.
     pub ip: usize,
     pub is_ip6: bool,
-    /// Where the header of TCP or UDP begins.
+    /// Offset of the TCP or UDP header.
     pub transport: usize,
     pub is_tcp: bool,
-    /// Where the payload begins.
+    /// Offset of the payload.
     pub payload: usize,
 }
 
 impl Layers {
-    /// Reads the headers; `None` for anything else, for fragments of IP, and for headers that do not
-    /// parse.
+    /// Parses the headers. Returns `None` for other protocols, IP fragments, and malformed headers.
     pub fn parse_frame(frame: &[u8]) -> Option<Self> {
         let mut ip = ETHERNET_BYTES;
         let mut kind = read_word(frame, 12)?;
-        // Deeper tags are not parsed: such a frame stays whole instead of being cut at a wrong
+        // Deeper tags are not parsed: such a frame stays whole rather than being cut at a wrong
         // offset.
         for _ in 0..VLANS_MAX {
             if matches!(kind, 0x8100 | 0x88a8) {
@@ -143,7 +142,7 @@ impl Layers {
                 }
                 (false, ip + header_bytes, *frame.get(ip + 9)?)
             }
-            // Extension headers of IPv6 are not parsed, so such frames are not cut.
+            // IPv6 extension headers are not parsed, so such frames are not cut.
             0x86dd if *frame.get(ip)? >> 4 == 6 => (true, ip + IP6_BYTES, *frame.get(ip + 6)?),
             _ => return None,
         };
@@ -158,12 +157,12 @@ impl Layers {
         sound.then_some(Self { ip, is_ip6, transport, is_tcp, payload })
     }
 
-    /// Where the checksum of TCP or UDP stands behind its header's beginning.
+    /// Returns the offset of the checksum in the TCP or UDP header.
     pub fn checksum_offset(&self) -> usize {
         if self.is_tcp { 16 } else { 6 }
     }
 
-    /// The kind of a super-frame of such frames.
+    /// Returns the kind of a super-frame with these layers.
     pub fn segment_kind(&self) -> SegmentKind {
         match (self.is_tcp, self.is_ip6) {
             (true, false) => SegmentKind::Tcp4,
@@ -172,8 +171,8 @@ impl Layers {
         }
     }
 
-    /// Writes the lengths of a frame of `frame_bytes` into its headers, where they stood for one of
-    /// `before_bytes`, and corrects the checksum of IPv4 and the sum of the pseudo-header.
+    /// Sets the lengths in the headers for a frame of `frame_bytes`, where they were those of
+    /// `before_bytes`, and corrects the IPv4 checksum and the pseudo-header sum.
     pub fn set_length(&self, headers: &mut [u8], before_bytes: usize, frame_bytes: usize) {
         if self.is_ip6 {
             put_word(headers, self.ip + 4, (frame_bytes - self.ip - IP6_BYTES) as u16);
@@ -199,7 +198,7 @@ impl Layers {
         }
     }
 
-    /// The checksum of the IPv4 header.
+    /// Computes the checksum of the IPv4 header.
     pub fn finish_ip4(&self, headers: &mut [u8]) {
         if self.is_ip6 {
             return;
@@ -211,19 +210,19 @@ impl Layers {
     }
 }
 
-/// The 16 bits at `at`, big-endian.
+/// Reads the 16 bits at `at`, big-endian.
 pub(super) fn read_word(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// Writes 16 bits, if there is room.
+/// Writes 16 bits if there is room.
 pub(super) fn put_word(bytes: &mut [u8], at: usize, value: u16) {
     if let Some(place) = bytes.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
         *place = value.to_be_bytes();
     }
 }
 
-/// The sum of 16-bit words (RFC 1071), not folded yet.
+/// Returns the sum of 16-bit words (RFC 1071), not folded yet.
 pub(super) fn sum_of(bytes: &[u8]) -> u64 {
     let mut words = bytes.chunks_exact(2);
     let sum = words.by_ref().map(|pair| u64::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();

@@ -1,4 +1,4 @@
-//! From the texts of DATA frames to what an interface takes.
+//! Joins the texts of DATA frames into frames for an interface.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -9,25 +9,25 @@ use super::{
     SUPER_BYTES_MAX,
 };
 
-/// The text of a frame that opened, in the buffer it was received into.
+/// The text of an opened frame, in its receive buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextPlace {
-    /// Its packet number.
+    /// The packet number of the frame.
     pub packet: u32,
-    /// Where it lies: flags, then the Ethernet frame.
+    /// The range of the text: flags, then the Ethernet frame.
     pub range: Range<usize>,
 }
 
-/// Frames that go to the interface as one: the head, then the payloads in their order.
+/// Frames that the interface gets as one: the headers, then the payloads in order.
 #[derive(Debug)]
 pub struct JoinedRun<'a> {
-    /// The virtio header and, of a super-frame, all other headers.
+    /// The virtio header and, for a super-frame, all other headers.
     pub head: &'a [u8],
-    /// The payloads, as places of the buffer.
+    /// The payloads, as ranges of the buffer.
     pub pieces: &'a [Range<usize>],
 }
 
-/// Joins the segments of super-frames that one read delivered. It keeps nothing from read to read.
+/// Joins the segments of super-frames that one read delivered. No state is kept between reads.
 #[derive(Debug)]
 pub struct Joiner {
     head: [u8; VIRTIO_BYTES + HEADERS_BYTES_MAX],
@@ -36,13 +36,13 @@ pub struct Joiner {
     run: Option<Run>,
 }
 
-/// A run that may grow.
+/// A run that may be extended.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     packet: u32,
-    /// `None`: a frame without parsed headers, which stays alone.
+    /// `None`: a frame without parsed headers, which is not joined.
     layers: Option<Layers>,
-    /// Payload of the first segment, and whether a shorter one ended the run.
+    /// Payload bytes of the first segment, and true if a shorter one ended the run.
     segment_bytes: usize,
     ended: bool,
     frame_bytes: usize,
@@ -61,9 +61,9 @@ impl Default for Joiner {
 }
 
 impl Joiner {
-    /// Takes the next text of a read. What is complete by it goes to `emit`.
+    /// Adds the next text of a read, and passes completed runs to `emit`.
     ///
-    /// Text that is no frame, or whose flags fit nothing, is dropped and counted: the answer is false.
+    /// Malformed text, or text with invalid flags, is dropped and counted. Returns false then.
     pub fn push_text(
         &mut self,
         buffer: &[u8],
@@ -71,17 +71,17 @@ impl Joiner {
         emit: &mut impl FnMut(&JoinedRun<'_>),
     ) -> bool {
         let Some((&flags, frame)) = buffer[text.range.clone()].split_first() else { return false };
-        // Fragments never come here; SEKA-46 for the other bits.
-        // 14 bytes are an Ethernet header. A shorter text would be rejected by the interface.
+        // Fragments are handled elsewhere; SEKA-46 for the other bits. An Ethernet header has 14
+        // bytes: the interface would reject a shorter text.
         if flags & !(PARTIAL | NEXT) != 0 || frame.len() < 14 {
             return false;
         }
         let layers = if flags & PARTIAL == 0 { None } else { Layers::parse_frame(frame) };
-        // Flag P without headers that parse leaves the receiver no place for the checksum.
+        // Flag P with unparsed headers gives the receiver no position for the checksum.
         if flags & PARTIAL != 0 && layers.is_none() {
             return false;
         }
-        // A segment whose predecessor was lost does not fit the open run and starts one of its own
+        // A segment whose predecessor was lost does not fit the pending run and starts a new one
         // (SEKA-70).
         if flags & NEXT != 0 && self.extend_run(text, frame, layers) {
             return true;
@@ -91,14 +91,14 @@ impl Joiner {
         true
     }
 
-    /// Hands over the run that is open.
+    /// Passes on the pending run.
     pub fn finish_run(&mut self, emit: &mut impl FnMut(&JoinedRun<'_>)) {
         let Some(run) = self.run.take() else { return };
         self.complete_headers(&run);
         emit(&JoinedRun { head: &self.head[..self.head_bytes], pieces: &self.pieces });
     }
 
-    /// Opens a run with a frame; its headers are copied only if another frame may follow.
+    /// Starts a run with a frame; its headers are copied only if another frame may follow.
     fn begin_run(&mut self, text: &TextPlace, frame: &[u8], layers: Option<Layers>) {
         // Longer headers do not fit the head buffer, so such a frame is passed on as it is.
         let layers = layers.filter(|layers| layers.payload <= HEADERS_BYTES_MAX);
@@ -118,8 +118,8 @@ impl Joiner {
         });
     }
 
-    /// Adds the next segment, if it is one: the packet number follows, headers and payload have the
-    /// same lengths, and no shorter segment came before.
+    /// Adds the next segment if it continues the run: the next packet number, equal header and
+    /// payload lengths, and no shorter segment before.
     fn extend_run(&mut self, text: &TextPlace, frame: &[u8], layers: Option<Layers>) -> bool {
         let Some(run) = &mut self.run else { return false };
         let Some(next) = layers.filter(|next| run.layers == Some(*next)) else { return false };
@@ -136,8 +136,7 @@ impl Joiner {
             return false;
         }
         if next.is_tcp {
-            // FIN and PSH stand in the last segment only. CWR stands in the first and needs no
-            // update.
+            // Only the last segment has FIN and PSH. The first one has CWR, which needs no update.
             let at = next.transport + TCP_FLAGS;
             self.head[VIRTIO_BYTES + at] |= frame[at] & (TCP_FIN | TCP_PUSH);
         }
@@ -166,31 +165,31 @@ impl Joiner {
     }
 }
 
-/// Puts the fragments of one frame together. It has no timer: a gap drops what it holds.
+/// Reassembles the fragments of a frame. It has no timer: a gap drops the incomplete frame.
 #[derive(Debug, Default)]
 pub struct Assembler {
     bytes: Vec<u8>,
     count: usize,
     next: u32,
     flags: u8,
-    /// Frames that were given up since the caller looked last.
+    /// Frames given up since the last query.
     lost: u64,
 }
 
 impl Assembler {
-    /// Frames of which a fragment did not arrive, since the last call.
+    /// Returns the number of frames given up since the last call because a fragment was missing.
     pub fn take_lost(&mut self) -> u64 {
         core::mem::take(&mut self.lost)
     }
 
-    /// Gives up the frame that is incomplete.
+    /// Gives up the incomplete frame.
     fn give_up(&mut self) {
         self.lost += u64::from(self.count > 0);
         self.count = 0;
     }
 
-    /// Takes a fragment (`flags | bytes`) and gives the whole frame (`flags | frame`) if it was the
-    /// last one. A gap, a fifth fragment or a byte too many drops the frame.
+    /// Adds a fragment (`flags | bytes`). Returns the whole frame (`flags | frame`) after the last
+    /// fragment. A gap, a fifth fragment, or exceeding the size limit drops the frame.
     pub fn push_fragment(&mut self, packet: u32, text: &[u8]) -> Option<Vec<u8>> {
         let (&flags, part) = text.split_first()?;
         let place = (flags & FRAGMENT) >> FRAGMENT_SHIFT;
@@ -203,8 +202,8 @@ impl Assembler {
             self.bytes.clear();
             self.bytes.push(self.flags);
         } else if !sound || self.count == 0 || packet != self.next {
-            // Fragments must follow each other by packet number. A gap means that the frame cannot
-            // be completed.
+            // Fragments must have consecutive packet numbers. A gap means that the frame cannot be
+            // completed.
             self.give_up();
             return None;
         }

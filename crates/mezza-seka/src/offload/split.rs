@@ -1,4 +1,4 @@
-//! From what an interface hands over to the texts of DATA frames.
+//! Cuts frames of an interface into the texts of DATA frames.
 
 use super::headers::{
     Layers, SegmentKind, TCP_CWR, TCP_FIN, TCP_FLAGS, TCP_PUSH, VirtioHeader, fold_sum, put_word,
@@ -9,28 +9,28 @@ use super::{FRAGMENT_SHIFT, FRAGMENTS_MAX, HEADERS_BYTES_MAX, NEXT, PARTIAL, SEG
 /// How a frame is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentShape {
-    /// It stays whole, with these flags.
+    /// The frame stays whole, with these flags.
     Whole(u8),
-    /// So many fragments of at most so many bytes, with these flags besides.
+    /// Fragments of a limited size, with these additional flags.
     Fragments {
-        /// 2 to 4.
+        /// The number of fragments, 2 to 4.
         count: usize,
-        /// Bytes of each but the last.
+        /// Bytes of each fragment but the last.
         bytes: usize,
         /// Flag P or none.
         flags: u8,
     },
-    /// So many segments with headers of their own.
+    /// Segments with their own headers.
     Segments(Cut),
-    /// Segments of which each is too long for one frame and goes in fragments: datagrams, whose size is
-    /// part of what they say.
+    /// Segments that are each too long for one frame and are sent in fragments: datagrams, whose
+    /// size must not change.
     FragmentedSegments {
         /// The segments.
         cut: Cut,
-        /// Bytes of each fragment but the last one of a segment.
+        /// Bytes of each fragment but the last of a segment.
         bytes: usize,
     },
-    /// It cannot be sent: headers that do not parse, no segment size, too long.
+    /// The frame cannot be sent: malformed headers, no segment size, or too long.
     Dropped,
 }
 
@@ -44,14 +44,14 @@ pub struct Cut {
 }
 
 impl SegmentShape {
-    /// How `frame` is cut for a carrier with room for `room` bytes of a frame. A checksum that no flag
-    /// can describe is finished here.
+    /// Determines how `frame` is cut for a carrier with `room` bytes per frame. A checksum that no
+    /// flag can describe is finished here.
     pub fn for_frame(header: &VirtioHeader, frame: &mut [u8], room: usize) -> Self {
         match header.segments {
             SegmentKind::None => shape_whole(header, frame, room),
             SegmentKind::Tcp4 | SegmentKind::Tcp6 | SegmentKind::Udp => {
-                // A super-frame with headers that do not parse cannot be cut, and it is too long to
-                // be sent whole.
+                // A super-frame with malformed headers cannot be cut, and is too long to be sent
+                // whole.
                 let Some(cut) = Cut::from_frame(header, frame, room) else { return Self::Dropped };
                 match fragments_of(cut.segment_frame_bytes(), room) {
                     1 => Self::Segments(cut),
@@ -60,12 +60,12 @@ impl SegmentShape {
                     _ => Self::Dropped,
                 }
             }
-            // A kind that was not requested from the interface has a layout that is unknown here.
+            // The layout of a kind that was not requested from the interface is unknown here.
             SegmentKind::Other(_) => Self::Dropped,
         }
     }
 
-    /// Frames of the carrier that it takes.
+    /// Returns the number of carrier frames for this shape.
     pub fn frame_count(&self) -> usize {
         match self {
             Self::Whole(_) => 1,
@@ -80,17 +80,17 @@ impl SegmentShape {
     }
 }
 
-/// Fragments of a frame of so many bytes.
+/// Returns the number of fragments of a frame of this size.
 pub fn fragments_of(frame_bytes: usize, room: usize) -> usize {
     frame_bytes.div_ceil(room.max(1))
 }
 
-/// One frame, in fragments if it is longer than the room.
+/// Shapes a single frame, in fragments if it is longer than the room.
 fn shape_whole(header: &VirtioHeader, frame: &mut [u8], room: usize) -> SegmentShape {
     let mut flags = 0;
     if header.needs_checksum {
-        // The receiver finds the checksum by the headers only, so flag P is set only if that gives
-        // the same place.
+        // The receiver finds the checksum only by the headers, so flag P is set only if they give
+        // the same position.
         let layers = Layers::parse_frame(frame).filter(|layers| is_described(layers, header));
         if layers.is_some() {
             flags = PARTIAL;
@@ -110,21 +110,23 @@ fn shape_whole(header: &VirtioHeader, frame: &mut [u8], room: usize) -> SegmentS
     SegmentShape::Fragments { count, bytes: room, flags }
 }
 
-/// Returns true if the receiver finds the place of the checksum by the headers alone.
+/// Returns true if the receiver can find the position of the checksum by the headers alone.
 fn is_described(layers: &Layers, header: &VirtioHeader) -> bool {
     layers.transport == usize::from(header.checksum_start)
         && layers.checksum_offset() == usize::from(header.checksum_offset)
 }
 
-/// Computes a checksum that the interface left to us; false if its place is not in the frame.
+/// Computes a checksum that the interface left open. Returns false if its position is outside of
+/// the frame.
 fn finish_checksum(header: &VirtioHeader, frame: &mut [u8]) -> bool {
     let start = usize::from(header.checksum_start);
     let at = start + usize::from(header.checksum_offset);
-    // The offset comes from the interface header. Outside of the frame nothing can be finished.
+    // The offset comes from the interface header. A position outside of the frame cannot be
+    // finished.
     if at + 2 > frame.len() {
         return false;
     }
-    // The place holds the sum of the pseudo-header and is part of what is summed.
+    // The field holds the sum of the pseudo-header and is part of the summed bytes.
     let sum = !fold_sum(sum_of(&frame[start..]));
     // 0 means "no checksum" in UDP, so its other representation is sent (RFC 768).
     put_word(frame, at, if sum == 0 { 0xffff } else { sum });
@@ -136,9 +138,10 @@ impl Cut {
         let layers = Layers::parse_frame(frame)?;
         let payload = frame.len() - layers.payload;
         let asked = usize::from(header.segment_bytes);
-        // TCP is a stream: smaller segments are as good, and the other interface joins them again.
+        // TCP is a stream: smaller segments are equivalent, and the other interface joins them
+        // again.
         let segment_bytes =
-            // A datagram keeps its size, which is visible to the application. It goes in fragments
+            // A datagram keeps its size, which the application sees. It is sent in fragments
             // instead.
             if layers.is_tcp { asked.min(room.saturating_sub(layers.payload)) } else { asked };
         let sound = header.needs_checksum
@@ -157,24 +160,24 @@ impl Cut {
         })
     }
 
-    /// How many segments.
+    /// Returns the number of segments.
     pub fn segment_count(&self) -> usize {
         self.count
     }
 
-    /// Bytes of each segment with its headers; the last one may be shorter.
+    /// Returns the bytes of each segment with headers; the last one may be shorter.
     pub fn segment_frame_bytes(&self) -> usize {
         self.layers.payload + self.segment_bytes
     }
 
-    /// Bytes of the last segment with its headers.
+    /// Returns the bytes of the last segment with headers.
     pub fn last_frame_bytes(&self) -> usize {
         let before = (self.count - 1) * self.segment_bytes;
         self.frame_bytes - before
     }
 
-    /// Writes segment `index` of `frame` with its headers into `out`, which has room for
-    /// [`Cut::segment_frame_bytes`]; gives its flags and its length.
+    /// Writes segment `index` of `frame` with headers into `out`, which has room for
+    /// [`Cut::segment_frame_bytes`]. Returns its flags and length.
     pub fn write_segment(&self, frame: &[u8], index: usize, out: &mut [u8]) -> (u8, usize) {
         let Layers { ip, transport, payload, is_tcp, is_ip6 } = self.layers;
         let from = payload + index * self.segment_bytes;
@@ -184,8 +187,8 @@ impl Cut {
         headers.copy_from_slice(&frame[..payload]);
         rest.copy_from_slice(&frame[from..to]);
         if !is_ip6 && let Some(id) = read_word(headers, ip + 4) {
-            // Segments of one super-frame get consecutive identifications, as the kernel's
-            // segmentation gives.
+            // Segments of one super-frame get consecutive identifications, as in the kernel's
+            // segmentation.
             put_word(headers, ip + 4, id.wrapping_add(index as u16));
         }
         if is_tcp {
@@ -195,7 +198,8 @@ impl Cut {
         (PARTIAL | if index > 0 { NEXT } else { 0 }, bytes)
     }
 
-    /// The sequence number grows; FIN and PSH are for the last segment, CWR for the first.
+    /// Updates the TCP header: the sequence number grows; FIN and PSH are for the last segment, CWR
+    /// for the first.
     fn write_tcp(&self, tcp: &mut [u8], index: usize) {
         let Some(sequence) = tcp.get_mut(4..8).and_then(<[u8]>::first_chunk_mut) else { return };
         let moved = u32::from_be_bytes(*sequence);
@@ -211,7 +215,7 @@ impl Cut {
     }
 }
 
-/// The flags of fragment `index` of `count`.
+/// Returns the flags of fragment `index` of `count`.
 pub fn fragment_flags(index: usize, count: usize) -> u8 {
     let place = match index {
         0 => 1,

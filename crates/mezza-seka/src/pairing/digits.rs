@@ -47,10 +47,10 @@ impl<S: LinkSuite> Pairing<S> {
         rng: &mut dyn CryptoRng,
     ) {
         let Ok(s1) = S1::decode(S::NUMBER, frame) else { return };
-        // The address was recorded when S1 was accepted. Without one there is no destination.
+        // The address was recorded with S1. Without an address there is no destination.
         let Some((_, to)) = self.peer else { return };
-        // The coins are drawn after the commitment arrived, so I cannot choose its key by them (PKC
-        // 2006).
+        // The coins are drawn after the commitment arrived, so the initiator cannot choose its key
+        // by them (PKC 2006).
         rng.fill_bytes(&mut self.coins);
         self.session_id = s1.session_id;
         let answer = S2 {
@@ -76,7 +76,7 @@ impl<S: LinkSuite> Pairing<S> {
         now: Time,
     ) -> Result<(), LinkError> {
         let s2 = S2::decode(S::NUMBER, frame)?;
-        // An answer to another request is dropped without ending the window.
+        // A response to another request is dropped without ending the window.
         if s2.session_id != self.session_id {
             return Err(LinkError::Refused);
         }
@@ -105,7 +105,8 @@ impl<S: LinkSuite> Pairing<S> {
         frame.encode()
     }
 
-    /// The opening: it fits the commitment and the session id, or ends the window (SEKA-35).
+    /// Handles the opening: it must match the commitment and the session id, or the window ends
+    /// (SEKA-35).
     pub(super) fn heard_s3(
         &mut self,
         frame: &[u8],
@@ -113,7 +114,7 @@ impl<S: LinkSuite> Pairing<S> {
         from: PeerAddress,
     ) -> Result<(), LinkError> {
         let s3 = S3::decode(S::NUMBER, frame)?;
-        // S3 counts only from the device that sent S1, and only after our S2.
+        // S3 is accepted only from the device that sent S1, and only after our S2.
         if !matches!(self.step, Step::Answering(_)) || self.peer.map(|(id, _)| id) != Some(sender) {
             return Err(LinkError::Refused);
         }
@@ -141,7 +142,7 @@ impl<S: LinkSuite> Pairing<S> {
         Ok(())
     }
 
-    /// Both users are asked.
+    /// Shows the digits to the user.
     fn show_digits(&mut self, s3: &[u8], state: LinkState) {
         // The digits cover all three frames, so a change to any of them shows with chance 1 -
         // 10^-6.
@@ -150,18 +151,18 @@ impl<S: LinkSuite> Pairing<S> {
         self.outputs.push_back(PairingOutput::Digits(digits));
     }
 
-    /// The own user's answer: yes begins the first exchange.
+    /// Handles the user's decision: yes begins the first exchange.
     pub(super) fn confirm_digits(
         &mut self,
         equal: bool,
         now: Time,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), LinkError> {
-        // An answer without digits on the screen must not confirm anything (SEKA-88).
+        // A decision without shown digits must not confirm anything (SEKA-88).
         if !matches!(self.step, Step::Comparing { .. }) {
             return Err(LinkError::Unknown);
         }
-        // Different digits mean an attacker in the path. Nothing of this run is kept.
+        // Different digits indicate an attacker in the path. Nothing of this run is stored.
         if !equal {
             self.fail_with(PairingFailure::Digits);
             return Ok(());
@@ -171,9 +172,9 @@ impl<S: LinkSuite> Pairing<S> {
             return Ok(());
         };
         self.timers.set_deadline(PairingTimer::Ask, None);
-        // The state is used only from here on, after the own user confirmed (SEKA-34).
+        // The state is used only from here on, after our user has confirmed it (SEKA-34).
         self.begin_exchange(state, now, rng);
-        // Without an ephemeral key yet the peer is busy; the initiator repeats KE1.
+        // Without an ephemeral key the peer is still busy; the initiator repeats KE1.
         if let (Some((frame, from)), Step::Exchanging(peer)) = (early, &mut self.step) {
             let _ = peer.handle(PeerInput::Datagram { frame, from }, now, rng);
             self.drain_peer();

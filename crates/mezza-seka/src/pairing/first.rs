@@ -1,4 +1,4 @@
-//! The first state, the first exchange under it, and how a pairing ends.
+//! The first state, the first exchange under it, and the end of a pairing.
 
 use alloc::boxed::Box;
 
@@ -15,7 +15,7 @@ impl<S: LinkSuite> Pairing<S> {
         LinkPair::from_role(self.role, self.settings.own, peer)
     }
 
-    /// The first state; a secret of zero ends the window (SEKA-4).
+    /// Derives the first state; a zero secret ends the window (SEKA-4).
     pub(super) fn first_state(
         &mut self,
         ephemeral: EphemeralKey,
@@ -25,7 +25,7 @@ impl<S: LinkSuite> Pairing<S> {
         let (peer, _) = self.peer?;
         let pair = self.pair_with(peer);
         let their = if self.role == LinkRole::Initiator { m2 } else { m1 };
-        // A point of low order would give a secret that third parties know too (SEKA-4).
+        // A point of low order would give a secret that third parties know (SEKA-4).
         let Ok(shared) = ephemeral.diffie_hellman::<S::Backend>(their.public()) else {
             self.fail_with(PairingFailure::LowOrder);
             return None;
@@ -34,13 +34,13 @@ impl<S: LinkSuite> Pairing<S> {
         Some(S::derive_first_state(&shared, &view))
     }
 
-    /// The first exchange, under the first state.
+    /// Begins the first exchange, under the first state.
     pub(super) fn begin_exchange(&mut self, state: LinkState, now: Time, rng: &mut dyn CryptoRng) {
         let Some((id, address)) = self.peer else { return };
         let record = PeerRecord {
             role: self.role,
             suite: S::NUMBER,
-            // Until its first exchange is accepted the record may be removed at a start (SEKA-87).
+            // Until its first exchange is accepted, a start may remove the record (SEKA-87).
             accepted: false,
             compared: self.settings.sas,
             own: self.settings.own,
@@ -56,8 +56,8 @@ impl<S: LinkSuite> Pairing<S> {
             rekeys: 0,
             created_ms: self.wall_ms,
             accepted_ms: 0,
-            // The record that a start finds knows where the peer is, or it would be asked for in vain
-            // behind a router.
+            // The stored record includes the peer's address: behind a router it could not be found
+            // again by asking.
             address,
             name: self.settings.name.clone(),
             link: self.settings.link,
@@ -73,7 +73,7 @@ impl<S: LinkSuite> Pairing<S> {
         self.drain_peer();
     }
 
-    /// Passes on what the peer wants, and notices the end of the first exchange.
+    /// Forwards the outputs of the peer, and detects the end of the first exchange.
     pub(super) fn drain_peer(&mut self) {
         let (Step::Exchanging(peer) | Step::Over(Some(peer))) = &mut self.step else { return };
         let mut ended = None;
@@ -82,7 +82,8 @@ impl<S: LinkSuite> Pairing<S> {
                 PeerOutput::Send { to, frame } => {
                     let to = match to {
                         FrameTarget::Source(address) => Some(address),
-                        // The window is short: the address at which the peer was heard is the only one.
+                        // The window is short, so the address of the received frames is the only
+                        // one.
                         FrameTarget::Known | FrameTarget::Search => {
                             self.peer.map(|(_, address)| address)
                         }
@@ -113,25 +114,25 @@ impl<S: LinkSuite> Pairing<S> {
     pub(super) fn complete_exchange(&mut self, done: PairingOutput) {
         match core::mem::replace(&mut self.step, Step::Over(None)) {
             Step::Exchanging(peer) => {
-                // The window timer must not end a pairing that is complete.
+                // The window timer must not end a completed pairing.
                 self.timers = Timers::default();
                 self.step = Step::Over(Some(peer));
                 self.outputs.push_back(done);
             }
-            // A peer that is up already exchanges keys once more while we still answer.
+            // A running peer may exchange keys again while we still respond.
             other => self.step = other,
         }
     }
 
-    /// Ends the window. What was not sent yet is not sent.
+    /// Ends the window; unsent frames are dropped.
     pub(super) fn fail_with(&mut self, failure: PairingFailure) {
-        // The first failure is the one to report. A later one is a consequence.
+        // The first failure is reported. Later ones are consequences.
         if matches!(self.step, Step::Over(_)) {
             return;
         }
         self.step = Step::Over(None);
         self.timers = Timers::default();
-        // Frames of a failed run must not leave: they would look like a second attempt to the peer.
+        // Frames of a failed run must not be sent: the peer would take them for a second attempt.
         self.outputs.clear();
         self.outputs.push_back(PairingOutput::Failed(failure));
     }

@@ -1,5 +1,5 @@
-//! Frames that a pairing hears: how many are looked at, whose they are, and what an ask or an answer
-//! means with digits and without.
+//! Received frames of a pairing: their rate limit, their sender, and the meaning of a request or
+//! response with and without digits.
 
 use mezza_core::{CryptoRng, EphemeralKey, Machine, Time};
 
@@ -13,7 +13,8 @@ use crate::suite::LinkSuite;
 use crate::wire::{B1, B2, Ke1, S1, S2, S3, is_pairing, kind_of, names_of};
 
 impl<S: LinkSuite> Pairing<S> {
-    /// Frames of pairing and of the first exchange, in this order of questions: how many, whose, which.
+    /// Handles frames of pairing and of the first exchange; checks rate, sender and kind in this
+    /// order.
     pub(super) fn on_frame(
         &mut self,
         frame: &[u8],
@@ -37,17 +38,17 @@ impl<S: LinkSuite> Pairing<S> {
         if of_sas != self.settings.sas || (!of_sas && !on_link) || (of_sas && !S::COMPLETE) {
             return Err(LinkError::Refused);
         }
-        // The names are readable without a key, so these checks filter and prove nothing.
+        // The names are readable without a key, so these checks only filter and prove nothing.
         let (sender, meant) = names_of(frame).ok_or(LinkError::Refused)?;
         // A frame for another device must not end our window.
         if meant.is_some_and(|meant| meant != self.settings.own) {
             return Err(LinkError::Refused);
         }
-        // With `--peer` only one device counts. Others are dropped and cause no conflict.
+        // With `--peer` only one device counts. Frames of others are dropped and cause no conflict.
         if self.settings.peer.is_some_and(|peer| peer != sender) {
             return Err(LinkError::Refused);
         }
-        // From here on the frame counts, whatever becomes of it.
+        // From here on the frame counts, even if it is refused.
         self.count_frame(now);
         // An attacker that reflects our frames, or a clone of this installation, ends the window
         // (SEKA-33).
@@ -65,7 +66,7 @@ impl<S: LinkSuite> Pairing<S> {
         Ok(())
     }
 
-    /// Frames of the first exchange go to the peer, with where they came from.
+    /// Passes frames of the first exchange to the peer, with their source.
     fn heard_exchange(
         &mut self,
         kind: u8,
@@ -75,13 +76,12 @@ impl<S: LinkSuite> Pairing<S> {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), LinkError> {
         let sender = names_of(frame).map(|(sender, _)| sender);
-        // Before the pairing knows a peer, frames of the exchange belong to other machines on this
-        // network.
+        // Before the pairing has a peer, exchange frames belong to other machines on this network.
         if self.peer.map(|(peer, _)| peer) != sender {
             return Err(LinkError::Refused);
         }
         match &mut self.step {
-            // KE1 may overtake the user's answer. It is stored, not used, until the digits are
+            // KE1 may overtake the user's decision. It is stored and not used until the digits are
             // confirmed.
             Step::Comparing { early, .. } if kind == Ke1::KIND && frame.len() == Ke1::BYTES => {
                 *early = Some((frame.to_vec(), from));
@@ -96,7 +96,7 @@ impl<S: LinkSuite> Pairing<S> {
         }
     }
 
-    /// SEKA-37: whether one more frame is looked at in this second.
+    /// Returns true if one more frame may be processed in this second (SEKA-37).
     fn may_look(&self, now: Time) -> bool {
         let (since, count) = self.looked;
         now.since_ms(since) >= Time::SECOND_MS || count < PAIRING_FRAMES_PER_SECOND
@@ -109,10 +109,10 @@ impl<S: LinkSuite> Pairing<S> {
         self.looked.1 += 1;
     }
 
-    /// The device that a frame comes from: the first one, or a conflict (SEKA-33).
+    /// Records the sender of a frame: the first device, or a conflict (SEKA-33).
     fn admit_sender(&mut self, sender: LinkId, from: PeerAddress) -> bool {
-        // A known name is never replaced silently: that would be the attack of a new device under
-        // an old name (SEKA-31).
+        // A known name is never replaced silently: this could be a new device under an old name
+        // (SEKA-31).
         if self.settings.known.contains(&sender) {
             self.fail_with(PairingFailure::Known(sender));
             return false;
@@ -133,8 +133,8 @@ impl<S: LinkSuite> Pairing<S> {
         }
     }
 
-    /// Returns true if a B1 or S1 of `sender` makes us the responder: while we listen, or when both speak at
-    /// once and our name is the greater one.
+    /// Returns true if a B1 or S1 of `sender` makes us the responder: while we listen, or if both
+    /// have sent and our name is the greater one.
     fn yields_to(&self, sender: LinkId) -> bool {
         if self.settings.role == Some(LinkRole::Initiator) {
             return false;
@@ -150,7 +150,8 @@ impl<S: LinkSuite> Pairing<S> {
         }
     }
 
-    /// B1 or S1: the device asks. We answer it, or it yields to us, or there are two of them.
+    /// Handles B1 or S1, the request of a device: we respond, or the device will yield to us, or
+    /// there is a conflict.
     pub(super) fn heard_ask(&mut self, frame: &[u8], sender: LinkId, from: PeerAddress) {
         if !self.admit_sender(sender, from) {
             return;
@@ -159,7 +160,7 @@ impl<S: LinkSuite> Pairing<S> {
             return self.become_responder(frame);
         }
         match &self.step {
-            // The same once more gets the same answer.
+            // A repeated request gets the same response.
             Step::Exchanging(_) | Step::Answering(_) | Step::Comparing { .. }
                 if self.first == frame =>
             {
@@ -167,16 +168,16 @@ impl<S: LinkSuite> Pairing<S> {
                 self.outputs.push_back(PairingOutput::Send { to: Some(from), frame });
             }
             Step::Choosing(first) if first == frame => {}
-            // It spoke before it heard us, and will answer.
+            // The device sent before it received our frame, and will respond.
             Step::Listening | Step::Asking(_) | Step::Settling { .. } | Step::Over(_) => {}
-            // A different request of the same device means a second m1, which an attacker may have
-            // made (SEKA-33).
+            // A different request of the same device contains a second m1, which may be an
+            // attacker's (SEKA-33).
             _ => self.fail_with(PairingFailure::Conflict),
         }
     }
 
-    /// B2 or S2, an answer: the first one gives back the key that was asked with; the same once more is
-    /// nothing new, and any other one is a conflict.
+    /// Handles a response, B2 or S2. The first one returns the key of our request; a repetition is
+    /// ignored, and a different one is a conflict.
     pub(super) fn heard_answer(
         &mut self,
         frame: &[u8],
@@ -184,8 +185,8 @@ impl<S: LinkSuite> Pairing<S> {
         from: PeerAddress,
     ) -> Option<EphemeralKey> {
         if !matches!(self.step, Step::Asking(_)) {
-            // Only after a first answer is another one a conflict. Before, the frame is out of
-            // place.
+            // Another response is a conflict only after a first one. Before, the frame is
+            // unexpected.
             let answered = matches!(
                 self.step,
                 Step::Settling { .. } | Step::Comparing { .. } | Step::Exchanging(_)

@@ -1,4 +1,4 @@
-//! Inputs and outputs of the machine of a pairing.
+//! Inputs and outputs of the pairing machine.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -11,31 +11,31 @@ use crate::peer::{PeerInput, PeerOutput, PeerSettings};
 use crate::record::PeerAddress;
 use crate::sas::SasDigits;
 
-/// The pairing that a user asked for.
+/// The pairing that the user requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PairingSettings {
     /// Our name on links.
     pub own: LinkId,
-    /// Only this role; `None`: whatever comes.
+    /// Pair only in this role; `None`: in either role.
     pub role: Option<LinkRole>,
-    /// Only this device.
+    /// Pair only with this device.
     pub peer: Option<LinkId>,
-    /// Both users compare six digits.
+    /// True if both users compare six digits.
     pub sas: bool,
     /// How long the window is open, ms.
     pub window_ms: u64,
-    /// The name for people.
+    /// The name for the user.
     pub name: String,
     /// The number of the link on this machine.
     pub link: u16,
-    /// Devices that are paired already, but for one that shall be replaced.
+    /// Devices that are already paired, except one to be replaced.
     pub known: Vec<LinkId>,
-    /// How the link is run.
+    /// The settings of the new link.
     pub peer_settings: PeerSettings,
 }
 
 impl PairingSettings {
-    /// A window of 60 s in either role, without digits.
+    /// Makes settings for a window of 60 s in either role, without digits.
     pub fn new(own: LinkId, name: &str, link: u16) -> Self {
         Self {
             own,
@@ -56,72 +56,72 @@ impl PairingSettings {
 pub enum PairingInput {
     /// A frame arrived.
     Datagram {
-        /// Its bytes.
+        /// The bytes of the frame.
         frame: Vec<u8>,
-        /// Where answers to it go.
+        /// The address for responses.
         from: PeerAddress,
-        /// It comes from this link, and was not passed on.
+        /// True if the frame came from this link and was not forwarded.
         on_link: bool,
     },
-    /// The ephemeral key that [`PairingOutput::Want`] asked for.
+    /// The ephemeral key that [`PairingOutput::Want`] requested.
     Give(EphemeralKey),
-    /// Something for the peer whose first exchange is under way.
+    /// An input for the peer during its first exchange.
     Peer(PeerInput),
-    /// The user says whether the digits are equal.
+    /// The user's decision: true if the digits are equal.
     Confirm(bool),
-    /// The user gives up.
+    /// The user cancels.
     Cancel,
 }
 
 /// Effects that a pairing requests, in order.
 #[derive(Debug)]
 pub enum PairingOutput {
-    /// Draw an ephemeral key and give it.
+    /// Draw an ephemeral key and pass it in with [`PairingInput::Give`].
     Want,
-    /// Put a frame on the carrier.
+    /// Send a frame on the carrier.
     Send {
-        /// For whom; `None`: for everybody on the link.
+        /// The destination; `None`: all devices on the link.
         to: Option<PeerAddress>,
-        /// Its bytes.
+        /// The bytes of the frame.
         frame: Vec<u8>,
     },
     /// A device was found.
     Found(LinkId),
-    /// Show these digits and ask whether the other side shows the same.
+    /// Show these digits and ask if the other side shows the same.
     Digits(SasDigits),
-    /// An effect of the peer of the first exchange. Its frames are `Send` above.
+    /// An output of the peer during its first exchange. Its frames become `Send` above.
     Peer(PeerOutput),
-    /// The first exchange was accepted: take the peer.
+    /// The first exchange was accepted; the peer can be taken.
     Done,
-    /// Nothing was paired, and nothing is kept.
+    /// The pairing failed, and nothing is stored.
     Failed(PairingFailure),
 }
 
-/// Why nothing was paired.
+/// Why a pairing failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PairingFailure {
-    /// A second device, a second key, or our own name in a frame of somebody else.
+    /// A second device, a second key, or our own name in a foreign frame.
     #[error("more than one device answered")]
     Conflict,
-    /// Somebody has our name.
+    /// Another device uses our name.
     #[error("another device uses our name")]
     OwnName,
-    /// A device that is paired already.
+    /// The device is already paired.
     #[error("already paired")]
     Known(LinkId),
-    /// A key that gives no secret.
+    /// A public key of low order, which gives no secret.
     #[error("a key that gives no secret")]
     LowOrder,
-    /// S3 does not open what S1 promised.
+    /// S3 does not match the commitment of S1.
     #[error("the commitment does not open")]
     Commitment,
-    /// The user says that the digits differ.
+    /// The user decided that the digits differ.
     #[error("the digits differ")]
     Digits,
-    /// Nobody answered, or the first exchange did not end in time.
+    /// No device responded, or the first exchange did not end in time.
     #[error("nobody answered in time")]
     Timeout,
-    /// The user gave up.
+    /// The user cancelled.
     #[error("given up")]
     Cancelled,
     /// The record cannot be written.

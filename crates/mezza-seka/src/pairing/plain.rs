@@ -1,4 +1,4 @@
-//! Pairing without digits: B1, B2, a second of silence.
+//! Pairing without digits: B1, B2, and a second without further responses.
 
 use alloc::vec::Vec;
 
@@ -32,7 +32,7 @@ impl<S: LinkSuite> Pairing<S> {
         from: PeerAddress,
     ) -> Result<(), LinkError> {
         let b1 = B1::decode(S::NUMBER, frame)?;
-        // In suite 02 s follows from m1, so a wrong one was made by another device (SEKA-3).
+        // In suite 02 s is derived from m1, so a wrong s was made by another device (SEKA-3).
         if !S::is_session_id(&b1.session_id, &sender, &b1.m1) {
             return Err(LinkError::Refused);
         }
@@ -60,7 +60,7 @@ impl<S: LinkSuite> Pairing<S> {
             m2,
         };
         self.second = answer.encode();
-        // The state is derived before the answer leaves: no B2 is sent for a point of low order
+        // The state is derived before the response is sent: no B2 is sent for a point of low order
         // (SEKA-4).
         let Some(state) = self.first_state(ephemeral, &b1.m1, &m2) else { return };
         let frame = self.second.clone();
@@ -76,7 +76,7 @@ impl<S: LinkSuite> Pairing<S> {
         now: Time,
     ) -> Result<(), LinkError> {
         let b2 = B2::decode(S::NUMBER, frame)?;
-        // s is echoed. An answer with another one belongs to an earlier window.
+        // s is echoed. A response with another s belongs to an earlier window.
         if b2.session_id != self.session_id {
             return Err(LinkError::Refused);
         }
@@ -86,15 +86,15 @@ impl<S: LinkSuite> Pairing<S> {
         Ok(())
     }
 
-    /// From the first B2 on, for a second.
+    /// Waits a second after the first B2.
     fn begin_settling(&mut self, ephemeral: EphemeralKey, m2: CanonicalPoint, now: Time) {
         self.step = Step::Settling { ephemeral, m2 };
-        // Within this second a second answer can still arrive and end the window (SEKA-33).
+        // Within this second another response can still arrive and end the window (SEKA-33).
         self.asks_left = Some(SETTLE_ASKS);
         self.timers.set_deadline(PairingTimer::Settled, Some(now.plus_ms(SETTLE_MS)));
     }
 
-    /// Nobody else has answered within a second.
+    /// Continues after a second without another response.
     pub(super) fn on_settled(&mut self, now: Time, rng: &mut dyn CryptoRng) {
         self.timers.set_deadline(PairingTimer::Ask, None);
         if let Step::Settling { ephemeral, m2 } =

@@ -1,4 +1,5 @@
-//! The alarm for a peer that may not be the one of the pairing (SEKA-60), and the limit of its exchanges.
+//! The alarm for a peer that may not be the paired device (SEKA-60), and the limit of its
+//! exchanges.
 
 use mezza_core::{Time, snapshot};
 
@@ -9,8 +10,8 @@ use crate::suite::LinkSuite;
 use crate::wire::names_of;
 
 impl<S: LinkSuite> Peer<S> {
-    /// A frame that only a side in our own role sends. It is dropped (SEKA-10), and counts as one that
-    /// fits no state: whoever paired with each side may have given both the same role.
+    /// Handles a frame that only a side in our own role sends. It is dropped (SEKA-10), and counts
+    /// as a misfit: an attacker who paired with each side may have given both the same role.
     pub(super) fn heard_own_role(&mut self, frame: &[u8], now: Time) -> Result<(), LinkError> {
         // The names are public. A frame for another pair is dropped without a count.
         if names_of(frame) != Some((self.record.peer, Some(self.record.own))) {
@@ -20,14 +21,14 @@ impl<S: LinkSuite> Peer<S> {
         Ok(())
     }
 
-    /// Something of the peer verified.
+    /// Records that a frame of the peer was verified.
     pub(super) fn on_verified(&mut self, now: Time) {
         if self.recognition.mark_verified(now) {
             self.report_event(PeerEvent::Recognised);
         }
     }
 
-    /// A frame of the peer's name fits no state.
+    /// Records that a frame under the peer's name matches no state.
     pub(super) fn on_misfit(&mut self, now: Time) {
         if self.recognition.count_misfit(now) {
             self.report_event(PeerEvent::NotRecognised);
@@ -35,25 +36,25 @@ impl<S: LinkSuite> Peer<S> {
     }
 }
 
-/// Counts frames of the peer's name that fit no state.
+/// Counts frames under the peer's name that match no state.
 #[derive(Debug, Default)]
 pub(super) struct Recognition {
-    /// Misfits that count, since `first`.
+    /// Number of misfits since `first`.
     misfits: u32,
     first: Time,
     last: Time,
-    /// When something of the peer verified last.
+    /// Time when a frame of the peer was last verified.
     verified: Option<Time>,
     pub raised: bool,
-    /// All frames that were refused.
+    /// Number of all refused frames.
     pub refused: u64,
 }
 
 impl Recognition {
-    /// A frame that fits no state; true if the alarm is raised by it.
+    /// Counts a misfit. Returns true if this raises the alarm.
     pub(super) fn count_misfit(&mut self, now: Time) -> bool {
         self.refused += 1;
-        // After the window the count starts again, so rare noise never adds up to an alarm
+        // After the window the count restarts, so that rare noise never adds up to an alarm
         // (SEKA-60).
         if self.misfits == 0 || now.since_ms(self.first) > MISFIT_WINDOW_MS {
             (self.misfits, self.first, self.last) = (1, now, now);
@@ -64,14 +65,14 @@ impl Recognition {
             return false;
         }
         (self.misfits, self.last) = (self.misfits.saturating_add(1), now);
-        // A peer that verified within a minute is alive, and the misfits are spoofed frames.
+        // A peer verified within a minute is present, and the misfits are spoofed frames.
         let alive = self.verified.is_some_and(|at| now.since_ms(at) < VERIFIED_MS);
         let raises = self.misfits >= MISFITS_MAX && !alive && !self.raised;
         self.raised |= raises;
         raises
     }
 
-    /// Something of the peer verified; true if the alarm ends by it.
+    /// Records a verification. Returns true if this ends the alarm.
     pub(super) fn mark_verified(&mut self, now: Time) -> bool {
         self.verified = Some(now);
         self.misfits = 0;
@@ -91,20 +92,20 @@ impl ExchangeBudget {
         Self { left: EXCHANGES_BURST, since: now }
     }
 
-    /// Returns true if one more may begin; `pause_ms` is the time after which one is added, 0: no limit.
+    /// Returns true if one more exchange may begin. One is added each `pause_ms`; 0: no limit.
     pub(super) fn may_begin(&self, now: Time, pause_ms: u64) -> bool {
         pause_ms == 0 || self.left > 0 || now.since_ms(self.since) >= pause_ms
     }
 
-    /// One begins.
+    /// Counts the beginning of an exchange.
     pub(super) fn take_one(&mut self, now: Time, pause_ms: u64) {
-        // A pause of 0 lifts the limit for the lab, and nothing is counted.
+        // A pause of 0 lifts the limit for the lab, so nothing is counted.
         let Some(more) = now.since_ms(self.since).checked_div(pause_ms) else { return };
         self.left = self.left.saturating_add(more.min(u64::from(EXCHANGES_BURST)) as u32);
         if self.left >= EXCHANGES_BURST {
             (self.left, self.since) = (EXCHANGES_BURST, now);
         } else {
-            // Only whole steps move the mark, so that no part of a token is lost.
+            // The mark moves by whole steps only, so that no part of a token is lost.
             self.since = self.since.plus_ms(more * pause_ms);
         }
         self.left = self.left.saturating_sub(1);
@@ -122,7 +123,7 @@ mod tests {
     fn five_misfits_a_second_apart_raise_the_alarm_once() {
         let mut recognition = Recognition::default();
         let at = |s: u64| Time::from_ms(s * 1_000);
-        // Many at once count as one.
+        // Many misfits at once count as one.
         assert!((0..100).all(|_| !recognition.count_misfit(at(1))));
         assert!((2..5).all(|s| !recognition.count_misfit(at(s))));
         assert!(recognition.count_misfit(at(5)) && !recognition.count_misfit(at(6)));

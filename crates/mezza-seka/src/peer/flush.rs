@@ -1,4 +1,4 @@
-//! Answers of the disk, and the second slot, which gets what the first one has (SEKA-23, SEKA-24).
+//! Results of writes, and the second slot, which gets a copy of the first (SEKA-23, SEKA-24).
 
 use alloc::boxed::Box;
 
@@ -12,14 +12,14 @@ use crate::limits::{FLUSH_MS, FLUSH_RETRY_MS};
 use crate::suite::LinkSuite;
 
 impl<S: LinkSuite> Peer<S> {
-    /// Both slots shall hold the record: `copies` writes are missing.
+    /// Schedules `copies` writes, so that both slots hold the record.
     pub(super) fn flush_soon(&mut self, copies: u8, now: Time) {
-        // A write that is out holds the record of before and counts for nothing.
+        // A write in progress contains the older record and does not count.
         self.flushes = copies + u8::from(self.flush_out.is_some());
         self.timers.set_deadline(PeerTimer::Flush, Some(now.plus_ms(FLUSH_MS)));
     }
 
-    /// Writes the record into the older slot once more, unless a newer one is on its way there.
+    /// Writes the record into the older slot, unless a newer record is being written there.
     pub(super) fn flush_record(&mut self, rng: &mut dyn CryptoRng) {
         // A staged record is newer: a flush now could overwrite the slot that it is written to
         // (SEKA-24).
@@ -41,17 +41,17 @@ impl<S: LinkSuite> Peer<S> {
         if self.flush_out == Some(seq) {
             self.flush_out = None;
             self.flushes = self.flushes.saturating_sub(1);
-            // Both slots may still be due: an older state must leave the disk within a second
+            // A second flush may still be due: an older state must leave the disk within a second
             // (SEKA-23).
             self.flush_record(rng);
             return Ok(());
         }
-        // An answer to a write that is not known would commit state that is not durable.
+        // A result for an unknown write would commit state that is not durable.
         if self.stage.pending_write() != Some(seq) {
             return Err(LinkError::Unknown);
         }
         self.commit_write(now);
-        // One slot has it; the other still holds what was before.
+        // One slot has the record; the other still holds the older one.
         self.flush_soon(1, now);
         Ok(())
     }
@@ -60,8 +60,8 @@ impl<S: LinkSuite> Peer<S> {
         if self.flush_out == Some(seq) {
             self.flush_out = None;
         } else if self.stage.pending_write() == Some(seq) {
-            // The bytes may be on the disk: the slot is written again with what is true.
-            // Dropping the stage leaves memory as it was. The sequence number stays used up
+            // The bytes may be on the disk, so the slot is written again with the valid record.
+            // Dropping the stage leaves memory unchanged. The sequence number stays used up
             // (SEKA-24).
             self.stage = Stage::Idle;
             self.flushes = 2;

@@ -18,7 +18,7 @@ use crate::session::{LinkSession, SessionPlace};
 use crate::suite::{ExchangeView, LinkSuite};
 use crate::wire::{HandshakeFrame, Ke1, Ke2, Ke3, Nudge};
 
-/// KE3 is out, and the peer was not heard under its session yet.
+/// KE3 was sent, and no frame of the peer under its session arrived yet.
 #[derive(Debug)]
 pub(super) struct Confirming {
     pub attempt: u32,
@@ -29,7 +29,7 @@ pub(super) struct Confirming {
 }
 
 impl<S: LinkSuite> Peer<S> {
-    /// Begins an attempt, if none is under way and the ephemeral key is there.
+    /// Begins an attempt if none is in progress and an ephemeral key is available.
     pub(super) fn begin_attempt(&mut self, now: Time, rng: &mut dyn CryptoRng) {
         // A write or an attempt in progress ends first, or a stored number could be sent under
         // another state.
@@ -48,14 +48,14 @@ impl<S: LinkSuite> Peer<S> {
         };
         self.begun = now;
         self.timers.set_deadline(PeerTimer::Retry, None);
-        // The last exchange reserved this number on the disk already (SEKA-11), so no write is
+        // The last exchange already reserved this number on the disk (SEKA-11), so no write is
         // needed.
         if self.reserved.take().is_some() {
             self.stage = Stage::Idle;
             self.send_ke1_with(attempt, now, rng);
             return;
         }
-        // SEKA-11: the number is durable before the frame that carries it leaves.
+        // SEKA-11: the number must be durable before its frame is sent.
         let mut record = self.record.duplicate();
         record.attempt_next = i64::from(attempt) + 1;
         let seq = self.write_record(&record, rng);
@@ -63,7 +63,7 @@ impl<S: LinkSuite> Peer<S> {
         self.stage = Stage::Reserving { attempt, seq };
     }
 
-    /// Chance for the session id of suite `paper`, drawn where a generator is at hand.
+    /// Draws the session id, which is random in suite `paper`, while a generator is available.
     fn draw_session_id(&mut self, rng: &mut dyn CryptoRng) {
         if let Some(ephemeral) = &self.ephemeral {
             let m1 = CanonicalPoint::from_own_key(ephemeral.public_key());
@@ -76,7 +76,7 @@ impl<S: LinkSuite> Peer<S> {
         self.send_ke1(attempt, now);
     }
 
-    /// Sends KE1 of an attempt that is durable.
+    /// Sends KE1 of a durable attempt.
     pub(super) fn send_ke1(&mut self, attempt: u32, now: Time) {
         let Some(ephemeral) = self.take_ephemeral() else { return };
         let mut frame = Ke1 {
@@ -94,19 +94,18 @@ impl<S: LinkSuite> Peer<S> {
         frame.tag = self.current.compute_tag(TagOf::Ke1, attempt, &parts);
         let ke1 = frame.encode();
         self.send_to_peer(ke1.clone());
-        // The former exchange is over, confirmed or not.
-        // A new attempt ends the former one: I accepts a KE2 for the present attempt only
-        // (SEKA-14).
+        // A new attempt ends the last one, confirmed or not: the initiator accepts a KE2 for the
+        // present attempt only (SEKA-14).
         self.confirming = None;
         self.timers.set_deadline(PeerTimer::Ke3, None);
         self.stage = Stage::Sent(Sent { attempt, ephemeral, ke1, repeats: 0 });
         self.timers.set_deadline(PeerTimer::Ke1, Some(now.plus_ms(KE1_REPEAT_MS)));
     }
 
-    /// Sends KE1 to the known address. An attempt that a nudge began goes to the source of the nudge as
-    /// well: the peer may have moved, or the nudge is a replay, and then the first copy counts.
+    /// Sends KE1 to the known address. After a nudge it also goes to the source of the nudge: the
+    /// peer may have moved. If the nudge was a replay, the copy to the known address counts.
     fn send_to_peer(&mut self, ke1: Vec<u8>) {
-        // The nudge verified, but it can be a replay, so its source is used for this answer only
+        // The nudge was verified but may be a replay, so its source is used for this frame only
         // (SEKA-76).
         if let Some(from) = self.nudged_from.filter(|from| *from != self.record.address) {
             self.send_frame(FrameTarget::Source(from), ke1.clone());
@@ -117,7 +116,7 @@ impl<S: LinkSuite> Peer<S> {
         self.send_frame(if search { FrameTarget::Search } else { FrameTarget::Known }, ke1);
     }
 
-    /// KE1 once more, byte for byte (SEKA-19), or the end of the attempt.
+    /// Repeats KE1 byte for byte (SEKA-19), or ends the attempt.
     pub(super) fn ke1_due(&mut self, now: Time) {
         let Stage::Sent(sent) = &mut self.stage else { return };
         if sent.repeats < KE1_REPEATS {
@@ -141,8 +140,8 @@ impl<S: LinkSuite> Peer<S> {
         self.schedule_retry(now);
     }
 
-    /// The next attempt, later from time to time. What the pause is shortened by follows from the
-    /// name of this device and the attempt, so that two devices that fail together part.
+    /// Schedules the next attempt with a growing pause. The reduction of the pause is derived from
+    /// the device's name and the attempt, so that two devices that fail together diverge.
     pub(super) fn schedule_retry(&mut self, now: Time) {
         let spread = self.backoff_ms * 2 / 5;
         let seed = u64::from(self.record.own.as_bytes()[5]) + 37 * self.seq;
@@ -151,7 +150,7 @@ impl<S: LinkSuite> Peer<S> {
         self.backoff_ms = (self.backoff_ms * 2).min(BACKOFF_MAX_MS);
     }
 
-    /// The answer: tag, key, next state; then the write (SEKA-14, SEKA-16).
+    /// Handles KE2: tag, key, next state; then the write (SEKA-14, SEKA-16).
     pub(super) fn heard_ke2(
         &mut self,
         arrival: Arrival<'_>,
@@ -161,17 +160,17 @@ impl<S: LinkSuite> Peer<S> {
         let ke2 = Ke2::decode(S::NUMBER, frame)?;
         let Stage::Sent(sent) = &self.stage else { return Err(LinkError::Refused) };
         let own = (ke2.from, ke2.to) == (self.record.peer, self.record.own);
-        // An old, foreign or replayed answer. All cases give the same error (SEKA-5, SEKA-14).
+        // An old, foreign or replayed KE2. All cases give the same error (SEKA-5, SEKA-14).
         if !own || ke2.attempt != sent.attempt || ke2.session_id != self.session_id {
             return Err(LinkError::Refused);
         }
         let parts: [&[u8]; 2] = [&frame[..KE_BYTES], &sent.ke1[..KE_BYTES]];
-        // Tag before DH: a forged answer costs one tag and no multiplication.
+        // Tag before DH: a forged KE2 costs one tag and no multiplication.
         if !self.current.verify_tag(TagOf::Ke2, ke2.attempt, &parts, &ke2.tag) {
             return Err(LinkError::Refused);
         }
         self.on_verified(now);
-        // KE2 answers the present attempt, so its source is proven to be current (SEKA-77).
+        // KE2 responds to the present attempt, so its source is proven to be current (SEKA-77).
         self.move_to(from);
         self.nudged_from = None;
         let Stage::Sent(sent) = core::mem::replace(&mut self.stage, Stage::Idle) else {
@@ -212,7 +211,7 @@ impl<S: LinkSuite> Peer<S> {
         // One write stages the state and reserves the next attempt (SEKA-11).
         let reserved = u32::try_from(record.attempt_next).ok();
         record.attempt_next += 1;
-        // The record replaces the state as a whole, so a crash leaves the old state or the new one.
+        // The record replaces the state as a whole: a crash leaves the old state or the new one.
         record.current = derived.state;
         record.current_born = i64::from(attempt);
         record.accepted = true;
@@ -248,10 +247,10 @@ impl<S: LinkSuite> Peer<S> {
         frame.encode()
     }
 
-    /// KE3 once more, or a new exchange under the new state.
+    /// Repeats KE3, or begins a new exchange under the new state.
     pub(super) fn ke3_due(&mut self, now: Time, rng: &mut dyn CryptoRng) {
         let Some(confirming) = &mut self.confirming else { return };
-        // After the last repeat the answer of R may be lost for good, so a new exchange is begun
+        // After the last repeat the responder's frames may be lost, so a new exchange is begun
         // under st_new.
         if confirming.repeats >= KE3_REPEATS {
             self.confirming = None;
@@ -265,7 +264,7 @@ impl<S: LinkSuite> Peer<S> {
         self.timers.set_deadline(PeerTimer::Ke3, Some(now.plus_ms(pause)));
     }
 
-    /// The peer was heard under a session: it has it.
+    /// Handles a frame of the peer under a session, which proves that the peer has it.
     pub(super) fn heard_fresh(&mut self, attempt: u32, now: Time) -> Result<(), LinkError> {
         // A late frame of a session that was retired proves nothing new.
         if !self.sessions.is_open(attempt) {
@@ -281,8 +280,8 @@ impl<S: LinkSuite> Peer<S> {
         Ok(())
     }
 
-    /// The responder needs a session. A nudge can be replayed: it begins one attempt in 5 s at most
-    /// and leaves the back-off (SEKA-61).
+    /// Handles a nudge: the responder needs a session. A nudge can be replayed, so it begins at
+    /// most one attempt in 5 s and does not reset the back-off (SEKA-61).
     pub(super) fn heard_nudge(
         &mut self,
         arrival: Arrival<'_>,
@@ -294,17 +293,17 @@ impl<S: LinkSuite> Peer<S> {
             return Err(LinkError::Refused);
         }
         let parts: [&[u8]; 1] = [&frame[..NUDGE_BYTES]];
-        // Its tag counts no attempts: the state alone tells whose it is.
+        // The tag counts no attempts, so only the state identifies the sender.
         let attempt = u32::try_from(self.record.current_born + 1).unwrap_or(u32::MAX);
         if !self.current.verify_tag(TagOf::Nudge, attempt, &parts, &nudge.tag) {
             self.on_misfit(now);
             return Ok(());
         }
         self.on_verified(now);
-        // A replayed nudge must not start attempts without end, each of which costs a synchronised
+        // A replayed nudge must not start endless attempts, each of which costs a synchronised
         // write (SEKA-61).
         let soon = self.nudged.is_some_and(|at| now.since_ms(at) < NUDGED_MS);
-        // An attempt that failed leaves `owed` set until the back-off ends: the peer is there now, so
+        // A failed attempt leaves `owed` set until the back-off ends. The peer is present now, so
         // the next attempt begins at once.
         if !soon && matches!(self.stage, Stage::Idle) {
             self.nudged = Some(now);

@@ -1,4 +1,4 @@
-//! Inputs and outputs of the machine of a peer.
+//! Inputs and outputs of the peer machine.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -14,11 +14,11 @@ use crate::session::{LinkSession, SessionUsage};
 pub struct PeerSettings {
     /// Age at which a session is renewed if frames flowed, ms.
     pub rekey_ms: u64,
-    /// An idle link renews its keys this often, ms.
+    /// How often an idle link renews its keys, ms.
     pub heal_ms: u64,
-    /// An idle link sends an empty frame this often, so that a NAT keeps its mapping, ms; 0: never.
+    /// How often an idle link sends an empty frame to keep a NAT mapping, ms; 0: never.
     pub keepalive_ms: u64,
-    /// Subkeys of a session, 1 to 4,096: it ends after 65,536 frames for each.
+    /// Subkeys of a session, 1 to 4,096: the session ends after 65,536 frames for each.
     pub subkeys: u32,
     /// Time after which a responder begins one more exchange, ms; 0 lifts the limit, for the lab.
     pub exchange_ms: u64,
@@ -41,29 +41,29 @@ impl Default for PeerSettings {
 pub enum PeerInput {
     /// A frame arrived.
     Datagram {
-        /// Its bytes, of any content.
+        /// The bytes of the frame, of any content.
         frame: Vec<u8>,
-        /// Its source, which counts only after the frame verified (SEKA-76).
+        /// The source, which counts only after the frame is verified (SEKA-76).
         from: PeerAddress,
     },
-    /// The ephemeral key that [`PeerOutput::Want`] asked for.
+    /// The ephemeral key that [`PeerOutput::Want`] requested.
     Give(EphemeralKey),
     /// The write of this number, and all before it, is durable.
     Stored(u64),
-    /// The write of this number failed; its bytes may be on the disk all the same.
+    /// The write of this number failed, but its bytes may be on the disk.
     StoreFailed(u64),
     /// The first frame of this session opened.
     Fresh(u32),
-    /// How much of a session is used up, by [`LinkSession::usage`].
+    /// The use of a session, from [`LinkSession::usage`].
     Used(SessionUsage),
-    /// The operator wants new keys now.
+    /// The operator requests new keys now.
     Rekey,
-    /// Frames wait, and there is no session.
+    /// Frames wait, but there is no session.
     Wanted,
-    /// The carrier came up, or it went and its sessions end: whoever opens frames over the next carrier
-    /// does not know which packet numbers were seen (SEKA-42).
+    /// The carrier is up, or it is gone and its sessions end: the opener on the next carrier does
+    /// not know the packet numbers seen before (SEKA-42).
     Carrier(bool),
-    /// The time of day, ms since 1970: it is stored for people, nothing depends on it.
+    /// The time of day, ms since 1970: stored for the user; nothing depends on it.
     Wall(u64),
     /// The source of the last DATA frame that opened.
     Heard(PeerAddress),
@@ -72,35 +72,37 @@ pub enum PeerInput {
 /// The destination of a frame of the exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameTarget {
-    /// The address at which the peer was verified last.
+    /// The address at which the peer was last verified.
     Known,
-    /// The source of the verified frame that is answered. The frame may be a replay, so the address is
-    /// used for this answer only.
+    /// The source of the verified frame that caused this response. The frame may be a replay, so
+    /// the address is used for this response only.
     Source(PeerAddress),
-    /// The known address, and every other address at which the peer may be: it did not answer for long.
+    /// The known address, and all other possible addresses of the peer, which has not responded for
+    /// long.
     Search,
 }
 
 /// Effects that a peer requests, in order.
 #[derive(Debug)]
 pub enum PeerOutput {
-    /// Draw an ephemeral key and give it.
+    /// Draw an ephemeral key and pass it in with [`PeerInput::Give`].
     Want,
-    /// Make this record durable; later outputs do not wait for it, the answer does.
+    /// Make this record durable. Later outputs do not wait for the write, only
+    /// [`PeerInput::Stored`] does.
     Store {
-        /// Its number, which the answer repeats.
+        /// The number of the write, which its result repeats.
         seq: u64,
         /// The bytes for the older slot.
         sealed: Box<[u8; SEALED_BYTES]>,
     },
-    /// Put a frame on the carrier.
+    /// Send a frame on the carrier.
     Send {
-        /// Its destination.
+        /// The destination.
         to: FrameTarget,
-        /// Its bytes.
+        /// The bytes of the frame.
         frame: Vec<u8>,
     },
-    /// The peer proved that it is at this address: traffic goes there from now on.
+    /// The peer proved its presence at this address: send traffic there from now on.
     Moved(PeerAddress),
     /// Open frames of this session from now on.
     Install(Box<LinkSession>),
@@ -110,49 +112,49 @@ pub enum PeerOutput {
     KeepAlive {
         /// The session, by its attempt.
         attempt: u32,
-        /// Its destination.
+        /// The destination.
         to: FrameTarget,
     },
-    /// Forget this session.
+    /// Wipe this session.
     Retire(u32),
-    /// Something that a person may want to know.
+    /// An event for the user.
     Tell(PeerEvent),
 }
 
-/// Something that a person may want to know.
+/// An event for the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerEvent {
-    /// An exchange was accepted; how long it took from the first frame, ms.
+    /// An exchange was accepted; its duration from the first frame, ms.
     Accepted(u64),
-    /// An attempt ended without an answer.
+    /// An attempt ended without a response.
     NoAnswer,
     /// A write failed; the attempt was dropped.
     StoreFailed,
-    /// Frames of this peer fit no state: the pairing was intercepted, a state was lost, or somebody
-    /// spoofs.
+    /// Frames under the peer's name match no state: the pairing was intercepted, a state was lost,
+    /// or the frames are spoofed.
     NotRecognised,
-    /// The alarm is over: the peer was recognised.
+    /// The alarm is over: a frame of the peer was verified.
     Recognised,
-    /// The session should have been renewed and was not.
+    /// The renewal of the session is overdue.
     Overdue,
     /// The last session ended; nothing is sent until the next exchange.
     Ended,
-    /// Suite `paper` has no attempts left under this state; pair again.
+    /// Suite `paper` has no attempts left under this state; the devices must pair again.
     Exhausted,
 }
 
 /// The status for the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerStatus {
-    /// The session under which frames are sent, by its attempt, and when it began.
+    /// The session that seals frames, by its attempt, and the time it began.
     pub session: Option<(u32, Time)>,
-    /// When it is renewed, if frames flow.
+    /// Time of the renewal if frames flow.
     pub rekey: Option<Time>,
-    /// The alarm *not recognised* is on.
+    /// True if the alarm *not recognised* is on.
     pub alarm: bool,
-    /// Exchange frames of this peer that were refused.
+    /// Exchange frames under the peer's name that were refused.
     pub refused: u64,
-    /// Attempts in a row without an answer.
+    /// Consecutive attempts without a response.
     pub unanswered: u32,
 }
 

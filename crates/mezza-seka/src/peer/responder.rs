@@ -1,4 +1,4 @@
-//! The side that answers.
+//! The side that responds.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -17,23 +17,23 @@ use crate::session::{LinkSession, SessionPlace};
 use crate::suite::{ExchangeView, LinkSuite};
 use crate::wire::{HandshakeFrame, Ke1, Ke2, Ke3, Nudge};
 
-/// The KE1 that a staged write answers.
+/// The KE1 to which a staged write belongs.
 pub(super) struct AnsweredKe1 {
     pub frame: Vec<u8>,
-    /// Its source, to which KE2 goes.
+    /// The source of the KE1, which gets KE2.
     pub from: PeerAddress,
 }
 
-/// The last KE1 that was answered, and what became of it.
+/// The last answered KE1, and its state.
 pub(super) struct Answered {
     ke1: Vec<u8>,
     ke2: Vec<u8>,
-    /// Until KE3.
+    /// The session; taken when KE3 arrives.
     session: Option<LinkSession>,
-    /// The KE3 that was accepted, and the attempt of its session.
+    /// The accepted KE3, and the attempt of its session.
     accepted: Option<(Vec<u8>, u32)>,
     since: Time,
-    /// When a frame was answered last.
+    /// Time of the last response.
     last: Time,
 }
 
@@ -42,14 +42,15 @@ impl Answered {
         Self { ke1, ke2, session: Some(session), accepted: None, since: now, last: now }
     }
 
-    /// Returns true if an answer may go now (SEKA-13).
+    /// Returns true if a response may be sent now (SEKA-13).
     fn may_answer(&self, now: Time) -> bool {
         now.since_ms(self.last) >= ANSWER_MS
     }
 }
 
 impl<S: LinkSuite> Peer<S> {
-    /// In this order: pair known, attempt fresh, tag, session id, point; then the key and the write.
+    /// Handles KE1; checks in this order: pair, attempt, tag, session id, point; then derives the
+    /// key and writes.
     pub(super) fn heard_ke1(
         &mut self,
         arrival: Arrival<'_>,
@@ -72,7 +73,7 @@ impl<S: LinkSuite> Peer<S> {
         let parts: [&[u8]; 1] = [&frame[..KE_BYTES]];
         // At most two tags for each frame: a flood costs no more than that (section Promise).
         let fits = |key: &TagKey<S>| key.verify_tag(TagOf::Ke1, ke1.attempt, &parts, &ke1.tag);
-        // A tag under the pending state shows that the initiator accepted the last exchange
+        // A tag under the pending state proves that the initiator accepted the last exchange
         // (SEKA-18).
         let recovers = if fits(&self.current) {
             false
@@ -87,8 +88,8 @@ impl<S: LinkSuite> Peer<S> {
         if !S::is_session_id(&ke1.session_id, &ke1.from, &ke1.m1) {
             return Err(LinkError::Refused);
         }
-        // DH and a write come last and have a budget: even a thief of the state cannot flood the
-        // disk (SEKA-72).
+        // DH and a write come last and have a budget, so that even a thief of the state cannot
+        // flood the disk (SEKA-72).
         if !self.budget.may_begin(now, self.settings.exchange_ms) {
             return Err(LinkError::Busy);
         }
@@ -101,8 +102,8 @@ impl<S: LinkSuite> Peer<S> {
         Ok(())
     }
 
-    /// A repeat of the KE1 that was answered gets the same answer; anything else of an old attempt is a
-    /// replay.
+    /// Handles a KE1 of an old attempt: a repeat of the answered KE1 gets the same response; any
+    /// other frame is a replay.
     fn heard_old_ke1(&mut self, arrival: Arrival<'_>) -> Result<(), LinkError> {
         let Arrival { frame, from, now } = arrival;
         let Some(answered) = self.answered.as_mut().filter(|answered| answered.ke1 == frame) else {
@@ -115,12 +116,12 @@ impl<S: LinkSuite> Peer<S> {
         }
         answered.last = now;
         let ke2 = answered.ke2.clone();
-        // A replay from elsewhere gets what its sender has seen already, and changes nothing.
+        // A replay from elsewhere gets bytes that its sender has seen already, and changes nothing.
         self.send_frame(FrameTarget::Source(from), ke2);
         Ok(())
     }
 
-    /// Makes answer, next state and session, and writes them in one record (SEKA-15, SEKA-18).
+    /// Makes response, next state and session, and writes them in one record (SEKA-15, SEKA-18).
     fn stage_responder(
         &mut self,
         arrival: Arrival<'_>,
@@ -132,7 +133,7 @@ impl<S: LinkSuite> Peer<S> {
         let frame = arrival.frame;
         let mut record = self.record.duplicate();
         if recovers {
-            // The initiator has accepted the exchange whose third message never came.
+            // The initiator has accepted the exchange whose third message was lost.
             promote_pending(&mut record);
             record.accepted = true;
         }
@@ -140,7 +141,7 @@ impl<S: LinkSuite> Peer<S> {
         let pair = self.pair();
         let m2 = CanonicalPoint::from_own_key(ephemeral.public_key());
         let view = ExchangeView { pair: &pair, session_id: &ke1.session_id, m1: &ke1.m1, m2: &m2 };
-        // SEKA-4: the attempt is not answered.
+        // SEKA-4: a point of low order gets no response.
         let Ok(shared) = ephemeral.diffie_hellman::<S::Backend>(ke1.m1.public()) else { return };
         let derived = S::derive_exchange_keys(&shared, &record.current, &view);
         let attempt = ke1.attempt;
@@ -158,8 +159,7 @@ impl<S: LinkSuite> Peer<S> {
             peer_index: ke1.index,
             subkeys: self.settings.subkeys,
         };
-        // The answer waits for this write: KE2 after a crash must never be for a state that is lost
-        // (SEKA-15).
+        // KE2 waits for this write: after a crash it must never belong to a lost state (SEKA-15).
         let seq = self.write_record(&record, rng);
         self.stage = Stage::Staged(Box::new(Staged {
             seq,
@@ -190,7 +190,7 @@ impl<S: LinkSuite> Peer<S> {
         frame.encode()
     }
 
-    /// The initiator has the answer: the session is accepted (SEKA-20).
+    /// Handles KE3: the initiator has KE2, so the session is accepted (SEKA-20).
     pub(super) fn heard_ke3(&mut self, arrival: Arrival<'_>) -> Result<(), LinkError> {
         let Arrival { frame, from, now } = arrival;
         let ke3 = Ke3::decode(S::NUMBER, frame)?;
@@ -221,7 +221,7 @@ impl<S: LinkSuite> Peer<S> {
         if !right {
             return Err(LinkError::Refused);
         }
-        // The first valid KE3 answers our KE2, so its source is current (SEKA-77).
+        // The first valid KE3 responds to our KE2, so its source is current (SEKA-77).
         self.move_to(from);
         self.accept_as_responder(frame, now);
         Ok(())
@@ -236,13 +236,13 @@ impl<S: LinkSuite> Peer<S> {
         answered.last = now;
         promote_pending(&mut self.record);
         if let Some(key) = self.pending.take() {
-            // The former state leaves memory here. The disk follows with the flush (SEKA-23).
+            // The old state leaves memory here. The disk follows with the flush (SEKA-23).
             self.current = key;
         }
         self.record.accepted = true;
         self.record.rekeys += 1;
         self.record.accepted_ms = now.as_ms().saturating_add(self.wall_ms);
-        // Both slots still hold the former state beside the new one.
+        // Both slots still hold the old state in addition to the new one.
         self.flush_soon(2, now);
         self.on_verified(now);
         self.install_session(session, now);
@@ -252,7 +252,7 @@ impl<S: LinkSuite> Peer<S> {
         self.report_event(PeerEvent::Accepted(now.since_ms(since)));
     }
 
-    /// A repeated KE3 is answered by another frame of its session.
+    /// Responds to a repeated KE3 with another frame of its session.
     fn heard_old_ke3(&mut self, attempt: u32, arrival: Arrival<'_>) -> Result<(), LinkError> {
         let Arrival { from, now, .. } = arrival;
         // The session ended meanwhile. Nothing can be sent under it, so the frame is refused.
@@ -268,7 +268,7 @@ impl<S: LinkSuite> Peer<S> {
         Ok(())
     }
 
-    /// Asks for an exchange, under every state that the initiator may hold, until one is accepted.
+    /// Sends nudges under every state that the initiator may hold, until an exchange is accepted.
     pub(super) fn send_nudge(&mut self, now: Time) {
         self.nudging = true;
         self.timers.set_deadline(PeerTimer::Nudge, Some(now.plus_ms(NUDGE_MS)));
@@ -305,7 +305,7 @@ impl<S: LinkSuite> Peer<S> {
     }
 }
 
-/// The pending state becomes the current one.
+/// Makes the pending state the current one.
 fn promote_pending(record: &mut PeerRecord) {
     if let Some(state) = record.pending.take() {
         record.current = state;
@@ -313,7 +313,7 @@ fn promote_pending(record: &mut PeerRecord) {
     }
 }
 
-/// The session follows from the record and the frames.
+/// The session is derived from the record and the frames.
 impl Snapshot for Answered {
     fn snapshot_into(&self, w: &mut Writer) {
         self.ke1.snapshot_into(w);

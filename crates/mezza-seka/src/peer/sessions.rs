@@ -1,4 +1,4 @@
-//! Which sessions are open, which one is sent under, and when each ends.
+//! The open sessions, the one that seals frames, and the end of each.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -19,12 +19,12 @@ struct OpenSession {
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
     open: VecDeque<OpenSession>,
-    /// The one that is sent under.
+    /// The attempt of the session that seals frames.
     sending: Option<u32>,
 }
 
 impl Sessions {
-    /// One more; gives the one that has to go for it (SEKA-44).
+    /// Adds a session. Returns the session that must end to make room (SEKA-44).
     pub(super) fn install_session(&mut self, attempt: u32, now: Time) -> Option<u32> {
         // A fourth session would need a fourth set of keys in every data thread (SEKA-44).
         let gone = (self.open.len() >= SESSIONS_MAX).then(|| self.make_room()).flatten();
@@ -32,23 +32,23 @@ impl Sessions {
         gone
     }
 
-    /// Removes the oldest session that is not sent under.
+    /// Removes the oldest session except the one that seals frames.
     fn make_room(&mut self) -> Option<u32> {
-        // The session that is sent under stays, or traffic would stop until the next exchange.
+        // The session that seals frames stays, or traffic would stop until the next exchange.
         let at = self.open.iter().position(|open| Some(open.attempt) != self.sending)?;
         self.open.remove(at).map(|open| open.attempt)
     }
 
-    /// From now on this one is sent under; all older ones end soon.
+    /// Seals frames under this session from now on; older sessions end soon.
     pub(super) fn switch_to(&mut self, attempt: u32, now: Time) {
         self.sending = Some(attempt);
         let soon = now.plus_ms(RETIRE_MS);
         let older = self.open.iter_mut().take_while(|open| open.attempt != attempt);
-        // Frames in flight still open for 3 s (SEKA-44).
+        // Frames under way can still be opened for 3 s (SEKA-44).
         older.for_each(|open| open.ends = open.ends.min(soon));
     }
 
-    /// Removes the sessions whose time is over.
+    /// Removes expired sessions. Returns their attempts.
     pub(super) fn remove_expired(&mut self, now: Time) -> Vec<u32> {
         let over = |open: &OpenSession| open.ends <= now;
         let gone: Vec<u32> =
@@ -59,23 +59,23 @@ impl Sessions {
         gone
     }
 
-    /// Removes all of them.
+    /// Removes all sessions. Returns their attempts.
     pub(super) fn clear(&mut self) -> Vec<u32> {
         self.sending = None;
         self.open.drain(..).map(|open| open.attempt).collect()
     }
 
-    /// When the next one ends.
+    /// Returns the time when the next session ends.
     pub(super) fn next_end(&self) -> Option<Time> {
         self.open.iter().map(|open| open.ends).min()
     }
 
-    /// Returns true if this one is open.
+    /// Returns true if this session is open.
     pub(super) fn is_open(&self, attempt: u32) -> bool {
         self.open.iter().any(|open| open.attempt == attempt)
     }
 
-    /// The one that is sent under, and when it began.
+    /// Returns the session that seals frames, and the time it began.
     pub(super) fn sending(&self) -> Option<(u32, Time)> {
         let sending = self.sending?;
         let open = self.open.iter().find(|open| open.attempt == sending)?;

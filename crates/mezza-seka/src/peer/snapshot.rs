@@ -70,7 +70,7 @@ impl<S: LinkSuite> Snapshot for Peer<S> {
     }
 }
 
-/// Parts of unlike types in one list.
+/// Lets one list hold parts of different types.
 trait ErasedSnapshot {
     fn write_erased(&self, w: &mut Writer);
 }

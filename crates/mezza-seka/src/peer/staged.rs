@@ -13,19 +13,19 @@ use crate::record::PeerRecord;
 use crate::session::LinkSession;
 use crate::suite::LinkSuite;
 
-/// How far the present attempt is.
+/// The stage of the present attempt.
 pub(super) enum Stage<S: LinkSuite> {
-    /// None is under way.
+    /// No attempt is in progress.
     Idle,
-    /// The number of an attempt is written.
+    /// The number of an attempt is being written.
     Reserving { attempt: u32, seq: u64 },
-    /// KE1 is out.
+    /// KE1 was sent.
     Sent(Sent),
-    /// The next state is written.
+    /// The next state is being written.
     Staged(Box<Staged<S>>),
 }
 
-/// KE1 is out, and its answer is waited for.
+/// A sent KE1 that waits for KE2.
 pub(super) struct Sent {
     pub attempt: u32,
     pub ephemeral: EphemeralKey,
@@ -40,16 +40,16 @@ pub(super) struct Staged<S: LinkSuite> {
     pub current: TagKey<S>,
     pub pending: Option<TagKey<S>>,
     pub session: LinkSession,
-    /// The frame that leaves then: KE3 of an initiator, KE2 of a responder.
+    /// The frame to send then: KE3 of an initiator, KE2 of a responder.
     pub frame: Vec<u8>,
-    /// At a responder: the KE1 that is answered.
+    /// At a responder: the answered KE1.
     pub answers: Option<AnsweredKe1>,
-    /// At an initiator: the attempt that the same write reserves.
+    /// At an initiator: the attempt reserved by the same write.
     pub reserved: Option<u32>,
 }
 
 impl<S: LinkSuite> Stage<S> {
-    /// The write that is waited for.
+    /// Returns the number of the write in progress.
     pub(super) fn pending_write(&self) -> Option<u64> {
         match self {
             Self::Reserving { seq, .. } => Some(*seq),
@@ -58,14 +58,14 @@ impl<S: LinkSuite> Stage<S> {
         }
     }
 
-    /// Returns true if a write is out.
+    /// Returns true if a write is in progress.
     pub(super) fn is_writing(&self) -> bool {
         self.pending_write().is_some()
     }
 }
 
 impl<S: LinkSuite> Peer<S> {
-    /// Hands a record to the disk under the next number.
+    /// Requests the write of a record under the next number.
     pub(super) fn write_record(&mut self, record: &PeerRecord, rng: &mut dyn CryptoRng) -> u64 {
         self.seq += 1;
         let sealed = Box::new(record.seal(&self.store_key, self.seq, rng));
@@ -73,7 +73,7 @@ impl<S: LinkSuite> Peer<S> {
         self.seq
     }
 
-    /// The write that was waited for is durable.
+    /// Handles the completion of the awaited write.
     pub(super) fn commit_write(&mut self, now: Time) {
         match core::mem::replace(&mut self.stage, Stage::Idle) {
             Stage::Reserving { attempt, .. } => {
@@ -85,7 +85,7 @@ impl<S: LinkSuite> Peer<S> {
         }
     }
 
-    /// The former state goes from memory here (SEKA-23).
+    /// Commits the staged state. The old state leaves memory here (SEKA-23).
     fn commit_staged(&mut self, staged: Staged<S>, now: Time) {
         let Staged { mut record, current, pending, session, frame, answers, reserved, .. } = staged;
         // DATA may have moved the address while the write was in progress, and the newer one
@@ -95,8 +95,8 @@ impl<S: LinkSuite> Peer<S> {
         self.reserved = reserved;
         match answers {
             Some(ke1) => {
-                // The answer goes to the source of its KE1 only: KE1 can be replayed and moves no
-                // address (SEKA-76).
+                // KE2 goes only to the source of its KE1: KE1 can be replayed and moves no address
+                // (SEKA-76).
                 self.send_frame(FrameTarget::Source(ke1.from), frame.clone());
                 self.answered = Some(Answered::new(ke1.frame, frame, session, now));
             }
@@ -104,8 +104,8 @@ impl<S: LinkSuite> Peer<S> {
         }
     }
 
-    /// The initiator has accepted: it sends under the old session until the peer is heard under the
-    /// new one, if there is an old one (SEKA-44).
+    /// Accepts an exchange as initiator. Frames are sealed under the old session, if there is one,
+    /// until a frame of the peer arrives under the new one (SEKA-44).
     fn accept_as_initiator(&mut self, session: LinkSession, ke3: Vec<u8>, now: Time) {
         let attempt = session.attempt();
         let waits = self.sessions.sending().is_some();
@@ -115,7 +115,7 @@ impl<S: LinkSuite> Peer<S> {
         self.confirming =
             Some(Confirming { attempt, ke3, repeats: 0, pause_ms: KE3_REPEAT_MS, since: now });
         self.timers.set_deadline(PeerTimer::Ke3, Some(now.plus_ms(KE3_REPEAT_MS)));
-        // Without a live session there is nothing to wait for, and traffic continues at once.
+        // Without a live session there is no reason to wait, and traffic continues at once.
         if !waits {
             self.use_session(attempt, now);
         }
@@ -133,7 +133,7 @@ impl Snapshot for Sent {
     }
 }
 
-/// Session, frames and keys of tags follow from the record.
+/// Session, frames and tag keys are derived from the record.
 impl<S: LinkSuite> Snapshot for Stage<S> {
     fn snapshot_into(&self, w: &mut Writer) {
         self.pending_write().snapshot_into(w);

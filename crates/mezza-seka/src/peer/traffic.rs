@@ -12,7 +12,7 @@ use crate::session::{LinkSession, SessionUsage};
 use crate::suite::LinkSuite;
 
 impl<S: LinkSuite> Peer<S> {
-    /// A session that both sides have accepted, or that this side may.
+    /// Installs a session that both sides, or this side, have accepted.
     pub(super) fn install_session(&mut self, session: LinkSession, now: Time) {
         if let Some(gone) = self.sessions.install_session(session.attempt(), now) {
             self.outputs.push_back(PeerOutput::Retire(gone));
@@ -21,7 +21,7 @@ impl<S: LinkSuite> Peer<S> {
         self.timers.set_deadline(PeerTimer::Session, self.sessions.next_end());
     }
 
-    /// Sends under a session from now on.
+    /// Seals frames under a session from now on.
     pub(super) fn use_session(&mut self, attempt: u32, now: Time) {
         self.sessions.switch_to(attempt, now);
         self.used = (0, 0);
@@ -36,8 +36,8 @@ impl<S: LinkSuite> Peer<S> {
         self.nudging = false;
     }
 
-    /// Renews the present session when three quarters of its frames are used up. Frames of the peer count
-    /// as they open: its packet numbers alone cost it nothing (SEKA-91).
+    /// Renews the present session when three quarters of its frames are used up. The peer's frames
+    /// count when they open: its packet numbers alone cost the peer nothing (SEKA-91).
     pub(super) fn heard_used(&mut self, usage: SessionUsage, now: Time, rng: &mut dyn CryptoRng) {
         let SessionUsage { sent, received, .. } = usage;
         // More frames than before means that at least one new frame of the peer opened (SEKA-91).
@@ -46,7 +46,7 @@ impl<S: LinkSuite> Peer<S> {
         }
         self.used = (sent, received);
         let limit = u64::from(self.settings.subkeys.min(PACKETS_MAX >> 16)) << 16;
-        // A responder counts its own frames only: the initiator renews for the other direction.
+        // A responder counts only its own frames: the initiator renews for the other direction.
         let most = u64::from(match self.record.role {
             LinkRole::Initiator => sent.max(received),
             LinkRole::Responder => sent,
@@ -57,7 +57,7 @@ impl<S: LinkSuite> Peer<S> {
         }
     }
 
-    /// Returns true if an exchange is under way whose session will follow the present one.
+    /// Returns true if an exchange in progress will replace the present session.
     pub(super) fn is_renewing(&self) -> bool {
         let nudges = self.record.role == LinkRole::Responder;
         !matches!(self.stage, Stage::Idle)
@@ -66,14 +66,14 @@ impl<S: LinkSuite> Peer<S> {
             || (nudges && self.nudging)
     }
 
-    /// The session is old: it is renewed if frames flowed, else left to end.
+    /// Handles an old session: renews it if frames flowed, else lets it end.
     pub(super) fn rekey_due(&mut self, now: Time, rng: &mut dyn CryptoRng) {
         let (sent, received) = self.used;
-        // A responder's keep-alives are no traffic.
+        // Keep-alives of a responder are no traffic.
         if sent > 0 || received > 1 {
             self.request_exchange(now, rng);
         } else {
-            // Looked at again, in case frames begin to flow.
+            // Checked again, in case frames begin to flow.
             self.timers.set_deadline(PeerTimer::Rekey, Some(now.plus_ms(NUDGE_MS * 10)));
         }
     }
@@ -86,14 +86,14 @@ impl<S: LinkSuite> Peer<S> {
         self.timers.set_deadline(PeerTimer::Session, self.sessions.next_end());
         if had && self.sessions.sending().is_none() {
             self.session_ended();
-            // Whoever asked for keep-alives wants to be reached at any time.
+            // Keep-alives are set so that the device can be reached at any time.
             if self.settings.keepalive_ms > 0 {
                 self.request_exchange(now, rng);
             }
         }
     }
 
-    /// No session is left to send under.
+    /// Handles the end of the last session.
     fn session_ended(&mut self) {
         for timer in [PeerTimer::Rekey, PeerTimer::Overdue, PeerTimer::KeepAlive] {
             self.timers.set_deadline(timer, None);
@@ -101,13 +101,13 @@ impl<S: LinkSuite> Peer<S> {
         self.report_event(PeerEvent::Ended);
     }
 
-    /// Ends all sessions, and the confirmation of the last one: the next exchange makes a new one.
+    /// Ends all sessions, and the confirmation of the last one; the next exchange makes a new one.
     pub(super) fn end_sessions(&mut self) {
         let had = self.sessions.sending().is_some();
         for gone in self.sessions.clear() {
             self.outputs.push_back(PeerOutput::Retire(gone));
         }
-        // KE3 of a session that was ended must not be repeated.
+        // KE3 of an ended session must not be repeated.
         self.confirming = None;
         for timer in [PeerTimer::Ke3, PeerTimer::Session] {
             self.timers.set_deadline(timer, None);
@@ -117,7 +117,7 @@ impl<S: LinkSuite> Peer<S> {
         }
     }
 
-    /// Sends an empty frame, so that the mappings of NATs between the two sides stay (RFC 4787).
+    /// Sends an empty frame, which keeps the NAT mappings between the two sides (RFC 4787).
     pub(super) fn keep_alive_due(&mut self, now: Time) {
         let Some((attempt, _)) = self.sessions.sending() else { return };
         self.outputs.push_back(PeerOutput::KeepAlive { attempt, to: FrameTarget::Known });

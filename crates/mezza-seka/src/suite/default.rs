@@ -43,7 +43,8 @@ impl<B: LinkBackend + Send> LinkSuite for DefaultSuite<B> {
     const COMPLETE: bool = true;
     const ATTEMPTS_MAX: Option<i64> = None;
 
-    /// SHA-256 of label, name and key, its first 16 bytes: nothing is left to choose.
+    /// Returns the first 16 bytes of SHA-256 over label, name and key, which leaves no choice to
+    /// the initiator.
     fn session_id(
         initiator: &LinkId,
         m1: &CanonicalPoint,

@@ -1,5 +1,5 @@
-//! Suite 01 `paper`: AES-128-GMAC and AES-128-GCM, as the paper's tables were measured. The lab alone
-//! may import it (SEKA-28): a device that was put back to an older state repeats its nonces.
+//! Suite 01 `paper`: AES-128-GMAC and AES-128-GCM, as measured in the paper's tables. Only the lab
+//! may import this suite (SEKA-28): a device restored to an older state repeats its nonces.
 
 use core::marker::PhantomData;
 
@@ -13,7 +13,7 @@ use crate::session::{NoncePrefixes, build_nonce};
 
 /// Bytes of a state and of a session key.
 const KEY_BYTES: usize = 16;
-/// The most bytes that a tag covers.
+/// Maximum number of bytes that a tag covers.
 const TAGGED_BYTES_MAX: usize = 512;
 
 /// Suite 01, over a backend.

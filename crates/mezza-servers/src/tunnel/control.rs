@@ -71,7 +71,7 @@ pub struct PairAsk {
 pub enum RoleName {
     /// Begins every exchange.
     Initiator,
-    /// Responds to exchanges.
+    /// Answers.
     Responder,
 }
 

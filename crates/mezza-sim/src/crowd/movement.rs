@@ -1,7 +1,7 @@
 //! How people move: a still grid, groups that meet, random waypoints, a festival, and recorded traces.
 //!
-//! A movement is asked for all places once each second of the crowd; what it draws comes from its seed
-//! alone, so that the protocol does not change where people go.
+//! A movement returns all places once per simulated second. Its random numbers come only from its
+//! seed, so the protocol does not influence where people go.
 
 mod converging;
 mod festival;
@@ -18,29 +18,31 @@ use super::{Crowd, DeviceId, Place, Space, Swarm};
 
 /// Range of a radio where distances are metres.
 pub const RADIUS_M: f64 = 10.0;
-/// How fast people walk, m/s.
+/// Walking speed, m/s.
 const WALK: f64 = 1.4;
 /// One step of movement, µs.
 const STEP: u64 = 1_000_000;
 
-/// Where people are.
+/// The positions of people over time.
 pub trait Movement {
-    /// The places of all devices `second` seconds after the start. It is asked with seconds that grow.
+    /// Returns the places of all devices `second` seconds after the start. Calls must have
+    /// increasing seconds.
     fn places_at(&mut self, second: u64) -> &[Place];
 
-    /// Range of a radio, in the unit of the places.
+    /// Returns the range of a radio, in the unit of the places.
     fn radius(&self) -> f64 {
         RADIUS_M
     }
 
-    /// Returns true if nobody ever moves.
+    /// Returns true if no device ever moves.
     fn is_still(&self) -> bool {
         false
     }
 }
 
 impl<S: Swarm> Crowd<S> {
-    /// Lets `seconds` seconds pass while people move. `start` is the time at which they began, µs.
+    /// Runs the crowd for `seconds` seconds while people move. `start` is the time at which the
+    /// movement began, µs.
     pub fn move_for(&mut self, movement: &mut dyn Movement, start: u64, seconds: u64) {
         for _ in 0..seconds {
             let second = (self.now() - start) / STEP;
@@ -54,7 +56,7 @@ impl<S: Swarm> Crowd<S> {
         }
     }
 
-    /// Exactly these pairs are in range of each other from now on; they are sorted.
+    /// Sets the pairs in range of each other; they must be sorted.
     pub fn arrange_pairs(&mut self, pairs: &[(DeviceId, DeviceId)]) {
         let before: Vec<_> = self.pairs().collect();
         for (a, b) in before.iter().filter(|pair| pairs.binary_search(pair).is_err()) {
@@ -66,7 +68,7 @@ impl<S: Swarm> Crowd<S> {
     }
 }
 
-/// One step from `from` toward `to`; whether it is reached.
+/// Returns the place after one step from `from` toward `to`, and true if `to` is reached.
 fn step_toward(from: Place, to: Place, metres: f64) -> (Place, bool) {
     let distance = from.distance_squared(to).sqrt();
     if distance <= metres {
@@ -76,23 +78,23 @@ fn step_toward(from: Place, to: Place, metres: f64) -> (Place, bool) {
     (Place { x: from.x + (to.x - from.x) * share, y: from.y + (to.y - from.y) * share }, false)
 }
 
-/// A number between 0 and 1.
+/// Draws a number between 0 and 1.
 fn draw_unit(dice: &mut crate::SimRng) -> f64 {
     f64::from(dice.between(0, u64::from(u32::MAX)) as u32) / f64::from(u32::MAX)
 }
 
-/// A number between two others.
+/// Draws a number between two others.
 fn draw_between(dice: &mut crate::SimRng, low: f64, high: f64) -> f64 {
     low + (high - low) * draw_unit(dice)
 }
 
-/// The whole part of a number that is not negative.
+/// Returns the integer part of a number that is not negative.
 #[expect(clippy::cast_sign_loss, reason = "the caller has looked")]
 fn whole_part(number: f64) -> u64 {
     number as u64
 }
 
-/// A number of the standard normal law (Box and Muller).
+/// Draws a number of the standard normal distribution (Box and Muller).
 fn draw_normal(dice: &mut crate::SimRng) -> f64 {
     let u = draw_unit(dice).max(1e-9);
     let v = draw_unit(dice);

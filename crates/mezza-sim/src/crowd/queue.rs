@@ -1,4 +1,4 @@
-//! Events in the order of their time: a wheel of short buckets, and a heap for what is far away.
+//! Events in order of time: a wheel of short buckets, and a heap for distant events.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,11 +10,11 @@ const BUCKET_BITS: u32 = 9;
 /// Buckets of the wheel: 4.2 s.
 const BUCKETS: u64 = 8_192;
 
-/// Time, order of pushing, event and device: events at one time come in the order of pushing.
+/// Time, order of pushing, event and device: simultaneous events come in the order of pushing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
     at: u64,
-    /// Number shifted by one, and whether it is the end of a transmission.
+    /// The push number shifted by one, and in the lowest bit 1 for the end of a transmission.
     order: u64,
     device: DeviceId,
 }
@@ -22,9 +22,9 @@ struct Entry {
 /// A queue of events.
 #[derive(Debug)]
 pub struct Queue {
-    /// The bucket that `current` was filled from.
+    /// The bucket from which `current` was filled.
     bucket: u64,
-    /// The rest of that bucket, in reverse order of time.
+    /// The remaining events of that bucket, in reverse order of time.
     current: Vec<Entry>,
     wheel: Vec<Vec<Entry>>,
     /// One bit for each bucket that is not empty.
@@ -34,7 +34,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// An empty queue; nothing is pushed for a time before `now`.
+    /// Makes an empty queue; no event before `now` may be pushed.
     pub fn new(now: u64) -> Self {
         Self {
             bucket: now >> BUCKET_BITS,
@@ -65,7 +65,7 @@ impl Queue {
         }
     }
 
-    /// Takes the first event out if it comes at `end` or earlier.
+    /// Removes the first event if its time is `end` or earlier.
     #[inline]
     pub(super) fn pop_until(&mut self, end: u64) -> Option<(u64, Event, DeviceId)> {
         loop {
@@ -83,7 +83,7 @@ impl Queue {
         }
     }
 
-    /// Goes on to the next bucket that has events, if there is one up to `last`.
+    /// Advances to the next bucket with events, if there is one up to `last`.
     fn next_bucket(&mut self, last: u64) -> bool {
         let far = self.far.peek().map(|Reverse(entry)| entry.at >> BUCKET_BITS);
         let near = self.next_filled();
@@ -107,7 +107,7 @@ impl Queue {
         true
     }
 
-    /// The next bucket of the wheel that is not empty.
+    /// Returns the next bucket of the wheel that is not empty.
     fn next_filled(&self) -> Option<u64> {
         let groups = self.filled.len();
         let start = ((self.bucket + 1) % BUCKETS) as usize;

@@ -1,4 +1,4 @@
-//! Places in the plane, and who is near whom.
+//! Places in the plane, and pairs within a distance.
 
 use super::DeviceId;
 
@@ -12,7 +12,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// The square of the distance, m².
+    /// Returns the square of the distance, m².
     pub fn distance_squared(self, other: Self) -> f64 {
         (self.x - other.x).powi(2) + (self.y - other.y).powi(2)
     }
@@ -27,7 +27,7 @@ pub struct Space {
 }
 
 impl Space {
-    /// The devices at these places, for a radius in metres.
+    /// Sorts the devices at these places, for a radius in metres.
     pub fn new(places: &[Place], radius: f64) -> Self {
         let mut squares: Vec<_> =
             places.iter().map(|place| grid_square(*place, radius)).zip(0..).collect();
@@ -35,7 +35,7 @@ impl Space {
         Self { radius, squares }
     }
 
-    /// All pairs within the radius, the lower number first, in order.
+    /// Returns all pairs within the radius, the lower number first, in order.
     pub fn pairs_within(&self, places: &[Place]) -> Vec<(DeviceId, DeviceId)> {
         let mut pairs = Vec::new();
         for (device, place) in (0..).zip(places) {

@@ -3,14 +3,14 @@
 use super::{Site, World};
 use crate::{CryptoRng, Effect, Host, HostId, Time, WorldStep};
 
-/// Wakes at one instant without anything else happening, after which a host is surely stuck.
+/// Consecutive wake-ups at one instant after which a host is considered stuck.
 const WAKES_IN_A_ROW_MAX: u32 = 10_000;
 
 /// An entry of the queue.
 pub(super) enum Event<H: Host> {
     Boot(HostId),
     Order(HostId, H::Order),
-    /// `breaks` tells which stream of the pair it travels on; `None`: a datagram.
+    /// `breaks` identifies the stream of the pair; `None`: a datagram.
     Deliver {
         from: HostId,
         to: HostId,
@@ -25,8 +25,8 @@ pub(super) enum Event<H: Host> {
 }
 
 impl<H: Host> World<H> {
-    /// The next step, or `None` when nothing happens up to and including `end`; the clock then
-    /// stands at `end`.
+    /// Runs the next step. Returns `None` if nothing happens up to and including `end`; the clock
+    /// is then at `end`.
     pub fn step_until(&mut self, end: Time) -> Option<WorldStep<H::News>> {
         loop {
             if let Some(&place) = self.busy.first() {
@@ -64,7 +64,8 @@ impl<H: Host> World<H> {
         self.pushed
     }
 
-    /// Lets `at` know, after the delay of the link, that its stream to `peer` broke.
+    /// Schedules the notification of `at` that its stream to `peer` broke, after the delay of the
+    /// link.
     pub(super) fn tell_lost(&mut self, at: HostId, peer: HostId) {
         if self.host(at).is_none() || self.deaf.contains_key(&(at, peer)) {
             return;
@@ -86,7 +87,7 @@ impl<H: Host> World<H> {
         self.now = self.now.max(at);
     }
 
-    /// A host that has nothing to execute waits for its deadline; one in the past has come now.
+    /// Makes an idle host wait for its deadline; a past deadline is due now.
     pub(super) fn wait_for_deadline(&mut self, place: HostId) {
         self.busy.remove(&place);
         let due = self.site(place).deadline();
@@ -98,7 +99,7 @@ impl<H: Host> World<H> {
         WorldStep::Woke(place)
     }
 
-    /// Calls the host at `place`, if it is up, with its time and dice.
+    /// Calls the host at `place`, if it is up, with its time and generator.
     fn with_host(
         &mut self,
         place: HostId,
@@ -142,7 +143,7 @@ impl<H: Host> World<H> {
                 Some(if arrived { WorldStep::Delivered { from, to } } else { vanished })
             }
             Event::Lost { at, peer, number } => {
-                // The host crashed or hung up meanwhile: news of a stream it no longer knows.
+                // The host crashed or hung up meanwhile, so the stream is unknown to it.
                 self.deaf.get(&(at, peer)).filter(|&&waiting| waiting == number)?;
                 self.deaf.remove(&(at, peer));
                 self.with_host(at, |host, now, rng| host.stream_lost(peer, now, rng));
@@ -151,8 +152,8 @@ impl<H: Host> World<H> {
         }
     }
 
-    /// Executes the next effect of `place`, or crashes it instead; `None` when it has no more and all
-    /// of its writes are synced.
+    /// Executes the next effect of `place`, or crashes the host instead. Returns `None` if there is
+    /// no effect and all writes are synced.
     fn execute_next(&mut self, place: HostId) -> Option<WorldStep<H::News>> {
         let site = self.site_mut(place);
         let next = site.held.take().or_else(|| site.host.as_mut()?.next_effect());

@@ -2,19 +2,19 @@
 
 use crate::tidy::source::is_part;
 
-/// One function, as its signature says.
+/// One function, as declared by its signature.
 pub struct Function {
     pub name: String,
-    /// From 1.
+    /// The line, from 1.
     pub line: usize,
     /// The parameters whose type is a tuple.
     pub tuples: Vec<String>,
-    /// A trait impl: the trait gives the name.
+    /// True in a trait impl, where the trait defines the name.
     in_impl: bool,
 }
 
 impl Function {
-    /// Returns true if the crate has chosen the name.
+    /// Returns true if the crate chose the name.
     pub const fn has_own_name(&self) -> bool {
         !self.in_impl
     }
@@ -25,13 +25,13 @@ impl Function {
     }
 }
 
-/// `let (a, b) = (x, y)` and its line, from 1.
+/// A statement `let (a, b) = (x, y)` with its line, from 1.
 pub struct Pair {
     pub line: usize,
     pub text: String,
 }
 
-/// All functions with a signature, in their order.
+/// Returns all functions with a signature, in order.
 pub fn find_functions(code: &str) -> Vec<Function> {
     let impls = trait_impls(code);
     let starts = find_word(code, "fn").filter_map(|at| {
@@ -53,7 +53,7 @@ pub fn find_functions(code: &str) -> Vec<Function> {
     starts.collect()
 }
 
-/// All `let` statements that take a written tuple apart, except swaps.
+/// Returns all `let` statements that destructure a written tuple, except swaps.
 pub fn find_pairs(code: &str) -> Vec<Pair> {
     let starts = find_word(code, "let").filter_map(|at| {
         let rest = code[at + 3..].trim_start();
@@ -75,7 +75,7 @@ pub fn find_pairs(code: &str) -> Vec<Pair> {
     starts.collect()
 }
 
-/// The bodies of trait impls.
+/// Returns the bodies of trait impls.
 fn trait_impls(code: &str) -> Vec<std::ops::Range<usize>> {
     let bodies = find_word(code, "impl").filter_map(|at| {
         let head = code[at..].split(['{', ';']).next()?;
@@ -89,14 +89,14 @@ fn trait_impls(code: &str) -> Vec<std::ops::Range<usize>> {
     bodies.collect()
 }
 
-/// The places of a word with nothing of a word around it.
+/// Returns the positions of a word that is not part of a longer word.
 fn find_word<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     code.match_indices(word).map(|(at, _)| at).filter(move |at| {
         !code[..*at].ends_with(is_part) && !code[at + word.len()..].starts_with(is_part)
     })
 }
 
-/// Bytes in front of the parameters: generics may have parentheses of their own.
+/// Returns the bytes before the parameters: generics may contain parentheses.
 fn skip_generics(code: &str) -> Option<usize> {
     let mut depth = 0_i32;
     let mut before = ' ';
@@ -113,7 +113,7 @@ fn skip_generics(code: &str) -> Option<usize> {
     None
 }
 
-/// Where the bracket that begins `code` is closed.
+/// Returns the position where the bracket that begins `code` is closed.
 fn find_closing(code: &str) -> Option<usize> {
     let mut depth = 0_i32;
     for (at, c) in code.char_indices() {
@@ -125,7 +125,7 @@ fn find_closing(code: &str) -> Option<usize> {
     None
 }
 
-/// The parts of a list, without those of brackets inside.
+/// Returns the parts of a list, without splitting inside brackets.
 fn split_parts(list: &str) -> Vec<&str> {
     let mut depth = 0_i32;
     let mut begin = 0;

@@ -1,4 +1,4 @@
-//! T12: two idle nodes of the mesh, each a process on a machine of its own, on one cable.
+//! T12: two idle nodes of the mesh, each a process in its own namespace, on one cable.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,9 +13,10 @@ use crate::limit::Limit;
 use crate::process::Program;
 use crate::row::Row;
 
-/// The traffic is that of Groove. A clock with one neighbour stays alone, so that both send a beacon of 24 bytes
-/// every second: with 62 bytes of headers over IPv6 446 MB a month, 89 MB where clocks agree and send one in
-/// 5 s. A second has a beacon each way and a timer.
+/// The traffic limit is that of Groove. A clock with one neighbour finds no majority, so both nodes
+/// send a beacon of 24 bytes every second: with 62 bytes of headers over IPv6 446 MB a month; 89 MB
+/// if the clocks agree and beacons come every 5 s. Each second has a beacon in each direction and a
+/// timer.
 pub const LIMITS: [Limit; 3] = idle::make_limits(
     "T12",
     [
@@ -26,7 +27,7 @@ pub const LIMITS: [Limit; 3] = idle::make_limits(
     [100.0, 3.0, 30.0],
 );
 
-/// Starts both, waits until they are neighbours, and watches one of them.
+/// Starts both nodes, waits until they are neighbours, and watches one node.
 pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     if let Some(rows) = idle::not_here(&LIMITS) {
         return Ok(rows);
@@ -42,7 +43,7 @@ pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
         let start = move || Program::start(&home, &home.with_extension("node"), &args, &[]);
         nodes.push(net.run_within(side, start)??);
     }
-    // In the first 30 s of its name a node beacons every second, and in the first minute it compares more.
+    // A node sends a beacon every second in the first 30 s, and compares more in the first minute.
     let (settle, length) = bench.profile.pick((4, 4), (70, 60), (70, 600));
     std::thread::sleep(Duration::from_secs(settle));
     wait_for_neighbour(&folder, &mut nodes[0])?;
@@ -52,7 +53,7 @@ pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     cost.extrapolate().make_rows(bench, &LIMITS, [cost.describe_counts(), words.into()])
 }
 
-/// Waits until a node says that it has its neighbour.
+/// Waits until a node reports its neighbour.
 fn wait_for_neighbour(folder: &Path, node: &mut Program) -> Result<()> {
     let home = folder.join(CARD);
     let files = folder.join("status");

@@ -1,4 +1,4 @@
-//! The cost of a node on a laptop: CPU time and memory for a thousand live cells that come and go.
+//! The cost of a node on a laptop: CPU time and memory for a thousand live cells.
 
 use anyhow::{Context as _, Result};
 use mezza_core::{Machine as _, Time};
@@ -14,15 +14,15 @@ use crate::clock::cost_ns;
 use crate::limit::Limit;
 use crate::row::Row;
 
-/// T11, where it can be measured without sockets.
+/// T11, as measured without sockets.
 pub const LIMITS: [Limit; 2] = [
     Limit::at_least("T11", "cells from one node to the next by bytes", 5_000.0, "/s"),
     Limit::at_most("T11", "store of a node for 1,000 live cells", 10.0, "MB"),
 ];
 
-/// Cells of the measurement.
+/// Number of cells in the measurement.
 const CELLS: u32 = 1_000;
-/// Where the clocks begin, ms: 2027-01-15 08:00 UTC.
+/// The start time of the clocks, ms: 2027-01-15 08:00 UTC.
 const START_MS: u64 = 1_800_000_000_000;
 
 /// Measures two nodes that hear each other.
@@ -90,7 +90,7 @@ impl Pair {
         self.drain_outputs()
     }
 
-    /// Frames go over at once.
+    /// Delivers frames between the nodes without delay, until no output is left.
     fn drain_outputs(&mut self) -> Result<()> {
         loop {
             let mut quiet = true;
@@ -101,10 +101,10 @@ impl Pair {
                         Output::Send { frame, .. } => {
                             let input = Input::Frame { link: 0, source: at as u64, bytes: frame };
                             let now = Time::from_ms(self.now_ms);
-                            // A node refuses what it does not want.
+                            // A node refuses frames that it does not want.
                             let _ = self.nodes[1 - at].handle(input, now, &mut self.rng);
                         }
-                        // The writer's own node gives its cells out as well (MESH-63).
+                        // The writer's own node also outputs its cells (MESH-63).
                         Output::Cell { .. } if at == 1 => self.arrived += 1,
                         _ => (),
                     }
@@ -116,7 +116,7 @@ impl Pair {
         }
     }
 
-    /// Lets time pass, deadline by deadline.
+    /// Advances the time, deadline by deadline.
     fn pass_time(&mut self, ms: u64) -> Result<()> {
         let end = self.now_ms + ms;
         while self.now_ms < end {
@@ -130,7 +130,7 @@ impl Pair {
         Ok(())
     }
 
-    /// One node makes a thousand cells, the other one gets them. How many it got.
+    /// Makes a thousand cells in one node. Returns how many the other node received.
     fn carry_cells(&mut self) -> Result<u32> {
         let tick = self.nodes[0].status(Time::from_ms(self.now_ms)).cur;
         for number in 0..CELLS {
@@ -147,8 +147,8 @@ impl Pair {
         Ok(self.arrived)
     }
 
-    /// Returns the MB that the store and its tables take. Resident memory cannot be measured for one value of a
-    /// process.
+    /// Returns the MB of the store and its tables, computed from their sizes: resident memory
+    /// cannot be measured for a part of a process.
     fn bytes_of_a_thousand(&mut self) -> Result<f64> {
         self.carry_cells()?;
         let store = self.nodes[1].status(Time::from_ms(self.now_ms)).store_bytes;

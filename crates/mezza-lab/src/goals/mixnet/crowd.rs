@@ -17,12 +17,12 @@ pub const LIMITS: [Limit; 3] = [
     Limit::at_most("T6", "load, memory of a client", 16.0, "KiB"),
     Limit::at_least("T6", "onions of the load by core", 100_000.0, "/s"),
 ];
-/// Users of the goal.
+/// The number of users in the goal.
 const USERS: u32 = 10_000;
-/// Users of the small load, which stands for a load without users.
+/// The number of users of the small load, which approximates a load without users.
 const FEW: u32 = 10;
 
-/// Measures a small load, then a large one, each for some rounds.
+/// Measures a small load, then a large load, each for several rounds.
 pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     let users = bench.profile.pick(100, 2_000, USERS);
     let times = bench.profile.pick(
@@ -70,16 +70,17 @@ pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     Ok(vec![row(entry, 1), row(load, 0), made])
 }
 
-/// Memory of a load and of the entry while it runs, bytes.
+/// Memory of a load and of the entry during a run, bytes.
 #[derive(Clone, Copy)]
 struct Memory {
-    /// The most at any time.
+    /// The maximum: load, entry.
     most: [f64; 2],
-    /// The least since the first round returned: the memory held between rounds.
+    /// The minimum since the first round returned, which is the memory held between rounds: load,
+    /// entry.
     held: [f64; 2],
 }
 
-/// Runs a load; gives the memory and the summary of the load.
+/// Runs a load. Returns the memory and the summary of the load.
 fn run_load(
     mixnet: &ProcessMixnet,
     users: u32,
@@ -88,7 +89,7 @@ fn run_load(
     let mut load = mixnet.start_load(users, rounds)?;
     let mut memory = Memory { most: [0.0; 2], held: [f64::INFINITY; 2] };
     let sum = load.wait_until("the end of a load", |load| {
-        // The load may have ended by now; its memory is then unknown, and this sample is skipped.
+        // The load may have ended; then its memory is unknown, and this sample is skipped.
         if let (Ok(own), Ok(entry)) =
             (load.resident_bytes(), mixnet.entry_program().resident_bytes())
         {

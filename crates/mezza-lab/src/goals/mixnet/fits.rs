@@ -7,17 +7,17 @@ use crate::limit::Limit;
 use crate::ours::mixes::{GridPoint, GridSeries, over_noise, over_users};
 use crate::row::Row;
 
-/// A line through points.
+/// A function that fits a line to points.
 type Fitting = fn(&[(GridPoint, f64)]) -> crate::fit::Fit;
 
-/// T4: R^2 of each line, in per cent, so that its last digits show.
+/// T4: R^2 of each line, in percent to show its last digits.
 pub const LIMITS: [Limit; 3] = [
     Limit::at_least("T4", "latency by users", 99.5, "% R^2"),
     Limit::at_least("T4", "latency by noise", 99.5, "% R^2"),
     Limit::at_least("T4", "CPU time of few users, the worst of three mu", 98.0, "% R^2"),
 ];
 
-/// Measures over users, over noise, and over users as few as in the reproduction.
+/// Measures over users, over noise, and over as few users as in the reproduction.
 pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     let users: [u32; 6] = bench.profile.pick(
         [10, 20, 30, 40, 50, 60],
@@ -29,7 +29,7 @@ pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
         [200, 400, 600, 800, 1_000, 1_200],
         [1_000, 2_000, 4_000, 6_000, 8_000, 10_000],
     );
-    // On a busy machine the least latency of these rounds decides.
+    // On a busy machine the minimum latency of these rounds decides.
     let rounds = bench.profile.pick(1, 11, 11);
     let mu = noise[0];
     let some = users[1];
@@ -66,8 +66,8 @@ pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     ])
 }
 
-/// As few users as in the reproduction. CPU time decides: the wall time of such short rounds varies
-/// too much.
+/// Measures with as few users as in the reproduction. CPU time decides, since the wall time of such
+/// short rounds varies too much.
 fn measure_few(bench: &mut Bench) -> Result<Row> {
     let levels = bench.profile.pick([10, 20, 30], [100, 200, 300], [100, 200, 300]);
     let users = [10, 80, 160, 240, 320, 400].map(|n| bench.profile.pick(n / 10 + 1, n, n));

@@ -1,5 +1,6 @@
-//! T1, T2, T3 and T7: messages a second of three mixes over TLS on loopback, the onions made before the
-//! clock starts; beside the Go floor and beside the ladders that the cores can compute.
+//! T1, T2, T3 and T7: messages per second of three mixes over TLS on loopback, with onions made
+//! before the clock starts. They are compared with the Go floor and with the ladders that the cores
+//! can compute.
 
 use anyhow::Result;
 use mezza::testing::backend::kernel::aws_lc;
@@ -18,35 +19,36 @@ use crate::row::Row;
 
 /// The reason of rows on a CPU without vectors.
 const NO_IFMA: &str = "avx512ifma missing";
-/// T1, T2 and T3 with vectors, in one process of its own network.
+/// T1, T2 and T3 with vectors, in one process with its own network.
 pub const ALONE: [Limit; 4] = [
     Limit::at_least("T1", "mu 0, onions made before", 100_000.0, "/s"),
     Limit::at_least("T1", "mu 0 / ladders that the cores could do", 0.6, "x"),
     Limit::at_least("T2", "1 M users of preset standard, scaled", 80_000.0, "/s"),
     Limit::at_most("T3", "noise of preset standard alone", 2.0, "s"),
 ];
-/// T1 and T3 with vectors, beside the Go floor.
+/// T1 and T3 with vectors, compared with the Go floor.
 pub const BESIDE_GO: [Limit; 2] = [
     Limit::at_least("T1", "mu 0 / Go floor", 5.5, "x"),
     Limit::at_least("T3", "preset standard alone / Go at the paper's mean", 40.0, "x")
         .stretching(60.0),
 ];
-/// T7: the Go floor's share that ours must reach without vectors.
+/// T7: the share of the Go floor's rate that our mix must reach without vectors.
 pub const WITHOUT: [Limit; 2] = [
     Limit::at_least("T7", "aws-lc kernel / Go floor, messages/s", 1.25, "x"),
     Limit::at_least("T7", "portable kernel / Go floor, messages/s", 0.65, "x"),
 ];
-/// A batch of the Go floor has fewer messages than a round by this factor: it is run thirty times.
+/// The factor by which a batch of the Go floor is smaller than a round; the floor runs thirty
+/// batches.
 const FLOOR_PART: usize = 10;
-/// Bytes of a cell, which the floor seals.
+/// Bytes of a cell, which the Go floor seals.
 const CELL: usize = 256;
-/// The preset `standard`, and the users that it is compared at.
+/// The parameters of the preset `standard`, and the number of users of the comparison.
 const STANDARD: (u32, u32, u32) = (51_962, 7_784, 1_000_000);
-/// Mean of the noise that the paper's theorem needs for conversations alone: eps = ln 2, delta = 1e-4 over
-/// 240,000 rounds (E-V3). The preset keeps as much over the calls and invitations of the year, too, so that
-/// the two do not promise the same.
+/// Mean of the noise that the paper's theorem needs for conversations alone: eps = ln 2, delta =
+/// 1e-4 over 240,000 rounds (E-V3). The preset has the same privacy budget for calls and
+/// invitations of the year as well, so the two promises differ.
 const PAPER_MU: f64 = 289_964.0;
-/// Points of a ladder's measurement.
+/// Number of points in a measurement of ladders.
 const LADDERS: usize = 256;
 
 /// A network under measurement.
@@ -54,8 +56,8 @@ struct Contestant {
     who: &'static str,
     coordinator: LabCoordinator,
     users: u32,
-    /// Wall and CPU nanoseconds of each round, those of our own ends of the links, and the wall time
-    /// in which its onions were made.
+    /// Per round: wall ns, CPU ns, CPU ns of our own ends of the links, and the wall ns in which
+    /// its onions were made.
     rounds: Vec<BenchRound<[f64; 4]>>,
 }
 
@@ -71,12 +73,12 @@ impl Contestant {
         deciding_value(&figure_of(&self.rounds, at))
     }
 
-    /// Users by second.
+    /// Returns the users per second.
     fn per_s(&self) -> f64 {
         f64::from(self.users) * 1e9 / self.cost(0)
     }
 
-    /// CPU nanoseconds by user.
+    /// Returns the CPU nanoseconds per user.
     fn cpu(&self) -> f64 {
         self.cost(1) / f64::from(self.users)
     }
@@ -97,7 +99,7 @@ impl Contestant {
 
 type Fast = &'static dyn Kernel;
 
-/// The Go floor: nanoseconds by message, wall and CPU, of each round.
+/// The Go floor: wall and CPU nanoseconds per message in each round.
 struct Floor {
     peer: PeerProcess,
     rounds: Vec<BenchRound<[f64; 2]>>,
@@ -187,7 +189,7 @@ fn one_round(
     Ok(())
 }
 
-/// T1, T2, T3; on a CPU without vectors the rows show the fallback's figures.
+/// Makes the rows T1, T2, T3; on a CPU without vectors they have the fallback's figures.
 fn with_vectors(
     is_fast: bool,
     all: &[Contestant],
@@ -200,7 +202,7 @@ fn with_vectors(
     let limit = ladders_per_s(ifma().unwrap_or_else(aws_lc)) / 3.0;
     let share = none.per_s() / limit;
     let whole_s = noise.cost(0) * f64::from(part) / 1e9;
-    // Each of two mixes adds 2 mu messages; the next ones take 6 mu layers off: 2 mu messages.
+    // Each of two mixes adds 2 mu messages, and the later mixes remove 2 mu layers: 2 mu messages.
     let go_s = floor.map(|floor| 2.0 * PAPER_MU * floor.cost(0) / 1e9);
     let measured = [none.per_s(), share, crowd.per_s(), whole_s];
     let words = [
@@ -230,7 +232,8 @@ fn with_vectors(
     rows
 }
 
-/// A row that needs vectors: measured on a CPU that has them, else excused with the fallback's figure.
+/// Makes a row that needs vectors: measured if the CPU has them, else excused with the fallback's
+/// figure.
 fn vector_row(is_fast: bool, limit: Limit, measured: f64) -> Row {
     if is_fast {
         return limit.make_row(measured);
@@ -239,7 +242,7 @@ fn vector_row(is_fast: bool, limit: Limit, measured: f64) -> Row {
     limit.not_here(NO_IFMA).with_detail(fallback)
 }
 
-/// T7: the kernels for every CPU, beside the Go floor.
+/// Makes the rows T7: the kernels for every CPU, compared with the Go floor.
 fn make_fallback_rows(
     aws: &Contestant,
     portable: &Contestant,
@@ -267,7 +270,7 @@ fn describe_disturbed(contestant: &Contestant) -> String {
     format!("{} rounds, {words}", contestant.rounds.len())
 }
 
-/// Ladders of one scalar that all cores together can compute in a second.
+/// Returns the ladders with one scalar that all cores together compute in a second.
 fn ladders_per_s(kernel: Fast) -> f64 {
     let scalar = Scalar::copy_from(&[7; 32]);
     let points = vec![[9; 32]; LADDERS];

@@ -1,4 +1,4 @@
-//! T9: an idle member of a mixnet with the times of the preset `standard`, in a namespace of its own.
+//! T9: an idle member of a mixnet with the times of the preset `standard`, in its own namespace.
 //!
 //! ```text
 //!  |--- conversations every 5 s, calls every 60 s ---|--- the same, and one round of invitations ---|
@@ -26,10 +26,10 @@ use crate::ours::mixes::{NetworkPlace, ProcessMixnet};
 use crate::profile::Profile;
 use crate::row::Row;
 
-/// A day of the preset is 210 MB by the guide (20 for conversations, 112 for calls, 78 for invitations),
-/// with 5 % for headers 6,600 MB a month: 66 times Groove. A round of conversations every 5 s may wake ten times.
-/// Rounds of 1 ms are 17 CPU seconds a day, 24 lists of 12,450 invitations at 100 us 30 s; the limit is about
-/// twice both, for calls.
+/// A day of the preset takes 210 MB by the guide (20 for conversations, 112 for calls, 78 for
+/// invitations), which is with 5 % for headers 6,600 MB a month: 66 times Groove. A round of
+/// conversations every 5 s may cause ten wake-ups. Rounds of 1 ms take 17 CPU seconds a day, 24
+/// lists of 12,450 invitations at 100 us take 30 s; the limit is about twice the sum, for calls.
 pub const LIMITS: [Limit; 3] = idle::make_limits(
     "T9",
     [
@@ -40,7 +40,8 @@ pub const LIMITS: [Limit; 3] = idle::make_limits(
     [6_600.0, 2.0, 120.0],
 );
 
-/// Times of each service in the example config of the guide: interval, ask, lead, collect, `mix_limit`, ms.
+/// Returns the times of each service in the guide's example config: interval, ask, lead, collect,
+/// `mix_limit`, ms.
 const fn standard_times(service: Service) -> Times {
     match service {
         Service::Conversation => [5_000, 2_000, 5_000, 4_000, 20_000],
@@ -49,7 +50,7 @@ const fn standard_times(service: Service) -> Times {
     }
 }
 
-/// Times of a smoke run, whose figures decide nothing.
+/// Returns the times of a smoke run, whose figures decide nothing.
 const fn hurried_times(service: Service) -> Times {
     match service {
         Service::Conversation => [500, 100, 200, 250, 2_000],
@@ -58,13 +59,14 @@ const fn hurried_times(service: Service) -> Times {
     }
 }
 
-/// Invitation rounds of a day.
+/// Invitation rounds per day.
 const INVITATIONS_A_DAY: f64 = 24.0;
-/// The most seconds that the start of servers and node takes before the first wait.
+/// Maximum seconds for the start of servers and node before the first wait.
 const START_S: u64 = 30;
-/// How long a round of invitations takes from its open to the last fetched byte, s: ask, lead, collect, mixes.
+/// Duration of an invitation round from its open to the last fetched byte, s: ask, lead, collect,
+/// mixes.
 const INVITATION_S: u64 = 130;
-/// The noise of conversations costs a member nothing.
+/// A small noise for conversations, which costs a member nothing.
 const LITTLE: Law = Law { mode: Mode::Gauss, mu: 40, scale: 6 };
 
 /// Lengths of the wait and of the main measurement, s.
@@ -121,11 +123,11 @@ pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     all.make_rows(bench, &LIMITS, details)
 }
 
-/// How a row differs from a member of a real network.
+/// The difference between this network and a real one.
 const NOISE: &str = "calls and invitations have the noise of the preset, which members fetch, but no calls of others; \
                      conversations less, which costs a member nothing";
 
-/// The services of the network. A round of invitations opens at `invited`.
+/// Returns the services of the network. An invitation round opens at `invited`.
 fn list_services(profile: Profile, invited: Time) -> Vec<ServicePolicy> {
     let is_smoke = profile == Profile::Smoke;
     let service = |service: Service| {
@@ -139,7 +141,7 @@ fn list_services(profile: Profile, invited: Time) -> Vec<ServicePolicy> {
     Service::ALL.map(service).to_vec()
 }
 
-/// Joins and waits until rounds come back.
+/// Joins the network and waits until rounds return.
 fn join_network(node: &Process, link: &str) -> Result<()> {
     node.client()?.post::<Value>("/v1/mixnet", &json!({ "link": link }))?;
     let end = Instant::now() + Duration::from_secs(60);
@@ -155,12 +157,12 @@ fn mixnet_of(node: &Process) -> Result<Value> {
     Ok(node.client()?.as_watcher().get("/v1/mixnet")?)
 }
 
-/// The number of the last round of conversations that came back.
+/// Returns the number of the last conversation round that returned.
 fn round_of(node: &Process) -> Result<u64> {
     mixnet_of(node)?["round"].as_u64().context("no round came back")
 }
 
-/// Returns the cost of one round of invitations.
+/// The cost of one invitation round.
 struct InvitationCost {
     bytes: f64,
     wakes: f64,
@@ -168,7 +170,7 @@ struct InvitationCost {
 }
 
 impl InvitationCost {
-    /// The cost of a member with 24 of these rounds a day.
+    /// Returns the cost of a member with 24 invitation rounds per day.
     fn add_to(&self, main: ClientCost) -> ClientCost {
         ClientCost {
             mb_month: main.mb_month + 30.0 * INVITATIONS_A_DAY * self.bytes / 1e6,
@@ -178,7 +180,8 @@ impl InvitationCost {
     }
 }
 
-/// Watches the round of invitations that opens at `invited`, and takes away what the other services cost.
+/// Watches the invitation round that opens at `invited`, and subtracts the cost of the other
+/// services.
 fn watch_invitation(node: &Process, main: &IdleCost, invited: Time) -> Result<InvitationCost> {
     let wait = invited.as_ms().saturating_sub(now().as_ms());
     std::thread::sleep(Duration::from_millis(wait));

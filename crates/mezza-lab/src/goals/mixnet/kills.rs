@@ -1,4 +1,4 @@
-//! T8: each server is killed and started again; rounds return within a few openings.
+//! T8: each server is killed and restarted; rounds must return within a few openings.
 
 use anyhow::Result;
 use mezza_mixnet::config::Mode;
@@ -11,15 +11,16 @@ use crate::ours::mixes::{ProcessMixnet, ServerRole, events_of};
 use crate::raw::RawFigure;
 use crate::row::Row;
 
-/// The demonstration's conversation rounds: interval, ask, lead, collect, `mix_limit`, ms.
+/// The times of the demonstration's conversation rounds: interval, ask, lead, collect, `mix_limit`,
+/// ms.
 const TIMES: [u32; 5] = [500, 100, 200, 250, 2_000];
-/// T8: rounds that may open before one returns.
+/// T8: the number of rounds that may open before a round returns.
 pub const LIMIT: Limit =
     Limit::at_most("T8", "rounds that open before one comes back", 2.0, "rounds");
 /// Users of the load.
 const USERS: u32 = 20;
 
-/// Kills the servers one after the other, several times.
+/// Kills the servers one after another, several times.
 pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     let all = &ServerRole::ALL[..];
     let (victims, times) = bench.profile.pick((&[ServerRole::Mix(1)][..], 1), (all, 3), (all, 5));
@@ -45,7 +46,7 @@ pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
         for round in 1..=times {
             let listens_ms = mixnet.restart_server(*victim)?;
             let waited_ms = first(listens_ms)?.saturating_sub(listens_ms);
-            // Rounds that opened in between and did not return.
+            // The rounds that opened meanwhile and did not return.
             let opened = f64::from(u32::try_from(waited_ms)? / TIMES[0]);
             let op = format!("killed_{victim}");
             let figure = RawFigure::single("ours", &op, "count", "rounds", opened);

@@ -1,4 +1,4 @@
-//! T5: the time of a round by mix and phase.
+//! T5: the time of a round, by mix and phase.
 
 use anyhow::Result;
 use mezza::testing::backend::kernel::choose_kernel;
@@ -11,15 +11,15 @@ use crate::ours::mixes::{LabCoordinator, MixSetup, Shares};
 use crate::raw::RawFigure;
 use crate::row::Row;
 
-/// T5: the share of jobs, links and waiting. The time of machines and of the threads around jobs and
-/// links is printed below the row and does not count.
+/// T5: the share of jobs, links and waiting. The time of state machines and of the threads around
+/// jobs and links is printed below the row and is not part of the share.
 pub const LIMIT: Limit =
     Limit::at_least("T5", "jobs, links and waiting of a round", 90.0, "%").stretching(95.0);
 
 /// Measures the shares of some rounds of one network.
 ///
 /// # Errors
-/// A round that breaks, or a raw line that cannot be written.
+/// A failed round, or a raw line that cannot be written.
 pub fn measure_shares(bench: &mut Bench, users: u32, mu: u32, rounds: usize) -> Result<Shares> {
     let law = Law { mode: Mode::Paper, mu, scale: 0 };
     let setup =
@@ -33,7 +33,7 @@ pub fn measure_shares(bench: &mut Bench, users: u32, mu: u32, rounds: usize) -> 
     Ok(shares)
 }
 
-/// Gives the row, with the table of shares below it.
+/// Makes the row, with the table of shares below.
 pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     let (users, mu, rounds) =
         bench.profile.pick((60, 10, 2), (2_000, 200, 10), (20_000, 1_000, 10));

@@ -1,5 +1,5 @@
-//! The path of a note without its contents: the same handovers between threads and sockets, the same
-//! two commits in a row. Its time is the lower bound for M1 on this machine.
+//! An empty path: the handovers between threads and sockets and the two sequential commits of a
+//! note, without its cryptography. Its time is the lower bound for M1 on this machine.
 //!
 //! ```text
 //! person -> writer: commit -> relay: reader thread -> queue -> reader: commit -> reader thread -> queue -> writer -> person
@@ -17,12 +17,12 @@ use crate::clock::to_ns;
 
 /// Bytes of a note on the wire between a node and its relay.
 const PARCEL_BYTES: usize = 558;
-/// Pages that a node writes when it commits one note.
+/// Pages that a node writes to commit one note.
 const PAGES: usize = 3;
 
 type Parcel = [u8; PARCEL_BYTES];
 
-/// The path; its threads end when it is dropped.
+/// The running path; its threads end on drop.
 pub struct EmptyPath {
     person: TcpStream,
 }
@@ -31,7 +31,7 @@ impl EmptyPath {
     /// Starts the path, with the files of its nodes in `folder`.
     ///
     /// # Errors
-    /// If the system refuses a socket or a file.
+    /// If a socket or a file cannot be opened.
     pub fn start(folder: &Path) -> Result<Self> {
         let ((writer, to_writer), (reader, to_reader)) = (open_wire()?, open_wire()?);
         let (person, api) = open_wire()?;
@@ -43,10 +43,11 @@ impl EmptyPath {
         Ok(Self { person })
     }
 
-    /// Milliseconds from the person's request to the answer that all of it is done.
+    /// Measures one round trip in ms: from the user's request to the response that all steps are
+    /// done.
     ///
     /// # Errors
-    /// If a part of the path failed.
+    /// If a step of the path fails.
     pub fn round_trip(&mut self) -> Result<f64> {
         let mut parcel = [0; PARCEL_BYTES];
         let began = Instant::now();
@@ -56,7 +57,7 @@ impl EmptyPath {
     }
 }
 
-/// Two ends of a connection over loopback.
+/// Returns both ends of a connection over loopback.
 fn open_wire() -> Result<(TcpStream, TcpStream)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let one = TcpStream::connect(listener.local_addr()?)?;
@@ -66,13 +67,13 @@ fn open_wire() -> Result<(TcpStream, TcpStream)> {
     Ok((one, other))
 }
 
-/// A thread that ends with its connection.
+/// Starts a thread that ends with its connection.
 fn spawn_worker(work: impl FnOnce() -> Result<()> + Send + 'static) {
     thread::spawn(work);
 }
 
-/// A relay: one thread for each connection reads and hands over to one queue, whose thread writes to
-/// the other connection.
+/// Starts a relay: a thread for each connection reads and sends to one queue, whose thread writes
+/// to the other connection.
 fn start_relay(mut ends: [TcpStream; 2]) -> Result<()> {
     let (hand_over, queue) = mpsc::channel::<(usize, Parcel)>();
     for (n, end) in ends.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! M7: the CPU time of a cold build, from the figures that `cargo xtask weigh` left.
+//! M7: the CPU time of a cold build, from the ledger of `cargo xtask weigh`.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use crate::place;
 use crate::raw::RawFigure;
 use crate::row::Row;
 
-/// M7: CPU seconds of all crates, and their ratio to one crate that many people have built. `cargo
-/// xtask weigh` has the same two limits.
+/// M7: CPU seconds of all crates, and their ratio to a widely used crate. `cargo xtask weigh` has
+/// the same two limits.
 pub const LIMITS: [Limit; 2] = [
     Limit::at_most("M7", "build of the program, CPU", 600.0, "s"),
     Limit::at_most("M7", "all crates / libsqlite3-sys", 10.0, "x"),
 ];
 const MEASURE: &str = "libsqlite3-sys";
-/// The ledger is in hundredths of a second.
+/// Ticks per second in the ledger.
 const TICKS_PER_S: f64 = 100.0;
 
-/// Reads the ledger; nothing is built here.
+/// Reads the ledger, and builds nothing.
 pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     let [seconds, times] = LIMITS;
     let path = place::target_folder().join("weigh").join("ledger");
@@ -39,7 +39,8 @@ pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     Ok(vec![seconds.make_row(sum).with_detail(wall), times.make_row(sum / measure)])
 }
 
-/// Seconds of all crates, and of the measure; `None` if the build did not end.
+/// Returns the seconds of all crates and of the reference crate; `None` if the build did not
+/// finish.
 fn sum_seconds(ledger: &str) -> Option<(f64, f64)> {
     let mut ticks = BTreeMap::<&str, u32>::new();
     for line in ledger.lines() {
@@ -48,7 +49,7 @@ fn sum_seconds(ledger: &str) -> Option<(f64, f64)> {
     }
     let seconds = |ticks: u32| f64::from(ticks) / TICKS_PER_S;
     let measure = ticks.get(MEASURE).copied().filter(|ticks| *ticks > 0)?;
-    // The program itself comes last: without it the build did not end.
+    // The program itself is built last: without its line the build did not finish.
     ticks.contains_key("mezza").then(|| (seconds(ticks.values().sum()), seconds(measure)))
 }
 

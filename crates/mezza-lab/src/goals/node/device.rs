@@ -1,7 +1,8 @@
-//! M4: the CPU time of the device for a note, beside the four operations that every note needs.
+//! M4: the CPU time of the device for a note, compared with the four operations that every note
+//! needs.
 //!
-//! Each `delivered` makes the next note a turn of the ratchet: a fresh pair and a shared secret,
-//! and the envelope costs the same again.
+//! Each `delivered` makes the next note a turn of the ratchet, which takes a fresh key pair and a
+//! shared secret; the envelope costs the same again.
 
 use std::hint::black_box;
 
@@ -19,13 +20,13 @@ use crate::limit::Limit;
 use crate::raw::RawFigure;
 use crate::row::Row;
 
-/// M4: times the four operations.
+/// M4: a multiple of the time of the four operations.
 pub const LIMIT: Limit =
     Limit::at_most("M4", "device CPU per sent note / its four operations", 1.5, "x");
-/// Sets of four in one sample.
+/// Sets of four operations in one sample.
 const BATCH: u32 = 16;
 
-/// One round.
+/// The costs of one round.
 #[derive(Clone, Copy)]
 struct Costs {
     sent: Spread,
@@ -40,7 +41,7 @@ impl Costs {
     }
 }
 
-/// aws-lc decides; the portable code stands beside it.
+/// Measures with aws-lc, which decides, and with the portable code for comparison.
 pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     let fast = measure_backend::<AwsLc>(bench, "ours", "limit:aws-lc")?;
     let portable = measure_backend::<PortableBackend>(bench, "variant:portable", "limit:portable")?;
@@ -81,7 +82,7 @@ fn measure_backend<B: Backend>(
     Ok(all)
 }
 
-/// Measures notes and operations in random order.
+/// Measures notes and operations in turns; the order within a turn is random.
 fn one_round<B: Backend>(
     pair: &mut DevicePair<B>,
     notes: u32,
@@ -92,7 +93,7 @@ fn one_round<B: Backend>(
     let mut read = vec![];
     let mut receipt = vec![];
     let mut four = vec![];
-    // Notes and operations alternate in short turns, so that load disturbs both alike.
+    // Notes and operations alternate in short turns, so that load disturbs both equally.
     let turns = notes.div_ceil(10);
     for _ in 0..turns {
         let operations_first = rng.next_u64().is_multiple_of(2);
@@ -113,7 +114,7 @@ fn one_round<B: Backend>(
     Ok(Costs { sent, read, receipt, four })
 }
 
-/// Two X25519 and two multiplications of the base, in nanoseconds.
+/// Returns the ns of two X25519 and two multiplications of the base point.
 fn four_operations<B: Backend>() -> Result<f64> {
     let [own, their] = [(), ()].map(|()| StaticKey::random::<B>(&mut OsRng));
     let work = || {

@@ -1,4 +1,4 @@
-//! The time of one fdatasync: the unit of waiting for the disk.
+//! The time of one fdatasync, the unit of waiting for the disk.
 
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
@@ -9,19 +9,19 @@ use anyhow::Result;
 
 use crate::clock::to_ns;
 
-/// A page of a database.
+/// A database page.
 pub const PAGE: [u8; 4_096] = [0x5a; 4_096];
 
-/// Commits for which a log has room before it begins again, as the logs of vault and relay.
+/// Commits that fit into a log before it starts over, as in the logs of vault and relay.
 const COMMITS: usize = 256;
 
-/// Samples of a page written and synced right after the one before, ms. The disk of a virtual machine
-/// takes several times as long after a rest: see [`SyncedLog`].
+/// Samples of a page written and synced directly after another, ms. The disk of a virtual machine
+/// takes several times as long after a pause: see [`SyncedLog`].
 #[derive(Default)]
 pub struct Syncs {
-    /// Into a file that grows, as a log before its first round.
+    /// Writes to a growing file, like a log in its first pass.
     pub growing: Vec<f64>,
-    /// Into a file that does not, as a log afterwards.
+    /// Writes to a file of constant size, like a log later on.
     pub steady: Vec<f64>,
 }
 
@@ -29,7 +29,7 @@ impl Syncs {
     /// Takes `n` more samples of each kind on the disk of `folder`.
     ///
     /// # Errors
-    /// If the disk refuses.
+    /// If the disk fails.
     pub fn take_samples(&mut self, folder: &Path, n: usize) -> Result<()> {
         let path = folder.join("syncs");
         let mut file = File::create(&path)?;
@@ -46,7 +46,7 @@ impl Syncs {
     }
 }
 
-/// A log that was filled with zeros beforehand, so that a sync waits only for its own bytes.
+/// A log preallocated with zeros, so that a sync waits only for its own bytes.
 pub struct SyncedLog {
     file: File,
     /// Pages of one commit.
@@ -55,10 +55,10 @@ pub struct SyncedLog {
 }
 
 impl SyncedLog {
-    /// Fills a log for commits of so many pages.
+    /// Preallocates a log for commits of `pages` pages.
     ///
     /// # Errors
-    /// If the disk refuses.
+    /// If the disk fails.
     pub fn fill_log(path: &Path, pages: usize) -> io::Result<Self> {
         let mut file = File::create(path)?;
         for _ in 0..COMMITS * pages {
@@ -68,10 +68,10 @@ impl SyncedLog {
         Ok(Self { file, pages, commits: 0 })
     }
 
-    /// Writes the pages of one commit and waits until the disk has them.
+    /// Writes the pages of one commit and waits until they are on the disk.
     ///
     /// # Errors
-    /// If the disk refuses.
+    /// If the disk fails.
     pub fn commit_pages(&mut self) -> io::Result<()> {
         if self.commits.is_multiple_of(COMMITS) {
             self.file.seek(SeekFrom::Start(0))?;

@@ -22,26 +22,26 @@ use crate::limit::Limit;
 use crate::raw::RawFigure;
 use crate::row::Row;
 
-/// M9: p99 beside greedy clients over p99 without them.
+/// M9: p99 with greedy clients divided by p99 without them.
 pub const LIMIT: Limit =
     Limit::at_most("M9", "a put beside eight greedy connections, p99", 5.0, "x");
-/// Greedy clients.
+/// The number of greedy clients.
 const GREEDY: u8 = 8;
-/// Requests that each of them has open.
+/// Open requests of each greedy client.
 const OPEN: usize = 200;
-/// The time between two puts; a connection may put more often.
+/// The time between two puts, longer than a connection's limit requires.
 const PACE: Duration = Duration::from_millis(55);
-/// Puts in the first 6 s, in which the greedy clients use up their bursts. The p99 of fewer than 100
-/// puts would be their maximum.
+/// Puts in the first 6 s, in which the greedy clients use up their bursts. Of fewer than 100 puts,
+/// p99 would be the maximum.
 const BURST_PUTS: usize = 110;
-/// How long the run waits for greedy clients to end. A client that waits for its rate limit may take
-/// longer and is dropped.
+/// How long the run waits for greedy clients to end. A client that waits for its rate limit may
+/// take longer and is then dropped.
 const LEAVE: Duration = Duration::from_secs(10);
-/// Puts into one mailbox, which holds 1,000 mails.
+/// Puts per mailbox, whose capacity is 1,000 mails.
 const BOX_PUTS: usize = 900;
-/// Keys in the mailboxes of clients that set bundles without keys.
+/// Keys in the mailboxes of clients that send bundles without new keys.
 const STOCKED: u32 = 3_584;
-/// Keys in one request that a relay takes.
+/// Maximum keys in one request to a relay.
 const KEYS: u32 = 128;
 
 /// The request that greedy clients repeat.
@@ -60,7 +60,7 @@ const ALL: [(&str, Greed); 5] = [
     ("closes", Greed::Close),
 ];
 
-/// Measures with the relay as a process and all clients in this one.
+/// Measures with the relay as a process and all clients in this process.
 pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     let puts: usize = bench.profile.pick(20, 150, 500);
     let burst_puts = bench.profile.pick(20, BURST_PUTS, BURST_PUTS);
@@ -89,7 +89,7 @@ pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     Ok(vec![told.into_iter().fold(LIMIT.make_row(worst), Row::with_detail)])
 }
 
-/// Times of puts in ns: without greedy clients, in the burst of their start, and after it.
+/// Measures puts in ns: without greedy clients, during their initial burst, and after it.
 async fn time_puts(
     relay: &RelayEntry,
     greed: Greed,
@@ -128,7 +128,7 @@ fn make_secret(number: u8) -> Secret<32> {
     Secret::init_with(|bytes| bytes.fill(number))
 }
 
-/// Puts of 1 KiB, one after the other, into mailboxes of their own.
+/// Makes puts of 1 KiB, one after another, into new mailboxes.
 async fn put_all(connection: &mut Connection, puts: usize) -> Result<Vec<f64>> {
     let mut samples = Vec::with_capacity(puts);
     for at in 0..puts {
@@ -165,7 +165,7 @@ async fn send_and_wait(connection: &mut Connection, frame: &ClientFrame) -> Resu
     }
 }
 
-/// Sends requests until `stop` is set, and counts the answers.
+/// Sends requests until `stop` is set, and counts the responses.
 async fn ask_on(
     mut evil: Connection,
     greed: Greed,
@@ -193,7 +193,7 @@ async fn ask_on(
         if open < OPEN {
             let frame = match greed {
                 Greed::Bundles(0) => bundle(1, 0, false),
-                // Fresh keys replace the stored ones, so that rows are deleted and inserted.
+                // Fresh keys replace the stored keys, so that rows are deleted and inserted.
                 Greed::Bundles(keys) => bundle(next, keys, true),
                 Greed::Watch => {
                     ClientFrame::Watch { req: 3, number: 3, token: make_secret(number) }

@@ -1,4 +1,4 @@
-//! M10: an idle node with a relay, each a process on a machine of its own.
+//! M10: an idle node with a relay, each a process in its own namespace.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use crate::goals::idle::{self, CARD, IdleCost, SERVER, SIDES};
 use crate::limit::Limit;
 use crate::row::Row;
 
-/// The traffic is that of Groove. Two connections with a PING of 55 s each make 0.16 wake-ups a second, and
-/// a node that is idle otherwise has no reason for three times as many.
+/// The traffic limit is that of Groove. Two connections with a PING every 55 s cause 0.16 wake-ups
+/// per second; the limit is three times that for an otherwise idle node.
 pub const LIMITS: [Limit; 3] = idle::make_limits(
     "M10",
     [
@@ -22,7 +22,7 @@ pub const LIMITS: [Limit; 3] = idle::make_limits(
     [100.0, 0.5, 10.0],
 );
 
-/// Starts both, waits until the node is idle, and watches it.
+/// Starts both processes, waits until the node is idle, and watches it.
 pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     if let Some(rows) = idle::not_here(&LIMITS) {
         return Ok(rows);

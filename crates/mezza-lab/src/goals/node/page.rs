@@ -12,13 +12,13 @@ use crate::limit::Limit;
 use crate::place;
 use crate::row::Row;
 
-/// M6: kB after gzip, and the first screen, which needs a browser.
+/// M6: kB after gzip, and the time of the first screen, which needs a browser.
 pub const LIMITS: [Limit; 2] = [
     Limit::at_most("M6", "JavaScript of the page, gzip", 60.0, "kB"),
     Limit::at_most("M6", "first screen on loopback", 1.0, "s"),
 ];
 
-/// All scripts of the built page, each compressed alone, as a server would send them.
+/// Measures all scripts of the built page, each compressed separately, as a server would send them.
 pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     let [size, first] = LIMITS;
     let first = first.not_here("needs a browser; `cargo xtask test` runs the browser tests");
@@ -48,7 +48,7 @@ fn weigh_scripts(folder: &Path, sizes: &mut Vec<u32>) -> Result<()> {
     Ok(())
 }
 
-/// Bytes after gzip at its strongest.
+/// Returns the number of bytes after gzip at its highest level.
 fn gzip_bytes(bytes: &[u8]) -> Result<u32> {
     let mut command = Command::new("gzip");
     command.args(["-9", "-n", "-c"]).stdin(Stdio::piped()).stdout(Stdio::piped());

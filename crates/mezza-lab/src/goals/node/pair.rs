@@ -20,13 +20,14 @@ use crate::clock::cost_ns;
 const RELAY: RelayKey = RelayKey([0x5f; 32]);
 /// Time between two notes. Receipts of faster notes are delayed.
 const PACE_MS: u64 = 2_100;
-/// Notes after which the reader reads them and a day passes: a device keeps no more of one contact.
+/// Notes after which the reader marks them as read and a day passes: a device limits the notes of a
+/// contact.
 const DAY_NOTES: u64 = 4_000;
-/// A note as people write it.
+/// A typical note.
 const TEXT: &str =
     "The quick brown fox jumps over the lazy dog, and the dog does not even look up.";
 
-/// The state of a relay.
+/// The mailboxes of a relay.
 #[derive(Default)]
 struct Boxes {
     watched: BTreeMap<MailboxAddress, (usize, MailboxId)>,
@@ -35,16 +36,16 @@ struct Boxes {
     mails: u64,
 }
 
-/// The costs of one note: thread CPU time in nanoseconds, reading the clock included.
+/// The costs of one note: thread CPU time in nanoseconds, including the clock reads.
 #[derive(Clone, Copy, Default)]
 pub struct NoteCost {
-    /// The writer's device: the command, and the relay's answer that it has the note.
+    /// The writer's device: from the command to the relay's acknowledgement.
     pub sent: f64,
-    /// How often the clock was read twice for `sent`.
+    /// Pairs of clock reads included in `sent`.
     pub sent_looks: f64,
     /// The reader's device.
     pub read: f64,
-    /// The writer's device again: the receipt.
+    /// The writer's device: the processing of the receipt.
     pub receipt: f64,
 }
 
@@ -56,13 +57,13 @@ pub struct DevicePair<B: Backend> {
     now: Time,
     boxes: Boxes,
     inputs: VecDeque<(usize, Input)>,
-    /// Batches that the writer's device wants stored.
+    /// Batches that the writer's device has output.
     batches: Vec<WriteBatch>,
     notes: u64,
 }
 
 impl<B: Backend> DevicePair<B> {
-    /// Two devices that have each other's cards and have exchanged notes.
+    /// Makes two devices that have each other's cards and have exchanged notes.
     ///
     /// # Errors
     /// If a device refuses.
@@ -141,12 +142,12 @@ impl<B: Backend> DevicePair<B> {
         Ok(self.devices[0].note(note, self.now).context("the note is gone")?.state)
     }
 
-    /// Batches that the writer's device wants stored since the last call.
+    /// Returns the batches that the writer's device has output since the last call.
     pub fn take_batches(&mut self) -> Vec<WriteBatch> {
         std::mem::take(&mut self.batches)
     }
 
-    /// The time here.
+    /// Returns the time of the simulation.
     pub fn now(&self) -> Time {
         self.now
     }
@@ -170,7 +171,7 @@ impl<B: Backend> DevicePair<B> {
         Ok(())
     }
 
-    /// Handles all inputs that wait, and those that follow from them.
+    /// Handles all waiting inputs, and the inputs that follow from them.
     fn handle_inputs(&mut self, cost: &mut NoteCost) -> Result<()> {
         while let Some((who, input)) = self.inputs.pop_front() {
             let is_own = matches!(
@@ -211,7 +212,7 @@ impl<B: Backend> DevicePair<B> {
         std::iter::from_fn(|| device.poll()).collect()
     }
 
-    /// Does the work of relay and disk.
+    /// Carries out outputs as relay and disk.
     fn carry_out(&mut self, who: usize, outputs: Vec<Output>) {
         for output in outputs {
             let order = match output {

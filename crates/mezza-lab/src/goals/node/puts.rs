@@ -1,4 +1,4 @@
-//! M2: mails of 1 KiB that a relay makes durable in a second.
+//! M2: mails of 1 KiB that a relay stores durably per second.
 
 use std::path::{Path, PathBuf};
 
@@ -11,8 +11,8 @@ use crate::limit::Limit;
 use crate::raw::RawFigure;
 use crate::row::Row;
 
-/// M2: puts per second, their ratio to puts that do not wait for the disk, and the gain of group
-/// commit, which is context.
+/// M2: puts per second, their ratio to puts without sync, and the gain of group commit, which is
+/// context.
 pub const LIMITS: [Limit; 3] = [
     Limit::at_least("M2", "durable puts of 1 KiB", 15_000.0, "/s"),
     Limit::at_least("M2", "durable puts / the same with synchronous=OFF", 0.3, "x"),
@@ -27,7 +27,7 @@ struct Rates {
     single: f64,
 }
 
-/// Measures group commit, the same without sync, and one commit each, in turn.
+/// Measures group commit, group commit without sync, and one commit per put, in turn.
 pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     let (puts, singles) = bench.profile.pick((1_000, 20), (20_000, 500), (100_000, 2_000));
     let rounds = bench.profile.pick(1, 3, 5);

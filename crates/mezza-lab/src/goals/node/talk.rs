@@ -1,4 +1,5 @@
-//! M1 and M8: one node writes to others over a relay, all of them processes; before that, they idle.
+//! M1 and M8: memory of idle nodes, then one node writes to the others over a relay. All are
+//! processes.
 //!
 //! ```text
 //! POST note -> ratchet, commit -> relay: commit -> reader: commit -> receipt -> WebSocket: delivered
@@ -31,12 +32,12 @@ use m1::Times;
 
 /// Time between two notes to one contact. Receipts of faster notes are delayed.
 const PACE: Duration = Duration::from_millis(2_100);
-/// Time after which a node that has started is idle.
+/// Time after which a started node is idle.
 const REST: Duration = Duration::from_millis(1_500);
-/// M8, the median of all nodes.
+/// M8: the median of all nodes.
 pub const M8: Limit = Limit::at_most("M8", "idle node, resident memory", 60.0, "MiB");
 
-/// Starts all processes, measures their memory, then the time of notes.
+/// Starts all processes, measures their memory, then times notes.
 pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     let (contacts, notes, syncs_n) = bench.profile.pick((3, 10, 10), (5, 100, 50), (20, 600, 200));
     let folder = bench.folder.path().join("world");
@@ -50,7 +51,7 @@ pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
         readers.iter().map(|r| introduce_nodes(&writer, r)).collect::<Result<_>>()?;
     let client = writer.client()?;
     for id in &ids {
-        // The first note starts the session. M1 is about later ones.
+        // The first note starts the session. M1 measures later notes.
         deliver_note(&client, id, "hello")?;
     }
     let mut syncs = Syncs::default();
@@ -74,8 +75,9 @@ pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// One note to each contact in turn, and after each a round trip of the empty path and one sync. All
-/// three come after the same rest, because a rest makes each of them slower, the sync most.
+/// Times one note to each contact in turn, and after each note a round trip of the empty path and
+/// one sync. All three come after the same pause, because a pause slows each of them down, the sync
+/// most.
 fn time_notes(
     client: &ApiClient,
     bare: &mut EmptyPath,
@@ -104,9 +106,9 @@ fn time_notes(
     Ok(times)
 }
 
-/// Writes a note and waits until it is shown as delivered; milliseconds.
+/// Sends a note and waits until it is shown as delivered. Returns milliseconds.
 fn deliver_note(client: &ApiClient, contact: &str, text: &str) -> Result<f64> {
-    // The page of a person is connected before the person writes, so this connection is opened first.
+    // A user's page is connected before the user writes, so this connection is opened first.
     let line = client.connect()?;
     let follower = Follower::open_on(client)?;
     let mut id = [0; 16];
@@ -142,7 +144,7 @@ fn note_times(bench: &mut Bench, times: &Times, syncs: &Syncs, busy: bool) -> Re
     Ok(())
 }
 
-/// Memory of all nodes before the first note.
+/// Measures the memory of all nodes before the first note.
 fn measure_memory<'a>(
     bench: &mut Bench,
     relay: &RelayProcess,

@@ -1,4 +1,4 @@
-//! M5: the cost of unlocking besides Argon2, with a vault that a device has filled.
+//! M5: the cost of unlocking without Argon2, for a vault that a device has filled.
 
 use anyhow::Result;
 use mezza::testing::backend::AwsLc;
@@ -14,17 +14,17 @@ use crate::limit::Limit;
 use crate::raw::RawFigure;
 use crate::row::Row;
 
-/// M5, a goal of the next stage: the limit is in proportion to [`NOTES`].
+/// M5, a goal of the next stage. The limit is proportional to [`NOTES`].
 pub const LIMIT: Limit =
     Limit::at_most_of_the_run("M5", "unlock beside Argon2, CPU, 300 ms for 50,000 notes", "ms");
-/// CPU milliseconds for [`NOTES`].
+/// Limit in CPU milliseconds for [`NOTES`].
 const CPU_MS_MAX: f64 = 300.0;
 const NOTES: f64 = 50_000.0;
-/// Notes in one commit while the vault is filled.
+/// Notes per commit while the vault is filled.
 const COMMIT: u32 = 500;
 const PASSPHRASE: &[u8] = b"six words that nobody has to guess";
 
-/// Fills a vault with notes that were delivered, and opens it.
+/// Fills a vault with delivered notes, and opens it.
 pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     let notes: u32 = bench.profile.pick(100, 5_000, 50_000);
     let folder = bench.folder.path().join("vault");

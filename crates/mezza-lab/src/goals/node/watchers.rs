@@ -16,19 +16,19 @@ use crate::limit::Limit;
 use crate::raw::RawFigure;
 use crate::row::Row;
 
-/// M3, in kB.
+/// M3: the limit in kB.
 pub const LIMIT: Limit = Limit::at_most("M3", "idle watchers of a relay, each", 30.0, "kB");
-/// Watchers that connect at the same time.
+/// Watchers that connect concurrently.
 const AT_ONCE: usize = 32;
-/// Watchers that connect first, to warm the relay up. They do not count.
+/// Watchers that connect first to warm the relay up; they are not counted.
 const FIRST: u32 = 64;
-/// Files that relay and lab need beside the watchers' sockets.
+/// Open files of relay and lab besides the watchers' sockets.
 const OTHER_FILES: u64 = 200;
-/// All watchers share one address here, so its limits are raised.
+/// Limits per address, raised because all watchers share one address.
 const RAISED: [(&str, &str); 2] =
     [("MEZZA_RELAY_CONNECTIONS_MAX", "1000000"), ("MEZZA_RELAY_OPENS_DAY_MAX", "1000000")];
 
-/// Measures with the relay as a process and the watchers in this one.
+/// Measures with the relay as a process and the watchers in this process.
 pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     let count: u32 = bench.profile.pick(500, 2_000, 10_000);
     let (_, files_max) = getrlimit(Resource::RLIMIT_NOFILE)?;
@@ -77,7 +77,7 @@ async fn connect_watchers(
     Ok(here)
 }
 
-/// Checks that the relay answers on each of these connections.
+/// Checks that the relay responds on each of these connections.
 async fn check_answers(watchers: &mut [Connection]) -> Result<()> {
     for watcher in watchers {
         watcher.send(&ClientFrame::Ping).await?;

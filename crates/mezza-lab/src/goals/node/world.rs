@@ -1,4 +1,4 @@
-//! Real processes: a relay and nodes, each with a home of its own, on loopback.
+//! Real processes: a relay and nodes, each with its own home, on loopback.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -19,12 +19,12 @@ use mezza_messenger::{CarrierSet, Device};
 
 use crate::process::Program;
 
-/// How long a note may take.
+/// Time limit for a note.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 /// The passphrase of every vault.
 const PASSPHRASE: &[u8] = b"six words that nobody has to guess";
 
-/// A relay or a node with its home; it ends in order when it is dropped.
+/// A relay or a node with its home; dropping it stops the process in order.
 pub struct Process {
     program: Program,
     home: Home,
@@ -36,17 +36,17 @@ impl Process {
         Ok(Self { program, home: Home::find(Some(home))? })
     }
 
-    /// Memory that it holds, bytes.
+    /// Returns the resident memory of the process in bytes.
     pub fn resident_bytes(&self) -> Result<f64> {
         self.program.resident_bytes()
     }
 
-    /// Its number.
+    /// Returns the process number.
     pub fn pid(&self) -> u32 {
         self.program.pid()
     }
 
-    /// Its interface.
+    /// Returns a client of the process's HTTP interface.
     pub fn client(&self) -> Result<ApiClient> {
         Ok(ApiClient::for_home(&self.home)?)
     }
@@ -66,25 +66,25 @@ fn is_reachable(home: &Home) -> bool {
 
 /// A relay, with its key and address.
 pub struct RelayProcess {
-    /// The program.
+    /// The relay process.
     pub process: Process,
-    /// Its key and address.
+    /// The key and address of the relay.
     pub entry: RelayEntry,
 }
 
 impl RelayProcess {
-    /// Starts one in `folder` and waits until it listens.
+    /// Starts a relay in `folder` and waits until it listens.
     ///
     /// # Errors
-    /// If it does not start.
+    /// If the relay does not start.
     pub fn start(folder: &Path, env: &[(&str, &str)]) -> Result<Self> {
         Self::start_at(folder, "127.0.0.1", env)
     }
 
-    /// Starts one at this address of the machine or namespace of this thread.
+    /// Starts a relay at this address, in the namespace of this thread.
     ///
     /// # Errors
-    /// If it does not start.
+    /// If the relay does not start.
     pub fn start_at(folder: &Path, host: &str, env: &[(&str, &str)]) -> Result<Self> {
         let root = folder.join("relay");
         let home = Home::find(Some(&root))?;
@@ -102,11 +102,11 @@ impl RelayProcess {
     }
 }
 
-/// Makes an identity with a vault at the cost of a demonstration, then runs its node and waits
-/// until it is reachable.
+/// Makes an identity whose vault has the low cost of demonstrations, then starts its node and waits
+/// until the node is reachable.
 ///
 /// # Errors
-/// If any of it fails.
+/// If a step fails.
 pub fn start_node(folder: &Path, name: &str, relay: &RelayEntry) -> Result<Process> {
     let mut node = start_unlocked(folder, name, std::slice::from_ref(relay))?;
     let home = node.home.clone();
@@ -114,10 +114,11 @@ pub fn start_node(folder: &Path, name: &str, relay: &RelayEntry) -> Result<Proce
     Ok(node)
 }
 
-/// The same for a node without a relay; waits until its interface replies.
+/// Starts a node without a relay, as [`start_node`] does, and waits until its HTTP interface
+/// responds.
 ///
 /// # Errors
-/// If any of it fails.
+/// If a step fails.
 pub fn start_node_alone(folder: &Path, name: &str) -> Result<Process> {
     let mut node = start_unlocked(folder, name, &[])?;
     let home = node.home.clone();
@@ -130,7 +131,7 @@ pub fn start_node_alone(folder: &Path, name: &str) -> Result<Process> {
     Ok(node)
 }
 
-/// Starts a node whose vault is opened by a passphrase file.
+/// Starts a node whose vault is unlocked by a passphrase file.
 fn start_unlocked(folder: &Path, name: &str, relays: &[RelayEntry]) -> Result<Process> {
     let root = folder.join(name);
     let home = Home::find(Some(&root))?;
@@ -148,7 +149,7 @@ fn start_unlocked(folder: &Path, name: &str, relays: &[RelayEntry]) -> Result<Pr
     Process::start(&root, &args, &[])
 }
 
-/// Gives both nodes each other's card; the contact's number in the first one.
+/// Gives each node the card of the other. Returns the number of the new contact in the first node.
 ///
 /// # Errors
 /// If a node refuses.

@@ -18,10 +18,10 @@ use nix::unistd::Pid;
 
 use crate::process::PROGRAM;
 
-/// How long a tunnel may take to come up.
+/// Time limit for a tunnel to come up.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// One end of a cable: the interface of this name in a namespace.
+/// One end of a cable: an interface in a namespace.
 #[derive(Clone, Copy, Debug)]
 pub struct CableEnd {
     /// The number of the namespace.
@@ -30,7 +30,7 @@ pub struct CableEnd {
     pub card: &'static str,
 }
 
-/// The namespaces: the two machines first, then what is between them.
+/// Network namespaces: the two machines first, then the namespaces between them.
 pub struct Namespaces {
     names: Vec<String>,
     folder: PathBuf,
@@ -39,7 +39,7 @@ pub struct Namespaces {
     tunnels: Vec<u32>,
 }
 
-/// Runs a command that has to succeed; what it printed.
+/// Runs a command that must succeed. Returns its output.
 pub fn run_checked(command: &mut Command) -> Result<String> {
     let output = command.stdin(Stdio::null()).output()?;
     if !output.status.success() {
@@ -83,10 +83,10 @@ impl Namespaces {
         Ok(net)
     }
 
-    /// Lays a cable between two namespaces, by the names of its interfaces.
+    /// Makes a cable between two namespaces, with these interface names.
     ///
     /// # Errors
-    /// If the kernel refuses it.
+    /// If the kernel refuses the cable.
     pub fn lay_cable(&self, one: CableEnd, other: CableEnd) -> Result<()> {
         let [a, b] = [one, other].map(|end| self.names[end.side].as_str());
         let peer = ["type", "veth", "peer", "name", other.card, "netns", b];
@@ -99,12 +99,12 @@ impl Namespaces {
     /// Runs `ip` in a namespace.
     ///
     /// # Errors
-    /// The text of its refusal.
+    /// The error text of `ip`.
     pub fn ip(&self, side: usize, args: &[&str]) -> Result<()> {
         run_ip(&[&["-n", &self.names[side]], args].concat())
     }
 
-    /// Runs `work` on a thread inside a namespace, and waits for it.
+    /// Runs `work` on a thread inside a namespace, and waits for its result.
     ///
     /// # Errors
     /// If the namespace cannot be entered, or the thread panicked.
@@ -121,7 +121,7 @@ impl Namespaces {
         thread.join().map_err(|_| anyhow!("a thread of the measurement panicked"))?
     }
 
-    /// A command inside a namespace.
+    /// Makes a command that runs inside a namespace.
     pub fn make_command(&self, side: usize, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.names[side], program]);
@@ -129,30 +129,30 @@ impl Namespaces {
         command
     }
 
-    /// Starts a process that ends with the namespaces.
+    /// Starts a process that is killed when the namespaces are dropped.
     ///
     /// # Errors
-    /// If it does not start.
+    /// If the process does not start.
     pub fn spawn_child(&mut self, mut command: Command) -> Result<()> {
         self.children.push(command.spawn()?);
         Ok(())
     }
 
-    /// Starts a tunnel of ours, which ends with the namespaces.
+    /// Starts a tunnel of ours, which is killed when the namespaces are dropped.
     ///
     /// # Errors
-    /// If it does not start.
+    /// If the tunnel does not start.
     pub fn spawn_tunnel(&mut self, command: Command) -> Result<()> {
         self.spawn_child(command)?;
         self.tunnels.extend(self.children.last().map(Child::id));
         Ok(())
     }
 
-    /// Kills a tunnel of ours at once, and starts another one in its place. `number` counts the tunnels in
-    /// the order of their start.
+    /// Kills a tunnel of ours immediately, and starts a new one in its place. `number` counts the
+    /// tunnels in start order.
     ///
     /// # Errors
-    /// If there is no such tunnel, or the other one does not start.
+    /// If there is no such tunnel, or the new one does not start.
     pub fn replace_tunnel(&mut self, number: usize, mut command: Command) -> Result<()> {
         let old = *self.tunnels.get(number).context("no such tunnel")?;
         let mut children = self.children.iter_mut();
@@ -164,15 +164,15 @@ impl Namespaces {
         Ok(())
     }
 
-    /// The processes of our tunnels, in the order of their start.
+    /// Returns the process numbers of our tunnels, in start order.
     pub fn tunnels(&self) -> &[u32] {
         &self.tunnels
     }
 
-    /// Leaves the first `cores` of this machine to all threads of our own tunnels.
+    /// Restricts all threads of our tunnels to the first `cores` of this machine.
     ///
     /// # Errors
-    /// If a process is gone.
+    /// If a process has ended.
     pub fn pin_cores(&self, cores: usize) -> Result<()> {
         let mut set = CpuSet::new();
         (0..cores).try_for_each(|core| set.set(core))?;
@@ -185,8 +185,8 @@ impl Namespaces {
         Ok(())
     }
 
-    /// `mezza link --state STATE ARGS` inside a namespace: this program itself, by the name of a link
-    /// to it.
+    /// Makes the command `mezza link --state STATE ARGS` inside a namespace. It runs this program
+    /// through a link named `mezza`.
     ///
     /// # Errors
     /// If the link cannot be made.
@@ -200,17 +200,17 @@ impl Namespaces {
         Ok(command)
     }
 
-    /// Where files of the measurement lie.
+    /// Returns the folder of the measurement's files.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The control socket of a daemon of ours.
+    /// Returns the control socket of a daemon of ours.
     pub fn socket_path(&self, side: usize, name: &str) -> PathBuf {
         self.state_path(side, name).join("link.sock")
     }
 
-    /// Frames that found no room in the queue of an interface.
+    /// Returns the frames that the queue of an interface dropped.
     ///
     /// # Errors
     /// If there is no such interface.
@@ -228,10 +228,10 @@ impl Namespaces {
         self.folder.join(format!("{name}{side}"))
     }
 
-    /// Pairs, starts and addresses a tunnel of ours with these settings of the link.
+    /// Pairs, starts and addresses a tunnel of ours with these settings.
     ///
     /// # Errors
-    /// If it does not come up.
+    /// If the tunnel does not come up.
     pub fn start_link(
         &mut self,
         name: &str,
@@ -259,11 +259,11 @@ impl Namespaces {
         self.address_tunnel(name, name, subnet)
     }
 
-    /// A tunnel of ours without the bound of exchanges; with `frames` "none" nothing protects its
-    /// frames: what protection costs.
+    /// Starts a tunnel of ours without a limit on exchanges. With `frames` "none" its frames are
+    /// unprotected, which shows the cost of protection.
     ///
     /// # Errors
-    /// If it does not come up.
+    /// If the tunnel does not come up.
     pub fn start_special(
         &mut self,
         name: &str,
@@ -296,10 +296,10 @@ impl Namespaces {
         self.address_tunnel(name, name, subnet)
     }
 
-    /// Gives both ends of a tunnel their addresses, and waits until it carries.
+    /// Gives both ends of a tunnel their addresses, and waits until the tunnel carries packets.
     ///
     /// # Errors
-    /// If it does not.
+    /// If no packet passes in time.
     pub fn address_tunnel(&self, one: &str, two: &str, subnet: &str) -> Result<()> {
         let end = Instant::now() + PATIENCE;
         for (side, device) in [(0, one), (1, two)] {
@@ -328,10 +328,10 @@ impl Namespaces {
         bail!("nothing passes {one}")
     }
 
-    /// A number of `show --json` of a link of ours.
+    /// Returns the output of `show --json` for a link of ours.
     ///
     /// # Errors
-    /// If it does not answer.
+    /// If the daemon does not respond.
     pub fn read_shown(&self, side: usize, name: &str) -> Result<serde_json::Value> {
         let text = run_checked(
             self.mezza_command(side, name, &["show", "--json"])?.stdout(Stdio::piped()),

@@ -1,4 +1,4 @@
-//! Keys that are renewed under load, and the frames that it costs.
+//! Key renewal under load, and the frames lost by it.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
@@ -14,24 +14,25 @@ use crate::bench::Bench;
 use crate::limit::Limit;
 use crate::row::Row;
 
-/// Its limit.
+/// The limit on lost frames.
 pub const LIMIT: Limit =
     Limit::at_most("S10", "frames lost in forced rekeys at half capacity", 0.0, "frames");
 
-/// UDP at half of the capacity while keys are renewed again and again.
+/// Measures UDP at half of the capacity while keys are renewed continuously.
 ///
-/// A frame counts as lost if our side of the tunnel dropped it, if it left and was not opened, or if it
-/// found no room in the queue of the interface: a sender that waits for keys lets that queue run over. What
-/// the sockets of iperf3 lose is said beside it.
+/// A frame counts as lost if our side of the tunnel dropped it, if it was sent and not opened, or
+/// if the queue of the interface was full: a sender that waits for keys lets that queue overflow.
+/// The losses of iperf3's sockets are reported separately.
 ///
 /// # Errors
-/// If iperf3 or a link does not answer.
+/// If iperf3 or a link does not respond.
 pub fn measure_row(bench: &mut Bench, net: &Namespaces, gbit: f64) -> Result<Row> {
     let rekeys = bench.profile.pick(10, 1_000, 1_000);
     let rate = format!("{:.0}M", capacity_udp(net, gbit)? * 500.0);
-    // The initiator is asked: a responder would ask it, and be heard every 5 s at most.
+    // Ask the initiator: a responder would have to ask the initiator, which listens every 5 s at
+    // most.
     let socket = net.socket_path(1 - find_responder(net, "lkr")?, "lkr");
-    // An exchange is asked for about every 60 ms.
+    // A rekey is requested about every 60 ms.
     let seconds = u64::div_ceil(rekeys, 10);
     let before = Passed::read_counts(net, "lkr")?;
     let end = Instant::now() + Duration::from_secs(seconds);
@@ -68,11 +69,11 @@ fn ask_for_keys(socket: &Path, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Frames of a link of ours from A to B so far.
+/// Counts of the frames of a link of ours from A to B so far.
 struct Passed {
     sent: f64,
     opened: f64,
-    /// By the links of both sides, and by the queue of the interface of A.
+    /// Frames dropped by the links of both sides, and by the interface queue of A.
     dropped: f64,
     exchanges: f64,
 }
@@ -82,7 +83,7 @@ impl Passed {
         let a = net.read_shown(0, name)?;
         let b = net.read_shown(1, name)?;
         let number = |value: &Value| value.as_f64().context("a link without counts");
-        // Before a frame was sealed at A, and after it was opened at B.
+        // Drops before sealing at A, and after opening at B.
         let drops = [&a["dropped"]["late"], &a["dropped"]["queue"], &a["dropped"]["fragment"]];
         let drops = drops.into_iter().chain([&b["dropped"]["queue"], &b["dropped"]["fragment"]]);
         let dropped = drops.map(number).sum::<Result<f64>>()?;
@@ -99,7 +100,8 @@ impl Passed {
     }
 }
 
-/// Gbit/s of UDP that arrive whole: half of them are the load of the rekeys.
+/// Returns the UDP rate in Gbit/s that arrives without loss; half of it is the load of the rekey
+/// test.
 fn capacity_udp(net: &Namespaces, most: f64) -> Result<f64> {
     let mut rate = most.min(4.0);
     for _ in 0..8 {

@@ -1,5 +1,5 @@
-//! Tunnels side by side in the same namespaces: TCP by iperf3, latency by sockperf, in rounds that
-//! alternate between all of them.
+//! Tunnels in the same namespaces: TCP by iperf3, latency by sockperf, in rounds that alternate
+//! between all tunnels.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -28,20 +28,20 @@ const PLAIN: Limit =
 const LATENCY: Limit = Limit::at_most("S9", "added latency, median / wireguard-go's", 0.25, "x");
 const FLOOD: Limit = Limit::at_most("S11", "throughput lost to 2,000 junk KE1 a second", 10.0, "%");
 
-/// The limits.
+/// The limits of the tunnel rows.
 pub const LIMITS: [Limit; 9] =
     [RAW, WIREGUARD, BORINGTUN, OPENVPN, ETHER, PLAIN, LATENCY, rekeys::LIMIT, FLOOD];
 
-/// A way between the namespaces: its name and the address of B.
+/// A path between the namespaces: its name and the address of B.
 struct Way {
     name: &'static str,
     to: String,
 }
 
-/// Measures all of them, or says why not.
+/// Measures all tunnels, or returns rows with the reason why not.
 ///
 /// # Errors
-/// If the tunnel of ours does not come up.
+/// If our tunnel does not come up.
 pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     if bench.profile == Profile::Smoke {
         return Ok(LIMITS.iter().map(|limit| limit.not_here("too slow for a smoke run")).collect());
@@ -106,7 +106,7 @@ pub fn measure_rows(bench: &mut Bench) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The mean of the best two: other programs only take away.
+/// Returns the mean of the two largest values, since other programs only reduce values.
 pub fn mean_of_best(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -114,7 +114,7 @@ pub fn mean_of_best(values: &[f64]) -> f64 {
     best.iter().sum::<f64>() / f64::from(u32::try_from(best.len()).unwrap_or(1))
 }
 
-/// Gbit/s of TCP over each way, in rounds.
+/// Measures TCP in Gbit/s over each path, in rounds.
 fn measure_throughput(
     bench: &mut Bench,
     net: &Namespaces,
@@ -132,13 +132,14 @@ fn measure_throughput(
     Ok(all)
 }
 
-/// Runs of iperf3 without a figure, after which there is none.
+/// Number of iperf3 runs without a figure after which measuring stops.
 const BROKEN_RUNS_MAX: usize = 3;
 
-/// Returns the Gbit/s that arrived. On a busy machine iperf3 may end without a figure: it runs again then.
+/// Measures TCP to `to`. Returns the received Gbit/s. On a busy machine iperf3 may end without a
+/// figure; then it runs again.
 ///
 /// # Errors
-/// If iperf3 does not end well, or has no figure three times in a row.
+/// If iperf3 fails, or gives no figure three times in a row.
 pub fn measure_tcp(net: &Namespaces, to: &str, args: &[&str]) -> Result<f64> {
     let mut last = Value::Null;
     for _ in 0..BROKEN_RUNS_MAX {
@@ -153,14 +154,14 @@ pub fn measure_tcp(net: &Namespaces, to: &str, args: &[&str]) -> Result<f64> {
 /// Runs iperf3 to `to`. Returns its report.
 ///
 /// # Errors
-/// If it does not end well.
+/// If iperf3 fails.
 pub fn run_iperf(net: &Namespaces, to: &str, args: &[&str]) -> Result<Value> {
     let mut command = net.make_command(0, "iperf3");
     command.args(["-c", to, "-J"]).args(args).stdout(Stdio::piped());
     Ok(serde_json::from_str(&run_checked(&mut command)?)?)
 }
 
-/// Median one-way latency of 64 bytes over raw veth, ours and wireguard-go, us.
+/// Measures the median one-way latency of 64 bytes in us: raw veth, ours, wireguard-go.
 fn measure_latency(bench: &mut Bench, net: &Namespaces, ways: &[Way]) -> Result<Row> {
     let names = ["raw", "mezza", "wireguard-go"];
     let wanted: Vec<&Way> = ways.iter().filter(|way| names.contains(&way.name)).collect();
@@ -195,13 +196,13 @@ fn read_percentile(text: &str, name: &str) -> Option<f64> {
     line.rsplit('=').next()?.trim().parse().ok()
 }
 
-/// Which side of a link of ours answers exchanges.
+/// Returns the side of a link of ours that is the responder.
 pub(super) fn find_responder(net: &Namespaces, name: &str) -> Result<usize> {
     Ok(usize::from(net.read_shown(1, name)?["role"] == "responder"))
 }
 
-/// Throughput with and without first messages that nobody who is paired has sent: of the peer's name, which
-/// the responder refuses by their tags, and of strangers' names, in turn.
+/// Measures throughput with and without forged first messages. Half of them have the peer's name,
+/// and the responder refuses them by their tags; the others have strangers' names.
 fn measure_flood(bench: &mut Bench, net: &Namespaces) -> Result<Row> {
     let side = find_responder(net, "lk0")?;
     let record = net.read_shown(side, "lk0")?;
@@ -219,7 +220,7 @@ fn measure_flood(bench: &mut Bench, net: &Namespaces) -> Result<Row> {
     let mut flooded = Vec::new();
     for _ in 0..bench.profile.pick(1, 4, 8) {
         quiet.push(measure_tcp(net, "10.7.0.2", &["-t", "2"])?);
-        // 2,000 a second, in bursts of 20, by a program of a few lines.
+        // A short program sends 2,000 messages per second, in bursts of 20.
         let program = format!(
             "import os,socket,time\ns=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\nf=bytes.fromhex('{hex}')\n\
              g=lambda:f[:8]+b'\\x02'+os.urandom(5)+f[14:]\n\
@@ -240,7 +241,7 @@ fn measure_flood(bench: &mut Bench, net: &Namespaces) -> Result<Row> {
     )))
 }
 
-/// Starts a tunnel of somebody else and gives the address of B in it.
+/// A function that starts another implementation's tunnel, and returns the address of B in it.
 type Start = fn(&mut Namespaces) -> Result<String>;
 
 const PEERS: &[(&str, Start)] =
@@ -250,11 +251,11 @@ fn wireguard_go(net: &mut Namespaces) -> Result<String> {
     wireguard_go_over(net, WIREGUARD_MTU)
 }
 
-/// Starts wireguard-go over the cable of both namespaces, with this MTU of its interfaces. Returns the
-/// address of B in it; that of A ends with 1.
+/// Starts wireguard-go over the cable of both namespaces, with interfaces of this MTU. Returns the
+/// address of B in the tunnel; the address of A ends with 1.
 ///
 /// # Errors
-/// If it is not fetched, or does not come up.
+/// If wireguard-go was not fetched, or the tunnel does not come up.
 pub fn wireguard_go_over(net: &mut Namespaces, mtu: u16) -> Result<String> {
     let program = find_binary("wireguard")?;
     let plan = WireGuardPlan { devices: ["wga", "wgb"], port: 5_900, subnet: "10.8.0", mtu };
@@ -276,25 +277,25 @@ fn start_boringtun(net: &mut Namespaces) -> Result<String> {
     })
 }
 
-/// A program of `lab/peers/tunnels.sh fetch`.
+/// Returns the path of a program that `lab/peers/tunnels.sh fetch` installed.
 fn find_binary(name: &str) -> Result<String> {
     let path = place::target_folder().join("peers/bin").join(name);
     let path = path.to_str().filter(|path| std::path::Path::new(path).exists());
     path.map(str::to_owned).with_context(|| format!("{name} is not built; fetch it with `--fetch`"))
 }
 
-/// The usual MTU of `WireGuard`'s interfaces.
+/// The default MTU of `WireGuard`'s interfaces.
 const WIREGUARD_MTU: u16 = 1_420;
 
 /// A tunnel of `WireGuard` between both namespaces.
 struct WireGuardPlan {
-    /// Its interfaces, by side.
+    /// The names of the interfaces, by side.
     devices: [&'static str; 2],
-    /// The port of UDP at both sides.
+    /// The UDP port on both sides.
     port: u16,
-    /// The first three numbers of its addresses.
+    /// The first three numbers of the tunnel's addresses.
     subnet: &'static str,
-    /// The MTU of its interfaces.
+    /// The MTU of the interfaces.
     mtu: u16,
 }
 
@@ -336,14 +337,15 @@ fn start_wireguard(
     Ok(format!("{subnet}.2"))
 }
 
-/// A shell command with a file as its input.
+/// Makes a shell command with a file as its input.
 fn pipe_command(file: &std::path::Path, command: &str) -> Command {
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(format!("{command} < \"$0\"")).arg(file);
     shell
 }
 
-/// A TAP of `OpenVPN` with a static peer by fingerprint, AES-128-GCM, and buffers as large as ours.
+/// Starts a TAP of `OpenVPN` with a static peer by fingerprint, AES-128-GCM, and buffers as large
+/// as ours.
 fn start_openvpn(net: &mut Namespaces) -> Result<String> {
     let folder = net.folder().to_path_buf();
     let at = |name: &str| folder.join(name).to_str().unwrap_or_default().to_owned();

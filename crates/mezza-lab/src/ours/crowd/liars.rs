@@ -1,4 +1,4 @@
-//! Devices that lie: with their own frames, never in a victim's memory.
+//! Lying devices: they lie in their own frames, and never change a victim's memory.
 
 use mezza::testing::servers::mesh::crowd::{HostedCrew, START};
 use mezza_mesh::frame::{MeshFrame, Name};
@@ -10,36 +10,37 @@ use rand_core::Rng as _;
 
 /// An eighth of a second, the unit of stamps, µs.
 const STAMP: u64 = 125_000;
-/// Frames that a black hole swallows at once before it has nothing to say.
+/// Frames that a black hole accepts before it has nothing to announce.
 const SWALLOWED: usize = 16;
-/// Cells that an empty promise names.
+/// Cells that an empty promise announces.
 const PROMISED: u64 = 16;
 
 /// The behaviour of a liar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Liar {
-    /// Each beacon shows another time, up to so many seconds off.
+    /// Each beacon shows another time, up to this many seconds off.
     RandomClock(u64),
-    /// All liars show the truth and so many seconds.
+    /// All liars show the true time plus this many seconds.
     Collude(i64),
-    /// Each beacon shows the time of the beginning.
+    /// Each beacon shows the start time.
     Freeze,
-    /// Each beacon shows the clocks around and 0.45 s: just inside of the margin.
+    /// Each beacon shows the neighbours' time plus 0.45 s, just inside the margin.
     Drag,
-    /// Announces cells that it never gives.
+    /// Announces cells that it never delivers.
     EmptyPromise,
-    /// Takes cells and never announces or gives any.
+    /// Accepts cells, and never announces or delivers any.
     BlackHole,
-    /// Announces cells, and is busy whenever it is asked for one.
+    /// Announces cells, and responds to every request that it is busy.
     Busy,
     /// Says farewell with every other beacon.
     Farewell,
-    /// Compares as if it held nothing.
+    /// Compares as if its store were empty.
     Glutton,
-    /// Writes many cells for nobody; [`Stage::run_day`](super::Stage::run_day) has it write.
+    /// Writes many cells without a receiver; [`Stage::run_day`](super::Stage::run_day) triggers
+    /// them.
     Flood,
-    /// All of these in turn, an hour each, with a clock that is off by so many seconds where the attack is none
-    /// on clocks.
+    /// All of these attacks in turn, an hour each. In attacks that are not on clocks, its clock is
+    /// off by this many seconds.
     Every(i64),
 }
 
@@ -55,13 +56,13 @@ const EVERY: [Liar; 9] = [
     Liar::Glutton,
     Liar::Flood,
 ];
-/// How long each of them lasts, µs.
+/// Duration of each attack in [`EVERY`], µs.
 const ATTACK: u64 = 3_600 * SECOND;
-/// How long a busy device names, ms.
+/// The waiting time that a busy device names, ms.
 const BUSY_MS: u16 = 1;
 
 impl Liar {
-    /// Its name.
+    /// Returns the name of the behaviour.
     pub fn name(self) -> String {
         match self {
             Self::RandomClock(s) => format!("random clocks +-{s} s"),
@@ -79,9 +80,9 @@ impl Liar {
     }
 }
 
-/// A crew with liars in it.
+/// A crew that contains liars.
 pub struct Liars {
-    /// All devices, the liars too: what they hear and know is honest.
+    /// All devices, including liars; their engines are honest.
     pub hosted: HostedCrew,
     /// The role of each device.
     pub roles: Vec<Option<Liar>>,
@@ -90,7 +91,7 @@ pub struct Liars {
 }
 
 impl Liars {
-    /// Draws who lies.
+    /// Draws the devices that lie.
     pub fn new(hosted: HostedCrew, liars: Option<(Liar, u64)>, dice: &mut SimRng) -> Self {
         let count = hosted.0.len();
         let mut roles = vec![None; count];
@@ -117,7 +118,7 @@ impl Liars {
         EVERY[usize::try_from(turn).unwrap_or(0) % EVERY.len()]
     }
 
-    /// The devices that flood now.
+    /// Returns the devices that flood now.
     pub fn find_floods(&self, now: u64) -> Vec<DeviceId> {
         let roles = (0..).zip(&self.roles);
         let floods = roles.filter(|(device, role)| {
@@ -126,7 +127,7 @@ impl Liars {
         floods.map(|(device, _)| device).collect()
     }
 
-    /// Turns a frame into a lie; `None`: it is not sent at all.
+    /// Turns a frame into a lie; `None` if the frame is not sent.
     fn make_lie(
         &mut self,
         device: DeviceId,
@@ -174,7 +175,7 @@ impl Liars {
         }
     }
 
-    /// The time that a liar shows, µs since 1970. The crowd's time is the truth.
+    /// Returns the time that a liar shows, µs since 1970. The crowd's time is the true time.
     fn shown_time(&mut self, device: DeviceId, liar: Liar, now: u64) -> Option<u64> {
         match liar {
             Liar::RandomClock(spread_s) => {

@@ -1,4 +1,5 @@
-//! The coordinator of the lab: agrees on a round with the mixes, hands them a batch, takes replies.
+//! The coordinator of the lab: it agrees on a round with the mixes, sends a batch, and receives the
+//! replies.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,11 +28,11 @@ use super::onions::Onions;
 use super::round::{MixSetup, PhaseCpu, RoundTiming};
 use super::threads::ThreadReading;
 
-/// Events that may wait.
+/// Capacity of the event queue.
 const EVENTS_MAX: usize = 256;
-/// How long a round may take.
+/// Time limit for a round.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// How long no mix may have made noise before a batch is sent.
+/// Before a batch is sent, no mix may have made noise for this long.
 const QUIET: Duration = Duration::from_millis(20);
 
 /// The link of a frame: the control link of a mix, or the link of batches with the first mix.
@@ -41,7 +42,7 @@ enum From {
     Data,
 }
 
-/// The coordinator, and the mixes behind it.
+/// The coordinator, its runtime and its mixes.
 pub struct LabCoordinator {
     runtime: Runtime,
     inner: Inner,
@@ -55,16 +56,16 @@ struct Inner {
     frames: mpsc::Receiver<(From, Frame)>,
     /// CPU time of our ends of the links.
     own: Arc<Busy>,
-    /// The last round.
+    /// The number of the last round.
     last: u64,
     seed: u64,
 }
 
 impl LabCoordinator {
-    /// Starts mixes in a folder of their own below `root`, and links with all of them.
+    /// Starts mixes in a new folder below `root`, and connects to all of them.
     ///
     /// # Errors
-    /// If they do not start.
+    /// If a mix does not start.
     pub fn start(root: &Path, setup: MixSetup) -> Result<Self> {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(2).enable_all().build()?;
@@ -72,11 +73,11 @@ impl LabCoordinator {
         Ok(Self { runtime, inner })
     }
 
-    /// Some rounds of a network of its own. The first round of a process is slower than all others
-    /// and does not count.
+    /// Runs some rounds in a new network. The first round of a process is slower than later ones
+    /// and is not counted.
     ///
     /// # Errors
-    /// Mixes that do not start, or a round that breaks.
+    /// Mixes that do not start, or a failed round.
     pub fn measure_rounds(
         root: &Path,
         setup: MixSetup,
@@ -90,19 +91,19 @@ impl LabCoordinator {
         timings
     }
 
-    /// One round.
+    /// Runs one round.
     ///
     /// # Errors
-    /// A round that ends early, or a reply that is wrong.
+    /// A round that ends early, or a wrong reply.
     pub fn run_round(&mut self, users: u32) -> Result<RoundTiming> {
         let round = self.inner.run_round(users);
         self.runtime.block_on(async { timeout(PATIENCE, round).await })?
     }
 
-    /// Ends the mixes.
+    /// Stops the mixes.
     ///
     /// # Errors
-    /// The error of a mix that could not go on.
+    /// The error of a failed mix.
     pub fn stop_mixes(self) -> Result<()> {
         let Inner { network, control, data, .. } = self.inner;
         drop((control, data));
@@ -170,7 +171,7 @@ impl Inner {
         Ok(RoundTiming { wall, cpu, spent, ahead, own, threads, making })
     }
 
-    /// `NEW_ROUND` and `SIGN`: the layers of a fresh round.
+    /// Runs `NEW_ROUND` and `SIGN`. Returns the layers of a fresh round.
     async fn agree_layers(&mut self) -> Result<Vec<Layer>> {
         let (index, policy) =
             self.network.config.find_policy(Service::Conversation).context("no conversations")?;
@@ -198,7 +199,7 @@ impl Inner {
         Ok(settings.keys.iter().zip(0..).map(layer).collect())
     }
 
-    /// Sends a frame to every mix; gives the answers in the order of the mixes.
+    /// Sends a frame to every mix. Returns the responses in the order of the mixes.
     async fn ask_mixes<T>(
         &mut self,
         id: RoundId,
@@ -221,12 +222,12 @@ impl Inner {
         Ok(answers.into_iter().flatten().collect())
     }
 
-    /// The next frame of a round.
+    /// Receives the next frame of a round.
     async fn next_frame(&mut self, id: RoundId) -> Result<(From, FrameBody)> {
         loop {
             match self.frames.recv().await {
                 Some((from, Frame::Round(of, body))) if of == id => return Ok((from, body)),
-                // An alarm is about a round that has failed, so it ends the measurement.
+                // An alarm reports a failed round, so it ends the measurement.
                 Some((from, Frame::Round(_, FrameBody::Alarm { .. }))) => {
                     bail!("{from:?}: an alarm")
                 }
@@ -255,7 +256,7 @@ impl Inner {
     }
 }
 
-/// A link with a mix; its frames come to `events`.
+/// Connects to a mix; its frames go to `events`.
 async fn connect_mix(
     (server, protocol, from): (&Server, &'static [u8], From),
     identity: &TlsIdentity,
@@ -274,7 +275,7 @@ async fn connect_mix(
     Ok(outbox)
 }
 
-/// The frames of a batch as bytes.
+/// Encodes the frames of a batch.
 fn make_batch(id: RoundId, onions: &[u8], mixes: usize) -> Result<Vec<link::FrameBytes>> {
     let size = Service::Conversation.onion_bytes(mixes);
     let count = u32::try_from(onions.len() / size)?;

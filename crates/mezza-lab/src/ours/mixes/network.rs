@@ -1,4 +1,4 @@
-//! A network for measurements: keys, a config with the conversation service only, and its mixes.
+//! A network for measurements: keys, a config with only the conversation service, and its mixes.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -25,12 +25,12 @@ use tokio::sync::watch;
 use super::round::MixSetup;
 use crate::machine;
 
-/// How long a config is valid, before and after now.
+/// Validity of a config before and after now, ms.
 const VALID_MS: u64 = Time::DAY_MS;
-/// A round may open every millisecond, so that the clock gives each a fresh number; its phases have ten
-/// minutes.
+/// A round may open every millisecond, so that the clock gives each round a fresh number. Its
+/// phases have ten minutes.
 const TIMES: Times = [1, 600_000, 600_000, 600_000, 600_000];
-/// How long the links may take to come up.
+/// Time limit for the links to come up.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Running mixes.
@@ -39,16 +39,16 @@ pub struct LocalMixnet {
     pub config: Config,
     /// The key of the coordinator.
     pub coordinator: ServerKey,
-    /// First mix first.
+    /// The mixes, the first mix first.
     pub mixes: Vec<server::ServerHandle>,
     stop: watch::Sender<bool>,
 }
 
 impl LocalMixnet {
-    /// Starts the mixes, the last one first so that each finds the one behind it.
+    /// Starts the mixes, the last first, so that each finds the next one.
     ///
     /// # Errors
-    /// If they do not start.
+    /// If a mix does not start.
     pub async fn start(folder: &Path, setup: &MixSetup) -> Result<Self> {
         std::fs::create_dir_all(folder)?;
         let path = |at: usize| folder.join(format!("mix{at}.key"));
@@ -77,8 +77,8 @@ impl LocalMixnet {
         Ok(Self { config, coordinator, mixes, stop })
     }
 
-    /// Waits for all links of each mix: with the coordinator, the mix before and the mix behind it. There
-    /// is no bucket store, because measurements have no calls and invitations.
+    /// Waits for all links of each mix: to the coordinator, to the previous mix and to the next
+    /// mix. There is no bucket store, because measurements have no calls and invitations.
     ///
     /// # Errors
     /// If a link does not come up.
@@ -98,10 +98,10 @@ impl LocalMixnet {
         Ok(())
     }
 
-    /// Ends the mixes and waits for them.
+    /// Stops the mixes and waits for their ends.
     ///
     /// # Errors
-    /// The error of a mix that could not go on.
+    /// The error of a failed mix.
     pub async fn stop_mixes(self) -> Result<()> {
         let _ = self.stop.send(true);
         for mix in self.mixes {
@@ -113,36 +113,36 @@ impl LocalMixnet {
 
 /// The keys in a config.
 pub struct NetworkKeys<'a> {
-    /// First mix first.
+    /// The keys of the mixes, the first mix first.
     pub mixes: &'a [ServerKey],
-    /// The coordinator.
+    /// The key of the coordinator.
     pub entry: &'a ServerKey,
-    /// The bucket store.
+    /// The key of the bucket store.
     pub bucket: &'a ServerKey,
 }
 
-/// Where a network listens, and for how many.
+/// The address of a network, and its maximum number of users.
 #[derive(Clone, Copy)]
 pub struct NetworkPlace {
     /// The address of its servers.
     pub host: Ipv4Addr,
-    /// The most users.
+    /// The maximum number of users.
     pub users_max: u32,
 }
 
 impl NetworkPlace {
-    /// A network of this machine alone.
+    /// Returns the place of a network on loopback.
     pub fn on_loopback(users_max: u32) -> Self {
         Self { host: Ipv4Addr::LOCALHOST, users_max }
     }
 }
 
-/// The conversation service alone, without a promise.
+/// Returns the conversation service alone, without a privacy promise.
 pub fn conversations_only(law: Law, times: Times) -> Vec<ServicePolicy> {
     vec![make_policy(Service::Conversation, times, law, now().minus_ms(VALID_MS))]
 }
 
-/// A config with these services, on free ports of the place, signed.
+/// Makes a signed config with these services, on free ports of the place.
 ///
 /// # Errors
 /// If no ports are free.
@@ -182,7 +182,7 @@ pub fn make_config(
     Ok(signed)
 }
 
-/// A folder for one more network of this measurement.
+/// Returns a new folder for another network of this measurement.
 pub fn next_folder(root: &Path) -> PathBuf {
     let paths = (0..u16::MAX).map(|n| root.join(format!("mixes-{n}")));
     paths.into_iter().find(|path| !path.exists()).unwrap_or_else(|| root.to_owned())

@@ -18,21 +18,21 @@ const INNER_BYTES: usize = DROP_BYTES + CELL_BYTES;
 
 /// The onions of a round, and the cells that their replies must hold.
 pub struct Onions {
-    /// One behind the other.
+    /// The onions, one after another.
     pub bytes: Vec<u8>,
-    /// Wall time of making them.
+    /// Wall time in which the onions were made.
     pub making: Duration,
     plain: Vec<u8>,
-    /// For each part, its users and the keys of their replies by layer.
+    /// Per part: the number of users, and the reply keys by layer.
     back: Vec<(usize, Vec<SecretVec>)>,
     talking: usize,
 }
 
 impl Onions {
-    /// Wraps random cells of `users` on all cores.
+    /// Wraps random cells for `users` users on all cores.
     ///
     /// # Errors
-    /// Round keys that are not points.
+    /// If a round key is no point.
     pub fn wrap_cells(
         kernel: &'static dyn Kernel,
         layers: &[Layer],
@@ -43,7 +43,7 @@ impl Onions {
         let tables = Tables::new(kernel, layers).context("round keys that are not points")?;
         let mut plain = vec![0; users * INNER_BYTES];
         ChaCha20Rng::seed_from_u64(seed).fill_bytes(&mut plain);
-        // The first quarter of all pairs of neighbours share their drops.
+        // In the first quarter of all pairs, neighbours share a dead drop.
         let talking = users / 4 * 2;
         for pair in plain[..talking * INNER_BYTES].chunks_exact_mut(2 * INNER_BYTES) {
             pair.copy_within(..DROP_BYTES, INNER_BYTES);
@@ -70,10 +70,11 @@ impl Onions {
         Ok(Self { bytes, making: begun.elapsed(), plain, back, talking })
     }
 
-    /// Opens every reply. It must hold the partner's cell in a conversation, else the user's own.
+    /// Opens every reply. It must contain the partner's cell in a conversation, else the user's own
+    /// cell.
     ///
     /// # Errors
-    /// Replies that are missing or wrong.
+    /// Missing or wrong replies.
     pub fn check_replies(&self, kernel: &dyn Kernel, replies: &[u8]) -> Result<()> {
         let cells: Vec<&[u8]> =
             self.plain.chunks_exact(INNER_BYTES).map(|p| &p[DROP_BYTES..]).collect();

@@ -22,7 +22,7 @@ use crate::process::Program;
 pub enum ServerRole {
     /// The bucket store.
     Bucket,
-    /// A mix, from 0.
+    /// A mix by number, from 0.
     Mix(usize),
     /// The entry server.
     Entry,
@@ -38,11 +38,11 @@ impl fmt::Display for ServerRole {
 }
 
 impl ServerRole {
-    /// All of them, in the order in which they start.
+    /// All servers in start order.
     pub const ALL: [Self; 5] =
         [Self::Bucket, Self::Mix(2), Self::Mix(1), Self::Mix(0), Self::Entry];
 
-    /// The command of `mezza mixnet` that runs it.
+    /// Returns the command of `mezza mixnet` that runs the server.
     fn command(self) -> &'static str {
         match self {
             Self::Bucket => "bucket",
@@ -60,20 +60,20 @@ pub struct ProcessMixnet {
 }
 
 impl ProcessMixnet {
-    /// Makes keys and a config in a folder of its own below `root`, and starts all servers on loopback, with
-    /// the conversation service alone.
+    /// Makes keys and a config in a new folder below `root`, and starts all servers on loopback
+    /// with the conversation service alone.
     ///
     /// # Errors
-    /// If one does not start.
+    /// If a server does not start.
     pub fn start(root: &Path, users_max: u32, law: Law, times: Times) -> Result<Self> {
         let place = NetworkPlace::on_loopback(users_max);
         Self::start_at(root, place, network::conversations_only(law, times))
     }
 
-    /// The same for these services, at an address of the machine or namespace of this thread.
+    /// Starts a network with these services, at an address in the namespace of this thread.
     ///
     /// # Errors
-    /// If one does not start.
+    /// If a server does not start.
     pub fn start_at(
         root: &Path,
         place: NetworkPlace,
@@ -98,10 +98,10 @@ impl ProcessMixnet {
         Ok(mixnet)
     }
 
-    /// Kills a server and starts it again; gives the time at which it listens, ms since 1970.
+    /// Kills a server and starts it again. Returns the time at which it listens, ms since 1970.
     ///
     /// # Errors
-    /// If it does not come back.
+    /// If the server does not start again.
     pub fn restart_server(&mut self, role: ServerRole) -> Result<u64> {
         let at = ServerRole::ALL.iter().position(|server| *server == role);
         let at = at.context("no such server")?;
@@ -111,21 +111,22 @@ impl ProcessMixnet {
         Ok(mezza::testing::clock::now().as_ms())
     }
 
-    /// The entry server.
+    /// Returns the entry server.
     pub fn entry_program(&self) -> &Program {
         &self.servers[ServerRole::ALL.len() - 1]
     }
 
-    /// The link that clients join it with.
+    /// Returns the link with which clients join the network.
     pub fn network_link(&self) -> String {
         let address = self.config.coordinator.address.clone();
         NetworkUri { genesis: self.config.hash(), address }.to_string()
     }
 
-    /// Users, half of them in conversations, for so many rounds; replies are opened.
+    /// Starts simulated users for some rounds, half of them in conversations; their replies are
+    /// opened.
     ///
     /// # Errors
-    /// If they do not start.
+    /// If the load does not start.
     pub fn start_load(&self, users: u32, rounds: u32) -> Result<Program> {
         let uri = self.network_link();
         let users = users.to_string();
@@ -168,7 +169,7 @@ impl ProcessMixnet {
     }
 }
 
-/// The events of one kind that a load has printed.
+/// Returns the events of one kind that a load has printed.
 pub fn events_of(load: &Program, event: &str) -> Vec<Value> {
     let values =
         load.read_output().lines().map_while(|line| serde_json::from_str(line).ok()).collect();

@@ -13,9 +13,9 @@ use super::threads::Threads;
 pub struct MixSetup {
     /// The number of mixes, 1 to 8.
     pub mixes: usize,
-    /// Most users of a round.
+    /// Maximum users of a round.
     pub users_max: u32,
-    /// The noise of each mix but the last.
+    /// The noise of each mix except the last.
     pub law: Law,
     /// The kernel of the mixes.
     pub kernel: &'static dyn Kernel,
@@ -26,21 +26,21 @@ pub struct MixSetup {
 /// CPU time by phase, in the order of [`Phase::ALL`].
 pub type PhaseCpu = [Duration; Phase::ALL.len()];
 
-/// The costs of a round. Every reply was opened and was right.
+/// The costs of a round. Every reply was opened and was correct.
 #[derive(Clone, Debug)]
 pub struct RoundTiming {
-    /// From the first frame of the batch to the last of the replies.
+    /// Wall time from the first frame of the batch to the last reply.
     pub wall: Duration,
-    /// CPU time of this process in that time: all mixes, their links, and the coordinator's ends.
+    /// CPU time of this process in `wall`: all mixes, their links, and the coordinator's ends.
     pub cpu: Duration,
-    /// CPU time of each mix by phase in that time.
+    /// CPU time of each mix by phase in `wall`.
     pub spent: Vec<PhaseCpu>,
-    /// CPU time of each mix by phase before the batch: its noise.
+    /// CPU time of each mix by phase before the batch, which is spent on noise.
     pub ahead: Vec<PhaseCpu>,
     /// CPU time of the coordinator's links.
     pub own: Duration,
-    /// CPU time by threads, which includes the work around jobs and links.
+    /// CPU time by thread, including the work around jobs and links.
     pub threads: Threads,
-    /// Wall time of making the onions, on all cores.
+    /// Wall time in which the onions were made, on all cores.
     pub making: Duration,
 }

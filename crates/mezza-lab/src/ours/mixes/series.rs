@@ -1,4 +1,5 @@
-//! Rounds at several numbers of users and levels of noise, in turn: how latency grows.
+//! Rounds with several numbers of users and levels of noise, in turn, to measure the growth of
+//! latency.
 
 use std::collections::BTreeMap;
 
@@ -17,14 +18,14 @@ use crate::raw::RawFigure;
 /// A number of users and a level of noise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GridPoint {
-    /// Mean noise of a mix, singles; b = 0 as in the reproduction.
+    /// Mean noise of a mix, in singles; b = 0 as in the reproduction.
     pub mu: u32,
     /// Users of the round.
     pub users: u32,
 }
 
 impl GridPoint {
-    /// All points of some users at some levels of noise.
+    /// Returns all combinations of users and levels of noise.
     pub fn make_grid(levels: &[u32], users: &[u32]) -> Vec<Self> {
         let of_level =
             |mu: &u32| users.iter().map(|users| Self { mu: *mu, users: *users }).collect();
@@ -36,10 +37,11 @@ impl GridPoint {
 pub struct GridSeries(Vec<(GridPoint, Vec<BenchRound<[f64; 2]>>)>);
 
 impl GridSeries {
-    /// Runs `rounds` rounds at each point, all points in turn; three mixes for each level of noise.
+    /// Runs `rounds` rounds at each point, all points in turn, with three mixes for each level of
+    /// noise.
     ///
     /// # Errors
-    /// A round that breaks, or a raw line that cannot be written.
+    /// A failed round, or a raw line that cannot be written.
     pub fn measure(bench: &mut Bench, points: &[GridPoint], rounds: usize) -> Result<Self> {
         let mut coordinators = BTreeMap::new();
         for GridPoint { mu, .. } in points {
@@ -50,7 +52,7 @@ impl GridSeries {
                 MixSetup { mixes: 3, users_max, law, kernel: choose_kernel(), seed: bench.seed };
             if !coordinators.contains_key(mu) {
                 let mut coordinator = LabCoordinator::start(bench.folder.path(), setup)?;
-                // The first round of a process is slower than all others.
+                // The first round of a process is slower than later ones.
                 coordinator.run_round(users_max)?;
                 coordinators.insert(*mu, coordinator);
             }
@@ -70,12 +72,12 @@ impl GridSeries {
         Ok(Self(all))
     }
 
-    /// Latency at each point, ns.
+    /// Returns the latency at each point, ns.
     pub fn latency(&self) -> Vec<(GridPoint, f64)> {
         self.map_points(deciding_value, 0)
     }
 
-    /// CPU time at each point, the median of all rounds, ns.
+    /// Returns the CPU time at each point, the median of all rounds, ns.
     pub fn cpu(&self) -> Vec<(GridPoint, f64)> {
         let middle = |rounds: &[BenchRound<f64>]| {
             median(&rounds.iter().map(|round| round.value).collect::<Vec<_>>())
@@ -91,7 +93,7 @@ impl GridSeries {
         self.0.iter().map(|(point, rounds)| (*point, cost(&figure_of(rounds, at)))).collect()
     }
 
-    /// The rounds of each point, and how many of them were disturbed.
+    /// Describes the number of rounds per point, and of disturbed rounds.
     pub fn describe_disturbed(&self) -> String {
         let Some((_, rounds)) = self.0.first() else { return String::new() };
         let words = busy_words(rounds).unwrap_or_else(|| "not busy".into());
@@ -99,17 +101,17 @@ impl GridSeries {
     }
 }
 
-/// The line through figures over users.
+/// Fits a line to figures over users.
 pub fn over_users(figures: &[(GridPoint, f64)]) -> Fit {
     fit_points(figures, |point| vec![point.users.into()])
 }
 
-/// The line through figures over noise.
+/// Fits a line to figures over noise.
 pub fn over_noise(figures: &[(GridPoint, f64)]) -> Fit {
     fit_points(figures, |point| vec![point.mu.into()])
 }
 
-/// The plane through figures over both.
+/// Fits a plane to figures over users and noise.
 pub fn over_both(figures: &[(GridPoint, f64)]) -> Fit {
     fit_points(figures, |point| vec![point.users.into(), point.mu.into()])
 }

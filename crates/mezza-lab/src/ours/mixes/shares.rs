@@ -1,5 +1,6 @@
-//! The time of a round by mix and phase: the time of all cores from the first frame to the last reply.
-//! The time of threads around their jobs and links is printed by kind and counts as unaccounted.
+//! The time of a round by mix and phase: the time of all cores from the first frame to the last
+//! reply. The time that threads spend around jobs and links is printed by kind and counts as
+//! unaccounted.
 
 use std::time::Duration;
 
@@ -13,22 +14,25 @@ use crate::machine;
 pub struct Shares {
     /// The share of each mix by phase.
     pub mixes: Vec<[f64; Phase::ALL.len()]>,
-    /// Noise of each mix, made before the batch. It is not part of the round and has the same scale.
+    /// The share of each mix for noise made before the batch. It is not part of the round and has
+    /// the same scale.
     pub ahead: Vec<f64>,
-    /// The coordinator's ends of its links, which belong to the entry server of a real network.
+    /// The share of the coordinator's ends of its links, which belong to the entry server in a real
+    /// network.
     pub entry: f64,
-    /// Around the jobs, on their threads: fetching one, handing its result over, falling asleep.
+    /// The share around the jobs, on their threads: fetching a job, handing over its result, going
+    /// to sleep.
     pub pool: f64,
-    /// Around links and machines, on the threads of the runtime: scheduling.
+    /// The share around links and state machines, on the runtime's threads: scheduling.
     pub runtime: f64,
-    /// The coordinator, which sends the batch and collects the replies.
+    /// The share of the coordinator, which sends the batch and collects the replies.
     pub coordinator: f64,
-    /// Cores that do no work for this process.
+    /// The share in which cores do no work for this process.
     pub wait: f64,
 }
 
 impl Shares {
-    /// The shares of some rounds together.
+    /// Computes the shares of some rounds together.
     pub fn from_rounds(outcomes: &[RoundTiming]) -> Self {
         let cores = u32::try_from(machine::count_cores()).unwrap_or(1);
         let sum = |part: &dyn Fn(&RoundTiming) -> Duration| {
@@ -58,18 +62,18 @@ impl Shares {
         }
     }
 
-    /// All mixes, one phase.
+    /// Returns the share of one phase over all mixes.
     pub fn phase_share(&self, phase: Phase) -> f64 {
         self.mixes.iter().map(|mix| mix[phase as usize]).sum()
     }
 
-    /// Jobs, links and waiting.
+    /// Returns the share of jobs, links and waiting.
     pub fn work(&self) -> f64 {
         let work = Phase::ALL.into_iter().filter(|phase| *phase != Phase::Machine);
         work.map(|phase| self.phase_share(phase)).sum::<f64>() + self.entry + self.wait
     }
 
-    /// The part of all CPU time that is cryptography, the noise made ahead included.
+    /// Returns the part of all CPU time that is cryptography, including noise made ahead.
     pub fn cryptography_share(&self) -> f64 {
         let ahead: f64 = self.ahead.iter().sum();
         let inside =
@@ -77,17 +81,17 @@ impl Shares {
         (inside.iter().sum::<f64>() + ahead) / self.cpu_share()
     }
 
-    /// The part of the elapsed time of all cores that cryptography takes within the round.
+    /// Returns the part of the elapsed time of all cores that is cryptography within the round.
     pub fn cryptography_in_round(&self) -> f64 {
         [Phase::Unwrap, Phase::Noise, Phase::Seal].map(|phase| self.phase_share(phase)).iter().sum()
     }
 
-    /// The part of the elapsed time of all cores that links take, or in which a core has no work.
+    /// Returns the part of the elapsed time of all cores that is used by links or idle.
     pub fn links_and_waiting(&self) -> f64 {
         self.phase_share(Phase::Link) + self.entry + self.wait
     }
 
-    /// The part of all CPU time that links take.
+    /// Returns the part of all CPU time that links use.
     pub fn links_share(&self) -> f64 {
         (self.phase_share(Phase::Link) + self.entry) / self.cpu_share()
     }
@@ -96,7 +100,7 @@ impl Shares {
         1.0 - self.wait + self.ahead.iter().sum::<f64>()
     }
 
-    /// A table in per cent: a line for each mix, then the whole.
+    /// Formats a table in percent: a line per mix, then the total.
     pub fn lines(&self) -> Vec<String> {
         let head = Phase::ALL.map(|phase| format!("{:>9}", format!("{phase:?}").to_lowercase()));
         let mut lines = vec![format!("{:<8}{}{:>16}", "%", head.concat(), "noise ahead")];
@@ -135,7 +139,7 @@ mod tests {
     use super::*;
     use crate::ours::mixes::threads::Threads;
 
-    /// A round of 100 ms, of which `unaccounted_ms` of each core belong to no phase.
+    /// Makes a round of 100 ms, of which `unaccounted_ms` of each core belong to no phase.
     fn outcome(unaccounted_ms: u64) -> RoundTiming {
         let ms = Duration::from_millis;
         let mut spent: PhaseCpu = Default::default();
@@ -160,12 +164,12 @@ mod tests {
             is(whole.pool, 4.0) && is(whole.runtime, 3.0) && is(whole.coordinator, 3.0),
             "{whole:?}"
         );
-        // Of 100 ms of each core: all but the 10 ms around jobs and links.
+        // Of 100 ms of each core: all except the 10 ms around jobs and links.
         assert!(is(1.0 - whole.work(), 10.0), "{whole:?}");
         assert!((whole.cryptography_share() - 60.0 / 90.0).abs() < 1e-9, "{whole:?}");
         assert!((whole.links_share() - 20.0 / 90.0).abs() < 1e-9);
         assert!(is(whole.cryptography_in_round(), 60.0), "{whole:?}");
-        // 20 ms of links, and all that is no CPU time.
+        // 20 ms of links, and all time that is not CPU time.
         assert!(is(whole.links_and_waiting(), 20.0 + cores * 100.0 - 90.0), "{whole:?}");
         let missing = whole.work() - Shares::from_rounds(&[outcome(3)]).work();
         assert!((missing - 0.03).abs() < 1e-9, "{missing}");

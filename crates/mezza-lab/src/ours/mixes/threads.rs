@@ -1,5 +1,5 @@
-//! CPU time of the threads of this process by their work, from the kernel's counters. They include the
-//! work around jobs, links and machines, which the mixes do not measure themselves.
+//! CPU time of the threads of this process by their work, from the kernel's counters. These include
+//! the work around jobs, links and state machines, which the mixes do not measure themselves.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,13 +13,13 @@ use anyhow::{Context as _, Result};
 pub struct Threads {
     /// Threads that run the jobs of mixes.
     pub pool: Duration,
-    /// All other threads except the caller: they carry links and run machines.
+    /// All other threads except the caller: they run links and state machines.
     pub runtime: Duration,
-    /// The caller's thread, which is the coordinator's.
+    /// The caller's thread, which is the coordinator's thread.
     pub coordinator: Duration,
 }
 
-/// The work of a thread.
+/// The kind of work of a thread.
 #[derive(Clone, Copy)]
 enum Work {
     Pool,
@@ -27,20 +27,20 @@ enum Work {
     Coordinator,
 }
 
-/// The CPU time of each thread until now, by its number.
+/// The CPU time of each thread so far, by thread number.
 pub struct ThreadReading(BTreeMap<OsString, (Work, Duration)>);
 
 impl ThreadReading {
     /// Reads the kernel's counters.
     ///
     /// # Errors
-    /// If the system does not tell.
+    /// If the counters cannot be read.
     pub fn now() -> Result<Self> {
         let own = fs::read_link("/proc/thread-self").context("/proc/thread-self")?;
         let mut threads = BTreeMap::new();
         for thread in fs::read_dir("/proc/self/task").context("/proc/self/task")? {
             let path = thread?.path();
-            // A thread that ends between the two reads has no figures any more and is skipped.
+            // A thread that ends between the two reads has no figures and is skipped.
             let (Some(number), Ok(name), Ok(stat)) = (
                 path.file_name(),
                 fs::read_to_string(path.join("comm")),
@@ -61,8 +61,7 @@ impl ThreadReading {
         Ok(Self(threads))
     }
 
-    /// The CPU time since `before`. A thread that ended meanwhile does not count, nor does it lessen
-    /// what others used.
+    /// Returns the CPU time since `before`. A thread that ended meanwhile is not counted.
     #[must_use]
     pub fn time_since(&self, before: &Self) -> Threads {
         let mut sum = Threads::default();
@@ -88,7 +87,7 @@ mod tests {
     fn each_thread_counts_for_what_it_is() {
         let ms = Duration::from_millis;
         let before = ThreadReading::now().unwrap();
-        // By CPU time: a busy machine may give a thread none of 40 ms.
+        // Spin by CPU time: a busy machine may give a thread none of 40 ms of wall time.
         let spin = move || {
             let begun = thread_cpu().unwrap();
             while thread_cpu().unwrap() < begun + ms(40) {}
@@ -98,7 +97,7 @@ mod tests {
         let work = move || {
             spin();
             done.send(()).unwrap();
-            // A thread that has ended has no figures.
+            // An ended thread has no figures.
             wait.recv().ok();
         };
         let pool = std::thread::Builder::new().name("mix-0".into()).spawn(work).unwrap();

@@ -1,4 +1,4 @@
-//! Figures 3, 4 and 5: how long until nine of ten clocks agree.
+//! Figures 3, 4 and 5: the time until nine of ten clocks agree.
 
 use anyhow::Result;
 
@@ -13,7 +13,7 @@ use crate::ours::crowd::{Moves, Scene, Stage};
 use crate::run::experiment::Report;
 use crate::shape::Claim;
 
-/// How long agreement is waited for, s.
+/// Time limit for agreement, s.
 const LONGEST_S: u64 = 1_200;
 /// The text above each table.
 const SAID: &str =
@@ -39,14 +39,15 @@ const COLUMNS: [Columns; 3] = [
     Columns { names: &[UNAIDED.name], kind: UNAIDED, measure: time_agreement },
 ];
 
-/// Seconds until nine of ten honest clocks lie within one second of each other; the longest if they never do.
+/// Returns the seconds until nine of ten honest clocks lie within one second; the time limit if
+/// they never do.
 fn time_agreement(scene: &Scene, _: u64) -> Vec<f64> {
     let until =
         scene.without_messages().begin_stage().run_until(LONGEST_S, 2, Stage::share_in_step);
     vec![until.unwrap_or(f64::INFINITY)]
 }
 
-/// One table of points by kinds of vote, with its plot.
+/// Makes a table of points by kinds of vote, with its plot.
 fn make_table<P: Copy + Send + Sync>(
     bench: &mut Bench,
     (exp, axis): (&'static str, &'static str),
@@ -56,7 +57,7 @@ fn make_table<P: Copy + Send + Sync>(
     by_points(bench, (exp, axis, SAID), TIME, &COLUMNS, points, scene)
 }
 
-/// Figure 3, left.
+/// Measures figure 3, left.
 pub fn by_users(bench: &mut Bench) -> Result<Report> {
     let full = &[100, 200, 400, 600, 800, 1_000][..];
     let points = list_users(bench, [&[64, 100], &[100, 300, 600], full]);
@@ -74,7 +75,7 @@ pub fn by_users(bench: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// Figure 3, middle.
+/// Measures figure 3, middle.
 pub fn report_density(bench: &mut Bench) -> Result<Report> {
     let count = Size::for_profile(bench).users;
     let (mut report, columns) = make_table(
@@ -93,7 +94,7 @@ pub fn report_density(bench: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// Figure 3, right: the paper's liars show random times.
+/// Measures figure 3, right: the paper's liars show random times.
 pub fn report_attackers(bench: &mut Bench) -> Result<Report> {
     let count = Size::for_profile(bench).users;
     let points = list_users(bench, [&[0, 10], &[0, 5, 10], &[0, 2, 4, 6, 8, 10]]);
@@ -108,7 +109,7 @@ pub fn report_attackers(bench: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// The share of clocks in step over time, in scenes of one kind of movement.
+/// Measures the share of agreeing clocks over time, in scenes with one kind of movement.
 fn over_time(
     bench: &mut Bench,
     exp: &'static str,
@@ -130,7 +131,7 @@ fn over_time(
     Ok((report, curves))
 }
 
-/// Figure 4.
+/// Measures figure 4.
 pub fn report_converging(bench: &mut Bench) -> Result<Report> {
     let (minutes, step) = bench.profile.pick((10, 2), (30, 2), (60, 1));
     let moves = Moves::Meet(minutes * 45);
@@ -144,7 +145,7 @@ pub fn report_converging(bench: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// Figure 5: a synthetic festival, since the traces that the paper used are not free to pass on.
+/// Measures figure 5 with a synthetic festival, since the paper's traces may not be redistributed.
 pub fn report_festival(bench: &mut Bench) -> Result<Report> {
     let (minutes, step) = bench.profile.pick((10, 5), (90, 5), (300, 5));
     let (mut report, curves) = over_time(bench, "fosam-f5", (Moves::Celebrate, minutes, step))?;

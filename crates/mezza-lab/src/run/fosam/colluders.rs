@@ -1,4 +1,4 @@
-//! Effects of colluding clocks on the paper's vote and on ours, and of a wrong clock on keys.
+//! The effects of colluding clocks on the paper's vote and on ours, and of a wrong clock on keys.
 
 use anyhow::Result;
 use mezza_mesh::ClockMode;
@@ -11,23 +11,23 @@ use crate::ours::crowd::{Scene, Stage};
 use crate::run::experiment::Report;
 use crate::shape::Claim;
 
-/// The seeds of the goal: the median and the worst of eight.
+/// Number of seeds, of which the goal needs the median and the worst.
 const SEEDS: u64 = 8;
-/// The lies of the goal, s.
+/// The wrong times of the goal, in s from the true time.
 const LIES: [i64; 3] = [60, 140, 300];
-/// Captured honest clocks, of a hundred, that may be: median and worst.
+/// Maximum percentages of captured honest clocks: median and worst.
 const LIMITS: [f64; 2] = [1.0, 4.0];
-/// Messages, of a hundred, that arrive at least while a tenth shows a time of +60 s.
+/// Minimum percentage of messages that arrive while a tenth of the devices shows a time of +60 s.
 const ARRIVE_LIED_TO: f64 = 98.0;
-/// Messages, of a hundred, that arrive at least where nobody lies and no clock is good.
+/// Minimum percentage of messages that arrive if no device lies and no clock is good.
 const ARRIVE_UNAIDED: f64 = 99.5;
-/// How long a network settles before messages count, s.
+/// Time in which a network settles before messages are counted, s.
 const SETTLE_S: u64 = 300;
-/// Our vote, and that of the paper, both with 30 % good clocks.
+/// Our vote and the paper's vote, both with 30 % good clocks.
 const KINDS: [(&str, ClockMode); 2] =
     [("level, 30 % good", ClockMode::Level), ("paper's vote", ClockMode::Paper)];
 
-/// Users, seeds, and how long the liars have.
+/// The number of users and seeds, and the time that liars have.
 #[derive(Clone, Copy)]
 struct Trial {
     users: usize,
@@ -36,7 +36,8 @@ struct Trial {
 }
 
 impl Trial {
-    /// Of each seed, a share of honest clocks in percent: the median, the least and the greatest.
+    /// Measures a share of honest clocks for each seed. Returns median, minimum and maximum in
+    /// percent.
     fn measure_percent(
         self,
         (mode, good_percent): (ClockMode, u64),
@@ -54,7 +55,7 @@ impl Trial {
     }
 }
 
-/// Runs it.
+/// Runs the experiment.
 ///
 /// # Errors
 /// A raw line that cannot be written.
@@ -72,7 +73,7 @@ pub fn make_report(bench: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// Ten percent show the same wrong time.
+/// Measures ten percent of devices that show the same wrong time.
 fn add_colluders(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result<()> {
     let Trial { seeds, time_s, .. } = trial;
     report.add_line(format!(
@@ -109,7 +110,7 @@ fn add_colluders(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result
     Ok(())
 }
 
-/// Liars who do not agree on a time.
+/// Measures liars who do not agree on a time.
 fn add_others(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result<()> {
     report.add_line("other liars: honest clocks within 1 s of the truth, %: median / worst");
     for liar in [Liar::Freeze, Liar::Drag, Liar::RandomClock(300)] {
@@ -124,7 +125,8 @@ fn add_others(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result<()
     Ok(())
 }
 
-/// Of each seed, the share of messages that arrive, %, once the network has settled: the median and the least.
+/// Measures the share of messages that arrive in a settled network, for each seed. Returns median
+/// and minimum in percent.
 fn measure_arrivals(trial: Trial, scene: impl Fn(u64) -> Scene + Sync) -> [f64; 2] {
     let shares = map_seeds(&[()], trial.seeds, |(), seed| {
         let mut stage = scene(seed).begin_stage();
@@ -136,7 +138,7 @@ fn measure_arrivals(trial: Trial, scene: impl Fn(u64) -> Scene + Sync) -> [f64; 
     [median(&shares[0]), quantile(&sort_samples(shares[0].clone()), 0.0)]
 }
 
-/// Messages without liars and without a good clock.
+/// Measures messages without liars and without good clocks.
 fn add_unaided(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result<()> {
     report.add_line("messages that arrive where nobody lies and no clock is good, clocks off by up to 300 s, %: median / worst");
     for users in bench.profile.pick(&[64][..], &[300, 600, 1_000], &[300, 600, 1_000]) {
@@ -162,7 +164,8 @@ fn add_unaided(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result<(
     Ok(())
 }
 
-/// Three of ten clocks are good, and a tenth of all shows the same wrong time.
+/// Measures messages with three of ten clocks good, while a tenth of all devices shows the same
+/// wrong time.
 fn lied_to(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result<()> {
     let [middle, worst] = measure_arrivals(trial, |seed| Scene {
         liars: Some((Liar::Collude(LIES[0]), 100)),
@@ -176,7 +179,7 @@ fn lied_to(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result<()> {
     Ok(())
 }
 
-/// Where ours fails too.
+/// Measures the conditions in which our vote also fails.
 fn add_limits(bench: &mut Bench, report: &mut Report, trial: Trial) -> Result<()> {
     report.add_line(
         "what still fails: fewer good clocks, or more liars within the bound (level, +60 s)",

@@ -1,5 +1,5 @@
-//! A day of walkers of whom a tenth lies: each hour a liar has another attack, and all their clocks show the same
-//! wrong time where the attack is none on clocks.
+//! A day of walking devices, of which a tenth lies: each hour a liar changes its attack. In attacks
+//! that are not on clocks, all liars' clocks show the same wrong time.
 
 use anyhow::{Context as _, Result};
 
@@ -10,20 +10,20 @@ use crate::ours::crowd::{Moves, Scene};
 use crate::run::experiment::Report;
 use crate::shape::Claim;
 
-/// The lie of all liars' clocks, s.
+/// The error of all liars' clocks, s.
 const LIE_S: i64 = 60;
 /// Seconds of an hour.
 const HOUR_S: u64 = 3_600;
-/// Clocks farther from the truth than this lose messages at the edges of ticks, s.
+/// An offset above this loses messages at the edges of ticks, s.
 const OFF_S: u64 = 10;
-/// Messages of each hour, of a hundred, that arrive at least.
+/// Minimum percentage of messages that arrive in each hour.
 const ARRIVE: f64 = 95.0;
-/// Captured honest clocks, of a hundred, that may be at the end of an hour.
+/// Maximum percentage of captured honest clocks at the end of an hour.
 const CAPTURED: f64 = 4.01;
-/// The most MiB by which resident memory may grow from the end of the first hour to the last one.
+/// Maximum growth of resident memory from the end of the first hour to the last, MiB.
 const MORE_MIB: f64 = 16.0;
 
-/// Resident memory of this process, MiB.
+/// Returns the resident memory of this process, MiB.
 fn resident_mib() -> Result<f64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -31,7 +31,7 @@ fn resident_mib() -> Result<f64> {
     Ok(kib / 1_024.0)
 }
 
-/// Runs it.
+/// Runs the experiment.
 ///
 /// # Errors
 /// A raw line that cannot be written.
@@ -85,7 +85,7 @@ pub fn make_report(bench: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// A quotient of counts.
+/// Returns a quotient of counts; the divisor is at least 1.
 #[expect(clippy::cast_precision_loss, reason = "counts of messages")]
 fn quotient_of_counts(some: u64, all: u64) -> f64 {
     some as f64 / all.max(1) as f64

@@ -1,4 +1,4 @@
-//! Figures 6, 7 and 8: the share of messages that arrive while their receiver has the key.
+//! Figures 6, 7 and 8: the share of messages that arrive while the receiver has the key.
 
 use anyhow::Result;
 
@@ -14,7 +14,7 @@ use crate::ours::crowd::{Moves, Scene, Stage};
 use crate::run::experiment::Report;
 use crate::shape::Claim;
 
-/// How long the paper lets a network settle, s.
+/// Time in which the paper's network settles, s.
 const SETTLE_S: u64 = 300;
 const SHARE: Quantity = Quantity {
     title: "messages that arrive",
@@ -26,15 +26,16 @@ const SHARE: Quantity = Quantity {
 const SAID: &str = "messages that arrive, %, median of seeds; those still on their way in the end \
                     count as lost";
 const KINDS: [Kind; 3] = [PAPER, OURS, UNAIDED];
-/// The paper's vote twice: with the keys of a ratchet, and as if a clock that is set back brought keys back.
+/// The paper's vote with two columns (with the keys of a ratchet, and as if keys returned when a
+/// clock is set back), then our vote with and without good clocks.
 const COLUMNS: [Columns; 3] = [
     Columns { names: &[PAPER.name, "its keys back"], kind: PAPER, measure: arrive_and_reach },
     Columns { names: &[OURS.name], kind: OURS, measure: arrive_and_reach },
     Columns { names: &[UNAIDED.name], kind: UNAIDED, measure: arrive_and_reach },
 ];
 
-/// After a network has settled: the messages that arrive while their receiver has the key, and those that
-/// arrive in the epoch of its clock, whatever keys it has erased; both in %.
+/// Measures in a settled network, both in percent: the messages that arrive while the receiver has
+/// the key, and those that arrive in the epoch of its clock even if the key is erased.
 fn arrive_and_reach(scene: &Scene, seconds: u64) -> Vec<f64> {
     let mut stage = scene.begin_stage();
     stage.run_for(SETTLE_S);
@@ -63,7 +64,7 @@ fn make_table<P: Copy + Send + Sync>(
     Ok((report, columns))
 }
 
-/// Figure 6, left.
+/// Measures figure 6, left.
 pub fn by_users(bench: &mut Bench) -> Result<Report> {
     let full = &[100, 200, 400, 600, 800, 1_000][..];
     let points = list_users(bench, [&[36, 64], &[100, 300, 600], full]);
@@ -80,7 +81,7 @@ pub fn by_users(bench: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// Figure 6, middle.
+/// Measures figure 6, middle.
 pub fn report_density(bench: &mut Bench) -> Result<Report> {
     let count = Size::for_profile(bench).users;
     let (mut report, columns) = make_table(
@@ -95,7 +96,7 @@ pub fn report_density(bench: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// Figure 6, right.
+/// Measures figure 6, right.
 pub fn report_attackers(bench: &mut Bench) -> Result<Report> {
     let size = Size::for_profile(bench);
     let points = [(0.0, 0), (5.0, 50), (10.0, 100)];
@@ -114,7 +115,7 @@ pub fn report_attackers(bench: &mut Bench) -> Result<Report> {
         let share = median(&shares[0]);
         bench.note_count("ours", &format!("{liar:?}"), "percent", share)?;
         report.add_line(format!("  10 % {:<16} ours: {share:.1} % arrive", liar.name()));
-        // What black holes write themselves nobody hears of: a tenth of all messages.
+        // Messages from black holes, a tenth of all, reach nobody.
         let least = if liar == Liar::BlackHole { 80.0 } else { 88.0 };
         report.shapes.push(Claim::above(format!("10 % {}, %", liar.name()), share, least));
     }
@@ -122,7 +123,7 @@ pub fn report_attackers(bench: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// How far first clocks and the times of liars are off, s. The paper gives neither.
+/// The errors of first clocks and of liars' times, s. The paper gives neither.
 #[derive(Clone, Copy)]
 struct Spread {
     clocks_s: u64,
@@ -134,12 +135,12 @@ const SPREADS: [Spread; 3] = [
     Spread { clocks_s: 60, liars_s: 60 },
     Spread { clocks_s: 10, liars_s: 300 },
 ];
-/// Liars of a thousand.
+/// Shares of liars, in thousandths.
 const PERMILLE: [u64; 4] = [0, 20, 50, 100];
-/// The paper's printed share for its vote beside a tenth of liars, %.
+/// The paper's printed share for its vote with a tenth of liars, %.
 const PRINTED: f64 = 92.0;
 
-/// The paper's vote by the spreads that the paper leaves open.
+/// Measures the paper's vote with several spreads, which the paper does not give.
 fn add_spreads(bench: &mut Bench, report: &mut Report, size: Size) -> Result<()> {
     report.add_line("the paper prints 92 % beside a tenth of liars and gives neither the spread of first clocks nor that of the");
     report.add_line(
@@ -180,7 +181,7 @@ fn add_spreads(bench: &mut Bench, report: &mut Report, size: Size) -> Result<()>
     Ok(())
 }
 
-/// The share of messages that arrive, by the minute in which they were written.
+/// Measures the share of messages that arrive, by the minute of sending.
 fn over_time(
     bench: &mut Bench,
     exp: &'static str,
@@ -193,7 +194,7 @@ fn over_time(
     };
     let (mut report, curves) = by_minutes(bench, exp, SHARE, &KINDS, times, (false, look))?;
     let mut of_ours = [f64::NAN; 3];
-    // The claims are of the kind with good clocks.
+    // The claims are about the kind with good clocks.
     for (kind, curve) in KINDS.iter().zip(&curves) {
         let shares: Vec<f64> = curve.iter().map(|[_, share]| *share).collect();
         let end = |at: Option<&f64>| at.copied().unwrap_or(f64::NAN);
@@ -210,7 +211,7 @@ fn over_time(
     Ok((report, of_ours))
 }
 
-/// Figure 7.
+/// Measures figure 7.
 pub fn report_converging(bench: &mut Bench) -> Result<Report> {
     let (minutes, step) = bench.profile.pick((6, 2), (24, 2), (60, 2));
     let moves = Moves::Meet(minutes * 45);
@@ -223,7 +224,7 @@ pub fn report_converging(bench: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// Figure 8.
+/// Measures figure 8.
 pub fn report_festival(bench: &mut Bench) -> Result<Report> {
     let (minutes, step) = bench.profile.pick((6, 2), (40, 5), (300, 10));
     let times = (Moves::Celebrate, minutes, step);

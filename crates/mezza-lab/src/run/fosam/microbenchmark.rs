@@ -1,5 +1,5 @@
-//! FoSAM, table 1: the paper's two columns, its mathematics in our own writing at its easy epoch and at a
-//! real one, another HIBE, and ours, in one run.
+//! FoSAM, table 1: the paper's two columns, its mathematics in our implementation at its easy epoch
+//! and at a real one, another HIBE, and ours, in one run.
 
 use anyhow::Result;
 
@@ -14,11 +14,11 @@ use crate::shape::Claim;
 /// Bytes of a message.
 const TEXT: usize = 1_024;
 
-/// The implementation, and its operation there.
+/// An implementation, and its name for the operation.
 type Side = (&'static str, &'static str);
 
-/// A row of the paper and the operations that stand beside it: the profile at epoch 0 and at a real one,
-/// hohibe, ours at epoch 0 and at a real one.
+/// A row of the paper, and the operations for comparison: the profile at epoch 0 and at a real
+/// epoch, hohibe, ours at epoch 0 and at a real epoch.
 struct Line {
     paper: &'static str,
     sides: [Option<Side>; 5],
@@ -71,7 +71,7 @@ const LINES: [Line; 4] = [
     },
 ];
 
-/// Footnotes on the paper's numbers, and on the parts that ours include.
+/// Footnotes on the paper's values, and on additional parts of ours.
 const FOOTNOTES: [&str; 6] = [
     "ms of CPU time of one thread, 1 KiB; the paper's columns are wall time of its machines",
     "its 2.73 for public key ratcheting is nanoseconds: its benchmark prints that row in ns, the others in ms",
@@ -137,7 +137,7 @@ fn make_case((who, op): Side) -> BenchCase {
     BenchCase { who: shown, peer, op: asked, size: TEXT, calls }
 }
 
-/// The cost of one operation: a call of `ratchet` is several epochs.
+/// Returns the cost of one operation in ns: a call of `ratchet` is several epochs.
 fn cost_ns((who, op): Side, series: &Series) -> f64 {
     let operations = match (who, op) {
         ("hibe", "ratchet") => hibe::RATCHET_CALL,
@@ -161,7 +161,7 @@ fn format_line(line: &Line, rows: &[MicroRow], ms: &impl Fn(Side) -> f64) -> Str
     })
 }
 
-/// Claims of the paper about its own numbers, checked.
+/// Adds the paper's claims about its own values, with their results.
 fn add_claims(report: &mut Report, figures: &Comparison<Side>) -> Result<()> {
     let ns = |side: Side| figures.find_series(&side).map(|series| cost_ns(side, series));
     let profile = |op| ns(("fosam", op));

@@ -1,5 +1,5 @@
-//! Votes of other meshes in the crowd of our figures: what each does with clocks that are minutes off, with
-//! clocks that are lost, and with liars.
+//! Votes of other meshes in the same crowd: their behaviour with clocks minutes off, with lost
+//! clocks, and with liars.
 
 use anyhow::Result;
 use mezza_mesh::ClockMode;
@@ -12,13 +12,13 @@ use crate::ours::crowd::{Scene, Stage};
 use crate::run::experiment::Report;
 use crate::shape::Claim;
 
-/// A vote, and what its column is called.
+/// A vote and the name of its column.
 struct Vote {
     name: &'static str,
     mode: ClockMode,
 }
 
-/// All votes; ours comes last.
+/// All votes; our vote is the last.
 const VOTES: [Vote; 5] = [
     Vote { name: "paper's vote", mode: ClockMode::Paper },
     Vote { name: "outliers", mode: ClockMode::OutlierMedian },
@@ -26,13 +26,13 @@ const VOTES: [Vote; 5] = [
     Vote { name: "quorum", mode: ClockMode::PeerQuorum },
     Vote { name: "level", mode: ClockMode::Level },
 ];
-/// The place of ours in [`VOTES`].
+/// The index of our vote in [`VOTES`].
 const OURS: usize = VOTES.len() - 1;
-/// How long clocks have before anything is read, s.
+/// Time in which clocks settle before values are read, s.
 const SETTLE_S: u64 = 300;
-/// Clocks that a person or a network set, where others are lost: off by at most this, s.
+/// Maximum error of clocks that were set by a user or a network, while others are lost, s.
 const SET_S: u64 = 2;
-/// The lie where clocks are minutes off, and the one where they are lost, s.
+/// The liars' errors, s: with clocks minutes off, and with lost clocks.
 const LIES: [i64; 2] = [60, 3_600];
 
 /// A row of the table.
@@ -41,7 +41,7 @@ struct Row {
     op: &'static str,
     scene: fn(Scene) -> Scene,
     measure: fn(&mut Stage, u64) -> f64,
-    /// A greater value is better.
+    /// True if greater values are better.
     is_gain: bool,
 }
 
@@ -110,19 +110,20 @@ const ROWS: [Row; 8] = [
     },
 ];
 
-/// Half of the devices begin at a placeholder date, as repeaters without a clock do; the others were set.
+/// Makes half of the devices begin at a placeholder date, as repeaters without a clock do; the
+/// other clocks were set.
 fn lose_dates(scene: Scene) -> Scene {
     Scene { lost_percent: 50, spread_s: SET_S, ..scene.without_messages() }
 }
 
-/// The share of messages that arrive while their receiver has the key.
+/// Returns the share of messages that arrive while the receiver has the key.
 fn measure_arrived(stage: &mut Stage, seconds: u64) -> f64 {
     stage.start_counting();
     stage.run_for(seconds);
     stage.share_delivered()
 }
 
-/// Runs it.
+/// Runs the experiment.
 ///
 /// # Errors
 /// A raw line that cannot be written.
@@ -168,7 +169,7 @@ pub fn make_report(bench: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// Names each vote that does better than ours in a row.
+/// Notes each vote that is better than ours in a row.
 fn add_losses(report: &mut Report, row: &Row, values: &[f64]) {
     let ours = (10.0 * values[OURS]).round();
     for (Vote { name, .. }, value) in VOTES.iter().zip(values).take(OURS) {

@@ -1,5 +1,5 @@
-//! The common part of figures 3 to 8: a value by points or by minutes, for each kind of vote, the median of
-//! seeds, as a table, a plot and raw lines.
+//! The common part of figures 3 to 8: a value by points or minutes for each kind of vote, as the
+//! median of seeds, in a table, a plot and raw lines.
 
 use anyhow::Result;
 use mezza_mesh::ClockMode;
@@ -12,7 +12,7 @@ use crate::ours::crowd::{Moves, Scene, Stage};
 use crate::plot::Plot;
 use crate::run::experiment::Report;
 
-/// A kind of vote, and how many of a hundred clocks are good.
+/// A kind of vote, and the percentage of good clocks.
 #[derive(Clone, Copy)]
 pub struct Kind {
     pub name: &'static str,
@@ -26,27 +26,27 @@ impl Kind {
     }
 }
 
-/// The paper's vote: no clock is better than another.
+/// The paper's vote, in which no clock is better than another.
 pub const PAPER: Kind = Kind { name: "paper's vote", mode: ClockMode::Paper, good_percent: 0 };
-/// Ours.
+/// Our vote with 30 % good clocks.
 pub const OURS: Kind = Kind { name: "ours, 30 % good", mode: ClockMode::Level, good_percent: 30 };
-/// Ours without the help of any good clock.
+/// Our vote without good clocks.
 pub const UNAIDED: Kind = Kind { name: "ours, none good", mode: ClockMode::Level, good_percent: 0 };
 
-/// The measured quantity, in words.
+/// The measured quantity and its texts.
 #[derive(Clone, Copy)]
 pub struct Quantity {
     pub title: &'static str,
     pub unit: &'static str,
-    /// The word of a raw line, before the point.
+    /// The first part of the operation's name in a raw line.
     pub op: &'static str,
     pub decimals: usize,
-    /// A greater value is better.
+    /// True if greater values are better.
     pub is_gain: bool,
 }
 
 impl Quantity {
-    /// Returns true if a value is worse than another one as both are printed.
+    /// Returns true if a value is worse than another after rounding for print.
     fn is_worse(&self, value: f64, other: f64) -> bool {
         let scale = 10_f64.powi(i32::try_from(self.decimals).unwrap_or(0));
         let [value, other] = [value, other].map(|v| (v * scale).round());
@@ -54,7 +54,7 @@ impl Quantity {
     }
 }
 
-/// The columns of a table that one run of a kind gives.
+/// The table columns that one run of a kind produces.
 #[derive(Clone, Copy)]
 pub struct Columns {
     pub names: &'static [&'static str],
@@ -62,7 +62,7 @@ pub struct Columns {
     pub measure: fn(&Scene, u64) -> Vec<f64>,
 }
 
-/// A figure whose values stand by points: its report, and its columns.
+/// Measures a figure over points. Returns its report and its columns.
 pub fn by_points<P: Copy + Send + Sync>(
     bench: &mut Bench,
     (exp, axis, said): (&'static str, &'static str, &str),
@@ -130,7 +130,7 @@ fn format_cell(value: f64, decimals: usize) -> String {
     if value.is_finite() { format!(" {value:>16.decimals$}") } else { format!(" {:>16}", "-") }
 }
 
-/// A figure whose values stand by minutes, looked at each `step` of them: its report, and its curves.
+/// Measures a figure over minutes, sampled every `step` minutes. Returns its report and its curves.
 pub fn by_minutes(
     bench: &mut Bench,
     exp: &'static str,
@@ -188,18 +188,18 @@ pub fn by_minutes(
     Ok((report, curves))
 }
 
-/// Sizes of crowds, by the profile.
+/// Returns the crowd sizes of the profile.
 pub fn list_users(bench: &Bench, [smoke, quick, full]: [&'static [usize]; 3]) -> Vec<(f64, usize)> {
     let users = bench.profile.pick(smoke, quick, full);
     users.iter().map(|n| (f64::from(u32::try_from(*n).unwrap_or(0)), *n)).collect()
 }
 
-/// How many hear each other.
+/// Returns all densities with their numbers of neighbours.
 pub fn list_densities() -> [(f64, Density); 3] {
     Density::ALL.map(|d| (f64::from(u32::try_from(d.neighbours()).unwrap_or(0)), d))
 }
 
-/// The greatest and the least of a column.
+/// Returns the maximum and the minimum of a column.
 pub fn find_extremes(column: &[f64]) -> [f64; 2] {
     let greatest = column.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     [greatest, column.iter().copied().fold(f64::INFINITY, f64::min)]

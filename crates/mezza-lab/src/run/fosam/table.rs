@@ -1,5 +1,6 @@
-//! Table 2: four devices in a cafeteria, one of them too far away. The paper's devices were phones; ours are
-//! four nodes of the crowd, three in one room and the fourth in range of one of them a tenth of the time.
+//! Table 2: four devices in a cafeteria, one of them too far away. The paper used phones; ours are
+//! four nodes of the crowd, three in one room and the fourth in range of one of them for a tenth of
+//! the time.
 
 use anyhow::Result;
 use mezza::testing::servers::mesh::crowd::{HostedCrew, START};
@@ -13,14 +14,14 @@ use crate::bench::Bench;
 use crate::run::experiment::Report;
 use crate::shape::Claim;
 
-/// Messages to each device in table 2.
+/// Number of messages to each device in table 2.
 const ADDRESSED: [u32; 4] = [23, 5, 4, 16];
-/// Shares that the paper prints, %.
+/// The shares that the paper prints, %.
 const PRINTED: [f64; 4] = [74.0, 80.0, 75.0, 44.0];
-/// Receptions lost among people and tables, of a million.
+/// Lost receptions per million, caused by people and tables.
 const LOSS_PPM: u32 = 300_000;
 
-/// Runs it.
+/// Runs the experiment.
 ///
 /// # Errors
 /// A raw line that cannot be written.
@@ -57,7 +58,8 @@ pub fn make_report(bench: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// How many of the messages to one device arrive in time, one every 40 s from the others in turn.
+/// Counts the messages to one device that arrive in time. The other devices take turns to send one
+/// every 40 s.
 fn count_arrived(to: u32, seed: u64) -> u32 {
     let settings = CrewSettings { every: NEVER, ring: 1_024, ..CrewSettings::default() };
     let crew = HostedCrew::new(settings, &[(Grade::Fair, 0); 4], seed);

@@ -1,4 +1,4 @@
-//! Envelopes that somebody changed, or made for two, or passed on.
+//! Envelopes that were changed, made for two readers, or forwarded.
 
 use anyhow::{Context as _, Result};
 use chacha20::ChaCha20;
@@ -22,7 +22,7 @@ use crate::ours::fosam;
 use crate::run::experiment::Report;
 use crate::run::signal::common_block;
 
-/// A5: bits of a ciphertext are flipped.
+/// Runs A5: bits of a ciphertext are flipped.
 pub fn report_flip(bench: &mut Bench) -> Result<Report> {
     let system = System::new();
     let mut report = Report::default();
@@ -57,10 +57,10 @@ pub fn report_flip(bench: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// The texts that two readers of one body read.
+/// The texts that the two readers of one body see.
 const READ: [&[u8]; 2] = [b"meet at the gate", b"stay at home"];
 
-/// A6: one ciphertext that ChaCha20-Poly1305 opens under two keys.
+/// Runs A6: one ciphertext that ChaCha20-Poly1305 opens under two keys.
 pub fn report_salamander(_: &mut Bench) -> Result<Report> {
     let mut report = Report::default();
     let keys = [[0x11_u8; 32], [0x22; 32]];
@@ -74,7 +74,8 @@ pub fn report_salamander(_: &mut Bench) -> Result<Report> {
     });
     let both_read =
         texts[0].starts_with(READ[0]) && texts[1].get(16..).is_some_and(|t| t.starts_with(READ[1]));
-    // Ours: the tag of a body is a hash under a hashed key; equal ones of two keys would be a collision.
+    // Ours: the tag of a body is a hash under a hashed key; equal tags under two keys would be a
+    // collision.
     let tags = keys.map(|key| {
         let mut tag = [0; 32];
         blake2b(&mut tag, &key, "", &[&body]);
@@ -93,10 +94,10 @@ pub fn report_salamander(_: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// A body and its tag: block 0 is the first text under the first key, block 1 the second one under the
-/// second key, and block 2 makes the tags equal.
+/// Makes a body and its tag: block 0 is the first text under the first key, block 1 the second text
+/// under the second key, and block 2 makes the tags equal.
 fn two_texts(keys: &[[u8; 32]; 2]) -> Option<(Vec<u8>, [u8; 16])> {
-    // Block 0 of the key stream gives the key of Poly1305, the text begins with block 1.
+    // Block 0 of the key stream is the Poly1305 key; the text begins with block 1.
     let streams = keys.map(|key| {
         let mut zeros = [0; 128];
         ChaCha20::new(&key.into(), &[0; 12].into()).apply_keystream(&mut zeros);
@@ -116,12 +117,12 @@ fn two_texts(keys: &[[u8; 32]; 2]) -> Option<(Vec<u8>, [u8; 16])> {
     })
 }
 
-/// A7: a header of four infinite points gives K = 1 for everybody.
+/// Runs A7: a header of four points at infinity gives K = 1 for every receiver.
 pub fn report_infinity(_: &mut Bench) -> Result<Report> {
     let system = System::new();
     let mut report = Report::default();
-    // A decoder without the check: each receiver pairs infinite points with a key of his own, and the
-    // weak variant hashes K alone.
+    // A decoder without the check: each receiver pairs points at infinity with its own key, and the
+    // weak variant hashes only K.
     let weak_key = |k: &bls12_381::Gt| -> [u8; 32] {
         labelled_hash("weak/kdf", &[format!("{k:?}").as_bytes()])
     };
@@ -163,7 +164,7 @@ pub fn report_infinity(_: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// A8: c0\[0\] plus a point of order 3 has the same K.
+/// Runs A8: c0\[0\] plus a point of order 3 has the same K.
 pub fn second_form(_: &mut Bench) -> Result<Report> {
     let system = System::new();
     let mut report = Report::default();
@@ -190,7 +191,8 @@ pub fn second_form(_: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// A11: Bob passes a friend's signed message on to Carol. The inner layer is a signature here.
+/// Runs A11: Bob forwards a friend's signed message to Carol. The inner layer of this exhibit is a
+/// signature.
 pub fn report_forward(_: &mut Bench) -> Result<Report> {
     let system = System::new();
     let mut report = Report::default();
@@ -199,11 +201,11 @@ pub fn report_forward(_: &mut Bench) -> Result<Report> {
     let bob = Person::new(&system, 8)?;
     let mut carol = Person::new(&system, 9)?;
     let text = b"I leave tonight";
-    // Alice signs for Bob, with and without the binding of her envelope.
+    // Alice signs for Bob, with and without binding to her envelope.
     let to_bob = EnvelopeKey::new(&system, &bob.card().seal_key(NOW)?, NOW, &mut rng)?;
     let signed = alice.sign::<Blake2b512>(&[text], &mut rng);
     let bound = alice.sign::<Blake2b512>(&[text, &to_bob.binding().0], &mut rng);
-    // Bob seals what he read for Carol.
+    // Bob seals the text that he read for Carol.
     let to_carol = EnvelopeKey::new(&system, &carol.card().seal_key(NOW)?, NOW, &mut rng)?;
     let payload = [&text[..], &signed, &bound].concat();
     let envelope = to_carol.seal(&payload, Bucket::SMALLEST, NOW)?.into_bytes();

@@ -1,4 +1,4 @@
-//! Tests whether an envelope shows its receiver.
+//! Tests if an envelope reveals its receiver.
 
 use anyhow::Result;
 use bls12_381::{G1Projective, G2Affine, G2Projective, Scalar, pairing};
@@ -14,10 +14,10 @@ use crate::peer;
 use crate::run::experiment::Report;
 use crate::shape::Claim;
 
-/// Levels of the identities of the weak variant.
+/// Levels of identities in the weak variant.
 const LEVELS: usize = 5;
 
-/// The public values of one user of the scheme of Boneh, Boyen and Goh: `g3` and `h_1` to `h_5`.
+/// The public values of one user in the scheme of Boneh, Boyen and Goh: `g3` and `h_1` to `h_5`.
 struct BbgKey {
     g3: G2Projective,
     h: Vec<G2Projective>,
@@ -35,14 +35,15 @@ impl BbgKey {
         Self { g3: point(), h: (0..LEVELS).map(|_| point()).collect() }
     }
 
-    /// `H(id) = g3 + sum m_i h_i`.
+    /// Computes `H(id) = g3 + sum m_i h_i`.
     fn hash_identity(&self, path: &[u8]) -> G2Projective {
         let levels = path.iter().zip(&self.h);
         levels.fold(self.g3, |sum, (m, h)| sum + h * Scalar::from(u64::from(*m)))
     }
 }
 
-/// Of so many ciphertexts (r P1, r H(id)), how many name their receiver by e(C1, H(id)) = e(P1, C2).
+/// Makes `count` ciphertexts (r P1, r H(id)). Returns how many reveal their receiver by e(C1,
+/// H(id)) = e(P1, C2).
 fn bbg_named(count: u32, rng: &mut ChaCha20Rng) -> u32 {
     let keys = [(); 2].map(|()| BbgKey::random(rng));
     let path = [1, 16, 1, 18, 3];
@@ -58,15 +59,15 @@ fn bbg_named(count: u32, rng: &mut ChaCha20Rng) -> u32 {
     u32::try_from(hits.count()).unwrap_or(u32::MAX)
 }
 
-/// Bits in which two texts differ.
+/// Returns the number of bits in which two texts differ.
 fn count_differing(a: &[u8], b: &[u8]) -> u32 {
     a.iter().zip(b).map(|(a, b)| (a ^ b).count_ones()).sum()
 }
 
-/// Guesses for which of two cards an envelope is.
+/// A test by name that guesses for which of two cards an envelope was made.
 type Guess = (&'static str, fn(&[u8], [&[u8]; 2]) -> usize);
 
-/// Tests that a patient observer would try on bytes: the nearer card wins.
+/// Byte-level tests that a patient observer would try: each chooses the nearer card.
 const GUESSES: [Guess; 3] = [
     ("bits of C nearer to those of Z_0", |envelope, cards| {
         let to = |card: &[u8]| count_differing(&envelope[98..194], &card[6..102]);
@@ -88,7 +89,7 @@ const GUESSES: [Guess; 3] = [
     }),
 ];
 
-/// A1.
+/// Runs A1.
 pub fn who_is_it(bench: &mut Bench) -> Result<Report> {
     let system = System::new();
     let mut report = Report::default();
@@ -136,7 +137,7 @@ pub fn who_is_it(bench: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// A9: a label of time that counts from the card's origin.
+/// Runs A9: a time label that counts from the card's origin.
 pub fn report_label(_: &mut Bench) -> Result<Report> {
     let system = System::new();
     let mut report = Report::default();
@@ -171,7 +172,8 @@ pub fn report_label(_: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// A12: a gateway's key is meant to recognise; what it must not do is the second column.
+/// Runs A12: a gateway's key may recognise envelopes; the second column shows operations that it
+/// must not allow.
 pub fn report_lent(bench: &mut Bench) -> Result<Report> {
     let system = System::new();
     let mut report = Report::default();
@@ -204,7 +206,7 @@ pub fn report_lent(bench: &mut Bench) -> Result<Report> {
         seen_outside +=
             u32::from(detect_envelopes(&system, &key, &[&envelope], tick)[0] != Detected::NoKey);
     }
-    // The lent points used as if they were a user key: T for t, uh for u, V for v.
+    // The lent points are used like a user key: T for t, uh for u, V for v.
     let envelope = seal(&system, bob.card(), from, b"secret", &mut rng)?;
     let lent = super::decode_points(&key.encode()[12..])?;
     let header: &[u8; 192] = envelope[2..194].try_into()?;
@@ -233,7 +235,7 @@ fn key_epoch(person: &Person, tick: Tick) -> Result<Epoch> {
     Ok(person.card().epoch_of(tick)?)
 }
 
-/// Returns true if the tag of an envelope is right under the keys of this K.
+/// Returns true if the tag of an envelope is correct under the keys from K.
 fn opens_with(k: &[u8], person: &Person, tick: Tick, envelope: &[u8]) -> bool {
     let parts = [&person.card().hash().0[..], &tick.0.to_be_bytes(), &envelope[2..194], k];
     let keys: [u8; 64] = mezza_core::labelled_hash("fshibe/v1/kdf", &parts);

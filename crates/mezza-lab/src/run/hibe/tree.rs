@@ -1,4 +1,4 @@
-//! Keys that give back more than they are: siblings, clones, clocks.
+//! Keys that would reveal other keys: siblings, clones, clocks.
 
 use anyhow::{Context as _, Result};
 use mezza_hibe::bkp::{DerivedKeys, MasterSecret, NodeKey};
@@ -18,11 +18,11 @@ use crate::bench::Bench;
 use crate::run::experiment::Report;
 use crate::shape::Claim;
 
-/// Epochs of the pause.
+/// Length of the pause in epochs.
 const PAUSE: u32 = 100;
 const HOUR_MS: u64 = 3_600_000;
 
-/// A node, its first two children as ours derives them, and the master key behind them.
+/// A node, its first two children as ours derives them, and their master key.
 struct Family {
     system: System,
     master: MasterSecret,
@@ -45,18 +45,19 @@ impl Family {
         Ok(Self { system, master, parent, children })
     }
 
-    /// An envelope's header for the parent's epoch, and K.
+    /// Makes an envelope's header for the parent's epoch, and its K.
     fn make_target(&self) -> ([u8; 192], Vec<u8>) {
         encapsulate_with(&self.system, &self.master, &Path::root(), &Fr::from_small(9))
     }
 }
 
-/// 2 a - b.
+/// Computes 2 a - b.
 fn extrapolate_point(a: &G2, b: &G2) -> G2 {
     a.small_mul(2).add(&b.neg())
 }
 
-/// The points `at`, `at` + 1 of a child as they are, and the two behind them extrapolated to the parent.
+/// Computes K with the points `at` and `at` + 1 of a child unchanged, and the next two points
+/// extrapolated to the parent.
 fn parent_of(children: [&[G2]; 2], at: usize, c: &[u8; 192]) -> Result<Vec<u8>> {
     let [first, second] = children;
     let u = extrapolate_point(&first[at + 2], &second[at + 2]);
@@ -64,25 +65,25 @@ fn parent_of(children: [&[G2]; 2], at: usize, c: &[u8; 192]) -> Result<Vec<u8>> 
     multiply_pairings([&first[at], &first[at + 1], &u, &v], c)
 }
 
-/// A child without fresh factors: t and T are the parent's.
+/// Derives a child without fresh factors: t and T equal the parent's.
 fn weak_child(parent: &[G2], m: u8) -> Vec<G2> {
     let plus = |at: usize, level: usize| parent[at].add(&parent[level].small_mul(m));
     let same = |at: usize| parent[at].small_mul(1);
-    // Stored order: t0 t1 u v T0 T1 uh V, then d D e E of the first level.
+    // The stored order is t0 t1 u v T0 T1 uh V, then d D e E of the first level.
     vec![same(0), same(1), plus(2, 8), plus(3, 10), same(4), same(5), plus(6, 9), plus(7, 11)]
 }
 
-/// A2: `u = 2 u_1 - u_2` is the parent's if both children have its t.
+/// Runs A2: `u = 2 u_1 - u_2` is the parent's u if both children have its t.
 pub fn report_siblings(_: &mut Bench) -> Result<Report> {
     report_reconstruction(0, "delegation without s'", "two derived siblings")
 }
 
-/// A3: `uh = 2 uh_1 - uh_2` recognises the parent's envelopes if both children have its T.
+/// Runs A3: `uh = 2 uh_1 - uh_2` recognises the parent's envelopes if both children have its T.
 pub fn shared_t(_: &mut Bench) -> Result<Report> {
     report_reconstruction(4, "delegation without S'", "two derived siblings")
 }
 
-/// The parent's user key (`at` 0) or detect key (`at` 4) from two children.
+/// Reconstructs the parent's user key (`at` 0) or detect key (`at` 4) from two children.
 fn report_reconstruction(at: usize, weak: &str, ours: &str) -> Result<Report> {
     let family = Family::new()?;
     let mut report = Report::default();
@@ -107,7 +108,7 @@ fn report_reconstruction(at: usize, weak: &str, ours: &str) -> Result<Report> {
     Ok(report)
 }
 
-/// A4: the whole key is cloned before it is moved past a pause.
+/// Runs A4: the whole key is cloned before it moves past a pause.
 pub fn report_sleeper(_: &mut Bench) -> Result<Report> {
     let system = System::new();
     let mut report = Report::default();
@@ -142,7 +143,8 @@ pub fn report_sleeper(_: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// A10: a clock that stands, and one that jumps, before a stack that follows it and before ours.
+/// Runs A10: a stopped clock and a jumping clock, with a key stack that follows the clock and with
+/// ours.
 pub fn report_clocks(_: &mut Bench) -> Result<Report> {
     let mut report = Report::default();
     let profile = TreeProfile::Minute;
@@ -151,10 +153,10 @@ pub fn report_clocks(_: &mut Bench) -> Result<Report> {
     let epochs = |ms: u64| u32::try_from(ms / profile.epoch_ms());
     let rule = || FloorRule::new(profile.epoch_ms(), start, ClockTrust::GOOD, 0);
 
-    // The weak variant is the paper's algorithm: the key moves to the epoch of the clock.
+    // The weak variant is the paper's algorithm: the key moves to the clock's epoch.
     let follows = |clock: Epoch| clock.minus(1).max(start);
 
-    // Freeze: the clock stands for a day.
+    // Freeze: the clock stops for a day.
     let erased = |floor: Epoch| floor.0 - start.0;
     let (frozen, _) = rule().update_floor(Some(start), day);
     let least = epochs(day - ClockTrust::GOOD.slack_ms)?;
@@ -165,7 +167,7 @@ pub fn report_clocks(_: &mut Bench) -> Result<Report> {
         ("freeze: boot time counts too", told(frozen), erased(frozen) >= least),
     );
 
-    // Burn: the clock jumps ten years ahead, in no time.
+    // Burn: the clock jumps ten years ahead at once.
     let jump = start.plus(10 * 365 * epochs(day)?);
     let (burnt, held) = rule().update_floor(Some(jump), 0);
     let told = |floor| format!("{} epochs burnt at once", erased(floor));
@@ -183,7 +185,7 @@ pub fn report_clocks(_: &mut Bench) -> Result<Report> {
         ),
     );
 
-    // Liars who drive it on minute by minute, for an hour.
+    // Liars advance the clock minute by minute, for an hour.
     let mut slow = rule();
     let mut floor = start;
     for minute in 0..60 {

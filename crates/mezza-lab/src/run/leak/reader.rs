@@ -1,4 +1,4 @@
-//! The bits that an observer has read so far, shown while they grow.
+//! The bits that an observer has read so far, displayed as they grow.
 #![expect(
     clippy::cast_precision_loss,
     clippy::cast_sign_loss,
@@ -14,30 +14,31 @@ use crate::asa::Planted;
 use crate::run::experiment::Report;
 use crate::shape::Claim;
 
-/// The blocks of a secret as an observer reads them.
+/// The blocks of a secret that an observer has read.
 pub struct Reading<'a> {
     planted: &'a Planted,
     expected: f64,
     blocks: Vec<Option<u32>>,
-    /// Symbols read, those that equal the planted block, and those that contradict an earlier one.
+    /// The number of symbols read; `hits` of them equal the planted block, and `conflicts`
+    /// contradict an earlier symbol.
     read: u64,
     hits: u64,
     conflicts: u64,
-    /// The handshake that completed the secret.
+    /// The number of the handshake that completed the secret.
     complete: Option<u64>,
 }
 
 impl<'a> Reading<'a> {
-    /// Nothing yet; `expected` handshakes are predicted to be enough.
+    /// Makes an empty reading; `expected` handshakes should be enough.
     pub fn new(planted: &'a Planted, expected: f64) -> Self {
         let blocks = vec![None; planted.len()];
         Self { planted, expected, blocks, read: 0, hits: 0, conflicts: 0, complete: None }
     }
 
-    /// Takes what the observer says of one handshake.
+    /// Adds the observer's line about one handshake.
     ///
     /// # Errors
-    /// If it says something else.
+    /// If the line has another form.
     pub fn take_line(&mut self, said: &Value) -> Result<()> {
         let number = |key: &str| said[key].as_u64().with_context(|| format!("no {key}"));
         let handshake = number("handshake")?;
@@ -57,7 +58,7 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// One line of progress; on a terminal it stays where it is.
+    /// Prints one line of progress; on a terminal it overwrites the previous one.
     fn show_progress(&self, handshake: u64) {
         let cells = self.blocks.iter().map(|block| if block.is_some() { '#' } else { '.' });
         let cells: String = cells.collect();
@@ -69,12 +70,12 @@ impl<'a> Reading<'a> {
         );
         let mut out = std::io::stderr().lock();
         let end = if out.is_terminal() && missing > 0 { '\r' } else { '\n' };
-        // Progress is for the eye: nothing depends on whether it can be written.
+        // Progress is only for display, so errors are ignored.
         let _ = write!(out, "{line}{end}");
         let _ = out.flush();
     }
 
-    /// Handshakes until all coupons are there, on average.
+    /// Returns the expected number of handshakes until all blocks are read.
     fn handshakes_left(&self, missing: usize) -> f64 {
         let all = self.blocks.len() as f64;
         let harmonic = |n: usize| (1..=n).map(|k| 1.0 / k as f64).sum::<f64>();
@@ -82,7 +83,7 @@ impl<'a> Reading<'a> {
         if stateful { missing as f64 } else { all * harmonic(missing) }
     }
 
-    /// Bits of all blocks that are what was planted.
+    /// Returns the number of bits that equal the planted bits.
     pub fn right_bits(&self) -> f64 {
         let of = |(index, block): (usize, &Option<u32>)| {
             let lambda = self.planted.lambda();
@@ -91,7 +92,7 @@ impl<'a> Reading<'a> {
         f64::from(self.blocks.iter().enumerate().map(of).sum::<u32>())
     }
 
-    /// The result, as lines and claims.
+    /// Adds the result, as lines and claims.
     pub fn add_results(&self, report: &mut Report, is_open: bool) {
         let Self { read, hits, conflicts, expected, .. } = self;
         let lambda = self.planted.lambda();

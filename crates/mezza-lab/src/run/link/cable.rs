@@ -1,5 +1,6 @@
-//! A cable in software: the network cards of both machines are TAP devices of this process, which hands
-//! frames from one to the other. It loses a share of them, and it translates the port of a link.
+//! A cable in software: the network cards of both machines are TAP devices of this process, which
+//! moves frames between them. The cable can lose a share of the frames and translate the port of a
+//! link.
 //!
 //! ```text
 //!  namespace A                                  namespace B
@@ -21,17 +22,17 @@ use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
 use crate::goals::seka::net::Namespaces;
 
-/// The port of a link, before the translator.
+/// The port of a link, on the inside of the translator.
 const LINK_PORT: u16 = 4_795;
 /// The first port of the translator.
 const FIRST_PORT: u16 = 20_000;
-/// How many ports it has.
+/// The number of ports that the translator uses.
 const PORTS: u16 = 10_000;
-/// How long it remembers a mapping that nothing uses.
+/// Time after which the translator forgets an unused mapping.
 pub const MAPPING: Duration = Duration::from_secs(30);
-/// Where the header of IPv4 begins in an Ethernet frame.
+/// Offset of the IPv4 header in an Ethernet frame, bytes.
 const IP_AT: usize = 14;
-/// How often a thread checks whether the cable was cut, ms.
+/// Interval at which a thread checks if the cable was cut, ms.
 const LOOK_MS: u16 = 200;
 
 /// Faults of a cable.
@@ -39,20 +40,20 @@ const LOOK_MS: u16 = 200;
 pub struct Faults {
     /// Frames lost out of 1,000, in each direction.
     pub loss_permille: u32,
-    /// A translator stands before B.
+    /// True if a translator is in front of B.
     pub translates: bool,
 }
 
-/// The mapping of the one port that is translated.
+/// The mapping of the translated port.
 #[derive(Debug, Default)]
 struct Translator {
-    /// The number of the present mapping.
+    /// The number of the current mapping.
     number: u16,
     used: Option<Instant>,
     on: bool,
 }
 
-/// A cable, cut when it is dropped.
+/// A cable, which is cut on drop.
 pub struct SoftwareCable {
     translator: Arc<Mutex<Translator>>,
     is_cut: Arc<AtomicBool>,
@@ -60,7 +61,7 @@ pub struct SoftwareCable {
 }
 
 impl SoftwareCable {
-    /// Lays a cable between the first two namespaces, with the interfaces `va` and `vb`.
+    /// Makes a cable between the first two namespaces, with the interfaces `va` and `vb`.
     ///
     /// # Errors
     /// If the kernel makes no TAP devices.
@@ -86,7 +87,7 @@ impl SoftwareCable {
                         !is_lost && translator.translate_frame(frame, side, Instant::now());
                     drop(translator);
                     if passes {
-                        // A full queue of the card loses a frame.
+                        // If the card's queue is full, the frame is lost.
                         let _ = to.send(frame);
                     }
                 }
@@ -95,12 +96,12 @@ impl SoftwareCable {
         Ok(cable)
     }
 
-    /// The translator works from now on.
+    /// Activates the translator.
     pub fn start_translating(&self) {
         self.translator.lock().unwrap_or_else(PoisonError::into_inner).on = true;
     }
 
-    /// The translator forgets its mapping: the next datagram of A has another port.
+    /// Makes the translator forget its mapping: the next datagram of A gets another port.
     pub fn forget_mapping(&self) {
         self.translator.lock().unwrap_or_else(PoisonError::into_inner).forget_mapping();
     }
@@ -125,7 +126,7 @@ fn make_card(name: &str) -> std::io::Result<SyncDevice> {
     Ok(card)
 }
 
-/// Waits a moment for a frame.
+/// Waits briefly for a frame.
 fn next_frame<'a>(card: &SyncDevice, buffer: &'a mut [u8]) -> Option<&'a mut [u8]> {
     if let Ok(bytes) = card.recv(buffer) {
         return Some(&mut buffer[..bytes]);
@@ -136,7 +137,7 @@ fn next_frame<'a>(card: &SyncDevice, buffer: &'a mut [u8]) -> Option<&'a mut [u8
 }
 
 impl Translator {
-    /// Translates a frame of a side. Returns false if it is for a mapping that does not exist.
+    /// Translates a frame of a side. Returns false if its mapping does not exist.
     fn translate_frame(&mut self, frame: &mut [u8], side: usize, now: Instant) -> bool {
         let Some(udp) = self.on.then(|| udp_at(frame)).flatten() else { return true };
         if self.used.is_some_and(|used| now.duration_since(used) >= MAPPING) {
@@ -154,7 +155,7 @@ impl Translator {
         };
         self.used = Some(now);
         frame[field..field + 2].copy_from_slice(&fresh.to_be_bytes());
-        // A checksum of zero means that there is none (RFC 768).
+        // A checksum of zero means no checksum (RFC 768).
         frame[udp + 6..udp + 8].fill(0);
         true
     }
@@ -165,7 +166,7 @@ impl Translator {
     }
 }
 
-/// Where the header of UDP over IPv4 begins in a frame that has one.
+/// Returns the offset of the UDP header in a frame with IPv4, or `None`.
 fn udp_at(frame: &[u8]) -> Option<usize> {
     let is_ip4 = frame.get(12..14) == Some(&[8, 0]) && frame.get(IP_AT)? >> 4 == 4;
     let is_udp = frame.get(IP_AT + 9) == Some(&17);
@@ -198,7 +199,7 @@ mod tests {
         let mut translator = Translator { on: true, ..Translator::default() };
         let begin = Instant::now();
         let at = |s: u64| begin + Duration::from_secs(s);
-        // Nobody inside has sent anything.
+        // No datagram has left yet.
         assert!(!translator.translate_frame(&mut datagram(LINK_PORT, LINK_PORT), 1, at(0)));
         assert!(!translator.translate_frame(&mut datagram(LINK_PORT, FIRST_PORT), 1, at(0)));
         let mut out = datagram(LINK_PORT, LINK_PORT);
@@ -207,7 +208,7 @@ mod tests {
         let mut back = datagram(LINK_PORT, FIRST_PORT);
         assert!(translator.translate_frame(&mut back, 1, at(30)));
         assert_eq!(ports(&back), [LINK_PORT, LINK_PORT]);
-        // An answer keeps the mapping, silence ends it.
+        // A response keeps the mapping; silence ends it.
         assert!(!translator.translate_frame(&mut datagram(LINK_PORT, FIRST_PORT), 1, at(60)));
         let mut out = datagram(LINK_PORT, LINK_PORT);
         assert!(translator.translate_frame(&mut out, 0, at(61)));

@@ -1,4 +1,4 @@
-//! How often an idle daemon wakes up.
+//! The wake-ups of an idle daemon.
 
 use std::time::{Duration, Instant};
 
@@ -9,12 +9,12 @@ use super::world::LinkWorld;
 use crate::bench::Bench;
 use crate::shape::Claim;
 
-/// The limit: what wireguard-go needs.
+/// The limit: the wake-ups of wireguard-go.
 const WAKES_MAX: f64 = 6.0;
-/// How long exchanges and neighbours of IPv6 may still be busy.
+/// Time in which exchanges and IPv6 neighbours may still be active.
 const SETTLE: Duration = Duration::from_secs(15);
 
-/// Counts how often the threads of two idle daemons sleep, and so wake up.
+/// Counts how often the threads of two idle daemons sleep, and therefore wake up.
 ///
 /// # Errors
 /// A link that does not come up, or a daemon that ends.
@@ -35,7 +35,7 @@ pub fn measure_wakes(bench: &mut Bench) -> Result<Claim> {
     Ok(Claim::below("wake-ups a second of an idle daemon", most, WAKES_MAX + 0.01))
 }
 
-/// How often the threads of each daemon have slept.
+/// Returns how often the threads of each daemon have slept.
 fn count_sleeps(world: &LinkWorld) -> Result<Vec<f64>> {
     let of_thread = |path: std::path::PathBuf| -> Result<f64> {
         let status = std::fs::read_to_string(path.join("status"))?;

@@ -1,21 +1,22 @@
-//! The matrix as a table: the rates of each road beside those of the bare path, and what `show` says.
+//! The matrix as a table: the rates of each road compared with the bare path, and the output of
+//! `show`.
 
 use serde_json::Value;
 
-/// The share of the bare path that a road must carry.
+/// Minimum share of the bare path's rate that a road must carry.
 pub const SHARE_MIN: f64 = 0.5;
 
 /// Two rates, Mbit/s.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rates {
-    /// Of the bare path.
+    /// The rate of the bare path.
     pub bare: f64,
-    /// Of the tunnel over it.
+    /// The rate of the tunnel over the same path.
     pub tunnel: f64,
 }
 
 impl Rates {
-    /// The share of the bare path that the tunnel carries. A bare path that carries nothing asks for nothing.
+    /// Returns the tunnel's share of the bare path's rate; 1 if the bare path carries nothing.
     pub fn tunnel_share(self) -> f64 {
         if self.bare > 0.0 { self.tunnel / self.bare } else { 1.0 }
     }
@@ -25,7 +26,7 @@ impl Rates {
         self.tunnel_share() < SHARE_MIN
     }
 
-    /// A cell of the table, bold if it loses.
+    /// Formats a cell of the table, bold if the tunnel loses.
     fn format_cell(self) -> String {
         let mark = if self.is_losing() { "**" } else { "" };
         format!("{mark}{:.2}{mark} ({:.0} / {:.0})", self.tunnel_share(), self.tunnel, self.bare)
@@ -38,8 +39,8 @@ pub const HEAD: [&str; 2] = [
     "|---|---|---|---|---|---|---|---|---|",
 ];
 
-/// A line of the table. `rates` are those of the columns of [`HEAD`]; `peer` has the Mbit/s of TCP of
-/// wireguard-go, A to B and B to A, where it was measured.
+/// Formats a line of the table. `rates` belong to the columns of [`HEAD`]; `peer` has the TCP rates
+/// of wireguard-go in Mbit/s, A to B and B to A, if measured.
 pub fn format_line(name: &str, rates: &[Rates], peer: Option<[f64; 2]>, shown: &[Value]) -> String {
     let cells: Vec<String> = rates.iter().map(|rates| rates.format_cell()).collect();
     let peer = peer.map_or_else(String::new, |[to, back]| format!("{to:.0}; {back:.0}"));
@@ -48,13 +49,13 @@ pub fn format_line(name: &str, rates: &[Rates], peer: Option<[f64; 2]>, shown: &
     format!("| {name} | {} | {peer} | {} |", cells.join(" | "), said.join("; "))
 }
 
-/// A line of a road that does not exist on this machine.
+/// Formats the line of a road that this machine cannot build.
 pub fn absent_line(name: &str, reason: &str) -> String {
     let reason = reason.replace('|', "/").replace('\n', " ");
     format!("| {name} | not made: {reason} | | | | | | | |")
 }
 
-/// A line of a road on which no link came up, or none stayed up.
+/// Formats the line of a road whose link did not come up or did not stay up.
 pub fn broken_line(name: &str, reason: &str) -> String {
     let reason = reason.replace('|', "/").replace('\n', " ");
     format!("| {name} | **fails**: {reason} | | | | | | | |")
@@ -65,7 +66,7 @@ pub fn is_well(shown: &Value) -> bool {
     shown["up"] == true && shown["trouble"] == "none"
 }
 
-/// Sums up the answer of `show`.
+/// Summarises the output of `show`.
 fn describe_verdict(shown: &Value) -> String {
     let up = if shown["up"] == true { "up" } else { "not up" };
     let trouble = shown["trouble"].as_str().unwrap_or("?");

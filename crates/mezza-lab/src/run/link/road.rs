@@ -5,36 +5,36 @@ use super::cable::Faults;
 /// The path between both machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ground {
-    /// One cable whose interfaces have this MTU.
+    /// One cable with interfaces of this MTU.
     Cable(u16),
-    /// Two routers; the cable between them has this MTU, those of the machines have 1,500.
+    /// Two routers; the cable between them has this MTU, the machines' cables have 1,500.
     Routers(u16),
     /// One cable, and a VLAN on it.
     Vlan,
-    /// A cable in software, whose cards join no datagrams.
+    /// A cable in software, whose cards do not join datagrams.
     Software(Faults),
 }
 
-/// The addresses that both machines have.
+/// The IP versions of both machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// IPv4, and IPv6 on the cable.
     Both,
-    /// The kernel has no IPv6.
+    /// IPv4 only: the kernel has no IPv6.
     Ip4,
-    /// No address of IPv4.
+    /// IPv6 only: the machines have no IPv4 address.
     Ip6,
 }
 
 /// An incident after the link came up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Incident {
-    /// Nothing.
+    /// No incident.
     None,
-    /// The interfaces of the cable get this MTU.
+    /// The cable's interfaces get this MTU.
     Mtu(u16),
-    /// The link is idle for longer than a mapping of the translator lasts, then B sends first. Between
-    /// the measurements the translator forgets its mapping.
+    /// The link is idle for longer than a mapping of the translator lasts, then B sends first.
+    /// Between the measurements the translator forgets its mapping.
     Idle,
     /// The card of A no longer computes checksums, so that its kernel refuses joined datagrams.
     Card,
@@ -43,30 +43,30 @@ pub enum Incident {
 /// A row of the matrix.
 #[derive(Clone, Copy, Debug)]
 pub struct Road {
-    /// Its name in the table.
+    /// The name of the road in the table.
     pub name: &'static str,
     /// The path between both machines.
     pub ground: Ground,
-    /// Their addresses.
+    /// The IP versions of the machines.
     pub family: Family,
     /// The carrier of the link: `udp` or `ether`.
     pub carrier: &'static str,
-    /// Lines of `link.toml` of both sides.
+    /// Additional lines of `link.toml`, by side.
     pub settings: [&'static str; 2],
     /// True if the tunnel joins two bridges.
     pub bridges: bool,
-    /// The incident.
+    /// The incident after the link came up.
     pub incident: Incident,
-    /// Bytes of a datagram.
+    /// Payload bytes of a datagram.
     pub datagram_bytes: usize,
 }
 
-/// Bytes that `WireGuard` adds to a packet, the header of IPv6 counted.
+/// Bytes that `WireGuard` adds to a packet, including the IPv6 header.
 const WIREGUARD_BYTES: u16 = 80;
 
 impl Road {
-    /// The MTU of wireguard-go's interfaces on this road. `None` where it is not measured: it is on one
-    /// cable on which nothing happens, between addresses of IPv4.
+    /// Returns the MTU of wireguard-go's interfaces on this road. `None` where wireguard-go is not
+    /// measured: it is measured only on one cable without incident, between IPv4 addresses.
     pub fn wireguard_mtu(&self) -> Option<u16> {
         let Ground::Cable(mtu) = self.ground else { return None };
         let is_plain = self.carrier == PLAIN.carrier
@@ -78,15 +78,15 @@ impl Road {
     }
 }
 
-/// Bytes of a datagram that every road carries in one frame.
+/// Bytes of a datagram that fits into one frame on every road.
 const SMALL: usize = 1_100;
 /// Bytes of a datagram that fills an Ethernet frame.
 const FULL: usize = 1_472;
 
-/// The road of links that need no IP.
+/// The name of the road whose link needs no IP.
 pub const ETHER: &str = "bare Ethernet";
 
-/// One cable, and nothing that happens.
+/// A road with one cable and no incident.
 pub const PLAIN: Road = Road {
     name: "one cable",
     ground: Ground::Cable(1_500),
@@ -107,7 +107,7 @@ const fn lossy_road(name: &'static str, loss_permille: u32) -> Road {
     Road { name, ground: Ground::Software(faults), ..PLAIN }
 }
 
-/// All of them.
+/// All roads.
 pub const ALL: [Road; 20] = [
     cable_road("MTU 1,280", 1_280),
     cable_road("MTU 1,400", 1_400),

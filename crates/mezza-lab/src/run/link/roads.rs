@@ -1,5 +1,5 @@
-//! `run link-roads`: each road is built, a link is brought up on it, and TCP and UDP are measured both
-//! ways over the tunnel and over the bare path, in turn.
+//! `run link-roads`: each road is built, a link is brought up on it, and TCP and UDP are measured
+//! in both directions over the tunnel and over the bare path, in turn.
 
 use std::time::Duration;
 
@@ -15,25 +15,26 @@ use crate::run::experiment::Report;
 use crate::shape::Claim;
 use crate::terminal::print_error;
 
-/// Mbit/s of UDP that every path can carry.
+/// UDP load in Mbit/s that every path can carry.
 const LOAD_MBIT: f64 = 300.0;
-/// Measurements, in the order of the columns.
+/// The measurements, in column order.
 const COLUMNS: [&str; 6] = ["tcp_ab", "tcp_ba", "udp_ab", "udp_ba", "udp_all_ab", "udp_all_ba"];
-/// The columns that must carry half.
+/// The number of leading columns that must reach the minimum share.
 const DECIDING: usize = 4;
-/// The rate that a link over bare Ethernet should carry.
+/// The goal for a link over bare Ethernet, Gbit/s.
 const ETHER_GBIT: f64 = 3.0;
-/// How much more than wireguard-go a link carries.
+/// Minimum factor by which a link carries more than wireguard-go.
 const PEER_TIMES_MIN: f64 = 2.0;
-/// Roads of a smoke run: the first ones.
+/// Number of roads in a smoke run.
 const SMOKE_ROADS: usize = 1;
 
-/// A road that was measured.
+/// The results of a road.
 struct Measured {
     rates: [Rates; COLUMNS.len()],
-    /// Mbit/s of TCP over wireguard-go, A to B and B to A; `None` where the road has none.
+    /// TCP over wireguard-go in Mbit/s, A to B and B to A; `None` if the road has no such
+    /// measurement.
     peer: Option<[f64; 2]>,
-    /// Why wireguard-go was not measured on a road that has it.
+    /// The reason why wireguard-go was not measured on a road that should have it.
     absent: Option<String>,
     shown: [serde_json::Value; 2],
 }
@@ -166,7 +167,7 @@ fn measure_road(bench: &Bench, mut world: LinkWorld) -> Result<Measured> {
     Ok(Measured { rates, peer, absent, shown })
 }
 
-/// The best of as many rounds of TCP over wireguard-go, by direction.
+/// Measures TCP over wireguard-go. Returns the best of the rounds by direction.
 fn measure_peer(bench: &Bench, world: &mut LinkWorld) -> Result<Option<[f64; 2]>> {
     let Some(addresses) = world.start_wireguard()? else { return Ok(None) };
     let mut best = [0.0_f64; 2];
@@ -180,7 +181,8 @@ fn measure_peer(bench: &Bench, world: &mut LinkWorld) -> Result<Option<[f64; 2]>
 }
 
 impl Measured {
-    /// How many times as much TCP as wireguard-go the link carries, in the direction where it is less.
+    /// Returns the factor by which the link carries more TCP than wireguard-go, in the worse
+    /// direction.
     fn times_of_peer(&self) -> Option<f64> {
         let ours = self.rates.iter().map(|rates| rates.tunnel);
         let times = ours.zip(self.peer?).map(|(ours, theirs)| ours / theirs);
@@ -188,7 +190,7 @@ impl Measured {
     }
 }
 
-/// Mbit/s of a column.
+/// Measures the Mbit/s of a column.
 fn measure_rate(world: &LinkWorld, flow: Flow, column: usize) -> Result<f64> {
     let load = |mbit| DatagramLoad { bytes: world.datagram_bytes(), mbit };
     match column / 2 {
@@ -211,13 +213,13 @@ fn note_rates(bench: &mut Bench, road: &Road, measured: &Measured) -> Result<()>
     Ok(())
 }
 
-/// The goal of links that need no IP.
+/// Makes the claim about links that need no IP.
 fn claim_ether(measured: &Measured) -> Claim {
     let gbit = measured.rates[0].tunnel.min(measured.rates[1].tunnel) / 1e3;
     Claim::above("TCP over bare Ethernet in its slower direction, Gbit/s", gbit, ETHER_GBIT)
 }
 
-/// The cells that decide and lose.
+/// Lists the deciding cells in which the tunnel loses.
 fn list_losing(road: &Road, measured: &Measured) -> Vec<String> {
     let cells = COLUMNS.iter().zip(measured.rates).take(DECIDING);
     let losing = cells.filter(|(_, rates)| rates.is_losing());

@@ -1,5 +1,6 @@
-//! `run link-soak`: numbered datagrams go round while daemons are killed, cards get other addresses, the
-//! MTU changes and keys are exchanged. A datagram may be lost only while a daemon or a card is down.
+//! `run link-soak`: numbered datagrams go to B and back while daemons are killed, cards get new
+//! addresses, the MTU changes and keys are exchanged. A datagram may be lost only while a daemon or
+//! a card is down.
 #![expect(clippy::cast_precision_loss, reason = "counts of a run, far below 2^52")]
 
 use std::net::{IpAddr, UdpSocket};
@@ -25,27 +26,27 @@ const PORT: u16 = 7_000;
 const PAUSE: Duration = Duration::from_millis(5);
 /// Bytes of a datagram.
 const BYTES: usize = 1_000;
-/// How long a datagram may be on its way.
+/// Time limit for a datagram's way.
 const WAY: Duration = Duration::from_secs(2);
 /// Quiet time between two incidents.
 const QUIET: Duration = Duration::from_secs(2);
-/// Incidents after which the memory of a daemon is compared.
+/// Incidents before the memory of a daemon is first read for comparison.
 const WARM: usize = 8;
-/// Bytes of memory by which a daemon may grow.
+/// Maximum growth of a daemon's memory, bytes.
 const MORE_BYTES: f64 = 8e6;
-/// MTUs of the cable.
+/// MTUs that the cable gets.
 const MTUS: [u16; 3] = [1_280, 1_400, 1_500];
 
-/// An incident.
+/// A kind of incident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Strike {
     /// B is killed and starts again.
     Kill,
-    /// The card of a side gets another address.
+    /// The card of a side gets a new address.
     Roam,
-    /// The cable has another MTU.
+    /// The cable gets a new MTU.
     Mtu,
-    /// New keys.
+    /// New keys are exchanged.
     Exchange,
 }
 
@@ -56,10 +57,10 @@ const STRIKES: [(Strike, &str); 4] = [
     (Strike::Exchange, "exchange"),
 ];
 
-/// Datagrams that go from A to B and back.
+/// Datagrams that travel from A to B and back.
 struct Round {
     sent: Arc<AtomicUsize>,
-    /// Which of them came back, by number.
+    /// True for each datagram that came back, by number.
     back: Arc<Mutex<Vec<bool>>>,
     ended: Arc<AtomicBool>,
 }
@@ -83,7 +84,7 @@ impl Round {
             while !ended.load(Ordering::Relaxed) {
                 let number = sent.fetch_add(1, Ordering::Relaxed);
                 datagram[..8].copy_from_slice(&(number as u64).to_be_bytes());
-                // While the interface is gone there is no route.
+                // Without the interface there is no route, so sending fails.
                 let _ = own.send_to(&datagram, (to, PORT));
                 std::thread::sleep(PAUSE);
             }
@@ -126,7 +127,7 @@ impl Round {
         back.iter().skip(number).any(|back| *back)
     }
 
-    /// How many in a range of numbers did not come back.
+    /// Returns the number of datagrams in a range that did not come back.
     fn count_lost(&self, from: usize, to: usize) -> usize {
         let back = self.back.lock().unwrap_or_else(PoisonError::into_inner);
         (from..to).filter(|number| !back.get(*number).copied().unwrap_or(false)).count()
@@ -139,23 +140,23 @@ impl Drop for Round {
     }
 }
 
-/// One strike: the numbers sent meanwhile, and the time until a later datagram came back.
+/// One incident: the numbers sent meanwhile, and the time until a later datagram came back.
 struct Struck {
     strike: Strike,
     numbers: [usize; 2],
     ms: f64,
-    /// True if it did what it should: an exchange may fail.
+    /// True if the incident took place as intended; an exchange may fail.
     is_done: bool,
 }
 
-/// Memory and open files of a daemon.
+/// Returns the memory in bytes and the open files of a daemon.
 fn read_resources(world: &LinkWorld, side: usize) -> Result<[f64; 2]> {
     let id = *world.net().tunnels().get(side).context("no daemon")?;
     let bytes = machine::resident_bytes(id).context("the system does not tell memory")?;
     Ok([bytes, std::fs::read_dir(format!("/proc/{id}/fd"))?.count() as f64])
 }
 
-/// Soaks the link.
+/// Runs the incidents on a link.
 ///
 /// # Errors
 /// A link that does not come up at the beginning, or not after a strike.
@@ -175,7 +176,7 @@ pub fn make_report(bench: &mut Bench) -> Result<Report> {
     let mut all = Vec::new();
     let mut held = None;
     while Instant::now() < end {
-        // Most strikes are exchanges: the one that must lose nothing.
+        // Most incidents are exchanges, which must lose nothing.
         let (strike, _) = STRIKES[(dice.next_u32() as usize % 10).min(STRIKES.len() - 1)];
         all.push(strike_once(&mut world, &round, strike, dice.next_u32())?);
         if strike != Strike::Exchange {
@@ -221,12 +222,12 @@ fn strike_once(world: &mut LinkWorld, round: &Round, strike: Strike, dice: u32) 
         bail!("the link does not come back after {strike:?} of side {side}: A {a}, B {b}");
     }
     let ms = begun.elapsed().as_secs_f64() * 1e3;
-    // A moment more: frames of before may still wait for the new session.
+    // Wait a moment longer: earlier frames may still wait for the new session.
     std::thread::sleep(PAUSE * 20);
     Ok(Struck { strike, numbers: [first.saturating_sub(1), round.count_sent()], ms, is_done })
 }
 
-/// The table, and the losses that nothing excuses.
+/// Adds the table, and the claim about unexcused losses.
 fn add_results(
     bench: &mut Bench,
     report: &mut Report,
@@ -255,7 +256,7 @@ fn add_results(
             excused += lost;
         }
     }
-    // Two strikes in a row may share a number.
+    // Two consecutive incidents may share a number.
     unexcused = unexcused.saturating_sub(excused);
     let claim = "datagrams lost while daemons and cards were up";
     report.shapes.push(Claim::below(claim, unexcused as f64, 0.5));

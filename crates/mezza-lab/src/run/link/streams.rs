@@ -1,4 +1,4 @@
-//! Streams of TCP and datagrams of UDP between two namespaces, counted where they arrive.
+//! TCP streams and UDP datagrams between two namespaces, counted at the receiver.
 #![expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -18,39 +18,40 @@ use nix::sys::socket::sockopt::RcvBufForce;
 
 use crate::goals::seka::net::Namespaces;
 
-/// How long a connection may take.
+/// Time limit for a connection attempt.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long a call to the system may wait.
+/// Time limit for a system call.
 const CALL: Duration = Duration::from_millis(100);
-/// Room of a receiver, bytes: a loaded machine must not lose what the path carried.
+/// Receive buffer in bytes, large enough that a loaded machine does not lose datagrams that the
+/// path carried.
 const BUFFER_BYTES: usize = 4 << 20;
-/// Pause of a sender with a rate.
+/// Pause between the bursts of a sender with a rate.
 const BURST: Duration = Duration::from_millis(1);
 
 /// One direction of a path.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow {
-    /// The side that sends.
+    /// The sending side.
     pub from: usize,
-    /// The address of the other side on this path.
+    /// The receiver's address on this path.
     pub to: IpAddr,
-    /// How long to count.
+    /// Duration of the measurement.
     pub window: Duration,
 }
 
-/// Datagrams of a flow.
+/// The datagrams of a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct DatagramLoad {
-    /// Bytes of each, without headers.
+    /// Payload bytes of a datagram.
     pub bytes: usize,
-    /// Mbit/s that are sent; `None`: as many as one thread can.
+    /// Mbit/s to send; `None` for as many as one thread can.
     pub mbit: Option<f64>,
 }
 
-/// Mbit/s of one TCP stream that arrive. 0 if there is no connection.
+/// Measures one TCP stream. Returns the received Mbit/s; 0 without a connection.
 ///
 /// # Errors
-/// A namespace that is gone, or an address that it does not have.
+/// A missing namespace, or an address that the namespace does not have.
 pub fn tcp_mbit(net: &Namespaces, flow: Flow) -> Result<f64> {
     let listener = net.run_within(1 - flow.from, move || TcpListener::bind((flow.to, 0)))??;
     let to = listener.local_addr()?;
@@ -60,7 +61,7 @@ pub fn tcp_mbit(net: &Namespaces, flow: Flow) -> Result<f64> {
     Ok(to_mbit(bytes, flow.window))
 }
 
-/// The first fifth of a window is for the start of the stream.
+/// Returns the first fifth of a window, which is for the start of the stream.
 fn warm_up(window: Duration) -> Duration {
     window / 5
 }
@@ -115,13 +116,13 @@ fn is_late(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
-/// Mbit/s of datagrams that arrive.
+/// Measures datagrams. Returns the received Mbit/s.
 ///
 /// # Errors
-/// A namespace that is gone, or an address that it does not have.
+/// A missing namespace, or an address that the namespace does not have.
 pub fn udp_mbit(net: &Namespaces, flow: Flow, load: DatagramLoad) -> Result<f64> {
     let socket = net.run_within(1 - flow.from, move || UdpSocket::bind((flow.to, 0)))??;
-    // A smaller buffer loses more, on the bare path as well.
+    // A smaller buffer would lose more, on the bare path as well.
     let _ = setsockopt(&socket, RcvBufForce, &BUFFER_BYTES);
     socket.set_read_timeout(Some(CALL))?;
     let to = socket.local_addr()?;
@@ -140,14 +141,14 @@ fn receive_datagrams(socket: &UdpSocket, ended: &AtomicBool) -> usize {
     loop {
         match socket.recv(&mut buffer) {
             Ok(count) => bytes += count,
-            // Nothing came for a while after the last one was sent.
+            // No datagram arrived for a while after the last was sent.
             Err(_) if ended.load(Ordering::Relaxed) => return bytes,
             Err(_) => {}
         }
     }
 }
 
-/// Returns how long it sent.
+/// Sends datagrams. Returns the duration of sending.
 fn send_datagrams(
     to: SocketAddr,
     window: Duration,
@@ -164,7 +165,7 @@ fn send_datagrams(
             (begun.elapsed().as_secs_f64() * mbit * 1e6 / 8.0 / load.bytes as f64) as u64
         });
         for _ in sent..due {
-            // A full queue of the system loses a datagram, as the path does.
+            // If the system's queue is full, the datagram is lost, as on the path.
             let _ = socket.send(&datagram);
         }
         sent = due.max(sent);
@@ -182,7 +183,7 @@ fn to_mbit(bytes: usize, window: Duration) -> f64 {
 /// Returns true if a datagram from a side comes back from the other one.
 ///
 /// # Errors
-/// A namespace that is gone.
+/// A missing namespace.
 pub fn is_echoed(net: &Namespaces, from: usize, to: IpAddr) -> Result<bool> {
     let Ok(echo) = net.run_within(1 - from, move || UdpSocket::bind((to, 0)))? else {
         return Ok(false);

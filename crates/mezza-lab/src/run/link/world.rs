@@ -1,4 +1,4 @@
-//! One road: its namespaces, and the link over it.
+//! A road in use: its namespaces, and the link over it.
 
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -17,17 +17,17 @@ use crate::goals::seka::tunnel;
 
 /// The name of the link.
 const LINK: &str = "lk0";
-/// How long a link may take to come up, or to come back.
+/// Time limit for a link to come up or to recover.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Pause between two looks.
+/// Pause between two checks.
 const LOOK: Duration = Duration::from_millis(100);
-/// How much longer than a mapping the link is idle.
+/// Time by which the idle period exceeds the lifetime of a mapping.
 const BEYOND: Duration = Duration::from_secs(10);
 
-/// A road that exists, with a link over it.
+/// A road that was built, with a link over it.
 pub struct LinkWorld {
     net: Namespaces,
-    /// The cable, if it is one in software.
+    /// The cable, if the road has a software cable.
     software: Option<SoftwareCable>,
     road: Road,
     /// The interface that carries the link, by side.
@@ -55,7 +55,7 @@ impl LinkWorld {
         Ok(world)
     }
 
-    /// Brings a link up on the road, and lets happen what happens there.
+    /// Brings a link up on the road, and causes the road's incident.
     ///
     /// # Errors
     /// A link that does not come up, or that carries nothing afterwards.
@@ -72,10 +72,11 @@ impl LinkWorld {
         self.meet_incident()
     }
 
-    /// Starts wireguard-go beside the link, where the road lets it. Returns its addresses, by side.
+    /// Starts wireguard-go in addition to the link, if the road has that measurement. Returns its
+    /// addresses, by side.
     ///
     /// # Errors
-    /// If it is not here, or does not come up.
+    /// If wireguard-go is absent, or its tunnel does not come up.
     pub fn start_wireguard(&mut self) -> Result<Option<[IpAddr; 2]>> {
         let Some(mtu) = self.road.wireguard_mtu() else { return Ok(None) };
         let far: Ipv4Addr = tunnel::wireguard_go_over(&mut self.net, mtu)?.parse()?;
@@ -83,22 +84,22 @@ impl LinkWorld {
         Ok(Some([IpAddr::V4(Ipv4Addr::new(a, b, c, 1)), IpAddr::V4(far)]))
     }
 
-    /// The namespaces.
+    /// Returns the namespaces.
     pub fn net(&self) -> &Namespaces {
         &self.net
     }
 
-    /// Bytes of a datagram on this road.
+    /// Returns the payload bytes of a datagram on this road.
     pub fn datagram_bytes(&self) -> usize {
         self.road.datagram_bytes
     }
 
-    /// The address of a side on the bare path.
+    /// Returns the address of a side on the bare path.
     pub fn bare_address(&self, side: usize) -> IpAddr {
         self.make_address(side, 9)
     }
 
-    /// The address of a side in the tunnel.
+    /// Returns the address of a side in the tunnel.
     pub fn inner_address(&self, side: usize) -> IpAddr {
         self.make_address(side, 7)
     }
@@ -109,7 +110,7 @@ impl LinkWorld {
             (Family::Ip6, _) => {
                 IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, u16::from(net), 0, 0, 0, u16::from(host)))
             }
-            // Behind routers each side has a network of its own.
+            // With routers each side has its own network.
             (_, Ground::Routers(_)) if net == 9 => IpAddr::V4(Ipv4Addr::new(10, 9, host, 1)),
             _ => IpAddr::V4(Ipv4Addr::new(10, net, 0, host)),
         }
@@ -157,7 +158,8 @@ impl LinkWorld {
         Ok(())
     }
 
-    /// A, two routers, and B: the narrow cable is where neither machine sees it.
+    /// Connects A, two routers, and B: only the cable between the routers is narrow, where neither
+    /// machine sees its MTU.
     fn lay_routers(&self, mtu: u16) -> Result<()> {
         self.net.lay_cable(CableEnd { side: 0, card: "va" }, CableEnd { side: 2, card: "ra" })?;
         self.net.lay_cable(CableEnd { side: 2, card: "rc" }, CableEnd { side: 3, card: "rd" })?;
@@ -191,7 +193,7 @@ impl LinkWorld {
     /// Gives the interfaces of the cable this MTU.
     ///
     /// # Errors
-    /// If the kernel refuses it.
+    /// If the kernel refuses the MTU.
     pub fn set_mtu(&self, mtu: u16) -> Result<()> {
         let mtu = mtu.to_string();
         for (side, name) in ["va", "vb"].into_iter().enumerate() {
@@ -207,7 +209,7 @@ impl LinkWorld {
         self.net.ip(side, &[&args, without_checks].concat())
     }
 
-    /// Pairs both sides, before anything that the road does to the link.
+    /// Pairs both sides, before the road affects the link.
     fn pair_sides(&self, folder: &Path) -> Result<()> {
         let is_far =
             matches!(self.road.ground, Ground::Routers(_)) || self.road.family == Family::Ip4;
@@ -222,7 +224,7 @@ impl LinkWorld {
             command.args(if is_far { &far[..] } else { &[] }).stdin(Stdio::piped());
             let log = std::fs::File::create(folder.join(format!("pair{side}.log")))?;
             let mut child = command.stderr(log).spawn()?;
-            // The user's answer to the digits.
+            // The user confirms that the digits are equal.
             child.stdin.as_mut().context("no input")?.write_all(b"y\n")?;
             Ok(child)
         };
@@ -255,13 +257,13 @@ impl LinkWorld {
         (0..2).try_for_each(|side| self.address_interface(side))
     }
 
-    /// The daemon of a side, with its settings.
+    /// Makes the command of a side's daemon, with its settings.
     fn daemon_command(&self, side: usize) -> Result<Command> {
         let file = self.net.folder().join(format!("link{side}.toml"));
         self.net.mezza_command(side, "s", &["--config", file.to_str().context("a path")?, "up"])
     }
 
-    /// Gives the interface of the link its address as soon as it is there.
+    /// Gives the link's interface its address as soon as the interface exists.
     fn address_interface(&self, side: usize) -> Result<()> {
         if wait_until(|| Ok(self.add_address(side, self.inner_address(side), LINK).is_ok()))? {
             return Ok(());
@@ -272,17 +274,18 @@ impl LinkWorld {
     /// Kills the daemon of a side, and starts it again.
     ///
     /// # Errors
-    /// If it does not come up.
+    /// If the daemon does not start.
     pub fn restart_daemon(&mut self, side: usize) -> Result<()> {
         let up = self.daemon_command(side)?;
         self.net.replace_tunnel(side, up)?;
         self.address_interface(side)
     }
 
-    /// Gives the card of a side another hardware address, and so another address of IPv6 on the cable.
+    /// Gives the card of a side another hardware address, which changes its IPv6 address on the
+    /// cable.
     ///
     /// # Errors
-    /// If the kernel refuses it.
+    /// If the kernel refuses the address.
     pub fn change_address(&self, side: usize, number: u8) -> Result<()> {
         let on = self.on[side];
         let address = format!("02:00:00:00:{side:02x}:{number:02x}");
@@ -291,7 +294,7 @@ impl LinkWorld {
         self.net.ip(side, &["link", "set", "dev", on, "up"])
     }
 
-    /// New keys, asked for on a side. Returns true if there are.
+    /// Requests new keys on a side. Returns true if the exchange succeeds.
     ///
     /// # Errors
     /// If the command does not run.
@@ -299,7 +302,7 @@ impl LinkWorld {
         Ok(self.net.mezza_command(side, "s", &["rekey", LINK])?.status()?.success())
     }
 
-    /// Waits until a datagram of a side comes back through the tunnel.
+    /// Waits until a datagram from a side comes back through the tunnel.
     fn wait_until_it_carries(&self, from: usize) -> Result<()> {
         if wait_until(|| is_echoed(&self.net, from, self.inner_address(1 - from)))? {
             return Ok(());
@@ -322,28 +325,29 @@ impl LinkWorld {
         self.wait_until_it_carries(0)
     }
 
-    /// Switches checksums of the card of A.
+    /// Sets the checksum offload of A's card to `checksums`.
     fn set_checksums(&self, checksums: &str) -> Result<()> {
         let mut card = self.net.make_command(0, "ethtool");
         run_checked(card.args(["-K", "va", "tx", checksums])).map(drop)
     }
 
-    /// Before A sends, a translator forgets its mapping. Nothing of B reaches A until A has sent.
+    /// Makes the translator forget its mapping before A sends. Until then no datagram from B
+    /// reaches A.
     pub fn disturb_translator(&self, from: usize) {
         if let (Incident::Idle, 0, Some(cable)) = (self.road.incident, from, &self.software) {
             cable.forget_mapping();
         }
     }
 
-    /// The state of the link on a side, as `mezza link show --json` prints it.
+    /// Returns the state of the link on a side, as `mezza link show --json` prints it.
     ///
     /// # Errors
-    /// If the daemon does not answer.
+    /// If the daemon does not respond.
     pub fn read_shown(&self, side: usize) -> Result<Value> {
         let text = |mut command: Command| -> Result<Vec<u8>> {
             Ok(command.stdout(Stdio::piped()).output()?.stdout)
         };
-        // It ends with 1 while there is trouble, and prints all the same.
+        // The command exits with 1 if there is trouble, and still prints the state.
         let printed = text(self.net.mezza_command(side, "s", &["show", "--json"])?)?;
         let printed = String::from_utf8(printed)?;
         let line = printed.lines().next().context("the daemon does not answer")?;
@@ -351,7 +355,7 @@ impl LinkWorld {
     }
 }
 
-/// Waits until something is so. Returns false if it takes too long.
+/// Waits until `is_so` returns true. Returns false after the time limit.
 pub fn wait_until(mut is_so: impl FnMut() -> Result<bool>) -> Result<bool> {
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {

@@ -1,4 +1,4 @@
-//! Figures 5 and 6: what Bootstrap and Key-Exchange cost, and key exchanges of others.
+//! Figures 5 and 6: the costs of Bootstrap and Key-Exchange, and of other key exchanges.
 
 use anyhow::Result;
 
@@ -10,7 +10,7 @@ use crate::shape::Claim;
 
 /// Both parties of a run in one process, over memory, as in the paper.
 const SETUP: &str = "both parties in one process, one thread, messages in memory; CPU time of both";
-/// Calls of a batch.
+/// Calls per batch.
 const CALLS: usize = 100;
 
 fn measure_costs(
@@ -44,7 +44,7 @@ fn measure_costs(
     Ok((bench.run_interleaved(&mut peers, cases)?, found))
 }
 
-/// Lines and points of a bar chart: the n-th thing stands at n.
+/// Adds the lines and points of a bar chart: bar number n is at x = n.
 fn add_bars(
     report: &mut Report,
     title: &'static str,
@@ -63,7 +63,7 @@ fn add_bars(
     Ok(costs)
 }
 
-/// Figure 5.
+/// Measures figure 5.
 ///
 /// # Errors
 /// A raw line that cannot be written.
@@ -92,7 +92,7 @@ pub fn figure_5(bench: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// Figure 6.
+/// Measures figure 6.
 ///
 /// # Errors
 /// A raw line that cannot be written.

@@ -1,6 +1,6 @@
-//! Table 4 and figures 8 to 10 need the paper's `LiFi` hardware. What stands here is a simulated link with its
-//! figures: 9 Mbit/s, time divided into slots of 1.5 ms that both directions take in turn. Frames are sealed
-//! and opened for real; time is virtual.
+//! Table 4 and figures 8 to 10 need the paper's `LiFi` hardware. This module simulates a link with
+//! its parameters: 9 Mbit/s, and time slots of 1.5 ms that both directions use in turn. Frames are
+//! really sealed and opened; time is virtual.
 #![expect(
     clippy::cast_precision_loss,
     clippy::cast_sign_loss,
@@ -20,27 +20,27 @@ use crate::plot::Plot;
 use crate::run::experiment::Report;
 use crate::shape::Claim;
 
-/// Bits of the link in a microsecond.
+/// Bits that the link carries per microsecond.
 const BITS_PER_US: f64 = 9.0;
-/// A slot, and the pause between two slots of one direction, us.
+/// Length of a slot, and of the pause between two slots of one direction, us.
 const SLOT_US: f64 = 1_500.0;
 /// Headers of Ethernet and of the carrier on such a link, bytes.
 const CARRIER_BYTES: f64 = 16.0;
 /// An echo request of `ping`, with its Ethernet header, bytes.
 const PING_BYTES: f64 = 98.0;
-/// A packet of the paper's flow of 1 Mbit/s.
+/// Bytes of a packet in the paper's flow of 1 Mbit/s.
 const FLOW_BYTES: f64 = 600.0;
 /// Subkeys of a session in the paper's flow.
 const SUBKEYS: u32 = 10;
-/// The note on every page.
+/// The note that every page has.
 const LABEL: &str =
     "SIMULATED: no LiFi was measured; a TDMA link of 9 Mbit/s, slots of 1.5 ms in turn";
 
-/// The treatment of each frame.
+/// The protection of each frame.
 #[derive(Clone, Copy, PartialEq)]
 enum Scenario {
     Reference,
-    /// A tag over a plain frame: the lab's alone, since the product's link always encrypts.
+    /// A tag over a plaintext frame. Only the lab has this: the product's link always encrypts.
     Authentication,
     Encryption,
 }
@@ -52,7 +52,7 @@ impl Scenario {
         (Self::Reference, "reference"),
     ];
 
-    /// Bytes on the link for a frame, and the time of each of its ends, us.
+    /// Returns the bytes on the link for a frame, and the CPU time at each end, us.
     fn frame_cost(self, bytes: f64, ends: FrameCost) -> (f64, f64) {
         let protected = bytes + CARRIER_BYTES + DATA_OVERHEAD_BYTES as f64;
         match self {
@@ -63,17 +63,17 @@ impl Scenario {
     }
 }
 
-/// CPU time of one end of a frame: half of what both ends take, us.
+/// CPU time of a frame at one end, as half of the time at both ends, us.
 #[derive(Clone, Copy)]
 struct FrameCost {
-    /// Sealing or opening.
+    /// Time for sealing or opening.
     seal_us: f64,
-    /// Making or checking the tag of a plain frame.
+    /// Time for making or checking the tag of a plaintext frame.
     tag_us: f64,
 }
 
 impl FrameCost {
-    /// Measures both, and names them in the report.
+    /// Measures both times, and adds them to the report.
     fn measure(report: &mut Report, bytes: f64) -> Result<Self> {
         let seal = frame_cost_us(bytes as usize)?;
         let tag = tag_cost_us(bytes as usize)?;
@@ -88,14 +88,15 @@ impl FrameCost {
     }
 }
 
-/// One direction: when its slots are, and until when its queue is busy.
+/// One direction: its slots, and the time until which its queue is busy.
 struct Direction {
     offset_us: f64,
     free_us: f64,
 }
 
 impl Direction {
-    /// When a frame that is ready at `now` has arrived. It fits into the rest of a slot or waits.
+    /// Returns the arrival time of a frame that is ready at `now`. A frame waits if it does not fit
+    /// into the rest of a slot.
     fn send_frame(&mut self, now: f64, bytes: f64) -> f64 {
         let takes = bytes * 8.0 / BITS_PER_US;
         let mut at = now.max(self.free_us);
@@ -108,16 +109,16 @@ impl Direction {
     }
 }
 
-/// Both directions, and frames of an exchange that will be ready later.
+/// Both directions, and the pending frames of an exchange.
 struct Link {
     down: Direction,
     up: Direction,
-    /// When, and which of the three.
+    /// The time at which the next frame of the exchange is ready, and its index of three.
     exchange: Option<(f64, usize)>,
     rng: ChaCha20Rng,
 }
 
-/// The frames of an exchange: bytes, and whether they go down.
+/// The frames of an exchange: bytes, and true for the downlink.
 const EXCHANGE: [(usize, bool); 3] = [(Ke1::BYTES, true), (Ke2::BYTES, false), (Ke3::BYTES, true)];
 
 impl Link {
@@ -131,8 +132,8 @@ impl Link {
         if down { &mut self.down } else { &mut self.up }
     }
 
-    /// When a frame that is ready at `now` has arrived. Frames of an exchange that were ready before it
-    /// go before it.
+    /// Returns the arrival time of a frame that is ready at `now`. Earlier frames of an exchange
+    /// are sent first.
     fn send_frame(&mut self, down: bool, now: f64, bytes: f64) -> f64 {
         while let Some((ready, step)) = self.exchange.take_if(|(ready, _)| *ready <= now) {
             let (bytes, down) = EXCHANGE[step];
@@ -143,13 +144,13 @@ impl Link {
         self.choose_direction(down).send_frame(now, bytes)
     }
 
-    /// Delay of an operating system before a frame is ready, us: up to 200.
+    /// Draws the delay of an operating system before a frame is ready: up to 200 us.
     fn draw_delay(&mut self) -> f64 {
         f64::from(self.rng.next_u32() % 200)
     }
 }
 
-/// Round trips of echo requests, one every 10 ms, ms.
+/// Simulates echo requests, one every 10 ms. Returns their round trips in ms.
 fn round_trips(bench: &Bench, scenario: Scenario, ends: FrameCost) -> Vec<f64> {
     let mut link = Link::new(bench.seed);
     let (bytes, crypto) = scenario.frame_cost(PING_BYTES, ends);
@@ -164,8 +165,8 @@ fn round_trips(bench: &Bench, scenario: Scenario, ends: FrameCost) -> Vec<f64> {
     (0..count).map(trip).collect()
 }
 
-/// Latencies of a flow of 1 Mbit/s in one direction, ms, and how many exchanges ran beside it. Frames of an
-/// exchange use the same link; no frame waits for a key.
+/// Simulates a flow of 1 Mbit/s in one direction. Returns its latencies in ms, and the number of
+/// exchanges meanwhile. Frames of an exchange use the same link; no frame waits for a key.
 fn run_flow(bench: &Bench, scenario: Scenario, down: bool, ends: FrameCost) -> (Vec<f64>, u32) {
     let mut link = Link::new(bench.seed + 1);
     let (bytes, crypto) = scenario.frame_cost(FLOW_BYTES, ends);
@@ -184,7 +185,7 @@ fn run_flow(bench: &Bench, scenario: Scenario, down: bool, ends: FrameCost) -> (
     ((0..count).map(one).collect(), exchanges)
 }
 
-/// Median, standard deviation, least and greatest.
+/// Returns median, standard deviation, minimum and maximum.
 fn summarise_values(values: &[f64]) -> [f64; 4] {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / values.len() as f64;
@@ -192,10 +193,10 @@ fn summarise_values(values: &[f64]) -> [f64; 4] {
     [quantile(&sorted, 0.5), variance.sqrt(), quantile(&sorted, 0.0), quantile(&sorted, 1.0)]
 }
 
-/// Table 4.
+/// Simulates table 4.
 ///
 /// # Errors
-/// A pairing that does not come about.
+/// A failed pairing.
 pub fn table_4(bench: &mut Bench) -> Result<Report> {
     let mut report = Report::default();
     report.add_line("the paper, ms: reference 3.91 +- 0.22 (2.52 to 13.2), authentication 3.92 +- 0.42 (2.6 to 14.6), encryption 3.92 +- 0.44 (2.55 to 14.6)");
@@ -220,10 +221,10 @@ pub fn table_4(bench: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// Figure 10.
+/// Simulates figure 10.
 ///
 /// # Errors
-/// A pairing that does not come about.
+/// A failed pairing.
 pub fn figure_10(bench: &mut Bench) -> Result<Report> {
     let mut report = Report::default();
     let ends = FrameCost::measure(&mut report, PING_BYTES)?;
@@ -286,18 +287,18 @@ fn report_figure(bench: &mut Bench, title: &'static str, down: bool) -> Result<R
     Ok(report)
 }
 
-/// Figure 8.
+/// Simulates figure 8.
 ///
 /// # Errors
-/// A pairing that does not come about.
+/// A failed pairing.
 pub fn figure_8(bench: &mut Bench) -> Result<Report> {
     report_figure(bench, "Figure 8: latency of the downlink, simulated", true)
 }
 
-/// Figure 9.
+/// Simulates figure 9.
 ///
 /// # Errors
-/// A pairing that does not come about.
+/// A failed pairing.
 pub fn figure_9(bench: &mut Bench) -> Result<Report> {
     report_figure(bench, "Figure 9: latency of the uplink, simulated", false)
 }

@@ -20,11 +20,11 @@ use crate::profile::Profile;
 use crate::run::experiment::Report;
 use crate::shape::Claim;
 
-/// As in the paper: 10,000 packets a second of 1,470 bytes; the tunnel is given 1,380, which fit into one
-/// frame of its carrier.
+/// The packet rate of the paper: 10,000 packets per second of 1,470 bytes. The tunnel gets 1,380
+/// bytes, which fit into one frame of its carrier.
 const PACKETS: &str = "10000";
 const BYTES: &str = "1380";
-/// One subkey: an exchange every 49,152 frames.
+/// A setting with one subkey, which means an exchange every 49,152 frames.
 const ONE_SUBKEY: &str = "subkeys = 1\n";
 
 /// The compared routes: name, and the address of the other side.
@@ -34,7 +34,7 @@ const WAYS: [(&str, &str); 3] = [
     ("tunnel, AES-256-GCM, n_k = 1", "10.7.0.2"),
 ];
 
-/// A net with both tunnels, or why there is none.
+/// Makes the namespaces with both tunnels. If that is impossible, adds the reason to the report.
 fn make_net(bench: &Bench, report: &mut Report, settings: &str) -> Result<Option<Namespaces>> {
     let absent = if bench.profile == Profile::Smoke {
         Some("a smoke run makes no tunnels".to_owned())
@@ -53,7 +53,7 @@ fn make_net(bench: &Bench, report: &mut Report, settings: &str) -> Result<Option
     Ok(Some(net))
 }
 
-/// One-way latencies of a run, us, by the second that each packet was sent in.
+/// One-way latencies of a run, us, each with the second in which the packet was sent.
 struct Latencies(Vec<(u64, f64)>);
 
 impl Latencies {
@@ -76,7 +76,7 @@ impl Latencies {
         sort_samples(self.0.iter().map(|(_, us)| *us).collect())
     }
 
-    /// Mean, standard deviation, least and greatest, us.
+    /// Returns mean, standard deviation, minimum and maximum, us.
     fn summarise_latencies(&self) -> [f64; 4] {
         let count = self.0.len().max(1) as f64;
         let mean = self.0.iter().map(|(_, us)| us).sum::<f64>() / count;
@@ -87,8 +87,8 @@ impl Latencies {
     }
 }
 
-/// Lines of sockperf's log: packet, time sent, time received, both in seconds, and in later versions the
-/// latency, which follows from them. Half of a round trip is one way.
+/// Parses lines of sockperf's log: packet, send time and receive time in seconds, and in later
+/// versions the latency, which follows from them. One way is half of a round trip.
 fn parse_log(log: &str) -> Vec<(u64, f64)> {
     let line = |line: &str| {
         let numbers: Option<Vec<f64>> =
@@ -104,7 +104,7 @@ fn parse_log(log: &str) -> Vec<(u64, f64)> {
     times.iter().map(way).collect()
 }
 
-/// Latencies of each tunnel by its name, and how often ours renewed its keys.
+/// Latencies of each tunnel by name, and the number of rekeys of our tunnel.
 type AllLatencies = (Vec<(&'static str, Latencies)>, f64);
 
 fn measure_all(bench: &mut Bench, report: &mut Report) -> Result<Option<AllLatencies>> {
@@ -128,7 +128,7 @@ fn measure_all(bench: &mut Bench, report: &mut Report) -> Result<Option<AllLaten
     Ok(Some((all, exchanges)))
 }
 
-/// Table 3.
+/// Measures table 3.
 ///
 /// # Errors
 /// A tunnel that does not come up.
@@ -161,7 +161,7 @@ pub fn table_3(bench: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// Figure 7.
+/// Measures figure 7.
 ///
 /// # Errors
 /// A tunnel that does not come up.
@@ -197,7 +197,7 @@ pub fn figure_7(bench: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// Figure 11.
+/// Measures figure 11.
 ///
 /// # Errors
 /// A tunnel that does not come up.

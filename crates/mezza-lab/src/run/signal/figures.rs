@@ -20,17 +20,17 @@ use crate::peer::{self, PeerProcess};
 use crate::run::experiment::Report;
 use crate::shape::Claim;
 
-/// The peer that stands for the old client.
+/// The peer that represents the old client.
 pub const PEERS: &[&str] = &["java"];
 
-/// The old client's error for the paper's bundle, which is its error for a forged key.
+/// The old client's error for the paper's bundle; it is the same as for a forged key.
 const FORGED: &str = "Invalid signature on device key!";
-/// Its error for an envelope of an unknown version.
+/// The old client's error for an envelope of an unknown version.
 const UNKNOWN: &str = "Unknown version: 15";
-/// A suite that we do not have.
+/// The number of an unknown suite.
 const FOREIGN: u16 = 0x01f0;
 
-/// Figure 5.
+/// Runs figure 5.
 pub fn figure_5(_: &mut Bench) -> Result<Report> {
     let mut report = Report::default();
     report.add_line("the paper: a message from the new client to the old one is not delivered");
@@ -55,8 +55,8 @@ pub fn figure_5(_: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// The answers of signal-protocol-java to the paper's bundle and to our envelope, and the answer of the
-/// paper's suite to Java's bundle.
+/// Reports the responses of signal-protocol-java to the paper's bundle and to our envelope, and
+/// that of the paper's suite to Java's bundle.
 fn old_client(
     report: &mut Report,
     java: &mut PeerProcess,
@@ -95,7 +95,7 @@ fn old_client(
     Ok(())
 }
 
-/// The error of the paper's suite for a bundle of Java: `REG OPKID OPK SPKID SPK SIG IK`.
+/// Returns the error of the paper's suite for a bundle of Java: `REG OPKID OPK SPKID SPK SIG IK`.
 fn their_bundle(line: &str) -> Result<BundleError> {
     let words: Vec<&str> = line.split(' ').collect();
     let [registration, opk_id, opk, spk_id, spk, signature, identity] = *words else {
@@ -114,7 +114,7 @@ fn their_bundle(line: &str) -> Result<BundleError> {
     bundle.check_as::<Paper>(&identity, REGISTRATION).err().context("the paper's suite accepts it")
 }
 
-/// A bundle that offers one suite, which we do not have.
+/// Makes a bundle that offers only a suite unknown to us.
 fn foreign_bundle() -> Result<Vec<u8>> {
     let entry = [0; 4 + 32 + 4 + 64];
     let mut writer = Writer::new();
@@ -123,10 +123,10 @@ fn foreign_bundle() -> Result<Vec<u8>> {
     Ok(writer.as_slice().to_vec())
 }
 
-/// Computes the number of two identities.
+/// A function that computes the security number of two identities.
 type Number = fn(&IdentityKey, &IdentityKey) -> String;
 
-/// Figure 6.
+/// Runs figure 6.
 #[expect(clippy::unnecessary_wraps, reason = "experiments have one type")]
 pub fn figure_6(_: &mut Bench) -> Result<Report> {
     let mut report = Report::default();
@@ -150,7 +150,7 @@ pub fn figure_6(_: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// The number of Signal's formats over another hash.
+/// Computes the security number of Signal's format with another hash.
 fn make_number<H: Hash512>(local: &IdentityKey, remote: &IdentityKey) -> String {
     let named = |key, id| NamedIdentity { key, id };
     // Both sides must use equal ids. They are empty, as in the product.

@@ -12,7 +12,7 @@ const P_HIGH: u8 = 3;
 /// Bits that Poly1305 clears in r.
 const CLAMP: u128 = 0x0fff_fffc_0fff_fffc_0fff_fffc_0fff_ffff;
 
-/// A number below p.
+/// A number modulo p, below p.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Fe {
     high: u8,
@@ -24,9 +24,9 @@ impl Fe {
     const ONE: Self = Self { high: 0, low: 1 };
     /// 2^128.
     const TOP: Self = Self { high: 1, low: 0 };
-    /// p - 2: the power that inverts.
+    /// The exponent p - 2, which inverts.
     const INVERT: Self = Self { high: P_HIGH, low: P_LOW - 2 };
-    /// (p + 1) / 4: the power that takes a root.
+    /// The exponent (p + 1) / 4, which takes a square root.
     const ROOT: Self = Self { high: 0, low: u128::MAX };
 
     fn from_low(low: u128) -> Self {
@@ -38,7 +38,7 @@ impl Fe {
         Self { high: self.high + other.high + u8::from(carry), low }.reduce_once().reduce_once()
     }
 
-    /// Less p, if it is not below.
+    /// Subtracts p if the number is not below p.
     fn reduce_once(self) -> Self {
         if (self.high, self.low) < (P_HIGH, P_LOW) {
             return self;
@@ -74,7 +74,7 @@ impl Fe {
     }
 }
 
-/// The key of one text.
+/// The one-time key of one text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PolyKey {
     r: u128,
@@ -82,8 +82,8 @@ pub struct PolyKey {
 }
 
 impl PolyKey {
-    /// From two ciphertexts of at most 16 bytes and one length, with their tags, under equal
-    /// additional data and key; `None` if that is not what they are.
+    /// Recovers the key from two ciphertexts of equal length, at most 16 bytes, and their tags,
+    /// made with equal additional data and key. `None` for other input.
     pub fn of_two(aad: &[u8], texts: [&[u8]; 2], tags: [[u8; 16]; 2]) -> Option<Self> {
         let [c1, c2] = texts.map(read_block);
         let [t1, t2] = tags.map(|tag| Fe::from_low(u128::from_le_bytes(tag)));
@@ -108,20 +108,21 @@ impl PolyKey {
         None
     }
 
-    /// A one-time key as it comes out of ChaCha20 (RFC 8439, section 2.6).
+    /// Reads a one-time key from ChaCha20's output (RFC 8439, section 2.6).
     fn of_bytes(key: &[u8; 32]) -> Self {
         let half = |at: usize| u128::from_le_bytes(core::array::from_fn(|i| key[at + i]));
         Self { r: half(0) & CLAMP, s: half(16) }
     }
 
-    /// The tag of any text under this key.
+    /// Computes the tag of any text under this key.
     pub fn compute_tag(&self, aad: &[u8], text: &[u8]) -> [u8; 16] {
         evaluate_polynomial(self.r, aad, text).wrapping_add(self.s).to_le_bytes()
     }
 }
 
-/// A block behind `text`, whole blocks without additional data, with which both one-time keys give the
-/// same tag, and that tag; `None` if no such block has 16 bytes. The tag is linear in the block.
+/// Finds a block to append to `text` (whole blocks, no additional data) so that both one-time keys
+/// give the same tag. Returns the block and the tag; `None` if no block of 16 bytes does. The tag
+/// is linear in the block.
 pub fn common_block(keys: [[u8; 32]; 2], text: &[u8]) -> Option<([u8; 16], [u8; 16])> {
     let mut lengths = [0; 16];
     lengths[8..].copy_from_slice(&(text.len() as u64 + 16).to_le_bytes());
@@ -149,14 +150,14 @@ pub fn common_block(keys: [[u8; 32]; 2], text: &[u8]) -> Option<([u8; 16], [u8; 
     None
 }
 
-/// Up to 16 bytes as Poly1305 reads a padded block.
+/// Reads up to 16 bytes as Poly1305 reads a padded block.
 fn read_block(bytes: &[u8]) -> Fe {
     let mut padded = [0; 16];
     padded[..bytes.len()].copy_from_slice(bytes);
     Fe::from_low(u128::from_le_bytes(padded)).add(Fe::TOP)
 }
 
-/// The polynomial of RFC 8439, section 2.8, modulo 2^128.
+/// Evaluates the polynomial of RFC 8439, section 2.8, modulo 2^128.
 fn evaluate_polynomial(r: u128, aad: &[u8], text: &[u8]) -> u128 {
     let mut lengths = [0; 16];
     lengths[..8].copy_from_slice(&(aad.len() as u64).to_le_bytes());
@@ -175,7 +176,7 @@ mod tests {
         assert_eq!(p_less_one.add(Fe::ONE), Fe::ZERO);
         assert_eq!(Fe::ONE.neg(), p_less_one);
         assert_eq!(p_less_one.mul(p_less_one), Fe::ONE);
-        // 2^130 = 5.
+        // 2^130 = 5 modulo p.
         assert_eq!(Fe::TOP.mul(Fe::from_low(4)), Fe::from_low(5));
         let x = Fe { high: 2, low: 0x1234_5678_9abc_def0_1234_5678 };
         assert_eq!(x.mul(x.power(Fe::INVERT)), Fe::ONE);

@@ -1,5 +1,5 @@
-//! Parts `ablation` and `rates`: the effect of each exchanged part, and whole sessions by suite and by
-//! library.
+//! Parts `ablation` and `rates`: the effect of each replaced part, and whole sessions by suite and
+//! by library.
 
 use anyhow::Result;
 
@@ -9,13 +9,13 @@ use crate::peer::{self, PeerProcess};
 use crate::run::experiment::Report;
 use crate::shape::Claim;
 
-/// The peers.
+/// The peer programs of these parts.
 pub const PEERS: &[&str] = &["vodozemac", "java", "wacore"];
 
-/// Bytes of a line, a page, a file.
+/// Bytes of a line, a page and a file.
 const SIZES: [usize; 3] = [32, 1_024, 1_400_000];
 
-/// Operation, bytes, calls in a batch.
+/// Operation, bytes, and calls per batch.
 const OPS: [(&str, usize, usize); 9] = [
     ("seal", SIZES[0], 200),
     ("open", SIZES[0], 200),
@@ -28,7 +28,7 @@ const OPS: [(&str, usize, usize); 9] = [
     ("resp", SIZES[0], 8),
 ];
 
-/// Our suites without the conversation around them.
+/// Our suites without [`mezza_ratchet::Conversation`].
 const BARE: [(&str, &str); 6] = [
     ("bare-v3", "signal-v3"),
     ("bare-sig", ".. only the hash exchanged"),
@@ -38,7 +38,7 @@ const BARE: [(&str, &str); 6] = [
     ("bare-b2c20", "b2c20: all, synthetic nonce, padding"),
 ];
 
-/// Our suites with the conversation around them, as callers use them.
+/// Our suites in a conversation, as callers use them.
 const TALKS: [(&str, &str); 5] = [
     ("v3", "signal-v3, AwsLc"),
     ("v3-portable", "signal-v3, Portable"),
@@ -47,12 +47,12 @@ const TALKS: [(&str, &str); 5] = [
     ("b2c20-pq", "b2c20-pq, AwsLc"),
 ];
 
-/// The largest effect that the exchange of a hash may have on a handshake or a turn.
+/// Maximum effect of a replaced hash on a handshake or a turn, as a share.
 const INVISIBLE: f64 = 0.03;
 
-/// Implementation, operation, bytes.
+/// Implementation, operation, and bytes.
 type Key = (&'static str, &'static str, usize);
-/// The index of its program, its name there, its name in the table.
+/// A row: the index of its program, its name there, and its name in the table.
 type Row = (usize, &'static str, &'static str);
 
 /// Adds both parts.
@@ -108,7 +108,7 @@ fn print_rates(report: &mut Report, rows: &[Row], contest: &Comparison<Key>) {
     }
 }
 
-/// Names each operation in which one of our suites takes longer than the fastest peer.
+/// Notes each operation in which one of our suites is slower than the fastest peer.
 fn add_losses(report: &mut Report, rows: &[Row], contest: &Comparison<Key>) {
     for (who, name) in TALKS {
         for (op, size, _) in OPS {

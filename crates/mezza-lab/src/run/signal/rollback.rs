@@ -20,7 +20,7 @@ use crate::shape::Claim;
 
 /// The texts before and after the state is restored, and the text of the forgery.
 const TEXTS: [&[u8; 16]; 3] = [b"pay Bob 100 euro", b"the code is 4711", b"pay Eve 900 euro"];
-/// Two texts that begin alike.
+/// Two texts with a common beginning.
 const ALIKE: [&[u8]; 2] = [b"meet me at seven in the park", b"meet me at seven by the lake"];
 /// Bytes of a block of AES.
 const BLOCK_BYTES: usize = 16;
@@ -57,14 +57,14 @@ fn xor_bytes(a: &[u8], b: &[u8]) -> Vec<u8> {
 }
 
 impl<S: RatchetSuite + 'static> Twice<S> {
-    /// Returns true if the ciphertexts, from byte `at` on, show the XOR of the texts.
+    /// Returns true if the ciphertexts, from byte `at` on, reveal the XOR of the texts.
     fn shows_the_difference(&self, at: usize) -> bool {
         let [a, b] = [&self.sealed[0][at..], &self.sealed[1][at..]];
         xor_bytes(a, b).starts_with(&xor_bytes(TEXTS[0], TEXTS[1]))
     }
 
-    /// The first message with another text. It is made from both messages and the first text, without
-    /// any key.
+    /// Makes the first message with another text, from both messages and the first text, without a
+    /// key.
     fn make_forgery(&self, at: usize) -> Option<Vec<u8>> {
         let end = at + TEXTS[0].len();
         let text = |n: usize| self.sealed[n].get(at..end);
@@ -77,12 +77,12 @@ impl<S: RatchetSuite + 'static> Twice<S> {
         self.replace_sealed(&sealed)
     }
 
-    /// The first message with the first `at` bytes of the other's sealed part.
+    /// Makes the first message with the first `at` bytes of the second's sealed part.
     fn splice_message(&self, at: usize) -> Option<Vec<u8>> {
         self.replace_sealed(&[&self.sealed[1][..at], &self.sealed[0][at..]].concat())
     }
 
-    /// The first message with another sealed part of the same length.
+    /// Makes the first message with another sealed part of the same length.
     fn replace_sealed(&self, sealed: &[u8]) -> Option<Vec<u8>> {
         let mut message = self.messages[0].clone();
         let from = message.windows(sealed.len()).position(|w| w == self.sealed[0])?;
@@ -168,7 +168,7 @@ mod tests {
         assert!(failed.is_empty(), "{failed:?}");
     }
 
-    /// The reader of the test above opens the first text if nothing is forged.
+    /// Without a forgery the reader of the test above opens the first text.
     #[test]
     fn what_was_written_opens() {
         let mut twice = seal_twice::<Paper>([TEXTS[0], TEXTS[1]]).unwrap();

@@ -16,20 +16,20 @@ pub use block::group_digits;
 use pair::{FILE, HASH, Input, KEY, OPEN, Pair, SEAL, TEXT};
 use programs::Programs;
 
-/// The peers.
+/// The peer programs of these tables.
 pub const PEERS: &[&str] = &["providers", "soft", "jvm"];
 
-/// Table 1.
+/// Measures table 1.
 pub fn report_hashes(bench: &mut Bench) -> Result<Report> {
     report_table(bench, "signal-t1", &[(KEY, HASH), (TEXT, HASH), (FILE, HASH)])
 }
 
-/// Table 2.
+/// Measures table 2.
 pub fn short_text(bench: &mut Bench) -> Result<Report> {
     report_table(bench, "signal-t2", &[(TEXT, SEAL), (TEXT, OPEN)])
 }
 
-/// Table 3.
+/// Measures table 3.
 pub fn report_file(bench: &mut Bench) -> Result<Report> {
     report_table(bench, "signal-t3", &[(FILE, SEAL), (FILE, OPEN)])
 }

@@ -1,11 +1,13 @@
-//! Part `thief`: messages are delayed, the conversation goes on, later the whole state is stolen.
+//! Part `thief`: messages are delayed, the conversation continues, and later the whole state is
+//! stolen.
 //!
 //! ```text
 //! Alice  m0 m1 m2 m3 m4   then a new ratchet key that says: five in the old chain
 //! Bob    m0 .. (m1 - m4 are late) ..  the new key ............ the thief, who kept m1 - m4
 //! ```
-//! signal-protocol-java keeps the chain keys of up to five old chains, without an end. Our ratchet closes
-//! the chain: it keeps the four message keys for 30 days and wipes the chain key at once.
+//! signal-protocol-java keeps the chain keys of up to five old chains, without a time limit. Our
+//! ratchet closes the chain: it keeps the four message keys for 30 days and wipes the chain key
+//! immediately.
 
 use anyhow::{Context as _, Result};
 use mezza::testing::backend::AwsLc;
@@ -26,7 +28,7 @@ type Format = <B2c20 as RatchetSuite>::Wire;
 
 /// The offset of the receiving chain's key in a stored session. The chain's index follows it.
 const CHAIN_AT: usize = 252;
-/// Messages that are late.
+/// Number of delayed messages.
 const LATE: usize = 4;
 
 /// A receiving chain in a stolen state.
@@ -81,7 +83,7 @@ pub fn add_results(report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// The receiving chain in the stored session of a device.
+/// Returns the receiving chain in the stored session of a device.
 fn find_chain(device: &Device) -> Result<Chain> {
     let records = device.talk().all_rows();
     let session = records.iter().find_map(|change| match change {
@@ -94,7 +96,7 @@ fn find_chain(device: &Device) -> Result<Chain> {
     Ok(Chain { key: Secret::copy_from(key), n })
 }
 
-/// Returns true if a chain key opens a message that was captured.
+/// Returns true if a chain key opens a captured message.
 fn opens_message(chain: &Chain, message: &[u8], from: &IdentityKey, to: &IdentityKey) -> bool {
     let Ok(envelope) = Format::decode(message) else { return false };
     let mut aad = Vec::new();

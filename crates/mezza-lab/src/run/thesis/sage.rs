@@ -1,12 +1,14 @@
-//! Figures of Sage, where the user has it: the thesis' own language, never fetched (0.6 to 1.1 GB).
+//! Figures of Sage, the language of the thesis, if the user has installed it. It is never fetched
+//! (0.6 to 1.1 GB).
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 
-/// The listings of the thesis in Sage, over group 15 and CURVE25519; prints `NAME MS` a line.
+/// The listings of the thesis in Sage, over group 15 and CURVE25519; the script prints lines `NAME
+/// MS`.
 const SCRIPT: &str = include_str!("sage.py");
 
-/// Times that Sage measured, or the reason why it did not.
+/// The times that Sage measured, or the reason why there are none.
 pub struct SageFigures(Result<BTreeMap<String, f64>, String>);
 
 /// Runs the listings in an installed Sage.
@@ -32,7 +34,7 @@ fn parse_figures(text: &str) -> BTreeMap<String, f64> {
 }
 
 impl SageFigures {
-    /// The time of a variant, ms, and what it adds to its base.
+    /// Formats the time of a variant in ms, and its overhead over the base.
     pub fn format_column(&self, name: &str, base: &str) -> [String; 2] {
         let Ok(figures) = &self.0 else { return ["not here".into(), String::new()] };
         match (figures.get(name), figures.get(base)) {
@@ -44,7 +46,7 @@ impl SageFigures {
         }
     }
 
-    /// The reason why there are no figures, for the table that lacks them.
+    /// Returns the reason why there are no figures, for the table that lacks them.
     pub fn absent_reason(&self) -> Option<&str> {
         self.0.as_ref().err().map(String::as_str)
     }

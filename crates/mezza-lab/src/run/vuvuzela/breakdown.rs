@@ -1,4 +1,4 @@
-//! The time of a round by phase, beside the reproduction's two shares (E-V2).
+//! The time of a round by phase, compared with the reproduction's two shares (E-V2).
 
 use anyhow::Result;
 
@@ -8,15 +8,16 @@ use crate::papers;
 use crate::run::experiment::Report;
 use crate::shape::Claim;
 
-/// The least that jobs, links and waiting are of all cores' time.
+/// Minimum share of jobs, links and waiting in all cores' time.
 const NAMED: f64 = 0.90;
-/// The least that cryptography is of all CPU time: its servers ran on one machine, as ours do.
+/// Minimum share of cryptography in all CPU time: the reproduction's servers ran on one machine, as
+/// ours do.
 const CRYPTOGRAPHY: f64 = 0.8;
 
-/// Runs it.
+/// Runs the experiment.
 ///
 /// # Errors
-/// A round that breaks, or a raw line that cannot be written.
+/// A failed round, or a raw line that cannot be written.
 pub fn make_report(bench: &mut Bench) -> Result<Report> {
     let mut report = Report { about_speed: true, ..Report::default() };
     let paper = papers::load_vuvuzela()?;

@@ -1,5 +1,5 @@
-//! An attack that must succeed to the degree that theory predicts: an active adversary disconnects
-//! Alice for k rounds and guesses whether she is in a conversation with Bob or idle. It runs all mixes
+//! An attack that must succeed as often as theory predicts: an active adversary disconnects Alice
+//! for k rounds and guesses whether she is in a conversation with Bob or idle. It runs all mixes
 //! but one, so it sees the counts of dead drops with the noise of that mix.
 
 use anyhow::Result;
@@ -15,30 +15,30 @@ use crate::parallel;
 use crate::run::experiment::Report;
 use crate::shape::Claim;
 
-/// The effect of Alice's absence on (singles, pairs): in a conversation it leaves Bob alone at their
-/// drop; if she is idle there is one single less.
+/// The effect of Alice's absence on (singles, pairs). In a conversation Bob is alone at the dead
+/// drop; if Alice is idle, there is one single less.
 const TALKS: [f64; 2] = [1.0, -1.0];
 const IDLES: [f64; 2] = [-1.0, 0.0];
-/// Rounds for which she is disconnected, and trials of a quick run.
+/// Rounds in which Alice is disconnected, with the trials of a quick run.
 const ROUNDS: [(u32, u32); 3] = [(10, 40_000), (100, 8_000), (1_000, 2_000)];
-/// The laws of the noise, each with its name.
+/// The distributions of the noise, with names.
 const MODES: [(Mode, &str); 2] = [(Mode::Gauss, "Gauss"), (Mode::Paper, "Laplace")];
 /// The scale of the noise in the simulation.
 const SCALE: u32 = 100;
-/// Far enough from 0 that nothing is clamped.
+/// The mean of the noise, so far from 0 that nothing is clamped.
 const MU: u32 = 10_000;
-/// Standard errors of the simulation that it may be off by.
+/// Maximum deviation of the simulation, in standard errors.
 const ERRORS: f64 = 4.0;
-/// The preset `standard`: sigma, rounds, and the cap that the specification names.
+/// The preset `standard`: sigma, rounds, and the maximum advantage in the specification.
 const STANDARD: (f64, f64, f64) = (7_784.0, 240_000.0, 0.080);
 
-/// `2 Phi(mu_G / 2) - 1`, `mu_G = sqrt(8 k) / sigma`: k rounds, each with a shift of 2 at sigma and
-/// of 1 at sigma / 2.
+/// Computes `2 Phi(mu_G / 2) - 1` with `mu_G = sqrt(8 k) / sigma`, for k rounds with a shift of 2
+/// at sigma and of 1 at sigma / 2 each.
 fn theoretical_advantage(rounds: f64, scale: f64) -> f64 {
     1.0 - 2.0 * normal_tail((8.0 * rounds).sqrt() / scale / 2.0)
 }
 
-/// The advantage of the best guess over a coin, 0 to 1, and its standard error.
+/// Simulates the best guess. Returns its advantage over a coin, 0 to 1, and the standard error.
 fn measure_advantage(law: Law, k: u32, trials: u32, seed: u64) -> (f64, f64) {
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
     let counts = [CountLaw::singles(law), CountLaw::pairs(law)];
@@ -54,7 +54,7 @@ fn measure_advantage(law: Law, k: u32, trials: u32, seed: u64) -> (f64, f64) {
     (2.0 * p - 1.0, 2.0 * (p * (1.0 - p) / trials).sqrt())
 }
 
-/// The log-likelihood ratio of talking against idling after one round.
+/// Returns the log-likelihood ratio of conversation to idling after one round.
 fn draw_ratio(law: Law, counts: &[CountLaw; 2], truth: [f64; 2], rng: &mut ChaCha20Rng) -> f64 {
     let drawn = law.draw_conversation(rng);
     let drawn = [f64::from(drawn.singles), f64::from(drawn.pairs)];

@@ -1,13 +1,13 @@
-//! The laws of the noise as probabilities, written independently of the samplers. Samplers are tested
-//! against them, and the attacker of an experiment computes with them.
+//! The distributions of the noise as probabilities, implemented independently of the samplers.
+//! Samplers are tested against them, and an experiment's attacker uses them.
 
 use mezza_mixnet::config::Mode;
 use mezza_mixnet::noise::Law;
 
-/// Scales above the mean beyond which probabilities count as 0: e^-40 of a Laplace law.
+/// Number of scales above the mean beyond which probabilities count as 0: e^-40 for Laplace.
 const REACH: f64 = 40.0;
 
-/// The law of one count: discrete Gaussian or Laplace rounded up, clamped at 0.
+/// The distribution of one count: discrete Gaussian or Laplace rounded up, clamped at 0.
 #[derive(Clone, Copy, Debug)]
 pub struct CountLaw {
     mode: Mode,
@@ -16,12 +16,13 @@ pub struct CountLaw {
 }
 
 impl CountLaw {
-    /// Singles of a conversation round.
+    /// Returns the distribution of the singles of a conversation round.
     pub fn singles(law: Law) -> Self {
         Self { mode: law.mode, mean: f64::from(law.mu), scale: f64::from(law.scale) }
     }
 
-    /// Pairs: half of both. The Gaussian is one of integers, so that its halves are, too.
+    /// Returns the distribution of pairs: half the mean and half the scale. The Gaussian is over
+    /// integers, so its halves are, too.
     pub fn pairs(law: Law) -> Self {
         let mu = f64::from(law.mu) / 2.0;
         let scale = f64::from(law.scale) / 2.0;
@@ -31,7 +32,8 @@ impl CountLaw {
         }
     }
 
-    /// The probabilities of 0, 1, 2 .. up to [`REACH`]. That of 0 includes all clamped counts.
+    /// Returns the probabilities of 0, 1, 2 and so on up to [`REACH`]. The probability of 0
+    /// includes all clamped counts.
     pub fn list_probabilities(&self) -> Vec<f64> {
         let most = (self.mean + REACH * self.scale).ceil();
         let counts = std::iter::successors(Some(1.0), |n| Some(n + 1.0)).take_while(|n| *n < most);
@@ -40,10 +42,10 @@ impl CountLaw {
         std::iter::once(clamped).chain(above).collect()
     }
 
-    /// The natural logarithm of the probability of a count above 0.
+    /// Returns the natural logarithm of the probability of a count above 0.
     ///
-    /// The weights of a Gaussian of integers sum up to those of the continuous one, but for a share
-    /// of `2 exp(-2 pi^2 sigma^2)`: 5e-9 for sigma 1.
+    /// The weights of a discrete Gaussian have the sum of the continuous one, except for a share of
+    /// `2 exp(-2 pi^2 sigma^2)`: 5e-9 for sigma 1.
     pub fn ln_probability(&self, count: f64) -> f64 {
         let Self { mode, mean, scale } = *self;
         let off = count - mean;
@@ -55,7 +57,7 @@ impl CountLaw {
                 -off * off / (2.0 * scale * scale)
                     - (scale * (2.0 * std::f64::consts::PI).sqrt()).ln()
             }
-            // Lap(mean, b) lies in (count - 1, count].
+            // The Laplace variable lies in (count - 1, count].
             Mode::Paper => {
                 let low = (off - 1.0) / scale;
                 let high = off / scale;
@@ -71,7 +73,7 @@ impl CountLaw {
     }
 }
 
-/// `ln((e^high - e^low) / 2)` without losing the digits of a small step.
+/// Computes `ln((e^high - e^low) / 2)` without losing the digits of a small step.
 trait Step {
     fn ln_1p_of_step(self, high: f64) -> f64;
 }
@@ -100,7 +102,8 @@ mod tests {
                     (from..to).map(|n| count.ln_probability(f64::from(n)).exp()).sum::<f64>()
                 };
                 assert!((sum(1, 900) - 1.0).abs() < 1e-9, "{count:?}: {}", sum(1, 900));
-                // Half of a Laplace law lies at its mean and below; of the Gaussian, half beside it.
+                // Half of a Laplace distribution lies at or below its mean; for the Gaussian, half
+                // of the mean's weight is added.
                 let below = sum(1, 400);
                 let at = sum(400, 401);
                 let half = if mode == Mode::Gauss { below + at / 2.0 } else { below + at };

@@ -1,5 +1,5 @@
-//! The plots of the reproduction, true and noisy counts of conversations over rounds, and a test of the
-//! samplers against their laws.
+//! The plots of the reproduction, true and noisy counts of conversations over rounds, and a test of
+//! the samplers against their distributions.
 
 use anyhow::Result;
 use mezza_mixnet::config::Mode;
@@ -14,16 +14,16 @@ use crate::run::experiment::Report;
 use crate::shape::Claim;
 use crate::{papers, parallel};
 
-/// Rounds of the plots.
+/// Rounds in the plots.
 const ROUNDS: u32 = 10;
-/// Conversations of others.
+/// Number of other users' conversations.
 const OTHERS: u32 = 10;
-/// Cells of the chi-square test, each as likely as the others.
+/// Number of equally likely cells in the chi-square test.
 const CELLS: f64 = 64.0;
-/// Standard deviations above its mean that chi-square may be.
+/// Maximum deviation of chi-square above its mean, in standard deviations.
 const DEVIATIONS: f64 = 5.0;
 
-/// The tested laws, each with its name.
+/// The tested distributions, with names.
 const LAWS: [(Mode, u32, u32, &str); 4] = [
     (Mode::Paper, 100, 20, "Laplace 100 / 20"),
     (Mode::Paper, 300_000, 13_800, "Laplace 300,000 / 13,800"),
@@ -31,7 +31,7 @@ const LAWS: [(Mode, u32, u32, &str); 4] = [
     (Mode::Gauss, 51_962, 7_784, "Gauss 51,962 / 7,784 (`standard`)"),
 ];
 
-/// Runs it.
+/// Runs the experiment.
 ///
 /// # Errors
 /// A raw line that cannot be written.
@@ -58,7 +58,8 @@ pub fn make_report(bench: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// Alice and Bob stop in a round; with and without noise of mu 100, as the demonstration there.
+/// Adds plots in which Alice and Bob stop in a round, with and without noise of mu 100, as in the
+/// reproduction's demonstration.
 fn add_plots(bench: &mut Bench, report: &mut Report) -> Result<()> {
     let paper = papers::load_vuvuzela()?;
     paper.list_values("vuvuzela-noise").into_iter().for_each(|line| report.add_line(line));
@@ -92,7 +93,7 @@ fn add_plots(bench: &mut Bench, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Chi-square of singles and of pairs, as standard deviations above its mean.
+/// Returns chi-square of singles and of pairs, as standard deviations above the mean.
 fn chi_squares(law: Law, draws: u32, seed: u64) -> [f64; 2] {
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
     let mut tests = [CountLaw::singles(law), CountLaw::pairs(law)].map(Test::new);
@@ -104,16 +105,17 @@ fn chi_squares(law: Law, draws: u32, seed: u64) -> [f64; 2] {
     tests.map(|test| test.find_deviation())
 }
 
-/// Cells of about equal probability, and the counts in each.
+/// Cells of about equal probability, and the counts in each cell.
 struct Test {
-    /// The first count of each cell but the first.
+    /// The first count of each cell except the first.
     bounds: Vec<u32>,
     shares: Vec<f64>,
     seen: Vec<u32>,
 }
 
 impl Test {
-    /// Counts are integers, so a narrow law has fewer cells than a wide one.
+    /// Makes the cells. Counts are integers, so a narrow distribution has fewer cells than a wide
+    /// one.
     fn new(count: CountLaw) -> Self {
         let mut bounds = Vec::new();
         let mut shares = Vec::new();
@@ -127,7 +129,7 @@ impl Test {
             share += p;
             left -= p;
         }
-        // The tail beyond the last probability.
+        // The last cell includes the tail beyond the last probability.
         shares.push(share + left.max(0.0));
         Self { seen: vec![0; shares.len()], bounds, shares }
     }

@@ -1,5 +1,5 @@
-//! eps' and delta' against the number of rounds for the noise of SOSP 2015, by its own composition and
-//! by ours, and the least noise for one promise (E-V3).
+//! eps' and delta' over the number of rounds for the noise of SOSP 2015, by its own composition and
+//! by ours, and the minimum noise for one promise (E-V3).
 
 use anyhow::{Context as _, Result};
 use mezza_mixnet::Service;
@@ -15,16 +15,17 @@ use crate::run::experiment::Report;
 use crate::shape::Claim;
 use crate::{papers, parallel};
 
-/// Rounds at which the curves are drawn.
+/// Rounds at which the curves are computed.
 const ROUNDS: [u64; 7] = [10_000, 30_000, 70_000, 140_000, 240_000, 500_000, 1_000_000];
-/// The promise: the odds change by a factor of 2 at most, except with probability 1e-4.
+/// The promise: the odds change by at most a factor of 2, except with probability 1e-4.
 const EPSILON: f64 = std::f64::consts::LN_2;
 const DELTA: f64 = 1e-4;
-/// Rounds that the three levels last by the paper's composition: check values of the specification.
+/// Rounds that the three levels last by the paper's composition: check values from the
+/// specification.
 const LAST: [u64; 3] = [68_888, 239_826, 507_028];
-/// Noise for the promise over 240,000 rounds: paper to two digits, Laplace, Gauss.
+/// Noise for the promise over 240,000 rounds: the paper's to two digits, Laplace, Gauss.
 const STANDARD: (u64, [u32; 3]) = (240_000, [290_000, 166_934, 45_710]);
-/// The least factor by which our accounting needs less noise.
+/// Minimum factor by which our accounting needs less noise.
 const SAVED: f64 = 6.0;
 
 /// The compared curves.
@@ -38,7 +39,7 @@ const MODES: [(&str, Mode, Account); 3] = [
 enum Account {
     /// The composition of the paper.
     Advanced,
-    /// Ours.
+    /// Our composition, by Rényi divergence.
     Renyi,
 }
 
@@ -50,7 +51,7 @@ impl Account {
         }
     }
 
-    /// The least epsilon, or NaN if there is none.
+    /// Returns the minimum epsilon, or NaN if there is none.
     fn least_epsilon(self, spent: RoundsSpent) -> f64 {
         match self {
             Self::Advanced => advanced_epsilon(spent).unwrap_or(f64::NAN),
@@ -59,7 +60,8 @@ impl Account {
     }
 }
 
-/// The least epsilon of the paper's composition, to 10^-6: its delta falls as epsilon rises.
+/// Returns the minimum epsilon of the paper's composition, to 10^-6. Bisection works, since delta
+/// falls as epsilon rises.
 fn advanced_epsilon(spent: RoundsSpent) -> Option<f64> {
     let fits = |epsilon: f64| advanced_delta(&[spent], epsilon) <= DELTA;
     let mut low = 0.0;
@@ -79,7 +81,7 @@ fn make_spent(mode: Mode, level: papers::NoiseLevel, rounds: u64) -> RoundsSpent
     RoundsSpent { service: Service::Conversation, law, slots: 1, rounds }
 }
 
-/// Adds curves, lifetimes, and the price of one promise.
+/// Adds curves, lifetimes, and the noise needed for one promise.
 ///
 /// # Errors
 /// A raw line that cannot be written.
@@ -121,9 +123,9 @@ pub fn add_results(bench: &mut Bench, report: &mut Report) -> Result<()> {
     add_price(bench, report)
 }
 
-/// Adds the claims: every curve rises, and ours are lower.
+/// Adds the claims: every curve rises, and our curves are lower.
 fn add_claims(report: &mut Report, level: papers::NoiseLevel, curves: &[Vec<[f64; 2]>; 3]) {
-    // An epsilon that does not exist lies above all others.
+    // A missing epsilon counts as infinite.
     let value = |x: f64| if x.is_nan() { f64::INFINITY } else { x };
     let rises = |curve: &Vec<[f64; 2]>| {
         curve.windows(2).all(|w| (0..2).all(|i| value(w[0][i]) <= value(w[1][i])))
@@ -135,8 +137,9 @@ fn add_claims(report: &mut Report, level: papers::NoiseLevel, curves: &[Vec<[f64
     let below = pairs(2).filter(|(a, b)| (0..2).all(|i| value(a[i]) <= value(b[i]))).count();
     let claim = format!("mu {}: Gauss of the same mean and scale is below, points", level.mu);
     report.shapes.push(Claim::is(claim, below.to_string(), below == ROUNDS.len()));
-    // Our accounting charges clamped Laplace noise three times as much as the paper does, and clamping
-    // is nearly all of delta: a mean that suits the paper's composition is too low for ours.
+    // Our accounting charges clamped Laplace noise three times as much as the paper does, and
+    // clamping is nearly all of delta. So a mean that suits the paper's composition is too low for
+    // ours.
     let both = pairs(1).filter(|(a, b)| a[0].is_finite() && b[0].is_finite());
     let (points, lower) =
         both.fold((0, 0), |(n, low), (a, b)| (n + 1, low + usize::from(a[0] < b[0])));
@@ -172,7 +175,7 @@ fn add_lifetimes(report: &mut Report, levels: &[papers::NoiseLevel]) {
     }
 }
 
-/// E-V3: the least noise for one promise, by each accounting.
+/// Adds E-V3: the minimum noise for one promise, by each accounting.
 fn add_price(bench: &mut Bench, report: &mut Report) -> Result<()> {
     let (rounds, expected) = STANDARD;
     let target = PrivacyTarget {

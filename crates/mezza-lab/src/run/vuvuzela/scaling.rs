@@ -1,5 +1,5 @@
-//! End-to-end latency against users for three levels of noise, b = 0, as the reproduction measured
-//! it; then more users and more noise than it could serve (E-V1).
+//! Latency over users for three levels of noise, b = 0, as in the reproduction; then more users and
+//! more noise than the reproduction could serve (E-V1).
 
 use anyhow::Result;
 
@@ -10,14 +10,14 @@ use crate::plot::Plot;
 use crate::run::experiment::Report;
 use crate::shape::Claim;
 
-/// The least R^2 of lines: of latencies, and of CPU times of few users.
+/// Minimum R^2 of the latency lines. The value below is for the CPU times of few users.
 const LATENCY_R2: f64 = 0.995;
 const CPU_R2: f64 = 0.98;
 
-/// Runs it.
+/// Runs the experiment.
 ///
 /// # Errors
-/// A round that breaks, or a raw line that cannot be written.
+/// A failed round, or a raw line that cannot be written.
 pub fn make_report(bench: &mut Bench) -> Result<Report> {
     let mut report = Report { about_speed: true, ..Report::default() };
     let paper = papers::load_vuvuzela()?;
@@ -29,7 +29,7 @@ pub fn make_report(bench: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// Users 10 .. 400 at the paper's levels.
+/// Measures 10 to 400 users at the paper's levels of noise.
 fn measure_few(bench: &mut Bench, report: &mut Report, paper: &papers::Vuvuzela) -> Result<()> {
     let levels = paper.find_values("vuvuzela-scaling", "mu").into_iter().map(|mu| {
         #[expect(clippy::cast_sign_loss, reason = "a level of noise is positive")]
@@ -56,7 +56,7 @@ fn measure_few(bench: &mut Bench, report: &mut Report, paper: &papers::Vuvuzela)
     Ok(())
 }
 
-/// Thousands of users, thousands of messages of noise.
+/// Measures thousands of users with thousands of noise messages.
 fn measure_many(bench: &mut Bench, report: &mut Report) -> Result<()> {
     let users: [u32; 6] = bench.profile.pick(
         [10, 20, 30, 40, 50, 60],

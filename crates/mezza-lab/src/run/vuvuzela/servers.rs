@@ -1,5 +1,5 @@
-//! One to six mixes: the work of a round grows with the square of their number, because all mixes behind
-//! one unwrap its noise.
+//! One to six mixes: the work of a round grows with the square of their number, because the noise
+//! of a mix is unwrapped by all later mixes.
 
 use std::time::Duration;
 
@@ -16,15 +16,15 @@ use crate::papers;
 use crate::run::experiment::Report;
 use crate::shape::Claim;
 
-/// The most mixes.
+/// Maximum number of mixes.
 const MIXES: u32 = 6;
-/// The least R^2 of the line over ladders.
+/// Minimum R^2 of the line over ladders.
 const R2: f64 = 0.98;
-/// Delays of a link in a round of three mixes of ours: the entry is a hop of its own.
+/// Link delays in a round of three mixes of ours; the entry is a separate hop.
 const LINKS_OF_THREE: u32 = 8;
 
-/// Layers that are unwrapped in a round: n for each user, and for the `noise` of each mix one by every
-/// mix behind it.
+/// Returns the layers that are unwrapped in a round: n for each user, and for the `noise` of each
+/// mix one by every later mix.
 fn count_layers(mixes: u32, users: u32, noise: u32) -> f64 {
     f64::from(mixes * users + noise * mixes * (mixes - 1) / 2)
 }
@@ -32,7 +32,7 @@ fn count_layers(mixes: u32, users: u32, noise: u32) -> f64 {
 /// Adds the results.
 ///
 /// # Errors
-/// A round that breaks, or a raw line that cannot be written.
+/// A failed round, or a raw line that cannot be written.
 pub fn add_results(bench: &mut Bench, report: &mut Report) -> Result<()> {
     let (users, mu, rounds) = bench.profile.pick((20, 4, 1), (300, 200, 7), (1_000, 1_000, 11));
     report.add_line("");

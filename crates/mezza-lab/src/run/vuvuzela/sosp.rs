@@ -1,5 +1,5 @@
-//! SOSP 2015, figure 9: users on the axis, noise in the proportion of that paper (its mean for a
-//! million users), and in that of the preset `standard`. Context: other machines.
+//! SOSP 2015, figure 9: latency over users, with noise in proportion to that paper (its mean for a
+//! million users) and to the preset `standard`. This is context: the paper used other machines.
 
 use anyhow::Result;
 use mezza::testing::backend::kernel::choose_kernel;
@@ -17,17 +17,17 @@ use crate::plot::Plot;
 use crate::run::experiment::Report;
 use crate::shape::Claim;
 
-/// The least R^2 of latency over users.
+/// Minimum R^2 of latency over users.
 const R2: f64 = 0.995;
-/// Users at the right end of the figure, for which both means are meant.
+/// The largest number of users in the figure, to which both means belong.
 const USERS: f64 = 1_000_000.0;
-/// The preset `standard`: the mean that keeps the promise of SOSP 2015 with Rényi accounting, calls and
-/// invitations of the same year included.
+/// The mean of the preset `standard`, which keeps the promise of SOSP 2015 with Rényi accounting,
+/// including calls and invitations of the same year.
 const STANDARD_MU: u32 = NoisePreset::Standard.noise(Service::Conversation).mu;
-/// The goal of the design for two cores with vectors, messages a second.
+/// The design's goal for two cores with vectors, messages per second.
 const PER_S: f64 = 80_000.0;
 
-/// A round at one point: wall time, and CPU time with the noise made before.
+/// A round at one point: wall time, and CPU time including the noise made before.
 struct Cost {
     users: u32,
     wall_ns: f64,
@@ -35,7 +35,7 @@ struct Cost {
 }
 
 impl Cost {
-    /// CPU microseconds of a message.
+    /// Returns the CPU microseconds per message.
     fn each_us(&self) -> f64 {
         self.cpu_ns / 1e3 / f64::from(self.users)
     }
@@ -45,10 +45,10 @@ impl Cost {
     }
 }
 
-/// Runs it.
+/// Runs the experiment.
 ///
 /// # Errors
-/// A round that breaks, or a raw line that cannot be written.
+/// A failed round, or a raw line that cannot be written.
 pub fn make_report(bench: &mut Bench) -> Result<Report> {
     let mut report = Report { about_speed: true, ..Report::default() };
     let paper = papers::load_vuvuzela()?;
@@ -93,7 +93,7 @@ pub fn make_report(bench: &mut Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// The median of some rounds of so many users.
+/// Runs some rounds with `users` users. Returns the median cost.
 fn measure_point(bench: &mut Bench, users: u32, noise: f64) -> Result<Cost> {
     #[expect(clippy::cast_sign_loss, reason = "a level of noise is positive")]
     let mu = (noise * f64::from(users)).round() as u32;

@@ -3,10 +3,11 @@
 use super::{Movement, Place, WALK, draw_between, draw_normal, draw_unit, step_toward};
 use crate::SimRng;
 
-/// Metres between a member and the reference point of its group, one standard deviation.
+/// Standard deviation of the distance between a member and the reference point of its group,
+/// metres.
 const SPREAD_M: f64 = 3.0;
 
-/// A group: where it comes from, where it stays, and who belongs to it.
+/// A group: its origin, its place of stay, and its members.
 #[derive(Debug)]
 struct Group {
     at: Place,
@@ -26,12 +27,13 @@ pub struct Converging {
 }
 
 impl Converging {
-    /// So many people on a ring of `ring_m` metres; those who have come leave after `leave_s` seconds.
+    /// Places `count` people on a ring of `ring_m` metres; groups that have arrived leave after
+    /// `leave_s` seconds.
     pub fn new(count: usize, ring_m: f64, leave_s: u64, seed: u64) -> Self {
         let mut dice = SimRng::new(seed, 0x636f_6e76);
         let mut groups = Vec::new();
         let mut first = 0;
-        // At the centre there is room for two people on three square metres.
+        // The centre has room for two people per three square metres.
         let radius = (1.5 * f64::from(count as u32) / std::f64::consts::PI).sqrt();
         while first < count {
             let last = (first + dice.between(3, 8) as usize).min(count);

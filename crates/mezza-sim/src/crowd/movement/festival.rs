@@ -6,7 +6,7 @@ use crate::SimRng;
 
 /// Half the width of the grounds, metres.
 const HALF_M: f64 = 250.0;
-/// Stages and other places where people stay.
+/// Stages and other places of stay.
 const STAGES: usize = 4;
 const STALLS: usize = 20;
 /// Length of a concert, s.
@@ -14,7 +14,7 @@ const CONCERT_S: u64 = 2_700;
 /// Median of the time that a group stays, s, and the standard deviation of its logarithm.
 const STAY_S: f64 = 900.0;
 const STAY_SIGMA: f64 = 1.0;
-/// At most so many people on a square metre.
+/// Maximum number of people per square metre.
 const CROWD: f64 = 4.0;
 
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub struct Festival {
 }
 
 impl Festival {
-    /// So many people, who come through one gate during the first half hour.
+    /// Makes `count` people, who arrive through one gate during the first half hour.
     pub fn new(count: usize, seed: u64) -> Self {
         let mut dice = SimRng::new(seed, 0x6665_7374);
         let mut spot = || Place {
@@ -72,7 +72,7 @@ impl Festival {
             if !there || self.second < group.leave_s {
                 continue;
             }
-            // A stage that plays, or a stall, the near ones before the far ones.
+            // The playing stage, or a stall; near stalls are more likely than far ones.
             let plays = (self.second / CONCERT_S) as usize % STAGES;
             let spot = if draw_unit(&mut self.dice) < 0.6 {
                 self.spots[plays]

@@ -3,7 +3,7 @@
 use super::{Movement, Place, draw_between};
 use crate::SimRng;
 
-/// How many hear each other, away from the edge.
+/// The number of devices in range of each other, away from the edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Density {
     /// 8 neighbours: a radius of 1.5 spacings.
@@ -15,15 +15,15 @@ pub enum Density {
 }
 
 impl Density {
-    /// All of them.
+    /// All densities.
     pub const ALL: [Self; 3] = [Self::Eight, Self::Twenty, Self::ThirtySix];
 
-    /// Neighbours away from the edge.
+    /// Returns the number of neighbours away from the edge.
     pub fn neighbours(self) -> usize {
         [8, 20, 36][self as usize]
     }
 
-    /// The radius in spacings of the grid.
+    /// Returns the radius in spacings of the grid.
     fn radius(self) -> f64 {
         [1.5, 2.3, 3.2][self as usize]
     }
@@ -37,7 +37,7 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// A grid of so many people.
+    /// Makes a grid of `count` people.
     pub fn new(count: usize, density: Density, seed: u64) -> Self {
         let mut dice = SimRng::new(seed, 0x6772_6964);
         let side = count.isqrt() + usize::from(count.isqrt().pow(2) < count);

@@ -1,7 +1,7 @@
 use super::trace::{ContactTrace, PlaceTrace, TraceError};
 use super::*;
 
-/// Mean number of others in range.
+/// Returns the mean number of neighbours in range.
 fn density(movement: &mut dyn Movement, second: u64) -> f64 {
     let radius = movement.radius();
     let places = movement.places_at(second);
@@ -36,7 +36,7 @@ fn walkers_keep_the_speed_and_the_density_of_their_steady_state() {
     let second = walkers.places_at(1).to_vec();
     let speeds = first.iter().zip(&second).map(|(a, b)| a.distance_squared(*b).sqrt());
     let mean = speeds.sum::<f64>() / 300.0;
-    // Half to one metre a second while they walk, and up to a minute of pause at each place.
+    // 0.5 to 1 m/s while they walk, and up to a minute of pause at each place.
     assert!((0.4..1.0).contains(&mean), "{mean} m/s");
     let densities = [1, 500].map(|second| density(&mut walkers, second));
     assert!(densities.iter().all(|d| (1.5..8.0).contains(d)), "{densities:?}");
@@ -51,7 +51,7 @@ fn a_festival_gathers_and_never_crushes() {
     let near =
         |place: &Place| places.iter().filter(|other| place.distance_squared(**other) < 4.0).count();
     let most = places.iter().map(near).max().unwrap_or(0);
-    // Four on a square metre would be fifty within two metres.
+    // Four people per square metre would be fifty within two metres.
     assert!(most <= 50, "{most}");
 }
 

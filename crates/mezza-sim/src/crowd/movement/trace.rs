@@ -1,4 +1,4 @@
-//! Recorded contacts and places, in the forms of other people's tools.
+//! Recorded contacts and places, in the formats of other tools.
 //!
 //! | form | lines |
 //! |---|---|
@@ -14,7 +14,7 @@ use crate::crowd::{DeviceId, Place};
 /// Two devices, the lower number first.
 type Pair = (DeviceId, DeviceId);
 
-/// Why a text is no trace.
+/// A text is not a valid trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceError {
     /// The number of the line, from 1.
@@ -32,15 +32,15 @@ impl std::error::Error for TraceError {}
 /// Contacts that begin and end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContactTrace {
-    /// Second, pair, and whether they come into range.
+    /// Second, pair, and true if the devices come into range.
     pub changes: Vec<(u64, Pair, bool)>,
 }
 
 impl ContactTrace {
-    /// Reads the form of the ONE simulator.
+    /// Parses the format of the ONE simulator.
     ///
     /// # Errors
-    /// The first line that does not fit.
+    /// The first malformed line.
     pub fn parse_one(text: &str) -> Result<Self, TraceError> {
         let mut changes = each_line(text, |words| {
             let [t, "CONN", a, b, way] = *words else { return None };
@@ -55,10 +55,10 @@ impl ContactTrace {
         Ok(Self { changes })
     }
 
-    /// Reads a contact list whose lines stand for `interval` seconds each.
+    /// Parses a contact list whose lines stand for `interval` seconds each.
     ///
     /// # Errors
-    /// The first line that does not fit.
+    /// The first malformed line.
     pub fn parse_list(text: &str, interval: u64) -> Result<Self, TraceError> {
         let seen = each_line(text, |words| {
             let [t, a, b, ..] = *words else { return None };
@@ -81,12 +81,12 @@ impl ContactTrace {
                 changes.push((last, pair, false));
             }
         }
-        // Who parts and meets in one second parts first.
+        // Within one second, ends of contacts come before beginnings.
         changes.sort_unstable_by_key(|(t, pair, up)| (*t, *up, *pair));
         Ok(Self { changes })
     }
 
-    /// The devices that it names.
+    /// Returns the devices in the trace.
     pub fn devices(&self) -> BTreeSet<DeviceId> {
         self.changes.iter().flat_map(|(_, (a, b), _)| [*a, *b]).collect()
     }
@@ -100,10 +100,10 @@ pub struct PlaceTrace {
 }
 
 impl PlaceTrace {
-    /// Reads `t id x y`.
+    /// Parses lines of `t id x y`.
     ///
     /// # Errors
-    /// The first line that does not fit.
+    /// The first malformed line.
     pub fn parse_positions(text: &str) -> Result<Self, TraceError> {
         let lines = each_line(text, |words| {
             let [t, id, x, y] = *words else { return None };
@@ -123,10 +123,10 @@ impl PlaceTrace {
         Ok(Self { points })
     }
 
-    /// Reads the form of `BonnMotion`.
+    /// Parses the format of `BonnMotion`.
     ///
     /// # Errors
-    /// The first line that does not fit.
+    /// The first malformed line.
     pub fn parse_bonnmotion(text: &str) -> Result<Self, TraceError> {
         let lines = each_line(text, |words| {
             let numbers: Option<Vec<f64>> = words.iter().map(|word| parse_number(word)).collect();
@@ -139,7 +139,7 @@ impl PlaceTrace {
         Ok(Self { points: (0..).zip(lines).collect() })
     }
 
-    /// Where a device is, on a straight line between its points.
+    /// Returns the place of a device, on a straight line between its points.
     pub fn place_at(&self, device: DeviceId, second: f64) -> Option<Place> {
         let points = self.points.get(&device)?;
         let after = points.partition_point(|(t, _)| *t <= second);
@@ -153,7 +153,7 @@ impl PlaceTrace {
     }
 }
 
-/// Reads each line that is neither empty nor a comment.
+/// Parses each line that is neither empty nor a comment.
 fn each_line<T>(text: &str, read: impl Fn(&[&str]) -> Option<T>) -> Result<Vec<T>, TraceError> {
     let mut read_lines = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {

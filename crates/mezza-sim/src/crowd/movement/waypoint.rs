@@ -3,9 +3,10 @@
 use super::{Movement, Place, draw_between, step_toward};
 use crate::SimRng;
 
-/// Seconds that pass before the first place is shown: by then speeds and places are as they stay.
+/// Seconds that pass before the first places are returned: by then speeds and places are
+/// stationary.
 const WARM_UP_S: u64 = 2_000;
-/// Slowest and fastest walk, m/s, and longest pause, s.
+/// Minimum and maximum walking speed, m/s, and longest pause, s.
 const SPEEDS: (f64, f64) = (0.5, 1.5);
 const PAUSE_S: u64 = 60;
 
@@ -27,7 +28,7 @@ pub struct Waypoint {
 }
 
 impl Waypoint {
-    /// So many people in a square of `side_m` metres.
+    /// Places `count` people in a square of `side_m` metres.
     pub fn new(count: usize, side_m: f64, seed: u64) -> Self {
         let mut dice = SimRng::new(seed, 0x7770);
         let mut place = || Place {

@@ -1,19 +1,19 @@
-//! The rows of M1: the time of notes beside the disk and the empty path of the same run.
+//! The rows of M1: the time of notes compared with the disk and the empty path of the same run.
 
 use crate::clock::{median, quantile, sort_samples};
 use crate::goals::node::disk::Syncs;
 use crate::limit::Limit;
 use crate::row::Row;
 
-/// M1: median and 99th percentile, held against f, the time of one fdatasync after the same rest, and
-/// against the empty path, which is shown as well.
+/// M1: median and 99th percentile, compared with f, the time of one fdatasync after the same pause,
+/// and with the empty path, which is also shown.
 pub const M1: [Limit; 3] = [
     Limit::at_most_of_the_run("M1", "send -> delivered, p50 <= 2f + empty path + 1 ms", "ms"),
     Limit::at_most_of_the_run("M1", "send -> delivered, p99 <= 4f + 10 ms", "ms"),
     Limit::none("M1", "the same path with nothing in it, p50", "ms"),
 ];
 
-/// Milliseconds of each note, and of as many passes of the bare path and syncs between them.
+/// Milliseconds of each note, and of the empty path and sync after each note.
 #[derive(Default)]
 pub(super) struct Times {
     pub(super) notes: Vec<f64>,
@@ -21,7 +21,8 @@ pub(super) struct Times {
     pub(super) syncs: Vec<f64>,
 }
 
-/// Median and 99th percentile beside the disk's own time and the bare path of the same run.
+/// Makes the rows of median and 99th percentile, with the disk's time and the empty path of the
+/// same run.
 pub(super) fn make_rows(times: Times, syncs: Syncs) -> Vec<Row> {
     let [notes, bare] = [times.notes, times.bare].map(sort_samples);
     let [f, growing, steady] =

@@ -1,4 +1,4 @@
-//! One cell of the paper's tables: a pair of operations on one input, by all providers.
+//! One cell of the paper's tables: a pair of operations on one input, for all providers.
 
 use std::rc::Rc;
 
@@ -14,9 +14,9 @@ use crate::papers::Column;
 use crate::run::experiment::Report;
 use crate::shape::Claim;
 
-/// Calls in a batch on short inputs and on files.
+/// Calls per batch on short inputs and on files.
 const CALLS: [usize; 2] = [500, 2];
-/// Bytes from which an input counts as a file.
+/// Minimum bytes of an input that counts as a file.
 pub const FILE_BYTES: usize = 100_000;
 
 /// The results of one cell.
@@ -26,11 +26,12 @@ pub struct Block {
     /// The pair of operations.
     pub pair: Pair,
     row: usize,
-    /// Of all cells: row, provider, operation.
+    /// The figures of all cells, by row, provider and operation.
     contest: Rc<Comparison<(usize, Provider, &'static str)>>,
 }
 
-/// A line: its name, the provider of the paper's choice, the provider of the primitive it replaces.
+/// A line: its name, the provider of the paper's choice, and the provider of the replaced
+/// primitive.
 type Line = (&'static str, Provider, Provider);
 
 const HASH_LINES: &[Line] = &[
@@ -56,11 +57,11 @@ const AEAD_LINES: &[Line] = &[
     ("JVM, intrinsics off", JDK_PLAIN, JDK_PLAIN),
 ];
 
-/// Providers whose code runs without a virtual machine and with all instructions.
+/// Providers that run without a virtual machine and with all instructions.
 const NATIVE: [Provider; 5] = [RUSTCRYPTO, OWN, AWS_LC, RING, OPENSSL];
 
 impl Block {
-    /// Measures all cells in one contest.
+    /// Measures all cells in one comparison.
     ///
     /// # Errors
     /// If a raw line cannot be written.
@@ -92,7 +93,7 @@ impl Block {
         Ok(rows.iter().enumerate().map(block).collect())
     }
 
-    /// The figures of one provider.
+    /// Returns the figures of one provider.
     pub fn find_series(&self, provider: Provider, op: &'static str) -> Option<&Series> {
         self.contest.find_series(&(self.row, provider, op)).ok()
     }
@@ -101,13 +102,13 @@ impl Block {
         Some(self.find_series(new, self.pair.new)?.ratio_to(self.find_series(old, self.pair.old)?))
     }
 
-    /// The fastest native provider of an operation, all instructions on.
+    /// Returns the fastest native provider of an operation, with all instructions on.
     fn find_fastest(&self, op: &'static str) -> Option<(Provider, &Series)> {
         let each = NATIVE.into_iter().filter_map(|p| Some((p, self.find_series(p, op)?)));
         each.min_by(|a, b| a.1.deciding_cost().total_cmp(&b.1.deciding_cost()))
     }
 
-    /// The table of this cell.
+    /// Adds the table of this cell to the report.
     pub fn print_table(&self, report: &mut Report, new: Option<&Column>, old: Option<&Column>) {
         let (Self { input, pair, .. }, quiet) = (self, self.contest.describe_disturbed());
         report.add_line(format!("{} {}, warm, thread CPU, {quiet}", pair.words, input.words));
@@ -164,7 +165,7 @@ impl Block {
         }
     }
 
-    /// Adds the claims of the paper, and ours.
+    /// Adds the paper's claims, and our own.
     pub fn add_claims(&self, report: &mut Report) {
         let on = format!("{} {}", self.pair.words, self.input.words);
         match self.pair.gcm {
@@ -249,12 +250,12 @@ fn has_sha512() -> bool {
     info.split_whitespace().any(|flag| flag == "sha512")
 }
 
-/// A claim on a ratio that must be below one.
+/// Makes a claim that a ratio is below one.
 fn claim_faster(claim: String, ratio: Option<f64>) -> Option<Claim> {
     ratio.map(|ratio| Claim::below(claim, ratio, 1.0))
 }
 
-/// A whole number with its thousands apart.
+/// Formats a whole number with its thousands separated.
 pub fn group_digits(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut out = String::new();

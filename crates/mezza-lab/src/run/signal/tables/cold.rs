@@ -1,5 +1,5 @@
-//! The first ten calls of fresh processes, as the paper measured them. A text that is opened was sealed
-//! in the same process before, so decryption starts half warm.
+//! The first ten calls of fresh processes, as the paper measured. A text to open was sealed in the
+//! same process before, so decryption starts half warm.
 
 use anyhow::Result;
 
@@ -12,7 +12,7 @@ use crate::raw::RawFigure;
 use crate::run::experiment::Report;
 use crate::shape::Claim;
 
-/// Runs each operation of a cell in processes of its own, natively and in the JVM.
+/// Runs each operation of a cell in fresh processes, natively and in the JVM.
 ///
 /// # Errors
 /// If a program does not start.
@@ -48,7 +48,7 @@ pub fn print_cold(
             };
             let [first, ten, rest] = [cold.first, cold.ten, cold.rest].map(group_digits);
             report.add_line(format!("  {name:<36}{first:>15} / {ten} / {rest} ns"));
-            // On a file the work itself is most of the first call.
+            // For a file, the work itself dominates the first call.
             let warm = block.find_series(provider, op).map(Series::deciding_cost);
             if let Some(warm) = warm.filter(|_| input.size < FILE_BYTES) {
                 let claim = format!("{op} {}, {}: cold by warm (E-G2)", input.words, provider.name);
@@ -59,7 +59,7 @@ pub fn print_cold(
     Ok(())
 }
 
-/// The medians over several processes.
+/// Measures a cell in several processes. Returns the medians.
 fn measure_cell(
     bench: &mut Bench,
     provider: Provider,

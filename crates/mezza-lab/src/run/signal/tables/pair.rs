@@ -1,8 +1,9 @@
-//! The inputs of the tables, and the pairs of primitives: the paper's choice and the one it replaces.
+//! The inputs of the tables, and the pairs of primitives: the paper's choice and the primitive that
+//! it replaces.
 
-/// Bytes of a public key as Signal writes it.
+/// A public key in Signal's encoding.
 pub const KEY: Input = Input { name: "key", size: 33, words: "a public key, 33 B" };
-/// The paper does not say how short its text is.
+/// A short text; the paper does not give its length.
 pub const TEXT: Input = Input { name: "text", size: 32, words: "a short text, 32 B" };
 pub const FILE: Input = Input { name: "file", size: 1_400_000, words: "a file, 1.4 MB" };
 
@@ -20,12 +21,12 @@ pub struct Pair {
     pub words: &'static str,
     pub new: &'static str,
     pub old: &'static str,
-    /// AES-256-GCM, where that is an alternative.
+    /// The operation of AES-256-GCM, if it is an alternative.
     pub gcm: Option<&'static str>,
 }
 
 impl Pair {
-    /// All measured operations.
+    /// Returns all measured operations.
     pub fn ops(self) -> impl Iterator<Item = &'static str> {
         [self.new, self.old].into_iter().chain(self.gcm)
     }

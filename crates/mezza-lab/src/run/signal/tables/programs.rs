@@ -5,19 +5,20 @@ use anyhow::Result;
 use crate::peer::{self, Found, PeerProcess};
 use crate::profile::Profile;
 
-/// aws-lc without the SHA instructions.
+/// The setting that switches off the SHA instructions of aws-lc.
 const NO_SHA: &str = ":~0x20000000";
-/// aws-lc without the AES, vector AES, carry-less product and SHA instructions.
+/// The setting that switches off the AES, vector AES, carry-less product and SHA instructions of
+/// aws-lc.
 const NO_AES: &str = "~0x200000200000000:~0x60020000000";
 
-/// A provider as it was run.
+/// A provider with the options of its run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Provider {
-    /// For people.
+    /// The name for the user.
     pub name: &'static str,
-    /// The first part of its operations in the line protocol.
+    /// The prefix of its operations in the line protocol.
     pub prefix: &'static str,
-    /// The program that has it.
+    /// The program that contains the provider.
     program: Program,
 }
 
@@ -53,7 +54,7 @@ pub const JDK_PLAIN: Provider = make_provider("JDK, intrinsics off", "jdk", Prog
 pub const BC_PLAIN: Provider =
     make_provider("BouncyCastle, intrinsics off", "bc", Program::JvmPlain);
 
-/// All of them.
+/// All providers.
 pub const ALL: [Provider; 12] = [
     RUSTCRYPTO,
     OWN,
@@ -71,10 +72,10 @@ pub const ALL: [Provider; 12] = [
 
 /// The running programs.
 pub struct Programs {
-    /// In the order of `which`.
+    /// The processes, in the order of `which`.
     pub running: Vec<PeerProcess>,
     which: Vec<Program>,
-    /// Absent programs: the reason and the next step.
+    /// Absent programs: the reason and the next step for each.
     pub absent: Vec<String>,
 }
 
@@ -106,16 +107,16 @@ impl Programs {
         Ok(all)
     }
 
-    /// The index of the program that has a provider.
+    /// Returns the index of the program that contains a provider.
     pub fn find_program(&self, provider: Provider) -> Option<usize> {
         self.which.iter().position(|program| *program == provider.program)
     }
 }
 
-/// A fresh process with a provider.
+/// Starts a fresh process with a provider.
 ///
 /// # Errors
-/// If we do not start ourselves.
+/// If this program does not start as a peer.
 pub fn start_fresh(provider: Provider) -> Result<Found> {
     start_program(provider.program)
 }
