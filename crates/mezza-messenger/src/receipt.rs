@@ -15,7 +15,7 @@
 //!
 //! ```text
 //! note, then void     the seq has arrived: the reader answers the void with its bit
-//! void, then note     the note is dropped without receipt: Arrival::Voided
+//! void, then note     the note is dropped without receipt: SeqStatus::Voided
 //! void twice          the seq never arrived: still no bit
 //! ```
 //!

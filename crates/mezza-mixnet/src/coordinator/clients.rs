@@ -91,7 +91,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Handles ``GET_CONFI`G`: sends the configs after the client's last one; none if that is unknown.
+    /// Handles `GET_CONFIG`: sends the configs after the client's last one; none if that is unknown.
     fn send_configs(
         &mut self,
         client: ConnectionId,

@@ -259,7 +259,7 @@ fn append_replies(round: &mut Round, items: &Items) -> Result<(), AbortReason> {
     Ok(())
 }
 
-/// Handles ``REPLIES_EN`D`: there must be as many replies as onions, and none in services without
+/// Handles `REPLIES_END`: there must be as many replies as onions, and none in services without
 /// replies.
 fn replies_end(round: &Round, count: u32) -> Result<(), AbortReason> {
     let RoundState::Mixing(batch, replies) = &round.stage else {

@@ -86,7 +86,7 @@ impl NoiseFloor {
 }
 
 impl<B: Backend> Mix<B> {
-    /// Handles ``NEW_ROUN`D`: draws a fresh key, which is never stored on disk (MIX-13).
+    /// Handles `NEW_ROUND`: draws a fresh key, which is never stored on disk (MIX-13).
     pub(super) fn begin_round(
         &mut self,
         id: RoundId,

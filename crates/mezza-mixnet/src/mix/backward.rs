@@ -194,7 +194,7 @@ fn seal_job(id: RoundId, mixed: &mut MixedBatch, replies: &[u8], size: usize) ->
     Some(SealJob { ticket, reply_keys: back, replies: bodies, size, targets })
 }
 
-/// Handles ``REPLIES_EN`D`: exactly the forwarded number must have returned, and none in services
+/// Handles `REPLIES_END`: exactly the forwarded number must have returned, and none in services
 /// without replies.
 fn replies_end(round: &mut Round, count: u32) -> Result<Option<Job>, AbortReason> {
     let id = round.id;

@@ -190,7 +190,7 @@ impl<B: Backend> Mix<B> {
     }
 }
 
-/// Handles ``BATCH_STAR`T`: checks the count before any memory is allocated for it (MIX-11, MIX-12).
+/// Handles `BATCH_START`: checks the count before any memory is allocated for it (MIX-11, MIX-12).
 fn start_batch(round: &mut Round, announced: u32, size: usize) -> Result<Vec<Job>, AbortReason> {
     let fits = size == round.onion_bytes();
     let most = round.batch_max;
@@ -247,7 +247,7 @@ fn append_onions(
     Ok(jobs)
 }
 
-/// Handles ``BATCH_EN`D`: exactly the announced number must have arrived.
+/// Handles `BATCH_END`: exactly the announced number must have arrived.
 fn end_batch(round: &mut Round, count: u32) -> Result<Vec<Job>, AbortReason> {
     let open = round.as_open().ok_or(AbortReason::Malformed)?;
     let incoming = open.incoming.as_mut().ok_or(AbortReason::Malformed)?;
