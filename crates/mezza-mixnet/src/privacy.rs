@@ -11,7 +11,7 @@
 //! ```
 //!
 //! This is an upper bound, three to four times the least delta that holds. Budget, ledger and least
-//! noise use this bound. [`tight`] computes a lower and an upper bound of the least delta, and
+//! noise use this bound. `tight` computes a lower and an upper bound of the least delta, and
 //! [`advanced_delta`] is the composition of the paper. Sources: Canonne, Kamath and Steinke 2020;
 //! Mironov 2017; Vuvuzela, section 6.
 //!

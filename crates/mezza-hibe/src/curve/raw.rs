@@ -133,8 +133,7 @@ pub fn p2_mult(p: &P2, s: &Scalar) -> P2 {
 pub fn p1s_to_affine<'a>(points: impl Iterator<Item = &'a P1>) -> Vec<P1Affine> {
     let pointers: Vec<*const P1> = points.map(core::ptr::from_ref).collect();
     let mut out = alloc::vec![P1Affine::default(); pointers.len()];
-    // SAFETY: `out` has as many entries as `pointers`, and every pointer is from a reference to a
-    // point.
+    // SAFETY: `out` has as many entries as `pointers`; each pointer is from a reference to a point.
     unsafe { blst::blst_p1s_to_affine(out.as_mut_ptr(), pointers.as_ptr(), pointers.len()) };
     out
 }
@@ -143,8 +142,7 @@ pub fn p1s_to_affine<'a>(points: impl Iterator<Item = &'a P1>) -> Vec<P1Affine> 
 pub fn p2s_to_affine<'a>(points: impl Iterator<Item = &'a P2>) -> Vec<P2Affine> {
     let pointers: Vec<*const P2> = points.map(core::ptr::from_ref).collect();
     let mut out = alloc::vec![P2Affine::default(); pointers.len()];
-    // SAFETY: `out` has as many entries as `pointers`, and every pointer is from a reference to a
-    // point.
+    // SAFETY: `out` has as many entries as `pointers`; each pointer is from a reference to a point.
     unsafe { blst::blst_p2s_to_affine(out.as_mut_ptr(), pointers.as_ptr(), pointers.len()) };
     out
 }

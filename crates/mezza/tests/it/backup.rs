@@ -113,6 +113,15 @@ fn backup_10_slow_a_restored_home_goes_on_talking() {
     assert_eq!(lost[0]["text"], "Ann has it for a while");
     assert_eq!(lost[0]["state"], "delivered", "a fact is never taken back");
 
+    // The texts say so, too.
+    let said = ok(&saved.ben, &["contacts", "Ann"]);
+    assert!(said.contains("restored      1 note was on their device"), "{said}");
+    let said = ok(&home, &["contacts", "Ben"]);
+    assert!(said.contains("restored      1 note of yours is on their device"), "{said}");
+    let said = ok(&saved.ben, &["log", "Ann", "--peek"]);
+    let number = lost[0]["id"].as_str().unwrap();
+    assert!(said.contains(&format!("; note {number}: was on their device")), "{said}");
+
     // The user sends it again; nobody else does.
     assert!(!texts(&home, "Ben", true).contains(&"Ann has it for a while".to_owned()));
     ok(&saved.ben, &["outbox", "send", lost[0]["id"].as_str().unwrap()]);

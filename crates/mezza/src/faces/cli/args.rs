@@ -118,7 +118,7 @@ pub enum CliCommand {
     Send(SendArgs),
     /// Show a thread, and mark as read what is shown
     Log(LogArgs),
-    /// List notes that are not delivered yet, or give one up
+    /// List notes that are not delivered yet; send or give up one that waits
     Outbox {
         /// Command
         #[command(subcommand)]

@@ -131,6 +131,9 @@ fn print_contact(context: &CliContext, contact: &json::ContactJson) {
         out.print_line(format!("relay         {}:{} key {}", relay.host, relay.port, relay.key));
     }
     out.print_line(format!("suites        {}", contact.suites.join(" ")));
+    for words in contact.restored.iter().flat_map(|restored| &restored.words) {
+        out.print_line(format!("restored      {words}"));
+    }
     if contact.missing > 0 {
         out.print_line(show::format_missing(contact.missing));
     }

@@ -185,7 +185,10 @@ pub(crate) fn format_note(note: &NoteJson, name: &str) -> String {
         return format!("{at}  {who}: {text}");
     }
     let carrier = note.carrier.as_deref().map_or(String::new(), |c| format!(", {c}"));
-    format!("{at}  {who}: {text}  [{}{carrier}]", note.words)
+    // The number is what `outbox send` and `outbox cancel` take.
+    let mark = note.mark.as_ref();
+    let mark = mark.map_or(String::new(), |mark| format!("; note {}: {}", note.id, mark.words));
+    format!("{at}  {who}: {text}  [{}{carrier}{mark}]", note.words)
 }
 
 /// Formats a contact as a line.
