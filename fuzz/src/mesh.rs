@@ -89,7 +89,8 @@ pub fn trace_seeds() -> Vec<Vec<u8>> {
 /// Drives a node with two peers, whose frames are encoded in the bytes: no panic, and a refusal
 /// changes nothing.
 pub fn run_node(data: &[u8]) {
-    let settings = NodeSettings { store_bytes: 16 * 512, ..NodeSettings::default() };
+    let settings =
+        NodeSettings { store_bytes: 16 * 512, carried_bytes: 16 * 512, ..NodeSettings::default() };
     let mut node = Node::new(settings, MeshNetwork::new("open", None), Time::from_ms(1));
     let mut rng = SimRng::new(1, 0);
     let mut now = 1_000_u64;
@@ -115,7 +116,7 @@ pub fn run_node(data: &[u8]) {
             },
             3 => Input::Originate {
                 ticket: 1,
-                life: CellLife::ALL[operations.draw_below(3)],
+                life: CellLife::ALL[operations.draw_below(4)],
                 tick: tick + operations.draw_below(3) as u32,
                 payload: make_cell(tick, operations.next_byte()).payload().to_vec(),
             },

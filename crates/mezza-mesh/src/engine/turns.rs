@@ -156,6 +156,14 @@ impl Engine {
         self.missing.contains(slot)
     }
 
+    /// The cell of this slot leaves the store, and stays known: it is not requested again.
+    pub fn evict_slot(&mut self, slot: Slot, table: &mut impl CellTable) {
+        if self.holds_slot(slot, table) {
+            self.subtract_live(table.facts(slot));
+        }
+        self.clear_slots(table, slot / 64, 1 << (slot % 64));
+    }
+
     /// Clears all knowledge about a slot before it is reused for another cell.
     pub fn release_slot(&mut self, slot: Slot, table: &mut impl CellTable) {
         let word = slot / 64;

@@ -371,7 +371,14 @@ impl Node {
             if let Some(ticket) = self.own.expire(slot) {
                 self.outputs.push_back(Output::Expired { ticket });
             }
-            self.release_slot(slot);
+            if self.ids.has_room() {
+                // Its name is remembered: another neighbour would give it again, and bill it to its own
+                // share, so that a flood would crowd out what that neighbour brought (MESH-81).
+                self.engine.evict_slot(slot, &mut self.ids);
+                self.ids.bury_cell(slot);
+            } else {
+                self.release_slot(slot);
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! Cells that are carried for hours: by a courier that never meets both sides at once, over crashes, and within
 //! bounds whatever is brought.
 
-use mezza_mesh::node::{Bringer, NodeSettings, Output};
+use mezza_mesh::node::{Bringer, Input, NodeSettings, Output};
 use mezza_mesh::table::ids::{Ids, Origin, StoreClaim};
 use mezza_mesh::{CellLife, MeshCell};
 
@@ -144,4 +144,79 @@ fn mesh_81_what_is_carried_is_fair_by_life_size_and_bringer() {
     }
     assert_eq!(of(&ids, CellLife::HalfHour), 1 + 2 * 32);
     assert!(!ids.take_left().is_empty() && ids.take_left().is_empty());
+}
+
+/// A flood of cells that live for half a day takes no room of what others carry: the courier still has the notes
+/// of before, and the flooder its quarter.
+#[test]
+fn mesh_81_a_flooder_takes_no_room_of_what_others_carry() {
+    let settings = NodeSettings { own_rate: None, ..settings() };
+    let mut town = Town::new(3, 23, &settings).start();
+    town.join(0, 1);
+    town.join(0, 2);
+    town.run(5_000);
+    let notes: Vec<_> = (1..=5).map(|n| town.send_for(2, CellLife::HalfDay, n)).collect();
+    town.run(5_000);
+    for round in 0..300_u32 {
+        for n in 0..4 {
+            let tick = town.tick(1);
+            let flood = cell(CellLife::HalfDay, tick, 0, 4 * round + n);
+            let payload = flood.payload().to_vec();
+            let life = CellLife::HalfDay;
+            let ticket = u64::from(1_000 + 4 * round + n);
+            town.give(1, Input::Originate { ticket, life, tick, payload });
+        }
+        town.run(1_000);
+    }
+    let live = town.residents[0].node.live_cells();
+    let held = |payload: &Vec<u8>| live.iter().any(|cell| cell.payload() == *payload);
+    assert!(notes.iter().all(held), "every note of before is here");
+    let flood = live.len() - notes.len();
+    assert!(flood <= 32, "{flood} cells of the flooder: a quarter of 128");
+    assert_eq!(town.residents[0].disk.len(), live.len(), "the disk has what is carried");
+}
+
+/// Bytes of the frames of one kind.
+fn sent_bytes(town: &Town, kind: u8) -> usize {
+    let frames = town.residents.iter().flat_map(|resident| &resident.sent);
+    frames.filter(|(_, frame)| frame[0] == kind).map(|(_, frame)| frame.len()).sum()
+}
+
+/// Two sets that differ by ten cells on each side become equal. A comparison costs nine bits for each cell that
+/// both have, whatever the difference is: the figure that another method has to beat.
+#[test]
+fn mesh_13_slow_large_sets_that_differ_by_ten_become_equal() {
+    for count in [1_000_u32, 3_000] {
+        let settings = NodeSettings { carried_bytes: 16 << 20, ..NodeSettings::default() };
+        let mut town = Town::new(2, 24, &settings).start();
+        let tick = town.tick(0);
+        for n in 0..count + 20 {
+            let cell = cell(CellLife::HalfDay, tick, 0, n).bytes().to_vec();
+            for at in 0..2 {
+                // The last twenty are of one side only.
+                if n < count || n as usize % 2 == at {
+                    let cell = cell.clone();
+                    town.give(at, Input::Restore { cell, bringer: n % 8 });
+                }
+            }
+        }
+        // Announcements of a start are over before the two meet.
+        town.run(60_000);
+        town.residents.iter_mut().for_each(|resident| resident.sent.clear());
+        let start_ms = town.now_ms;
+        town.join(0, 1);
+        let equal = |town: &Town| town.shorts()[0] == town.shorts()[1];
+        while !equal(&town) && town.now_ms < start_ms + 120_000 {
+            town.run(100);
+        }
+        assert!(equal(&town), "{count} cells");
+        let [have, want, data, sync] = [2, 3, 4, 5].map(|kind| sent_bytes(&town, kind));
+        println!(
+            "{count} cells, 10 differ on each side: {} ms, SYNC {sync} B, IHAVE {have} B, IWANT {want} B, \
+             DATA {data} B",
+            town.now_ms - start_ms
+        );
+        // Each side sends its set, and again 30 s later if one of 128 was mistaken for another one.
+        assert!(sync <= 4 * (count as usize * 10 / 8 + 64 * 26), "{sync} bytes");
+    }
 }

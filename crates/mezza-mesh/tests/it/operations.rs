@@ -1,6 +1,9 @@
 //! A node beside peers that say anything: no panic, and what is refused changes nothing.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use mezza_core::Machine;
+use mezza_mesh::cell::CellId;
 use mezza_mesh::node::{Input, LinkKind, NodeSettings, Output};
 use mezza_mesh::{CellLife, Grade, MeshCell, MeshNetwork, Node};
 use mezza_sim::{Operations, SimRng, Time, handle_checked, operations};
@@ -10,7 +13,13 @@ use crate::town::{START_MS, payload};
 
 /// Drives a node with what the bytes spell; how many frames were taken.
 fn drive(data: &[u8]) -> u32 {
-    let settings = NodeSettings { store_bytes: 16 * 512, ..NodeSettings::default() };
+    let settings = NodeSettings {
+        store_bytes: 16 * 512,
+        // Four cells for each life and size.
+        carried_bytes: 4 * 4 * 512,
+        ..NodeSettings::default()
+    };
+    let mut disk: BTreeMap<CellId, Vec<u8>> = BTreeMap::new();
     let mut node = Node::new(settings, MeshNetwork::new("open", None), Time::from_ms(1));
     let mut rng = SimRng::new(1, 0);
     let mut now = 1_000_u64;
@@ -20,23 +29,40 @@ fn drive(data: &[u8]) -> u32 {
     for input in [up(0, LinkKind::Cast), rtc(0, Grade::Good)] {
         node.handle(input, Time::from_ms(now), rng.rng()).unwrap();
     }
-    while let Some(kind) = operations.next_kind(12) {
+    while let Some(kind) = operations.next_kind(13) {
         let tick = node.status(Time::from_ms(now)).cur;
-        let is_frame = kind > 6;
+        let is_frame = (7..12).contains(&kind);
         let input = input(kind, tick, now, &mut operations, &seen);
+        let copy = match &input {
+            Input::Restore { cell, .. } => MeshCell::decode(cell).ok(),
+            _ => None,
+        };
         let done = handle_checked(&mut node, input, Time::from_ms(now), rng.rng());
+        // What is restored lies on the disk already.
+        if let Some(copy) = copy.filter(|copy| done.is_ok() && copy.facts().life.is_carried()) {
+            disk.insert(copy.id(), copy.bytes().to_vec());
+        }
         taken += u32::from(is_frame && done.is_ok());
         now += [0, 1, 60, 1_500, 31_000][operations.draw_below(5)];
         node.wake(Time::from_ms(now), rng.rng());
         // MESH-54: whatever came, what is due is done.
         assert!(node.deadline().is_none_or(|at| at.as_ms() > now), "it is due for ever");
         while let Some(output) = node.poll() {
-            if let Output::Send { frame, .. } = output
-                && seen.len() < 64
-            {
-                seen.push(frame);
+            match output {
+                Output::Send { frame, .. } if seen.len() < 64 => seen.push(frame),
+                Output::Keep { id, bytes, .. } => drop(disk.insert(id, bytes)),
+                Output::Forget { id } => drop(disk.remove(&id)),
+                _ => (),
             }
         }
+        // MESH-83: the disk has what is carried, after every operation.
+        let carried = node.live_cells().into_iter().filter(|cell| cell.facts().life.is_carried());
+        let carried: BTreeSet<CellId> = carried.map(MeshCell::id).collect();
+        let copies: BTreeSet<CellId> = disk.keys().copied().collect();
+        assert!(carried.is_subset(&copies), "a cell is carried without a copy");
+        // A cell that is not live any more leaves within a second.
+        let status = node.status(Time::from_ms(now));
+        assert!(copies.len() <= status.carried_cells.max(carried.len()), "a copy is left behind");
     }
     taken
 }
@@ -71,7 +97,7 @@ fn input(
             )
         }
         3 => {
-            let life = CellLife::ALL[operations.draw_below(3)];
+            let life = CellLife::ALL[operations.draw_below(4)];
             let tick = tick.saturating_add(operations.draw_below(3) as u32);
             let payload = payload(operations.draw_below(2) as u8, tick, operations.next_byte());
             Input::Originate { ticket: 1, life, tick, payload }
@@ -82,6 +108,18 @@ fn input(
             Input::Import { cell: cell.bytes().to_vec() }
         }
         5 => Input::Room { link, frames: operations.draw_below(50) },
+        12 => {
+            let life = CellLife::ALL[operations.draw_below(4)];
+            let tick = tick.saturating_sub(operations.draw_below(70) as u32);
+            let payload = payload(0, tick, operations.next_byte());
+            let mut cell = MeshCell::new(life, tick, &payload).unwrap().bytes().to_vec();
+            // A copy that a crash or a person damaged.
+            if operations.draw_below(4) == 0 {
+                let at = operations.draw_below(cell.len());
+                cell[at] ^= operations.next_byte();
+            }
+            Input::Restore { cell, bringer: operations.draw_below(3) as u32 }
+        }
         6 => [Input::TrustNeighbours, Input::Leave][operations.draw_below(40) / 39].clone(),
         _ => {
             let source = operations.draw_below(3) as u64;

@@ -46,6 +46,11 @@ pub(super) fn show_status(context: &CliContext) -> Result<Exit, Fault> {
         ));
     }
     out.print_line(format!("cells    {} live, {} bytes", n("live"), n("store_bytes")));
+    out.print_line(format!(
+        "carried  {} of these for hours, {} bytes, on the disk too",
+        n("carried"),
+        n("carried_bytes")
+    ));
     out.print_line(format!("bytes    {} in, {} out", n("bytes_in"), n("bytes_out")));
     warn_of_clock(context, &status)
 }
