@@ -7,6 +7,7 @@
 //! The targets are independent of a fuzzer: `fuzz_targets/` passes them to libFuzzer, `main.rs`
 //! runs them on the stable compiler with random bytes and with damaged copies of [`Target::seeds`].
 
+mod backup;
 mod conversation;
 mod decoders;
 mod device;
@@ -101,6 +102,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "mixnet_client", run: mixnet::run_client, seeds: operations::random_lists },
     Target { name: "mixnet_record", run: mixnet::check_record, seeds: mixnet::record_seeds },
     Target { name: "mixnet_rows", run: mixnet::check_rows, seeds: mixnet::row_seeds },
+    Target { name: "backup_file", run: backup::file, seeds: backup::file_seeds },
+    Target { name: "backup_archive", run: backup::archive, seeds: backup::archive_seeds },
     Target { name: "vault_head", run: vault::check_head, seeds: vault::head_seeds },
     Target { name: "vault_ring", run: vault::check_ring, seeds: vault::ring_seeds },
     Target { name: "vault_body", run: vault::check_body, seeds: vault::body_seeds },

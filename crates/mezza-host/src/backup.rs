@@ -36,7 +36,7 @@ pub use moving::{
     write_move,
 };
 pub use read::{BackupReader, ReadBackup, RowSink, network_to_rejoin};
-pub use write::{BackupContent, write_backup};
+pub use write::{BackupContent, seal_archive, write_backup};
 
 /// The version of the format.
 pub(crate) const FORMAT: u32 = 1;

@@ -2,7 +2,7 @@
 //! new vault in one transaction.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use blake2::digest::consts::U32;
@@ -35,8 +35,8 @@ use crate::store::Record;
 const PIECE_BYTES: usize = 32 << 10;
 
 /// A backup whose header was opened.
-pub struct BackupReader {
-    file: File,
+pub struct BackupReader<R = File> {
+    file: R,
     key: BackupKey,
 }
 
@@ -51,7 +51,7 @@ pub struct ReadBackup {
     pub settings: String,
 }
 
-impl BackupReader {
+impl BackupReader<File> {
     /// Opens a file. With a passphrase this takes about a second and 256 MiB.
     ///
     /// # Errors
@@ -67,8 +67,7 @@ impl BackupReader {
         if found.len() > FILE_BYTES_MAX {
             return Err(damaged("it is longer than 4 GiB"));
         }
-        let key = BackupKey::open(&mut BufReader::new(&file), identity)?;
-        Ok(Self { file, key })
+        Self::new(file, identity)
     }
 
     /// Opens a file with a passphrase: its own, or that of the key beside a backup that a node has made.
@@ -83,6 +82,38 @@ impl BackupReader {
         }
         Self::open(path, &Identity::Passphrase(pass))
     }
+}
+
+impl<R: Read + Seek> BackupReader<R> {
+    /// Opens a backup from its first byte on.
+    ///
+    /// # Errors
+    /// 77 for another identity or a damaged header.
+    pub fn new(mut file: R, identity: &Identity<'_>) -> Result<Self, Fault> {
+        let key = BackupKey::open(&mut BufReader::new(&mut file), identity)?;
+        Ok(Self { file, key })
+    }
+
+    /// Returns the archive as it is: nothing in it was checked. For tests of readers.
+    ///
+    /// # Errors
+    /// 65 if a part of it does not open.
+    pub fn read_archive(&mut self) -> Result<Vec<u8>, Fault> {
+        let mut chunks = self.open_chunks()?;
+        let mut archive = Vec::new();
+        let mut block = [0; BLOCK_BYTES];
+        while !chunks.is_at_end() {
+            chunks.take(&mut block)?;
+            archive.extend_from_slice(&block);
+        }
+        Ok(archive)
+    }
+
+    fn open_chunks(&mut self) -> Result<ChunkReader<BufReader<&mut R>>, Fault> {
+        let start = self.key.header.len() as u64;
+        self.file.seek(SeekFrom::Start(start)).map_err(|_| damaged("it cannot be read"))?;
+        ChunkReader::begin(BufReader::new(&mut self.file), &self.key)
+    }
 
     /// Reads the whole backup, and checks every hash and every line. Gives the rows of the device that it
     /// restores to `sink`, one after the other.
@@ -95,9 +126,7 @@ impl BackupReader {
         rng: &mut dyn CryptoRng,
         sink: &mut RowSink<'_>,
     ) -> Result<ReadBackup, Fault> {
-        let start = self.key.header.len() as u64;
-        self.file.seek(SeekFrom::Start(start)).map_err(|_| damaged("it cannot be read"))?;
-        let chunks = ChunkReader::begin(BufReader::new(&self.file), &self.key)?;
+        let chunks = self.open_chunks()?;
         let mut archive = Archive { chunks, used: 0 };
         let manifest = read_manifest(&mut archive)?;
         let mut values = Values { rows: None, manifest: &manifest, now, rng, sink };

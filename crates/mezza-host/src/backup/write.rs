@@ -112,6 +112,20 @@ fn write_file(
     Ok(manifest)
 }
 
+/// Seals an archive, whatever is in it. For tests of readers.
+///
+/// # Errors
+/// A bug if it cannot be sealed.
+pub fn seal_archive(
+    archive: &[u8],
+    key: &BackupKey,
+    rng: &mut dyn CryptoRng,
+) -> Result<Vec<u8>, Fault> {
+    let mut chunks = ChunkWriter::begin(Vec::new(), key, rng)?;
+    chunks.put(archive)?;
+    chunks.finish()
+}
+
 /// Goes through every entry once, for lengths, hashes and counts.
 fn make_manifest(content: &BackupContent<'_>) -> Result<BackupManifest, Fault> {
     let mut counts = BackupCounts::default();
