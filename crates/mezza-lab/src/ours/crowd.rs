@@ -96,7 +96,7 @@ impl Scene {
             Some((Liar::Every(_), _)) => CrewSettings { ring: FLOOD_RING, ..settings },
             _ => settings,
         };
-        let mut clocks = draw_clocks(self.users, (self.good_percent, self.spread_s), &mut dice);
+        let mut clocks = draw_clocks(self.users, self.good_percent, self.spread_s, &mut dice);
         if self.lost_percent > 0 {
             for clock in &mut clocks {
                 if dice.between(0, 99) < self.lost_percent {

@@ -48,7 +48,8 @@ impl Moves {
 /// and off by at most 250 ms; the others are poor and off by at most `spread_s`.
 pub fn draw_clocks(
     users: usize,
-    (good_percent, spread_s): (u64, u64),
+    good_percent: u64,
+    spread_s: u64,
     dice: &mut SimRng,
 ) -> Vec<(Grade, i64)> {
     let mut clock = || {

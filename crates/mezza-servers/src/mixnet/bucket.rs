@@ -124,9 +124,9 @@ pub async fn start(
         _ => None,
     };
     let (events, queue) = mpsc::channel(EVENTS_MAX);
-    let listening = (listener, tls);
     tokio::spawn(server::accept_links(
-        listening,
+        listener,
+        tls,
         events.clone(),
         Arc::clone(&counts),
         who,
@@ -396,7 +396,8 @@ mod tests {
     fn fetch(
         store: &mut Store,
         entry: &mut mpsc::Receiver<FrameBytes>,
-        (link, round): (u64, u64),
+        link: u64,
+        round: u64,
     ) -> usize {
         let id = RoundId { service: Service::Call, round };
         let fetch = Frame::Round(id, FrameBody::Fetch { bucket: 1 });
@@ -445,27 +446,27 @@ mod tests {
         // Each request uses a new link, because a link may be closed after the last request.
         for link in [1, 2] {
             let mut entry = link_up(&mut store, link, 2);
-            assert_eq!(fetch(&mut store, &mut entry, (link, round)), 2);
+            assert_eq!(fetch(&mut store, &mut entry, link, round), 2);
             assert!(!entry.is_closed());
-            assert_eq!(fetch(&mut store, &mut entry, (link, round)), 0);
+            assert_eq!(fetch(&mut store, &mut entry, link, round), 0);
             assert!(entry.is_closed(), "it had that");
             store.handle_link_event(Peer::Entry, link, LinkEvent::Down);
         }
         for link in [3, 4] {
             let mut entry = link_up(&mut store, link, 2);
             for _ in 0..ABSENT_MAX {
-                assert_eq!(fetch(&mut store, &mut entry, (link, round + 1)), 1);
+                assert_eq!(fetch(&mut store, &mut entry, link, round + 1), 1);
             }
             assert!(!entry.is_closed());
-            assert_eq!(fetch(&mut store, &mut entry, (link, round + 1)), 0);
+            assert_eq!(fetch(&mut store, &mut entry, link, round + 1), 0);
             assert!(entry.is_closed(), "too often in vain");
         }
         // A link that is not read is closed as well: manifest and object are two frames.
         let mut entry = link_up(&mut store, 5, 1);
-        assert_eq!(fetch(&mut store, &mut entry, (5, round)), 1);
+        assert_eq!(fetch(&mut store, &mut entry, 5, round), 1);
         assert!(entry.is_closed());
         let mut entry = link_up(&mut store, 6, 2);
-        assert_eq!(fetch(&mut store, &mut entry, (6, round)), 2);
+        assert_eq!(fetch(&mut store, &mut entry, 6, round), 2);
     }
 
     #[test]

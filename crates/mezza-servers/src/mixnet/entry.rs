@@ -103,9 +103,14 @@ pub async fn start(
 
     let identity = Arc::new(key.identity()?);
     let tls = server::make_acceptor(&identity, &[link::CLIENT], None)?;
-    let listening = (listener, tls);
     let limiter = ConnectionLimiter::new(clients::client_bounds(per_prefix, most));
-    tokio::spawn(clients::accept_clients(listening, limiter, events.clone(), Arc::clone(&counts)));
+    tokio::spawn(clients::accept_clients(
+        listener,
+        tls,
+        limiter,
+        events.clone(),
+        Arc::clone(&counts),
+    ));
     dial_servers(&config, &identity, &events, &counts);
     tracing::info!("entry runs");
     warn_if_none_is_in_force(&network.chain);

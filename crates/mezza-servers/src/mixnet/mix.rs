@@ -176,9 +176,9 @@ fn open_links(
         link::DATA if *key == before => Some(Neighbour::Previous),
         _ => None,
     };
-    let listening = (listener, tls);
     tokio::spawn(server::accept_links(
-        listening,
+        listener,
+        tls,
         events.clone(),
         Arc::clone(metrics),
         who,

@@ -163,7 +163,8 @@ struct Gate<P, E, W, V> {
 /// Accepts links of other servers until the machine has ended. `who` maps a key and a protocol to a
 /// peer; all others are closed before a frame is read (MIX-1).
 pub(crate) async fn accept_links<P, E>(
-    (listener, tls): (TcpListener, TlsAcceptor),
+    listener: TcpListener,
+    tls: TlsAcceptor,
     events: mpsc::Sender<E>,
     metrics: Arc<Metrics>,
     who: impl Fn(&VerifyKey, &[u8]) -> Option<P> + Send + Sync + 'static,
@@ -193,7 +194,7 @@ pub(crate) async fn accept_links<P, E>(
                 return;
             };
             if gate.held.take_place(peer) {
-                gate.run_link(stream, &protocol, (peer, permit)).await;
+                gate.run_link(stream, &protocol, peer, permit).await;
                 gate.held.give_back(peer);
             }
         });
@@ -231,7 +232,8 @@ where
         &self,
         stream: Box<TlsStream<TcpStream>>,
         protocol: &[u8],
-        (peer, permit): (P, ConnectionPermit),
+        peer: P,
+        permit: ConnectionPermit,
     ) {
         drop(permit);
         let (name, event) = (format!("{peer:?}"), |link, news| (self.event)(peer, link, news));

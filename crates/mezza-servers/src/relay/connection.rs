@@ -116,7 +116,8 @@ struct Connection {
 pub(super) async fn serve_client(
     shared: Arc<Shared>,
     socket: TcpStream,
-    (account, permit): (Account, &ConnectionPermit),
+    account: Account,
+    permit: &ConnectionPermit,
     mut stop: watch::Receiver<bool>,
 ) {
     let accepting = Connection::accept(shared, socket, account, &mut stop);

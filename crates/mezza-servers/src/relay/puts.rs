@@ -74,7 +74,7 @@ async fn run_puts(
 ) -> Result<PutsRate, RelayError> {
     let clock = Clock::system();
     let date = RelayDate::open(dir, clock.read());
-    let (jobs, ended) = spawn_writer(store, limits, (clock, date))
+    let (jobs, ended) = spawn_writer(store, limits, clock, date)
         .map_err(|source| RelayError::Io { what: "a thread", source })?;
     let (outlet, mut events) = ConnectionQueue::new(WINDOW);
     let answer = |req| ReplyTo { outlet: outlet.clone(), req };

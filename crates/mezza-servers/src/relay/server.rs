@@ -117,7 +117,7 @@ pub async fn start_relay(
     super::tell_address(&config.dir, address);
     let date = RelayDate::open(&config.dir, config.clock.read());
     let (jobs, ended) =
-        writer::spawn_writer(store, config.limits.clone(), (config.clock.clone(), date))
+        writer::spawn_writer(store, config.limits.clone(), config.clock.clone(), date)
             .map_err(|source| RelayError::Io { what: "a thread", source })?;
     let shared = Arc::new(Shared {
         limits: config.limits,
@@ -196,7 +196,7 @@ impl Relay {
         let stop = self.stop.clone();
         connections.spawn(async move {
             let account = shared.usage.account(permit.source());
-            connection::serve_client(shared, socket, (account, &permit), stop).await;
+            connection::serve_client(shared, socket, account, &permit, stop).await;
         });
     }
 

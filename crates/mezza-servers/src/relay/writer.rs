@@ -74,7 +74,8 @@ pub(crate) type Ended = oneshot::Receiver<Result<(), StoreError>>;
 pub(crate) fn spawn_writer(
     store: RelayStore,
     limits: Limits,
-    time: (Clock, RelayDate),
+    clock: Clock,
+    date: RelayDate,
 ) -> io::Result<(Jobs, Ended)> {
     let (jobs, queue) = mpsc::channel(QUEUE_JOBS);
     let (end, ended) = oneshot::channel();
@@ -84,10 +85,10 @@ pub(crate) fn spawn_writer(
     std::thread::Builder::new().name("relay-writer".to_owned()).spawn(move || {
         let result = match store {
             RelayStore::Sqlite(store) => {
-                runtime.block_on(Writer::new(store, limits, time, owners).run(queue))
+                runtime.block_on(Writer::new(store, limits, clock, date, owners).run(queue))
             }
             RelayStore::Postgres(store) => {
-                runtime.block_on(Writer::new(store, limits, time, owners).run(queue))
+                runtime.block_on(Writer::new(store, limits, clock, date, owners).run(queue))
             }
         };
         // The receiver is gone if the runtime is being shut down.
@@ -198,12 +199,7 @@ struct TakenMails {
 }
 
 impl<S: MailStore> Writer<S> {
-    fn new(
-        store: S,
-        limits: Limits,
-        (clock, date): (Clock, RelayDate),
-        owners: Arc<Watchers>,
-    ) -> Self {
+    fn new(store: S, limits: Limits, clock: Clock, date: RelayDate, owners: Arc<Watchers>) -> Self {
         Self {
             store,
             limits,

@@ -169,7 +169,7 @@ impl Link {
         if self.traffic.last == Some(report) {
             return;
         }
-        let share = self.traffic.take_report(report);
+        let share = self.traffic.take_report(report.0, report.1);
         let is_low = share.is_some_and(|percent| percent < SHARE_PERCENT_MIN);
         let offload = self.plan.offload;
         if let (true, true, Some(road)) = (is_low, offload, shared.road.load_full()) {
@@ -341,15 +341,14 @@ impl Passing {
 
     /// Stores a report. Returns the share since the last report, or `None` if too few frames were
     /// sent.
-    fn take_report(&mut self, report: (u32, DeliveryReport)) -> Option<u8> {
-        let (attempt, delivery) = report;
+    fn take_report(&mut self, attempt: u32, delivery: DeliveryReport) -> Option<u8> {
         let before = self.last.filter(|(of, _)| *of == attempt).map(|(_, last)| last);
         let since = delivery.since(&before.unwrap_or_default());
         // Too few frames for a share: they count with the next report.
         if since.next < SHARE_FRAMES_MIN {
             return None;
         }
-        self.last = Some(report);
+        self.last = Some((attempt, delivery));
         self.delivered_percent = since.arrived_percent();
         self.delivered_percent
     }
@@ -378,11 +377,11 @@ mod tests {
     fn a_share_needs_frames_and_counts_from_the_report_before() {
         let mut passing = Passing::default();
         let report = |opened, next| DeliveryReport { opened, next, forged: 0 };
-        assert_eq!(passing.take_report((7, report(5, 10))), None);
-        assert_eq!(passing.take_report((7, report(50, 100))), Some(50));
-        assert_eq!(passing.take_report((7, report(60, 200))), Some(10));
+        assert_eq!(passing.take_report(7, report(5, 10)), None);
+        assert_eq!(passing.take_report(7, report(50, 100)), Some(50));
+        assert_eq!(passing.take_report(7, report(60, 200)), Some(10));
         // A new session counts from the beginning.
-        assert_eq!(passing.take_report((8, report(40, 40))), Some(100));
+        assert_eq!(passing.take_report(8, report(40, 40)), Some(100));
         assert_eq!(passing.delivered_percent, Some(100));
     }
 

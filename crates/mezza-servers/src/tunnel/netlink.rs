@@ -41,7 +41,7 @@ const HEADER_BYTES: usize = 16;
 ///
 /// # Errors
 /// The error of the kernel.
-pub(super) fn add_address(interface: &str, (ip, prefix): (IpAddr, u8)) -> Result<(), Fault> {
+pub(super) fn add_address(interface: &str, ip: IpAddr, prefix: u8) -> Result<(), Fault> {
     let (family, bytes) = match ip {
         IpAddr::V4(ip) => (nix::libc::AF_INET as u8, ip.octets().to_vec()),
         IpAddr::V6(ip) => (nix::libc::AF_INET6 as u8, ip.octets().to_vec()),

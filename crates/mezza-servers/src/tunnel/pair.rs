@@ -53,13 +53,26 @@ pub(crate) struct PairingRun {
     confirmed: bool,
 }
 
+/// A request to pair, and the means to carry it out.
+pub(super) struct PairingRequest {
+    pub ask: PairAsk,
+    pub carrier: Arc<Carrier>,
+    /// Tells the request how the pairing goes.
+    pub answer: ControlAnswer,
+    /// Seals the record of the pairing.
+    pub key: StoreKey,
+    /// The address of the other device; `None`: all devices on the link.
+    pub to: Option<Endpoint>,
+}
+
 impl PairingRun {
     pub(super) fn begin(
-        (ask, carrier, answer): (PairAsk, Arc<Carrier>, ControlAnswer),
+        request: PairingRequest,
         settings: PairingSettings,
-        (key, to): (StoreKey, Option<Endpoint>),
-        (now, wall): (Time, Time),
+        now: Time,
+        wall: Time,
     ) -> Self {
+        let PairingRequest { ask, carrier, answer, key, to } = request;
         let link = settings.link;
         let machine = Pairing::open_window(settings, key, now, wall.as_ms(), &mut OsRng);
         Self {

@@ -308,7 +308,7 @@ async fn carry_contacts<'a, C: Controller>(
             let (writer, reader) = channel.split();
             tokio::select! {
                 () = write_frames(stack, writer, outgoing) => (),
-                () = read_frames(stack, reader, (link, peer), sender) => (),
+                () = read_frames(stack, reader, link, peer, sender) => (),
             }
             sender.send_event(MeshLinkEvent::Down { link }).await;
         }
@@ -341,7 +341,8 @@ async fn write_frames<C: Controller>(
 async fn read_frames<C: Controller>(
     stack: &BleStack<'_, C>,
     mut reader: L2capChannelReader<'_, FramePool>,
-    (link, from): (LinkNumber, FramePeer),
+    link: LinkNumber,
+    from: FramePeer,
     sender: &LinkSender,
 ) {
     let mut buffer = vec![0; STREAM_BYTES_MAX];

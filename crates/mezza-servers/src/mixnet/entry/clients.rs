@@ -28,7 +28,8 @@ pub(super) fn client_bounds(per_site: u32, connections: usize) -> Bounds {
 
 /// Accepts clients until the machine has ended.
 pub(super) async fn accept_clients(
-    (listener, tls): (TcpListener, TlsAcceptor),
+    listener: TcpListener,
+    tls: TlsAcceptor,
     limiter: Arc<ConnectionLimiter>,
     events: mpsc::Sender<Event>,
     metrics: Arc<Metrics>,
@@ -47,7 +48,7 @@ pub(super) async fn accept_clients(
         let metrics = Arc::clone(&metrics);
         tokio::spawn(async move {
             let client = link::next_link_number();
-            let served = serve_client(client, tls, socket, (&permit, &events, &metrics));
+            let served = serve_client(client, tls, socket, &permit, &events, &metrics);
             if permit.run_while_held(served).await.is_none() {
                 metrics.count(Metric::TurnedAway);
                 let _ = events.send(Event::Client(client, LinkEvent::Down)).await;
@@ -62,7 +63,9 @@ async fn serve_client(
     client: ConnectionId,
     tls: TlsAcceptor,
     socket: TcpStream,
-    (permit, events, metrics): (&ConnectionPermit, &mpsc::Sender<Event>, &Metrics),
+    permit: &ConnectionPermit,
+    events: &mpsc::Sender<Event>,
+    metrics: &Metrics,
 ) {
     let Some(stream) = limiter::secure_socket(&tls, socket, HANDSHAKE).await else { return };
     if stream.get_ref().1.alpn_protocol() != Some(link::CLIENT) {

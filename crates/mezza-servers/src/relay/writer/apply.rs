@@ -169,7 +169,7 @@ impl<S: MailStore> Writer<S> {
             }
         }
         let tight = totals.bytes >= self.limits.store_bytes_max / 2;
-        if let Err(retry_s) = self.shares.count_mail(put.site, (bytes, tight), &self.limits, now) {
+        if let Err(retry_s) = self.shares.count_mail(put.site, bytes, tight, &self.limits, now) {
             return Ok(Err((DoneCode::SlowDown, retry_s)));
         }
         self.ledger.count_put(&put.address, put.envelope.len());

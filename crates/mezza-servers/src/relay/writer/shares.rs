@@ -66,7 +66,8 @@ impl Shares {
     pub(super) fn count_mail(
         &mut self,
         site: [u8; 8],
-        (bytes, tight): (u64, bool),
+        bytes: u64,
+        tight: bool,
         limits: &Limits,
         now: Time,
     ) -> Result<(), u16> {
@@ -137,13 +138,13 @@ mod tests {
         let half = 32 << 20;
         // A sixteenth is 64 MiB. Free space is open to all sites, and is counted.
         for _ in 0..3 {
-            assert_eq!(shares.count_mail(SITE, (half, false), &limits, now), Ok(()));
+            assert_eq!(shares.count_mail(SITE, half, false, &limits, now), Ok(()));
         }
-        assert!(shares.count_mail(SITE, (512, true), &limits, now).is_err());
-        assert_eq!(shares.count_mail(OTHER, (half - 512, true), &limits, now), Ok(()));
-        assert_eq!(shares.count_mail(OTHER, (512, true), &limits, now), Ok(()));
-        assert!(shares.count_mail(OTHER, (512, true), &limits, now).is_err());
-        assert_eq!(shares.count_mail(SITE, (512, true), &limits, at(60)), Ok(()));
+        assert!(shares.count_mail(SITE, 512, true, &limits, now).is_err());
+        assert_eq!(shares.count_mail(OTHER, half - 512, true, &limits, now), Ok(()));
+        assert_eq!(shares.count_mail(OTHER, 512, true, &limits, now), Ok(()));
+        assert!(shares.count_mail(OTHER, 512, true, &limits, now).is_err());
+        assert_eq!(shares.count_mail(SITE, 512, true, &limits, at(60)), Ok(()));
     }
 
     #[test]
@@ -183,16 +184,16 @@ mod tests {
         let limits = Limits { store_bytes_max, ttl_h_max, site_share: 5, ..Limits::default() };
         let mut shares = Shares::default();
         let now = at(0);
-        assert_eq!(shares.count_mail(SITE, ((32 << 20) - 1, true), &limits, now), Ok(()));
-        assert_eq!(shares.count_mail(SITE, (1, true), &limits, now), Err(3), "2,636 ms by unit");
-        assert_eq!(shares.count_mail(SITE, (513, true), &limits, now), Err(6), "two units");
+        assert_eq!(shares.count_mail(SITE, (32 << 20) - 1, true, &limits, now), Ok(()));
+        assert_eq!(shares.count_mail(SITE, 1, true, &limits, now), Err(3), "2,636 ms by unit");
+        assert_eq!(shares.count_mail(SITE, 513, true, &limits, now), Err(6), "two units");
         let soon = now.plus_ms(2 * Time::DAY_MS / 65_536);
-        assert_eq!(shares.count_mail(SITE, (512, true), &limits, soon), Ok(()));
-        assert!(shares.count_mail(SITE, (512, true), &limits, soon).is_err());
+        assert_eq!(shares.count_mail(SITE, 512, true, &limits, soon), Ok(()));
+        assert!(shares.count_mail(SITE, 512, true, &limits, soon).is_err());
         // Even in a very small store a site can put some mail.
         let limits = Limits { store_bytes_max: 1, ..limits };
-        assert_eq!(shares.count_mail(OTHER, (MAIL_BYTES_MIN, true), &limits, now), Ok(()));
-        assert!(shares.count_mail(OTHER, (1, true), &limits, now).is_err());
+        assert_eq!(shares.count_mail(OTHER, MAIL_BYTES_MIN, true, &limits, now), Ok(()));
+        assert!(shares.count_mail(OTHER, 1, true, &limits, now).is_err());
         shares.drop_idle(now);
         assert_eq!(shares.mail.len(), 2);
         shares.drop_idle(at(9));

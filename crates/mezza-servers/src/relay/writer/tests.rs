@@ -34,7 +34,7 @@ impl Stage {
         let owners = Arc::new(Watchers::new(limits.in_flight_max));
         let clock = Clock::system();
         let date = RelayDate::open(folder.path(), clock.read());
-        let writer = Writer::new(store, limits, (clock, date), owners);
+        let writer = Writer::new(store, limits, clock, date, owners);
         let (outlet, events) = ConnectionQueue::new(64);
         Self { writer, outlet, events, watch: 0, last: 0, folder }
     }

@@ -10,7 +10,7 @@ use super::super::address::Endpoint;
 use super::super::config::PairNote;
 use super::super::config::refuse_name;
 use super::super::control::PairAsk;
-use super::super::pair::PairingRun;
+use super::super::pair::{PairingRequest, PairingRun};
 use super::Daemon;
 use mezza_host::api::{Exit, Fault};
 use mezza_host::clock::Moment;
@@ -63,11 +63,10 @@ impl Daemon {
             return Err(no_link_local(&ask.on));
         }
         let Moment { wall, boot } = self.read_clock();
-        let begin = (ask, carrier, answer.clone());
-        let listen = plan.listen;
-        let keys = (self.folder.key(), to);
-        let mut run = PairingRun::begin(begin, settings, keys, (boot, wall));
-        run.listen = listen;
+        let key = self.folder.key();
+        let request = PairingRequest { ask, carrier, answer: answer.clone(), key, to };
+        let mut run = PairingRun::begin(request, settings, boot, wall);
+        run.listen = plan.listen;
         self.pairing = Some(run);
         self.publish_tables();
         Ok(())

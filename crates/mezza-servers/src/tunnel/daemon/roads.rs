@@ -114,8 +114,8 @@ impl Daemon {
         let room = carrier.frame_bytes(None) - DATA_OVERHEAD_BYTES;
         let mtu = interface_mtu(plan, room)?;
         let tap = Tap::make(&plan.name, mtu, interface_address(record.own, record.peer))?;
-        for address in &plan.addresses {
-            netlink::add_address(&plan.name, *address)?;
+        for (ip, prefix) in &plan.addresses {
+            netlink::add_address(&plan.name, *ip, *prefix)?;
         }
         if let Some(bridge) = &plan.bridge {
             netlink::join_bridge(&plan.name, bridge)?;

@@ -176,7 +176,7 @@ fn relay_13_clients_come_back_soon_and_later_where_the_store_stays_away() {
     let clock = Clock::system();
     let date = RelayDate::open(folder.path(), clock.read());
     let owners = Arc::new(Watchers::new(2));
-    let mut writer = Writer::new(store, Limits::default(), (clock.clone(), date), owners);
+    let mut writer = Writer::new(store, Limits::default(), clock.clone(), date, owners);
     assert_eq!(writer.retry_s(), RETRY_S_MIN);
     let long_ago = clock.boot().minus_ms(PATIENT_MS);
     writer.failing_since = Some(long_ago);

@@ -139,7 +139,7 @@ async fn strangers_write_as_fast_as_an_intro_box_allows() {
 async fn msg_75_a_site_keeps_to_its_part_once_half_of_the_store_is_taken() {
     let limits = Limits { store_bytes_max: 2_048, ..Limits::default() };
     let mut stage = Stage::at_noon(limits.clone());
-    stage.writer.shares.count_mail([1; 8], (1 << 30, false), &limits, noon()).unwrap();
+    stage.writer.shares.count_mail([1; 8], 1 << 30, false, &limits, noon()).unwrap();
     assert_eq!(stage.make(BOX, MailboxKind::Conversation).await, DONE);
     // Before the mail the store holds nothing, 512, 1,023 and then 1,024 bytes.
     for bytes in [512, 511, 1] {

@@ -19,7 +19,7 @@ const EVERY_S: u64 = 30;
 /// `mezza mesh crowd`
 pub(super) fn run_crowd(out: Out, asked: &CrowdArgs) -> Exit {
     let users = asked.users as usize;
-    let clocks = draw_clocks(users, CLOCKS, &mut SimRng::new(asked.seed, 1));
+    let clocks = draw_clocks(users, CLOCKS.0, CLOCKS.1, &mut SimRng::new(asked.seed, 1));
     let crew = HostedCrew::new(crew_settings(users, Some(EVERY_S)), &clocks, asked.seed);
     let mut crowd = Crowd::new(crew, users, RadioModel::default(), asked.seed, START);
     let moves = match asked.movement {
