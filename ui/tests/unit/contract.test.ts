@@ -9,7 +9,7 @@ const NAMES = {
   NodeEvent: 'Event', Problem: 'Problem',
 };
 /** Fields of interest to other clients only. */
-const NOT_OURS: Record<string, string[]> = { Problem: ['exit'] };
+const NOT_OURS: Record<string, string[]> = { Problem: ['exit'], Contact: ['restored'], Note: ['mark'] };
 
 const source = readFileSync(new URL('../../src/api.ts', import.meta.url), 'utf8');
 const served = JSON.parse(readFileSync(new URL('../../../crates/mezza/openapi.json', import.meta.url), 'utf8')) as {
