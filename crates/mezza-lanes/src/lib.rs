@@ -37,7 +37,7 @@
 //! | `portable`, `poly1305` | the kernel for every CPU, one input after another |
 //! | `lanes`, `eight` | what a vector can do; the kernel written once for all vectors |
 //! | `avx512` | vectors of AVX-512 with IFMA, and all the `unsafe` code there is |
-//! | `selftest` | [`selftest`]: known answers in every lane |
+//! | `selftest` | [`run_selftest`]: known answers in every lane |
 //! | `wipe` | [`wipe_stack`], and zeros that the compiler may not leave out |
 #![no_std]
 
