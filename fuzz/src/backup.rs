@@ -24,16 +24,11 @@ fn seal(archive: &[u8]) -> Vec<u8> {
 }
 
 /// A file as it lies on a disk: whatever it is, it opens or is refused.
-pub fn file(data: &[u8]) {
+fn file(data: &[u8]) {
     let own = own_key();
     let Ok(mut reader) = BackupReader::new(Cursor::new(data), &Identity::Key(&own)) else { return };
     let mut rng = ChaCha8Rng::seed_from_u64(9);
     let _ = reader.read_rows(NOW, &mut rng, &mut |_| Ok(()));
-}
-
-/// A sealed archive.
-pub fn file_seeds() -> Vec<Vec<u8>> {
-    archive_seeds().iter().map(|archive| seal(archive)).collect()
 }
 
 /// An archive that is sealed as it should be: whatever is in it, it is read to its end or refused.

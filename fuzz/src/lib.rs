@@ -102,7 +102,6 @@ pub const TARGETS: &[Target] = &[
     Target { name: "mixnet_client", run: mixnet::run_client, seeds: operations::random_lists },
     Target { name: "mixnet_record", run: mixnet::check_record, seeds: mixnet::record_seeds },
     Target { name: "mixnet_rows", run: mixnet::check_rows, seeds: mixnet::row_seeds },
-    Target { name: "backup_file", run: backup::file, seeds: backup::file_seeds },
     Target { name: "backup_archive", run: backup::archive, seeds: backup::archive_seeds },
     Target { name: "vault_head", run: vault::check_head, seeds: vault::head_seeds },
     Target { name: "vault_ring", run: vault::check_ring, seeds: vault::ring_seeds },
