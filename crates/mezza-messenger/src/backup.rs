@@ -54,7 +54,7 @@ pub struct BackupContact {
 pub struct BackupNote {
     /// Its number on the device.
     pub id: NoteId,
-    /// Whose thread.
+    /// The contact whose thread has the note.
     pub contact: ContactId,
     /// True if it came from the contact.
     pub incoming: bool,
@@ -88,7 +88,7 @@ pub struct BackupNote {
 
 /// The numbers of one era of a contact that have arrived, and those that were read.
 pub struct BackupWindow {
-    /// Whose notes.
+    /// The contact who sent the notes.
     pub contact: ContactId,
     /// Numbers that have arrived.
     pub arrived: Window,

@@ -54,9 +54,9 @@ pub enum Recipient<'a> {
 
 /// The secret that opens a backup.
 pub enum Identity<'a> {
-    /// Somebody with a passphrase.
+    /// A passphrase, stretched with scrypt.
     Passphrase(&'a [u8]),
-    /// Somebody with a private key.
+    /// A private X25519 key.
     Key(&'a StaticKey),
 }
 

@@ -106,9 +106,10 @@ pub fn add_points<L: Lanes>(
     let e = carry_limbs(l, sub_raw(l, b, a));
     let t = mul_raw(l, e, h);
     let d = add_raw(l, p.z, p.z);
-    let g = carry_limbs(l, add_raw(l, d, c));
-    let f = carry_limbs(l, sub_raw(l, d, c));
-    let (f, g) = (blend_elements(l, minus, f, g), blend_elements(l, minus, g, f));
+    let sum = carry_limbs(l, add_raw(l, d, c));
+    let difference = carry_limbs(l, sub_raw(l, d, c));
+    let f = blend_elements(l, minus, difference, sum);
+    let g = blend_elements(l, minus, sum, difference);
     Point { x: mul_raw(l, e, f), y: mul_raw(l, g, h), z: mul_raw(l, f, g), t }
 }
 

@@ -18,7 +18,7 @@ pub struct Notes {
 pub struct NoteJson {
     /// Its number on this device.
     pub id: String,
-    /// Whose thread.
+    /// The contact whose thread has the note.
     pub contact: String,
     /// True if it came from the contact.
     pub incoming: bool,
