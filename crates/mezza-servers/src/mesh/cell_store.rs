@@ -8,7 +8,7 @@
 //! were made here, or from which address one came (MESH-83). A file that cannot be read is put aside, since
 //! a node without old cells is worth more than no node (MESH-84).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -53,6 +53,17 @@ pub(super) struct CellStore {
     db: Connection,
     /// The numbers of this run's bringers.
     numbers: BTreeMap<Bringer, u32>,
+    /// The ids of the copies on the disk.
+    stored: BTreeSet<CellId>,
+    /// Changes that the disk has refused so far: at most one for each cell that is carried or stored.
+    pending: BTreeMap<CellId, PendingChange>,
+}
+
+/// A change that is not on the disk yet.
+#[derive(Debug)]
+enum PendingChange {
+    Keep { number: u32, bytes: Vec<u8> },
+    Forget,
 }
 
 impl CellStore {
@@ -88,7 +99,14 @@ impl CellStore {
         // A cell that is over leaves no bytes behind (MESH-83).
         db.pragma_update(None, "secure_delete", "ON")?;
         db.execute_batch(TABLES)?;
-        Ok(Self { db, numbers: BTreeMap::new() })
+        let mut store = Self {
+            db,
+            numbers: BTreeMap::new(),
+            stored: BTreeSet::new(),
+            pending: BTreeMap::new(),
+        };
+        store.stored = store.read_cells()?.into_iter().map(|cell| cell.id).collect();
+        Ok(store)
     }
 
     fn check(&self) -> rusqlite::Result<()> {
@@ -102,55 +120,74 @@ impl CellStore {
     /// # Errors
     /// 73 if the file cannot be read.
     pub(super) fn load_cells(&self) -> Result<Vec<StoredCell>, Fault> {
-        let read = || -> rusqlite::Result<Vec<StoredCell>> {
-            let mut rows = self.db.prepare("SELECT id, bringer, body FROM cell")?;
-            let cells = rows.query_map([], |row| {
-                let id: Vec<u8> = row.get(0)?;
-                Ok((id, row.get::<_, i64>(1)?, row.get::<_, Vec<u8>>(2)?))
-            })?;
-            let cells = cells.collect::<rusqlite::Result<Vec<_>>>()?;
-            let stored = cells.into_iter().filter_map(|(id, bringer, bytes)| {
-                let id = CellId::try_from(id).ok()?;
-                Some(StoredCell { id, bringer: u32::try_from(bringer).ok()?, bytes })
-            });
-            Ok(stored.collect())
-        };
-        read().map_err(|error| refused(Path::new(FILE), &error))
+        self.read_cells().map_err(|error| refused(Path::new(FILE), &error))
     }
 
-    /// Carries out changes in one transaction.
+    fn read_cells(&self) -> rusqlite::Result<Vec<StoredCell>> {
+        let mut rows = self.db.prepare("SELECT id, bringer, body FROM cell")?;
+        let cells = rows.query_map([], |row| {
+            let id: Vec<u8> = row.get(0)?;
+            Ok((id, row.get::<_, i64>(1)?, row.get::<_, Vec<u8>>(2)?))
+        })?;
+        let cells = cells.collect::<rusqlite::Result<Vec<_>>>()?;
+        let stored = cells.into_iter().filter_map(|(id, bringer, bytes)| {
+            let id = CellId::try_from(id).ok()?;
+            Some(StoredCell { id, bringer: u32::try_from(bringer).ok()?, bytes })
+        });
+        Ok(stored.collect())
+    }
+
+    /// Carries out changes, and those that the disk refused before, in one transaction.
     ///
     /// # Errors
-    /// 73 if the disk refuses. Nothing is changed then.
+    /// 73 if the disk refuses. Nothing on the disk is changed then; the changes wait for the next call.
     pub(super) fn apply_changes(
         &mut self,
         changes: Vec<CopyChange>,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), Fault> {
-        let mut numbered = Vec::with_capacity(changes.len());
         for change in changes {
-            let number = match change {
-                CopyChange::Keep { bringer, .. } => self.number_of(bringer, rng),
-                CopyChange::Forget { .. } => 0,
-            };
-            numbered.push((change, number));
+            match change {
+                CopyChange::Keep { id, bringer, bytes } => {
+                    let number = self.number_of(bringer, rng);
+                    self.pending.insert(id, PendingChange::Keep { number, bytes });
+                }
+                CopyChange::Forget { id } if self.stored.contains(&id) => {
+                    self.pending.insert(id, PendingChange::Forget);
+                }
+                // The cell came and went while the disk refused.
+                CopyChange::Forget { id } => drop(self.pending.remove(&id)),
+            }
         }
-        let write = || -> rusqlite::Result<()> {
-            let step = self.db.unchecked_transaction()?;
-            for (change, number) in numbered {
-                match change {
-                    CopyChange::Keep { id, bytes, .. } => {
-                        let sql = "INSERT OR REPLACE INTO cell VALUES(?1, ?2, ?3)";
-                        step.prepare_cached(sql)?.execute(params![id, number, bytes])?;
-                    }
-                    CopyChange::Forget { id } => {
-                        step.prepare_cached("DELETE FROM cell WHERE id = ?1")?.execute([id])?;
-                    }
+        self.write_pending().map_err(|error| refused(Path::new(FILE), &error))
+    }
+
+    /// Returns true if the disk has refused a change.
+    pub(super) fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    fn write_pending(&mut self) -> rusqlite::Result<()> {
+        let step = self.db.unchecked_transaction()?;
+        for (id, change) in &self.pending {
+            match change {
+                PendingChange::Keep { number, bytes } => {
+                    let sql = "INSERT OR REPLACE INTO cell VALUES(?1, ?2, ?3)";
+                    step.prepare_cached(sql)?.execute(params![id, number, bytes])?;
+                }
+                PendingChange::Forget => {
+                    step.prepare_cached("DELETE FROM cell WHERE id = ?1")?.execute([id])?;
                 }
             }
-            step.commit()
-        };
-        write().map_err(|error| refused(Path::new(FILE), &error))
+        }
+        step.commit()?;
+        for (id, change) in std::mem::take(&mut self.pending) {
+            match change {
+                PendingChange::Keep { .. } => drop(self.stored.insert(id)),
+                PendingChange::Forget => drop(self.stored.remove(&id)),
+            }
+        }
+        Ok(())
     }
 
     /// The number of a bringer in this run. What was made here or imported gets that of a neighbour by
@@ -214,6 +251,28 @@ mod tests {
         let of = |n: u8| cells.iter().find(|cell| cell.id[0] == n).unwrap().bringer;
         assert!(of(1) == of(2) && of(1) != of(3));
         assert!(cells.iter().all(|cell| cell.bytes == vec![cell.id[0]; 512]));
+    }
+
+    #[test]
+    fn mesh_82_changes_that_the_disk_refused_are_made_up_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FILE);
+        let mut store = CellStore::open(&path).unwrap();
+        let one = Bringer::Neighbour(1);
+        store.apply_changes(vec![keep(1, one), keep(2, one)], &mut OsRng).unwrap();
+        store.db.pragma_update(None, "query_only", "ON").unwrap();
+        let refused = [
+            vec![keep(3, one), CopyChange::Forget { id: [1; 16] }],
+            vec![keep(4, one), CopyChange::Forget { id: [4; 16] }],
+        ];
+        for changes in refused {
+            assert!(store.apply_changes(changes, &mut OsRng).is_err());
+        }
+        assert_eq!((ids(&store), store.pending.len()), (vec![1, 2], 2));
+        store.db.pragma_update(None, "query_only", "OFF").unwrap();
+        store.apply_changes(vec![keep(5, one)], &mut OsRng).unwrap();
+        assert_eq!(ids(&store), [2, 3, 5]);
+        assert!(!store.has_pending());
     }
 
     #[test]

@@ -168,6 +168,9 @@ impl MeshShell {
         self.read_at = now.boot.plus_ms(if soon { ANSWER_MS } else { READ_MS });
         let _ = self.apply_input(reading);
         self.restore_cells();
+        if self.copies.store.as_ref().is_some_and(CellStore::has_pending) {
+            self.write_copies();
+        }
     }
 
     /// Gives the node what an earlier run carried, once there is a time to judge it by. A copy that seems over
@@ -193,12 +196,17 @@ impl MeshShell {
         self.store_copies();
     }
 
-    /// Writes what changed. A disk that refuses is told of once; the node carries on in memory.
+    /// Writes what changed. A disk that refuses is told of once. The node carries on in memory, and what
+    /// the disk lacks goes with the next change, or with the next reading of the clock.
     fn store_copies(&mut self) {
+        if !self.copies.changes.is_empty() {
+            self.write_copies();
+        }
+    }
+
+    fn write_copies(&mut self) {
         let changes = std::mem::take(&mut self.copies.changes);
-        let Some(store) = self.copies.store.as_mut().filter(|_| !changes.is_empty()) else {
-            return;
-        };
+        let Some(store) = &mut self.copies.store else { return };
         match store.apply_changes(changes, &mut OsRng) {
             Ok(()) => self.copies.is_refused = false,
             Err(fault) if !self.copies.is_refused => {
