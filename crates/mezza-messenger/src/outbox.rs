@@ -370,6 +370,12 @@ impl Outbox {
             lane.timer.close();
             self.store_lane(contact, step);
         }
+        self.end_parcels(contact, note, step)
+    }
+
+    /// Ends the sending of a note: it does not wait any more, and its parcels that no carrier has are
+    /// dropped.
+    fn end_parcels(&mut self, contact: ContactId, note: NoteId, step: &mut Step) -> Vec<Dropped> {
         self.waiting.remove(&(contact, note));
         self.forget_attempts(note);
         let out = |parcel: &Parcel| parcel.note == Some(note) && parcel.out && !parcel.confirmed;

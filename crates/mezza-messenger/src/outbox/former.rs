@@ -5,8 +5,8 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use super::{Aftermath, Outbox, Parcel};
-use crate::io::{ContactId, Dropped, NoteId, RecordKind, Step, key32, key64};
+use super::{Aftermath, Outbox};
+use crate::io::{ContactId, Dropped, NoteId, RecordKind, Step, key32};
 use crate::note::{Era, Inventory};
 use crate::receipt::{Receipt, collect_ranges};
 
@@ -60,18 +60,7 @@ impl Outbox {
         step: &mut Step,
     ) -> Vec<Dropped> {
         self.former.retain(|(of, _, _), id| (*of, *id) != (contact, note));
-        self.waiting.remove(&(contact, note));
-        self.forget_attempts(note);
-        // A parcel in the hands of a carrier stays until its answer, which is a fact of its own.
-        let out = |parcel: &Parcel| parcel.note == Some(note) && parcel.out && !parcel.confirmed;
-        let own = self.parcels_of(contact).filter(|(_, parcel)| out(parcel)).map(|(id, _)| id);
-        for id in own.collect::<Vec<_>>() {
-            if let Some(parcel) = self.parcels.get_mut(&id) {
-                parcel.confirmed = true;
-                step.drop_row(RecordKind::Parcel, key64(id.0));
-            }
-        }
-        self.drop_where(contact, |parcel| parcel.note == Some(note) && !parcel.out, step)
+        self.end_parcels(contact, note, step)
     }
 
     /// Returns the notes of a contact that a restore has left open.

@@ -2,7 +2,9 @@ use std::sync::{Arc, Mutex};
 
 use mezza_host::clock::SystemStart;
 use mezza_mesh::MeshNetwork;
-use mezza_mesh::node::NodeSettings;
+use mezza_mesh::cell::MeshCell;
+use mezza_mesh::epoch::CellLife;
+use mezza_mesh::node::{Bringer, NodeSettings};
 use tokio::sync::mpsc;
 
 use super::*;
@@ -20,7 +22,18 @@ struct Lone {
 
 impl Lone {
     fn new(bent: BentClock) -> Self {
+        Self::with_cells(bent, Vec::new())
+    }
+
+    /// A node whose disk has copies of these cells.
+    fn with_cells(bent: BentClock, cells: Vec<MeshCell>) -> Self {
         let folder = tempfile::tempdir().unwrap();
+        let mut store = CellStore::open(&folder.path().join("cells")).unwrap();
+        let keep = |cell: MeshCell| {
+            let bytes = cell.bytes().to_vec();
+            CopyChange::Keep { id: cell.id(), bringer: Bringer::Neighbour(1), bytes }
+        };
+        store.apply_changes(cells.into_iter().map(keep).collect(), &mut OsRng).unwrap();
         let now = Arc::new(Mutex::new(Moment { wall: START, boot: Time::from_ms(60_000) }));
         let shared = Arc::clone(&now);
         let clock = Clock::from_fn(move || *shared.lock().unwrap());
@@ -40,7 +53,7 @@ impl Lone {
         let links = Links::new(choice, LinkSender::new(sender), None);
         let network = MeshNetwork::new("open", None);
         let node = Node::new(NodeSettings::default(), network, own.clock.boot());
-        let mut lone = Self { shell: MeshShell::new(node, own, links, None), now, folder };
+        let mut lone = Self { shell: MeshShell::new(node, own, links, Some(store)), now, folder };
         lone.shell.look_around();
         lone
     }
@@ -67,6 +80,11 @@ impl Lone {
         std::fs::write(self.folder.path().join("kernel"), word).unwrap();
     }
 
+    /// Returns the number of copies on the disk.
+    fn copies(&self) -> usize {
+        CellStore::open(&self.folder.path().join("cells")).unwrap().load_cells().unwrap().len()
+    }
+
     fn status(&self) -> mezza_mesh::node::NodeStatus {
         self.shell.node.status(self.shell.clock.boot())
     }
@@ -74,6 +92,25 @@ impl Lone {
     fn within_ms(&self) -> u64 {
         control::describe_status(&self.status(), &[], false)["within_ms"].as_u64().unwrap()
     }
+}
+
+/// The clock of a device without a battery shows another year: by it every cell seems over. Its copies are
+/// deleted once a source has confirmed the time, and not before.
+#[tokio::test]
+async fn mesh_84_a_clock_that_may_be_wrong_deletes_no_copy() {
+    let old = (START.minus_ms(30 * Time::DAY_MS).as_ms() / 30_000) as u32;
+    let payload = [&[0x10, old as u8][..], &[7; 504]].concat();
+    let cell = MeshCell::new(CellLife::HalfDay, old, &payload).unwrap();
+    let mut lone = Lone::with_cells(BentClock::default(), vec![cell]);
+    for _ in 0..10 {
+        lone.pass(60_000, 0);
+    }
+    assert_eq!((lone.within_ms(), lone.copies()), (600_000, 1));
+    lone.synchronise(START.plus_ms(630_000));
+    lone.pass(60_000, 0);
+    lone.pass(60_000, 0);
+    assert!(lone.within_ms() < 10_000);
+    assert_eq!(lone.copies(), 0);
 }
 
 /// A node without any source for the accuracy of its clock, over a day without a network.
