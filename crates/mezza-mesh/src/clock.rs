@@ -50,15 +50,6 @@ impl Grade {
         }
     }
 
-    /// Returns how long keys may outlive their epoch, seconds.
-    pub fn slack_s(self) -> u32 {
-        match self {
-            Self::Good => 60,
-            Self::Fair => 150,
-            Self::Poor | Self::None => 600,
-        }
-    }
-
     /// Returns how many ticks the clock may be ahead when a device starts.
     pub fn uncertainty_ticks(self) -> u32 {
         match self {
