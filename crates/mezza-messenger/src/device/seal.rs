@@ -29,7 +29,8 @@ pub(super) fn seal_note<P: Port>(
     at: &mut At<'_>,
 ) {
     let Some((to, carriers)) = parts.facts_for_carriers(id) else { return };
-    let mut items = carriers.take_owed_items(&to, at);
+    let mut items: Vec<Item> =
+        carriers.all_carriers_mut().filter_map(|one| one.take_owed_item(&to, at)).collect();
     let Some(contact) = parts.contacts.get(id) else { return };
     let owed = parts.outbox.owed(id).map_or(0, |owed| owed.level);
     // Only items without a user note depend on the level of their cause. A note has its own
@@ -62,7 +63,7 @@ pub(super) fn seal_note<P: Port>(
     }
     let said: Vec<Item> = items.into_iter().filter(|item| wire.items.contains(item)).collect();
     if let Some((to, carriers)) = parts.facts_for_carriers(id) {
-        carriers.on_items_sent(&to, &said, None, at);
+        carriers.notify_all(|one| one.on_items_sent(&to, &said, &mut None, at));
     }
 }
 
@@ -89,7 +90,8 @@ fn compose_fitting<P: Port>(
     at: &mut At<'_>,
 ) -> Option<(Note, Option<Spoken>)> {
     let NoteDraft { contact: id, note, reach, .. } = *draft;
-    let carrier = parts.carriers.state(reach.route.carrier, None, at.now);
+    let carrier =
+        parts.carriers.carrier(reach.route.carrier).and_then(|one| one.state(None, at.now));
     let bytes_max = carrier.map_or(usize::MAX, |state| state.caps.parcel_bytes_max);
     let fits = |wire: &Note| {
         let message = parts.sessions.message_bytes(id, wire.encode().len());

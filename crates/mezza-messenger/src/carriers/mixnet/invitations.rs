@@ -8,7 +8,7 @@ use mezza_mixnet::contact::{Intent, Role};
 
 use super::inviter::PendingStart;
 use super::{INVITER, Inviter, Mixnet, derive_root, timer};
-use crate::carriers::{Carrier, Welcome};
+use crate::carriers::{Exchange, Welcome};
 use crate::error::{CallerError, CarrierError, DeviceError, PersonError};
 use crate::io::{At, ContactId, DateStep, Event, Forget, News, RecordKind, Step, key32};
 use crate::note::Item;

@@ -137,7 +137,7 @@ pub(super) fn prove_former<P: Port>(
         let fact = Fact { what, carrier: by.carrier, level: by.level, at: at.now };
         parts.threads.add_fact(note, fact, None, at.step);
         let dropped = parts.outbox.end_former(id, note, at.step);
-        parts.carriers.retract_parcels(&dropped, at);
+        parts.carriers.notify_all(|one| one.retract_parcels(&dropped, at));
     }
 }
 
@@ -172,7 +172,7 @@ fn renumber_former<P: Port>(parts: &mut Parts<P>, id: ContactId, era: Era, at: &
             continue;
         }
         let dropped = parts.outbox.end_former(id, note, at.step);
-        parts.carriers.retract_parcels(&dropped, at);
+        parts.carriers.notify_all(|one| one.retract_parcels(&dropped, at));
         parts.threads.renumber_note(note, at.step);
         parts.outbox.queue_note(id, note);
     }

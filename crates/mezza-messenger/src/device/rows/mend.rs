@@ -21,14 +21,14 @@ pub(super) fn replace_lost<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     }
     wait_again(parts);
     // The card names a mailbox that did not load, so unknown senders could not write to us.
-    if !parts.carriers.supports_card(parts.profile.card().relays()) {
+    if !parts.carriers.all_carriers().all(|one| one.supports_card(parts.profile.card().relays())) {
         // The same name and relays as on the card before, with another mailbox.
         own_card::reissue_card(parts, at);
     }
     let publication = parts.aside.holds(RecordKind::Prekey, &Publication::KEY)
         || parts.aside.has_lost(RecordKind::Prekey);
     if publication && let Some(publication) = parts.sessions.current_publication() {
-        parts.carriers.publish_again(&publication, at);
+        parts.carriers.notify_all(|one| one.publish_again(&publication, at));
     }
 }
 
