@@ -29,7 +29,7 @@ mod standing;
 mod tests;
 
 pub use cover::LiveLine;
-pub use io::{ClientError, Input, Invite, NewRoot, Output, RefusedReason};
+pub use io::{ClientError, Input, Invite, NewRoot, Output, RefusedReason, StartRounds};
 pub use restore::{RestoreError, RowFault, RowsSetAside};
 pub use snapshot::ROW_BYTES_MAX;
 

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use mezza_core::{Backend, Time};
-use mezza_mixnet::client::{self, NewRoot};
+use mezza_mixnet::client::{self, NewRoot, StartRounds};
 use mezza_mixnet::contact::{Intent, Role};
 
 use super::inviter::PendingStart;
@@ -24,7 +24,7 @@ impl<B: Backend> Mixnet<B> {
         });
         // An invitation that names another network or contains a root is invalid (4.4).
         let Some(meet) = bare.filter(|meet| Some(meet.network) == network) else { return false };
-        let rounds = (meet.conversation, meet.call);
+        let rounds = StartRounds { conversation: meet.conversation, call: meet.call };
         let start = Some(PendingStart { root: derive_root(welcome.exporter), rounds });
         let inviter = Inviter {
             ik: welcome.ik,
