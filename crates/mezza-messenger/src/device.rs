@@ -146,7 +146,8 @@ impl<P: Port> DeviceOver<P> {
         &self.parts.carriers
     }
 
-    /// Every record as it is stored, without what was quarantined and the rows of the mixnet's client.
+    /// Returns every record as it is stored, except quarantined records and those of the mixnet
+    /// client.
     pub fn records(&self) -> Vec<RecordChange> {
         rows::collect_records(&self.parts)
     }

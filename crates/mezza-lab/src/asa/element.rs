@@ -18,7 +18,7 @@ pub struct Element {
     place: Place,
 }
 
-/// Where an observer finds the field.
+/// The place at which an observer of the wire finds the element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// A field of the outgoing message of this kind: kind, index.

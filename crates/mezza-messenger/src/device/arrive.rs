@@ -90,8 +90,8 @@ fn inviter_by<P: Port>(parts: &Parts<P>, ik: &IdentityKey) -> Option<ContactId> 
     inviters.iter().find(|inviter| inviter.ik == *ik.as_bytes()).map(|inviter| inviter.id)
 }
 
-/// Returns true if another stranger may wait for the person. Whose contact was quarantined is no stranger:
-/// the mail waits for a version that reads it.
+/// Returns true if another unknown sender may wait for the user. The owner of a quarantined contact
+/// is not an unknown sender: its mail waits for a version that reads the contact.
 fn has_room<P: Port>(parts: &Parts<P>, ik: &IdentityKey, now: Time) -> bool {
     let waiting =
         parts.contacts.count_requests() + parts.carriers.collect_all(|one| one.inviters()).len();

@@ -169,7 +169,7 @@ fn load_undecrypted<P: Port>(parts: &mut Parts<P>, rows: RowsByKey, at: &mut At<
     parts.sessions.skip_undecrypted(parts.aside.next_number(RecordKind::Held).saturating_sub(1));
 }
 
-/// Every row as it lies in the store, without what was quarantined and those of the mixnet's client.
+/// Returns every row as it is stored, except quarantined rows and the rows of the mixnet client.
 pub(super) fn collect_records<P: Port>(parts: &Parts<P>) -> Vec<RecordChange> {
     let mut step = Step::default();
     parts.profile.store(&mut step);

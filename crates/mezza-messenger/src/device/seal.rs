@@ -80,10 +80,9 @@ struct NoteDraft<'a> {
     items: &'a [Item],
 }
 
-/// The fullest note that the carrier takes: with what is owed and what it says of that, else with the
-/// text alone (MSG-25).
-/// `None`: in a session that nobody has answered not even that fits beside what begins it, so that the
-/// greeting goes ahead alone.
+/// Composes the fullest note that the carrier accepts: with all owed items and the record of them,
+/// otherwise with the text of the user alone (MSG-25). Returns `None` if not even the text fits:
+/// the note then waits for an answer, after which messages are shorter, or it is too big.
 fn compose_fitting<P: Port>(
     parts: &mut Parts<P>,
     draft: &NoteDraft<'_>,

@@ -59,7 +59,7 @@ use standing::ProtectionState;
 /// forward or the machine slept, and no contact loses service time.
 const LATE_MS: u64 = 2 * Time::MINUTE_MS;
 
-/// How a client is set up.
+/// Options of a client.
 pub struct ClientOptions {
     /// Hash of the genesis config, which the user pinned.
     pub pin: [u8; 32],

@@ -27,7 +27,7 @@ use mezza_host::connection::tap::Tap;
 
 pub(crate) use keeper::RelayCommands;
 
-/// How relays are dialled.
+/// Options for connections to relays.
 #[derive(Clone, Default)]
 pub struct Dialer {
     /// Addresses of relays that run in this process, used instead of those in their cards.

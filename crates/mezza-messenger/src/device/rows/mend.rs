@@ -62,8 +62,9 @@ fn under_way<P: Port>(parts: &Parts<P>) -> BTreeSet<NoteId> {
     parts.outbox.parcels().filter_map(|(_, parcel)| parcel.note).collect()
 }
 
-/// Other parcels are quarantined than before, nobody knows whose: what was in them is sealed once
-/// more, under the same numbers, and what they said of the device itself is owed again.
+/// Handles a changed set of quarantined parcels, whose contacts are unknown: notes that may have
+/// been in them are sealed again under the same numbers, and the items of the device are owed
+/// again.
 fn seal_again<P: Port>(parts: &mut Parts<P>, at: &mut At<'_>) {
     let out = under_way(parts);
     let lost = parts.threads.iter().filter(|(id, note)| {
